@@ -1,9 +1,14 @@
--- Calendars as files: what a source says is made so together with its schedules; what it once owned and nobody uses any more is deleted.
+-- Calendars as files: what a source says is made so together with its schedules; what it once owned
+-- and nobody uses any more is deleted.
 
--- Makes the calendars of a source so: contents by name. One of another source is refused (PC011), unless taken over. Returns what there was and what there
--- is, by name, and how many schedules use it. Schedules to be applied in the same transaction are named: they are locked before the calendars.
-CREATE FUNCTION pgcron.apply_calendars(contents jsonb, source text, take_over boolean DEFAULT false, actor text DEFAULT NULL, schedules text[] DEFAULT '{}')
-RETURNS TABLE (name text, change text, previous pgcron.calendar, content pgcron.calendar, users bigint)
+-- Makes the calendars of a source so: contents by name. One of another source is refused (PC011),
+-- unless taken over. Returns what there was and what there is, by name, and how many schedules use
+-- it. Schedules to be applied in the same transaction are named: they are locked before the
+-- calendars.
+CREATE FUNCTION pgcron.apply_calendars(contents jsonb, source text, take_over boolean DEFAULT false,
+    actor text DEFAULT NULL, schedules text[] DEFAULT '{}')
+RETURNS TABLE (name text, change text, previous pgcron.calendar, content pgcron.calendar,
+               users bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -11,27 +16,45 @@ DECLARE
   before jsonb;
 BEGIN
   PERFORM pgcron.act_as(apply_calendars.actor, 'file');
-  PERFORM pg_advisory_xact_lock(hashtextextended(pgcron.channel() || '/apply', 0));      -- as apply_schedules, and before it
+  -- as apply_schedules, and before it
+  PERFORM pg_advisory_xact_lock(hashtextextended(pgcron.channel() || '/apply', 0));
   PERFORM pgcron.lock_calendars();
-  PERFORM FROM pgcron.schedule s WHERE s.name = ANY(apply_calendars.schedules) OR s.source = apply_calendars.source
-       OR (s.calendars IS NOT NULL AND s.calendars ?| ARRAY(SELECT jsonb_object_keys(apply_calendars.contents))) ORDER BY s.id FOR UPDATE;
-  SELECT c.* INTO foreign_one FROM pgcron.calendar c WHERE apply_calendars.contents ? c.name AND c.source <> apply_calendars.source ORDER BY c.name LIMIT 1;
+  PERFORM FROM pgcron.schedule s
+    WHERE s.name = ANY(apply_calendars.schedules) OR s.source = apply_calendars.source
+       OR (s.calendars IS NOT NULL
+           AND s.calendars ?| ARRAY(SELECT jsonb_object_keys(apply_calendars.contents)))
+           ORDER BY s.id FOR UPDATE;
+  SELECT c.* INTO foreign_one FROM pgcron.calendar c
+  WHERE apply_calendars.contents ? c.name AND c.source <> apply_calendars.source ORDER BY c.name
+  LIMIT 1;
   IF foreign_one.id IS NOT NULL AND NOT take_over THEN
-    PERFORM pgcron.refuse('PC011', format('calendar %L is defined by the files of %L and of %L', foreign_one.name, foreign_one.source, apply_calendars.source),
-      'One name has one source: two would undo each other.', 'Remove it from one of them, choose another name, or take it over (--take-over).');
+    PERFORM pgcron.refuse('PC011',
+                          format('calendar %L is defined by the files of %L and of %L',
+                                 foreign_one.name, foreign_one.source, apply_calendars.source),
+      'One name has one source: two would undo each other.',
+      'Remove it from one of them, choose another name, or take it over (--take-over).');
   END IF;
-  SELECT jsonb_object_agg(c.name, to_jsonb(c)) INTO before FROM pgcron.calendar c WHERE apply_calendars.contents ? c.name;
-  PERFORM pgcron.write_calendars(apply_calendars.contents, apply_calendars.actor, apply_calendars.source);
+  SELECT jsonb_object_agg(c.name, to_jsonb(c)) INTO before FROM pgcron.calendar c
+  WHERE apply_calendars.contents ? c.name;
+  PERFORM pgcron.write_calendars(apply_calendars.contents, apply_calendars.actor,
+      apply_calendars.source);
   RETURN QUERY
-    SELECT c.name, CASE WHEN p.id IS NULL THEN 'added' WHEN p.version = c.version THEN 'unchanged' ELSE 'changed' END, p, c,
-           (SELECT count(*) FROM pgcron.schedule s WHERE s.calendars IS NOT NULL AND s.calendars ? c.name)
-      FROM pgcron.calendar c CROSS JOIN LATERAL jsonb_populate_record(NULL::pgcron.calendar, before -> c.name) p
+    SELECT c.name,
+           CASE WHEN p.id IS NULL THEN 'added' WHEN p.version = c.version THEN 'unchanged'
+                ELSE 'changed' END,
+           p, c,
+           (SELECT count(*) FROM pgcron.schedule s
+            WHERE s.calendars IS NOT NULL AND s.calendars ? c.name)
+      FROM pgcron.calendar c
+      CROSS JOIN LATERAL jsonb_populate_record(NULL::pgcron.calendar, before -> c.name) p
      WHERE apply_calendars.contents ? c.name ORDER BY c.name;
 END $$;
-COMMENT ON FUNCTION pgcron.apply_calendars(jsonb, text, boolean, text, text[]) IS 'Makes the calendars of a source what its files say, all at once.';
+COMMENT ON FUNCTION pgcron.apply_calendars(jsonb, text, boolean, text,
+    text[]) IS 'Makes the calendars of a source what its files say, all at once.';
 
 -- After its schedules: one that is still used, but by others that go, too, is refused (PC011).
-CREATE FUNCTION pgcron.prune_calendars(source text, kept text[], actor text DEFAULT NULL) RETURNS TABLE (name text, previous pgcron.calendar)
+CREATE FUNCTION pgcron.prune_calendars(source text, kept text[], actor text DEFAULT NULL)
+  RETURNS TABLE (name text, previous pgcron.calendar)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -41,16 +64,27 @@ DECLARE
 BEGIN
   PERFORM pgcron.act_as(prune_calendars.actor, 'file');
   PERFORM pgcron.lock_calendars();
-  outdated := ARRAY(SELECT c.name FROM pgcron.calendar c WHERE c.source = prune_calendars.source AND c.name <> ALL(kept) ORDER BY c.id FOR UPDATE);
+  outdated := ARRAY(SELECT c.name FROM pgcron.calendar c
+      WHERE c.source = prune_calendars.source AND c.name <> ALL(kept) ORDER BY c.id FOR UPDATE);
   FOREACH used IN ARRAY outdated LOOP
     users := pgcron.users_of_calendar(used, outdated);
     IF users IS NOT NULL THEN
-      PERFORM pgcron.refuse('PC011', format('calendar %L is used, and no file of %L defines it any more', used, prune_calendars.source), 'By ' || users || '.',
-        'Take it out of their specs first, or define it again; `pgcron-ha calendars put --take-over` makes it nobody''s.');
+      PERFORM pgcron.refuse('PC011',
+                            format('calendar %L is used, and no file of %L defines it any more',
+                                   used, prune_calendars.source),
+                            'By ' || users || '.',
+        'Take it out of their specs first, or define it again; `pgcron-ha calendars put '
+        '--take-over` makes it nobody''s.');
     END IF;
   END LOOP;
   RETURN QUERY DELETE FROM pgcron.calendar c WHERE c.name = ANY(outdated) RETURNING c.name, c;
 END $$;
-COMMENT ON FUNCTION pgcron.prune_calendars(text, text[], text) IS 'Deletes the calendars that a source owns, but for those of these names; refused while others use them.';
+COMMENT ON FUNCTION pgcron.prune_calendars(text, text[],
+    text) IS
+        'Deletes the calendars that a source owns, but for those of these names; refused while '
+        'others use them.';
 
-REVOKE ALL ON FUNCTION pgcron.apply_calendars(jsonb, text, boolean, text, text[]), pgcron.prune_calendars(text, text[], text) FROM PUBLIC;
+REVOKE ALL
+    ON FUNCTION pgcron.apply_calendars(jsonb, text, boolean, text, text[]),
+        pgcron.prune_calendars(text, text[], text)
+  FROM PUBLIC;

@@ -1,28 +1,36 @@
--- What a claim's token is good for in somebody else's transaction: to refuse what comes too late, and to complete the run with it.
+-- What a claim's token is good for in somebody else's transaction: to refuse what comes too late,
+-- and to complete the run with it.
 
--- An assertion lives no longer than its transaction: it is judged, and removed, at the very end of it. A plain table, and not an
--- unlogged one, which no standby could be dumped with.
+-- An assertion lives no longer than its transaction: it is judged, and removed, at the very end of
+-- it. A plain table, and not an unlogged one, which no standby could be dumped with.
 CREATE TABLE pgcron.assertion (
   transaction xid8 NOT NULL DEFAULT pg_current_xact_id(),
   run bigint NOT NULL,
   token uuid NOT NULL,
   PRIMARY KEY (transaction, run, token)
 );
-COMMENT ON TABLE pgcron.assertion IS 'Claims that transactions under way rely on; empty whenever none is.';
+COMMENT ON TABLE pgcron.assertion IS
+    'Claims that transactions under way rely on; empty whenever none is.';
 
--- The lock is taken at the end and not at the beginning. Locked at the beginning, a service that is slow, or gone with its
--- transaction open, would keep everybody from taking the run away, and the node from telling how its runs ended: a zombie must not
--- delay the takeover. FOR SHARE, since a claim that is given back is an UPDATE of no key column. All claims of a transaction are
--- locked by the first of its assertions, in the order of ids, which is the order of everybody who locks several runs.
+-- The lock is taken at the end and not at the beginning. Locked at the beginning, a service that is
+-- slow, or gone with its transaction open, would keep everybody from taking the run away, and the
+-- node from telling how its runs ended: a zombie must not delay the takeover. FOR SHARE, since a
+-- claim that is given back is an UPDATE of no key column. All claims of a transaction are locked by
+-- the first of its assertions, in the order of ids, which is the order of everybody who locks
+-- several runs.
 CREATE FUNCTION pgcron.judge_assertions() RETURNS trigger
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off AS $$
 DECLARE
   asserted record;
 BEGIN
-  FOR asserted IN SELECT a.run, a.token FROM pgcron.assertion a WHERE a.transaction = pg_current_xact_id() ORDER BY a.run LOOP
+  FOR asserted IN SELECT a.run, a.token FROM pgcron.assertion a
+      WHERE a.transaction = pg_current_xact_id() ORDER BY a.run LOOP
     PERFORM FROM pgcron.run r WHERE r.id = asserted.run AND r.token = asserted.token FOR SHARE;
     IF NOT FOUND THEN PERFORM pgcron.refuse_claim(asserted.run); END IF;
-    DELETE FROM pgcron.assertion a WHERE a.transaction = pg_current_xact_id() AND a.run = asserted.run AND a.token = asserted.token;
+    DELETE FROM pgcron.assertion a
+    WHERE a.transaction = pg_current_xact_id() AND a.run = asserted.run
+      AND a.token = asserted.token;
   END LOOP;
   RETURN NULL;
 END $$;
@@ -32,8 +40,10 @@ CREATE CONSTRAINT TRIGGER the_claim_holds_at_commit AFTER INSERT ON pgcron.asser
 CREATE FUNCTION pgcron.refuse_claim(run bigint) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
   SELECT pgcron.refuse('PC012', format('the claim of run %s is over', coalesce(run::text, 'NULL')),
-    'The token is not the one that holds the run: it has ended, was given back, or is executed by somebody else now.',
-    'Roll back and do nothing more for this run; another attempt does the work, or has done it.') $$;
+    'The token is not the one that holds the run: it has ended, was given back, or is executed '
+    'by somebody else now.',
+    'Roll back and do nothing more for this run; another attempt does the work, or has done '
+    'it.') $$;
 
 -- A service that works for a run in a transaction of its own says so here, at any time in it.
 CREATE FUNCTION pgcron.assert_token(run_id bigint, token uuid) RETURNS void
@@ -41,35 +51,56 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 BEGIN
   PERFORM FROM pgcron.run r WHERE r.id = assert_token.run_id AND r.token = assert_token.token;
   IF NOT FOUND THEN PERFORM pgcron.refuse_claim(assert_token.run_id); END IF;
-  INSERT INTO pgcron.assertion (run, token) VALUES (assert_token.run_id, assert_token.token) ON CONFLICT DO NOTHING;
+  INSERT INTO pgcron.assertion (run, token) VALUES (assert_token.run_id, assert_token.token)
+  ON CONFLICT DO NOTHING;
 END $$;
 COMMENT ON FUNCTION pgcron.assert_token(bigint, uuid) IS
-  'Raises PC012 now, or at the end of the caller''s transaction, if the token does not hold the run (any more): it can''t commit after the run was taken away. Nobody waits for the caller before its COMMIT.';
+  'Raises PC012 now, or at the end of the caller''s transaction, if the token does not hold the '
+  'run (any more): it can''t commit after the run was taken away. Nobody waits for the caller '
+  'before its COMMIT.';
 
 -- running -> succeeded
--- The fenced completion inside the transaction that holds the handler's effects. Raising, and not answering "no", leaves nothing
--- that could be committed without it.
-CREATE FUNCTION pgcron.finish_run(run_id bigint, token uuid, elapsed float8 DEFAULT NULL, result jsonb DEFAULT NULL, node text DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+-- The fenced completion inside the transaction that holds the handler's effects. Raising, and not
+-- answering "no", leaves nothing that could be committed without it.
+CREATE FUNCTION pgcron.finish_run(run_id bigint, token uuid, elapsed float8 DEFAULT NULL,
+    result jsonb DEFAULT NULL, node text DEFAULT NULL)
+  RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off AS $$
 DECLARE
   ending pgcron.run;
 BEGIN
   IF octet_length(finish_run.result::text) > 262144 THEN
-    PERFORM pgcron.refuse('PC004', format('the result has %s bytes', octet_length(finish_run.result::text)), 'A result may have 262144 bytes (256 KiB) as JSON text.',
+    PERFORM pgcron.refuse('PC004',
+                          format('the result has %s bytes', octet_length(finish_run.result::text)),
+                          'A result may have 262144 bytes (256 KiB) as JSON text.',
                           'Store it in a table of yours and give its key.');
-  ELSIF octet_length(finish_run.result::text) > 200 AND jsonb_path_exists(finish_run.result, 'strict $.**{100} ? (@.type() == "array" || @.type() == "object")') THEN
+  ELSIF octet_length(finish_run.result::text) > 200
+    AND jsonb_path_exists(finish_run.result,
+                          'strict $.**{100} ? (@.type() == "array" || @.type() == "object")') THEN
     PERFORM pgcron.refuse('PC004', 'the result is nested more than 100 levels deep',
-                          'Objects and lists of a result may stand in each other 100 levels deep.', 'Write it flatter.');
+                          'Objects and lists of a result may stand in each other 100 levels deep.',
+                          'Write it flatter.');
   END IF;
-  SELECT r.* INTO ending FROM pgcron.run r WHERE r.id = finish_run.run_id AND r.token = finish_run.token FOR UPDATE;
+  SELECT r.* INTO ending FROM pgcron.run r
+  WHERE r.id = finish_run.run_id AND r.token = finish_run.token FOR UPDATE;
   IF NOT FOUND THEN PERFORM pgcron.refuse_claim(finish_run.run_id); END IF;
   -- It held until here, and nobody can take it away from here on.
-  DELETE FROM pgcron.assertion a WHERE a.transaction = pg_current_xact_id() AND a.run = finish_run.run_id;
-  ending.started_at := coalesce(ending.started_at, clock_timestamp() - finish_run.elapsed * interval '1 second');
-  PERFORM pgcron.end_run(ending, 'succeeded', NULL, NULL, NULL, finish_run.node, finish_run.result, clock_timestamp());
+  DELETE FROM pgcron.assertion a
+  WHERE a.transaction = pg_current_xact_id() AND a.run = finish_run.run_id;
+  ending.started_at := coalesce(ending.started_at,
+                                clock_timestamp() - finish_run.elapsed * interval '1 second');
+  PERFORM pgcron.end_run(ending, 'succeeded', NULL, NULL, NULL, finish_run.node, finish_run.result,
+                         clock_timestamp());
 END $$;
 COMMENT ON FUNCTION pgcron.finish_run(bigint, uuid, float8, jsonb, text) IS
-  'Completes a run inside the caller''s transaction: its effects and the completion are committed together or not at all. Raises PC012 if the token does not hold the run.';
+  'Completes a run inside the caller''s transaction: its effects and the completion are '
+  'committed together or not at all. Raises PC012 if the token does not hold the run.';
 
--- Who knows a token acts for that claim; but only a role that was granted it (`pgcron-ha grants service`) may show one.
-REVOKE ALL ON FUNCTION pgcron.assert_token(bigint, uuid), pgcron.finish_run(bigint, uuid, float8, jsonb, text), pgcron.judge_assertions(), pgcron.refuse_claim(bigint) FROM PUBLIC;
+-- Who knows a token acts for that claim; but only a role that was granted it (`pgcron-ha grants
+-- service`) may show one.
+REVOKE ALL
+    ON FUNCTION pgcron.assert_token(bigint, uuid),
+        pgcron.finish_run(bigint, uuid, float8, jsonb, text), pgcron.judge_assertions(),
+        pgcron.refuse_claim(bigint)
+  FROM PUBLIC;

@@ -2,33 +2,53 @@
 
 -- One row for each fingerprint: letters that died in the same way.
 CREATE VIEW pgcron.error_groups AS
-  SELECT d.fingerprint, max(d.error_class) AS error_class, (array_agg(left(d.error, 300) ORDER BY d.died_at DESC))[1] AS message, count(*) AS letters,
-         count(*) FILTER (WHERE d.requeued_as IS NULL) AS open, count(*) FILTER (WHERE d.outcome = 'lost') AS lost,
-         min(d.died_at) AS first_at, max(d.died_at) AS last_at, array_agg(DISTINCT d.handler) AS handlers, array_agg(DISTINCT d.queue) AS queues,
-         array_remove(array_agg(DISTINCT d.schedule), NULL) AS schedules, array_agg(DISTINCT d.outcome) AS outcomes, max(d.run_id) AS last_run
+  SELECT d.fingerprint, max(d.error_class) AS error_class,
+         (array_agg(left(d.error, 300) ORDER BY d.died_at DESC))[1] AS message, count(*) AS letters,
+         count(*) FILTER (WHERE d.requeued_as IS NULL) AS open,
+         count(*) FILTER (WHERE d.outcome = 'lost') AS lost,
+         min(d.died_at) AS first_at, max(d.died_at) AS last_at,
+         array_agg(DISTINCT d.handler) AS handlers, array_agg(DISTINCT d.queue) AS queues,
+         array_remove(array_agg(DISTINCT d.schedule), NULL) AS schedules,
+         array_agg(DISTINCT d.outcome) AS outcomes, max(d.run_id) AS last_run
     FROM pgcron.dead_letter d GROUP BY d.fingerprint;
-COMMENT ON VIEW pgcron.error_groups IS 'Dead letters by how they died; open ones were not redriven. fingerprint is NULL for letters without one.';
+COMMENT ON VIEW pgcron.error_groups IS
+    'Dead letters by how they died; open ones were not redriven. fingerprint is NULL for letters '
+    'without one.';
 
 -- The new run of a letter that the caller has locked; NULL when another run has its unique key.
-CREATE FUNCTION pgcron.run_of_letter(letter pgcron.dead_letter, args jsonb, due_at timestamptz, actor text) RETURNS bigint
+CREATE FUNCTION pgcron.run_of_letter(letter pgcron.dead_letter, args jsonb, due_at timestamptz,
+    actor text)
+  RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
   new_id bigint;
   limits jsonb := pgcron.time_limits_from(letter.time_limits, run_of_letter.due_at);
 BEGIN
-  INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry,
-                          lane, requires, weight, due_at, expire_at, time_limits, created_by, unique_key, unique_scope)
-  VALUES ('redrive', letter.schedule_id, letter.schedule, letter.scheduled_for, letter.run_id, letter.queue, letter.priority, letter.handler,
-          coalesce(run_of_letter.args, letter.args), letter.delivery, letter.max_attempts, letter.timeout, letter.retry_base, letter.retry_cap, letter.retry, letter.lane, letter.requires, letter.weight,
-          run_of_letter.due_at, pgcron.give_up_at(limits), limits, coalesce(run_of_letter.actor, session_user), letter.unique_key, CASE letter.unique_scope WHEN 'taken' THEN 'waiting' ELSE letter.unique_scope END)
-  ON CONFLICT (unique_key, handler) WHERE pgcron.has_key(unique_key, unique_scope, attempt) DO NOTHING RETURNING id INTO new_id;
+  INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority,
+                          handler, args, delivery, max_attempts, timeout, retry_base, retry_cap,
+                          retry, lane, requires, weight, due_at, expire_at, time_limits, created_by,
+                          unique_key, unique_scope)
+  VALUES ('redrive', letter.schedule_id, letter.schedule, letter.scheduled_for, letter.run_id,
+          letter.queue, letter.priority, letter.handler, coalesce(run_of_letter.args, letter.args),
+          letter.delivery, letter.max_attempts, letter.timeout, letter.retry_base, letter.retry_cap,
+          letter.retry, letter.lane, letter.requires, letter.weight, run_of_letter.due_at,
+          pgcron.give_up_at(limits), limits, coalesce(run_of_letter.actor, session_user),
+          letter.unique_key,
+          CASE letter.unique_scope WHEN 'taken' THEN 'waiting' ELSE letter.unique_scope END)
+  ON CONFLICT (unique_key, handler) WHERE pgcron.has_key(unique_key, unique_scope, attempt)
+      DO NOTHING RETURNING id INTO new_id;
   IF new_id IS NULL THEN RETURN NULL; END IF;
-  UPDATE pgcron.dead_letter d SET requeued_as = new_id, requeued_at = now(), requeued_by = coalesce(run_of_letter.actor, session_user) WHERE d.run_id = letter.run_id;
+  UPDATE pgcron.dead_letter d
+  SET requeued_as = new_id, requeued_at = now(),
+      requeued_by = coalesce(run_of_letter.actor, session_user)
+  WHERE d.run_id = letter.run_id;
   RETURN new_id;
 END $$;
 
--- Runs a dead letter again as a new run, once: the letter remembers as what. args replace the letter's.
-CREATE FUNCTION pgcron.redrive(run_id bigint, actor text DEFAULT NULL, args jsonb DEFAULT NULL) RETURNS bigint
+-- Runs a dead letter again as a new run, once: the letter remembers as what. args replace the
+-- letter's.
+CREATE FUNCTION pgcron.redrive(run_id bigint, actor text DEFAULT NULL, args jsonb DEFAULT NULL)
+  RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
   letter pgcron.dead_letter;
@@ -36,27 +56,38 @@ DECLARE
 BEGIN
   SELECT * INTO letter FROM pgcron.dead_letter d WHERE d.run_id = redrive.run_id FOR UPDATE;
   IF letter.run_id IS NULL THEN
-    PERFORM pgcron.refuse('PC010', format('dead letter %s does not exist', run_id), 'Dead letters are runs that ended dead or lost.', '`pgcron-ha dead list` lists them.');
+    PERFORM pgcron.refuse('PC010', format('dead letter %s does not exist', run_id),
+                          'Dead letters are runs that ended dead or lost.',
+                          '`pgcron-ha dead list` lists them.');
   ELSIF letter.requeued_as IS NOT NULL THEN
-    PERFORM pgcron.refuse('PC011', format('dead letter %s was already redriven', run_id), format('It runs again as run %s since %s.', letter.requeued_as, letter.requeued_at),
-                          format('Look at run %s; `pgcron-ha runs retry` runs an ended run again.', letter.requeued_as));
+    PERFORM pgcron.refuse('PC011', format('dead letter %s was already redriven', run_id),
+                          format('It runs again as run %s since %s.', letter.requeued_as,
+                                 letter.requeued_at),
+                          format('Look at run %s; `pgcron-ha runs retry` runs an ended run again.',
+                                 letter.requeued_as));
   END IF;
   new_id := pgcron.run_of_letter(letter, args, now(), actor);
   IF new_id IS NULL THEN
-    PERFORM pgcron.refuse_met(format('dead letter %s can''t be redriven', run_id), pgcron.run_with_key(letter.unique_key, letter.handler), letter.unique_key);
+    PERFORM pgcron.refuse_met(format('dead letter %s can''t be redriven', run_id),
+                              pgcron.run_with_key(letter.unique_key, letter.handler),
+                              letter.unique_key);
   END IF;
   RETURN new_id;
 END $$;
-COMMENT ON FUNCTION pgcron.redrive IS 'Sends a dead letter again, once; args NULL means its own. Returns the id of the new run.';
+COMMENT ON FUNCTION pgcron.redrive IS
+    'Sends a dead letter again, once; args NULL means its own. Returns the id of the new run.';
 
--- Runs the open letters again that fit all filters that are given, the oldest first, at most `at_most` (1000) in a call. Each is
--- redriven once, however many callers there are: a letter that somebody else redrives at the moment is theirs. Lost ones, which may
--- have taken effect, are left alone unless they are asked for, and so are letters whose unique key another run has. With `rate` so many become due in each interval `per`, the first at
--- `starting`: give the next call the last due_at and one step more. Returns the letters, their new runs, and when those are due.
-CREATE FUNCTION pgcron.redrive_many(
-  fingerprint text DEFAULT NULL, handler text DEFAULT NULL, queue text DEFAULT NULL, error_class text DEFAULT NULL, schedule text DEFAULT NULL,
-  since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL, also_lost boolean DEFAULT false, args jsonb DEFAULT NULL, rate int DEFAULT NULL,
-  per interval DEFAULT '1 minute', starting timestamptz DEFAULT NULL, at_most int DEFAULT 1000, actor text DEFAULT NULL)
+-- Runs the open letters again that fit all filters that are given, the oldest first, at most
+-- `at_most` (1000) in a call. Each is redriven once, however many callers there are: a letter that
+-- somebody else redrives at the moment is theirs. Lost ones, which may have taken effect, are left
+-- alone unless they are asked for, and so are letters whose unique key another run has. With `rate`
+-- so many become due in each interval `per`, the first at `starting`: give the next call the last
+-- due_at and one step more. Returns the letters, their new runs, and when those are due.
+CREATE FUNCTION pgcron.redrive_many(fingerprint text DEFAULT NULL, handler text DEFAULT NULL,
+    queue text DEFAULT NULL, error_class text DEFAULT NULL, schedule text DEFAULT NULL,
+    since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL, also_lost boolean DEFAULT false,
+    args jsonb DEFAULT NULL, rate int DEFAULT NULL, per interval DEFAULT '1 minute',
+    starting timestamptz DEFAULT NULL, at_most int DEFAULT 1000, actor text DEFAULT NULL)
   RETURNS TABLE (dead_letter bigint, run_id bigint, due_at timestamptz)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -67,12 +98,18 @@ DECLARE
   made int := 0;
 BEGIN
   IF num_nonnulls(fingerprint, handler, queue, error_class, schedule, since, until) = 0 THEN
-    PERFORM pgcron.refuse('PC001', 'no dead letters are named', 'At least one filter says which letters run again.', 'Write until => now() for all of them.');
-  ELSIF (rate >= 1 AND rate <= 1000000 AND per > '0' AND per <= '1 day') IS FALSE OR (rate IS NOT NULL AND per IS NULL) THEN
-    PERFORM pgcron.refuse('PC001', format('a rate of %s per %s is out of range', rate, per), 'From 1 to 1000000 runs become due in an interval of up to a day.',
+    PERFORM pgcron.refuse('PC001', 'no dead letters are named',
+                          'At least one filter says which letters run again.',
+                          'Write until => now() for all of them.');
+  ELSIF (rate >= 1 AND rate <= 1000000 AND per > '0' AND per <= '1 day') IS FALSE
+    OR (rate IS NOT NULL AND per IS NULL) THEN
+    PERFORM pgcron.refuse('PC001', format('a rate of %s per %s is out of range', rate, per),
+                          'From 1 to 1000000 runs become due in an interval of up to a day.',
                           'Write for example rate => 10, per => ''1 minute''.');
   ELSIF (at_most BETWEEN 1 AND 1000) IS NOT TRUE THEN
-    PERFORM pgcron.refuse('PC001', format('at_most %s is out of range', at_most), 'One call runs 1 to 1000 letters again.', 'Call it until it returns nothing.');
+    PERFORM pgcron.refuse('PC001', format('at_most %s is out of range', at_most),
+                          'One call runs 1 to 1000 letters again.',
+                          'Call it until it returns nothing.');
   END IF;
   step := CASE WHEN rate IS NULL THEN interval '0' ELSE per / rate END;
   due_at := greatest(starting, now());
@@ -81,12 +118,17 @@ BEGIN
     room := at_most - made;
     FOR letter IN
       SELECT d.* FROM pgcron.dead_letter d
-       WHERE d.requeued_as IS NULL AND (redrive_many.fingerprint IS NULL OR d.fingerprint = redrive_many.fingerprint)
-         AND (redrive_many.handler IS NULL OR d.handler = redrive_many.handler) AND (redrive_many.queue IS NULL OR d.queue = redrive_many.queue)
-         AND (redrive_many.error_class IS NULL OR coalesce(d.error_class, '') = redrive_many.error_class)
+       WHERE d.requeued_as IS NULL
+         AND (redrive_many.fingerprint IS NULL OR d.fingerprint = redrive_many.fingerprint)
+         AND (redrive_many.handler IS NULL OR d.handler = redrive_many.handler)
+         AND (redrive_many.queue IS NULL OR d.queue = redrive_many.queue)
+         AND (redrive_many.error_class IS NULL
+              OR coalesce(d.error_class, '') = redrive_many.error_class)
          AND (redrive_many.schedule IS NULL OR d.schedule = redrive_many.schedule)
-         AND (since IS NULL OR d.died_at >= since) AND (until IS NULL OR d.died_at < until) AND (also_lost OR d.outcome = 'dead')
-         AND (d.unique_key IS NULL OR d.unique_scope = 'period' OR pgcron.run_with_key(d.unique_key, d.handler) IS NULL)
+         AND (since IS NULL OR d.died_at >= since) AND (until IS NULL OR d.died_at < until)
+         AND (also_lost OR d.outcome = 'dead')
+         AND (d.unique_key IS NULL OR d.unique_scope = 'period'
+              OR pgcron.run_with_key(d.unique_key, d.handler) IS NULL)
        ORDER BY d.died_at, d.run_id LIMIT room FOR UPDATE SKIP LOCKED LOOP
       seen := seen + 1;
       run_id := pgcron.run_of_letter(letter, redrive_many.args, due_at, actor);
@@ -99,5 +141,6 @@ BEGIN
     EXIT WHEN made = at_most OR seen < room;
   END LOOP;
 END $$;
-COMMENT ON FUNCTION pgcron.redrive_many(text, text, text, text, text, timestamptz, timestamptz, boolean, jsonb, int, interval, timestamptz, int, text) IS
+COMMENT ON FUNCTION pgcron.redrive_many(text, text, text, text, text, timestamptz, timestamptz,
+    boolean, jsonb, int, interval, timestamptz, int, text) IS
   'Runs dead letters again by filter, throttled if asked for; each once.';

@@ -2,62 +2,91 @@
 
 -- ready -> skipped, superseded, expired, cancelled, upstream_failed
 -- blocked -> cancelled
--- Rows that began to run meanwhile are left alone, and so is one that did and waits for its retry when its start deadline is why.
--- Returns the runs that ended.
-CREATE FUNCTION pgcron.end_waiting_runs(run_ids bigint[], outcome text, reason text) RETURNS SETOF bigint
+-- Rows that began to run meanwhile are left alone, and so is one that did and waits for its retry
+-- when its start deadline is why. Returns the runs that ended.
+CREATE FUNCTION pgcron.end_waiting_runs(run_ids bigint[], outcome text, reason text)
+  RETURNS SETOF bigint
 LANGUAGE plpgsql AS $$
 DECLARE
   ending bigint[];
 BEGIN
   SELECT array_agg(locked.id) INTO ending FROM
     (SELECT r.id FROM pgcron.run r
-      WHERE r.id = ANY(run_ids) AND r.state <> 'running' AND (outcome <> 'expired' OR r.attempt = 0) ORDER BY r.id FOR UPDATE) locked;
+      WHERE r.id = ANY(run_ids) AND r.state <> 'running' AND (outcome <> 'expired' OR r.attempt = 0)
+      ORDER BY r.id FOR UPDATE) locked;
   IF ending IS NULL THEN RETURN; END IF;
-  UPDATE pgcron.occurrence o SET decision = outcome, reason = end_waiting_runs.reason, decided_at = now()
+  UPDATE pgcron.occurrence o
+  SET decision = outcome, reason = end_waiting_runs.reason, decided_at = now()
     FROM pgcron.run r
-   WHERE r.id = ANY(ending) AND r.scheduled_for IS NOT NULL AND o.schedule_id = r.schedule_id AND o.fire_at = r.scheduled_for;
+   WHERE r.id = ANY(ending) AND r.scheduled_for IS NOT NULL AND o.schedule_id = r.schedule_id
+     AND o.fire_at = r.scheduled_for;
   BEGIN
-    INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, unique_key, unique_scope, requires, weight, priority, handler, args,
-                                delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, time_limits, due_at, created_at, created_by, error)
-    SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue, r.lane, r.unique_key, r.unique_scope, r.requires, r.weight, r.priority, r.handler, r.args,
+    INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for,
+                                parent_run, queue, lane, unique_key, unique_scope, requires, weight,
+                                priority, handler, args, delivery, outcome, attempt, max_attempts,
+                                timeout, retry_base, retry_cap, retry, snoozes, time_limits, due_at,
+                                created_at, created_by, error)
+    SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for,
+           r.parent_run, r.queue, r.lane, r.unique_key, r.unique_scope, r.requires, r.weight,
+           r.priority, r.handler, r.args,
            r.delivery, end_waiting_runs.outcome, r.attempt, r.max_attempts,
-           nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'), nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.time_limits, r.due_at, r.created_at, r.created_by, end_waiting_runs.reason
+           nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'),
+           nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.time_limits, r.due_at, r.created_at,
+           r.created_by, end_waiting_runs.reason
       FROM pgcron.run r WHERE r.id = ANY(ending);
-  EXCEPTION WHEN check_violation THEN      -- no partition for now(): a run must be able to end all the same
-    INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, unique_key, unique_scope, requires, weight, priority, handler, args,
-                                         delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, time_limits, due_at, created_at, created_by, error)
-    SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue, r.lane, r.unique_key, r.unique_scope, r.requires, r.weight, r.priority, r.handler, r.args,
+  -- no partition for now(): a run must be able to end all the same
+  EXCEPTION WHEN check_violation THEN
+    INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for,
+        nominal_for, parent_run, queue, lane, unique_key, unique_scope, requires, weight, priority,
+        handler, args, delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap,
+        retry, snoozes, time_limits, due_at, created_at, created_by, error)
+    SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for,
+           r.parent_run, r.queue, r.lane, r.unique_key, r.unique_scope, r.requires, r.weight,
+           r.priority, r.handler, r.args,
            r.delivery, end_waiting_runs.outcome, r.attempt, r.max_attempts,
-           nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'), nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.time_limits, r.due_at, r.created_at, r.created_by, end_waiting_runs.reason
+           nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'),
+           nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.time_limits, r.due_at, r.created_at,
+           r.created_by, end_waiting_runs.reason
       FROM pgcron.run r WHERE r.id = ANY(ending);
   END;
-  IF outcome IN ('skipped', 'superseded') AND EXISTS (SELECT FROM pgcron.run r WHERE r.id = ANY(ending) AND r.origin = 'schedule') THEN PERFORM pgcron.give_back_runs(ending); END IF;
+  IF outcome IN ('skipped', 'superseded')
+    AND EXISTS (SELECT FROM pgcron.run r WHERE r.id = ANY(ending) AND r.origin = 'schedule') THEN
+    PERFORM pgcron.give_back_runs(ending);
+  END IF;
   DELETE FROM pgcron.run r WHERE r.id = ANY(ending);
   RETURN QUERY SELECT unnest(ending);
 END $$;
-COMMENT ON FUNCTION pgcron.end_waiting_runs(bigint[], text, text) IS 'Ends runs that are not running; writes history and the ledger in the same transaction.';
+COMMENT ON FUNCTION pgcron.end_waiting_runs(bigint[], text,
+    text) IS
+        'Ends runs that are not running; writes history and the ledger in the same transaction.';
 
--- Whether two nodes in a row ended while they prepared the run, before its handler began: it would end the others, too. Of the first
--- one that is only known afterwards, and it may just have held the run; the second one has said so before (prepare_runs).
+-- Whether two nodes in a row ended while they prepared the run, before its handler began: it would
+-- end the others, too. Of the first one that is only known afterwards, and it may just have held
+-- the run; the second one has said so before (prepare_runs).
 CREATE FUNCTION pgcron.ended_two_nodes(run pgcron.run, kind text) RETURNS boolean
-LANGUAGE sql IMMUTABLE AS $$ SELECT kind = 'lease_lost' AND run.started_at IS NULL AND coalesce(run.lost_early, 0) > 1 $$;
+LANGUAGE sql IMMUTABLE AS $$
+SELECT kind = 'lease_lost' AND run.started_at IS NULL AND coalesce(run.lost_early, 0) > 1 $$;
 
 -- What becomes of an attempt that did not succeed.
 CREATE FUNCTION pgcron.attempt_verdict(run pgcron.run, kind text, retryable boolean) RETURNS text
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
   SELECT CASE WHEN kind = 'cancelled' OR run.cancel_at IS NOT NULL THEN 'cancelled'
-              WHEN run.delivery = 'at_most_once' THEN CASE kind WHEN 'lease_lost' THEN 'lost' ELSE 'dead' END
+              WHEN run.delivery = 'at_most_once' THEN CASE kind WHEN 'lease_lost' THEN 'lost'
+              ELSE 'dead' END
               WHEN pgcron.ended_two_nodes(run, kind) THEN 'dead'
               WHEN retryable AND run.attempt < coalesce(run.max_attempts, 5) THEN 'retry'
               ELSE 'dead' END;
 END;
 
--- The same for a run with a retry policy or time limits, or one whose handler asks to come back later (kind `snoozed`): also after what delay it
--- comes back, how the attempt is recorded, and why it is not retried when that is not plain from its number. `snooze` is a retry
--- that uses up no attempt; what asks for it too often, or may be executed only once, is dead.
-CREATE FUNCTION pgcron.judge_attempt(run pgcron.run, kind text, retryable boolean, retry_after float8, causes text[],
-                                     OUT verdict text, OUT delay interval, OUT recorded text, OUT because text) RETURNS record
+-- The same for a run with a retry policy or time limits, or one whose handler asks to come back
+-- later (kind `snoozed`): also after what delay it comes back, how the attempt is recorded, and why
+-- it is not retried when that is not plain from its number. `snooze` is a retry that uses up no
+-- attempt; what asks for it too often, or may be executed only once, is dead.
+CREATE FUNCTION pgcron.judge_attempt(run pgcron.run, kind text, retryable boolean,
+    retry_after float8, causes text[], OUT verdict text, OUT delay interval, OUT recorded text,
+    OUT because text)
+  RETURNS record
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   policy jsonb := run.retry;
@@ -71,7 +100,10 @@ BEGIN
   IF verdict = 'cancelled' THEN
     RETURN;
   ELSIF run.delivery = 'at_most_once' THEN
-    IF kind = 'snoozed' THEN recorded := 'failed'; because := 'a run that may be executed at most once can''t come back'; END IF;
+    IF kind = 'snoozed' THEN
+      recorded := 'failed';
+      because := 'a run that may be executed at most once can''t come back';
+    END IF;
     RETURN;
   ELSIF kind IN ('failed', 'timed_out', 'lease_lost') AND NOT causes && '{pgcron_ha.Retry}' THEN
     IF policy -> 'discard_on' ?| causes THEN
@@ -79,7 +111,8 @@ BEGIN
       because := 'its policy discards it';
     ELSIF policy -> 'snooze_on' ?| causes AND kind <> 'lease_lost' THEN
       recorded := 'snoozed';
-      SELECT pgcron.policy_interval(policy -> 'snooze_on' -> cause) INTO after FROM unnest(causes) WITH ORDINALITY named(cause, place)
+      SELECT pgcron.policy_interval(policy -> 'snooze_on' -> cause) INTO after
+      FROM unnest(causes) WITH ORDINALITY named(cause, place)
        WHERE policy -> 'snooze_on' ? cause ORDER BY place LIMIT 1;
     ELSIF verdict = 'retry' AND kind <> 'lease_lost' AND NOT policy -> 'retry_on' ?| causes THEN
       verdict := 'dead';
@@ -88,28 +121,42 @@ BEGIN
   END IF;
   IF recorded = 'snoozed' THEN
     verdict := CASE WHEN coalesce(run.snoozes, 0) < most_snoozes THEN 'snooze' ELSE 'dead' END;
-    because := CASE verdict WHEN 'dead' THEN format('it was snoozed %s, which is the most', CASE run.snoozes WHEN 1 THEN 'once' ELSE coalesce(run.snoozes, 0) || ' times' END) END;
+    because := CASE verdict
+                    WHEN 'dead' THEN format('it was snoozed %s, which is the most',
+                                            CASE run.snoozes WHEN 1 THEN 'once'
+                                                 ELSE coalesce(run.snoozes, 0) || ' times' END) END;
   END IF;
   IF verdict IN ('retry', 'snooze') THEN
     delay := CASE WHEN after IS NOT NULL THEN after
                   WHEN kind = 'lease_lost' AND run.attempt = 1 THEN interval '0'
-                  ELSE pgcron.policy_delay(policy, greatest(run.attempt - coalesce(run.snoozes, 0), 1), run.retry_base, run.retry_cap) END;
-    IF now() + delay > budget + coalesce((SELECT min(a.claimed_at) FROM pgcron.attempt a WHERE a.run_id = run.id), run.claimed_at) THEN
+                  ELSE pgcron.policy_delay(policy,
+                                           greatest(run.attempt - coalesce(run.snoozes, 0), 1),
+                                           run.retry_base, run.retry_cap) END;
+    IF now() + delay > budget + coalesce((SELECT min(a.claimed_at) FROM pgcron.attempt a
+        WHERE a.run_id = run.id),
+        run.claimed_at) THEN
       verdict := 'dead';
       because := 'its policy retries for ' || budget;
     ELSIF now() + delay >= pgcron.give_up_at(run.time_limits) THEN
       verdict := 'dead';
-      because := 'it is given up ' || make_interval(secs => (run.time_limits ->> 'give_up_after')::float8) || ' after it was due';
+      because := 'it is given up '
+          || make_interval(secs => (run.time_limits ->> 'give_up_after')::float8)
+          || ' after it was due';
     END IF;
   END IF;
-  IF verdict = 'dead' AND recorded = 'snoozed' THEN recorded := CASE kind WHEN 'snoozed' THEN 'failed' ELSE kind END; END IF;
+  IF verdict = 'dead' AND recorded = 'snoozed' THEN
+    recorded := CASE kind WHEN 'snoozed' THEN 'failed' ELSE kind END;
+  END IF;
 END $$;
 
 -- running -> ready, dead, lost, cancelled
--- Ends attempts of rows that the caller has locked. kinds: failed, timed_out, lease_lost, cancelled, snoozed; causes: words with a
--- space between them, as retry policies name them. Returns what became of each run.
-CREATE FUNCTION pgcron.end_attempts(run_ids bigint[], kinds text[], retryables boolean[], retry_afters float8[], error_classes text[], errors text[],
-                                    tracebacks text[], causes text[], fingerprints text[], node_names text[]) RETURNS TABLE (run_id bigint, verdict text)
+-- Ends attempts of rows that the caller has locked. kinds: failed, timed_out, lease_lost,
+-- cancelled, snoozed; causes: words with a space between them, as retry policies name them. Returns
+-- what became of each run.
+CREATE FUNCTION pgcron.end_attempts(run_ids bigint[], kinds text[], retryables boolean[],
+    retry_afters float8[], error_classes text[], errors text[], tracebacks text[], causes text[],
+    fingerprints text[], node_names text[])
+  RETURNS TABLE (run_id bigint, verdict text)
 LANGUAGE plpgsql AS $$
 DECLARE
   given record;
@@ -124,57 +171,97 @@ DECLARE
   failures text[];
 BEGIN
   FOR given IN
-    -- No retry lies further ahead than a year, so that no handler can ask for an instant that there is not.
-    SELECT u.id, u.kind, u.retryable, CASE WHEN u.retry_after IS NOT NULL THEN least(greatest(u.retry_after, 0), 31622400) END AS retry_after, u.error_class, u.error, u.traceback, u.causes, u.fingerprint, u.node_name
-      FROM unnest(run_ids, kinds, retryables, retry_afters, error_classes, errors, tracebacks, end_attempts.causes, fingerprints, node_names)
-           u(id, kind, retryable, retry_after, error_class, error, traceback, causes, fingerprint, node_name) ORDER BY u.id LOOP
+    -- No retry lies further ahead than a year, so that no handler can ask for an instant that there
+    -- is not.
+    SELECT u.id, u.kind, u.retryable,
+           CASE WHEN u.retry_after IS NOT NULL THEN least(greatest(u.retry_after, 0),
+               31622400) END AS retry_after,
+           u.error_class, u.error, u.traceback, u.causes, u.fingerprint, u.node_name
+      FROM unnest(run_ids, kinds, retryables, retry_afters, error_classes, errors, tracebacks,
+                  end_attempts.causes, fingerprints, node_names)
+           u(id, kind, retryable, retry_after, error_class, error, traceback, causes, fingerprint,
+             node_name)
+               ORDER BY u.id LOOP
     SELECT * INTO STRICT ending FROM pgcron.run r WHERE r.id = given.id;
     run_id := given.id;
-    given.fingerprint := coalesce(given.fingerprint, left(md5(concat_ws(' ', given.error_class, ending.handler)), 16));
+    given.fingerprint := coalesce(given.fingerprint,
+                                  left(md5(concat_ws(' ', given.error_class, ending.handler)), 16));
     because := NULL;
     IF ending.retry IS NULL AND given.kind <> 'snoozed' AND ending.time_limits IS NULL THEN
       verdict := pgcron.attempt_verdict(ending, given.kind, given.retryable);
     ELSE
-      SELECT judged.verdict, judged.delay, judged.recorded, judged.because INTO verdict, delay, given.kind, because
-        FROM pgcron.judge_attempt(ending, given.kind, given.retryable, given.retry_after, string_to_array(given.causes, ' ')) judged;
+      SELECT judged.verdict, judged.delay, judged.recorded, judged.because
+      INTO verdict, delay, given.kind, because
+        FROM pgcron.judge_attempt(ending, given.kind, given.retryable, given.retry_after,
+                                  string_to_array(given.causes, ' ')) judged;
       given.error := concat_ws(' ', given.error, '(not retried: ' || because || ')');
     END IF;
     IF verdict = 'dead' AND pgcron.ended_two_nodes(ending, given.kind) THEN
-      given.error := given.error || ' (not retried: two nodes ended while they prepared this run, before its handler began)';
+      given.error := given.error
+          ||
+              ' (not retried: two nodes ended while they prepared this run, before its handler '
+              'began)';
     END IF;
-    -- A breaker counts what went wrong with the handler: not what it refused for good, nor a caller's error (http 4xx), a node's end, a stop.
-    IF given.kind IN ('failed', 'timed_out') AND given.retryable AND verdict <> 'cancelled' AND because IS DISTINCT FROM 'its policy discards it'
-       AND 'http:4xx' <> ALL (coalesce(string_to_array(given.causes, ' '), '{}')) AND EXISTS (SELECT FROM pgcron.breaker_handler m WHERE m.handler = ending.handler) THEN
+    -- A breaker counts what went wrong with the handler: not what it refused for good, nor a
+    -- caller's error (http 4xx), a node's end, a stop.
+    IF given.kind IN ('failed', 'timed_out') AND given.retryable AND verdict <> 'cancelled'
+      AND because IS DISTINCT FROM 'its policy discards it'
+       AND 'http:4xx' <> ALL (coalesce(string_to_array(given.causes, ' '), '{}'))
+       AND EXISTS (SELECT FROM pgcron.breaker_handler m WHERE m.handler = ending.handler) THEN
       failed_handlers := failed_handlers || ending.handler; failed_runs := failed_runs || ending.id;
-      failed_fences := failed_fences || ending.fence; failures := failures || coalesce(given.error, given.error_class, given.kind);
+      failed_fences := failed_fences || ending.fence;
+      failures := failures || coalesce(given.error, given.error_class, given.kind);
     END IF;
     BEGIN
-      INSERT INTO pgcron.attempt (run_id, attempt, outcome, owner, node, fence, claimed_at, started_at, error_class, error, traceback, fingerprint)
-      VALUES (ending.id, ending.attempt, CASE WHEN verdict = 'cancelled' THEN 'cancelled' ELSE given.kind END, ending.owner, given.node_name, ending.fence,
-              ending.claimed_at, ending.started_at, given.error_class, given.error, given.traceback, given.fingerprint);
-    EXCEPTION WHEN check_violation THEN    -- no partition for now(): the error still stands in the run, then in history
+      INSERT INTO pgcron.attempt (run_id, attempt, outcome, owner, node, fence, claimed_at,
+                                  started_at, error_class, error, traceback, fingerprint)
+      VALUES (ending.id, ending.attempt,
+              CASE WHEN verdict = 'cancelled' THEN 'cancelled' ELSE given.kind END, ending.owner,
+              given.node_name, ending.fence, ending.claimed_at, ending.started_at,
+              given.error_class, given.error, given.traceback, given.fingerprint);
+    -- no partition for now(): the error still stands in the run, then in history
+    EXCEPTION WHEN check_violation THEN
       GET STACKED DIAGNOSTICS broken_constraint = CONSTRAINT_NAME;
       IF broken_constraint <> '' THEN RAISE; END IF;
       RAISE WARNING 'attempt % of run % is not recorded: %', ending.attempt, ending.id, SQLERRM;
     END;
     IF verdict = 'retry' AND ending.retry IS NULL AND ending.time_limits IS NULL THEN
-      -- A run of a schedule keeps its overlap slot while it waits: it is not over. A crash is retried at once the first time. The start
-      -- deadline was kept by the first attempt; a retry after it would end as expired and hide the error.
-      UPDATE pgcron.run r SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL, started_at = NULL, lane_slot = NULL, expire_at = NULL, last_error = given.error,
-             lost_early = CASE WHEN given.kind = 'lease_lost' AND ending.started_at IS NULL THEN 1 END,
-             due_at = now() + CASE WHEN given.retry_after IS NOT NULL THEN make_interval(secs => given.retry_after)
-                                   WHEN given.kind = 'lease_lost' AND ending.attempt = 1 THEN interval '0'
-                                   ELSE pgcron.retry_delay(ending.attempt - coalesce(ending.snoozes, 0), ending.retry_base, ending.retry_cap) END
+      -- A run of a schedule keeps its overlap slot while it waits: it is not over. A crash is
+      -- retried at once the first time. The start deadline was kept by the first attempt; a retry
+      -- after it would end as expired and hide the error.
+      UPDATE pgcron.run r
+      SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL,
+          started_at = NULL, lane_slot = NULL, expire_at = NULL, last_error = given.error,
+             lost_early = CASE WHEN given.kind = 'lease_lost'
+                               AND ending.started_at IS NULL THEN 1 END,
+             due_at = now()
+                 + CASE WHEN given.retry_after IS NOT NULL
+                     THEN make_interval(secs => given.retry_after)
+                                   WHEN given.kind = 'lease_lost'
+                                   AND ending.attempt = 1 THEN interval '0'
+                                   ELSE pgcron.retry_delay(ending.attempt - coalesce(ending.snoozes,
+                                       0),
+                                                           ending.retry_base, ending.retry_cap) END
        WHERE r.id = ending.id;
     ELSIF verdict IN ('retry', 'snooze') THEN
-      UPDATE pgcron.run r SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL, started_at = NULL, lane_slot = NULL, expire_at = pgcron.give_up_at(ending.time_limits), last_error = given.error,
-             lost_early = CASE WHEN given.kind = 'lease_lost' AND ending.started_at IS NULL THEN 1 END,
-             due_at = now() + delay, snoozes = CASE verdict WHEN 'snooze' THEN coalesce(r.snoozes, 0) + 1 ELSE r.snoozes END,
-             max_attempts = CASE verdict WHEN 'snooze' THEN coalesce(r.max_attempts, 5) + 1 ELSE r.max_attempts END
+      UPDATE pgcron.run r
+      SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL,
+          started_at = NULL, lane_slot = NULL, expire_at = pgcron.give_up_at(ending.time_limits),
+          last_error = given.error,
+             lost_early = CASE WHEN given.kind = 'lease_lost'
+                               AND ending.started_at IS NULL THEN 1 END,
+             due_at = now() + delay,
+             snoozes = CASE verdict WHEN 'snooze' THEN coalesce(r.snoozes, 0) + 1
+                            ELSE r.snoozes END,
+             max_attempts = CASE verdict WHEN 'snooze' THEN coalesce(r.max_attempts, 5) + 1
+                                 ELSE r.max_attempts END
        WHERE r.id = ending.id;
     ELSE
-      IF verdict = 'cancelled' THEN ending.cancel_reason := coalesce(ending.cancel_reason, given.error); END IF;
-      PERFORM pgcron.end_run(ending, verdict, given.error_class, given.error, given.fingerprint, given.node_name);
+      IF verdict = 'cancelled' THEN
+        ending.cancel_reason := coalesce(ending.cancel_reason, given.error);
+      END IF;
+      PERFORM pgcron.end_run(ending, verdict, given.error_class, given.error, given.fingerprint,
+                             given.node_name);
     END IF;
     RETURN NEXT;
   END LOOP;
@@ -183,124 +270,180 @@ BEGIN
       PERFORM set_config('lock_timeout', '500ms', true);
       PERFORM pgcron.count_failures(failed_handlers, failed_runs, failed_fences, failures);
       PERFORM set_config('lock_timeout', usual_lock_timeout, true);
-    EXCEPTION WHEN OTHERS THEN      -- a breaker that is locked, or that can't be written, keeps no run from ending
+    -- a breaker that is locked, or that can't be written, keeps no run from ending
+    EXCEPTION WHEN OTHERS THEN
       RAISE WARNING 'failures of % are not counted: %', failed_handlers[1], SQLERRM;
     END;
   END IF;
 END $$;
 
 -- One running row into history, and into the dead letters when it ended dead or lost.
-CREATE FUNCTION pgcron.end_run(ending pgcron.run, outcome text, error_class text, error text, fingerprint text, node_name text,
-                               result jsonb DEFAULT NULL, finished_at timestamptz DEFAULT NULL) RETURNS void
+CREATE FUNCTION pgcron.end_run(ending pgcron.run, outcome text, error_class text, error text,
+    fingerprint text, node_name text, result jsonb DEFAULT NULL,
+    finished_at timestamptz DEFAULT NULL)
+  RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
   IF outcome IN ('dead', 'lost') THEN
-    INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, schedule_id, schedule, scheduled_for, queue, lane, unique_key, unique_scope, requires, weight, priority, handler, args, delivery, max_attempts,
-                                    timeout, retry_base, retry_cap, retry, time_limits, attempts, error_class, error, fingerprint)
-    VALUES (ending.id, ending.uuid, end_run.outcome, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.queue, ending.lane, ending.unique_key, ending.unique_scope, ending.requires, ending.weight, ending.priority, ending.handler,
-            ending.args, ending.delivery, ending.max_attempts - coalesce(ending.snoozes, 0), ending.timeout, ending.retry_base, ending.retry_cap, ending.retry,
-            ending.time_limits, ending.attempt, end_run.error_class, end_run.error, end_run.fingerprint)
+    INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, schedule_id, schedule, scheduled_for,
+        queue, lane, unique_key, unique_scope, requires, weight, priority, handler, args, delivery,
+        max_attempts, timeout, retry_base, retry_cap, retry, time_limits, attempts, error_class,
+        error, fingerprint)
+    VALUES (ending.id, ending.uuid, end_run.outcome, ending.schedule_id, ending.schedule,
+            ending.scheduled_for, ending.queue, ending.lane, ending.unique_key, ending.unique_scope,
+            ending.requires, ending.weight, ending.priority, ending.handler, ending.args,
+            ending.delivery, ending.max_attempts - coalesce(ending.snoozes, 0), ending.timeout,
+            ending.retry_base, ending.retry_cap, ending.retry, ending.time_limits, ending.attempt,
+            end_run.error_class, end_run.error, end_run.fingerprint)
     ON CONFLICT DO NOTHING;
-    IF ending.origin = 'schedule' THEN PERFORM pgcron.note_fire_failure(ending, end_run.error); END IF;
+    IF ending.origin = 'schedule' THEN
+      PERFORM pgcron.note_fire_failure(ending, end_run.error);
+    END IF;
   END IF;
   BEGIN
-    INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, unique_key, unique_scope, requires, weight, priority, handler, args, delivery, outcome,
-                                attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, time_limits, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error,
-                                result, finished_at)
-    VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
-            ending.lane, ending.unique_key, ending.unique_scope, ending.requires, ending.weight, ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts,
-            nullif(ending.timeout, '1 hour'), nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.retry, ending.snoozes, ending.time_limits, ending.due_at, ending.created_at,
-            ending.created_by, ending.claimed_at, ending.started_at, ending.owner, node_name, ending.fence, ending.cancel_reason, end_run.error,
-            end_run.result, coalesce(end_run.finished_at, now()));
-  EXCEPTION WHEN check_violation THEN      -- no partition for this instant: a run must be able to end all the same
-    INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, unique_key, unique_scope, requires, weight, priority, handler, args, delivery, outcome,
-                                attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, time_limits, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error,
-                                result, finished_at)
-    VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
-            ending.lane, ending.unique_key, ending.unique_scope, ending.requires, ending.weight, ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts,
-            nullif(ending.timeout, '1 hour'), nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.retry, ending.snoozes, ending.time_limits, ending.due_at, ending.created_at,
-            ending.created_by, ending.claimed_at, ending.started_at, ending.owner, node_name, ending.fence, ending.cancel_reason, end_run.error,
-            end_run.result, coalesce(end_run.finished_at, now()));
+    INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for,
+                                parent_run, queue, lane, unique_key, unique_scope, requires, weight,
+                                priority, handler, args, delivery, outcome, attempt, max_attempts,
+                                timeout, retry_base, retry_cap, retry, snoozes, time_limits, due_at,
+                                created_at, created_by, claimed_at, started_at, owner, node, fence,
+                                cancel_reason, error, result, finished_at)
+    VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule,
+            ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue, ending.lane,
+            ending.unique_key, ending.unique_scope, ending.requires, ending.weight, ending.priority,
+            ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt,
+            ending.max_attempts, nullif(ending.timeout, '1 hour'),
+            nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'),
+            ending.retry, ending.snoozes, ending.time_limits, ending.due_at, ending.created_at,
+            ending.created_by, ending.claimed_at, ending.started_at, ending.owner, node_name,
+            ending.fence, ending.cancel_reason, end_run.error, end_run.result,
+            coalesce(end_run.finished_at, now()));
+  -- no partition for this instant: a run must be able to end all the same
+  EXCEPTION WHEN check_violation THEN
+    INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for,
+        nominal_for, parent_run, queue, lane, unique_key, unique_scope, requires, weight, priority,
+        handler, args, delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap,
+        retry, snoozes, time_limits, due_at, created_at, created_by, claimed_at, started_at, owner,
+        node, fence, cancel_reason, error, result, finished_at)
+    VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule,
+            ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue, ending.lane,
+            ending.unique_key, ending.unique_scope, ending.requires, ending.weight, ending.priority,
+            ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt,
+            ending.max_attempts, nullif(ending.timeout, '1 hour'),
+            nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'),
+            ending.retry, ending.snoozes, ending.time_limits, ending.due_at, ending.created_at,
+            ending.created_by, ending.claimed_at, ending.started_at, ending.owner, node_name,
+            ending.fence, ending.cancel_reason, end_run.error, end_run.result,
+            coalesce(end_run.finished_at, now()));
   END;
   DELETE FROM pgcron.run r WHERE r.id = ending.id;
 END $$;
 
 -- ready, running -> dead
--- A run that can't be written, judged or ended as usual: it breaks a rule that is newer than its row, or has a value that nobody can
--- read. It ends dead with the reason as its error; who executes it gives the claim's token, of a waiting run the token is NULL. What
--- makes the row unreadable stays behind. Returns whether it was this that ended the run.
-CREATE FUNCTION pgcron.end_refused_run(run bigint, token uuid, reason text, node_name text DEFAULT NULL) RETURNS boolean
+-- A run that can't be written, judged or ended as usual: it breaks a rule that is newer than its
+-- row, or has a value that nobody can read. It ends dead with the reason as its error; who executes
+-- it gives the claim's token, of a waiting run the token is NULL. What makes the row unreadable
+-- stays behind. Returns whether it was this that ended the run.
+CREATE FUNCTION pgcron.end_refused_run(run bigint, token uuid, reason text,
+    node_name text DEFAULT NULL)
+  RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
   ending pgcron.run;
   class text := 'RunRefused';
 BEGIN
   -- Only the row's lock is taken: an UPDATE would be judged.
-  PERFORM FROM pgcron.run r WHERE r.id = end_refused_run.run AND r.token IS NOT DISTINCT FROM end_refused_run.token FOR UPDATE;
+  PERFORM FROM pgcron.run r
+    WHERE r.id = end_refused_run.run AND r.token IS NOT DISTINCT FROM end_refused_run.token
+    FOR UPDATE;
   IF NOT FOUND THEN RETURN false; END IF;
   BEGIN
     SELECT r.* INTO STRICT ending FROM pgcron.run r WHERE r.id = end_refused_run.run;
-    PERFORM pgcron.end_run(ending, 'dead', class, reason, left(md5(class || ' ' || ending.handler), 16), node_name);
+    PERFORM pgcron.end_run(ending, 'dead', class, reason,
+                           left(md5(class || ' ' || ending.handler), 16), node_name);
   EXCEPTION WHEN others THEN
     IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
     WITH ended AS (
       DELETE FROM pgcron.run r WHERE r.id = end_refused_run.run
-      RETURNING r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.queue, r.priority, r.handler, r.delivery, r.attempt, r.due_at, r.created_at, r.created_by, r.claimed_at, r.started_at,
+      RETURNING r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.queue,
+          r.priority, r.handler, r.delivery, r.attempt, r.due_at, r.created_at, r.created_by,
+          r.claimed_at, r.started_at,
                 r.owner, r.fence),
     letter AS (
-      INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, schedule_id, schedule, scheduled_for, queue, priority, handler, args, delivery, timeout, retry_base, retry_cap, attempts, error_class, error,
-                                      fingerprint)
-      SELECT e.id, e.uuid, 'dead', e.schedule_id, e.schedule, e.scheduled_for, e.queue, e.priority, e.handler, '{}', e.delivery, '1 hour', '2 seconds', '1 hour', e.attempt, class, reason,
+      INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, schedule_id, schedule, scheduled_for,
+          queue, priority, handler, args, delivery, timeout, retry_base, retry_cap, attempts,
+          error_class, error, fingerprint)
+      SELECT e.id, e.uuid, 'dead', e.schedule_id, e.schedule, e.scheduled_for, e.queue, e.priority,
+             e.handler, '{}', e.delivery, '1 hour', '2 seconds', '1 hour', e.attempt, class, reason,
              left(md5(class || ' ' || e.handler), 16) FROM ended e ON CONFLICT DO NOTHING)
-    INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, queue, priority, handler, args, delivery, outcome, attempt, due_at, created_at, created_by, claimed_at,
-                                         started_at, owner, node, fence, error)
-    SELECT e.id, e.uuid, e.origin, e.schedule_id, e.schedule, e.scheduled_for, e.queue, e.priority, e.handler, '{}', e.delivery, 'dead', e.attempt, e.due_at, e.created_at, e.created_by, e.claimed_at,
+    INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for,
+        queue, priority, handler, args, delivery, outcome, attempt, due_at, created_at, created_by,
+        claimed_at, started_at, owner, node, fence, error)
+    SELECT e.id, e.uuid, e.origin, e.schedule_id, e.schedule, e.scheduled_for, e.queue, e.priority,
+           e.handler, '{}', e.delivery, 'dead', e.attempt, e.due_at, e.created_at, e.created_by,
+           e.claimed_at,
            e.started_at, e.owner, node_name, e.fence, reason FROM ended e;
   END;
   RETURN true;
 END $$;
 COMMENT ON FUNCTION pgcron.end_refused_run(bigint, uuid, text, text) IS
-  'Ends a run that the database refuses to write as usual: dead, with the reason as its error; token NULL for one that waits. False: the run is not there, or not this claim''s.';
+  'Ends a run that the database refuses to write as usual: dead, with the reason as its error; '
+  'token NULL for one that waits. False: the run is not there, or not this claim''s.';
 
 -- running -> ready, dead, lost, cancelled
 -- By the owner, fenced by the token: what is not returned was not the caller's any more.
-CREATE FUNCTION pgcron.fail_runs(run_ids bigint[], tokens uuid[], kinds text[], retryables boolean[], retry_afters float8[], elapsed_seconds float8[],
-                                 error_classes text[], errors text[], tracebacks text[], causes text[], fingerprints text[], node_name text) RETURNS TABLE (run_id bigint, verdict text)
+CREATE FUNCTION pgcron.fail_runs(run_ids bigint[], tokens uuid[], kinds text[],
+    retryables boolean[], retry_afters float8[], elapsed_seconds float8[], error_classes text[],
+    errors text[], tracebacks text[], causes text[], fingerprints text[], node_name text)
+  RETURNS TABLE (run_id bigint, verdict text)
 LANGUAGE plpgsql AS $$
 DECLARE
   held bigint[];
 BEGIN
   SELECT array_agg(locked.id) INTO held FROM (
-    SELECT r.id FROM unnest(run_ids, tokens) u(id, token) JOIN pgcron.run r ON r.id = u.id AND r.token = u.token
+    SELECT r.id FROM unnest(run_ids, tokens) u(id, token)
+    JOIN pgcron.run r ON r.id = u.id AND r.token = u.token
      WHERE r.id = ANY(run_ids) ORDER BY r.id FOR UPDATE OF r) locked;
   IF held IS NULL THEN RETURN; END IF;
-  UPDATE pgcron.run r SET started_at = coalesce(r.started_at, clock_timestamp() - make_interval(secs => u.elapsed))
-    FROM unnest(run_ids, elapsed_seconds) u(id, elapsed) WHERE r.id = ANY(held) AND r.id = u.id AND u.elapsed IS NOT NULL;
+  UPDATE pgcron.run r
+  SET started_at = coalesce(r.started_at, clock_timestamp() - make_interval(secs => u.elapsed))
+    FROM unnest(run_ids, elapsed_seconds) u(id, elapsed)
+    WHERE r.id = ANY(held) AND r.id = u.id AND u.elapsed IS NOT NULL;
   RETURN QUERY
     SELECT e.run_id, e.verdict FROM (
-      SELECT array_agg(u.id) ids, array_agg(u.kind) kinds, array_agg(u.retryable) retryables, array_agg(u.retry_after) retry_afters,
-             array_agg(u.error_class) error_classes, array_agg(u.error) errors, array_agg(u.traceback) tracebacks, array_agg(u.causes) causes,
+      SELECT array_agg(u.id) ids, array_agg(u.kind) kinds, array_agg(u.retryable) retryables,
+             array_agg(u.retry_after) retry_afters,
+             array_agg(u.error_class) error_classes, array_agg(u.error) errors,
+             array_agg(u.traceback) tracebacks, array_agg(u.causes) causes,
              array_agg(u.fingerprint) fingerprints, array_agg(node_name) node_names
-        FROM unnest(run_ids, fail_runs.kinds, fail_runs.retryables, fail_runs.retry_afters, fail_runs.error_classes, fail_runs.errors, fail_runs.tracebacks,
+        FROM unnest(run_ids, fail_runs.kinds, fail_runs.retryables, fail_runs.retry_afters,
+                    fail_runs.error_classes, fail_runs.errors, fail_runs.tracebacks,
                     fail_runs.causes, fail_runs.fingerprints)
-             u(id, kind, retryable, retry_after, error_class, error, traceback, causes, fingerprint) WHERE u.id = ANY(held)) g,
-      LATERAL pgcron.end_attempts(g.ids, g.kinds, g.retryables, g.retry_afters, g.error_classes, g.errors, g.tracebacks, g.causes, g.fingerprints, g.node_names) e;
+             u(id, kind, retryable, retry_after, error_class, error, traceback, causes, fingerprint)
+                 WHERE u.id = ANY(held)) g,
+      LATERAL pgcron.end_attempts(g.ids, g.kinds, g.retryables, g.retry_afters, g.error_classes,
+                                  g.errors, g.tracebacks, g.causes, g.fingerprints, g.node_names) e;
 END $$;
 
 -- ready -> succeeded
--- A node that was cut off has finished these runs, and has lost them meanwhile: what nobody has begun since need not be done again. The
--- fence number is that of the last attempt, which ended lease_lost and stays so in the list of attempts. What somebody is claiming or
--- cancelling just now is left alone. Returns the runs that ended.
-CREATE FUNCTION pgcron.finish_late(run_ids bigint[], fences bigint[], results text[], node_name text) RETURNS SETOF bigint
+-- A node that was cut off has finished these runs, and has lost them meanwhile: what nobody has
+-- begun since need not be done again. The fence number is that of the last attempt, which ended
+-- lease_lost and stays so in the list of attempts. What somebody is claiming or cancelling just now
+-- is left alone. Returns the runs that ended.
+CREATE FUNCTION pgcron.finish_late(run_ids bigint[], fences bigint[], results text[],
+    node_name text)
+  RETURNS SETOF bigint
 LANGUAGE plpgsql AS $$
 DECLARE
   late record;
   ending pgcron.run;
 BEGIN
   FOR late IN
-    SELECT r.id, last.owner, last.fence, last.claimed_at, last.started_at, last.ended_at, given.result
-      FROM unnest(run_ids, fences, results) given(id, fence, result) JOIN pgcron.run r ON r.id = given.id
-     CROSS JOIN LATERAL (SELECT a.* FROM pgcron.attempt a WHERE a.run_id = r.id AND a.attempt >= r.attempt ORDER BY a.fence DESC LIMIT 1) last
+    SELECT r.id, last.owner, last.fence, last.claimed_at, last.started_at, last.ended_at,
+           given.result
+      FROM unnest(run_ids, fences, results) given(id, fence, result)
+      JOIN pgcron.run r ON r.id = given.id
+     CROSS JOIN LATERAL (SELECT a.* FROM pgcron.attempt a
+     WHERE a.run_id = r.id AND a.attempt >= r.attempt ORDER BY a.fence DESC LIMIT 1) last
      WHERE r.id = ANY(run_ids) AND r.state = 'ready' AND r.delivery = 'at_least_once'
        AND last.fence = given.fence AND last.attempt = r.attempt AND last.outcome = 'lease_lost'
        FOR UPDATE OF r SKIP LOCKED LOOP
@@ -312,39 +455,51 @@ BEGIN
   END LOOP;
 END $$;
 COMMENT ON FUNCTION pgcron.finish_late(bigint[], bigint[], text[], text) IS
-  'Completes runs that a node finished while it was cut off, and that wait because its lease ran out: those that nobody has begun since.';
+  'Completes runs that a node finished while it was cut off, and that wait because its lease ran '
+  'out: those that nobody has begun since.';
 
--- Sessions that runs still name as their owner and that are not alive: each owner once, by one index descent, not each running row.
-CREATE FUNCTION pgcron.gone_owners(OUT owner uuid, OUT node_name text, OUT ended_because text) RETURNS SETOF record
+-- Sessions that runs still name as their owner and that are not alive: each owner once, by one
+-- index descent, not each running row.
+CREATE FUNCTION pgcron.gone_owners(OUT owner uuid, OUT node_name text, OUT ended_because text)
+  RETURNS SETOF record
 LANGUAGE sql STABLE AS $$
   WITH RECURSIVE owners(owner) AS (
     (SELECT r.owner FROM pgcron.run r WHERE r.state = 'running' ORDER BY r.owner LIMIT 1)
     UNION ALL
-    SELECT (SELECT r.owner FROM pgcron.run r WHERE r.state = 'running' AND r.owner > o.owner ORDER BY r.owner LIMIT 1) FROM owners o WHERE o.owner IS NOT NULL)
+    SELECT (SELECT r.owner FROM pgcron.run r WHERE r.state = 'running' AND r.owner > o.owner
+    ORDER BY r.owner LIMIT 1)
+    FROM owners o WHERE o.owner IS NOT NULL)
   SELECT o.owner, coalesce(n.name, o.owner::text), coalesce(n.ended_because, 'its session is gone')
     FROM owners o LEFT JOIN pgcron.node n ON n.incarnation = o.owner
    WHERE o.owner IS NOT NULL AND (n.incarnation IS NULL OR n.state = 'dead') $$;
 
 -- running -> ready, dead, lost, cancelled, succeeded
--- By anybody, level-triggered: whatever runs under a session that is not alive, or of that only some runs. Rows that somebody has locked
--- are left for the next look, and stand in nobody's way. A row is locked by its owner: one that was reaped and claimed anew meanwhile
--- has another.
-CREATE FUNCTION pgcron.reap_runs(at_most int, only_these bigint[] DEFAULT NULL) RETURNS TABLE (run_id bigint, verdict text)
+-- By anybody, level-triggered: whatever runs under a session that is not alive, or of that only
+-- some runs. Rows that somebody has locked are left for the next look, and stand in nobody's way. A
+-- row is locked by its owner: one that was reaped and claimed anew meanwhile has another.
+CREATE FUNCTION pgcron.reap_runs(at_most int, only_these bigint[] DEFAULT NULL)
+  RETURNS TABLE (run_id bigint, verdict text)
 LANGUAGE plpgsql AS $$
 BEGIN
   RETURN QUERY
     WITH gone AS MATERIALIZED (SELECT * FROM pgcron.gone_owners()),
     held AS MATERIALIZED (
       SELECT r.id, g.node_name, g.ended_because
-        FROM gone g CROSS JOIN LATERAL (SELECT r.id FROM pgcron.run r WHERE r.state = 'running' AND r.owner = g.owner AND (only_these IS NULL OR r.id = ANY(only_these))
+        FROM gone g
+        CROSS JOIN LATERAL (SELECT r.id FROM pgcron.run r
+        WHERE r.state = 'running' AND r.owner = g.owner
+          AND (only_these IS NULL OR r.id = ANY(only_these))
                                          LIMIT at_most FOR UPDATE SKIP LOCKED) r
        LIMIT at_most)
     SELECT e.run_id, e.verdict FROM (
-      SELECT array_agg(o.id) ids, array_agg(format('Node %L ended (%s) while it executed this attempt.', o.node_name, o.ended_because)) errors,
+      SELECT array_agg(o.id) ids,
+             array_agg(format('Node %L ended (%s) while it executed this attempt.', o.node_name,
+                              o.ended_because)) errors,
              array_agg(o.node_name) node_names
         FROM held o) g,
       LATERAL pgcron.end_orphans(g.ids, g.errors, g.node_names) e
      WHERE g.ids IS NOT NULL;
 END $$;
 COMMENT ON FUNCTION pgcron.reap_runs(int, bigint[]) IS
-  'Ends attempts whose node is dead, or only some of them: retried, dead, lost (at_most_once), cancelled, or as the service that was called has answered.';
+  'Ends attempts whose node is dead, or only some of them: retried, dead, lost (at_most_once), '
+  'cancelled, or as the service that was called has answered.';

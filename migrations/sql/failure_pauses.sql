@@ -1,4 +1,5 @@
--- Schedules that pause themselves after so many failures in a row, and let one fire through now and then to probe.
+-- Schedules that pause themselves after so many failures in a row, and let one fire through now and
+-- then to probe.
 
 CREATE TABLE pgcron.fire_failure (
   run_id bigint PRIMARY KEY,
@@ -7,7 +8,9 @@ CREATE TABLE pgcron.fire_failure (
   error text,
   is_judged boolean NOT NULL DEFAULT false
 );
-COMMENT ON TABLE pgcron.fire_failure IS 'Fires of schedules with pause_after_failures that ended dead or lost, since the last that succeeded. Only inserted when a run ends: whoever ends runs waits for nobody.';
+COMMENT ON TABLE pgcron.fire_failure IS
+    'Fires of schedules with pause_after_failures that ended dead or lost, since the last that '
+    'succeeded. Only inserted when a run ends: whoever ends runs waits for nobody.';
 CREATE INDEX fire_failure_schedule ON pgcron.fire_failure (schedule_id, failed_at);
 CREATE INDEX fire_failure_new ON pgcron.fire_failure (schedule_id) WHERE NOT is_judged;
 
@@ -21,32 +24,43 @@ CREATE TABLE pgcron.failure_pause (
   probe_fire timestamptz,
   probe_run bigint
 );
-COMMENT ON TABLE pgcron.failure_pause IS 'Schedules that failures have paused: the first fire after probe_at is let through; its success resumes the schedule, its failure pauses it for twice as long.';
-COMMENT ON COLUMN pgcron.failure_pause.look_at IS 'When a node looks for that fire (again): it may lie far ahead.';
+COMMENT ON TABLE pgcron.failure_pause IS
+    'Schedules that failures have paused: the first fire after probe_at is let through; its '
+    'success resumes the schedule, its failure pauses it for twice as long.';
+COMMENT ON COLUMN pgcron.failure_pause.look_at IS
+    'When a node looks for that fire (again): it may lie far ahead.';
 CREATE INDEX failure_pause_due ON pgcron.failure_pause (look_at) WHERE probe_run IS NULL;
 CREATE INDEX failure_pause_probing ON pgcron.failure_pause (probe_run) WHERE probe_run IS NOT NULL;
 
--- Called in the statement that ends a fire's run dead or lost. The NOTIFY lets a node judge it at once.
+-- Called in the statement that ends a fire's run dead or lost. The NOTIFY lets a node judge it at
+-- once.
 CREATE FUNCTION pgcron.note_fire_failure(ended pgcron.run, error text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
   INSERT INTO pgcron.fire_failure (run_id, schedule_id, failed_at, error)
-  SELECT ended.id, s.id, clock_timestamp(), left(note_fire_failure.error, 200) FROM pgcron.schedule s WHERE s.id = ended.schedule_id AND s.pause_after_failures IS NOT NULL
+  SELECT ended.id, s.id, clock_timestamp(), left(note_fire_failure.error, 200)
+  FROM pgcron.schedule s WHERE s.id = ended.schedule_id AND s.pause_after_failures IS NOT NULL
   ON CONFLICT DO NOTHING;
   IF FOUND THEN PERFORM pgcron.notify(pgcron.channel(), 'schedule'); END IF;
 END $$;
 
--- When a fire of the schedule last succeeded, of those since an instant; runs by hand, re-runs and backfills don't count.
+-- When a fire of the schedule last succeeded, of those since an instant; runs by hand, re-runs and
+-- backfills don't count.
 CREATE FUNCTION pgcron.last_success(of_schedule bigint, since timestamptz) RETURNS timestamptz
 LANGUAGE sql STABLE AS $$
   SELECT max(told.finished_at) FROM (
     (SELECT h.finished_at FROM pgcron.history h
-      WHERE h.schedule_id = of_schedule AND h.finished_at >= since AND h.outcome = 'succeeded' AND h.origin = 'schedule' ORDER BY h.finished_at DESC LIMIT 1)
+      WHERE h.schedule_id = of_schedule AND h.finished_at >= since AND h.outcome = 'succeeded'
+        AND h.origin = 'schedule'
+      ORDER BY h.finished_at DESC LIMIT 1)
     UNION ALL
-    (SELECT h.finished_at FROM pgcron.history_overflow h WHERE h.schedule_id = of_schedule AND h.finished_at >= since AND h.outcome = 'succeeded' AND h.origin = 'schedule')) told $$;
+    (SELECT h.finished_at FROM pgcron.history_overflow h
+     WHERE h.schedule_id = of_schedule AND h.finished_at >= since AND h.outcome = 'succeeded'
+       AND h.origin = 'schedule')) told $$;
 
--- Judges what has failed since the last time: the schedule's row is locked, so that of several nodes one does, and edits wait. Returns the
--- note of a pause that it began or went on with, 'resumed', or NULL.
+-- Judges what has failed since the last time: the schedule's row is locked, so that of several
+-- nodes one does, and edits wait. Returns the note of a pause that it began or went on with,
+-- 'resumed', or NULL.
 CREATE FUNCTION pgcron.judge_failures(failing bigint) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -62,7 +76,8 @@ BEGIN
     DELETE FROM pgcron.failure_pause p WHERE p.schedule_id = failing;
     RETURN NULL;
   END IF;
-  UPDATE pgcron.fire_failure f SET is_judged = true WHERE f.schedule_id = failing AND NOT f.is_judged;
+  UPDATE pgcron.fire_failure f SET is_judged = true
+  WHERE f.schedule_id = failing AND NOT f.is_judged;
   SELECT * INTO held FROM pgcron.failure_pause p WHERE p.schedule_id = failing;
   IF held.schedule_id IS NOT NULL THEN
     RETURN pgcron.judge_probe(definition, held);
@@ -70,41 +85,67 @@ BEGIN
     RETURN NULL;
   END IF;
   DELETE FROM pgcron.fire_failure f
-   WHERE f.schedule_id = failing AND f.failed_at <= pgcron.last_success(failing, (SELECT min(e.failed_at) FROM pgcron.fire_failure e WHERE e.schedule_id = failing));
+   WHERE f.schedule_id = failing
+     AND f.failed_at <= pgcron.last_success(failing,
+         (SELECT min(e.failed_at) FROM pgcron.fire_failure e WHERE e.schedule_id = failing));
   SELECT count(*) INTO failures FROM pgcron.fire_failure f WHERE f.schedule_id = failing;
   IF failures < definition.pause_after_failures THEN RETURN NULL; END IF;
-  SELECT * INTO latest FROM pgcron.fire_failure f WHERE f.schedule_id = failing ORDER BY f.failed_at DESC LIMIT 1;
+  SELECT * INTO latest FROM pgcron.fire_failure f WHERE f.schedule_id = failing
+  ORDER BY f.failed_at DESC LIMIT 1;
   INSERT INTO pgcron.failure_pause (schedule_id, failures, since, probe_at, look_at)
-  VALUES (failing, failures, clock_timestamp(), clock_timestamp() + definition.probe_after, clock_timestamp() + definition.probe_after);
-  RETURN pgcron.pause_for_failures(failing, failures, format('run %s', latest.run_id), latest.error);
+  VALUES (failing, failures, clock_timestamp(), clock_timestamp() + definition.probe_after,
+          clock_timestamp() + definition.probe_after);
+  RETURN pgcron.pause_for_failures(failing, failures, format('run %s', latest.run_id),
+      latest.error);
 END $$;
-COMMENT ON FUNCTION pgcron.judge_failures(bigint) IS 'Pauses a schedule that has failed pause_after_failures times in a row; settles the probe of one that is paused so.';
+COMMENT ON FUNCTION pgcron.judge_failures(bigint) IS
+    'Pauses a schedule that has failed pause_after_failures times in a row; settles the probe of '
+    'one that is paused so.';
 
-CREATE FUNCTION pgcron.pause_for_failures(failing bigint, failures int, latest text, error text) RETURNS text
+CREATE FUNCTION pgcron.pause_for_failures(failing bigint, failures int, latest text, error text)
+  RETURNS text
 LANGUAGE sql AS $$
   UPDATE pgcron.schedule s SET enabled = false, paused_until = NULL,
-         paused_note = format('paused after %s in a row (last: %s)', CASE failures WHEN 1 THEN '1 failure' ELSE failures || ' failures' END, concat_ws(': ', latest, left(pause_for_failures.error, 200)))
+         paused_note = format('paused after %s in a row (last: %s)',
+                              CASE failures WHEN 1 THEN '1 failure'
+                                   ELSE failures || ' failures' END,
+                              concat_ws(': ', latest, left(pause_for_failures.error, 200)))
    WHERE s.id = failing RETURNING s.paused_note $$;
 
--- The probe that is over: success resumes, failure pauses for twice as long, at most a day; what did not come to an end of its own (it was
--- cancelled, skipped, or an edit took it away) leaves the next fire to probe.
-CREATE FUNCTION pgcron.judge_probe(definition pgcron.schedule, held pgcron.failure_pause) RETURNS text
+-- The probe that is over: success resumes, failure pauses for twice as long, at most a day; what
+-- did not come to an end of its own (it was cancelled, skipped, or an edit took it away) leaves the
+-- next fire to probe.
+CREATE FUNCTION pgcron.judge_probe(definition pgcron.schedule, held pgcron.failure_pause)
+  RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
   ended record;
-  wait interval := least(definition.probe_after * power(2, least(held.pauses, 20)), interval '1 day');
+  wait interval := least(definition.probe_after * power(2, least(held.pauses, 20)),
+                         interval '1 day');
 BEGIN
-  IF held.probe_run IS NULL OR EXISTS (SELECT FROM pgcron.run r WHERE r.id = held.probe_run) THEN RETURN NULL; END IF;
-  SELECT h.outcome, h.error INTO ended FROM (SELECT h.id, h.outcome, h.error FROM pgcron.history h UNION ALL SELECT o.id, o.outcome, o.error FROM pgcron.history_overflow o) h WHERE h.id = held.probe_run LIMIT 1;
+  IF held.probe_run IS NULL OR EXISTS (SELECT FROM pgcron.run r WHERE r.id = held.probe_run) THEN
+    RETURN NULL;
+  END IF;
+  SELECT h.outcome, h.error INTO ended
+  FROM (SELECT h.id, h.outcome, h.error FROM pgcron.history h UNION ALL
+  SELECT o.id, o.outcome, o.error FROM pgcron.history_overflow o) h
+  WHERE h.id = held.probe_run LIMIT 1;
   IF ended.outcome = 'succeeded' THEN
-    UPDATE pgcron.schedule s SET enabled = true WHERE s.id = definition.id;      -- which forgets its failures, too
+    -- which forgets its failures, too
+    UPDATE pgcron.schedule s SET enabled = true WHERE s.id = definition.id;
     RETURN 'resumed';
   ELSIF ended.outcome IN ('dead', 'lost') THEN
-    UPDATE pgcron.failure_pause p SET failures = p.failures + 1, pauses = p.pauses + 1, probe_run = NULL, probe_fire = NULL, probe_at = clock_timestamp() + wait, look_at = clock_timestamp() + wait
+    UPDATE pgcron.failure_pause p
+    SET failures = p.failures + 1, pauses = p.pauses + 1, probe_run = NULL, probe_fire = NULL,
+        probe_at = clock_timestamp() + wait, look_at = clock_timestamp() + wait
      WHERE p.schedule_id = definition.id;
-    RETURN pgcron.pause_for_failures(definition.id, held.failures + 1, format('run %s, the probe', held.probe_run), ended.error);
+    RETURN pgcron.pause_for_failures(definition.id, held.failures + 1,
+        format('run %s, the probe', held.probe_run), ended.error);
   END IF;
-  UPDATE pgcron.failure_pause p SET probe_run = NULL, probe_fire = NULL, probe_at = CASE WHEN ended.outcome IS NULL THEN p.probe_at ELSE greatest(p.probe_at, p.probe_fire) END,
+  UPDATE pgcron.failure_pause p
+  SET probe_run = NULL, probe_fire = NULL,
+      probe_at = CASE WHEN ended.outcome IS NULL THEN p.probe_at
+                      ELSE greatest(p.probe_at, p.probe_fire) END,
          look_at = clock_timestamp() WHERE p.schedule_id = definition.id;
   RETURN NULL;
 END $$;

@@ -1,9 +1,11 @@
--- What was decided and what came of it: occurrences, missed ranges, history, attempts, dead letters, logs.
+-- What was decided and what came of it: occurrences, missed ranges, history, attempts, dead
+-- letters, logs.
 
 CREATE TABLE pgcron.occurrence (
   schedule_id bigint NOT NULL,
   fire_at timestamptz NOT NULL,
-  decision text NOT NULL CONSTRAINT a_decision_is_known CHECK (decision IN ('run', 'skipped', 'superseded', 'expired', 'cancelled', 'upstream_failed')),
+  decision text NOT NULL CONSTRAINT a_decision_is_known CHECK (decision IN ('run', 'skipped',
+      'superseded', 'expired', 'cancelled', 'upstream_failed')),
   reason text,
   run_id bigint,
   decided_at timestamptz NOT NULL DEFAULT now(),
@@ -11,7 +13,8 @@ CREATE TABLE pgcron.occurrence (
   CONSTRAINT a_fire_that_does_not_run_says_why CHECK (decision = 'run' OR reason IS NOT NULL),
   CONSTRAINT a_fire_that_runs_names_its_run CHECK (decision <> 'run' OR run_id IS NOT NULL)
 ) PARTITION BY RANGE (fire_at);
-COMMENT ON TABLE pgcron.occurrence IS 'The ledger and the permanent fence: one row for each fire time that was decided singly.';
+COMMENT ON TABLE pgcron.occurrence IS
+    'The ledger and the permanent fence: one row for each fire time that was decided singly.';
 
 CREATE TABLE pgcron.missed (
   schedule_id bigint NOT NULL,
@@ -24,29 +27,44 @@ CREATE TABLE pgcron.missed (
   PRIMARY KEY (schedule_id, first_at),
   CONSTRAINT a_range_does_not_end_before_it_begins CHECK (last_at >= first_at)
 );
-COMMENT ON TABLE pgcron.missed IS 'Fires that were dropped together: every fire of the schedule from first_at to last_at, both included, that has no row of its own in occurrence. fires is NULL when there were too many to count.';
+COMMENT ON TABLE pgcron.missed IS
+    'Fires that were dropped together: every fire of the schedule from first_at to last_at, both '
+    'included, that has no row of its own in occurrence. fires is NULL when there were too many '
+    'to count.';
 
 CREATE TABLE pgcron.occurrence_override (
   schedule_id bigint NOT NULL REFERENCES pgcron.schedule ON DELETE CASCADE,
   fire_at timestamptz NOT NULL,
-  action text NOT NULL CONSTRAINT an_override_skips_moves_or_edits CHECK (action IN ('skip', 'move', 'edit')),
+  action text NOT NULL CONSTRAINT an_override_skips_moves_or_edits CHECK (action IN ('skip', 'move',
+      'edit')),
   due_at timestamptz,
   args jsonb CONSTRAINT override_args_are_an_object_of_256_kib
     CHECK (args IS NULL OR (jsonb_typeof(args) = 'object'
-      AND (octet_length(args::text) <= 200 OR (octet_length(args::text) <= 262144 AND NOT jsonb_path_exists(args, 'strict $.**{100} ? (@.type() == "array" || @.type() == "object")')))) OR pgcron.refuse_args(args)),
+      AND (octet_length(args::text) <= 200
+           OR (octet_length(args::text) <= 262144
+               AND NOT jsonb_path_exists(args,
+                                         'strict $.**{100} ? (@.type() == "array" || @.type() '
+                                         '== "object")'))))
+      OR pgcron.refuse_args(args)),
   note text CONSTRAINT occurrence_override_note_is_short
     CHECK (note IS NULL OR length(note) <= 2000 OR pgcron.refuse_words('note', note, 2000)),
   actor text NOT NULL DEFAULT session_user CONSTRAINT occurrence_override_actor_is_short
     CHECK (actor IS NULL OR length(actor) <= 300 OR pgcron.refuse_words('actor', actor, 300)),
   at timestamptz NOT NULL DEFAULT now(),
   PRIMARY KEY (schedule_id, fire_at),
-  CONSTRAINT a_fire_lies_within_the_calendar CHECK ((fire_at >= to_timestamp(-2208988800) AND fire_at < to_timestamp(253370764800)
-    AND (due_at IS NULL OR (due_at >= to_timestamp(-2208988800) AND due_at < to_timestamp(253370764800)))) OR pgcron.refuse('PC001',
-    format('fire %s%s is outside of the calendar', fire_at, ' at ' || due_at), 'A fire lies, and is moved, within the years 1900 to 9998.', 'SELECT * FROM pgcron.preview(…) shows those to come.')),
+  CONSTRAINT a_fire_lies_within_the_calendar CHECK ((fire_at >= to_timestamp(-2208988800)
+      AND fire_at < to_timestamp(253370764800)
+    AND (due_at IS NULL
+         OR (due_at >= to_timestamp(-2208988800) AND due_at < to_timestamp(253370764800))))
+    OR pgcron.refuse('PC001',
+    format('fire %s%s is outside of the calendar', fire_at, ' at ' || due_at),
+    'A fire lies, and is moved, within the years 1900 to 9998.',
+    'SELECT * FROM pgcron.preview(…) shows those to come.')),
   CONSTRAINT a_move_says_where_to CHECK ((action = 'move') = (due_at IS NOT NULL)),
   CONSTRAINT an_edit_has_args CHECK (action <> 'edit' OR args IS NOT NULL)
 );
-COMMENT ON TABLE pgcron.occurrence_override IS 'One fire skipped, moved or given other args, applied when it is materialized.';
+COMMENT ON TABLE pgcron.occurrence_override IS
+    'One fire skipped, moved or given other args, applied when it is materialized.';
 
 CREATE TABLE pgcron.history (
   id bigint NOT NULL,
@@ -68,7 +86,8 @@ CREATE TABLE pgcron.history (
   args jsonb NOT NULL,
   delivery text NOT NULL,
   outcome text NOT NULL CONSTRAINT an_outcome_is_known
-    CHECK (outcome IN ('succeeded', 'dead', 'cancelled', 'skipped', 'superseded', 'expired', 'lost', 'upstream_failed')),
+    CHECK (outcome IN ('succeeded', 'dead', 'cancelled', 'skipped', 'superseded', 'expired', 'lost',
+                       'upstream_failed')),
   attempt int NOT NULL,
   max_attempts int,
   timeout interval,
@@ -90,21 +109,27 @@ CREATE TABLE pgcron.history (
   error text,
   result jsonb
 ) PARTITION BY RANGE (finished_at);
-COMMENT ON TABLE pgcron.history IS 'How each run ended, append-only, readable without its schedule. Old partitions are dropped.';
-COMMENT ON COLUMN pgcron.history.timeout IS 'As are retry_base and retry_cap: NULL means the default of pgcron.run, so that most rows do not pay for what few have.';
+COMMENT ON TABLE pgcron.history IS
+    'How each run ended, append-only, readable without its schedule. Old partitions are dropped.';
+COMMENT ON COLUMN pgcron.history.timeout IS
+    'As are retry_base and retry_cap: NULL means the default of pgcron.run, so that most rows do '
+    'not pay for what few have.';
 CREATE INDEX history_id ON pgcron.history (id);
-CREATE INDEX history_schedule ON pgcron.history (schedule_id, finished_at) WHERE schedule_id IS NOT NULL;
+CREATE INDEX history_schedule ON pgcron.history (schedule_id, finished_at)
+  WHERE schedule_id IS NOT NULL;
 -- What was made of a run: few rows have a parent, so ending a run costs no more for it.
 CREATE INDEX history_parent ON pgcron.history (parent_run) WHERE parent_run IS NOT NULL;
 
 CREATE TABLE pgcron.history_overflow (LIKE pgcron.history INCLUDING DEFAULTS INCLUDING CONSTRAINTS);
-COMMENT ON TABLE pgcron.history_overflow IS 'Takes what has no partition, so that a run can always end; the janitor moves it over.';
+COMMENT ON TABLE pgcron.history_overflow IS
+    'Takes what has no partition, so that a run can always end; the janitor moves it over.';
 CREATE INDEX history_overflow_id ON pgcron.history_overflow (id);
 
 CREATE TABLE pgcron.attempt (
   run_id bigint NOT NULL,
   attempt int NOT NULL,
-  outcome text NOT NULL CONSTRAINT an_attempt_ends_in_a_known_way CHECK (outcome IN ('failed', 'timed_out', 'lease_lost', 'cancelled', 'snoozed')),
+  outcome text NOT NULL CONSTRAINT an_attempt_ends_in_a_known_way CHECK (outcome IN ('failed',
+      'timed_out', 'lease_lost', 'cancelled', 'snoozed')),
   owner uuid NOT NULL,
   node text,
   fence bigint NOT NULL,
@@ -122,7 +147,8 @@ CREATE INDEX attempt_run ON pgcron.attempt (run_id, attempt);
 CREATE TABLE pgcron.dead_letter (
   run_id bigint PRIMARY KEY,
   uuid uuid NOT NULL,
-  outcome text NOT NULL CONSTRAINT a_dead_letter_is_dead_or_lost CHECK (outcome IN ('dead', 'lost')),
+  outcome text NOT NULL CONSTRAINT a_dead_letter_is_dead_or_lost CHECK (outcome IN ('dead',
+      'lost')),
   died_at timestamptz NOT NULL DEFAULT now(),
   schedule_id bigint,
   schedule text,
@@ -150,9 +176,11 @@ CREATE TABLE pgcron.dead_letter (
   requeued_as bigint,
   requeued_at timestamptz,
   requeued_by text,
-  CONSTRAINT a_requeued_letter_says_when_and_as_what CHECK ((requeued_as IS NULL) = (requeued_at IS NULL))
+  CONSTRAINT a_requeued_letter_says_when_and_as_what CHECK ((requeued_as IS NULL)
+      = (requeued_at IS NULL))
 );
-COMMENT ON TABLE pgcron.dead_letter IS 'Runs that ended dead or lost, kept apart from history, whose partitions are dropped.';
+COMMENT ON TABLE pgcron.dead_letter IS
+    'Runs that ended dead or lost, kept apart from history, whose partitions are dropped.';
 CREATE INDEX dead_letter_open ON pgcron.dead_letter (died_at DESC) WHERE requeued_as IS NULL;
 -- The letters of one error group, the open ones in the order in which they are redriven.
 CREATE INDEX dead_letter_group ON pgcron.dead_letter (fingerprint, died_at);
@@ -162,7 +190,8 @@ CREATE TABLE pgcron.log (
   attempt int NOT NULL,
   sequence int NOT NULL,
   at timestamptz NOT NULL DEFAULT now(),
-  stream text NOT NULL CONSTRAINT a_stream_is_stdout_stderr_or_log CHECK (stream IN ('stdout', 'stderr', 'log')),
+  stream text NOT NULL CONSTRAINT a_stream_is_stdout_stderr_or_log CHECK (stream IN ('stdout',
+      'stderr', 'log')),
   line text NOT NULL CONSTRAINT a_log_line_has_8_kib CHECK (octet_length(line) <= 8300)
 ) PARTITION BY RANGE (at);
 COMMENT ON TABLE pgcron.log IS 'What handlers printed, line by line, while they ran.';

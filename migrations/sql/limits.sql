@@ -1,102 +1,152 @@
--- Limits: lanes by a user's key (so many of its runs at once) and queues that are limited (so many of theirs); and labels, which some
--- nodes have. What has none of these is claimed by other statements and pays nothing.
+-- Limits: lanes by a user's key (so many of its runs at once) and queues that are limited (so many
+-- of theirs); and labels, which some nodes have. What has none of these is claimed by other
+-- statements and pays nothing.
 
--- Where runs that need a look could be claimed now: in lanes (pairs of lane and priority of a queue), in limited queues, and where what is required
--- are labels that this node has.
--- Of each at most so many as there seems to be room for. STABLE: it sees what the statement sees that calls it.
-CREATE FUNCTION pgcron.limited_heads(pair_queues text[], pair_lanes text[], pair_priorities smallint[], pair_rooms int[], limited_queues text[], handlers text[], room int,
-                                     labels text[], placed_queues text[])
-RETURNS TABLE (id bigint, queue text, lane text, priority smallint, due_at timestamptz, delivery text, schedule_id bigint, overlap_slot smallint, weight int, overlap text)
+-- Where runs that need a look could be claimed now: in lanes (pairs of lane and priority of a
+-- queue), in limited queues, and where what is required are labels that this node has. Of each at
+-- most so many as there seems to be room for. STABLE: it sees what the statement sees that calls
+-- it.
+CREATE FUNCTION pgcron.limited_heads(pair_queues text[], pair_lanes text[],
+    pair_priorities smallint[], pair_rooms int[], limited_queues text[], handlers text[], room int,
+    labels text[], placed_queues text[])
+RETURNS TABLE (id bigint, queue text, lane text, priority smallint, due_at timestamptz,
+               delivery text, schedule_id bigint, overlap_slot smallint, weight int, overlap text)
 LANGUAGE sql STABLE ROWS 100
 BEGIN ATOMIC
-  SELECT w.* FROM unnest(pair_queues, pair_lanes, pair_priorities, pair_rooms) pair(queue, lane, priority, room)
+  SELECT w.*
+  FROM unnest(pair_queues, pair_lanes, pair_priorities, pair_rooms) pair(queue, lane, priority,
+              room)
   CROSS JOIN LATERAL (
     -- The first thousand of a lane and no more, whoever offers their handlers.
-    SELECT h.id, h.queue, h.lane, h.priority, h.due_at, h.delivery, CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot, coalesce(h.weight, 1), h.overlap FROM (
+    SELECT h.id, h.queue, h.lane, h.priority, h.due_at, h.delivery,
+           CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot,
+           coalesce(h.weight, 1), h.overlap
+    FROM (
       SELECT r.* FROM pgcron.run r
-       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue = pair.queue AND r.lane = pair.lane AND r.priority = pair.priority
+       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue = pair.queue
+         AND r.lane = pair.lane AND r.priority = pair.priority
          AND r.due_at <= now() ORDER BY r.due_at, r.id LIMIT 1000) h
-     WHERE h.handler = ANY(limited_heads.handlers) AND (h.expire_at IS NULL OR h.expire_at > now()) AND (h.requires IS NULL OR h.requires <@ limited_heads.labels)
+     WHERE h.handler = ANY(limited_heads.handlers) AND (h.expire_at IS NULL OR h.expire_at > now())
+       AND (h.requires IS NULL OR h.requires <@ limited_heads.labels)
      LIMIT least(pair.room, limited_heads.room)) w
   UNION ALL
   SELECT w.* FROM unnest(limited_queues) asked(queue) CROSS JOIN generate_series(0, 9) level
   CROSS JOIN LATERAL (
-    (SELECT r.id, r.queue, NULL::text, r.priority, r.due_at, r.delivery, NULL::bigint, r.overlap_slot, 1, r.overlap FROM pgcron.run r
-      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once' AND r.queue = asked.queue
-        AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers) AND (r.expire_at IS NULL OR r.expire_at > now())
+    (SELECT r.id, r.queue, NULL::text, r.priority, r.due_at, r.delivery, NULL::bigint,
+            r.overlap_slot, 1, r.overlap
+     FROM pgcron.run r
+      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+        AND r.overlap IS NULL AND r.delivery = 'at_least_once' AND r.queue = asked.queue
+        AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers)
+        AND (r.expire_at IS NULL OR r.expire_at > now())
       ORDER BY r.due_at, r.id LIMIT limited_heads.room)
     UNION ALL
-    (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, NULL, r.overlap_slot, 1, r.overlap FROM pgcron.run r
-      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once' AND r.queue = asked.queue
-        AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers) AND (r.expire_at IS NULL OR r.expire_at > now())
+    (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, NULL, r.overlap_slot, 1,
+            r.overlap
+     FROM pgcron.run r
+      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+        AND r.overlap IS NULL AND r.delivery <> 'at_least_once' AND r.queue = asked.queue
+        AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers)
+        AND (r.expire_at IS NULL OR r.expire_at > now())
       ORDER BY r.due_at, r.id LIMIT limited_heads.room)
     UNION ALL
-    (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, r.schedule_id, r.overlap_slot, 1, r.overlap FROM pgcron.run r
-      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NOT NULL AND r.queue = asked.queue
-        AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers) AND (r.expire_at IS NULL OR r.expire_at > now())
+    (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, r.schedule_id, r.overlap_slot, 1,
+            r.overlap
+     FROM pgcron.run r
+      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+        AND r.overlap IS NOT NULL AND r.queue = asked.queue
+        AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers)
+        AND (r.expire_at IS NULL OR r.expire_at > now())
       ORDER BY r.due_at, r.id LIMIT limited_heads.room)) w
   UNION ALL
-  SELECT w.* FROM unnest(placed_queues) asked(queue) CROSS JOIN LATERAL pgcron.walk_requirements(asked.queue, limited_heads.labels) place
+  SELECT w.* FROM unnest(placed_queues) asked(queue)
+  CROSS JOIN LATERAL pgcron.walk_requirements(asked.queue, limited_heads.labels) place
   CROSS JOIN LATERAL (
-    SELECT h.id, h.queue, NULL::text, h.priority, h.due_at, h.delivery, CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot, 1, h.overlap FROM (
+    SELECT h.id, h.queue, NULL::text, h.priority, h.due_at, h.delivery,
+           CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot, 1, h.overlap
+    FROM (
       SELECT r.* FROM pgcron.run r
-       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL AND r.queue = asked.queue AND r.requires = place.requires
+       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL
+         AND r.queue = asked.queue AND r.requires = place.requires
          AND r.priority = place.priority AND r.due_at <= now() ORDER BY r.due_at, r.id LIMIT 1000) h
-     WHERE h.handler = ANY(limited_heads.handlers) AND (h.expire_at IS NULL OR h.expire_at > now()) LIMIT limited_heads.room) w
+     WHERE h.handler = ANY(limited_heads.handlers) AND (h.expire_at IS NULL OR h.expire_at > now())
+     LIMIT limited_heads.room) w
    WHERE place.due_at <= now();
 END;
 
--- A rate holds in every span of its time, wherever it begins. Starts are counted by slices of a 256th of that time, and a start counts
--- until its whole slice is older than the time: never one too many, and less than half a hundredth too few.
+-- A rate holds in every span of its time, wherever it begins. Starts are counted by slices of a
+-- 256th of that time, and a start counts until its whole slice is older than the time: never one
+-- too many, and less than half a hundredth too few.
 
 -- When a run that started at the instant is counted in, and how long a slice is.
 CREATE FUNCTION pgcron.rate_slice(at timestamptz, per interval) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$
-  SELECT (extract(epoch FROM at) * 1000000)::bigint * 256 / (extract(epoch FROM per) * 1000000)::bigint $$;
+  SELECT (extract(epoch FROM at) * 1000000)::bigint * 256
+      / (extract(epoch FROM per) * 1000000)::bigint $$;
 
--- How many more may start now, and when the next may if none (room 0). What lies in the future, as the clock was set back, counts as now.
--- A rate that breaks its rules has no room: its queue or key waits, and holds up no other (pgcron.broken_settings names it).
-CREATE FUNCTION pgcron.rate_room(kind text, name text, rate int, per interval, at timestamptz, OUT room int, OUT next_at timestamptz)
+-- How many more may start now, and when the next may if none (room 0). What lies in the future, as
+-- the clock was set back, counts as now. A rate that breaks its rules has no room: its queue or key
+-- waits, and holds up no other (pgcron.broken_settings names it).
+CREATE FUNCTION pgcron.rate_room(kind text, name text, rate int, per interval, at timestamptz,
+    OUT room int, OUT next_at timestamptz)
 LANGUAGE sql STABLE AS $$
   SELECT CASE WHEN now_slice.number IS NULL THEN 0
-              ELSE greatest(0, least(rate_room.rate, rate_room.rate - coalesce(sum(counted.starts), 0)))::int END,
-         'epoch'::timestamptz + ((least(min(counted.slice), now_slice.number) + 257) * (extract(epoch FROM rate_room.per) * 1000000)::bigint + 255) / 256 * interval '1 microsecond'
+              ELSE greatest(0,
+                            least(rate_room.rate,
+                                  rate_room.rate - coalesce(sum(counted.starts), 0)))::int END,
+         'epoch'::timestamptz + ((least(min(counted.slice),
+             now_slice.number) + 257) * (extract(epoch FROM rate_room.per) * 1000000)::bigint + 255)
+                 / 256 * interval '1 microsecond'
     FROM (SELECT CASE WHEN pgcron.rate_is_fine(rate_room.rate, rate_room.per)
                       THEN pgcron.rate_slice(rate_room.at, rate_room.per) END AS number) now_slice
     LEFT JOIN LATERAL (
-      SELECT s.slice, s.starts FROM pgcron.rate_window w CROSS JOIN LATERAL unnest(w.slices, w.starts) s(slice, starts)
-       WHERE w.kind = rate_room.kind AND w.name = rate_room.name AND s.slice >= now_slice.number - 256) counted ON true
+      SELECT s.slice, s.starts FROM pgcron.rate_window w
+      CROSS JOIN LATERAL unnest(w.slices, w.starts) s(slice, starts)
+       WHERE w.kind = rate_room.kind AND w.name = rate_room.name
+         AND s.slice >= now_slice.number - 256) counted
+         ON true
    GROUP BY now_slice.number $$;
 
-CREATE FUNCTION pgcron.count_starts(kind text, name text, per interval, at timestamptz, starts int) RETURNS void
+CREATE FUNCTION pgcron.count_starts(kind text, name text, per interval, at timestamptz, starts int)
+  RETURNS void
 LANGUAGE sql AS $$
   INSERT INTO pgcron.rate_window AS w (kind, name, slices, starts)
-  VALUES (count_starts.kind, count_starts.name, ARRAY[pgcron.rate_slice(count_starts.at, count_starts.per)], ARRAY[count_starts.starts])
+  VALUES (count_starts.kind, count_starts.name,
+          ARRAY[pgcron.rate_slice(count_starts.at, count_starts.per)], ARRAY[count_starts.starts])
   ON CONFLICT ON CONSTRAINT rate_window_pkey DO UPDATE SET (slices, starts) = (
-    SELECT array_agg(kept.slice ORDER BY kept.slice), array_agg(kept.starts ORDER BY kept.slice) FROM (
-      SELECT least(s.slice, EXCLUDED.slices[1]) AS slice, least(sum(s.starts), 2147483647)::int AS starts
+    SELECT array_agg(kept.slice ORDER BY kept.slice), array_agg(kept.starts ORDER BY kept.slice)
+    FROM (
+      SELECT least(s.slice, EXCLUDED.slices[1]) AS slice,
+             least(sum(s.starts), 2147483647)::int AS starts
         FROM unnest(w.slices || EXCLUDED.slices, w.starts || EXCLUDED.starts) s(slice, starts)
        WHERE s.slice >= EXCLUDED.slices[1] - 256 GROUP BY 1) kept) $$;
 
--- How many runs of a lane may execute at once, and start in a time; NULL is no limit. A lane of a weight has none, whatever was set for others.
-CREATE FUNCTION pgcron.lane_slots(lanes text[]) RETURNS TABLE (lane text, slots int, rate int, per interval)
+-- How many runs of a lane may execute at once, and start in a time; NULL is no limit. A lane of a
+-- weight has none, whatever was set for others.
+CREATE FUNCTION pgcron.lane_slots(lanes text[])
+  RETURNS TABLE (lane text, slots int, rate int, per interval)
 LANGUAGE sql STABLE ROWS 50
 BEGIN ATOMIC
-  SELECT asked.lane, CASE WHEN known.lane IS NULL AND left(asked.lane, 1) <> '*' THEN 1 ELSE CASE WHEN known.slots < 0 THEN 0 ELSE known.slots END END, known.rate, known.per
+  SELECT asked.lane,
+         CASE WHEN known.lane IS NULL AND left(asked.lane, 1) <> '*' THEN 1
+              ELSE CASE WHEN known.slots < 0 THEN 0 ELSE known.slots END END,
+         known.rate, known.per
     FROM unnest(lanes) asked(lane)
     LEFT JOIN LATERAL (
       SELECT l.lane, l.slots, l.rate, l.per FROM (
-        (SELECT own.lane, own.slots, own.rate, own.per, true AS is_own FROM pgcron.lane_limit own WHERE own.lane = asked.lane)
+        (SELECT own.lane, own.slots, own.rate, own.per, true AS is_own FROM pgcron.lane_limit own
+         WHERE own.lane = asked.lane)
         UNION ALL
         (SELECT many.lane, many.slots, many.rate, many.per, false FROM pgcron.lane_limit many
-          WHERE right(many.lane, 1) = '*' AND starts_with(asked.lane, left(many.lane, -1)) ORDER BY length(many.lane) DESC LIMIT 1)) l
+          WHERE right(many.lane, 1) = '*' AND starts_with(asked.lane, left(many.lane, -1))
+          ORDER BY length(many.lane) DESC LIMIT 1)) l
        ORDER BY l.is_own DESC LIMIT 1) known ON left(asked.lane, 1) <> '*';
 END;
 
--- Which lanes of a queue have a due run and seem to have slots for it, and how many: a walk along the index from lane to lane, never along their runs.
--- Nothing here is locked or decided.
-CREATE FUNCTION pgcron.walk_lanes(queue text, beyond text, most int,
-                                  OUT lanes text[], OUT priorities smallint[], OUT rooms int[], OUT ended_at text, OUT next_due timestamptz)
+-- Which lanes of a queue have a due run and seem to have slots for it, and how many: a walk along
+-- the index from lane to lane, never along their runs. Nothing here is locked or decided.
+CREATE FUNCTION pgcron.walk_lanes(queue text, beyond text, most int, OUT lanes text[],
+    OUT priorities smallint[], OUT rooms int[], OUT ended_at text, OUT next_due timestamptz)
 LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
@@ -107,32 +157,44 @@ BEGIN
   FOR pair IN
     WITH RECURSIVE walk(lane, priority, due_at) AS (
       (SELECT r.lane, r.priority, r.due_at FROM pgcron.run r
-        WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue = walk_lanes.queue AND r.lane > walk_lanes.beyond
+        WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL
+          AND r.queue = walk_lanes.queue AND r.lane > walk_lanes.beyond
         ORDER BY r.lane, r.priority, r.due_at LIMIT 1)
       UNION ALL
       SELECT next.* FROM walk CROSS JOIN LATERAL (
         SELECT r.lane, r.priority, r.due_at FROM pgcron.run r
-         WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue = walk_lanes.queue AND (r.lane, r.priority) > (walk.lane, walk.priority)
+         WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL
+           AND r.queue = walk_lanes.queue AND (r.lane, r.priority) > (walk.lane, walk.priority)
          ORDER BY r.lane, r.priority, r.due_at LIMIT 1) next)
-    SELECT walk.lane, walk.priority, walk.due_at, walk.due_at <= now() AS is_due, coalesce(least(limits.slots - held.runs::int, rated.room), 2147483647) AS room,
+    SELECT walk.lane, walk.priority, walk.due_at, walk.due_at <= now() AS is_due,
+           coalesce(least(limits.slots - held.runs::int, rated.room), 2147483647) AS room,
            CASE WHEN rated.room = 0 THEN rated.next_at END AS next_at
       FROM walk
       LEFT JOIN LATERAL (
-        SELECT l.slots, l.rate, l.per FROM pgcron.lane_slots(ARRAY[walk.lane]) l WHERE walk.due_at <= now()) limits ON true
+        SELECT l.slots, l.rate, l.per FROM pgcron.lane_slots(ARRAY[walk.lane]) l
+        WHERE walk.due_at <= now()) limits
+            ON true
       LEFT JOIN LATERAL (
-        SELECT count(*) AS runs FROM pgcron.run h WHERE h.lane = walk.lane AND h.lane_slot IS NOT NULL AND walk.due_at <= now()) held ON true
+        SELECT count(*) AS runs FROM pgcron.run h
+        WHERE h.lane = walk.lane AND h.lane_slot IS NOT NULL AND walk.due_at <= now()) held
+            ON true
       LEFT JOIN LATERAL (
-        SELECT w.room, w.next_at FROM pgcron.rate_room('lane', walk.lane, limits.rate, limits.per, clock_timestamp()) w WHERE limits.rate IS NOT NULL) rated ON true
+        SELECT w.room, w.next_at
+        FROM pgcron.rate_room('lane', walk.lane, limits.rate, limits.per, clock_timestamp()) w
+        WHERE limits.rate IS NOT NULL) rated
+            ON true
   LOOP
     IF NOT pair.is_due THEN
       next_due := least(next_due, pair.due_at);
     ELSIF pair.room > 0 THEN
-      lanes := lanes || pair.lane; priorities := priorities || pair.priority; rooms := rooms || pair.room;
+      lanes := lanes || pair.lane; priorities := priorities || pair.priority;
+      rooms := rooms || pair.room;
     ELSIF pair.next_at IS NOT NULL THEN
       next_due := least(next_due, pair.next_at);
     END IF;
     steps := steps + 1;
-    IF cardinality(lanes) >= most OR steps >= 2000 THEN      -- a longer walk is taken in several statements
+    -- a longer walk is taken in several statements
+    IF cardinality(lanes) >= most OR steps >= 2000 THEN
       ended_at := pair.lane;
       EXIT;
     END IF;
@@ -141,22 +203,35 @@ END $$;
 
 -- ready -> running
 -- ready -> skipped, superseded
--- One round. As in claim_lanes each statement in here sees a snapshot of its own, and what is known of a limit is read after its lock was
--- had: so no two nodes take the same slot, and a unique index stands under it. Nothing waits for anybody.
---   1. The limited queues among those asked, as far as their advisory lock can be had, and how many of their runs execute.
---   2. A walk over the lanes of all queues that are open, from where the last one ended, and over the requirements that this node satisfies.
---   3. The locks of those lanes, and of schedules whose runs must not overlap: always queues, then schedules, then lanes, and try-locks only.
---   4. The choice: in each lane by priority and due time up to its free slots, of each schedule one, of each queue as many as it may have.
---      Of one priority the lane with the fewest running runs goes first, so that nobody's backlog keeps the others from a shared queue; those without a lane stand as one beside them.
---      Up to free + ahead of them; runs that may start only once or take several slots for free slots only; those that found none are told as `wait`.
---      `aged` takes what is due longest, whatever its priority and lane. For a run heavier than what is free the node may begin to keep slots free:
---      see choose_awaited. Then no other run is looked at, told as `await` with the weight; or it is claimed, or somebody else's.
+-- One round. As in claim_lanes each statement in here sees a snapshot of its own, and what is known
+-- of a limit is read after its lock was had: so no two nodes take the same slot, and a unique index
+-- stands under it. Nothing waits for anybody.
+-- 1. The limited queues among those asked, as far as their advisory lock can be had, and how many
+-- of their runs execute.
+-- 2. A walk over the lanes of all queues that are open, from where the last one ended, and over the
+-- requirements that this node satisfies.
+-- 3. The locks of those lanes, and of schedules whose runs must not overlap: always queues, then
+-- schedules, then lanes, and try-locks only.
+-- 4. The choice: in each lane by priority and due time up to its free slots, of each schedule one,
+-- of each queue as many as it may have.
+-- Of one priority the lane with the fewest running runs goes first, so that nobody's backlog keeps
+-- the others from a shared queue; those without a lane stand as one beside them.
+-- Up to free + ahead of them; runs that may start only once or take several slots for free slots
+-- only; those that found none are told as `wait`.
+-- `aged` takes what is due longest, whatever its priority and lane. For a run heavier than what is
+-- free the node may begin to keep slots free:
+-- see choose_awaited. Then no other run is looked at, told as `await` with the weight; or it is
+-- claimed, or somebody else's.
 --   5. The claim. A row that somebody has locked is left to them.
 --   6. What else is due of a schedule whose run is not over is skipped, or what its policy says.
---   7. Where there was room for more, lanes with a handler at their head that nobody offers are parked; told as one `parked`, the count in `due`.
-CREATE FUNCTION pgcron.claim_limited(incarnation uuid, queues text[], beyond text[], handlers text[], free int, ahead int, look int, aged boolean DEFAULT false)
-RETURNS TABLE (verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt int, max_attempts int, queue text, priority smallint, schedule text,
-               fire_time timestamptz, token uuid, fence bigint, timeout float8, delivery text, due float8, origin text, lane text, weight int)
+-- 7. Where there was room for more, lanes with a handler at their head that nobody offers are
+-- parked; told as one `parked`, the count in `due`.
+CREATE FUNCTION pgcron.claim_limited(incarnation uuid, queues text[], beyond text[],
+    handlers text[], free int, ahead int, look int, aged boolean DEFAULT false)
+RETURNS TABLE (verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt int,
+               max_attempts int, queue text, priority smallint, schedule text,
+               fire_time timestamptz, token uuid, fence bigint, timeout float8, delivery text,
+               due float8, origin text, lane text, weight int)
 LANGUAGE plpgsql VOLATILE ROWS 100 AS $$
 #variable_conflict use_column
 DECLARE
@@ -176,7 +251,8 @@ DECLARE
   left_waiting bigint[];
   granted_at timestamptz;
   skipped bigint[];
-  labels text[] := (SELECT pgcron.label_words(n.labels) FROM pgcron.node n WHERE n.incarnation = claim_limited.incarnation);
+  labels text[] := (SELECT pgcron.label_words(n.labels) FROM pgcron.node n
+      WHERE n.incarnation = claim_limited.incarnation);
   placed_queues text[] := '{}';
   placed record;
   too_heavy bigint[];
@@ -191,8 +267,11 @@ BEGIN
   SELECT n.awaits INTO keeps_for FROM pgcron.node n WHERE n.incarnation = claim_limited.incarnation;
   IF keeps_for IS NOT NULL THEN
     SELECT r.queue, r.lane, r.priority, r.weight INTO kept FROM pgcron.run r
-     WHERE r.id = keeps_for AND r.state = 'ready' AND r.hold IS NULL AND r.weight > 1 AND r.due_at <= now() AND r.queue = ANY(claim_limited.queues);
-    UPDATE pgcron.node n SET awaits = NULL WHERE n.incarnation = claim_limited.incarnation AND (kept.weight IS NULL OR kept.weight <= claim_limited.free);
+     WHERE r.id = keeps_for AND r.state = 'ready' AND r.hold IS NULL AND r.weight > 1
+       AND r.due_at <= now() AND r.queue = ANY(claim_limited.queues);
+    UPDATE pgcron.node n SET awaits = NULL
+    WHERE n.incarnation = claim_limited.incarnation
+      AND (kept.weight IS NULL OR kept.weight <= claim_limited.free);
     IF kept.weight > claim_limited.free THEN
       verdict := 'await'; id := keeps_for; weight := kept.weight;
       RETURN NEXT;
@@ -203,32 +282,52 @@ BEGIN
       open_queues := ARRAY[kept.queue];
     END IF;
   END IF;
-  limited := ARRAY(SELECT q.name FROM pgcron.queue q WHERE q.name = ANY(open_queues) AND NOT q.is_plain AND q.paused_at IS NULL ORDER BY q.name);
-  limited := ARRAY(SELECT name FROM unnest(limited) name WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('queue ' || name)));
+  limited := ARRAY(SELECT q.name FROM pgcron.queue q
+      WHERE q.name = ANY(open_queues) AND NOT q.is_plain AND q.paused_at IS NULL ORDER BY q.name);
+  limited := ARRAY(SELECT name FROM unnest(limited) name
+      WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int,
+          hashtext('queue ' || name)));
   IF limited <> '{}' THEN
     rooms := ARRAY(
-      SELECT greatest(0, least(coalesce(CASE WHEN q.max_running < 0 THEN 0 ELSE q.max_running END - running.runs, 2147483647), rated.room)) FROM unnest(limited) WITH ORDINALITY name(queue, position)
+      SELECT greatest(0,
+                      least(coalesce(CASE WHEN q.max_running < 0 THEN 0
+                                          ELSE q.max_running END - running.runs,
+                                     2147483647),
+                            rated.room))
+      FROM unnest(limited) WITH ORDINALITY name(queue, position)
         JOIN pgcron.queue q ON q.name = name.queue
-        LEFT JOIN LATERAL (SELECT w.room FROM pgcron.rate_room('queue', q.name, q.rate, q.per, clock_timestamp()) w WHERE q.rate IS NOT NULL) rated ON true
-       CROSS JOIN LATERAL (SELECT count(*)::int AS runs FROM pgcron.run r WHERE r.state = 'running' AND r.owner IS NOT NULL AND r.queue = name.queue) running
+        LEFT JOIN LATERAL (SELECT w.room
+        FROM pgcron.rate_room('queue', q.name, q.rate, q.per, clock_timestamp()) w
+        WHERE q.rate IS NOT NULL) rated
+            ON true
+       CROSS JOIN LATERAL (SELECT count(*)::int AS runs FROM pgcron.run r
+       WHERE r.state = 'running' AND r.owner IS NOT NULL AND r.queue = name.queue) running
        ORDER BY name.position);
-    FOR asked IN SELECT q.name, w.next_at FROM pgcron.queue q CROSS JOIN LATERAL pgcron.rate_room('queue', q.name, q.rate, q.per, clock_timestamp()) w
+    FOR asked IN SELECT q.name, w.next_at FROM pgcron.queue q
+        CROSS JOIN LATERAL pgcron.rate_room('queue', q.name, q.rate, q.per, clock_timestamp()) w
                   WHERE q.name = ANY(limited) AND q.rate IS NOT NULL AND w.room = 0 LOOP
-      verdict := 'walked'; queue := asked.name; due := date_part('epoch', asked.next_at - clock_timestamp());
+      verdict := 'walked'; queue := asked.name;
+      due := date_part('epoch', asked.next_at - clock_timestamp());
       RETURN NEXT;
     END LOOP;
     limited := ARRAY(SELECT name FROM unnest(limited, rooms) open(name, room) WHERE room > 0);
     rooms := ARRAY(SELECT room FROM unnest(rooms) room WHERE room > 0);
   END IF;
 
-  FOR asked IN SELECT a.queue, a.beyond FROM unnest(claim_limited.queues, claim_limited.beyond) a(queue, beyond)
-                WHERE a.queue = ANY(open_queues) AND (a.queue = ANY(limited) OR NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = a.queue AND NOT q.is_plain)) LOOP
+  FOR asked IN SELECT a.queue, a.beyond
+      FROM unnest(claim_limited.queues, claim_limited.beyond) a(queue, beyond)
+                WHERE a.queue = ANY(open_queues)
+                  AND (a.queue = ANY(limited)
+                       OR NOT EXISTS (SELECT FROM pgcron.queue q
+                           WHERE q.name = a.queue AND NOT q.is_plain)) LOOP
     IF keeps_for IS NOT NULL THEN
-      pair_queues := ARRAY[kept.queue]; pair_lanes := ARRAY[kept.lane]; pair_priorities := ARRAY[kept.priority]; pair_rooms := ARRAY[room];
+      pair_queues := ARRAY[kept.queue]; pair_lanes := ARRAY[kept.lane];
+      pair_priorities := ARRAY[kept.priority]; pair_rooms := ARRAY[room];
       CONTINUE;
     END IF;
     SELECT * INTO walked FROM pgcron.walk_lanes(asked.queue, asked.beyond, claim_limited.look);
-    SELECT coalesce(bool_or(w.due_at <= now()), false) AS is_due, min(w.due_at) FILTER (WHERE w.due_at > now()) AS next_due
+    SELECT coalesce(bool_or(w.due_at <= now()), false) AS is_due,
+           min(w.due_at) FILTER (WHERE w.due_at > now()) AS next_due
       INTO placed FROM pgcron.walk_requirements(asked.queue, labels) w;
     IF placed.is_due THEN placed_queues := placed_queues || asked.queue; END IF;
     walked.next_due := least(walked.next_due, placed.next_due);
@@ -237,7 +336,9 @@ BEGIN
       pair_lanes := pair_lanes || walked.lanes;
       pair_priorities := pair_priorities || walked.priorities;
       pair_rooms := pair_rooms || walked.rooms;
-      verdict := 'walked'; queue := asked.queue; lane := walked.ended_at; due := CASE WHEN walked.next_due IS NOT NULL THEN date_part('epoch', least(walked.next_due, to_timestamp(253370764800)) - now()) END;
+      verdict := 'walked'; queue := asked.queue; lane := walked.ended_at;
+      due := CASE WHEN walked.next_due IS NOT NULL THEN date_part('epoch',
+          least(walked.next_due, to_timestamp(253370764800)) - now()) END;
       RETURN NEXT;
     END IF;
   END LOOP;
@@ -245,20 +346,26 @@ BEGIN
 
   schedules := ARRAY(
     SELECT s.schedule_id FROM (
-      SELECT DISTINCT h.schedule_id FROM pgcron.limited_heads(pair_queues, pair_lanes, pair_priorities, pair_rooms, limited, claim_limited.handlers, greatest(room, 1),
+      SELECT DISTINCT h.schedule_id
+      FROM pgcron.limited_heads(pair_queues, pair_lanes, pair_priorities, pair_rooms, limited,
+                                claim_limited.handlers, greatest(room, 1),
                                                                       labels, placed_queues) h
        WHERE h.schedule_id IS NOT NULL) s
      WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashint8(s.schedule_id)));
   lanes := ARRAY(
     SELECT l.lane FROM (SELECT DISTINCT p.lane FROM unnest(pair_lanes) p(lane)) l
-     WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('lane ' || l.lane)));
+     WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int,
+         hashtext('lane ' || l.lane)));
 
   IF schedules <> '{}' THEN      -- those among them with another policy than skip, see overlap
     others := ARRAY(SELECT s.id FROM unnest(schedules) s(id) WHERE EXISTS (
-      SELECT FROM pgcron.run o WHERE o.schedule_id = s.id AND o.state = 'ready' AND o.overlap <> 'skip' AND o.due_at <= now()));
+      SELECT FROM pgcron.run o
+      WHERE o.schedule_id = s.id AND o.state = 'ready' AND o.overlap <> 'skip'
+        AND o.due_at <= now()));
     IF others <> '{}' THEN
       superseded := ARRAY(SELECT pgcron.replace_older(others, claim_limited.handlers));
-      FOR verdict, id IN SELECT s.verdict, s.id FROM pgcron.settle_queues(others) s WHERE s.verdict <> 'go' LOOP
+      FOR verdict, id IN SELECT s.verdict, s.id FROM pgcron.settle_queues(others) s
+          WHERE s.verdict <> 'go' LOOP
         queue := NULL; lane := NULL; due := NULL;
         RETURN NEXT;
       END LOOP;
@@ -266,67 +373,125 @@ BEGIN
   END IF;
   granted_at := clock_timestamp();
   IF room > 0 THEN
-    SELECT array_agg(picked.id) FILTER (WHERE NOT picked.is_too_heavy AND (picked.position <= claim_limited.free OR (picked.delivery = 'at_least_once' AND picked.weight = 1 AND picked.position <= room))),
-           array_agg(picked.slot) FILTER (WHERE NOT picked.is_too_heavy AND (picked.position <= claim_limited.free OR (picked.delivery = 'at_least_once' AND picked.weight = 1 AND picked.position <= room))),
-           array_agg(picked.own_slot) FILTER (WHERE NOT picked.is_too_heavy AND (picked.position <= claim_limited.free OR (picked.delivery = 'at_least_once' AND picked.weight = 1 AND picked.position <= room))),
-           array_agg(picked.id) FILTER (WHERE NOT picked.is_too_heavy AND picked.position > claim_limited.free AND picked.position <= room
-                                        AND (picked.delivery <> 'at_least_once' OR picked.weight > 1)),
+    SELECT array_agg(picked.id) FILTER (WHERE NOT picked.is_too_heavy
+                                        AND (picked.position <= claim_limited.free
+                                             OR (picked.delivery = 'at_least_once'
+                                                 AND picked.weight = 1
+                                                 AND picked.position <= room))),
+           array_agg(picked.slot) FILTER (WHERE NOT picked.is_too_heavy
+                                          AND (picked.position <= claim_limited.free
+                                               OR (picked.delivery = 'at_least_once'
+                                                   AND picked.weight = 1
+                                                   AND picked.position <= room))),
+           array_agg(picked.own_slot) FILTER (WHERE NOT picked.is_too_heavy
+                                              AND (picked.position <= claim_limited.free
+                                                   OR (picked.delivery = 'at_least_once'
+                                                       AND picked.weight = 1
+                                                       AND picked.position <= room))),
+           array_agg(picked.id) FILTER (WHERE NOT picked.is_too_heavy
+                                        AND picked.position > claim_limited.free
+                                        AND picked.position <= room
+                                        AND (picked.delivery <> 'at_least_once'
+                                             OR picked.weight > 1)),
            array_agg(picked.id) FILTER (WHERE picked.is_too_heavy)
       INTO chosen, slots, overlap_slots, left_waiting, too_heavy FROM (
       WITH held AS MATERIALIZED (
         SELECT l.lane, l.slots, h.runs, quota.starts AS quota, CASE WHEN h.runs > 0 THEN
-                 ARRAY(SELECT generate_series(1, h.runs + least(l.slots, room)) EXCEPT SELECT unnest(h.taken) ORDER BY 1) END AS open
+                 ARRAY(SELECT generate_series(1, h.runs + least(l.slots, room)) EXCEPT
+                     SELECT unnest(h.taken) ORDER BY 1) END AS open
           FROM pgcron.lane_slots(lanes) l
-         CROSS JOIN LATERAL (SELECT count(*)::int AS runs, array_agg(r.lane_slot) AS taken FROM pgcron.run r WHERE r.lane = l.lane AND r.lane_slot IS NOT NULL) h
-          LEFT JOIN LATERAL (SELECT w.room AS starts FROM pgcron.rate_room('lane', l.lane, l.rate, l.per, granted_at) w WHERE l.rate IS NOT NULL) quota ON true),
+         CROSS JOIN LATERAL (SELECT count(*)::int AS runs, array_agg(r.lane_slot) AS taken
+         FROM pgcron.run r WHERE r.lane = l.lane AND r.lane_slot IS NOT NULL) h
+          LEFT JOIN LATERAL (SELECT w.room AS starts
+          FROM pgcron.rate_room('lane', l.lane, l.rate, l.per, granted_at) w
+          WHERE l.rate IS NOT NULL) quota
+              ON true),
       head AS MATERIALIZED (
-        SELECT d.*, CASE WHEN claim_limited.aged THEN 0 ELSE d.priority END AS level, d.weight > greatest(claim_limited.free, 1) AS is_too_heavy, l.slots, l.runs, l.quota, l.open
-          FROM pgcron.limited_heads(pair_queues, pair_lanes, pair_priorities, pair_rooms, limited, claim_limited.handlers, room, labels, placed_queues) d
+        SELECT d.*, CASE WHEN claim_limited.aged THEN 0 ELSE d.priority END AS level,
+               d.weight > greatest(claim_limited.free, 1) AS is_too_heavy, l.slots, l.runs, l.quota,
+               l.open
+          FROM pgcron.limited_heads(pair_queues, pair_lanes, pair_priorities, pair_rooms, limited,
+                                    claim_limited.handlers, room, labels, placed_queues) d
           LEFT JOIN held l ON l.lane = d.lane
          WHERE (d.lane IS NULL OR l.lane IS NOT NULL) AND (keeps_for IS NULL OR d.id = keeps_for)
-           AND (d.schedule_id IS NULL OR (d.schedule_id = ANY(schedules) AND (d.overlap_slot IS NOT NULL OR d.overlap <> 'skip' OR
-                (SELECT o.id FROM pgcron.run o WHERE o.schedule_id = d.schedule_id AND o.overlap_slot IS NOT NULL LIMIT 1) IS NULL)))
-           AND EXISTS (SELECT FROM pgcron.claiming_node n WHERE n.incarnation = claim_limited.incarnation)),
+           AND (d.schedule_id IS NULL
+                OR (d.schedule_id = ANY(schedules)
+                    AND (d.overlap_slot IS NOT NULL OR d.overlap <> 'skip' OR
+                (SELECT o.id FROM pgcron.run o
+                 WHERE o.schedule_id = d.schedule_id AND o.overlap_slot IS NOT NULL
+                 LIMIT 1) IS NULL)))
+           AND EXISTS (SELECT FROM pgcron.claiming_node n
+               WHERE n.incarnation = claim_limited.incarnation)),
       single AS (
-        SELECT h.*, row_number() OVER (PARTITION BY h.schedule_id, h.overlap_slot IS NULL ORDER BY h.level, h.due_at, h.id) AS of_schedule FROM head h),
+        SELECT h.*,
+               row_number() OVER (PARTITION BY h.schedule_id, h.overlap_slot IS NULL
+                   ORDER BY h.level, h.due_at, h.id) AS of_schedule
+        FROM head h),
       kind AS MATERIALIZED (
-        SELECT k.schedule_id, k.overlap, o.open FROM (SELECT DISTINCT h.schedule_id, h.overlap FROM head h WHERE h.overlap <> 'skip') k
+        SELECT k.schedule_id, k.overlap, o.open
+        FROM (SELECT DISTINCT h.schedule_id, h.overlap FROM head h WHERE h.overlap <> 'skip') k
          CROSS JOIN LATERAL pgcron.overlap_room(k.schedule_id, k.overlap, room) o),
       laned AS (
-        SELECT s.*, CASE WHEN s.schedule_id IS NOT NULL THEN coalesce(s.overlap_slot, CASE s.overlap WHEN 'skip' THEN 1 ELSE kind.open[s.of_schedule] END) END::smallint AS own_slot,
-               row_number() OVER (PARTITION BY s.lane, CASE WHEN s.lane IS NULL THEN s.queue END, s.is_too_heavy ORDER BY s.level, s.due_at, s.id) AS place
-          FROM single s LEFT JOIN kind ON kind.schedule_id = s.schedule_id AND kind.overlap = s.overlap
-         WHERE s.schedule_id IS NULL OR s.overlap_slot IS NOT NULL OR CASE s.overlap WHEN 'skip' THEN s.of_schedule = 1 ELSE kind.open[s.of_schedule] IS NOT NULL END),
+        SELECT s.*,
+               CASE WHEN s.schedule_id IS NOT NULL THEN coalesce(s.overlap_slot,
+                   CASE s.overlap WHEN 'skip' THEN 1
+                        ELSE kind.open[s.of_schedule] END) END::smallint AS own_slot,
+               row_number() OVER (PARTITION BY s.lane, CASE WHEN s.lane IS NULL THEN s.queue END,
+                                  s.is_too_heavy
+                   ORDER BY s.level, s.due_at, s.id) AS place
+          FROM single s
+          LEFT JOIN kind ON kind.schedule_id = s.schedule_id AND kind.overlap = s.overlap
+         WHERE s.schedule_id IS NULL OR s.overlap_slot IS NOT NULL
+           OR CASE s.overlap WHEN 'skip' THEN s.of_schedule = 1
+                   ELSE kind.open[s.of_schedule] IS NOT NULL END),
       fair AS (
-        SELECT l.*, CASE WHEN claim_limited.aged THEN 0 ELSE coalesce(l.runs, 0) + l.place END AS turn FROM laned l
+        SELECT l.*,
+               CASE WHEN claim_limited.aged THEN 0 ELSE coalesce(l.runs, 0) + l.place END AS turn
+        FROM laned l
          WHERE l.lane IS NULL OR l.place <= coalesce(least(l.slots - l.runs, l.quota), 2147483647)),
       queued AS (
-        SELECT f.*, row_number() OVER (PARTITION BY f.queue, f.is_too_heavy ORDER BY f.level, f.turn, f.due_at, f.id) AS of_queue FROM fair f)
-      SELECT q.id, q.delivery, q.weight, q.is_too_heavy, q.own_slot, sum(q.weight) OVER (ORDER BY q.is_too_heavy, q.level, q.turn, q.due_at, q.id) AS position,
-             CASE WHEN q.lane IS NOT NULL THEN CASE WHEN q.open IS NULL THEN q.place ELSE q.open[q.place] END END::int AS slot
+        SELECT f.*,
+               row_number() OVER (PARTITION BY f.queue, f.is_too_heavy
+                   ORDER BY f.level, f.turn, f.due_at, f.id) AS of_queue
+        FROM fair f)
+      SELECT q.id, q.delivery, q.weight, q.is_too_heavy, q.own_slot,
+             sum(q.weight) OVER (ORDER BY q.is_too_heavy, q.level, q.turn, q.due_at,
+                                 q.id) AS position,
+             CASE WHEN q.lane IS NOT NULL THEN CASE WHEN q.open IS NULL THEN q.place
+                                                    ELSE q.open[q.place] END END::int AS slot
         FROM queued q LEFT JOIN unnest(limited, rooms) most(queue, runs) ON most.queue = q.queue
        WHERE most.queue IS NULL OR q.of_queue <= most.runs
        ORDER BY position) picked;
     RETURN QUERY
       UPDATE pgcron.run r
-         SET state = 'running', owner = claim_limited.incarnation, token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid, fence = nextval('pgcron.fence'),
-             attempt = r.attempt + 1, claimed_at = granted_at, overlap_slot = given.own_slot, lane_slot = given.slot
+         SET state = 'running', owner = claim_limited.incarnation,
+             token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid,
+             fence = nextval('pgcron.fence'),
+             attempt = r.attempt + 1, claimed_at = granted_at, overlap_slot = given.own_slot,
+             lane_slot = given.slot
         FROM unnest(chosen, slots, overlap_slots) given(id, slot, own_slot)
        WHERE given.id = r.id AND r.id = ANY(ARRAY(
          SELECT l.id FROM pgcron.run l
           WHERE l.id = ANY(chosen) AND l.state = 'ready' AND l.hold IS NULL AND l.due_at <= now()
-            AND l.handler = ANY(claim_limited.handlers) AND (l.expire_at IS NULL OR l.expire_at > now()) AND (l.requires IS NULL OR l.requires <@ labels)
+            AND l.handler = ANY(claim_limited.handlers)
+            AND (l.expire_at IS NULL OR l.expire_at > now())
+            AND (l.requires IS NULL OR l.requires <@ labels)
           ORDER BY l.id FOR UPDATE SKIP LOCKED))
-      RETURNING 'claim', r.id, r.uuid, r.handler, r.args, r.attempt, coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
-                r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token, r.fence, date_part('epoch', r.timeout), r.delivery,
+      RETURNING 'claim', r.id, r.uuid, r.handler, r.args, r.attempt,
+          coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
+                r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token,
+                r.fence, date_part('epoch', r.timeout), r.delivery,
                 date_part('epoch', r.due_at), r.origin, r.lane, coalesce(r.weight, 1);
     FOR asked IN
-      SELECT 'lane' AS kind, l.lane AS name, l.per, count(*)::int AS starts FROM pgcron.lane_slots(lanes) l
-        JOIN pgcron.run r ON r.lane = l.lane AND r.id = ANY(chosen) AND r.claimed_at = granted_at AND r.owner = claim_limited.incarnation
+      SELECT 'lane' AS kind, l.lane AS name, l.per, count(*)::int AS starts
+      FROM pgcron.lane_slots(lanes) l
+        JOIN pgcron.run r ON r.lane = l.lane AND r.id = ANY(chosen) AND r.claimed_at = granted_at
+            AND r.owner = claim_limited.incarnation
        WHERE l.rate IS NOT NULL GROUP BY l.lane, l.per
       UNION ALL
       SELECT 'queue', q.name, q.per, count(*)::int FROM pgcron.queue q
-        JOIN pgcron.run r ON r.queue = q.name AND r.id = ANY(chosen) AND r.claimed_at = granted_at AND r.owner = claim_limited.incarnation
+        JOIN pgcron.run r ON r.queue = q.name AND r.id = ANY(chosen) AND r.claimed_at = granted_at
+            AND r.owner = claim_limited.incarnation
        WHERE q.name = ANY(limited) AND q.rate IS NOT NULL GROUP BY q.name, q.per LOOP
       PERFORM pgcron.count_starts(asked.kind, asked.name, asked.per, granted_at, asked.starts);
     END LOOP;
@@ -334,28 +499,40 @@ BEGIN
 
   IF schedules <> '{}' THEN
     skipped := ARRAY(
-      SELECT w.id FROM unnest(schedules) AS one(schedule_id) JOIN pgcron.run w ON w.schedule_id = one.schedule_id
-       WHERE w.state = 'ready' AND w.hold IS NULL AND w.overlap = 'skip' AND w.due_at <= now() AND w.overlap_slot IS NULL
-         AND (SELECT h.id FROM pgcron.run h WHERE h.schedule_id = w.schedule_id AND h.overlap_slot IS NOT NULL LIMIT 1) IS NOT NULL
+      SELECT w.id FROM unnest(schedules) AS one(schedule_id)
+      JOIN pgcron.run w ON w.schedule_id = one.schedule_id
+       WHERE w.state = 'ready' AND w.hold IS NULL AND w.overlap = 'skip' AND w.due_at <= now()
+         AND w.overlap_slot IS NULL
+         AND (SELECT h.id FROM pgcron.run h
+             WHERE h.schedule_id = w.schedule_id AND h.overlap_slot IS NOT NULL LIMIT 1) IS NOT NULL
        ORDER BY w.id LIMIT 1000 FOR UPDATE OF w SKIP LOCKED);
     IF skipped <> '{}' THEN
       PERFORM pgcron.end_waiting_runs(skipped, 'skipped', 'the last run is not over');
     END IF;
     RETURN QUERY
-      SELECT told.verdict, told.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int, NULL::text, NULL::smallint, NULL::text,
-             NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text, NULL::text, NULL::int
+      SELECT told.verdict, told.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int,
+             NULL::text, NULL::smallint, NULL::text,
+             NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8,
+             NULL::text, NULL::text, NULL::int
         FROM (SELECT 'skip', s.id FROM unnest(skipped) s(id)
               UNION ALL SELECT 'supersede', s.id FROM unnest(superseded) s(id)
               UNION ALL SELECT 'skip', s FROM pgcron.skip_beyond(others) s
-              UNION ALL SELECT 'mine', r.id FROM pgcron.run r WHERE r.id = ANY(chosen) AND r.owner = claim_limited.incarnation AND r.schedule_id = ANY(others)) told(verdict, id);
+              UNION ALL SELECT 'mine', r.id FROM pgcron.run r
+              WHERE r.id = ANY(chosen) AND r.owner = claim_limited.incarnation
+                AND r.schedule_id = ANY(others)) told(verdict, id);
   END IF;
   RETURN QUERY
-    SELECT 'wait', s.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int, NULL::text, NULL::smallint, NULL::text,
-           NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text, NULL::text, NULL::int FROM unnest(left_waiting) s(id);
+    SELECT 'wait', s.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int, NULL::text,
+           NULL::smallint, NULL::text,
+           NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8,
+               NULL::text, NULL::text, NULL::int
+               FROM unnest(left_waiting) s(id);
   IF too_heavy <> '{}' AND keeps_for IS NULL THEN
-    SELECT a.id, a.weight INTO kept FROM pgcron.choose_awaited(claim_limited.incarnation, too_heavy) a;
+    SELECT a.id, a.weight INTO kept
+    FROM pgcron.choose_awaited(claim_limited.incarnation, too_heavy) a;
     IF kept.id IS NOT NULL THEN
-      verdict := 'await'; id := kept.id; weight := kept.weight; queue := NULL; lane := NULL; due := NULL;
+      verdict := 'await'; id := kept.id; weight := kept.weight; queue := NULL; lane := NULL;
+      due := NULL;
       RETURN NEXT;
     END IF;
   END IF;
@@ -366,33 +543,56 @@ BEGIN
   END IF;
 END $$;
 COMMENT ON FUNCTION pgcron.claim_limited(uuid, text[], text[], text[], int, int, int, boolean) IS
-  'Claims up to free + ahead due runs that have a lane, wait in a limited queue or require labels that the node has, never more than their lane has slots or their queue may run.';
+  'Claims up to free + ahead due runs that have a lane, wait in a limited queue or require '
+  'labels that the node has, never more than their lane has slots or their queue may run.';
 
--- So many runs of the queue execute at once, on all nodes together (NULL: no limit). What runs already goes on, and counts; a claim that
--- was under way may still end as it began.
-CREATE FUNCTION pgcron.set_queue(queue text, max_running int DEFAULT NULL, rate int DEFAULT NULL, per interval DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
+-- So many runs of the queue execute at once, on all nodes together (NULL: no limit). What runs
+-- already goes on, and counts; a claim that was under way may still end as it began.
+CREATE FUNCTION pgcron.set_queue(queue text, max_running int DEFAULT NULL, rate int DEFAULT NULL,
+    per interval DEFAULT NULL, actor text DEFAULT NULL)
+  RETURNS void
 LANGUAGE sql AS $$
-  DELETE FROM pgcron.rate_window w USING pgcron.queue q WHERE w.kind = 'queue' AND w.name = set_queue.queue AND q.name = w.name AND q.per IS DISTINCT FROM set_queue.per;
+  DELETE FROM pgcron.rate_window w USING pgcron.queue q
+  WHERE w.kind = 'queue' AND w.name = set_queue.queue AND q.name = w.name
+    AND q.per IS DISTINCT FROM set_queue.per;
   INSERT INTO pgcron.queue AS q (name, max_running, rate, per, set_by, set_at)
-  VALUES (set_queue.queue, set_queue.max_running, set_queue.rate, set_queue.per, coalesce(set_queue.actor, session_user), now())
-  ON CONFLICT (name) DO UPDATE SET max_running = EXCLUDED.max_running, rate = EXCLUDED.rate, per = EXCLUDED.per, set_by = EXCLUDED.set_by, set_at = EXCLUDED.set_at;
+  VALUES (set_queue.queue, set_queue.max_running, set_queue.rate, set_queue.per,
+          coalesce(set_queue.actor, session_user), now())
+  ON CONFLICT (name) DO UPDATE
+      SET max_running = EXCLUDED.max_running, rate = EXCLUDED.rate, per = EXCLUDED.per,
+          set_by = EXCLUDED.set_by, set_at = EXCLUDED.set_at;
   SELECT pgcron.notify(pgcron.channel(), 'run') $$;
-COMMENT ON FUNCTION pgcron.set_queue(text, int, int, interval, text) IS 'Limits how many runs of a queue execute at once (max_running), and how many start in any span of time (rate, per), on all nodes together; what is left out is no limit.';
+COMMENT ON FUNCTION pgcron.set_queue(text, int, int, interval,
+    text) IS
+        'Limits how many runs of a queue execute at once (max_running), and how many start in '
+        'any span of time (rate, per), on all nodes together; what is left out is no limit.';
 
--- So many runs of the lane execute at once (NULL: no limit). A name with a star at its end is for all lanes that begin so and have no
--- setting of their own; '*' is for all the others. Without any setting a lane has one slot.
-CREATE FUNCTION pgcron.set_lane(lane text, slots int DEFAULT 1, rate int DEFAULT NULL, per interval DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
+-- So many runs of the lane execute at once (NULL: no limit). A name with a star at its end is for
+-- all lanes that begin so and have no setting of their own; '*' is for all the others. Without any
+-- setting a lane has one slot.
+CREATE FUNCTION pgcron.set_lane(lane text, slots int DEFAULT 1, rate int DEFAULT NULL,
+    per interval DEFAULT NULL, actor text DEFAULT NULL)
+  RETURNS void
 LANGUAGE sql AS $$
   DELETE FROM pgcron.rate_window w USING pgcron.lane_limit l
-   WHERE w.kind = 'lane' AND l.lane = set_lane.lane AND l.per IS DISTINCT FROM set_lane.per AND starts_with(w.name, regexp_replace(l.lane, '\*$', ''));
+   WHERE w.kind = 'lane' AND l.lane = set_lane.lane AND l.per IS DISTINCT FROM set_lane.per
+     AND starts_with(w.name, regexp_replace(l.lane, '\*$', ''));
   INSERT INTO pgcron.lane_limit AS l (lane, slots, rate, per, set_by)
-  VALUES (set_lane.lane, set_lane.slots, set_lane.rate, set_lane.per, coalesce(set_lane.actor, session_user))
-  ON CONFLICT (lane) DO UPDATE SET slots = EXCLUDED.slots, rate = EXCLUDED.rate, per = EXCLUDED.per, set_by = EXCLUDED.set_by, set_at = now();
+  VALUES (set_lane.lane, set_lane.slots, set_lane.rate, set_lane.per,
+          coalesce(set_lane.actor, session_user))
+  ON CONFLICT (lane) DO UPDATE
+      SET slots = EXCLUDED.slots, rate = EXCLUDED.rate, per = EXCLUDED.per,
+          set_by = EXCLUDED.set_by, set_at = now();
   SELECT pgcron.notify(pgcron.channel(), 'run') $$;
-COMMENT ON FUNCTION pgcron.set_lane(text, int, int, interval, text) IS 'Says how many runs of a lane (customer-7), of each lane that begins so (customer-*) or of any other lane (*) execute at once, and how many start in any span of time.';
+COMMENT ON FUNCTION pgcron.set_lane(text, int, int, interval,
+    text) IS
+        'Says how many runs of a lane (customer-7), of each lane that begins so (customer-*) or '
+        'of any other lane (*) execute at once, and how many start in any span of time.';
 
 CREATE FUNCTION pgcron.delete_lane(lane text) RETURNS void
 LANGUAGE sql AS $$
   DELETE FROM pgcron.lane_limit l WHERE l.lane = delete_lane.lane;
   SELECT pgcron.notify(pgcron.channel(), 'run') $$;
-COMMENT ON FUNCTION pgcron.delete_lane(text) IS 'Removes the limits that set_lane gave a lane; it has one slot again, or what a pattern says.';
+COMMENT ON FUNCTION pgcron.delete_lane(text) IS
+    'Removes the limits that set_lane gave a lane; it has one slot again, or what a pattern '
+    'says.';

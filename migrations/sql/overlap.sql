@@ -1,12 +1,16 @@
--- Overlap policies beyond skip: how many runs of a schedule execute at once, and what becomes of the others: they wait (queue, or allow with
--- a limit), or the newest takes the place of what runs (replace, terminate). A run of a schedule with plain skip is decided in lanes.
--- What waits for a slot of its schedule stands apart (hold `overlap`), so that it clogs nobody; whoever ends a run, and whoever looks, lets it go.
+-- Overlap policies beyond skip: how many runs of a schedule execute at once, and what becomes of
+-- the others: they wait (queue, or allow with a limit), or the newest takes the place of what runs
+-- (replace, terminate). A run of a schedule with plain skip is decided in lanes. What waits for a
+-- slot of its schedule stands apart (hold `overlap`), so that it clogs nobody; whoever ends a run,
+-- and whoever looks, lets it go.
 
--- What a run carries of its schedule's policy: NULL is no limit. `skip` alone means one slot; the others ask the schedule for their number.
+-- What a run carries of its schedule's policy: NULL is no limit. `skip` alone means one slot; the
+-- others ask the schedule for their number.
 CREATE FUNCTION pgcron.run_overlap(overlap text, max_running int) RETURNS text
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
-  SELECT CASE WHEN overlap = 'allow' AND max_running IS NULL THEN NULL WHEN overlap = 'skip' AND max_running > 1 THEN 'skip many' ELSE overlap END;
+  SELECT CASE WHEN overlap = 'allow' AND max_running IS NULL THEN NULL
+              WHEN overlap = 'skip' AND max_running > 1 THEN 'skip many' ELSE overlap END;
 END;
 
 -- The same for one run that is to have another policy than its schedule; raises PC001.
@@ -27,29 +31,40 @@ BEGIN
   RETURN pgcron.run_overlap(overlap, schedule.max_running);
 END $$;
 
--- How many more runs with the policy may start now, and the free slots, `most` of them at most. The runs of a schedule without any limit
--- hold no slots; one of them that is to have a policy counts those that execute.
-CREATE FUNCTION pgcron.overlap_room(schedule_id bigint, overlap text, most int, OUT room int, OUT open smallint[])
+-- How many more runs with the policy may start now, and the free slots, `most` of them at most. The
+-- runs of a schedule without any limit hold no slots; one of them that is to have a policy counts
+-- those that execute.
+CREATE FUNCTION pgcron.overlap_room(schedule_id bigint, overlap text, most int, OUT room int,
+    OUT open smallint[])
 LANGUAGE sql STABLE AS $$
   SELECT r.room, CASE WHEN r.room > 0 THEN
-           ARRAY(SELECT slot::smallint FROM generate_series(1, least(held.runs + least(r.room, overlap_room.most), 32767)) slot
+           ARRAY(SELECT slot::smallint
+               FROM generate_series(1,
+                                    least(held.runs + least(r.room, overlap_room.most), 32767)) slot
                   WHERE held.taken IS NULL OR slot <> ALL (held.taken) ORDER BY slot) END
-    FROM (SELECT count(*)::int AS runs, array_agg(h.overlap_slot) FILTER (WHERE h.overlap_slot IS NOT NULL) AS taken FROM (
-            SELECT o.overlap_slot FROM pgcron.run o WHERE o.schedule_id = overlap_room.schedule_id AND o.overlap_slot IS NOT NULL
+    FROM (SELECT count(*)::int AS runs,
+          array_agg(h.overlap_slot) FILTER (WHERE h.overlap_slot IS NOT NULL) AS taken
+    FROM (
+            SELECT o.overlap_slot FROM pgcron.run o
+            WHERE o.schedule_id = overlap_room.schedule_id AND o.overlap_slot IS NOT NULL
             UNION ALL
             SELECT NULL FROM pgcron.run o JOIN pgcron.schedule s ON s.id = o.schedule_id
-             WHERE o.schedule_id = overlap_room.schedule_id AND o.state = 'running' AND o.overlap IS NULL AND s.overlap = 'allow' AND s.max_running IS NULL) h) held
+             WHERE o.schedule_id = overlap_room.schedule_id AND o.state = 'running'
+               AND o.overlap IS NULL AND s.overlap = 'allow' AND s.max_running IS NULL) h) held
     LEFT JOIN pgcron.schedule s ON s.id = overlap_room.schedule_id
    CROSS JOIN LATERAL (
-     SELECT CASE WHEN overlap_room.overlap IN ('skip', 'replace', 'terminate') THEN (held.runs = 0)::int
+     SELECT CASE WHEN overlap_room.overlap IN ('skip', 'replace',
+         'terminate') THEN (held.runs = 0)::int
                  WHEN overlap_room.overlap = 'allow' THEN coalesce(s.max_running, 32767) - held.runs
                  ELSE coalesce(s.max_running, 1) - held.runs END AS room) r $$;
 
 -- ready -> superseded
--- Replacement: of each schedule the newest due run that replaces. What waits and is older ends, between two attempts too; what executes
--- is asked to stop, or killed, once, and keeps its slot until it is really over. Nothing that can't begin itself stops anything: while the
--- cluster or the queue is paused, and unless `handlers` (NULL: whoever's) has the newcomer's. The caller has the schedules' advisory
--- locks. A row that somebody has locked is left for the next look. Returns what ended.
+-- Replacement: of each schedule the newest due run that replaces. What waits and is older ends,
+-- between two attempts too; what executes is asked to stop, or killed, once, and keeps its slot
+-- until it is really over. Nothing that can't begin itself stops anything: while the cluster or the
+-- queue is paused, and unless `handlers` (NULL: whoever's) has the newcomer's. The caller has the
+-- schedules' advisory locks. A row that somebody has locked is left for the next look. Returns what
+-- ended.
 CREATE FUNCTION pgcron.replace_older(schedules bigint[], handlers text[]) RETURNS SETOF bigint
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -58,32 +73,50 @@ DECLARE
   asked boolean := false;
 BEGIN
   FOR newest IN
-    SELECT DISTINCT ON (w.schedule_id) w.id, w.schedule_id, w.overlap, w.due_at FROM unnest(schedules) AS one(schedule_id)
+    SELECT DISTINCT ON (w.schedule_id) w.id, w.schedule_id, w.overlap, w.due_at
+    FROM unnest(schedules) AS one(schedule_id)
      CROSS JOIN LATERAL (
-       SELECT n.* FROM pgcron.run n WHERE n.schedule_id = one.schedule_id AND n.state = 'ready' AND n.hold IS NULL AND n.due_at <= now() AND n.overlap IN ('replace', 'terminate')
+       SELECT n.* FROM pgcron.run n
+       WHERE n.schedule_id = one.schedule_id AND n.state = 'ready' AND n.hold IS NULL
+         AND n.due_at <= now() AND n.overlap IN ('replace', 'terminate')
        UNION ALL
-       SELECT h.* FROM pgcron.run h WHERE h.schedule_id = one.schedule_id AND h.hold = 'overlap' AND h.overlap IN ('replace', 'terminate') AND h.due_at <= now()) w
+       SELECT h.* FROM pgcron.run h
+       WHERE h.schedule_id = one.schedule_id AND h.hold = 'overlap'
+         AND h.overlap IN ('replace', 'terminate') AND h.due_at <= now()) w
      WHERE w.overlap_slot IS NULL
-       AND (w.expire_at IS NULL OR w.expire_at > now()) AND (handlers IS NULL OR w.handler = ANY(handlers))
-       AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = w.queue AND q.paused_at IS NOT NULL)
-       AND EXISTS (SELECT FROM pgcron.cluster c WHERE c.quarantine_until <= now() AND c.paused_at IS NULL)
+       AND (w.expire_at IS NULL OR w.expire_at > now())
+       AND (handlers IS NULL OR w.handler = ANY(handlers))
+       AND NOT EXISTS (SELECT FROM pgcron.queue q
+           WHERE q.name = w.queue AND q.paused_at IS NOT NULL)
+       AND EXISTS (SELECT FROM pgcron.cluster c
+           WHERE c.quarantine_until <= now() AND c.paused_at IS NULL)
      ORDER BY w.schedule_id, w.due_at DESC, w.id DESC LOOP
     older := ARRAY(
       SELECT w.id FROM pgcron.run w
        WHERE w.schedule_id = newest.schedule_id AND w.state = 'ready' AND w.overlap IS NOT NULL
-         AND (w.overlap_slot IS NOT NULL OR (w.due_at, w.id) < (newest.due_at, newest.id)) AND w.id <> newest.id
+         AND (w.overlap_slot IS NOT NULL OR (w.due_at, w.id) < (newest.due_at, newest.id))
+         AND w.id <> newest.id
        ORDER BY w.id LIMIT 1000 FOR UPDATE SKIP LOCKED);
     IF older <> '{}' THEN
-      RETURN QUERY SELECT pgcron.end_waiting_runs(older, 'superseded', format('run %s came later (overlap %s)', newest.id, newest.overlap));
+      RETURN QUERY
+        SELECT pgcron.end_waiting_runs(older, 'superseded',
+            format('run %s came later (overlap %s)', newest.id, newest.overlap));
     END IF;
     UPDATE pgcron.run r
-       SET cancel_at = coalesce(r.cancel_at, now()), kill_at = CASE WHEN newest.overlap = 'terminate' THEN coalesce(r.kill_at, now()) ELSE r.kill_at END,
-           cancel_reason = coalesce(r.cancel_reason, format('replaced by run %s (overlap %s)', newest.id, newest.overlap))
+       SET cancel_at = coalesce(r.cancel_at, now()),
+           kill_at = CASE WHEN newest.overlap = 'terminate' THEN coalesce(r.kill_at, now())
+                          ELSE r.kill_at END,
+           cancel_reason = coalesce(r.cancel_reason,
+                                    format('replaced by run %s (overlap %s)', newest.id,
+                                           newest.overlap))
      WHERE r.id = ANY(ARRAY(
        SELECT h.id FROM pgcron.run h
         WHERE h.schedule_id = newest.schedule_id AND h.state = 'running' AND h.id <> newest.id
           AND (h.overlap_slot IS NOT NULL
-               OR (h.overlap IS NULL AND EXISTS (SELECT FROM pgcron.schedule s WHERE s.id = h.schedule_id AND s.overlap = 'allow' AND s.max_running IS NULL)))
+               OR (h.overlap IS NULL
+                   AND EXISTS (SELECT FROM pgcron.schedule s
+                       WHERE s.id = h.schedule_id AND s.overlap = 'allow'
+                         AND s.max_running IS NULL)))
           AND (h.cancel_at IS NULL OR (newest.overlap = 'terminate' AND h.kill_at IS NULL))
         ORDER BY h.id FOR UPDATE SKIP LOCKED));
     asked := asked OR FOUND;
@@ -91,43 +124,63 @@ BEGIN
   IF asked THEN PERFORM pgcron.notify(pgcron.channel(), 'cancel'); END IF;
 END $$;
 
--- Of all that wait for slots of these schedules as many as there are free slots are claimable, the first ones; the others stand apart, a
--- thousand at a time. The caller has the schedules' advisory locks.
+-- Of all that wait for slots of these schedules as many as there are free slots are claimable, the
+-- first ones; the others stand apart, a thousand at a time. The caller has the schedules' advisory
+-- locks.
 CREATE FUNCTION pgcron.line_up(schedules bigint[]) RETURNS TABLE (id bigint, is_held boolean)
 LANGUAGE sql VOLATILE AS $$
   UPDATE pgcron.run r SET hold = CASE WHEN r.hold IS NULL THEN 'overlap' END
    WHERE r.id = ANY(ARRAY(
      SELECT l.id FROM pgcron.run l
-      WHERE l.state = 'ready' AND coalesce(l.hold, 'overlap') = 'overlap' AND l.overlap_slot IS NULL AND l.id = ANY(ARRAY(
+      WHERE l.state = 'ready' AND coalesce(l.hold, 'overlap') = 'overlap' AND l.overlap_slot IS NULL
+        AND l.id = ANY(ARRAY(
         WITH fresh AS MATERIALIZED (
-          SELECT n.id, n.schedule_id, n.overlap, n.hold, n.priority, n.due_at FROM unnest(schedules) AS one(schedule_id) JOIN pgcron.run n ON n.schedule_id = one.schedule_id
-           WHERE n.state = 'ready' AND n.hold IS NULL AND n.overlap NOT IN ('skip', 'skip many') AND n.due_at <= now() AND n.overlap_slot IS NULL),
+          SELECT n.id, n.schedule_id, n.overlap, n.hold, n.priority, n.due_at
+          FROM unnest(schedules) AS one(schedule_id)
+          JOIN pgcron.run n ON n.schedule_id = one.schedule_id
+           WHERE n.state = 'ready' AND n.hold IS NULL AND n.overlap NOT IN ('skip', 'skip many')
+             AND n.due_at <= now() AND n.overlap_slot IS NULL),
         aside AS MATERIALIZED (
           SELECT one.schedule_id, word.overlap FROM unnest(schedules) AS one(schedule_id)
-           CROSS JOIN LATERAL (SELECT FROM pgcron.run h WHERE h.schedule_id = one.schedule_id AND h.hold = 'overlap' ORDER BY h.overlap, h.priority, h.due_at, h.id LIMIT 1) has_some
+           CROSS JOIN LATERAL (SELECT FROM pgcron.run h
+           WHERE h.schedule_id = one.schedule_id AND h.hold = 'overlap'
+           ORDER BY h.overlap, h.priority, h.due_at, h.id LIMIT 1) has_some
            CROSS JOIN unnest('{allow,queue,replace,terminate}'::text[]) AS word(overlap)
            CROSS JOIN LATERAL (
-             SELECT FROM pgcron.run h WHERE h.schedule_id = one.schedule_id AND h.hold = 'overlap' AND h.overlap = word.overlap ORDER BY h.priority, h.due_at, h.id LIMIT 1) has_such),
+             SELECT FROM pgcron.run h
+             WHERE h.schedule_id = one.schedule_id AND h.hold = 'overlap'
+               AND h.overlap = word.overlap
+             ORDER BY h.priority, h.due_at, h.id LIMIT 1) has_such),
         kind AS MATERIALIZED (
-          SELECT k.schedule_id, k.overlap, greatest(o.room, 0) AS room FROM (SELECT f.schedule_id, f.overlap FROM fresh f UNION SELECT a.* FROM aside a) k
+          SELECT k.schedule_id, k.overlap, greatest(o.room, 0) AS room
+          FROM (SELECT f.schedule_id, f.overlap FROM fresh f UNION SELECT a.* FROM aside a) k
            CROSS JOIN LATERAL pgcron.overlap_room(k.schedule_id, k.overlap, 1) o),
-        -- Of what stands apart only as many can be among the first as there are slots: a long backlog is not read.
+        -- Of what stands apart only as many can be among the first as there are slots: a long
+        -- backlog is not read.
         waiting AS MATERIALIZED (
-          SELECT w.id, w.schedule_id, w.overlap, w.hold, row_number() OVER (PARTITION BY w.schedule_id ORDER BY w.priority, w.due_at, w.id) AS place FROM (
+          SELECT w.id, w.schedule_id, w.overlap, w.hold,
+                 row_number() OVER (PARTITION BY w.schedule_id
+                     ORDER BY w.priority, w.due_at, w.id) AS place
+          FROM (
             SELECT f.* FROM fresh f
             UNION ALL
-            SELECT h.* FROM aside a JOIN (SELECT k.schedule_id, max(k.room) AS room FROM kind k GROUP BY 1) most ON most.schedule_id = a.schedule_id
+            SELECT h.* FROM aside a
+            JOIN (SELECT k.schedule_id, max(k.room) AS room FROM kind k GROUP BY 1) most
+                ON most.schedule_id = a.schedule_id
              CROSS JOIN LATERAL (
                SELECT r.id, r.schedule_id, r.overlap, r.hold, r.priority, r.due_at FROM pgcron.run r
-                WHERE r.schedule_id = a.schedule_id AND r.hold = 'overlap' AND r.overlap = a.overlap AND r.due_at <= now() AND r.overlap_slot IS NULL
+                WHERE r.schedule_id = a.schedule_id AND r.hold = 'overlap' AND r.overlap = a.overlap
+                  AND r.due_at <= now() AND r.overlap_slot IS NULL
                 ORDER BY r.priority, r.due_at, r.id LIMIT most.room) h) w)
-        SELECT w.id FROM waiting w JOIN kind ON kind.schedule_id = w.schedule_id AND kind.overlap = w.overlap
+        SELECT w.id FROM waiting w
+        JOIN kind ON kind.schedule_id = w.schedule_id AND kind.overlap = w.overlap
          WHERE (w.hold IS NULL) = (w.place > kind.room) LIMIT 1000))
       ORDER BY l.id FOR UPDATE SKIP LOCKED))
   RETURNING r.id, r.hold IS NOT NULL $$;
 
 -- ready -> skipped, superseded
--- Before a choice: what is too much for a queue ends, and the rest lines up (`hold`: stands apart from now on, `go`: no more). The caller has the schedules' advisory locks.
+-- Before a choice: what is too much for a queue ends, and the rest lines up (`hold`: stands apart
+-- from now on, `go`: no more). The caller has the schedules' advisory locks.
 CREATE FUNCTION pgcron.settle_queues(schedules bigint[]) RETURNS TABLE (verdict text, id bigint)
 LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
@@ -137,32 +190,49 @@ DECLARE
 BEGIN
   FOR ending IN
     WITH waiting AS MATERIALIZED (
-      SELECT d.id, d.schedule_id, row_number() OVER (PARTITION BY d.schedule_id ORDER BY d.due_at, d.id) AS place, count(*) OVER (PARTITION BY d.schedule_id) AS runs
+      SELECT d.id, d.schedule_id,
+             row_number() OVER (PARTITION BY d.schedule_id ORDER BY d.due_at, d.id) AS place,
+             count(*) OVER (PARTITION BY d.schedule_id) AS runs
         FROM unnest(schedules) AS one(schedule_id)
        CROSS JOIN LATERAL (
-         SELECT n.* FROM pgcron.run n WHERE n.schedule_id = one.schedule_id AND n.state = 'ready' AND n.hold IS NULL AND n.due_at <= now() AND n.overlap = 'queue'
+         SELECT n.* FROM pgcron.run n
+         WHERE n.schedule_id = one.schedule_id AND n.state = 'ready' AND n.hold IS NULL
+           AND n.due_at <= now() AND n.overlap = 'queue'
          UNION ALL
-         SELECT h.* FROM pgcron.run h WHERE h.schedule_id = one.schedule_id AND h.hold = 'overlap' AND h.overlap = 'queue' AND h.due_at <= now()) d
+         SELECT h.* FROM pgcron.run h
+         WHERE h.schedule_id = one.schedule_id AND h.hold = 'overlap' AND h.overlap = 'queue'
+           AND h.due_at <= now()) d
        WHERE d.overlap_slot IS NULL),
     bound AS MATERIALIZED (
-      SELECT k.schedule_id, coalesce(s.max_queued, 1000) AS most, greatest(o.room, 0) AS room, coalesce(s.queue_drops, 'newest') AS drops
-        FROM (SELECT DISTINCT w.schedule_id FROM waiting w) k CROSS JOIN LATERAL pgcron.overlap_room(k.schedule_id, 'queue', 1) o
+      SELECT k.schedule_id, coalesce(s.max_queued, 1000) AS most, greatest(o.room, 0) AS room,
+             coalesce(s.queue_drops, 'newest') AS drops
+        FROM (SELECT DISTINCT w.schedule_id FROM waiting w) k
+        CROSS JOIN LATERAL pgcron.overlap_room(k.schedule_id, 'queue', 1) o
         LEFT JOIN pgcron.schedule s ON s.id = k.schedule_id)
     SELECT CASE b.drops WHEN 'newest' THEN 'skipped' ELSE 'superseded' END AS outcome,
-           format('%s %s %s (max_queued)', b.most, CASE b.drops WHEN 'newest' THEN 'older' ELSE 'newer' END, CASE b.most WHEN 1 THEN 'run waits' ELSE 'runs wait' END) AS reason, array_agg(w.id ORDER BY w.id) AS runs
+           format('%s %s %s (max_queued)', b.most,
+                  CASE b.drops WHEN 'newest' THEN 'older' ELSE 'newer' END,
+                  CASE b.most WHEN 1 THEN 'run waits' ELSE 'runs wait' END) AS reason,
+           array_agg(w.id ORDER BY w.id) AS runs
       FROM waiting w JOIN bound b ON b.schedule_id = w.schedule_id
-     WHERE w.place > b.room AND CASE b.drops WHEN 'newest' THEN w.place - b.room ELSE w.runs - w.place + 1 END > b.most
+     WHERE w.place > b.room
+       AND CASE b.drops WHEN 'newest' THEN w.place - b.room ELSE w.runs - w.place + 1 END > b.most
      GROUP BY 1, 2 LOOP
-    locked := ARRAY(SELECT l.id FROM pgcron.run l WHERE l.id = ANY(ending.runs[:1000]) AND l.state = 'ready' AND l.overlap_slot IS NULL ORDER BY l.id FOR UPDATE SKIP LOCKED);
+    locked := ARRAY(SELECT l.id FROM pgcron.run l
+        WHERE l.id = ANY(ending.runs[:1000]) AND l.state = 'ready' AND l.overlap_slot IS NULL
+        ORDER BY l.id FOR UPDATE SKIP LOCKED);
     IF locked <> '{}' THEN
-      RETURN QUERY SELECT CASE ending.outcome WHEN 'skipped' THEN 'skip' ELSE 'supersede' END, e FROM pgcron.end_waiting_runs(locked, ending.outcome, ending.reason) e;
+      RETURN QUERY SELECT CASE ending.outcome WHEN 'skipped' THEN 'skip' ELSE 'supersede' END, e
+        FROM pgcron.end_waiting_runs(locked, ending.outcome, ending.reason) e;
     END IF;
   END LOOP;
-  RETURN QUERY SELECT CASE WHEN l.is_held THEN 'hold' ELSE 'go' END, l.id FROM pgcron.line_up(schedules) l;
+  RETURN QUERY SELECT CASE WHEN l.is_held THEN 'hold' ELSE 'go' END, l.id
+    FROM pgcron.line_up(schedules) l;
 END $$;
 
 -- ready -> skipped
--- After a choice: what does not wait, and finds no free slot. The caller has the schedules' advisory locks.
+-- After a choice: what does not wait, and finds no free slot. The caller has the schedules'
+-- advisory locks.
 CREATE FUNCTION pgcron.skip_beyond(schedules bigint[]) RETURNS SETOF bigint
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -171,16 +241,23 @@ DECLARE
 BEGIN
   FOR ending IN
     WITH waiting AS MATERIALIZED (
-      SELECT d.id, d.schedule_id, d.overlap FROM unnest(schedules) AS one(schedule_id) JOIN pgcron.run d ON d.schedule_id = one.schedule_id
-       WHERE d.state = 'ready' AND d.hold IS NULL AND d.overlap IN ('skip', 'skip many') AND d.due_at <= now() AND d.overlap_slot IS NULL)
-    SELECT CASE WHEN w.overlap = 'skip many' AND s.max_running > 1 THEN format('%s runs are not over (max_running)', s.max_running) ELSE 'the last run is not over' END AS reason,
+      SELECT d.id, d.schedule_id, d.overlap FROM unnest(schedules) AS one(schedule_id)
+      JOIN pgcron.run d ON d.schedule_id = one.schedule_id
+       WHERE d.state = 'ready' AND d.hold IS NULL AND d.overlap IN ('skip', 'skip many')
+         AND d.due_at <= now() AND d.overlap_slot IS NULL)
+    SELECT CASE WHEN w.overlap = 'skip many'
+                AND s.max_running > 1 THEN format('%s runs are not over (max_running)',
+                    s.max_running)
+                ELSE 'the last run is not over' END AS reason,
            array_agg(w.id ORDER BY w.id) AS runs
       FROM (SELECT DISTINCT w.schedule_id, w.overlap FROM waiting w) k
      CROSS JOIN LATERAL pgcron.overlap_room(k.schedule_id, k.overlap, 1) o
       JOIN waiting w ON w.schedule_id = k.schedule_id AND w.overlap = k.overlap
       LEFT JOIN pgcron.schedule s ON s.id = w.schedule_id
      WHERE o.room <= 0 GROUP BY 1 LOOP
-    locked := ARRAY(SELECT l.id FROM pgcron.run l WHERE l.id = ANY(ending.runs[:1000]) AND l.state = 'ready' AND l.overlap_slot IS NULL ORDER BY l.id FOR UPDATE SKIP LOCKED);
+    locked := ARRAY(SELECT l.id FROM pgcron.run l
+        WHERE l.id = ANY(ending.runs[:1000]) AND l.state = 'ready' AND l.overlap_slot IS NULL
+        ORDER BY l.id FOR UPDATE SKIP LOCKED);
     IF locked <> '{}' THEN
       RETURN QUERY SELECT pgcron.end_waiting_runs(locked, 'skipped', ending.reason);
     END IF;
@@ -189,11 +266,15 @@ END $$;
 
 -- ready -> running
 -- ready -> skipped, superseded
--- One round of decisions where some of the lanes have other policies than skip; claim_lanes has their locks, and calls it instead of going on itself.
--- The rows are those of claim_lanes and, besides, `mine` for each claimed run whose end may let another one begin.
-CREATE FUNCTION pgcron.decide_lanes(incarnation uuid, queues text[], priorities smallint[], handlers text[], free int, ahead int, lanes bigint[])
-RETURNS TABLE (verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt int, max_attempts int, queue text, priority smallint, schedule text,
-               fire_time timestamptz, token uuid, fence bigint, timeout float8, delivery text, due float8, origin text)
+-- One round of decisions where some of the lanes have other policies than skip; claim_lanes has
+-- their locks, and calls it instead of going on itself. The rows are those of claim_lanes and,
+-- besides, `mine` for each claimed run whose end may let another one begin.
+CREATE FUNCTION pgcron.decide_lanes(incarnation uuid, queues text[], priorities smallint[],
+    handlers text[], free int, ahead int, lanes bigint[])
+RETURNS TABLE (verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt int,
+               max_attempts int, queue text, priority smallint, schedule text,
+               fire_time timestamptz, token uuid, fence bigint, timeout float8, delivery text,
+               due float8, origin text)
 LANGUAGE plpgsql VOLATILE ROWS 100 AS $$
 #variable_conflict use_column
 DECLARE
@@ -202,59 +283,91 @@ DECLARE
   slots smallint[];
   left_waiting bigint[];
 BEGIN
-  settled := (SELECT jsonb_object_agg(s.id, 'supersede') FROM pgcron.replace_older(lanes, decide_lanes.handlers) s(id));
-  settled := coalesce(settled, '{}') || coalesce((SELECT jsonb_object_agg(s.id, s.verdict) FROM pgcron.settle_queues(lanes) s WHERE s.verdict <> 'go'), '{}');
+  settled := (SELECT jsonb_object_agg(s.id, 'supersede')
+      FROM pgcron.replace_older(lanes, decide_lanes.handlers) s(id));
+  settled := coalesce(settled,
+                      '{}') || coalesce((SELECT jsonb_object_agg(s.id, s.verdict)
+                          FROM pgcron.settle_queues(lanes) s WHERE s.verdict <> 'go'),
+                      '{}');
   IF decide_lanes.free + decide_lanes.ahead > 0 THEN
-    SELECT array_agg(ranked.id) FILTER (WHERE ranked.position <= decide_lanes.free OR ranked.delivery = 'at_least_once'),
-           array_agg(ranked.slot) FILTER (WHERE ranked.position <= decide_lanes.free OR ranked.delivery = 'at_least_once'),
-           array_agg(ranked.id) FILTER (WHERE ranked.position > decide_lanes.free AND ranked.delivery <> 'at_least_once')
+    SELECT array_agg(ranked.id) FILTER (WHERE ranked.position <= decide_lanes.free
+                                        OR ranked.delivery = 'at_least_once'),
+           array_agg(ranked.slot) FILTER (WHERE ranked.position <= decide_lanes.free
+                                          OR ranked.delivery = 'at_least_once'),
+           array_agg(ranked.id) FILTER (WHERE ranked.position > decide_lanes.free
+                                        AND ranked.delivery <> 'at_least_once')
       INTO chosen, slots, left_waiting FROM (
         WITH head AS MATERIALIZED (
           SELECT head.* FROM unnest(lanes) AS lane(schedule_id)
            CROSS JOIN LATERAL (
-             SELECT w.id, w.schedule_id, w.overlap, w.overlap_slot, w.priority, w.due_at, w.delivery,
-                    row_number() OVER (PARTITION BY w.overlap_slot IS NULL ORDER BY w.priority, w.due_at, w.id) AS place FROM pgcron.run w
-              WHERE w.schedule_id = lane.schedule_id AND w.state = 'ready' AND w.hold IS NULL AND w.lane IS NULL AND w.requires IS NULL AND w.overlap IS NOT NULL AND w.due_at <= now()
-                AND w.queue = ANY(decide_lanes.queues) AND w.handler = ANY(decide_lanes.handlers) AND (w.expire_at IS NULL OR w.expire_at > now())
-                AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = w.queue AND NOT q.is_plain)
+             SELECT w.id, w.schedule_id, w.overlap, w.overlap_slot, w.priority, w.due_at,
+                    w.delivery,
+                    row_number() OVER (PARTITION BY w.overlap_slot IS NULL
+                        ORDER BY w.priority, w.due_at, w.id) AS place
+                        FROM pgcron.run w
+              WHERE w.schedule_id = lane.schedule_id AND w.state = 'ready' AND w.hold IS NULL
+                AND w.lane IS NULL AND w.requires IS NULL AND w.overlap IS NOT NULL
+                AND w.due_at <= now()
+                AND w.queue = ANY(decide_lanes.queues) AND w.handler = ANY(decide_lanes.handlers)
+                AND (w.expire_at IS NULL OR w.expire_at > now())
+                AND NOT EXISTS (SELECT FROM pgcron.queue q
+                    WHERE q.name = w.queue AND NOT q.is_plain)
               ORDER BY w.overlap_slot NULLS LAST, w.priority, w.due_at, w.id LIMIT 1000) head),
         kind AS MATERIALIZED (
-          SELECT k.schedule_id, k.overlap, o.room, o.open FROM (SELECT DISTINCT h.schedule_id, h.overlap FROM head h) k
-           CROSS JOIN LATERAL pgcron.overlap_room(k.schedule_id, k.overlap, decide_lanes.free + decide_lanes.ahead) o)
+          SELECT k.schedule_id, k.overlap, o.room, o.open
+          FROM (SELECT DISTINCT h.schedule_id, h.overlap FROM head h) k
+           CROSS JOIN LATERAL pgcron.overlap_room(k.schedule_id, k.overlap,
+               decide_lanes.free + decide_lanes.ahead) o)
         SELECT head.id, head.delivery, coalesce(head.overlap_slot, kind.open[head.place]) AS slot,
-               row_number() OVER (ORDER BY array_position(decide_lanes.priorities, head.priority), head.due_at, head.id) AS position
+               row_number() OVER (ORDER BY array_position(decide_lanes.priorities, head.priority),
+                                  head.due_at, head.id) AS position
           FROM head JOIN kind ON kind.schedule_id = head.schedule_id AND kind.overlap = head.overlap
-         WHERE (head.overlap_slot IS NOT NULL OR (head.place <= kind.room AND kind.open[head.place] IS NOT NULL))
-           AND EXISTS (SELECT FROM pgcron.claiming_node n WHERE n.incarnation = decide_lanes.incarnation)
+         WHERE (head.overlap_slot IS NOT NULL
+                OR (head.place <= kind.room AND kind.open[head.place] IS NOT NULL))
+           AND EXISTS (SELECT FROM pgcron.claiming_node n
+               WHERE n.incarnation = decide_lanes.incarnation)
          ORDER BY position LIMIT decide_lanes.free + decide_lanes.ahead) ranked;
     RETURN QUERY
       UPDATE pgcron.run r
-         SET state = 'running', owner = decide_lanes.incarnation, token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid, fence = nextval('pgcron.fence'),
+         SET state = 'running', owner = decide_lanes.incarnation,
+             token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid,
+             fence = nextval('pgcron.fence'),
              attempt = r.attempt + 1, claimed_at = now(), overlap_slot = given.slot
         FROM unnest(chosen, slots) given(id, slot)
        WHERE given.id = r.id AND r.id = ANY(ARRAY(
          SELECT l.id FROM pgcron.run l
-          WHERE l.id = ANY(chosen) AND l.state = 'ready' AND l.hold IS NULL AND l.lane IS NULL AND l.requires IS NULL AND l.overlap IS NOT NULL AND l.due_at <= now()
-            AND l.queue = ANY(decide_lanes.queues) AND l.handler = ANY(decide_lanes.handlers) AND (l.expire_at IS NULL OR l.expire_at > now())
+          WHERE l.id = ANY(chosen) AND l.state = 'ready' AND l.hold IS NULL AND l.lane IS NULL
+            AND l.requires IS NULL AND l.overlap IS NOT NULL AND l.due_at <= now()
+            AND l.queue = ANY(decide_lanes.queues) AND l.handler = ANY(decide_lanes.handlers)
+            AND (l.expire_at IS NULL OR l.expire_at > now())
           ORDER BY l.id FOR UPDATE SKIP LOCKED))
-      RETURNING 'claim', r.id, r.uuid, r.handler, r.args, r.attempt, coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
-                r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token, r.fence, date_part('epoch', r.timeout), r.delivery,
+      RETURNING 'claim', r.id, r.uuid, r.handler, r.args, r.attempt,
+          coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
+                r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token,
+                r.fence, date_part('epoch', r.timeout), r.delivery,
                 date_part('epoch', r.due_at), r.origin;
   END IF;
   RETURN QUERY
-    SELECT told.verdict, told.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int, NULL::text, NULL::smallint, NULL::text,
-           NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text
+    SELECT told.verdict, told.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int,
+           NULL::text, NULL::smallint, NULL::text,
+           NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8,
+           NULL::text
       FROM (SELECT s.value, s.key::bigint FROM jsonb_each_text(settled) s
             UNION ALL SELECT 'skip', s FROM pgcron.skip_beyond(lanes) s
             UNION ALL SELECT 'wait', s.id FROM unnest(left_waiting) s(id)
-            UNION ALL SELECT 'mine', r.id FROM pgcron.run r WHERE r.id = ANY(chosen) AND r.owner = decide_lanes.incarnation AND r.overlap NOT IN ('skip', 'skip many')) told(verdict, id);
+            UNION ALL SELECT 'mine', r.id FROM pgcron.run r
+            WHERE r.id = ANY(chosen) AND r.owner = decide_lanes.incarnation
+              AND r.overlap NOT IN ('skip', 'skip many')) told(verdict, id);
 END $$;
 
 -- ready -> skipped, superseded, upstream_failed
--- Lets those go that were put aside and may have a slot now: each node calls it, when a run has ended that kept others waiting, and now and
--- then. A walk over the schedules that keep runs waiting, from `beyond`, `most` of them; `ended_at` is where it ended (NULL: it saw all).
--- Whether one of them starts is decided by its claim. Where a run waits for one that was not asked to stop yet it is asked.
-CREATE FUNCTION pgcron.let_waiting_go(beyond bigint, most int, OUT let_go int, OUT ended_at bigint, OUT refused bigint[], OUT error text)
+-- Lets those go that were put aside and may have a slot now: each node calls it, when a run has
+-- ended that kept others waiting, and now and then. A walk over the schedules that keep runs
+-- waiting, from `beyond`, `most` of them; `ended_at` is where it ended (NULL: it saw all). Whether
+-- one of them starts is decided by its claim. Where a run waits for one that was not asked to stop
+-- yet it is asked.
+CREATE FUNCTION pgcron.let_waiting_go(beyond bigint, most int, OUT let_go int, OUT ended_at bigint,
+    OUT refused bigint[], OUT error text)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   lane record;
@@ -267,31 +380,42 @@ BEGIN
     BEGIN
       let_go := pgcron.decide_dependents();
     EXCEPTION WHEN OTHERS THEN
-      refused := ARRAY(SELECT DISTINCT r.schedule_id FROM pgcron.run r WHERE r.hold = 'previous' AND r.due_at <= now() + interval '1 minute' LIMIT 1000);
+      refused := ARRAY(SELECT DISTINCT r.schedule_id FROM pgcron.run r
+          WHERE r.hold = 'previous' AND r.due_at <= now() + interval '1 minute' LIMIT 1000);
       error := SQLERRM;
     END;
   END IF;
   FOR lane IN
     WITH RECURSIVE walk(schedule_id) AS (
-      (SELECT r.schedule_id FROM pgcron.run r WHERE r.hold = 'overlap' AND r.schedule_id > let_waiting_go.beyond ORDER BY r.schedule_id LIMIT 1)
+      (SELECT r.schedule_id FROM pgcron.run r
+       WHERE r.hold = 'overlap' AND r.schedule_id > let_waiting_go.beyond ORDER BY r.schedule_id
+       LIMIT 1)
       UNION ALL
       SELECT next.* FROM walk CROSS JOIN LATERAL (
-        SELECT r.schedule_id FROM pgcron.run r WHERE r.hold = 'overlap' AND r.schedule_id > walk.schedule_id ORDER BY r.schedule_id LIMIT 1) next)
+        SELECT r.schedule_id FROM pgcron.run r
+        WHERE r.hold = 'overlap' AND r.schedule_id > walk.schedule_id ORDER BY r.schedule_id
+        LIMIT 1) next)
     SELECT w.schedule_id, first.overlap, o.room FROM walk w
      CROSS JOIN LATERAL (
-       SELECT head.overlap FROM unnest('{allow,queue,replace,terminate}'::text[]) AS word(overlap) CROSS JOIN LATERAL (
-         SELECT r.overlap, r.priority, r.due_at, r.id FROM pgcron.run r WHERE r.hold = 'overlap' AND r.schedule_id = w.schedule_id AND r.overlap = word.overlap
+       SELECT head.overlap FROM unnest('{allow,queue,replace,terminate}'::text[]) AS word(overlap)
+       CROSS JOIN LATERAL (
+         SELECT r.overlap, r.priority, r.due_at, r.id FROM pgcron.run r
+         WHERE r.hold = 'overlap' AND r.schedule_id = w.schedule_id AND r.overlap = word.overlap
           ORDER BY r.priority, r.due_at, r.id LIMIT 1) head
         ORDER BY head.priority, head.due_at, head.id LIMIT 1) first
      CROSS JOIN LATERAL pgcron.overlap_room(w.schedule_id, first.overlap, 1) o
   LOOP
     steps := steps + 1;
-    IF (lane.room > 0 OR lane.overlap IN ('replace', 'terminate')) AND pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashint8(lane.schedule_id)) THEN
+    IF (lane.room > 0 OR lane.overlap IN ('replace', 'terminate'))
+      AND pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int,
+                                    hashint8(lane.schedule_id)) THEN
       BEGIN      -- a schedule whose runs can't be let go holds up no other
         IF lane.overlap IN ('replace', 'terminate') THEN
-          SELECT let_go + count(*) INTO let_go FROM pgcron.replace_older(ARRAY[lane.schedule_id], NULL);
+          SELECT let_go + count(*) INTO let_go
+          FROM pgcron.replace_older(ARRAY[lane.schedule_id], NULL);
         END IF;
-        SELECT let_go + count(*) INTO let_go FROM pgcron.settle_queues(ARRAY[lane.schedule_id]) s WHERE s.verdict <> 'hold';
+        SELECT let_go + count(*) INTO let_go FROM pgcron.settle_queues(ARRAY[lane.schedule_id]) s
+        WHERE s.verdict <> 'hold';
       EXCEPTION WHEN OTHERS THEN
         refused := refused || lane.schedule_id;
         error := SQLERRM;
@@ -303,4 +427,5 @@ BEGIN
     END IF;
   END LOOP;
 END $$;
-COMMENT ON FUNCTION pgcron.let_waiting_go(bigint, int) IS 'Runs that wait for a slot of their schedule become claimable where one is free.';
+COMMENT ON FUNCTION pgcron.let_waiting_go(bigint,
+    int) IS 'Runs that wait for a slot of their schedule become claimable where one is free.';

@@ -1,37 +1,59 @@
--- Partitions are made ahead by every node's janitor; no DEFAULT partition (it would forbid DETACH CONCURRENTLY).
+-- Partitions are made ahead by every node's janitor; no DEFAULT partition (it would forbid DETACH
+-- CONCURRENTLY).
 
 CREATE TABLE pgcron.retention (
-  relation text PRIMARY KEY CONSTRAINT retention_is_of_a_partitioned_table CHECK (relation IN ('occurrence', 'history', 'attempt', 'log')),
-  period text NOT NULL CONSTRAINT a_partition_holds_a_day_or_a_month CHECK (period IN ('day', 'month')),
-  ahead interval NOT NULL CONSTRAINT partitions_are_made_a_day_to_a_year_ahead CHECK (ahead BETWEEN '1 day' AND '1 year'),
-  keep interval NOT NULL CONSTRAINT retention_is_at_least_a_day CHECK (keep >= '1 day' OR pgcron.refuse('PC001',
-    format('retention of %s is too short', keep), 'Partitions are dropped a day after the last of their rows is due, at the earliest.', 'Keep at least ''1 day''.'))
+  relation text PRIMARY KEY CONSTRAINT retention_is_of_a_partitioned_table CHECK
+      (relation IN ('occurrence',
+      'history', 'attempt', 'log')),
+  period text NOT NULL CONSTRAINT a_partition_holds_a_day_or_a_month CHECK (period IN ('day',
+      'month')),
+  ahead interval NOT NULL CONSTRAINT partitions_are_made_a_day_to_a_year_ahead CHECK
+      (ahead BETWEEN '1 day' AND '1 year'),
+  keep interval NOT NULL CONSTRAINT retention_is_at_least_a_day CHECK (keep >= '1 day'
+      OR pgcron.refuse('PC001',
+    format('retention of %s is too short', keep),
+    'Partitions are dropped a day after the last of their rows is due, at the earliest.',
+    'Keep at least ''1 day''.'))
     -- What is kept for longer is kept for good, and no clock can say until when.
     CONSTRAINT retention_is_at_most_a_century CHECK (keep <= '36525 days' OR pgcron.refuse('PC001',
-      format('%s for %s is longer than a century', keep, relation), 'Rows are kept for a day to 36525 days.', 'Write for example ''400 days''.'))
+      format('%s for %s is longer than a century', keep, relation),
+      'Rows are kept for a day to 36525 days.', 'Write for example ''400 days''.'))
 );
-COMMENT ON TABLE pgcron.retention IS 'How long each partitioned table is kept. Set by set_table_retention; a changed period holds for new partitions.';
+COMMENT ON TABLE pgcron.retention IS
+    'How long each partitioned table is kept. Set by set_table_retention; a changed period holds '
+    'for new partitions.';
 INSERT INTO pgcron.retention VALUES
   ('occurrence', 'month', '40 days', '400 days'),
   ('history', 'day', '7 days', '30 days'),
   ('attempt', 'day', '7 days', '30 days'),
   ('log', 'day', '7 days', '7 days');
 
--- Attaching takes a weaker lock on the parent than CREATE TABLE … PARTITION OF: readers never wait behind it.
-CREATE FUNCTION pgcron.add_partition(relation text, low timestamptz, high timestamptz) RETURNS boolean
+-- Attaching takes a weaker lock on the parent than CREATE TABLE … PARTITION OF: readers never wait
+-- behind it.
+CREATE FUNCTION pgcron.add_partition(relation text, low timestamptz, high timestamptz)
+  RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
-  partition text := relation || to_char(low AT TIME ZONE 'UTC', CASE WHEN high > low + interval '2 days' AND low = date_trunc('month', low, 'UTC') THEN '_YYYYMM' ELSE '_YYYYMMDD' END);
+  partition text := relation || to_char(low AT TIME ZONE 'UTC',
+      CASE WHEN high > low + interval '2 days'
+           AND low = date_trunc('month', low, 'UTC') THEN '_YYYYMM'
+           ELSE '_YYYYMMDD' END);
 BEGIN
   IF low = '-infinity' THEN partition := relation || '_before'; END IF;
-  IF EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.relname = partition AND c.relnamespace = 'pgcron'::regnamespace) THEN RETURN false; END IF;
-  EXECUTE format('CREATE TABLE pgcron.%I (LIKE pgcron.%I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', partition, relation);
-  EXECUTE format('ALTER TABLE pgcron.%I ATTACH PARTITION pgcron.%I FOR VALUES FROM (%s) TO (%L)', relation, partition,
+  IF EXISTS (SELECT FROM pg_catalog.pg_class c
+      WHERE c.relname = partition AND c.relnamespace = 'pgcron'::regnamespace) THEN
+    RETURN false;
+  END IF;
+  EXECUTE format('CREATE TABLE pgcron.%I (LIKE pgcron.%I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)',
+                 partition, relation);
+  EXECUTE format('ALTER TABLE pgcron.%I ATTACH PARTITION pgcron.%I FOR VALUES FROM (%s) TO (%L)',
+                 relation, partition,
                  CASE WHEN low = '-infinity' THEN 'MINVALUE' ELSE quote_literal(low) END, high);
   RETURN true;
 END $$;
 
--- Bounds are whole days and months of UTC: in a session's own zone a day may have 23 hours, and the next bound would not come.
+-- Bounds are whole days and months of UTC: in a session's own zone a day may have 23 hours, and the
+-- next bound would not come.
 CREATE FUNCTION pgcron.ensure_partitions() RETURNS int
 LANGUAGE plpgsql SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
 DECLARE
@@ -44,8 +66,10 @@ BEGIN
   PERFORM pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, 1);
   FOR kept IN SELECT * FROM pgcron.retention ORDER BY relation LOOP
     today := date_trunc(kept.period, now(), 'UTC');
-    -- What lies before the first partition (late finishers of a stepped clock, old back-fills) has one of its own.
-    IF NOT EXISTS (SELECT FROM pg_catalog.pg_inherits i WHERE i.inhparent = format('pgcron.%I', kept.relation)::regclass) THEN
+    -- What lies before the first partition (late finishers of a stepped clock, old back-fills) has
+    -- one of its own.
+    IF NOT EXISTS (SELECT FROM pg_catalog.pg_inherits i
+        WHERE i.inhparent = format('pgcron.%I', kept.relation)::regclass) THEN
       made := made + pgcron.add_partition(kept.relation, '-infinity', today)::int;
     END IF;
     ended := pgcron.partitions_end(kept.relation);
@@ -55,24 +79,31 @@ BEGIN
   END LOOP;
   FOR missing IN
     SELECT k.relation, greatest(g.start, k.ended) AS low, g.start + k.step AS high
-      FROM (SELECT r.relation, r.period, ('1 ' || r.period)::interval AS step, r.ahead, pgcron.partitions_end(r.relation) AS ended FROM pgcron.retention r) k
-     CROSS JOIN LATERAL generate_series(date_trunc(k.period, k.ended, 'UTC'), now() + k.ahead, k.step) g(start)
+      FROM (SELECT r.relation, r.period, ('1 ' || r.period)::interval AS step, r.ahead,
+            pgcron.partitions_end(r.relation) AS ended
+      FROM pgcron.retention r) k
+     CROSS JOIN LATERAL generate_series(date_trunc(k.period, k.ended, 'UTC'), now() + k.ahead,
+         k.step) g(start)
      WHERE greatest(g.start, k.ended) < now() + k.ahead ORDER BY 2, 1 LOOP
     EXIT WHEN made >= 50;
     made := made + pgcron.add_partition(missing.relation, missing.low, missing.high)::int;
   END LOOP;
   RETURN made;
 END $$;
-COMMENT ON FUNCTION pgcron.ensure_partitions() IS 'Makes partitions that are missing up to each table''s `ahead`, at most 50 or so; returns how many. Safe to call from many sessions.';
+COMMENT ON FUNCTION pgcron.ensure_partitions() IS
+    'Makes partitions that are missing up to each table''s `ahead`, at most 50 or so; returns '
+    'how many. Safe to call from many sessions.';
 
 -- Where the last partition of a table ends.
 CREATE FUNCTION pgcron.partitions_end(relation text) RETURNS timestamptz
 LANGUAGE sql STABLE SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
-  SELECT max((regexp_match(pg_get_expr(c.relpartbound, c.oid), 'TO \(''([^'']+)''\)'))[1]::timestamptz)
+  SELECT max((regexp_match(pg_get_expr(c.relpartbound, c.oid),
+                           'TO \(''([^'']+)''\)'))[1]::timestamptz)
   FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
   WHERE i.inhparent = format('pgcron.%I', relation)::regclass $$;
 
--- Partitions whose every row is older than the table's retention; the janitor detaches and drops them.
+-- Partitions whose every row is older than the table's retention; the janitor detaches and drops
+-- them.
 CREATE FUNCTION pgcron.outlived_partitions() RETURNS TABLE (relation text, partition text)
 LANGUAGE sql STABLE SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
   SELECT kept.relation, c.relname::text
@@ -80,12 +111,14 @@ LANGUAGE sql STABLE SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
   JOIN pg_catalog.pg_inherits i ON i.inhparent = format('pgcron.%I', kept.relation)::regclass
   JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
   WHERE c.relname <> kept.relation || '_before'
-    AND (regexp_match(pg_get_expr(c.relpartbound, c.oid), 'TO \(''([^'']+)''\)'))[1]::timestamptz < now() - kept.keep
+    AND (regexp_match(pg_get_expr(c.relpartbound, c.oid),
+                      'TO \(''([^'']+)''\)'))[1]::timestamptz < now() - kept.keep
   ORDER BY 1, 2 $$;
 
 SELECT pgcron.ensure_partitions();
 
--- Makes a partition of the ledger for instants that have none: retention has dropped it, or nobody has made it yet. The janitor drops what is outlived again.
+-- Makes a partition of the ledger for instants that have none: retention has dropped it, or nobody
+-- has made it yet. The janitor drops what is outlived again.
 CREATE FUNCTION pgcron.reopen_ledger(instants timestamptz[]) RETURNS void
 LANGUAGE plpgsql SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
 DECLARE
@@ -95,12 +128,19 @@ BEGIN
   SELECT * INTO kept FROM pgcron.retention r WHERE r.relation = 'occurrence';
   FOR gap IN
     WITH bound AS MATERIALIZED (
-      SELECT coalesce((regexp_match(pg_get_expr(c.relpartbound, c.oid), 'FROM \(''([^'']+)''\)'))[1]::timestamptz, '-infinity') AS low,
-             (regexp_match(pg_get_expr(c.relpartbound, c.oid), 'TO \(''([^'']+)''\)'))[1]::timestamptz AS high
-        FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'pgcron.occurrence'::regclass)
-    SELECT DISTINCT greatest(date_trunc(kept.period, i, 'UTC'), (SELECT max(b.high) FROM bound b WHERE b.high <= i)) AS low,
-           least(date_trunc(kept.period, i, 'UTC') + ('1 ' || kept.period)::interval, (SELECT min(b.low) FROM bound b WHERE b.low > i)) AS high
-      FROM unnest(instants) i WHERE NOT EXISTS (SELECT FROM bound b WHERE b.low <= i AND b.high > i) ORDER BY 1 LOOP
+      SELECT coalesce((regexp_match(pg_get_expr(c.relpartbound, c.oid),
+                                    'FROM \(''([^'']+)''\)'))[1]::timestamptz,
+                      '-infinity') AS low,
+             (regexp_match(pg_get_expr(c.relpartbound, c.oid),
+                           'TO \(''([^'']+)''\)'))[1]::timestamptz AS high
+        FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
+        WHERE i.inhparent = 'pgcron.occurrence'::regclass)
+    SELECT DISTINCT greatest(date_trunc(kept.period, i, 'UTC'),
+                             (SELECT max(b.high) FROM bound b WHERE b.high <= i)) AS low,
+           least(date_trunc(kept.period, i, 'UTC') + ('1 ' || kept.period)::interval,
+                 (SELECT min(b.low) FROM bound b WHERE b.low > i)) AS high
+      FROM unnest(instants) i WHERE NOT EXISTS (SELECT FROM bound b WHERE b.low <= i AND b.high > i)
+      ORDER BY 1 LOOP
     PERFORM pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, 1);
     PERFORM pgcron.add_partition('occurrence', gap.low, gap.high);
   END LOOP;

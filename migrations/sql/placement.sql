@@ -1,43 +1,62 @@
--- Placement: runs that require labels are claimed only by nodes that announce all of them. Those without a key wait in an index of
--- their own, by what they require, and are claimed by claim_limited; what requires nothing is claimed by other statements and pays nothing.
+-- Placement: runs that require labels are claimed only by nodes that announce all of them. Those
+-- without a key wait in an index of their own, by what they require, and are claimed by
+-- claim_limited; what requires nothing is claimed by other statements and pays nothing.
 
 -- What a node with these labels satisfies: it may run whatever requires nothing else.
 CREATE FUNCTION pgcron.label_words(labels jsonb) RETURNS text[]
 LANGUAGE sql IMMUTABLE AS $$
-  SELECT coalesce(array_agg(word), '{}') FROM jsonb_each_text(labels) label CROSS JOIN LATERAL (VALUES (label.key), (label.key || '=' || label.value)) satisfied(word) $$;
+  SELECT coalesce(array_agg(word), '{}') FROM jsonb_each_text(labels) label
+  CROSS JOIN LATERAL (VALUES (label.key), (label.key || '=' || label.value)) satisfied(word) $$;
 
--- The first due runs of a queue's priority that need no key and no label, so many of each of the three ways that they are claimed by.
-CREATE FUNCTION pgcron.path_heads(queue text, priority smallint, look int) RETURNS TABLE (id bigint, handler text)
+-- The first due runs of a queue's priority that need no key and no label, so many of each of the
+-- three ways that they are claimed by.
+CREATE FUNCTION pgcron.path_heads(queue text, priority smallint, look int)
+  RETURNS TABLE (id bigint, handler text)
 LANGUAGE sql STABLE ROWS 10
 BEGIN ATOMIC
   (SELECT c.id, c.handler FROM pgcron.run c
-    WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NULL AND c.delivery = 'at_least_once'
-      AND c.queue = path_heads.queue AND c.priority = path_heads.priority AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT path_heads.look)
+    WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL
+      AND c.overlap IS NULL AND c.delivery = 'at_least_once'
+      AND c.queue = path_heads.queue AND c.priority = path_heads.priority AND c.due_at <= now()
+          ORDER BY c.due_at, c.id LIMIT path_heads.look)
   UNION ALL
   (SELECT c.id, c.handler FROM pgcron.run c
-    WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NOT NULL
-      AND c.queue = path_heads.queue AND c.priority = path_heads.priority AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT path_heads.look)
+    WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL
+      AND c.overlap IS NOT NULL
+      AND c.queue = path_heads.queue AND c.priority = path_heads.priority AND c.due_at <= now()
+          ORDER BY c.due_at, c.id LIMIT path_heads.look)
   UNION ALL
   (SELECT c.id, c.handler FROM pgcron.run c
-    WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NULL AND c.delivery <> 'at_least_once'
-      AND c.queue = path_heads.queue AND c.priority = path_heads.priority AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT path_heads.look);
+    WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL
+      AND c.overlap IS NULL AND c.delivery <> 'at_least_once'
+      AND c.queue = path_heads.queue AND c.priority = path_heads.priority AND c.due_at <= now()
+          ORDER BY c.due_at, c.id LIMIT path_heads.look);
 END;
 
--- Which requirements wait in a queue, and since when (or from when on) for each priority: a walk along the index from one to the next, never along their runs.
--- Of what these labels do not satisfy one step is all there is to it; labels NULL satisfy everything. The first thousand steps and no more:
--- what nobody satisfies is parked, so that it can't stand in front for ever.
-CREATE FUNCTION pgcron.walk_requirements(queue text, labels text[]) RETURNS TABLE (requires text[], priority smallint, due_at timestamptz)
+-- Which requirements wait in a queue, and since when (or from when on) for each priority: a walk
+-- along the index from one to the next, never along their runs. Of what these labels do not satisfy
+-- one step is all there is to it; labels NULL satisfy everything. The first thousand steps and no
+-- more: what nobody satisfies is parked, so that it can't stand in front for ever.
+CREATE FUNCTION pgcron.walk_requirements(queue text, labels text[])
+  RETURNS TABLE (requires text[], priority smallint, due_at timestamptz)
 LANGUAGE sql STABLE ROWS 10
 BEGIN ATOMIC
   WITH RECURSIVE walk(requires, priority, due_at, is_satisfied, steps) AS (
-    (SELECT r.requires, r.priority, r.due_at, coalesce(r.requires <@ walk_requirements.labels, true), 1 FROM pgcron.run r
-      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL AND r.queue = walk_requirements.queue
+    (SELECT r.requires, r.priority, r.due_at,
+            coalesce(r.requires <@ walk_requirements.labels, true), 1
+     FROM pgcron.run r
+      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL
+        AND r.queue = walk_requirements.queue
       ORDER BY r.requires, r.priority, r.due_at LIMIT 1)
     UNION ALL
-    SELECT next.requires, next.priority, next.due_at, coalesce(next.requires <@ walk_requirements.labels, true), walk.steps + 1 FROM walk CROSS JOIN LATERAL (
+    SELECT next.requires, next.priority, next.due_at,
+           coalesce(next.requires <@ walk_requirements.labels, true), walk.steps + 1
+    FROM walk CROSS JOIN LATERAL (
       SELECT r.requires, r.priority, r.due_at FROM pgcron.run r
-       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL AND r.queue = walk_requirements.queue
-         AND (r.requires, r.priority) > (walk.requires, CASE WHEN walk.is_satisfied THEN walk.priority ELSE 9 END)
+       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL
+         AND r.queue = walk_requirements.queue
+         AND (r.requires, r.priority) > (walk.requires,
+              CASE WHEN walk.is_satisfied THEN walk.priority ELSE 9 END)
        ORDER BY r.requires, r.priority, r.due_at LIMIT 1) next
     WHERE walk.steps < 1000)
   SELECT walk.requires, walk.priority, walk.due_at FROM walk WHERE walk.is_satisfied;
@@ -47,24 +66,34 @@ END;
 CREATE FUNCTION pgcron.is_served(handler text, queue text, requires text[]) RETURNS boolean
 LANGUAGE sql STABLE AS $$
   SELECT EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
-                  WHERE o.handler = is_served.handler AND n.state = 'alive' AND is_served.queue = ANY(n.queues)
-                    AND (is_served.requires IS NULL OR is_served.requires <@ pgcron.label_words(n.labels))) $$;
+                  WHERE o.handler = is_served.handler AND n.state = 'alive'
+                    AND is_served.queue = ANY(n.queues)
+                    AND (is_served.requires IS NULL
+                         OR is_served.requires <@ pgcron.label_words(n.labels))) $$;
 
--- The parked runs that somebody would take by now, whatever number of others is parked: groups of them are walked, not runs.
+-- The parked runs that somebody would take by now, whatever number of others is parked: groups of
+-- them are walked, not runs.
 CREATE FUNCTION pgcron.served_again(at_most int) RETURNS SETOF bigint
 LANGUAGE sql STABLE ROWS 100
 BEGIN ATOMIC
   WITH RECURSIVE parked(handler, queue, requires, steps) AS (
-    (SELECT r.handler, r.queue, coalesce(r.requires, '{}'), 1 FROM pgcron.run r WHERE r.hold NOT IN ('overlap', 'previous') ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1)
+    (SELECT r.handler, r.queue, coalesce(r.requires, '{}'), 1 FROM pgcron.run r
+     WHERE r.hold NOT IN ('overlap', 'previous')
+     ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1)
     UNION ALL
     SELECT next.*, parked.steps + 1 FROM parked CROSS JOIN LATERAL (
       SELECT r.handler, r.queue, coalesce(r.requires, '{}') AS requires FROM pgcron.run r
-       WHERE r.hold NOT IN ('overlap', 'previous') AND (r.handler, r.queue, coalesce(r.requires, '{}')) > (parked.handler, parked.queue, parked.requires)
+       WHERE r.hold NOT IN ('overlap', 'previous')
+         AND (r.handler, r.queue, coalesce(r.requires, '{}')) > (parked.handler, parked.queue,
+              parked.requires)
        ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1) next
     WHERE parked.steps < 10000)
   SELECT found.id FROM parked CROSS JOIN LATERAL (
     SELECT r.id FROM pgcron.run r
-     WHERE r.hold = 'unserved' AND r.handler = parked.handler AND r.queue = parked.queue AND coalesce(r.requires, '{}') = parked.requires
+     WHERE r.hold = 'unserved' AND r.handler = parked.handler AND r.queue = parked.queue
+       AND coalesce(r.requires, '{}') = parked.requires
      LIMIT served_again.at_most) found
-   WHERE pgcron.is_served(parked.handler, parked.queue, parked.requires) AND NOT pgcron.is_broken(parked.handler, parked.queue) LIMIT served_again.at_most;
+   WHERE pgcron.is_served(parked.handler, parked.queue, parked.requires)
+     AND NOT pgcron.is_broken(parked.handler, parked.queue)
+   LIMIT served_again.at_most;
 END;

@@ -9,21 +9,29 @@ CREATE TABLE pgcron.schedule_preview (
   error jsonb,
   asked_at timestamptz
 ) WITH (fillfactor = 80);
-COMMENT ON TABLE pgcron.schedule_preview IS 'The next fires of schedules, and schedules in English: written when a new generation is judged, and for those that were asked for.';
-COMMENT ON COLUMN pgcron.schedule_preview.asked_at IS 'Somebody asked for more than there is: a node computes it anew.';
-CREATE INDEX schedule_preview_asked ON pgcron.schedule_preview (asked_at) WHERE asked_at IS NOT NULL;
+COMMENT ON TABLE pgcron.schedule_preview IS
+    'The next fires of schedules, and schedules in English: written when a new generation is '
+    'judged, and for those that were asked for.';
+COMMENT ON COLUMN pgcron.schedule_preview.asked_at IS
+    'Somebody asked for more than there is: a node computes it anew.';
+CREATE INDEX schedule_preview_asked ON pgcron.schedule_preview (asked_at)
+  WHERE asked_at IS NOT NULL;
 
 CREATE FUNCTION pgcron.ask_preview(asked bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF current_setting('transaction_read_only')::boolean THEN RETURN; END IF;      -- a standby, or a reader: others ask
+  -- a standby, or a reader: others ask
+  IF current_setting('transaction_read_only')::boolean THEN RETURN; END IF;
   INSERT INTO pgcron.schedule_preview AS p (schedule_id, asked_at) VALUES (asked, now())
   ON CONFLICT (schedule_id) DO UPDATE SET asked_at = EXCLUDED.asked_at WHERE p.asked_at IS NULL;
 END $$;
-REVOKE ALL ON FUNCTION pgcron.ask_preview(bigint) FROM PUBLIC;      -- for those who may read what it asks for
+-- for those who may read what it asks for
+REVOKE ALL ON FUNCTION pgcron.ask_preview(bigint) FROM PUBLIC;
 
--- Raises what is wrong with a schedule that no node can read. A row without fire_at says in its note why there is none.
-CREATE FUNCTION pgcron.preview(schedule text, count int DEFAULT 5) RETURNS TABLE (fire_at timestamptz, local text, note text, sentence text)
+-- Raises what is wrong with a schedule that no node can read. A row without fire_at says in its
+-- note why there is none.
+CREATE FUNCTION pgcron.preview(schedule text, count int DEFAULT 5)
+  RETURNS TABLE (fire_at timestamptz, local text, note text, sentence text)
 LANGUAGE plpgsql AS $$
 DECLARE
   state pgcron.cursor;
@@ -32,26 +40,49 @@ DECLARE
   shown int;
 BEGIN
   IF count IS NULL OR count NOT BETWEEN 1 AND 20 THEN
-    PERFORM pgcron.refuse('PC001', format('count %s is out of range', coalesce(count::text, 'NULL')), 'Nodes keep the next 20 fires of a schedule.', 'Ask for 1 to 20; `pgcron-ha next` computes more.');
+    PERFORM pgcron.refuse('PC001',
+                          format('count %s is out of range', coalesce(count::text, 'NULL')),
+                          'Nodes keep the next 20 fires of a schedule.',
+                          'Ask for 1 to 20; `pgcron-ha next` computes more.');
   END IF;
-  SELECT * INTO state FROM pgcron.cursor c WHERE c.schedule_id = pgcron.schedule_id(preview.schedule);
-  SELECT * INTO row_found FROM pgcron.schedule_preview p WHERE p.schedule_id = state.schedule_id AND p.generation = state.generation AND NOT state.edit_is_pending;
+  SELECT * INTO state FROM pgcron.cursor c
+  WHERE c.schedule_id = pgcron.schedule_id(preview.schedule);
+  SELECT * INTO row_found FROM pgcron.schedule_preview p
+  WHERE p.schedule_id = state.schedule_id AND p.generation = state.generation
+    AND NOT state.edit_is_pending;
   wrong := coalesce(state.error, row_found.error);
   IF wrong IS NOT NULL THEN
-    PERFORM pgcron.refuse(coalesce(wrong ->> 'sqlstate', 'PC002'), format('schedule %L: %s', left(preview.schedule, 200), wrong ->> 'message'), wrong ->> 'detail', wrong ->> 'hint');
+    PERFORM pgcron.refuse(coalesce(wrong ->> 'sqlstate', 'PC002'),
+                          format('schedule %L: %s', left(preview.schedule, 200),
+                                 wrong ->> 'message'),
+                          wrong ->> 'detail', wrong ->> 'hint');
   END IF;
   RETURN QUERY
     SELECT (f.fire ->> 'at')::timestamptz, f.fire ->> 'local',
-           nullif(concat_ws('; ', f.fire ->> 'note', CASE WHEN o.action IS NOT NULL THEN pgcron.override_words(o.action, o.due_at, o.actor, o.note) END), ''), row_found.sentence
+           nullif(concat_ws('; ', f.fire ->> 'note',
+                            CASE WHEN o.action IS NOT NULL THEN pgcron.override_words(o.action,
+                                o.due_at, o.actor, o.note) END),
+                  ''),
+           row_found.sentence
       FROM jsonb_array_elements(row_found.fires) WITH ORDINALITY f(fire, place)
-      LEFT JOIN pgcron.occurrence_override o ON o.schedule_id = state.schedule_id AND o.fire_at = (f.fire ->> 'at')::timestamptz
+      LEFT JOIN pgcron.occurrence_override o ON o.schedule_id = state.schedule_id
+          AND o.fire_at = (f.fire ->> 'at')::timestamptz
      WHERE coalesce(o.due_at, (f.fire ->> 'at')::timestamptz) > now() ORDER BY f.place LIMIT count;
   GET DIAGNOSTICS shown = ROW_COUNT;
   IF shown < count AND row_found.is_over IS DISTINCT FROM true THEN
     PERFORM pgcron.ask_preview(state.schedule_id);
   END IF;
   IF shown = 0 THEN
-    RETURN QUERY SELECT NULL::timestamptz, NULL::text, CASE WHEN row_found.is_over THEN 'it never fires again' ELSE 'no node has judged it yet: ask again in some seconds' END, row_found.sentence;
+    RETURN QUERY
+      SELECT NULL::timestamptz, NULL::text,
+             CASE WHEN row_found.is_over THEN 'it never fires again'
+                  ELSE 'no node has judged it yet: ask again in some seconds' END,
+             row_found.sentence;
   END IF;
 END $$;
-COMMENT ON FUNCTION pgcron.preview(text, int) IS 'The next fires of a schedule with local time, offset and what the clock does to them, and the schedule in English, as nodes computed them; the note says what somebody has skipped, moved or given other args; raises what is wrong with one that no node can read (PC002, PC003 for its zone).';
+COMMENT ON FUNCTION pgcron.preview(text,
+    int) IS
+        'The next fires of a schedule with local time, offset and what the clock does to them, '
+        'and the schedule in English, as nodes computed them; the note says what somebody has '
+        'skipped, moved or given other args; raises what is wrong with one that no node can read '
+        '(PC002, PC003 for its zone).';

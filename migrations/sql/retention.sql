@@ -1,20 +1,34 @@
--- Retention by queue and outcome. Rules shorten what history keeps: a sweep goes through each day that is over, a few pages at a time, and
--- removes the runs whose time is over. It locks nothing that a claim or an ending needs.
+-- Retention by queue and outcome. Rules shorten what history keeps: a sweep goes through each day
+-- that is over, a few pages at a time, and removes the runs whose time is over. It locks nothing
+-- that a claim or an ending needs.
 
 CREATE TABLE pgcron.retention_rule (
-  queue text CONSTRAINT a_retention_rule_names_a_queue CHECK (queue IS NULL OR (queue ~ '^[A-Za-z0-9_.-]+$' AND length(queue) <= 100) OR pgcron.refuse('PC001',
-    format('queue %L is not a queue name', left(queue, 200)), 'A queue has 1 to 100 letters, digits, "_", "." and "-".', 'Leave it out for every queue.')),
+  queue text CONSTRAINT a_retention_rule_names_a_queue CHECK (queue IS NULL
+      OR (queue ~ '^[A-Za-z0-9_.-]+$' AND length(queue) <= 100) OR pgcron.refuse('PC001',
+    format('queue %L is not a queue name', left(queue, 200)),
+    'A queue has 1 to 100 letters, digits, "_", "." and "-".', 'Leave it out for every queue.')),
   outcome text CONSTRAINT a_retention_rule_names_an_outcome
-    CHECK (outcome IS NULL OR outcome IN ('succeeded', 'dead', 'cancelled', 'skipped', 'superseded', 'expired', 'lost', 'upstream_failed') OR pgcron.refuse('PC001',
-    format('outcome %L is not known', left(outcome, 200)), 'Runs end succeeded, dead, lost, cancelled, expired, skipped, superseded or upstream_failed.', 'Leave it out for every outcome.')),
-  keep interval NOT NULL CONSTRAINT a_retention_rule_keeps_a_day CHECK (keep >= '1 day' OR pgcron.refuse('PC001',
-    format('retention of %s is too short', keep), 'Of each run a day is kept: nodes look back so far for what would be missing.', 'Keep at least ''1 day''.')),
+    CHECK (outcome IS NULL
+           OR outcome IN ('succeeded', 'dead', 'cancelled', 'skipped', 'superseded', 'expired',
+                          'lost', 'upstream_failed')
+           OR pgcron.refuse('PC001',
+    format('outcome %L is not known', left(outcome, 200)),
+    'Runs end succeeded, dead, lost, cancelled, expired, skipped, superseded or upstream_failed.',
+    'Leave it out for every outcome.')),
+  keep interval NOT NULL CONSTRAINT a_retention_rule_keeps_a_day CHECK (keep >= '1 day'
+      OR pgcron.refuse('PC001',
+    format('retention of %s is too short', keep),
+    'Of each run a day is kept: nodes look back so far for what would be missing.',
+    'Keep at least ''1 day''.')),
   set_by text NOT NULL DEFAULT session_user,
   set_at timestamptz NOT NULL DEFAULT now()
 );
 COMMENT ON TABLE pgcron.retention_rule IS
-  'How long ended runs of a queue (NULL: every queue) that ended so (NULL: however) are kept, if not as long as history. The most specific rule counts: queue and outcome, queue, outcome, neither.';
-CREATE UNIQUE INDEX retention_rule_once ON pgcron.retention_rule (coalesce(queue, ''), coalesce(outcome, ''));
+  'How long ended runs of a queue (NULL: every queue) that ended so (NULL: however) are kept, if '
+  'not as long as history. The most specific rule counts: queue and outcome, queue, outcome, '
+  'neither.';
+CREATE UNIQUE INDEX retention_rule_once
+    ON pgcron.retention_rule (coalesce(queue, ''), coalesce(outcome, ''));
 
 CREATE FUNCTION pgcron.judge_retention_rule() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -22,14 +36,22 @@ DECLARE
   longest interval := (SELECT kept.keep FROM pgcron.retention kept WHERE kept.relation = 'history');
 BEGIN
   IF NEW.keep > longest THEN
-    PERFORM pgcron.refuse('PC001', format('retention of %s is longer than that of history', NEW.keep), format('Rules shorten what is kept: after %s whole days of history are dropped.', longest),
-      'Raise that first, by pgcron.set_table_retention(''history'', …), and shorten the others by rules.');
+    PERFORM pgcron.refuse('PC001',
+                          format('retention of %s is longer than that of history', NEW.keep),
+                          format(
+                              'Rules shorten what is kept: after %s whole days of history are '
+                              'dropped.',
+                                 longest),
+                          'Raise that first, by pgcron.set_table_retention(''history'', …), and '
+                          'shorten the others by rules.');
   ELSIF TG_OP = 'INSERT' AND (SELECT count(*) FROM pgcron.retention_rule) >= 1000 THEN
-    PERFORM pgcron.refuse('PC004', 'there are 1000 retention rules', 'Up to 1000 rules are kept.', 'Use a rule for every queue, and further ones for what differs.');
+    PERFORM pgcron.refuse('PC004', 'there are 1000 retention rules', 'Up to 1000 rules are kept.',
+                          'Use a rule for every queue, and further ones for what differs.');
   END IF;
   RETURN NEW;
 END $$;
-CREATE TRIGGER judge_retention_rule BEFORE INSERT OR UPDATE ON pgcron.retention_rule FOR EACH ROW EXECUTE FUNCTION pgcron.judge_retention_rule();
+CREATE TRIGGER judge_retention_rule BEFORE INSERT OR UPDATE ON pgcron.retention_rule FOR EACH ROW
+  EXECUTE FUNCTION pgcron.judge_retention_rule();
 
 CREATE TABLE pgcron.retention_sweep (
   partition text PRIMARY KEY,
@@ -47,102 +69,170 @@ CREATE TABLE pgcron.retention_sweep (
   tries int NOT NULL DEFAULT 0,
   tried_at timestamptz
 );
-COMMENT ON TABLE pgcron.retention_sweep IS 'How far the runs of a day of history have been looked at by the rules of retention, and whether its space was given back.';
-COMMENT ON COLUMN pgcron.retention_sweep.rules IS 'The rules that it follows: changed ones begin it again, and so does a file that is not the one of which page says how far.';
-COMMENT ON COLUMN pgcron.retention_sweep.spared IS 'Runs that were due and stay for what is still to be known of their schedule; they are looked at again when the day is twice as old.';
-COMMENT ON COLUMN pgcron.retention_sweep.gone IS 'Removed since the file was last rewritten; nothing when its space was given back.';
+COMMENT ON TABLE pgcron.retention_sweep IS
+    'How far the runs of a day of history have been looked at by the rules of retention, and '
+    'whether its space was given back.';
+COMMENT ON COLUMN pgcron.retention_sweep.rules IS
+    'The rules that it follows: changed ones begin it again, and so does a file that is not the '
+    'one of which page says how far.';
+COMMENT ON COLUMN pgcron.retention_sweep.spared IS
+    'Runs that were due and stay for what is still to be known of their schedule; they are '
+    'looked at again when the day is twice as old.';
+COMMENT ON COLUMN pgcron.retention_sweep.gone IS
+    'Removed since the file was last rewritten; nothing when its space was given back.';
 
 -- The default that holds for what no rule is about is history's own.
 CREATE FUNCTION pgcron.history_keep(queue text, outcome text) RETURNS interval
 LANGUAGE sql STABLE AS $$
   SELECT least(kept.keep, (SELECT r.keep FROM pgcron.retention_rule r
-                            WHERE (r.queue IS NULL OR r.queue = history_keep.queue) AND (r.outcome IS NULL OR r.outcome = history_keep.outcome)
+                            WHERE (r.queue IS NULL OR r.queue = history_keep.queue)
+                              AND (r.outcome IS NULL OR r.outcome = history_keep.outcome)
                             ORDER BY r.queue IS NULL, r.outcome IS NULL LIMIT 1))
     FROM pgcron.retention kept WHERE kept.relation = 'history' $$;
-COMMENT ON FUNCTION pgcron.history_keep(text, text) IS 'How long a run of the queue that ended so is kept.';
+COMMENT ON FUNCTION pgcron.history_keep(text,
+    text) IS 'How long a run of the queue that ended so is kept.';
 
--- Runs that ended before may have been removed by a rule: what looks for runs that are gone must not look there.
+-- Runs that ended before may have been removed by a rule: what looks for runs that are gone must
+-- not look there.
 CREATE FUNCTION pgcron.history_thinned_until() RETURNS timestamptz
 LANGUAGE sql STABLE AS $$ SELECT max(s.until) FROM pgcron.retention_sweep s WHERE s.removed > 0 $$;
 
-CREATE FUNCTION pgcron.set_retention(keep interval, queue text DEFAULT NULL, outcome text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
+CREATE FUNCTION pgcron.set_retention(keep interval, queue text DEFAULT NULL,
+    outcome text DEFAULT NULL, actor text DEFAULT NULL)
+  RETURNS void
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
   IF set_retention.keep IS NULL THEN
-    PERFORM pgcron.refuse('PC001', 'keep is not given', 'It says how long the runs are kept after their end.', 'Write for example ''7 days''; pgcron.delete_retention removes a rule.');
+    PERFORM pgcron.refuse('PC001', 'keep is not given',
+                          'It says how long the runs are kept after their end.',
+                          'Write for example ''7 days''; pgcron.delete_retention removes a rule.');
   END IF;
-  INSERT INTO pgcron.retention_rule AS r (queue, outcome, keep, set_by) VALUES (set_retention.queue, set_retention.outcome, set_retention.keep, coalesce(set_retention.actor, session_user))
-  ON CONFLICT (coalesce(queue, ''), coalesce(outcome, '')) DO UPDATE SET keep = EXCLUDED.keep, set_by = EXCLUDED.set_by, set_at = now();
+  INSERT INTO pgcron.retention_rule AS r (queue, outcome, keep, set_by)
+  VALUES (set_retention.queue, set_retention.outcome, set_retention.keep,
+          coalesce(set_retention.actor, session_user))
+  ON CONFLICT (coalesce(queue, ''), coalesce(outcome, '')) DO UPDATE
+      SET keep = EXCLUDED.keep, set_by = EXCLUDED.set_by, set_at = now();
 END $$;
 COMMENT ON FUNCTION pgcron.set_retention(interval, text, text, text) IS
-  'Keeps ended runs of a queue (or of every queue) that ended so (or however) for a shorter time than history. What is over is removed within the hour, day by day.';
+  'Keeps ended runs of a queue (or of every queue) that ended so (or however) for a shorter time '
+  'than history. What is over is removed within the hour, day by day.';
 
-CREATE FUNCTION pgcron.delete_retention(queue text DEFAULT NULL, outcome text DEFAULT NULL) RETURNS void
+CREATE FUNCTION pgcron.delete_retention(queue text DEFAULT NULL, outcome text DEFAULT NULL)
+  RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-  DELETE FROM pgcron.retention_rule r WHERE r.queue IS NOT DISTINCT FROM delete_retention.queue AND r.outcome IS NOT DISTINCT FROM delete_retention.outcome;
+  DELETE FROM pgcron.retention_rule r
+  WHERE r.queue IS NOT DISTINCT FROM delete_retention.queue
+    AND r.outcome IS NOT DISTINCT FROM delete_retention.outcome;
   IF NOT FOUND THEN
-    PERFORM pgcron.refuse('PC010', format('there is no retention rule for %s', concat_ws(' and ', coalesce('queue ' || quote_literal(left(delete_retention.queue, 200)), 'every queue'),
-        coalesce('outcome ' || quote_literal(left(delete_retention.outcome, 200)), 'every outcome'))), 'A rule is named by its queue and its outcome.', '`pgcron-ha retention list` lists them.');
+    PERFORM pgcron.refuse('PC010',
+                          format('there is no retention rule for %s',
+                                 concat_ws(' and ',
+                                           coalesce('queue '
+                                               || quote_literal(left(delete_retention.queue,
+                                               200)),
+                                                    'every queue'),
+                                           coalesce('outcome '
+                                               || quote_literal(left(delete_retention.outcome,
+                                               200)),
+                                                    'every outcome'))),
+                          'A rule is named by its queue and its outcome.',
+                          '`pgcron-ha retention list` lists them.');
   END IF;
 END $$;
-COMMENT ON FUNCTION pgcron.delete_retention(text, text) IS 'Removes a retention rule: what it was about is kept as the next less specific rule says, or as long as history.';
+COMMENT ON FUNCTION pgcron.delete_retention(text,
+    text) IS
+        'Removes a retention rule: what it was about is kept as the next less specific rule '
+        'says, or as long as history.';
 
 CREATE FUNCTION pgcron.set_table_retention(relation text, keep interval) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
   IF set_table_retention.keep IS NULL THEN
-    PERFORM pgcron.refuse('PC001', 'keep is not given', 'It says how long the table''s rows are kept.', 'Write for example ''30 days''.');
+    PERFORM pgcron.refuse('PC001', 'keep is not given',
+                          'It says how long the table''s rows are kept.',
+                          'Write for example ''30 days''.');
   END IF;
-  UPDATE pgcron.retention kept SET keep = set_table_retention.keep WHERE kept.relation = set_table_retention.relation;
+  UPDATE pgcron.retention kept SET keep = set_table_retention.keep
+  WHERE kept.relation = set_table_retention.relation;
   IF NOT FOUND THEN
-    PERFORM pgcron.refuse('PC010', format('%L is no table with a retention', left(set_table_retention.relation, 200)), 'Those are occurrence, history, attempt and log.',
+    PERFORM pgcron.refuse('PC010',
+                          format('%L is no table with a retention',
+                                 left(set_table_retention.relation, 200)),
+                          'Those are occurrence, history, attempt and log.',
                           'SELECT relation, keep FROM pgcron.retention lists them.');
   END IF;
 END $$;
-COMMENT ON FUNCTION pgcron.set_table_retention(text, interval) IS 'How long occurrence (the ledger), history, attempt or log is kept: whole partitions are dropped after it.';
+COMMENT ON FUNCTION pgcron.set_table_retention(text,
+    interval) IS
+        'How long occurrence (the ledger), history, attempt or log is kept: whole partitions are '
+        'dropped after it.';
 
--- What must stay of a schedule whatever the rules say: its newest 10 runs and 10 successes (what depends on the previous one, how long a run
--- may be expected to take), and the runs of its last two fires. As with the expected duration no more than its newest 200 runs are looked at.
+-- What must stay of a schedule whatever the rules say: its newest 10 runs and 10 successes (what
+-- depends on the previous one, how long a run may be expected to take), and the runs of its last
+-- two fires. As with the expected duration no more than its newest 200 runs are looked at.
 CREATE FUNCTION pgcron.runs_to_keep(of_schedule bigint) RETURNS SETOF bigint
 LANGUAGE sql STABLE ROWS 20
 BEGIN ATOMIC
-  (SELECT h.id FROM (SELECT e.id, e.outcome FROM pgcron.history e WHERE e.schedule_id = of_schedule ORDER BY e.finished_at DESC LIMIT 200) h WHERE h.outcome = 'succeeded' LIMIT 10)
+  (SELECT h.id
+   FROM (SELECT e.id, e.outcome FROM pgcron.history e WHERE e.schedule_id = of_schedule
+   ORDER BY e.finished_at DESC LIMIT 200) h
+   WHERE h.outcome = 'succeeded' LIMIT 10)
   UNION ALL
-  (SELECT h.id FROM (SELECT e.id, e.outcome FROM pgcron.history e WHERE e.schedule_id = of_schedule ORDER BY e.finished_at DESC LIMIT 200) h WHERE h.outcome NOT IN ('skipped', 'superseded') LIMIT 10)
+  (SELECT h.id
+   FROM (SELECT e.id, e.outcome FROM pgcron.history e WHERE e.schedule_id = of_schedule
+   ORDER BY e.finished_at DESC LIMIT 200) h
+   WHERE h.outcome NOT IN ('skipped', 'superseded') LIMIT 10)
   UNION ALL
   (SELECT o.run_id FROM pgcron.occurrence o
-    WHERE o.schedule_id = of_schedule AND o.fire_at <= now() AND o.decision NOT IN ('skipped', 'superseded') ORDER BY o.fire_at DESC LIMIT 2);
+    WHERE o.schedule_id = of_schedule AND o.fire_at <= now()
+      AND o.decision NOT IN ('skipped', 'superseded')
+    ORDER BY o.fire_at DESC LIMIT 2);
 END;
 
 -- The rules as one word.
 CREATE FUNCTION pgcron.retention_word() RETURNS text
 LANGUAGE sql STABLE AS $$
-  SELECT md5(coalesce(string_agg(concat_ws(' ', coalesce(r.queue, '*'), coalesce(r.outcome, '*'), extract(epoch FROM r.keep)), E'\n' ORDER BY coalesce(r.queue, '') COLLATE "C", coalesce(r.outcome, '') COLLATE "C"), ''))
+  SELECT md5(coalesce(string_agg(concat_ws(' ', coalesce(r.queue, '*'), coalesce(r.outcome, '*'),
+      extract(epoch FROM r.keep)),
+      E'\n'
+  ORDER BY coalesce(r.queue, '') COLLATE "C", coalesce(r.outcome, '') COLLATE "C"),
+                      ''))
     FROM pgcron.retention_rule r $$;
 
--- Days of history that have something to be looked at: never yet, with other rules, not to the end, since when another rule has become due, or with
--- runs that were spared when the day was half as old. A day is looked at when it is over for a rule as a whole, as partitions are dropped.
-CREATE FUNCTION pgcron.unswept_partitions() RETURNS TABLE (partition text, until timestamptz, is_begun boolean)
+-- Days of history that have something to be looked at: never yet, with other rules, not to the end,
+-- since when another rule has become due, or with runs that were spared when the day was half as
+-- old. A day is looked at when it is over for a rule as a whole, as partitions are dropped.
+CREATE FUNCTION pgcron.unswept_partitions()
+  RETURNS TABLE (partition text, until timestamptz, is_begun boolean)
 LANGUAGE sql STABLE SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
-  SELECT day.name, day.until, s.ended_at IS NULL AND s.rules = word.rules AND s.file = pg_relation_filenode(day.oid)
-    FROM (SELECT c.oid, c.relname::text AS name, (regexp_match(pg_get_expr(c.relpartbound, c.oid), 'TO \(''([^'']+)''\)'))[1]::timestamptz AS until
+  SELECT day.name, day.until, s.ended_at IS NULL AND s.rules = word.rules
+      AND s.file = pg_relation_filenode(day.oid)
+    FROM (SELECT c.oid, c.relname::text AS name,
+          (regexp_match(pg_get_expr(c.relpartbound, c.oid),
+                        'TO \(''([^'']+)''\)'))[1]::timestamptz AS until
             FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
-           WHERE i.inhparent = 'pgcron.history'::regclass AND c.relname <> 'history_before' AND NOT i.inhdetachpending) day
+           WHERE i.inhparent = 'pgcron.history'::regclass AND c.relname <> 'history_before'
+             AND NOT i.inhdetachpending) day
    CROSS JOIN (SELECT pgcron.retention_word() AS rules) word
     LEFT JOIN pgcron.retention_sweep s ON s.partition = day.name
    WHERE EXISTS (SELECT FROM pgcron.retention_rule r WHERE day.until <= now() - r.keep)
      AND (s.partition IS NULL OR s.rules <> word.rules OR s.ended_at IS NULL
-          OR EXISTS (SELECT FROM pgcron.retention_rule r WHERE day.until <= now() - r.keep AND day.until > s.began_at - r.keep)
+          OR EXISTS (SELECT FROM pgcron.retention_rule r
+              WHERE day.until <= now() - r.keep AND day.until > s.began_at - r.keep)
           OR (s.spared > 0 AND now() - day.until >= 2 * (s.began_at - day.until)))
    ORDER BY day.until $$;
 
--- Removes what is over from the next few pages of one day. One who calls it while another one is at a day takes the next day. No row: nothing
--- is to be done now. What goes with a run: its attempts and its lines; those of a dead letter that nobody has handled stay. What stays although
--- it is over: what pgcron.runs_to_keep says; runs made of another run of a schedule, by which a backfill sees that a fire was made good; those
--- whose fire time has come only within a day, and those that an unfinished backfill has still to count.
-CREATE FUNCTION pgcron.sweep_history(pages int DEFAULT 64, OUT partition text, OUT removed int, OUT removed_in_all bigint, OUT remaining bigint, OUT is_over boolean) RETURNS SETOF record
+-- Removes what is over from the next few pages of one day. One who calls it while another one is at
+-- a day takes the next day. No row: nothing is to be done now. What goes with a run: its attempts
+-- and its lines; those of a dead letter that nobody has handled stay. What stays although it is
+-- over: what pgcron.runs_to_keep says; runs made of another run of a schedule, by which a backfill
+-- sees that a fire was made good; those whose fire time has come only within a day, and those that
+-- an unfinished backfill has still to count.
+CREATE FUNCTION pgcron.sweep_history(pages int DEFAULT 64, OUT partition text, OUT removed int,
+    OUT removed_in_all bigint, OUT remaining bigint, OUT is_over boolean)
+  RETURNS SETOF record
 LANGUAGE plpgsql SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
 #variable_conflict use_column
 DECLARE
@@ -158,74 +248,121 @@ DECLARE
   all_pages bigint;
 BEGIN
   FOR unswept IN SELECT u.partition, u.until FROM pgcron.unswept_partitions() u LOOP
-    IF NOT EXISTS (SELECT FROM pgcron.retention_sweep s WHERE s.partition = unswept.partition) THEN      -- what is there would be waited for
-      INSERT INTO pgcron.retention_sweep (partition, until, rules, began_at) VALUES (unswept.partition, unswept.until, '', now()) ON CONFLICT DO NOTHING;
+    -- what is there would be waited for
+    IF NOT EXISTS (SELECT FROM pgcron.retention_sweep s WHERE s.partition = unswept.partition) THEN
+      INSERT INTO pgcron.retention_sweep (partition, until, rules, began_at)
+      VALUES (unswept.partition, unswept.until, '', now()) ON CONFLICT DO NOTHING;
     END IF;
-    SELECT s.* INTO held FROM pgcron.retention_sweep s WHERE s.partition = unswept.partition FOR UPDATE SKIP LOCKED;
+    SELECT s.* INTO held FROM pgcron.retention_sweep s WHERE s.partition = unswept.partition
+    FOR UPDATE SKIP LOCKED;
     CONTINUE WHEN held.partition IS NULL;      -- somebody else is at it
     -- As it is now that it is locked: another one may have ended it a moment ago.
-    SELECT u.is_begun, to_regclass(format('pgcron.%I', u.partition)) INTO is_begun, day FROM pgcron.unswept_partitions() u WHERE u.partition = held.partition;
+    SELECT u.is_begun, to_regclass(format('pgcron.%I', u.partition)) INTO is_begun, day
+    FROM pgcron.unswept_partitions() u WHERE u.partition = held.partition;
     EXIT WHEN day IS NOT NULL;
   END LOOP;
   IF day IS NULL THEN RETURN; END IF;
   IF is_begun IS NOT TRUE THEN
-    held.rules := pgcron.retention_word(); held.began_at := now(); held.file := pg_relation_filenode(day);
+    held.rules := pgcron.retention_word(); held.began_at := now();
+    held.file := pg_relation_filenode(day);
     held.page := 0; held.spared := 0; held.remaining := 0;
   END IF;
   EXECUTE format($sweep$
     WITH page AS MATERIALIZED (
-      SELECT h.ctid AS place, h.id, h.queue, h.outcome, h.origin, h.schedule_id, h.scheduled_for, h.parent_run,
-             CASE WHEN h.attempt > 1 OR h.snoozes > 0 THEN h.created_at ELSE coalesce(h.claimed_at, h.created_at) END AS first_at
+      SELECT h.ctid AS place, h.id, h.queue, h.outcome, h.origin, h.schedule_id, h.scheduled_for,
+             h.parent_run,
+             CASE WHEN h.attempt > 1 OR h.snoozes > 0 THEN h.created_at
+                  ELSE coalesce(h.claimed_at, h.created_at) END AS first_at
         FROM ONLY %1$s h WHERE h.ctid >= $1 AND h.ctid < $2),
     kind AS MATERIALIZED (
-      SELECT k.queue, k.outcome FROM (SELECT DISTINCT p.queue, p.outcome FROM page p) k WHERE $4 <= $3 - pgcron.history_keep(k.queue, k.outcome)),
-    due AS MATERIALIZED (SELECT p.* FROM page p JOIN kind k ON k.queue = p.queue AND k.outcome = p.outcome),
+      SELECT k.queue, k.outcome FROM (SELECT DISTINCT p.queue, p.outcome FROM page p) k
+      WHERE $4 <= $3 - pgcron.history_keep(k.queue, k.outcome)),
+    due AS MATERIALIZED (SELECT p.* FROM page p
+        JOIN kind k ON k.queue = p.queue AND k.outcome = p.outcome),
     kept AS MATERIALIZED (
-      SELECT k.id FROM (SELECT DISTINCT d.schedule_id FROM due d WHERE d.schedule_id IS NOT NULL) d JOIN pgcron.schedule s ON s.id = d.schedule_id CROSS JOIN LATERAL pgcron.runs_to_keep(s.id) k(id)),
+      SELECT k.id FROM (SELECT DISTINCT d.schedule_id FROM due d WHERE d.schedule_id IS NOT NULL) d
+      JOIN pgcron.schedule s ON s.id = d.schedule_id
+      CROSS JOIN LATERAL pgcron.runs_to_keep(s.id) k(id)),
     uncounted AS MATERIALIZED (SELECT b.run_id FROM pgcron.backfill_run b WHERE b.outcome IS NULL),
     going AS MATERIALIZED (
-      SELECT d.*, d.outcome IN ('dead', 'lost') AND EXISTS (SELECT FROM pgcron.dead_letter l WHERE l.run_id = d.id AND l.requeued_as IS NULL) AS is_letter FROM due d
+      SELECT d.*, d.outcome IN ('dead', 'lost')
+          AND EXISTS (SELECT FROM pgcron.dead_letter l
+              WHERE l.run_id = d.id AND l.requeued_as IS NULL) AS is_letter
+      FROM due d
        WHERE d.schedule_id IS NULL
-          OR (d.parent_run IS NULL AND coalesce(d.scheduled_for <= now() - interval '1 day', true) AND d.id NOT IN (SELECT k.id FROM kept k WHERE k.id IS NOT NULL)
+          OR (d.parent_run IS NULL AND coalesce(d.scheduled_for <= now() - interval '1 day', true)
+              AND d.id NOT IN (SELECT k.id FROM kept k WHERE k.id IS NOT NULL)
               AND (d.origin <> 'backfill' OR d.id NOT IN (SELECT u.run_id FROM uncounted u)))),
-    removed AS (DELETE FROM ONLY %1$s h WHERE h.ctid = ANY(ARRAY(SELECT g.place FROM going g)) RETURNING h.id)
-    SELECT (SELECT count(*) FROM page), (SELECT count(*) FROM due), coalesce(array_agg(g.id) FILTER (WHERE NOT g.is_letter), '{}'), coalesce(array_agg(g.id) FILTER (WHERE g.is_letter), '{}'),
+    removed AS (DELETE FROM ONLY %1$s h WHERE h.ctid = ANY(ARRAY(SELECT g.place FROM going g))
+        RETURNING h.id)
+    SELECT (SELECT count(*) FROM page), (SELECT count(*) FROM due),
+           coalesce(array_agg(g.id) FILTER (WHERE NOT g.is_letter), '{}'),
+           coalesce(array_agg(g.id) FILTER (WHERE g.is_letter), '{}'),
            min(g.first_at) FROM going g JOIN removed r ON r.id = g.id $sweep$, day)
     INTO seen, over, going, letters, first_at
-    USING format('(%s,0)', held.page)::tid, format('(%s,0)', held.page + greatest(sweep_history.pages, 1))::tid, held.began_at, held.until;
+    USING format('(%s,0)', held.page)::tid,
+        format('(%s,0)', held.page + greatest(sweep_history.pages, 1))::tid, held.began_at,
+        held.until;
   IF going <> '{}' THEN
-    -- By their time, so that no partition is looked into that can't have them; lines have the time of a node's clock.
-    EXECUTE 'DELETE FROM pgcron.attempt a WHERE a.run_id = ANY($1) AND a.ended_at >= $2 AND a.ended_at < $3' USING going, first_at, held.until + interval '1 hour';
-    EXECUTE 'DELETE FROM pgcron.log l WHERE l.run_id = ANY($1) AND l.at >= $2 AND l.at < $3' USING going, first_at - interval '1 hour', held.until + interval '1 hour';
+    -- By their time, so that no partition is looked into that can't have them; lines have the time
+    -- of a node's clock.
+    EXECUTE
+        'DELETE FROM pgcron.attempt a WHERE a.run_id = ANY($1) AND a.ended_at >= $2 AND '
+        'a.ended_at < $3'
+    USING going, first_at, held.until + interval '1 hour';
+    EXECUTE 'DELETE FROM pgcron.log l WHERE l.run_id = ANY($1) AND l.at >= $2 AND l.at < $3'
+    USING going, first_at - interval '1 hour', held.until + interval '1 hour';
   END IF;
   all_pages := pg_relation_size(day) / current_setting('block_size')::int;
   partition := held.partition;
   removed := cardinality(going) + cardinality(letters);
   is_over := held.page + greatest(sweep_history.pages, 1) >= all_pages;
-  UPDATE pgcron.retention_sweep s SET rules = held.rules, began_at = held.began_at, file = held.file, page = held.page + greatest(sweep_history.pages, 1), ended_at = CASE WHEN is_over THEN now() END,
-         removed = s.removed + sweep_history.removed, gone = s.gone + sweep_history.removed, spared = held.spared + over - sweep_history.removed, remaining = held.remaining + seen - sweep_history.removed,
+  UPDATE pgcron.retention_sweep s
+  SET rules = held.rules, began_at = held.began_at, file = held.file,
+      page = held.page + greatest(sweep_history.pages, 1),
+      ended_at = CASE WHEN is_over THEN now() END,
+         removed = s.removed + sweep_history.removed, gone = s.gone + sweep_history.removed,
+         spared = held.spared + over - sweep_history.removed,
+         remaining = held.remaining + seen - sweep_history.removed,
          tries = CASE WHEN is_begun THEN s.tries ELSE 0 END
-   WHERE s.partition = held.partition RETURNING s.removed, s.remaining INTO removed_in_all, remaining;
+   WHERE s.partition = held.partition RETURNING s.removed, s.remaining
+   INTO removed_in_all, remaining;
   RETURN NEXT;
 END $$;
-COMMENT ON FUNCTION pgcron.sweep_history(int) IS 'Removes ended runs that a rule of retention keeps no longer, from so many pages of one day; no row: nothing is due. Safe to call from many sessions.';
+COMMENT ON FUNCTION pgcron.sweep_history(int) IS
+    'Removes ended runs that a rule of retention keeps no longer, from so many pages of one day; '
+    'no row: nothing is due. Safe to call from many sessions.';
 
--- Days of which half or more is gone and that are so small (100,000 runs left, 1 GiB) that their table is rewritten within about a second. Each
--- for one caller an hour, and a day long: who looks at old runs, or keeps a snapshot, is not disturbed. A larger one keeps its room until the day is dropped.
+-- Days of which half or more is gone and that are so small (100,000 runs left, 1 GiB) that their
+-- table is rewritten within about a second. Each for one caller an hour, and a day long: who looks
+-- at old runs, or keeps a snapshot, is not disturbed. A larger one keeps its room until the day is
+-- dropped.
 CREATE FUNCTION pgcron.spent_partitions() RETURNS SETOF text
 LANGUAGE sql VOLATILE AS $$
-  DELETE FROM pgcron.retention_sweep s WHERE to_regclass(format('pgcron.%I', s.partition)) IS NULL AND s.until < now() - (SELECT kept.keep FROM pgcron.retention kept WHERE kept.relation = 'history');
-  UPDATE pgcron.retention_sweep s SET tries = s.tries + 1, tried_at = now(), bytes = pg_relation_size(to_regclass(format('pgcron.%I', s.partition)))
+  DELETE FROM pgcron.retention_sweep s
+  WHERE to_regclass(format('pgcron.%I', s.partition)) IS NULL
+    AND s.until < now() - (SELECT kept.keep FROM pgcron.retention kept
+        WHERE kept.relation = 'history');
+  UPDATE pgcron.retention_sweep s
+  SET tries = s.tries + 1, tried_at = now(),
+      bytes = pg_relation_size(to_regclass(format('pgcron.%I', s.partition)))
    WHERE s.partition = ANY(ARRAY(
      SELECT e.partition FROM pgcron.retention_sweep e
-      WHERE e.ended_at IS NOT NULL AND e.gone > 0 AND e.gone >= e.remaining AND e.remaining <= 100000 AND e.tries < 24 AND coalesce(e.tried_at < now() - interval '50 minutes', true)
-        AND pg_relation_size(to_regclass(format('pgcron.%I', e.partition))) BETWEEN 1048576 AND 1073741824
+      WHERE e.ended_at IS NOT NULL AND e.gone > 0 AND e.gone >= e.remaining
+        AND e.remaining <= 100000 AND e.tries < 24
+        AND coalesce(e.tried_at < now() - interval '50 minutes', true)
+        AND pg_relation_size(to_regclass(format('pgcron.%I',
+            e.partition))) BETWEEN 1048576 AND 1073741824
       ORDER BY e.until FOR UPDATE SKIP LOCKED))
   RETURNING s.partition $$;
 
--- After the table was rewritten: true when it has become smaller; a table that somebody was at is left as it was.
+-- After the table was rewritten: true when it has become smaller; a table that somebody was at is
+-- left as it was.
 CREATE FUNCTION pgcron.note_given_back(partition text) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
   WITH noted AS (
-    UPDATE pgcron.retention_sweep s SET gone = 0 WHERE s.partition = note_given_back.partition AND pg_relation_size(to_regclass(format('pgcron.%I', s.partition))) < s.bytes * 0.75 RETURNING s.partition)
+    UPDATE pgcron.retention_sweep s SET gone = 0
+    WHERE s.partition = note_given_back.partition
+      AND pg_relation_size(to_regclass(format('pgcron.%I', s.partition))) < s.bytes * 0.75
+    RETURNING s.partition)
   SELECT EXISTS (SELECT FROM noted) $$;

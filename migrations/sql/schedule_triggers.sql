@@ -15,15 +15,21 @@ END;
 -- For the rest of the transaction: who acts, and through which door.
 CREATE FUNCTION pgcron.act_as(actor text, door text) RETURNS void
 LANGUAGE sql AS $$
-  SELECT set_config('pgcron_ha.actor', coalesce(actor, ''), true), set_config('pgcron_ha.door', coalesce(door, ''), true) $$;
+  SELECT set_config('pgcron_ha.actor', coalesce(actor, ''), true),
+         set_config('pgcron_ha.door', coalesce(door, ''), true) $$;
 
--- For a zone that is not known: those that have its last word in them, else those with that word's beginning, those of its area first.
+-- For a zone that is not known: those that have its last word in them, else those with that word's
+-- beginning, those of its area first.
 CREATE FUNCTION pgcron.zones_like(zone text) RETURNS text
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-  WITH asked AS (SELECT lower(regexp_replace(left(zone, 100), '^.*/', '')) AS word, lower(split_part(left(zone, 100), '/', 1)) || '/' AS area)
+  WITH asked AS (SELECT lower(regexp_replace(left(zone, 100), '^.*/', '')) AS word,
+                 lower(split_part(left(zone, 100), '/', 1)) || '/' AS area)
   SELECT string_agg(t.name, ', ' ORDER BY t.place) FROM (
-    SELECT z.name, row_number() OVER (ORDER BY strpos(lower(z.name), a.word) = 0, NOT starts_with(lower(z.name), a.area), z.name) AS place
-      FROM asked a JOIN pgcron.timezone z ON strpos(lower(z.name), left(a.word, 3)) > 0 WHERE length(a.word) >= 3) t
+    SELECT z.name,
+           row_number() OVER (ORDER BY strpos(lower(z.name), a.word) = 0,
+                              NOT starts_with(lower(z.name), a.area), z.name) AS place
+      FROM asked a JOIN pgcron.timezone z ON strpos(lower(z.name), left(a.word, 3)) > 0
+      WHERE length(a.word) >= 3) t
    WHERE t.place <= 3 $$;
 REVOKE ALL ON FUNCTION pgcron.zones_like(text) FROM PUBLIC;
 
@@ -35,14 +41,18 @@ BEGIN
   IF NOT EXISTS (SELECT FROM pgcron.timezone t WHERE t.name = NEW.timezone) THEN
     similar_names := pgcron.zones_like(NEW.timezone);
     PERFORM pgcron.refuse('PC003', format('time zone %L is not known', left(NEW.timezone, 100)),
-      'A zone is a name of the IANA database, written exactly.', 'Similar names: ' || coalesce(similar_names, 'none; write for example Europe/Berlin') || '.');
+                          'A zone is a name of the IANA database, written exactly.',
+                          'Similar names: ' || coalesce(similar_names,
+                                                        'none; write for example Europe/Berlin')
+                                                            || '.');
   END IF;
   IF TG_OP = 'INSERT' THEN
     NEW.version := 1;
     NEW.created_at := now();
     NEW.updated_at := now();
   ELSE
-    NEW.id := OLD.id; NEW.uuid := OLD.uuid; NEW.created_at := OLD.created_at; NEW.version := OLD.version; NEW.updated_at := OLD.updated_at;
+    NEW.id := OLD.id; NEW.uuid := OLD.uuid; NEW.created_at := OLD.created_at;
+    NEW.version := OLD.version; NEW.updated_at := OLD.updated_at;
   END IF;
   IF NEW.spec COLLATE "C" ~* '\min\s' THEN
     NEW.calendars := pgcron.take_calendars(NEW.spec);
@@ -54,62 +64,85 @@ BEGIN
   END IF;
   IF NEW.enabled THEN
     NEW.paused_note := NULL; NEW.paused_by := NULL;
-    IF TG_OP = 'UPDATE' AND NEW.paused_until = OLD.paused_until THEN NEW.paused_until := NULL; END IF;
+    IF TG_OP = 'UPDATE' AND NEW.paused_until = OLD.paused_until THEN
+      NEW.paused_until := NULL;
+    END IF;
   ELSE
     NEW.paused_note := left(NEW.paused_note, 500);
-    IF TG_OP = 'INSERT' OR OLD.enabled OR (NEW.paused_note, NEW.paused_until) IS DISTINCT FROM (OLD.paused_note, OLD.paused_until) THEN
+    IF TG_OP = 'INSERT' OR OLD.enabled
+      OR (NEW.paused_note, NEW.paused_until) IS DISTINCT FROM (OLD.paused_note,
+          OLD.paused_until) THEN
       NEW.paused_by := pgcron.actor();
     END IF;
-    IF NEW.paused_until <= clock_timestamp() AND (TG_OP = 'INSERT' OR NEW.paused_until IS DISTINCT FROM OLD.paused_until) THEN
-      PERFORM pgcron.refuse('PC001', format('the pause would end at %s, which is over', NEW.paused_until), 'A pause ends by itself at an instant to come.',
-                            'Name a later one, or leave it out to pause until somebody resumes the schedule.');
+    IF NEW.paused_until <= clock_timestamp()
+      AND (TG_OP = 'INSERT' OR NEW.paused_until IS DISTINCT FROM OLD.paused_until) THEN
+      PERFORM pgcron.refuse('PC001',
+                            format('the pause would end at %s, which is over', NEW.paused_until),
+                            'A pause ends by itself at an instant to come.',
+                            'Name a later one, or leave it out to pause until somebody resumes '
+                            'the schedule.');
     END IF;
   END IF;
-  IF TG_OP = 'UPDATE' AND to_jsonb(NEW) IS DISTINCT FROM to_jsonb(OLD) THEN      -- code puts its schedules again at each start
+  -- code puts its schedules again at each start
+  IF TG_OP = 'UPDATE' AND to_jsonb(NEW) IS DISTINCT FROM to_jsonb(OLD) THEN
     NEW.version := OLD.version + 1;
     NEW.updated_at := now();
   END IF;
   RETURN NEW;
 END $$;
-CREATE TRIGGER judge_schedule BEFORE INSERT OR UPDATE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.judge_schedule();
+CREATE TRIGGER judge_schedule BEFORE INSERT OR UPDATE ON pgcron.schedule FOR EACH ROW
+  EXECUTE FUNCTION pgcron.judge_schedule();
 
--- Why fires between the watermark and an instant may be owed and undecided; NULL when there are none.
+-- Why fires between the watermark and an instant may be owed and undecided; NULL when there are
+-- none.
 CREATE FUNCTION pgcron.untold(cursor_before pgcron.cursor, instant timestamptz) RETURNS text
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
   SELECT CASE WHEN cursor_before.watermark >= instant THEN NULL
               WHEN cursor_before.is_paused THEN 'paused'
-              WHEN cursor_before.status = 'valid' AND cursor_before.next_fire = 'infinity' AND cursor_before.runs_made > 0 THEN 'completed'
+              WHEN cursor_before.status = 'valid' AND cursor_before.next_fire = 'infinity'
+              AND cursor_before.runs_made > 0 THEN 'completed'
               WHEN cursor_before.status = 'valid' AND cursor_before.next_fire > instant THEN NULL
               ELSE 'edited' END;
 END;
 
-CREATE FUNCTION pgcron.tell_missed(cursor_before pgcron.cursor, instant timestamptz, reason text) RETURNS void
+CREATE FUNCTION pgcron.tell_missed(cursor_before pgcron.cursor, instant timestamptz, reason text)
+  RETURNS void
 LANGUAGE sql AS $$
   INSERT INTO pgcron.missed (schedule_id, first_at, last_at, reason, note)
-  VALUES (cursor_before.schedule_id, cursor_before.watermark + interval '1 microsecond', instant, tell_missed.reason, cursor_before.pause_note)
+  VALUES (cursor_before.schedule_id, cursor_before.watermark + interval '1 microsecond', instant,
+          tell_missed.reason, cursor_before.pause_note)
   ON CONFLICT (schedule_id, first_at) DO NOTHING $$;
 
 -- Since when the schedule has fired as it does now, as far as its versions tell.
 CREATE FUNCTION pgcron.timing_since(of pgcron.schedule) RETURNS timestamptz
 LANGUAGE sql STABLE AS $$
-  SELECT min(v.since) FROM pgcron.schedule_version v WHERE v.schedule_id = of.id AND v.version > coalesce((
+  SELECT min(v.since) FROM pgcron.schedule_version v
+  WHERE v.schedule_id = of.id AND v.version > coalesce((
     SELECT max(e.version) FROM pgcron.schedule_version e WHERE e.schedule_id = of.id
-       AND (e.content ->> 'spec', e.content ->> 'timezone', e.content ->> 'dst', nullif(e.content -> 'calendars', 'null')) IS DISTINCT FROM (of.spec, of.timezone, of.dst, of.calendars)), 0) $$;
+       AND (e.content ->> 'spec', e.content ->> 'timezone', e.content ->> 'dst',
+            nullif(e.content -> 'calendars', 'null')) IS DISTINCT FROM (of.spec, of.timezone,
+            of.dst, of.calendars)),
+           0) $$;
 
--- Whether a run that is due after its fire is so by the schedule's jitter alone: such a fire is decided again after an edit,
--- but not one that an earlier timing owed.
-CREATE FUNCTION pgcron.is_delayed(of pgcron.schedule, fire_at timestamptz, due_at timestamptz) RETURNS boolean
+-- Whether a run that is due after its fire is so by the schedule's jitter alone: such a fire is
+-- decided again after an edit, but not one that an earlier timing owed.
+CREATE FUNCTION pgcron.is_delayed(of pgcron.schedule, fire_at timestamptz, due_at timestamptz)
+  RETURNS boolean
 LANGUAGE sql STABLE AS $$
   SELECT due_at > fire_at AND due_at < fire_at + of.jitter AND fire_at > pgcron.timing_since(of)
-     AND NOT EXISTS (SELECT FROM pgcron.occurrence_override o WHERE o.schedule_id = of.id AND o.fire_at = is_delayed.fire_at AND o.action = 'move') $$;
+     AND NOT EXISTS (SELECT FROM pgcron.occurrence_override o
+         WHERE o.schedule_id = of.id AND o.fire_at = is_delayed.fire_at AND o.action = 'move') $$;
 
--- Makes an edit true for what is already materialized. The order is the proof: (1) the cursor row, where an edit and a
--- materializer's compare-and-set meet; (2) the rows nobody has started; (3) only now the clock: what was claimed before is due
--- before it; (4) a new statement deletes what lies after. Reading the clock earlier runs a fire twice.
--- The new timing begins at the edit: an instant before it is never decided by it. What the old timing owed and nobody has decided
--- (all nodes were away, or the last edit was a moment ago) is told as missed. A pause that had an end was over then, whenever it is
--- resumed: what lies after it is owed, unless an edit came in between. What it held back is told, or left to the catch-up policy; not to a timing that did not name it.
+-- Makes an edit true for what is already materialized. The order is the proof: (1) the cursor row,
+-- where an edit and a materializer's compare-and-set meet; (2) the rows nobody has started; (3)
+-- only now the clock: what was claimed before is due before it; (4) a new statement deletes what
+-- lies after. Reading the clock earlier runs a fire twice. The new timing begins at the edit: an
+-- instant before it is never decided by it. What the old timing owed and nobody has decided (all
+-- nodes were away, or the last edit was a moment ago) is told as missed. A pause that had an end
+-- was over then, whenever it is resumed: what lies after it is owed, unless an edit came in
+-- between. What it held back is told, or left to the catch-up policy; not to a timing that did not
+-- name it.
 CREATE FUNCTION pgcron.apply_edit(edited bigint, timing_changes boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -125,83 +158,124 @@ BEGIN
   SELECT * INTO schedule_now FROM pgcron.schedule WHERE id = edited;
   IF cursor_before IS NULL OR schedule_now IS NULL THEN RETURN; END IF;
   IF schedule_now.enabled THEN cursor_before := pgcron.with_pending_pause(cursor_before); END IF;
-  PERFORM FROM pgcron.run WHERE schedule_id = edited AND origin = 'schedule' AND state = 'ready' AND attempt = 0 ORDER BY id FOR UPDATE;
+  PERFORM FROM pgcron.run
+    WHERE schedule_id = edited AND origin = 'schedule' AND state = 'ready' AND attempt = 0
+    ORDER BY id FOR UPDATE;
   edit_time := clock_timestamp();
   WITH gone AS (
-    DELETE FROM pgcron.run WHERE schedule_id = edited AND origin = 'schedule' AND state = 'ready' AND attempt = 0
+    DELETE FROM pgcron.run
+    WHERE schedule_id = edited AND origin = 'schedule' AND state = 'ready' AND attempt = 0
                              AND due_at > edit_time
-                             AND (scheduled_for > edit_time OR (NOT (timing_changes OR cursor_before.timing_is_new) AND pgcron.is_delayed(schedule_now, scheduled_for, due_at)))
+                             AND (scheduled_for > edit_time
+                                  OR (NOT (timing_changes OR cursor_before.timing_is_new)
+                                      AND pgcron.is_delayed(schedule_now, scheduled_for, due_at)))
                            RETURNING scheduled_for),
   forgotten AS (
     DELETE FROM pgcron.occurrence o WHERE o.schedule_id = edited
-      AND (o.fire_at IN (SELECT scheduled_for FROM gone) OR (o.fire_at > edit_time AND o.run_id IS NULL)))
-  SELECT count(*), min(scheduled_for) FILTER (WHERE scheduled_for <= edit_time) INTO taken_back, first_delayed FROM gone;
+      AND (o.fire_at IN (SELECT scheduled_for FROM gone)
+           OR (o.fire_at > edit_time AND o.run_id IS NULL)))
+  SELECT count(*), min(scheduled_for) FILTER (WHERE scheduled_for <= edit_time)
+  INTO taken_back, first_delayed FROM gone;
   untold := pgcron.untold(cursor_before, edit_time);
   told_until := edit_time;
   IF NOT (timing_changes OR cursor_before.timing_is_new) THEN
     IF untold = 'edited' OR (NOT schedule_now.enabled AND untold <> 'completed') THEN
-      untold := NULL;      -- decided late, as the timing is the same; or told when the pause is over
+      -- decided late, as the timing is the same; or told when the pause is over
+      untold := NULL;
     ELSIF untold = 'paused' THEN
       told_until := CASE schedule_now.after_pause WHEN 'catchup' THEN cursor_before.watermark
-                                                  ELSE greatest(least(cursor_before.paused_until, edit_time), cursor_before.watermark, cursor_before.since) END;
+                                                  ELSE greatest(least(cursor_before.paused_until,
+                                                                      edit_time),
+                                                                cursor_before.watermark,
+                                                                cursor_before.since) END;
     END IF;
-  ELSIF NOT schedule_now.enabled AND untold <> 'completed' AND NOT (untold = 'paused' AND schedule_now.after_pause = 'catchup') THEN
+  ELSIF NOT schedule_now.enabled AND untold <> 'completed'
+    AND NOT (untold = 'paused' AND schedule_now.after_pause = 'catchup') THEN
     untold := NULL;
   END IF;
   IF untold IS NOT NULL AND told_until > cursor_before.watermark THEN
     PERFORM pgcron.tell_missed(cursor_before, told_until, untold);
   END IF;
-  UPDATE pgcron.cursor SET generation = generation + 1, since = edit_time, next_fire = NULL, status = 'unchecked', error = NULL, retry_at = NULL,
-         canonical = NULL, is_paused = NOT schedule_now.enabled, edit_is_pending = false, timing_is_new = false,
-         pause_note = CASE WHEN NOT schedule_now.enabled THEN concat_ws(': ', schedule_now.paused_by, schedule_now.paused_note) END, paused_until = schedule_now.paused_until,
-         runs_made = CASE WHEN schedule_now.max_runs IS NULL THEN 0 ELSE greatest(runs_made - taken_back, 0) END,
+  UPDATE pgcron.cursor
+  SET generation = generation + 1, since = edit_time, next_fire = NULL, status = 'unchecked',
+      error = NULL, retry_at = NULL,
+         canonical = NULL, is_paused = NOT schedule_now.enabled, edit_is_pending = false,
+         timing_is_new = false,
+         pause_note = CASE WHEN NOT schedule_now.enabled THEN concat_ws(': ',
+             schedule_now.paused_by, schedule_now.paused_note) END,
+         paused_until = schedule_now.paused_until,
+         runs_made = CASE WHEN schedule_now.max_runs IS NULL THEN 0
+                          ELSE greatest(runs_made - taken_back, 0) END,
          watermark = least(first_delayed - interval '1 microsecond',
-                           CASE WHEN untold IS NOT NULL THEN told_until WHEN status = 'valid' AND next_fire > edit_time THEN edit_time ELSE least(watermark, edit_time) END)
+                           CASE WHEN untold IS NOT NULL THEN told_until
+                                WHEN status = 'valid' AND next_fire > edit_time THEN edit_time
+                                ELSE least(watermark, edit_time) END)
    WHERE schedule_id = edited;
   UPDATE pgcron.schedule_version SET since = edit_time WHERE schedule_id = edited AND since IS NULL;
 END $$;
-COMMENT ON FUNCTION pgcron.apply_edit(bigint, boolean) IS 'Removes the outdated future runs of an edited schedule and starts a new generation. Needs READ COMMITTED.';
+COMMENT ON FUNCTION pgcron.apply_edit(bigint,
+    boolean) IS
+        'Removes the outdated future runs of an edited schedule and starts a new generation. '
+        'Needs READ COMMITTED.';
 
 -- The newest 200 versions are kept.
-CREATE FUNCTION pgcron.record_version(changed pgcron.schedule, operation text, since timestamptz) RETURNS void
+CREATE FUNCTION pgcron.record_version(changed pgcron.schedule, operation text, since timestamptz)
+  RETURNS void
 LANGUAGE sql AS $$
-  INSERT INTO pgcron.schedule_version (schedule_id, version, actor, door, operation, content, since, note)
-  VALUES (changed.id, changed.version, pgcron.actor(), pgcron.door(), operation, to_jsonb(changed), since,
-          left(nullif(current_setting('pgcron_ha.version_note', true), ''), 500))
+  INSERT INTO pgcron.schedule_version (schedule_id, version, actor, door, operation, content, since,
+      note)
+  VALUES (changed.id, changed.version, pgcron.actor(), pgcron.door(), operation, to_jsonb(changed),
+          since, left(nullif(current_setting('pgcron_ha.version_note', true), ''), 500))
   ON CONFLICT DO NOTHING;
-  DELETE FROM pgcron.schedule_version v WHERE changed.version > 200 AND v.schedule_id = changed.id AND v.version <= changed.version - 200 $$;
+  DELETE FROM pgcron.schedule_version v
+  WHERE changed.version > 200 AND v.schedule_id = changed.id
+    AND v.version <= changed.version - 200 $$;
 
 -- What an edit may change without a word to the runs that are made already.
 CREATE FUNCTION pgcron.timeless_columns() RETURNS text[]
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
-  SELECT '{version,updated_at,catchup,catchup_window,paused_note,paused_by,paused_until,after_pause,pause_after_failures,probe_after,managed_by,source}'::text[];
+  SELECT
+      '{version,updated_at,catchup,catchup_window,paused_note,paused_by,paused_until,'
+      'after_pause,pause_after_failures,probe_after,managed_by,source}'::text[];
 END;
 
 -- Another note, author or end of a pause under way.
 CREATE FUNCTION pgcron.pause_was_changed(paused pgcron.schedule) RETURNS void
 LANGUAGE sql AS $$
-  UPDATE pgcron.cursor c SET pause_note = concat_ws(': ', paused.paused_by, paused.paused_note), paused_until = paused.paused_until
-   WHERE c.schedule_id = paused.id AND (c.pause_note, c.paused_until) IS DISTINCT FROM (concat_ws(': ', paused.paused_by, paused.paused_note), paused.paused_until) $$;
+  UPDATE pgcron.cursor c
+  SET pause_note = concat_ws(': ', paused.paused_by, paused.paused_note),
+      paused_until = paused.paused_until
+   WHERE c.schedule_id = paused.id
+     AND (c.pause_note,
+          c.paused_until) IS DISTINCT FROM (concat_ws(': ', paused.paused_by, paused.paused_note),
+          paused.paused_until) $$;
 
--- What waits follows the name; what runs or has ended keeps that of its time. The generation refuses what a materializer has read
--- before: it would make runs of the old name.
+-- What waits follows the name; what runs or has ended keeps that of its time. The generation
+-- refuses what a materializer has read before: it would make runs of the old name.
 CREATE FUNCTION pgcron.schedule_was_renamed(renamed bigint, new_name text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
   UPDATE pgcron.cursor c SET generation = c.generation + 1 WHERE c.schedule_id = renamed;
-  PERFORM FROM pgcron.run r WHERE r.schedule_id = renamed AND r.state <> 'running' ORDER BY r.id FOR UPDATE;
-  UPDATE pgcron.run r SET schedule = new_name WHERE r.schedule_id = renamed AND r.state <> 'running';
+  PERFORM FROM pgcron.run r WHERE r.schedule_id = renamed AND r.state <> 'running' ORDER BY r.id
+    FOR UPDATE;
+  UPDATE pgcron.run r SET schedule = new_name
+  WHERE r.schedule_id = renamed AND r.state <> 'running';
 END $$;
 
--- Judges a run as the schedule would make it now: what no run may be is refused when it is written, not at its first fire.
+-- Judges a run as the schedule would make it now: what no run may be is refused when it is written,
+-- not at its first fire.
 CREATE FUNCTION pgcron.judge_runs_of(s pgcron.schedule) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-  RETURN pgcron.judge_run(jsonb_populate_record(NULL::pgcron.run, to_jsonb(s) || jsonb_build_object(
-    'origin', 'schedule', 'schedule_id', s.id, 'schedule', s.name, 'scheduled_for', now(), 'state', 'ready', 'attempt', 0, 'due_at', now(),
-    'overlap', pgcron.run_overlap(s.overlap, s.max_running), 'lane', pgcron.lane_of(s.lane, s.weight), 'weight', nullif(s.weight, 1),
-    'time_limits', CASE WHEN num_nonnulls(s.give_up_after, s.silence_timeout) > 0 THEN pgcron.time_limits(s.give_up_after, s.silence_timeout, now()) END)));
+  RETURN pgcron.judge_run(jsonb_populate_record(NULL::pgcron.run,
+      to_jsonb(s) || jsonb_build_object('origin', 'schedule', 'schedule_id', s.id, 'schedule',
+          s.name, 'scheduled_for', now(), 'state', 'ready', 'attempt', 0, 'due_at', now(),
+          'overlap', pgcron.run_overlap(s.overlap, s.max_running), 'lane',
+          pgcron.lane_of(s.lane, s.weight), 'weight', nullif(s.weight, 1), 'time_limits',
+          CASE WHEN num_nonnulls(s.give_up_after,
+                                 s.silence_timeout) > 0 THEN pgcron.time_limits(s.give_up_after,
+                                 s.silence_timeout, now()) END)));
 END $$;
 
 CREATE FUNCTION pgcron.schedule_was_written() RETURNS trigger
@@ -209,25 +283,42 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   untouched text[] := pgcron.timeless_columns();
 BEGIN
-  IF TG_OP = 'INSERT' OR to_jsonb(NEW) - untouched - 'enabled'::text IS DISTINCT FROM to_jsonb(OLD) - untouched - 'enabled'::text THEN
+  IF TG_OP = 'INSERT'
+    OR to_jsonb(NEW) - untouched - 'enabled'::text IS DISTINCT FROM to_jsonb(OLD) - untouched
+        - 'enabled'::text THEN
     PERFORM pgcron.judge_runs_of(NEW);
   END IF;
   IF TG_OP = 'INSERT' THEN
     INSERT INTO pgcron.cursor (schedule_id, since, watermark, is_paused, pause_note, paused_until)
-    SELECT NEW.id, begin, begin, NOT NEW.enabled, CASE WHEN NOT NEW.enabled THEN concat_ws(': ', NEW.paused_by, NEW.paused_note) END, NEW.paused_until
+    SELECT NEW.id, begin, begin, NOT NEW.enabled,
+           CASE WHEN NOT NEW.enabled THEN concat_ws(': ', NEW.paused_by, NEW.paused_note) END,
+           NEW.paused_until
       FROM clock_timestamp() AS begin;
-    PERFORM pgcron.record_version(NEW, 'create', (SELECT c.since FROM pgcron.cursor c WHERE c.schedule_id = NEW.id));
-  ELSIF to_jsonb(NEW) - '{version,updated_at}'::text[] IS DISTINCT FROM to_jsonb(OLD) - '{version,updated_at}'::text[] THEN
+    PERFORM pgcron.record_version(NEW, 'create',
+                                  (SELECT c.since FROM pgcron.cursor c
+                                   WHERE c.schedule_id = NEW.id));
+  ELSIF to_jsonb(NEW) - '{version,updated_at}'::text[] IS DISTINCT FROM to_jsonb(OLD)
+      - '{version,updated_at}'::text[] THEN
     IF NEW.enabled AND NOT OLD.enabled THEN
-      UPDATE pgcron.cursor SET resumed_by = pgcron.actor(), resumed_at = clock_timestamp() WHERE schedule_id = NEW.id;
+      UPDATE pgcron.cursor SET resumed_by = pgcron.actor(), resumed_at = clock_timestamp()
+      WHERE schedule_id = NEW.id;
       PERFORM pgcron.forget_failures(NEW.id);
     ELSIF NOT NEW.enabled AND NOT OLD.enabled THEN
       PERFORM pgcron.pause_was_changed(NEW);
-      IF pgcron.door() <> 'clock' AND (NEW.paused_note, NEW.paused_until) IS DISTINCT FROM (OLD.paused_note, OLD.paused_until) THEN
+      IF pgcron.door() <> 'clock'
+        AND (NEW.paused_note, NEW.paused_until) IS DISTINCT FROM (OLD.paused_note,
+             OLD.paused_until) THEN
         PERFORM pgcron.forget_failures(NEW.id);
-      ELSIF (NEW.spec, NEW.timezone, NEW.dst, NEW.calendars, NEW.probe_after) IS DISTINCT FROM (OLD.spec, OLD.timezone, OLD.dst, OLD.calendars, OLD.probe_after) THEN
-        UPDATE pgcron.failure_pause SET probe_at = CASE WHEN NEW.probe_after IS NOT NULL THEN coalesce(probe_at, clock_timestamp() + NEW.probe_after) END, probe_fire = NULL,
-               look_at = CASE WHEN NEW.probe_after IS NOT NULL THEN coalesce(probe_at, clock_timestamp() + NEW.probe_after) END WHERE schedule_id = NEW.id AND probe_run IS NULL;
+      ELSIF (NEW.spec, NEW.timezone, NEW.dst, NEW.calendars,
+             NEW.probe_after) IS DISTINCT FROM (OLD.spec, OLD.timezone, OLD.dst, OLD.calendars,
+             OLD.probe_after) THEN
+        UPDATE pgcron.failure_pause
+        SET probe_at = CASE WHEN NEW.probe_after IS NOT NULL THEN coalesce(probe_at,
+            clock_timestamp() + NEW.probe_after) END,
+            probe_fire = NULL,
+               look_at = CASE WHEN NEW.probe_after IS NOT NULL THEN coalesce(probe_at,
+                   clock_timestamp() + NEW.probe_after) END
+                   WHERE schedule_id = NEW.id AND probe_run IS NULL;
       END IF;
     END IF;
     IF NEW.name <> OLD.name AND current_setting('transaction_isolation') = 'read committed' THEN
@@ -236,14 +327,23 @@ BEGIN
     END IF;
     IF to_jsonb(NEW) - untouched IS DISTINCT FROM to_jsonb(OLD) - untouched THEN
       IF current_setting('transaction_isolation') = 'read committed' THEN
-        PERFORM pgcron.apply_edit(NEW.id, (NEW.spec, NEW.timezone, NEW.dst, NEW.calendars) IS DISTINCT FROM (OLD.spec, OLD.timezone, OLD.dst, OLD.calendars));
-      ELSE      -- this transaction's snapshot may not show rows made meanwhile: a node finishes the edit
+        PERFORM pgcron.apply_edit(NEW.id,
+                                  (NEW.spec, NEW.timezone, NEW.dst,
+                                   NEW.calendars) IS DISTINCT FROM (OLD.spec, OLD.timezone, OLD.dst,
+                                   OLD.calendars));
+      -- this transaction's snapshot may not show rows made meanwhile: a node finishes the edit
+      ELSE
         UPDATE pgcron.cursor SET generation = generation + 1, edit_is_pending = true,
-               timing_is_new = timing_is_new OR (NEW.spec, NEW.timezone, NEW.dst, NEW.calendars) IS DISTINCT FROM (OLD.spec, OLD.timezone, OLD.dst, OLD.calendars)
+               timing_is_new = timing_is_new
+                   OR (NEW.spec, NEW.timezone, NEW.dst, NEW.calendars) IS DISTINCT FROM (OLD.spec,
+                       OLD.timezone, OLD.dst, OLD.calendars)
          WHERE schedule_id = NEW.id;
       END IF;
     END IF;
-    PERFORM pgcron.record_version(NEW, 'edit', (SELECT CASE WHEN c.edit_is_pending THEN NULL ELSE greatest(c.since, now()) END FROM pgcron.cursor c WHERE c.schedule_id = NEW.id));
+    PERFORM pgcron.record_version(NEW, 'edit',
+                                  (SELECT CASE WHEN c.edit_is_pending THEN NULL
+                                               ELSE greatest(c.since, now()) END
+                                   FROM pgcron.cursor c WHERE c.schedule_id = NEW.id));
     PERFORM pgcron.warn_of_owner(OLD, NEW);
   END IF;
   IF EXISTS (SELECT FROM pgcron.node WHERE state IN ('alive', 'cordoned')) THEN
@@ -251,9 +351,11 @@ BEGIN
   END IF;
   RETURN NULL;
 END $$;
-CREATE TRIGGER schedule_was_written AFTER INSERT OR UPDATE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.schedule_was_written();
+CREATE TRIGGER schedule_was_written AFTER INSERT OR UPDATE ON pgcron.schedule FOR EACH ROW
+  EXECUTE FUNCTION pgcron.schedule_was_written();
 
--- Deleting: what has not started ends (a fire that is due is cancelled with a reason), what runs finishes into history.
+-- Deleting: what has not started ends (a fire that is due is cancelled with a reason), what runs
+-- finishes into history.
 CREATE FUNCTION pgcron.schedule_is_deleted() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -262,29 +364,41 @@ DECLARE
   untold text;
 BEGIN
   SELECT * INTO cursor_before FROM pgcron.cursor WHERE schedule_id = OLD.id FOR UPDATE;
-  PERFORM FROM pgcron.run WHERE schedule_id = OLD.id AND state = 'ready' AND attempt = 0 ORDER BY id FOR UPDATE;
+  PERFORM FROM pgcron.run WHERE schedule_id = OLD.id AND state = 'ready' AND attempt = 0 ORDER BY id
+    FOR UPDATE;
   deletion_time := clock_timestamp();
   WITH gone AS (
     DELETE FROM pgcron.run WHERE schedule_id = OLD.id AND state = 'ready' AND attempt = 0
-                             AND scheduled_for > deletion_time AND due_at > deletion_time RETURNING scheduled_for)
-  DELETE FROM pgcron.occurrence o USING gone WHERE o.schedule_id = OLD.id AND o.fire_at = gone.scheduled_for;
-  PERFORM pgcron.end_waiting_runs((SELECT array_agg(r.id) FROM pgcron.run r WHERE r.schedule_id = OLD.id AND r.state <> 'running' AND r.attempt = 0),
-                                  'cancelled', 'schedule was deleted');
+                             AND scheduled_for > deletion_time AND due_at > deletion_time
+                                 RETURNING scheduled_for)
+  DELETE FROM pgcron.occurrence o USING gone
+  WHERE o.schedule_id = OLD.id AND o.fire_at = gone.scheduled_for;
+  PERFORM pgcron.end_waiting_runs((SELECT array_agg(r.id) FROM pgcron.run r
+    WHERE r.schedule_id = OLD.id AND r.state <> 'running' AND r.attempt = 0),
+      'cancelled', 'schedule was deleted');
   untold := pgcron.untold(cursor_before, deletion_time);
   IF untold IS NOT NULL THEN
-    PERFORM pgcron.tell_missed(cursor_before, deletion_time, CASE WHEN untold IN ('paused', 'completed') THEN untold ELSE 'deleted' END);
+    PERFORM pgcron.tell_missed(cursor_before, deletion_time,
+                               CASE WHEN untold IN ('paused', 'completed') THEN untold
+                                    ELSE 'deleted' END);
   END IF;
   OLD.version := OLD.version + 1;
   PERFORM pgcron.record_version(OLD, 'delete', deletion_time);
   RETURN OLD;
 END $$;
-CREATE TRIGGER schedule_is_deleted BEFORE DELETE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.schedule_is_deleted();
+CREATE TRIGGER schedule_is_deleted BEFORE DELETE ON pgcron.schedule FOR EACH ROW
+  EXECUTE FUNCTION pgcron.schedule_is_deleted();
 
--- A trigger's function, too: whoever may execute it could hang it on a table of their own, and act with its owner's rights.
-REVOKE ALL ON FUNCTION pgcron.judge_schedule(), pgcron.schedule_was_written(), pgcron.schedule_is_deleted(), pgcron.apply_edit(bigint, boolean) FROM PUBLIC;
+-- A trigger's function, too: whoever may execute it could hang it on a table of their own, and act
+-- with its owner's rights.
+REVOKE ALL
+    ON FUNCTION pgcron.judge_schedule(), pgcron.schedule_was_written(),
+        pgcron.schedule_is_deleted(), pgcron.apply_edit(bigint, boolean)
+  FROM PUBLIC;
 
--- Edits of transactions that can't see new rows (REPEATABLE READ, SERIALIZABLE) wait for a node. A pause that began and ended before one came was a pause
--- all the same: the fires that it held back are recorded as paused, and do not run.
+-- Edits of transactions that can't see new rows (REPEATABLE READ, SERIALIZABLE) wait for a node. A
+-- pause that began and ended before one came was a pause all the same: the fires that it held back
+-- are recorded as paused, and do not run.
 
 CREATE FUNCTION pgcron.with_pending_pause(cursor_before pgcron.cursor) RETURNS pgcron.cursor
 LANGUAGE plpgsql STABLE AS $$
@@ -293,7 +407,9 @@ DECLARE
 BEGIN
   IF cursor_before.edit_is_pending AND NOT cursor_before.is_paused THEN
     SELECT v.content INTO paused FROM pgcron.schedule_version v
-     WHERE v.schedule_id = cursor_before.schedule_id AND v.since IS NULL AND NOT (v.content ->> 'enabled')::boolean ORDER BY v.version DESC LIMIT 1;
+     WHERE v.schedule_id = cursor_before.schedule_id AND v.since IS NULL
+       AND NOT (v.content ->> 'enabled')::boolean
+     ORDER BY v.version DESC LIMIT 1;
     IF FOUND THEN
       cursor_before.is_paused := true;
       cursor_before.pause_note := concat_ws(': ', paused ->> 'paused_by', paused ->> 'paused_note');

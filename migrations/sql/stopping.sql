@@ -1,27 +1,38 @@
 -- Stopping by force, giving up, and runs that last longer than expected.
 
--- The second step after cancel_run, or the first at once: its node ends it without any grace, as far as it can be ended by force.
--- 'cancelled': it had not begun and never will; 'requested': its node was asked to kill it; 'finished': it had ended already.
-CREATE FUNCTION pgcron.kill_run(run_id bigint, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS text
+-- The second step after cancel_run, or the first at once: its node ends it without any grace, as
+-- far as it can be ended by force. 'cancelled': it had not begun and never will; 'requested': its
+-- node was asked to kill it; 'finished': it had ended already.
+CREATE FUNCTION pgcron.kill_run(run_id bigint, reason text DEFAULT NULL, actor text DEFAULT NULL)
+  RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
-  why text := concat_ws(': ', 'killed by ' || left(coalesce(actor, session_user), 300), left(reason, 500));
+  why text := concat_ws(': ', 'killed by ' || left(coalesce(actor, session_user), 300),
+                        left(reason, 500));
 BEGIN
-  PERFORM FROM pgcron.run r WHERE r.id = run_id FOR UPDATE;      -- so that it does not begin in between
-  UPDATE pgcron.run r SET cancel_at = coalesce(r.cancel_at, now()), kill_at = coalesce(r.kill_at, now()),
-         cancel_reason = CASE WHEN r.kill_at IS NULL THEN concat_ws('; ', r.cancel_reason, why) ELSE r.cancel_reason END
+  -- so that it does not begin in between
+  PERFORM FROM pgcron.run r WHERE r.id = run_id FOR UPDATE;
+  UPDATE pgcron.run r
+  SET cancel_at = coalesce(r.cancel_at, now()), kill_at = coalesce(r.kill_at, now()),
+         cancel_reason = CASE WHEN r.kill_at IS NULL THEN concat_ws('; ', r.cancel_reason, why)
+                              ELSE r.cancel_reason END
    WHERE r.id = run_id AND r.state = 'running';
   IF FOUND THEN
-    PERFORM pgcron.notify(pgcron.channel(), 'cancel');      -- a hint: the owner's next beat is the truth
+    -- a hint: the owner's next beat is the truth
+    PERFORM pgcron.notify(pgcron.channel(), 'cancel');
     RETURN 'requested';
   END IF;
   RETURN pgcron.cancel_run(run_id, reason, actor);
 END $$;
-COMMENT ON FUNCTION pgcron.kill_run(bigint, text, text) IS 'Ends a run by force: cancelled, requested or finished. What can''t be killed (a thread) is only asked.';
+COMMENT ON FUNCTION pgcron.kill_run(bigint, text,
+    text) IS
+        'Ends a run by force: cancelled, requested or finished. What can''t be killed (a thread) '
+        'is only asked.';
 
 -- ready -> dead
--- Runs that have failed, wait for another attempt, and whose time in all is over: they die of their last error. One that never began
--- expires. Rows that somebody else has locked are left for the next look.
+-- Runs that have failed, wait for another attempt, and whose time in all is over: they die of their
+-- last error. One that never began expires. Rows that somebody else has locked are left for the
+-- next look.
 CREATE FUNCTION pgcron.give_up_runs(at_most int) RETURNS SETOF bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -30,15 +41,24 @@ DECLARE
 BEGIN
   FOR waiting IN
     SELECT r.* FROM pgcron.run r
-     WHERE r.state = 'ready' AND r.expire_at IS NOT NULL AND r.expire_at <= now() AND r.attempt > 0 AND r.time_limits ? 'give_up_at' ORDER BY r.expire_at LIMIT at_most FOR UPDATE SKIP LOCKED LOOP
-    SELECT * INTO last FROM pgcron.attempt a WHERE a.run_id = waiting.id ORDER BY a.attempt DESC, a.ended_at DESC LIMIT 1;
+     WHERE r.state = 'ready' AND r.expire_at IS NOT NULL AND r.expire_at <= now() AND r.attempt > 0
+       AND r.time_limits ? 'give_up_at'
+     ORDER BY r.expire_at LIMIT at_most FOR UPDATE SKIP LOCKED LOOP
+    SELECT * INTO last FROM pgcron.attempt a WHERE a.run_id = waiting.id
+    ORDER BY a.attempt DESC, a.ended_at DESC LIMIT 1;
     PERFORM pgcron.end_run(waiting, 'dead', coalesce(last.error_class, 'GivenUp'),
-      concat_ws(' ', waiting.last_error, format('(not retried: it is given up %s after it was due)', make_interval(secs => (waiting.time_limits ->> 'give_up_after')::float8))),
-      coalesce(last.fingerprint, left(md5('GivenUp ' || waiting.handler), 16)), NULL);
+                           concat_ws(' ', waiting.last_error,
+                                     format('(not retried: it is given up %s after it was due)',
+                                            make_interval(secs => (waiting.time_limits
+                                                ->> 'give_up_after')::float8))),
+                           coalesce(last.fingerprint, left(md5('GivenUp ' || waiting.handler), 16)),
+                           NULL);
     RETURN NEXT waiting.id;
   END LOOP;
 END $$;
-COMMENT ON FUNCTION pgcron.give_up_runs(int) IS 'Ends waiting runs whose time in all is over; writes history and the dead letters in the same transaction.';
+COMMENT ON FUNCTION pgcron.give_up_runs(int) IS
+    'Ends waiting runs whose time in all is over; writes history and the dead letters in the '
+    'same transaction.';
 
 -- Runs of schedules that execute for longer than their schedule's history lets expect.
 
@@ -49,33 +69,48 @@ CREATE TABLE pgcron.overrun (
   expected interval NOT NULL,
   noticed_at timestamptz NOT NULL DEFAULT now()
 );
-COMMENT ON TABLE pgcron.overrun IS 'Runs that execute, or executed a moment ago, for longer than expected; the row of a run that is over is removed within minutes.';
+COMMENT ON TABLE pgcron.overrun IS
+    'Runs that execute, or executed a moment ago, for longer than expected; the row of a run '
+    'that is over is removed within minutes.';
 CREATE INDEX overrun_schedule ON pgcron.overrun (schedule_id);
 
--- How long a run of the schedule may take before it overruns: half as long again as 95 of 100 of its last 50 that succeeded took (of the
--- last 200 that ended), and 10 seconds at least. NULL while fewer than 5 of them did.
+-- How long a run of the schedule may take before it overruns: half as long again as 95 of 100 of
+-- its last 50 that succeeded took (of the last 200 that ended), and 10 seconds at least. NULL while
+-- fewer than 5 of them did.
 CREATE FUNCTION pgcron.expected_duration(schedule_id bigint) RETURNS interval
 LANGUAGE sql STABLE AS $$
-  SELECT CASE WHEN count(*) >= 5 THEN greatest(1.5 * percentile_cont(0.95) WITHIN GROUP (ORDER BY took.length), interval '10 seconds') END
+  SELECT CASE WHEN count(*)
+      >= 5 THEN greatest(1.5 * percentile_cont(0.95) WITHIN GROUP (ORDER BY took.length),
+      interval '10 seconds') END
     FROM (SELECT last.finished_at - last.started_at AS length FROM (
-            SELECT h.outcome, h.started_at, h.finished_at FROM pgcron.history h WHERE h.schedule_id = expected_duration.schedule_id ORDER BY h.finished_at DESC LIMIT 200) last
+            SELECT h.outcome, h.started_at, h.finished_at FROM pgcron.history h
+            WHERE h.schedule_id = expected_duration.schedule_id ORDER BY h.finished_at DESC
+            LIMIT 200) last
            WHERE last.outcome = 'succeeded' AND last.started_at IS NOT NULL LIMIT 50) took $$;
 COMMENT ON FUNCTION pgcron.expected_duration(bigint) IS
-  'What lasts longer overruns: 1.5 times the 95th percentile of the last 50 successes of the schedule, 10 seconds at least; NULL while fewer than 5 are known.';
+  'What lasts longer overruns: 1.5 times the 95th percentile of the last 50 successes of the '
+  'schedule, 10 seconds at least; NULL while fewer than 5 are known.';
 
--- Each run once, whoever looks: who inserts the row tells of it. Where more runs last than one look compares, each look takes others.
-CREATE FUNCTION pgcron.notice_overruns(at_most int) RETURNS TABLE (run_id bigint, schedule text, expected interval, taken interval)
+-- Each run once, whoever looks: who inserts the row tells of it. Where more runs last than one look
+-- compares, each look takes others.
+CREATE FUNCTION pgcron.notice_overruns(at_most int)
+  RETURNS TABLE (run_id bigint, schedule text, expected interval, taken interval)
 LANGUAGE sql VOLATILE AS $$
   WITH long AS MATERIALIZED (
     SELECT r.id, r.schedule_id, r.schedule, now() - r.started_at AS taken FROM pgcron.run r
-     WHERE r.state = 'running' AND r.owner IS NOT NULL AND r.schedule_id IS NOT NULL AND r.started_at < now() - interval '10 seconds'
+     WHERE r.state = 'running' AND r.owner IS NOT NULL AND r.schedule_id IS NOT NULL
+       AND r.started_at < now() - interval '10 seconds'
        AND NOT EXISTS (SELECT FROM pgcron.overrun o WHERE o.run_id = r.id)
      ORDER BY random() LIMIT notice_overruns.at_most),
   expected AS MATERIALIZED (
-    SELECT s.schedule_id, pgcron.expected_duration(s.schedule_id) AS length FROM (SELECT DISTINCT l.schedule_id FROM long l) s),
+    SELECT s.schedule_id, pgcron.expected_duration(s.schedule_id) AS length
+    FROM (SELECT DISTINCT l.schedule_id FROM long l) s),
   noticed AS (
     INSERT INTO pgcron.overrun AS o (run_id, schedule_id, expected)
-    SELECT l.id, l.schedule_id, e.length FROM long l JOIN expected e ON e.schedule_id = l.schedule_id WHERE l.taken > e.length ORDER BY l.id
+    SELECT l.id, l.schedule_id, e.length FROM long l
+    JOIN expected e ON e.schedule_id = l.schedule_id WHERE l.taken > e.length ORDER BY l.id
     ON CONFLICT DO NOTHING RETURNING o.run_id, o.expected)
   SELECT n.run_id, l.schedule, n.expected, l.taken FROM noticed n JOIN long l ON l.id = n.run_id $$;
-COMMENT ON FUNCTION pgcron.notice_overruns(int) IS 'Notes runs that execute for longer than expected, each once, and returns those that are new.';
+COMMENT ON FUNCTION pgcron.notice_overruns(int) IS
+    'Notes runs that execute for longer than expected, each once, and returns those that are '
+    'new.';

@@ -1,4 +1,5 @@
--- After drop: alembic's version table, and the schema itself where our migration made it and nothing of anybody's is left in it.
+-- After drop: alembic's version table, and the schema itself where our migration made it and
+-- nothing of anybody's is left in it.
 DROP TABLE IF EXISTS pgcron.alembic_version;
 DO $$
 BEGIN

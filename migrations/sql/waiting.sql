@@ -1,35 +1,57 @@
--- Waiting for the end of a run from SQL, by looks that get rarer: nothing but a connection that listens can hear of it.
+-- Waiting for the end of a run from SQL, by looks that get rarer: nothing but a connection that
+-- listens can hear of it.
 
--- How a live run of the caller's stands, and whether this very transaction has made or changed it; no row: it lives no more, or never did.
-CREATE FUNCTION pgcron.live_state(run_id bigint, OUT state text, OUT is_own boolean) RETURNS SETOF record
+-- How a live run of the caller's stands, and whether this very transaction has made or changed it;
+-- no row: it lives no more, or never did.
+CREATE FUNCTION pgcron.live_state(run_id bigint, OUT state text, OUT is_own boolean)
+  RETURNS SETOF record
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-  -- A row that is seen, and whose transaction is not over, is of this transaction or of a subtransaction of it. xmin has 32 bits, the
-  -- number that can be asked about 64: the one nearest to now. One far ahead of now is frozen, so very old.
-  SELECT r.state, coalesce(nearest.away < 1000000 AND pg_xact_status((newest.xid + nearest.away)::text::xid8) = 'in progress', false)
+  -- A row that is seen, and whose transaction is not over, is of this transaction or of a
+  -- subtransaction of it. xmin has 32 bits, the number that can be asked about 64: the one nearest
+  -- to now. One far ahead of now is frozen, so very old.
+  SELECT r.state,
+         coalesce(nearest.away < 1000000
+                  AND pg_xact_status((newest.xid + nearest.away)::text::xid8) = 'in progress',
+                      false)
     FROM pgcron.run r,
          LATERAL (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS xid) newest,
-         LATERAL (SELECT (r.xmin::text::bigint - newest.xid % 4294967296 + 6442450944) % 4294967296 - 2147483648 AS away) nearest
+         LATERAL (SELECT (r.xmin::text::bigint - newest.xid % 4294967296 + 6442450944) % 4294967296
+             - 2147483648 AS away) nearest
    WHERE r.id = live_state.run_id AND pgcron.may_read_run(r.created_by) $$;
 
 -- One look. Refuses what could only be a wait in vain.
-CREATE FUNCTION pgcron.look_for_end(run_id bigint, OUT ended boolean, OUT state text, OUT result jsonb, OUT error text)
+CREATE FUNCTION pgcron.look_for_end(run_id bigint, OUT ended boolean, OUT state text,
+    OUT result jsonb, OUT error text)
 LANGUAGE plpgsql AS $$
 DECLARE
   is_own boolean;
 BEGIN
-  SELECT false, l.state, l.is_own INTO ended, state, is_own FROM pgcron.live_state(look_for_end.run_id) l;
+  SELECT false, l.state, l.is_own INTO ended, state, is_own
+  FROM pgcron.live_state(look_for_end.run_id) l;
   IF NOT FOUND THEN
-    SELECT true, s.state, s.result, s.error INTO ended, state, result, error FROM pgcron.run_status(look_for_end.run_id) s;
+    SELECT true, s.state, s.result, s.error INTO ended, state, result, error
+    FROM pgcron.run_status(look_for_end.run_id) s;
     IF NOT FOUND THEN
-      PERFORM pgcron.refuse('PC010', format('run %s does not exist', look_for_end.run_id), 'There is no such run, or it is not yours and you may not read those of others, or its history is no longer kept.',
+      PERFORM pgcron.refuse('PC010', format('run %s does not exist', look_for_end.run_id),
+                            'There is no such run, or it is not yours and you may not read those '
+                            'of others, or its history is no longer kept.',
                             'pgcron.enqueue gives the id of a run.');
     END IF;
   ELSIF is_own THEN
-    PERFORM pgcron.refuse('PC011', format('run %s was made or changed by this very transaction', look_for_end.run_id),
-                          'Until it is committed no node sees it: it would be waited for in vain.', 'Commit first, then wait.');
+    PERFORM pgcron.refuse('PC011',
+                          format('run %s was made or changed by this very transaction',
+                                 look_for_end.run_id),
+                          'Until it is committed no node sees it: it would be waited for in vain.',
+                          'Commit first, then wait.');
   ELSIF current_setting('transaction_isolation') NOT LIKE 'read %' THEN
-    PERFORM pgcron.refuse('PC011', format('run %s is not over for this transaction, and never will be', look_for_end.run_id),
-                          format('With isolation level %s a transaction sees what there was when it began.', current_setting('transaction_isolation')), 'Wait outside of it, or with READ COMMITTED.');
+    PERFORM pgcron.refuse('PC011',
+                          format('run %s is not over for this transaction, and never will be',
+                                 look_for_end.run_id),
+                          format(
+                              'With isolation level %s a transaction sees what there was when it '
+                              'began.',
+                                 current_setting('transaction_isolation')),
+                          'Wait outside of it, or with READ COMMITTED.');
   END IF;
 END $$;
 
@@ -37,20 +59,28 @@ CREATE FUNCTION pgcron.judge_wait(timeout interval, most interval, remedy text) 
 LANGUAGE plpgsql AS $$
 BEGIN
   IF timeout IS NULL OR timeout < '0' OR timeout > most THEN
-    PERFORM pgcron.refuse('PC001', format('timeout %s is out of range', coalesce(timeout::text, 'NULL')), format('Here a wait takes between nothing and %s.', most), remedy);
+    PERFORM pgcron.refuse('PC001',
+                          format('timeout %s is out of range', coalesce(timeout::text, 'NULL')),
+                          format('Here a wait takes between nothing and %s.', most), remedy);
   END IF;
   RETURN clock_timestamp() + timeout;
 END $$;
 
--- Until the next look: at first soon, in the end twice a second, and not beyond the end of the wait.
+-- Until the next look: at first soon, in the end twice a second, and not beyond the end of the
+-- wait.
 CREATE FUNCTION pgcron.pause_of_look(looks int, until timestamptz) RETURNS float8
 LANGUAGE sql VOLATILE AS $$
-  SELECT greatest(0, least(0.5, 0.01 * 1.5 ^ least(looks, 20), extract(epoch FROM until - clock_timestamp())))::float8 $$;
+  SELECT greatest(0,
+                  least(0.5, 0.01 * 1.5 ^ least(looks, 20),
+                        extract(epoch FROM until - clock_timestamp())))::float8 $$;
 
-CREATE FUNCTION pgcron.wait(run_id bigint, timeout interval DEFAULT '10 s', OUT ended boolean, OUT state text, OUT result jsonb, OUT error text)
+CREATE FUNCTION pgcron.wait(run_id bigint, timeout interval DEFAULT '10 s', OUT ended boolean,
+                            OUT state text, OUT result jsonb, OUT error text)
 LANGUAGE plpgsql AS $$
 DECLARE
-  until timestamptz := pgcron.judge_wait(timeout, '1 minute', 'Call it again for as long as ended is false, or CALL pgcron.wait_long, outside of a transaction.');
+  until timestamptz := pgcron.judge_wait(timeout, '1 minute',
+      'Call it again for as long as ended is false, or CALL pgcron.wait_long, outside of a '
+      'transaction.');
   looks int := 0;
 BEGIN
   LOOP
@@ -61,18 +91,24 @@ BEGIN
   END LOOP;
 END $$;
 COMMENT ON FUNCTION pgcron.wait(bigint, interval) IS
-  'Waits for the end of a run, up to a minute: state is the outcome when it has ended, and otherwise how it stands. Holds a connection, and a snapshot: vacuum leaves what dies meanwhile.';
+  'Waits for the end of a run, up to a minute: state is the outcome when it has ended, and '
+  'otherwise how it stands. Holds a connection, and a snapshot: vacuum leaves what dies '
+  'meanwhile.';
 
-CREATE PROCEDURE pgcron.wait_long(run_id bigint, timeout interval DEFAULT '10 minutes', INOUT ended boolean DEFAULT NULL, INOUT state text DEFAULT NULL,
+CREATE PROCEDURE pgcron.wait_long(run_id bigint, timeout interval DEFAULT '10 minutes',
+    INOUT ended boolean DEFAULT NULL, INOUT state text DEFAULT NULL,
                                   INOUT result jsonb DEFAULT NULL, INOUT error text DEFAULT NULL)
 LANGUAGE plpgsql AS $$
 DECLARE      -- It commits, so it can't have a path of its own: every name is qualified.
-  until timestamp with time zone := pgcron.judge_wait(timeout, '1 day', 'Call it again for as long as ended is false.');
+  until timestamp with time zone := pgcron.judge_wait(timeout, '1 day',
+      'Call it again for as long as ended is false.');
   looks int := 0;
 BEGIN
-  -- Nothing tells a procedure that it can't commit; of a transaction that has only read, PostgreSQL itself says so (2D000).
+  -- Nothing tells a procedure that it can't commit; of a transaction that has only read, PostgreSQL
+  -- itself says so (2D000).
   IF pg_catalog.pg_current_xact_id_if_assigned() IS NOT NULL THEN
-    PERFORM pgcron.refuse('PC011', 'pgcron.wait_long is called within a transaction', 'It commits after each look, so that vacuum need not wait for it.',
+    PERFORM pgcron.refuse('PC011', 'pgcron.wait_long is called within a transaction',
+                          'It commits after each look, so that vacuum need not wait for it.',
                           'Call it with autocommit, or SELECT * FROM pgcron.wait(…).');
   END IF;
   LOOP
@@ -85,4 +121,5 @@ BEGIN
   END LOOP;
 END $$;
 COMMENT ON PROCEDURE pgcron.wait_long(bigint, interval, boolean, text, jsonb, text) IS
-  'As pgcron.wait, up to a day, outside of a transaction: commits after each look, and so keeps no snapshot. CALL pgcron.wait_long(42).';
+  'As pgcron.wait, up to a day, outside of a transaction: commits after each look, and so keeps '
+  'no snapshot. CALL pgcron.wait_long(42).';

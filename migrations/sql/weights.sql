@@ -1,46 +1,63 @@
--- Runs that take several slots of a node, and lanes that nobody serves: what claim_limited does beside the claim.
+-- Runs that take several slots of a node, and lanes that nobody serves: what claim_limited does
+-- beside the claim.
 
--- A run that takes more slots than are free where it is looked at would wait for ever behind a flow of light ones, which take each slot
--- as it gets free. So one node that is large enough keeps what gets free until it has enough: after two seconds, in which a node may
--- be found that has room. No other node does the same for that run, and whoever has room first claims it; a node awaits one run at a
--- time, and claims others before it awaits the next.
-CREATE FUNCTION pgcron.choose_awaited(incarnation uuid, heavy bigint[], OUT id bigint, OUT weight int)
+-- A run that takes more slots than are free where it is looked at would wait for ever behind a flow
+-- of light ones, which take each slot as it gets free. So one node that is large enough keeps what
+-- gets free until it has enough: after two seconds, in which a node may be found that has room. No
+-- other node does the same for that run, and whoever has room first claims it; a node awaits one
+-- run at a time, and claims others before it awaits the next.
+CREATE FUNCTION pgcron.choose_awaited(incarnation uuid, heavy bigint[], OUT id bigint,
+    OUT weight int)
 LANGUAGE sql VOLATILE AS $$
   UPDATE pgcron.node mine SET awaits = chosen.id
-    FROM (SELECT r.id, r.weight FROM unnest(choose_awaited.heavy) WITH ORDINALITY given(id, place) JOIN pgcron.run r ON r.id = given.id
-           WHERE r.due_at <= now() - interval '2 seconds' AND r.weight <= (SELECT n.slots FROM pgcron.node n WHERE n.incarnation = choose_awaited.incarnation)
-             AND NOT EXISTS (SELECT FROM pgcron.node other WHERE other.awaits = r.id AND other.state = 'alive' AND other.lease_until > now())
+    FROM (SELECT r.id, r.weight FROM unnest(choose_awaited.heavy) WITH ORDINALITY given(id, place)
+    JOIN pgcron.run r ON r.id = given.id
+           WHERE r.due_at <= now() - interval '2 seconds'
+             AND r.weight <= (SELECT n.slots FROM pgcron.node n
+                 WHERE n.incarnation = choose_awaited.incarnation)
+             AND NOT EXISTS (SELECT FROM pgcron.node other
+                 WHERE other.awaits = r.id AND other.state = 'alive' AND other.lease_until > now())
            ORDER BY given.place LIMIT 1) chosen
    WHERE mine.incarnation = choose_awaited.incarnation AND mine.state = 'alive'
   RETURNING chosen.id, chosen.weight $$;
 
--- Due runs at the heads of lanes that no live node may take leave the claim index: else they would stand before
--- others of their lane, and be looked at in each round. Of each lane those among the first thousand that want the same, a thousand in a call.
--- Whoever joins and may take them lets them go. Returns how many were parked.
-CREATE FUNCTION pgcron.park_lanes(queues text[], lanes text[], priorities smallint[], handlers text[]) RETURNS int
+-- Due runs at the heads of lanes that no live node may take leave the claim index: else they would
+-- stand before others of their lane, and be looked at in each round. Of each lane those among the
+-- first thousand that want the same, a thousand in a call. Whoever joins and may take them lets
+-- them go. Returns how many were parked.
+CREATE FUNCTION pgcron.park_lanes(queues text[], lanes text[], priorities smallint[],
+    handlers text[])
+  RETURNS int
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-  RETURN (SELECT count(*) FROM pgcron.set_hold(ARRAY(
-     SELECT p.id FROM pgcron.run p
-      WHERE p.state = 'ready' AND p.hold IS NULL AND p.id = ANY(ARRAY(
-        SELECT alike.id FROM unnest(park_lanes.queues, park_lanes.lanes, park_lanes.priorities) pair(queue, lane, priority)
-         CROSS JOIN LATERAL (
-           SELECT c.handler, c.requires FROM pgcron.run c
-            WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NOT NULL AND c.queue = pair.queue AND c.lane = pair.lane AND c.priority = pair.priority
-              AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT 1) head
-         CROSS JOIN LATERAL (
-           SELECT c.id, c.handler, c.requires FROM pgcron.run c
-            WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NOT NULL AND c.queue = pair.queue AND c.lane = pair.lane AND c.priority = pair.priority
-              AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT 1000) alike
-         WHERE (head.handler <> ALL(park_lanes.handlers) OR head.requires IS NOT NULL) AND NOT pgcron.is_served(head.handler, pair.queue, head.requires)
-           AND alike.handler = head.handler AND alike.requires IS NOT DISTINCT FROM head.requires
-         LIMIT 1000))
-      FOR UPDATE SKIP LOCKED), 'unserved'));
+  RETURN (SELECT count(*)
+    FROM pgcron.set_hold(ARRAY(SELECT p.id FROM pgcron.run p
+    WHERE p.state = 'ready' AND p.hold IS NULL
+      AND p.id = ANY(ARRAY(SELECT alike.id
+          FROM unnest(park_lanes.queues, park_lanes.lanes, park_lanes.priorities) pair(queue, lane,
+                      priority)
+          CROSS JOIN LATERAL (SELECT c.handler, c.requires FROM pgcron.run c
+          WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NOT NULL AND c.queue = pair.queue
+            AND c.lane = pair.lane AND c.priority = pair.priority AND c.due_at <= now()
+          ORDER BY c.due_at, c.id LIMIT 1) head
+          CROSS JOIN LATERAL (SELECT c.id, c.handler, c.requires FROM pgcron.run c
+          WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NOT NULL AND c.queue = pair.queue
+            AND c.lane = pair.lane AND c.priority = pair.priority AND c.due_at <= now()
+          ORDER BY c.due_at, c.id LIMIT 1000) alike
+          WHERE (head.handler <> ALL(park_lanes.handlers) OR head.requires IS NOT NULL)
+            AND NOT pgcron.is_served(head.handler, pair.queue, head.requires)
+            AND alike.handler = head.handler AND alike.requires IS NOT DISTINCT FROM head.requires
+          LIMIT 1000))
+    FOR UPDATE SKIP LOCKED),
+                         'unserved'));
 END $$;
 
--- How many slots the largest node has that lives, offers the handler for the queue and has the labels; NULL when none does.
+-- How many slots the largest node has that lives, offers the handler for the queue and has the
+-- labels; NULL when none does.
 CREATE FUNCTION pgcron.largest_server(handler text, queue text, requires text[]) RETURNS int
 LANGUAGE sql STABLE AS $$
   SELECT max(n.slots) FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
-   WHERE o.handler = largest_server.handler AND n.state = 'alive' AND n.lease_until > now() AND largest_server.queue = ANY(n.queues)
-     AND (largest_server.requires IS NULL OR largest_server.requires <@ pgcron.label_words(n.labels)) $$;
+   WHERE o.handler = largest_server.handler AND n.state = 'alive' AND n.lease_until > now()
+     AND largest_server.queue = ANY(n.queues)
+     AND (largest_server.requires IS NULL
+          OR largest_server.requires <@ pgcron.label_words(n.labels)) $$;

@@ -1,9 +1,12 @@
 -- Every instant has exactly one answer, from what is stored.
 
--- Of an instant of the schedule that is, or was last, called so. `decision` is run, skipped, superseded, expired, cancelled, missed, not yet, not an
--- instant or not known; `code` says why in a word that stays (pgcron.reason), `reason` as it was told then, `meaning` in a sentence.
-CREATE FUNCTION pgcron.why(schedule text, instant timestamptz, OUT decision text, OUT reason text, OUT run_id bigint, OUT outcome text,
-  OUT code text, OUT meaning text, OUT note text, OUT actor text, OUT decided_at timestamptz, OUT due_at timestamptz, OUT late_by interval, OUT until timestamptz)
+-- Of an instant of the schedule that is, or was last, called so. `decision` is run, skipped,
+-- superseded, expired, cancelled, missed, not yet, not an instant or not known; `code` says why in
+-- a word that stays (pgcron.reason), `reason` as it was told then, `meaning` in a sentence.
+CREATE FUNCTION pgcron.why(schedule text, instant timestamptz, OUT decision text, OUT reason text,
+                           OUT run_id bigint, OUT outcome text, OUT code text, OUT meaning text,
+                           OUT note text, OUT actor text, OUT decided_at timestamptz,
+                           OUT due_at timestamptz, OUT late_by interval, OUT until timestamptz)
 LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_variable
 DECLARE
@@ -12,37 +15,61 @@ DECLARE
   deletion pgcron.schedule_version;
   dropped pgcron.missed;
 BEGIN
-  SELECT o.decision, o.reason, o.run_id, o.decided_at INTO decision, reason, run_id, decided_at FROM pgcron.occurrence o WHERE o.schedule_id = known AND o.fire_at = instant;
-  SELECT * INTO changed FROM pgcron.occurrence_override o WHERE o.schedule_id = known AND o.fire_at = instant;
+  SELECT o.decision, o.reason, o.run_id, o.decided_at INTO decision, reason, run_id, decided_at
+  FROM pgcron.occurrence o WHERE o.schedule_id = known AND o.fire_at = instant;
+  SELECT * INTO changed FROM pgcron.occurrence_override o
+  WHERE o.schedule_id = known AND o.fire_at = instant;
   IF decision IS NOT NULL THEN
-    SELECT told.outcome, told.code, told.due_at, told.late_by INTO outcome, code, due_at, late_by FROM pgcron.why_of_run(run_id, instant, changed.due_at) told;
+    SELECT told.outcome, told.code, told.due_at, told.late_by INTO outcome, code, due_at, late_by
+    FROM pgcron.why_of_run(run_id, instant, changed.due_at) told;
     SELECT told.actor, told.note INTO actor, note FROM pgcron.told_by(reason) told;
     IF due_at IS NULL THEN      -- it is due later by the schedule's jitter
-      SELECT v.due_at, CASE WHEN v.started_at IS NOT NULL THEN greatest(v.started_at - greatest(v.due_at, to_timestamp(-2208988800)), '0') WHEN now() > v.due_at THEN now() - greatest(v.due_at, to_timestamp(-2208988800)) END INTO due_at, late_by
-        FROM pgcron.runs v JOIN pgcron.schedule s ON s.id = known AND s.jitter IS NOT NULL WHERE v.id = run_id AND v.attempt <= 1 AND v.due_at > instant LIMIT 1;
-      IF NOT FOUND THEN SELECT told.due_at, told.late_by INTO due_at, late_by FROM pgcron.why_of_run(run_id, instant, changed.due_at) told; END IF;
+      SELECT v.due_at,
+             CASE WHEN v.started_at IS NOT NULL THEN greatest(v.started_at - greatest(v.due_at,
+                 to_timestamp(-2208988800)),
+                 '0')
+                  WHEN now() > v.due_at THEN now() - greatest(v.due_at,
+                      to_timestamp(-2208988800)) END
+      INTO due_at, late_by
+        FROM pgcron.runs v JOIN pgcron.schedule s ON s.id = known AND s.jitter IS NOT NULL
+        WHERE v.id = run_id AND v.attempt <= 1 AND v.due_at > instant LIMIT 1;
+      IF NOT FOUND THEN
+        SELECT told.due_at, told.late_by INTO due_at, late_by
+        FROM pgcron.why_of_run(run_id, instant, changed.due_at) told;
+      END IF;
     END IF;
     IF changed.action = 'move' OR (changed.action = 'edit' AND actor IS NULL) THEN
       actor := changed.actor; note := changed.note;
     END IF;
-    IF decision <> 'run' OR (code = 'run' AND reason IS NOT NULL) THEN code := pgcron.reason_code(decision, reason); END IF;
+    IF decision <> 'run' OR (code = 'run' AND reason IS NOT NULL) THEN
+      code := pgcron.reason_code(decision, reason);
+    END IF;
     IF code = 'backfilled' THEN
-      SELECT b.created_by, b.note INTO actor, note FROM pgcron.backfills b WHERE b.id = substring(reason FROM '^backfill ([0-9]+)$')::bigint;
+      SELECT b.created_by, b.note INTO actor, note FROM pgcron.backfills b
+      WHERE b.id = substring(reason FROM '^backfill ([0-9]+)$')::bigint;
     END IF;
   ELSE
-    SELECT * INTO dropped FROM pgcron.missed m WHERE m.schedule_id = known AND instant BETWEEN m.first_at AND m.last_at ORDER BY m.first_at DESC LIMIT 1;
+    SELECT * INTO dropped FROM pgcron.missed m
+    WHERE m.schedule_id = known AND instant BETWEEN m.first_at AND m.last_at
+    ORDER BY m.first_at DESC LIMIT 1;
     IF dropped.schedule_id IS NOT NULL THEN
-      decision := 'missed'; reason := concat_ws(': ', dropped.reason, dropped.note); decided_at := dropped.decided_at;
+      decision := 'missed'; reason := concat_ws(': ', dropped.reason, dropped.note);
+      decided_at := dropped.decided_at;
       code := pgcron.reason_code(decision, dropped.reason);
       IF dropped.reason = 'paused' THEN      -- kept as 'anna: a holiday'
-        actor := split_part(dropped.note, ': ', 1); note := nullif(substr(dropped.note, length(actor) + 3), '');
+        actor := split_part(dropped.note, ': ', 1);
+        note := nullif(substr(dropped.note, length(actor) + 3), '');
       ELSE
         note := dropped.note;
       END IF;
     ELSE
-      SELECT told.decision, told.code, told.reason, told.actor, told.note, told.until INTO decision, code, reason, actor, note, until FROM pgcron.why_undecided(known, instant) told;
+      SELECT told.decision, told.code, told.reason, told.actor, told.note, told.until
+      INTO decision, code, reason, actor, note, until
+      FROM pgcron.why_undecided(known, instant) told;
       IF code = 'not_yet' AND changed.action IS NOT NULL THEN
-        reason := CASE changed.action WHEN 'skip' THEN 'it is to be skipped' WHEN 'move' THEN 'it is to run at ' || changed.due_at ELSE 'it is to run with other args' END;
+        reason := CASE changed.action WHEN 'skip' THEN 'it is to be skipped'
+                       WHEN 'move' THEN 'it is to run at ' || changed.due_at
+                       ELSE 'it is to run with other args' END;
         actor := changed.actor; note := changed.note; due_at := changed.due_at;
       END IF;
     END IF;
@@ -53,18 +80,30 @@ BEGIN
   meaning := (SELECT r.meaning FROM pgcron.reason r WHERE r.code = why.code);
 END $$;
 COMMENT ON FUNCTION pgcron.why(text, timestamptz) IS
-  'Why a fire time of a schedule did or did not run: one answer for every instant, from what is stored. until: when the pause ends by itself; late_by: from when it was due to its start, or to now.';
+  'Why a fire time of a schedule did or did not run: one answer for every instant, from what is '
+  'stored. until: when the pause ends by itself; late_by: from when it was due to its start, or '
+  'to now.';
 
 -- What came of the run that a fire became; due_at only if that is not its fire time.
-CREATE FUNCTION pgcron.why_of_run(run bigint, instant timestamptz, moved_to timestamptz, OUT outcome text, OUT code text, OUT due_at timestamptz, OUT late_by interval)
+CREATE FUNCTION pgcron.why_of_run(run bigint, instant timestamptz, moved_to timestamptz,
+    OUT outcome text, OUT code text, OUT due_at timestamptz, OUT late_by interval)
 LANGUAGE sql STABLE AS $$
-  SELECT v.state, CASE WHEN moved_to IS NOT NULL THEN 'moved' WHEN v.origin = 'backfill' THEN 'backfilled' ELSE 'run' END, moved_to,
-         CASE WHEN v.started_at IS NOT NULL THEN greatest(v.started_at - coalesce(moved_to, instant), '0')
-              WHEN v.state IN ('ready', 'blocked') AND now() > coalesce(moved_to, instant) THEN now() - coalesce(moved_to, instant) END
-    FROM (SELECT 1) one LEFT JOIN LATERAL (SELECT r.* FROM pgcron.runs r WHERE r.id = why_of_run.run LIMIT 1) v ON true $$;
+  SELECT v.state,
+         CASE WHEN moved_to IS NOT NULL THEN 'moved' WHEN v.origin = 'backfill' THEN 'backfilled'
+              ELSE 'run' END,
+         moved_to,
+         CASE WHEN v.started_at IS NOT NULL THEN greatest(v.started_at - coalesce(moved_to,
+             instant),
+             '0')
+              WHEN v.state IN ('ready', 'blocked')
+              AND now() > coalesce(moved_to, instant) THEN now() - coalesce(moved_to, instant) END
+    FROM (SELECT 1) one
+    LEFT JOIN LATERAL (SELECT r.* FROM pgcron.runs r WHERE r.id = why_of_run.run LIMIT 1) v
+        ON true $$;
 
 -- An instant that no row of the ledger is about.
-CREATE FUNCTION pgcron.why_undecided(known bigint, instant timestamptz, OUT decision text, OUT code text, OUT reason text, OUT actor text, OUT note text, OUT until timestamptz)
+CREATE FUNCTION pgcron.why_undecided(known bigint, instant timestamptz, OUT decision text,
+    OUT code text, OUT reason text, OUT actor text, OUT note text, OUT until timestamptz)
 LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_variable
 DECLARE
@@ -76,28 +115,42 @@ DECLARE
 BEGIN
   SELECT * INTO cursor_now FROM pgcron.cursor c WHERE c.schedule_id = known;
   SELECT * INTO definition FROM pgcron.schedule s WHERE s.id = known;
-  SELECT * INTO deletion FROM pgcron.schedule_version v WHERE v.schedule_id = known AND v.operation = 'delete' LIMIT 1;
+  SELECT * INTO deletion FROM pgcron.schedule_version v
+  WHERE v.schedule_id = known AND v.operation = 'delete' LIMIT 1;
   IF definition.id IS NULL AND deletion.schedule_id IS NULL THEN RETURN; END IF;
   created := coalesce(definition.created_at, (deletion.content ->> 'created_at')::timestamptz);
-  IF instant > cursor_now.watermark AND cursor_now.status = 'valid' AND cursor_now.runs_made >= definition.max_runs THEN
-    decision := 'not an instant'; code := 'completed'; reason := format('the schedule ended after %s', CASE definition.max_runs WHEN 1 THEN '1 run' ELSE definition.max_runs || ' runs' END);
+  IF instant > cursor_now.watermark AND cursor_now.status = 'valid'
+    AND cursor_now.runs_made >= definition.max_runs THEN
+    decision := 'not an instant'; code := 'completed';
+    reason := format('the schedule ended after %s',
+                     CASE definition.max_runs WHEN 1 THEN '1 run'
+                          ELSE definition.max_runs || ' runs' END);
   ELSIF instant < created THEN
-    decision := 'not an instant'; code := 'not_created'; reason := 'the schedule did not exist then; it was created at ' || date_trunc('second', created);
+    decision := 'not an instant'; code := 'not_created';
+    reason := 'the schedule did not exist then; it was created at ' || date_trunc('second',
+        created);
   ELSIF instant > coalesce(deletion.since, deletion.at) THEN
-    decision := 'not an instant'; code := 'is_deleted'; actor := deletion.actor; reason := 'the schedule did not exist then; it was deleted at ' || date_trunc('second', deletion.at);
+    decision := 'not an instant'; code := 'is_deleted'; actor := deletion.actor;
+    reason := 'the schedule did not exist then; it was deleted at ' || date_trunc('second',
+        deletion.at);
   ELSIF instant > cursor_now.watermark THEN
     decision := 'not yet';
     IF NOT definition.enabled THEN
-      code := 'is_paused'; actor := definition.paused_by; note := definition.paused_note; until := definition.paused_until;
+      code := 'is_paused'; actor := definition.paused_by; note := definition.paused_note;
+      until := definition.paused_until;
       reason := concat_ws(': ', 'paused', cursor_now.pause_note);
     ELSIF cursor_now.status = 'invalid' THEN
-      code := 'is_invalid'; reason := 'the schedule is invalid: ' || (cursor_now.error ->> 'message');
+      code := 'is_invalid';
+      reason := 'the schedule is invalid: ' || (cursor_now.error ->> 'message');
     ELSE
-      code := 'not_yet'; reason := 'fires are decided up to ' || date_trunc('second', cursor_now.watermark);
+      code := 'not_yet';
+      reason := 'fires are decided up to ' || date_trunc('second', cursor_now.watermark);
     END IF;
   ELSIF instant < now() - keep THEN
-    decision := 'not known'; code := 'not_kept'; reason := 'what was decided so long ago is not kept: retention of occurrence is ' || keep;
+    decision := 'not known'; code := 'not_kept';
+    reason := 'what was decided so long ago is not kept: retention of occurrence is ' || keep;
   ELSE
-    decision := 'not an instant'; code := 'not_an_instant'; reason := 'the schedule, as it stood, did not name this instant';
+    decision := 'not an instant'; code := 'not_an_instant';
+    reason := 'the schedule, as it stood, did not name this instant';
   END IF;
 END $$;

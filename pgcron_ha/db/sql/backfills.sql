@@ -1,6 +1,10 @@
 -- name: backfill
-SELECT pgcron.backfill(schedule => :schedule::text, since => :since::timestamptz, until => :until::timestamptz, direction => :direction::text, parallelism => :parallelism::int,
-                       overlap => :overlap::text, if_ran => :if_ran::text, args => :args::text::jsonb, note => :note::text, actor => :actor::text, planned => :planned::int) AS backfill;
+SELECT pgcron.backfill(schedule => :schedule::text, since => :since::timestamptz,
+                       until => :until::timestamptz, direction => :direction::text,
+                       parallelism => :parallelism::int,
+                       overlap => :overlap::text, if_ran => :if_ran::text,
+                       args => :args::text::jsonb, note => :note::text, actor => :actor::text,
+                       planned => :planned::int) AS backfill;
 
 -- name: pause_backfill
 SELECT pgcron.pause_backfill(:backfill::bigint, :actor::text);
@@ -15,11 +19,14 @@ SELECT pgcron.stop_backfill(:backfill::bigint, :reason::text, :actor::text) AS c
 
 -- name: decided_between
 -- How many instants of the range have a row of their own in the ledger.
-SELECT count(*)::int AS instants FROM pgcron.occurrence o WHERE o.schedule_id = :schedule_id::bigint AND o.fire_at >= :since::timestamptz AND o.fire_at < :until::timestamptz;
+SELECT count(*)::int AS instants FROM pgcron.occurrence o
+WHERE o.schedule_id = :schedule_id::bigint AND o.fire_at >= :since::timestamptz
+  AND o.fire_at < :until::timestamptz;
 
 -- name: list_backfills
 SELECT b.* FROM pgcron.backfills b
-WHERE (:schedule_id::bigint IS NULL OR b.schedule_id = :schedule_id) AND (:state::text IS NULL OR b.state = :state)
+WHERE (:schedule_id::bigint IS NULL OR b.schedule_id = :schedule_id)
+  AND (:state::text IS NULL OR b.state = :state)
 ORDER BY b.id DESC LIMIT :limit;
 
 -- name: one_backfill
@@ -27,33 +34,54 @@ SELECT b.* FROM pgcron.backfills b WHERE b.id = :backfill::bigint;
 
 -- name: runs_of_backfill
 -- Those that are open, then the last ones that did not succeed.
-SELECT o.run_id AS id, o.fire_at, o.made_at, coalesce(o.outcome, r.state) AS state, r.hold, r.attempt, r.due_at, r.started_at, n.name AS node,
-       CASE WHEN o.outcome IS NULL THEN r.last_error ELSE (SELECT h.error FROM pgcron.history h WHERE h.id = o.run_id AND h.finished_at > o.made_at - interval '1 day' LIMIT 1) END AS error
-FROM pgcron.backfill_run o LEFT JOIN pgcron.run r ON r.id = o.run_id LEFT JOIN pgcron.node n ON n.incarnation = r.owner
+SELECT o.run_id AS id, o.fire_at, o.made_at, coalesce(o.outcome, r.state) AS state, r.hold,
+       r.attempt, r.due_at, r.started_at, n.name AS node,
+       CASE WHEN o.outcome IS NULL THEN r.last_error
+            ELSE (SELECT h.error FROM pgcron.history h
+                WHERE h.id = o.run_id AND h.finished_at > o.made_at - interval '1 day'
+                LIMIT 1) END AS error
+FROM pgcron.backfill_run o LEFT JOIN pgcron.run r ON r.id = o.run_id
+LEFT JOIN pgcron.node n ON n.incarnation = r.owner
 WHERE o.backfill_id = :backfill::bigint ORDER BY o.outcome IS NOT NULL, o.run_id DESC LIMIT :limit;
 
 -- name: open_backfills
--- Those under way behind :after, by id; has_work: there is room for more runs, or runs have ended. None for a node whose tzdata is not the cluster's.
-SELECT b.id, b.schedule, b.state, b.since, b.until, b.direction, b.if_ran, b.reached, b.planned, b.definition ->> 'uuid' AS uuid, b.definition ->> 'spec' AS spec, b.definition ->> 'timezone' AS timezone, b.definition -> 'calendars' AS calendars,
-       b.definition ->> 'dst' AS dst, b.parallelism - held.open AS room, ((b.state = 'open' AND held.open < b.parallelism) OR held.ended > 0 OR (b.state = 'stopping' AND held.open = held.ended))
+-- Those under way behind :after, by id; has_work: there is room for more runs, or runs have ended.
+-- None for a node whose tzdata is not the cluster's.
+SELECT b.id, b.schedule, b.state, b.since, b.until, b.direction, b.if_ran, b.reached, b.planned,
+       b.definition ->> 'uuid' AS uuid, b.definition ->> 'spec' AS spec,
+       b.definition ->> 'timezone' AS timezone, b.definition -> 'calendars' AS calendars,
+       b.definition ->> 'dst' AS dst, b.parallelism - held.open AS room,
+       ((b.state = 'open' AND held.open < b.parallelism) OR held.ended > 0
+        OR (b.state = 'stopping' AND held.open = held.ended))
        AND (SELECT k.tzdata IS NULL OR k.tzdata = :tzdata::text FROM pgcron.cluster k) AS has_work
-FROM (SELECT u.* FROM pgcron.backfill u WHERE u.state IN ('open', 'paused', 'stopping') AND u.id > :after::bigint AND u.id <> ALL(:aside::bigint[]) ORDER BY u.id LIMIT :at_most) b
+FROM (SELECT u.* FROM pgcron.backfill u
+WHERE u.state IN ('open', 'paused', 'stopping') AND u.id > :after::bigint
+  AND u.id <> ALL(:aside::bigint[])
+ORDER BY u.id LIMIT :at_most) b
 CROSS JOIN LATERAL (
-  SELECT count(*)::int AS open, count(*) FILTER (WHERE NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id))::int AS ended
+  SELECT count(*)::int AS open,
+         count(*) FILTER (WHERE NOT EXISTS (SELECT FROM pgcron.run r
+             WHERE r.id = o.run_id))::int AS ended
   FROM pgcron.backfill_run o WHERE o.backfill_id = b.id AND o.outcome IS NULL) held
 ORDER BY b.id;
 
 -- name: step_backfill
-SELECT s.state, s.taken, s.made FROM pgcron.step_backfill(:backfill::bigint, :reached::timestamptz, :instants::timestamptz[], :is_last::boolean) s;
+SELECT s.state, s.taken, s.made
+FROM pgcron.step_backfill(:backfill::bigint, :reached::timestamptz, :instants::timestamptz[],
+                          :is_last::boolean) s;
 
 -- name: plan_backfill
 -- How many instants it has, once for all.
-UPDATE pgcron.backfill b SET planned = :planned WHERE b.id = :backfill::bigint AND b.planned IS NULL RETURNING b.id;
+UPDATE pgcron.backfill b SET planned = :planned WHERE b.id = :backfill::bigint AND b.planned IS NULL
+RETURNING b.id;
 
 -- name: give_up_backfill
--- It can't go on: its spec can't be read any more, or has too many instants. What was made of it ends as it ends.
-UPDATE pgcron.backfill b SET state = 'stopping', changed_at = now(), error = :error::jsonb WHERE b.id = :backfill::bigint AND b.state IN ('open', 'paused') RETURNING b.id;
+-- It can't go on: its spec can't be read any more, or has too many instants. What was made of it
+-- ends as it ends.
+UPDATE pgcron.backfill b SET state = 'stopping', changed_at = now(), error = :error::jsonb
+WHERE b.id = :backfill::bigint AND b.state IN ('open', 'paused') RETURNING b.id;
 
 -- name: forget_backfills
 -- Over for as long as the ledger is kept.
-DELETE FROM pgcron.backfill b USING pgcron.retention kept WHERE kept.relation = 'occurrence' AND b.ended_at < now() - kept.keep;
+DELETE FROM pgcron.backfill b USING pgcron.retention kept
+WHERE kept.relation = 'occurrence' AND b.ended_at < now() - kept.keep;

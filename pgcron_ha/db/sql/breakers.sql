@@ -3,19 +3,21 @@ SELECT pgcron.declare_breakers(:declared::jsonb);
 
 -- name: look_at_breakers
 -- Those that are not closed, after probes that are over were settled. Nothing in it waits.
-SELECT name, state, handlers, fallback_queue, is_probe_due, seconds, reason, last_error FROM pgcron.look_at_breakers();
+SELECT name, state, handlers, fallback_queue, is_probe_due, seconds, reason, last_error
+FROM pgcron.look_at_breakers();
 
 -- name: claim_probe
 -- ready -> running
 -- ready -> skipped
 -- ready -> superseded
--- One run of a breaker whose time is over, with the columns of claim_runs: while it executes the cluster begins no other run of the
--- breaker's handlers. The function says how.
+-- One run of a breaker whose time is over, with the columns of claim_runs: while it executes the
+-- cluster begins no other run of the breaker's handlers. The function says how.
 SELECT * FROM pgcron.claim_probe(:incarnation, :queues, :handlers);
 
 -- name: park_broken
--- Due runs of handlers whose breaker is not closed leave the claim indexes, so that they clog nobody: of each path, and of each queue's lanes
--- and requirements, the first `look`, whoever's they are.
+-- Due runs of handlers whose breaker is not closed leave the claim indexes, so that they clog
+-- nobody: of each path, and of each queue's lanes and requirements, the first `look`, whoever's
+-- they are.
 SELECT set_hold AS id FROM pgcron.set_hold(ARRAY(
   SELECT p.id FROM pgcron.run p
   WHERE p.state = 'ready' AND p.hold IS NULL AND p.id = ANY(ARRAY(
@@ -29,14 +31,16 @@ SELECT set_hold AS id FROM pgcron.set_hold(ARRAY(
     FROM unnest(:queues::text[]) AS path(queue)
     CROSS JOIN LATERAL (
       SELECT c.id, c.handler, c.due_at FROM pgcron.run c
-      WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NOT NULL AND c.queue = path.queue ORDER BY c.lane, c.priority, c.due_at, c.id LIMIT :look) keyed
+      WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NOT NULL AND c.queue = path.queue
+      ORDER BY c.lane, c.priority, c.due_at, c.id LIMIT :look) keyed
     WHERE keyed.due_at <= now() AND pgcron.is_broken(keyed.handler, path.queue)
     UNION ALL
     SELECT placed.id
     FROM unnest(:queues::text[]) AS path(queue)
     CROSS JOIN LATERAL (
       SELECT c.id, c.handler, c.due_at FROM pgcron.run c
-      WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NOT NULL AND c.queue = path.queue
+      WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NOT NULL
+        AND c.queue = path.queue
       ORDER BY c.requires, c.priority, c.due_at, c.id LIMIT :look) placed
     WHERE placed.due_at <= now() AND pgcron.is_broken(placed.handler, path.queue)))
   FOR UPDATE SKIP LOCKED), 'circuit');
@@ -45,29 +49,39 @@ SELECT set_hold AS id FROM pgcron.set_hold(ARRAY(
 SELECT pgcron.divert_runs(:at_most) AS run_id;
 
 -- name: unpark_mended
--- The other way round, level-triggered: a run whose handler has no breaker that is open does not stay parked. Each handler and queue of
--- held runs is found by one index descent, so that a hundred thousand runs of one that is still open are not looked at.
+-- The other way round, level-triggered: a run whose handler has no breaker that is open does not
+-- stay parked. Each handler and queue of held runs is found by one index descent, so that a hundred
+-- thousand runs of one that is still open are not looked at.
 WITH RECURSIVE held(handler, queue) AS (
-  (SELECT r.handler, r.queue FROM pgcron.run r WHERE r.hold NOT IN ('overlap', 'previous') ORDER BY r.handler, r.queue LIMIT 1)
+  (SELECT r.handler, r.queue FROM pgcron.run r WHERE r.hold NOT IN ('overlap', 'previous')
+   ORDER BY r.handler, r.queue LIMIT 1)
   UNION ALL
   SELECT next.* FROM held h CROSS JOIN LATERAL (
-    SELECT r.handler, r.queue FROM pgcron.run r WHERE r.hold NOT IN ('overlap', 'previous') AND (r.handler, r.queue) > (h.handler, h.queue) ORDER BY r.handler, r.queue LIMIT 1) next)
+    SELECT r.handler, r.queue FROM pgcron.run r
+    WHERE r.hold NOT IN ('overlap', 'previous') AND (r.handler, r.queue) > (h.handler, h.queue)
+    ORDER BY r.handler, r.queue LIMIT 1) next)
 SELECT set_hold AS id FROM pgcron.set_hold(ARRAY(
   SELECT free.id
   FROM (SELECT h.handler, h.queue FROM held h WHERE NOT pgcron.is_broken(h.handler, h.queue)) mended
   CROSS JOIN LATERAL (
-    SELECT p.id FROM pgcron.run p WHERE p.hold = 'circuit' AND p.handler = mended.handler AND p.queue = mended.queue LIMIT :at_most FOR UPDATE SKIP LOCKED) free
+    SELECT p.id FROM pgcron.run p
+    WHERE p.hold = 'circuit' AND p.handler = mended.handler AND p.queue = mended.queue
+    LIMIT :at_most FOR UPDATE SKIP LOCKED) free
   LIMIT :at_most), NULL);
 
 -- name: forget_diversions
 -- As old as history may get.
 DELETE FROM pgcron.diversion d WHERE d.run_id = ANY(ARRAY(
-  SELECT o.run_id FROM pgcron.diversion o WHERE o.at < now() - (SELECT max(kept.keep) FROM pgcron.retention kept WHERE kept.relation = 'history')
+  SELECT o.run_id FROM pgcron.diversion o
+  WHERE o.at < now() - (SELECT max(kept.keep) FROM pgcron.retention kept
+  WHERE kept.relation = 'history')
   ORDER BY o.at LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
 
 -- name: set_breaker
-SELECT pgcron.set_breaker(:name::text, :failures::int, make_interval(secs => :within::float8), make_interval(secs => :open_for::float8),
-                          make_interval(secs => :open_for_at_most::float8), :fallback_handler::text, :fallback_queue::text, :handlers::text[], :actor::text);
+SELECT pgcron.set_breaker(:name::text, :failures::int, make_interval(secs => :within::float8),
+                          make_interval(secs => :open_for::float8),
+                          make_interval(secs => :open_for_at_most::float8), :fallback_handler::text,
+                          :fallback_queue::text, :handlers::text[], :actor::text);
 
 -- name: reset_breaker
 SELECT pgcron.reset_breaker(:name::text, :actor::text);
@@ -77,36 +91,52 @@ SELECT pgcron.delete_breaker(:name::text);
 
 -- name: list_breakers
 -- The open ones first.
-SELECT b.name, b.state, b.failures, extract(epoch FROM b.within)::float8 AS within, extract(epoch FROM b.open_for)::float8 AS open_for,
-       extract(epoch FROM b.open_for_at_most)::float8 AS open_for_at_most, b.fallback_handler, b.fallback_queue, b.set_by, b.set_at, b.opened_at, b.open_until,
+SELECT b.name, b.state, b.failures, extract(epoch FROM b.within)::float8 AS within,
+       extract(epoch FROM b.open_for)::float8 AS open_for,
+       extract(epoch FROM b.open_for_at_most)::float8 AS open_for_at_most, b.fallback_handler,
+       b.fallback_queue, b.set_by, b.set_at, b.opened_at, b.open_until,
        b.openings, b.reason, b.last_error, b.probe_run, b.reset_by, b.reset_at,
-       (SELECT count(*) FROM unnest(b.failed_at) f(at) WHERE f.at > now() - b.within) AS recent_failures,
-       ARRAY(SELECT m.handler FROM pgcron.breaker_handler m WHERE m.breaker = b.name ORDER BY m.handler) AS handlers,
+       (SELECT count(*) FROM unnest(b.failed_at) f(at)
+        WHERE f.at > now() - b.within) AS recent_failures,
+       ARRAY(SELECT m.handler FROM pgcron.breaker_handler m WHERE m.breaker = b.name
+           ORDER BY m.handler) AS handlers,
        waiting.runs AS waiting
 FROM pgcron.breaker b
 CROSS JOIN LATERAL (
   SELECT count(*) AS runs FROM (
-    SELECT FROM pgcron.run r WHERE r.hold = 'circuit' AND r.handler IN (SELECT m.handler FROM pgcron.breaker_handler m WHERE m.breaker = b.name) LIMIT 10000) held) waiting
+    SELECT FROM pgcron.run r
+    WHERE r.hold = 'circuit'
+      AND r.handler IN (SELECT m.handler FROM pgcron.breaker_handler m WHERE m.breaker = b.name)
+    LIMIT 10000) held) waiting
 ORDER BY (b.state = 'closed'), b.opened_at DESC, b.name LIMIT :limit::int;
 
 -- name: breaker_of_run
 -- Why a run that is parked waits, or from where it was diverted; no row when neither.
-SELECT b.name, b.state, b.open_until, b.reason, b.last_error, b.probe_run, NULL::text AS asked_handler, NULL::text AS asked_queue
-FROM pgcron.run r JOIN pgcron.breaker_handler m ON m.handler = r.handler JOIN pgcron.breaker b ON b.name = m.breaker
+SELECT b.name, b.state, b.open_until, b.reason, b.last_error, b.probe_run,
+       NULL::text AS asked_handler, NULL::text AS asked_queue
+FROM pgcron.run r JOIN pgcron.breaker_handler m ON m.handler = r.handler
+JOIN pgcron.breaker b ON b.name = m.breaker
 WHERE r.id = :run_id::bigint AND r.hold = 'circuit'
 UNION ALL
-SELECT d.breaker, NULL, NULL, d.reason, NULL, NULL, d.handler, d.queue FROM pgcron.diversion d WHERE d.run_id = :run_id::bigint
+SELECT d.breaker, NULL, NULL, d.reason, NULL, NULL, d.handler, d.queue FROM pgcron.diversion d
+WHERE d.run_id = :run_id::bigint
 LIMIT 2;
 
 -- name: page_breakers
 -- Those that are not closed.
-SELECT b.name, b.state, b.opened_at, b.open_until, b.reason, b.last_error, b.probe_run, b.fallback_handler, b.fallback_queue
+SELECT b.name, b.state, b.opened_at, b.open_until, b.reason, b.last_error, b.probe_run,
+       b.fallback_handler, b.fallback_queue
 FROM pgcron.breaker b WHERE b.state <> 'closed' ORDER BY b.opened_at, b.name LIMIT :limit::int;
 
 -- name: page_broken
 -- Runs that wait for a breaker, by queue and handler.
-SELECT held.queue, held.handler, b.name, b.state, b.open_until, b.reason, b.last_error, b.probe_run, count(*) AS runs, min(held.due_at) AS oldest_due
-FROM (SELECT r.queue, r.handler, r.due_at FROM pgcron.run r WHERE r.hold = 'circuit' LIMIT :look::int) held
-JOIN pgcron.breaker_handler m ON m.handler = held.handler JOIN pgcron.breaker b ON b.name = m.breaker
+SELECT held.queue, held.handler, b.name, b.state, b.open_until, b.reason, b.last_error, b.probe_run,
+       count(*) AS runs, min(held.due_at) AS oldest_due
+FROM (SELECT r.queue, r.handler, r.due_at FROM pgcron.run r WHERE r.hold = 'circuit'
+LIMIT :look::int) held
+JOIN pgcron.breaker_handler m ON m.handler = held.handler
+JOIN pgcron.breaker b ON b.name = m.breaker
 WHERE b.state <> 'closed'
-GROUP BY held.queue, held.handler, b.name, b.state, b.open_until, b.reason, b.last_error, b.probe_run ORDER BY min(held.due_at) LIMIT :limit::int;
+GROUP BY held.queue, held.handler, b.name, b.state, b.open_until, b.reason, b.last_error,
+    b.probe_run
+ORDER BY min(held.due_at) LIMIT :limit::int;

@@ -1,35 +1,47 @@
 -- name: open_callback
--- Before the service is called. Sent again after an answer that got lost it opens the same one, with the same token.
+-- Before the service is called. Sent again after an answer that got lost it opens the same one,
+-- with the same token.
 INSERT INTO pgcron.callback (run_id, fence, token_hash)
-SELECT r.id, r.fence, :token_hash::bytea FROM pgcron.run r WHERE r.id = :run_id::bigint AND r.token = :token::uuid
+SELECT r.id, r.fence, :token_hash::bytea FROM pgcron.run r
+WHERE r.id = :run_id::bigint AND r.token = :token::uuid
 ON CONFLICT (run_id, fence) DO UPDATE SET token_hash = EXCLUDED.token_hash
 RETURNING run_id;
 
 -- name: hear_callbacks
--- What is new of those that somebody here waits for. An answer is told each time it is asked for: what got lost on the way is not lost.
+-- What is new of those that somebody here waits for. An answer is told each time it is asked for:
+-- what got lost on the way is not lost.
 WITH news AS (
-  SELECT c.* FROM pgcron.callback c JOIN unnest(:run_ids::bigint[], :fences::bigint[]) asked(run_id, fence) ON c.run_id = asked.run_id AND c.fence = asked.fence
+  SELECT c.* FROM pgcron.callback c
+  JOIN unnest(:run_ids::bigint[], :fences::bigint[]) asked(run_id, fence) ON c.run_id = asked.run_id
+      AND c.fence = asked.fence
    WHERE c.has_news OR c.status IS NOT NULL ORDER BY c.run_id FOR UPDATE OF c)
-UPDATE pgcron.callback c SET has_news = false, lines = '{}' FROM news WHERE c.run_id = news.run_id AND c.fence = news.fence
-RETURNING news.run_id, news.fence, news.status, news.result::text AS result, news.error, news.retry_after, news.has_news, news.done, news.total, news.note, news.lines;
+UPDATE pgcron.callback c SET has_news = false, lines = '{}' FROM news
+WHERE c.run_id = news.run_id AND c.fence = news.fence
+RETURNING news.run_id, news.fence, news.status, news.result::text AS result, news.error,
+    news.retry_after, news.has_news, news.done, news.total, news.note, news.lines;
 
 -- name: close_callback
 -- Nothing is taken from now on; what was answered before is told.
-UPDATE pgcron.callback c SET closed_at = coalesce(c.closed_at, now()) WHERE c.run_id = :run_id AND c.fence = :fence
-RETURNING c.run_id, c.fence, c.status, c.result::text AS result, c.error, c.retry_after, c.has_news, c.done, c.total, c.note, c.lines;
+UPDATE pgcron.callback c SET closed_at = coalesce(c.closed_at, now())
+WHERE c.run_id = :run_id AND c.fence = :fence
+RETURNING c.run_id, c.fence, c.status, c.result::text AS result, c.error, c.retry_after, c.has_news,
+    c.done, c.total, c.note, c.lines;
 
 -- name: known_callbacks
 -- Asked before anything is read of what somebody sends; for all that wait at once.
 SELECT pgcron.known_callbacks(:run_ids, :fences, :token_hashes);
 
 -- name: answer_callback
-SELECT pgcron.answer_callback(:run_id, :fence, :token_hash, :status, :result, :error, :retry_after, :done, :total, :note, :lines);
+SELECT pgcron.answer_callback(:run_id, :fence, :token_hash, :status, :result, :error, :retry_after,
+                              :done, :total, :note, :lines);
 
 -- name: forget_callbacks
 -- For a day an answer may be delivered once more; what is still waited for stays.
 WITH outlived AS MATERIALIZED (
   SELECT o.run_id, o.fence FROM pgcron.callback o
-   WHERE o.opened_at < now() - interval '1 day' AND coalesce(o.answered_at, o.closed_at, o.opened_at) < now() - interval '1 day'
+   WHERE o.opened_at < now() - interval '1 day'
+     AND coalesce(o.answered_at, o.closed_at, o.opened_at) < now() - interval '1 day'
      AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id AND r.fence = o.fence)
    ORDER BY o.opened_at LIMIT :at_most FOR UPDATE SKIP LOCKED)
-DELETE FROM pgcron.callback c USING outlived WHERE c.run_id = outlived.run_id AND c.fence = outlived.fence RETURNING 1 AS gone;
+DELETE FROM pgcron.callback c USING outlived
+WHERE c.run_id = outlived.run_id AND c.fence = outlived.fence RETURNING 1 AS gone;

@@ -1,78 +1,104 @@
 -- name: claim_runs
 -- ready -> running
--- Runs that may wait in the node's memory (at least once, no lane). One index descent for each path (queue, priority) from a
--- lower bound that the node moves, so that neither future rows of a high priority nor dead index entries are walked. The
--- sub-select is an ARRAY(…) so that its LIMIT holds whatever plan is chosen; the check of node and cluster stands inside it so
--- that nothing is locked for a session that is not alive. Each token is one claim's and tells nothing of another's: a secret of the
--- statement and the run's id, hashed (a random number for each row costs five times as much). `due` is in seconds since 1970: a client
--- makes an instant of it ten times as fast as of a timestamp. The paths have an ORDER BY of their own: a join with queue may shuffle them.
+-- Runs that may wait in the node's memory (at least once, no lane). One index descent for each path
+-- (queue, priority) from a lower bound that the node moves, so that neither future rows of a high
+-- priority nor dead index entries are walked. The sub-select is an ARRAY(…) so that its LIMIT holds
+-- whatever plan is chosen; the check of node and cluster stands inside it so that nothing is locked
+-- for a session that is not alive. Each token is one claim's and tells nothing of another's: a
+-- secret of the statement and the run's id, hashed (a random number for each row costs five times
+-- as much). `due` is in seconds since 1970: a client makes an instant of it ten times as fast as of
+-- a timestamp. The paths have an ORDER BY of their own: a join with queue may shuffle them.
 UPDATE pgcron.run r
-SET state = 'running', owner = :incarnation::uuid, token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid, fence = nextval('pgcron.fence'), attempt = r.attempt + 1,
+SET state = 'running', owner = :incarnation::uuid,
+    token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid, fence = nextval('pgcron.fence'),
+    attempt = r.attempt + 1,
     claimed_at = now()
 WHERE r.id = ANY(ARRAY(
   SELECT due.id
   FROM (
-    SELECT open_path.* FROM unnest(:queues::text[], :priorities::smallint[], :bound_dues::timestamptz[], :bound_ids::bigint[]) WITH ORDINALITY
+    SELECT open_path.*
+    FROM unnest(:queues::text[], :priorities::smallint[], :bound_dues::timestamptz[],
+                :bound_ids::bigint[]) WITH ORDINALITY
                             AS open_path(queue, priority, bound_due, bound_id, position)
     WHERE EXISTS (SELECT FROM pgcron.claiming_node n WHERE n.incarnation = :incarnation)
       AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = open_path.queue AND NOT q.is_plain)
     ORDER BY open_path.position) path
   CROSS JOIN LATERAL (
     SELECT c.id FROM pgcron.run c
-    WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NULL AND c.delivery = 'at_least_once'
-      AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now() AND (c.due_at, c.id) >= (path.bound_due, path.bound_id)
+    WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL
+      AND c.overlap IS NULL AND c.delivery = 'at_least_once'
+      AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now()
+      AND (c.due_at, c.id) >= (path.bound_due, path.bound_id)
       AND c.handler = ANY(:handlers::text[]) AND (c.expire_at IS NULL OR c.expire_at > now())
     ORDER BY c.due_at, c.id LIMIT :limit FOR UPDATE SKIP LOCKED) due
   LIMIT :limit))
-RETURNING r.id, r.uuid, r.handler, r.args, r.attempt, coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts, r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for) AS fire_time,
-          r.token, r.fence, date_part('epoch', r.timeout) AS timeout, r.delivery, date_part('epoch', r.due_at) AS due, r.origin, r.lost_early;
+RETURNING r.id, r.uuid, r.handler, r.args, r.attempt,
+    coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts,
+    r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for) AS fire_time,
+          r.token, r.fence, date_part('epoch', r.timeout) AS timeout, r.delivery,
+          date_part('epoch', r.due_at) AS due, r.origin, r.lost_early;
 
 -- name: claim_at_most_once
 -- ready -> running
 -- As claim_runs, for runs that may start only once: never more than there are free slots.
 UPDATE pgcron.run r
-SET state = 'running', owner = :incarnation::uuid, token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid, fence = nextval('pgcron.fence'), attempt = r.attempt + 1,
+SET state = 'running', owner = :incarnation::uuid,
+    token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid, fence = nextval('pgcron.fence'),
+    attempt = r.attempt + 1,
     claimed_at = now()
 WHERE r.id = ANY(ARRAY(
   SELECT due.id
   FROM (
-    SELECT open_path.* FROM unnest(:queues::text[], :priorities::smallint[]) WITH ORDINALITY AS open_path(queue, priority, position)
+    SELECT open_path.*
+    FROM unnest(:queues::text[], :priorities::smallint[]) WITH ORDINALITY AS open_path(queue,
+                priority, position)
     WHERE EXISTS (SELECT FROM pgcron.claiming_node n WHERE n.incarnation = :incarnation)
       AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = open_path.queue AND NOT q.is_plain)
     ORDER BY open_path.position) path
   CROSS JOIN LATERAL (
     SELECT c.id FROM pgcron.run c
-    WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NULL AND c.delivery <> 'at_least_once'
+    WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL
+      AND c.overlap IS NULL AND c.delivery <> 'at_least_once'
       AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now()
       AND c.handler = ANY(:handlers::text[]) AND (c.expire_at IS NULL OR c.expire_at > now())
     ORDER BY c.due_at, c.id LIMIT :limit FOR UPDATE SKIP LOCKED) due
   LIMIT :limit))
-RETURNING r.id, r.uuid, r.handler, r.args, r.attempt, coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts, r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for) AS fire_time,
-          r.token, r.fence, date_part('epoch', r.timeout) AS timeout, r.delivery, date_part('epoch', r.due_at) AS due, r.origin, r.lost_early;
+RETURNING r.id, r.uuid, r.handler, r.args, r.attempt,
+    coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts,
+    r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for) AS fire_time,
+          r.token, r.fence, date_part('epoch', r.timeout) AS timeout, r.delivery,
+          date_part('epoch', r.due_at) AS due, r.origin, r.lost_early;
 
 -- name: claim_lanes
 -- ready -> running
 -- ready -> skipped
 -- ready -> superseded
--- Verdicts on lanes (schedules whose runs must not overlap): `claim` with the columns of claim_runs, `skip`, `supersede`, `hold` for a run that
--- waits for a slot of its schedule, `mine` for a claimed one whose end may let such a run go, or `wait` for one that may start only once and found no free slot. The function says why each of its steps needs a snapshot of its own.
-SELECT * FROM pgcron.claim_lanes(:incarnation, :queues, :priorities, :handlers, :free, :ahead, :look);
+-- Verdicts on lanes (schedules whose runs must not overlap): `claim` with the columns of
+-- claim_runs, `skip`, `supersede`, `hold` for a run that waits for a slot of its schedule, `mine`
+-- for a claimed one whose end may let such a run go, or `wait` for one that may start only once and
+-- found no free slot. The function says why each of its steps needs a snapshot of its own.
+SELECT *
+FROM pgcron.claim_lanes(:incarnation, :queues, :priorities, :handlers, :free, :ahead, :look);
 
 -- name: claim_limited
 -- ready -> running
 -- ready -> skipped
 -- ready -> superseded
--- Runs that have a key or require labels, and those of limited queues: `claim` with the columns of claim_runs, `skip` for a run whose schedule's
--- last one is not over, `supersede`, `hold` and `mine` as claim_lanes, `wait` for one that may start only once and found no free slot, and for each queue with keys one `walked`: `lane` is where the look ended (NULL: it saw all of them), `due`
--- how many seconds it is to the next of its runs.
-SELECT * FROM pgcron.claim_limited(:incarnation, :queues, :beyond, :handlers, :free, :ahead, :look, :aged);
+-- Runs that have a key or require labels, and those of limited queues: `claim` with the columns of
+-- claim_runs, `skip` for a run whose schedule's last one is not over, `supersede`, `hold` and
+-- `mine` as claim_lanes, `wait` for one that may start only once and found no free slot, and for
+-- each queue with keys one `walked`: `lane` is where the look ended (NULL: it saw all of them),
+-- `due` how many seconds it is to the next of its runs.
+SELECT *
+FROM pgcron.claim_limited(:incarnation, :queues, :beyond, :handlers, :free, :ahead, :look, :aged);
 
 -- name: let_waiting_go
 -- ready -> skipped
 -- ready -> superseded
 -- ready -> upstream_failed
--- Runs that were put aside until their schedule has a slot for them, where it has one now, or until the fire before theirs is over.
--- Schedules whose runs could not be let go come back in `refused`, with the last reason.
+-- Runs that were put aside until their schedule has a slot for them, where it has one now, or until
+-- the fire before theirs is over. Schedules whose runs could not be let go come back in `refused`,
+-- with the last reason.
 SELECT let_go, ended_at, refused, error FROM pgcron.let_waiting_go(:beyond, :most);
 
 -- name: end_waiting_runs
@@ -85,46 +111,68 @@ SELECT let_go, ended_at, refused, error FROM pgcron.let_waiting_go(:beyond, :mos
 SELECT pgcron.end_waiting_runs(:run_ids, :outcome, :reason) AS run_id;
 
 -- name: next_due
--- The head of every path that has waiting runs, future ones included: where to claim, and how long to sleep. A paused queue has none.
--- is_limited: claimed by claim_limited; runs with a key, and those that require labels, are told by one row for each queue, without a time.
--- A row without a queue says that somewhere runs wait for a slot of their schedule. The bounds are those of claim_runs, for the paths that
--- have one: a busy node looks several times a second, and would walk each time what a held xmin horizon keeps of the runs that are gone.
+-- The head of every path that has waiting runs, future ones included: where to claim, and how long
+-- to sleep. A paused queue has none. is_limited: claimed by claim_limited; runs with a key, and
+-- those that require labels, are told by one row for each queue, without a time. A row without a
+-- queue says that somewhere runs wait for a slot of their schedule. The bounds are those of
+-- claim_runs, for the paths that have one: a busy node looks several times a second, and would walk
+-- each time what a held xmin horizon keeps of the runs that are gone.
 SELECT path.queue, path.priority, head.is_careful, head.is_once, path.is_limited,
-       CASE WHEN head.due_at < to_timestamp(-2208988800) THEN '-infinity' ELSE least(head.due_at, to_timestamp(253370764800)) END AS due_at, head.due_at <= now() AS is_due,
-       extract(epoch FROM greatest(to_timestamp(-2208988800), least(head.due_at, to_timestamp(253370764800))) - clock_timestamp())::float8 AS seconds
+       CASE WHEN head.due_at < to_timestamp(-2208988800) THEN '-infinity'
+            ELSE least(head.due_at, to_timestamp(253370764800)) END AS due_at,
+       head.due_at <= now() AS is_due,
+       extract(epoch FROM greatest(to_timestamp(-2208988800),
+                                   least(head.due_at,
+                                         to_timestamp(253370764800)))
+                                             - clock_timestamp())::float8 AS seconds
 FROM unnest(:queues::text[]) AS path_queue(queue)
 LEFT JOIN pgcron.queue q ON q.name = path_queue.queue
 CROSS JOIN generate_series(0, 9) AS path_priority(priority)
-LEFT JOIN unnest(:bound_queues::text[], :bound_priorities::smallint[], :bound_dues::timestamptz[], :bound_ids::bigint[]) AS bound(queue, priority, due, id)
+LEFT JOIN unnest(:bound_queues::text[], :bound_priorities::smallint[], :bound_dues::timestamptz[],
+                 :bound_ids::bigint[]) AS bound(queue, priority, due, id)
   ON bound.queue = path_queue.queue AND bound.priority = path_priority.priority
-CROSS JOIN LATERAL (SELECT path_queue.queue, path_priority.priority::smallint AS priority, q.is_plain IS FALSE AS is_limited,
-                           coalesce(bound.due, '-infinity') AS bound_due, coalesce(bound.id, 0) AS bound_id WHERE q.paused_at IS NULL) path
+CROSS JOIN LATERAL (SELECT path_queue.queue, path_priority.priority::smallint AS priority,
+                    q.is_plain IS FALSE AS is_limited,
+                           coalesce(bound.due, '-infinity') AS bound_due,
+                               coalesce(bound.id, 0) AS bound_id
+                               WHERE q.paused_at IS NULL) path
 CROSS JOIN LATERAL (
   (SELECT false AS is_careful, false AS is_once, c.due_at FROM pgcron.run c
-   WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NULL AND c.delivery = 'at_least_once' AND c.queue = path.queue AND c.priority = path.priority
+   WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL
+     AND c.overlap IS NULL AND c.delivery = 'at_least_once' AND c.queue = path.queue
+     AND c.priority = path.priority
      AND (c.due_at, c.id) >= (path.bound_due, path.bound_id)
    ORDER BY c.due_at, c.id LIMIT 1)
   UNION ALL
   (SELECT true, false, c.due_at FROM pgcron.run c
-   WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NOT NULL AND c.queue = path.queue AND c.priority = path.priority
+   WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL
+     AND c.overlap IS NOT NULL AND c.queue = path.queue AND c.priority = path.priority
    ORDER BY c.due_at, c.id LIMIT 1)
   UNION ALL
   (SELECT true, true, c.due_at FROM pgcron.run c
-   WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NULL AND c.delivery <> 'at_least_once' AND c.queue = path.queue AND c.priority = path.priority
+   WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL
+     AND c.overlap IS NULL AND c.delivery <> 'at_least_once' AND c.queue = path.queue
+     AND c.priority = path.priority
    ORDER BY c.due_at, c.id LIMIT 1)) head
 UNION ALL
 SELECT path.queue, NULL, true, false, true, NULL, NULL, NULL
 FROM unnest(:queues::text[]) AS path(queue)
-WHERE (EXISTS (SELECT FROM pgcron.run c WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NOT NULL AND c.queue = path.queue)
-    OR EXISTS (SELECT FROM pgcron.run c WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NOT NULL AND c.queue = path.queue))
+WHERE (EXISTS (SELECT FROM pgcron.run c
+WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NOT NULL AND c.queue = path.queue)
+    OR EXISTS (SELECT FROM pgcron.run c
+        WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NOT NULL
+          AND c.queue = path.queue))
   AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = path.queue AND q.paused_at IS NOT NULL)
 UNION ALL
-SELECT NULL, NULL, true, false, true, NULL, false, NULL WHERE EXISTS (SELECT FROM pgcron.run w WHERE w.hold = 'overlap') OR EXISTS (SELECT FROM pgcron.run w WHERE w.hold = 'previous' AND w.due_at <= now() + interval '5 seconds')
+SELECT NULL, NULL, true, false, true, NULL, false, NULL
+WHERE EXISTS (SELECT FROM pgcron.run w WHERE w.hold = 'overlap')
+  OR EXISTS (SELECT FROM pgcron.run w
+      WHERE w.hold = 'previous' AND w.due_at <= now() + interval '5 seconds')
 ORDER BY priority, queue;
 
 -- name: park_unserved
--- Due runs whose handler no live node offers for their queue leave the claim index, so that they clog nobody. Rows that
--- somebody has locked are left for the next look.
+-- Due runs whose handler no live node offers for their queue leave the claim index, so that they
+-- clog nobody. Rows that somebody has locked are left for the next look.
 SELECT set_hold AS id FROM pgcron.set_hold(ARRAY(
   SELECT p.id FROM pgcron.run p
   WHERE p.state = 'ready' AND p.hold IS NULL AND p.id = ANY(ARRAY(
@@ -132,7 +180,8 @@ SELECT set_hold AS id FROM pgcron.set_hold(ARRAY(
     FROM unnest(:queues::text[], :priorities::smallint[]) AS path(queue, priority)
     CROSS JOIN LATERAL pgcron.path_heads(path.queue, path.priority, :look::int) head
     WHERE NOT EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
-                      WHERE o.handler = head.handler AND n.state = 'alive' AND path.queue = ANY(n.queues))))
+                      WHERE o.handler = head.handler AND n.state = 'alive'
+                        AND path.queue = ANY(n.queues))))
   FOR UPDATE SKIP LOCKED), 'unserved');
 
 -- name: park_unplaced
@@ -145,8 +194,10 @@ SELECT set_hold AS id FROM pgcron.set_hold(ARRAY(
     CROSS JOIN LATERAL pgcron.walk_requirements(asked.queue, NULL) place
     CROSS JOIN LATERAL (
       SELECT c.id, c.handler FROM pgcron.run c
-      WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NOT NULL AND c.queue = asked.queue AND c.requires = place.requires
-        AND c.priority = place.priority AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT :look) head
+      WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NOT NULL
+        AND c.queue = asked.queue AND c.requires = place.requires
+        AND c.priority = place.priority AND c.due_at <= now() ORDER BY c.due_at, c.id
+            LIMIT :look) head
     WHERE place.due_at <= now() AND NOT pgcron.is_served(head.handler, asked.queue, place.requires)
     LIMIT :look))
   FOR UPDATE SKIP LOCKED), 'unserved');
@@ -159,14 +210,19 @@ SELECT set_hold AS id FROM pgcron.set_hold(ARRAY(
   FOR UPDATE OF h SKIP LOCKED), NULL);
 
 -- name: refused_runs
--- Due runs of these queues that no node can claim, with the server's reason: asked for after a claim that was refused. Changes nothing.
+-- Due runs of these queues that no node can claim, with the server's reason: asked for after a
+-- claim that was refused. Changes nothing.
 SELECT run_id, error FROM pgcron.refused_runs(:incarnation::uuid, ARRAY(
-  SELECT head.id FROM unnest(:queues::text[]) asked(queue) CROSS JOIN LATERAL pgcron.waiting_heads(asked.queue, :at_most::int) head LIMIT :at_most));
+  SELECT head.id FROM unnest(:queues::text[]) asked(queue)
+  CROSS JOIN LATERAL pgcron.waiting_heads(asked.queue, :at_most::int) head LIMIT :at_most));
 
 -- name: refused_runs_in_line
 -- The same of runs that wait for a slot of their schedule, or for the fire before theirs.
 SELECT run_id, error FROM pgcron.refused_runs(:incarnation::uuid, ARRAY(
-  SELECT r.id FROM pgcron.run r WHERE r.schedule_id = ANY(:schedules::bigint[]) AND r.state = 'ready' AND r.hold IN ('overlap', 'previous') ORDER BY r.due_at, r.id LIMIT :at_most));
+  SELECT r.id FROM pgcron.run r
+  WHERE r.schedule_id = ANY(:schedules::bigint[]) AND r.state = 'ready'
+    AND r.hold IN ('overlap', 'previous')
+  ORDER BY r.due_at, r.id LIMIT :at_most));
 
 -- name: broken_settings
 SELECT kind, name, error FROM pgcron.broken_settings();

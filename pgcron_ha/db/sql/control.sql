@@ -1,36 +1,63 @@
 -- name: control_duties
--- Which of the statements below, and of those of pending edits and runs given back, have anything to do: a node with nothing to do
--- asks once instead of six times. Each looks at one index of rows that are there for that duty only; too much is no harm.
+-- Which of the statements below, and of those of pending edits and runs given back, have anything
+-- to do: a node with nothing to do asks once instead of six times. Each looks at one index of rows
+-- that are there for that duty only; too much is no harm.
 SELECT array_remove(ARRAY[
   CASE WHEN EXISTS (SELECT FROM pgcron.cursor c WHERE c.edit_is_pending) THEN 'pending_edits' END,
-  CASE WHEN EXISTS (SELECT FROM pgcron.schedule s WHERE s.paused_until <= now()) THEN 'overdue_pauses' END,
+  CASE WHEN EXISTS (SELECT FROM pgcron.schedule s
+      WHERE s.paused_until <= now()) THEN 'overdue_pauses' END,
   CASE WHEN EXISTS (SELECT FROM pgcron.fire_failure f WHERE NOT f.is_judged)
-         OR EXISTS (SELECT FROM pgcron.failure_pause p WHERE p.probe_run IS NOT NULL AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = p.probe_run)) THEN 'failing_schedules' END,
-  CASE WHEN EXISTS (SELECT FROM pgcron.occurrence_override o WHERE o.action = 'move' AND o.due_at < o.fire_at AND o.due_at <= now() + make_interval(secs => :horizon::float8) AND o.fire_at > now()
-                 AND NOT EXISTS (SELECT FROM pgcron.occurrence e WHERE e.schedule_id = o.schedule_id AND e.fire_at = o.fire_at)) THEN 'early_fires' END,
-  CASE WHEN EXISTS (SELECT FROM pgcron.failure_pause p WHERE p.look_at <= now() AND p.probe_run IS NULL) THEN 'due_probes' END,
+         OR EXISTS (SELECT FROM pgcron.failure_pause p
+             WHERE p.probe_run IS NOT NULL
+               AND NOT EXISTS (SELECT FROM pgcron.run r
+                   WHERE r.id = p.probe_run)) THEN 'failing_schedules' END,
+  CASE WHEN EXISTS (SELECT FROM pgcron.occurrence_override o
+      WHERE o.action = 'move' AND o.due_at < o.fire_at
+        AND o.due_at <= now() + make_interval(secs => :horizon::float8) AND o.fire_at > now()
+                 AND NOT EXISTS (SELECT FROM pgcron.occurrence e
+                     WHERE e.schedule_id = o.schedule_id
+                       AND e.fire_at = o.fire_at)) THEN 'early_fires' END,
+  CASE WHEN EXISTS (SELECT FROM pgcron.failure_pause p
+      WHERE p.look_at <= now() AND p.probe_run IS NULL) THEN 'due_probes' END,
   CASE WHEN EXISTS (SELECT FROM pgcron.given_back) THEN 'take_given_back' END,
-  CASE WHEN EXISTS (SELECT FROM pgcron.cluster c WHERE c.tzdata IS DISTINCT FROM :tzdata::text) THEN 'tzdata' END,
-  CASE WHEN EXISTS (SELECT FROM pgcron.outdated_plan) OR EXISTS (SELECT FROM pgcron.cluster c WHERE c.replan_after IS NOT NULL) THEN 'outdated_plans' END], NULL) AS duties;
+  CASE WHEN EXISTS (SELECT FROM pgcron.cluster c
+      WHERE c.tzdata IS DISTINCT FROM :tzdata::text) THEN 'tzdata' END,
+  CASE WHEN EXISTS (SELECT FROM pgcron.outdated_plan)
+       OR EXISTS (SELECT FROM pgcron.cluster c
+           WHERE c.replan_after IS NOT NULL) THEN 'outdated_plans' END],
+      NULL) AS duties;
 
 -- name: take_tzdata
--- The newest of the living nodes decides; a node that stops gives way at once. What it decided before is decided anew.
-UPDATE pgcron.cluster c SET tzdata = :tzdata::text, replan_after = CASE WHEN before.tzdata IS NOT NULL OR EXISTS (SELECT FROM pgcron.cursor u WHERE u.status = 'valid') THEN 0 END
+-- The newest of the living nodes decides; a node that stops gives way at once. What it decided
+-- before is decided anew.
+UPDATE pgcron.cluster c
+SET tzdata = :tzdata::text,
+    replan_after = CASE WHEN before.tzdata IS NOT NULL
+                        OR EXISTS (SELECT FROM pgcron.cursor u WHERE u.status = 'valid') THEN 0 END
 FROM (SELECT k.tzdata FROM pgcron.cluster k) before
-WHERE c.tzdata IS DISTINCT FROM :tzdata::text AND :tzdata::text = (SELECT max(n.tzdata) FROM pgcron.node n WHERE n.state IN ('alive', 'cordoned'))
+WHERE c.tzdata IS DISTINCT FROM :tzdata::text
+  AND :tzdata::text = (SELECT max(n.tzdata) FROM pgcron.node n
+      WHERE n.state IN ('alive', 'cordoned'))
 RETURNING before.tzdata AS before;
 
 -- name: note_outdated_plans
--- The next schedules by id, but for those in UTC, which has no rules that change. No cursor is locked: whoever edits a schedule holds up that one alone.
-WITH held AS MATERIALIZED (SELECT c.replan_after FROM pgcron.cluster c WHERE c.replan_after IS NOT NULL FOR UPDATE),
+-- The next schedules by id, but for those in UTC, which has no rules that change. No cursor is
+-- locked: whoever edits a schedule holds up that one alone.
+WITH held AS MATERIALIZED (SELECT c.replan_after FROM pgcron.cluster c
+WHERE c.replan_after IS NOT NULL FOR UPDATE),
 part AS MATERIALIZED (
-  SELECT p.id, p.timezone FROM held h CROSS JOIN LATERAL (SELECT s.id, s.timezone FROM pgcron.schedule s WHERE s.id > h.replan_after ORDER BY s.id LIMIT :at_most) p),
+  SELECT p.id, p.timezone FROM held h
+  CROSS JOIN LATERAL (SELECT s.id, s.timezone FROM pgcron.schedule s WHERE s.id > h.replan_after
+  ORDER BY s.id LIMIT :at_most) p),
 noted AS (
-  INSERT INTO pgcron.outdated_plan (schedule_id) SELECT p.id FROM part p WHERE p.timezone <> 'UTC' ON CONFLICT DO NOTHING)
-UPDATE pgcron.cluster c SET replan_after = (SELECT max(p.id) FROM part p) FROM held RETURNING c.replan_after;
+  INSERT INTO pgcron.outdated_plan (schedule_id) SELECT p.id FROM part p WHERE p.timezone <> 'UTC'
+  ON CONFLICT DO NOTHING)
+UPDATE pgcron.cluster c SET replan_after = (SELECT max(p.id) FROM part p) FROM held
+RETURNING c.replan_after;
 
 -- name: outdated_plans
-SELECT p.schedule_id, coalesce(s.name, p.schedule_id::text) AS name FROM pgcron.outdated_plan p LEFT JOIN pgcron.schedule s ON s.id = p.schedule_id
+SELECT p.schedule_id, coalesce(s.name, p.schedule_id::text) AS name FROM pgcron.outdated_plan p
+LEFT JOIN pgcron.schedule s ON s.id = p.schedule_id
 WHERE p.schedule_id <> ALL(:aside::bigint[]) ORDER BY p.schedule_id LIMIT :at_most;
 
 -- name: replan
@@ -38,83 +65,120 @@ SELECT pgcron.replan(:schedule_id::bigint);
 
 -- name: overdue_pauses
 -- Pauses that end by themselves and whose end has passed; an index of those that have one.
-SELECT s.id AS schedule_id, s.name FROM pgcron.schedule s WHERE s.paused_until <= now() AND s.id <> ALL(:aside::bigint[]) ORDER BY s.paused_until LIMIT :at_most;
+SELECT s.id AS schedule_id, s.name FROM pgcron.schedule s
+WHERE s.paused_until <= now() AND s.id <> ALL(:aside::bigint[]) ORDER BY s.paused_until
+LIMIT :at_most;
 
 -- name: resume_overdue
 SELECT pgcron.resume_overdue(:schedule_id) AS is_resumed;
 
 -- name: early_fires
--- Fires that were moved to before their time and are due within :horizon: they are decided ahead of the cursor, which comes to them later.
-SELECT o.schedule_id, o.fire_at, c.generation, c.watermark, c.next_fire, s.name, s.uuid, s.spec, s.timezone, s.dst, s.calendars, s.jitter, s.max_runs
-FROM pgcron.occurrence_override o JOIN pgcron.cursor c ON c.schedule_id = o.schedule_id JOIN pgcron.schedule s ON s.id = o.schedule_id
-WHERE o.action = 'move' AND o.due_at < o.fire_at AND o.due_at <= now() + make_interval(secs => :horizon::float8) AND o.fire_at > greatest(c.watermark, now())
-  AND s.enabled AND c.status = 'valid' AND NOT c.edit_is_pending AND (s.max_runs IS NULL OR c.runs_made < s.max_runs)
-  AND NOT EXISTS (SELECT FROM pgcron.occurrence e WHERE e.schedule_id = o.schedule_id AND e.fire_at = o.fire_at) AND o.schedule_id <> ALL(:aside::bigint[])
+-- Fires that were moved to before their time and are due within :horizon: they are decided ahead of
+-- the cursor, which comes to them later.
+SELECT o.schedule_id, o.fire_at, c.generation, c.watermark, c.next_fire, s.name, s.uuid, s.spec,
+       s.timezone, s.dst, s.calendars, s.jitter, s.max_runs
+FROM pgcron.occurrence_override o JOIN pgcron.cursor c ON c.schedule_id = o.schedule_id
+JOIN pgcron.schedule s ON s.id = o.schedule_id
+WHERE o.action = 'move' AND o.due_at < o.fire_at
+  AND o.due_at <= now() + make_interval(secs => :horizon::float8)
+  AND o.fire_at > greatest(c.watermark, now())
+  AND s.enabled AND c.status = 'valid' AND NOT c.edit_is_pending
+  AND (s.max_runs IS NULL OR c.runs_made < s.max_runs)
+  AND NOT EXISTS (SELECT FROM pgcron.occurrence e
+      WHERE e.schedule_id = o.schedule_id AND e.fire_at = o.fire_at)
+  AND o.schedule_id <> ALL(:aside::bigint[])
 ORDER BY o.due_at LIMIT :at_most;
 
 -- name: skip_occurrence
 SELECT pgcron.skip_occurrence(:name::text, :instant::timestamptz, :note::text, :actor::text);
 
 -- name: move_occurrence
-SELECT pgcron.move_occurrence(:name::text, :instant::timestamptz, :moved_to::timestamptz, :note::text, :actor::text);
+SELECT pgcron.move_occurrence(:name::text, :instant::timestamptz, :moved_to::timestamptz,
+                              :note::text, :actor::text);
 
 -- name: edit_occurrence
-SELECT pgcron.edit_occurrence(:name::text, :instant::timestamptz, :args::text::jsonb, :note::text, :actor::text);
+SELECT pgcron.edit_occurrence(:name::text, :instant::timestamptz, :args::text::jsonb, :note::text,
+                              :actor::text);
 
 -- name: restore_occurrence
 SELECT pgcron.restore_occurrence(:name::text, :instant::timestamptz, :actor::text);
 
 -- name: changed_occurrences
 -- Those of a schedule that lie ahead, by their time.
-SELECT o.fire_at, o.action, o.due_at, o.args::text AS args, o.note, o.actor, o.at FROM pgcron.occurrence_override o
-WHERE o.schedule_id = :schedule_id::bigint AND greatest(o.fire_at, o.due_at) > now() ORDER BY o.fire_at LIMIT :at_most::int;
+SELECT o.fire_at, o.action, o.due_at, o.args::text AS args, o.note, o.actor, o.at
+FROM pgcron.occurrence_override o
+WHERE o.schedule_id = :schedule_id::bigint AND greatest(o.fire_at, o.due_at) > now()
+ORDER BY o.fire_at LIMIT :at_most::int;
 
 -- name: changed_occurrence
-SELECT o.fire_at, o.action, o.due_at, o.args::text AS args, o.note, o.actor, o.at FROM pgcron.occurrence_override o
+SELECT o.fire_at, o.action, o.due_at, o.args::text AS args, o.note, o.actor, o.at
+FROM pgcron.occurrence_override o
 WHERE o.schedule_id = :schedule_id::bigint AND o.fire_at = :fire_at::timestamptz;
 
 -- name: forget_overrides
 -- Of fires that are decided and so old that the ledger forgets them.
-DELETE FROM pgcron.occurrence_override o USING pgcron.retention kept WHERE kept.relation = 'occurrence' AND greatest(o.fire_at, o.due_at) < now() - kept.keep;
+DELETE FROM pgcron.occurrence_override o USING pgcron.retention kept
+WHERE kept.relation = 'occurrence' AND greatest(o.fire_at, o.due_at) < now() - kept.keep;
 
 -- name: failing_schedules
 -- Schedules with failures that nobody has judged, or whose probe is over.
 SELECT failing.schedule_id, coalesce(s.name, failing.schedule_id::text) AS name FROM (
-  (SELECT DISTINCT f.schedule_id FROM pgcron.fire_failure f WHERE NOT f.is_judged AND f.schedule_id <> ALL(:aside::bigint[]) LIMIT :at_most)
+  (SELECT DISTINCT f.schedule_id FROM pgcron.fire_failure f
+   WHERE NOT f.is_judged AND f.schedule_id <> ALL(:aside::bigint[]) LIMIT :at_most)
   UNION
-  (SELECT p.schedule_id FROM pgcron.failure_pause p WHERE p.probe_run IS NOT NULL AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = p.probe_run)
-   AND p.schedule_id <> ALL(:aside::bigint[]) LIMIT :at_most)) failing LEFT JOIN pgcron.schedule s ON s.id = failing.schedule_id;
+  (SELECT p.schedule_id FROM pgcron.failure_pause p
+   WHERE p.probe_run IS NOT NULL AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = p.probe_run)
+   AND p.schedule_id <> ALL(:aside::bigint[]) LIMIT :at_most)) failing
+       LEFT JOIN pgcron.schedule s ON s.id = failing.schedule_id;
 
 -- name: judge_failures
 SELECT pgcron.judge_failures(:schedule_id) AS verdict;
 
 -- name: due_probes
 -- Schedules paused by failures whose next fire is to probe; with probe_fire it was chosen already.
-SELECT p.schedule_id, p.probe_at, p.probe_fire, c.generation, c.watermark, c.next_fire, s.name, s.uuid, s.spec, s.timezone, s.dst, s.calendars, s.jitter, s.max_runs, now() AS now
-FROM pgcron.failure_pause p JOIN pgcron.cursor c ON c.schedule_id = p.schedule_id JOIN pgcron.schedule s ON s.id = p.schedule_id
-WHERE p.look_at <= now() AND p.probe_run IS NULL AND p.probe_at IS NOT NULL AND NOT s.enabled AND NOT c.edit_is_pending AND c.status <> 'invalid' AND (s.max_runs IS NULL OR c.runs_made < s.max_runs)
+SELECT p.schedule_id, p.probe_at, p.probe_fire, c.generation, c.watermark, c.next_fire, s.name,
+       s.uuid, s.spec, s.timezone, s.dst, s.calendars, s.jitter, s.max_runs, now() AS now
+FROM pgcron.failure_pause p JOIN pgcron.cursor c ON c.schedule_id = p.schedule_id
+JOIN pgcron.schedule s ON s.id = p.schedule_id
+WHERE p.look_at <= now() AND p.probe_run IS NULL AND p.probe_at IS NOT NULL AND NOT s.enabled
+  AND NOT c.edit_is_pending AND c.status <> 'invalid'
+  AND (s.max_runs IS NULL OR c.runs_made < s.max_runs)
   AND p.schedule_id <> ALL(:aside::bigint[])
 ORDER BY p.look_at LIMIT :at_most;
 
 -- name: choose_probe
--- Of several nodes one chooses. One that lies beyond the horizon is looked for again when it doesn't; NULL: there is none.
+-- Of several nodes one chooses. One that lies beyond the horizon is looked for again when it
+-- doesn't; NULL: there is none.
 UPDATE pgcron.failure_pause p
-SET probe_fire = CASE WHEN :fire::timestamptz <= now() + make_interval(secs => :horizon::float8) THEN :fire::timestamptz END,
-    look_at = greatest(now(), coalesce(:fire::timestamptz - make_interval(secs => :horizon::float8), 'infinity'))
-WHERE p.schedule_id = :schedule_id AND p.probe_fire IS NULL AND p.probe_run IS NULL AND p.probe_at = :probe_at
+SET probe_fire
+    = CASE WHEN :fire::timestamptz <= now()
+        + make_interval(secs => :horizon::float8) THEN :fire::timestamptz END,
+    look_at = greatest(now(),
+                       coalesce(:fire::timestamptz - make_interval(secs => :horizon::float8),
+                                'infinity'))
+WHERE p.schedule_id = :schedule_id AND p.probe_fire IS NULL AND p.probe_run IS NULL
+  AND p.probe_at = :probe_at
 RETURNING p.probe_fire;
 
 -- name: mark_probe
 -- The probe is the run of its fire; a fire that somebody skipped leaves the next one to probe.
-UPDATE pgcron.failure_pause p SET probe_run = o.run_id, probe_at = CASE WHEN o.run_id IS NULL THEN greatest(p.probe_at, p.probe_fire) ELSE p.probe_at END,
+UPDATE pgcron.failure_pause p
+SET probe_run = o.run_id,
+    probe_at = CASE WHEN o.run_id IS NULL THEN greatest(p.probe_at, p.probe_fire)
+                    ELSE p.probe_at END,
        probe_fire = CASE WHEN o.run_id IS NOT NULL THEN p.probe_fire END
-FROM pgcron.occurrence o WHERE p.schedule_id = :schedule_id AND p.probe_run IS NULL AND o.schedule_id = p.schedule_id AND o.fire_at = p.probe_fire
+FROM pgcron.occurrence o
+WHERE p.schedule_id = :schedule_id AND p.probe_run IS NULL AND o.schedule_id = p.schedule_id
+  AND o.fire_at = p.probe_fire
 RETURNING p.probe_run;
 
 -- name: forget_fire_failures
--- Before a success, while history still knows of it; or of a schedule that doesn't count them any more.
+-- Before a success, while history still knows of it; or of a schedule that doesn't count them any
+-- more.
 DELETE FROM pgcron.fire_failure f WHERE f.run_id = ANY(ARRAY(
   SELECT o.run_id FROM pgcron.fire_failure o
   WHERE NOT EXISTS (SELECT FROM pgcron.failure_pause p WHERE p.schedule_id = o.schedule_id)
-    AND (o.failed_at <= pgcron.last_success(o.schedule_id, o.failed_at) OR NOT EXISTS (SELECT FROM pgcron.schedule s WHERE s.id = o.schedule_id AND s.pause_after_failures IS NOT NULL))
+    AND (o.failed_at <= pgcron.last_success(o.schedule_id, o.failed_at)
+         OR NOT EXISTS (SELECT FROM pgcron.schedule s
+             WHERE s.id = o.schedule_id AND s.pause_after_failures IS NOT NULL))
   LIMIT :at_most)) RETURNING 1 AS gone;

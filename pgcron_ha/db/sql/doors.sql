@@ -1,9 +1,16 @@
 -- name: enqueue
--- Args come as text and durations as seconds, so that neither a caller's JSON codec nor a driver's idea of an interval matters.
-SELECT pgcron.enqueue(:handler::text, :args::text::jsonb, :queue::text, :priority::int, :due_at::timestamptz, :idempotency_key::text,
-                      pg_catalog.make_interval(secs => :key_lifetime::float8), pg_catalog.make_interval(secs => :timeout::float8), :max_attempts::int, :delivery::text,
-                      :retry::text::jsonb, :actor::text, :lane::text, :requires::text[], start_within => pg_catalog.make_interval(secs => :start_within::float8),
-                      give_up_after => pg_catalog.make_interval(secs => :give_up_after::float8), silence_timeout => pg_catalog.make_interval(secs => :silence_timeout::float8), weight => :weight::int) AS run_id;
+-- Args come as text and durations as seconds, so that neither a caller's JSON codec nor a driver's
+-- idea of an interval matters.
+SELECT pgcron.enqueue(:handler::text, :args::text::jsonb, :queue::text, :priority::int,
+                      :due_at::timestamptz, :idempotency_key::text,
+                      pg_catalog.make_interval(secs => :key_lifetime::float8),
+                      pg_catalog.make_interval(secs => :timeout::float8), :max_attempts::int,
+                      :delivery::text,
+                      :retry::text::jsonb, :actor::text, :lane::text, :requires::text[],
+                      start_within => pg_catalog.make_interval(secs => :start_within::float8),
+                      give_up_after => pg_catalog.make_interval(secs => :give_up_after::float8),
+                      silence_timeout => pg_catalog.make_interval(secs => :silence_timeout::float8),
+                      weight => :weight::int) AS run_id;
 
 -- name: enqueue_wish
 SELECT pgcron.enqueue_wish(:wish::text::jsonb, :actor::text) AS run_id;
@@ -12,49 +19,87 @@ SELECT pgcron.enqueue_wish(:wish::text::jsonb, :actor::text) AS run_id;
 SELECT pgcron.enqueue_many(:runs::text::jsonb, :actor::text) AS run_ids;
 
 -- name: put_schedule
--- A put that would change nothing writes nothing: nodes put the schedules of their code at every start, all of them at once.
+-- A put that would change nothing writes nothing: nodes put the schedules of their code at every
+-- start, all of them at once.
 SELECT CASE WHEN same.id IS NULL THEN pgcron.put_schedule(
-         schedule => :name::text, spec => :spec::text, handler => :handler::text, args => :args::text::jsonb, timezone => :timezone::text, dst => :dst::text,
-         queue => :queue::text, priority => :priority::int, enabled => :enabled::boolean, overlap => :overlap::text, catchup => :catchup::text,
-         catchup_window => pg_catalog.make_interval(secs => :catchup_window::float8), start_deadline => pg_catalog.make_interval(secs => :start_deadline::float8),
-         timeout => pg_catalog.make_interval(secs => :timeout::float8), max_attempts => :max_attempts::int, retry_base => pg_catalog.make_interval(secs => :retry_base::float8),
-         retry_cap => pg_catalog.make_interval(secs => :retry_cap::float8), retry => :retry::text::jsonb, delivery => :delivery::text, managed_by => :managed_by::text, actor => :actor::text,
-         door => :door::text, lane => :lane::text, requires => :requires::text[], give_up_after => pg_catalog.make_interval(secs => :give_up_after::float8),
-         silence_timeout => pg_catalog.make_interval(secs => :silence_timeout::float8), weight => :weight::int,
+         schedule => :name::text, spec => :spec::text, handler => :handler::text,
+             args => :args::text::jsonb, timezone => :timezone::text, dst => :dst::text,
+         queue => :queue::text, priority => :priority::int, enabled => :enabled::boolean,
+         overlap => :overlap::text, catchup => :catchup::text,
+         catchup_window => pg_catalog.make_interval(secs => :catchup_window::float8),
+         start_deadline => pg_catalog.make_interval(secs => :start_deadline::float8),
+         timeout => pg_catalog.make_interval(secs => :timeout::float8),
+         max_attempts => :max_attempts::int,
+         retry_base => pg_catalog.make_interval(secs => :retry_base::float8),
+         retry_cap => pg_catalog.make_interval(secs => :retry_cap::float8),
+         retry => :retry::text::jsonb, delivery => :delivery::text, managed_by => :managed_by::text,
+         actor => :actor::text,
+         door => :door::text, lane => :lane::text, requires => :requires::text[],
+         give_up_after => pg_catalog.make_interval(secs => :give_up_after::float8),
+         silence_timeout => pg_catalog.make_interval(secs => :silence_timeout::float8),
+         weight => :weight::int,
          expected_version => :expected_version::int,
-         max_running => :max_running::int, max_queued => :max_queued::int, queue_drops => :queue_drops::text,
+         max_running => :max_running::int, max_queued => :max_queued::int,
+         queue_drops => :queue_drops::text,
          after_pause => :after_pause::text,
          jitter => pg_catalog.make_interval(secs => :jitter::float8), max_runs => :max_runs::int,
-         pause_after_failures => :pause_after_failures::int, probe_after => pg_catalog.make_interval(secs => :probe_after::float8),
+         pause_after_failures => :pause_after_failures::int,
+         probe_after => pg_catalog.make_interval(secs => :probe_after::float8),
          depends_on_previous => :depends_on_previous::boolean) ELSE same.id END AS schedule_id
-FROM (SELECT 1) one LEFT JOIN pgcron.schedule same ON :expected_version::int IS NULL AND same.name = :name AND same.spec = :spec AND same.handler = :handler
-  AND same.args = coalesce(:args::text::jsonb, same.args) AND same.timezone = coalesce(:timezone, same.timezone) AND same.dst = coalesce(:dst, same.dst)
-  AND same.queue = coalesce(:queue, same.queue) AND same.priority = coalesce(:priority::int, same.priority) AND same.enabled = coalesce(:enabled, same.enabled)
-  AND same.overlap = coalesce(:overlap, same.overlap) AND same.catchup = coalesce(:catchup, same.catchup)
-  AND same.catchup_window = coalesce(pg_catalog.make_interval(secs => :catchup_window), same.catchup_window)
-  AND same.start_deadline IS NOT DISTINCT FROM coalesce(pg_catalog.make_interval(secs => :start_deadline), same.start_deadline)
-  AND same.give_up_after IS NOT DISTINCT FROM coalesce(pg_catalog.make_interval(secs => :give_up_after), same.give_up_after)
-  AND same.silence_timeout IS NOT DISTINCT FROM coalesce(pg_catalog.make_interval(secs => :silence_timeout), same.silence_timeout)
+FROM (SELECT 1) one
+LEFT JOIN pgcron.schedule same ON :expected_version::int IS NULL AND same.name = :name
+    AND same.spec = :spec AND same.handler = :handler
+  AND same.args = coalesce(:args::text::jsonb, same.args)
+  AND same.timezone = coalesce(:timezone, same.timezone) AND same.dst = coalesce(:dst, same.dst)
+  AND same.queue = coalesce(:queue, same.queue)
+  AND same.priority = coalesce(:priority::int, same.priority)
+  AND same.enabled = coalesce(:enabled, same.enabled)
+  AND same.overlap = coalesce(:overlap, same.overlap)
+  AND same.catchup = coalesce(:catchup, same.catchup)
+  AND same.catchup_window = coalesce(pg_catalog.make_interval(secs => :catchup_window),
+      same.catchup_window)
+  AND same.start_deadline IS NOT
+      DISTINCT FROM coalesce(pg_catalog.make_interval(secs => :start_deadline),
+      same.start_deadline)
+  AND same.give_up_after IS NOT
+      DISTINCT FROM coalesce(pg_catalog.make_interval(secs => :give_up_after),
+      same.give_up_after)
+  AND same.silence_timeout IS NOT
+      DISTINCT FROM coalesce(pg_catalog.make_interval(secs => :silence_timeout),
+      same.silence_timeout)
   AND same.timeout = coalesce(pg_catalog.make_interval(secs => :timeout), same.timeout)
   AND same.max_attempts IS NOT DISTINCT FROM coalesce(:max_attempts, same.max_attempts)
   AND same.retry_base = coalesce(pg_catalog.make_interval(secs => :retry_base), same.retry_base)
   AND same.retry_cap = coalesce(pg_catalog.make_interval(secs => :retry_cap), same.retry_cap)
-  AND same.retry IS NOT DISTINCT FROM nullif(coalesce(:retry::text::jsonb, same.retry), '{}') AND same.delivery = coalesce(:delivery, same.delivery)
-  AND same.managed_by = coalesce(:managed_by, same.managed_by) AND coalesce(same.lane, '') = coalesce(:lane, same.lane, '')
+  AND same.retry IS NOT DISTINCT FROM nullif(coalesce(:retry::text::jsonb, same.retry), '{}')
+  AND same.delivery = coalesce(:delivery, same.delivery)
+  AND same.managed_by = coalesce(:managed_by, same.managed_by)
+  AND coalesce(same.lane, '') = coalesce(:lane, same.lane, '')
   AND coalesce(same.requires, '{}') = coalesce(:requires, same.requires, '{}')
   AND same.weight = coalesce(:weight, same.weight)
   AND same.max_running IS NOT DISTINCT FROM nullif(coalesce(:max_running, same.max_running), 0)
   AND same.max_queued IS NOT DISTINCT FROM nullif(coalesce(:max_queued, same.max_queued), 0)
   AND same.queue_drops IS NOT DISTINCT FROM nullif(coalesce(:queue_drops, same.queue_drops), '')
   AND same.after_pause = coalesce(:after_pause, same.after_pause)
-  AND coalesce(same.jitter, '0') = coalesce(pg_catalog.make_interval(secs => :jitter), same.jitter, '0')
+  AND coalesce(same.jitter, '0') = coalesce(pg_catalog.make_interval(secs => :jitter), same.jitter,
+               '0')
   AND coalesce(same.max_runs, 0) = coalesce(:max_runs, same.max_runs, 0)
-  AND same.pause_after_failures IS NOT DISTINCT FROM nullif(coalesce(:pause_after_failures, same.pause_after_failures), 0)
-  AND same.probe_after IS NOT DISTINCT FROM nullif(coalesce(pg_catalog.make_interval(secs => :probe_after), CASE WHEN :pause_after_failures = 0 THEN NULL ELSE same.probe_after END), '0')
+  AND same.pause_after_failures IS NOT DISTINCT FROM nullif(coalesce(:pause_after_failures,
+      same.pause_after_failures),
+      0)
+  AND same.probe_after IS NOT
+      DISTINCT FROM nullif(coalesce(pg_catalog.make_interval(secs => :probe_after),
+      CASE WHEN :pause_after_failures = 0 THEN NULL ELSE same.probe_after END),
+      '0')
   AND same.depends_on_previous = coalesce(:depends_on_previous, same.depends_on_previous);
 
 -- name: pause_schedule
-SELECT pgcron.pause_schedule(:name::text, :note::text, :actor::text, :door::text, until => coalesce(:until::timestamptz, pg_catalog.now() + pg_catalog.make_interval(secs => :pause::float8)));
+SELECT pgcron.pause_schedule(:name::text, :note::text, :actor::text, :door::text,
+                             until => coalesce(:until::timestamptz,
+                                               pg_catalog.now()
+                                                   +
+                                                       pg_catalog.make_interval(secs =>
+                                                           :pause::float8)));
 
 -- name: resume_schedule
 SELECT pgcron.resume_schedule(:name::text, :actor::text, :door::text);
@@ -82,16 +127,24 @@ SELECT pgcron.retry_run(:run_id::bigint, :actor::text) AS run_id;
 SELECT pgcron.redrive(:run_id::bigint, :actor::text, :args::text::jsonb) AS run_id;
 
 -- name: redrive_many
-SELECT coalesce(pg_catalog.array_agg(m.dead_letter ORDER BY m.run_id), '{}') AS letters, coalesce(pg_catalog.array_agg(m.run_id ORDER BY m.run_id), '{}') AS runs,
-       pg_catalog.max(m.due_at) + coalesce(pg_catalog.make_interval(secs => :per::float8) / nullif(:rate::int, 0), '0') AS next_due
+SELECT coalesce(pg_catalog.array_agg(m.dead_letter ORDER BY m.run_id), '{}') AS letters,
+       coalesce(pg_catalog.array_agg(m.run_id ORDER BY m.run_id), '{}') AS runs,
+       pg_catalog.max(m.due_at)
+           + coalesce(pg_catalog.make_interval(secs => :per::float8) / nullif(:rate::int,
+           0),
+           '0') AS next_due
 FROM pgcron.redrive_many(
-  fingerprint => :fingerprint::text, handler => :handler::text, queue => :queue::text, error_class => :error_class::text, schedule => :schedule::text,
-  since => :since::timestamptz, until => :until::timestamptz, also_lost => :also_lost::boolean, args => :args::text::jsonb, rate => :rate::int,
-  per => pg_catalog.make_interval(secs => :per::float8), starting => :starting::timestamptz, at_most => :at_most::int, actor => :actor::text) m;
+  fingerprint => :fingerprint::text, handler => :handler::text, queue => :queue::text,
+      error_class => :error_class::text, schedule => :schedule::text,
+  since => :since::timestamptz, until => :until::timestamptz, also_lost => :also_lost::boolean,
+  args => :args::text::jsonb, rate => :rate::int,
+  per => pg_catalog.make_interval(secs => :per::float8), starting => :starting::timestamptz,
+  at_most => :at_most::int, actor => :actor::text) m;
 
 -- name: begin_operation
 -- A twin waits here until the first of them has committed, and then finds its row.
-INSERT INTO pgcron.idempotency (key, run_id, expires_at) VALUES (:key::text, 0, pg_catalog.now() + pg_catalog.make_interval(secs => :lifetime::float8))
+INSERT INTO pgcron.idempotency (key, run_id, expires_at)
+VALUES (:key::text, 0, pg_catalog.now() + pg_catalog.make_interval(secs => :lifetime::float8))
 ON CONFLICT (key) DO NOTHING RETURNING true AS is_new;
 
 -- name: end_operation
@@ -107,17 +160,21 @@ SELECT pgcron.pause_queue(:name::text, :note::text, :actor::text);
 SELECT pgcron.resume_queue(:name::text, :actor::text);
 
 -- name: set_queue
-SELECT pgcron.set_queue(:name::text, :max_running::int, :rate::int, pg_catalog.make_interval(secs => :per::float8), :actor::text);
+SELECT pgcron.set_queue(:name::text, :max_running::int, :rate::int,
+                        pg_catalog.make_interval(secs => :per::float8), :actor::text);
 
 -- name: set_lane
-SELECT pgcron.set_lane(:lane::text, :slots::int, :rate::int, pg_catalog.make_interval(secs => :per::float8), :actor::text);
+SELECT pgcron.set_lane(:lane::text, :slots::int, :rate::int,
+                       pg_catalog.make_interval(secs => :per::float8), :actor::text);
 
 -- name: delete_lane
 SELECT pgcron.delete_lane(:lane::text);
 
 -- name: ended_runs
--- Those of these that are not alive: ended, or never there. One look for all that a process waits for.
-SELECT coalesce(pg_catalog.array_agg(given.id), '{}') AS run_ids FROM pg_catalog.unnest(:run_ids::bigint[]) given(id)
+-- Those of these that are not alive: ended, or never there. One look for all that a process waits
+-- for.
+SELECT coalesce(pg_catalog.array_agg(given.id), '{}') AS run_ids
+FROM pg_catalog.unnest(:run_ids::bigint[]) given(id)
 WHERE NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = given.id);
 
 -- name: await_runs
@@ -128,9 +185,11 @@ SELECT found.ended, found.unmarked FROM pgcron.await_runs(:run_ids::bigint[]) fo
 SELECT pgcron.end_channel();
 
 -- name: probe_end_channel
--- Whoever hears this knows that notifications reach it: through some poolers LISTEN succeeds and nothing ever comes.
+-- Whoever hears this knows that notifications reach it: through some poolers LISTEN succeeds and
+-- nothing ever comes.
 SELECT pgcron.notify(pgcron.end_channel(), 'probe');
 
 -- name: run_status
-SELECT s.id, s.uuid::text, s.handler, s.schedule, s.state, s.attempt, s.due_at, s.started_at, s.finished_at, s.error, s.result::text, s.done, s.total, s.note
+SELECT s.id, s.uuid::text, s.handler, s.schedule, s.state, s.attempt, s.due_at, s.started_at,
+       s.finished_at, s.error, s.result::text, s.done, s.total, s.note
 FROM pgcron.run_status(:run_id::bigint) s;

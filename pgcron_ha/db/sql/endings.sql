@@ -1,16 +1,26 @@
 -- name: finish_runs
 -- running -> succeeded
--- The token is the fence: what is not returned belongs to somebody else, or has ended. One statement moves the row from the hot
--- table to history, so a run that has ended can't be found alive again. A row with a token is running (a constraint says so);
--- asking for the state as well would lead the planner to the index of running rows.
+-- The token is the fence: what is not returned belongs to somebody else, or has ended. One
+-- statement moves the row from the hot table to history, so a run that has ended can't be found
+-- alive again. A row with a token is running (a constraint says so); asking for the state as well
+-- would lead the planner to the index of running rows.
 WITH ended AS (
-  DELETE FROM pgcron.run r USING unnest(:run_ids::bigint[], :tokens::uuid[], :elapsed_seconds::float8[], :results::text[]) given(id, token, elapsed, result)
+  DELETE FROM pgcron.run r
+  USING unnest(:run_ids::bigint[], :tokens::uuid[], :elapsed_seconds::float8[],
+               :results::text[]) given(id, token, elapsed, result)
   WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token
   RETURNING r.*, given.elapsed, given.result)
-INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, unique_key, unique_scope, requires, weight, priority, handler, args, delivery, outcome,
-                            attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, time_limits, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, result)
-SELECT id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, unique_key, unique_scope, requires, weight, priority, handler, args, delivery, 'succeeded',
-       attempt, max_attempts, nullif(timeout, '1 hour'), nullif(retry_base, '2 seconds'), nullif(retry_cap, '1 hour'), retry, snoozes, time_limits, due_at, created_at, created_by, claimed_at, coalesce(started_at, now() - elapsed * interval '1 second'), owner, :node, fence,
+INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for,
+                            parent_run, queue, lane, unique_key, unique_scope, requires, weight,
+                            priority, handler, args, delivery, outcome, attempt, max_attempts,
+                            timeout, retry_base, retry_cap, retry, snoozes, time_limits, due_at,
+                            created_at, created_by, claimed_at, started_at, owner, node, fence,
+                            cancel_reason, result)
+SELECT id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane,
+       unique_key, unique_scope, requires, weight, priority, handler, args, delivery, 'succeeded',
+       attempt, max_attempts, nullif(timeout, '1 hour'), nullif(retry_base, '2 seconds'),
+       nullif(retry_cap, '1 hour'), retry, snoozes, time_limits, due_at, created_at, created_by,
+       claimed_at, coalesce(started_at, now() - elapsed * interval '1 second'), owner, :node, fence,
        cancel_reason, result::jsonb
 FROM ended
 RETURNING id;
@@ -20,85 +30,113 @@ RETURNING id;
 -- running -> dead
 -- running -> lost
 -- running -> cancelled
-SELECT run_id, verdict FROM pgcron.fail_runs(:run_ids, :tokens, :kinds, :retryables, :retry_afters, :elapsed_seconds, :error_classes, :errors, :tracebacks,
+SELECT run_id, verdict
+FROM pgcron.fail_runs(:run_ids, :tokens, :kinds, :retryables, :retry_afters, :elapsed_seconds,
+                      :error_classes, :errors, :tracebacks,
                                           :causes, :fingerprints, :node);
 
 -- name: finish_late
 -- ready -> succeeded
--- What finish_runs has refused, where the run waits since its node was cut off and nobody has begun it.
+-- What finish_runs has refused, where the run waits since its node was cut off and nobody has begun
+-- it.
 SELECT pgcron.finish_late(:run_ids, :fences, :results, :node) AS run_id;
 
 -- name: locked_runs
--- Of these claims those whose rows somebody has locked, after a completion had to wait for one. The others are locked for this moment only.
+-- Of these claims those whose rows somebody has locked, after a completion had to wait for one. The
+-- others are locked for this moment only.
 WITH held AS MATERIALIZED (
-  SELECT r.id FROM pgcron.run r JOIN unnest(:run_ids::bigint[], :tokens::uuid[]) given(id, token) ON r.id = given.id AND r.token = given.token
+  SELECT r.id FROM pgcron.run r
+  JOIN unnest(:run_ids::bigint[], :tokens::uuid[]) given(id, token) ON r.id = given.id
+      AND r.token = given.token
   WHERE r.id = ANY(:run_ids) FOR UPDATE OF r SKIP LOCKED)
-SELECT r.id FROM pgcron.run r JOIN unnest(:run_ids::bigint[], :tokens::uuid[]) given(id, token) ON r.id = given.id AND r.token = given.token
+SELECT r.id FROM pgcron.run r
+JOIN unnest(:run_ids::bigint[], :tokens::uuid[]) given(id, token) ON r.id = given.id
+    AND r.token = given.token
 WHERE r.id = ANY(:run_ids) AND r.id NOT IN (SELECT held.id FROM held);
 
 -- name: end_refused_run
 -- running -> dead
 -- ready -> dead
--- One run that the database refuses to write as usual, with the server's words; :token is NULL for a run that waits.
+-- One run that the database refuses to write as usual, with the server's words; :token is NULL for
+-- a run that waits.
 SELECT pgcron.end_refused_run(:run_id, :token, :reason, :node);
 
 -- name: release_runs
 -- running -> ready
--- By the living owner: the handler never began, so the attempt is given back. A unique key that it had while it waited may be another
--- run's by now, and is not.
+-- By the living owner: the handler never began, so the attempt is given back. A unique key that it
+-- had while it waited may be another run's by now, and is not.
 UPDATE pgcron.run r
-SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL, started_at = NULL, attempt = r.attempt - 1, lane_slot = NULL,
+SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL, started_at = NULL,
+    attempt = r.attempt - 1, lane_slot = NULL,
     unique_scope = CASE r.unique_scope WHEN 'waiting' THEN 'taken' ELSE r.unique_scope END,
-    overlap_slot = CASE WHEN r.attempt > 1 THEN r.overlap_slot END, cancel_at = NULL, lost_early = CASE WHEN r.lost_early > 0 THEN 1 END
+    overlap_slot = CASE WHEN r.attempt > 1 THEN r.overlap_slot END, cancel_at = NULL,
+    lost_early = CASE WHEN r.lost_early > 0 THEN 1 END
 FROM unnest(:run_ids::bigint[], :tokens::uuid[]) given(id, token)
 WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token AND r.cancel_at IS NULL
 RETURNING r.id;
 
 -- name: weigh_runs
 -- running -> ready
--- By the living owner, as release_runs: the handler takes so many slots there, which the row did not know. It waits where heavy runs do.
+-- By the living owner, as release_runs: the handler takes so many slots there, which the row did
+-- not know. It waits where heavy runs do.
 UPDATE pgcron.run r
-SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL, started_at = NULL, attempt = r.attempt - 1, lane_slot = NULL,
+SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL, started_at = NULL,
+    attempt = r.attempt - 1, lane_slot = NULL,
     unique_scope = CASE r.unique_scope WHEN 'waiting' THEN 'taken' ELSE r.unique_scope END,
-    overlap_slot = CASE WHEN r.attempt > 1 THEN r.overlap_slot END, cancel_at = NULL, weight = given.weight, lane = pgcron.lane_of(r.lane, given.weight)
+    overlap_slot = CASE WHEN r.attempt > 1 THEN r.overlap_slot END, cancel_at = NULL,
+    weight = given.weight, lane = pgcron.lane_of(r.lane, given.weight)
 FROM unnest(:run_ids::bigint[], :tokens::uuid[], :weights::int[]) given(id, token, weight)
 WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token AND r.cancel_at IS NULL
 RETURNING r.id;
 
 -- name: prepare_runs
--- Before a node prepares runs whose last node ended before their handlers were seen to begin. Returns those that are such.
+-- Before a node prepares runs whose last node ended before their handlers were seen to begin.
+-- Returns those that are such.
 UPDATE pgcron.run r SET lost_early = 2
 FROM unnest(:run_ids::bigint[], :tokens::uuid[]) given(id, token)
-WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token AND r.lost_early IS NOT NULL
+WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token
+  AND r.lost_early IS NOT NULL
 RETURNING r.id;
 
 -- name: mark_started
 -- Only runs that last are marked while they run; short ones say it when they end.
--- A run that lasts also learns here which time limits it has beside its timeout: a claim does not carry what few have. Asked again,
--- after an answer that got lost, it says so again. Nothing is written twice: a transactional run's row is what its handler's transaction
--- must find as it was.
+-- A run that lasts also learns here which time limits it has beside its timeout: a claim does not
+-- carry what few have. Asked again, after an answer that got lost, it says so again. Nothing is
+-- written twice: a transactional run's row is what its handler's transaction must find as it was.
 WITH marked AS (
   UPDATE pgcron.run r SET started_at = now() - given.elapsed * interval '1 second'
-  FROM unnest(:run_ids::bigint[], :tokens::uuid[], :elapsed_seconds::float8[]) given(id, token, elapsed)
-  WHERE r.id = ANY(ARRAY(SELECT f.id FROM pgcron.run f WHERE f.id = ANY(:run_ids) AND f.started_at IS NULL FOR NO KEY UPDATE SKIP LOCKED))
+  FROM unnest(:run_ids::bigint[], :tokens::uuid[], :elapsed_seconds::float8[]) given(id, token,
+              elapsed)
+  WHERE r.id = ANY(ARRAY(SELECT f.id FROM pgcron.run f
+  WHERE f.id = ANY(:run_ids) AND f.started_at IS NULL FOR NO KEY UPDATE SKIP LOCKED))
     AND r.id = given.id AND r.token = given.token AND r.started_at IS NULL
   RETURNING r.id)
-SELECT r.id, r.started_at IS NOT NULL OR EXISTS (SELECT FROM marked m WHERE m.id = r.id) AS is_marked, (r.time_limits ->> 'silence_timeout')::float8 AS silence_timeout,
+SELECT r.id, r.started_at IS NOT NULL
+    OR EXISTS (SELECT FROM marked m WHERE m.id = r.id) AS is_marked,
+        (r.time_limits ->> 'silence_timeout')::float8 AS silence_timeout,
        date_part('epoch', pgcron.give_up_at(r.time_limits) - clock_timestamp()) AS give_up_in
-FROM pgcron.run r JOIN unnest(:run_ids::bigint[], :tokens::uuid[]) given(id, token) ON r.id = given.id AND r.token = given.token
+FROM pgcron.run r
+JOIN unnest(:run_ids::bigint[], :tokens::uuid[]) given(id, token) ON r.id = given.id
+    AND r.token = given.token
 WHERE r.id = ANY(:run_ids);
 
 -- name: ended_by_fence
--- After an answer that got lost: did this claim's completion arrive? The fence number names the claim.
-SELECT h.id FROM pgcron.history h JOIN unnest(:run_ids::bigint[], :fences::bigint[]) given(id, fence) ON h.id = given.id AND h.fence = given.fence
+-- After an answer that got lost: did this claim's completion arrive? The fence number names the
+-- claim.
+SELECT h.id FROM pgcron.history h
+JOIN unnest(:run_ids::bigint[], :fences::bigint[]) given(id, fence) ON h.id = given.id
+    AND h.fence = given.fence
 WHERE h.id = ANY(:run_ids)
 UNION ALL
-SELECT a.run_id FROM pgcron.attempt a JOIN unnest(:run_ids::bigint[], :fences::bigint[]) given(id, fence) ON a.run_id = given.id AND a.fence = given.fence
+SELECT a.run_id FROM pgcron.attempt a
+JOIN unnest(:run_ids::bigint[], :fences::bigint[]) given(id, fence) ON a.run_id = given.id
+    AND a.fence = given.fence
 WHERE a.run_id = ANY(:run_ids);
 
 -- name: finish_run
 -- running -> succeeded
--- Inside the transaction that holds the handler's effects; raises PC012 when the claim is over. `is_same`: no statement
--- of the handler has ended the transaction that the node began, and begun another.
+-- Inside the transaction that holds the handler's effects; raises PC012 when the claim is over.
+-- `is_same`: no statement of the handler has ended the transaction that the node began, and begun
+-- another.
 SELECT pgcron.finish_run(:run_id, :token, :elapsed, :result, :node),
        coalesce(current_setting('pgcron_ha.transaction', true) = 'open', false) AS is_same;

@@ -4,202 +4,344 @@ SELECT pg_catalog.pg_backend_pid() AS process_id;
 
 -- name: read_prepared
 -- A pooler that keeps track of its clients' prepared statements gives them names of its own.
-SELECT EXISTS (SELECT FROM pg_catalog.pg_prepared_statements p WHERE p.name = :name::text) AS is_there;
+SELECT EXISTS (SELECT FROM pg_catalog.pg_prepared_statements p
+WHERE p.name = :name::text) AS is_there;
 
 -- name: read_server
-SELECT current_setting('server_version') AS version, clock_timestamp() AS now, pg_is_in_recovery() AS is_standby,
-       ARRAY(SELECT d.name FROM pg_catalog.pg_settings d WHERE d.name IN ('autovacuum', 'track_counts') AND d.setting = 'off' ORDER BY 1) AS without,
+SELECT current_setting('server_version') AS version, clock_timestamp() AS now,
+       pg_is_in_recovery() AS is_standby,
+       ARRAY(SELECT d.name FROM pg_catalog.pg_settings d
+           WHERE d.name IN ('autovacuum', 'track_counts') AND d.setting = 'off'
+           ORDER BY 1) AS without,
        current_setting('server_version_num')::int / 10000 AS major,
-       ARRAY(SELECT d.name FROM pg_catalog.pg_settings d WHERE d.name IN ('fsync', 'full_page_writes') AND d.setting = 'off' ORDER BY 1) AS careless,
-       -- What other sessions of this role begin with: the engine's own wait for the disk, whatever stands there.
-       (SELECT d.reset_val FROM pg_catalog.pg_settings d WHERE d.name = 'synchronous_commit') AS synchronous_commit, current_setting('wal_level') AS wal_level,
+       ARRAY(SELECT d.name FROM pg_catalog.pg_settings d
+           WHERE d.name IN ('fsync', 'full_page_writes') AND d.setting = 'off'
+           ORDER BY 1) AS careless,
+       -- What other sessions of this role begin with: the engine's own wait for the disk, whatever
+       -- stands there.
+       (SELECT d.reset_val FROM pg_catalog.pg_settings d
+        WHERE d.name = 'synchronous_commit') AS synchronous_commit,
+               current_setting('wal_level') AS wal_level,
        current_setting('synchronous_standby_names') <> '' AS is_synchronous,
-       current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int AS most_connections,
-       (SELECT count(*) FROM pg_catalog.pg_stat_activity a WHERE a.backend_type = 'client backend') AS connections,
-       (SELECT d.reset_val FROM pg_catalog.pg_settings d WHERE d.name = 'default_transaction_isolation') AS default_isolation,
-       (SELECT d.reset_val = 'on' FROM pg_catalog.pg_settings d WHERE d.name = 'default_transaction_read_only') AS is_read_only;
+       current_setting('max_connections')::int
+           - current_setting('superuser_reserved_connections')::int AS most_connections,
+       (SELECT count(*) FROM pg_catalog.pg_stat_activity a
+        WHERE a.backend_type = 'client backend') AS connections,
+       (SELECT d.reset_val FROM pg_catalog.pg_settings d
+        WHERE d.name = 'default_transaction_isolation') AS default_isolation,
+       (SELECT d.reset_val = 'on' FROM pg_catalog.pg_settings d
+        WHERE d.name = 'default_transaction_read_only') AS is_read_only;
 
 -- name: list_snapshot_holders
--- Whoever keeps an old snapshot, or has written and does not end, keeps dead rows from being removed, in every table of the database. Transactions of
--- other databases do so through what a standby reports alone; it is not to blame then. A VACUUM keeps nothing, logical slots keep rows of the catalog.
+-- Whoever keeps an old snapshot, or has written and does not end, keeps dead rows from being
+-- removed, in every table of the database. Transactions of other databases do so through what a
+-- standby reports alone; it is not to blame then. A VACUUM keeps nothing, logical slots keep rows
+-- of the catalog.
 WITH opened AS (
-       SELECT 'transaction' AS kind, concat_ws(' ', a.pid::text, a.usename, nullif(a.application_name, ''), CASE WHEN a.state LIKE 'idle in%' THEN format('(%s)', a.state) END) AS name,
-              greatest(age(a.backend_xid), age(a.backend_xmin)) AS age, extract(epoch FROM clock_timestamp() - a.xact_start)::float8 AS seconds, a.datname AS database, a.backend_xid AS xid
-       FROM pg_catalog.pg_stat_activity a WHERE coalesce(a.backend_xid, a.backend_xmin) IS NOT NULL AND a.xact_start IS NOT NULL AND a.pid <> pg_backend_pid()
-                                            AND a.backend_type = 'client backend' AND NOT EXISTS (SELECT FROM pg_catalog.pg_stat_progress_vacuum v WHERE v.pid = a.pid)
+       SELECT 'transaction' AS kind,
+              concat_ws(' ', a.pid::text, a.usename, nullif(a.application_name, ''),
+                        CASE WHEN a.state LIKE 'idle in%' THEN format('(%s)', a.state) END) AS name,
+              greatest(age(a.backend_xid), age(a.backend_xmin)) AS age,
+              extract(epoch FROM clock_timestamp() - a.xact_start)::float8 AS seconds,
+              a.datname AS database, a.backend_xid AS xid
+       FROM pg_catalog.pg_stat_activity a
+       WHERE coalesce(a.backend_xid, a.backend_xmin) IS NOT NULL AND a.xact_start IS NOT NULL
+         AND a.pid <> pg_backend_pid()
+                                            AND a.backend_type = 'client backend'
+                                            AND NOT EXISTS (SELECT
+                                                FROM pg_catalog.pg_stat_progress_vacuum v
+                                                WHERE v.pid = a.pid)
        UNION ALL
-       SELECT 'prepared transaction', p.gid, age(p.transaction), extract(epoch FROM clock_timestamp() - p.prepared)::float8, p.database, p.transaction FROM pg_catalog.pg_prepared_xacts p),
+       SELECT 'prepared transaction', p.gid, age(p.transaction),
+              extract(epoch FROM clock_timestamp() - p.prepared)::float8, p.database, p.transaction
+       FROM pg_catalog.pg_prepared_xacts p),
      reported AS (
        -- Its hot_standby_feedback, when it has no slot.
-       SELECT 'standby' AS kind, concat_ws(' ', b.application_name, b.client_addr::text) AS name, age(b.backend_xmin) AS age, b.backend_xmin AS xmin
+       SELECT 'standby' AS kind, concat_ws(' ', b.application_name, b.client_addr::text) AS name,
+              age(b.backend_xmin) AS age, b.backend_xmin AS xmin
        FROM pg_catalog.pg_stat_replication b WHERE b.backend_xmin IS NOT NULL
        UNION ALL
-       SELECT CASE WHEN s.slot_type = 'logical' THEN CASE WHEN s.active THEN 'subscriber of slot' ELSE 'logical slot' END WHEN s.active THEN 'standby of slot' ELSE 'replication slot' END,
-              s.slot_name::text, greatest(age(s.xmin), age(s.catalog_xmin)), coalesce(s.xmin, s.catalog_xmin) FROM pg_catalog.pg_replication_slots s WHERE coalesce(s.xmin, s.catalog_xmin) IS NOT NULL)
+       SELECT CASE WHEN s.slot_type = 'logical' THEN CASE WHEN s.active THEN 'subscriber of slot'
+           ELSE 'logical slot' END
+                   WHEN s.active THEN 'standby of slot' ELSE 'replication slot' END,
+              s.slot_name::text, greatest(age(s.xmin), age(s.catalog_xmin)),
+                  coalesce(s.xmin, s.catalog_xmin)
+                  FROM pg_catalog.pg_replication_slots s
+                  WHERE coalesce(s.xmin, s.catalog_xmin) IS NOT NULL)
 SELECT h.kind, h.name, h.age, h.seconds, nullif(h.database, current_database()) AS other_database
-FROM (SELECT o.kind, o.name, o.age, o.seconds, o.database FROM opened o WHERE o.database = current_database() OR EXISTS (SELECT FROM reported r WHERE r.xmin = o.xid)
+FROM (SELECT o.kind, o.name, o.age, o.seconds, o.database FROM opened o
+WHERE o.database = current_database() OR EXISTS (SELECT FROM reported r WHERE r.xmin = o.xid)
       UNION ALL
-      SELECT r.kind, r.name, r.age, NULL, NULL FROM reported r WHERE NOT EXISTS (SELECT FROM opened o WHERE o.xid = r.xmin)) h
+      SELECT r.kind, r.name, r.age, NULL, NULL FROM reported r
+      WHERE NOT EXISTS (SELECT FROM opened o WHERE o.xid = r.xmin)) h
 WHERE h.age > :age::int OR h.seconds > :seconds::float8 ORDER BY h.age DESC LIMIT :limit::int;
 
 -- name: list_idle_slots
--- Slots that nobody reads: the server keeps its log for them, until the disk is full or max_slot_wal_keep_size is reached.
+-- Slots that nobody reads: the server keeps its log for them, until the disk is full or
+-- max_slot_wal_keep_size is reached.
 SELECT s.slot_name::text AS name, s.bytes FROM (
-  SELECT i.slot_name, pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END, i.restart_lsn)::bigint AS bytes
+  SELECT i.slot_name,
+         pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
+                              ELSE pg_current_wal_lsn() END,
+                         i.restart_lsn)::bigint AS bytes
   FROM pg_catalog.pg_replication_slots i WHERE NOT i.active) s
 WHERE s.bytes > :least::bigint ORDER BY s.bytes DESC LIMIT :limit::int;
 
 -- name: list_tables_without_autovacuum
-SELECT c.oid::regclass::text AS name, o.option FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_class t ON t.oid = c.reltoastrelid,
+SELECT c.oid::regclass::text AS name, o.option FROM pg_catalog.pg_class c
+LEFT JOIN pg_catalog.pg_class t ON t.oid = c.reltoastrelid,
   LATERAL (SELECT p.option_name AS option, p.option_value FROM pg_options_to_table(c.reloptions) p
-           UNION ALL SELECT 'toast.' || q.option_name, q.option_value FROM pg_options_to_table(t.reloptions) q) o
-WHERE c.relnamespace = 'pgcron'::regnamespace AND o.option IN ('autovacuum_enabled', 'toast.autovacuum_enabled') AND NOT o.option_value::boolean ORDER BY 1, 2 LIMIT :limit::int;
+           UNION ALL SELECT 'toast.' || q.option_name, q.option_value
+           FROM pg_options_to_table(t.reloptions) q) o
+WHERE c.relnamespace = 'pgcron'::regnamespace
+  AND o.option IN ('autovacuum_enabled', 'toast.autovacuum_enabled') AND NOT o.option_value::boolean
+ORDER BY 1, 2 LIMIT :limit::int;
 
 -- name: read_zones
 -- Which tzdata decides, and who has an older one.
-SELECT c.tzdata, ARRAY(SELECT n.name || ' (' || n.tzdata || ')' FROM pgcron.node n WHERE n.state <> 'dead' AND n.tzdata < c.tzdata ORDER BY n.name LIMIT :limit::int) AS older FROM pgcron.cluster c;
+SELECT c.tzdata,
+       ARRAY(SELECT n.name || ' (' || n.tzdata || ')' FROM pgcron.node n
+           WHERE n.state <> 'dead' AND n.tzdata < c.tzdata ORDER BY n.name
+           LIMIT :limit::int) AS older
+FROM pgcron.cluster c;
 
 -- name: read_risks
 SELECT (SELECT count(*) FROM (SELECT FROM pgcron.history_overflow LIMIT 1000) o) AS overflow,
-       (SELECT count(*) FROM pgcron.schedule s WHERE s.delivery = 'at_most_once') AS at_most_once_schedules,
+       (SELECT count(*) FROM pgcron.schedule s
+        WHERE s.delivery = 'at_most_once') AS at_most_once_schedules,
        EXISTS (SELECT FROM pgcron.run r WHERE r.delivery = 'at_most_once') AS has_at_most_once_run,
-       (SELECT count(*) FROM pgcron.node n WHERE n.state = 'alive' AND n.lease_until > now()) AS nodes,
-       (SELECT extract(epoch FROM min(n.lease_ttl))::float8 FROM pgcron.node n WHERE n.state <> 'dead') AS shortest_lease,
+       (SELECT count(*) FROM pgcron.node n
+        WHERE n.state = 'alive' AND n.lease_until > now()) AS nodes,
+       (SELECT extract(epoch FROM min(n.lease_ttl))::float8 FROM pgcron.node n
+        WHERE n.state <> 'dead') AS shortest_lease,
        (SELECT min(pgcron.partitions_end(k.relation)) FROM pgcron.retention k) AS partitions_end;
 
 -- name: list_broken_indexes
--- What an interrupted CREATE INDEX or REINDEX CONCURRENTLY leaves behind: paid for by every write, used by no statement.
-SELECT i.indexrelid::regclass::text AS name, i.indrelid::regclass::text AS relation, c.relkind = 'p' AS has_partitions FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indrelid
-WHERE c.relnamespace = 'pgcron'::regnamespace AND NOT (i.indisvalid AND i.indisready AND i.indislive)
-  AND NOT EXISTS (SELECT FROM pg_catalog.pg_stat_progress_create_index p WHERE p.index_relid = i.indexrelid) ORDER BY 1 LIMIT :limit::int;
+-- What an interrupted CREATE INDEX or REINDEX CONCURRENTLY leaves behind: paid for by every write,
+-- used by no statement.
+SELECT i.indexrelid::regclass::text AS name, i.indrelid::regclass::text AS relation,
+       c.relkind = 'p' AS has_partitions
+FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indrelid
+WHERE c.relnamespace = 'pgcron'::regnamespace
+  AND NOT (i.indisvalid AND i.indisready AND i.indislive)
+  AND NOT EXISTS (SELECT FROM pg_catalog.pg_stat_progress_create_index p
+      WHERE p.index_relid = i.indexrelid)
+      ORDER BY 1 LIMIT :limit::int;
 
 -- name: list_dead_rows
 -- Tables where dead rows outnumber the living, many of them.
-SELECT t.relname AS name, t.n_dead_tup AS dead, t.n_live_tup AS living, greatest(t.last_vacuum, t.last_autovacuum) AS vacuumed_at
-FROM pg_catalog.pg_stat_all_tables t WHERE t.schemaname = 'pgcron' AND t.n_dead_tup > :least::bigint AND t.n_dead_tup > t.n_live_tup
+SELECT t.relname AS name, t.n_dead_tup AS dead, t.n_live_tup AS living,
+       greatest(t.last_vacuum, t.last_autovacuum) AS vacuumed_at
+FROM pg_catalog.pg_stat_all_tables t
+WHERE t.schemaname = 'pgcron' AND t.n_dead_tup > :least::bigint AND t.n_dead_tup > t.n_live_tup
 ORDER BY t.n_dead_tup DESC LIMIT :limit::int;
 
 -- name: list_swollen_indexes
--- Large indexes with much more room than their entries explain, as far as these were ever counted; what a claim walks over.
-SELECT i.indexrelid::regclass::text AS name, pg_relation_size(i.indexrelid) AS bytes, greatest(c.reltuples, 0)::bigint AS entries
-FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid JOIN pg_catalog.pg_class r ON r.oid = i.indrelid
-WHERE r.relnamespace = 'pgcron'::regnamespace AND c.relkind = 'i' AND r.reltuples >= 0 AND pg_relation_size(i.indexrelid) > :least::bigint
+-- Large indexes with much more room than their entries explain, as far as these were ever counted;
+-- what a claim walks over.
+SELECT i.indexrelid::regclass::text AS name, pg_relation_size(i.indexrelid) AS bytes,
+       greatest(c.reltuples, 0)::bigint AS entries
+FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
+JOIN pg_catalog.pg_class r ON r.oid = i.indrelid
+WHERE r.relnamespace = 'pgcron'::regnamespace AND c.relkind = 'i' AND r.reltuples >= 0
+  AND pg_relation_size(i.indexrelid) > :least::bigint
   AND pg_relation_size(i.indexrelid) > :bytes_an_entry::int * greatest(c.reltuples, 1)
 ORDER BY 2 DESC LIMIT :limit::int;
 
 -- name: read_wraparound
--- The oldest transaction ids and multixacts, of which a number is left before the server takes no more writes: of our tables, of all here, and of every database.
-WITH aged AS (SELECT c.oid::regclass::text AS name, c.relnamespace = 'pgcron'::regnamespace AS is_ours,
-                     greatest(age(c.relfrozenxid), mxid_age(c.relminmxid), age(t.relfrozenxid), mxid_age(t.relminmxid)) AS age
-              FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_class t ON t.oid = c.reltoastrelid WHERE c.relkind IN ('r', 'm')),
-     database AS (SELECT d.datname::text AS name, greatest(age(d.datfrozenxid), mxid_age(d.datminmxid)) AS age FROM pg_catalog.pg_database d)
-SELECT o.name AS table_name, o.age AS table_age, h.name AS oldest_here, d.name AS database_name, d.age AS database_age, d.name = current_database() AS is_this,
+-- The oldest transaction ids and multixacts, of which a number is left before the server takes no
+-- more writes: of our tables, of all here, and of every database.
+WITH aged AS (SELECT c.oid::regclass::text AS name,
+              c.relnamespace = 'pgcron'::regnamespace AS is_ours,
+                     greatest(age(c.relfrozenxid), mxid_age(c.relminmxid), age(t.relfrozenxid),
+                              mxid_age(t.relminmxid)) AS age
+              FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_class t ON t.oid = c.reltoastrelid
+              WHERE c.relkind IN ('r', 'm')),
+     database AS (SELECT d.datname::text AS name,
+                  greatest(age(d.datfrozenxid), mxid_age(d.datminmxid)) AS age
+         FROM pg_catalog.pg_database d)
+SELECT o.name AS table_name, o.age AS table_age, h.name AS oldest_here, d.name AS database_name,
+       d.age AS database_age, d.name = current_database() AS is_this,
        current_setting('autovacuum_freeze_max_age')::int AS freeze_max_age
-FROM (SELECT a.* FROM aged a WHERE a.is_ours ORDER BY a.age DESC LIMIT 1) o, (SELECT a.* FROM aged a ORDER BY a.age DESC LIMIT 1) h,
+FROM (SELECT a.* FROM aged a WHERE a.is_ours ORDER BY a.age DESC LIMIT 1) o,
+    (SELECT a.* FROM aged a ORDER BY a.age DESC LIMIT 1) h,
      (SELECT b.* FROM database b ORDER BY b.age DESC, b.name = current_database() DESC LIMIT 1) d;
 
 -- name: list_never_vacuumed
--- Tables that autovacuum should have come to long ago, by its own thresholds and then some, and never did since the statistics began.
-SELECT t.relname AS name, t.n_dead_tup AS dead, t.n_ins_since_vacuum AS inserted FROM pg_catalog.pg_stat_all_tables t
-WHERE t.schemaname = 'pgcron' AND t.last_vacuum IS NULL AND t.last_autovacuum IS NULL AND greatest(t.n_dead_tup, t.n_ins_since_vacuum) > greatest(:least::bigint, t.n_live_tup / 2)
-  AND (SELECT coalesce(d.stats_reset, pg_postmaster_start_time()) < clock_timestamp() - make_interval(secs => :seconds::float8) FROM pg_catalog.pg_stat_database d WHERE d.datname = current_database())
+-- Tables that autovacuum should have come to long ago, by its own thresholds and then some, and
+-- never did since the statistics began.
+SELECT t.relname AS name, t.n_dead_tup AS dead, t.n_ins_since_vacuum AS inserted
+FROM pg_catalog.pg_stat_all_tables t
+WHERE t.schemaname = 'pgcron' AND t.last_vacuum IS NULL AND t.last_autovacuum IS NULL
+  AND greatest(t.n_dead_tup, t.n_ins_since_vacuum) > greatest(:least::bigint, t.n_live_tup / 2)
+  AND (SELECT coalesce(d.stats_reset,
+                       pg_postmaster_start_time()) < clock_timestamp()
+                           - make_interval(secs => :seconds::float8)
+      FROM pg_catalog.pg_stat_database d WHERE d.datname = current_database())
 ORDER BY 2 DESC LIMIT :limit::int;
 
 -- name: list_partition_gaps
--- Spans of time to come that no partition takes, between others that are there; what lies beyond the last one is seen elsewhere.
+-- Spans of time to come that no partition takes, between others that are there; what lies beyond
+-- the last one is seen elsewhere.
 WITH bound AS (
-  SELECT k.relation, (regexp_match(pg_get_expr(c.relpartbound, c.oid), E'FROM \\(''([^'']+)''\\)'))[1]::timestamptz AS low,
-         (regexp_match(pg_get_expr(c.relpartbound, c.oid), E'TO \\(''([^'']+)''\\)'))[1]::timestamptz AS high
-  FROM pgcron.retention k JOIN pg_catalog.pg_inherits i ON i.inhparent = format('pgcron.%I', k.relation)::regclass JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
+  SELECT k.relation,
+         (regexp_match(pg_get_expr(c.relpartbound, c.oid),
+                       E'FROM \\(''([^'']+)''\\)'))[1]::timestamptz AS low,
+         (regexp_match(pg_get_expr(c.relpartbound, c.oid),
+                       E'TO \\(''([^'']+)''\\)'))[1]::timestamptz AS high
+  FROM pgcron.retention k
+  JOIN pg_catalog.pg_inherits i ON i.inhparent = format('pgcron.%I', k.relation)::regclass
+  JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
   WHERE NOT i.inhdetachpending)
 SELECT g.relation, g.high AS since, g.next AS until
-FROM (SELECT b.relation, b.high, lead(b.low) OVER (PARTITION BY b.relation ORDER BY b.high) AS next FROM bound b) g
+FROM (SELECT b.relation, b.high, lead(b.low) OVER (PARTITION BY b.relation ORDER BY b.high) AS next
+FROM bound b) g
 WHERE g.next > g.high AND g.next > now() ORDER BY 1, 2 LIMIT :limit::int;
 
 -- name: list_privileges_amiss
--- Rights in our schema that nobody should have, and what is not its owner's. `known`: functions with the owner's rights that are for everybody.
-WITH home AS (SELECT n.oid, n.nspowner, n.nspacl FROM pg_catalog.pg_namespace n WHERE n.oid = 'pgcron'::regnamespace),
-     mine AS (SELECT c.relowner AS owner FROM pg_catalog.pg_class c WHERE c.oid = 'pgcron.run'::regclass),
-     relation AS (SELECT c.* FROM pg_catalog.pg_class c JOIN home ON c.relnamespace = home.oid WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S') AND c.relname <> 'alembic_version'),
+-- Rights in our schema that nobody should have, and what is not its owner's. `known`: functions
+-- with the owner's rights that are for everybody.
+WITH home AS (SELECT n.oid, n.nspowner, n.nspacl FROM pg_catalog.pg_namespace n
+WHERE n.oid = 'pgcron'::regnamespace),
+     mine AS (SELECT c.relowner AS owner FROM pg_catalog.pg_class c
+         WHERE c.oid = 'pgcron.run'::regclass),
+     relation AS (SELECT c.* FROM pg_catalog.pg_class c JOIN home ON c.relnamespace = home.oid
+         WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S') AND c.relname <> 'alembic_version'),
      routine AS (SELECT p.* FROM pg_catalog.pg_proc p JOIN home ON p.pronamespace = home.oid)
 SELECT found.kind, found.name, found.who, found.remedy FROM (
-  SELECT 'creates' AS kind, home.oid::regnamespace::text AS name, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS who, NULL AS remedy
-    FROM home, mine, aclexplode(home.nspacl) a WHERE a.privilege_type = 'CREATE' AND a.grantee NOT IN (home.nspowner, mine.owner)
+  SELECT 'creates' AS kind, home.oid::regnamespace::text AS name,
+         CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS who,
+         NULL AS remedy
+    FROM home, mine, aclexplode(home.nspacl) a
+    WHERE a.privilege_type = 'CREATE' AND a.grantee NOT IN (home.nspowner, mine.owner)
   UNION ALL
-  SELECT CASE WHEN bool_and(a.privilege_type = 'SELECT') THEN 'public reads' ELSE 'public writes' END, r.oid::regclass::text, string_agg(DISTINCT a.privilege_type, ', '), NULL
-    FROM relation r, LATERAL (SELECT x.* FROM aclexplode(r.relacl) x UNION ALL SELECT y.* FROM pg_catalog.pg_attribute c, aclexplode(c.attacl) y WHERE c.attrelid = r.oid) a
+  SELECT CASE WHEN bool_and(a.privilege_type = 'SELECT') THEN 'public reads'
+              ELSE 'public writes' END,
+         r.oid::regclass::text, string_agg(DISTINCT a.privilege_type, ', '), NULL
+    FROM relation r,
+        LATERAL (SELECT x.* FROM aclexplode(r.relacl) x UNION ALL SELECT y.*
+            FROM pg_catalog.pg_attribute c, aclexplode(c.attacl) y WHERE c.attrelid = r.oid) a
    WHERE a.grantee = 0 GROUP BY r.oid
   UNION ALL
   SELECT 'public executes', p.oid::regprocedure::text, 'PUBLIC', NULL FROM routine p
-   WHERE p.prosecdef AND p.proname <> ALL (:known::text[]) AND EXISTS (SELECT FROM aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a WHERE a.grantee = 0)
+   WHERE p.prosecdef AND p.proname <> ALL (:known::text[])
+     AND EXISTS (SELECT FROM aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
+         WHERE a.grantee = 0)
   UNION ALL
   SELECT 'loose path', p.oid::regprocedure::text, p.proowner::regrole::text, NULL FROM routine p
    WHERE p.prosecdef AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (p.proconfig), false)
   UNION ALL
-  SELECT 'other owner', r.oid::regclass::text, r.relowner::regrole::text, format('ALTER TABLE %s OWNER TO %s;', r.oid::regclass, mine.owner::regrole) FROM relation r, mine WHERE r.relowner <> mine.owner
+  SELECT 'other owner', r.oid::regclass::text, r.relowner::regrole::text,
+         format('ALTER TABLE %s OWNER TO %s;', r.oid::regclass, mine.owner::regrole)
+  FROM relation r, mine WHERE r.relowner <> mine.owner
   UNION ALL
-  SELECT 'other owner', p.oid::regprocedure::text, p.proowner::regrole::text, format('ALTER ROUTINE %s OWNER TO %s;', p.oid::regprocedure, mine.owner::regrole) FROM routine p, mine WHERE p.proowner <> mine.owner
+  SELECT 'other owner', p.oid::regprocedure::text, p.proowner::regrole::text,
+         format('ALTER ROUTINE %s OWNER TO %s;', p.oid::regprocedure, mine.owner::regrole)
+  FROM routine p, mine WHERE p.proowner <> mine.owner
   UNION ALL
-  SELECT 'default rights', g.what, g.who, format('ALTER DEFAULT PRIVILEGES FOR ROLE %s%s REVOKE ALL ON %s FROM %s;', g.owner, g.place, g.what, g.who)
-    FROM (SELECT DISTINCT CASE d.defaclobjtype WHEN 'r' THEN 'tables' ELSE 'sequences' END AS what, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS who,
-                 mine.owner::regrole::text AS owner, CASE d.defaclnamespace WHEN 0 THEN '' ELSE format(' IN SCHEMA %s', d.defaclnamespace::regnamespace) END AS place
+  SELECT 'default rights', g.what, g.who,
+         format('ALTER DEFAULT PRIVILEGES FOR ROLE %s%s REVOKE ALL ON %s FROM %s;', g.owner,
+                g.place, g.what, g.who)
+    FROM (SELECT DISTINCT CASE d.defaclobjtype WHEN 'r' THEN 'tables' ELSE 'sequences' END AS what,
+          CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS who,
+                 mine.owner::regrole::text AS owner,
+                 CASE d.defaclnamespace WHEN 0 THEN ''
+                      ELSE format(' IN SCHEMA %s', d.defaclnamespace::regnamespace) END AS place
           FROM mine, home, pg_catalog.pg_default_acl d, aclexplode(d.defaclacl) a
-          WHERE d.defaclrole = mine.owner AND d.defaclnamespace IN (0, home.oid) AND d.defaclobjtype IN ('r', 'S') AND a.grantee <> mine.owner) g) found
+          WHERE d.defaclrole = mine.owner AND d.defaclnamespace IN (0, home.oid)
+            AND d.defaclobjtype IN ('r', 'S') AND a.grantee <> mine.owner) g) found
 ORDER BY 1, 2, 3 LIMIT :limit::int;
 
 -- name: read_role
 -- Who asks: whether it could run a node here, and whether it could do far more.
-SELECT quote_ident(current_user) AS name, r.rolsuper AS is_superuser, r.rolbypassrls AS passes_policies, c.relowner::regrole::text AS owner, pg_has_role(current_user, c.relowner, 'USAGE') AS is_owner,
-       has_schema_privilege(n.oid, 'CREATE') AS makes_partitions, pg_has_role('pg_read_all_stats', 'USAGE') AS sees_all
-FROM pg_catalog.pg_roles r, pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+SELECT quote_ident(current_user) AS name, r.rolsuper AS is_superuser,
+       r.rolbypassrls AS passes_policies, c.relowner::regrole::text AS owner,
+       pg_has_role(current_user, c.relowner, 'USAGE') AS is_owner,
+       has_schema_privilege(n.oid, 'CREATE') AS makes_partitions,
+       pg_has_role('pg_read_all_stats', 'USAGE') AS sees_all
+FROM pg_catalog.pg_roles r, pg_catalog.pg_class c
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE r.rolname = current_user AND c.oid = 'pgcron.run'::regclass;
 
 -- name: read_notification_queue
--- PostgreSQL does not say who listens; whoever does and leaves a transaction open keeps the queue, whatever database it is in.
+-- PostgreSQL does not say who listens; whoever does and leaves a transaction open keeps the queue,
+-- whatever database it is in.
 SELECT pg_notification_queue_usage() AS usage,
-       ARRAY(SELECT format('%s, open for %s', concat_ws(' ', a.pid::text, a.usename, nullif(a.application_name, ''), 'in ' || a.datname),
+       ARRAY(SELECT format('%s, open for %s',
+                           concat_ws(' ', a.pid::text, a.usename, nullif(a.application_name, ''),
+                                     'in ' || a.datname),
                            date_trunc('second', clock_timestamp() - a.xact_start))
                FROM pg_catalog.pg_stat_activity a
-              WHERE a.xact_start IS NOT NULL AND a.pid <> pg_backend_pid() AND a.backend_type = 'client backend' ORDER BY a.xact_start LIMIT 3) AS open;
+              WHERE a.xact_start IS NOT NULL AND a.pid <> pg_backend_pid()
+                AND a.backend_type = 'client backend'
+              ORDER BY a.xact_start LIMIT 3) AS open;
 
 -- name: list_lock_holders
--- Advisory locks have no privileges: whoever holds one of ours keeps claims of lanes and limited queues, or new partitions, waiting.
-SELECT DISTINCT concat_ws(' ', a.pid::text, a.usename, nullif(a.application_name, '')) AS name, a.pid AS process_id, extract(epoch FROM clock_timestamp() - coalesce(a.xact_start, a.state_change))::float8 AS seconds
+-- Advisory locks have no privileges: whoever holds one of ours keeps claims of lanes and limited
+-- queues, or new partitions, waiting.
+SELECT DISTINCT concat_ws(' ', a.pid::text, a.usename, nullif(a.application_name, '')) AS name,
+       a.pid AS process_id,
+       extract(epoch FROM clock_timestamp() - coalesce(a.xact_start,
+           a.state_change))::float8 AS seconds
 FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
-WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2 AND l.classid = 'pgcron'::regnamespace::oid AND a.datname = current_database()
-  AND coalesce(a.xact_start, a.state_change) < clock_timestamp() - make_interval(secs => :seconds::float8) ORDER BY 3 DESC LIMIT :limit::int;
+WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2
+  AND l.classid = 'pgcron'::regnamespace::oid AND a.datname = current_database()
+  AND coalesce(a.xact_start,
+               a.state_change) < clock_timestamp() - make_interval(secs => :seconds::float8)
+      ORDER BY 3 DESC LIMIT :limit::int;
 
 -- name: list_blocking_sessions
--- Who keeps statements of nodes waiting, or would: sessions that have held a lock on one of our tables, which writers of rows wait for, for
--- a while, and those that a waiting session of ours waits for. Catalogs alone are read: no lock of a table keeps the answer away. A role
--- that may not look at others' sessions sees neither since when nor what they do. Of a prepared transaction there is no session.
+-- Who keeps statements of nodes waiting, or would: sessions that have held a lock on one of our
+-- tables, which writers of rows wait for, for a while, and those that a waiting session of ours
+-- waits for. Catalogs alone are read: no lock of a table keeps the answer away. A role that may not
+-- look at others' sessions sees neither since when nor what they do. Of a prepared transaction
+-- there is no session.
 WITH waiting AS MATERIALIZED (
-       SELECT DISTINCT l.pid FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid LEFT JOIN pg_catalog.pg_class c ON c.oid = l.relation
-       WHERE NOT l.granted AND a.datname = current_database() AND (starts_with(a.application_name, 'pgcron_ha') OR c.relnamespace = 'pgcron'::regnamespace)
+       SELECT DISTINCT l.pid FROM pg_catalog.pg_locks l
+       JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
+       LEFT JOIN pg_catalog.pg_class c ON c.oid = l.relation
+       WHERE NOT l.granted AND a.datname = current_database()
+         AND (starts_with(a.application_name, 'pgcron_ha')
+              OR c.relnamespace = 'pgcron'::regnamespace)
          AND l.waitstart < clock_timestamp() - make_interval(secs => :seconds::float8) LIMIT 50),
      blocking AS MATERIALIZED (
-       SELECT b.pid, count(*) AS waiting FROM waiting w CROSS JOIN LATERAL unnest(pg_blocking_pids(w.pid)) b(pid)
+       SELECT b.pid, count(*) AS waiting FROM waiting w
+       CROSS JOIN LATERAL unnest(pg_blocking_pids(w.pid)) b(pid)
        WHERE b.pid NOT IN (SELECT v.pid FROM waiting v) GROUP BY b.pid),
      held AS MATERIALIZED (
        SELECT coalesce(l.pid, 0) AS pid, string_agg(DISTINCT c.relname, ', ') AS tables
        FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c ON c.oid = l.relation
-       WHERE l.locktype = 'relation' AND l.granted AND c.relnamespace = 'pgcron'::regnamespace AND c.relkind IN ('r', 'p')
-         AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock') GROUP BY 1)
-SELECT holder.pid AS process_id, a.usename::text AS "user", nullif(a.application_name, '') AS application, extract(epoch FROM clock_timestamp() - a.xact_start)::float8 AS seconds,
+       WHERE l.locktype = 'relation' AND l.granted AND c.relnamespace = 'pgcron'::regnamespace
+         AND c.relkind IN ('r', 'p')
+         AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock',
+                        'AccessExclusiveLock')
+             GROUP BY 1)
+SELECT holder.pid AS process_id, a.usename::text AS "user",
+       nullif(a.application_name, '') AS application,
+       extract(epoch FROM clock_timestamp() - a.xact_start)::float8 AS seconds,
        h.tables, coalesce(b.waiting, 0) AS waiting, a.state, left(a.query, 300) AS statement
 FROM (SELECT pid FROM blocking UNION SELECT pid FROM held) holder
-LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = holder.pid LEFT JOIN held h ON h.pid = holder.pid LEFT JOIN blocking b ON b.pid = holder.pid
-WHERE holder.pid <> pg_backend_pid() AND (b.pid IS NOT NULL OR a.xact_start < clock_timestamp() - make_interval(secs => :seconds::float8))
+LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = holder.pid LEFT JOIN held h ON h.pid = holder.pid
+LEFT JOIN blocking b ON b.pid = holder.pid
+WHERE holder.pid <> pg_backend_pid()
+  AND (b.pid IS NOT NULL
+       OR a.xact_start < clock_timestamp() - make_interval(secs => :seconds::float8))
 ORDER BY coalesce(b.waiting, 0) DESC, a.xact_start LIMIT :limit::int;
 
 -- name: list_blockers
--- Whom the session of this process waits for, at the beginning of every chain, and whether for a lock of a table.
+-- Whom the session of this process waits for, at the beginning of every chain, and whether for a
+-- lock of a table.
 WITH RECURSIVE chain AS (
   SELECT b.pid, 1 AS depth FROM unnest(pg_blocking_pids(:process_id::int)) b(pid)
   UNION
-  SELECT b.pid, c.depth + 1 FROM chain c CROSS JOIN LATERAL unnest(pg_blocking_pids(c.pid)) b(pid) WHERE c.depth < 5 AND c.pid <> 0)
+  SELECT b.pid, c.depth + 1 FROM chain c CROSS JOIN LATERAL unnest(pg_blocking_pids(c.pid)) b(pid)
+  WHERE c.depth < 5 AND c.pid <> 0)
 SELECT CASE c.pid WHEN 0 THEN 'a prepared transaction'
-       ELSE concat_ws(', ', 'session ' || c.pid, 'user ' || a.usename, 'application ' || nullif(a.application_name, '')) END AS name,
-       EXISTS (SELECT FROM pg_catalog.pg_locks l WHERE l.pid = :process_id::int AND NOT l.granted AND l.locktype = 'relation') AS is_of_table
-FROM (SELECT DISTINCT d.pid FROM chain d WHERE d.pid = 0 OR cardinality(pg_blocking_pids(d.pid)) = 0) c
+       ELSE concat_ws(', ', 'session ' || c.pid, 'user ' || a.usename,
+                      'application ' || nullif(a.application_name, '')) END AS name,
+       EXISTS (SELECT FROM pg_catalog.pg_locks l
+           WHERE l.pid = :process_id::int AND NOT l.granted
+             AND l.locktype = 'relation') AS is_of_table
+FROM (SELECT DISTINCT d.pid FROM chain d
+WHERE d.pid = 0 OR cardinality(pg_blocking_pids(d.pid)) = 0) c
 LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = c.pid ORDER BY c.pid LIMIT 3;

@@ -1,34 +1,44 @@
 -- name: due_cursors
--- Schedules with something to decide: fires before the horizon, or a new generation. No lock: the decision is a compare-and-set.
--- Those in :aside are left out.
--- Two ends of one index, apart: an OR of them would walk every schedule. Both are in the order of that index, that of the new ones too, who are all
--- alike: where many are new, a planner that expects to find some soon would walk the table from its beginning in every pass.
--- New ones, those that are behind most, those that are behind least, and those that the database refused and that are to be tried again take
--- turns: none of them, however many, delays the others. Each schedule is looked up by itself
--- (LIMIT 1): a plan that doesn't know how small :at_most is would rather join the whole table, 200 ms a pass at a million schedules.
-SELECT c.schedule_id, c.generation, c.watermark, c.status, s.name, s.uuid, s.spec, s.timezone, s.dst, s.calendars, s.catchup, extract(epoch FROM s.catchup_window)::float8 AS catchup_window,
+-- Schedules with something to decide: fires before the horizon, or a new generation. No lock: the
+-- decision is a compare-and-set. Those in :aside are left out. Two ends of one index, apart: an OR
+-- of them would walk every schedule. Both are in the order of that index, that of the new ones too,
+-- who are all alike: where many are new, a planner that expects to find some soon would walk the
+-- table from its beginning in every pass. New ones, those that are behind most, those that are
+-- behind least, and those that the database refused and that are to be tried again take turns: none
+-- of them, however many, delays the others. Each schedule is looked up by itself (LIMIT 1): a plan
+-- that doesn't know how small :at_most is would rather join the whole table, 200 ms a pass at a
+-- million schedules.
+SELECT c.schedule_id, c.generation, c.watermark, c.status, s.name, s.uuid, s.spec, s.timezone,
+       s.dst, s.calendars, s.catchup,
+       extract(epoch FROM s.catchup_window)::float8 AS catchup_window,
        s.jitter, s.max_runs, c.runs_made, now() AS now
 FROM (
   SELECT DISTINCT ON (due.schedule_id) due.*
   FROM (
     (SELECT n.*, row_number() OVER () AS turn FROM (
       SELECT u.* FROM pgcron.cursor u
-      WHERE u.status <> 'invalid' AND NOT u.is_paused AND u.next_fire IS NULL AND NOT u.edit_is_pending AND u.schedule_id <> ALL(:aside::bigint[])
+      WHERE u.status <> 'invalid' AND NOT u.is_paused AND u.next_fire IS NULL
+        AND NOT u.edit_is_pending AND u.schedule_id <> ALL(:aside::bigint[])
       ORDER BY u.next_fire NULLS FIRST LIMIT :at_most) n)
     UNION ALL
     (SELECT d.*, row_number() OVER (ORDER BY d.next_fire) FROM (
       SELECT u.* FROM pgcron.cursor u
-      WHERE u.status <> 'invalid' AND NOT u.is_paused AND u.next_fire <= now() + make_interval(secs => :refill::float8) AND NOT u.edit_is_pending AND u.schedule_id <> ALL(:aside::bigint[])
+      WHERE u.status <> 'invalid' AND NOT u.is_paused
+        AND u.next_fire <= now() + make_interval(secs => :refill::float8) AND NOT u.edit_is_pending
+        AND u.schedule_id <> ALL(:aside::bigint[])
       ORDER BY u.next_fire NULLS FIRST LIMIT :at_most) d)
     UNION ALL
     (SELECT d.*, row_number() OVER (ORDER BY d.next_fire DESC) FROM (
       SELECT u.* FROM pgcron.cursor u
-      WHERE u.status <> 'invalid' AND NOT u.is_paused AND u.next_fire <= now() + make_interval(secs => :refill::float8) AND NOT u.edit_is_pending AND u.schedule_id <> ALL(:aside::bigint[])
+      WHERE u.status <> 'invalid' AND NOT u.is_paused
+        AND u.next_fire <= now() + make_interval(secs => :refill::float8) AND NOT u.edit_is_pending
+        AND u.schedule_id <> ALL(:aside::bigint[])
       ORDER BY u.next_fire DESC NULLS LAST LIMIT :at_most) d)
     UNION ALL
     (SELECT r.*, row_number() OVER (ORDER BY r.retry_at) FROM (
       SELECT u.* FROM pgcron.cursor u
-      WHERE u.retry_at <= now() AND NOT u.is_paused AND NOT u.edit_is_pending AND u.schedule_id <> ALL(:aside::bigint[])
+      WHERE u.retry_at <= now() AND NOT u.is_paused AND NOT u.edit_is_pending
+        AND u.schedule_id <> ALL(:aside::bigint[])
       ORDER BY u.retry_at LIMIT :at_most) r)) due
   ORDER BY due.schedule_id, due.turn) c
 CROSS JOIN LATERAL (
@@ -36,73 +46,110 @@ CROSS JOIN LATERAL (
 ORDER BY c.turn, c.next_fire NULLS FIRST LIMIT :at_most;
 
 -- name: materialize
--- One statement for many schedules. A schedule whose generation or watermark has moved (an edit, another node) decides nothing
--- here; a row that somebody has locked is left to them; nor does a node decide whose tzdata is not the cluster's. The ledger's primary key makes each fire one row for ever, and only
--- rows that are new there get a run. Runs of schedules with max_runs are counted with the watermark, so that no two nodes make one
--- too many. :delays says how much later than it fires each schedule's fire is due.
+-- One statement for many schedules. A schedule whose generation or watermark has moved (an edit,
+-- another node) decides nothing here; a row that somebody has locked is left to them; nor does a
+-- node decide whose tzdata is not the cluster's. The ledger's primary key makes each fire one row
+-- for ever, and only rows that are new there get a run. Runs of schedules with max_runs are counted
+-- with the watermark, so that no two nodes make one too many. :delays says how much later than it
+-- fires each schedule's fire is due.
 WITH planned AS (
-  SELECT * FROM unnest(:schedule_ids::bigint[], :generations::bigint[], :watermarks::timestamptz[], :new_watermarks::timestamptz[], :next_fires::timestamptz[], :canonicals::text[], :max_runs::int[], :delays::interval[])
-                p(schedule_id, generation, watermark, new_watermark, next_fire, canonical, max_runs, delay)),
+  SELECT *
+  FROM unnest(:schedule_ids::bigint[], :generations::bigint[], :watermarks::timestamptz[],
+              :new_watermarks::timestamptz[], :next_fires::timestamptz[], :canonicals::text[],
+              :max_runs::int[], :delays::interval[])
+                p(schedule_id, generation, watermark, new_watermark, next_fire, canonical, max_runs,
+                  delay)),
 held AS MATERIALIZED (
   SELECT c.schedule_id FROM pgcron.cursor c JOIN planned p ON p.schedule_id = c.schedule_id
-  WHERE c.schedule_id = ANY(:schedule_ids) AND c.generation = p.generation AND c.watermark = p.watermark AND NOT c.edit_is_pending
+  WHERE c.schedule_id = ANY(:schedule_ids) AND c.generation = p.generation
+    AND c.watermark = p.watermark AND NOT c.edit_is_pending
     AND (SELECT k.tzdata IS NULL OR k.tzdata = :tzdata::text FROM pgcron.cluster k)
   ORDER BY c.schedule_id FOR UPDATE OF c SKIP LOCKED),
 counted AS (
-  SELECT f.schedule_id, count(*)::int AS runs FROM unnest(:counted_ids::bigint[], :counted_fires::timestamptz[]) f(schedule_id, fire_at)
-  WHERE NOT EXISTS (SELECT FROM pgcron.occurrence_override o WHERE o.schedule_id = f.schedule_id AND o.fire_at = f.fire_at AND o.action = 'skip')
-    AND NOT EXISTS (SELECT FROM pgcron.occurrence e WHERE e.schedule_id = f.schedule_id AND e.fire_at = f.fire_at)
+  SELECT f.schedule_id, count(*)::int AS runs
+  FROM unnest(:counted_ids::bigint[], :counted_fires::timestamptz[]) f(schedule_id, fire_at)
+  WHERE NOT EXISTS (SELECT FROM pgcron.occurrence_override o
+  WHERE o.schedule_id = f.schedule_id AND o.fire_at = f.fire_at AND o.action = 'skip')
+    AND NOT EXISTS (SELECT FROM pgcron.occurrence e
+        WHERE e.schedule_id = f.schedule_id AND e.fire_at = f.fire_at)
   GROUP BY f.schedule_id),
 moved AS (
-  UPDATE pgcron.cursor c SET watermark = p.new_watermark, runs_made = c.runs_made + coalesce((SELECT n.runs FROM counted n WHERE n.schedule_id = p.schedule_id), 0),
-         next_fire = CASE WHEN c.runs_made + coalesce((SELECT n.runs FROM counted n WHERE n.schedule_id = p.schedule_id), 0) >= p.max_runs THEN 'infinity' ELSE p.next_fire END,
+  UPDATE pgcron.cursor c
+  SET watermark = p.new_watermark,
+      runs_made = c.runs_made + coalesce((SELECT n.runs FROM counted n
+          WHERE n.schedule_id = p.schedule_id),
+          0),
+         next_fire = CASE WHEN c.runs_made + coalesce((SELECT n.runs FROM counted n
+             WHERE n.schedule_id = p.schedule_id),
+             0) >= p.max_runs THEN 'infinity'
+                          ELSE p.next_fire END,
          status = 'valid', error = NULL, retry_at = NULL, canonical = p.canonical
   FROM planned p
-  WHERE c.schedule_id = ANY(:schedule_ids) AND p.schedule_id = c.schedule_id AND c.schedule_id IN (SELECT schedule_id FROM held)
+  WHERE c.schedule_id = ANY(:schedule_ids) AND p.schedule_id = c.schedule_id
+    AND c.schedule_id IN (SELECT schedule_id FROM held)
     AND c.generation = p.generation AND c.watermark = p.watermark AND p.new_watermark >= p.watermark
   RETURNING c.schedule_id, c.generation),
 dropped AS (
   INSERT INTO pgcron.missed (schedule_id, first_at, last_at, fires, reason)
   SELECT d.schedule_id, d.first_at, d.last_at, d.fires, d.reason
-  FROM unnest(:dropped_ids::bigint[], :dropped_firsts::timestamptz[], :dropped_lasts::timestamptz[], :dropped_counts::int[], :dropped_reasons::text[])
+  FROM unnest(:dropped_ids::bigint[], :dropped_firsts::timestamptz[], :dropped_lasts::timestamptz[],
+              :dropped_counts::int[], :dropped_reasons::text[])
        d(schedule_id, first_at, last_at, fires, reason)
   JOIN moved ON moved.schedule_id = d.schedule_id
-  ON CONFLICT (schedule_id, first_at) DO UPDATE SET last_at = greatest(missed.last_at, EXCLUDED.last_at)
+  ON CONFLICT (schedule_id, first_at) DO UPDATE
+      SET last_at = greatest(missed.last_at, EXCLUDED.last_at)
   RETURNING fires),
 ledger AS (
   INSERT INTO pgcron.occurrence (schedule_id, fire_at, decision, reason, run_id)
   SELECT f.schedule_id, f.fire_at, CASE WHEN o.action = 'skip' THEN 'skipped' ELSE 'run' END,
-         CASE WHEN o.action IS NOT NULL THEN pgcron.override_words(o.action, o.due_at, o.actor, o.note) END,
-         CASE WHEN o.action IS DISTINCT FROM 'skip' THEN nextval(pg_get_serial_sequence('pgcron.run', 'id')) END
+         CASE WHEN o.action IS NOT NULL THEN pgcron.override_words(o.action, o.due_at, o.actor,
+             o.note) END,
+         CASE WHEN o.action IS DISTINCT FROM 'skip'
+             THEN nextval(pg_get_serial_sequence('pgcron.run',
+             'id')) END
   FROM unnest(:fire_ids::bigint[], :fires::timestamptz[]) f(schedule_id, fire_at)
   JOIN moved ON moved.schedule_id = f.schedule_id
   LEFT JOIN pgcron.occurrence_override o ON o.schedule_id = f.schedule_id AND o.fire_at = f.fire_at
   ON CONFLICT (schedule_id, fire_at) DO NOTHING
   RETURNING schedule_id, fire_at, run_id),
 fresh AS (
-  INSERT INTO pgcron.run (id, uuid, origin, schedule_id, schedule, scheduled_for, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry,
-                          overlap, lane, requires, weight, hold, due_at, expire_at, time_limits, created_by)
-  SELECT l.run_id, md5(s.uuid::text || '/' || extract(epoch FROM l.fire_at)::text)::uuid, 'schedule', s.id, s.name, l.fire_at, s.queue, s.priority, s.handler,
-         coalesce(o.args, s.args), s.delivery, s.max_attempts, s.timeout, s.retry_base, s.retry_cap, s.retry, pgcron.run_overlap(s.overlap, s.max_running), pgcron.lane_of(s.lane, s.weight), s.requires, nullif(s.weight, 1), CASE WHEN s.depends_on_previous THEN 'previous' END,
-         greatest(due.at, now()), least(due.at + CASE WHEN s.start_deadline <= '36525 days' THEN s.start_deadline END, greatest(due.at, now()) + s.give_up_after),
-         CASE WHEN num_nonnulls(s.give_up_after, s.silence_timeout) > 0 THEN pgcron.time_limits(s.give_up_after, s.silence_timeout, greatest(due.at, now())) END,
+  INSERT INTO pgcron.run (id, uuid, origin, schedule_id, schedule, scheduled_for, queue, priority,
+                          handler, args, delivery, max_attempts, timeout, retry_base, retry_cap,
+                          retry, overlap, lane, requires, weight, hold, due_at, expire_at,
+                          time_limits, created_by)
+  SELECT l.run_id, md5(s.uuid::text || '/' || extract(epoch FROM l.fire_at)::text)::uuid,
+         'schedule', s.id, s.name, l.fire_at, s.queue, s.priority, s.handler,
+         coalesce(o.args, s.args), s.delivery, s.max_attempts, s.timeout, s.retry_base, s.retry_cap,
+         s.retry, pgcron.run_overlap(s.overlap, s.max_running), pgcron.lane_of(s.lane, s.weight),
+         s.requires, nullif(s.weight, 1), CASE WHEN s.depends_on_previous THEN 'previous' END,
+         greatest(due.at, now()),
+         least(due.at + CASE WHEN s.start_deadline <= '36525 days' THEN s.start_deadline END,
+               greatest(due.at, now()) + s.give_up_after),
+         CASE WHEN num_nonnulls(s.give_up_after,
+                                s.silence_timeout) > 0 THEN pgcron.time_limits(s.give_up_after,
+                                s.silence_timeout, greatest(due.at, now())) END,
          'schedule'
-  FROM ledger l JOIN pgcron.schedule s ON s.id = l.schedule_id JOIN planned p ON p.schedule_id = l.schedule_id
+  FROM ledger l JOIN pgcron.schedule s ON s.id = l.schedule_id
+  JOIN planned p ON p.schedule_id = l.schedule_id
   LEFT JOIN pgcron.occurrence_override o ON o.schedule_id = l.schedule_id AND o.fire_at = l.fire_at
   CROSS JOIN LATERAL (SELECT coalesce(o.due_at, l.fire_at + p.delay) AS at) due
   WHERE l.run_id IS NOT NULL
   ON CONFLICT (schedule_id, scheduled_for) WHERE scheduled_for IS NOT NULL DO NOTHING
   RETURNING id)
-SELECT ARRAY(SELECT m.schedule_id FROM moved m) AS moved, (SELECT count(*) FROM moved) AS schedules, (SELECT count(*) FROM fresh) AS runs, (SELECT count(*) FROM ledger WHERE run_id IS NULL) AS skipped,
+SELECT ARRAY(SELECT m.schedule_id FROM moved m) AS moved, (SELECT count(*) FROM moved) AS schedules,
+       (SELECT count(*) FROM fresh) AS runs,
+       (SELECT count(*) FROM ledger WHERE run_id IS NULL) AS skipped,
        (SELECT coalesce(sum(coalesce(fires, 1000)), 0) FROM dropped)::bigint AS missed;
 
 -- name: given_back
 SELECT g.schedule_id, coalesce(s.name, g.schedule_id::text) AS name FROM (
-  SELECT DISTINCT b.schedule_id FROM pgcron.given_back b WHERE b.schedule_id <> ALL(:aside::bigint[]) LIMIT :at_most) g
+  SELECT DISTINCT b.schedule_id FROM pgcron.given_back b
+  WHERE b.schedule_id <> ALL(:aside::bigint[]) LIMIT :at_most) g
 LEFT JOIN pgcron.schedule s ON s.id = g.schedule_id;
 
 -- name: take_given_back
--- Of these schedules; returns those it was done for. One whose cursor somebody has locked is left for the next time.
+-- Of these schedules; returns those it was done for. One whose cursor somebody has locked is left
+-- for the next time.
 SELECT pgcron.take_given_back(:schedule_ids::bigint[]) AS schedule_id;
 
 -- name: reopen_ledger
@@ -110,20 +157,27 @@ SELECT pgcron.take_given_back(:schedule_ids::bigint[]) AS schedule_id;
 SELECT pgcron.reopen_ledger(:instants::timestamptz[]);
 
 -- name: mark_invalid
--- A schedule that this node can't read (another version wrote it, a zone vanished), or whose runs the database refuses, is marked and shown; it
--- stops no other. What was refused is tried again after :retry_after seconds: the database may have changed, and nobody says so.
-UPDATE pgcron.cursor SET status = 'invalid', error = :error::jsonb, retry_at = now() + make_interval(secs => :retry_after::float8)
-WHERE schedule_id = :schedule_id AND generation = :generation AND (status <> 'invalid' OR retry_at <= now())
+-- A schedule that this node can't read (another version wrote it, a zone vanished), or whose runs
+-- the database refuses, is marked and shown; it stops no other. What was refused is tried again
+-- after :retry_after seconds: the database may have changed, and nobody says so.
+UPDATE pgcron.cursor
+SET status = 'invalid', error = :error::jsonb,
+    retry_at = now() + make_interval(secs => :retry_after::float8)
+WHERE schedule_id = :schedule_id AND generation = :generation
+  AND (status <> 'invalid' OR retry_at <= now())
 RETURNING schedule_id;
 
 -- name: recheck_invalid
 -- Another version may read what was not readable; the same would only find the same again.
 UPDATE pgcron.cursor SET status = 'unchecked', error = NULL, next_fire = NULL
-WHERE status = 'invalid' AND retry_at IS NULL AND error ->> 'judge' IS DISTINCT FROM :judge::text RETURNING schedule_id;
+WHERE status = 'invalid' AND retry_at IS NULL AND error ->> 'judge' IS DISTINCT FROM :judge::text
+RETURNING schedule_id;
 
 -- name: pending_edits
 SELECT c.schedule_id, s.name FROM pgcron.cursor c JOIN pgcron.schedule s ON s.id = c.schedule_id
-WHERE c.edit_is_pending AND c.schedule_id <> ALL(:aside::bigint[]) ORDER BY c.schedule_id LIMIT :at_most;
+WHERE c.edit_is_pending AND c.schedule_id <> ALL(:aside::bigint[]) ORDER BY c.schedule_id
+LIMIT :at_most;
 
 -- name: apply_edit
-SELECT pgcron.apply_edit(c.schedule_id) FROM pgcron.cursor c WHERE c.schedule_id = :schedule_id AND c.edit_is_pending;
+SELECT pgcron.apply_edit(c.schedule_id) FROM pgcron.cursor c
+WHERE c.schedule_id = :schedule_id AND c.edit_is_pending;

@@ -1,23 +1,32 @@
 -- name: join_node
 -- A new incarnation; its row is its lease.
-INSERT INTO pgcron.node (incarnation, name, host, process_id, version, tzdata, home, lease_ttl, lease_until, slots, queues, labels, state)
-VALUES (:incarnation, :name, :host, :process_id, :version, :tzdata::text, :home, make_interval(secs => :lease_ttl::float8),
+INSERT INTO pgcron.node (incarnation, name, host, process_id, version, tzdata, home, lease_ttl,
+                         lease_until, slots, queues, labels, state)
+VALUES (:incarnation, :name, :host, :process_id, :version, :tzdata::text, :home,
+        make_interval(secs => :lease_ttl::float8),
         now() + make_interval(secs => :lease_ttl::float8), :slots, :queues, :labels::text::jsonb,
-        CASE WHEN EXISTS (SELECT FROM pgcron.cordon c WHERE c.node = :name::text AND c.lifted_at IS NULL) THEN 'cordoned' ELSE 'alive' END)
+        CASE WHEN EXISTS (SELECT FROM pgcron.cordon c
+            WHERE c.node = :name::text AND c.lifted_at IS NULL) THEN 'cordoned'
+             ELSE 'alive' END)
 RETURNING now() AS now;
 
 -- name: end_late_fires
 -- ready -> skipped
--- Before a claim after a time without any node: runs of fires that came due meanwhile, as the catch-up policy says.
+-- Before a claim after a time without any node: runs of fires that came due meanwhile, as the
+-- catch-up policy says.
 SELECT pgcron.end_late_fires(make_interval(secs => :grace::float8), :at_most::int) AS ended;
 
 -- name: bury_predecessors
--- The caller holds the exclusive lock of this home, so every earlier incarnation of it, and its children, are gone. What comes late,
--- when the caller itself has been buried by its successor, buries nobody: the successor may be at work. Locks in one order, so that of
--- two that meet one comes first.
+-- The caller holds the exclusive lock of this home, so every earlier incarnation of it, and its
+-- children, are gone. What comes late, when the caller itself has been buried by its successor,
+-- buries nobody: the successor may be at work. Locks in one order, so that of two that meet one
+-- comes first.
 WITH living AS MATERIALIZED (
-  SELECT n.incarnation FROM pgcron.node n WHERE n.home = :home::text AND n.state <> 'dead' ORDER BY n.incarnation FOR NO KEY UPDATE)
-UPDATE pgcron.node SET state = 'dead', ended_at = now(), ended_because = 'restarted: its successor holds the lock of its state directory'
+  SELECT n.incarnation FROM pgcron.node n WHERE n.home = :home::text AND n.state <> 'dead'
+  ORDER BY n.incarnation FOR NO KEY UPDATE)
+UPDATE pgcron.node
+SET state = 'dead', ended_at = now(),
+    ended_because = 'restarted: its successor holds the lock of its state directory'
   FROM living
  WHERE node.incarnation = living.incarnation AND node.incarnation <> :incarnation::uuid
    AND EXISTS (SELECT FROM living mine WHERE mine.incarnation = :incarnation::uuid)
@@ -32,79 +41,119 @@ SELECT :incarnation::uuid, unnest(:handlers::text[]) ON CONFLICT DO NOTHING;
 INSERT INTO pgcron.timezone (name) SELECT unnest(:names::text[]) ON CONFLICT DO NOTHING;
 
 -- name: note_timeline
--- A promoted server has another timeline. After it nobody claims for the longest lease: a node that still executes what the
--- old server gave it stops itself in that time. Not where the old server waited for its standby with each commit, as the beats
--- recorded: then nothing that it gave out is missing here. The record is believed if a beat came here within the last minute; one
--- that stopped being synchronous before that could not say so. A server that is new to us, or the first start, changes nothing but
--- the record.
-UPDATE pgcron.cluster SET timeline = found.timeline, system_identifier = found.system_identifier, is_synchronous = found.is_synchronous,
+-- A promoted server has another timeline. After it nobody claims for the longest lease: a node that
+-- still executes what the old server gave it stops itself in that time. Not where the old server
+-- waited for its standby with each commit, as the beats recorded: then nothing that it gave out is
+-- missing here. The record is believed if a beat came here within the last minute; one that stopped
+-- being synchronous before that could not say so. A server that is new to us, or the first start,
+-- changes nothing but the record.
+UPDATE pgcron.cluster
+SET timeline = found.timeline, system_identifier = found.system_identifier,
+    is_synchronous = found.is_synchronous,
        epoch = epoch + (cluster.timeline IS NOT NULL)::int,
-       quarantine_until = CASE WHEN cluster.timeline IS NULL OR (cluster.is_synchronous AND found.was_heard) THEN quarantine_until
-                               ELSE now() + coalesce((SELECT max(lease_ttl) FROM pgcron.node WHERE state <> 'dead'), interval '15 seconds') END
-FROM (SELECT pgcron.server_timeline() AS timeline, current_setting('synchronous_standby_names') <> '' AS is_synchronous,
+       quarantine_until = CASE WHEN cluster.timeline IS NULL
+                               OR (cluster.is_synchronous AND found.was_heard) THEN quarantine_until
+                               ELSE now() + coalesce((SELECT max(lease_ttl) FROM pgcron.node
+                                   WHERE state <> 'dead'),
+                                                     interval '15 seconds') END
+FROM (SELECT pgcron.server_timeline() AS timeline,
+      current_setting('synchronous_standby_names') <> '' AS is_synchronous,
              (SELECT system_identifier FROM pg_control_system()) AS system_identifier,
-             EXISTS (SELECT FROM pgcron.node WHERE lease_until - lease_ttl > now() - interval '1 minute') AS was_heard) found
-WHERE cluster.timeline IS DISTINCT FROM found.timeline OR cluster.system_identifier IS DISTINCT FROM found.system_identifier
+             EXISTS (SELECT FROM pgcron.node
+                 WHERE lease_until - lease_ttl > now() - interval '1 minute') AS was_heard) found
+WHERE cluster.timeline IS DISTINCT FROM found.timeline
+  OR cluster.system_identifier IS DISTINCT FROM found.system_identifier
 RETURNING epoch, quarantine_until;
 
 -- name: note_synchronous
 -- For the server that may be promoted after this one.
-UPDATE pgcron.cluster SET is_synchronous = current_setting('synchronous_standby_names') <> '' WHERE timeline = pgcron.server_timeline();
+UPDATE pgcron.cluster SET is_synchronous = current_setting('synchronous_standby_names') <> ''
+WHERE timeline = pgcron.server_timeline();
 
 -- name: beat
--- One statement answers: is my lease renewed (no row: this incarnation is dead for ever), which runs are mine and which of
--- them are to stop, how the peers' leases stand, whether somebody wants this node to take nothing new, at which revision the schema is, and whether what is recorded of the server has to be noted anew.
+-- One statement answers: is my lease renewed (no row: this incarnation is dead for ever), which
+-- runs are mine and which of them are to stop, how the peers' leases stand, whether somebody wants
+-- this node to take nothing new, at which revision the schema is, and whether what is recorded of
+-- the server has to be noted anew.
 WITH renewed AS (
-  UPDATE pgcron.node SET lease_until = now() + lease_ttl, beat_sequence = beat_sequence + 1, slots_used = :slots_used,
+  UPDATE pgcron.node
+  SET lease_until = now() + lease_ttl, beat_sequence = beat_sequence + 1, slots_used = :slots_used,
          health = :health::text::jsonb,
          state = CASE WHEN :is_draining OR state = 'draining' THEN 'draining'
-                      WHEN EXISTS (SELECT FROM pgcron.cordon c WHERE c.node IN (node.name, node.incarnation::text) AND c.lifted_at IS NULL) THEN 'cordoned'
+                      WHEN EXISTS (SELECT FROM pgcron.cordon c
+                          WHERE c.node IN (node.name, node.incarnation::text)
+                            AND c.lifted_at IS NULL) THEN 'cordoned'
                       ELSE 'alive' END
   WHERE incarnation = :incarnation AND state <> 'dead' RETURNING incarnation, state)
 SELECT now() AS now,
-       ARRAY(SELECT r.id FROM pgcron.run r WHERE r.owner = renewed.incarnation AND r.state = 'running' ORDER BY r.id) AS run_ids,
-       ARRAY(SELECT r.token FROM pgcron.run r WHERE r.owner = renewed.incarnation AND r.state = 'running' ORDER BY r.id) AS tokens,
-       ARRAY(SELECT r.id FROM pgcron.run r WHERE r.owner = renewed.incarnation AND r.state = 'running' AND r.cancel_at IS NOT NULL) AS cancelled_ids,
-       ARRAY(SELECT r.id FROM pgcron.run r WHERE r.owner = renewed.incarnation AND r.state = 'running' AND r.kill_at IS NOT NULL) AS killed_ids,
-       ARRAY(SELECT n.incarnation FROM pgcron.node n WHERE n.state <> 'dead' AND n.incarnation <> renewed.incarnation ORDER BY n.incarnation) AS peers,
-       ARRAY(SELECT n.beat_sequence FROM pgcron.node n WHERE n.state <> 'dead' AND n.incarnation <> renewed.incarnation ORDER BY n.incarnation) AS peer_sequences,
-       ARRAY(SELECT extract(epoch FROM n.lease_ttl)::float8 FROM pgcron.node n WHERE n.state <> 'dead' AND n.incarnation <> renewed.incarnation ORDER BY n.incarnation) AS peer_ttls,
-       ARRAY(SELECT b.name FROM pgcron.breaker b WHERE b.state <> 'closed' ORDER BY b.name) AS breakers,
+       ARRAY(SELECT r.id FROM pgcron.run r
+           WHERE r.owner = renewed.incarnation AND r.state = 'running' ORDER BY r.id) AS run_ids,
+       ARRAY(SELECT r.token FROM pgcron.run r
+           WHERE r.owner = renewed.incarnation AND r.state = 'running' ORDER BY r.id) AS tokens,
+       ARRAY(SELECT r.id FROM pgcron.run r
+           WHERE r.owner = renewed.incarnation AND r.state = 'running'
+             AND r.cancel_at IS NOT NULL) AS cancelled_ids,
+       ARRAY(SELECT r.id FROM pgcron.run r
+           WHERE r.owner = renewed.incarnation AND r.state = 'running'
+             AND r.kill_at IS NOT NULL) AS killed_ids,
+       ARRAY(SELECT n.incarnation FROM pgcron.node n
+           WHERE n.state <> 'dead' AND n.incarnation <> renewed.incarnation
+           ORDER BY n.incarnation) AS peers,
+       ARRAY(SELECT n.beat_sequence FROM pgcron.node n
+           WHERE n.state <> 'dead' AND n.incarnation <> renewed.incarnation
+           ORDER BY n.incarnation) AS peer_sequences,
+       ARRAY(SELECT extract(epoch FROM n.lease_ttl)::float8 FROM pgcron.node n
+           WHERE n.state <> 'dead' AND n.incarnation <> renewed.incarnation
+           ORDER BY n.incarnation) AS peer_ttls,
+       ARRAY(SELECT b.name FROM pgcron.breaker b WHERE b.state <> 'closed'
+           ORDER BY b.name) AS breakers,
        renewed.state = 'cordoned' AS is_cordoned,
        (SELECT max(a.version_num) FROM pgcron.alembic_version a) AS revision,
-       (SELECT k.timeline IS DISTINCT FROM pgcron.server_timeline() FROM pgcron.cluster k) AS is_another_server,
-       (SELECT k.is_synchronous IS DISTINCT FROM (current_setting('synchronous_standby_names') <> '') FROM pgcron.cluster k) AS is_otherwise_synchronous
+       (SELECT k.timeline IS DISTINCT FROM pgcron.server_timeline()
+        FROM pgcron.cluster k) AS is_another_server,
+       (SELECT k.is_synchronous IS DISTINCT FROM (current_setting('synchronous_standby_names')
+           <> '')
+        FROM pgcron.cluster k) AS is_otherwise_synchronous
 FROM renewed;
 
 -- name: say_idle
--- An idle node is woken by NOTIFY; a busy one looks by itself and spares the enqueuers the notification.
-UPDATE pgcron.node SET is_idle = :is_idle WHERE incarnation = :incarnation AND state <> 'dead' AND is_idle <> :is_idle;
+-- An idle node is woken by NOTIFY; a busy one looks by itself and spares the enqueuers the
+-- notification.
+UPDATE pgcron.node SET is_idle = :is_idle
+WHERE incarnation = :incarnation AND state <> 'dead' AND is_idle <> :is_idle;
 
 -- name: say_deaf
--- Only a node that no notification reaches sends it, and when they reach it again: people see why it takes its time.
+-- Only a node that no notification reaches sends it, and when they reach it again: people see why
+-- it takes its time.
 UPDATE pgcron.node SET is_pooled = :is_deaf WHERE incarnation = :incarnation;
 
 -- name: wake_idle_nodes
--- What an INSERT of runs says by itself, for runs that were given back or retried. Idle nodes look; the caller may be one.
-SELECT pgcron.notify(pgcron.channel(), 'run') WHERE EXISTS (SELECT FROM pgcron.node WHERE is_idle AND state = 'alive');
+-- What an INSERT of runs says by itself, for runs that were given back or retried. Idle nodes look;
+-- the caller may be one.
+SELECT pgcron.notify(pgcron.channel(), 'run')
+WHERE EXISTS (SELECT FROM pgcron.node WHERE is_idle AND state = 'alive');
 
 -- name: probe_listeners
--- Whoever hears this knows that notifications reach it: through some poolers LISTEN succeeds and nothing ever comes.
+-- Whoever hears this knows that notifications reach it: through some poolers LISTEN succeeds and
+-- nothing ever comes.
 SELECT pgcron.notify(pgcron.channel(), 'probe');
 
 -- name: stop_listening
 UNLISTEN *;
 
 -- name: declare_dead
--- Compare-and-set on the beat that the observer has seen for a whole lease: a renewal that gets there first wins. Who has locked the row
--- is not waited for; the next look comes soon.
+-- Compare-and-set on the beat that the observer has seen for a whole lease: a renewal that gets
+-- there first wins. Who has locked the row is not waited for; the next look comes soon.
 UPDATE pgcron.node SET state = 'dead', ended_at = now(), ended_because = 'its lease ran out'
 WHERE incarnation = (SELECT n.incarnation FROM pgcron.node n
-                      WHERE n.incarnation = :incarnation AND n.beat_sequence = :beat_sequence AND n.lease_until < now() AND n.state <> 'dead' FOR NO KEY UPDATE SKIP LOCKED)
+                      WHERE n.incarnation = :incarnation AND n.beat_sequence = :beat_sequence
+                        AND n.lease_until < now() AND n.state <> 'dead'
+                      FOR NO KEY UPDATE SKIP LOCKED)
 RETURNING incarnation;
 
 -- name: leave
-UPDATE pgcron.node SET state = 'dead', ended_at = now(), ended_because = :reason, is_idle = false, slots_used = 0
+UPDATE pgcron.node
+SET state = 'dead', ended_at = now(), ended_because = :reason, is_idle = false, slots_used = 0
 WHERE incarnation = :incarnation AND state <> 'dead' RETURNING incarnation;
 
 -- name: reap_runs
@@ -118,7 +167,8 @@ SELECT run_id, verdict FROM pgcron.reap_runs(:at_most);
 -- name: orphaned_runs
 -- What reap_runs would end, when it could not end all of it together.
 SELECT r.id, r.token FROM pgcron.gone_owners() g
-CROSS JOIN LATERAL (SELECT r.id, r.token FROM pgcron.run r WHERE r.state = 'running' AND r.owner = g.owner AND r.id <> ALL(:but::bigint[]) LIMIT :at_most) r
+CROSS JOIN LATERAL (SELECT r.id, r.token FROM pgcron.run r
+WHERE r.state = 'running' AND r.owner = g.owner AND r.id <> ALL(:but::bigint[]) LIMIT :at_most) r
 LIMIT :at_most;
 
 -- name: reap_these

@@ -1,85 +1,136 @@
 -- name: list_schedules
-SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.handler, s.queue, s.priority, s.enabled, s.paused_note, s.paused_by, s.overlap, s.catchup, s.managed_by,
-       s.max_runs, s.runs_made, s.status, s.error, s.next_fire, s.overrunning, last.outcome AS last_outcome, last.finished_at AS last_finished_at
+SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.handler, s.queue, s.priority, s.enabled,
+       s.paused_note, s.paused_by, s.overlap, s.catchup, s.managed_by,
+       s.max_runs, s.runs_made, s.status, s.error, s.next_fire, s.overrunning,
+       last.outcome AS last_outcome, last.finished_at AS last_finished_at
 FROM (SELECT v.* FROM pgcron.schedules v
-      WHERE (:name::text IS NULL OR position(lower(:name::text) IN lower(v.name)) > 0) AND (:handler::text IS NULL OR v.handler = :handler::text)
-        AND (:queue::text IS NULL OR v.queue = :queue::text) AND (:status::text IS NULL OR v.status = :status::text)
+      WHERE (:name::text IS NULL OR position(lower(:name::text) IN lower(v.name)) > 0)
+        AND (:handler::text IS NULL OR v.handler = :handler::text)
+        AND (:queue::text IS NULL OR v.queue = :queue::text)
+        AND (:status::text IS NULL OR v.status = :status::text)
         AND (:enabled::boolean IS NULL OR v.enabled = :enabled::boolean)
       ORDER BY v.name LIMIT :limit::int) s
-LEFT JOIN LATERAL (SELECT h.outcome, h.finished_at FROM pgcron.history h WHERE h.schedule_id = s.id ORDER BY h.finished_at DESC LIMIT 1) last ON true
+LEFT JOIN LATERAL (SELECT h.outcome, h.finished_at FROM pgcron.history h WHERE h.schedule_id = s.id
+ORDER BY h.finished_at DESC LIMIT 1) last
+    ON true
 ORDER BY s.name;
 
 -- name: one_schedule
-SELECT v.*, c.since, c.edit_is_pending, s.calendars FROM pgcron.schedules v JOIN pgcron.cursor c ON c.schedule_id = v.id JOIN pgcron.schedule s ON s.id = v.id WHERE v.name = :name::text;
+SELECT v.*, c.since, c.edit_is_pending, s.calendars FROM pgcron.schedules v
+JOIN pgcron.cursor c ON c.schedule_id = v.id JOIN pgcron.schedule s ON s.id = v.id
+WHERE v.name = :name::text;
 
 -- name: list_runs
--- Newest first by id. Each source is read from its newest row on, and no further than :look rows, so that a rare filter costs
--- no more than that.
-SELECT r.*, CASE WHEN r.state = 'running' THEN (SELECT o.expected FROM pgcron.overrun o WHERE o.run_id = r.id) END AS overrun_after
-FROM ((SELECT e.id, e.uuid, e.origin, e.schedule, coalesce(e.scheduled_for, e.nominal_for) AS fire_time, e.handler, e.queue, e.priority, e.state, e.hold,
-              e.attempt, coalesce(e.max_attempts, CASE WHEN e.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts, e.delivery, e.due_at, e.started_at, NULL::timestamptz AS finished_at,
-              (SELECT n.name FROM pgcron.node n WHERE n.incarnation = e.owner) AS node, e.last_error AS error
+-- Newest first by id. Each source is read from its newest row on, and no further than :look rows,
+-- so that a rare filter costs no more than that.
+SELECT r.*,
+       CASE WHEN r.state = 'running' THEN (SELECT o.expected FROM pgcron.overrun o
+           WHERE o.run_id = r.id) END AS overrun_after
+FROM ((SELECT e.id, e.uuid, e.origin, e.schedule,
+       coalesce(e.scheduled_for, e.nominal_for) AS fire_time, e.handler, e.queue, e.priority,
+       e.state, e.hold,
+              e.attempt,
+              coalesce(e.max_attempts,
+                       CASE WHEN e.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts,
+              e.delivery, e.due_at, e.started_at, NULL::timestamptz AS finished_at,
+              (SELECT n.name FROM pgcron.node n WHERE n.incarnation = e.owner) AS node,
+              e.last_error AS error
        FROM pgcron.run e ORDER BY e.id DESC LIMIT :look::int)
       UNION ALL
-      (SELECT h.id, h.uuid, h.origin, h.schedule, coalesce(h.scheduled_for, h.nominal_for), h.handler, h.queue, h.priority, h.outcome, NULL,
-              h.attempt, coalesce(h.max_attempts, CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END), h.delivery, h.due_at, h.started_at, h.finished_at, h.node, h.error
+      (SELECT h.id, h.uuid, h.origin, h.schedule, coalesce(h.scheduled_for, h.nominal_for),
+              h.handler, h.queue, h.priority, h.outcome, NULL,
+              h.attempt,
+              coalesce(h.max_attempts, CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END),
+              h.delivery, h.due_at, h.started_at, h.finished_at, h.node, h.error
        FROM pgcron.history h ORDER BY h.id DESC LIMIT :look::int)
       UNION ALL
-      (SELECT o.id, o.uuid, o.origin, o.schedule, coalesce(o.scheduled_for, o.nominal_for), o.handler, o.queue, o.priority, o.outcome, NULL,
-              o.attempt, coalesce(o.max_attempts, CASE WHEN o.delivery = 'at_most_once' THEN 1 ELSE 5 END), o.delivery, o.due_at, o.started_at, o.finished_at, o.node, o.error
+      (SELECT o.id, o.uuid, o.origin, o.schedule, coalesce(o.scheduled_for, o.nominal_for),
+              o.handler, o.queue, o.priority, o.outcome, NULL,
+              o.attempt,
+              coalesce(o.max_attempts, CASE WHEN o.delivery = 'at_most_once' THEN 1 ELSE 5 END),
+              o.delivery, o.due_at, o.started_at, o.finished_at, o.node, o.error
        FROM pgcron.history_overflow o ORDER BY o.id DESC LIMIT :look::int)) r
-WHERE (:state::text IS NULL OR r.state = :state::text) AND (:handler::text IS NULL OR r.handler = :handler::text)
+WHERE (:state::text IS NULL OR r.state = :state::text)
+  AND (:handler::text IS NULL OR r.handler = :handler::text)
   AND (:queue::text IS NULL OR r.queue = :queue::text)
 ORDER BY r.id DESC LIMIT :limit::int;
 
 -- name: list_runs_of_schedule
 -- Live runs and the last that ended, by the indexes on the schedule.
-SELECT r.*, CASE WHEN r.state = 'running' THEN (SELECT o.expected FROM pgcron.overrun o WHERE o.run_id = r.id) END AS overrun_after
-FROM ((SELECT e.id, e.uuid, e.origin, e.schedule, coalesce(e.scheduled_for, e.nominal_for) AS fire_time, e.handler, e.queue, e.priority, e.state, e.hold,
-              e.attempt, coalesce(e.max_attempts, CASE WHEN e.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts, e.delivery, e.due_at, e.started_at, NULL::timestamptz AS finished_at,
-              (SELECT n.name FROM pgcron.node n WHERE n.incarnation = e.owner) AS node, e.last_error AS error
-       FROM pgcron.run e WHERE e.schedule_id = :schedule_id::bigint ORDER BY e.id DESC LIMIT :look::int)
+SELECT r.*,
+       CASE WHEN r.state = 'running' THEN (SELECT o.expected FROM pgcron.overrun o
+           WHERE o.run_id = r.id) END AS overrun_after
+FROM ((SELECT e.id, e.uuid, e.origin, e.schedule,
+       coalesce(e.scheduled_for, e.nominal_for) AS fire_time, e.handler, e.queue, e.priority,
+       e.state, e.hold,
+              e.attempt,
+              coalesce(e.max_attempts,
+                       CASE WHEN e.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts,
+              e.delivery, e.due_at, e.started_at, NULL::timestamptz AS finished_at,
+              (SELECT n.name FROM pgcron.node n WHERE n.incarnation = e.owner) AS node,
+              e.last_error AS error
+       FROM pgcron.run e WHERE e.schedule_id = :schedule_id::bigint ORDER BY e.id DESC
+       LIMIT :look::int)
       UNION ALL
-      (SELECT h.id, h.uuid, h.origin, h.schedule, coalesce(h.scheduled_for, h.nominal_for), h.handler, h.queue, h.priority, h.outcome, NULL,
-              h.attempt, coalesce(h.max_attempts, CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END), h.delivery, h.due_at, h.started_at, h.finished_at, h.node, h.error
-       FROM pgcron.history h WHERE h.schedule_id = :schedule_id::bigint ORDER BY h.finished_at DESC LIMIT :look::int)) r
-WHERE (:state::text IS NULL OR r.state = :state::text) AND (:handler::text IS NULL OR r.handler = :handler::text)
+      (SELECT h.id, h.uuid, h.origin, h.schedule, coalesce(h.scheduled_for, h.nominal_for),
+              h.handler, h.queue, h.priority, h.outcome, NULL,
+              h.attempt,
+              coalesce(h.max_attempts, CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END),
+              h.delivery, h.due_at, h.started_at, h.finished_at, h.node, h.error
+       FROM pgcron.history h WHERE h.schedule_id = :schedule_id::bigint ORDER BY h.finished_at DESC
+       LIMIT :look::int)) r
+WHERE (:state::text IS NULL OR r.state = :state::text)
+  AND (:handler::text IS NULL OR r.handler = :handler::text)
   AND (:queue::text IS NULL OR r.queue = :queue::text)
 ORDER BY r.id DESC LIMIT :limit::int;
 
 -- name: one_run
-SELECT v.*, coalesce(r.cancel_reason, (SELECT h.cancel_reason FROM pgcron.history h WHERE h.id = v.id LIMIT 1)) AS cancel_reason, r.kill_at, r.expire_at, r.time_limits, r.timeout, p.done, p.total, p.note
+SELECT v.*,
+       coalesce(r.cancel_reason,
+                (SELECT h.cancel_reason FROM pgcron.history h WHERE h.id = v.id
+                 LIMIT 1)) AS cancel_reason,
+       r.kill_at, r.expire_at, r.time_limits, r.timeout, p.done, p.total, p.note
 FROM pgcron.runs v LEFT JOIN pgcron.run r ON r.id = v.id
 LEFT JOIN pgcron.progress p ON p.run_id = v.id AND p.attempt = v.attempt AND v.state = 'running'
 WHERE v.id = :run_id::bigint LIMIT 1;
 
 -- name: list_attempts
-SELECT a.attempt, a.outcome, a.node, a.claimed_at, a.started_at, a.ended_at, a.error_class, a.error, a.traceback
-FROM pgcron.attempt a WHERE a.run_id = :run_id::bigint ORDER BY a.attempt, a.ended_at LIMIT :limit::int;
+SELECT a.attempt, a.outcome, a.node, a.claimed_at, a.started_at, a.ended_at, a.error_class, a.error,
+       a.traceback
+FROM pgcron.attempt a WHERE a.run_id = :run_id::bigint ORDER BY a.attempt, a.ended_at
+LIMIT :limit::int;
 
 -- name: list_lines
 SELECT l.attempt, l.sequence, l.at, l.stream, l.line FROM pgcron.log l
-WHERE l.run_id = :run_id::bigint AND (l.attempt, l.sequence) > (:after_attempt::int, :after_sequence::int)
+WHERE l.run_id = :run_id::bigint
+  AND (l.attempt, l.sequence) > (:after_attempt::int, :after_sequence::int)
   AND (:attempt::int IS NULL OR l.attempt = :attempt::int)
 ORDER BY l.attempt, l.sequence LIMIT :limit::int;
 
 -- name: list_dead_letters
-SELECT d.run_id, d.uuid, d.outcome, d.died_at, d.schedule, d.scheduled_for AS fire_time, d.handler, d.queue, d.attempts, d.error_class, d.error,
+SELECT d.run_id, d.uuid, d.outcome, d.died_at, d.schedule, d.scheduled_for AS fire_time, d.handler,
+       d.queue, d.attempts, d.error_class, d.error,
        d.fingerprint, d.requeued_as, d.requeued_at, d.requeued_by
 FROM pgcron.dead_letter d
-WHERE (:also_redriven::boolean OR d.requeued_as IS NULL) AND (:handler::text IS NULL OR d.handler = :handler::text)
-  AND (:fingerprint::text IS NULL OR d.fingerprint = :fingerprint::text) AND (:queue::text IS NULL OR d.queue = :queue::text)
-  AND (:error_class::text IS NULL OR coalesce(d.error_class, '') = :error_class::text) AND (:schedule::text IS NULL OR d.schedule = :schedule::text)
-  AND (:since::timestamptz IS NULL OR d.died_at >= :since::timestamptz) AND (:until::timestamptz IS NULL OR d.died_at < :until::timestamptz)
+WHERE (:also_redriven::boolean OR d.requeued_as IS NULL)
+  AND (:handler::text IS NULL OR d.handler = :handler::text)
+  AND (:fingerprint::text IS NULL OR d.fingerprint = :fingerprint::text)
+  AND (:queue::text IS NULL OR d.queue = :queue::text)
+  AND (:error_class::text IS NULL OR coalesce(d.error_class, '') = :error_class::text)
+  AND (:schedule::text IS NULL OR d.schedule = :schedule::text)
+  AND (:since::timestamptz IS NULL OR d.died_at >= :since::timestamptz)
+  AND (:until::timestamptz IS NULL OR d.died_at < :until::timestamptz)
 ORDER BY d.died_at DESC, d.run_id DESC LIMIT :limit::int;
 
 -- name: list_error_groups
-SELECT g.fingerprint, g.error_class, g.message, g.letters, g.open, g.lost, g.first_at, g.last_at, g.handlers, g.queues, g.schedules, g.outcomes, g.last_run
+SELECT g.fingerprint, g.error_class, g.message, g.letters, g.open, g.lost, g.first_at, g.last_at,
+       g.handlers, g.queues, g.schedules, g.outcomes, g.last_run
 FROM pgcron.error_groups g WHERE :also_redriven::boolean OR g.open > 0
 ORDER BY g.open = 0, g.last_at DESC LIMIT :limit::int;
 
 -- name: list_queues
-SELECT q.name, q.paused_at, q.paused_by, q.paused_note, q.max_running, s.rate, s.per, q.waiting, q.due, q.running, q.held,
+SELECT q.name, q.paused_at, q.paused_by, q.paused_note, q.max_running, s.rate, s.per, q.waiting,
+       q.due, q.running, q.held,
        q.oldest_due, s.set_by, s.set_at
 FROM pgcron.queues q LEFT JOIN pgcron.queue s ON s.name = q.name ORDER BY q.name LIMIT :limit::int;
 
@@ -88,43 +139,65 @@ SELECT pgcron.scale_demand(:queue, :cap) AS slots;
 
 -- name: list_lanes
 -- Settings, and lanes of which something runs.
-SELECT coalesce(l.lane, r.lane) AS lane, CASE WHEN l.lane IS NULL THEN (SELECT s.slots FROM pgcron.lane_slots(ARRAY[r.lane]) s) ELSE l.slots END AS slots,
+SELECT coalesce(l.lane, r.lane) AS lane,
+       CASE WHEN l.lane IS NULL THEN (SELECT s.slots FROM pgcron.lane_slots(ARRAY[r.lane]) s)
+            ELSE l.slots END AS slots,
        l.rate, l.per, coalesce(r.running, 0) AS running, l.set_by, l.set_at
 FROM pgcron.lane_limit l
-FULL JOIN (SELECT h.lane, count(*) AS running FROM pgcron.run h WHERE h.lane_slot IS NOT NULL GROUP BY h.lane) r ON r.lane = l.lane
+FULL JOIN (SELECT h.lane, count(*) AS running FROM pgcron.run h WHERE h.lane_slot IS NOT NULL
+GROUP BY h.lane) r
+    ON r.lane = l.lane
 ORDER BY 1 LIMIT :limit::int;
 
 -- name: list_nodes
-SELECT n.incarnation, n.name, n.host, n.process_id, n.version, n.state, n.has_lease, n.lease_until, extract(epoch FROM n.lease_ttl)::float8 AS lease_ttl,
-       n.slots, n.slots_used, n.queues, n.handlers, n.started_at, n.ended_at, n.ended_because, n.labels,
-       n.health, extract(epoch FROM clock_timestamp() - (n.lease_until - n.lease_ttl))::float8 AS health_age,
-       n.cordoned_at, n.cordoned_by, n.cordon_reason, n.tzdata, (SELECT c.tzdata FROM pgcron.cluster c) AS cluster_tzdata,
-       ARRAY(SELECT r.id FROM (SELECT e.id, e.cancel_at, e.kill_at FROM pgcron.run e WHERE e.state = 'running' AND e.owner = n.incarnation AND n.state <> 'dead' LIMIT :look_deaf::int) r
-             WHERE r.kill_at < now() - make_interval(secs => :killed_for::float8) OR r.cancel_at < now() - make_interval(secs => :asked_for::float8)
+SELECT n.incarnation, n.name, n.host, n.process_id, n.version, n.state, n.has_lease, n.lease_until,
+       extract(epoch FROM n.lease_ttl)::float8 AS lease_ttl,
+       n.slots, n.slots_used, n.queues, n.handlers, n.started_at, n.ended_at, n.ended_because,
+       n.labels,
+       n.health,
+       extract(epoch FROM clock_timestamp() - (n.lease_until - n.lease_ttl))::float8 AS health_age,
+       n.cordoned_at, n.cordoned_by, n.cordon_reason, n.tzdata,
+       (SELECT c.tzdata FROM pgcron.cluster c) AS cluster_tzdata,
+       ARRAY(SELECT r.id
+           FROM (SELECT e.id, e.cancel_at, e.kill_at FROM pgcron.run e
+           WHERE e.state = 'running' AND e.owner = n.incarnation AND n.state <> 'dead'
+           LIMIT :look_deaf::int) r
+             WHERE r.kill_at < now() - make_interval(secs => :killed_for::float8)
+               OR r.cancel_at < now() - make_interval(secs => :asked_for::float8)
              ORDER BY r.id LIMIT :few::int) AS deaf_runs
 FROM pgcron.nodes n WHERE :also_dead::boolean OR n.state <> 'dead'
 ORDER BY n.state = 'dead', n.name, n.started_at DESC LIMIT :limit::int;
 
 -- name: count_live_runs
-SELECT count(*) FILTER (WHERE r.state = 'running') AS running, count(*) FILTER (WHERE r.state = 'blocked') AS blocked,
-       count(*) FILTER (WHERE r.state = 'ready' AND r.hold NOT IN ('overlap', 'previous')) AS parked,
-       count(*) FILTER (WHERE r.state = 'ready' AND coalesce(r.hold, 'overlap') = 'overlap' AND r.due_at <= now()) AS due,
+SELECT count(*) FILTER (WHERE r.state = 'running') AS running,
+       count(*) FILTER (WHERE r.state = 'blocked') AS blocked,
+       count(*) FILTER (WHERE r.state = 'ready'
+                        AND r.hold NOT IN ('overlap', 'previous')) AS parked,
+       count(*) FILTER (WHERE r.state = 'ready' AND coalesce(r.hold, 'overlap') = 'overlap'
+                        AND r.due_at <= now()) AS due,
        count(*) FILTER (WHERE r.state = 'ready' AND r.hold IS NULL AND r.due_at > now()) AS later,
-       min(r.due_at) FILTER (WHERE r.state = 'ready' AND r.hold IS NULL AND r.due_at <= now()) AS oldest_due
+       min(r.due_at) FILTER (WHERE r.state = 'ready' AND r.hold IS NULL
+                             AND r.due_at <= now()) AS oldest_due
 FROM pgcron.run r;
 
 -- name: count_outcomes
 SELECT h.outcome, count(*) AS runs, max(h.finished_at) AS last_finished_at FROM pgcron.history h
-WHERE h.finished_at > now() - make_interval(secs => :seconds::float8) GROUP BY h.outcome ORDER BY h.outcome;
+WHERE h.finished_at > now() - make_interval(secs => :seconds::float8) GROUP BY h.outcome
+ORDER BY h.outcome;
 
 -- name: list_parked
--- Due runs that no live node can take: those a node has parked, and those that no node was there to park. weight: what is offered, but on no node
--- with so many slots.
-SELECT p.handler, p.queue, sum(p.runs)::bigint AS runs, min(p.oldest_due) AS oldest_due, p.requires, CASE WHEN largest.slots IS NOT NULL THEN p.weight END AS weight
-FROM (SELECT due.handler, due.queue, due.requires, coalesce(due.weight, 1) AS weight, count(*) AS runs, min(due.due_at) AS oldest_due FROM (
-        (SELECT h.handler, h.queue, h.due_at, h.requires, h.weight FROM pgcron.run h WHERE h.hold NOT IN ('overlap', 'previous') LIMIT :look::int)
+-- Due runs that no live node can take: those a node has parked, and those that no node was there to
+-- park. weight: what is offered, but on no node with so many slots.
+SELECT p.handler, p.queue, sum(p.runs)::bigint AS runs, min(p.oldest_due) AS oldest_due, p.requires,
+       CASE WHEN largest.slots IS NOT NULL THEN p.weight END AS weight
+FROM (SELECT due.handler, due.queue, due.requires, coalesce(due.weight, 1) AS weight,
+      count(*) AS runs, min(due.due_at) AS oldest_due
+FROM (
+        (SELECT h.handler, h.queue, h.due_at, h.requires, h.weight FROM pgcron.run h
+         WHERE h.hold NOT IN ('overlap', 'previous') LIMIT :look::int)
         UNION ALL
-        (SELECT r.handler, r.queue, r.due_at, r.requires, r.weight FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.due_at <= now() LIMIT :look::int)) due
+        (SELECT r.handler, r.queue, r.due_at, r.requires, r.weight FROM pgcron.run r
+         WHERE r.state = 'ready' AND r.hold IS NULL AND r.due_at <= now() LIMIT :look::int)) due
       GROUP BY due.handler, due.queue, due.requires, coalesce(due.weight, 1)) p
 CROSS JOIN LATERAL (SELECT pgcron.largest_server(p.handler, p.queue, p.requires) AS slots) largest
 WHERE coalesce(largest.slots < p.weight, true)
@@ -133,19 +206,25 @@ GROUP BY p.handler, p.queue, p.requires, 6 ORDER BY min(p.oldest_due) LIMIT :lim
 -- name: read_parked
 -- Why no living node takes a due run: none serves it, or `trouble` with its limits or with claims.
 -- No row when a node may take it, and when it is not due.
-SELECT r.handler, r.queue, r.requires, CASE WHEN largest.slots IS NOT NULL THEN r.weight END AS weight, trouble.words AS trouble
-FROM pgcron.run r CROSS JOIN LATERAL (SELECT pgcron.largest_server(r.handler, r.queue, r.requires) AS slots) largest
+SELECT r.handler, r.queue, r.requires,
+       CASE WHEN largest.slots IS NOT NULL THEN r.weight END AS weight, trouble.words AS trouble
+FROM pgcron.run r
+CROSS JOIN LATERAL (SELECT pgcron.largest_server(r.handler, r.queue, r.requires) AS slots) largest
 CROSS JOIN LATERAL (SELECT CASE WHEN largest.slots >= coalesce(r.weight, 1) AND r.due_at <= now()
-  THEN coalesce(pgcron.limit_trouble(r.queue, r.lane), pgcron.claim_trouble(r.queue)) END AS words) trouble
-WHERE r.id = :run_id::bigint AND r.state = 'ready' AND (r.hold NOT IN ('overlap', 'previous') OR r.due_at <= now())
+  THEN coalesce(pgcron.limit_trouble(r.queue, r.lane),
+                pgcron.claim_trouble(r.queue)) END AS words) trouble
+WHERE r.id = :run_id::bigint AND r.state = 'ready'
+  AND (r.hold NOT IN ('overlap', 'previous') OR r.due_at <= now())
   AND (trouble.words IS NOT NULL OR coalesce(largest.slots < coalesce(r.weight, 1), true));
 
 -- name: list_invalid_schedules
-SELECT s.name, s.spec, s.timezone, c.error FROM pgcron.cursor c JOIN pgcron.schedule s ON s.id = c.schedule_id
+SELECT s.name, s.spec, s.timezone, c.error FROM pgcron.cursor c
+JOIN pgcron.schedule s ON s.id = c.schedule_id
 WHERE c.status = 'invalid' ORDER BY s.name LIMIT :limit::int;
 
 -- name: read_pauses
-SELECT c.paused_at, c.paused_by, c.paused_note, CASE WHEN c.quarantine_until > now() THEN c.quarantine_until END AS quarantine_until,
+SELECT c.paused_at, c.paused_by, c.paused_note,
+       CASE WHEN c.quarantine_until > now() THEN c.quarantine_until END AS quarantine_until,
        (SELECT count(*) FROM pgcron.queue q WHERE q.paused_at IS NOT NULL) AS paused_queues,
        (SELECT count(*) FROM pgcron.schedule s WHERE NOT s.enabled) AS paused_schedules,
        (SELECT count(*) FROM pgcron.schedule s) AS schedules,

@@ -4,160 +4,256 @@ SELECT clock_timestamp() AS now;
 
 -- name: page_cluster
 -- Counts stop at :most + 1, so that a million dead letters cost no more than some thousands.
-SELECT now() AS now, c.paused_at, c.paused_by, c.paused_note, CASE WHEN c.quarantine_until > now() THEN c.quarantine_until END AS quarantine_until,
+SELECT now() AS now, c.paused_at, c.paused_by, c.paused_note,
+       CASE WHEN c.quarantine_until > now() THEN c.quarantine_until END AS quarantine_until,
        (SELECT count(*) FROM pgcron.schedule s) AS schedules,
-       (SELECT count(*) FROM (SELECT FROM pgcron.dead_letter d WHERE d.requeued_as IS NULL LIMIT :most::int + 1) bounded) AS dead_letters,
-       (SELECT count(*) FROM (SELECT FROM pgcron.dead_letter d WHERE d.requeued_as IS NULL AND d.died_at > now() - interval '1 hour'
+       (SELECT count(*)
+        FROM (SELECT FROM pgcron.dead_letter d WHERE d.requeued_as IS NULL
+        LIMIT :most::int + 1) bounded) AS dead_letters,
+       (SELECT count(*)
+        FROM (SELECT FROM pgcron.dead_letter d
+        WHERE d.requeued_as IS NULL AND d.died_at > now() - interval '1 hour'
                               LIMIT :most::int + 1) bounded) AS dead_letters_of_last_hour,
-       (SELECT count(*) FROM (SELECT FROM pgcron.run r WHERE r.state = 'running' AND r.owner IS NOT NULL LIMIT :most::int + 1) bounded) AS running
+       (SELECT count(*)
+        FROM (SELECT FROM pgcron.run r WHERE r.state = 'running' AND r.owner IS NOT NULL
+        LIMIT :most::int + 1) bounded) AS running
 FROM pgcron.cluster c;
 
 -- name: page_dead_groups
--- Causes of the newest :look open dead letters: one row for each handler and first line of the error.
-SELECT newest.handler, newest.cause, max(newest.outcome) AS outcome, count(*) AS letters, min(newest.died_at) AS first_at, max(newest.died_at) AS last_at,
-       count(DISTINCT newest.schedule_id) AS schedules, min(newest.schedule) AS schedule, bool_or(newest.schedule_id IS NULL) AS has_enqueued,
+-- Causes of the newest :look open dead letters: one row for each handler and first line of the
+-- error.
+SELECT newest.handler, newest.cause, max(newest.outcome) AS outcome, count(*) AS letters,
+       min(newest.died_at) AS first_at, max(newest.died_at) AS last_at,
+       count(DISTINCT newest.schedule_id) AS schedules, min(newest.schedule) AS schedule,
+       bool_or(newest.schedule_id IS NULL) AS has_enqueued,
        (array_agg(newest.run_id ORDER BY newest.died_at DESC))[1] AS newest_run
-FROM (SELECT d.handler, d.outcome, d.died_at, d.schedule_id, d.schedule, d.run_id, left(split_part(coalesce(d.error, d.error_class, ''), E'\n', 1), 200) AS cause
-      FROM pgcron.dead_letter d WHERE d.requeued_as IS NULL ORDER BY d.died_at DESC LIMIT :look::int) newest
+FROM (SELECT d.handler, d.outcome, d.died_at, d.schedule_id, d.schedule, d.run_id,
+      left(split_part(coalesce(d.error, d.error_class, ''), E'\n', 1), 200) AS cause
+      FROM pgcron.dead_letter d WHERE d.requeued_as IS NULL ORDER BY d.died_at DESC
+      LIMIT :look::int) newest
 GROUP BY newest.handler, newest.cause ORDER BY max(newest.died_at) DESC LIMIT :limit::int;
 
 -- name: page_living_nodes
 -- The living, and who died lately without having said goodbye.
 SELECT n.incarnation, n.name, n.host, n.process_id, n.version, n.lease_until,
-       CASE WHEN n.state NOT IN ('alive', 'cordoned') THEN n.state WHEN c.node IS NULL THEN 'alive' ELSE 'cordoned' END AS state, extract(epoch FROM n.lease_ttl)::float8 AS lease_ttl,
-       extract(epoch FROM n.lease_until - now())::float8 AS lease_left, n.slots, n.slots_used, n.queues, n.started_at, n.ended_at, n.ended_because,
+       CASE WHEN n.state NOT IN ('alive', 'cordoned') THEN n.state WHEN c.node IS NULL THEN 'alive'
+            ELSE 'cordoned' END AS state,
+       extract(epoch FROM n.lease_ttl)::float8 AS lease_ttl,
+       extract(epoch FROM n.lease_until - now())::float8 AS lease_left, n.slots, n.slots_used,
+       n.queues, n.started_at, n.ended_at, n.ended_because,
        c.reason AS cordon_reason, c.set_by AS cordoned_by, c.set_at AS cordoned_at,
-       n.health::text AS health, extract(epoch FROM clock_timestamp() - (n.lease_until - n.lease_ttl))::float8 AS health_age,
-       ARRAY(SELECT r.id FROM (SELECT e.id, e.cancel_at, e.kill_at FROM pgcron.run e WHERE e.state = 'running' AND e.owner = n.incarnation AND n.state <> 'dead' LIMIT :look_deaf::int) r
-             WHERE r.kill_at < now() - make_interval(secs => :killed_for::float8) OR r.cancel_at < now() - make_interval(secs => :asked_for::float8)
+       n.health::text AS health,
+       extract(epoch FROM clock_timestamp() - (n.lease_until - n.lease_ttl))::float8 AS health_age,
+       ARRAY(SELECT r.id
+           FROM (SELECT e.id, e.cancel_at, e.kill_at FROM pgcron.run e
+           WHERE e.state = 'running' AND e.owner = n.incarnation AND n.state <> 'dead'
+           LIMIT :look_deaf::int) r
+             WHERE r.kill_at < now() - make_interval(secs => :killed_for::float8)
+               OR r.cancel_at < now() - make_interval(secs => :asked_for::float8)
              ORDER BY r.id LIMIT :few::int) AS deaf_runs
 FROM pgcron.node n
-LEFT JOIN LATERAL (SELECT d.* FROM pgcron.cordon d WHERE d.lifted_at IS NULL AND d.node IN (n.name, n.incarnation::text) ORDER BY d.set_at LIMIT 1) c ON n.state IN ('alive', 'cordoned')
+LEFT JOIN LATERAL (SELECT d.* FROM pgcron.cordon d
+WHERE d.lifted_at IS NULL AND d.node IN (n.name, n.incarnation::text) ORDER BY d.set_at LIMIT 1) c
+    ON n.state IN ('alive', 'cordoned')
 WHERE n.state <> 'dead' OR n.ended_at > now() - interval '1 hour'
 ORDER BY n.state = 'dead', n.name, n.started_at DESC LIMIT :limit::int;
 
 -- name: page_due
--- The oldest due runs of each way to the claim: one index descent for each queue and priority, and at most :look rows of each.
--- Counting all that wait would walk a million future runs. There are five ways, one for each index of the claim; of runs with a key the first :look
--- of a queue are looked at, one lane after the other, and of those that require labels one requirement after the other.
+-- The oldest due runs of each way to the claim: one index descent for each queue and priority, and
+-- at most :look rows of each. Counting all that wait would walk a million future runs. There are
+-- five ways, one for each index of the claim; of runs with a key the first :look of a queue are
+-- looked at, one lane after the other, and of those that require labels one requirement after the
+-- other.
 WITH RECURSIVE plain(queue, priority) AS (
-  (SELECT r.queue, r.priority FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once' ORDER BY r.queue, r.priority LIMIT 1)
+  (SELECT r.queue, r.priority FROM pgcron.run r
+   WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+     AND r.overlap IS NULL AND r.delivery = 'at_least_once'
+   ORDER BY r.queue, r.priority LIMIT 1)
   UNION ALL
   SELECT next.queue, next.priority FROM plain CROSS JOIN LATERAL (
-    SELECT r.queue, r.priority FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once'
-      AND (r.queue, r.priority) > (plain.queue, plain.priority) ORDER BY r.queue, r.priority LIMIT 1) next),
+    SELECT r.queue, r.priority FROM pgcron.run r
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+      AND r.overlap IS NULL AND r.delivery = 'at_least_once'
+      AND (r.queue, r.priority) > (plain.queue, plain.priority) ORDER BY r.queue, r.priority
+          LIMIT 1) next),
 laned(queue, priority) AS (
-  (SELECT r.queue, r.priority FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NOT NULL ORDER BY r.queue, r.priority LIMIT 1)
+  (SELECT r.queue, r.priority FROM pgcron.run r
+   WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+     AND r.overlap IS NOT NULL
+   ORDER BY r.queue, r.priority LIMIT 1)
   UNION ALL
   SELECT next.queue, next.priority FROM laned CROSS JOIN LATERAL (
-    SELECT r.queue, r.priority FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NOT NULL
-      AND (r.queue, r.priority) > (laned.queue, laned.priority) ORDER BY r.queue, r.priority LIMIT 1) next),
+    SELECT r.queue, r.priority FROM pgcron.run r
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+      AND r.overlap IS NOT NULL
+      AND (r.queue, r.priority) > (laned.queue, laned.priority) ORDER BY r.queue, r.priority
+          LIMIT 1) next),
 single(queue, priority) AS (
-  (SELECT r.queue, r.priority FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once' ORDER BY r.queue, r.priority LIMIT 1)
+  (SELECT r.queue, r.priority FROM pgcron.run r
+   WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+     AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
+   ORDER BY r.queue, r.priority LIMIT 1)
   UNION ALL
   SELECT next.queue, next.priority FROM single CROSS JOIN LATERAL (
-    SELECT r.queue, r.priority FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
-      AND (r.queue, r.priority) > (single.queue, single.priority) ORDER BY r.queue, r.priority LIMIT 1) next),
+    SELECT r.queue, r.priority FROM pgcron.run r
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+      AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
+      AND (r.queue, r.priority) > (single.queue, single.priority) ORDER BY r.queue, r.priority
+          LIMIT 1) next),
 keyed(queue) AS (
-  (SELECT r.queue FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL ORDER BY r.queue LIMIT 1)
+  (SELECT r.queue FROM pgcron.run r
+   WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL ORDER BY r.queue LIMIT 1)
   UNION ALL
   SELECT next.queue FROM keyed CROSS JOIN LATERAL (
-    SELECT r.queue FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue > keyed.queue ORDER BY r.queue LIMIT 1) next),
+    SELECT r.queue FROM pgcron.run r
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue > keyed.queue
+    ORDER BY r.queue LIMIT 1) next),
 placed(queue) AS (
-  (SELECT r.queue FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL ORDER BY r.queue LIMIT 1)
+  (SELECT r.queue FROM pgcron.run r
+   WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL
+   ORDER BY r.queue LIMIT 1)
   UNION ALL
   SELECT next.queue FROM placed CROSS JOIN LATERAL (
-    SELECT r.queue FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL AND r.queue > placed.queue ORDER BY r.queue LIMIT 1) next),
+    SELECT r.queue FROM pgcron.run r
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL
+      AND r.queue > placed.queue
+    ORDER BY r.queue LIMIT 1) next),
 due AS (
   SELECT found.* FROM (SELECT * FROM plain LIMIT :paths::int) path CROSS JOIN LATERAL (
-    SELECT r.queue, r.handler, r.requires, r.schedule_id, r.schedule, r.scheduled_for, r.due_at, r.attempt, r.weight FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once' AND r.queue = path.queue AND r.priority = path.priority
+    SELECT r.queue, r.handler, r.requires, r.schedule_id, r.schedule, r.scheduled_for, r.due_at,
+           r.attempt, r.weight
+    FROM pgcron.run r
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+      AND r.overlap IS NULL AND r.delivery = 'at_least_once' AND r.queue = path.queue
+      AND r.priority = path.priority
       AND r.due_at <= now() ORDER BY r.due_at LIMIT :look::int) found
   UNION ALL
   SELECT found.* FROM (SELECT * FROM laned LIMIT :paths::int) path CROSS JOIN LATERAL (
-    SELECT r.queue, r.handler, r.requires, r.schedule_id, r.schedule, r.scheduled_for, r.due_at, r.attempt, r.weight FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NOT NULL AND r.queue = path.queue AND r.priority = path.priority
+    SELECT r.queue, r.handler, r.requires, r.schedule_id, r.schedule, r.scheduled_for, r.due_at,
+           r.attempt, r.weight
+    FROM pgcron.run r
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+      AND r.overlap IS NOT NULL AND r.queue = path.queue AND r.priority = path.priority
       AND r.due_at <= now() ORDER BY r.due_at LIMIT :look::int) found
   UNION ALL
   SELECT found.* FROM (SELECT * FROM single LIMIT :paths::int) path CROSS JOIN LATERAL (
-    SELECT r.queue, r.handler, r.requires, r.schedule_id, r.schedule, r.scheduled_for, r.due_at, r.attempt, r.weight FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once' AND r.queue = path.queue AND r.priority = path.priority
+    SELECT r.queue, r.handler, r.requires, r.schedule_id, r.schedule, r.scheduled_for, r.due_at,
+           r.attempt, r.weight
+    FROM pgcron.run r
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+      AND r.overlap IS NULL AND r.delivery <> 'at_least_once' AND r.queue = path.queue
+      AND r.priority = path.priority
       AND r.due_at <= now() ORDER BY r.due_at LIMIT :look::int) found
   UNION ALL
   SELECT found.* FROM (SELECT * FROM keyed LIMIT :paths::int) path CROSS JOIN LATERAL (
-    SELECT r.queue, r.handler, r.requires, r.schedule_id, r.schedule, r.scheduled_for, r.due_at, r.attempt, r.weight FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue = path.queue ORDER BY r.lane, r.priority, r.due_at LIMIT :look::int) found
+    SELECT r.queue, r.handler, r.requires, r.schedule_id, r.schedule, r.scheduled_for, r.due_at,
+           r.attempt, r.weight
+    FROM pgcron.run r
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue = path.queue
+    ORDER BY r.lane, r.priority, r.due_at LIMIT :look::int) found
    WHERE found.due_at <= now()
   UNION ALL
   SELECT found.* FROM (SELECT * FROM placed LIMIT :paths::int) path CROSS JOIN LATERAL (
-    SELECT r.queue, r.handler, r.requires, r.schedule_id, r.schedule, r.scheduled_for, r.due_at, r.attempt, r.weight FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL AND r.queue = path.queue ORDER BY r.requires, r.priority, r.due_at LIMIT :look::int) found
+    SELECT r.queue, r.handler, r.requires, r.schedule_id, r.schedule, r.scheduled_for, r.due_at,
+           r.attempt, r.weight
+    FROM pgcron.run r
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL
+      AND r.queue = path.queue
+    ORDER BY r.requires, r.priority, r.due_at LIMIT :look::int) found
    WHERE found.due_at <= now())
-SELECT found.*, coalesce(largest.slots >= found.weight, false) AS is_served, largest.slots IS NOT NULL AS is_offered
+SELECT found.*, coalesce(largest.slots >= found.weight, false) AS is_served,
+       largest.slots IS NOT NULL AS is_offered
 FROM (
-  SELECT due.queue, due.handler, due.requires, coalesce(due.weight, 1) AS weight, due.schedule_id, due.schedule, min(due.scheduled_for) FILTER (WHERE due.attempt = 0) AS oldest_fire,
+  SELECT due.queue, due.handler, due.requires, coalesce(due.weight, 1) AS weight, due.schedule_id,
+         due.schedule, min(due.scheduled_for) FILTER (WHERE due.attempt = 0) AS oldest_fire,
          min(due.due_at) AS oldest_due, count(*) AS runs, q.paused_at, q.paused_by, q.paused_note
   FROM due LEFT JOIN pgcron.queue q ON q.name = due.queue
-  GROUP BY due.queue, due.handler, due.requires, coalesce(due.weight, 1), due.schedule_id, due.schedule, q.paused_at, q.paused_by, q.paused_note
+  GROUP BY due.queue, due.handler, due.requires, coalesce(due.weight, 1), due.schedule_id,
+      due.schedule, q.paused_at, q.paused_by, q.paused_note
   ORDER BY min(due.due_at) LIMIT :limit::int) found
-CROSS JOIN LATERAL (SELECT pgcron.largest_server(found.handler, found.queue, found.requires) AS slots) largest
+CROSS JOIN LATERAL (SELECT pgcron.largest_server(found.handler, found.queue,
+    found.requires) AS slots) largest
 ORDER BY found.oldest_due;
 
 -- name: page_parked
--- Runs that a node has put aside because nobody offers their handler, with the labels that they require.
-SELECT held.queue, held.handler, count(*) AS runs, min(held.due_at) AS oldest_due, min(held.schedule) AS schedule, count(DISTINCT held.schedule_id) AS schedules,
+-- Runs that a node has put aside because nobody offers their handler, with the labels that they
+-- require.
+SELECT held.queue, held.handler, count(*) AS runs, min(held.due_at) AS oldest_due,
+       min(held.schedule) AS schedule, count(DISTINCT held.schedule_id) AS schedules,
        held.requires
-FROM (SELECT r.queue, r.handler, r.requires, r.due_at, r.schedule, r.schedule_id, r.hold FROM pgcron.run r WHERE r.hold NOT IN ('overlap', 'previous') LIMIT :look::int) held
-WHERE held.hold = 'unserved' GROUP BY held.queue, held.handler, held.requires ORDER BY min(held.due_at) LIMIT :limit::int;
+FROM (SELECT r.queue, r.handler, r.requires, r.due_at, r.schedule, r.schedule_id, r.hold
+FROM pgcron.run r WHERE r.hold NOT IN ('overlap', 'previous') LIMIT :look::int) held
+WHERE held.hold = 'unserved' GROUP BY held.queue, held.handler, held.requires
+ORDER BY min(held.due_at) LIMIT :limit::int;
 
 -- name: page_running
 -- What runs now, by the index of running runs; the longest first.
-SELECT r.id, r.queue, r.handler, r.schedule_id, r.schedule, r.attempt, coalesce(r.started_at, r.claimed_at) AS since,
-       extract(epoch FROM now() - coalesce(r.started_at, r.claimed_at))::float8 AS seconds, extract(epoch FROM r.timeout)::float8 AS timeout,
+SELECT r.id, r.queue, r.handler, r.schedule_id, r.schedule, r.attempt,
+       coalesce(r.started_at, r.claimed_at) AS since,
+       extract(epoch FROM now() - coalesce(r.started_at, r.claimed_at))::float8 AS seconds,
+       extract(epoch FROM r.timeout)::float8 AS timeout,
        n.name AS node, coalesce(n.state <> 'dead' AND n.lease_until > now(), false) AS has_lease
-FROM (SELECT e.id, e.queue, e.handler, e.schedule_id, e.schedule, e.attempt, e.started_at, e.claimed_at, e.timeout, e.owner FROM pgcron.run e WHERE e.state = 'running' AND e.owner IS NOT NULL LIMIT :look::int) r LEFT JOIN pgcron.node n ON n.incarnation = r.owner
+FROM (SELECT e.id, e.queue, e.handler, e.schedule_id, e.schedule, e.attempt, e.started_at,
+      e.claimed_at, e.timeout, e.owner
+FROM pgcron.run e WHERE e.state = 'running' AND e.owner IS NOT NULL LIMIT :look::int) r
+LEFT JOIN pgcron.node n ON n.incarnation = r.owner
 ORDER BY 7 LIMIT :limit::int;
 
 -- name: page_recent
--- The newest :look ended runs by number: a bounded sample, since nothing orders history by its end alone.
+-- The newest :look ended runs by number: a bounded sample, since nothing orders history by its end
+-- alone.
 WITH recent AS MATERIALIZED (
-  SELECT h.finished_at, h.outcome, extract(epoch FROM h.started_at - greatest(h.due_at, h.created_at))::float8 AS delay
+  SELECT h.finished_at, h.outcome,
+         extract(epoch FROM h.started_at - greatest(h.due_at, h.created_at))::float8 AS delay
   FROM pgcron.history h ORDER BY h.id DESC LIMIT :look::int)
 SELECT count(*) AS runs, max(r.finished_at) AS last_finished_at,
-       count(*) FILTER (WHERE r.finished_at > now() - interval '1 minute' AND r.outcome IN ('succeeded', 'dead', 'lost')) AS ended_in_a_minute,
-       count(*) FILTER (WHERE r.delay IS NOT NULL AND r.finished_at > now() - interval '5 minutes') AS started,
-       percentile_cont(0.99) WITHIN GROUP (ORDER BY greatest(r.delay, 0)) FILTER (WHERE r.delay IS NOT NULL AND r.finished_at > now() - interval '5 minutes')
+       count(*) FILTER (WHERE r.finished_at > now() - interval '1 minute'
+                        AND r.outcome IN ('succeeded', 'dead', 'lost')) AS ended_in_a_minute,
+       count(*) FILTER (WHERE r.delay IS NOT NULL
+                        AND r.finished_at > now() - interval '5 minutes') AS started,
+       percentile_cont(0.99) WITHIN GROUP (ORDER BY greatest(r.delay,
+           0)) FILTER (WHERE r.delay IS NOT NULL
+           AND r.finished_at > now() - interval '5 minutes')
          AS start_delay_p99,
        count(*) = :look::int AS is_cut
 FROM recent r;
 
 -- name: page_failing_candidates
--- Schedules with a recent dead letter whose newest executed run failed: a schedule that fails has a letter for each failure, so
--- no other needs to be looked at.
+-- Schedules with a recent dead letter whose newest executed run failed: a schedule that fails has a
+-- letter for each failure, so no other needs to be looked at.
 SELECT letter.schedule_id
 FROM (SELECT DISTINCT newest.schedule_id FROM (
-        SELECT d.schedule_id FROM pgcron.dead_letter d WHERE d.requeued_as IS NULL ORDER BY d.died_at DESC LIMIT :look::int) newest
+        SELECT d.schedule_id FROM pgcron.dead_letter d WHERE d.requeued_as IS NULL
+        ORDER BY d.died_at DESC LIMIT :look::int) newest
       WHERE newest.schedule_id IS NOT NULL) letter
 CROSS JOIN LATERAL (SELECT h.outcome FROM pgcron.history h
-                    WHERE h.schedule_id = letter.schedule_id AND h.finished_at <= now() AND h.outcome IN ('succeeded', 'dead', 'lost')
+                    WHERE h.schedule_id = letter.schedule_id AND h.finished_at <= now()
+                      AND h.outcome IN ('succeeded', 'dead', 'lost')
                     ORDER BY h.finished_at DESC LIMIT 1) last
 WHERE last.outcome <> 'succeeded' LIMIT :limit::int;
 
 -- name: page_invalid_schedules
-SELECT c.schedule_id, s.name, c.error ->> 'message' AS message, c.error ->> 'hint' AS hint, s.updated_at AS since
-FROM pgcron.cursor c JOIN pgcron.schedule s ON s.id = c.schedule_id WHERE c.status = 'invalid' AND s.enabled ORDER BY s.updated_at DESC LIMIT :limit::int;
+SELECT c.schedule_id, s.name, c.error ->> 'message' AS message, c.error ->> 'hint' AS hint,
+       s.updated_at AS since
+FROM pgcron.cursor c JOIN pgcron.schedule s ON s.id = c.schedule_id
+WHERE c.status = 'invalid' AND s.enabled ORDER BY s.updated_at DESC LIMIT :limit::int;
 
 -- name: page_paused_queues
-SELECT q.name, q.paused_at, q.paused_by, q.paused_note FROM pgcron.queue q WHERE q.paused_at IS NOT NULL ORDER BY q.paused_at LIMIT :limit::int;
+SELECT q.name, q.paused_at, q.paused_by, q.paused_note FROM pgcron.queue q
+WHERE q.paused_at IS NOT NULL ORDER BY q.paused_at LIMIT :limit::int;
 
 -- name: page_lane_runs
 -- Ended runs of some schedules since an instant, newest first, at most :each of one schedule.
 SELECT lane.schedule_id, h.id, h.outcome, h.started_at, h.finished_at, h.attempt
 FROM unnest(:schedule_ids::bigint[]) AS lane(schedule_id)
-CROSS JOIN LATERAL (SELECT e.id, e.outcome, e.started_at, e.finished_at, e.attempt FROM pgcron.history e
-                    WHERE e.schedule_id = lane.schedule_id AND e.finished_at >= :since::timestamptz AND e.finished_at <= now()
+CROSS JOIN LATERAL (SELECT e.id, e.outcome, e.started_at, e.finished_at, e.attempt
+FROM pgcron.history e
+                    WHERE e.schedule_id = lane.schedule_id AND e.finished_at >= :since::timestamptz
+                      AND e.finished_at <= now()
                     ORDER BY e.finished_at DESC LIMIT :each::int) h;
 
 -- name: page_parked_schedules
-SELECT DISTINCT held.schedule_id FROM (SELECT r.schedule_id, r.hold FROM pgcron.run r WHERE r.hold NOT IN ('overlap', 'previous') AND r.schedule_id IS NOT NULL LIMIT :look::int) held
+SELECT DISTINCT held.schedule_id
+FROM (SELECT r.schedule_id, r.hold FROM pgcron.run r
+WHERE r.hold NOT IN ('overlap', 'previous') AND r.schedule_id IS NOT NULL LIMIT :look::int) held
 WHERE held.hold = 'unserved' LIMIT :limit::int;

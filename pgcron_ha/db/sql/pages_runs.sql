@@ -1,75 +1,124 @@
 -- name: page_runs_alive
--- Live runs by number, from :before downwards. At most :look rows are looked at, whatever the filters let through: the columns
--- looked, floor and floor_at stand in every row (and in the only one, with no run in it, when nothing matched) and say how far.
+-- Live runs by number, from :before downwards. At most :look rows are looked at, whatever the
+-- filters let through: the columns looked, floor and floor_at stand in every row (and in the only
+-- one, with no run in it, when nothing matched) and say how far.
 WITH looked AS MATERIALIZED (
-  SELECT r.id, r.handler, r.queue, r.schedule_id, r.schedule, r.owner, CASE WHEN r.state = 'running' THEN coalesce(r.started_at, r.claimed_at) ELSE r.due_at END AS at,
-         CASE WHEN r.hold NOT IN ('overlap', 'previous') THEN 'parked' WHEN r.state = 'ready' AND r.attempt > 0 THEN 'retrying'
+  SELECT r.id, r.handler, r.queue, r.schedule_id, r.schedule, r.owner,
+         CASE WHEN r.state = 'running' THEN coalesce(r.started_at, r.claimed_at)
+              ELSE r.due_at END AS at,
+         CASE WHEN r.hold NOT IN ('overlap', 'previous') THEN 'parked'
+              WHEN r.state = 'ready' AND r.attempt > 0 THEN 'retrying'
               WHEN r.state = 'ready' AND r.due_at > now() THEN 'scheduled' ELSE r.state END AS word
   FROM pgcron.run r WHERE r.id < :before::bigint ORDER BY r.id DESC LIMIT :look::int),
 matched AS MATERIALIZED (
   SELECT l.id, l.word, l.at FROM looked l
-  WHERE l.word = ANY(:states::text[]) AND (:queue::text IS NULL OR l.queue = :queue::text) AND (:handler::text IS NULL OR l.handler = :handler::text)
+  WHERE l.word = ANY(:states::text[]) AND (:queue::text IS NULL OR l.queue = :queue::text)
+    AND (:handler::text IS NULL OR l.handler = :handler::text)
     AND (:schedule::text IS NULL OR l.schedule = :schedule::text)
-    AND (:node::text IS NULL OR l.owner IN (SELECT n.incarnation FROM pgcron.node n WHERE n.name = :node::text))
+    AND (:node::text IS NULL
+         OR l.owner IN (SELECT n.incarnation FROM pgcron.node n WHERE n.name = :node::text))
     AND l.at >= :since::timestamptz AND l.at < :until::timestamptz
   ORDER BY l.id DESC LIMIT :limit::int)
 SELECT scan.looked, scan.floor, scan.floor_at, m.id,
-       CASE WHEN m.word = 'retrying' AND r.snoozes > 0 AND EXISTS (SELECT FROM pgcron.attempt a WHERE a.run_id = r.id AND a.attempt = r.attempt AND a.outcome = 'snoozed') THEN 'snoozed' ELSE m.word END AS state, m.at, r.origin, r.schedule_id, r.schedule, r.handler, r.queue, r.attempt,
-       coalesce(r.max_attempts, CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts, r.started_at, NULL::timestamptz AS finished_at,
-       NULL::float8 AS seconds, n.name AS node, left(coalesce(r.cancel_reason, r.last_error), 300) AS error,
-       CASE WHEN r.state = 'running' THEN (SELECT extract(epoch FROM o.expected)::float8 FROM pgcron.overrun o WHERE o.run_id = r.id) END AS expected
+       CASE WHEN m.word = 'retrying' AND r.snoozes > 0
+            AND EXISTS (SELECT FROM pgcron.attempt a
+                WHERE a.run_id = r.id AND a.attempt = r.attempt
+                  AND a.outcome = 'snoozed') THEN 'snoozed'
+            ELSE m.word END AS state,
+       m.at, r.origin, r.schedule_id, r.schedule, r.handler, r.queue, r.attempt,
+       coalesce(r.max_attempts,
+                CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts,
+       r.started_at, NULL::timestamptz AS finished_at,
+       NULL::float8 AS seconds, n.name AS node,
+       left(coalesce(r.cancel_reason, r.last_error), 300) AS error,
+       CASE WHEN r.state = 'running' THEN (SELECT extract(epoch FROM o.expected)::float8
+           FROM pgcron.overrun o WHERE o.run_id = r.id) END AS expected
 FROM (SELECT count(*) AS looked, min(l.id) AS floor, min(l.at) AS floor_at FROM looked l) scan
-LEFT JOIN (matched m JOIN pgcron.run r ON r.id = m.id LEFT JOIN pgcron.node n ON n.incarnation = r.owner) ON true ORDER BY m.id DESC;
+LEFT JOIN (matched m JOIN pgcron.run r ON r.id = m.id
+LEFT JOIN pgcron.node n ON n.incarnation = r.owner)
+    ON true
+ORDER BY m.id DESC;
 
 -- name: page_runs_of_index
--- As page_runs_alive, for what an index knows at once, however many runs wait: those that run, and those that are parked.
+-- As page_runs_alive, for what an index knows at once, however many runs wait: those that run, and
+-- those that are parked.
 WITH looked AS MATERIALIZED (
-  (SELECT r.id, r.handler, r.queue, r.schedule_id, r.schedule, r.owner, coalesce(r.started_at, r.claimed_at) AS at, 'running' AS word
-   FROM pgcron.run r WHERE 'running' = ANY(:states::text[]) AND r.state = 'running' AND r.owner IS NOT NULL LIMIT :look::int)
+  (SELECT r.id, r.handler, r.queue, r.schedule_id, r.schedule, r.owner,
+          coalesce(r.started_at, r.claimed_at) AS at, 'running' AS word
+   FROM pgcron.run r
+   WHERE 'running' = ANY(:states::text[]) AND r.state = 'running' AND r.owner IS NOT NULL
+   LIMIT :look::int)
   UNION ALL
   (SELECT r.id, r.handler, r.queue, r.schedule_id, r.schedule, r.owner, r.due_at, 'parked'
-   FROM pgcron.run r WHERE 'parked' = ANY(:states::text[]) AND r.hold NOT IN ('overlap', 'previous') LIMIT :look::int)),
+   FROM pgcron.run r WHERE 'parked' = ANY(:states::text[]) AND r.hold NOT IN ('overlap', 'previous')
+   LIMIT :look::int)),
 matched AS MATERIALIZED (
   SELECT l.id, l.word, l.at FROM looked l
-  WHERE l.id < :before::bigint AND (:queue::text IS NULL OR l.queue = :queue::text) AND (:handler::text IS NULL OR l.handler = :handler::text)
+  WHERE l.id < :before::bigint AND (:queue::text IS NULL OR l.queue = :queue::text)
+    AND (:handler::text IS NULL OR l.handler = :handler::text)
     AND (:schedule::text IS NULL OR l.schedule = :schedule::text)
-    AND (:node::text IS NULL OR l.owner IN (SELECT n.incarnation FROM pgcron.node n WHERE n.name = :node::text))
+    AND (:node::text IS NULL
+         OR l.owner IN (SELECT n.incarnation FROM pgcron.node n WHERE n.name = :node::text))
     AND l.at >= :since::timestamptz AND l.at < :until::timestamptz
   ORDER BY l.id DESC LIMIT :limit::int)
-SELECT scan.looked, NULL::bigint AS floor, NULL::timestamptz AS floor_at, m.id, m.word AS state, m.at, r.origin, r.schedule_id, r.schedule, r.handler, r.queue,
-       r.attempt, coalesce(r.max_attempts, CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts, r.started_at,
-       NULL::timestamptz AS finished_at, NULL::float8 AS seconds, n.name AS node, left(coalesce(r.cancel_reason, r.last_error), 300) AS error,
-       CASE WHEN r.state = 'running' THEN (SELECT extract(epoch FROM o.expected)::float8 FROM pgcron.overrun o WHERE o.run_id = r.id) END AS expected
+SELECT scan.looked, NULL::bigint AS floor, NULL::timestamptz AS floor_at, m.id, m.word AS state,
+       m.at, r.origin, r.schedule_id, r.schedule, r.handler, r.queue,
+       r.attempt,
+       coalesce(r.max_attempts,
+                CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts,
+       r.started_at,
+       NULL::timestamptz AS finished_at, NULL::float8 AS seconds, n.name AS node,
+       left(coalesce(r.cancel_reason, r.last_error), 300) AS error,
+       CASE WHEN r.state = 'running' THEN (SELECT extract(epoch FROM o.expected)::float8
+           FROM pgcron.overrun o WHERE o.run_id = r.id) END AS expected
 FROM (SELECT count(*) AS looked FROM looked l) scan
-LEFT JOIN (matched m JOIN pgcron.run r ON r.id = m.id LEFT JOIN pgcron.node n ON n.incarnation = r.owner) ON true ORDER BY m.id DESC;
+LEFT JOIN (matched m JOIN pgcron.run r ON r.id = m.id
+LEFT JOIN pgcron.node n ON n.incarnation = r.owner)
+    ON true
+ORDER BY m.id DESC;
 
 -- name: page_runs_ended
--- Ended runs by number, as page_runs_alive. :low and :high are bounds of partitions around :since and :until, so that they choose
--- partitions and filter no row: rows that are filtered inside a LIMIT are not counted, and a page could read a day of them.
+-- Ended runs by number, as page_runs_alive. :low and :high are bounds of partitions around :since
+-- and :until, so that they choose partitions and filter no row: rows that are filtered inside a
+-- LIMIT are not counted, and a page could read a day of them.
 WITH looked AS MATERIALIZED (
   SELECT h.id, h.outcome, h.handler, h.queue, h.schedule, h.node, h.finished_at
-  FROM pgcron.history h WHERE h.id < :before::bigint AND h.finished_at >= :low::timestamptz AND h.finished_at < :high::timestamptz
+  FROM pgcron.history h
+  WHERE h.id < :before::bigint AND h.finished_at >= :low::timestamptz
+    AND h.finished_at < :high::timestamptz
   ORDER BY h.id DESC LIMIT :look::int),
 matched AS MATERIALIZED (
   SELECT l.id, l.finished_at FROM looked l
-  WHERE l.outcome = ANY(:states::text[]) AND (:queue::text IS NULL OR l.queue = :queue::text) AND (:handler::text IS NULL OR l.handler = :handler::text)
-    AND (:schedule::text IS NULL OR l.schedule = :schedule::text) AND (:node::text IS NULL OR l.node = :node::text)
+  WHERE l.outcome = ANY(:states::text[]) AND (:queue::text IS NULL OR l.queue = :queue::text)
+    AND (:handler::text IS NULL OR l.handler = :handler::text)
+    AND (:schedule::text IS NULL OR l.schedule = :schedule::text)
+    AND (:node::text IS NULL OR l.node = :node::text)
     AND l.finished_at >= :since::timestamptz AND l.finished_at < :until::timestamptz
   ORDER BY l.id DESC LIMIT :limit::int)
-SELECT scan.looked, scan.floor, scan.floor_at, h.id, h.outcome AS state, h.finished_at AS at, h.origin, h.schedule_id, h.schedule, h.handler, h.queue, h.attempt,
-       coalesce(h.max_attempts, CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts, h.started_at, h.finished_at,
-       extract(epoch FROM h.finished_at - h.started_at)::float8 AS seconds, h.node, left(h.error, 300) AS error
-FROM (SELECT count(*) AS looked, min(l.id) AS floor, min(l.finished_at) AS floor_at FROM looked l) scan
-LEFT JOIN (matched m JOIN pgcron.history h ON h.id = m.id AND h.finished_at = m.finished_at) ON true ORDER BY m.id DESC;
+SELECT scan.looked, scan.floor, scan.floor_at, h.id, h.outcome AS state, h.finished_at AS at,
+       h.origin, h.schedule_id, h.schedule, h.handler, h.queue, h.attempt,
+       coalesce(h.max_attempts,
+                CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts,
+       h.started_at, h.finished_at,
+       extract(epoch FROM h.finished_at - h.started_at)::float8 AS seconds, h.node,
+       left(h.error, 300) AS error
+FROM (SELECT count(*) AS looked, min(l.id) AS floor, min(l.finished_at) AS floor_at
+FROM looked l) scan
+LEFT JOIN (matched m JOIN pgcron.history h ON h.id = m.id AND h.finished_at = m.finished_at) ON true
+ORDER BY m.id DESC;
 
 -- name: page_history_start
--- The highest number of a run that was made before :until, by halving: runs get their numbers as they are made, and what ended
--- before an instant was made before it. Each step is one descent of an index; sixty steps halve every number there can be.
+-- The highest number of a run that was made before :until, by halving: runs get their numbers as
+-- they are made, and what ended before an instant was made before it. Each step is one descent of
+-- an index; sixty steps halve every number there can be.
 WITH RECURSIVE step(low_id, high_id, steps) AS (
-  SELECT (SELECT h.id FROM pgcron.history h ORDER BY h.id LIMIT 1), (SELECT h.id FROM pgcron.history h ORDER BY h.id DESC LIMIT 1), 0
+  SELECT (SELECT h.id FROM pgcron.history h ORDER BY h.id LIMIT 1),
+         (SELECT h.id FROM pgcron.history h ORDER BY h.id DESC LIMIT 1), 0
   UNION ALL
   SELECT CASE WHEN p.created_at < :until::timestamptz THEN p.id ELSE s.low_id END,
-         CASE WHEN p.created_at < :until::timestamptz THEN s.high_id ELSE s.low_id + (s.high_id - s.low_id + 1) / 2 - 1 END, s.steps + 1
+         CASE WHEN p.created_at < :until::timestamptz THEN s.high_id
+              ELSE s.low_id + (s.high_id - s.low_id + 1) / 2 - 1 END,
+         s.steps + 1
   FROM step s CROSS JOIN LATERAL (
     SELECT h.id, h.created_at FROM pgcron.history h
     WHERE h.id >= s.low_id + (s.high_id - s.low_id + 1) / 2 ORDER BY h.id LIMIT 1) p
@@ -77,90 +126,150 @@ WITH RECURSIVE step(low_id, high_id, steps) AS (
 SELECT coalesce(max(s.low_id), 0) AS id FROM step s;
 
 -- name: page_runs_overflow
--- What ended while history had no partition, as page_runs_ended; the janitor empties it, so it is nearly always empty.
+-- What ended while history had no partition, as page_runs_ended; the janitor empties it, so it is
+-- nearly always empty.
 WITH looked AS MATERIALIZED (
-  SELECT h.id, h.outcome AS state, h.finished_at AS at, h.origin, h.schedule_id, h.schedule, h.handler, h.queue, h.attempt,
-         coalesce(h.max_attempts, CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts, h.started_at, h.finished_at,
-         extract(epoch FROM h.finished_at - h.started_at)::float8 AS seconds, h.node, left(h.error, 300) AS error
+  SELECT h.id, h.outcome AS state, h.finished_at AS at, h.origin, h.schedule_id, h.schedule,
+         h.handler, h.queue, h.attempt,
+         coalesce(h.max_attempts,
+                  CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts,
+         h.started_at, h.finished_at,
+         extract(epoch FROM h.finished_at - h.started_at)::float8 AS seconds, h.node,
+         left(h.error, 300) AS error
   FROM pgcron.history_overflow h WHERE h.id < :before::bigint ORDER BY h.id DESC LIMIT :look::int)
 SELECT scan.looked, scan.floor, scan.floor_at, m.*
 FROM (SELECT count(*) AS looked, min(l.id) AS floor, min(l.at) AS floor_at FROM looked l) scan
 LEFT JOIN (SELECT l.* FROM looked l
-           WHERE l.state = ANY(:states::text[]) AND (:queue::text IS NULL OR l.queue = :queue::text) AND (:handler::text IS NULL OR l.handler = :handler::text)
-             AND (:schedule::text IS NULL OR l.schedule = :schedule::text) AND (:node::text IS NULL OR l.node = :node::text)
+           WHERE l.state = ANY(:states::text[]) AND (:queue::text IS NULL OR l.queue = :queue::text)
+             AND (:handler::text IS NULL OR l.handler = :handler::text)
+             AND (:schedule::text IS NULL OR l.schedule = :schedule::text)
+             AND (:node::text IS NULL OR l.node = :node::text)
              AND l.at >= :since::timestamptz AND l.at < :until::timestamptz
            ORDER BY l.id DESC LIMIT :limit::int) m ON true ORDER BY m.id DESC;
 
 -- name: page_runs_of_letters
--- Runs that ended dead or lost: few among many, so they are read from their own table and not looked for in history, whose row
--- of the same instant adds node and start while retention keeps it.
+-- Runs that ended dead or lost: few among many, so they are read from their own table and not
+-- looked for in history, whose row of the same instant adds node and start while retention keeps
+-- it.
 WITH looked AS MATERIALIZED (
   SELECT d.run_id AS id, d.outcome, d.handler, d.queue, d.schedule, d.died_at, d.requeued_as
-  FROM pgcron.dead_letter d WHERE d.run_id < :before::bigint ORDER BY d.run_id DESC LIMIT :look::int),
+  FROM pgcron.dead_letter d WHERE d.run_id < :before::bigint ORDER BY d.run_id DESC
+  LIMIT :look::int),
 matched AS MATERIALIZED (
   SELECT l.id FROM looked l
-  WHERE l.outcome = ANY(:states::text[]) AND (l.requeued_as IS NULL OR NOT :is_open::boolean) AND (:queue::text IS NULL OR l.queue = :queue::text)
-    AND (:handler::text IS NULL OR l.handler = :handler::text) AND (:schedule::text IS NULL OR l.schedule = :schedule::text)
+  WHERE l.outcome = ANY(:states::text[]) AND (l.requeued_as IS NULL OR NOT :is_open::boolean)
+    AND (:queue::text IS NULL OR l.queue = :queue::text)
+    AND (:handler::text IS NULL OR l.handler = :handler::text)
+    AND (:schedule::text IS NULL OR l.schedule = :schedule::text)
     AND l.died_at >= :since::timestamptz AND l.died_at < :until::timestamptz
   ORDER BY l.id DESC LIMIT :limit::int)
-SELECT scan.looked, scan.floor, scan.floor_at, m.id, d.outcome AS state, d.died_at AS at, coalesce(h.origin, CASE WHEN d.scheduled_for IS NULL THEN 'enqueued' ELSE 'schedule' END) AS origin,
+SELECT scan.looked, scan.floor, scan.floor_at, m.id, d.outcome AS state, d.died_at AS at,
+       coalesce(h.origin,
+                CASE WHEN d.scheduled_for IS NULL THEN 'enqueued' ELSE 'schedule' END) AS origin,
        d.schedule_id, d.schedule, d.handler, d.queue, d.attempts AS attempt,
-       coalesce(d.max_attempts, CASE WHEN d.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts, h.started_at, d.died_at AS finished_at,
-       extract(epoch FROM h.finished_at - h.started_at)::float8 AS seconds, h.node, left(d.error, 300) AS error
+       coalesce(d.max_attempts,
+                CASE WHEN d.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts,
+       h.started_at, d.died_at AS finished_at,
+       extract(epoch FROM h.finished_at - h.started_at)::float8 AS seconds, h.node,
+       left(d.error, 300) AS error
 FROM (SELECT count(*) AS looked, min(l.id) AS floor, min(l.died_at) AS floor_at FROM looked l) scan
 LEFT JOIN (matched m JOIN pgcron.dead_letter d ON d.run_id = m.id
-           LEFT JOIN LATERAL (SELECT e.* FROM pgcron.history e WHERE e.id = d.run_id AND e.finished_at = d.died_at LIMIT 1) h ON true) ON true
+           LEFT JOIN LATERAL (SELECT e.* FROM pgcron.history e
+           WHERE e.id = d.run_id AND e.finished_at = d.died_at LIMIT 1) h
+               ON true)
+               ON true
 ORDER BY m.id DESC;
 
 -- name: page_runs_of_schedule
--- Ended runs of one schedule by their end, from (:end_at, :end_id) downwards: the index on it leads there, however many runs others have.
+-- Ended runs of one schedule by their end, from (:end_at, :end_id) downwards: the index on it leads
+-- there, however many runs others have.
 WITH looked AS MATERIALIZED (
   SELECT h.id, h.outcome, h.handler, h.queue, h.node, h.finished_at
   FROM pgcron.history h
-  WHERE h.schedule_id = :schedule_id::bigint AND h.finished_at <= :end_at::timestamptz AND (h.finished_at, h.id) < (:end_at::timestamptz, :end_id::bigint)
+  WHERE h.schedule_id = :schedule_id::bigint AND h.finished_at <= :end_at::timestamptz
+    AND (h.finished_at, h.id) < (:end_at::timestamptz, :end_id::bigint)
     AND h.finished_at >= :since::timestamptz AND h.finished_at < :until::timestamptz
   ORDER BY h.finished_at DESC, h.id DESC LIMIT :look::int),
 matched AS MATERIALIZED (
   SELECT l.id, l.finished_at FROM looked l
-  WHERE l.outcome = ANY(:states::text[]) AND (:queue::text IS NULL OR l.queue = :queue::text) AND (:handler::text IS NULL OR l.handler = :handler::text)
+  WHERE l.outcome = ANY(:states::text[]) AND (:queue::text IS NULL OR l.queue = :queue::text)
+    AND (:handler::text IS NULL OR l.handler = :handler::text)
     AND (:node::text IS NULL OR l.node = :node::text)
   ORDER BY l.finished_at DESC, l.id DESC LIMIT :limit::int)
-SELECT scan.looked, scan.floor, scan.floor_at, h.id, h.outcome AS state, h.finished_at AS at, h.origin, h.schedule_id, h.schedule, h.handler, h.queue, h.attempt,
-       coalesce(h.max_attempts, CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts, h.started_at, h.finished_at,
-       extract(epoch FROM h.finished_at - h.started_at)::float8 AS seconds, h.node, left(h.error, 300) AS error
-FROM (SELECT count(*) AS looked, (array_agg(l.id ORDER BY l.finished_at, l.id))[1] AS floor, min(l.finished_at) AS floor_at FROM looked l) scan
-LEFT JOIN (matched m JOIN pgcron.history h ON h.id = m.id AND h.finished_at = m.finished_at) ON true ORDER BY h.finished_at DESC, h.id DESC;
+SELECT scan.looked, scan.floor, scan.floor_at, h.id, h.outcome AS state, h.finished_at AS at,
+       h.origin, h.schedule_id, h.schedule, h.handler, h.queue, h.attempt,
+       coalesce(h.max_attempts,
+                CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts,
+       h.started_at, h.finished_at,
+       extract(epoch FROM h.finished_at - h.started_at)::float8 AS seconds, h.node,
+       left(h.error, 300) AS error
+FROM (SELECT count(*) AS looked, (array_agg(l.id ORDER BY l.finished_at, l.id))[1] AS floor,
+      min(l.finished_at) AS floor_at
+FROM looked l) scan
+LEFT JOIN (matched m JOIN pgcron.history h ON h.id = m.id AND h.finished_at = m.finished_at) ON true
+ORDER BY h.finished_at DESC, h.id DESC;
 
 -- name: page_live_runs_of_schedule
 -- The live runs of one schedule, the next due first.
-SELECT r.id, CASE WHEN r.word = 'retrying' AND r.snoozes > 0 AND EXISTS (SELECT FROM pgcron.attempt a WHERE a.run_id = r.id AND a.attempt = r.attempt AND a.outcome = 'snoozed') THEN 'snoozed' ELSE r.word END AS state, r.at, r.origin, r.schedule_id, r.schedule, r.handler, r.queue, r.attempt,
-       coalesce(r.max_attempts, CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts, r.started_at, NULL::timestamptz AS finished_at,
-       NULL::float8 AS seconds, n.name AS node, left(coalesce(r.cancel_reason, r.last_error), 300) AS error,
-       CASE WHEN r.state = 'running' THEN (SELECT extract(epoch FROM o.expected)::float8 FROM pgcron.overrun o WHERE o.run_id = r.id) END AS expected
-FROM (SELECT e.id, e.state, e.origin, e.schedule_id, e.schedule, e.handler, e.queue, e.attempt, e.max_attempts, e.delivery, e.started_at, e.cancel_reason, e.last_error, e.snoozes, e.owner,
-             CASE WHEN e.state = 'running' THEN coalesce(e.started_at, e.claimed_at) ELSE e.due_at END AS at,
-             CASE WHEN e.hold NOT IN ('overlap', 'previous') THEN 'parked' WHEN e.state = 'ready' AND e.attempt > 0 THEN 'retrying'
-                  WHEN e.state = 'ready' AND e.due_at > now() THEN 'scheduled' ELSE e.state END AS word
+SELECT r.id,
+       CASE WHEN r.word = 'retrying' AND r.snoozes > 0
+            AND EXISTS (SELECT FROM pgcron.attempt a
+                WHERE a.run_id = r.id AND a.attempt = r.attempt
+                  AND a.outcome = 'snoozed') THEN 'snoozed'
+            ELSE r.word END AS state,
+       r.at, r.origin, r.schedule_id, r.schedule, r.handler, r.queue, r.attempt,
+       coalesce(r.max_attempts,
+                CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts,
+       r.started_at, NULL::timestamptz AS finished_at,
+       NULL::float8 AS seconds, n.name AS node,
+       left(coalesce(r.cancel_reason, r.last_error), 300) AS error,
+       CASE WHEN r.state = 'running' THEN (SELECT extract(epoch FROM o.expected)::float8
+           FROM pgcron.overrun o WHERE o.run_id = r.id) END AS expected
+FROM (SELECT e.id, e.state, e.origin, e.schedule_id, e.schedule, e.handler, e.queue, e.attempt,
+      e.max_attempts, e.delivery, e.started_at, e.cancel_reason, e.last_error, e.snoozes, e.owner,
+             CASE WHEN e.state = 'running' THEN coalesce(e.started_at, e.claimed_at)
+                  ELSE e.due_at END AS at,
+             CASE WHEN e.hold NOT IN ('overlap', 'previous') THEN 'parked'
+                  WHEN e.state = 'ready' AND e.attempt > 0 THEN 'retrying'
+                  WHEN e.state = 'ready' AND e.due_at > now() THEN 'scheduled'
+                  ELSE e.state END AS word
       FROM pgcron.run e WHERE e.schedule_id = :schedule_id::bigint LIMIT :look::int) r
 LEFT JOIN pgcron.node n ON n.incarnation = r.owner
-WHERE r.word = ANY(:states::text[]) AND (:queue::text IS NULL OR r.queue = :queue::text) AND (:handler::text IS NULL OR r.handler = :handler::text)
-  AND (:node::text IS NULL OR n.name = :node::text) AND r.at >= :since::timestamptz AND r.at < :until::timestamptz
+WHERE r.word = ANY(:states::text[]) AND (:queue::text IS NULL OR r.queue = :queue::text)
+  AND (:handler::text IS NULL OR r.handler = :handler::text)
+  AND (:node::text IS NULL OR n.name = :node::text) AND r.at >= :since::timestamptz
+  AND r.at < :until::timestamptz
 ORDER BY r.at DESC, r.id DESC LIMIT :limit::int;
 
 -- name: page_run_choices
 -- What the filters suggest: names that nodes and schedules use, and how history is divided.
-SELECT ARRAY(SELECT q.name FROM (SELECT e.name FROM pgcron.queue e UNION SELECT unnest(n.queues) FROM pgcron.node n WHERE n.state <> 'dead'
-                                 UNION SELECT s.queue FROM (SELECT v.queue FROM pgcron.schedule v LIMIT :look::int) s) q ORDER BY 1 LIMIT :limit::int) AS queues,
+SELECT ARRAY(SELECT q.name
+FROM (SELECT e.name FROM pgcron.queue e UNION SELECT unnest(n.queues) FROM pgcron.node n
+WHERE n.state <> 'dead'
+                                 UNION SELECT s.queue
+                                 FROM (SELECT v.queue FROM pgcron.schedule v LIMIT :look::int) s) q
+                                 ORDER BY 1 LIMIT :limit::int) AS queues,
        ARRAY(SELECT h.handler FROM (SELECT o.handler FROM pgcron.offer o
-                                    UNION SELECT s.handler FROM (SELECT v.handler FROM pgcron.schedule v LIMIT :look::int) s) h ORDER BY 1 LIMIT :limit::int) AS handlers,
-       ARRAY(SELECT n.name FROM (SELECT DISTINCT e.name FROM pgcron.node e) n ORDER BY 1 LIMIT :limit::int) AS nodes,
+                                    UNION SELECT s.handler
+                                    FROM (SELECT v.handler FROM pgcron.schedule v
+                                    LIMIT :look::int) s) h
+                                    ORDER BY 1 LIMIT :limit::int) AS handlers,
+       ARRAY(SELECT n.name FROM (SELECT DISTINCT e.name FROM pgcron.node e) n ORDER BY 1
+           LIMIT :limit::int) AS nodes,
        ARRAY(SELECT s.name FROM pgcron.schedule s ORDER BY s.name LIMIT :limit::int) AS schedules,
-       coalesce((SELECT t.period FROM pgcron.retention t WHERE t.relation = 'history'), 'day') AS period;
+       coalesce((SELECT t.period FROM pgcron.retention t WHERE t.relation = 'history'),
+                'day') AS period;
 
 -- name: page_run_counts
--- How many run and wait; each at most :most + 1. Those that wait are counted from the newest, where fewest dead rows are.
-SELECT now() AS now, (SELECT count(*) FROM (SELECT FROM pgcron.run r WHERE r.state = 'running' AND r.owner IS NOT NULL LIMIT :most::int + 1) bounded) AS running,
-       (SELECT count(*) FROM (SELECT FROM pgcron.run r WHERE r.state <> 'running' ORDER BY r.id DESC LIMIT :most::int + 1) bounded) AS waiting;
+-- How many run and wait; each at most :most + 1. Those that wait are counted from the newest, where
+-- fewest dead rows are.
+SELECT now() AS now,
+       (SELECT count(*)
+        FROM (SELECT FROM pgcron.run r WHERE r.state = 'running' AND r.owner IS NOT NULL
+        LIMIT :most::int + 1) bounded) AS running,
+       (SELECT count(*)
+        FROM (SELECT FROM pgcron.run r WHERE r.state <> 'running' ORDER BY r.id DESC
+        LIMIT :most::int + 1) bounded) AS waiting;
 
 -- name: page_schedule_id
 SELECT s.id FROM pgcron.schedule s WHERE s.name = :name::text;
@@ -168,13 +277,18 @@ SELECT s.id FROM pgcron.schedule s WHERE s.name = :name::text;
 -- name: page_key_run
 -- The run that an idempotency key names while it lives, or that has the unique key now.
 SELECT i.run_id FROM pgcron.idempotency i WHERE i.key = :key::text
-UNION ALL SELECT r.id FROM pgcron.run r WHERE r.unique_key = :key AND pgcron.has_key(r.unique_key, r.unique_scope, r.attempt)
+UNION ALL SELECT r.id FROM pgcron.run r
+WHERE r.unique_key = :key AND pgcron.has_key(r.unique_key, r.unique_scope, r.attempt)
 UNION ALL SELECT p.run_id FROM pgcron.unique_period p WHERE p.key = :key AND p.until > now()
 LIMIT 1;
 
 -- name: page_near_runs
 -- For a number that no run has: the next ones below and above.
-SELECT (SELECT max(b.id) FROM ((SELECT r.id FROM pgcron.run r WHERE r.id < :run_id::bigint ORDER BY r.id DESC LIMIT 1)
-        UNION ALL (SELECT h.id FROM pgcron.history h WHERE h.id < :run_id::bigint ORDER BY h.id DESC LIMIT 1)) b) AS below,
-       (SELECT min(a.id) FROM ((SELECT r.id FROM pgcron.run r WHERE r.id > :run_id::bigint ORDER BY r.id LIMIT 1)
-        UNION ALL (SELECT h.id FROM pgcron.history h WHERE h.id > :run_id::bigint ORDER BY h.id LIMIT 1)) a) AS above;
+SELECT (SELECT max(b.id)
+FROM ((SELECT r.id FROM pgcron.run r WHERE r.id < :run_id::bigint ORDER BY r.id DESC LIMIT 1)
+        UNION ALL (SELECT h.id FROM pgcron.history h WHERE h.id < :run_id::bigint ORDER BY h.id DESC
+        LIMIT 1)) b) AS below,
+       (SELECT min(a.id)
+        FROM ((SELECT r.id FROM pgcron.run r WHERE r.id > :run_id::bigint ORDER BY r.id LIMIT 1)
+        UNION ALL (SELECT h.id FROM pgcron.history h WHERE h.id > :run_id::bigint ORDER BY h.id
+        LIMIT 1)) a) AS above;

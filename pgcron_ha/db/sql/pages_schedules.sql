@@ -1,19 +1,30 @@
 -- name: page_schedules
 -- One page of schedules by name; which ones is decided before anything about their runs is read.
--- The facts of each: its newest 30 ended runs, what runs, what waits. By index, so a page costs the same whatever history holds.
-SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.calendars, s.handler, s.queue, s.priority, s.enabled, s.paused_note, s.paused_by, s.paused_until, s.overlap, s.catchup, s.delivery,
-       s.created_at, s.updated_at, c.status, c.error ->> 'message' AS error, c.watermark, c.since, s.max_runs,
-       coalesce(c.runs_made >= s.max_runs, false) OR (c.status = 'valid' AND c.next_fire = 'infinity'
-         AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.schedule_id = s.id AND r.origin = 'schedule')) AS is_completed,
+-- The facts of each: its newest 30 ended runs, what runs, what waits. By index, so a page costs the
+-- same whatever history holds.
+SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.calendars, s.handler, s.queue, s.priority,
+       s.enabled, s.paused_note, s.paused_by, s.paused_until, s.overlap, s.catchup, s.delivery,
+       s.created_at, s.updated_at, c.status, c.error ->> 'message' AS error, c.watermark, c.since,
+       s.max_runs,
+       coalesce(c.runs_made >= s.max_runs, false)
+           OR (c.status = 'valid' AND c.next_fire = 'infinity'
+         AND NOT EXISTS (SELECT FROM pgcron.run r
+             WHERE r.schedule_id = s.id AND r.origin = 'schedule')) AS is_completed,
        coalesce(s.jitter, '0') AS jitter,
-       CASE WHEN s.enabled THEN coalesce(waiting.next_fire, CASE WHEN isfinite(c.next_fire) AND c.next_fire > now() THEN c.next_fire END) END AS next_fire,
-       waiting.oldest_late, waiting.late_fires, waiting.retry_at, waiting.retry_error, running.id AS running_id, running.since AS running_since, running.timeout AS running_timeout,
-       coalesce(running.runs, 0) AS running_runs, running.has_lease AS running_has_lease, overrun.run_id AS overrun, overrun.expected AS overrun_expected,
+       CASE WHEN s.enabled THEN coalesce(waiting.next_fire,
+           CASE WHEN isfinite(c.next_fire)
+                AND c.next_fire > now() THEN c.next_fire END) END AS next_fire,
+       waiting.oldest_late, waiting.late_fires, waiting.retry_at, waiting.retry_error,
+       running.id AS running_id, running.since AS running_since, running.timeout AS running_timeout,
+       coalesce(running.runs, 0) AS running_runs, running.has_lease AS running_has_lease,
+       overrun.run_id AS overrun, overrun.expected AS overrun_expected,
        last.ids, last.outcomes, last.finished, last.durations, last.errors
 FROM (SELECT v.* FROM pgcron.schedule v
       WHERE (:ids::bigint[] IS NULL OR v.id = ANY(:ids::bigint[]))
-        AND (:text::text IS NULL OR position(lower(:text::text) IN lower(v.name)) > 0 OR position(lower(:text::text) IN lower(v.handler)) > 0)
-        AND (:queue::text IS NULL OR v.queue = :queue::text) AND (:enabled::boolean IS NULL OR v.enabled = :enabled::boolean)
+        AND (:text::text IS NULL OR position(lower(:text::text) IN lower(v.name)) > 0
+             OR position(lower(:text::text) IN lower(v.handler)) > 0)
+        AND (:queue::text IS NULL OR v.queue = :queue::text)
+        AND (:enabled::boolean IS NULL OR v.enabled = :enabled::boolean)
         AND (:after::text IS NULL OR v.name > :after::text)
       ORDER BY v.name LIMIT :limit::int) s
 JOIN pgcron.cursor c ON c.schedule_id = s.id
@@ -21,33 +32,48 @@ LEFT JOIN LATERAL (
   SELECT min(r.scheduled_for) FILTER (WHERE r.scheduled_for > now()) AS next_fire,
          min(r.scheduled_for) FILTER (WHERE r.attempt = 0 AND r.due_at <= now()) AS oldest_late,
          count(r.scheduled_for) FILTER (WHERE r.attempt = 0 AND r.due_at <= now()) AS late_fires,
-         min(r.due_at) FILTER (WHERE r.attempt > 0) AS retry_at, min(left(r.last_error, 300)) FILTER (WHERE r.attempt > 0) AS retry_error
-  FROM (SELECT e.scheduled_for, e.attempt, e.due_at, e.last_error FROM pgcron.run e WHERE e.schedule_id = s.id AND e.state = 'ready' LIMIT 1000) r) waiting ON true
+         min(r.due_at) FILTER (WHERE r.attempt > 0) AS retry_at,
+         min(left(r.last_error, 300)) FILTER (WHERE r.attempt > 0) AS retry_error
+  FROM (SELECT e.scheduled_for, e.attempt, e.due_at, e.last_error FROM pgcron.run e
+  WHERE e.schedule_id = s.id AND e.state = 'ready' LIMIT 1000) r) waiting
+      ON true
 LEFT JOIN LATERAL (
-  SELECT min(r.id) AS id, min(coalesce(r.started_at, r.claimed_at)) AS since, max(extract(epoch FROM r.timeout))::float8 AS timeout, count(*) AS runs,
+  SELECT min(r.id) AS id, min(coalesce(r.started_at, r.claimed_at)) AS since,
+         max(extract(epoch FROM r.timeout))::float8 AS timeout, count(*) AS runs,
          bool_and(coalesce(n.state <> 'dead' AND n.lease_until > now(), false)) AS has_lease
-  FROM (SELECT e.id, e.started_at, e.claimed_at, e.timeout, e.owner FROM pgcron.run e WHERE e.schedule_id = s.id AND e.state = 'running' LIMIT 100) r LEFT JOIN pgcron.node n ON n.incarnation = r.owner
+  FROM (SELECT e.id, e.started_at, e.claimed_at, e.timeout, e.owner FROM pgcron.run e
+  WHERE e.schedule_id = s.id AND e.state = 'running' LIMIT 100) r
+  LEFT JOIN pgcron.node n ON n.incarnation = r.owner
   HAVING count(*) > 0) running ON true
 LEFT JOIN LATERAL (
-  SELECT o.run_id, extract(epoch FROM o.expected)::float8 AS expected FROM pgcron.overrun o JOIN pgcron.run r ON r.id = o.run_id AND r.state = 'running'
+  SELECT o.run_id, extract(epoch FROM o.expected)::float8 AS expected FROM pgcron.overrun o
+  JOIN pgcron.run r ON r.id = o.run_id AND r.state = 'running'
   WHERE o.schedule_id = s.id AND running.id IS NOT NULL ORDER BY o.run_id LIMIT 1) overrun ON true
 LEFT JOIN LATERAL (
-  SELECT array_agg(h.id ORDER BY h.finished_at DESC) AS ids, array_agg(h.outcome ORDER BY h.finished_at DESC) AS outcomes,
+  SELECT array_agg(h.id ORDER BY h.finished_at DESC) AS ids,
+         array_agg(h.outcome ORDER BY h.finished_at DESC) AS outcomes,
          array_agg(h.finished_at ORDER BY h.finished_at DESC) AS finished,
-         array_agg(extract(epoch FROM h.finished_at - h.started_at)::float8 ORDER BY h.finished_at DESC) AS durations,
+         array_agg(extract(epoch FROM h.finished_at - h.started_at)::float8
+             ORDER BY h.finished_at DESC) AS durations,
          array_agg(left(h.error, 300) ORDER BY h.finished_at DESC) AS errors
   FROM (SELECT e.id, e.outcome, e.finished_at, e.started_at, e.error FROM pgcron.history e
-        WHERE e.schedule_id = s.id AND e.finished_at <= now() ORDER BY e.finished_at DESC LIMIT :runs::int) h) last ON true
+        WHERE e.schedule_id = s.id AND e.finished_at <= now() ORDER BY e.finished_at DESC
+        LIMIT :runs::int) h) last
+          ON true
 ORDER BY s.name;
 
 -- name: page_next_schedules
 -- Who fires next, by the index on it.
 SELECT c.schedule_id FROM pgcron.cursor c
-WHERE c.status <> 'invalid' AND NOT c.is_paused AND c.next_fire IS NOT NULL AND isfinite(c.next_fire) ORDER BY c.next_fire LIMIT :limit::int;
+WHERE c.status <> 'invalid' AND NOT c.is_paused AND c.next_fire IS NOT NULL
+  AND isfinite(c.next_fire)
+ORDER BY c.next_fire LIMIT :limit::int;
 
 -- name: page_new_schedules
--- Of the :look schedules that were made last: who never ran long after that is found as late or stale, not as new.
-SELECT s.id AS schedule_id FROM (SELECT v.id, v.enabled FROM pgcron.schedule v ORDER BY v.id DESC LIMIT :look::int) s
+-- Of the :look schedules that were made last: who never ran long after that is found as late or
+-- stale, not as new.
+SELECT s.id AS schedule_id
+FROM (SELECT v.id, v.enabled FROM pgcron.schedule v ORDER BY v.id DESC LIMIT :look::int) s
 WHERE s.enabled AND NOT EXISTS (SELECT FROM pgcron.history h WHERE h.schedule_id = s.id)
   AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.schedule_id = s.id AND r.state = 'running')
 ORDER BY s.id DESC LIMIT :limit::int;
@@ -55,68 +81,111 @@ ORDER BY s.id DESC LIMIT :limit::int;
 -- name: page_schedule_names
 -- For a name that does not exist: those that contain it, or that it begins with.
 SELECT s.name FROM pgcron.schedule s
-WHERE position(lower(:text::text) IN lower(s.name)) > 0 OR position(lower(s.name) IN lower(:text::text)) > 0 OR left(lower(s.name), 3) = left(lower(:text::text), 3)
+WHERE position(lower(:text::text) IN lower(s.name)) > 0
+  OR position(lower(s.name) IN lower(:text::text)) > 0
+  OR left(lower(s.name), 3) = left(lower(:text::text), 3)
 ORDER BY position(lower(:text::text) IN lower(s.name)) = 0, s.name LIMIT :limit::int;
 
 -- name: page_queue_names
 SELECT DISTINCT s.queue AS name FROM pgcron.schedule s ORDER BY 1 LIMIT :limit::int;
 
 -- name: page_offered
--- For who fills in a form: the handlers that living nodes offer, the queues that they serve, and whether one of them takes this handler's runs from this queue.
-WITH living AS MATERIALIZED (SELECT n.incarnation, n.queues, n.labels FROM pgcron.node n WHERE n.state = 'alive' AND n.lease_until > now())
-SELECT ARRAY(SELECT DISTINCT o.handler FROM living JOIN pgcron.offer o USING (incarnation) ORDER BY 1 LIMIT :limit::int) AS handlers,
-       ARRAY(SELECT DISTINCT q.name FROM living CROSS JOIN unnest(living.queues) q(name) ORDER BY 1 LIMIT :limit::int) AS queues,
+-- For who fills in a form: the handlers that living nodes offer, the queues that they serve, and
+-- whether one of them takes this handler's runs from this queue.
+WITH living AS MATERIALIZED (SELECT n.incarnation, n.queues, n.labels FROM pgcron.node n
+WHERE n.state = 'alive' AND n.lease_until > now())
+SELECT ARRAY(SELECT DISTINCT o.handler FROM living JOIN pgcron.offer o USING (incarnation)
+ORDER BY 1 LIMIT :limit::int) AS handlers,
+       ARRAY(SELECT DISTINCT q.name FROM living CROSS JOIN unnest(living.queues) q(name) ORDER BY 1
+           LIMIT :limit::int) AS queues,
        EXISTS (SELECT FROM living JOIN pgcron.offer o USING (incarnation)
                WHERE o.handler = :handler::text AND :queue::text = ANY(living.queues)
-                 AND (:requires::text[] IS NULL OR :requires::text[] <@ pgcron.label_words(living.labels))) AS is_served;
+                 AND (:requires::text[] IS NULL
+                      OR :requires::text[] <@ pgcron.label_words(living.labels))) AS is_served;
 
 -- name: page_schedule
-SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.calendars, s.handler, s.args::text AS args, s.queue, s.priority, s.enabled, s.paused_note, s.paused_by, s.paused_until, s.after_pause,
+SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.calendars, s.handler,
+       s.args::text AS args, s.queue, s.priority, s.enabled, s.paused_note, s.paused_by,
+       s.paused_until, s.after_pause,
        s.pause_after_failures, extract(epoch FROM s.probe_after)::float8 AS probe_after,
-       (SELECT coalesce(p.probe_fire, p.probe_at) FROM pgcron.failure_pause p WHERE p.schedule_id = s.id) AS probe_at, s.overlap,
-       s.catchup, extract(epoch FROM s.catchup_window)::float8 AS catchup_window, extract(epoch FROM s.start_deadline)::float8 AS start_deadline,
-       extract(epoch FROM s.timeout)::float8 AS timeout, s.max_attempts, extract(epoch FROM s.retry_base)::float8 AS retry_base,
-       extract(epoch FROM s.retry_cap)::float8 AS retry_cap, s.delivery, s.managed_by, s.source, s.version, s.created_at, s.updated_at,
+       (SELECT coalesce(p.probe_fire, p.probe_at) FROM pgcron.failure_pause p
+        WHERE p.schedule_id = s.id) AS probe_at,
+       s.overlap,
+       s.catchup, extract(epoch FROM s.catchup_window)::float8 AS catchup_window,
+       extract(epoch FROM s.start_deadline)::float8 AS start_deadline,
+       extract(epoch FROM s.timeout)::float8 AS timeout, s.max_attempts,
+       extract(epoch FROM s.retry_base)::float8 AS retry_base,
+       extract(epoch FROM s.retry_cap)::float8 AS retry_cap, s.delivery, s.managed_by, s.source,
+       s.version, s.created_at, s.updated_at,
        s.lane, s.retry::text AS retry,
-       s.max_running, s.max_queued, s.queue_drops, overrun.run_id AS overrun, overrun.expected AS overrun_expected,
-       extract(epoch FROM s.jitter)::float8 AS jitter, s.max_runs, c.runs_made, s.depends_on_previous,
-       c.status, c.error ->> 'message' AS error, c.error ->> 'detail' AS error_detail, c.error ->> 'hint' AS error_hint, c.watermark, c.since,
-       (SELECT concat_ws(' ', v.actor, 'by', v.door) FROM pgcron.schedule_version v WHERE v.schedule_id = s.id ORDER BY v.version DESC LIMIT 1) AS last_editor,
+       s.max_running, s.max_queued, s.queue_drops, overrun.run_id AS overrun,
+       overrun.expected AS overrun_expected,
+       extract(epoch FROM s.jitter)::float8 AS jitter, s.max_runs, c.runs_made,
+       s.depends_on_previous,
+       c.status, c.error ->> 'message' AS error, c.error ->> 'detail' AS error_detail,
+       c.error ->> 'hint' AS error_hint, c.watermark, c.since,
+       (SELECT concat_ws(' ', v.actor, 'by', v.door) FROM pgcron.schedule_version v
+        WHERE v.schedule_id = s.id ORDER BY v.version DESC LIMIT 1) AS last_editor,
        EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
-               WHERE o.handler = s.handler AND n.state = 'alive' AND n.lease_until > now() AND s.queue = ANY(n.queues)) AS is_served
+               WHERE o.handler = s.handler AND n.state = 'alive' AND n.lease_until > now()
+                 AND s.queue = ANY(n.queues)) AS is_served
 FROM pgcron.schedule s JOIN pgcron.cursor c ON c.schedule_id = s.id
 LEFT JOIN LATERAL (
-  SELECT o.run_id, extract(epoch FROM o.expected)::float8 AS expected FROM pgcron.overrun o JOIN pgcron.run r ON r.id = o.run_id AND r.state = 'running'
+  SELECT o.run_id, extract(epoch FROM o.expected)::float8 AS expected FROM pgcron.overrun o
+  JOIN pgcron.run r ON r.id = o.run_id AND r.state = 'running'
   WHERE o.schedule_id = s.id ORDER BY o.run_id LIMIT 1) overrun ON true
 WHERE s.name = :name::text;
 
 -- name: page_ledger
--- Decisions on single fires and dropped ranges, newest first. :before is the first instant of the page before.
-SELECT o.fire_at, o.last_at, o.decision, o.reason, o.note, o.fires, o.decided_at, o.run_id, coalesce(live.state, past.outcome) AS run_state,
-       coalesce(live.started_at, past.started_at) AS started_at, past.finished_at, coalesce(live.attempt, past.attempt) AS attempt, live.hold, live.due_at
-FROM ((SELECT e.fire_at, e.fire_at AS last_at, e.decision, e.reason, NULL::text AS note, 1 AS fires, e.decided_at, e.run_id
-       FROM pgcron.occurrence e WHERE e.schedule_id = :schedule_id::bigint AND (:before::timestamptz IS NULL OR e.fire_at < :before::timestamptz)
+-- Decisions on single fires and dropped ranges, newest first. :before is the first instant of the
+-- page before.
+SELECT o.fire_at, o.last_at, o.decision, o.reason, o.note, o.fires, o.decided_at, o.run_id,
+       coalesce(live.state, past.outcome) AS run_state,
+       coalesce(live.started_at, past.started_at) AS started_at, past.finished_at,
+       coalesce(live.attempt, past.attempt) AS attempt, live.hold, live.due_at
+FROM ((SELECT e.fire_at, e.fire_at AS last_at, e.decision, e.reason, NULL::text AS note, 1 AS fires,
+       e.decided_at, e.run_id
+       FROM pgcron.occurrence e
+       WHERE e.schedule_id = :schedule_id::bigint
+         AND (:before::timestamptz IS NULL OR e.fire_at < :before::timestamptz)
        ORDER BY e.fire_at DESC LIMIT :limit::int)
       UNION ALL
       (SELECT m.first_at, m.last_at, 'missed', m.reason, m.note, m.fires, m.decided_at, NULL
-       FROM pgcron.missed m WHERE m.schedule_id = :schedule_id::bigint AND (:before::timestamptz IS NULL OR m.first_at < :before::timestamptz)
+       FROM pgcron.missed m
+       WHERE m.schedule_id = :schedule_id::bigint
+         AND (:before::timestamptz IS NULL OR m.first_at < :before::timestamptz)
        ORDER BY m.first_at DESC LIMIT :limit::int)
       ORDER BY fire_at DESC LIMIT :limit::int) o
 LEFT JOIN pgcron.run live ON live.id = o.run_id
-LEFT JOIN LATERAL (SELECT h.outcome, h.started_at, h.finished_at, h.attempt FROM pgcron.history h WHERE h.id = o.run_id AND live.id IS NULL LIMIT 1) past ON true
+LEFT JOIN LATERAL (SELECT h.outcome, h.started_at, h.finished_at, h.attempt FROM pgcron.history h
+WHERE h.id = o.run_id AND live.id IS NULL LIMIT 1) past
+    ON true
 ORDER BY o.fire_at DESC;
 
 -- name: page_schedule_runs
 -- The newest ended runs of a schedule, and those that are alive.
-(SELECT r.id, r.origin, coalesce(r.scheduled_for, r.nominal_for) AS fire_time, r.state, r.hold, r.attempt, r.max_attempts, r.due_at, r.started_at,
-        NULL::timestamptz AS finished_at, NULL::float8 AS seconds, extract(epoch FROM r.started_at - greatest(r.due_at, r.created_at))::float8 AS delay,
+(SELECT r.id, r.origin, coalesce(r.scheduled_for, r.nominal_for) AS fire_time, r.state, r.hold,
+        r.attempt, r.max_attempts, r.due_at, r.started_at,
+        NULL::timestamptz AS finished_at, NULL::float8 AS seconds,
+        extract(epoch FROM r.started_at - greatest(r.due_at, r.created_at))::float8 AS delay,
         n.name AS node, left(r.last_error, 300) AS error,
-        r.snoozes > 0 AND EXISTS (SELECT FROM pgcron.attempt a WHERE a.run_id = r.id AND a.attempt = r.attempt AND a.outcome = 'snoozed') AS is_snoozed
- FROM (SELECT e.id, e.origin, e.scheduled_for, e.nominal_for, e.state, e.hold, e.attempt, e.max_attempts, e.due_at, e.started_at, e.created_at, e.last_error, e.snoozes, e.owner
-       FROM pgcron.run e WHERE e.schedule_id = :schedule_id::bigint AND (e.state = 'running' OR e.due_at <= now() OR e.attempt > 0) LIMIT :limit::int) r
+        r.snoozes > 0
+            AND EXISTS (SELECT FROM pgcron.attempt a
+                WHERE a.run_id = r.id AND a.attempt = r.attempt
+                  AND a.outcome = 'snoozed') AS is_snoozed
+ FROM (SELECT e.id, e.origin, e.scheduled_for, e.nominal_for, e.state, e.hold, e.attempt,
+       e.max_attempts, e.due_at, e.started_at, e.created_at, e.last_error, e.snoozes, e.owner
+       FROM pgcron.run e
+       WHERE e.schedule_id = :schedule_id::bigint
+         AND (e.state = 'running' OR e.due_at <= now() OR e.attempt > 0)
+       LIMIT :limit::int) r
  LEFT JOIN pgcron.node n ON n.incarnation = r.owner)
 UNION ALL
-(SELECT h.id, h.origin, coalesce(h.scheduled_for, h.nominal_for), h.outcome, NULL, h.attempt, h.max_attempts, h.due_at, h.started_at, h.finished_at,
-        extract(epoch FROM h.finished_at - h.started_at)::float8, extract(epoch FROM h.started_at - greatest(h.due_at, h.created_at))::float8, h.node, left(h.error, 300), false
- FROM pgcron.history h WHERE h.schedule_id = :schedule_id::bigint AND h.finished_at <= now() ORDER BY h.finished_at DESC LIMIT :limit::int)
+(SELECT h.id, h.origin, coalesce(h.scheduled_for, h.nominal_for), h.outcome, NULL, h.attempt,
+        h.max_attempts, h.due_at, h.started_at, h.finished_at,
+        extract(epoch FROM h.finished_at - h.started_at)::float8,
+        extract(epoch FROM h.started_at - greatest(h.due_at, h.created_at))::float8, h.node,
+        left(h.error, 300), false
+ FROM pgcron.history h WHERE h.schedule_id = :schedule_id::bigint AND h.finished_at <= now()
+ ORDER BY h.finished_at DESC LIMIT :limit::int)
 ORDER BY finished_at DESC NULLS FIRST, id DESC;

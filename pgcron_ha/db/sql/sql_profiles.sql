@@ -1,13 +1,17 @@
 -- name: describe_session
 -- Of the session of a profile: how others find it, and who it is.
-SELECT a.pid, extract(epoch FROM a.backend_start)::text AS began, r.rolname::text AS role, r.rolsuper AS is_superuser,
-       EXISTS (SELECT FROM pg_catalog.pg_namespace n WHERE n.nspname = :schema AND pg_has_role(current_user, n.nspowner, 'USAGE')) AS owns_schema
+SELECT a.pid, extract(epoch FROM a.backend_start)::text AS began, r.rolname::text AS role,
+       r.rolsuper AS is_superuser,
+       EXISTS (SELECT FROM pg_catalog.pg_namespace n
+           WHERE n.nspname = :schema
+             AND pg_has_role(current_user, n.nspowner, 'USAGE')) AS owns_schema
 FROM pg_catalog.pg_stat_activity a JOIN pg_catalog.pg_roles r ON r.rolname = current_user
 WHERE a.pid = pg_backend_pid();
 
 -- name: give_settings
 -- What the statements may read with current_setting('pgcron.token').
-SELECT set_config(given.name, given.value, false) FROM unnest(:names::text[], :values::text[]) AS given(name, value);
+SELECT set_config(given.name, given.value, false)
+FROM unnest(:names::text[], :values::text[]) AS given(name, value);
 
 -- name: cancel_session
 -- A process id is used again: the time of its beginning says that it is the same one.
@@ -19,4 +23,5 @@ SELECT pg_terminate_backend(a.pid) FROM pg_catalog.pg_stat_activity a
 WHERE a.pid = :pid AND extract(epoch FROM a.backend_start)::text = :began;
 
 -- name: session_lives
-SELECT EXISTS (SELECT FROM pg_catalog.pg_stat_activity a WHERE a.pid = :pid AND extract(epoch FROM a.backend_start)::text = :began);
+SELECT EXISTS (SELECT FROM pg_catalog.pg_stat_activity a
+WHERE a.pid = :pid AND extract(epoch FROM a.backend_start)::text = :began);

@@ -4,7 +4,10 @@ SELECT pg_advisory_xact_lock(:key::bigint);
 
 -- name: migration_turn_holder
 -- A key of 64 bits stands in pg_locks as two halves.
-SELECT concat_ws(' ', a.pid::text, a.usename, nullif(a.application_name, '')) || ', open for ' || date_trunc('second', clock_timestamp() - coalesce(a.xact_start, a.state_change, a.backend_start)) AS holder
+SELECT concat_ws(' ', a.pid::text, a.usename,
+                 nullif(a.application_name, '')) || ', open for ' || date_trunc('second',
+                 clock_timestamp() - coalesce(a.xact_start, a.state_change,
+                                              a.backend_start)) AS holder
 FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
 WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND a.datname = current_database()
   AND (l.classid::bigint << 32) + l.objid::bigint = :key::bigint LIMIT 1;
@@ -13,51 +16,82 @@ WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND a.datname = c
 SELECT n.name, n.host FROM pgcron.nodes n WHERE n.has_lease ORDER BY n.name, n.host LIMIT 20;
 
 -- name: strangers_in_schema
--- What stands in the schema and is not among the names that our migrations make; partitions, sequences of columns, row types and indexes follow their tables.
+-- What stands in the schema and is not among the names that our migrations make; partitions,
+-- sequences of columns, row types and indexes follow their tables.
 SELECT found.name FROM (
   SELECT c.relname::text AS name FROM pg_catalog.pg_class c
-   WHERE c.relnamespace = to_regnamespace(:schema::text) AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND NOT c.relispartition
+   WHERE c.relnamespace = to_regnamespace(:schema::text)
+     AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND NOT c.relispartition
      -- One that was detached is ours, too.
      AND NOT (c.relkind = 'r' AND EXISTS (
-       SELECT FROM pg_catalog.pg_class p WHERE p.relnamespace = c.relnamespace AND p.relkind = 'p' AND p.relowner = c.relowner
-          AND p.relname IN ('occurrence', 'history', 'attempt', 'log') AND c.relname ~ ('^' || p.relname || '_(before|[0-9]{6}|[0-9]{8})$')
-          AND NOT EXISTS (SELECT a.attname, a.atttypid FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-                          EXCEPT SELECT a.attname, a.atttypid FROM pg_catalog.pg_attribute a WHERE a.attrelid = p.oid AND a.attnum > 0)))
-     AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype IN ('a', 'i') AND c.relkind = 'S')
-  UNION ALL SELECT p.proname::text FROM pg_catalog.pg_proc p WHERE p.pronamespace = to_regnamespace(:schema::text)
-  UNION ALL SELECT t.typname::text FROM pg_catalog.pg_type t WHERE t.typnamespace = to_regnamespace(:schema::text) AND t.typtype IN ('d', 'e', 'r', 'b') AND t.typelem = 0) found
+       SELECT FROM pg_catalog.pg_class p
+       WHERE p.relnamespace = c.relnamespace AND p.relkind = 'p' AND p.relowner = c.relowner
+          AND p.relname IN ('occurrence', 'history', 'attempt', 'log')
+          AND c.relname ~ ('^' || p.relname || '_(before|[0-9]{6}|[0-9]{8})$')
+          AND NOT EXISTS (SELECT a.attname, a.atttypid FROM pg_catalog.pg_attribute a
+              WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+                          EXCEPT SELECT a.attname, a.atttypid FROM pg_catalog.pg_attribute a
+                          WHERE a.attrelid = p.oid AND a.attnum > 0)))
+     AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d
+         WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype IN ('a', 'i')
+           AND c.relkind = 'S')
+  UNION ALL SELECT p.proname::text FROM pg_catalog.pg_proc p
+  WHERE p.pronamespace = to_regnamespace(:schema::text)
+  UNION ALL SELECT t.typname::text FROM pg_catalog.pg_type t
+  WHERE t.typnamespace = to_regnamespace(:schema::text) AND t.typtype IN ('d', 'e', 'r', 'b')
+    AND t.typelem = 0) found
 WHERE found.name <> ALL (:known::text[]) ORDER BY found.name LIMIT 20;
 
 -- name: dependents_of_schema
--- What others have built on our tables, views, types and functions, and what a DROP … CASCADE would take with them: views, foreign keys,
--- defaults, triggers, policies, functions with a body that PostgreSQL follows.
+-- What others have built on our tables, views, types and functions, and what a DROP … CASCADE would
+-- take with them: views, foreign keys, defaults, triggers, policies, functions with a body that
+-- PostgreSQL follows.
 WITH ours AS (
-  SELECT 'pg_class'::regclass AS classid, c.oid FROM pg_catalog.pg_class c WHERE c.relnamespace = to_regnamespace(:schema::text)
-  UNION ALL SELECT 'pg_proc'::regclass, p.oid FROM pg_catalog.pg_proc p WHERE p.pronamespace = to_regnamespace(:schema::text)
-  UNION ALL SELECT 'pg_type'::regclass, t.oid FROM pg_catalog.pg_type t WHERE t.typnamespace = to_regnamespace(:schema::text)),
+  SELECT 'pg_class'::regclass AS classid, c.oid FROM pg_catalog.pg_class c
+  WHERE c.relnamespace = to_regnamespace(:schema::text)
+  UNION ALL SELECT 'pg_proc'::regclass, p.oid FROM pg_catalog.pg_proc p
+  WHERE p.pronamespace = to_regnamespace(:schema::text)
+  UNION ALL SELECT 'pg_type'::regclass, t.oid FROM pg_catalog.pg_type t
+  WHERE t.typnamespace = to_regnamespace(:schema::text)),
 built AS (
   SELECT d.classid, d.objid, d.objsubid,
-         CASE d.classid WHEN 'pg_rewrite'::regclass THEN (SELECT r.ev_class FROM pg_catalog.pg_rewrite r WHERE r.oid = d.objid)
-                        WHEN 'pg_constraint'::regclass THEN (SELECT r.conrelid FROM pg_catalog.pg_constraint r WHERE r.oid = d.objid)
-                        WHEN 'pg_attrdef'::regclass THEN (SELECT r.adrelid FROM pg_catalog.pg_attrdef r WHERE r.oid = d.objid)
-                        WHEN 'pg_trigger'::regclass THEN (SELECT r.tgrelid FROM pg_catalog.pg_trigger r WHERE r.oid = d.objid)
-                        WHEN 'pg_policy'::regclass THEN (SELECT r.polrelid FROM pg_catalog.pg_policy r WHERE r.oid = d.objid)
+         CASE d.classid
+              WHEN 'pg_rewrite'::regclass THEN (SELECT r.ev_class FROM pg_catalog.pg_rewrite r
+                  WHERE r.oid = d.objid)
+                        WHEN 'pg_constraint'::regclass THEN (SELECT r.conrelid
+                            FROM pg_catalog.pg_constraint r WHERE r.oid = d.objid)
+                        WHEN 'pg_attrdef'::regclass THEN (SELECT r.adrelid
+                            FROM pg_catalog.pg_attrdef r WHERE r.oid = d.objid)
+                        WHEN 'pg_trigger'::regclass THEN (SELECT r.tgrelid
+                            FROM pg_catalog.pg_trigger r WHERE r.oid = d.objid)
+                        WHEN 'pg_policy'::regclass THEN (SELECT r.polrelid
+                            FROM pg_catalog.pg_policy r WHERE r.oid = d.objid)
                         WHEN 'pg_class'::regclass THEN d.objid END AS relation,
-         CASE d.classid WHEN 'pg_proc'::regclass THEN (SELECT r.pronamespace FROM pg_catalog.pg_proc r WHERE r.oid = d.objid)
-                        WHEN 'pg_type'::regclass THEN (SELECT r.typnamespace FROM pg_catalog.pg_type r WHERE r.oid = d.objid) END AS namespace
+         CASE d.classid
+              WHEN 'pg_proc'::regclass THEN (SELECT r.pronamespace FROM pg_catalog.pg_proc r
+                  WHERE r.oid = d.objid)
+                        WHEN 'pg_type'::regclass THEN (SELECT r.typnamespace
+                            FROM pg_catalog.pg_type r WHERE r.oid = d.objid) END AS namespace
     FROM pg_catalog.pg_depend d JOIN ours ON ours.classid = d.refclassid AND ours.oid = d.refobjid
-   WHERE d.classid IN ('pg_rewrite'::regclass, 'pg_constraint'::regclass, 'pg_attrdef'::regclass, 'pg_trigger'::regclass, 'pg_policy'::regclass, 'pg_class'::regclass,
+   WHERE d.classid IN ('pg_rewrite'::regclass, 'pg_constraint'::regclass, 'pg_attrdef'::regclass,
+                       'pg_trigger'::regclass, 'pg_policy'::regclass, 'pg_class'::regclass,
                        'pg_proc'::regclass, 'pg_type'::regclass))
 SELECT DISTINCT pg_catalog.pg_describe_object(b.classid, b.objid, b.objsubid) AS name
   FROM built b LEFT JOIN pg_catalog.pg_class c ON c.oid = b.relation
- WHERE coalesce(b.namespace, c.relnamespace) NOT IN (to_regnamespace(:schema::text), 'pg_toast'::regnamespace)
+ WHERE coalesce(b.namespace, c.relnamespace) NOT IN (to_regnamespace(:schema::text),
+                'pg_toast'::regnamespace)
  ORDER BY 1 LIMIT 20;
 
 -- name: version_tables_of_others
--- Where the alembic of an application may keep its history; a schema like ours has one of its own, which says nothing of this one.
-SELECT c.oid::regclass::text AS name FROM pg_catalog.pg_class c JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid
-WHERE a.attname = 'version_num' AND a.atttypid IN ('varchar'::regtype, 'text'::regtype) AND NOT a.attisdropped
-  AND c.relkind = 'r' AND c.relpersistence <> 't' AND c.relnamespace <> to_regnamespace(:schema::text)
+-- Where the alembic of an application may keep its history; a schema like ours has one of its own,
+-- which says nothing of this one.
+SELECT c.oid::regclass::text AS name FROM pg_catalog.pg_class c
+JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid
+WHERE a.attname = 'version_num' AND a.atttypid IN ('varchar'::regtype, 'text'::regtype)
+  AND NOT a.attisdropped
+  AND c.relkind = 'r' AND c.relpersistence <> 't'
+  AND c.relnamespace <> to_regnamespace(:schema::text)
   AND has_schema_privilege(c.relnamespace, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
-  AND NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.pronamespace = c.relnamespace AND p.proname = 'check_ledger')
+  AND NOT EXISTS (SELECT FROM pg_catalog.pg_proc p
+      WHERE p.pronamespace = c.relnamespace AND p.proname = 'check_ledger')
 ORDER BY name LIMIT 20;

@@ -5,26 +5,42 @@ SELECT pgcron.ensure_partitions() AS made;
 SELECT relation, partition FROM pgcron.outlived_partitions();
 
 -- name: stray_partitions
--- Partitions that are detached, or half detached (is_pending), and still there. A CHECK tells the bounds of those that were detached CONCURRENTLY, as nodes do
--- it; only they are taken for ours to drop. The bounds of others are those of their names.
-SELECT k.relation, c.relname::text AS partition, coalesce(checked.low, named.low) AS low, coalesce(checked.high, named.high) AS high,
-       checked.high IS NOT NULL AS was_ours, coalesce(i.inhdetachpending, false) AS is_pending, coalesce(coalesce(checked.high, named.high) < now() - k.keep, false) AS is_outlived
+-- Partitions that are detached, or half detached (is_pending), and still there. A CHECK tells the
+-- bounds of those that were detached CONCURRENTLY, as nodes do it; only they are taken for ours to
+-- drop. The bounds of others are those of their names.
+SELECT k.relation, c.relname::text AS partition, coalesce(checked.low, named.low) AS low,
+       coalesce(checked.high, named.high) AS high,
+       checked.high IS NOT NULL AS was_ours, coalesce(i.inhdetachpending, false) AS is_pending,
+       coalesce(coalesce(checked.high, named.high) < now() - k.keep, false) AS is_outlived
 FROM pgcron.retention k
 JOIN pg_catalog.pg_class p ON p.oid = format('pgcron.%I', k.relation)::regclass
-JOIN pg_catalog.pg_class c ON c.relnamespace = p.relnamespace AND c.relkind = 'r' AND c.relowner = p.relowner AND c.relname ~ ('^' || k.relation || '_([0-9]{6}|[0-9]{8})$')
+JOIN pg_catalog.pg_class c ON c.relnamespace = p.relnamespace AND c.relkind = 'r'
+    AND c.relowner = p.relowner AND c.relname ~ ('^' || k.relation || '_([0-9]{6}|[0-9]{8})$')
 LEFT JOIN pg_catalog.pg_inherits i ON i.inhrelid = c.oid
 LEFT JOIN LATERAL (
   SELECT m.part[2]::timestamptz AS low, m.part[3]::timestamptz AS high
   FROM pg_catalog.pg_constraint o CROSS JOIN LATERAL regexp_match(pg_get_constraintdef(o.oid),
-    E'\\((\\w+) >= ''([^'']+)''::timestamp with time zone\\) AND \\(\\1 < ''([^'']+)''::timestamp with time zone\\)\\)+$') m(part)
-  WHERE o.conrelid = c.oid AND o.contype = 'c' AND pg_get_partkeydef(p.oid) = 'RANGE (' || m.part[1] || ')' LIMIT 1) checked ON true
-CROSS JOIN LATERAL (SELECT regexp_match(c.relname, '_([1-9][0-9]{3})(0[1-9]|1[0-2])([0-9]{2})?$') AS part) digits
+    E'\\((\\w+) >= ''([^'']+)''::timestamp with time zone\\) AND \\(\\1 < '
+    '''([^'']+)''::timestamp with time zone\\)\\)+$') m(part)
+  WHERE o.conrelid = c.oid AND o.contype = 'c'
+    AND pg_get_partkeydef(p.oid) = 'RANGE (' || m.part[1] || ')'
+  LIMIT 1) checked
+    ON true
+CROSS JOIN LATERAL (SELECT regexp_match(c.relname,
+    '_([1-9][0-9]{3})(0[1-9]|1[0-2])([0-9]{2})?$') AS part) digits
 CROSS JOIN LATERAL (
-  SELECT s.start AT TIME ZONE 'UTC' AS low, (s.start + CASE WHEN digits.part[3] IS NULL THEN interval '1 month' ELSE interval '1 day' END) AT TIME ZONE 'UTC' AS high
-  FROM (SELECT make_timestamp(digits.part[1]::int, digits.part[2]::int, 1, 0, 0, 0) + make_interval(days => coalesce(digits.part[3]::int, 1) - 1) AS start) s) named
-WHERE (i.inhrelid IS NULL OR i.inhdetachpending) AND coalesce(checked.low, named.low) IS NOT NULL AND NOT EXISTS (
-  SELECT a.attname, a.atttypid FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-  EXCEPT SELECT a.attname, a.atttypid FROM pg_catalog.pg_attribute a WHERE a.attrelid = p.oid AND a.attnum > 0)
+  SELECT s.start AT TIME ZONE 'UTC' AS low,
+         (s.start + CASE WHEN digits.part[3] IS NULL THEN interval '1 month'
+                         ELSE interval '1 day' END) AT TIME ZONE 'UTC' AS high
+  FROM (SELECT make_timestamp(digits.part[1]::int, digits.part[2]::int, 1, 0, 0,
+                              0) + make_interval(days => coalesce(digits.part[3]::int,
+                                  1) - 1) AS start) s) named
+WHERE (i.inhrelid IS NULL OR i.inhdetachpending) AND coalesce(checked.low, named.low) IS NOT NULL
+  AND NOT EXISTS (
+  SELECT a.attname, a.atttypid FROM pg_catalog.pg_attribute a
+  WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+  EXCEPT SELECT a.attname, a.atttypid FROM pg_catalog.pg_attribute a
+  WHERE a.attrelid = p.oid AND a.attnum > 0)
 ORDER BY 1, 2 LIMIT 1000;
 
 -- name: expire_runs
@@ -34,18 +50,24 @@ ORDER BY 1, 2 LIMIT 1000;
 -- ready -> cancelled
 -- ready -> upstream_failed
 -- blocked -> cancelled
--- Runs whose start deadline has passed, those that wait for their first attempt. Rows that somebody has locked are left for the next look.
--- The last row has no run, but the seconds until the next run expires; NULL when none does soon.
+-- Runs whose start deadline has passed, those that wait for their first attempt. Rows that somebody
+-- has locked are left for the next look. The last row has no run, but the seconds until the next
+-- run expires; NULL when none does soon.
 SELECT ended.run_id, NULL::float8 AS seconds FROM pgcron.end_waiting_runs(ARRAY(
-  SELECT r.id FROM pgcron.run r WHERE r.state = 'ready' AND r.expire_at IS NOT NULL AND r.expire_at <= now() AND r.attempt = 0 ORDER BY r.expire_at LIMIT :at_most FOR UPDATE SKIP LOCKED),
+  SELECT r.id FROM pgcron.run r
+  WHERE r.state = 'ready' AND r.expire_at IS NOT NULL AND r.expire_at <= now() AND r.attempt = 0
+  ORDER BY r.expire_at LIMIT :at_most FOR UPDATE SKIP LOCKED),
   'expired', :reason) ended(run_id)
 UNION ALL
 SELECT NULL, extract(epoch FROM min(r.expire_at) - now())::float8 FROM pgcron.run r
-WHERE r.state = 'ready' AND r.expire_at > now() AND r.expire_at < now() + interval '1 minute' AND r.attempt = 0;
+WHERE r.state = 'ready' AND r.expire_at > now() AND r.expire_at < now() + interval '1 minute'
+  AND r.attempt = 0;
 
 -- name: expired_runs
 -- The same runs, when one of them keeps the others from being ended together.
-SELECT r.id FROM pgcron.run r WHERE r.state = 'ready' AND r.expire_at IS NOT NULL AND r.expire_at <= now() AND r.attempt = 0 ORDER BY r.expire_at LIMIT :at_most;
+SELECT r.id FROM pgcron.run r
+WHERE r.state = 'ready' AND r.expire_at IS NOT NULL AND r.expire_at <= now() AND r.attempt = 0
+ORDER BY r.expire_at LIMIT :at_most;
 
 -- name: give_up_runs
 -- ready -> dead
@@ -53,99 +75,136 @@ SELECT r.id FROM pgcron.run r WHERE r.state = 'ready' AND r.expire_at IS NOT NUL
 SELECT pgcron.give_up_runs(:at_most) AS run_id;
 
 -- name: notice_overruns
--- Runs of schedules that last longer than expected, each told once: to the node whose statement noted it.
-SELECT run_id, schedule, extract(epoch FROM expected)::float8 AS expected, extract(epoch FROM taken)::float8 AS taken FROM pgcron.notice_overruns(:at_most);
+-- Runs of schedules that last longer than expected, each told once: to the node whose statement
+-- noted it.
+SELECT run_id, schedule, extract(epoch FROM expected)::float8 AS expected,
+       extract(epoch FROM taken)::float8 AS taken
+FROM pgcron.notice_overruns(:at_most);
 
 -- name: forget_overruns
 DELETE FROM pgcron.overrun v WHERE v.run_id = ANY(ARRAY(
-  SELECT o.run_id FROM pgcron.overrun o WHERE NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id) ORDER BY o.run_id LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
+  SELECT o.run_id FROM pgcron.overrun o
+  WHERE NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id) ORDER BY o.run_id LIMIT :at_most
+  FOR UPDATE SKIP LOCKED))
+  RETURNING 1 AS gone;
 
 -- name: forget_keys
-DELETE FROM pgcron.idempotency k WHERE k.key = ANY(ARRAY(SELECT e.key FROM pgcron.idempotency e WHERE e.expires_at <= now() ORDER BY e.expires_at LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
+DELETE FROM pgcron.idempotency k
+WHERE k.key = ANY(ARRAY(SELECT e.key FROM pgcron.idempotency e WHERE e.expires_at <= now()
+ORDER BY e.expires_at LIMIT :at_most FOR UPDATE SKIP LOCKED))
+RETURNING 1 AS gone;
 
 -- name: forget_periods
-WITH over AS MATERIALIZED (SELECT o.key, o.handler FROM pgcron.unique_period o WHERE o.until <= now() ORDER BY o.until LIMIT :at_most FOR UPDATE SKIP LOCKED)
-DELETE FROM pgcron.unique_period p USING over WHERE p.key = over.key AND p.handler = over.handler RETURNING 1 AS gone;
+WITH over AS MATERIALIZED (SELECT o.key, o.handler FROM pgcron.unique_period o
+WHERE o.until <= now() ORDER BY o.until LIMIT :at_most FOR UPDATE SKIP LOCKED)
+DELETE FROM pgcron.unique_period p USING over WHERE p.key = over.key AND p.handler = over.handler
+RETURNING 1 AS gone;
 
 -- name: forget_nodes
 -- Dead for a day and owner of nothing.
-DELETE FROM pgcron.node n WHERE n.state = 'dead' AND n.ended_at < now() - interval '1 day' AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.owner = n.incarnation AND r.state = 'running');
+DELETE FROM pgcron.node n
+WHERE n.state = 'dead' AND n.ended_at < now() - interval '1 day'
+  AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.owner = n.incarnation AND r.state = 'running');
 
 -- name: forget_missed
-DELETE FROM pgcron.missed m USING pgcron.retention kept WHERE kept.relation = 'occurrence' AND m.last_at < now() - kept.keep;
+DELETE FROM pgcron.missed m USING pgcron.retention kept
+WHERE kept.relation = 'occurrence' AND m.last_at < now() - kept.keep;
 
 -- name: forget_versions
 -- Those of a schedule that was deleted are kept as long as its ledger.
 DELETE FROM pgcron.schedule_version v WHERE v.schedule_id = ANY(ARRAY(
-  SELECT d.schedule_id FROM pgcron.schedule_version d JOIN pgcron.retention kept ON kept.relation = 'occurrence'
-  WHERE d.operation = 'delete' AND d.at < now() - kept.keep ORDER BY d.at LIMIT :at_most)) RETURNING 1 AS gone;
+  SELECT d.schedule_id FROM pgcron.schedule_version d
+  JOIN pgcron.retention kept ON kept.relation = 'occurrence'
+  WHERE d.operation = 'delete' AND d.at < now() - kept.keep ORDER BY d.at LIMIT :at_most))
+  RETURNING 1 AS gone;
 
 -- name: overflowed
 -- Of runs that ended when history had no partition for them; not those that were refused just now.
-SELECT o.id FROM pgcron.history_overflow o WHERE o.id <> ALL(:aside::bigint[]) ORDER BY o.id LIMIT :at_most;
+SELECT o.id FROM pgcron.history_overflow o WHERE o.id <> ALL(:aside::bigint[]) ORDER BY o.id
+LIMIT :at_most;
 
 -- name: drain_overflow
 -- What found no partition goes where it belongs, once there is one.
-WITH moved AS (DELETE FROM pgcron.history_overflow o WHERE o.id = ANY(:run_ids::bigint[]) RETURNING o.*)
+WITH moved AS (DELETE FROM pgcron.history_overflow o WHERE o.id = ANY(:run_ids::bigint[])
+RETURNING o.*)
 INSERT INTO pgcron.history SELECT * FROM moved;
 
 -- name: append_lines
--- Lines of a run that is no longer the caller's are refused. The database's clock decides: a line is not of the future, and not older
--- than its run's claim, so that the clock of a node that is weeks off loses none.
+-- Lines of a run that is no longer the caller's are refused. The database's clock decides: a line
+-- is not of the future, and not older than its run's claim, so that the clock of a node that is
+-- weeks off loses none.
 INSERT INTO pgcron.log (run_id, attempt, sequence, at, stream, line)
-SELECT r.id, r.attempt, l.sequence, least(greatest(l.at, r.claimed_at, now() - interval '1 day'), now()), l.stream, l.line
-FROM unnest(:run_ids::bigint[], :tokens::uuid[], :sequences::int[], :times::timestamptz[], :streams::text[], :lines::text[])
+SELECT r.id, r.attempt, l.sequence,
+       least(greatest(l.at, r.claimed_at, now() - interval '1 day'), now()), l.stream, l.line
+FROM unnest(:run_ids::bigint[], :tokens::uuid[], :sequences::int[], :times::timestamptz[],
+            :streams::text[], :lines::text[])
      l(run_id, token, sequence, at, stream, line)
 JOIN pgcron.run r ON r.id = l.run_id AND r.token = l.token
 WHERE r.id = ANY(:run_ids);
 
 -- name: append_lines_again
--- After an answer that got lost: only what is not there yet. A run's lines are written in their order. And after the run's end, when the
--- lines had to wait: the fence number names the claim. A claim that was taken away has no lines any more.
+-- After an answer that got lost: only what is not there yet. A run's lines are written in their
+-- order. And after the run's end, when the lines had to wait: the fence number names the claim. A
+-- claim that was taken away has no lines any more.
 WITH given AS MATERIALIZED (
-  SELECT * FROM unnest(:run_ids::bigint[], :tokens::uuid[], :fences::bigint[], :sequences::int[], :times::timestamptz[], :streams::text[], :lines::text[])
+  SELECT *
+  FROM unnest(:run_ids::bigint[], :tokens::uuid[], :fences::bigint[], :sequences::int[],
+              :times::timestamptz[], :streams::text[], :lines::text[])
            l(run_id, token, fence, sequence, at, stream, line)),
 claim AS MATERIALIZED (
   SELECT c.run_id, c.fence, found.attempt, found.claimed_at, seen.sequence
   FROM (SELECT DISTINCT g.run_id, g.token, g.fence FROM given g) c
   CROSS JOIN LATERAL (
     SELECT r.attempt, r.claimed_at FROM pgcron.run r WHERE r.id = c.run_id AND r.token = c.token
-    UNION ALL SELECT h.attempt, h.claimed_at FROM pgcron.history h WHERE h.id = c.run_id AND h.fence = c.fence AND h.outcome <> 'lost'
-    UNION ALL SELECT h.attempt, h.claimed_at FROM pgcron.history_overflow h WHERE h.id = c.run_id AND h.fence = c.fence AND h.outcome <> 'lost'
-    UNION ALL SELECT a.attempt, a.claimed_at FROM pgcron.attempt a WHERE a.run_id = c.run_id AND a.fence = c.fence AND a.outcome <> 'lease_lost'
+    UNION ALL SELECT h.attempt, h.claimed_at FROM pgcron.history h
+    WHERE h.id = c.run_id AND h.fence = c.fence AND h.outcome <> 'lost'
+    UNION ALL SELECT h.attempt, h.claimed_at FROM pgcron.history_overflow h
+    WHERE h.id = c.run_id AND h.fence = c.fence AND h.outcome <> 'lost'
+    UNION ALL SELECT a.attempt, a.claimed_at FROM pgcron.attempt a
+    WHERE a.run_id = c.run_id AND a.fence = c.fence AND a.outcome <> 'lease_lost'
     LIMIT 1) found
-  CROSS JOIN LATERAL (SELECT coalesce(max(w.sequence), 0) AS sequence FROM pgcron.log w WHERE w.run_id = c.run_id AND w.attempt = found.attempt) seen)
+  CROSS JOIN LATERAL (SELECT coalesce(max(w.sequence), 0) AS sequence FROM pgcron.log w
+  WHERE w.run_id = c.run_id AND w.attempt = found.attempt) seen)
 INSERT INTO pgcron.log (run_id, attempt, sequence, at, stream, line)
-SELECT c.run_id, c.attempt, g.sequence, least(greatest(g.at, c.claimed_at, now() - interval '1 day'), now()), g.stream, g.line
+SELECT c.run_id, c.attempt, g.sequence,
+       least(greatest(g.at, c.claimed_at, now() - interval '1 day'), now()), g.stream, g.line
 FROM given g JOIN claim c ON c.run_id = g.run_id AND c.fence = g.fence
 WHERE g.sequence > c.sequence;
 
 -- name: put_progress
--- The latest word of each run, in a narrow table of its own: the run's row is not touched. A late one, of a claim that is over,
--- is refused by the token.
+-- The latest word of each run, in a narrow table of its own: the run's row is not touched. A late
+-- one, of a claim that is over, is refused by the token.
 INSERT INTO pgcron.progress AS told (run_id, attempt, at, done, total, note)
 SELECT r.id, r.attempt, least(p.at, now()), p.done, p.total, p.note
-FROM unnest(:run_ids::bigint[], :tokens::uuid[], :times::timestamptz[], :dones::float8[], :totals::float8[], :notes::text[])
+FROM unnest(:run_ids::bigint[], :tokens::uuid[], :times::timestamptz[], :dones::float8[],
+            :totals::float8[], :notes::text[])
      p(run_id, token, at, done, total, note)
 JOIN pgcron.run r ON r.id = p.run_id AND r.token = p.token
 WHERE r.id = ANY(:run_ids)
 ORDER BY r.id
-ON CONFLICT (run_id) DO UPDATE SET attempt = EXCLUDED.attempt, at = EXCLUDED.at, done = EXCLUDED.done, total = EXCLUDED.total, note = EXCLUDED.note;
+ON CONFLICT (run_id) DO UPDATE
+    SET attempt = EXCLUDED.attempt, at = EXCLUDED.at, done = EXCLUDED.done, total = EXCLUDED.total,
+        note = EXCLUDED.note;
 
 -- name: forget_progress
 -- Of runs that are over: whoever ends a run does not pay for looking.
 DELETE FROM pgcron.progress p WHERE p.run_id = ANY(ARRAY(
-  SELECT o.run_id FROM pgcron.progress o WHERE NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id) ORDER BY o.run_id LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
+  SELECT o.run_id FROM pgcron.progress o
+  WHERE NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id) ORDER BY o.run_id LIMIT :at_most
+  FOR UPDATE SKIP LOCKED))
+  RETURNING 1 AS gone;
 
 -- name: is_chosen_by_lot
 -- Of so many nodes about one.
 SELECT random() * count(*) < 1 FROM pgcron.node n WHERE n.state <> 'dead';
 
 -- name: unaccounted
--- The invariant of the ledger, as far as rows can tell: a decided fire whose run is neither alive nor in history, twice alive, or missing.
+-- The invariant of the ledger, as far as rows can tell: a decided fire whose run is neither alive
+-- nor in history, twice alive, or missing.
 SELECT o.schedule_id, o.fire_at, o.run_id FROM pgcron.occurrence o
 WHERE o.decision = 'run' AND o.fire_at <= now() AND o.fire_at > now() - interval '1 day'
-  AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id) AND NOT EXISTS (SELECT FROM pgcron.history h WHERE h.id = o.run_id)
+  AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id)
+  AND NOT EXISTS (SELECT FROM pgcron.history h WHERE h.id = o.run_id)
   AND NOT EXISTS (SELECT FROM pgcron.history_overflow h WHERE h.id = o.run_id)
 LIMIT :at_most;
 
