@@ -63,9 +63,9 @@ class Pooler:
 
     def can_track(self) -> bool:
         """Whether it is new enough to keep track of prepared statements."""
-        told = subprocess.run([self._program, "--version"], capture_output=True, text=True)
-        found = re.search(r"PgBouncer (\d+)\.(\d+)", told.stdout)
-        assert found, told
+        reported = subprocess.run([self._program, "--version"], capture_output=True, text=True)
+        found = re.search(r"PgBouncer (\d+)\.(\d+)", reported.stdout)
+        assert found, reported
         return tuple(map(int, found.groups())) >= _FIRST_TRACKING
 
     def close(self) -> None:

@@ -270,8 +270,8 @@ def _make_folder(*, durable: bool) -> tuple[Path, FileLock]:
 
 def _root(*, durable: bool) -> Path:
     # Another user's server may need a copy of the programs, and /dev/shm is often noexec.
-    is_ours = os.geteuid() != 0 or user_namespaces_work()
-    if is_ours and not durable and os.access(_MEMORY, os.W_OK | os.X_OK):
+    is_own = os.geteuid() != 0 or user_namespaces_work()
+    if is_own and not durable and os.access(_MEMORY, os.W_OK | os.X_OK):
         return _MEMORY
     return Path(tempfile.gettempdir()).resolve()
 

@@ -12,14 +12,14 @@ COMMENT ON FUNCTION pgcron.end_channel() IS
 
 -- However a run ends, its row is deleted by the statement that ends it: so it is told exactly when
 -- that is committed.
-CREATE FUNCTION pgcron.tell_who_waits() RETURNS trigger
+CREATE FUNCTION pgcron.wake_waiting_clients() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM pgcron.notify(pgcron.end_channel(), OLD.id::text);
   RETURN NULL;
 END $$;
-CREATE TRIGGER tell_who_waits AFTER DELETE ON pgcron.run FOR EACH ROW WHEN (OLD.awaited)
-  EXECUTE FUNCTION pgcron.tell_who_waits();
+CREATE TRIGGER wake_waiting_clients AFTER DELETE ON pgcron.run FOR EACH ROW WHEN (OLD.awaited)
+  EXECUTE FUNCTION pgcron.wake_waiting_clients();
 
 -- A role reads what it enqueued itself; one that may read history reads all. session_user, since
 -- these functions are their owner's.

@@ -393,7 +393,7 @@ BEGIN ATOMIC
       SELECT r.id FROM pgcron.run r WHERE r.parent_run = f.id
       UNION ALL SELECT h.id FROM pgcron.history h WHERE h.parent_run = f.id
       UNION ALL SELECT h.id FROM pgcron.history_overflow h WHERE h.parent_run = f.id) child),
-  told AS MATERIALIZED (
+  reported AS MATERIALIZED (
     SELECT f.root, bool_or(r.id IS NOT NULL) AS is_alive,
            bool_or(ended.outcome IS NOT DISTINCT FROM 'succeeded') AS has_succeeded,
            bool_or(ended.outcome <> 'succeeded' OR d.run_id IS NOT NULL) AS has_failed
@@ -414,7 +414,7 @@ BEGIN ATOMIC
               AND (t.has_failed OR g.decision <> 'run') THEN 'again'
               ELSE 'leave' END,
          g.run_id
-    FROM given g LEFT JOIN told t ON t.root = g.run_id;
+    FROM given g LEFT JOIN reported t ON t.root = g.run_id;
 END;
 
 -- Takes the next instants of a backfill, in its direction: `instants` follow `reached`, and with

@@ -205,7 +205,7 @@ END $$;
 
 -- Makes or changes a calendar, and the schedules that use it.
 CREATE FUNCTION pgcron.put_calendar(calendar text, content text, actor text DEFAULT NULL,
-    door text DEFAULT NULL, take_over boolean DEFAULT false)
+    interface text DEFAULT NULL, take_over boolean DEFAULT false)
   RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -223,7 +223,7 @@ BEGIN
                           'Write for example pgcron.put_calendar(''holidays'', ''yearly 12-25'').');
   END IF;
   PERFORM pgcron.lock_calendars();
-  PERFORM pgcron.act_as(put_calendar.actor, put_calendar.door);
+  PERFORM pgcron.act_as(put_calendar.actor, put_calendar.interface);
   changed := pgcron.write_calendars(jsonb_build_object(put_calendar.calendar, put_calendar.content),
       put_calendar.actor);
   SELECT c.id, c.source INTO known, owner FROM pgcron.calendar c
@@ -235,7 +235,7 @@ BEGIN
     RAISE NOTICE
         USING ERRCODE = '01PC1',
             MESSAGE = format('calendar %L is defined by the files of %L, and was edited through %s',
-                             put_calendar.calendar, owner, pgcron.door()),
+                             put_calendar.calendar, owner, pgcron.interface()),
       DETAIL = pgcron.owner_puts_back('file'),
       HINT
           =

@@ -17,13 +17,13 @@ COMMENT ON FUNCTION pgcron.resume_overdue(bigint) IS
 -- Id, uuid and history stay: runs that wait follow the name, those that run or have ended keep that
 -- of their time.
 CREATE FUNCTION pgcron.rename_schedule(schedule text, new_name text, actor text DEFAULT NULL,
-    door text DEFAULT NULL)
+    interface text DEFAULT NULL)
   RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
   renamed bigint := pgcron.schedule_id(rename_schedule.schedule);
 BEGIN
-  PERFORM pgcron.act_as(rename_schedule.actor, rename_schedule.door);
+  PERFORM pgcron.act_as(rename_schedule.actor, rename_schedule.interface);
   UPDATE pgcron.schedule s SET name = coalesce(rename_schedule.new_name, '') WHERE s.id = renamed;
 EXCEPTION WHEN unique_violation THEN
   PERFORM pgcron.refuse('PC011',

@@ -48,7 +48,7 @@ END $$;
 -- backfills don't count.
 CREATE FUNCTION pgcron.last_success(of_schedule bigint, since timestamptz) RETURNS timestamptz
 LANGUAGE sql STABLE AS $$
-  SELECT max(told.finished_at) FROM (
+  SELECT max(reported.finished_at) FROM (
     (SELECT h.finished_at FROM pgcron.history h
       WHERE h.schedule_id = of_schedule AND h.finished_at >= since AND h.outcome = 'succeeded'
         AND h.origin = 'schedule'
@@ -56,7 +56,7 @@ LANGUAGE sql STABLE AS $$
     UNION ALL
     (SELECT h.finished_at FROM pgcron.history_overflow h
      WHERE h.schedule_id = of_schedule AND h.finished_at >= since AND h.outcome = 'succeeded'
-       AND h.origin = 'schedule')) told $$;
+       AND h.origin = 'schedule')) reported $$;
 
 -- Judges what has failed since the last time: the schedule's row is locked, so that of several
 -- nodes one does, and edits wait. Returns the note of a pause that it began or went on with,

@@ -1,4 +1,4 @@
--- The SQL door: stable functions with named, defaulted arguments. The other doors call the same
+-- The SQL interface: functions with named, defaulted arguments. The others call the same
 -- ones.
 
 -- Returns the id of the new run, or of the run that a living idempotency key already named.
@@ -82,7 +82,7 @@ COMMENT ON FUNCTION pgcron.enqueue(text, jsonb, text, int, timestamptz, text, in
 
 -- The shape of what pgcron.enqueue_many is given; true when an element has an idempotency key or is
 -- to be unique.
-CREATE FUNCTION pgcron.judge_wishes(runs jsonb) RETURNS boolean
+CREATE FUNCTION pgcron.judge_requests(runs jsonb) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   known_keys text[] :=
@@ -105,13 +105,13 @@ BEGIN
                           'Call it several times; in one transaction they exist together or not '
                           'at all.');
   END IF;
-  SELECT coalesce(bool_or(wish ?|
+  SELECT coalesce(bool_or(options ?|
       '{idempotency_key,unique_key,unique_scope,unique_for,on_conflict,debounce,debounce_max}'),
                   false),
-         min(position) FILTER (WHERE CASE jsonb_typeof(wish)
-                                          WHEN 'object' THEN wish - known_keys <> '{}'
+         min(position) FILTER (WHERE CASE jsonb_typeof(options)
+                                          WHEN 'object' THEN options - known_keys <> '{}'
                                           ELSE true END)
-    INTO has_keys, wrong FROM jsonb_array_elements(runs) WITH ORDINALITY element(wish, position);
+    INTO has_keys, wrong FROM jsonb_array_elements(runs) WITH ORDINALITY element(options, position);
   IF jsonb_typeof(runs -> (wrong - 1)) = 'object' THEN
     PERFORM pgcron.refuse('PC001',
                           format('run %s of %s: %s is no argument of pgcron.enqueue', wrong,
@@ -138,72 +138,77 @@ DECLARE
   single record;
 BEGIN
   IF EXISTS (SELECT
-      FROM jsonb_to_recordset(runs) AS wish(idempotency_key text, key_lifetime interval)
-      WHERE wish.idempotency_key IS NOT NULL AND wish.key_lifetime <= '0') THEN
-    PERFORM pgcron.refuse_wish(runs);
+      FROM jsonb_to_recordset(runs) AS options(idempotency_key text, key_lifetime interval)
+      WHERE options.idempotency_key IS NOT NULL AND options.key_lifetime <= '0') THEN
+    PERFORM pgcron.refuse_request(runs);
   END IF;
   INSERT INTO pgcron.idempotency AS known (key, run_id, expires_at)
-  SELECT DISTINCT ON (wish.key) wish.key, wish.new_id, now() + coalesce(wish.lifetime, '1 day')
+  SELECT DISTINCT
+      ON (options.key) options.key, options.new_id, now() + coalesce(options.lifetime, '1 day')
     FROM ROWS
     FROM (jsonb_to_recordset(runs) AS (idempotency_key text, key_lifetime interval),
-          unnest(new_ids)) wish(key, lifetime, new_id)
-   WHERE wish.key IS NOT NULL ORDER BY wish.key, wish.new_id
+          unnest(new_ids)) options(key, lifetime, new_id)
+   WHERE options.key IS NOT NULL ORDER BY options.key, options.new_id
   ON CONFLICT (key) DO UPDATE SET run_id = EXCLUDED.run_id, expires_at = EXCLUDED.expires_at
       WHERE known.expires_at <= now();
   -- Only a new statement can see a key that was inserted meanwhile.
-  ids := ARRAY(SELECT coalesce(known.run_id, wish.new_id)
+  ids := ARRAY(SELECT coalesce(known.run_id, options.new_id)
                  FROM ROWS
                  FROM (jsonb_to_recordset(runs) AS (idempotency_key text),
-                       unnest(new_ids)) WITH ORDINALITY wish(key, new_id, position)
-                 LEFT JOIN pgcron.idempotency known ON known.key = wish.key ORDER BY wish.position);
+                       unnest(new_ids)) WITH ORDINALITY options(key, new_id, position)
+                 LEFT JOIN pgcron.idempotency known ON known.key = options.key
+                 ORDER BY options.position);
   FOR single IN
-    SELECT element.wish, element.position
-    FROM jsonb_array_elements(runs) WITH ORDINALITY element(wish, position)
-     WHERE num_nonnulls(wish ->> 'unique_key', wish ->> 'unique_scope', wish ->> 'unique_for',
-                        wish ->> 'on_conflict', wish ->> 'debounce', wish ->> 'debounce_max') > 0
-     ORDER BY wish ->> 'unique_key' COLLATE "C", wish ->> 'handler' COLLATE "C", position LOOP
-    ids[single.position] := pgcron.enqueue_wish(single.wish, claim_keys.actor);
+    SELECT element.options, element.position
+    FROM jsonb_array_elements(runs) WITH ORDINALITY element(options, position)
+     WHERE num_nonnulls(options ->> 'unique_key', options ->> 'unique_scope',
+                        options ->> 'unique_for',
+                        options ->> 'on_conflict', options ->> 'debounce',
+                        options ->> 'debounce_max') > 0
+     ORDER BY options ->> 'unique_key' COLLATE "C", options ->> 'handler' COLLATE "C", position LOOP
+    ids[single.position] := pgcron.enqueue_request(single.options, claim_keys.actor);
   END LOOP;
   RETURN ids;
 END $$;
 
 -- One element of what pgcron.enqueue_many is given, by itself.
-CREATE FUNCTION pgcron.enqueue_wish(wish jsonb, actor text) RETURNS bigint
+CREATE FUNCTION pgcron.enqueue_request(options jsonb, actor text) RETURNS bigint
 LANGUAGE sql AS $$
-  SELECT pgcron.enqueue(wish ->> 'handler', nullif(wish -> 'args', 'null'), wish ->> 'queue',
-                        (wish ->> 'priority')::int, (wish ->> 'due_at')::timestamptz,
-                        wish ->> 'idempotency_key', (wish ->> 'key_lifetime')::interval,
-                        (wish ->> 'timeout')::interval, (wish ->> 'max_attempts')::int,
-                        wish ->> 'delivery', nullif(wish -> 'retry', 'null'),
-                        lane => wish ->> 'lane',
-                        requires => ARRAY(SELECT jsonb_array_elements_text(nullif(wish
+  SELECT pgcron.enqueue(options ->> 'handler', nullif(options -> 'args', 'null'),
+                        options ->> 'queue',
+                        (options ->> 'priority')::int, (options ->> 'due_at')::timestamptz,
+                        options ->> 'idempotency_key', (options ->> 'key_lifetime')::interval,
+                        (options ->> 'timeout')::interval, (options ->> 'max_attempts')::int,
+                        options ->> 'delivery', nullif(options -> 'retry', 'null'),
+                        lane => options ->> 'lane',
+                        requires => ARRAY(SELECT jsonb_array_elements_text(nullif(options
                             -> 'requires',
                             'null'))),
-                        weight => (wish ->> 'weight')::int, actor => enqueue_wish.actor,
-                        unique_key => wish ->> 'unique_key',
-                        unique_scope => wish ->> 'unique_scope',
-                        unique_for => (wish ->> 'unique_for')::interval,
-                        on_conflict => wish ->> 'on_conflict',
-                        debounce => (wish ->> 'debounce')::interval,
-                        debounce_max => (wish ->> 'debounce_max')::interval,
-                        start_within => (wish ->> 'start_within')::interval,
-                        give_up_after => (wish ->> 'give_up_after')::interval,
-                        silence_timeout => (wish ->> 'silence_timeout')::interval) $$;
+                        weight => (options ->> 'weight')::int, actor => enqueue_request.actor,
+                        unique_key => options ->> 'unique_key',
+                        unique_scope => options ->> 'unique_scope',
+                        unique_for => (options ->> 'unique_for')::interval,
+                        on_conflict => options ->> 'on_conflict',
+                        debounce => (options ->> 'debounce')::interval,
+                        debounce_max => (options ->> 'debounce_max')::interval,
+                        start_within => (options ->> 'start_within')::interval,
+                        give_up_after => (options ->> 'give_up_after')::interval,
+                        silence_timeout => (options ->> 'silence_timeout')::interval) $$;
 
 -- Says which element is refused: asks for one after the other until it happens.
-CREATE FUNCTION pgcron.refuse_wish(runs jsonb) RETURNS void
+CREATE FUNCTION pgcron.refuse_request(runs jsonb) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-  wish jsonb;
+  options jsonb;
   position int := 0;
   code text;
   fact text;
   rule text;
   remedy text;
 BEGIN
-  FOR wish IN SELECT jsonb_array_elements(runs) LOOP
+  FOR options IN SELECT jsonb_array_elements(runs) LOOP
     position := position + 1;
-    PERFORM pgcron.enqueue_wish(wish, NULL);
+    PERFORM pgcron.enqueue_request(options, NULL);
   END LOOP;
 EXCEPTION WHEN OTHERS THEN
   GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, fact = MESSAGE_TEXT, rule = PG_EXCEPTION_DETAIL,
@@ -224,7 +229,7 @@ END $$;
 CREATE FUNCTION pgcron.enqueue_many(runs jsonb, actor text DEFAULT NULL) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE
-  has_keys boolean := pgcron.judge_wishes(runs);
+  has_keys boolean := pgcron.judge_requests(runs);
   new_ids bigint[];
   ids bigint[];
 BEGIN
@@ -235,22 +240,22 @@ BEGIN
   INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts,
                           delivery, retry, created_by, lane, requires, expire_at, time_limits,
                           weight)
-  SELECT wish.new_id, coalesce(wish.handler, ''), coalesce(wish.args, '{}'),
-         coalesce(wish.queue, 'default'), coalesce(wish.priority, 5),
-         coalesce(wish.due_at, now()), coalesce(wish.timeout, '1 hour'), wish.max_attempts,
-         coalesce(wish.delivery, 'at_least_once'),
-         nullif(wish.retry, 'null'), coalesce(enqueue_many.actor, session_user),
-         pgcron.lane_of(wish.lane, wish.weight), nullif(wish.requires, '{}'),
-         CASE WHEN num_nonnulls(wish.start_within, wish.give_up_after) > 0 THEN
-           pgcron.expire_at(wish.start_within,
-                            pgcron.time_limits(wish.give_up_after, NULL,
-                                               coalesce(wish.due_at, now())),
-                            coalesce(wish.due_at, now())) END,
-         CASE WHEN num_nonnulls(wish.give_up_after,
-                                wish.silence_timeout)
-                                    > 0 THEN pgcron.time_limits(wish.give_up_after,
-                                wish.silence_timeout, coalesce(wish.due_at, now())) END,
-         nullif(wish.weight, 1)
+  SELECT options.new_id, coalesce(options.handler, ''), coalesce(options.args, '{}'),
+         coalesce(options.queue, 'default'), coalesce(options.priority, 5),
+         coalesce(options.due_at, now()), coalesce(options.timeout, '1 hour'), options.max_attempts,
+         coalesce(options.delivery, 'at_least_once'),
+         nullif(options.retry, 'null'), coalesce(enqueue_many.actor, session_user),
+         pgcron.lane_of(options.lane, options.weight), nullif(options.requires, '{}'),
+         CASE WHEN num_nonnulls(options.start_within, options.give_up_after) > 0 THEN
+           pgcron.expire_at(options.start_within,
+                            pgcron.time_limits(options.give_up_after, NULL,
+                                               coalesce(options.due_at, now())),
+                            coalesce(options.due_at, now())) END,
+         CASE WHEN num_nonnulls(options.give_up_after,
+                                options.silence_timeout)
+                                    > 0 THEN pgcron.time_limits(options.give_up_after,
+                                options.silence_timeout, coalesce(options.due_at, now())) END,
+         nullif(options.weight, 1)
     FROM ROWS
     FROM (jsonb_to_recordset(runs) AS (handler text, args jsonb, queue text, priority int,
         due_at timestamptz, timeout interval, max_attempts int,
@@ -259,13 +264,14 @@ BEGIN
                                                      give_up_after interval,
                                                      silence_timeout interval, weight int),
                                                      unnest(new_ids), unnest(ids))
-         wish(handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, lane,
+         options(handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry,
+                 lane,
               requires, start_within, give_up_after, silence_timeout, weight, new_id, id)
-   WHERE wish.new_id = wish.id;
+   WHERE options.new_id = options.id;
   RETURN ids;
 EXCEPTION WHEN OTHERS THEN
   IF SQLSTATE ~ '^(PC|22)' AND SQLERRM !~ '^run \d+ of \d+: ' THEN
-    PERFORM pgcron.refuse_wish(runs);
+    PERFORM pgcron.refuse_request(runs);
   END IF;
   RAISE;
 END $$;
@@ -289,8 +295,8 @@ END $$;
 
 -- Creates or changes the schedule of that name; what is NULL stays as it is, or takes the default.
 -- An empty lane is none, and so are empty requirements, a max_running or max_queued of 0 and an
--- empty queue_drops, no jitter and 0 runs. A schedule that is new is managed by the door that made
--- it, unless said.
+-- empty queue_drops, no jitter and 0 runs. A schedule that is new is managed by the interface that
+-- made it, unless said.
 CREATE FUNCTION pgcron.put_schedule(schedule text, spec text, handler text, args jsonb DEFAULT NULL,
     timezone text DEFAULT NULL, dst text DEFAULT NULL, queue text DEFAULT NULL,
     priority int DEFAULT NULL, enabled boolean DEFAULT NULL, overlap text DEFAULT NULL,
@@ -298,7 +304,7 @@ CREATE FUNCTION pgcron.put_schedule(schedule text, spec text, handler text, args
     start_deadline interval DEFAULT NULL, timeout interval DEFAULT NULL,
     max_attempts int DEFAULT NULL, retry_base interval DEFAULT NULL,
     retry_cap interval DEFAULT NULL, retry jsonb DEFAULT NULL, delivery text DEFAULT NULL,
-    managed_by text DEFAULT NULL, actor text DEFAULT NULL, door text DEFAULT NULL,
+    managed_by text DEFAULT NULL, actor text DEFAULT NULL, interface text DEFAULT NULL,
     lane text DEFAULT NULL, requires text[] DEFAULT NULL, give_up_after interval DEFAULT NULL,
     silence_timeout interval DEFAULT NULL, weight int DEFAULT NULL,
     expected_version int DEFAULT NULL, max_running int DEFAULT NULL, max_queued int DEFAULT NULL,
@@ -307,7 +313,7 @@ CREATE FUNCTION pgcron.put_schedule(schedule text, spec text, handler text, args
     probe_after interval DEFAULT NULL, depends_on_previous boolean DEFAULT NULL)
   RETURNS bigint
 LANGUAGE sql AS $$
-  SELECT pgcron.act_as(put_schedule.actor, put_schedule.door);
+  SELECT pgcron.act_as(put_schedule.actor, put_schedule.interface);
   SELECT pgcron.expect_version(put_schedule.schedule, put_schedule.expected_version);
   INSERT INTO pgcron.schedule AS existing (name, spec, handler, args, timezone, dst, queue,
       priority, enabled, overlap, catchup, catchup_window, start_deadline, timeout, max_attempts,
@@ -324,7 +330,7 @@ LANGUAGE sql AS $$
           coalesce(put_schedule.retry_base, '2 seconds'),
           coalesce(put_schedule.retry_cap, '1 hour'), nullif(put_schedule.retry, '{}'),
           coalesce(put_schedule.delivery, 'at_least_once'),
-          coalesce(put_schedule.managed_by, pgcron.owner_of(pgcron.door())),
+          coalesce(put_schedule.managed_by, pgcron.owner_of(pgcron.interface())),
           nullif(put_schedule.lane, ''), nullif(put_schedule.requires, '{}'),
           put_schedule.give_up_after, put_schedule.silence_timeout,
           coalesce(put_schedule.weight, 1), nullif(put_schedule.max_running, 0),
@@ -382,11 +388,11 @@ COMMENT ON FUNCTION pgcron.put_schedule IS
 
 -- Until somebody resumes it, or until an instant: then a node resumes it.
 CREATE FUNCTION pgcron.pause_schedule(schedule text, note text DEFAULT NULL,
-    actor text DEFAULT NULL, door text DEFAULT NULL, until timestamptz DEFAULT NULL)
+    actor text DEFAULT NULL, interface text DEFAULT NULL, until timestamptz DEFAULT NULL)
   RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-  PERFORM pgcron.act_as(pause_schedule.actor, pause_schedule.door);
+  PERFORM pgcron.act_as(pause_schedule.actor, pause_schedule.interface);
   UPDATE pgcron.schedule SET enabled = false, paused_note = note, paused_until = until
   WHERE id = pgcron.schedule_id(pause_schedule.schedule);
 END $$;
@@ -394,21 +400,21 @@ COMMENT ON FUNCTION pgcron.pause_schedule IS
     'No fires from now on; those that pass meanwhile are one missed range with the note.';
 
 CREATE FUNCTION pgcron.resume_schedule(schedule text, actor text DEFAULT NULL,
-    door text DEFAULT NULL)
+    interface text DEFAULT NULL)
   RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-  PERFORM pgcron.act_as(resume_schedule.actor, resume_schedule.door);
+  PERFORM pgcron.act_as(resume_schedule.actor, resume_schedule.interface);
   UPDATE pgcron.schedule SET enabled = true WHERE id = pgcron.schedule_id(resume_schedule.schedule);
 END $$;
 COMMENT ON FUNCTION pgcron.resume_schedule IS 'Fires again from now on.';
 
 CREATE FUNCTION pgcron.delete_schedule(schedule text, actor text DEFAULT NULL,
-    door text DEFAULT NULL)
+    interface text DEFAULT NULL)
   RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-  PERFORM pgcron.act_as(delete_schedule.actor, delete_schedule.door);
+  PERFORM pgcron.act_as(delete_schedule.actor, delete_schedule.interface);
   DELETE FROM pgcron.schedule WHERE id = pgcron.schedule_id(delete_schedule.schedule);
 END $$;
 COMMENT ON FUNCTION pgcron.delete_schedule IS

@@ -50,7 +50,7 @@ DECLARE
 BEGIN
   PERFORM pgcron.require_read_committed('lanes');
   WITH due AS MATERIALIZED (
-    SELECT heads.schedule_id, bool_or(heads.overlap <> 'skip') AS is_other FROM (
+    SELECT due_index.schedule_id, bool_or(due_index.overlap <> 'skip') AS is_other FROM (
         SELECT head.schedule_id, head.overlap FROM (
           SELECT asked.queue, asked.priority
           FROM unnest(claim_lanes.queues, claim_lanes.priorities) WITH ORDINALITY AS asked(queue,
@@ -64,8 +64,8 @@ BEGIN
             AND c.overlap IS NOT NULL AND c.queue = path.queue AND c.priority = path.priority
             AND c.due_at <= now() AND c.handler = ANY(claim_lanes.handlers)
           ORDER BY c.due_at, c.id LIMIT claim_lanes.look) head
-        LIMIT claim_lanes.look) heads
-     GROUP BY heads.schedule_id)
+        LIMIT claim_lanes.look) due_index
+     GROUP BY due_index.schedule_id)
   SELECT array_agg(due.schedule_id), bool_or(due.is_other) INTO lanes, has_others
     FROM due
     WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashint8(due.schedule_id));
@@ -134,12 +134,12 @@ BEGIN
     PERFORM pgcron.end_waiting_runs(skipped, 'skipped', 'the last run is not over');
   END IF;
   RETURN QUERY
-    SELECT told.verdict, told.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int,
+    SELECT reported.verdict, reported.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int,
            NULL::text, NULL::smallint, NULL::text,
            NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8,
            NULL::text
       FROM (SELECT 'skip', s.id FROM unnest(skipped) s(id) UNION ALL SELECT 'wait', s.id
-      FROM unnest(left_waiting) s(id)) told(verdict, id);
+      FROM unnest(left_waiting) s(id)) reported(verdict, id);
 END $$;
 COMMENT ON FUNCTION pgcron.claim_lanes(uuid, text[], smallint[], text[], int, int, int) IS
   'Decides due runs of schedules with an overlap policy: claims up to free + ahead of them '

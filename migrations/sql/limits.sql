@@ -6,7 +6,7 @@
 -- queue), in limited queues, and where what is required are labels that this node has. Of each at
 -- most so many as there seems to be room for. STABLE: it sees what the statement sees that calls
 -- it.
-CREATE FUNCTION pgcron.limited_heads(pair_queues text[], pair_lanes text[],
+CREATE FUNCTION pgcron.limited_candidates(pair_queues text[], pair_lanes text[],
     pair_priorities smallint[], pair_rooms int[], limited_queues text[], handlers text[], room int,
     labels text[], placed_queues text[])
 RETURNS TABLE (id bigint, queue text, lane text, priority smallint, due_at timestamptz,
@@ -26,9 +26,10 @@ BEGIN ATOMIC
        WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue = pair.queue
          AND r.lane = pair.lane AND r.priority = pair.priority
          AND r.due_at <= now() ORDER BY r.due_at, r.id LIMIT 1000) h
-     WHERE h.handler = ANY(limited_heads.handlers) AND (h.expire_at IS NULL OR h.expire_at > now())
-       AND (h.requires IS NULL OR h.requires <@ limited_heads.labels)
-     LIMIT least(pair.room, limited_heads.room)) w
+     WHERE h.handler = ANY(limited_candidates.handlers)
+       AND (h.expire_at IS NULL OR h.expire_at > now())
+       AND (h.requires IS NULL OR h.requires <@ limited_candidates.labels)
+     LIMIT least(pair.room, limited_candidates.room)) w
   UNION ALL
   SELECT w.* FROM unnest(limited_queues) asked(queue) CROSS JOIN generate_series(0, 9) level
   CROSS JOIN LATERAL (
@@ -37,30 +38,33 @@ BEGIN ATOMIC
      FROM pgcron.run r
       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
         AND r.overlap IS NULL AND r.delivery = 'at_least_once' AND r.queue = asked.queue
-        AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers)
+        AND r.priority = level AND r.due_at <= now()
+        AND r.handler = ANY(limited_candidates.handlers)
         AND (r.expire_at IS NULL OR r.expire_at > now())
-      ORDER BY r.due_at, r.id LIMIT limited_heads.room)
+      ORDER BY r.due_at, r.id LIMIT limited_candidates.room)
     UNION ALL
     (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, NULL, r.overlap_slot, 1,
             r.overlap
      FROM pgcron.run r
       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
         AND r.overlap IS NULL AND r.delivery <> 'at_least_once' AND r.queue = asked.queue
-        AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers)
+        AND r.priority = level AND r.due_at <= now()
+        AND r.handler = ANY(limited_candidates.handlers)
         AND (r.expire_at IS NULL OR r.expire_at > now())
-      ORDER BY r.due_at, r.id LIMIT limited_heads.room)
+      ORDER BY r.due_at, r.id LIMIT limited_candidates.room)
     UNION ALL
     (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, r.schedule_id, r.overlap_slot, 1,
             r.overlap
      FROM pgcron.run r
       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
         AND r.overlap IS NOT NULL AND r.queue = asked.queue
-        AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers)
+        AND r.priority = level AND r.due_at <= now()
+        AND r.handler = ANY(limited_candidates.handlers)
         AND (r.expire_at IS NULL OR r.expire_at > now())
-      ORDER BY r.due_at, r.id LIMIT limited_heads.room)) w
+      ORDER BY r.due_at, r.id LIMIT limited_candidates.room)) w
   UNION ALL
   SELECT w.* FROM unnest(placed_queues) asked(queue)
-  CROSS JOIN LATERAL pgcron.walk_requirements(asked.queue, limited_heads.labels) place
+  CROSS JOIN LATERAL pgcron.walk_requirements(asked.queue, limited_candidates.labels) place
   CROSS JOIN LATERAL (
     SELECT h.id, h.queue, NULL::text, h.priority, h.due_at, h.delivery,
            CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot, 1, h.overlap
@@ -69,8 +73,9 @@ BEGIN ATOMIC
        WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL
          AND r.queue = asked.queue AND r.requires = place.requires
          AND r.priority = place.priority AND r.due_at <= now() ORDER BY r.due_at, r.id LIMIT 1000) h
-     WHERE h.handler = ANY(limited_heads.handlers) AND (h.expire_at IS NULL OR h.expire_at > now())
-     LIMIT limited_heads.room) w
+     WHERE h.handler = ANY(limited_candidates.handlers)
+       AND (h.expire_at IS NULL OR h.expire_at > now())
+     LIMIT limited_candidates.room) w
    WHERE place.due_at <= now();
 END;
 
@@ -347,7 +352,7 @@ BEGIN
   schedules := ARRAY(
     SELECT s.schedule_id FROM (
       SELECT DISTINCT h.schedule_id
-      FROM pgcron.limited_heads(pair_queues, pair_lanes, pair_priorities, pair_rooms, limited,
+      FROM pgcron.limited_candidates(pair_queues, pair_lanes, pair_priorities, pair_rooms, limited,
                                 claim_limited.handlers, greatest(room, 1),
                                                                       labels, placed_queues) h
        WHERE h.schedule_id IS NOT NULL) s
@@ -410,7 +415,8 @@ BEGIN
         SELECT d.*, CASE WHEN claim_limited.aged THEN 0 ELSE d.priority END AS level,
                d.weight > greatest(claim_limited.free, 1) AS is_too_heavy, l.slots, l.runs, l.quota,
                l.open
-          FROM pgcron.limited_heads(pair_queues, pair_lanes, pair_priorities, pair_rooms, limited,
+          FROM pgcron.limited_candidates(pair_queues, pair_lanes, pair_priorities, pair_rooms,
+              limited,
                                     claim_limited.handlers, room, labels, placed_queues) d
           LEFT JOIN held l ON l.lane = d.lane
          WHERE (d.lane IS NULL OR l.lane IS NOT NULL) AND (keeps_for IS NULL OR d.id = keeps_for)
@@ -510,7 +516,8 @@ BEGIN
       PERFORM pgcron.end_waiting_runs(skipped, 'skipped', 'the last run is not over');
     END IF;
     RETURN QUERY
-      SELECT told.verdict, told.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int,
+      SELECT reported.verdict, reported.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int,
+             NULL::int,
              NULL::text, NULL::smallint, NULL::text,
              NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8,
              NULL::text, NULL::text, NULL::int
@@ -519,7 +526,7 @@ BEGIN
               UNION ALL SELECT 'skip', s FROM pgcron.skip_beyond(others) s
               UNION ALL SELECT 'mine', r.id FROM pgcron.run r
               WHERE r.id = ANY(chosen) AND r.owner = claim_limited.incarnation
-                AND r.schedule_id = ANY(others)) told(verdict, id);
+                AND r.schedule_id = ANY(others)) reported(verdict, id);
   END IF;
   RETURN QUERY
     SELECT 'wait', s.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int, NULL::text,

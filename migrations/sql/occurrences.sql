@@ -179,7 +179,7 @@ LANGUAGE sql AS $$
 COMMENT ON FUNCTION pgcron.skip_occurrence(text, timestamptz, text,
     text) IS
         'One fire to come does not run. Nobody but a node can tell beyond the horizon whether an '
-        'instant is one: the other doors ask first.';
+        'instant is one: the other interfaces ask first.';
 
 -- due_at may be before or after its fire time; the run is still that of its fire time.
 CREATE FUNCTION pgcron.move_occurrence(schedule text, fire_time timestamptz, due_at timestamptz,

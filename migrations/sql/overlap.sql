@@ -348,7 +348,7 @@ BEGIN
                 date_part('epoch', r.due_at), r.origin;
   END IF;
   RETURN QUERY
-    SELECT told.verdict, told.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int,
+    SELECT reported.verdict, reported.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int,
            NULL::text, NULL::smallint, NULL::text,
            NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8,
            NULL::text
@@ -357,7 +357,7 @@ BEGIN
             UNION ALL SELECT 'wait', s.id FROM unnest(left_waiting) s(id)
             UNION ALL SELECT 'mine', r.id FROM pgcron.run r
             WHERE r.id = ANY(chosen) AND r.owner = decide_lanes.incarnation
-              AND r.overlap NOT IN ('skip', 'skip many')) told(verdict, id);
+              AND r.overlap NOT IN ('skip', 'skip many')) reported(verdict, id);
 END $$;
 
 -- ready -> skipped, superseded, upstream_failed

@@ -10,27 +10,30 @@ LANGUAGE sql IMMUTABLE AS $$
 
 -- The first due runs of a queue's priority that need no key and no label, so many of each of the
 -- three ways that they are claimed by.
-CREATE FUNCTION pgcron.path_heads(queue text, priority smallint, look int)
+CREATE FUNCTION pgcron.path_candidates(queue text, priority smallint, look int)
   RETURNS TABLE (id bigint, handler text)
 LANGUAGE sql STABLE ROWS 10
 BEGIN ATOMIC
   (SELECT c.id, c.handler FROM pgcron.run c
     WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL
       AND c.overlap IS NULL AND c.delivery = 'at_least_once'
-      AND c.queue = path_heads.queue AND c.priority = path_heads.priority AND c.due_at <= now()
-          ORDER BY c.due_at, c.id LIMIT path_heads.look)
+      AND c.queue = path_candidates.queue AND c.priority = path_candidates.priority
+      AND c.due_at <= now()
+          ORDER BY c.due_at, c.id LIMIT path_candidates.look)
   UNION ALL
   (SELECT c.id, c.handler FROM pgcron.run c
     WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL
       AND c.overlap IS NOT NULL
-      AND c.queue = path_heads.queue AND c.priority = path_heads.priority AND c.due_at <= now()
-          ORDER BY c.due_at, c.id LIMIT path_heads.look)
+      AND c.queue = path_candidates.queue AND c.priority = path_candidates.priority
+      AND c.due_at <= now()
+          ORDER BY c.due_at, c.id LIMIT path_candidates.look)
   UNION ALL
   (SELECT c.id, c.handler FROM pgcron.run c
     WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL
       AND c.overlap IS NULL AND c.delivery <> 'at_least_once'
-      AND c.queue = path_heads.queue AND c.priority = path_heads.priority AND c.due_at <= now()
-          ORDER BY c.due_at, c.id LIMIT path_heads.look);
+      AND c.queue = path_candidates.queue AND c.priority = path_candidates.priority
+      AND c.due_at <= now()
+          ORDER BY c.due_at, c.id LIMIT path_candidates.look);
 END;
 
 -- Which requirements wait in a queue, and since when (or from when on) for each priority: a walk

@@ -109,8 +109,8 @@ BEGIN
       SELECT r.id, r.schedule_id, r.scheduled_for, r.due_at, r.overlap FROM pgcron.run r
        WHERE r.id IN (SELECT soon.id FROM soon) AND r.hold = 'previous' ORDER BY r.id
        FOR UPDATE SKIP LOCKED)
-    SELECT h.id, h.overlap, h.due_at <= now() AS is_due, told.* FROM held h
-    CROSS JOIN LATERAL pgcron.judge_previous(h.schedule_id, h.scheduled_for) told
+    SELECT h.id, h.overlap, h.due_at <= now() AS is_due, reported.* FROM held h
+    CROSS JOIN LATERAL pgcron.judge_previous(h.schedule_id, h.scheduled_for) reported
   LOOP
     IF dependent.verdict = 'fine' THEN
       freed := freed || dependent.id;

@@ -50,18 +50,18 @@ INSERT INTO pgcron.reason (code, decision, matches, meaning) VALUES
   ('not_kept', 'not known', NULL, 'What was decided so long ago is not kept.');
 
 -- The word for what a row of the ledger says; that of its decision if nobody foresaw the sentence.
-CREATE FUNCTION pgcron.reason_code(decision text, told text) RETURNS text
+CREATE FUNCTION pgcron.reason_code(decision text, reported text) RETURNS text
 LANGUAGE sql STABLE AS $$
   SELECT coalesce((SELECT r.code FROM pgcron.reason r
-  WHERE r.code = reason_code.told OR reason_code.told ~ r.matches
-  ORDER BY r.code <> reason_code.told, r.code LIMIT 1),
+  WHERE r.code = reason_code.reported OR reason_code.reported ~ r.matches
+  ORDER BY r.code <> reason_code.reported, r.code LIMIT 1),
                   replace(reason_code.decision, ' ', '_')) $$;
 
 -- 'skipped by anna: a holiday' is anna's; the rest is her note. Of what a machine decided there is
 -- neither.
-CREATE FUNCTION pgcron.told_by(told text, OUT actor text, OUT note text)
+CREATE FUNCTION pgcron.recorded_by(reported text, OUT actor text, OUT note text)
 LANGUAGE sql IMMUTABLE AS $$
   SELECT found[1], nullif(found[2], '')
-  FROM regexp_match(told,
+  FROM regexp_match(reported,
                     '^(?:skipped|cancelled|killed|moved|restored|backfill [0-9]+ was '
                     'stopped) by (.*?)(?:: (.*))?$') found $$;

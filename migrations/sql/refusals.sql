@@ -40,39 +40,40 @@ COMMENT ON FUNCTION pgcron.refused_runs(uuid, bigint[]) IS
   'Waiting runs that the database refuses to let a node claim, with its reason; changes nothing.';
 
 -- The first due runs of each kind of claim of one queue, and those whose priority no claim takes.
-CREATE FUNCTION pgcron.waiting_heads(queue text, most int)
+CREATE FUNCTION pgcron.waiting_candidates(queue text, most int)
 RETURNS TABLE (id bigint, priority smallint)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT head.* FROM generate_series(0, 9) level CROSS JOIN LATERAL (
     (SELECT r.id, r.priority FROM pgcron.run r
       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
         AND r.overlap IS NULL AND r.delivery = 'at_least_once'
-        AND r.queue = waiting_heads.queue AND r.priority = level AND r.due_at <= now()
+        AND r.queue = waiting_candidates.queue AND r.priority = level AND r.due_at <= now()
       ORDER BY r.due_at, r.id LIMIT most)
     UNION ALL
     (SELECT r.id, r.priority FROM pgcron.run r
       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
         AND r.overlap IS NOT NULL
-        AND r.queue = waiting_heads.queue AND r.priority = level AND r.due_at <= now()
+        AND r.queue = waiting_candidates.queue AND r.priority = level AND r.due_at <= now()
       ORDER BY r.due_at, r.id LIMIT most)
     UNION ALL
     (SELECT r.id, r.priority FROM pgcron.run r
       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
         AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
-        AND r.queue = waiting_heads.queue AND r.priority = level AND r.due_at <= now()
+        AND r.queue = waiting_candidates.queue AND r.priority = level AND r.due_at <= now()
       ORDER BY r.due_at, r.id LIMIT most)) head
   UNION ALL
   (SELECT r.id, r.priority FROM pgcron.run r
     WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
-      AND r.queue = waiting_heads.queue AND (r.priority < 0 OR r.priority > 9) LIMIT most)
+      AND r.queue = waiting_candidates.queue AND (r.priority < 0 OR r.priority > 9) LIMIT most)
   UNION ALL
   (SELECT r.id, r.priority FROM pgcron.run r
     WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL
-      AND r.queue = waiting_heads.queue AND r.due_at <= now() ORDER BY r.lane LIMIT most)
+      AND r.queue = waiting_candidates.queue AND r.due_at <= now() ORDER BY r.lane LIMIT most)
   UNION ALL
   (SELECT r.id, r.priority FROM pgcron.run r
     WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL
-      AND r.queue = waiting_heads.queue AND r.due_at <= now() ORDER BY r.requires LIMIT most) $$;
+      AND r.queue = waiting_candidates.queue AND r.due_at <= now() ORDER BY r.requires
+          LIMIT most) $$;
 
 -- Settings of queues, concurrency keys and circuit breakers that break their rules, as only a row
 -- can that was written past its constraints. A queue or key starts nothing until it is mended; a

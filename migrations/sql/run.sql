@@ -58,7 +58,7 @@ CREATE TABLE pgcron.run (
     autovacuum_vacuum_cost_delay = 0,
         autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 20000);
 COMMENT ON TABLE pgcron.run IS
-    'One wish to execute a handler, while it is alive. Ended runs are in history.';
+    'One request to execute a handler, while it is alive. Ended runs are in history.';
 COMMENT ON COLUMN pgcron.run.hold IS
     'unserved: no live node that takes from this queue offers the handler and has the labels '
     'that are required; one that joins lets the run go. circuit: the handler''s breaker is open '
@@ -92,7 +92,7 @@ COMMENT ON COLUMN pgcron.run.lost_early IS
     '1: its last node ended before its handler was seen to begin. 2: another node has begun to '
     'prepare it since; when that ends, too, the run is dead.';
 COMMENT ON COLUMN pgcron.run.awaited IS
-    'Somebody waits for its end, which is told on pgcron.end_channel(); NULL is nobody.';
+    'Somebody waits for its end, which is announced on pgcron.end_channel(); NULL is nobody.';
 COMMENT ON COLUMN pgcron.run.snoozes IS
     'How many of its attempts came back without having used up one; NULL is none.';
 

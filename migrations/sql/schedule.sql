@@ -179,13 +179,13 @@ CREATE TABLE pgcron.schedule (
     'A schedule that failures have paused is probed after 1 second to 1 day.',
     'Write for example ''10 minutes''; leave it out to stay paused until somebody resumes it.')),
   calendars jsonb,
-  managed_by text NOT NULL DEFAULT 'sql' CONSTRAINT a_schedule_is_managed_by_a_door CHECK
+  managed_by text NOT NULL DEFAULT 'sql' CONSTRAINT a_schedule_is_managed_by_an_interface CHECK
       (managed_by IN ('sql',
       'code', 'file', 'cli', 'ui')
       OR pgcron.refuse('PC001',
     format('managed_by %L is not known', left(managed_by, 100)),
     'A schedule is managed by cli, code, file, sql or ui.',
-    'Leave it out: it stays as it is, and a new schedule belongs to the door that makes it.')),
+    'Leave it out: it stays as it is, and a new schedule belongs to the interface that makes it.')),
   source text CONSTRAINT a_source_has_a_name CHECK (source IS NULL
       OR (length(source) BETWEEN 1 AND 200 AND btrim(source) <> '') OR pgcron.refuse('PC001',
     'the name of the source is empty or too long',
@@ -324,7 +324,7 @@ CREATE TABLE pgcron.schedule_version (
   at timestamptz NOT NULL DEFAULT now(),
   actor text NOT NULL CONSTRAINT schedule_version_actor_is_short
     CHECK (actor IS NULL OR length(actor) <= 300 OR pgcron.refuse_words('actor', actor, 300)),
-  door text NOT NULL,
+  interface text NOT NULL,
   operation text NOT NULL CONSTRAINT a_version_is_a_creation_edit_or_deletion CHECK
       (operation IN ('create',
       'edit', 'delete')),
@@ -343,5 +343,5 @@ CREATE INDEX schedule_version_deleted ON pgcron.schedule_version ((content ->> '
   WHERE operation = 'delete';
 CREATE INDEX schedule_version_outlived ON pgcron.schedule_version (at) WHERE operation = 'delete';
 COMMENT ON TABLE pgcron.schedule_version IS
-    'Every version of every schedule as it stood, who wrote it and through which door. No '
+    'Every version of every schedule as it stood, who wrote it and through which interface. No '
     'foreign key: it outlives the schedule.';

@@ -6,17 +6,17 @@ BEGIN ATOMIC
   SELECT coalesce(nullif(current_setting('pgcron_ha.actor', true), ''), session_user::text);
 END;
 
-CREATE FUNCTION pgcron.door() RETURNS text
+CREATE FUNCTION pgcron.interface() RETURNS text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-  SELECT coalesce(nullif(current_setting('pgcron_ha.door', true), ''), 'sql');
+  SELECT coalesce(nullif(current_setting('pgcron_ha.interface', true), ''), 'sql');
 END;
 
 -- For the rest of the transaction: who acts, and through which door.
-CREATE FUNCTION pgcron.act_as(actor text, door text) RETURNS void
+CREATE FUNCTION pgcron.act_as(actor text, interface text) RETURNS void
 LANGUAGE sql AS $$
   SELECT set_config('pgcron_ha.actor', coalesce(actor, ''), true),
-         set_config('pgcron_ha.door', coalesce(door, ''), true) $$;
+         set_config('pgcron_ha.interface', coalesce(interface, ''), true) $$;
 
 -- For a zone that is not known: those that have its last word in them, else those with that word's
 -- beginning, those of its area first.
@@ -106,12 +106,12 @@ BEGIN ATOMIC
               ELSE 'edited' END;
 END;
 
-CREATE FUNCTION pgcron.tell_missed(cursor_before pgcron.cursor, instant timestamptz, reason text)
+CREATE FUNCTION pgcron.record_missed(cursor_before pgcron.cursor, instant timestamptz, reason text)
   RETURNS void
 LANGUAGE sql AS $$
   INSERT INTO pgcron.missed (schedule_id, first_at, last_at, reason, note)
   VALUES (cursor_before.schedule_id, cursor_before.watermark + interval '1 microsecond', instant,
-          tell_missed.reason, cursor_before.pause_note)
+          record_missed.reason, cursor_before.pause_note)
   ON CONFLICT (schedule_id, first_at) DO NOTHING $$;
 
 -- Since when the schedule has fired as it does now, as far as its versions tell.
@@ -150,7 +150,7 @@ DECLARE
   schedule_now pgcron.schedule;
   edit_time timestamptz;
   untold text;
-  told_until timestamptz;
+  recorded_until timestamptz;
   taken_back int;
   first_delayed timestamptz;
 BEGIN
@@ -177,13 +177,13 @@ BEGIN
   SELECT count(*), min(scheduled_for) FILTER (WHERE scheduled_for <= edit_time)
   INTO taken_back, first_delayed FROM gone;
   untold := pgcron.untold(cursor_before, edit_time);
-  told_until := edit_time;
+  recorded_until := edit_time;
   IF NOT (timing_changes OR cursor_before.timing_is_new) THEN
     IF untold = 'edited' OR (NOT schedule_now.enabled AND untold <> 'completed') THEN
       -- decided late, as the timing is the same; or told when the pause is over
       untold := NULL;
     ELSIF untold = 'paused' THEN
-      told_until := CASE schedule_now.after_pause WHEN 'catchup' THEN cursor_before.watermark
+      recorded_until := CASE schedule_now.after_pause WHEN 'catchup' THEN cursor_before.watermark
                                                   ELSE greatest(least(cursor_before.paused_until,
                                                                       edit_time),
                                                                 cursor_before.watermark,
@@ -193,8 +193,8 @@ BEGIN
     AND NOT (untold = 'paused' AND schedule_now.after_pause = 'catchup') THEN
     untold := NULL;
   END IF;
-  IF untold IS NOT NULL AND told_until > cursor_before.watermark THEN
-    PERFORM pgcron.tell_missed(cursor_before, told_until, untold);
+  IF untold IS NOT NULL AND recorded_until > cursor_before.watermark THEN
+    PERFORM pgcron.record_missed(cursor_before, recorded_until, untold);
   END IF;
   UPDATE pgcron.cursor
   SET generation = generation + 1, since = edit_time, next_fire = NULL, status = 'unchecked',
@@ -207,7 +207,7 @@ BEGIN
          runs_made = CASE WHEN schedule_now.max_runs IS NULL THEN 0
                           ELSE greatest(runs_made - taken_back, 0) END,
          watermark = least(first_delayed - interval '1 microsecond',
-                           CASE WHEN untold IS NOT NULL THEN told_until
+                           CASE WHEN untold IS NOT NULL THEN recorded_until
                                 WHEN status = 'valid' AND next_fire > edit_time THEN edit_time
                                 ELSE least(watermark, edit_time) END)
    WHERE schedule_id = edited;
@@ -222,10 +222,11 @@ COMMENT ON FUNCTION pgcron.apply_edit(bigint,
 CREATE FUNCTION pgcron.record_version(changed pgcron.schedule, operation text, since timestamptz)
   RETURNS void
 LANGUAGE sql AS $$
-  INSERT INTO pgcron.schedule_version (schedule_id, version, actor, door, operation, content, since,
-      note)
-  VALUES (changed.id, changed.version, pgcron.actor(), pgcron.door(), operation, to_jsonb(changed),
-          since, left(nullif(current_setting('pgcron_ha.version_note', true), ''), 500))
+  INSERT INTO pgcron.schedule_version (schedule_id, version, actor, interface, operation, content,
+      since, note)
+  VALUES (changed.id, changed.version, pgcron.actor(), pgcron.interface(), operation,
+          to_jsonb(changed), since,
+          left(nullif(current_setting('pgcron_ha.version_note', true), ''), 500))
   ON CONFLICT DO NOTHING;
   DELETE FROM pgcron.schedule_version v
   WHERE changed.version > 200 AND v.schedule_id = changed.id
@@ -305,7 +306,7 @@ BEGIN
       PERFORM pgcron.forget_failures(NEW.id);
     ELSIF NOT NEW.enabled AND NOT OLD.enabled THEN
       PERFORM pgcron.pause_was_changed(NEW);
-      IF pgcron.door() <> 'clock'
+      IF pgcron.interface() <> 'clock'
         AND (NEW.paused_note, NEW.paused_until) IS DISTINCT FROM (OLD.paused_note,
              OLD.paused_until) THEN
         PERFORM pgcron.forget_failures(NEW.id);
@@ -378,7 +379,7 @@ BEGIN
       'cancelled', 'schedule was deleted');
   untold := pgcron.untold(cursor_before, deletion_time);
   IF untold IS NOT NULL THEN
-    PERFORM pgcron.tell_missed(cursor_before, deletion_time,
+    PERFORM pgcron.record_missed(cursor_before, deletion_time,
                                CASE WHEN untold IN ('paused', 'completed') THEN untold
                                     ELSE 'deleted' END);
   END IF;

@@ -15,7 +15,7 @@ BEGIN
                              ELSE format('schedule %L has version %s, not %s', known.name,
                                          known.version, expected) END,
                         format('It was written by %s through %s at %s.',
-                               coalesce(edit.actor, 'somebody'), coalesce(edit.door, 'sql'),
+                               coalesce(edit.actor, 'somebody'), coalesce(edit.interface, 'sql'),
                                to_char(coalesce(edit.at, known.updated_at) AT TIME ZONE 'UTC',
                                        'YYYY-MM-DD"T"HH24:MI:SS"Z"')),
                         format(
@@ -61,21 +61,21 @@ LANGUAGE plpgsql AS $$
 DECLARE
   left_to_operators CONSTANT text[] :=
       '{version,updated_at,enabled,paused_note,paused_by,paused_until,calendars}';
-  door text := pgcron.door();
-  told int := coalesce(nullif(current_setting('pgcron_ha.owners_told', true), '')::int, 0);
+  interface text := pgcron.interface();
+  reported int := coalesce(nullif(current_setting('pgcron_ha.owners_told', true), '')::int, 0);
 BEGIN
-  IF door = before.managed_by OR after.managed_by <> before.managed_by OR told >= 20
+  IF interface = before.managed_by OR after.managed_by <> before.managed_by OR reported >= 20
      OR to_jsonb(before) - left_to_operators IS NOT DISTINCT FROM to_jsonb(after)
          - left_to_operators THEN
     RETURN;
   END IF;
-  PERFORM set_config('pgcron_ha.owners_told', (told + 1)::text, true);
+  PERFORM set_config('pgcron_ha.owners_told', (reported + 1)::text, true);
   RAISE NOTICE
       USING ERRCODE = '01PC1',
           MESSAGE = format('schedule %L is managed by %s, and was edited through %s', before.name,
-                           pgcron.owner_words(before.managed_by), door),
+                           pgcron.owner_words(before.managed_by), interface),
     DETAIL = pgcron.owner_puts_back(before.managed_by),
-    HINT = format('Edit it there; or make it yours: managed_by %L.', door);
+    HINT = format('Edit it there; or make it yours: managed_by %L.', interface);
 END $$;
 
 CREATE FUNCTION pgcron.owner_words(managed_by text) RETURNS text
@@ -98,9 +98,9 @@ LANGUAGE sql IMMUTABLE AS $$
                              'The edit stays; whoever looks after it there may not expect '
                              'it.' END $$;
 
-CREATE FUNCTION pgcron.owner_of(door text) RETURNS text
+CREATE FUNCTION pgcron.owner_of(interface text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
-SELECT CASE WHEN door IN ('code', 'file', 'cli', 'ui') THEN door ELSE 'sql' END $$;
+SELECT CASE WHEN interface IN ('code', 'file', 'cli', 'ui') THEN interface ELSE 'sql' END $$;
 
 -- Who is, or last was, called so.
 CREATE FUNCTION pgcron.schedule_of_versions(name text) RETURNS bigint
@@ -112,7 +112,7 @@ LANGUAGE sql STABLE AS $$
 
 CREATE VIEW pgcron.schedule_versions AS
   SELECT v.schedule_id, v.content ->> 'name' AS schedule, v.version, v.operation, v.at, v.actor,
-         v.door, v.note, v.since,
+         v.interface, v.note, v.since,
          EXISTS (SELECT FROM pgcron.schedule s
              WHERE s.id = v.schedule_id AND s.version = v.version) AS is_current,
          v.content
@@ -143,10 +143,11 @@ BEGIN
   END IF;
 END $$;
 
-CREATE FUNCTION pgcron.refuse_value(name text, told text) RETURNS void
+CREATE FUNCTION pgcron.refuse_value(name text, reported text) RETURNS void
 LANGUAGE sql AS $$
   SELECT pgcron.refuse('PC001',
-                       format('schedule %L: %s', left(refuse_value.name, 200), refuse_value.told),
+                       format('schedule %L: %s', left(refuse_value.name, 200),
+                              refuse_value.reported),
                        'Each value has the type of its column, a duration as text (''90 s''); '
                        'few columns may be null.',
                        'Correct it, or leave it out for what there is.') $$;
@@ -155,7 +156,7 @@ LANGUAGE sql AS $$
 -- Needs the rights on these columns and no other.
 CREATE FUNCTION pgcron.edit_schedule(schedule text, changes jsonb,
     expected_version int DEFAULT NULL, note text DEFAULT NULL, actor text DEFAULT NULL,
-    door text DEFAULT NULL)
+    interface text DEFAULT NULL)
   RETURNS int
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -175,7 +176,7 @@ BEGIN
                           'Leave out what is to stay as it is.');
   END IF;
   PERFORM pgcron.expect_version(edit_schedule.schedule, expected_version);
-  PERFORM pgcron.act_as(edit_schedule.actor, edit_schedule.door);
+  PERFORM pgcron.act_as(edit_schedule.actor, edit_schedule.interface);
   known := pgcron.schedule_id(edit_schedule.schedule);
   SELECT string_agg(format(CASE WHEN changes -> k = 'null' THEN '%1$I = DEFAULT'
                                 ELSE
@@ -201,7 +202,7 @@ COMMENT ON FUNCTION pgcron.edit_schedule(text, jsonb, int, text, text, text) IS
 -- Name, owner, and whether it is paused stay as they are. A deleted schedule is created anew, with
 -- another id: it owes nothing of the time between.
 CREATE FUNCTION pgcron.restore_schedule(schedule text, version int, actor text DEFAULT NULL,
-    door text DEFAULT NULL, expected_version int DEFAULT NULL, OUT schedule_id bigint,
+    interface text DEFAULT NULL, expected_version int DEFAULT NULL, OUT schedule_id bigint,
     OUT new_version int, OUT note text)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -221,7 +222,7 @@ BEGIN
                                  left(restore_schedule.schedule, 200)));
   END IF;
   PERFORM pgcron.expect_version(restore_schedule.schedule, expected_version);
-  PERFORM pgcron.act_as(restore_schedule.actor, restore_schedule.door);
+  PERFORM pgcron.act_as(restore_schedule.actor, restore_schedule.interface);
   -- its pause is over by now
   IF is_gone AND (old ->> 'paused_until')::timestamptz <= clock_timestamp() THEN
     old := old || '{"enabled": true, "paused_note": null, "paused_until": null}';

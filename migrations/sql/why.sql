@@ -20,9 +20,10 @@ BEGIN
   SELECT * INTO changed FROM pgcron.occurrence_override o
   WHERE o.schedule_id = known AND o.fire_at = instant;
   IF decision IS NOT NULL THEN
-    SELECT told.outcome, told.code, told.due_at, told.late_by INTO outcome, code, due_at, late_by
-    FROM pgcron.why_of_run(run_id, instant, changed.due_at) told;
-    SELECT told.actor, told.note INTO actor, note FROM pgcron.told_by(reason) told;
+    SELECT reported.outcome, reported.code, reported.due_at, reported.late_by
+    INTO outcome, code, due_at, late_by
+    FROM pgcron.why_of_run(run_id, instant, changed.due_at) reported;
+    SELECT reported.actor, reported.note INTO actor, note FROM pgcron.recorded_by(reason) reported;
     IF due_at IS NULL THEN      -- it is due later by the schedule's jitter
       SELECT v.due_at,
              CASE WHEN v.started_at IS NOT NULL THEN greatest(v.started_at - greatest(v.due_at,
@@ -34,8 +35,8 @@ BEGIN
         FROM pgcron.runs v JOIN pgcron.schedule s ON s.id = known AND s.jitter IS NOT NULL
         WHERE v.id = run_id AND v.attempt <= 1 AND v.due_at > instant LIMIT 1;
       IF NOT FOUND THEN
-        SELECT told.due_at, told.late_by INTO due_at, late_by
-        FROM pgcron.why_of_run(run_id, instant, changed.due_at) told;
+        SELECT reported.due_at, reported.late_by INTO due_at, late_by
+        FROM pgcron.why_of_run(run_id, instant, changed.due_at) reported;
       END IF;
     END IF;
     IF changed.action = 'move' OR (changed.action = 'edit' AND actor IS NULL) THEN
@@ -63,9 +64,10 @@ BEGIN
         note := dropped.note;
       END IF;
     ELSE
-      SELECT told.decision, told.code, told.reason, told.actor, told.note, told.until
+      SELECT reported.decision, reported.code, reported.reason, reported.actor, reported.note,
+             reported.until
       INTO decision, code, reason, actor, note, until
-      FROM pgcron.why_undecided(known, instant) told;
+      FROM pgcron.why_undecided(known, instant) reported;
       IF code = 'not_yet' AND changed.action IS NOT NULL THEN
         reason := CASE changed.action WHEN 'skip' THEN 'it is to be skipped'
                        WHEN 'move' THEN 'it is to run at ' || changed.due_at

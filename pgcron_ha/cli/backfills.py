@@ -248,8 +248,10 @@ def _print_plan(measured: BackfillRange, decided: int, as_json: bool) -> None:
         instants = plural(measured.instants, "instant")
         echo(f"{instants}, from {shown(first)} to {shown(last)}")
         were = in_number(decided, "was", "were")
-        told = f"{plural(decided, 'instant')} of the range {were} decided already, each by itself"
-        echo(told)
+        reported = (
+            f"{plural(decided, 'instant')} of the range {were} decided already, each by itself"
+        )
+        echo(reported)
 
 
 def _follow(backfill: int, as_json: bool) -> None:
@@ -273,14 +275,14 @@ def _follow(backfill: int, as_json: bool) -> None:
 
 
 async def _until_over(session: Session, backfill: int) -> overview.Row:
-    told = ""
+    reported = ""
     while True:
         row = await backfills.one_backfill(session.connection, backfill, schema=session.schema)
         if row["ended_at"] is not None:
             return row
-        if (progress := _progress(row)) != told:
+        if (progress := _progress(row)) != reported:
             echo(progress, err=True)
-            told = progress
+            reported = progress
         await asyncio.sleep(LOOK_SECONDS)
 
 

@@ -17,7 +17,7 @@ from pgcron_ha.cli.output import (
     print_rows,
 )
 from pgcron_ha.cli.session import Session, on_database
-from pgcron_ha.db.commands import calendars as doors
+from pgcron_ha.db.commands import calendars as interfaces
 from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.spec.calendars.calendar import read_calendar, read_calendars
@@ -45,7 +45,7 @@ def calendars_group() -> None:
 @json_option
 def list_command(limit: int, as_json: bool) -> None:
     """List calendars by name, and how many schedules use each."""
-    rows = on_database(lambda s: doors.calendars(s.connection, limit=limit, schema=s.schema))
+    rows = on_database(lambda s: interfaces.calendars(s.connection, limit=limit, schema=s.schema))
     print_rows(rows, COLUMNS, as_json, "no calendars")
 
 
@@ -56,8 +56,8 @@ def show_command(name: str, as_json: bool) -> None:
     """Show a calendar, who uses it and its next days."""
 
     async def read(session: Session) -> tuple[Row, list[str]]:
-        found = await doors.calendar(session.connection, name, schema=session.schema)
-        users = await doors.users_of_calendar(
+        found = await interfaces.calendar(session.connection, name, schema=session.schema)
+        users = await interfaces.users_of_calendar(
             session.connection, name, limit=_MOST_USERS, schema=session.schema
         )
         return found, users
@@ -70,8 +70,8 @@ def show_command(name: str, as_json: bool) -> None:
     except InvalidInput as error:  # plain SQL may write what is no calendar
         echo(f"note: {error.message}", err=True)
     if as_json:
-        told = [{"day": day.isoformat(), "note": note} for day, note in days]
-        print_json({**found, "used_by": users, "next_days": told})
+        reported = [{"day": day.isoformat(), "note": note} for day, note in days]
+        print_json({**found, "used_by": users, "next_days": reported})
         return
     content = found.pop("content")
     print_fields({**found, "used_by": ", ".join(users) or None}, as_json=False)
@@ -98,16 +98,16 @@ def put_command(name: str, file: TextIO, take_over: bool, as_json: bool) -> None
     read_calendar(content)
 
     async def put(session: Session) -> Row:
-        await doors.put_calendar(
+        await interfaces.put_calendar(
             session.connection,
             name,
             content,
             actor=session.actor,
-            door="cli",
+            interface="cli",
             take_over=take_over,
             schema=session.schema,
         )
-        return await doors.calendar(session.connection, name, schema=session.schema)
+        return await interfaces.calendar(session.connection, name, schema=session.schema)
 
     found: dict[str, Any] = on_database(put)
     if as_json:
@@ -123,7 +123,9 @@ def put_command(name: str, file: TextIO, take_over: bool, as_json: bool) -> None
 @json_option
 def delete_command(name: str, as_json: bool) -> None:
     """Delete a calendar that nobody uses."""
-    on_database(lambda s: doors.delete_calendar(s.connection, name, actor=s.actor, schema=s.schema))
+    on_database(
+        lambda s: interfaces.delete_calendar(s.connection, name, actor=s.actor, schema=s.schema)
+    )
     if as_json:
         print_json({"calendar": name, "done": "deleted"})
     else:

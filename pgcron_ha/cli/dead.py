@@ -138,7 +138,7 @@ def redrive_command(
     Those named: all of them, or none. Or all open ones that fit every filter, in batches.
     """
     filters = _filters(given)
-    pace = _rate(rate)
+    prefetching = _rate(rate)
     args = None if args is None else args_text(args)
     is_filtered = any(value is not None for value in filters.values())
     if run_ids and is_filtered:
@@ -150,7 +150,12 @@ def redrive_command(
             raise click.UsageError("--rate and --most go with a filter")
         sent = on_database(lambda session: _redrive_named(session, run_ids, args))
     else:
-        options = {"also_lost": also_lost, "args": args, "rate": pace.runs, "per": pace.per}
+        options = {
+            "also_lost": also_lost,
+            "args": args,
+            "rate": prefetching.runs,
+            "per": prefetching.per,
+        }
         sent = on_database(lambda session: _redrive_many(session, most, {**filters, **options}))
         if not sent and not as_json:
             echo("no open dead letter fits")

@@ -9,8 +9,8 @@ from typing import Any, Final
 import click
 
 from pgcron_ha.cli.doctor_checks import BASICS, CHECKS, Diagnosis, Finding
-from pgcron_ha.cli.doctor_hearing import check_pooler, listen_past
 from pgcron_ha.cli.doctor_nodes import NODES, blocked
+from pgcron_ha.cli.doctor_notifications import check_pooler, listen_past
 from pgcron_ha.cli.doctor_rights import RIGHTS
 from pgcron_ha.cli.doctor_upkeep import UPKEEP
 from pgcron_ha.cli.output import echo, json_option, print_json
@@ -131,7 +131,7 @@ async def _read(
         never_vacuumed=await health.never_vacuumed(connection, schema=schema),
         partition_gaps=await health.partition_gaps(connection, schema=schema),
         stray_partitions=await health.stray_partitions(connection, schema=schema),
-        privileges_amiss=await health.privileges_amiss(connection, schema=schema),
+        excess_privileges=await health.excess_privileges(connection, schema=schema),
         role=await health.role(connection, schema=schema),
         lock_holders=await health.lock_holders(connection, schema=schema),
         blocking=blocking,

@@ -66,7 +66,7 @@ class Diagnosis:
     never_vacuumed: list[dict[str, Any]]
     partition_gaps: list[dict[str, Any]]
     stray_partitions: list[dict[str, Any]]
-    privileges_amiss: list[dict[str, Any]]
+    excess_privileges: list[dict[str, Any]]
     role: dict[str, Any]
     lock_holders: list[dict[str, Any]]
     blocking: list[dict[str, Any]]
@@ -111,8 +111,8 @@ def check_server(found: Diagnosis) -> Iterator[Finding]:
             "durability",
             "advice",
             "synchronous_commit is off where sessions begin",
-            "Nodes set it for themselves, but a crash may forget what a client was told is "
-            "enqueued: ALTER DATABASE … RESET, ALTER ROLE … RESET (\\drds of psql shows where it "
+            "Nodes set it for themselves, but a crash may lose what a client saw "
+            "committed: ALTER DATABASE … RESET, ALTER ROLE … RESET (\\drds of psql shows where it "
             "is), or ALTER SYSTEM RESET synchronous_commit; SELECT pg_reload_conf();",
         )
     if server["wal_level"] == "minimal":
@@ -162,13 +162,13 @@ def check_schema(found: Diagnosis) -> Iterator[Finding]:
 def _judged_revision(schema: str, revision: str) -> Finding:
     if revision == NEWEST:
         return Finding("schema", "ok", f"'{schema}' is as this version brings it")
-    told = f"'{schema}' is at revision {revision}; this version brings {NEWEST}"
+    reported = f"'{schema}' is at revision {revision}; this version brings {NEWEST}"
     if revision > NEWEST:
-        return Finding("schema", "ok", f"{told}, and works with it")
+        return Finding("schema", "ok", f"{reported}, and works with it")
     return Finding(
         "schema",
         "advice",
-        f"{told} and works with it, but for what is new",
+        f"{reported} and works with it, but for what is new",
         "`pgcron-ha migrate` brings it, while nodes of this version and the one before go on.",
     )
 
@@ -246,11 +246,11 @@ def check_clock(found: Diagnosis) -> Iterator[Finding]:
 def check_zones(found: Diagnosis) -> Iterator[Finding]:
     """The newest tzdata of the nodes decides; who has an older one takes no part in it."""
     tzdata = found.zones["tzdata"]
-    told = (
+    reported = (
         "no node has brought any so far" if tzdata is None else f"schedules follow tzdata {tzdata}"
     )
     here = "" if tzdata in (None, TZDATA) else f"; {TZDATA} is installed here"
-    yield Finding("time zones", "ok", told + here)
+    yield Finding("time zones", "ok", reported + here)
     for node in found.zones["older"]:
         yield Finding(
             "time zones",
@@ -309,7 +309,7 @@ def check_work(found: Diagnosis) -> Iterator[Finding]:
             "problem",
             f"the fire of schedule {fire['schedule_id']} at {shown(fire['fire_at'])}: "
             f"its run {fire['run_id']} is neither alive nor in history",
-            "This must not happen: keep the database's log and tell the project.",
+            "This must not happen: keep the database's log and report it to the project.",
         )
 
 
@@ -322,7 +322,7 @@ def check_ledger(found: Diagnosis) -> Iterator[Finding]:
             "ledger",
             "problem",
             f"{row['rule']}: schedule '{row['schedule']}'{at}, {row['detail']}",
-            "This must not happen: keep the database's log and tell the project.",
+            "This must not happen: keep the database's log and report it to the project.",
         )
     if not proof.breaks:
         some = " (not all of them: `pgcron-ha schedules verify` looks at more)"

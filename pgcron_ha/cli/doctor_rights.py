@@ -11,8 +11,8 @@ from pgcron_ha.cli.output import shown
 
 _MUCH_USAGE: Final = 0.25
 
-# Kind of `health.privileges_amiss`: how bad, what is said, what to do.
-_AMISS: Final[dict[str, tuple[Level, str, str]]] = {
+# Kind of `health.excess_privileges`: how bad, what is said, what to do.
+_EXCESS: Final[dict[str, tuple[Level, str, str]]] = {
     "creates": (
         "problem",
         "{who} may create objects in schema {name}",
@@ -77,10 +77,10 @@ def check_role(found: Diagnosis) -> Iterator[Finding]:
 
 def check_privileges(found: Diagnosis) -> Iterator[Finding]:
     """Rights in the schema that somebody added, and objects of other owners."""
-    for row in found.privileges_amiss:
-        level, message, hint = _AMISS[row["kind"]]
+    for row in found.excess_privileges:
+        level, message, hint = _EXCESS[row["kind"]]
         yield Finding("privileges", level, message.format(**row), hint.format(**row))
-    if not found.privileges_amiss:
+    if not found.excess_privileges:
         yield Finding("privileges", "ok", "no excess privileges")
 
 
@@ -118,7 +118,7 @@ def check_stray_partitions(found: Diagnosis) -> Iterator[Finding]:
             level = "problem"
             message = "is detached: nobody sees its rows"
             hint = f"This brings them back: {_attaching(schema, stray)}"
-        elif stray["was_ours"]:
+        elif stray["was_own"]:
             message = "is detached and not dropped yet"
             hint = f"A node does it within the hour, once nobody reads it; now: DROP TABLE {table};"
         else:

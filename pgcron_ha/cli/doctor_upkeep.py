@@ -53,7 +53,7 @@ def check_holders(found: Diagnosis) -> Iterator[Finding]:
         yield Finding(
             "old snapshots",
             "advice",
-            f"{found.role['name']} is not told what sessions of other roles hold",
+            f"{found.role['name']} may not see what sessions of other roles hold",
             f"As a superuser: GRANT pg_read_all_stats TO {found.role['name']};",
         )
     for slot in found.idle_slots:

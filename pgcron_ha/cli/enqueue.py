@@ -165,8 +165,8 @@ def _requests(file: TextIO, defaults: Mapping[str, Any]) -> Iterator[str]:
                 "Split the file; `split -l` does it.",
             )
         if line.strip():
-            wish = _wish(line, f"line {number}")
-            request = request_new_run({**defaults, **wish}, _as_it_is, f"line {number}")
+            options = _options(line, f"line {number}")
+            request = request_new_run({**defaults, **options}, _as_it_is, f"line {number}")
             yield request.as_json()
 
 
@@ -186,24 +186,24 @@ def _line(file: TextIO, number: int) -> str:
     return line
 
 
-def _wish(line: str, which: str) -> dict[str, Any]:
+def _options(line: str, which: str) -> dict[str, Any]:
     try:
-        wish = json.loads(line)
+        options = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise InvalidInput(
             f"{which} is not JSON: {line.strip()[:60]}", f"{error}.", _EXAMPLE
         ) from None
-    if not isinstance(wish, dict):
+    if not isinstance(options, dict):
         raise InvalidInput(f"{which} is no JSON object", "A line is one run.", _EXAMPLE)
-    wish = {key: value for key, value in wish.items() if value is not None}
-    if isinstance(wish.get("due_at"), str):
-        wish["due_at"] = arguments.instant(f"{which}: due_at", wish["due_at"])
+    options = {key: value for key, value in options.items() if value is not None}
+    if isinstance(options.get("due_at"), str):
+        options["due_at"] = arguments.instant(f"{which}: due_at", options["due_at"])
     for key in _DURATIONS:
-        if isinstance(wish.get(key), str):
-            wish[key] = arguments.duration(f"{which}: {key}", wish[key])
-    if not wish.keys().isdisjoint(UNIQUE_ARGUMENTS):
-        wish["unique"] = unique_of(*(wish.pop(name, None) for name in UNIQUE_ARGUMENTS))
-    return wish
+        if isinstance(options.get(key), str):
+            options[key] = arguments.duration(f"{which}: {key}", options[key])
+    if not options.keys().isdisjoint(UNIQUE_ARGUMENTS):
+        options["unique"] = unique_of(*(options.pop(name, None) for name in UNIQUE_ARGUMENTS))
+    return options
 
 
 def _as_it_is(handler: Any) -> Any:

@@ -9,7 +9,7 @@ import click
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import Column, echo, json_option, limit_option, print_json, print_rows
 from pgcron_ha.cli.session import on_database
-from pgcron_ha.db.commands import queues as queue_doors
+from pgcron_ha.db.commands import queues as queue_interfaces
 from pgcron_ha.db.queries import overview
 
 COLUMNS = (
@@ -81,7 +81,7 @@ def set_command(lane: str, slots: str, rate: str | None, as_json: bool) -> None:
     count = slots_option("SLOTS", slots)
     starts, per = rate_option(rate)
     on_database(
-        lambda s: queue_doors.set_lane(
+        lambda s: queue_interfaces.set_lane(
             s.connection, lane, count, rate=starts, per=per, actor=s.actor, schema=s.schema
         )
     )
@@ -97,7 +97,7 @@ def set_command(lane: str, slots: str, rate: str | None, as_json: bool) -> None:
 @json_option
 def delete_command(lane: str, as_json: bool) -> None:
     """Delete what was set for LANE."""
-    on_database(lambda s: queue_doors.delete_lane(s.connection, lane, schema=s.schema))
+    on_database(lambda s: queue_interfaces.delete_lane(s.connection, lane, schema=s.schema))
     if as_json:
         print_json({"lane": lane, "is_set": False})
     else:

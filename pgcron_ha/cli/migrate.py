@@ -116,13 +116,13 @@ def _uninstall(settings: Settings, is_sure: bool, by_force: bool) -> None:
 
 def _judged(name: str, found: str | None) -> str:
     """What there is, if this program works with it to the full; raises SchemaError if not."""
-    told = f"schema '{name}' is at revision {found}"
+    reported = f"schema '{name}' is at revision {found}"
     if found == NEWEST:
-        return told
+        return reported
     if is_newer(found, NEWEST):
-        return f"{told}; this program brings {NEWEST}, and works with it"
+        return f"{reported}; this program brings {NEWEST}, and works with it"
     raise SchemaError(
-        f"schema '{name}' is not in this database" if found is None else told,
+        f"schema '{name}' is not in this database" if found is None else reported,
         f"This program brings revision {NEWEST}.",
         "Run `pgcron-ha migrate`, or give a DBA the output of `pgcron-ha migrate --sql`.",
     )

@@ -16,7 +16,7 @@ from pgcron_ha.cli.web import beside, callback_server, web_server
 from pgcron_ha.client import App, load_app
 from pgcron_ha.config import Settings
 from pgcron_ha.engine.node import Node
-from pgcron_ha.engine.process_exit import Farewell, bid
+from pgcron_ha.engine.process_exit import ForcedExit, bid
 from pgcron_ha.executors.process.descendants import MARK, descendants_die_too
 from pgcron_ha.operating_system import hide_from_others, kill_processes_with
 from pgcron_ha.telemetry import log
@@ -49,11 +49,11 @@ def node_command(
     web: str | None,
     callbacks: str | None,
 ) -> int:
-    """Run a node until it is told to stop.
+    """Run a node until it is stopped.
 
     SIGTERM and SIGINT drain: no new runs, what runs may end within node.grace, the rest is given
     back. A second signal ends the grace. Exit code 72: a handler did not stop
-    (node.on_deaf_handler); 71: one went on without a lease.
+    (node.on_unresponsive_handler); 71: one went on without a lease.
     """
     flags: dict[str, object] = {
         "node.name": name,
@@ -67,9 +67,9 @@ def node_command(
         "web.callbacks": callbacks,
     }
     serves = Serves(pages=web is not None, callbacks=callbacks is not None)
-    farewell = run_node(command_context().load(flags, named=("node.apps",)), serves)
-    if farewell is not None:
-        bid(farewell)
+    forced_exit = run_node(command_context().load(flags, named=("node.apps",)), serves)
+    if forced_exit is not None:
+        bid(forced_exit)
     return 0
 
 
@@ -80,7 +80,7 @@ class Serves(NamedTuple):
     callbacks: bool = False
 
 
-def run_node(settings: Settings, serves: Serves = Serves()) -> Farewell | None:
+def run_node(settings: Settings, serves: Serves = Serves()) -> ForcedExit | None:
     """Runs a node with these settings in this process; a farewell is left when only the end of the
     process ends one of its handlers.
     """
@@ -90,13 +90,13 @@ def run_node(settings: Settings, serves: Serves = Serves()) -> Farewell | None:
     apps = [load_app(place) for place in settings.node.apps]
     hide_from_others()
     with descendants_die_too():
-        farewell = run(live(settings, apps, serves))
-        if farewell is not None:
+        forced_exit = run(live(settings, apps, serves))
+        if forced_exit is not None:
             kill_processes_with(f"{MARK}={os.environ[MARK]}".encode())
-    return farewell
+    return forced_exit
 
 
-async def live(settings: Settings, apps: list[App], serves: Serves) -> Farewell | None:
+async def live(settings: Settings, apps: list[App], serves: Serves) -> ForcedExit | None:
     """One node from its start to its end in order, which a signal begins; the pages go last."""
     node = Node(settings, apps, installed_version())
     loop = asyncio.get_running_loop()
@@ -104,9 +104,9 @@ async def live(settings: Settings, apps: list[App], serves: Serves) -> Farewell 
         loop.add_signal_handler(number, node.stop)
     if not any(serves):
         await node.run()
-        return node.farewell
+        return node.forced_exit
     servers = [web_server(settings, node.look)] if serves.pages else []
     servers += callback_server(settings) if serves.callbacks else []
     async with beside(*servers):
         await node.run()
-    return node.farewell
+    return node.forced_exit

@@ -21,7 +21,7 @@ from pgcron_ha.cli.output import (
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.db.commands import cordons
 from pgcron_ha.db.queries import overview
-from pgcron_ha.db.queries.unresponsive_runs import deaf_words
+from pgcron_ha.db.queries.unresponsive_runs import unresponsive_words
 from pgcron_ha.errors import WaitTimedOut
 
 COLUMNS = (
@@ -54,8 +54,8 @@ def nodes_group(context: click.Context, also_dead: bool, limit: int, as_json: bo
     print_rows(rows, COLUMNS, as_json, "no nodes")
     if not as_json:
         for row in rows:
-            if row["deaf_runs"]:
-                echo(f"node '{row['name']}': {deaf_words(row['deaf_runs'])}")
+            if row["unresponsive_runs"]:
+                echo(f"node '{row['name']}': {unresponsive_words(row['deaf_runs'])}")
             if row["state"] != "dead" and (row["tzdata"] or "") < (row["cluster_tzdata"] or ""):
                 echo(
                     f"node '{row['name']}' has tzdata {row['tzdata']}, the cluster "

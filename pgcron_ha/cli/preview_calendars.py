@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.session import on_database
-from pgcron_ha.db.commands import calendars as doors
+from pgcron_ha.db.commands import calendars as interfaces
 from pgcron_ha.errors import InvalidInput, InvalidSpec
 from pgcron_ha.spec.calendars.calendar import MOST_CHARACTERS, NAME, Calendars, parts_of
 from pgcron_ha.spec.spec import calendar_names
@@ -52,7 +52,7 @@ def _of_database(names: Sequence[str]) -> dict[str, str]:
     if command_context().load().dsn is None:
         return {}
     asked = "\n".join(f"not in {name}" for name in names)
-    found = on_database(lambda s: doors.calendars_of(s.connection, asked, schema=s.schema))
+    found = on_database(lambda s: interfaces.calendars_of(s.connection, asked, schema=s.schema))
     contents: dict[str, str] = json.loads(found or "{}")
     return contents
 

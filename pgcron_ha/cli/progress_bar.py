@@ -17,21 +17,21 @@ def progress_of(row: Mapping[str, Any]) -> Progress | None:
     return Progress(row["done"], row["total"], row["note"])
 
 
-def progress_text(told: Progress) -> str:
+def progress_text(reported: Progress) -> str:
     """Such as ``30 % (3 of 10) copying orders``; without a total ``3 copying orders``."""
-    amount = f"{told.done:.10g}"
-    if told.total is not None:
-        amount = f"{_share(told):.0%} ({amount} of {told.total:.10g})".replace("%", " %")
-    return amount if told.note is None else f"{amount} {told.note}"
+    amount = f"{reported.done:.10g}"
+    if reported.total is not None:
+        amount = f"{_share(reported):.0%} ({amount} of {reported.total:.10g})".replace("%", " %")
+    return amount if reported.note is None else f"{amount} {reported.note}"
 
 
-def bar(told: Progress) -> str:
+def bar(reported: Progress) -> str:
     """The text behind a bar, when there is a total."""
-    if told.total is None:
-        return progress_text(told)
-    full = int(_WIDTH * _share(told))
-    return f"[{'#' * full}{'.' * (_WIDTH - full)}] {progress_text(told)}"
+    if reported.total is None:
+        return progress_text(reported)
+    full = int(_WIDTH * _share(reported))
+    return f"[{'#' * full}{'.' * (_WIDTH - full)}] {progress_text(reported)}"
 
 
-def _share(told: Progress) -> float:
-    return min(1.0, told.done / told.total) if told.total else 0.0
+def _share(reported: Progress) -> float:
+    return min(1.0, reported.done / reported.total) if reported.total else 0.0

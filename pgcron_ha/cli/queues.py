@@ -16,7 +16,7 @@ from pgcron_ha.cli.output import (
 )
 from pgcron_ha.cli.session import on_database
 from pgcron_ha.client import checks
-from pgcron_ha.db.commands import queues as queue_doors
+from pgcron_ha.db.commands import queues as queue_interfaces
 from pgcron_ha.db.queries import overview
 
 COLUMNS = (
@@ -79,7 +79,9 @@ def pause_command(queue: str, note: str | None, as_json: bool) -> None:
     """Let nobody take runs from QUEUE; what runs goes on."""
     name = checks.queue_name(queue)
     on_database(
-        lambda s: queue_doors.pause_queue(s.connection, name, note, actor=s.actor, schema=s.schema)
+        lambda s: queue_interfaces.pause_queue(
+            s.connection, name, note, actor=s.actor, schema=s.schema
+        )
     )
     _say(name, "paused", as_json)
 
@@ -91,7 +93,7 @@ def resume_command(queue: str, as_json: bool) -> None:
     """Take runs from QUEUE again."""
     name = checks.queue_name(queue)
     on_database(
-        lambda s: queue_doors.resume_queue(s.connection, name, actor=s.actor, schema=s.schema)
+        lambda s: queue_interfaces.resume_queue(s.connection, name, actor=s.actor, schema=s.schema)
     )
     _say(name, "resumed", as_json)
 
@@ -112,7 +114,7 @@ def set_command(queue: str, max_running: str, rate: str | None, as_json: bool) -
     most = slots_option("--max-running", max_running)
     starts, per = rate_option(rate)
     on_database(
-        lambda s: queue_doors.set_queue(
+        lambda s: queue_interfaces.set_queue(
             s.connection, name, most, rate=starts, per=per, actor=s.actor, schema=s.schema
         )
     )

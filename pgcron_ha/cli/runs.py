@@ -85,15 +85,15 @@ def show_command(run_id: int, as_json: bool) -> None:
     async def read(session: Session) -> tuple[overview.Row, list[overview.Row]]:
         found = await overview.run(session.connection, run_id, schema=session.schema)
         attempts = await overview.attempts(session.connection, run_id, schema=session.schema)
-        found |= await breakers.told_of_run(session.connection, run_id, schema=session.schema)
+        found |= await breakers.reported_of_run(session.connection, run_id, schema=session.schema)
         return found, attempts
 
     found, attempts = on_database(read)
-    told = progress_of(found)
+    reported = progress_of(found)
     if as_json:
-        print_json({**found, "progress": told and told._asdict(), "attempts": attempts})
+        print_json({**found, "progress": reported and reported._asdict(), "attempts": attempts})
         return
-    print_fields({**found, "progress": told and progress_text(told)}, as_json=False)
+    print_fields({**found, "progress": reported and progress_text(reported)}, as_json=False)
     for attempt in attempts:
         where = f"attempt {attempt['attempt']} {attempt['outcome']} on {shown(attempt['node'])}"
         echo(f"\n{where} at {shown(attempt['ended_at'])}: {shown(attempt['error'])}")

@@ -13,7 +13,7 @@ from pgcron_ha.cli.calendar_changes import SIGNS, counted, print_calendar_change
 from pgcron_ha.cli.output import echo, echo_file, json_option, print_json, shown
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.db.commands import calendar_files
-from pgcron_ha.db.commands import schedule_files as doors
+from pgcron_ha.db.commands import schedule_files as interfaces
 from pgcron_ha.db.driver.clients import tried
 from pgcron_ha.errors import InvalidInput, NotFound
 from pgcron_ha.model.differences import changes
@@ -22,10 +22,12 @@ from pgcron_ha.schedule_files.json_schema import json_schema
 from pgcron_ha.schedule_files.writing import as_yaml, definition_of
 
 _MOST_CHARACTERS = 200
-_TOLD = ("spec", "handler", *POLICIES, "managed_by", "source")
+_REPORTED = ("spec", "handler", *POLICIES, "managed_by", "source")
 
 
-Applied = tuple[list[calendar_files.AppliedCalendar], list[doors.AppliedSchedule], doors.Row]
+Applied = tuple[
+    list[calendar_files.AppliedCalendar], list[interfaces.AppliedSchedule], interfaces.Row
+]
 """Calendars, schedules, and what a schedule is of which nothing is said."""
 
 
@@ -72,7 +74,7 @@ def apply_definitions(
     async def put(session: Session) -> Applied:
         async with tried(session.connection, keep=not dry_run):
             calendars, applied = await _apply(session, definitions, source, prune, take_over)
-        default = await doors.default_schedule(session.connection, schema=session.schema)
+        default = await interfaces.default_schedule(session.connection, schema=session.schema)
         return calendars, applied, default
 
     calendars, applied, default = on_database(put)
@@ -89,7 +91,7 @@ def apply_definitions(
 
 async def _apply(
     session: Session, definitions: Definitions, source: str, prune: bool, take_over: bool
-) -> tuple[list[calendar_files.AppliedCalendar], list[doors.AppliedSchedule]]:
+) -> tuple[list[calendar_files.AppliedCalendar], list[interfaces.AppliedSchedule]]:
     """Calendars first; what is pruned goes in the other order."""
     given: dict[str, Any] = {"actor": session.actor, "schema": session.schema}
     schedules = [definition.as_put() for definition in definitions.schedules]
@@ -100,7 +102,7 @@ async def _apply(
         calendars = await calendar_files.apply_calendars(
             session.connection, contents, source, take_over=take_over, schedules=names, **given
         )
-    applied = await doors.apply_schedules(
+    applied = await interfaces.apply_schedules(
         session.connection, schedules, source, prune=prune, take_over=take_over, **given
     )
     if prune:
@@ -111,7 +113,7 @@ async def _apply(
 
 
 def _print_changes(
-    applied: Sequence[doors.AppliedSchedule], default: doors.Row, as_json: bool
+    applied: Sequence[interfaces.AppliedSchedule], default: interfaces.Row, as_json: bool
 ) -> None:
     if as_json:
         for one in applied:
@@ -154,8 +156,8 @@ def export_command(
     Only what is not a default is written.
     """
 
-    async def read(session: Session) -> tuple[list[doors.Row], dict[str, str], doors.Row]:
-        rows = await doors.schedules_to_export(
+    async def read(session: Session) -> tuple[list[interfaces.Row], dict[str, str], interfaces.Row]:
+        rows = await interfaces.schedules_to_export(
             session.connection, names or None, source, schema=session.schema
         )
         used = {name for row in rows for name in json.loads(row["calendars"] or "{}")}
@@ -167,7 +169,7 @@ def export_command(
                 source,
                 schema=session.schema,
             )
-        default = await doors.default_schedule(session.connection, schema=session.schema)
+        default = await interfaces.default_schedule(session.connection, schema=session.schema)
         return rows, contents, default
 
     rows, contents, default = on_database(read)
@@ -201,14 +203,16 @@ def write_file(path: Path, text: str) -> None:
         ) from None
 
 
-def _columns(one: doors.AppliedSchedule, default: doors.Row) -> dict[str, tuple[Any, Any]]:
+def _columns(
+    one: interfaces.AppliedSchedule, default: interfaces.Row
+) -> dict[str, tuple[Any, Any]]:
     """What differs, old and new; a new schedule differs from the defaults."""
     if one.content is None:
         return {}
     return {
         change.column: (change.before, change.after)
         for change in changes(one.previous or default, one.content)
-        if change.column in _TOLD
+        if change.column in _REPORTED
     }
 
 

@@ -62,7 +62,7 @@ def crontab_command(file: Path, is_system: bool, timezone: str, **outcome: Any) 
     """Import a crontab; CRON_TZ in it wins over --timezone."""
     load_zone(timezone)
     found = import_crontab(_text(file), str(file), timezone=timezone, is_system=is_system)
-    _tell(found, default_source=file.stem, **outcome)
+    _report(found, default_source=file.stem, **outcome)
 
 
 @import_group.command("kubernetes")
@@ -74,7 +74,7 @@ def kubernetes_command(files: tuple[Path, ...], timezone: str, **outcome: Any) -
     load_zone(timezone)
     documents = [document for file in files for document in read_file(file)]
     found = import_kubernetes(documents, timezone=timezone)
-    _tell(found, default_source=files[0].stem, **outcome)
+    _report(found, default_source=files[0].stem, **outcome)
 
 
 @import_group.command("pg_cron")
@@ -90,9 +90,9 @@ def pg_cron_command(
         raise click.UsageError("Give either FILE or --from-dsn.")
     zone, server, name = timezone, None, "cron.job"
     if from_dsn is not None:
-        texts, told = asyncio.run(pg_cron_jobs(from_dsn))
+        texts, reported = asyncio.run(pg_cron_jobs(from_dsn))
         rows = [json.loads(text) for text in texts]
-        zone = zone or {"GMT": "UTC"}.get(told or "", told)
+        zone = zone or {"GMT": "UTC"}.get(reported or "", reported)
         server = urlsplit(from_dsn).hostname
     else:
         assert file is not None  # one of them was given
@@ -100,10 +100,10 @@ def pg_cron_command(
         rows = read_jobs(_text(file), name)
     load_zone(zone or "UTC")
     found = import_pg_cron(rows, name, timezone=zone or "UTC", server=server)
-    _tell(found, default_source=file.stem if file else "pg_cron", **outcome)
+    _report(found, default_source=file.stem if file else "pg_cron", **outcome)
 
 
-def _tell(
+def _report(
     found: Imported,
     *,
     default_source: str,

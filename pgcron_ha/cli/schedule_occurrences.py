@@ -16,7 +16,7 @@ from pgcron_ha.client.occurrences import NO_FIRE, changed_words, is_fire, requir
 from pgcron_ha.db.commands import occurrences
 from pgcron_ha.db.queries import overview
 
-_note = click.option("--note", help="Why; told by `schedules why`.")
+_note = click.option("--note", help="Why; shown by `schedules why`.")
 
 Change = Callable[[Session, datetime], Awaitable[None]]
 

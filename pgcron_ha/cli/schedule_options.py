@@ -67,7 +67,7 @@ _OPTIONS = (
     click.option("--max-runs", type=int, help="End after this many runs; 0: never."),
     click.option("--weight", type=int, help="Slots that a run takes of its node."),
     click.option(
-        "--managed-by", metavar="DOOR", help="What manages it: cli, code, file, sql or ui."
+        "--managed-by", metavar="INTERFACE", help="What manages it: cli, code, file, sql or ui."
     ),
     click.option("--max-running", type=int, help="Maximum concurrent runs; 0 removes the limit."),
     click.option("--max-queued", type=int, help="Maximum runs that wait (overlap queue)."),

@@ -25,7 +25,7 @@ COLUMNS = (
     Column("VERSION", "version"),
     Column("AT", "at"),
     Column("BY", "actor", 24),
-    Column("DOOR", "door"),
+    Column("INTERFACE", "interface"),
     Column("WHAT", "operation"),
     Column("CHANGED", "changed", 60),
     Column("NOTE", "note", 60),
@@ -98,7 +98,7 @@ def restore_command(name: str, version: int, expect_version: int | None, as_json
             version,
             expected_version=expect_version,
             actor=session.actor,
-            door="cli",
+            interface="cli",
             schema=session.schema,
         )
 

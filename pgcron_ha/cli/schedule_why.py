@@ -31,21 +31,21 @@ def why_command(name: str, instant: str, as_json: bool) -> None:
         row = await last_definition(session.connection, name, schema=session.schema)
         moment = arguments.instant("INSTANT", instant, load_zone(row["timezone"]))
         assert moment is not None
-        told = await reasons.why(session.connection, name, moment, schema=session.schema)
-        return explain(row, moment, told)
+        reported = await reasons.why(session.connection, name, moment, schema=session.schema)
+        return explain(row, moment, reported)
 
     found = on_database(ask)
     fields = _fields(name, found)
-    if found.told.run is not None and found.told.outcome is None and not as_json:
+    if found.reported.run is not None and found.reported.outcome is None and not as_json:
         fields["outcome"] = "retention has removed it"
     print_fields(fields, as_json)
 
 
 def _fields(name: str, found: Explained) -> dict[str, Any]:
-    answer = {"schedule": name, "instant": instant_text(found.instant), **found.told._asdict()}
+    answer = {"schedule": name, "instant": instant_text(found.instant), **found.reported._asdict()}
     near = (
         {}
-        if found.told.decision != "not an instant"
+        if found.reported.decision != "not an instant"
         else {"fires_before": found.before, "fires_after": found.after}
     )
     return {**answer, **near}

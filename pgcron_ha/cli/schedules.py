@@ -183,7 +183,7 @@ def put_command(
                 spec,
                 handler,
                 actor=session.actor,
-                door="cli",
+                interface="cli",
                 schema=session.schema,
                 expected_version=expect_version,
                 **policies,
@@ -243,7 +243,7 @@ def pause_command(name: str, note: str | None, until: str | None, as_json: bool)
             note,
             until=end,
             actor=session.actor,
-            door="cli",
+            interface="cli",
             schema=session.schema,
         )
         found = await overview.schedule(session.connection, name, schema=session.schema)
@@ -264,7 +264,7 @@ def resume_command(name: str, as_json: bool) -> None:
     """Let a schedule fire again from now on."""
     on_database(
         lambda s: functions.resume_schedule(
-            s.connection, name, actor=s.actor, door="cli", schema=s.schema
+            s.connection, name, actor=s.actor, interface="cli", schema=s.schema
         )
     )
     _say(name, "resumed", as_json)
@@ -286,7 +286,7 @@ def rename_command(name: str, new_name: str, as_json: bool) -> None:
             name,
             checks.text("the new name", new_name, checks.MOST_NAME_CHARACTERS),
             actor=session.actor,
-            door="cli",
+            interface="cli",
             schema=session.schema,
         )
         found = await overview.schedule(session.connection, new_name, schema=session.schema)
@@ -315,7 +315,7 @@ def delete_command(name: str, as_json: bool) -> None:
     """
     on_database(
         lambda s: functions.delete_schedule(
-            s.connection, name, actor=s.actor, door="cli", schema=s.schema
+            s.connection, name, actor=s.actor, interface="cli", schema=s.schema
         )
     )
     _say(name, "deleted", as_json)

@@ -28,7 +28,7 @@ class Screen:
         self._is_terminal = sys.stderr.isatty()
         self._shown = ""
         self._state = ""
-        self._told_at = 0.0
+        self._reported_at = 0.0
 
     def show(self, status: RunStatus, waits_for: str | None = None) -> None:
         """How it stands now; `waits_for` is why nobody takes it."""
@@ -40,7 +40,7 @@ class Screen:
         if self._is_terminal:
             self._redraw(self._line(status, state))
         else:
-            self._tell(status, state)
+            self._report(status, state)
 
     def print_line(self, line: str) -> None:
         """A line that stays, above the one that changes."""
@@ -70,14 +70,16 @@ class Screen:
             self._shown = line
             click.echo(_CLEAR + line, err=True, nl=False)
 
-    def _tell(self, status: RunStatus, state: str) -> None:
+    def _report(self, status: RunStatus, state: str) -> None:
         line = state
         if status.progress is not None:
             line += f": {progress_text(status.progress)}"
         now = time.monotonic()
-        if line == self._shown or (state == self._state and now - self._told_at < PLAIN_SECONDS):
+        if line == self._shown or (
+            state == self._state and now - self._reported_at < PLAIN_SECONDS
+        ):
             return
-        self._shown, self._state, self._told_at = line, state, now
+        self._shown, self._state, self._reported_at = line, state, now
         click.echo(one_line(line), err=True)
 
 

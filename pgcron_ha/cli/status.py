@@ -12,7 +12,7 @@ from pgcron_ha.db.driver.clients import Connection
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.blocking import blocking_sessions, holding_words, naming, session_words
 from pgcron_ha.db.queries.node_health import read_health, without_words
-from pgcron_ha.db.queries.unresponsive_runs import deaf_words
+from pgcron_ha.db.queries.unresponsive_runs import unresponsive_words
 from pgcron_ha.errors import Conflict
 
 
@@ -107,8 +107,8 @@ def _complaints(status: overview.Row) -> Iterator[str]:
     for row in status["blocking"]:
         yield f"locked     {session_words(row)} {holding_words(row)}"
     for node in status["nodes"]:
-        if node["deaf_runs"]:
-            yield f"deaf       node '{node['name']}': {deaf_words(node['deaf_runs'])}"
+        if node["unresponsive_runs"]:
+            yield f"stuck      node '{node['name']}': {unresponsive_words(node['deaf_runs'])}"
     for node in status["nodes"]:
         yield from _troubles(node)
     for parked in status["parked"]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from pgcron_ha.cli.output import echo, print_json, shown
 from pgcron_ha.cli.screen import Screen
 from pgcron_ha.cli.session import Session, on_database
-from pgcron_ha.client.hearing import Hearing
+from pgcron_ha.client.notifications import Notifications
 from pgcron_ha.client.run_status import RunStatus, ended_among, read_status
 from pgcron_ha.client.waiting import Waiting, require_success
 from pgcron_ha.db.commands.breakers import why_run_waits
@@ -50,8 +50,8 @@ async def follow(
     await followed.begin()
     own = session.settings.listen_dsn
     link = Link(own or session.settings.required_dsn(), session.schema, title="pgcron_ha waiting")
-    hearing = Hearing(link, followed.connection, session.schema, own is not None)
-    waiting = Waiting(followed.ended_among, hearing)
+    notifications = Notifications(link, followed.connection, session.schema, own is not None)
+    waiting = Waiting(followed.ended_among, notifications)
     ended = asyncio.ensure_future(waiting.until_ended(run_id, timeout))
     pause = FIRST_LOOK_SECONDS
     try:

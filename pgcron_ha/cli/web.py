@@ -18,7 +18,7 @@ from pgcron_ha.telemetry import log
 from pgcron_ha.version import installed_version
 
 if TYPE_CHECKING:
-    from pgcron_ha.telemetry.standing import LookAtNode
+    from pgcron_ha.telemetry.node_snapshot import LookAtNode
     from pgcron_ha.web.serving import WebServer
 
 

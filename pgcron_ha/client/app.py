@@ -14,8 +14,8 @@ from pgcron_ha.client import checks
 from pgcron_ha.client.enqueue_statement import EnqueueStatement
 from pgcron_ha.client.enqueued_run import EnqueuedRun
 from pgcron_ha.client.handler_limits import HandlerLimits, Times
-from pgcron_ha.client.hearing import Hearing
-from pgcron_ha.client.new_runs import NewRun, Wish, request_runs, send_runs
+from pgcron_ha.client.new_runs import NewRun, RunOptions, request_runs, send_runs
+from pgcron_ha.client.notifications import Notifications
 from pgcron_ha.client.policies import Policies
 from pgcron_ha.client.requirements import Requirements, requirement_words
 from pgcron_ha.client.run_request import RunRequest, request_run
@@ -194,7 +194,7 @@ class App:
         *,
         check_args: bool = True,
         conn: Any = None,
-        **wish: Unpack[Wish],
+        **options: Unpack[RunOptions],
     ) -> EnqueuedRun:
         """Ask for one run; its id, an int that can be waited for (``await run.result()``).
 
@@ -215,7 +215,7 @@ class App:
         `silence_timeout` is stopped. Raises errors of `pgcron_ha.errors` only; bad values are
         refused before anything is sent.
         """
-        request = self._request(handler, args, check_args, **wish)
+        request = self._request(handler, args, check_args, **options)
         async with self._connection(conn) as connection:
             return EnqueuedRun.of(await request.send(connection, self.schema), self)
 
@@ -226,7 +226,7 @@ class App:
         *,
         style: Style = "format",
         check_args: bool = True,
-        **wish: Unpack[Wish],
+        **options: Unpack[RunOptions],
     ) -> EnqueueStatement:
         """What `enqueue` would send, for a program without an event loop to send it: in its own
         transaction by ``cursor.execute(*app.enqueue_statement("report", {"day": 1}))``.
@@ -235,7 +235,7 @@ class App:
         are written: ``format`` (psycopg, Django), ``pyformat``, ``named`` (SQLAlchemy's ``text()``)
         or ``numeric_dollar`` (asyncpg).
         """
-        request = self._request(handler, args, check_args, **wish)
+        request = self._request(handler, args, check_args, **options)
         return EnqueueStatement(*request.as_statement(style, self.schema))
 
     async def enqueue_many(
@@ -248,8 +248,8 @@ class App:
         `enqueue` does, in words that begin with ``run 3 of 20``; TooLarge for more.
         """
         check = self._check_args if check_args else None
-        wishes = self._limits.of_runs(runs, self._name_of)
-        requests = list(request_runs(wishes, self._name_of, check, self._requires))
+        requested = self._limits.of_runs(runs, self._name_of)
+        requests = list(request_runs(requested, self._name_of, check, self._requires))
         async with self._connection(conn) as connection:
             return await send_runs(connection, requests, self.schema)
 
@@ -335,8 +335,8 @@ class App:
             dsn = self._own_dsn()
             link = Link(self._listen_dsn or dsn, self.schema, title="pgcron_ha waiting")
             insists = self._listen_dsn is not None
-            hearing = Hearing(link, lambda: self._connection(None), self.schema, insists)
-            self._waiting[loop] = Waiting(self._ended_among, hearing)
+            channel = Notifications(link, lambda: self._connection(None), self.schema, insists)
+            self._waiting[loop] = Waiting(self._ended_among, channel)
         return self._waiting[loop]
 
     async def _ended_among(self, run_ids: list[int]) -> list[int]:
@@ -348,12 +348,12 @@ class App:
         handler: str | Callable[..., Any],
         args: Mapping[str, Any] | None,
         check_args: bool,
-        **wish: Unpack[Wish],
+        **options: Unpack[RunOptions],
     ) -> RunRequest:
         """The checked request, with what the handler says of its runs where the wish is silent."""
         full_name = self._name_of(handler)
-        request = request_run(full_name, args, **self._limits.of_wish(full_name, wish))
-        if request.requires is None and wish.get("requires") is None:
+        request = request_run(full_name, args, **self._limits.of_options(full_name, options))
+        if request.requires is None and options.get("requires") is None:
             request = request._replace(requires=self._requires.get(full_name))
         if request.weight is None:
             request = request._replace(weight=self._weight_of(full_name))

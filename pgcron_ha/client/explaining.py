@@ -29,31 +29,33 @@ class Explained:
     """
 
     instant: datetime
-    told: Reason
+    reported: Reason
     is_named: bool | None
     """Whether the schedule, as it stands, fires then; None: nobody here can read its spec."""
     before: datetime | None = None
     after: datetime | None = None
 
 
-def explain(row: Mapping[str, Any], instant: datetime, told: Reason) -> Explained:
+def explain(row: Mapping[str, Any], instant: datetime, reported: Reason) -> Explained:
     """The answer for an instant (aware) of a schedule; `row` has what `spec_of` reads."""
     try:
         spec = spec_of(row)
         after = spec.next(instant - _INSTANT_EARLIER)
         before = None if after == instant else spec.previous(instant)
     except PgcronError:  # another version wrote it, or this tzdata lacks its zone
-        return Explained(instant, told, None)
+        return Explained(instant, reported, None)
     if after == instant:
-        if told.code == "not_an_instant":
-            told = told._replace(meaning=_NOT_THEN)
-        return Explained(instant, told, True)
+        if reported.code == "not_an_instant":
+            reported = reported._replace(meaning=_NOT_THEN)
+        return Explained(instant, reported, True)
     left_out = why_not(spec, instant)
-    if told.code in _UNDECIDED:
+    if reported.code in _UNDECIDED:
         # What somebody wanted with a fire that it would have been.
-        gone = f" any more: {told.reason} ({told.actor})" if told.code == "not_yet" else ""
-        gone = gone if told.actor else ""
-        told = told._replace(
+        gone = (
+            f" any more: {reported.reason} ({reported.actor})" if reported.code == "not_yet" else ""
+        )
+        gone = gone if reported.actor else ""
+        reported = reported._replace(
             decision="not an instant",
             code="not_an_instant",
             reason=f"{left_out or 'the schedule does not name this instant'}{gone}",
@@ -62,6 +64,6 @@ def explain(row: Mapping[str, Any], instant: datetime, told: Reason) -> Explaine
             note=None,
             until=None,
         )
-    elif told.code == "not_an_instant" and left_out:
-        told = told._replace(reason=left_out)
-    return Explained(instant, told, False, before, after)
+    elif reported.code == "not_an_instant" and left_out:
+        reported = reported._replace(reason=left_out)
+    return Explained(instant, reported, False, before, after)

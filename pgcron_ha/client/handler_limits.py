@@ -48,10 +48,10 @@ class HandlerLimits:
         said = {name: value for name, value in given.items() if value is not None}
         return {**self._declared.get(handler, {}), **said}
 
-    def of_wish(self, handler: str, wish: Mapping[str, Any]) -> dict[str, Any]:
+    def of_options(self, handler: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """The wish for a run, with the handler's own limits where it says none."""
-        said = {name: wish[name] for name in Times.__annotations__ if name in wish}
-        return {**wish, **self.of_run(handler, said)}
+        said = {name: options[name] for name in Times.__annotations__ if name in options}
+        return {**options, **self.of_run(handler, said)}
 
     def of_schedule(self, handler: str, policies: Mapping[str, Any]) -> Mapping[str, Any]:
         """The policies, with the handler's own limits for those that are not among them."""
@@ -69,11 +69,11 @@ class HandlerLimits:
         return self._with_limits(runs, name_of) if self._declared else runs
 
     def _with_limits(self, runs: Iterable[Any], name_of: Any) -> Iterator[Any]:
-        for wish in runs:
-            handler = wish.get("handler") if isinstance(wish, Mapping) else None
+        for options in runs:
+            handler = options.get("handler") if isinstance(options, Mapping) else None
             declared = self._declared.get(name_of(handler)) if handler else None
             if declared is None:
-                yield wish
+                yield options
             else:
-                said = {name: value for name, value in wish.items() if value is not None}
+                said = {name: value for name, value in options.items() if value is not None}
                 yield {**declared, **said}

@@ -23,7 +23,7 @@ _HINT: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}}.'
 _DIVIDE: Final = "Ask several times; in one transaction they exist together or not at all."
 
 
-class Wish(TypedDict, total=False):
+class RunOptions(TypedDict, total=False):
     """What may be said of a run that is asked for; what it leaves out has the default."""
 
     queue: str
@@ -49,7 +49,7 @@ class _What(TypedDict, total=False):
     args: Mapping[str, Any] | None
 
 
-class NewRun(_What, Wish, total=False):
+class NewRun(_What, RunOptions, total=False):
     """One of the runs that `App.enqueue_many` asks for: what `App.enqueue` takes, by its names."""
 
 
@@ -68,38 +68,38 @@ def request_runs(
 
     Raises as `request_run`, TooLarge for more than `MOST_RUNS`; the message says which one it is.
     """
-    wishes = list(islice(runs, MOST_RUNS + 1))
-    if len(wishes) > MOST_RUNS:
+    requested = list(islice(runs, MOST_RUNS + 1))
+    if len(requested) > MOST_RUNS:
         raise TooLarge(
             f"more than {MOST_RUNS} runs are asked for",
             f"One call takes up to {MOST_RUNS} runs.",
             _DIVIDE,
         )
     judged: dict[object, tuple[str, str]] = {}
-    for place, wish in enumerate(wishes, 1):
-        which = f"run {place} of {len(wishes)}"
+    for place, options in enumerate(requested, 1):
+        which = f"run {place} of {len(requested)}"
         # Most differ in nothing but their args, and the rest is the dearer part.
-        rest = _all_but_args(wish)
+        rest = _all_but_args(options)
         known = judged.get(rest) if rest else None
         if known is None:
-            request = request_new_run(wish, name_of, which, check_args, requires_of)
+            request = request_new_run(options, name_of, which, check_args, requires_of)
             args, members = request.args, request.all_but_args()
             if rest:
                 judged[rest] = request.handler, members
         else:
             handler, members = known
-            args = _judged_args(handler, wish["args"], which, check_args)
+            args = _judged_args(handler, options["args"], which, check_args)
         yield f'{{{members},"args":{args}}}'
 
 
-def _all_but_args(wish: object) -> tuple[object, ...]:
+def _all_but_args(options: object) -> tuple[object, ...]:
     """What makes two requests the same but for their args; empty when it can't be compared.
 
     Types are part of it: True is no priority although it equals 1.
     """
-    if type(wish) is not dict or "args" not in wish:
+    if type(options) is not dict or "args" not in options:
         return ()
-    rest = tuple([(key, value, type(value)) for key, value in wish.items() if key != "args"])
+    rest = tuple([(key, value, type(value)) for key, value in options.items() if key != "args"])
     try:
         hash(rest)
     except TypeError:
@@ -120,22 +120,22 @@ def _judged_args(
 
 
 def request_new_run(
-    wish: object,
+    options: object,
     name_of: Callable[[Any], str],
     which: str,
     check_args: Callable[[str, str], None] | None = None,
     requires_of: Mapping[str, tuple[str, ...] | None] = _NOTHING,
 ) -> RunRequest:
     """The checked request; messages begin with `which`. None stands for what is left out."""
-    if not isinstance(wish, Mapping):
-        raise InvalidInput(f"{which} is a {type(wish).__name__}", "A run is a mapping.", _HINT)
-    if not wish.keys() <= _KEYS:
+    if not isinstance(options, Mapping):
+        raise InvalidInput(f"{which} is a {type(options).__name__}", "A run is a mapping.", _HINT)
+    if not options.keys() <= _KEYS:
         raise InvalidInput(
-            f"{which}: '{min(map(str, wish.keys() - _KEYS))[:100]}' is no argument of enqueue",
+            f"{which}: '{min(map(str, options.keys() - _KEYS))[:100]}' is no argument of enqueue",
             f"The keys are {', '.join(NewRun.__annotations__)}.",
             _HINT,
         )
-    given = {key: value for key, value in wish.items() if value is not None}
+    given = {key: value for key, value in options.items() if value is not None}
     try:
         request = request_run(name_of(given.pop("handler", "")), **given)
         if "requires" not in given:

@@ -12,7 +12,7 @@ from pgcron_ha.client.requirements import Requirements, requirement_words
 from pgcron_ha.client.retry_policy import RetryPolicy, retry_text
 from pgcron_ha.client.uniqueness import Uniqueness, unique_members
 from pgcron_ha.db.commands import functions
-from pgcron_ha.db.commands.unique import enqueue_wish
+from pgcron_ha.db.commands.unique import enqueue_request
 from pgcron_ha.db.driver.callers import Parameters, Style, in_style
 from pgcron_ha.errors import InvalidInput
 
@@ -42,7 +42,7 @@ class RunRequest(NamedTuple):
     async def send(self, connection: Any, schema: str, actor: str | None = None) -> int:
         """The run's id; in the transaction of `connection`."""
         if self.unique is not None:
-            return await enqueue_wish(connection, self.as_json(), actor=actor, schema=schema)
+            return await enqueue_request(connection, self.as_json(), actor=actor, schema=schema)
         return await functions.enqueue(
             connection,
             self.handler,
@@ -69,7 +69,7 @@ class RunRequest(NamedTuple):
     def as_statement(self, style: Style, schema: str) -> tuple[str, Parameters]:
         """The statement that `send` sends, and its parameters, for a cursor of the caller's."""
         if self.unique is not None:
-            return in_style("enqueue_wish", {"wish": self.as_json()}, style, schema)
+            return in_style("enqueue_request", {"options": self.as_json()}, style, schema)
         return in_style("enqueue", self._asdict(), style, schema)
 
     def as_json(self) -> str:

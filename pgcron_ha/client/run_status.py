@@ -77,5 +77,5 @@ async def read_status(connection: Any, run_id: int, schema: str) -> RunStatus:
         )
     result, done, total, note = row[-4:]
     found = None if result is None else json.loads(result)
-    told = None if done is None else Progress(done, total, note)
-    return RunStatus(*[*row[:-4], found, told])
+    reported = None if done is None else Progress(done, total, note)
+    return RunStatus(*[*row[:-4], found, reported])

@@ -16,7 +16,7 @@ from typing import Any, Final, get_type_hints
 from pgcron_ha.client import checks
 from pgcron_ha.client.overlap import OVERLAPS, QUEUE_DROPS
 from pgcron_ha.client.pauses import AFTER_PAUSE
-from pgcron_ha.client.schedules import DOORS, CodeSchedule, check_schedule
+from pgcron_ha.client.schedules import INTERFACES, CodeSchedule, check_schedule
 from pgcron_ha.config import format_duration
 from pgcron_ha.db.commands.schedule_policies import SchedulePolicies
 from pgcron_ha.errors import InvalidInput, InvalidSpec, UnknownZone
@@ -44,7 +44,7 @@ CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "queue_drops": QUEUE_DROPS,
     "after_pause": AFTER_PAUSE,
     "delivery": checks.DELIVERIES,
-    "managed_by": DOORS,
+    "managed_by": INTERFACES,
     **{name: _YES_NO for name, kind in _KINDS.items() if kind == bool | None},
 }
 """The words of fields that know no others."""

@@ -24,7 +24,7 @@ from pgcron_ha.spec.macros import EXAMPLE_SEED
 from pgcron_ha.spec.spec import check_spec
 
 LONGEST_CATCHUP_OF_ALL: Final = timedelta(days=31)
-DOORS: Final = ("cli", "code", "file", "sql", "ui")
+INTERFACES: Final = ("cli", "code", "file", "sql", "ui")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class CodeSchedule:
         policies["jitter"] = self.jitter or timedelta(0)
         policies["max_runs"] = self.max_runs or 0
         return await functions.put_schedule(
-            connection, **policies, managed_by="code", actor=actor, door="code", schema=schema
+            connection, **policies, managed_by="code", actor=actor, interface="code", schema=schema
         )
 
 
@@ -100,7 +100,7 @@ def define_schedule(
 def check_schedule(
     name: str, spec: str, handler: str, policies: Mapping[str, Any]
 ) -> SchedulePolicies:
-    """The policies as `doors.put_schedule` takes them; those that are None stay None.
+    """The policies as `interfaces.put_schedule` takes them; those that are None stay None.
 
     Judges name, spec and handler too. Raises as `define_schedule`.
     """
@@ -153,7 +153,7 @@ def _check_choices(policies: SchedulePolicies) -> None:
     if policies.get("delivery") is not None:
         checks.choice("delivery", policies["delivery"], checks.DELIVERIES)
     if policies.get("managed_by") is not None:
-        checks.choice("managed_by", policies["managed_by"], DOORS)
+        checks.choice("managed_by", policies["managed_by"], INTERFACES)
     if policies.get("lane"):
         checks.lane_name(policies["lane"])
     if policies.get("requires") is not None:

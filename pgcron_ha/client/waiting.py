@@ -1,7 +1,7 @@
 """Waiting for runs: one question at a time for everything that an event loop waits for.
 
-Ends are heard where notifications arrive (`Hearing`); looking for them is the net, and the way
-where none do.
+Ends are heard where notifications arrive (`Notifications`); looking for them is the net, and the
+way where none do.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import islice
 from time import monotonic
 from typing import Final
 
-from pgcron_ha.client.hearing import Hearing
+from pgcron_ha.client.notifications import Notifications
 from pgcron_ha.client.run_status import RunStatus
 from pgcron_ha.errors import (
     DatabaseUnavailable,
@@ -45,14 +45,16 @@ class Waiting:
     """Those who wait in one event loop. `look` says which of some runs are over."""
 
     def __init__(
-        self, look: Callable[[list[int]], Awaitable[list[int]]], hearing: Hearing | None = None
+        self,
+        look: Callable[[list[int]], Awaitable[list[int]]],
+        notifications: Notifications | None = None,
     ) -> None:
         self._look = look
-        self._hearing = hearing
-        if hearing is not None:
-            hearing.on_end, hearing.on_change = self._end, self._change
+        self._notifications = notifications
+        if notifications is not None:
+            notifications.on_end, notifications.on_change = self._end, self._change
         self._waiters: dict[int, set[asyncio.Future[None]]] = {}
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
         """Those whose end is going to be heard."""
         self._net_at = 0.0
         self._poked = asyncio.Event()
@@ -62,7 +64,7 @@ class Waiting:
     @property
     def is_listening(self) -> bool:
         """Whether ends are heard, and not only looked for."""
-        return self._hearing is not None and self._hearing.is_proved
+        return self._notifications is not None and self._notifications.is_proved
 
     async def until_ended(self, run_id: int, timeout: float | None = None) -> None:
         """Returns when the run is over. Raises WaitTimedOut, and what a look raises; while the
@@ -86,18 +88,18 @@ class Waiting:
         """Whoever still waits is told so by an error."""
         if self._task is not None:
             self._task.cancel()
-        self._tell_all(PgcronError("the App was closed while a run was waited for"))
+        self._report_all(PgcronError("the App was closed while a run was waited for"))
 
     def _leave(self, run_id: int, waiter: asyncio.Future[None]) -> None:
         others = self._waiters.get(run_id, set())
         others.discard(waiter)
         if not others:
             self._waiters.pop(run_id, None)
-            self._told.discard(run_id)
+            self._reported.discard(run_id)
 
     async def _keep_looking(self) -> None:
-        if self._hearing is not None:
-            self._hearing.begin()
+        if self._notifications is not None:
+            self._notifications.begin()
         try:
             while self._waiters or await self._linger():
                 self._poked.clear()
@@ -106,16 +108,16 @@ class Waiting:
                 except DatabaseUnavailable:
                     self._pause = LONGEST_PAUSE_SECONDS
                 except Exception as error:
-                    self._tell_all(error)
+                    self._report_all(error)
                 await self._rest()
         finally:
             self._task = None
-            if self._hearing is not None:
-                self._hearing.end()
+            if self._notifications is not None:
+                self._notifications.end()
 
     async def _linger(self) -> bool:
         """Whether somebody came to wait."""
-        if self._hearing is None:
+        if self._notifications is None:
             return False
         self._poked.clear()
         try:
@@ -137,27 +139,27 @@ class Waiting:
             self._pause = FIRST_PAUSE_SECONDS
 
     async def _look_once(self) -> None:
-        if self._hearing is not None and self._hearing.is_proved:
-            await self._look_and_mark(self._hearing)
+        if self._notifications is not None and self._notifications.is_proved:
+            await self._look_and_mark(self._notifications)
             return
         asked = list(islice(self._waiters, MOST_AT_ONCE))
         for run_id in await self._look(asked):
             self._end(run_id)
         self._ask_others_next(asked)
 
-    async def _look_and_mark(self, hearing: Hearing) -> None:
+    async def _look_and_mark(self, notifications: Notifications) -> None:
         now = monotonic()
         is_net = now >= self._net_at
-        wanted = (run for run in self._waiters if is_net or run not in self._told)
+        wanted = (run for run in self._waiters if is_net or run not in self._reported)
         asked = list(islice(wanted, MOST_AT_ONCE))
         if is_net:
             self._net_at = now + NET_SECONDS
-        ended, unmarked = await hearing.mark(asked) if asked else ([], [])
-        self._told.update(run for run in asked if run in self._waiters)
-        self._told.difference_update(unmarked, ended)
+        ended, unmarked = await notifications.mark(asked) if asked else ([], [])
+        self._reported.update(run for run in asked if run in self._waiters)
+        self._reported.difference_update(unmarked, ended)
         for run_id in ended:
             self._end(run_id)
-        if self._told.issuperset(self._waiters):
+        if self._reported.issuperset(self._waiters):
             self._pause = max(FIRST_PAUSE_SECONDS, self._net_at - monotonic())
         self._ask_others_next(asked)
 
@@ -174,11 +176,11 @@ class Waiting:
 
     def _change(self) -> None:
         """Ends are heard from now on, or not any more: what was said in between is looked for."""
-        self._told.clear()
+        self._reported.clear()
         self._net_at = 0.0
         self._poked.set()
 
-    def _tell_all(self, error: Exception) -> None:
+    def _report_all(self, error: Exception) -> None:
         for waiters in self._waiters.values():
             for waiter in waiters:
                 if not waiter.done():
@@ -203,5 +205,5 @@ def timed_out(run_id: int, timeout: float | None) -> WaitTimedOut:
     return WaitTimedOut(
         f"run {run_id} is not over after {timeout or 0:g} s",
         "Only the waiting ended: the run goes on.",
-        "Wait longer or again; `pgcron-ha runs show` tells how it stands.",
+        "Wait longer or again; `pgcron-ha runs show` shows its state.",
     )

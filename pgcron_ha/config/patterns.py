@@ -28,9 +28,10 @@ def compile_pattern(text: str) -> Pattern:
         compiled: Pattern = re2.compile(text, options)
     except re2.error as error:
         (reason,) = error.args
-        told = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+        reported = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
         raise ValueError(
-            f"'{text}' is no regular expression of RE2's syntax: {told}; it has no backreferences,"
-            " no look-around and no repetition of more than 1,000 times, and matches in linear time"
+            f"'{text}' is no regular expression of RE2's syntax: {reported}; it has no"
+            " backreferences, no look-around and no repetition of more than 1,000 times, and"
+            " matches in linear time"
         ) from None
     return compiled

@@ -51,8 +51,8 @@ class NodeSettings:
     horizon: float
     poll_interval: float
     transactions: int
-    on_deaf_handler: str
-    deaf_after: float
+    on_unresponsive_handler: str
+    unresponsive_after: float
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ SETTINGS: tuple[Setting, ...] = (
         "node.grace",
         Duration("0s", "1h"),
         "30s",
-        "How long a node that was told to stop lets its runs end.",
+        "How long a node that is asked to stop lets its runs end.",
     ),
     Setting(
         "node.state_directory",
@@ -257,17 +257,17 @@ SETTINGS: tuple[Setting, ...] = (
         "How many handlers may have a transaction open at once (delivery transactional).",
     ),
     Setting(
-        "node.on_deaf_handler",
+        "node.on_unresponsive_handler",
         Choice(("keep", "exit")),
         "keep",
-        "What becomes of a node with a handler that does not stop though told to and can't be"
+        "What a node does about a handler that does not stop though asked to and can't be"
         " killed: keep goes on without its slot, exit drains and ends the process (status 72).",
     ),
     Setting(
-        "node.deaf_after",
+        "node.unresponsive_after",
         Duration("1s", "1h"),
         "30s",
-        "How long after its grace a handler that does not stop is taken for deaf.",
+        "How long after its grace a handler that does not stop counts as unresponsive.",
     ),
     Setting(
         "log.format",

@@ -118,8 +118,8 @@ def _is_for_a_plugin(name: str, raw: object) -> bool:
     is_nested = (
         isinstance(raw, dict) and bool(raw) and all(isinstance(v, dict) for v in raw.values())
     )
-    ours = [*{key.partition(".")[0] for key in BY_KEY}, *CAPABILITIES]
-    return is_nested and name not in ours and not nearest(name, ours)
+    own = [*{key.partition(".")[0] for key in BY_KEY}, *CAPABILITIES]
+    return is_nested and name not in own and not nearest(name, own)
 
 
 def _read_toml(path: Path, *, is_named: bool) -> dict[str, object]:

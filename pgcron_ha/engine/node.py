@@ -19,7 +19,7 @@ from pgcron_ha.engine.claim.dispatcher import Dispatcher
 from pgcron_ha.engine.claim.handlers import OfferedHandlers, declared_breakers, declared_weights
 from pgcron_ha.engine.finish.completer import Completer
 from pgcron_ha.engine.lease.lease import LeasePhase
-from pgcron_ha.engine.lease.orphaned_claims import settle_strangers
+from pgcron_ha.engine.lease.orphaned_claims import settle_orphans
 from pgcron_ha.engine.lease.reaper import Reaper
 from pgcron_ha.engine.lease.reconcile import Beat, reconcile
 from pgcron_ha.engine.lease.session import Identity, Session, SessionHooks
@@ -29,7 +29,7 @@ from pgcron_ha.engine.maintain.janitor import Janitor
 from pgcron_ha.engine.materialize.backfills import Backfills
 from pgcron_ha.engine.materialize.materializer import Materializer
 from pgcron_ha.engine.notifications import Listener
-from pgcron_ha.engine.process_exit import EXIT_DEAF, Farewell
+from pgcron_ha.engine.process_exit import EXIT_UNRESPONSIVE, ForcedExit
 from pgcron_ha.engine.run.executors import build_executors, callbacks_came, finishing_handlers
 from pgcron_ha.engine.run.hard_stop import LAST_RESORT_SECONDS, end_soon
 from pgcron_ha.engine.run.recorder import Recorder
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from pgcron_ha.client import App
 
-_TELL_SECONDS: Final = 10.0
+_REPORT_SECONDS: Final = 10.0
 _TICK_SECONDS: Final = 0.2
 
 
@@ -71,8 +71,8 @@ class Node:
         self._is_hurried = False
         self._revision: str | None = None
         self._unknown: dict[int, tuple[UUID, float]] = {}
-        self._deaf: str | None = None
-        self.farewell: Farewell | None = None
+        self._unresponsive: str | None = None
+        self.forced_exit: ForcedExit | None = None
         """What the process must still do after `run`, since a handler goes on in it: `bid` it."""
         self.look = NodeLook(settings.node.name)
 
@@ -95,9 +95,9 @@ class Node:
             await self._build(home)
             await self._work()
         except BaseExceptionGroup as group:
-            raise _first_of_ours(group) from group
+            raise _first_of_own(group) from group
         finally:
-            if self.farewell is None:  # else the lock, too, ends with the process
+            if self.forced_exit is None:  # else the lock, too, ends with the process
                 home.release()
 
     @property
@@ -168,7 +168,9 @@ class Node:
         self._materializer = Materializer(self._links["upkeep"], node.horizon)
         self._backfills = Backfills(self._links["upkeep"])
         self._reaper = Reaper(takeovers, node.lease_ttl)
-        self._watch = Watch(self._links["takeovers"], self._runner, node.deaf_after, self._on_deaf)
+        self._watch = Watch(
+            self._links["takeovers"], self._runner, node.unresponsive_after, self._on_unresponsive
+        )
         self._janitor = Janitor(self._links["upkeep"], self.settings.schema)
         self._listener = Listener(
             self._links["listening"],
@@ -213,7 +215,7 @@ class Node:
             renewed=self._on_renewed,
             slots_used=lambda: self._runner.executing,
             is_quiet=lambda: self._runner.executing == 0 and self._runner.waiting == 0,
-            is_deaf=lambda: self._listener.is_deaf,
+            is_unresponsive=lambda: self._listener.is_unresponsive,
             health=lambda: self._health.text,
         )
 
@@ -278,9 +280,9 @@ class Node:
             self._is_hurried = True
         if self._is_hurried:
             self._runner.stop_all(StopReason.SHUTDOWN)
-            await self._until(self._has_ended, _TELL_SECONDS)
+            await self._until(self._has_ended, _REPORT_SECONDS)
         immune = {context.run_id for context in self._runner.kill_stopped(grace=0)}
-        await self._until(lambda: self._runner.held().keys() <= immune, _TELL_SECONDS)
+        await self._until(lambda: self._runner.held().keys() <= immune, _REPORT_SECONDS)
 
     def _has_ended(self) -> bool:
         """Whether everything has, but for what never will."""
@@ -302,15 +304,15 @@ class Node:
         because = "stopped in order" if self._stop.is_set() else "stopped by an error"
         leaves_handlers, incarnation = self._runner.still_running > 0, self._session.incarnation
         if leaves_handlers and incarnation is not None:
-            self.farewell = Farewell(
+            self.forced_exit = ForcedExit(
                 self._dsn,
                 self.settings.schema,
                 str(incarnation),
-                self._deaf or f"{because}, with a handler that did not stop",
-                0 if self._deaf is None else EXIT_DEAF,
+                self._unresponsive or f"{because}, with a handler that did not stop",
+                0 if self._unresponsive is None else EXIT_UNRESPONSIVE,
             )
         self._session.stop(None if leaves_handlers else because)
-        await asyncio.to_thread(self._session.join, _TELL_SECONDS)
+        await asyncio.to_thread(self._session.join, _REPORT_SECONDS)
         for link in self._links.values():
             await link.close()
         emit(NodeLeft(self.settings.node.name, "stopped" if self._stop.is_set() else "failed"))
@@ -324,8 +326,8 @@ class Node:
     def _on_phase(self, phase: LeasePhase) -> None:
         if phase >= LeasePhase.LOST:
             # Until somebody has declared this incarnation dead its runs are its own.
-            is_ours = self._session.incarnation is not None
-            self._runner.stop_all(StopReason.LEASE_LOST, spares_finishing=is_ours)
+            is_own = self._session.incarnation is not None
+            self._runner.stop_all(StopReason.LEASE_LOST, spares_finishing=is_own)
         if phase is LeasePhase.OVER and self._runner.kill_stopped(grace=0):
             end_soon(self._runner, self._session.lease)
 
@@ -362,16 +364,18 @@ class Node:
             self._runner.kill(run)
         if result.to_release:
             self._settling = asyncio.ensure_future(
-                settle_strangers(self._links["upkeep"], self.settings.node.name, result.to_release)
+                settle_orphans(self._links["upkeep"], self.settings.node.name, result.to_release)
             )
         if self._session.may_claim():
             self._runner.start_waiting()
 
-    def _on_deaf(self, context: Context) -> None:
-        if self.settings.node.on_deaf_handler != "exit" or self._deaf is not None:
+    def _on_unresponsive(self, context: Context) -> None:
+        if self.settings.node.on_unresponsive_handler != "exit" or self._unresponsive is not None:
             return
         what = f"run {context.run_id} ({context.handler})"
-        self._deaf = f"ended itself: {what} went on though told to stop ({context.stop_reason})"
+        self._unresponsive = (
+            f"ended itself: {what} went on though asked to stop ({context.stop_reason})"
+        )
         emit(NodeEndsItself(context.run_id, context.handler))
         self._stop.set()
 
@@ -387,10 +391,10 @@ class Node:
         self._dispatcher.ended(ended)
 
 
-def _first_of_ours(group: BaseExceptionGroup[BaseException]) -> BaseException:
+def _first_of_own(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """Why the services ended, or the group itself when a bug of ours ended them."""
-    ours = group.subgroup(PgcronError)
-    found: BaseException = group if ours is None else ours
-    while ours is not None and isinstance(found, BaseExceptionGroup):
+    own = group.subgroup(PgcronError)
+    found: BaseException = group if own is None else own
+    while own is not None and isinstance(found, BaseExceptionGroup):
         found = found.exceptions[0]
     return found

@@ -11,8 +11,8 @@ from pgcron_ha.db.driver.link import Link
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.telemetry.counters import COUNTERS
-from pgcron_ha.telemetry.hearing_events import NotificationsAreLost, NotificationsArrive
 from pgcron_ha.telemetry.log import emit
+from pgcron_ha.telemetry.notification_events import NotificationsAreLost, NotificationsArrive
 
 PROBE_SECONDS: Final = 3.0
 """A notification that has not come by then does not come."""
@@ -21,7 +21,7 @@ _RECONNECT_SECONDS: Final = 0.2
 # Through a pooler nothing is heard, whenever it is tried.
 _POOLED_SECONDS: Final = 3600.0
 # Until another try, after a probe was not heard.
-_DEAF_SECONDS: Final = 30.0
+_UNRESPONSIVE_SECONDS: Final = 30.0
 _PROBE: Final = "probe"
 _POOLED: Final = (
     "the DSN leads through a pooler that hands sessions around (pgbouncer's transaction mode)"
@@ -44,9 +44,9 @@ class Listener(Service):
         has_own_dsn: bool = False,
     ) -> None:
         """`heard` maps a payload to what it wakes; `proved` is told whether notifications are
-        known to arrive, by one that is sent over the link `probing`; `changed` when `is_deaf`
-        changes. With `has_own_dsn` the link leads elsewhere than the node's others, and it is
-        tried whether notifications arrive, whatever stands between.
+        known to arrive, by one that is sent over the link `probing`; `changed` when
+        `is_unresponsive` changes. With `has_own_dsn` the link leads elsewhere than the node's
+        others, and it is tried whether notifications arrive, whatever stands between.
         """
         super().__init__(_RECONNECT_SECONDS)
         self._link = link
@@ -56,12 +56,12 @@ class Listener(Service):
         self._changed = changed
         self._has_own_dsn = has_own_dsn
         self._heard_probe = asyncio.Event()
-        self._deaf_because: str | None = None
+        self._unresponsive_because: str | None = None
 
     @property
-    def is_deaf(self) -> bool:
+    def is_unresponsive(self) -> bool:
         """Whether no notification arrives though the database answers. From any thread."""
-        return self._deaf_because is not None
+        return self._unresponsive_because is not None
 
     async def run_once(self) -> float | None:
         """Listens until the connection breaks. What was said in between is made up for by waking
@@ -82,7 +82,7 @@ class Listener(Service):
             await self._probing.rows("probe_listeners")
             if not await self._is_proved():
                 await self._stop_listening()
-                return _DEAF_SECONDS
+                return _UNRESPONSIVE_SECONDS
             await self._link.wait_closed()
         except PgcronError:
             self._link.drop()  # the next pass would listen once more over the same connection
@@ -124,8 +124,8 @@ class Listener(Service):
         self._link.drop()
 
     def _lose(self, why: str) -> None:
-        if self._deaf_because != why:
-            self._deaf_because = why
+        if self._unresponsive_because != why:
+            self._unresponsive_because = why
             emit(NotificationsAreLost(self.name, why))
             self._changed()
 
@@ -134,8 +134,8 @@ class Listener(Service):
         if payload == _PROBE:
             self._heard_probe.set()
             self._proved(True)
-            if self._deaf_because is not None:
-                self._deaf_because = None
+            if self._unresponsive_because is not None:
+                self._unresponsive_because = None
                 emit(NotificationsArrive(self.name))
                 self._changed()
         wake = self._heard.get(payload)

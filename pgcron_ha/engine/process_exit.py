@@ -16,8 +16,10 @@ from typing import Final, NoReturn
 
 from pgcron_ha.db.driver.link import Link
 
-EXIT_DEAF: Final = 72
-"""The status of a node that ended itself because a handler did not stop (node.on_deaf_handler)."""
+EXIT_UNRESPONSIVE: Final = 72
+"""The status of a node that ended itself because a handler did not stop
+(node.on_unresponsive_handler).
+"""
 
 SIGN_OFF_SECONDS: Final = 10.0
 """Without an answer for so long the lease runs out by itself."""
@@ -27,7 +29,7 @@ _CODE: Final = "import sys; sys.path[:] = {path}; from {module} import main; mai
 
 
 @dataclass(frozen=True, slots=True)
-class Farewell:
+class ForcedExit:
     """What is left to do: the node's session ends for this reason, the process with this status."""
 
     dsn: str
@@ -37,33 +39,33 @@ class Farewell:
     status: int
 
 
-def bid(farewell: Farewell) -> NoReturn:
+def bid(forced_exit: ForcedExit) -> NoReturn:
     """Become the program that signs off; nothing of this one runs afterwards."""
     try:
         reading, writing = os.pipe()
-        os.write(writing, json.dumps(asdict(farewell)).encode())
+        os.write(writing, json.dumps(asdict(forced_exit)).encode())
         os.close(writing)
         os.dup2(reading, 0)
         code = _CODE.format(path=repr(sys.path), module=__name__)
         os.execv(sys.executable, [sys.executable, "-c", code])
     finally:  # no such program any more: the lease runs out
-        os._exit(farewell.status)
+        os._exit(forced_exit.status)
 
 
 def main() -> NoReturn:
     """The program."""
-    farewell = Farewell(**json.load(sys.stdin))
+    forced_exit = ForcedExit(**json.load(sys.stdin))
     try:
-        asyncio.run(asyncio.wait_for(_sign_off(farewell), SIGN_OFF_SECONDS))
+        asyncio.run(asyncio.wait_for(_sign_off(forced_exit), SIGN_OFF_SECONDS))
     except Exception as error:
-        told = f"could not sign off, the lease runs out: {type(error).__name__}: {error}"
-        print(told, file=sys.stderr)
-    sys.exit(farewell.status)
+        reported = f"could not sign off, the lease runs out: {type(error).__name__}: {error}"
+        print(reported, file=sys.stderr)
+    sys.exit(forced_exit.status)
 
 
-async def _sign_off(farewell: Farewell) -> None:
-    link = Link(farewell.dsn, farewell.schema)
-    await link.rows("leave", incarnation=farewell.incarnation, reason=farewell.reason)
+async def _sign_off(forced_exit: ForcedExit) -> None:
+    link = Link(forced_exit.dsn, forced_exit.schema)
+    await link.rows("leave", incarnation=forced_exit.incarnation, reason=forced_exit.reason)
     await link.rows("reap_runs", at_most=_MOST_REAPED)
     await link.rows("wake_idle_nodes")
     await link.close()

@@ -100,7 +100,7 @@ class Service:
                 wait = await self.run_once()
             except PgcronError as error:
                 failures, unknown = failures + 1, 0
-                self.error, is_locked = told(error), isinstance(error, Busy)
+                self.error, is_locked = reported(error), isinstance(error, Busy)
             except Exception as error:
                 failures, unknown = failures + 1, unknown + 1
                 if unknown >= MOST_UNKNOWN_FAILURES:
@@ -145,7 +145,7 @@ class Service:
             await asyncio.sleep(min(left, _LOOK_SECONDS))
 
 
-def told(error: PgcronError) -> str:
+def reported(error: PgcronError) -> str:
     """What failed; of a right that a node lacks, also where it comes from."""
     if not isinstance(error, Refused):
         return error.message

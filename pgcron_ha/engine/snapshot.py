@@ -10,11 +10,11 @@ from pgcron_ha.engine.lease.session import Session
 from pgcron_ha.engine.run.runner import Runner
 from pgcron_ha.engine.service import Service
 from pgcron_ha.operating_system import boottime
-from pgcron_ha.telemetry.standing import Standing
+from pgcron_ha.telemetry.node_snapshot import NodeSnapshot
 
 
 class NodeLook:
-    """Call it for the node's `Standing`; `follow` tells it what to look at."""
+    """Call it for the node's `NodeSnapshot`; `follow` tells it what to look at."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -31,13 +31,13 @@ class NodeLook:
         """These work for it."""
         self._services = services
 
-    def __call__(self) -> Standing:
+    def __call__(self) -> NodeSnapshot:
         """How the node stands."""
         if self._followed is None:
-            return Standing(self._name)
+            return NodeSnapshot(self._name)
         session, runner, links, handlers = self._followed
         incarnation = session.incarnation
-        return Standing(
+        return NodeSnapshot(
             self._name,
             None if incarnation is None else str(incarnation),
             session.is_draining,

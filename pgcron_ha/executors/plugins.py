@@ -1,7 +1,8 @@
 """Executors of other packages, found by their entry point in the group ``pgcron_ha.executors``.
 
 The entry point's name is the kind of handlers; what it names is called once, at the node's start,
-with the tables ``[KIND.NAME]`` of the node's file and a `Workplace`, and gives an `Executor`.
+with the tables ``[KIND.NAME]`` of the node's file and a `ExecutorServices`, and gives an
+`Executor`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from pgcron_ha.errors import ConfigError, PgcronError
 from pgcron_ha.executors.contract.base import Executor
-from pgcron_ha.executors.contract.services import Workplace
+from pgcron_ha.executors.contract.services import ExecutorServices
 
 GROUP: Final = "pgcron_ha.executors"
 BUILT_IN: Final = frozenset({"py", "shell", "http", "sql"})
@@ -21,7 +22,7 @@ BUILT_IN: Final = frozenset({"py", "shell", "http", "sql"})
 Tables: TypeAlias = Mapping[str, Mapping[str, Any]]
 """The tables ``[KIND.NAME]`` of the node's file, by NAME, as TOML gave them."""
 
-ExecutorFactory: TypeAlias = Callable[[Tables, Workplace], Executor]
+ExecutorFactory: TypeAlias = Callable[[Tables, ExecutorServices], Executor]
 """Makes the executor. Raises `ConfigError` for a table it can't use, naming table and key."""
 
 MAX_HANDLERS: Final = 10_000
@@ -29,7 +30,7 @@ MAX_NAME_CHARACTERS: Final = 206
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 
 
-def load_plugin(kind: str, tables: Tables, workplace: Workplace) -> Executor:
+def load_plugin(kind: str, tables: Tables, executor_services: ExecutorServices) -> Executor:
     """The executor of a kind that is not built in.
 
     Raises `ConfigError` when no package or several packages have it, when it can't be loaded or
@@ -37,7 +38,7 @@ def load_plugin(kind: str, tables: Tables, workplace: Workplace) -> Executor:
     """
     point = _entry_point(kind)
     try:
-        executor: Executor = point.load()(tables, workplace)
+        executor: Executor = point.load()(tables, executor_services)
         offered, actual = executor.handlers(), executor.kind
     except PgcronError:
         raise

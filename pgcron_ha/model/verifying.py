@@ -18,7 +18,7 @@ _INSTANT_EARLIER: Final = timedelta(microseconds=1)
 UNDECIDED: Final = "an instant has no answer"
 UNNAMED: Final = "a fire is no instant of the schedule"
 RAN_IN_PAUSE: Final = "a fire of a pause became a run"
-NOT_PAUSED: Final = "a range is told as paused, and the schedule was not"
+NOT_PAUSED: Final = "a range is recorded as paused, and the schedule was not"
 TOO_MANY: Final = "a schedule had more runs than max_runs"
 TOO_FEW: Final = "a schedule ended before it had max_runs"
 
@@ -142,10 +142,10 @@ def _unpaused(
         ran = entry.made_at is not None and not entry.is_by_hand
         if ran and any(pause.began < fire <= pause.until for pause in dropping):
             yield Break(RAN_IN_PAUSE, fire)
-    for told in ledger.ranges:
-        is_known = told.is_paused and timings and told.last > timings[0].since
-        if is_known and not any(one.began <= told.last <= one.resumed for one in pauses):
-            yield Break(NOT_PAUSED, told.first)
+    for reported in ledger.ranges:
+        is_known = reported.is_paused and timings and reported.last > timings[0].since
+        if is_known and not any(one.began <= reported.last <= one.resumed for one in pauses):
+            yield Break(NOT_PAUSED, reported.first)
 
 
 def _unbound(entries: Mapping[datetime, Entry], bound: Bound, until: datetime) -> Iterator[Break]:

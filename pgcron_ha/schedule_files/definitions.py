@@ -21,7 +21,7 @@ from pgcron_ha.schedule_files.documents import SUFFIXES, Document, read_file
 
 MOST_FILES: Final = 1000
 # As many problems are told at once.
-MOST_TOLD: Final = 20
+MOST_REPORTED: Final = 20
 TOP: Final = "schedules"
 POLICIES: Final = tuple(
     name for name in SchedulePolicies.__annotations__ if name not in ("managed_by",)
@@ -37,7 +37,9 @@ class Definition:
 
     name: str
     values: Mapping[str, Any]
-    """``spec``, ``handler``, and the policies that are set, as `doors.put_schedule` takes them."""
+    """``spec``, ``handler``, and the policies that are set, as `interfaces.put_schedule` takes
+    them.
+    """
     where: str
     """``file, line 3``."""
 
@@ -80,13 +82,13 @@ def files_of(path: Path) -> list[Path]:
 def read_definitions(paths: Iterable[Path]) -> Definitions:
     """The schedules and calendars of all files, by name.
 
-    Raises InvalidInput that tells every problem (up to `MOST_TOLD`) with its file and line.
+    Raises InvalidInput that tells every problem (up to `MOST_REPORTED`) with its file and line.
     """
     problems: list[PgcronError] = []
     calendars: dict[str, CalendarDefinition] = {}
     schedules: dict[str, Definition] = {}
     for document in _documents(paths, problems):
-        if not _is_file_of_ours(document, problems):
+        if not _is_file_of_own(document, problems):
             continue
         if CALENDARS in document.value:
             found = calendar_definitions(document, document.value[CALENDARS], problems)
@@ -141,7 +143,7 @@ def _documents(paths: Iterable[Path], problems: list[PgcronError]) -> Iterable[D
             problems.append(error)
 
 
-def _is_file_of_ours(document: Document, problems: list[PgcronError]) -> bool:
+def _is_file_of_own(document: Document, problems: list[PgcronError]) -> bool:
     top = document.value
     if top is None:
         return False
@@ -222,13 +224,14 @@ def _unknown_key(where: str, key: str, known: Sequence[str]) -> InvalidInput:
 def _together(problems: Sequence[PgcronError]) -> PgcronError:
     if len(problems) == 1:
         return problems[0]
-    told = [
-        f"{problem.message}: {problem.hint or problem.detail}" for problem in problems[:MOST_TOLD]
+    reported = [
+        f"{problem.message}: {problem.hint or problem.detail}"
+        for problem in problems[:MOST_REPORTED]
     ]
-    if len(problems) > MOST_TOLD:
-        told.append(f"and {len(problems) - MOST_TOLD} more")
+    if len(problems) > MOST_REPORTED:
+        reported.append(f"and {len(problems) - MOST_REPORTED} more")
     return InvalidInput(
         f"{len(problems)} definitions can't be used",
-        "\n  ".join(["Each of them:", *told]),
+        "\n  ".join(["Each of them:", *reported]),
         "Nothing is changed; correct them all, or leave them out.",
     )

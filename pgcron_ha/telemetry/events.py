@@ -319,8 +319,8 @@ class NodeEndsItself(Event):
     def sentence(self) -> str:
         """Says because of whom."""
         return (
-            f"run {self.run} ({self.handler}) goes on though told to stop; this node lets its "
-            "other runs end, then ends itself (node.on_deaf_handler)"
+            f"run {self.run} ({self.handler}) goes on though asked to stop; this node lets its "
+            "other runs end, then ends itself (node.on_unresponsive_handler)"
         )
 
 

@@ -39,7 +39,7 @@ from pgcron_ha.executors.contract.base import (
 from pgcron_ha.executors.contract.log_lines import MAX_LINE_BYTES, MAX_LINES
 from pgcron_ha.operating_system import boottime
 from pgcron_ha.testing import recording
-from pgcron_ha.testing.belongings import Belongings
+from pgcron_ha.testing.leaked_resources import LeakedResources
 from pgcron_ha.testing.recording import RecordingEngine
 
 CLOSE_SECONDS = 5.0
@@ -89,8 +89,8 @@ class ExecutorConformance:
     slots: ClassVar[int] = 64
     """The most runs that are started at the same time."""
 
-    def make(self, workplace: Any) -> Executor:
-        """The executor under test, made with a `Workplace`."""
+    def make(self, executor_services: Any) -> Executor:
+        """The executor under test, made with a `ExecutorServices`."""
         raise TypeError(f"{type(self).__name__} does not say how its executor is made: define make")
 
     def is_at_work(self, context: Context) -> bool:
@@ -278,7 +278,7 @@ class ExecutorConformance:
     # Closing.
 
     def test_close_ends_what_runs_and_leaves_nothing_behind(self, tmp_path: Path) -> None:
-        before = Belongings.now()
+        before = LeakedResources.now()
         with self._executor(tmp_path) as (executor, engine):
             ended = self._start(executor, engine, self.succeeds)
             engine.outcome(ended)
@@ -291,7 +291,7 @@ class ExecutorConformance:
             assert isinstance(outcome, Interrupted)
             assert outcome.reason is StopReason.SHUTDOWN
             assert not self.is_at_work(run)
-        self._wait(lambda: not Belongings.now().beyond(before), "nothing is left", before)
+        self._wait(lambda: not LeakedResources.now().beyond(before), "nothing is left", before)
 
     def test_close_kills_what_does_not_stop(self, tmp_path: Path) -> None:
         if self.insists is None or not self.can_kill:
@@ -345,7 +345,7 @@ class ExecutorConformance:
         grace: float = CLOSE_SECONDS,
     ) -> Iterator[tuple[Executor, RecordingEngine]]:
         engine = RecordingEngine(at_done)
-        executor = self.make(engine.workplace(self.slots, directory))
+        executor = self.make(engine.executor_services(self.slots, directory))
         executor.renew_lease(boottime() + 600)
         try:
             yield executor, engine
@@ -370,12 +370,12 @@ class ExecutorConformance:
         return run
 
     def _wait(
-        self, condition: Callable[[], bool], what: str, before: Belongings | None = None
+        self, condition: Callable[[], bool], what: str, before: LeakedResources | None = None
     ) -> None:
         end = time.monotonic() + recording.DEADLINE_SECONDS
         while not condition():
             if time.monotonic() > end:
-                more = "" if before is None else f", but {Belongings.now().beyond(before)}"
+                more = "" if before is None else f", but {LeakedResources.now().beyond(before)}"
                 pytest.fail(f"not in {recording.DEADLINE_SECONDS:g} s: {what}{more}")
             threading.Event().wait(_PAUSE_SECONDS)
 

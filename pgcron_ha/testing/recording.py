@@ -12,7 +12,7 @@ from typing import Any
 from pgcron_ha.executors.contract.attempt import Attempt
 from pgcron_ha.executors.contract.base import Context, Outcome, Stream
 from pgcron_ha.executors.contract.progress import Progress
-from pgcron_ha.executors.contract.services import Workplace
+from pgcron_ha.executors.contract.services import ExecutorServices
 
 DEADLINE_SECONDS = 20.0
 """Nothing a test waits for takes so long on a machine that is not broken."""
@@ -34,9 +34,9 @@ class RecordingEngine:
         self._outcomes: dict[int, list[Outcome]] = {}
         self._last_run = 0
 
-    def workplace(self, slots: int, directory: Path) -> Workplace:
+    def executor_services(self, slots: int, directory: Path) -> ExecutorServices:
         """What an executor is made with."""
-        return Workplace(self.done, self.feed, self, slots, directory)
+        return ExecutorServices(self.done, self.feed, self, slots, directory)
 
     def run(
         self,

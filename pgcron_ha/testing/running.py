@@ -11,7 +11,7 @@ from typing import Any, Final, Unpack
 
 from pgcron_ha.client import App, RunStatus
 from pgcron_ha.client.checks import duration
-from pgcron_ha.client.new_runs import Wish
+from pgcron_ha.client.new_runs import RunOptions
 from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.client.run_status import read_status
 from pgcron_ha.config import Settings, load_settings, read_sources
@@ -41,20 +41,20 @@ class Pgcron:
         """Of the database, for what your test asks or does there itself."""
         self.schema = schema
         self._folder = folder
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
 
     async def run(
         self,
         handler: str | Callable[..., Any],
         args: Mapping[str, Any] | None = None,
-        **wish: Unpack[Wish],
+        **options: Unpack[RunOptions],
     ) -> RunStatus:
         """Enqueues a run, executes until it has ended, retries and all; how it ended.
 
         A retry is not waited for: its time comes nearer. Raises as `App.enqueue`, WaitTimedOut.
         """
         async with self._schema_of_test() as schema:
-            run_id = await self.app.enqueue(handler, args, conn=schema.connection, **wish)
+            run_id = await self.app.enqueue(handler, args, conn=schema.connection, **options)
             return await self._run(schema, run_id)
 
     async def fire(
@@ -86,8 +86,8 @@ class Pgcron:
         most = timedelta() if ahead is None else duration("ahead", ahead) or timedelta()
         async with self._schema_of_test() as schema:
             await self._execute(schema, None, most, timeout)
-            ended = await schema.ended(self._told)
-            self._told.update(ended)
+            ended = await schema.ended(self._reported)
+            self._reported.update(ended)
             return [await read_status(schema.connection, each, self.schema) for each in ended]
 
     async def fires(self, schedule: str, after: datetime, count: int = 5) -> list[datetime]:
@@ -112,7 +112,7 @@ class Pgcron:
                 "or it waits for a label, a lane or a breaker.",
                 f"`pgcron-ha runs show {run_id}` with the DSN of the test says why.",
             )
-        self._told.add(run_id)
+        self._reported.add(run_id)
         return await read_status(schema.connection, run_id, self.schema)
 
     async def _execute(

@@ -32,10 +32,10 @@ that needs one.
         view = NodeView(row=snapshot.value, …)             # judged at snapshot.now
         return visit.page("node.html", view, snapshot, title=name, section="nodes")
 
-The key of `Visit.read` names the view and holds everything that chooses its rows. Raise errors of
-`pgcron_ha.errors`; `failures` makes pages of them (an attribute ``near`` of (name, address) pairs
-is shown as "did you mean"). When the database is away the last snapshot is shown with a banner;
-nothing is to be done for that.
+The key of `PageRequest.read` names the view and holds everything that chooses its rows. Raise
+errors of `pgcron_ha.errors`; `failures` makes pages of them (an attribute ``near`` of (name,
+address) pairs is shown as "did you mean"). When the database is away the last snapshot is shown
+with a banner; nothing is to be done for that.
 
 **4. Verbs** are POST, go through `pgcron_ha.db.commands.functions` with the actor, and end in a
 redirect::
@@ -49,7 +49,7 @@ redirect::
         )
         return visit.redirect("run", {"done": "cancelled"}, id=run)
 
-A verb that makes a run goes through `Visit.make_run`, which does what one form asks for once,
+A verb that makes a run goes through `PageRequest.make_run`, which does what one form asks for once,
 however often it is sent. ``done`` is a word of `viewing.NOTICES`. A GET never writes (its
 connection could not). Same origin, host, body size and headers are judged before the page is asked
 (`security`).
@@ -76,6 +76,6 @@ wide, and test it in ``tests/web`` through HTTP (fixture ``site``). ``tests/web/
 links with Chromium: a page that nothing leads to, that is wider than a phone, breaks the policy or
 lacks a label fails there without a line of its own; verbs are pressed in ``test_verbs``.
 
-`reading` shares reads, `security` is the outermost layer, `visit` one request, `address` what an
-address or a form says, `health` a schedule's word, `formats` all wording, `metrics`, `node_metrics`
-and `probes` what machines ask, `serving` the server."""
+`reading` shares reads, `security` is the outermost layer, `page_request` one request, `address`
+what an address or a form says, `health` a schedule's word, `formats` all wording, `metrics`,
+`node_metrics` and `probes` what machines ask, `serving` the server."""

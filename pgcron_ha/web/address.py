@@ -111,7 +111,7 @@ def _fields(
         pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict")
     except ValueError as error:
         raise InvalidInput(
-            f"{where} can't be read", str(error), "Take the link from a page of ours."
+            f"{where} can't be read", str(error), "Take the link from a page of this server."
         ) from error
     found: dict[str, str] = {}
     for name, value in pairs:

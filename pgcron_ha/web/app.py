@@ -22,17 +22,17 @@ from pgcron_ha.db.driver.clients import ClientPools
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import InvalidInput, NotFound, PgcronError
 from pgcron_ha.telemetry.log import LOGGER
-from pgcron_ha.telemetry.standing import LookAtNode
+from pgcron_ha.telemetry.node_snapshot import LookAtNode
 from pgcron_ha.web.failures import failure_page, near_pages
 from pgcron_ha.web.links import Links, starlette_path
 from pgcron_ha.web.metrics import Pulse, WebMetrics
 from pgcron_ha.web.node_metrics import NodeCollector
+from pgcron_ha.web.page_request import PageRequest, Services, Texts
 from pgcron_ha.web.reading import Reader
 from pgcron_ha.web.routes import ROUTES, WebRoute
 from pgcron_ha.web.security import BodyTooLarge, Guard
 from pgcron_ha.web.table_sizes import TableSizes
 from pgcron_ha.web.templating import StaticFiles, Templates
-from pgcron_ha.web.visit import Services, Texts, Visit
 
 _BROKEN: Final = "Something went wrong here; the server's log has the details under {number}.\n"
 
@@ -121,7 +121,7 @@ async def _life(services: Services) -> AsyncIterator[None]:
 def _route(route: WebRoute, services: Services) -> Route:
     async def answer(request: Request) -> Response:
         began = perf_counter()
-        response = await _answer(Visit(request, services, route.permission), route)
+        response = await _answer(PageRequest(request, services, route.permission), route)
         services.metrics.answered(
             route.name, request.method, response.status_code, perf_counter() - began
         )
@@ -130,12 +130,12 @@ def _route(route: WebRoute, services: Services) -> Route:
     return Route(starlette_path(route.path), answer, methods=[route.method], name=route.name)
 
 
-async def _answer(visit: Visit, route: WebRoute) -> Response:
+async def _answer(page_request: PageRequest, route: WebRoute) -> Response:
     try:
-        visit.require_known_zone()
-        return await route.endpoint(visit)
+        page_request.require_known_zone()
+        return await route.endpoint(page_request)
     except PgcronError as error:
-        return await failure_page(visit, error)
+        return await failure_page(page_request, error)
     except BodyTooLarge:
         return PlainTextResponse("The body is too large.\n", 413)
     except ClientDisconnect:
@@ -154,7 +154,9 @@ def _unknown_page(services: Services) -> Callable[[Request, Exception], Awaitabl
             f"there is no page '{path}'", "Addresses are spelled exactly.", "Start at the overview."
         )
         services.metrics.answered("(none)", request.method, 404, 0.0)
-        return await failure_page(Visit(request, services, "open"), error, near=near_pages(path))
+        return await failure_page(
+            PageRequest(request, services, "open"), error, near=near_pages(path)
+        )
 
     return answer
 
@@ -169,6 +171,8 @@ def _wrong_method(services: Services) -> Callable[[Request, Exception], Awaitabl
         parent = str(request.scope["path"]).rpartition("/")[0]
         near = [("the page that it belongs to", parent)]
         services.metrics.answered("(none)", request.method, 405, 0.0)
-        return await failure_page(Visit(request, services, "open"), error, status=405, near=near)
+        return await failure_page(
+            PageRequest(request, services, "open"), error, status=405, near=near
+        )
 
     return answer

@@ -81,7 +81,7 @@ class _Verdict(NamedTuple):
 _VERDICTS: Final[Mapping[str, _Verdict]] = {
     "taken": _Verdict(200, {"taken": True}),
     "again": _Verdict(200, {"taken": True, "message": "it was taken before"}),
-    "other": _Verdict(409, {"message": "another end was told before"}),
+    "other": _Verdict(409, {"message": "another end was reported before"}),
     "gone": _Verdict(410, {"message": "the attempt is over: nobody waits for this work any more"}),
     "unknown": _Verdict(401, {"message": "there is no such token"}),
 }
@@ -140,7 +140,7 @@ class _Desk:
         self._dsn = dsn
         self._schema = schema
         self._clock = clock
-        self._pace = _Pace(clock)
+        self._prefetching = _Prefetch(clock)
         self._room = asyncio.Semaphore(MOST_WAITING)
         self._under_way: Counter[Attempt] = Counter()
         self._complained_at = -inf
@@ -154,7 +154,7 @@ class _Desk:
         except (PgcronError, TimeoutError) as error:
             return self._not_kept(error)
         attempt = key.run, key.fence
-        if not self._pace.allows(attempt):
+        if not self._prefetching.allows(attempt):
             return _answer(429, {"message": "too many callbacks of this attempt"}, _AGAIN)
         if self._room.locked() or self._under_way[attempt] >= MOST_OF_ONE:
             return _answer(503, {"message": "too many callbacks at once"}, _AGAIN)
@@ -203,7 +203,7 @@ class _Desk:
         return _answer(503, {"message": "it can't be kept now"}, _AGAIN)
 
 
-class _Pace:
+class _Prefetch:
     """A bucket of permits for each attempt."""
 
     def __init__(self, clock: Callable[[], float]) -> None:

@@ -257,7 +257,7 @@ class Answer:
     outcome: str | None
     clock_note: str | None
     """What the zone's clock did then: a wall time that was skipped, or the first of two."""
-    told: Reason
+    reported: Reason
     said_by: str | None
     """Who decided it, and their note, unless the sentence says so."""
 

@@ -95,7 +95,7 @@ class NodeLine:
     """For a silent one the end of its lease; None while it lives."""
     href: str
     cordoned_at: datetime | None = None
-    deaf_runs: Sequence[int] = ()
+    unresponsive_runs: Sequence[int] = ()
     """The first that go on though it was told to stop them."""
     health: NodeHealth = WELL
 

@@ -21,8 +21,8 @@ from pgcron_ha.errors import (
 )
 from pgcron_ha.web.address import WrongAddress
 from pgcron_ha.web.contexts import ErrorView
+from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.viewing import NAVIGATION
-from pgcron_ha.web.visit import Visit
 
 _STATUSES: Final[tuple[tuple[type[PgcronError], int, str], ...]] = (
     (TooLarge, 413, "Too large"),
@@ -37,7 +37,7 @@ _STATUSES: Final[tuple[tuple[type[PgcronError], int, str], ...]] = (
 
 
 async def failure_page(
-    visit: Visit,
+    page_request: PageRequest,
     error: PgcronError,
     status: int | None = None,
     near: Sequence[tuple[str, str]] = (),
@@ -54,9 +54,11 @@ async def failure_page(
         # What a driver says of a server names its address and more: that is for the process's log.
         detail=None if isinstance(error, DatabaseUnavailable) else error.detail,
         hint=error.hint,
-        near=(*near, *getattr(error, "near", ()), *_corrections(visit, error)),
+        near=(*near, *getattr(error, "near", ()), *_corrections(page_request, error)),
     )
-    return visit.page("error.html", view, None, title=heading, section="", status=view.status)
+    return page_request.page(
+        "error.html", view, None, title=heading, section="", status=view.status
+    )
 
 
 def near_pages(path: str) -> list[tuple[str, str]]:
@@ -71,10 +73,10 @@ def near_pages(path: str) -> list[tuple[str, str]]:
     ]
 
 
-def _corrections(visit: Visit, error: PgcronError) -> list[tuple[str, str]]:
+def _corrections(page_request: PageRequest, error: PgcronError) -> list[tuple[str, str]]:
     """Words and the addresses that may have been meant, if it is the address that is wrong."""
-    if not isinstance(error, WrongAddress) or visit.request.method == "POST":
+    if not isinstance(error, WrongAddress) or page_request.request.method == "POST":
         return []
-    path = visit.request.scope.get("root_path", "") + visit.request.scope["path"]
-    found = error.corrected(visit.request.url.query)
+    path = page_request.request.scope.get("root_path", "") + page_request.request.scope["path"]
+    found = error.corrected(page_request.request.url.query)
     return [(word, f"{path}?{query}" if query else path) for word, query in found]

@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from pgcron_ha.telemetry.counters import COUNTERS, Counters, Histogram, Series
-from pgcron_ha.telemetry.standing import LookAtNode, Standing
+from pgcron_ha.telemetry.node_snapshot import LookAtNode, NodeSnapshot
 
 _BY_HANDLER: Final = ("queue", "handler")
 _BREAKER_STATES: Final = {"closed": 0, "half_open": 1, "open": 2}
@@ -37,41 +37,41 @@ class NodeCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Everything, as it is now."""
-        standing = self._look()
-        yield from _state(standing)
+        node_snapshot = self._look()
+        yield from _state(node_snapshot)
         yield from _runs(self._counters)
         yield from _claims(self._counters)
-        yield from _lease(self._counters, standing.node)
-        yield from _services(self._counters, standing)
+        yield from _lease(self._counters, node_snapshot.node)
+        yield from _services(self._counters, node_snapshot)
 
 
-def _state(standing: Standing) -> Iterator[Metric]:
-    used = standing.executing
+def _state(node_snapshot: NodeSnapshot) -> Iterator[Metric]:
+    used = node_snapshot.executing
     yield _gauge(
         "pgcron_slots",
         "Slots of this node.",
         "state",
-        {"used": used, "free": max(0, standing.slots - used)},
+        {"used": used, "free": max(0, node_snapshot.slots - used)},
     )
-    ending = max(0, len(standing.held) - used - standing.waiting)
+    ending = max(0, len(node_snapshot.held) - used - node_snapshot.waiting)
     yield _gauge(
         "pgcron_runs_held",
-        "Claimed runs of this node: executing, waiting for a slot, or being told to the database.",
+        "Claimed runs of this node: executing, waiting for a slot, or being completed.",
         "state",
-        {"executing": used, "waiting": standing.waiting, "ending": ending},
+        {"executing": used, "waiting": node_snapshot.waiting, "ending": ending},
     )
-    yield GaugeMetricFamily("pgcron_handlers", "Handlers this node offers.", standing.handlers)
+    yield GaugeMetricFamily("pgcron_handlers", "Handlers this node offers.", node_snapshot.handlers)
     yield GaugeMetricFamily(
-        "pgcron_draining", "1 while this node drains, else 0.", int(standing.is_draining)
+        "pgcron_draining", "1 while this node drains, else 0.", int(node_snapshot.is_draining)
     )
     yield GaugeMetricFamily(
-        "pgcron_cordoned", "1 while this node is cordoned, else 0.", int(standing.is_cordoned)
+        "pgcron_cordoned", "1 while this node is cordoned, else 0.", int(node_snapshot.is_cordoned)
     )
     yield _gauge(
         "pgcron_lease_remaining_seconds",
         "What is left of this node's lease.",
         "stat",
-        {"now": standing.lease_seconds},
+        {"now": node_snapshot.lease_seconds},
     )
 
 
@@ -167,7 +167,7 @@ def _lease(counters: Counters, node: str) -> Iterator[Metric]:
     )
 
 
-def _services(counters: Counters, standing: Standing) -> Iterator[Metric]:
+def _services(counters: Counters, node_snapshot: NodeSnapshot) -> Iterator[Metric]:
     yield _counter(
         "pgcron_wakeups",
         "Notifications that this node heard.",
@@ -183,7 +183,7 @@ def _services(counters: Counters, standing: Standing) -> Iterator[Metric]:
         "pgcron_db_connects",
         "Connections of the node's services that were made; beyond the first of each, one broke.",
         "link",
-        standing.connects,
+        node_snapshot.connects,
     )
     yield _counter(
         "pgcron_service_failures",
@@ -195,13 +195,13 @@ def _services(counters: Counters, standing: Standing) -> Iterator[Metric]:
         "pgcron_service_last_good_age_seconds",
         "Since the last pass of a service that succeeded; it grows by the interval at least.",
         "service",
-        {name: age for name, (age, _) in standing.services.items()},
+        {name: age for name, (age, _) in node_snapshot.services.items()},
     )
     yield _gauge(
         "pgcron_set_aside",
         "Runs, schedules and other rows that a service goes on without, and tries again.",
         "service",
-        {name: aside for name, (_, aside) in standing.services.items()},
+        {name: aside for name, (_, aside) in node_snapshot.services.items()},
     )
     yield _gauge(
         "pgcron_breaker_state",

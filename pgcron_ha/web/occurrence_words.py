@@ -24,5 +24,5 @@ def reason_words(reason: str | None, note: str | None = None) -> str | None:
         return None
     known, separator, rest = reason.partition(": ")
     words = REASONS.get(known) or (known.replace("_", " ") if _CODE.fullmatch(known) else known)
-    told = f"{words}{separator}{rest}"
-    return ": ".join(filter(None, [told, note]))
+    reported = f"{words}{separator}{rest}"
+    return ": ".join(filter(None, [reported, note]))

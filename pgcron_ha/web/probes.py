@@ -15,10 +15,10 @@ from typing import Any, Final
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.telemetry.standing import Standing
+from pgcron_ha.telemetry.node_snapshot import NodeSnapshot
 from pgcron_ha.web.formats import rfc
 from pgcron_ha.web.metrics import CONTENT_TYPE
-from pgcron_ha.web.visit import Visit
+from pgcron_ha.web.page_request import PageRequest
 
 # An event loop that was not woken for so long is wedged.
 WEDGED_SECONDS: Final = 30.0
@@ -26,31 +26,31 @@ WEDGED_SECONDS: Final = 30.0
 MOST_RUN_IDS: Final = 1000
 
 
-async def show_livez(visit: Visit) -> Response:
+async def show_livez(page_request: PageRequest) -> Response:
     """``ok`` as long as the event loop turns; 503 when it was held for long."""
-    is_live = monotonic() - visit.services.pulse.last < WEDGED_SECONDS
+    is_live = monotonic() - page_request.services.pulse.last < WEDGED_SECONDS
     return PlainTextResponse("ok\n" if is_live else "fail\n", 200 if is_live else 503)
 
 
-async def show_readyz(visit: Visit) -> Response:
+async def show_readyz(page_request: PageRequest) -> Response:
     """``ok`` when the database answers and has the schema that is needed, and the node of this
     process, if it has one, holds its lease and does not drain; else 503.
     """
-    look = visit.services.look
+    look = page_request.services.look
     try:
         if look is not None and look().not_ready_because is not None:
             return _not_ready()
-        await visit.services.reader.check()
+        await page_request.services.reader.check()
     except PgcronError:
         return _not_ready()
     return PlainTextResponse("ok\n")
 
 
-async def show_startupz(visit: Visit) -> Response:
+async def show_startupz(page_request: PageRequest) -> Response:
     """``ok`` once the database was read with the schema that is needed, and the node of this
     process, if it has one, has joined; an outage after that changes nothing.
     """
-    reader, look = visit.services.reader, visit.services.look
+    reader, look = page_request.services.reader, page_request.services.look
     try:
         if look is not None and look().incarnation is None:
             return _not_ready()
@@ -61,32 +61,34 @@ async def show_startupz(visit: Visit) -> Response:
     return PlainTextResponse("ok\n")
 
 
-async def show_statusz(visit: Visit) -> Response:
+async def show_statusz(page_request: PageRequest) -> Response:
     """What this process knows of itself, from memory: works while the database is away."""
-    reader, look = visit.services.reader, visit.services.look
+    reader, look = page_request.services.reader, page_request.services.look
     pool = reader.pool_use()
     last = reader.last_success
     return JSONResponse(
         {
             "role": "web" if look is None else "node",
-            "version": visit.services.version,
-            "schema": visit.schema,
+            "version": page_request.services.version,
+            "schema": page_request.schema,
             "last_successful_read": None if last is None else rfc(last),
             "database_problem": None if reader.problem is None else reader.problem.as_json(),
             "pool": {"open": pool.open, "idle": pool.idle},
-            "event_loop_pulse_age_seconds": round(monotonic() - visit.services.pulse.last, 3),
+            "event_loop_pulse_age_seconds": round(
+                monotonic() - page_request.services.pulse.last, 3
+            ),
             "node": None if look is None else _node(look()),
         }
     )
 
 
-async def show_metrics(visit: Visit) -> Response:
+async def show_metrics(page_request: PageRequest) -> Response:
     """Prometheus's text format: what this process did and saw; without a node, how large the
     cluster's tables are, too: were it told of each node, their sum would be wrong.
     """
-    if visit.services.sizes is not None:
-        visit.services.metrics.tables_are(await visit.services.sizes.look())
-    text = visit.services.metrics.text(visit.services.reader.pool_use())
+    if page_request.services.sizes is not None:
+        page_request.services.metrics.tables_are(await page_request.services.sizes.look())
+    text = page_request.services.metrics.text(page_request.services.reader.pool_use())
     return Response(text, media_type=CONTENT_TYPE, headers={"content-type": CONTENT_TYPE})
 
 
@@ -94,18 +96,18 @@ def _not_ready() -> Response:
     return PlainTextResponse("fail\n", 503, {"retry-after": "5"})
 
 
-def _node(standing: Standing) -> dict[str, Any]:
+def _node(node_snapshot: NodeSnapshot) -> dict[str, Any]:
     return {
-        "name": standing.node,
-        "incarnation": standing.incarnation,
-        "not_ready_because": standing.not_ready_because,
-        "is_draining": standing.is_draining,
-        "is_cordoned": standing.is_cordoned,
-        "lease_seconds": round(standing.lease_seconds, 3),
-        "slots": standing.slots,
-        "executing": standing.executing,
-        "waiting": standing.waiting,
-        "held_runs": len(standing.held),
-        "held_run_ids": standing.held[:MOST_RUN_IDS],
-        "handlers": standing.handlers,
+        "name": node_snapshot.node,
+        "incarnation": node_snapshot.incarnation,
+        "not_ready_because": node_snapshot.not_ready_because,
+        "is_draining": node_snapshot.is_draining,
+        "is_cordoned": node_snapshot.is_cordoned,
+        "lease_seconds": round(node_snapshot.lease_seconds, 3),
+        "slots": node_snapshot.slots,
+        "executing": node_snapshot.executing,
+        "waiting": node_snapshot.waiting,
+        "held_runs": len(node_snapshot.held),
+        "held_run_ids": node_snapshot.held[:MOST_RUN_IDS],
+        "handlers": node_snapshot.handlers,
     }

@@ -12,6 +12,7 @@ from typing import Final
 from starlette.responses import Response
 
 from pgcron_ha.web import probes
+from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages import (
     assets_page,
     backfills,
@@ -35,9 +36,8 @@ from pgcron_ha.web.pages import (
     schedules,
     storage,
 )
-from pgcron_ha.web.visit import Visit
 
-Endpoint = Callable[[Visit], Awaitable[Response]]
+Endpoint = Callable[[PageRequest], Awaitable[Response]]
 
 # What a person may be allowed to do; a role will be a set of these.
 PERMISSIONS: Final = frozenset(

@@ -58,7 +58,7 @@ def require_loopback(address: Address) -> None:
         )
 
 
-def is_host_ours(host: str) -> bool:
+def is_host_own(host: str) -> bool:
     """Whether a Host header names this machine, so that no foreign name was pointed at us."""
     return _HOST.fullmatch(host) is not None
 
@@ -101,7 +101,7 @@ def _refusal(scope: Scope) -> tuple[int, str] | None:
     """Status and sentence for a request that is not let in; None for one that is."""
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
     hosts = [value for name, value in scope["headers"] if name == b"host"]
-    if len(hosts) != 1 or not is_host_ours(headers["host"]):
+    if len(hosts) != 1 or not is_host_own(headers["host"]):
         return 421, "This server answers to localhost, 127.0.0.1 and [::1] only.\n"
     if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > MOST_TARGET_BYTES:
         return 414, f"The address has more than {MOST_TARGET_BYTES} bytes.\n"

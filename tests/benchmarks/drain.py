@@ -55,7 +55,7 @@ async def benchmark(ground: Ground, sizes: Sizes) -> Result:
         return await measure(place, sizes.drain_runs, sizes.drain_rounds, lambda line: None)
 
 
-async def measure(place: Place, runs: int, rounds: int, tell: Callable[[str], None]) -> Result:
+async def measure(place: Place, runs: int, rounds: int, report: Callable[[str], None]) -> Result:
     """The rounds; every second one begins with the node."""
     result = Result("drain", BASELINE, {"runs": runs, "rounds": rounds})
     measured: list[Round] = []
@@ -68,7 +68,7 @@ async def measure(place: Place, runs: int, rounds: int, tell: Callable[[str], No
             bare = await drain_with_bare_loop(place, runs)
             node = await drain_with_node(place, runs)
         measured.append(Round(bare, node, load))
-        tell(_told(number + 1, measured[-1]))
+        report(_reported(number + 1, measured[-1]))
     _add_figures(result, measured)
     result.details["rounds"] = [asdict(each) for each in measured]
     return result.finished()
@@ -86,16 +86,16 @@ def _add_figures(result: Result, rounds: list[Round]) -> None:
     result.add("peak memory of the worker", memory, "MB", bare_memory, "≤ 60, aim at 45")
 
 
-def _told(number: int, measured: Round) -> str:
+def _reported(number: int, measured: Round) -> str:
     return (
         f"round {number}: bare loop {measured.bare.rate:,.0f}/s, node {measured.node.rate:,.0f}/s,"
-        f" ratio {measured.ratio:.2f}; CPU a run: {_told_cpu('bare', measured.bare)},"
-        f" {_told_cpu('node', measured.node)}; node's memory"
+        f" ratio {measured.ratio:.2f}; CPU a run: {_reported_cpu('bare', measured.bare)},"
+        f" {_reported_cpu('node', measured.node)}; node's memory"
         f" {measured.node.peak_memory / 1e6:.0f} MB; load before {measured.load:.1f}"
     )
 
 
-def _told_cpu(name: str, drain: Drain) -> str:
+def _reported_cpu(name: str, drain: Drain) -> str:
     worker, server = drain.microseconds(drain.worker_cpu), drain.microseconds(drain.server_cpu)
     if worker is None or server is None:
         return f"{name} {worker:.1f} µs, its server's not seen"
@@ -105,17 +105,17 @@ def _told_cpu(name: str, drain: Drain) -> str:
 async def main(arguments: argparse.Namespace) -> None:
     """Measure and print."""
 
-    def tell(line: str) -> None:
+    def report(line: str) -> None:
         print(line, file=sys.stderr if arguments.json else sys.stdout, flush=True)
 
     async with _place(arguments.dsn) as place:
         facts: dict[str, Any] = await described(place.observer)
-        tell(json.dumps(facts, ensure_ascii=False))
-        result = await measure(place, arguments.runs, arguments.rounds, tell)
+        report(json.dumps(facts, ensure_ascii=False))
+        result = await measure(place, arguments.runs, arguments.rounds, report)
     if arguments.json:
         print(json.dumps({**facts, **result.as_json()}, ensure_ascii=False))
         return
-    tell(table(result))
+    report(table(result))
 
 
 @asynccontextmanager

@@ -195,13 +195,13 @@ async def _client_calls(connection: asyncpg.Connection, rows: int) -> None:
 
 
 async def _calls_for_many(connection: asyncpg.Connection, rows: int) -> None:
-    wish = f'{{"handler": "py:noop", "args": {_ARGS}}}'
-    await connection.fetchval("SELECT pgcron.enqueue_many($1)", f"[{','.join([wish] * rows)}]")
+    options = f'{{"handler": "py:noop", "args": {_ARGS}}}'
+    await connection.fetchval("SELECT pgcron.enqueue_many($1)", f"[{','.join([options] * rows)}]")
 
 
 async def _client_calls_for_many(connection: asyncpg.Connection, rows: int) -> None:
-    wish: NewRun = {"handler": "noop", "args": _CLIENT_ARGS}
-    await App("unused", "pgcron").enqueue_many([wish] * rows, conn=connection)
+    options: NewRun = {"handler": "noop", "args": _CLIENT_ARGS}
+    await App("unused", "pgcron").enqueue_many([options] * rows, conn=connection)
 
 
 def _multi_row(table: str) -> Block:

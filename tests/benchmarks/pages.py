@@ -21,8 +21,8 @@ from typing import Final
 import asyncpg
 
 from pgcron_ha.db.driver.statements import load
+from pgcron_ha.web.page_request import REFRESH_SECONDS
 from pgcron_ha.web.reading import LIFE_SECONDS
-from pgcron_ha.web.visit import REFRESH_SECONDS
 from tests.benchmarks import machine, page_rows
 from tests.benchmarks.figures import Result, percentile
 from tests.benchmarks.page_addresses import addresses
@@ -39,7 +39,7 @@ _LIST_MS: Final = 200.0
 _ROUND_SECONDS: Final = LIFE_SECONDS + 0.1
 # What a plan of a statement looks like in the server's log.
 _PLAN: Final = re.compile(r"LOG:  duration: ([\d.]+) ms  plan:\n((?:\t.*\n)+)")
-_TOLD_PLAN_LINES: Final = 60
+_REPORTED_PLAN_LINES: Final = 60
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ async def _add_plans(
     """The slowest statement of each page, and its plan where the page is too slow."""
     if not await _explains(place):
         return
-    told = result.details.setdefault("slowest statement", {})
+    reported = result.details.setdefault("slowest statement", {})
     with WebProcess(place.dsn) as web:
         visitor = web.visitor()
         # Nothing is planned anew the second time, which alone counts.
@@ -206,12 +206,12 @@ async def _add_plans(
                 continue
             worst = max(found, key=lambda each: each.milliseconds)
             every = sum(each.milliseconds for each in found)
-            told[page] = f"{worst.name}: {worst.milliseconds:.1f} of {every:.1f} ms"
+            reported[page] = f"{worst.name}: {worst.milliseconds:.1f} of {every:.1f} ms"
             if page in slow:
-                result.notes.append(f"{page}: {told[page]} of statements, planned as")
+                result.notes.append(f"{page}: {reported[page]} of statements, planned as")
                 lines = worst.plan.splitlines()
                 begin = next((at for at, line in enumerate(lines) if "(cost=" in line), 0)
-                result.notes += lines[begin : begin + _TOLD_PLAN_LINES]
+                result.notes += lines[begin : begin + _REPORTED_PLAN_LINES]
         visitor.close()
 
 
@@ -241,8 +241,8 @@ def _planned(text: str) -> list[Planned]:
 
 
 def _statement_name(block: str) -> str:
-    told = re.sub(r"\s+", " ", block)
-    return next((name for name, sql in _known() if sql in told), "another statement")
+    reported = re.sub(r"\s+", " ", block)
+    return next((name for name, sql in _known() if sql in reported), "another statement")
 
 
 @lru_cache(maxsize=1)

@@ -175,7 +175,7 @@ async def one_run(client: Client, ttl: float) -> int | None:
     if kind < 0.4:
         return await enqueue(client, "py:thread", {"seconds": seconds})
     if kind < 0.46:
-        return await enqueue(client, "py:deaf", {"seconds": seconds})
+        return await enqueue(client, "py:unresponsive", {"seconds": seconds})
     if kind < 0.5:
         # The template has no placeholder for the operation's number.
         await client.ask(

@@ -78,8 +78,8 @@ def thread(context: Context, seconds: float, lane: str | None = None, op: int = 
             tick()
 
 
-@app.handler("deaf")
-def deaf(context: Context, seconds: float, lane: str | None = None, op: int = 0) -> None:
+@app.handler("unresponsive")
+def unresponsive(context: Context, seconds: float, lane: str | None = None, op: int = 0) -> None:
     """A plain function that never asks: only the end of the process can stop it."""
     with executing(context, lane) as tick:
         end = time.monotonic() + seconds

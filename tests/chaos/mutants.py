@@ -24,6 +24,7 @@ from pgcron_ha.engine.lease import lease, reconcile, session
 from pgcron_ha.executors.process import supervisor_client
 from pgcron_ha.operating_system import boottime
 from tests.chaos.failpoints import Failpoints
+from tests.replacing import replaced
 
 VARIABLE: Final = "CHAOS_MUTANT"
 
@@ -96,9 +97,10 @@ def _replaced(statement: statements.Statement, replacements: Replacements) -> st
 
 def _replace(name: str, text: str, replacements: Replacements) -> str:
     for old, new in replacements:
-        if old not in text:
-            raise StaleMutant(f"{name}: {old!r} is not in it any more")
-        text = text.replace(old, new)
+        try:
+            text = replaced(text, old, new)
+        except LookupError as error:
+            raise StaleMutant(f"{name}: {error}") from None
     return text
 
 
@@ -188,10 +190,10 @@ def _leave_children_alive() -> None:
 def _begin_what_was_claimed_before() -> None:
     """Runs that an earlier incarnation has claimed are begun all the same."""
 
-    async def take(self: acceptance.Intake, rows: list[Any], *_: Any, **__: Any) -> None:
+    async def take(self: acceptance.Acceptance, rows: list[Any], *_: Any, **__: Any) -> None:
         self._runner.accept(rows, False, {})
 
-    _put(acceptance.Intake, "take", take)
+    _put(acceptance.Acceptance, "take", take)
 
 
 _DROP_LANE_NET = "DROP INDEX pgcron.run_overlap_slot"
@@ -308,7 +310,7 @@ MUTANTS: Final = (
         "resuming writes the pause down",
         functions={
             "apply_edit": (
-                ("PERFORM pgcron.tell_missed(cursor_before, told_until, untold);", "NULL;"),
+                ("PERFORM pgcron.record_missed(cursor_before, recorded_until, untold);", "NULL;"),
             )
         },
         needs=("N17",),
@@ -335,9 +337,9 @@ MUTANTS: Final = (
         functions={
             "apply_edit": (
                 (
-                    "WHEN untold IS NOT NULL THEN told_until"
+                    "WHEN untold IS NOT NULL THEN recorded_until"
                     " WHEN status = 'valid' AND next_fire > edit_time THEN edit_time",
-                    "WHEN untold = 'paused' THEN told_until",
+                    "WHEN untold = 'paused' THEN recorded_until",
                 ),
             )
         },
@@ -397,7 +399,7 @@ MUTANTS: Final = (
         "lease_from_the_answer",
         "the lease counts from when its renewal was sent",
         in_node=_count_the_lease_from_the_answer,
-        needs=("N6.cut_off_deaf",),
+        needs=("N6.cut_off_unresponsive",),
         points=Failpoints(beat_delay=0.23),
     ),
     Mutant(

@@ -36,11 +36,11 @@ async def block_loops(stage: Stage, fault: Fault, chance: random.Random) -> None
     client.forget_connection()
 
 
-async def cut_off_deaf(stage: Stage, fault: Fault, chance: random.Random) -> None:
+async def cut_off_unresponsive(stage: Stage, fault: Fault, chance: random.Random) -> None:
     """N6: a node that is cut off executes what only the end of its process can stop."""
     client, ttl = Client(stage, fault.seed), stage.settings.ttl
     for _ in range(2 * len(stage.nodes)):
-        await enqueue(client, "py:deaf", {"seconds": round(1.7 * ttl, 2)})
+        await enqueue(client, "py:unresponsive", {"seconds": round(1.7 * ttl, 2)})
     client.forget_connection()
     await asyncio.sleep(0.4)
     name = chance.choice([ONE_NODE, *sorted(stage.proxies)])
@@ -121,7 +121,7 @@ async def break_handlers(stage: Stage, fault: Fault, chance: random.Random) -> N
         ("py:huge", {}),
         ("py:invalid", {}),
         ("py:stubborn", {"seconds": seconds}),
-        ("py:deaf", {"seconds": seconds}),
+        ("py:unresponsive", {"seconds": seconds}),
         ("py:poison", {}),
     ):
         if handler != "py:poison" or chance.random() < 0.4:
@@ -151,7 +151,7 @@ NEMESES: Final[Mapping[str, Sequence[Nemesis]]] = {
     "N3": (nodes.freeze_node,),
     "N4": (block_loops,),
     "N5": (nodes.stall, nodes.lose_answers, nodes.reset, nodes.delay),
-    "N6": (nodes.partition, cut_off_deaf),
+    "N6": (nodes.partition, cut_off_unresponsive),
     "N7": (
         server.restart_server,
         server.outlast_the_horizon,

@@ -87,17 +87,17 @@ async def fall_silent(stage: Stage, fault: Fault, chance: random.Random) -> None
 
 async def fill_notifications(stage: Stage, fault: Fault, chance: random.Random) -> None:
     """N24: a listener that never reads keeps the queue's tail while others notify."""
-    async with stage.connected(NEMESIS) as deaf, stage.connected(NEMESIS) as loud:
-        await deaf.execute("LISTEN chaos")
-        await deaf.execute("BEGIN")
-        await deaf.execute("SELECT 1")
+    async with stage.connected(NEMESIS) as unresponsive, stage.connected(NEMESIS) as loud:
+        await unresponsive.execute("LISTEN chaos")
+        await unresponsive.execute("BEGIN")
+        await unresponsive.execute("SELECT 1")
         record.write("notification queue", state="filling")
         with contextlib.suppress(asyncpg.PostgresError):
             for _ in range(200):
                 await loud.execute(_LOUD)
         record.write("notification queue", state="full")
         await asyncio.sleep(max(fault.seconds, 2 * stage.settings.ttl))
-        await deaf.execute("ROLLBACK")
+        await unresponsive.execute("ROLLBACK")
     record.write("notification queue", state="free")
 
 

@@ -126,7 +126,7 @@ def makes_a_refused_run(history: History, chance: random.Random) -> bool:
     return False
 
 
-def tells_a_key_two_runs(history: History, chance: random.Random) -> bool:
+def reports_a_key_two_runs(history: History, chance: random.Random) -> bool:
     asked = [f for f in history.answers().values() if is_enqueued(f) and f["key"]]
     if len(asked) < 2:
         return False
@@ -351,7 +351,7 @@ LIES: tuple[tuple[str, Lie], ...] = (
     ("C8", lets_fences_fall),
     ("C8", retries_before_the_end),
     ("C8", cancels_unasked),
-    ("C12", tells_a_key_two_runs),
+    ("C12", reports_a_key_two_runs),
     ("C13", leaves_a_run_alive),
     ("C13", crowds_a_lane),
     ("C13", lets_a_run_wait),
@@ -367,7 +367,7 @@ SEEDS = 400
 
 @pytest.mark.parametrize(("checker", "lie"), LIES, ids=lambda value: getattr(value, "__name__", ""))
 def test_a_lie_is_seen(checker: str, lie: Lie) -> None:
-    told = 0
+    reported = 0
     for seed in range(SEEDS):
         history = copy_of(seed)
         if not lie(history, random.Random(seed)):
@@ -375,21 +375,21 @@ def test_a_lie_is_seen(checker: str, lie: Lie) -> None:
         changed = History(history.events, history.tables, ttl=history.ttl)
         found = check(changed).broken
         assert any(problem.startswith(f"{checker}:") for problem in found), (seed, found)
-        told += 1
-        if told == CASES:
+        reported += 1
+        if reported == CASES:
             return
-    pytest.fail(f"only {told} of {SEEDS} histories let this lie be told")
+    pytest.fail(f"only {reported} of {SEEDS} histories let this lie be told")
 
 
 def test_a_run_may_die_with_two_nodes() -> None:
-    told = 0
+    reported = 0
     for seed in range(20):
         history = copy_of(seed)
         if dies_with_two_nodes(history, random.Random(seed)):
             changed = History(history.events, history.tables, ttl=history.ttl)
             assert not [each for each in check(changed).broken if "died after" in each]
-            told += 1
-    assert told > CASES
+            reported += 1
+    assert reported > CASES
 
 
 @cache
@@ -473,9 +473,9 @@ def test_a_fire_that_was_cancelled_before_a_pause_took_it_away_was_owed(
         Version(0.0, 0.0, "* * * * * *", "UTC", True),
         Version(10.5, 10.6, "* * * * * *", "UTC", False),
     ]
-    told: list[dict[str, Any]] = [{"first_at": 0.0, "last_at": 20.0}]
+    reported: list[dict[str, Any]] = [{"first_at": 0.0, "last_at": 20.0}]
     cancelled = {12} if is_cancelled else set()
-    ledger = Ledger(versions, Counter({12: 1}), told, 20.0, cancelled)
+    ledger = Ledger(versions, Counter({12: 1}), reported, 20.0, cancelled)
 
     found = list(ledger.problems())
     assert found == ([] if is_cancelled else ["fire 12 (12) decided, but nobody owed it"])

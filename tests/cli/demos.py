@@ -108,8 +108,8 @@ def processes_about(folder: Path) -> list[int]:
 def _command_lines() -> Iterator[tuple[int, str]]:
     if not Path("/proc/self").exists():
         command = ["ps", "-A", "-o", "pid=,args="]
-        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        for line in told.splitlines():
+        reported = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        for line in reported.splitlines():
             pid, _, arguments = line.strip().partition(" ")
             yield int(pid), arguments
     for entry in Path("/proc").glob("[0-9]*/cmdline"):

@@ -141,9 +141,9 @@ def test_calendars_may_name_one_another_but_not_in_a_circle(
 
     write(tmp_path / "jobs" / "a.yaml", "calendars: {a: calendar b, c: [sat, calendar a]}\n")
     refused = cli("schedules", "apply", tmp_path / "jobs").err.splitlines()[0]
-    told = refused.replace(f"{tmp_path / 'jobs'}/", "")
-    assert "contains itself: " in told
-    assert "b (b.yaml, line 2) > c (a.yaml, line 1) > a (a.yaml, line 1)" in told * 2
+    reported = refused.replace(f"{tmp_path / 'jobs'}/", "")
+    assert "contains itself: " in reported
+    assert "b (b.yaml, line 2) > c (a.yaml, line 1) > a (a.yaml, line 1)" in reported * 2
     file = write(tmp_path / "one.yaml", "calendars: {a: calendar b}\n")
     refused = cli("schedules", "apply", file, "--source", "jobs").err.splitlines()[0]
     assert refused == "error: calendar 'a' contains itself: a > b > c > a"

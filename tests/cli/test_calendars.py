@@ -18,14 +18,14 @@ def put(cli: Cli, tmp_path: Path, name: str, content: str) -> str:
 
 
 def test_a_calendar_is_put_shown_listed_and_deleted(cli: Cli, tmp_path: Path) -> None:
-    told = put(cli, tmp_path, "holidays", HOLIDAYS)
-    assert told == "calendar 'holidays' is version 1, no schedule uses it\n"
+    reported = put(cli, tmp_path, "holidays", HOLIDAYS)
+    assert reported == "calendar 'holidays' is version 1, no schedule uses it\n"
     put(cli, tmp_path, "closed", "calendar holidays\nsat,sun\n")
     cli("schedules", "put", "nightly", "0 3 * * *\nnot in closed", "py:x")
 
-    told = put(cli, tmp_path, "holidays", f"{HOLIDAYS}yearly 12-26\n")
+    reported = put(cli, tmp_path, "holidays", f"{HOLIDAYS}yearly 12-26\n")
 
-    assert told == "calendar 'holidays' is version 2, used by 1 schedule\n"
+    assert reported == "calendar 'holidays' is version 2, used by 1 schedule\n"
     rows = cli("calendars", "list", "--json").rows
     assert [(row["name"], row["schedules"]) for row in rows] == [("closed", 1), ("holidays", 1)]
     [shown] = cli("calendars", "show", "holidays", "--json").rows
@@ -90,11 +90,11 @@ def test_why_names_the_calendar_and_its_note(cli: Cli, tmp_path: Path) -> None:
     put(cli, tmp_path, "holidays", HOLIDAYS)
     cli("schedules", "put", "nightly", "0 3 * * *\nnot in holidays", "py:x")
 
-    [told] = cli("schedules", "why", "nightly", "2098-12-25T03:00Z", "--json").rows
+    [reported] = cli("schedules", "why", "nightly", "2098-12-25T03:00Z", "--json").rows
 
-    assert told["decision"] == "not an instant"
-    assert told["reason"] == "left out by calendar holidays: 2098-12-25 Christmas Day"
-    assert told["fires_before"] == "2098-12-24T03:00:00Z"
+    assert reported["decision"] == "not an instant"
+    assert reported["reason"] == "left out by calendar holidays: 2098-12-25 Christmas Day"
+    assert reported["fires_before"] == "2098-12-24T03:00:00Z"
     shown = cli("schedules", "show", "nightly").out
     assert "not on days of calendar holidays" in shown
     assert "holidays" in shown

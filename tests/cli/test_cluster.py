@@ -111,19 +111,19 @@ def test_nodes_are_listed_with_their_leases(cli: Cli, execute: Execute) -> None:
 def test_runs_that_go_on_though_told_to_stop_are_told_of_their_node(
     cli: Cli, execute: Execute
 ) -> None:
-    insert_node(execute, "n1", "py:deaf")
+    insert_node(execute, "n1", "py:unresponsive")
     for _ in range(3):
-        cli("enqueue", "py:deaf")
+        cli("enqueue", "py:unresponsive")
     execute(
         "UPDATE pgcron.run SET state = 'running', due_at = now(), claimed_at = now(), attempt = 1,"
         " owner = (SELECT incarnation FROM pgcron.node), token = gen_random_uuid(), fence = 1,"
         " cancel_at = now() - interval '4 min'"
     )
-    assert "deaf" not in cli("status").out
-    assert cli("nodes", "--json").rows[0]["deaf_runs"] == []
+    assert "unresponsive" not in cli("status").out
+    assert cli("nodes", "--json").rows[0]["unresponsive_runs"] == []
 
     execute("UPDATE pgcron.run SET kill_at = now() - interval '1 s' WHERE id = 1")
-    assert cli("nodes", "--json").rows[0]["deaf_runs"] == []
+    assert cli("nodes", "--json").rows[0]["unresponsive_runs"] == []
 
     execute("UPDATE pgcron.run SET kill_at = now() - interval '11 s' WHERE id = 1")
     said = "node 'n1': run 1 goes on though told to stop, and holds its slot"
@@ -131,12 +131,12 @@ def test_runs_that_go_on_though_told_to_stop_are_told_of_their_node(
     assert f"deaf       {said}\n" in cli("status").out
 
     execute("UPDATE pgcron.run SET cancel_at = now() - interval '6 min' WHERE id = 3")
-    assert cli("nodes", "--json").rows[0]["deaf_runs"] == [1, 3]
+    assert cli("nodes", "--json").rows[0]["unresponsive_runs"] == [1, 3]
     said = "node 'n1': runs 1, 3 go on though told to stop, and hold their slots"
     assert cli("nodes").out.splitlines()[-1] == said
 
     execute("UPDATE pgcron.node SET state = 'dead', ended_at = now(), ended_because = 'died'")
-    assert cli("nodes", "--all", "--json").rows[0]["deaf_runs"] == []
+    assert cli("nodes", "--all", "--json").rows[0]["unresponsive_runs"] == []
 
 
 def test_the_doctor_finds_a_fresh_schema_well(cli: Cli) -> None:
@@ -196,11 +196,11 @@ def test_the_doctor_sees_what_became_of_indexes_and_tables(cli: Cli, database: s
     found = cli("doctor", "--json")
 
     assert found.code == 1
-    told = {row["check"]: row for row in found.rows}
+    reported = {row["check"]: row for row in found.rows}
     broken = "pgcron.half of pgcron.idempotency is not valid: no statement uses it"
-    assert told["indexes"]["message"] == broken
-    assert told["indexes"]["hint"].startswith("REINDEX INDEX CONCURRENTLY pgcron.half;")
-    assert "idempotency has 100,001 dead rows and 0 living" in told["dead rows"]["message"]
+    assert reported["indexes"]["message"] == broken
+    assert reported["indexes"]["hint"].startswith("REINDEX INDEX CONCURRENTLY pgcron.half;")
+    assert "idempotency has 100,001 dead rows and 0 living" in reported["dead rows"]["message"]
 
 
 def test_nodes_with_older_time_zones_are_named(cli: Cli, execute: Execute) -> None:

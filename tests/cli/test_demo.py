@@ -94,8 +94,8 @@ def test_what_the_examples_are_for_is_explained(start: Start, cli: Cli) -> None:
     demo.wait_for_output("^first job executed")
 
     def why(name: str, instant: datetime) -> dict[str, Any]:
-        [told] = cli("schedules", "why", name, instant.isoformat(), "--json", dsn=dsn).rows
-        return told
+        [reported] = cli("schedules", "why", name, instant.isoformat(), "--json", dsn=dsn).rows
+        return reported
 
     with psycopg.connect(dsn, autocommit=True) as connection:
 
@@ -292,19 +292,19 @@ def test_a_server_that_is_killed_comes_back_and_the_demo_goes_on(
 
 @pytest.mark.long
 def test_on_a_terminal_the_table_is_drawn_in_place_until_a_signal_comes(folder: Path) -> None:
-    ours, theirs = pty.openpty()
+    own, theirs = pty.openpty()
     drawn = b""
     demo = DemoProcess(folder, "--nodes", 1, output=theirs, environment={"TERM": "xterm"})
     try:
         os.close(theirs)
-        while piece := _read(ours):
+        while piece := _read(own):
             drawn += piece
             if drawn.count(b"\x1b[J") == 4:
                 demo.interrupt(signal.SIGTERM)
         assert demo.end() == 0, drawn
     finally:
         demo.close()
-        os.close(ours)
+        os.close(own)
     screen = drawn.decode()
     assert "first job executed after" in screen
     assert screen.index("\x1b[J") < screen.index("is accounted for")

@@ -68,16 +68,16 @@ def test_the_doctor_names_who_holds_locks_and_snapshots_and_what_is_missing(
         many.execute("SELECT pg_stat_force_next_flush()")
         many.execute("SELECT 1")
         answer = cli("doctor", "--json")
-        told = {(row["check"], row["message"].split()[0]): row for row in answer.rows}
+        reported = {(row["check"], row["message"].split()[0]): row for row in answer.rows}
 
-        locked = told["locks", "session"]
+        locked = reported["locks", "session"]
         assert str(holder.info.backend_pid) in locked["message"]
         assert f"pg_terminate_backend({holder.info.backend_pid})" in locked["hint"]
-        snapshot = told["old snapshots", "transaction"]
+        snapshot = reported["old snapshots", "transaction"]
         assert f"pg_terminate_backend({holder.info.backend_pid})" in snapshot["hint"]
-        gap = told["partitions", "log"]
-        assert told["durability", "synchronous_commit"]["level"] == "advice"
-        assert "it never came to idempotency: 0 dead" in told["autovacuum", "it"]["message"]
+        gap = reported["partitions", "log"]
+        assert reported["durability", "synchronous_commit"]["level"] == "advice"
+        assert "it never came to idempotency: 0 dead" in reported["autovacuum", "it"]["message"]
         assert answer.code == 1
     execute(gap["hint"].partition(": ")[2])
     assert "log has none from" not in cli("doctor").out
@@ -101,20 +101,20 @@ def test_the_doctor_says_how_a_detached_partition_comes_back(
                 f"ALTER TABLE pgcron.log DETACH PARTITION pgcron.{old} CONCURRENTLY".encode()
             )
 
-    def told() -> dict[str, str]:
+    def reported() -> dict[str, str]:
         rows = cli("doctor", "--json").rows
         return {row["message"].split()[0]: row["hint"] for row in rows}
 
-    first = told()
+    first = reported()
     for statement in (first["log"], first[old]):
         execute(statement.rpartition(": ")[2])
-    then = told()
+    then = reported()
 
     assert "log" not in then
     assert of_now in first
     assert of_now not in then
     execute(then[old].rpartition(": ")[2])
-    assert not {"log", of_now, old} & set(told())
+    assert not {"log", of_now, old} & set(reported())
 
 
 def test_the_doctor_names_a_day_that_keeps_its_room(
@@ -144,6 +144,6 @@ def test_the_doctor_names_what_is_not_supported(
 
     answer = cli("--dsn", dsn_of(role, database), "doctor", "--json")
 
-    told = "pgcron_ha does not work here: standard_conforming_strings is off"
-    assert (answer.code, [row["message"] for row in answer.rows]) == (1, [told])
+    reported = "pgcron_ha does not work here: standard_conforming_strings is off"
+    assert (answer.code, [row["message"] for row in answer.rows]) == (1, [reported])
     assert "RESET standard_conforming_strings" in answer.rows[0]["hint"]

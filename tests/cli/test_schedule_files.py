@@ -65,7 +65,7 @@ def test_files_of_a_folder_are_applied_with_a_diff(
         ("hourly", "file", "jobs"),
         ("nightly", "file", "jobs"),
     ]
-    assert execute("SELECT DISTINCT door FROM pgcron.schedule_version") == [("file",)]
+    assert execute("SELECT DISTINCT interface FROM pgcron.schedule_version") == [("file",)]
     assert cli("schedules", "show", "nightly", "--json").rows[0]["source"] == "jobs"
     assert cli("schedules", "apply", tmp_path / "jobs").out == "2 unchanged\n"
 
@@ -148,9 +148,9 @@ def test_every_problem_of_the_files_is_told_with_its_line(cli: Cli, tmp_path: Pa
     write(folder / "c.yaml", "[schedules.hourly]\nspec = 1\n")
     write(folder / "d.yaml", "schedules:\n  x: {spec: '@daily', handler: 'py:x', priority: 12}\n")
 
-    told = cli("schedules", "apply", folder).err.splitlines()
-    assert told[0] == "error: 5 definitions can't be used"
-    assert [line.split("jobs/")[-1] for line in told[2:-1]] == [
+    reported = cli("schedules", "apply", folder).err.splitlines()
+    assert reported[0] == "error: 5 definitions can't be used"
+    assert [line.split("jobs/")[-1] for line in reported[2:-1]] == [
         "a.yaml, line 5: there is no key 'timezome': Did you mean 'timezone'?",
         "b.yaml, line 2: schedule 'x': the minute field does not allow \"61\": for example"
         ' "*/15 * * * *"',

@@ -13,16 +13,16 @@ CRONTAB = "*/5 * * * * tidy.sh\n@reboot start-up\n"
 def test_a_crontab_becomes_a_file_to_review_and_a_report(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "crontab").write_text(CRONTAB)
 
-    told = cli("schedules", "import", "crontab", "crontab", "--timezone", "Europe/Berlin")
-    assert told.code == 0
-    assert told.out.startswith("schedules:\n  tidy:\n    spec: '*/5 * * * *'\n")
-    assert "    timezone: Europe/Berlin\n" in told.out
-    assert "\n# [shell.tidy]\n# argv = [\n" in told.out
-    assert told.err.splitlines() == [
+    reported = cli("schedules", "import", "crontab", "crontab", "--timezone", "Europe/Berlin")
+    assert reported.code == 0
+    assert reported.out.startswith("schedules:\n  tidy:\n    spec: '*/5 * * * *'\n")
+    assert "    timezone: Europe/Berlin\n" in reported.out
+    assert "\n# [shell.tidy]\n# argv = [\n" in reported.out
+    assert reported.err.splitlines() == [
         "crontab, line 2: not carried over: @reboot is no time but an event of one host: start-up",
         "1 schedule carried over",
     ]
-    (tmp_path / "jobs.yaml").write_text(told.out)
+    (tmp_path / "jobs.yaml").write_text(reported.out)
     assert cli("schedules", "apply", "jobs.yaml").out.endswith("1 added\n")
 
 
@@ -45,9 +45,9 @@ def test_manifests_of_kubernetes(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "k.yaml").write_text(
         "kind: CronJob\nmetadata: {name: a}\nspec: {schedule: '@daily', suspend: true}\n"
     )
-    told = cli("schedules", "import", "kubernetes", "k.yaml")
-    assert "    dst: robfig\n" in told.out
-    assert "    enabled: false\n" in told.out
+    reported = cli("schedules", "import", "kubernetes", "k.yaml")
+    assert "    dst: robfig\n" in reported.out
+    assert "    enabled: false\n" in reported.out
 
 
 def test_the_table_of_pg_cron_is_read(
@@ -62,9 +62,9 @@ def test_the_table_of_pg_cron_is_read(
         "INSERT INTO cron.job VALUES (1, '0 4 * * *', 'VACUUM', 'localhost', 5432, 'shop', 'anna',"
         " true, 'nightly')"
     )
-    told = cli("schedules", "import", "pg_cron", "--from-dsn", database)
-    assert "  nightly:\n    spec: 0 4 * * *\n    handler: sql:nightly\n" in told.out
-    assert '# statement = "VACUUM"\n' in told.out
+    reported = cli("schedules", "import", "pg_cron", "--from-dsn", database)
+    assert "  nightly:\n    spec: 0 4 * * *\n    handler: sql:nightly\n" in reported.out
+    assert '# statement = "VACUUM"\n' in reported.out
     (tmp_path / "jobs.csv").write_text("schedule,command\n@daily,SELECT 1\n")
     assert "spec: '@daily'" in cli("schedules", "import", "pg_cron", "jobs.csv").out
     assert cli("schedules", "import", "pg_cron").code == 2

@@ -14,8 +14,8 @@ def test_a_fire_far_ahead_is_skipped_moved_edited_and_restored(cli: Cli, execute
     skipped = cli("schedules", "skip", "s", FIRE, "--note", "a fair")
     assert skipped.out == "the fire of schedule 's' at 2090-01-10T02:00:00Z is skipped\n"
     assert execute(changes) == [("skip", None, None, "a fair")]
-    (told,) = cli("schedules", "why", "s", FIRE, "--json").rows
-    assert (told["reason"], told["note"]) == ("it is to be skipped", "a fair")
+    (reported,) = cli("schedules", "why", "s", FIRE, "--json").rows
+    assert (reported["reason"], reported["note"]) == ("it is to be skipped", "a fair")
     refused = cli("schedules", "move", "s", FIRE, "2090-01-10T05:00")
     assert refused.err.startswith("error: the fire of schedule 's'")
     restored = cli("schedules", "restore-occurrence", "s", FIRE, "--json").rows

@@ -13,7 +13,7 @@ def test_versions_are_listed_compared_and_restored(cli: Cli, execute: Execute) -
     cli("schedules", "pause", "s", "--note", "holiday")
 
     rows = cli("schedules", "versions", "s", "--json").rows
-    assert [(row["version"], row["operation"], row["door"]) for row in rows] == [
+    assert [(row["version"], row["operation"], row["interface"]) for row in rows] == [
         (3, "edit", "cli"),
         (2, "edit", "cli"),
         (1, "create", "cli"),
@@ -24,7 +24,7 @@ def test_versions_are_listed_compared_and_restored(cli: Cli, execute: Execute) -
         None,
     ]
     table = cli("schedules", "versions", "s", "--limit", "2").out.splitlines()
-    assert table[0].split() == ["VERSION", "AT", "BY", "DOOR", "WHAT", "CHANGED", "NOTE"]
+    assert table[0].split() == ["VERSION", "AT", "BY", "INTERFACE", "WHAT", "CHANGED", "NOTE"]
     assert len(table) == 3
     assert "args, spec, timeout" in table[2]
 
@@ -104,8 +104,8 @@ def test_a_ledger_is_verified_and_what_breaks_it_listed(cli: Cli, execute: Execu
     *rows, summary = cli("schedules", "verify", "s", "--since", "2020-01-01T00:00Z", "--json").rows
     assert {row["rule"] for row in rows} == {"an instant has no answer"}
     assert summary["breaks"] == summary["instants"] == len(rows) == 10
-    told = [row for row in cli("doctor", "--json").rows if row["check"] == "ledger"]
-    assert "an instant has no answer: schedule 's' at 20" in told[0]["message"]
+    reported = [row for row in cli("doctor", "--json").rows if row["check"] == "ledger"]
+    assert "an instant has no answer: schedule 's' at 20" in reported[0]["message"]
 
     execute(
         "INSERT INTO pgcron.missed (schedule_id, first_at, last_at, reason)"

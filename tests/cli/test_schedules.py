@@ -56,7 +56,9 @@ def test_a_schedule_is_put_listed_and_shown(cli: Cli, execute: Execute) -> None:
     shown_out = cli("schedules", "show", "nightly").out
     assert f"\n\n{shown['sentence']}\nEurope/Berlin " in shown_out
     assert all(f"{fire['fire_at']}\n" in shown_out for fire in shown["preview"])
-    assert execute("SELECT actor IS NOT NULL, door FROM pgcron.schedule_version") == [(True, "cli")]
+    assert execute("SELECT actor IS NOT NULL, interface FROM pgcron.schedule_version") == [
+        (True, "cli")
+    ]
 
 
 def test_what_a_second_put_leaves_out_stays(cli: Cli, execute: Execute) -> None:

@@ -149,7 +149,7 @@ async def test_schedules_that_are_so_already_are_not_written(
         await connection.execute("UPDATE pgcron.schedule SET spec = '0 4 * * *' WHERE name = 'a'")
         await app.put_schedules()
         row = await connection.fetchrow(
-            "SELECT s.spec, s.enabled, v.door FROM pgcron.schedule s "
+            "SELECT s.spec, s.enabled, v.interface FROM pgcron.schedule s "
             "JOIN pgcron.schedule_version v ON v.schedule_id = s.id AND v.version = s.version "
             "WHERE s.name = 'a'"
         )

@@ -42,30 +42,30 @@ async def report(day: date, copies: int = 1) -> None: ...
 
 
 async def test_enqueue_refuses_what_the_handler_would_refuse(database: str) -> None:
-    async with App(database) as door:
-        door.handler("report")(report)
+    async with App(database) as interface:
+        interface.handler("report")(report)
         with pytest.raises(InvalidInput, match="the arg 'day' of py:report is missing"):
-            await door.enqueue(report)
+            await interface.enqueue(report)
         with pytest.raises(InvalidInput, match="'day' of py:report is \"soon\"; expected: a date"):
-            await door.enqueue("report", {"day": "soon"})
+            await interface.enqueue("report", {"day": "soon"})
         with pytest.raises(InvalidInput, match="run 2 of 2: the arg 'copies'"):
-            await door.enqueue_many(
+            await interface.enqueue_many(
                 [
                     {"handler": "report", "args": {"day": "2026-01-31"}},
                     {"handler": "report", "args": {"day": "2026-01-31", "copies": "two"}},
                 ]
             )
-        assert await door.enqueue("report", {"day": date(2026, 1, 31), "copies": 2})
-        assert await door.enqueue("unknown", {"anything": 1})
+        assert await interface.enqueue("report", {"day": date(2026, 1, 31), "copies": 2})
+        assert await interface.enqueue("unknown", {"anything": 1})
 
 
 async def test_who_knows_better_may_ask_for_a_run_all_the_same(
     database: str, connection: asyncpg.Connection[asyncpg.Record]
 ) -> None:
-    async with App(database) as door:
-        door.handler("report")(report)
-        await door.enqueue("report", {"new": 1}, check_args=False)
-        await door.enqueue_many([{"handler": "report", "args": {"new": 2}}], check_args=False)
+    async with App(database) as interface:
+        interface.handler("report")(report)
+        await interface.enqueue("report", {"new": 1}, check_args=False)
+        await interface.enqueue_many([{"handler": "report", "args": {"new": 2}}], check_args=False)
     kept = await connection.fetch("SELECT args FROM pgcron.run ORDER BY id")
     assert [json.loads(row["args"]) for row in kept] == [{"new": 1}, {"new": 2}]
 

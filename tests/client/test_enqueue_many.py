@@ -15,7 +15,7 @@ every_driver = pytest.mark.parametrize("open_caller", KINDS.values(), ids=KINDS.
 Reader: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 FAR_EAST = timezone(timedelta(hours=9, minutes=30))
-WISHES: list[NewRun] = [
+REQUESTED: list[NewRun] = [
     {"handler": "report"},
     {"handler": "shell:backup", "args": {"day": "Möndäy 100 % \\ \" '", "n": [1, None, 2.5e-7]}},
     {"handler": "report", "queue": "slow", "priority": 0, "max_attempts": 7},
@@ -47,7 +47,7 @@ async def test_many_runs_are_what_they_are_one_by_one(
 ) -> None:
     app = App()
     async with open_caller(database) as caller:
-        ids = await app.enqueue_many(WISHES, conn=caller.connection)
+        ids = await app.enqueue_many(REQUESTED, conn=caller.connection)
         assert await connection.fetchval("SELECT count(*) FROM pgcron.run") == 0
         await caller.commit()
     at_once = await stored(connection)
@@ -55,7 +55,7 @@ async def test_many_runs_are_what_they_are_one_by_one(
 
     await connection.execute("TRUNCATE pgcron.run, pgcron.idempotency")
     async with connection.transaction():
-        one_by_one = [await app.enqueue(**wish, conn=connection) for wish in WISHES]
+        one_by_one = [await app.enqueue(**options, conn=connection) for options in REQUESTED]
     assert await stored(connection) == at_once
     assert one_by_one[7] == one_by_one[5]
 
@@ -79,7 +79,7 @@ async def test_a_refusal_by_the_database_names_the_run_and_leaves_nothing(
 
 
 @pytest.mark.parametrize(
-    ("wish", "kind", "words"),
+    ("options", "kind", "words"),
     [
         ({"handler": "Ftp:x"}, InvalidInput, "handler 'Ftp:x' is not a handler name"),
         ({}, InvalidInput, "is not a handler name"),
@@ -93,11 +93,11 @@ async def test_a_refusal_by_the_database_names_the_run_and_leaves_nothing(
     ],
 )
 async def test_a_bad_run_is_refused_by_its_number_before_anything_is_sent(
-    wish: Any, kind: type[PgcronError], words: str
+    options: Any, kind: type[PgcronError], words: str
 ) -> None:
     with pytest.raises(kind) as refusal:
         await App("postgresql://nowhere.invalid/x", "pgcron").enqueue_many(
-            [{"handler": "report"}, wish, {"handler": "report"}]
+            [{"handler": "report"}, options, {"handler": "report"}]
         )
     assert refusal.value.message.startswith("run 2 of 3")
     assert words in refusal.value.message
@@ -154,21 +154,23 @@ async def test_runs_that_differ_in_their_args_alone_are_judged_each(
     @app.handler("report")
     async def report(context: object, n: int = 0) -> None: ...
 
-    def wish(args: Any, priority: Any = 1) -> NewRun:
+    def options(args: Any, priority: Any = 1) -> NewRun:
         return {"handler": report, "args": args, "priority": priority}
 
     async with app:
-        await app.enqueue_many([wish({"n": 1}), wish({"n": 2}), wish('{"n": 3}'), wish(None)])
+        await app.enqueue_many(
+            [options({"n": 1}), options({"n": 2}), options('{"n": 3}'), options(None)]
+        )
         for bad, words in (
-            (wish({"n": 5}, True), "priority True is out of range"),
-            (wish({"n": 5}, 1.0), "priority 1.0 is out of range"),
-            (wish({"n": 5}, [1]), "priority [1] is out of range"),
-            (wish("{"), "args '{' is not JSON"),
-            (wish({"n": "x"}), "the arg 'n' of py:report is \"x\"; expected: a whole number"),
-            (wish("[]"), "args is a JSON array"),
+            (options({"n": 5}, True), "priority True is out of range"),
+            (options({"n": 5}, 1.0), "priority 1.0 is out of range"),
+            (options({"n": 5}, [1]), "priority [1] is out of range"),
+            (options("{"), "args '{' is not JSON"),
+            (options({"n": "x"}), "the arg 'n' of py:report is \"x\"; expected: a whole number"),
+            (options("[]"), "args is a JSON array"),
         ):
             with pytest.raises(InvalidInput) as refusal:
-                await app.enqueue_many([wish({"n": 4}), bad])
+                await app.enqueue_many([options({"n": 4}), bad])
             assert refusal.value.message == f"run 2 of 2: {words}"
 
     rows = await connection.fetch(

@@ -63,7 +63,7 @@ ROW = (
 def test_the_run_is_what_the_client_would_have_asked_for(
     open_cursor: Open, database: str, value: Value
 ) -> None:
-    args = {"day": "Möndäy", "share": "100 % :day $1 %s", "n": [1, None, 2.5]}
+    args = {"day": "Mndy", "share": "100 % :day $1 %s", "n": [1, None, 2.5]}
     app = App(database)
     with open_cursor(database) as cursor:
         statement = app.enqueue_statement("report", args, style=cursor.style, **EVERYTHING)
@@ -86,12 +86,12 @@ def test_a_transaction_that_is_rolled_back_leaves_nothing(
     open_cursor: Open, database: str, value: Value
 ) -> None:
     with open_cursor(database) as cursor:
-        for wish in (
+        for options in (
             {"idempotency_key": "k"},
             {"unique": Unique("u")},
             {"unique": Debounce("d", "5s")},
         ):
-            statement = App().enqueue_statement("report", style=cursor.style, **wish)
+            statement = App().enqueue_statement("report", style=cursor.style, **options)
             assert cursor.execute(statement) > 0
         cursor.rollback()
 
@@ -105,8 +105,8 @@ def test_a_key_or_a_unique_key_gives_the_run_that_is_there(
 ) -> None:
     app = App()
     with open_cursor(database) as cursor:
-        for wish in ({"idempotency_key": "k"}, {"unique": Unique("customer-7")}):
-            statement = app.enqueue_statement("report", style=cursor.style, **wish)
+        for options in ({"idempotency_key": "k"}, {"unique": Unique("customer-7")}):
+            statement = app.enqueue_statement("report", style=cursor.style, **options)
             assert cursor.execute(statement) == cursor.execute(statement)
         cursor.commit()
         refusing = Unique("customer-7", on_conflict="refuse")
@@ -147,9 +147,9 @@ def test_what_enqueue_refuses_is_refused_before_there_is_a_statement() -> None:
         {"handler": "count", "args": {"upto": 1}, "due_at": datetime(2026, 1, 1)},
         {"handler": "count", "args": {"upto": 1}, "style": "qmark"},
     )
-    for wish in wrong:
+    for options in wrong:
         with pytest.raises(PgcronError) as refusal:
-            app.enqueue_statement(**wish)
+            app.enqueue_statement(**options)
         assert refusal.value.hint
 
     sql, parameters = app.enqueue_statement(count, {"upto": 1}, style="named")

@@ -14,7 +14,7 @@ import pytest
 from pgcron_ha import App
 from pgcron_ha.cli.grants import statements
 from pgcron_ha.client import waiting
-from pgcron_ha.client.hearing import Hearing
+from pgcron_ha.client.notifications import Notifications
 from pgcron_ha.client.waiting import Waiting
 from pgcron_ha.db.driver.link import Link
 from pgcron_ha.db.queries import overview
@@ -113,20 +113,20 @@ async def test_where_nothing_is_heard_results_are_looked_for_and_it_is_said(
     database: str, connection: control.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As behind a pooler: LISTEN succeeds, and nothing ever comes."""
-    monkeypatch.setattr("pgcron_ha.client.hearing.PROBE_SECONDS", 0.05)
-    deaf = Link(database)
+    monkeypatch.setattr("pgcron_ha.client.notifications.PROBE_SECONDS", 0.05)
+    unresponsive = Link(database)
 
     async def listen_in_vain(*_: object) -> None:
-        await deaf.rows("channel")
+        await unresponsive.rows("channel")
 
-    monkeypatch.setattr(deaf, "listen", listen_in_vain)
+    monkeypatch.setattr(unresponsive, "listen", listen_in_vain)
     node = await control.join(connection)
     async with App(database) as app:
-        hearing = Hearing(deaf, lambda: app._connection(None), "pgcron")
-        looking = Waiting(app._ended_among, hearing)
+        notifications = Notifications(unresponsive, lambda: app._connection(None), "pgcron")
+        looking = Waiting(app._ended_among, notifications)
         run = await app.enqueue(control.HANDLER)
         ended = asyncio.ensure_future(looking.until_ended(run, 30))
-        await until("it is known", lambda: hearing._is_told)
+        await until("it is known", lambda: notifications._is_reported)
         await control.finish(connection, await control.claim(connection, node, 1))
         await ended
         assert not looking.is_listening
@@ -144,9 +144,9 @@ async def test_a_broken_connection_loses_no_end(
         result = asyncio.ensure_future(run.result())
         await until("somebody is to be told", lambda: awaited(connection))
         here = app._waiting_here()
-        assert here._hearing is not None
+        assert here._notifications is not None
         claimed = await control.claim(connection, node, 1)
-        here._hearing._link.drop()
+        here._notifications._link.drop()
         await control.finish(connection, claimed)
 
         assert await result == {"fine": True}

@@ -106,10 +106,10 @@ def test_a_system_crontab_names_a_user() -> None:
     ],
 )
 def test_what_a_crontab_loses_is_told_with_its_line(line: str, lost: str) -> None:
-    told = losses(crontab(f"# first\n{line}\n"))
+    reported = losses(crontab(f"# first\n{line}\n"))
     number = line.count("\n") + 2
-    assert len(told) == 1
-    assert told[0].startswith(f"crontab, line {number}: {lost}")
+    assert len(reported) == 1
+    assert reported[0].startswith(f"crontab, line {number}: {lost}")
 
 
 def test_what_looks_like_a_placeholder_reaches_the_program() -> None:
@@ -209,11 +209,11 @@ def test_lists_other_kinds_and_what_is_left_out_are_understood() -> None:
     assert found.definitions["a"]["spec"] == "every 1h30m"
     assert found.definitions["a"]["max_attempts"] == 7
     assert found.definitions["b"]["timezone"] == "Asia/Tokyo"
-    told = "\n".join(losses(found))
-    assert "@every 1h30m: counted from 1970" in told
-    assert 'CronJob b: not carried over: the hour field does not allow "25"' in told
-    assert told.count("is no CronJob with a name") == 2
-    assert "there is no container: write the shell template yourself" in told
+    reported = "\n".join(losses(found))
+    assert "@every 1h30m: counted from 1970" in reported
+    assert 'CronJob b: not carried over: the hour field does not allow "25"' in reported
+    assert reported.count("is no CronJob with a name") == 2
+    assert "there is no container: write the shell template yourself" in reported
     assert found.templates == {}
 
 
@@ -241,10 +241,10 @@ def test_the_jobs_of_pg_cron_are_carried_over() -> None:
         "timeout": "7d",
         "atomic": False,
     }
-    told = "\n".join(losses(found))
-    assert "job job-2: every 30 s: counted from 1970" in told
-    assert "the profile would take :b for a parameter" in told
-    assert 'job job-3: not carried over: the cron expression "x" has 1 fields' in told
+    reported = "\n".join(losses(found))
+    assert "job job-2: every 30 s: counted from 1970" in reported
+    assert "the profile would take :b for a parameter" in reported
+    assert 'job job-3: not carried over: the cron expression "x" has 1 fields' in reported
 
 
 def test_dumps_of_pg_cron_are_json_or_csv() -> None:

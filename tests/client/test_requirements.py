@@ -68,9 +68,9 @@ def test_what_a_handler_requires_is_the_default_of_its_schedules_and_runs() -> N
     app.add_schedule("anywhere", "0 4 * * *", "train", requires={})
     assert app.schedules["train"].requires == ("gpu=a100",)
     assert app.schedules["anywhere"].requires == ()
-    wishes: list[dict[str, Any]] = [{"handler": "py:train"}]
-    wishes.append({"handler": "py:train", "requires": []})
-    first, second = request_runs(wishes, str, None, {"py:train": ("gpu=a100",)})
+    requested: list[dict[str, Any]] = [{"handler": "py:train"}]
+    requested.append({"handler": "py:train", "requires": []})
+    first, second = request_runs(requested, str, None, {"py:train": ("gpu=a100",)})
     assert '"requires":["gpu=a100"]' in first
     assert "requires" not in second
     with pytest.raises(InvalidInput, match="is not a list of labels"):

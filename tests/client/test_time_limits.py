@@ -35,15 +35,20 @@ async def limits(connection: Connection, run_id: int) -> tuple[Any, ...]:
         run_id,
     )
     assert row is not None
-    told = json.loads(row["time_limits"] or "{}")
-    return row["timeout"], row["start"], told.get("give_up_after"), told.get("silence_timeout")
+    reported = json.loads(row["time_limits"] or "{}")
+    return (
+        row["timeout"],
+        row["start"],
+        reported.get("give_up_after"),
+        reported.get("silence_timeout"),
+    )
 
 
 async def test_a_run_has_the_limits_that_its_handler_declares(
     app: App, connection: Connection
 ) -> None:
-    wishes: list[NewRun] = [{"handler": "sync"}, {"handler": "plain"}]
-    many = await app.enqueue_many(wishes)
+    requested: list[NewRun] = [{"handler": "sync"}, {"handler": "plain"}]
+    many = await app.enqueue_many(requested)
     declared = (1.5 * MINUTE, MINUTE, 3600, 30)
     for run_id in (await app.enqueue("sync"), many[0]):
         assert await limits(connection, run_id) == declared

@@ -37,7 +37,7 @@ async def gate(connection: Connection, database: str) -> AsyncIterator[Gate]:
 
 
 @pytest.fixture
-async def stranger(connection: Connection, another: Connect) -> AsyncIterator[Connection]:
+async def orphan(connection: Connection, another: Connect) -> AsyncIterator[Connection]:
     """Somebody who may use the schema, and was granted nothing in it."""
     name = f"stranger_{await connection.fetchval('SELECT current_database()')}"
     await connection.execute(f"CREATE ROLE {name}; GRANT USAGE ON SCHEMA pgcron TO {name}")

@@ -19,12 +19,12 @@ async def verdict(session: Connection, statement: str, *values: Any) -> str:
     try:
         await session.fetch(statement, *values)
     except asyncpg.PostgresError as error:
-        told = error.as_dict()
+        reported = error.as_dict()
         is_explained = all(
-            len(told.get(field) or "") > 8 for field in ("message", "detail", "hint")
+            len(reported.get(field) or "") > 8 for field in ("message", "detail", "hint")
         )
-        is_ours = str(error.sqlstate).startswith("PC")
-        return str(error.sqlstate) if is_explained or not is_ours else "not explained"
+        is_own = str(error.sqlstate).startswith("PC")
+        return str(error.sqlstate) if is_explained or not is_own else "not explained"
     finally:
         await transaction.rollback()
     return "00000"

@@ -81,7 +81,7 @@ CREATE TABLE pgcron.schedule (
     CONSTRAINT a_schedule_delivery_is_known CHECK (((delivery = ANY (ARRAY['at_least_once'::text, 'at_most_once'::text, 'transactional'::text])) OR pgcron.refuse('PC001'::text, format('delivery %L is not known'::text, "left"(delivery, 100)), 'This version knows at_least_once, at_most_once and transactional.'::text, 'Leave it out for at_least_once.'::text))),
     CONSTRAINT a_schedule_ends_after_1_to_1000000000_runs CHECK (((max_runs IS NULL) OR ((max_runs >= 1) AND (max_runs <= 1000000000)) OR pgcron.refuse('PC001'::text, format('max_runs %s is out of range'::text, max_runs), 'A schedule ends after 1 to 1000000000 runs.'::text, 'Leave it out for a schedule that goes on.'::text))),
     CONSTRAINT a_schedule_gives_up_in_reason CHECK (((give_up_after IS NULL) OR pgcron.time_limits_fit(give_up_after, NULL::interval))),
-    CONSTRAINT a_schedule_is_managed_by_a_door CHECK (((managed_by = ANY (ARRAY['sql'::text, 'code'::text, 'file'::text, 'cli'::text, 'ui'::text])) OR pgcron.refuse('PC001'::text, format('managed_by %L is not known'::text, "left"(managed_by, 100)), 'A schedule is managed by cli, code, file, sql or ui.'::text, 'Leave it out: it stays as it is, and a new schedule belongs to the door that makes it.'::text))),
+    CONSTRAINT a_schedule_is_managed_by_an_interface CHECK (((managed_by = ANY (ARRAY['sql'::text, 'code'::text, 'file'::text, 'cli'::text, 'ui'::text])) OR pgcron.refuse('PC001'::text, format('managed_by %L is not known'::text, "left"(managed_by, 100)), 'A schedule is managed by cli, code, file, sql or ui.'::text, 'Leave it out: it stays as it is, and a new schedule belongs to the interface that makes it.'::text))),
     CONSTRAINT a_schedule_name_has_1_to_200_characters CHECK (((((length(name) >= 1) AND (length(name) <= 200)) AND (btrim(name) <> ''::text) AND (name !~ '[\x01-\x1f\x7f-\x9f]'::text)) OR pgcron.refuse('PC001'::text, 'the schedule''s name is empty, too long or has a control character'::text, 'A name has 1 to 200 characters that can be shown.'::text, 'Give it a short name, for example ''nightly''.'::text))),
     CONSTRAINT a_schedule_names_a_handler CHECK ((pgcron.handler_is_fine(handler) OR pgcron.refuse_handler(handler))),
     CONSTRAINT a_schedule_names_a_lane CHECK (((lane IS NULL) OR pgcron.lane_is_fine(lane) OR pgcron.refuse_lane(lane))),
@@ -178,7 +178,7 @@ CREATE TABLE pgcron.run (
 )
 WITH (fillfactor='60', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='20000');
 
-COMMENT ON TABLE pgcron.run IS 'One wish to execute a handler, while it is alive. Ended runs are in history.';
+COMMENT ON TABLE pgcron.run IS 'One request to execute a handler, while it is alive. Ended runs are in history.';
 
 COMMENT ON COLUMN pgcron.run.hold IS 'unserved: no live node that takes from this queue offers the handler and has the labels that are required; one that joins lets the run go. circuit: the handler''s breaker is open (pgcron.breaker). overlap: as many runs of its schedule execute as may. previous: the fire before it must succeed first.';
 
@@ -206,7 +206,7 @@ COMMENT ON COLUMN pgcron.run.time_limits IS 'Limits that few runs have, as pgcro
 
 COMMENT ON COLUMN pgcron.run.lost_early IS '1: its last node ended before its handler was seen to begin. 2: another node has begun to prepare it since; when that ends, too, the run is dead.';
 
-COMMENT ON COLUMN pgcron.run.awaited IS 'Somebody waits for its end, which is told on pgcron.end_channel(); NULL is nobody.';
+COMMENT ON COLUMN pgcron.run.awaited IS 'Somebody waits for its end, which is announced on pgcron.end_channel(); NULL is nobody.';
 
 CREATE TABLE pgcron.breaker (
     name text NOT NULL,
@@ -1367,7 +1367,7 @@ CREATE TABLE pgcron.schedule_version (
     version integer NOT NULL,
     at timestamp with time zone DEFAULT now() NOT NULL,
     actor text NOT NULL,
-    door text NOT NULL,
+    interface text NOT NULL,
     operation text NOT NULL,
     content jsonb NOT NULL,
     since timestamp with time zone,
@@ -1376,7 +1376,7 @@ CREATE TABLE pgcron.schedule_version (
     CONSTRAINT schedule_version_actor_is_short CHECK (((actor IS NULL) OR (length(actor) <= 300) OR pgcron.refuse_words('actor'::text, actor, 300)))
 );
 
-COMMENT ON TABLE pgcron.schedule_version IS 'Private: Every version of every schedule as it stood, who wrote it and through which door. No foreign key: it outlives the schedule.';
+COMMENT ON TABLE pgcron.schedule_version IS 'Private: Every version of every schedule as it stood, who wrote it and through which interface. No foreign key: it outlives the schedule.';
 
 COMMENT ON COLUMN pgcron.schedule_version.since IS 'From when on it decided: fires after it are its own. NULL while a node has still to apply it.';
 
@@ -1389,7 +1389,7 @@ CREATE VIEW pgcron.schedule_versions AS
     operation,
     at,
     actor,
-    door,
+    interface,
     note,
     since,
     (EXISTS ( SELECT
@@ -1736,13 +1736,13 @@ CREATE TRIGGER schedule_is_deleted BEFORE DELETE ON pgcron.schedule FOR EACH ROW
 
 CREATE TRIGGER schedule_was_written AFTER INSERT OR UPDATE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.schedule_was_written();
 
-CREATE TRIGGER tell_who_waits AFTER DELETE ON pgcron.run FOR EACH ROW WHEN (old.awaited) EXECUTE FUNCTION pgcron.tell_who_waits();
-
 CREATE CONSTRAINT TRIGGER the_claim_holds_at_commit AFTER INSERT ON pgcron.assertion DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION pgcron.judge_assertions();
 
 CREATE CONSTRAINT TRIGGER wake_at_commit AFTER INSERT ON pgcron.run DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((statement_timestamp() > transaction_timestamp())) EXECUTE FUNCTION pgcron.wake_idle_nodes();
 
 CREATE TRIGGER wake_idle_nodes AFTER INSERT ON pgcron.run FOR EACH STATEMENT EXECUTE FUNCTION pgcron.wake_idle_nodes();
+
+CREATE TRIGGER wake_waiting_clients AFTER DELETE ON pgcron.run FOR EACH ROW WHEN (old.awaited) EXECUTE FUNCTION pgcron.wake_waiting_clients();
 
 ALTER TABLE ONLY pgcron.backfill_run
     ADD CONSTRAINT backfill_run_backfill_id_fkey FOREIGN KEY (backfill_id) REFERENCES pgcron.backfill(id) ON DELETE CASCADE;
@@ -1822,7 +1822,7 @@ REVOKE ALL ON FUNCTION pgcron.previous_of(run_id bigint, token uuid, OUT previou
 
 REVOKE ALL ON FUNCTION pgcron.prune_calendars(source text, kept text[], actor text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.put_calendar(calendar text, content text, actor text, door text, take_over boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.put_calendar(calendar text, content text, actor text, interface text, take_over boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.refuse_claim(run bigint) FROM PUBLIC;
 

@@ -162,8 +162,12 @@ async def test_it_is_done_when_its_last_run_has_ended(connection: Connection, no
 
     found = await row(connection, backfill)
     assert (found["created"], found["succeeded"], found["failed"], found["open"]) == (2, 1, 1, 0)
-    [told] = await backfills.runs_of_backfill(connection, backfill)
-    assert (told["id"], told["state"], told["error"]) == (bad["id"], "dead", "it went wrong")
+    [reported] = await backfills.runs_of_backfill(connection, backfill)
+    assert (reported["id"], reported["state"], reported["error"]) == (
+        bad["id"],
+        "dead",
+        "it went wrong",
+    )
 
 
 async def test_backward_the_newest_instant_is_first(connection: Connection, node: Node) -> None:
@@ -268,11 +272,14 @@ async def test_an_instant_of_a_missed_range_has_one_answer(
     backfill = await ask(connection, 1)
     await step(connection, backfill, instants(1), is_last=True)
 
-    told = await connection.fetch(
+    reported = await connection.fetch(
         "SELECT w.decision, w.reason FROM unnest($1::timestamptz[]) i, pgcron.why('job', i) w",
         instants(2),
     )
-    assert [tuple(one) for one in told] == [("run", f"backfill {backfill}"), ("missed", "paused")]
+    assert [tuple(one) for one in reported] == [
+        ("run", f"backfill {backfill}"),
+        ("missed", "paused"),
+    ]
 
 
 async def test_of_two_nodes_at_one_step_one_does_it(
@@ -554,9 +561,9 @@ async def test_what_is_over_is_neither_paused_nor_stopped_again(
         await backfills.pause_backfill(connection, 99)
 
 
-async def test_the_door_is_closed_to_who_was_not_let_in(stranger: Connection) -> None:
+async def test_the_door_is_closed_to_who_was_not_let_in(orphan: Connection) -> None:
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
-        await stranger.execute("SELECT pgcron.stop_backfill(1)")
+        await orphan.execute("SELECT pgcron.stop_backfill(1)")
 
 
 async def test_what_is_over_is_forgotten_with_the_ledger_of_its_time(

@@ -113,11 +113,11 @@ async def test_a_producer_in_good_faith_has_its_keys(
 async def test_an_operator_s_form_is_one_operation(connection: Connection, become: Become) -> None:
     operator = await become("operator")
 
-    told = []
+    reported = []
     for _ in range(2):
         async with operator.transaction():
-            told.append(await once(operator, "form 7", lambda: enqueue(operator, "py:x")))
-    assert told == [(told[0][0], True), (told[0][0], False)]
+            reported.append(await once(operator, "form 7", lambda: enqueue(operator, "py:x")))
+    assert reported == [(reported[0][0], True), (reported[0][0], False)]
 
 
 @pytest.mark.parametrize("part", ["viewer", "scheduler", "operator"])

@@ -23,7 +23,7 @@ async def put(connection: Connection, name: str, content: str) -> int:
         name=name,
         content=content,
         actor="ann",
-        door="sql",
+        interface="sql",
         take_over=False,
     )
     return int(row["calendar_id"])
@@ -117,12 +117,12 @@ async def test_an_edit_of_a_calendar_makes_the_runs_ahead_again(
     assert await runs_of(connection, bystander) == before
     row = await schedule_row(connection, schedule)
     assert (row["status"], row["version"]) == ("valid", 2)
-    told = await connection.fetchrow(
+    reported = await connection.fetchrow(
         "SELECT actor, note FROM pgcron.schedule_version WHERE schedule_id = $1 AND version = 2",
         schedule,
     )
-    assert told is not None
-    assert (told["actor"], told["note"]) == ("ann", "calendar closed was changed")
+    assert reported is not None
+    assert (reported["actor"], reported["note"]) == ("ann", "calendar closed was changed")
     await put(connection, "closed", "# never")
     await materialize(database)
     assert await runs_of(connection, schedule) == before

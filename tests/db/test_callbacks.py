@@ -115,8 +115,8 @@ async def test_a_wrong_token_and_a_run_that_does_not_exist_are_the_same(
     nowhere = {"id": 10**12, "fence": run["fence"]}
     other_fence = {"id": run["id"], "fence": run["fence"] + 1}
 
-    for told in (run, nowhere, other_fence):
-        assert await answer(connection, told, hashed, status="succeeded") == "unknown"  # type: ignore[arg-type]
+    for reported in (run, nowhere, other_fence):
+        assert await answer(connection, reported, hashed, status="succeeded") == "unknown"  # type: ignore[arg-type]
 
 
 async def test_lines_and_progress_are_fetched_once(connection: Connection, node: Node) -> None:

@@ -217,8 +217,9 @@ async def paused_for_20_minutes(connection: Connection, **content: Any) -> datet
         (3, now - minutes(20), {"enabled": True, **content, "paused_until": None}),
     ):
         await connection.execute(
-            "INSERT INTO pgcron.schedule_version (schedule_id, version, actor, door, operation,"
-            " content, since) SELECT schedule_id, $1, actor, door, 'edit', content || $3::jsonb, $2"
+            "INSERT INTO pgcron.schedule_version"
+            " (schedule_id, version, actor, interface, operation, content, since)"
+            " SELECT schedule_id, $1, actor, interface, 'edit', content || $3::jsonb, $2"
             " FROM pgcron.schedule_version WHERE version = 1",
             version,
             since,

@@ -207,8 +207,8 @@ async def test_a_look_begins_at_the_bound_of_a_path(connection: Connection) -> N
     async def seen(bound: int) -> dict[int, Any]:
         bounds = {"bound_queues": ["default"], "bound_priorities": [5]}
         bounds |= {"bound_dues": [due[bound]], "bound_ids": [bound]}
-        heads = await call(connection, "next_due", queues=["default"], **bounds)
-        return {row["priority"]: row["due_at"] for row in heads}
+        due_index = await call(connection, "next_due", queues=["default"], **bounds)
+        return {row["priority"]: row["due_at"] for row in due_index}
 
     assert await seen(first) == {3: due[higher], 5: due[first]}
     assert await seen(last) == {3: due[higher], 5: due[last]}
@@ -221,15 +221,15 @@ async def test_the_head_of_every_path_is_shown_with_its_time(connection: Connect
     await enqueue(connection, priority=7, delivery="at_most_once", due_at=later + minutes(1))
     await enqueue(connection, queue="other")
 
-    heads = await call(connection, "next_due", queues=["default", "empty"], **NO_BOUNDS)
+    due_index = await call(connection, "next_due", queues=["default", "empty"], **NO_BOUNDS)
 
-    seen = [(row["queue"], row["priority"], row["is_careful"], row["is_due"]) for row in heads]
+    seen = [(row["queue"], row["priority"], row["is_careful"], row["is_due"]) for row in due_index]
     assert sorted(seen) == [
         ("default", 3, False, True),
         ("default", 7, False, False),
         ("default", 7, True, False),
     ]
-    assert sorted(round(row["seconds"] / 60) for row in heads) == [0, 1, 2]
+    assert sorted(round(row["seconds"] / 60) for row in due_index) == [0, 1, 2]
 
 
 async def test_a_run_nobody_can_serve_is_parked_and_goes_when_somebody_can(

@@ -191,20 +191,20 @@ async def test_assertions_of_several_runs_lock_in_everybodys_order(
 
 
 async def test_the_right_is_nobodys_until_it_is_granted(
-    connection: Connection, stranger: Connection
+    connection: Connection, orphan: Connection
 ) -> None:
     [run] = await claimed(connection)
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
-        await stranger.execute("SELECT pgcron.assert_token($1, $2)", run["id"], run["token"])
-    name = await stranger.fetchval("SELECT current_user")
+        await orphan.execute("SELECT pgcron.assert_token($1, $2)", run["id"], run["token"])
+    name = await orphan.fetchval("SELECT current_user")
     await connection.execute(
         f"GRANT EXECUTE ON FUNCTION pgcron.assert_token, pgcron.finish_run TO {name}"
     )
 
-    await stranger.execute("SELECT pgcron.assert_token($1, $2)", run["id"], run["token"])
-    await stranger.execute("SELECT pgcron.finish_run($1, $2)", run["id"], run["token"])
+    await orphan.execute("SELECT pgcron.assert_token($1, $2)", run["id"], run["token"])
+    await orphan.execute("SELECT pgcron.finish_run($1, $2)", run["id"], run["token"])
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
-        await stranger.execute("SELECT FROM pgcron.run")
+        await orphan.execute("SELECT FROM pgcron.run")
 
 
 async def test_a_run_and_its_effects_are_finished_together_or_not_at_all(
@@ -320,8 +320,8 @@ async def test_both_completions_keep_the_same_of_a_run(connection: Connection) -
     await finish(connection, [one])
     await connection.execute("SELECT pgcron.finish_run($1, $2)", other["id"], other["token"])
     rows = [dict(await history_row(connection, run["id"]) or {}) for run in (one, other)]
-    told_apart = {"id", "uuid", "fence", "started_at", "finished_at", "node", "result"}
-    same = [{k: v for k, v in row.items() if k not in told_apart} for row in rows]
+    reported_apart = {"id", "uuid", "fence", "started_at", "finished_at", "node", "result"}
+    same = [{k: v for k, v in row.items() if k not in reported_apart} for row in rows]
     assert same[0] == same[1]
 
 

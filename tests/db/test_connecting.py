@@ -85,10 +85,10 @@ async def test_a_command_whose_passwords_are_refused_is_asked_with_pauses(
     asked = printed.with_name("asked")
     printed.write_text("wrong")
     for _ in range(2):
-        told = await asyncio.gather(
+        reported = await asyncio.gather(
             *(user_of(dsn_of(guarded)) for _ in range(6)), return_exceptions=True
         )
-        assert all(isinstance(one, DatabaseUnavailable) for one in told)
+        assert all(isinstance(one, DatabaseUnavailable) for one in reported)
     assert asked.read_text() == "xx"
 
     printed.write_text("token-1")
@@ -192,9 +192,9 @@ async def test_a_passfile_is_read_for_each_connection(
 
 
 def test_a_certificate_that_does_not_fit_is_no_misspelt_dsn() -> None:
-    told = unavailable(ssl.SSLCertVerificationError(1, "certificate verify failed"))
+    reported = unavailable(ssl.SSLCertVerificationError(1, "certificate verify failed"))
 
-    assert "sslrootcert" in (told.hint or "")
+    assert "sslrootcert" in (reported.hint or "")
 
 
 async def test_tls_where_the_server_has_none_is_told(guarded: ThrowAwayServer) -> None:

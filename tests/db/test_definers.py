@@ -41,10 +41,10 @@ async def test_nobody_borrows_the_owners_rights_who_was_not_let(connection: Conn
 
 
 async def test_a_schedule_is_not_edited_behind_its_back(
-    connection: Connection, stranger: Connection
+    connection: Connection, orphan: Connection
 ) -> None:
     schedule = await put_schedule(connection)
 
     for verb in ("apply_edit", "ask_preview"):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
-            await stranger.execute(f"SELECT pgcron.{verb}($1)", schedule)
+            await orphan.execute(f"SELECT pgcron.{verb}($1)", schedule)

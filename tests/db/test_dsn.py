@@ -86,9 +86,9 @@ async def test_a_service_that_is_not_there_is_refused_whatever_else_is_set(
     services.write_text(section(guarded))
     monkeypatch.setenv("PGHOST", "127.0.0.1")
     for dsn in ("postgresql:///?service=nosuch", "postgresql://a@b/c?service=nosuch"):
-        told = await refusal(dsn)
-        assert told.message == f"the service 'nosuch' can't be read from {services}"
-        assert "PGSERVICEFILE" in (told.hint or "")
+        reported = await refusal(dsn)
+        assert reported.message == f"the service 'nosuch' can't be read from {services}"
+        assert "PGSERVICEFILE" in (reported.hint or "")
     with pytest.raises(DatabaseUnavailable, match="nosuch"):
         await is_pooled("postgresql:///?service=nosuch", timeout=5)
     monkeypatch.setenv("PGSERVICE", "neither")
@@ -112,9 +112,9 @@ async def test_a_line_of_a_service_that_says_nothing(
 ) -> None:
     services.write_text(section(guarded).replace(f"password={PASSWORD}", line))
 
-    told = await refusal("postgresql://?service=shop")
-    assert "lines name=value; a % is written as %%" in (told.detail or "")
-    assert "secret" not in f"{told.message}{told.detail}{told.hint}"
+    reported = await refusal("postgresql://?service=shop")
+    assert "lines name=value; a % is written as %%" in (reported.detail or "")
+    assert "secret" not in f"{reported.message}{reported.detail}{reported.hint}"
 
 
 @pytest.mark.parametrize(
@@ -170,14 +170,16 @@ async def test_connect_timeout_bounds_a_silent_server() -> None:
 async def test_a_parameter_that_nobody_knows_is_no_wrong_port(
     guarded: ThrowAwayServer, asked: str
 ) -> None:
-    told = await refusal(f"postgresql://{USER}:{PASSWORD}@127.0.0.1:{guarded.port}/shop?{asked}")
+    reported = await refusal(
+        f"postgresql://{USER}:{PASSWORD}@127.0.0.1:{guarded.port}/shop?{asked}"
+    )
 
-    assert asked.partition("=")[0] in (told.detail or "")
-    assert "A parameter of the DSN" in (told.hint or "")
+    assert asked.partition("=")[0] in (reported.detail or "")
+    assert "A parameter of the DSN" in (reported.hint or "")
 
 
 async def test_what_can_not_be_meant_is_told() -> None:
-    told = await refusal("postgresql://a@127.0.0.1:1/b?connect_timeout=soon")
+    reported = await refusal("postgresql://a@127.0.0.1:1/b?connect_timeout=soon")
 
-    assert "'soon'" in (told.detail or "")
-    assert "Write it as postgresql://" in (told.hint or "")
+    assert "'soon'" in (reported.detail or "")
+    assert "Write it as postgresql://" in (reported.hint or "")

@@ -443,7 +443,7 @@ async def test_a_name_can_be_used_again_for_another_schedule(connection: Connect
 async def test_every_version_says_who_wrote_it_and_through_which_door(
     connection: Connection,
 ) -> None:
-    put = "SELECT pgcron.put_schedule('job', $1, 'py:work', actor => $2, door => $3)"
+    put = "SELECT pgcron.put_schedule('job', $1, 'py:work', actor => $2, interface => $3)"
     await connection.execute(put, "@daily", "anna", "cli")
     await connection.execute(put, "@hourly", "shop", "code")
     await connection.execute(put, "@hourly", "shop", "code")
@@ -452,7 +452,7 @@ async def test_every_version_says_who_wrote_it_and_through_which_door(
     await connection.execute("SELECT pgcron.delete_schedule('job')")
 
     written = [
-        (row["version"], row["actor"], row["door"], row["operation"])
+        (row["version"], row["actor"], row["interface"], row["operation"])
         for row in await versions(connection)
     ]
     assert written == [

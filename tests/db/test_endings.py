@@ -216,11 +216,11 @@ async def test_a_run_is_marked_started_once_and_by_its_owner_only(connection: Co
     run = await claimed_run(connection, node)
     given = {"run_ids": [run["id"]], "elapsed_seconds": [2.0]}
 
-    stranger = await call(connection, "mark_started", tokens=[node.incarnation], **given)
+    orphan = await call(connection, "mark_started", tokens=[node.incarnation], **given)
     first = await call(connection, "mark_started", tokens=[run["token"]], **given)
     second = await call(connection, "mark_started", tokens=[run["token"]], **given)
 
-    assert (len(stranger), len(first), len(second)) == (0, 1, 1)
+    assert (len(orphan), len(first), len(second)) == (0, 1, 1)
 
 
 @pytest.mark.parametrize(

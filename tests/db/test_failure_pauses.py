@@ -91,9 +91,15 @@ async def test_so_many_failures_in_a_row_pause_it(connection: Connection) -> Non
     )
     assert paused["probe_at"] is None
     assert await judge(connection) == []
-    told = await connection.fetchrow("SELECT * FROM pgcron.why('job', now() + interval '1 hour')")
-    assert told is not None
-    assert (told["code"], told["actor"], told["note"]) == ("is_paused", "pgcron_ha", note)
+    reported = await connection.fetchrow(
+        "SELECT * FROM pgcron.why('job', now() + interval '1 hour')"
+    )
+    assert reported is not None
+    assert (reported["code"], reported["actor"], reported["note"]) == (
+        "is_paused",
+        "pgcron_ha",
+        note,
+    )
 
 
 async def test_a_success_between_begins_anew(connection: Connection) -> None:
@@ -221,9 +227,9 @@ async def test_a_probe_is_one_fire_and_its_success_resumes(
     resumed = await state(connection)
     assert (resumed["enabled"], resumed["schedule_id"]) == (True, None)
     assert await failures(connection) == 0
-    told = await connection.fetchrow("SELECT * FROM pgcron.why('job', $1)", run["fire_time"])
-    assert told is not None
-    assert (told["decision"], told["outcome"]) == ("run", "succeeded")
+    reported = await connection.fetchrow("SELECT * FROM pgcron.why('job', $1)", run["fire_time"])
+    assert reported is not None
+    assert (reported["decision"], reported["outcome"]) == ("run", "succeeded")
     wrong = "SELECT * FROM pgcron.check_ledger()"
     assert await connection.fetch(wrong) == []
 

@@ -114,8 +114,8 @@ async def test_no_host_is_what_is_wanted(primary: ThrowAwayServer) -> None:
     standby = "?target_session_attrs=standby"
     with pytest.raises(DatabaseUnavailable) as refused:
         await connect(at(primary, "127.0.0.1:1", more=standby), timeout=5)
-    told = refused.value.detail or ""
-    assert f"127.0.0.1:{primary.port}: it answers, but is not standby" in told
+    reported = refused.value.detail or ""
+    assert f"127.0.0.1:{primary.port}: it answers, but is not standby" in reported
     assert "target_session_attrs" in (refused.value.hint or "")
 
     with pytest.raises(DatabaseUnavailable) as refused:

@@ -29,9 +29,9 @@ async def runs_of(connection: Connection) -> list[Row]:
 
 
 async def why(connection: Connection, instant: datetime) -> tuple[str, datetime | None]:
-    told = await connection.fetchrow("SELECT code, due_at FROM pgcron.why('job', $1)", instant)
-    assert told is not None
-    return told["code"], told["due_at"]
+    reported = await connection.fetchrow("SELECT code, due_at FROM pgcron.why('job', $1)", instant)
+    assert reported is not None
+    return reported["code"], reported["due_at"]
 
 
 async def take_given_back(connection: Connection) -> None:
@@ -143,12 +143,12 @@ async def test_what_is_still_delayed_follows_an_edit_and_a_pause(connection: Con
     await functions.pause_schedule(connection, "job", "stop")
     assert all(row["due_at"] <= now for row in await runs_of(connection))
     await functions.resume_schedule(connection, "job")
-    told = await connection.fetchrow(
+    reported = await connection.fetchrow(
         "SELECT w.decision, w.reason FROM pgcron.why('job', $1) w", held[0]["scheduled_for"]
     )
-    assert told is not None
-    assert told["decision"] == "missed"
-    assert "paused" in told["reason"]
+    assert reported is not None
+    assert reported["decision"] == "missed"
+    assert "paused" in reported["reason"]
 
 
 async def test_what_an_earlier_timing_owed_and_delayed_stays(connection: Connection) -> None:

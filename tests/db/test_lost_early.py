@@ -24,7 +24,7 @@ from tests.db.control import (
 )
 
 Row = asyncpg.Record
-TOLD = "(not retried: two nodes ended while they prepared this run, before its handler began)"
+REPORTED = "(not retried: two nodes ended while they prepared this run, before its handler began)"
 
 
 async def claimed_anew(connection: Connection, count: int = 1) -> tuple[Any, list[Row]]:
@@ -76,7 +76,7 @@ async def test_a_run_that_ends_its_nodes_before_it_begins_ends_two(
     ended = await history_row(connection, run)
     assert ended is not None
     assert ended["outcome"] == "dead"
-    assert ended["error"].endswith(TOLD)
+    assert ended["error"].endswith(REPORTED)
 
 
 async def test_a_successor_in_the_same_folder_ends_it_too(connection: Connection) -> None:
@@ -89,7 +89,7 @@ async def test_a_successor_in_the_same_folder_ends_it_too(connection: Connection
             await prepare(connection, await claim(connection, node, 1))
     ended = await history_row(connection, run)
     assert ended is not None
-    assert ended["error"].endswith(TOLD)
+    assert ended["error"].endswith(REPORTED)
 
 
 async def test_runs_that_only_wait_in_nodes_that_end_are_tried_as_often_as_others(

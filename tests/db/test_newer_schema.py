@@ -42,9 +42,9 @@ async def test_a_schema_that_has_left_this_program_behind_says_so(
     await connection.execute(MIGRATED, LATER)
 
     for refused in (require_revision(connection), check(newer), migrate(newer)):
-        with pytest.raises(SchemaError, match=f"is at revision {LATER}") as told:
+        with pytest.raises(SchemaError, match=f"is at revision {LATER}") as reported:
             await refused
-        assert told.value.hint == "Use a newer version of pgcron_ha."
+        assert reported.value.hint == "Use a newer version of pgcron_ha."
 
 
 @pytest.mark.parametrize(

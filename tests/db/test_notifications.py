@@ -85,7 +85,7 @@ async def test_a_transaction_wakes_who_is_idle_when_it_is_committed(
     listener = await connect(database)
     await listener.add_listener(
         await connection.fetchval("SELECT pgcron.channel()"),
-        lambda *told: heard.put_nowait(told[-1]),
+        lambda *reported: heard.put_nowait(reported[-1]),
     )
     await join(connection, name="a")
     await connection.execute("UPDATE pgcron.node SET is_idle = $1", not is_idle_at_commit)

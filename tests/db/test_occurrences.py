@@ -48,9 +48,9 @@ async def decide(connection: Connection, schedule: int, *fires: datetime) -> Non
 
 
 async def why(connection: Connection, fire: datetime) -> Row:
-    told = await connection.fetchrow("SELECT * FROM pgcron.why('job', $1)", fire)
-    assert told is not None
-    return told
+    reported = await connection.fetchrow("SELECT * FROM pgcron.why('job', $1)", fire)
+    assert reported is not None
+    return reported
 
 
 async def live(connection: Connection) -> list[tuple[datetime, datetime, str]]:
@@ -65,13 +65,17 @@ async def test_a_fire_is_skipped(connection: Connection, is_made: bool) -> None:
     if is_made:
         await decide(connection, schedule, fire, other)
     await connection.execute(SKIP, fire)
-    told = await why(connection, fire)
-    assert (told["decision"], told["actor"], told["note"]) == ("not yet", "anna", "a fair")
+    reported = await why(connection, fire)
+    assert (reported["decision"], reported["actor"], reported["note"]) == (
+        "not yet",
+        "anna",
+        "a fair",
+    )
     await decide(connection, schedule, fire, other)
 
     assert [row[0] for row in await live(connection)] == [other]
-    told = await why(connection, fire)
-    assert (told["decision"], told["reason"]) == ("skipped", "skipped by anna: a fair")
+    reported = await why(connection, fire)
+    assert (reported["decision"], reported["reason"]) == ("skipped", "skipped by anna: a fair")
     # An edit of the schedule is no reason to run it.
     await connection.execute("UPDATE pgcron.schedule SET priority = 3")
     await decide(connection, schedule, fire, other)
@@ -92,9 +96,13 @@ async def test_a_fire_is_moved_and_stays_the_fire_of_its_time(
     assert await live(connection) == [(fire, fire + minutes(30), "{}")]
     expires = await connection.fetchval("SELECT expire_at FROM pgcron.run")
     assert expires == fire + minutes(35)
-    told = await why(connection, fire)
-    assert (told["decision"], told["code"], told["due_at"]) == ("run", "moved", fire + minutes(30))
-    assert (told["actor"], told["note"]) == ("anna", "a fair")
+    reported = await why(connection, fire)
+    assert (reported["decision"], reported["code"], reported["due_at"]) == (
+        "run",
+        "moved",
+        fire + minutes(30),
+    )
+    assert (reported["actor"], reported["note"]) == ("anna", "a fair")
     words = f"moved to {fire + minutes(30):%Y-%m-%dT%H:%M:%SZ} by anna: a fair"
     assert await connection.fetchval("SELECT reason FROM pgcron.occurrence") == words
 
@@ -152,8 +160,12 @@ async def test_a_fire_that_is_due_and_waits_is_changed_where_it_stands(
     assert tuple(skipped) == ("skipped", "skipped by anna: a fair")
     await connection.execute(RESTORE, fires[1])
     assert (await live(connection))[0][1] <= await database_now(connection)
-    told = await why(connection, fires[1])
-    assert (told["code"], told["reason"], told["actor"]) == ("run", "restored by bert", "bert")
+    reported = await why(connection, fires[1])
+    assert (reported["code"], reported["reason"], reported["actor"]) == (
+        "run",
+        "restored by bert",
+        "bert",
+    )
 
 
 async def refused(connection: Connection, statement: str, *values: Any) -> tuple[str, str]:
@@ -241,21 +253,21 @@ async def test_a_change_waits_for_the_materializer_and_finds_its_run(
 
 
 @pytest.mark.parametrize(
-    "wish", ["SELECT pgcron.rename_schedule('job', 'other')", "DELETE FROM pgcron.schedule"]
+    "options", ["SELECT pgcron.rename_schedule('job', 'other')", "DELETE FROM pgcron.schedule"]
 )
 async def test_a_change_does_not_wait_in_a_ring_with_an_edit(
-    connection: Connection, another: Connect, wish: str
+    connection: Connection, another: Connect, options: str
 ) -> None:
     schedule, fire = await put_schedule(connection), await next_minute(connection)
     await decide(connection, schedule, fire)
     editor, person = await another(), await another()
     async with editor.transaction():
-        await editor.execute(wish)
+        await editor.execute(options)
         skipping = asyncio.create_task(person.execute(SKIP, fire))
         await waits_for_lock(connection, person)
     answers = await asyncio.gather(skipping, return_exceptions=True)
 
-    if wish.startswith("DELETE"):
+    if options.startswith("DELETE"):
         assert getattr(answers[0], "sqlstate", None) == "PC010"
     else:
         assert answers[0] == "SELECT 1"

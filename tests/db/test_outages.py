@@ -73,10 +73,10 @@ async def test_what_came_due_without_any_node_is_late(
     late = runs[2:]
     assert ended == len(late) - kept
     assert await waiting(connection) == runs[:2] + late[len(late) - kept :]
-    told = await connection.fetch(
+    reported = await connection.fetch(
         "SELECT decision, reason FROM pgcron.occurrence WHERE decision <> 'run'"
     )
-    assert {(row["decision"], row["reason"]) for row in told} == (
+    assert {(row["decision"], row["reason"]) for row in reported} == (
         {("skipped", reason)} if reason else set()
     )
     assert await end_late_fires(connection) == 0
@@ -118,10 +118,10 @@ async def test_what_is_older_than_the_window_ends(connection: Connection) -> Non
 
     assert await end_late_fires(connection) == 2
     assert await waiting(connection) == runs[:2] + runs[4:]
-    told = await connection.fetchval(
+    reported = await connection.fetchval(
         "SELECT DISTINCT reason FROM pgcron.occurrence WHERE decision = 'skipped'"
     )
-    assert told == "it was late, and older than the catch-up window"
+    assert reported == "it was late, and older than the catch-up window"
 
 
 async def test_a_late_fire_that_cannot_be_skipped_ends_dead_and_the_others_are_skipped(

@@ -48,9 +48,9 @@ async def test_an_overrun_is_told_once_however_many_look(
     _, run = await started(connection, 31)
     others = [await another() for _ in range(4)]
 
-    told = await asyncio.gather(*(call(one, "notice_overruns", at_most=10) for one in others))
+    reported = await asyncio.gather(*(call(one, "notice_overruns", at_most=10) for one in others))
 
-    [row] = [row for rows in told for row in rows]
+    [row] = [row for rows in reported for row in rows]
     assert (row["run_id"], row["schedule"], row["expected"]) == (run, None, 30)
     assert 31 <= row["taken"] < 60
     assert await call(connection, "notice_overruns", at_most=10) == []

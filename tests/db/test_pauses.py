@@ -127,7 +127,7 @@ async def test_an_overdue_pause_ends_as_of_its_end(connection: Connection) -> No
     assert (cursor["is_paused"], cursor["paused_until"]) == (False, None)
     assert (cursor["resumed_by"], cursor["resumed_at"] > end) == ("pgcron_ha", True)
     written = await connection.fetchrow(
-        "SELECT actor, door FROM pgcron.schedule_version ORDER BY version DESC LIMIT 1"
+        "SELECT actor, interface FROM pgcron.schedule_version ORDER BY version DESC LIMIT 1"
     )
     assert tuple(written or ()) == ("pgcron_ha", "clock")
     assert await overdue(connection) == []
@@ -168,7 +168,7 @@ async def test_two_nodes_resume_it_once(connection: Connection, another: Connect
 
 
 @pytest.mark.parametrize(
-    ("wish", "is_paused"),
+    ("options", "is_paused"),
     [
         ("SELECT pgcron.pause_schedule('job', 'longer', 'bert')", True),
         ("SELECT pgcron.resume_schedule('job', 'bert')", False),
@@ -177,19 +177,19 @@ async def test_two_nodes_resume_it_once(connection: Connection, another: Connect
     ],
 )
 async def test_a_node_that_comes_late_finds_what_a_person_decided(
-    connection: Connection, another: Connect, wish: str, is_paused: bool | None
+    connection: Connection, another: Connect, options: str, is_paused: bool | None
 ) -> None:
     schedule, _ = await paused_an_hour(connection)
     node, person = await another(), await another()
     async with person.transaction():
-        await person.execute(wish)
+        await person.execute(options)
         resuming = asyncio.create_task(resume_overdue(node, schedule))
         await waits_for_lock(connection, node)
     is_resumed = await resuming
 
     paused = await connection.fetchval("SELECT NOT enabled FROM pgcron.schedule")
     assert paused is is_paused
-    assert is_resumed is (wish.startswith("UPDATE"))
+    assert is_resumed is (options.startswith("UPDATE"))
 
 
 @pytest.mark.parametrize("is_over", [True, False])
@@ -220,10 +220,10 @@ async def test_a_new_timing_does_not_catch_up_on_what_it_did_not_name(
     covered = (await cursor_of(connection, schedule))["watermark"]
     await connection.execute("UPDATE pgcron.schedule SET spec = '*/2 * * * *'")
 
-    told = (await cursor_of(connection, schedule))["watermark"]
-    assert await missed(connection) == [("paused", "anna: deploy", covered + MOMENT, told)]
+    reported = (await cursor_of(connection, schedule))["watermark"]
+    assert await missed(connection) == [("paused", "anna: deploy", covered + MOMENT, reported)]
     assert await resume_overdue(connection, schedule)
-    assert (await cursor_of(connection, schedule))["watermark"] == told
+    assert (await cursor_of(connection, schedule))["watermark"] == reported
     assert len(await missed(connection)) == 1
 
 

@@ -183,11 +183,14 @@ async def test_labels_that_are_none_are_refused(connection: Connection, labels: 
 
 
 async def test_many_runs_at_once_may_require_labels(connection: Connection) -> None:
-    wishes = [{"handler": HANDLER, "requires": ["gpu=a100"]}, {"handler": HANDLER, "requires": []}]
-    ids = await connection.fetchval("SELECT pgcron.enqueue_many($1::jsonb)", json.dumps(wishes))
+    requested = [
+        {"handler": HANDLER, "requires": ["gpu=a100"]},
+        {"handler": HANDLER, "requires": []},
+    ]
+    ids = await connection.fetchval("SELECT pgcron.enqueue_many($1::jsonb)", json.dumps(requested))
     rows = [await run_row(connection, run) for run in ids]
     assert [row and row["requires"] for row in rows] == [["gpu=a100"], None]
 
-    wishes[1]["requires"] = ["gpu a100"]
+    requested[1]["requires"] = ["gpu a100"]
     with pytest.raises(asyncpg.PostgresError, match="run 2 of 2: requires"):
-        await connection.execute("SELECT pgcron.enqueue_many($1::jsonb)", json.dumps(wishes))
+        await connection.execute("SELECT pgcron.enqueue_many($1::jsonb)", json.dumps(requested))

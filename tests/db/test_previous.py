@@ -45,7 +45,7 @@ async def decide(connection: Connection) -> int:
     return decided
 
 
-async def told(connection: Connection, instant: datetime) -> tuple[str, str, str | None]:
+async def reported(connection: Connection, instant: datetime) -> tuple[str, str, str | None]:
     row = await connection.fetchrow(
         "SELECT decision, code, reason FROM pgcron.why('job', $1)", instant
     )
@@ -90,7 +90,7 @@ async def test_what_is_skipped_while_the_last_runs_is_looked_through(
     first = await claimed(connection, node)
     second = await fire(connection, schedule, 2)
     assert await decide(connection) == 1
-    assert (await told(connection, second))[:2] == ("skipped", "overlap_skipped")
+    assert (await reported(connection, second))[:2] == ("skipped", "overlap_skipped")
 
     await finish(connection, first)
     third = await fire(connection, schedule, 3)
@@ -108,20 +108,20 @@ async def test_a_failure_holds_up_the_next_until_something_succeeded(
     await decide(connection)
     [first] = await claimed(connection, node)
     await fail(connection, [first])
-    told_of_first = f"run {first['id']} of the fire before ended dead"
+    reported_of_first = f"run {first['id']} of the fire before ended dead"
 
     for number in (2, 3):  # the third fails with the first, by way of the second
         instant = await fire(connection, schedule, number)
         assert await decide(connection) == 1
-        assert await told(connection, instant) == (
+        assert await reported(connection, instant) == (
             "upstream_failed",
             "previous_failed",
-            told_of_first,
+            reported_of_first,
         )
     ends = await connection.fetch(
         "SELECT outcome, error FROM pgcron.history WHERE id <> $1", first["id"]
     )
-    assert [tuple(end) for end in ends] == [("upstream_failed", told_of_first)] * 2
+    assert [tuple(end) for end in ends] == [("upstream_failed", reported_of_first)] * 2
     assert await connection.fetch("SELECT * FROM pgcron.check_ledger()") == []
 
     if helped == "retry":
@@ -150,7 +150,7 @@ async def test_a_failure_that_found_no_partition_is_one_all_the_same(
     second = await fire(connection, schedule, 2)
 
     assert await decide(connection) == 1
-    assert (await told(connection, second))[0] == "upstream_failed"
+    assert (await reported(connection, second))[0] == "upstream_failed"
     before = "SELECT outcome FROM pgcron.previous_run($1, $2)"
     assert await connection.fetchval(before, schedule, second) == "dead"
 

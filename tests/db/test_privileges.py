@@ -219,13 +219,13 @@ async def test_no_function_and_no_operator_of_a_reader_sees_the_rows_of_others(
         LANGUAGE plpgsql AS $$ BEGIN RAISE NOTICE 'leaked %', args; RETURN true; END $$;
         CREATE OPERATOR pg_temp.<<< (
           LEFTARG = jsonb, RIGHTARG = jsonb, FUNCTION = pg_temp.leak, RESTRICT = contsel)""")
-    told: list[str] = []
-    session.add_log_listener(lambda _, message: told.append(str(message)))
+    reported: list[str] = []
+    session.add_log_listener(lambda _, message: reported.append(str(message)))
 
     for condition in ("pg_temp.leak(args, '{}')", "args OPERATOR(pg_temp.<<<) '{}'"):
         assert len(await session.fetch(f"SELECT id FROM pgcron.own_runs WHERE {condition}")) == 1
-    assert len(told) == 2
-    assert "others" not in "".join(told)
+    assert len(reported) == 2
+    assert "others" not in "".join(reported)
 
 
 async def test_a_confined_producer_keeps_to_its_queues_and_handlers(

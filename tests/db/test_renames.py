@@ -48,11 +48,11 @@ async def test_what_waits_follows_the_name_and_what_was_keeps_it(connection: Con
     assert (
         await connection.fetchval("SELECT array_agg(schedule) FROM pgcron.history") == ["job"] * 2
     )
-    told = await connection.fetchrow("SELECT * FROM pgcron.why('work', $1)", fires[0])
-    assert told is not None
-    assert (told["decision"], told["outcome"]) == ("run", "succeeded")
+    reported = await connection.fetchrow("SELECT * FROM pgcron.why('work', $1)", fires[0])
+    assert reported is not None
+    assert (reported["decision"], reported["outcome"]) == ("run", "succeeded")
     written = (
-        "SELECT actor, door, content ->> 'name' FROM pgcron.schedule_version WHERE version = 2"
+        "SELECT actor, interface, content ->> 'name' FROM pgcron.schedule_version WHERE version = 2"
     )
     assert tuple(await connection.fetchrow(written) or ()) == ("anna", "cli", "work")
 

@@ -213,15 +213,15 @@ async def test_a_day_of_which_most_is_gone_is_told_to_one_and_shrinks(
 async def test_a_rule_by_plain_sql_is_judged(
     connection: Connection, command: str, fact: str
 ) -> None:
-    with pytest.raises(asyncpg.PostgresError) as told:
+    with pytest.raises(asyncpg.PostgresError) as reported:
         await connection.execute(
             f"INSERT INTO pgcron.retention_rule (queue, outcome, keep) {command}"
         )
 
-    assert told.value.sqlstate == "PC001"
-    assert str(told.value).startswith(fact + "\n")
-    assert told.value.detail
-    assert told.value.hint
+    assert reported.value.sqlstate == "PC001"
+    assert str(reported.value).startswith(fact + "\n")
+    assert reported.value.detail
+    assert reported.value.hint
 
 
 async def test_history_kept_shorter_than_a_rule_is_what_counts(connection: Connection) -> None:

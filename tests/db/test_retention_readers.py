@@ -139,12 +139,12 @@ async def test_a_fire_that_depends_on_the_last_is_judged_as_before(
     if since_then is not None:
         await ended(connection, 8, schedule_id=schedule, origin="manual", outcome=since_then)
     judged = "SELECT * FROM pgcron.judge_previous($1, now())"
-    told = "SELECT * FROM pgcron.previous_run($1, now())"
-    before = [await values(connection, ask, schedule) for ask in (judged, told)]
+    reported = "SELECT * FROM pgcron.previous_run($1, now())"
+    before = [await values(connection, ask, schedule) for ask in (judged, reported)]
 
     await shorten(connection)
 
-    assert [await values(connection, ask, schedule) for ask in (judged, told)] == before
+    assert [await values(connection, ask, schedule) for ask in (judged, reported)] == before
     assert before[0][0] == ("fine" if since_then == "succeeded" else "failed")
     assert len(await kept(connection)) < 20
 
@@ -300,10 +300,12 @@ async def test_of_a_run_that_was_removed_everybody_says_so(connection: Connectio
 
     assert await connection.fetch("SELECT * FROM pgcron.run_status($1)", run) == []
     for command in ("SELECT pgcron.wait($1)", "SELECT pgcron.retry_run($1)"):
-        with pytest.raises(asyncpg.PostgresError) as told:
+        with pytest.raises(asyncpg.PostgresError) as reported:
             await connection.execute(command, run)
-        assert told.value.sqlstate == "PC010"
-        assert "retention removed it" in str(told.value) or "no longer kept" in str(told.value)
+        assert reported.value.sqlstate == "PC010"
+        assert "retention removed it" in str(reported.value) or "no longer kept" in str(
+            reported.value
+        )
     same = "SELECT pgcron.enqueue('py:work', idempotency_key => 'k')"
     assert await connection.fetchval(same) == run
 

@@ -309,10 +309,10 @@ async def test_a_policy_is_handed_on_and_snoozes_are_not(connection: Connection,
     else:
         run = await again(connection, node)
         await (finish(connection, [run]) if how == "succeeded" else fail(connection, [run]))
-    doors = ["retry_run", "redrive"] if how == "dead" else ["retry_run"]
+    interfaces = ["retry_run", "redrive"] if how == "dead" else ["retry_run"]
 
-    for door in doors:
-        new = await connection.fetchval(f"SELECT pgcron.{door}($1)", run["id"])
+    for interface in interfaces:
+        new = await connection.fetchval(f"SELECT pgcron.{interface}($1)", run["id"])
         row = await run_row(connection, new)
         assert row is not None
         assert (row["retry"], row["snoozes"], row["max_attempts"]) == (retry, None, 1)

@@ -19,9 +19,9 @@ from pgcron_ha.errors import Conflict, InvalidInput, NotFound, VersionConflict
 from tests.db.control import Connect, Connection, call, cursor_of, put_schedule, waits_for_lock
 
 
-async def edit(connection: Connection, statement: str, door: str = "sql") -> None:
+async def edit(connection: Connection, statement: str, interface: str = "sql") -> None:
     async with connection.transaction():
-        await connection.execute("SELECT pgcron.act_as('anna', $1)", door)
+        await connection.execute("SELECT pgcron.act_as('anna', $1)", interface)
         await connection.execute(statement)
 
 
@@ -32,9 +32,9 @@ async def version_of(connection: Connection, name: str = "job") -> Any:
 async def test_a_put_that_expects_another_version_is_told_who_edited(
     connection: Connection,
 ) -> None:
-    await functions.put_schedule(connection, "job", "@daily", "py:a", actor="bert", door="cli")
+    await functions.put_schedule(connection, "job", "@daily", "py:a", actor="bert", interface="cli")
     await functions.put_schedule(
-        connection, "job", "@hourly", "py:a", actor="anna", door="ui", expected_version=1
+        connection, "job", "@hourly", "py:a", actor="anna", interface="ui", expected_version=1
     )
 
     with pytest.raises(VersionConflict) as refused:
@@ -90,7 +90,7 @@ async def test_a_restore_is_a_new_version_that_says_so(connection: Connection) -
     await functions.pause_schedule(connection, "job", "a holiday")
     before = await connection.fetchrow("SELECT * FROM pgcron.schedule")
 
-    done = await restore_schedule(connection, "job", 1, actor="anna", door="cli")
+    done = await restore_schedule(connection, "job", 1, actor="anna", interface="cli")
     after = await connection.fetchrow("SELECT * FROM pgcron.schedule")
 
     assert before is not None
@@ -108,7 +108,7 @@ async def test_a_restore_is_a_new_version_that_says_so(connection: Connection) -
         before["uuid"],
     )
     newest, *_, oldest = await schedule_versions(connection, "job")
-    assert (newest["version"], newest["note"], newest["actor"], newest["door"]) == (
+    assert (newest["version"], newest["note"], newest["actor"], newest["interface"]) == (
         4,
         "restored from version 1",
         "anna",
@@ -123,7 +123,7 @@ async def test_a_restore_is_a_new_version_that_says_so(connection: Connection) -
 async def test_a_deleted_schedule_is_restored_as_another(connection: Connection) -> None:
     first = await put_schedule(connection, spec="0 3 * * *", queue="slow", managed_by="ui")
     await edit(connection, "UPDATE pgcron.schedule SET spec = '@daily'")
-    await functions.delete_schedule(connection, "job", actor="anna", door="cli")
+    await functions.delete_schedule(connection, "job", actor="anna", interface="cli")
     gone = await schedule_versions(connection, "job")
     assert [row["operation"] for row in gone] == ["delete", "edit", "create"]
     with pytest.raises(NotFound, match="has no version 9"):
@@ -207,7 +207,7 @@ async def test_the_newest_two_hundred_versions_are_kept(connection: Connection) 
 
 
 @pytest.mark.parametrize(
-    ("owner", "door", "statement", "says"),
+    ("owner", "interface", "statement", "says"),
     [
         ("code", "cli", "SET priority = 1", "The next start of a node with that application"),
         ("file", "ui", "SET spec = '@daily'", "The next `pgcron-ha schedules apply`"),
@@ -219,43 +219,49 @@ async def test_the_newest_two_hundred_versions_are_kept(connection: Connection) 
     ],
 )
 async def test_an_edit_through_another_door_is_warned_of_its_owner(
-    connection: Connection, owner: str, door: str, statement: str, says: str | None
+    connection: Connection, owner: str, interface: str, statement: str, says: str | None
 ) -> None:
-    told: list[tuple[str, ...]] = []
+    reported: list[tuple[str, ...]] = []
     await put_schedule(connection, managed_by=owner)
-    on_warning(connection, lambda *words: told.append(words))
+    on_warning(connection, lambda *words: reported.append(words))
 
-    await edit(connection, f"UPDATE pgcron.schedule {statement}", door)
+    await edit(connection, f"UPDATE pgcron.schedule {statement}", interface)
     await asyncio.sleep(0)
 
     if says is None:
-        assert told == []
+        assert reported == []
     else:
-        ((message, detail, hint),) = told
+        ((message, detail, hint),) = reported
         assert message.startswith("schedule 'job' is managed by ")
-        assert message.endswith(f"and was edited through {door}")
+        assert message.endswith(f"and was edited through {interface}")
         assert detail.startswith(says)
-        assert hint.endswith(f"managed_by '{door}'.")
+        assert hint.endswith(f"managed_by '{interface}'.")
 
 
 async def test_many_schedules_edited_at_once_are_warned_of_twenty_times(
     connection: Connection,
 ) -> None:
-    told: list[str] = []
+    reported: list[str] = []
     for number in range(25):
         await put_schedule(connection, f"job-{number}", managed_by="code")
-    on_warning(connection, lambda message, *_: told.append(message))
+    on_warning(connection, lambda message, *_: reported.append(message))
     await edit(connection, "UPDATE pgcron.schedule SET priority = 1", "cli")
     await asyncio.sleep(0)
 
-    assert len(told) == 20
+    assert len(reported) == 20
 
 
 async def test_columns_are_edited_by_name_with_a_note(connection: Connection) -> None:
     await put_schedule(connection, start_deadline=timedelta(minutes=5), queue="slow")
     changes = '{"spec": "@daily", "args": {"a": [1]}, "start_deadline": null, "queue": null}'
     version = await edit_schedule(
-        connection, "job", changes, expected_version=1, note="a reason", actor="anna", door="ui"
+        connection,
+        "job",
+        changes,
+        expected_version=1,
+        note="a reason",
+        actor="anna",
+        interface="ui",
     )
 
     assert version == 2
@@ -264,7 +270,7 @@ async def test_columns_are_edited_by_name_with_a_note(connection: Connection) ->
     assert (row["spec"], row["args"], row["start_deadline"]) == ("@daily", {"a": [1]}, None)
     assert row["queue"] == "default"
     newest = (await schedule_versions(connection, "job"))[0]
-    assert (newest["note"], newest["actor"], newest["door"]) == ("a reason", "anna", "ui")
+    assert (newest["note"], newest["actor"], newest["interface"]) == ("a reason", "anna", "ui")
     assert await edit_schedule(connection, "job", "{}") == 2
     with pytest.raises(VersionConflict):
         await edit_schedule(connection, "job", '{"spec": "@weekly"}', expected_version=1)

@@ -147,7 +147,7 @@ async def test_who_listens_is_told_of_the_end_of_runs_that_are_awaited(
     listener = await another()
     heard: list[str] = []
     channel = await listener.fetchval("SELECT pgcron.end_channel()")
-    await listener.add_listener(channel, lambda *told: heard.append(str(told[-1])))
+    await listener.add_listener(channel, lambda *reported: heard.append(str(reported[-1])))
 
     async def marked() -> bool:
         row = await listener.fetchrow("SELECT * FROM pgcron.await_runs($1)", run_ids[:1])

@@ -204,11 +204,11 @@ async def test_what_is_run_again_has_the_same_limits_from_now_on(connection: Con
 
 
 async def test_a_bulk_of_runs_has_limits_as_one_run_has(connection: Connection) -> None:
-    wishes = (
+    requested = (
         '[{"handler": "py:work"}, {"handler": "py:work", "silence_timeout": "30 s"},'
         ' {"handler": "py:work", "start_within": "10 s", "give_up_after": "1 hour"}]'
     )
-    ids = await connection.fetchval("SELECT pgcron.enqueue_many($1)", wishes)
+    ids = await connection.fetchval("SELECT pgcron.enqueue_many($1)", requested)
 
     plain, silent, bounded = [await existing(connection, run_id) for run_id in ids]
     assert (plain["expire_at"], plain["time_limits"]) == (None, None)

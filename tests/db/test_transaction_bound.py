@@ -38,9 +38,9 @@ async def test_a_transaction_that_lasts_longer_is_over_and_the_next_one_works(
     try:
         await link.execute("SELECT 1")
         if has_bound:
-            with pytest.raises(DatabaseUnavailable) as told:
+            with pytest.raises(DatabaseUnavailable) as reported:
                 await link.execute("SELECT pg_sleep(3)")
-            assert "transaction timeout" in f"{told.value.detail}"
+            assert "transaction timeout" in f"{reported.value.detail}"
         await link.execute("SELECT 1")
     finally:
         await link.close()

@@ -365,7 +365,7 @@ async def test_of_letters_with_one_key_one_is_redriven_and_the_others_stay(
 
 async def test_many_are_asked_for_as_each_by_itself(connection: Connection) -> None:
     held = await ask(connection, unique_key="held")
-    wishes: list[dict[str, Any]] = [
+    requested: list[dict[str, Any]] = [
         {"handler": "py:work", "unique_key": "b"},
         {"handler": "py:work"},
         {"handler": "py:work", "unique_key": "held", "on_conflict": "return"},
@@ -376,7 +376,7 @@ async def test_many_are_asked_for_as_each_by_itself(connection: Connection) -> N
         {"handler": "py:work", "idempotency_key": "k", "unique_key": None},
     ]
 
-    ids = await connection.fetchval("SELECT pgcron.enqueue_many($1)", json.dumps(wishes))
+    ids = await connection.fetchval("SELECT pgcron.enqueue_many($1)", json.dumps(requested))
 
     assert ids[2] == held
     assert ids[3] == ids[4]
@@ -387,9 +387,9 @@ async def test_many_are_asked_for_as_each_by_itself(connection: Connection) -> N
     assert rows[ids[3]]["args"] == '{"n": 2}'
     assert rows[ids[5]]["queue"] == "q"
 
-    wishes[0]["on_conflict"] = "refuse"
+    requested[0]["on_conflict"] = "refuse"
     with pytest.raises(asyncpg.PostgresError, match="run 1 of 8: the run was not made: run"):
-        await connection.execute("SELECT pgcron.enqueue_many($1)", json.dumps(wishes))
+        await connection.execute("SELECT pgcron.enqueue_many($1)", json.dumps(requested))
 
 
 async def test_a_second_asker_waits_for_the_first_and_is_given_its_run(

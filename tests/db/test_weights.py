@@ -146,7 +146,7 @@ async def heavy(connection: Connection, weight: int, count: int = 1, **columns: 
     return await enqueue(connection, count, weight=weight, **given)
 
 
-def told(rows: list[Row], verdict: str) -> list[int]:
+def reported(rows: list[Row], verdict: str) -> list[int]:
     return [row["id"] for row in rows if row["verdict"] == verdict]
 
 
@@ -164,7 +164,7 @@ async def test_no_more_weight_is_claimed_than_slots_are_free(
     node = await join(connection)
     runs = await heavy(connection, 4, 6)
 
-    claimed = told(await claim_limited(connection, node, free, ahead=100), "claim")
+    claimed = reported(await claim_limited(connection, node, free, ahead=100), "claim")
 
     assert claimed == runs[:count]
 
@@ -176,9 +176,9 @@ async def test_light_runs_take_what_a_heavy_one_leaves(connection: Connection) -
     light = await enqueue(connection, 5, lane="light")
 
     rows = await claim_limited(connection, node, 5)
-    assert told(rows, "claim") == [first, *light[:2]]
+    assert reported(rows, "claim") == [first, *light[:2]]
     assert [row["weight"] for row in rows] == [3, 1, 1]
-    assert told(await claim_limited(connection, node, 2), "claim") == light[2:4]
+    assert reported(await claim_limited(connection, node, 2), "claim") == light[2:4]
 
 
 async def test_a_heavy_run_is_claimed_for_free_slots_only(connection: Connection) -> None:
@@ -187,8 +187,8 @@ async def test_a_heavy_run_is_claimed_for_free_slots_only(connection: Connection
 
     rows = await claim_limited(connection, node, 3, ahead=10)
 
-    assert told(rows, "claim") == runs[:1]
-    assert told(rows, "wait") == runs[1:]
+    assert reported(rows, "claim") == runs[:1]
+    assert reported(rows, "wait") == runs[1:]
 
 
 async def test_one_node_keeps_slots_free_for_a_heavy_run_and_whoever_has_room_takes_it(
@@ -201,14 +201,14 @@ async def test_one_node_keeps_slots_free_for_a_heavy_run_and_whoever_has_room_ta
 
     for node, is_awaited in ((small, False), (first, True), (second, False)):
         rows = await claim_limited(connection, node, 1)
-        assert told(rows, "await") == [run] * is_awaited
-        assert len(told(rows, "claim")) == 1, "the slot that is free is nobody's loss yet"
+        assert reported(rows, "await") == [run] * is_awaited
+        assert len(reported(rows, "claim")) == 1, "the slot that is free is nobody's loss yet"
     rows = await claim_limited(connection, first, 3)
     assert [(row["verdict"], row["id"], row["weight"]) for row in rows] == [("await", run, 4)]
 
-    assert told(await claim_limited(connection, second, 4), "claim")[0] == run
+    assert reported(await claim_limited(connection, second, 4), "claim")[0] == run
 
-    assert len(told(await claim_limited(connection, first, 3), "claim")) == 3
+    assert len(reported(await claim_limited(connection, first, 3), "claim")) == 3
     assert await awaits(connection, first) is None
 
 
@@ -218,19 +218,19 @@ async def test_what_is_awaited_goes_before_all_others(connection: Connection) ->
     [run] = await heavy(connection, 4, priority=9)
     light = await enqueue(connection, 9, lane="light", priority=0, due_at=ago(2))
 
-    assert told(await claim_limited(connection, node, 2), "await") == [run]
-    assert told(await claim_limited(connection, node, 4), "claim") == [run]
-    assert told(await claim_limited(connection, node, 4), "claim") == light[2:6]
+    assert reported(await claim_limited(connection, node, 2), "await") == [run]
+    assert reported(await claim_limited(connection, node, 4), "claim") == [run]
+    assert reported(await claim_limited(connection, node, 4), "claim") == light[2:6]
 
 
 async def test_a_dead_node_awaits_nothing(connection: Connection) -> None:
     first, second = [await join(connection, slots=8) for _ in range(2)]
     [run] = await heavy(connection, 4)
-    assert told(await claim_limited(connection, first, 1), "await") == [run]
+    assert reported(await claim_limited(connection, first, 1), "await") == [run]
 
     await kill(connection, first)
 
-    assert told(await claim_limited(connection, second, 1), "await") == [run]
+    assert reported(await claim_limited(connection, second, 1), "await") == [run]
 
 
 async def test_nobody_awaits_a_run_that_has_just_come_due(connection: Connection) -> None:
@@ -251,10 +251,10 @@ async def test_a_run_too_heavy_for_every_node_stands_in_nobodys_way(
     plain = await enqueue(connection, 2)
 
     rows = await claim_limited(connection, node, 8)
-    assert told(rows, "claim") == [runs[0], plain[0]]
-    assert told(rows, "await") == []
+    assert reported(rows, "claim") == [runs[0], plain[0]]
+    assert reported(rows, "await") == []
     await finish(connection, [row for row in rows if row["verdict"] == "claim"])
-    assert told(await claim_limited(connection, node, 8), "claim") == [runs[1], plain[1]]
+    assert reported(await claim_limited(connection, node, 8), "claim") == [runs[1], plain[1]]
 
 
 async def test_a_run_that_was_called_too_light_is_given_back_and_waits_with_the_heavy_ones(

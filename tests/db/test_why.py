@@ -20,7 +20,7 @@ from tests.db.control import (
 )
 
 # What the SQL functions write, and what becomes of it.
-TOLD = {
+REPORTED = {
     "the last run is not over": ("skipped", "overlap_skipped", None, None),
     "overlap_skipped": ("skipped", "overlap_skipped", None, None),
     "3 runs are not over (max_running)": ("skipped", "overlap_skipped", None, None),
@@ -52,24 +52,24 @@ async def schedule_with_past(connection: Connection) -> tuple[int, datetime]:
     return schedule, (await database_now(connection)) - timedelta(hours=2)
 
 
-@pytest.mark.parametrize("told", TOLD)
+@pytest.mark.parametrize("reported", REPORTED)
 async def test_a_row_of_the_ledger_has_a_code_who_and_a_note(
-    connection: Connection, told: str
+    connection: Connection, reported: str
 ) -> None:
     schedule, at = await schedule_with_past(connection)
-    decision, code, actor, note = TOLD[told]
+    decision, code, actor, note = REPORTED[reported]
     await connection.execute(
         "INSERT INTO pgcron.occurrence (schedule_id, fire_at, decision, reason)"
         " VALUES ($1, $2, $3, $4)",
         schedule,
         at,
         decision,
-        told,
+        reported,
     )
 
     found = await ask(connection, at)
 
-    assert (found.decision, found.reason, found.run) == (decision, told, None)
+    assert (found.decision, found.reason, found.run) == (decision, reported, None)
     assert (found.code, found.actor, found.note) == (code, actor, note)
     assert found.decided_at is not None
     listed = await connection.fetchval("SELECT code FROM pgcron.occurrences")

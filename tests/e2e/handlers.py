@@ -64,15 +64,15 @@ def finish_isolated(context: Context, seconds: float) -> None:
     thread_work(context, seconds)
 
 
-@app.handler("deaf")
-def deaf(context: Context, seconds: float, then: float = 0.0) -> None:
+@app.handler("unresponsive")
+def unresponsive(context: Context, seconds: float, then: float = 0.0) -> None:
     """A plain function that never asks."""
     with evidence.executing(context):
         time.sleep(seconds if context.attempt == 1 else then)
 
 
-@app.handler("deaf_and_loud")
-def deaf_and_loud(context: Context, seconds: float) -> None:
+@app.handler("unresponsive_and_loud")
+def unresponsive_and_loud(context: Context, seconds: float) -> None:
     """The first attempt never asks, and leaves evidence as long as it goes on."""
     claim = (context.run_id, context.attempt, context.token)
     with evidence.executing(context):
@@ -82,9 +82,9 @@ def deaf_and_loud(context: Context, seconds: float) -> None:
             time.sleep(STEP_SECONDS)
 
 
-@app.handler("deaf_isolated", isolation="process")
-def deaf_isolated(context: Context, seconds: float) -> None:
-    """As `deaf_and_loud`, and whatever is raised in it does not end it."""
+@app.handler("unresponsive_isolated", isolation="process")
+def unresponsive_isolated(context: Context, seconds: float) -> None:
+    """As `unresponsive_and_loud`, and whatever is raised in it does not end it."""
     claim = (context.run_id, context.attempt, context.token)
     evidence.write(*claim, "start")
     end = time.monotonic() + seconds

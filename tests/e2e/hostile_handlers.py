@@ -192,8 +192,8 @@ def fills_the_disk(ctx: Context, path: str) -> None:
             file.write(bytes(1 << 16))
 
 
-@app.handler("deaf", isolation="process")
-def deaf(ctx: Context, path: str) -> None:
+@app.handler("unresponsive", isolation="process")
+def unresponsive(ctx: Context, path: str) -> None:
     Path(path).write_text(f"{os.getpid()}\n")
     while True:
         try:

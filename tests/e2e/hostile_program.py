@@ -26,7 +26,7 @@ def main() -> None:
         with open(rest[0], "wb") as file:
             while True:
                 file.write(bytes(1 << 16))
-    elif case == "deaf":
+    elif case == "unresponsive":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         Path(rest[0]).write_text(f"{os.getpid()}\n")
         while True:

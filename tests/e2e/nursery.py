@@ -38,10 +38,10 @@ class Nursery:
     def start(self, arguments: list[str], environment: dict[str, str], log: Path) -> NurseryProcess:
         """A process that becomes ``pgcron-ha`` with these arguments."""
         log.touch()
-        wish = {"arguments": arguments, "environment": environment, "log": str(log)}
+        options = {"arguments": arguments, "environment": environment, "log": str(log)}
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(wish) + "\n")
+        self._process.stdin.write(json.dumps(options) + "\n")
         self._process.stdin.flush()
         return NurseryProcess(int(self._process.stdout.readline()))
 

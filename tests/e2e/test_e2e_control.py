@@ -41,11 +41,11 @@ async def test_a_schedule_pauses_after_failures_and_goes_on_when_its_probe_succe
     await until("it fires on", lambda: at_least(connection, succeeded, 3))
 
     assert await connection.fetchval("SELECT count(*) FROM pgcron.failure_pause") == 0
-    told = await connection.fetchval(
+    reported = await connection.fetchval(
         "SELECT count(*) FROM pgcron.missed WHERE reason = 'paused'"
         " AND note LIKE 'pgcron_ha: paused after%'"
     )
-    assert told == 1
+    assert reported == 1
     await end(connection)
 
 
@@ -72,7 +72,7 @@ async def test_a_pause_ends_by_itself_and_no_fire_after_its_end_is_lost(
         end_of_pause,
     )
     assert row is not None
-    assert (row["resumed_by"], row["told"]) == ("pgcron_ha", end_of_pause)
+    assert (row["resumed_by"], row["reported"]) == ("pgcron_ha", end_of_pause)
     assert (row["first"] - end_of_pause).total_seconds() <= 1
     await end(connection)
 

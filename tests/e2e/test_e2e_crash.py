@@ -24,8 +24,8 @@ async def test_runs_of_a_killed_node_run_again_within_its_lease_and_three_second
 
     # The last fifty are under way, and the survivors have room for those of the victim. What has
     # ended is told: a node that dies in between has its run executed again, as promised.
-    told = "SELECT count(*) = 150 FROM pgcron.history"
-    await until("the first wave is over", lambda: connection.fetchval(told), deadline=30)
+    reported = "SELECT count(*) = 150 FROM pgcron.history"
+    await until("the first wave is over", lambda: connection.fetchval(reported), deadline=30)
     await until("the second wave runs", lambda: evidence.count("start") == 200)
     ended_before = {event.run for event in evidence.events("end")}
     last_starts = {event.run: event.pid for event in evidence.events("start")}

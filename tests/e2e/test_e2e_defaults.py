@@ -134,8 +134,8 @@ async def test_a_database_that_is_read_only_for_now_is_told_and_left_so(
 
     refused = cluster.command("enqueue", "py:work")
     node = cluster.spawn("a")
-    told = "the database takes no writes (a standby, or default_transaction_read_only is on)"
-    await until("it says so", lambda: told in node.output())
+    reported = "the database takes no writes (a standby, or default_transaction_read_only is on)"
+    await until("it says so", lambda: reported in node.output())
     examined = cluster.command("doctor")
     await give(dba, default_transaction_read_only="off")
     await until("it joins", node.has_joined)

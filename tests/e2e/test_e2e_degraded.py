@@ -153,7 +153,7 @@ async def test_slow_handlers_of_a_limited_queue_leave_slots_to_the_others(
     await connection.execute("SELECT pgcron.set_queue('slow', max_running => 4)")
     slow = []
     for handler, more in (
-        ("py:deaf", {}), ("py:work", {}), ("py:finish_isolated", {}),
+        ("py:unresponsive", {}), ("py:work", {}), ("py:finish_isolated", {}),
         ("shell:program", {"manner": "once"}),
     ):  # fmt: skip
         args = {"seconds": 3 * TTL, **more}

@@ -65,11 +65,11 @@ async def test_a_dump_under_load_is_restored_and_goes_on(
     with Cluster(empty_database, folder) as restored:
         restored.start("b")
         there = await own_session(empty_database)
-        told = "SELECT delivery::text, outcome::text FROM pgcron.history WHERE id = ANY($1)"
+        reported = "SELECT delivery::text, outcome::text FROM pgcron.history WHERE id = ANY($1)"
         ids = list(held.values())
 
         async def outcomes() -> dict[str, str]:
-            return {row["delivery"]: row["outcome"] for row in await there.fetch(told, ids)}
+            return {row["delivery"]: row["outcome"] for row in await there.fetch(reported, ids)}
 
         async def all_ended() -> bool:
             return len(await outcomes()) == len(HELD)

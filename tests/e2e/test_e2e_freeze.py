@@ -63,7 +63,7 @@ async def test_a_node_ends_itself_when_a_handler_goes_on_without_a_lease(
     cluster: Cluster, connection: Connection
 ) -> None:
     frozen = cluster.start("a")
-    [run] = await enqueue(connection, "py:deaf", args={"seconds": 60})
+    [run] = await enqueue(connection, "py:unresponsive", args={"seconds": 60})
     await until("it runs", lambda: cluster.evidence.count("start") == 1)
     cluster.start("b")
 
@@ -117,7 +117,7 @@ async def test_a_late_success_is_refused_while_the_run_is_executed_elsewhere(
 ) -> None:
     evidence = cluster.evidence
     late = cluster.start("a")
-    [run] = await enqueue(connection, "py:deaf", args={"seconds": 2, "then": 3})
+    [run] = await enqueue(connection, "py:unresponsive", args={"seconds": 2, "then": 3})
     await until("it runs", lambda: evidence.count("start") == 1)
     cluster.start("b")
 

@@ -85,12 +85,12 @@ async def misbehave(
         row["id"]: row for row in await ended(connection, *runs.values(), deadline=DEADLINE_SECONDS)
     }
     found = {handler: rows[run] for handler, run in runs.items()}
-    told = {handler: await _told(connection, row) for handler, row in found.items()}
-    assert told == expected
+    reported = {handler: await _reported(connection, row) for handler, row in found.items()}
+    assert reported == expected
     return found
 
 
-async def _told(connection: Connection, row: Row) -> tuple[str, str | None]:
+async def _reported(connection: Connection, row: Row) -> tuple[str, str | None]:
     last = "SELECT error_class FROM pgcron.attempt WHERE run_id = $1 ORDER BY attempt DESC LIMIT 1"
     return row["outcome"], await connection.fetchval(last, row["id"])
 
@@ -176,8 +176,8 @@ async def test_a_process_that_a_handler_forks_and_lets_return_is_no_second_node(
         rows = await ended(connection, *runs)
         copies = [int(path.read_text()) for path in paths]
         await until("no copy lives", lambda: all(map(is_gone, copies)))
-    told = [(row["outcome"], row["attempt"], row["result"]) for row in rows]
-    assert told == [("succeeded", 1, '"the handler"')] * 4 + [("succeeded", 1, None)] * 2
+    reported = [(row["outcome"], row["attempt"], row["result"]) for row in rows]
+    assert reported == [("succeeded", 1, '"the handler"')] * 4 + [("succeeded", 1, None)] * 2
     assert await connection.fetchval("SELECT count(*) FROM public.effect") == 1
     still_the_same(node)
     assert not node.events("RunFenced")
@@ -215,10 +215,10 @@ async def test_who_kills_its_supervisor_or_siblings_harms_only_their_runs(
     node = cluster.start("a", app=APP, lease_ttl=f"{TTL_SECONDS}s")
     async with bystanders(cluster, connection):
         await misbehave(connection, {"py:kills_its_supervisor": ("dead", "SupervisorLost")}, {})
-        victim = await _running(connection, "py:deaf", tmp_path / "sibling")
+        victim = await _running(connection, "py:unresponsive", tmp_path / "sibling")
         await misbehave(connection, {"py:kills_its_siblings": ("succeeded", None)}, {})
         [row] = await ended(connection, victim)
-    assert await _told(connection, row) == ("dead", "KilledBySignal")
+    assert await _reported(connection, row) == ("dead", "KilledBySignal")
     still_the_same(node)
 
 
@@ -228,7 +228,7 @@ async def test_who_kills_the_supervisors_of_its_node_harms_only_their_runs(
     _offer_programs(cluster)
     node = cluster.start("a", app=APP, lease_ttl=f"{TTL_SECONDS}s")
     async with bystanders(cluster, connection):
-        isolated = await _running(connection, "py:deaf", tmp_path / "isolated")
+        isolated = await _running(connection, "py:unresponsive", tmp_path / "isolated")
         program = await _running(connection, "shell:deaf", tmp_path / "program")
         await misbehave(connection, {"py:kills_the_children_of_its_node": ("succeeded", None)}, {})
         rows = await ended(connection, isolated, program)
@@ -236,7 +236,7 @@ async def test_who_kills_the_supervisors_of_its_node_harms_only_their_runs(
             is_gone(int(path.read_text())) for path in (tmp_path / "isolated", tmp_path / "program")
         )
         await misbehave(connection, {"py:returns_no_json.process": ("dead", "InvalidResult")}, {})
-    assert {await _told(connection, row) for row in rows} == {("dead", "SupervisorLost")}
+    assert {await _reported(connection, row) for row in rows} == {("dead", "SupervisorLost")}
     still_the_same(node)
 
 
@@ -248,7 +248,7 @@ async def test_who_does_not_hear_a_cancel_is_killed_where_that_is_possible(
     node = cluster.start("a", app=APP, lease_ttl=f"{TTL_SECONDS}s")
     runs = {
         name: await _running(connection, name, tmp_path / name)
-        for name in ("py:deaf", "shell:deaf", "py:goes_on")
+        for name in ("py:unresponsive", "shell:deaf", "py:goes_on")
     }
     async with bystanders(cluster, connection):
         for run in runs.values():
@@ -258,9 +258,11 @@ async def test_who_does_not_hear_a_cancel_is_killed_where_that_is_possible(
     outcomes = {name: rows[run]["outcome"] for name, run in runs.items()}
     # Who went on and returned has succeeded: that is what happened.
     assert outcomes == {
-        "py:deaf": "cancelled", "shell:deaf": "cancelled", "py:goes_on": "succeeded",
+        "py:unresponsive": "cancelled", "shell:deaf": "cancelled", "py:goes_on": "succeeded",
     }  # fmt: skip
-    assert all(is_gone(int((tmp_path / name).read_text())) for name in ("py:deaf", "shell:deaf"))
+    assert all(
+        is_gone(int((tmp_path / name).read_text())) for name in ("py:unresponsive", "shell:deaf")
+    )
 
 
 @pytest.mark.parametrize("end", ["killed", "frozen"])
@@ -268,7 +270,7 @@ async def test_processes_of_handlers_do_not_outlive_their_node(
     cluster: Cluster, connection: Connection, tmp_path: Path, end: str
 ) -> None:
     node = cluster.start("a", app=APP, lease_ttl=f"{TTL_SECONDS}s")
-    run = await _running(connection, "py:deaf", tmp_path / "pid", max_attempts=2)
+    run = await _running(connection, "py:unresponsive", tmp_path / "pid", max_attempts=2)
     pid = int((tmp_path / "pid").read_text())
     if end == "killed":
         node.kill9()
@@ -312,7 +314,7 @@ def _offer_programs(cluster: Cluster) -> None:
     with cluster.configuration.open("a") as file:
         for name, takes in {
             "floods": True, "leaves_a_daemon": True, "closes_its_pipes": False,
-            "fills_the_disk": True, "kills_its_supervisor": False, "deaf": True,
+            "fills_the_disk": True, "kills_its_supervisor": False, "unresponsive": True,
         }.items():  # fmt: skip
             argument = ', "{arg}"' if takes else ""
             file.write(

@@ -64,8 +64,8 @@ async def test_what_may_finish_goes_on_through_an_outage_and_is_told_after_it(
 
         connection = await asyncpg.connect(dsn)
         rows = {row["id"]: row for row in await ended(connection, *finishing, *stopping)}
-        told = [(rows[run]["outcome"], rows[run]["attempt"]) for run in finishing]
-        assert told == [("succeeded", 1)] * len(finishing)
+        reported = [(rows[run]["outcome"], rows[run]["attempt"]) for run in finishing]
+        assert reported == [("succeeded", 1)] * len(finishing)
         starts = [event.run for event in evidence.events("start")]
         assert {starts.count(run) for run in finishing} == {1}
         assert stopped == set(stopping[:3])

@@ -14,7 +14,7 @@ from tests.servers import ThrowAwayServer
 from tests.waiting import slowness, until
 
 TTL = 3.0
-EXIT_DEAF = 72
+EXIT_UNRESPONSIVE = 72
 
 
 @pytest.mark.long
@@ -85,20 +85,25 @@ async def test_a_deaf_handler_ends_its_node_when_the_others_have_ended_and_is_re
     cluster: Cluster, connection: Connection
 ) -> None:
     evidence = cluster.evidence
-    deaf = {"on_deaf_handler": "exit", "deaf_after": "1s", "grace": "5s", "lease_ttl": "30s"}
-    leaving = cluster.start("a", **deaf)
+    unresponsive = {
+        "on_unresponsive_handler": "exit",
+        "unresponsive_after": "1s",
+        "grace": "5s",
+        "lease_ttl": "30s",
+    }
+    leaving = cluster.start("a", **unresponsive)
     runs = await enqueue(connection, "py:deaf_and_loud", 2, args={"seconds": 90})
     runs += await enqueue(connection, "py:thread_work", args={"seconds": 3})
     await until("they run", lambda: evidence.count("start") == 3)
     cluster.start("b", lease_ttl="30s")
 
     await connection.execute("SELECT pgcron.kill_run($1)", runs[0])
-    assert leaving.exit_code(60) == EXIT_DEAF
+    assert leaving.exit_code(60) == EXIT_UNRESPONSIVE
     gone_at = boottime()
     rows = await ended(connection, *runs)
 
-    [told] = leaving.events("NodeEndsItself")
-    assert (told["run"], told["handler"]) == (runs[0], "py:deaf_and_loud")
+    [reported] = leaving.events("NodeEndsItself")
+    assert (reported["run"], reported["handler"]) == (runs[0], "py:deaf_and_loud")
     assert [(row["outcome"], row["attempt"], row["node"]) for row in rows] == [
         ("cancelled", 1, "a"),
         ("succeeded", 2, "b"),  # it was as deaf, and nobody had told it to stop before
@@ -119,9 +124,9 @@ async def test_a_deaf_handler_ends_its_node_when_the_others_have_ended_and_is_re
 async def test_a_node_that_keeps_a_deaf_handler_works_on_without_its_slot(
     cluster: Cluster, connection: Connection
 ) -> None:
-    node = cluster.start("a", slots=2, deaf_after="1s")
+    node = cluster.start("a", slots=2, unresponsive_after="1s")
     cluster.start("b", app=MORE_HANDLERS)
-    [run] = await enqueue(connection, "py:deaf", args={"seconds": 18, "then": 0})
+    [run] = await enqueue(connection, "py:unresponsive", args={"seconds": 18, "then": 0})
     await until("it runs", lambda: cluster.evidence.count("start") == 1)
 
     await connection.execute("SELECT pgcron.kill_run($1)", run)

@@ -74,24 +74,24 @@ async def gate(connection: Connection, database: str) -> AsyncIterator[Gate]:
 @pytest.fixture
 def events() -> Iterator[list[Event]]:
     """What a node tells about itself while the test runs."""
-    told: list[Event] = []
-    listening = _Listening(told)
+    reported: list[Event] = []
+    listening = _Listening(reported)
     logger = logging.getLogger(LOGGER)
     before = logger.level
     logger.setLevel(logging.INFO)
     logger.addHandler(listening)
-    yield told
+    yield reported
     logger.removeHandler(listening)
     logger.setLevel(before)
 
 
 class _Listening(logging.Handler):
-    def __init__(self, told: list[Event]) -> None:
+    def __init__(self, reported: list[Event]) -> None:
         super().__init__()
-        self._told = told
+        self._reported = reported
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._told.append(record.event)  # type: ignore[attr-defined]
+        self._reported.append(record.event)  # type: ignore[attr-defined]
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ class Ending:
             self.executor.end(run, outcome)
         await until("the completer heard of it", lambda: not self.completer.is_empty)
 
-    async def tell(self) -> None:
+    async def report(self) -> None:
         """The completer's passes until it knows nothing more to tell."""
         while not self.completer.is_empty:
             await self.completer.run_once()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.db.commands import backfills as doors
+from pgcron_ha.db.commands import backfills as interfaces
 from pgcron_ha.db.driver.link import Link, Row, Unanswered
 from pgcron_ha.engine.materialize.backfills import BATCH, BUSY_SECONDS, MOST_AT_ONCE, Backfills
 from pgcron_ha.telemetry.backfill_events import BackfillCantGoOn, BackfillIsOver, BackfillIsPaused
@@ -33,7 +33,7 @@ def service(make_link: MakeLink) -> Backfills:
 
 
 async def ask(connection: Connection, length: timedelta, **given: Any) -> int:
-    return await doors.backfill(connection, "job", DAY, DAY + length, **given)
+    return await interfaces.backfill(connection, "job", DAY, DAY + length, **given)
 
 
 async def fires(connection: Connection) -> list[datetime]:
@@ -61,7 +61,7 @@ async def test_runs_are_made_in_order_and_the_next_ones_when_they_have_ended(
     await finish(connection, await claim(connection, node))
     await service.run_once()
 
-    found = await doors.one_backfill(connection, backfill)
+    found = await interfaces.one_backfill(connection, backfill)
     assert [found[key] for key in ("state", "planned", "created", "succeeded")] == ["done", 6, 6, 6]
     assert BackfillIsOver(backfill, "job", "done") in events
     assert await service.run_once() is None
@@ -91,11 +91,11 @@ async def test_a_connection_that_breaks_does_not_end_a_backfill(
 
     async def is_made() -> bool:
         await service.run_once()
-        return int((await doors.one_backfill(connection, backfill))["created"]) > 0
+        return int((await interfaces.one_backfill(connection, backfill))["created"]) > 0
 
     await until("its runs are made", is_made)
 
-    found = await doors.one_backfill(connection, backfill)
+    found = await interfaces.one_backfill(connection, backfill)
     assert [found[key] for key in ("state", "planned", "created")] == ["open", 3, 3]
 
 
@@ -107,7 +107,7 @@ async def test_two_nodes_at_once_make_each_run_once(
     backfill = await ask(connection, minutes(100), parallelism=10)
     nodes = [Backfills(make_link()) for _ in range(3)]
     ended: list[datetime] = []
-    while (await doors.one_backfill(connection, backfill))["state"] != "done":
+    while (await interfaces.one_backfill(connection, backfill))["state"] != "done":
         await asyncio.gather(*(each.run_once() for each in nodes))
         claimed = await claim(connection, node, 7)
         assert len(await fires(connection)) <= 10
@@ -134,7 +134,7 @@ async def test_a_long_stretch_that_ran_already_is_passed_in_large_steps(
         passes += 1
 
     assert await fires(connection) == [DAY + minutes(3000)]
-    assert (await doors.one_backfill(connection, backfill))["already"] == 3000
+    assert (await interfaces.one_backfill(connection, backfill))["already"] == 3000
     assert passes <= 3000 // MOST_AT_ONCE + 8
 
 
@@ -146,7 +146,7 @@ async def test_one_with_too_many_instants_stops_and_says_so(
 
     await service.run_once()
 
-    found = await doors.one_backfill(connection, backfill)
+    found = await interfaces.one_backfill(connection, backfill)
     assert found["state"] == "stopped"
     assert "more than 1000000 instants" in found["error"]["message"]
     assert [type(event) for event in events] == [BackfillCantGoOn, BackfillIsOver]
@@ -168,7 +168,7 @@ async def test_the_end_of_a_run_wakes_it_while_a_backfill_is_under_way(
 async def test_a_paused_one_makes_no_runs(connection: Connection, service: Backfills) -> None:
     await put_schedule(connection, overlap="allow")
     one = await ask(connection, minutes(3))
-    await doors.pause_backfill(connection, one)
+    await interfaces.pause_backfill(connection, one)
 
     assert await service.run_once() is None  # it may be paused for weeks
     assert await fires(connection) == []
@@ -179,7 +179,7 @@ async def test_many_that_wait_for_their_runs_are_looked_at_once_a_second(
 ) -> None:
     for number in range(BATCH + 1):
         await put_schedule(connection, name=f"job {number}", overlap="allow")
-        await doors.backfill(connection, f"job {number}", DAY, DAY + minutes(9))
+        await interfaces.backfill(connection, f"job {number}", DAY, DAY + minutes(9))
 
     assert [await service.run_once() for _ in range(4)] == [0, BUSY_SECONDS, 0, BUSY_SECONDS]
     assert await fires(connection) == [DAY] * (BATCH + 1)
@@ -197,9 +197,9 @@ async def test_one_that_a_failure_holds_up_says_so_once(
 
     for _ in range(3):
         await service.run_once()
-    [told] = [event for event in events if isinstance(event, BackfillIsPaused)]
-    assert (told.backfill, told.schedule) == (backfill, "job")
-    assert f"run {first['id']}" in told.sentence()
+    [reported] = [event for event in events if isinstance(event, BackfillIsPaused)]
+    assert (reported.backfill, reported.schedule) == (backfill, "job")
+    assert f"run {first['id']}" in reported.sentence()
     assert await fires(connection) == []
 
 
@@ -212,7 +212,7 @@ async def test_a_backfill_that_the_database_refuses_holds_up_no_other(
         f"ALTER TABLE pgcron.backfill_run ADD CONSTRAINT broken CHECK (backfill_id <> {bad})"
     )
     await put_schedule(connection, "other", spec="*/10 * * * *", overlap="allow")
-    good = await doors.backfill(connection, "other", DAY, DAY + minutes(60))
+    good = await interfaces.backfill(connection, "other", DAY, DAY + minutes(60))
 
     await service.run_once()
 
@@ -241,7 +241,7 @@ async def test_an_override_that_nobody_can_use_stops_its_own_backfill_only(
             *(schedule, DAY),
         )
     await put_schedule(connection, "other", spec="*/10 * * * *", overlap="allow")
-    good = await doors.backfill(connection, "other", DAY, DAY + minutes(60))
+    good = await interfaces.backfill(connection, "other", DAY, DAY + minutes(60))
 
     await service.run_once()
 

@@ -164,5 +164,5 @@ async def test_a_fallback_handler_takes_what_comes_while_it_is_open(
         await until("the other handler has executed them", are_done, deadline=60)
 
     assert fragile.spared == {"py:spare": 20}
-    told = await connection.fetchval("SELECT count(*) FROM pgcron.diversion")
-    assert (told, len(fragile.calls)) == (20, 3)
+    reported = await connection.fetchval("SELECT count(*) FROM pgcron.diversion")
+    assert (reported, len(fragile.calls)) == (20, 3)

@@ -6,7 +6,7 @@ from time import monotonic
 import pytest
 
 from pgcron_ha.db.driver.link import Link
-from pgcron_ha.engine.finish.completer import BATCH, TOLD_SINGLY
+from pgcron_ha.engine.finish.completer import BATCH, REPORTED_SINGLY
 from pgcron_ha.errors import DatabaseUnavailable
 from pgcron_ha.executors.contract.base import Failed, Interrupted, Outcome, StopReason, Succeeded
 from pgcron_ha.telemetry.events import Event, MoreRunsFailed, RunFailed, RunFenced, RunsReleased
@@ -77,7 +77,7 @@ async def test_a_result_the_database_can_not_take_fails_only_its_own_run(
     await ending.end(runs[4:5], Succeeded("\x00", '"\\u0000"'))
     await ending.end(runs[5:])
 
-    await ending.tell()
+    await ending.report()
 
     ended = await connection.fetch("SELECT id FROM pgcron.history WHERE outcome = 'succeeded'")
     assert sorted(row["id"] for row in ended) == runs[:4] + runs[5:]
@@ -93,7 +93,7 @@ async def test_a_lost_answer_is_sent_again_and_found_by_its_fence(
     await shaky.end(runs)
     proxy.lose_answer_to("DELETE FROM pgcron.run")
 
-    await shaky.tell()
+    await shaky.report()
 
     assert await connection.fetchval("SELECT count(*) FROM pgcron.history") == 5
     assert of(RunFenced, events) == []
@@ -120,7 +120,7 @@ async def test_a_lost_answer_counts_no_attempt_twice_and_is_told_as_no_fence(
     await shaky.completer.run_once()
     assert proxy.lost_answers == 1
     assert not shaky.completer.is_empty
-    await shaky.tell()
+    await shaky.report()
 
     row = await run_row(connection, run)
     assert row is not None
@@ -142,7 +142,7 @@ async def test_a_statement_that_never_arrived_is_simply_sent_again(
     assert not shaky.completer.is_empty
     await connection.execute("COMMIT")
 
-    await shaky.tell()
+    await shaky.report()
 
     assert await connection.fetchval("SELECT count(*) FROM pgcron.history") == 1
 
@@ -155,7 +155,7 @@ async def test_what_was_finished_while_the_node_was_cut_off_is_not_done_again(
     assert set((await reap(connection)).values()) == {"retry"}
     await ending.end(runs, Succeeded({"rows": 3}, '{"rows": 3}'))
 
-    await ending.tell()
+    await ending.report()
 
     for run in runs:
         row = await history_row(connection, run)
@@ -177,7 +177,7 @@ async def test_what_failed_while_the_node_was_cut_off_is_done_again(
     await reap(connection)
     await ending.end([run], Failed("ValueError", "no"))
 
-    await ending.tell()
+    await ending.report()
 
     row = await run_row(connection, run)
     assert row is not None
@@ -221,7 +221,7 @@ async def test_the_late_end_of_a_run_that_may_start_once_changes_nothing(
     assert await reap(connection) == {run: "lost"}
     await ending.end([run])
 
-    await ending.tell()
+    await ending.report()
 
     row = await history_row(connection, run)
     assert row is not None
@@ -239,12 +239,12 @@ async def test_a_run_that_was_claimed_anew_stays_held_when_its_last_end_is_told(
     await shaky.completer.run_once()
     await shaky.claim_due()
 
-    await shaky.tell()
+    await shaky.report()
 
     assert list(shaky.executor.executing) == [run]
     assert not shaky.runner.held()[run].is_ending
     await shaky.end([run])
-    await shaky.tell()
+    await shaky.report()
     row = await history_row(connection, run)
     assert row is not None
     assert (row["outcome"], row["attempt"]) == ("succeeded", 2)
@@ -263,7 +263,7 @@ async def test_both_ends_of_a_run_in_one_batch_are_told_apart(
     await ending.end([-run])
     await ending.end([run])
 
-    await ending.tell()
+    await ending.report()
 
     row = await history_row(connection, run)
     assert row is not None
@@ -283,7 +283,7 @@ async def test_without_a_partition_history_takes_the_overflow(
         await connection.execute(f"DROP TABLE {row['name']}")
     await ending.end(runs)
 
-    await ending.tell()
+    await ending.report()
 
     assert await connection.fetchval("SELECT count(*) FROM pgcron.history_overflow") == 3
     assert ending.completer.completed == 3
@@ -295,7 +295,7 @@ async def test_a_release_gives_the_attempt_back(
     runs = await ending.claim(3)
     await ending.end(runs, STOPPED)
 
-    await ending.tell()
+    await ending.report()
 
     rows = await connection.fetch("SELECT state, attempt, owner FROM pgcron.run")
     assert {tuple(row) for row in rows} == {("ready", 0, None)}
@@ -310,7 +310,7 @@ async def test_a_run_that_may_start_once_is_given_back_only_if_it_did_not(
     ending.executor.begin(begun, monotonic())
     await ending.end([begun, fresh], STOPPED)
 
-    await ending.tell()
+    await ending.report()
 
     ended = await history_row(connection, begun)
     assert ended is not None
@@ -327,7 +327,7 @@ async def test_a_release_of_a_run_that_is_to_be_cancelled_ends_it(
     await connection.execute("SELECT pgcron.cancel_run($1, 'enough')", run)
     await ending.end([run], STOPPED)
 
-    await ending.tell()
+    await ending.report()
 
     row = await history_row(connection, run)
     assert row is not None
@@ -351,7 +351,7 @@ async def test_what_did_not_succeed_is_retried_or_ends(
     (run,) = await ending.claim()
     await ending.end([run], outcome)
 
-    await ending.tell()
+    await ending.report()
 
     assert await connection.fetchval("SELECT state FROM pgcron.runs WHERE id = $1", run) == state
     assert await connection.fetchval("SELECT count(*) FROM pgcron.attempt") == 1
@@ -365,7 +365,7 @@ async def test_an_error_text_the_database_can_not_take_is_made_takeable(
     failure = Failed("Bad\x00Error", "half \ud800 of a pair", "x" * 100_000, retry=False)
     await ending.end([run], failure)
 
-    await ending.tell()
+    await ending.report()
 
     row = await connection.fetchrow("SELECT error_class, error, traceback FROM pgcron.attempt")
     assert row is not None
@@ -380,7 +380,7 @@ async def test_a_handler_that_asks_for_a_delay_gets_it(
     (run,) = await ending.claim()
     await ending.end([run], Failed("Retry", "later", after=timedelta(hours=2)))
 
-    await ending.tell()
+    await ending.report()
 
     due = await connection.fetchval("SELECT due_at - now() FROM pgcron.run WHERE id = $1", run)
     assert timedelta(minutes=119) < due <= timedelta(hours=2)
@@ -389,12 +389,12 @@ async def test_a_handler_that_asks_for_a_delay_gets_it(
 async def test_a_flood_of_failures_is_told_in_few_lines(
     ending: Ending, events: list[Event]
 ) -> None:
-    runs = await ending.claim(TOLD_SINGLY + 5)
+    runs = await ending.claim(REPORTED_SINGLY + 5)
     await ending.end(runs, Failed("ValueError", "no"))
 
-    await ending.tell()
+    await ending.report()
 
-    assert len(of(RunFailed, events)) == TOLD_SINGLY
+    assert len(of(RunFailed, events)) == REPORTED_SINGLY
     assert of(MoreRunsFailed, events) == [MoreRunsFailed(5)]
 
 
@@ -407,7 +407,7 @@ async def test_lines_are_written_before_the_end_that_would_refuse_them(
         ending.recorder.write(context, "stdout", f"line {number}")
     await ending.end([run])
 
-    await ending.tell()
+    await ending.report()
 
     rows = await connection.fetch(
         "SELECT line FROM pgcron.log WHERE run_id = $1 ORDER BY sequence", run
@@ -452,7 +452,7 @@ async def test_ten_thousand_ends_are_kept_while_the_database_is_away_and_told_on
         network.heal()
         await far.completer.run_once()
         network.lose_answers(1)
-        await far.tell()
+        await far.report()
 
     ended = await connection.fetch("SELECT id, attempt, outcome FROM pgcron.history ORDER BY id")
     assert [tuple(row) for row in ended] == [(run, 1, "succeeded") for run in runs]
@@ -477,7 +477,7 @@ async def test_a_server_that_can_not_store_an_end_is_waited_for_and_costs_no_run
         await ending.completer.run_once()
     assert len(ending.runner.held()) == 3
     await connection.execute("DROP TRIGGER full_disk ON pgcron.history")
-    await ending.tell()
+    await ending.report()
 
     outcomes = await connection.fetch("SELECT outcome FROM pgcron.history")
     assert [row["outcome"] for row in outcomes] == ["succeeded"] * 3

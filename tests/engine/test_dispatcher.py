@@ -54,7 +54,7 @@ async def due_fires(connection: Connection, schedule: int, count: int) -> list[i
 
 def pretend_a_burst(workshop: Workshop, ended: int) -> None:
     """As if so many runs had ended within a second: a quarter of them is claimed ahead."""
-    workshop.dispatcher._pace.count(ended, monotonic())
+    workshop.dispatcher._prefetching.count(ended, monotonic())
 
 
 async def test_a_node_claims_as_many_runs_as_it_has_slots(
@@ -410,7 +410,7 @@ async def test_a_claim_of_an_earlier_incarnation_is_not_executed(
     await control.enqueue(connection, 3)
     role = await connection.fetchval("SELECT 'visitor_' || current_database()")
     await workshop.link.execute(f"SET ROLE {role}")
-    workshop.dispatcher._heads.looked_at = monotonic() + 60  # the claim is its first statement
+    workshop.dispatcher._due_index.looked_at = monotonic() + 60  # the claim is its first statement
     first = workshop.session.incarnation
     async with gate.closed():
         claiming = asyncio.ensure_future(workshop.dispatcher.run_once())

@@ -189,9 +189,9 @@ async def test_an_overrun_is_told_by_one_of_two_janitors(
     await janitor.run_once()
     await Janitor(link, "pgcron").run_once()
 
-    [told] = [event for event in events if isinstance(event, RunOverruns)]
-    assert told.run == run
-    assert re.search(r" [45]\d s; expected about 30 s", told.sentence())
+    [reported] = [event for event in events if isinstance(event, RunOverruns)]
+    assert reported.run == run
+    assert re.search(r" [45]\d s; expected about 30 s", reported.sentence())
 
 
 async def test_partitions_that_outlived_their_rows_are_dropped(
@@ -280,8 +280,12 @@ async def test_what_a_rule_keeps_no_longer_is_removed_and_its_room_given_back(
         pass
 
     assert await kept(connection) == stays
-    [told] = [event for event in events if isinstance(event, HistoryThinned)]
-    assert (f"pgcron.{told.partition}", told.removed, told.remaining) == (day, 6000, 100)
+    [reported] = [event for event in events if isinstance(event, HistoryThinned)]
+    assert (f"pgcron.{reported.partition}", reported.removed, reported.remaining) == (
+        day,
+        6000,
+        100,
+    )
     assert await connection.fetchval(size, day) < before / 5
     # Nothing is to be done until the hour is over.
     await connection.execute("SELECT pgcron.set_retention('1 day', 'etl')")

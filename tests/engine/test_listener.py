@@ -9,7 +9,7 @@ from pgcron_ha.db.driver.link import Link
 from pgcron_ha.engine import notifications
 from pgcron_ha.engine.notifications import Listener
 from pgcron_ha.telemetry.events import Event
-from pgcron_ha.telemetry.hearing_events import NotificationsAreLost, NotificationsArrive
+from pgcron_ha.telemetry.notification_events import NotificationsAreLost, NotificationsArrive
 from tests.db import control
 from tests.db.control import Connection
 from tests.engine.conftest import MakeLink
@@ -31,7 +31,7 @@ class Ears:
             probing,
             {"run": self._wake},
             self.proved.append,
-            lambda: self.changes.append(self.listener.is_deaf),
+            lambda: self.changes.append(self.listener.is_unresponsive),
             has_own_dsn=has_own_dsn,
         )
 
@@ -101,7 +101,7 @@ async def test_a_way_of_its_own_that_is_lost_is_told_and_found_again(
     ears = Ears(make_link(proxy.dsn(database)), link, has_own_dsn=True)
     listening = asyncio.ensure_future(ears.listener.run())
     await until("the probe is heard", lambda: ears.proved == [True])
-    assert not ears.listener.is_deaf
+    assert not ears.listener.is_unresponsive
 
     await proxy.refuse()
     await until("it is told", lambda: ears.changes == [True])

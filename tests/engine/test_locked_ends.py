@@ -58,7 +58,7 @@ async def test_a_locked_run_keeps_no_other_from_ending(
     ]
     assert len(ending.runner.held()) == 1
     await other.execute("ROLLBACK")
-    await ending.tell()
+    await ending.report()
     assert await executed(connection) == 0
     assert len(ending.completer.aside) == 0
     assert [event for event in events if isinstance(event, RunFenced)] == []
@@ -82,7 +82,7 @@ async def test_hundreds_of_locked_runs_cost_the_others_seconds_and_no_more(
     assert monotonic() - began < 5
     assert before - await executed(connection) == 5
     await other.execute("ROLLBACK")
-    await ending.tell()
+    await ending.report()
     assert await executed(connection) == 0
 
 
@@ -113,7 +113,7 @@ async def test_large_results_are_sent_a_few_at_a_time(
     assert await ending.completer.run_once() == 0
 
     assert ending.completer.completed == BATCH_CHARACTERS // len(text)
-    await ending.tell()
+    await ending.report()
     assert await connection.fetchval("SELECT count(result) FROM pgcron.history") == 12
 
 
@@ -131,7 +131,7 @@ async def test_completions_that_are_too_slow_together_are_sent_in_parts(
     runs = await ending.claim(8)
     await ending.end(runs)
 
-    await ending.tell()
+    await ending.report()
 
     assert await connection.fetchval("SELECT count(*) FROM pgcron.history") == 8
 
@@ -154,7 +154,7 @@ async def test_a_node_whose_large_results_are_not_taken_claims_nothing(
     await ending.end([run], Succeeded("", '"' + "x" * MOST_PENDING_CHARACTERS + '"'))
     assert ending.runner.free_slots < 0
     await ending.end([other])
-    await ending.tell()
+    await ending.report()
     assert ending.runner.free_slots == SLOTS
 
 
@@ -167,7 +167,7 @@ async def test_a_run_whose_row_breaks_a_rule_ends_dead_and_the_others_as_they_sh
     )
     await ending.end(runs, Failed("ValueError", "no"))
 
-    await ending.tell()
+    await ending.report()
 
     ended = await history_row(connection, runs[4])
     assert ended is not None
@@ -196,7 +196,7 @@ async def test_a_lock_on_the_table_of_lines_delays_no_end_and_loses_no_line(
     await ending.end(failing, Failed("ValueError", "no", after=timedelta(hours=1)))
     began = monotonic()
 
-    await ending.tell()
+    await ending.report()
 
     assert monotonic() - began < 4
     assert await executed(connection) == 0

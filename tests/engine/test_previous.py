@@ -72,13 +72,13 @@ async def test_a_handler_learns_how_the_run_before_ended(connection: Connection,
     schedule = await put_schedule(connection)
     node = await join(connection)
     await connection.execute("UPDATE pgcron.cursor SET watermark = now() - interval '1 hour'")
-    told: list[Previous | None] = []
+    reported: list[Previous | None] = []
 
     async def asks(context: Context) -> None:
-        told.append(await context.previous())
+        reported.append(await context.previous())
 
     def waits(context: Context) -> None:
-        told.append(context.previous().wait())
+        reported.append(context.previous().wait())
 
     runs = []
     for handler in (asks, asks, waits):
@@ -89,7 +89,7 @@ async def test_a_handler_learns_how_the_run_before_ended(connection: Connection,
         await finish(connection, rows)
         runs += rows
 
-    first, second, third = told
+    first, second, third = reported
     assert first is None
     assert second is not None
     assert third is not None

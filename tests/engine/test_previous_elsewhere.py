@@ -42,7 +42,7 @@ from tests.waiting import until
 ECHO = {"/": Answer(200, b'{"ok": true}', {"Content-Type": JSON})}
 PLACE = "tests.executors.isolated_handlers:app"
 NOWHERE = "postgresql://u@127.0.0.1:1/x"
-TELLS = 'env | grep ^PGCRON_PREVIOUS_ | grep -v _FILE= | sort; cat "$PGCRON_PREVIOUS_FILE"'
+REPORTS = 'env | grep ^PGCRON_PREVIOUS_ | grep -v _FILE= | sort; cat "$PGCRON_PREVIOUS_FILE"'
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ async def expected(connection: Connection, fires: tuple[Row, Row]) -> dict[str, 
 
 async def run_program(dsn: str, run: Context, **settings: Any) -> tuple[Any, Record]:
     record = Record()
-    offered = template("sh", "-c", TELLS, previous=True, **settings)
+    offered = template("sh", "-c", REPORTS, previous=True, **settings)
     running = ShellExecutor(
         {"t": offered}, record.done, record.feed, record, transactions=Transactions(dsn, 1)
     )
@@ -205,11 +205,11 @@ async def test_a_service_has_the_facts_in_headers_and_all_in_the_body(
     table: dict[str, Any],
     place: tuple[Any, ...],
 ) -> None:
-    told, first = context_of(fires[1], "http:d"), context_of(fires[0], "http:d")
+    reported, first = context_of(fires[1], "http:d"), context_of(fires[0], "http:d")
     with Service(ECHO) as service:
         offered = destination(service.url, previous=True, **table)
         async with http_executor(offered, transactions=Transactions(database, 1)) as place_of_work:
-            for run in (told, first):
+            for run in (reported, first):
                 assert isinstance(await outcome_of(*place_of_work, run), Succeeded)
     found, nothing = (json.loads(request.body) for request in service.requests)
     for key in place:
@@ -300,8 +300,8 @@ async def test_a_statement_asks_with_its_token_and_needs_no_right_on_tables(
     finally:
         await connection.execute(f"DROP OWNED BY {name}; DROP ROLE {name}")
 
-    told, ended = outcomes
-    [found] = told.result["rows"]
+    reported, ended = outcomes
+    [found] = reported.result["rows"]
     assert (found["previous"], found["result"]) == (expected["run_id"], {"fine": True})
     assert (ended.error_class, ended.retry) == ("PC012", False)
 

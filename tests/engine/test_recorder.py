@@ -103,7 +103,7 @@ async def test_only_the_lines_of_the_runs_that_end_are_waited_for(
     assert await lines(connection, one) == ["mine"]
 
 
-async def told(connection: Connection, run: int) -> tuple[object, ...] | None:
+async def reported(connection: Connection, run: int) -> tuple[object, ...] | None:
     row = await connection.fetchrow(
         "SELECT attempt, done, total, note FROM pgcron.progress WHERE run_id = $1", run
     )
@@ -120,18 +120,18 @@ async def test_the_latest_progress_of_each_run_is_written_once_a_second(
     ending.recorder.progress(contexts[two], Progress(7, None, None))
 
     await ending.recorder.run_once()
-    assert await told(connection, one) == (1, 1000, 1000, "step 1000")
-    assert await told(connection, two) == (1, 7, None, None)
+    assert await reported(connection, one) == (1, 1000, 1000, "step 1000")
+    assert await reported(connection, two) == (1, 7, None, None)
 
     ending.recorder.progress(contexts[two], Progress(8, None, None))
     wait = await ending.recorder.run_once()
     assert wait is not None
     assert 0 < wait < PROGRESS_SECONDS
-    assert await told(connection, two) == (1, 7, None, None)
+    assert await reported(connection, two) == (1, 7, None, None)
     loop = asyncio.ensure_future(ending.recorder.run())
 
     async def is_written() -> bool:
-        return await told(connection, two) == (1, 8, None, None)
+        return await reported(connection, two) == (1, 8, None, None)
 
     await until("the next one is written", is_written)
     ending.recorder.stop()
@@ -149,7 +149,7 @@ async def test_progress_of_a_run_that_was_taken_away_is_refused(
     ending.recorder.progress(zombie, Progress(1, 2, None))
     await ending.recorder.run_once()
 
-    assert await told(connection, run) is None
+    assert await reported(connection, run) is None
 
 
 async def test_progress_of_a_run_that_has_ended_is_not_written(
@@ -161,7 +161,7 @@ async def test_progress_of_a_run_that_has_ended_is_not_written(
     await ending.recorder.flush_lines_of([ending.executor.executing[run]])
     await ending.recorder.run_once()
 
-    assert await told(connection, run) is None
+    assert await reported(connection, run) is None
 
 
 async def test_progress_that_got_no_answer_is_written_again(
@@ -173,12 +173,12 @@ async def test_progress_that_got_no_answer_is_written_again(
     proxy.lose_answer_to("INTO pgcron.progress")
 
     await ending.recorder.run_once()
-    await until("the statement is over", partial(told, connection, run))
+    await until("the statement is over", partial(reported, connection, run))
     await connection.execute("TRUNCATE pgcron.progress")
     loop = asyncio.ensure_future(ending.recorder.run())
 
     async def is_written() -> bool:
-        return await told(connection, run) == (1, 1, 2, None)
+        return await reported(connection, run) == (1, 1, 2, None)
 
     await until("it is written", is_written)
     ending.recorder.stop()
@@ -280,7 +280,7 @@ async def test_a_locked_row_of_progress_keeps_no_other_from_being_written(
     loop = asyncio.ensure_future(ending.recorder.run())
 
     async def is_written(written: list[int]) -> bool:
-        found = [await told(connection, run) for run in written]
+        found = [await reported(connection, run) for run in written]
         return found == [(1, 2, 2, None)] * len(written)
 
     others = [run for run in runs if run != runs[2]]

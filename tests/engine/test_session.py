@@ -71,11 +71,11 @@ async def test_a_beat_renews_the_lease_and_says_which_runs_are_mine(
 async def test_a_node_that_hears_nothing_says_so_until_it_does(
     workshop: Workshop, connection: Connection
 ) -> None:
-    for is_deaf in (True, False):
-        workshop.is_deaf = is_deaf
+    for is_unresponsive in (True, False):
+        workshop.is_unresponsive = is_unresponsive
         workshop.session.beat_now()
 
-        async def is_said(expected: bool = is_deaf) -> bool:
+        async def is_said(expected: bool = is_unresponsive) -> bool:
             return (await node_row(connection))["is_pooled"] is expected
 
         await until("it is said", is_said)

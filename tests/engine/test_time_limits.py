@@ -68,7 +68,7 @@ async def test_a_silent_run_is_stopped_and_its_attempt_says_silence(
 
     assert ending.executor.stopped == [(silent.run_id, StopReason.SILENT)]
     await ending.end([silent.run_id], Interrupted(StopReason.SILENT, "stopped: silent"))
-    await ending.tell()
+    await ending.report()
     row = await connection.fetchrow("SELECT * FROM pgcron.attempt")
     assert row is not None
     assert (row["run_id"], row["outcome"], row["error_class"]) == (
@@ -96,7 +96,7 @@ async def test_a_run_whose_time_in_all_is_over_is_stopped_and_not_tried_again(
 
     assert ending.executor.stopped == [(context.run_id, StopReason.GIVEN_UP)]
     await ending.end([context.run_id], Interrupted(StopReason.GIVEN_UP, "killed by signal 9"))
-    await ending.tell()
+    await ending.report()
     row = await in_history(connection, context.run_id)
     assert row["outcome"] == "dead"
     assert row["error"].startswith("its time in all was over: killed by signal 9")

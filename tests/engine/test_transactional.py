@@ -95,7 +95,7 @@ class Stage:
         await until(f"run {run} has ended", lambda: run in self.outcomes)
         return self.outcomes[run]
 
-    async def tell(self) -> None:
+    async def report(self) -> None:
         """The completer has told everything."""
         await until("the completer heard of it", lambda: not self.completer.is_empty)
         while not self.completer.is_empty:
@@ -157,7 +157,7 @@ async def test_effects_and_completion_are_committed_at_once(stage: Stage, databa
         "a node",
         '{"rows": 2}',
     )
-    await stage.tell()
+    await stage.report()
     assert (stage.completer.completed, len(stage.runner.held())) == (1, 0)
 
 
@@ -188,7 +188,7 @@ async def test_a_handler_that_fails_leaves_nothing(stage: Stage, database: str) 
     assert isinstance(outcome, Failed)
     assert (outcome.error_class, outcome.retry) == ("ValueError", True)
     assert left == []
-    await stage.tell()
+    await stage.report()
     row = await run_row(stage.connection, run)
     assert row is not None
     assert (row["state"], row["attempt"]) == ("ready", 1)
@@ -217,7 +217,7 @@ async def test_a_handler_that_never_asks_is_completed_as_any_other(
     run, outcome, _ = await notes_of(stage, work, database)
 
     assert outcome is SUCCEEDED
-    await stage.tell()
+    await stage.report()
     assert await history_row(stage.connection, run) is not None
 
 
@@ -242,7 +242,7 @@ async def test_a_zombie_can_not_commit(stage: Stage, database: str) -> None:
     outcome = await stage.outcome(run)
     assert isinstance(outcome, Failed)
     assert outcome.error_class == "Fenced"
-    await stage.tell()
+    await stage.report()
     assert await notes(stage.connection) == []
     row = await run_row(stage.connection, run)
     assert row is not None
@@ -262,7 +262,7 @@ async def test_a_lost_answer_is_looked_up_and_never_done_twice(
     [run] = await stage.start()
 
     assert isinstance(await stage.outcome(run), Doubtful)
-    await stage.tell()
+    await stage.report()
     assert proxy.lost_answers == 1
     assert await notes(stage.connection) == (["one"] if is_committed else [])
     row = await run_row(stage.connection, run)

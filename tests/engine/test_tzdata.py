@@ -66,9 +66,9 @@ async def test_runs_ahead_move_with_the_clocks(
     unmoved = await fires(connection, often), await fires(connection, elsewhere)
     assert unmoved[0][0] < now
 
-    told = await materialize(database, new)
+    reported = await materialize(database, new)
 
-    assert "schedules follow tzdata 2099b instead of 2099a" in told
+    assert "schedules follow tzdata 2099b instead of 2099a" in reported
     assert await fires(connection, before) == [now + timedelta(minutes=30)]
     assert await fires(connection, after) == [change + timedelta(minutes=30)]
     assert (await cursor_of(connection, yearly))["next_fire"] == far - HOUR
@@ -94,16 +94,16 @@ async def test_a_node_with_an_older_tzdata_materializes_nothing_while_a_newer_on
     assert await fires(connection, schedule) == [fire - HOUR]
 
     later = await put_schedule(connection, "later", spec=daily(fire, 1), timezone=ZONE)
-    told = await materialize(database, old)
+    reported = await materialize(database, old)
 
-    assert "tzdata 2099a is installed here, and the cluster has 2099b" in told
+    assert "tzdata 2099a is installed here, and the cluster has 2099b" in reported
     assert await fires(connection, schedule) == [fire - HOUR]
     assert await fires(connection, later) == []
 
     await call(connection, "leave", incarnation=newer.incarnation, reason="stopped in order")
-    told = await materialize(database, old)
+    reported = await materialize(database, old)
 
-    assert "schedules follow tzdata 2099a instead of 2099b" in told
+    assert "schedules follow tzdata 2099a instead of 2099b" in reported
     assert await fires(connection, schedule) == [fire]
     assert await fires(connection, later) == [fire]
 

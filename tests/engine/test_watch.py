@@ -77,7 +77,7 @@ async def test_the_next_attempt_is_marked_again(
     ending.executor.begin(run, monotonic() - 10)
     await watch.run_once()
     await ending.end([run], _retry_now())
-    await ending.tell()
+    await ending.report()
     await ending.claim_due()
     ending.executor.begin(run, monotonic() - 1)
 

@@ -44,7 +44,7 @@ class Workshop:
         self.fenced = 0
         self.joined = 0
         self.is_quiet = True
-        self.is_deaf = False
+        self.is_unresponsive = False
         self.ended: list[Ended] = []
         self._loop = asyncio.get_running_loop()
         identity = Identity("n1", "here", 1, "0", home, slots, tuple(queues), HANDLERS)
@@ -101,7 +101,7 @@ class Workshop:
             renewed=self.deadlines.append,
             slots_used=lambda: self.runner.executing,
             is_quiet=lambda: self.is_quiet,
-            is_deaf=lambda: self.is_deaf,
+            is_unresponsive=lambda: self.is_unresponsive,
         )
 
     def _post(self, callback: Callable[..., None], *arguments: Any) -> None:

@@ -81,12 +81,12 @@ async def materialize(
     dsn: str, package: Path, *, horizon: float = 4 * 3600, passes: int = 200
 ) -> str:
     """What a node that has this package tells in its passes, until it rests and leaves."""
-    return await _told(await start(dsn, package, horizon=horizon, passes=passes))
+    return await _reported(await start(dsn, package, horizon=horizon, passes=passes))
 
 
 async def verify(dsn: str, package: Path) -> str:
     """What ``schedules verify`` says where this package is installed: that nothing is wrong."""
-    return await _told(
+    return await _reported(
         await _start(package, "-m", "pgcron_ha", "schedules", "verify", PGCRON_HA_DSN=dsn)
     )
 
@@ -109,7 +109,7 @@ async def _start(package: Path, *arguments: str, **more: str) -> asyncio.subproc
     )
 
 
-async def _told(process: asyncio.subprocess.Process) -> str:
-    told, _ = await asyncio.wait_for(process.communicate(), 60)
-    assert process.returncode == 0, told.decode()
-    return told.decode()
+async def _reported(process: asyncio.subprocess.Process) -> str:
+    reported, _ = await asyncio.wait_for(process.communicate(), 60)
+    assert process.returncode == 0, reported.decode()
+    return reported.decode()

@@ -10,7 +10,7 @@ from pathlib import Path
 from pgcron_ha import App, Context
 from pgcron_ha.executors.contract.base import MAX_RESULT_BYTES, SUCCEEDED, Failed, Outcome
 from pgcron_ha.executors.contract.log_lines import MAX_LINE_BYTES, MAX_LINES
-from pgcron_ha.executors.contract.services import Workplace
+from pgcron_ha.executors.contract.services import ExecutorServices
 from pgcron_ha.executors.contract.tasks import TaskExecutor
 
 FOLDER = "PGCRON_TEST_FOLDER"
@@ -61,10 +61,10 @@ def returns_much() -> str:
 class Tasks(TaskExecutor):
     """``insists`` swallows every cancellation."""
 
-    def __init__(self, workplace: Workplace) -> None:
+    def __init__(self, executor_services: ExecutorServices) -> None:
         self.at_work: set[int] = set()
         names = ("succeeds", "fails", "lasts", "insists", "talks")
-        super().__init__("tasks", [f"tasks:{name}" for name in names], workplace)
+        super().__init__("tasks", [f"tasks:{name}" for name in names], executor_services)
 
     async def execute(self, context: Context) -> Outcome:
         if context.args:

@@ -25,16 +25,16 @@ async def add(ctx: Context, left: int, day: date | None = None) -> dict[str, Any
     return {"sum": left + 1, "day": str(day), "attempt": ctx.attempt, **given}
 
 
-@app.handler("told", isolation="process")
-async def told(ctx: Context) -> Any:
+@app.handler("reported", isolation="process")
+async def reported(ctx: Context) -> Any:
     """What both kinds of callers learn; asked twice at once."""
     first, second = await asyncio.gather(ctx.previous(), ctx.previous())
     assert first == second
     return None if first is None else first.document()
 
 
-@app.handler("told_in_a_thread", isolation="process")
-def told_in_a_thread(ctx: Context) -> Any:
+@app.handler("reported_in_a_thread", isolation="process")
+def reported_in_a_thread(ctx: Context) -> Any:
     found = ctx.previous().wait()
     return None if found is None else found.document()
 
@@ -54,7 +54,7 @@ async def talks(ctx: Context, path: str) -> None:
     print("printed")
     print("to stderr", file=sys.stderr)
     logging.getLogger("shop").warning("logged")
-    ctx.log("told")
+    ctx.log("reported")
     ctx.progress(1, 2)
     os.write(1, b"below python\n")
     await (await asyncio.create_subprocess_exec("/bin/echo", "of a program")).wait()
@@ -123,8 +123,8 @@ def asks(ctx: Context, path: str) -> None:
         time.sleep(0.01)
 
 
-@app.handler("deaf", isolation="process")
-def deaf(path: str) -> None:
+@app.handler("unresponsive", isolation="process")
+def unresponsive(path: str) -> None:
     Path(path).write_text(f"{os.getpid()}\n")
     while True:
         try:

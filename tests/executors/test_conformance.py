@@ -14,7 +14,7 @@ from pgcron_ha.client.isolated import child_program
 from pgcron_ha.executors.contract.base import Context, Executor
 from pgcron_ha.executors.contract.log_lines import MAX_LINE_BYTES, MAX_LINES
 from pgcron_ha.executors.contract.outcome import MAX_RESULT_BYTES
-from pgcron_ha.executors.contract.services import Workplace
+from pgcron_ha.executors.contract.services import ExecutorServices
 from pgcron_ha.executors.http.executor import HttpExecutor
 from pgcron_ha.executors.process.executor import ShellExecutor
 from pgcron_ha.executors.python.executor import PythonExecutor
@@ -43,7 +43,7 @@ class TestPython(ExecutorConformance):
     def _at_work(self) -> None:
         self.at_work: set[int] = set()
 
-    def make(self, workplace: Workplace) -> Executor:
+    def make(self, executor_services: ExecutorServices) -> Executor:
         async def lasts(ctx: Context) -> None:
             self.at_work.add(ctx.run_id)
             never = asyncio.get_running_loop().create_future()
@@ -69,7 +69,7 @@ class TestPython(ExecutorConformance):
 
         functions: list[Any] = [lasts, fails, talks, succeeds, returns_much]
         registry = {each.__name__: PythonHandler(each.__name__, each) for each in functions}
-        place = workplace
+        place = executor_services
         return PythonExecutor(registry, place.done, place.feed, place.sink, place.slots)
 
     def is_at_work(self, context: Context) -> bool:
@@ -91,9 +91,9 @@ class TestIsolatedPython(ExecutorConformance):
         monkeypatch.setenv(FOLDER, str(tmp_path))
         self.folder = tmp_path
 
-    def make(self, workplace: Workplace) -> Executor:
+    def make(self, executor_services: ExecutorServices) -> Executor:
         program = child_program(["tests.executors.conforming:app"], NOWHERE, "pgcron")
-        place, handlers = workplace, conforming.app.handlers
+        place, handlers = executor_services, conforming.app.handlers
         return PythonExecutor(
             handlers, place.done, place.feed, place.sink, place.slots, children=program
         )
@@ -113,8 +113,8 @@ class TestTasks(ExecutorConformance):
     insists = Sample("tasks:insists")
     talks = Sample("tasks:talks")
 
-    def make(self, workplace: Workplace) -> Executor:
-        self.executor = conforming.Tasks(workplace)
+    def make(self, executor_services: ExecutorServices) -> Executor:
+        self.executor = conforming.Tasks(executor_services)
         return self.executor
 
     def is_at_work(self, context: Context) -> bool:
@@ -134,7 +134,7 @@ class TestShell(ExecutorConformance):
     def _pids(self, tmp_path: Path) -> None:
         self.pids = tmp_path
 
-    def make(self, workplace: Workplace) -> Executor:
+    def make(self, executor_services: ExecutorServices) -> Executor:
         note = f'echo $$ > "{self.pids}/$PGCRON_RUN_ID"; '
         much = f"print('x' * {MAX_LINE_BYTES + 1}); print('a\\0b\\n' * {MAX_LINES + 5})"
         templates = [
@@ -144,7 +144,7 @@ class TestShell(ExecutorConformance):
             template("sh", "-c", f"trap '' TERM; {note} while :; do sleep 1; done", name="insists"),
             template(sys.executable, "-I", "-S", "-c", much, name="talks"),
         ]
-        place = workplace
+        place = executor_services
         return ShellExecutor(
             {each.name: each for each in templates}, place.done, place.feed, place.sink
         )
@@ -177,7 +177,7 @@ class TestHttp(ExecutorConformance):
         with Service(routes) as self.service:
             yield
 
-    def make(self, workplace: Workplace) -> Executor:
+    def make(self, executor_services: ExecutorServices) -> Executor:
         tables: dict[str, dict[str, Any]] = {"refuses": {"body": False}}
         names = [path.removeprefix("/") for path in self.service.routes]
         offered = {
@@ -186,7 +186,7 @@ class TestHttp(ExecutorConformance):
             )
             for name in names
         }
-        return HttpExecutor(offered, workplace)
+        return HttpExecutor(offered, executor_services)
 
     def is_at_work(self, context: Context) -> bool:
         # The service learns of a closed connection a moment later than the node that closed it.

@@ -19,7 +19,7 @@ from pgcron_ha.executors.contract.base import (
     Outcome,
     StopReason,
 )
-from pgcron_ha.executors.contract.services import Workplace
+from pgcron_ha.executors.contract.services import ExecutorServices
 from pgcron_ha.executors.contract.tasks import TaskExecutor
 from pgcron_ha.testing import recording
 from pgcron_ha.testing.conformance import ExecutorConformance, Sample
@@ -29,9 +29,9 @@ SHORT_SECONDS = 2.0
 
 
 class Plain(TaskExecutor):
-    def __init__(self, workplace: Workplace) -> None:
+    def __init__(self, executor_services: ExecutorServices) -> None:
         self.at_work: set[int] = set()
-        super().__init__("x", HANDLERS, workplace)
+        super().__init__("x", HANDLERS, executor_services)
 
     async def execute(self, context: Context) -> Outcome:
         if context.args:
@@ -64,8 +64,8 @@ class SaysDoneTooEarly(Plain):
 
 
 class NeverAsksForMore(Plain):
-    def __init__(self, workplace: Workplace) -> None:
-        super().__init__(workplace)
+    def __init__(self, executor_services: ExecutorServices) -> None:
+        super().__init__(executor_services)
         self._feed = lambda: None
 
 
@@ -134,8 +134,8 @@ class Suite(ExecutorConformance):
     def __init__(self, kind: type[Plain]) -> None:
         self.kind = kind
 
-    def make(self, workplace: Workplace) -> Executor:
-        self.executor = self.kind(workplace)
+    def make(self, executor_services: ExecutorServices) -> Executor:
+        self.executor = self.kind(executor_services)
         return self.executor
 
     def is_at_work(self, context: Context) -> bool:
@@ -143,8 +143,8 @@ class Suite(ExecutorConformance):
 
 
 FAULTS: list[tuple[type[Plain], str]] = [
-    (SaysDoneTwice, "a_run_that_ends_well_is_told_once"),
-    (SaysDoneTooEarly, "a_stopped_run_is_told_when_it_has_really_ended"),
+    (SaysDoneTwice, "a_run_that_ends_well_is_reported_once"),
+    (SaysDoneTooEarly, "a_stopped_run_is_reported_when_it_has_really_ended"),
     (NeverAsksForMore, "after_each_end_it_asks_once_for_the_next_run_of_the_slot"),
     (AsksBeforeItIsDone, "after_each_end_it_asks_once_for_the_next_run_of_the_slot"),
     (ForgetsItsLease, "nothing_works_on_after_the_end_of_the_lease"),
@@ -155,8 +155,8 @@ FAULTS: list[tuple[type[Plain], str]] = [
     (RetriesForNothing, "args_that_do_not_fit_are_refused_for_good"),
     (RetriesForNothing, "a_run_that_fails_says_what_and_why"),
     (TakesItsTime, "calls_from_the_engines_loop_return_at_once"),
-    (ForgetsWhatCameLate, "what_comes_after_close_is_refused_and_told"),
-    (MixesReasons, "a_stopped_run_is_told_when_it_has_really_ended"),
+    (ForgetsWhatCameLate, "what_comes_after_close_is_refused_and_reported"),
+    (MixesReasons, "a_stopped_run_is_reported_when_it_has_really_ended"),
 ]
 
 

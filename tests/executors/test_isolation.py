@@ -105,7 +105,7 @@ def test_output_of_every_kind_is_the_runs_log_while_it_runs(warm: Warm, tmp_path
     for line in ("of a program", "below python", "printed", "to stderr"):
         record.wait_for_line(run, line)
     assert record.lines_of(run, "log") == [
-        "WARNING shop: logged", "told",
+        "WARNING shop: logged", "reported",
     ]  # fmt: skip
     assert record.lines_of(run, "stderr") == ["to stderr"]
     (tmp_path / "go on").touch()
@@ -209,7 +209,7 @@ def test_a_stop_reaches_the_handler(warm: Warm, handler: str, tmp_path: Path) ->
 
 def test_what_does_not_stop_is_killed_and_only_then_done(warm: Warm, tmp_path: Path) -> None:
     running, record = warm
-    run = context(next(_numbers), "py:deaf", {"path": str(tmp_path / "pid")})
+    run = context(next(_numbers), "py:unresponsive", {"path": str(tmp_path / "pid")})
     running.start([run])
     wait_for("it runs", lambda: readable_pid(tmp_path / "pid"))
     running.stop(run, StopReason.TIMED_OUT)
@@ -250,7 +250,7 @@ def test_a_daemon_that_a_run_leaves_behind_is_gone_before_the_run_is_done(
 async def test_everything_dies_with_the_lease(tmp_path: Path) -> None:
     async with executor() as (running, record):
         running.renew_lease(boottime() + 60)
-        run = context(1, "py:deaf", {"path": str(tmp_path / "pid")})
+        run = context(1, "py:unresponsive", {"path": str(tmp_path / "pid")})
         running.start([run])
         wait_for("it runs", lambda: readable_pid(tmp_path / "pid"))
         running.renew_lease(boottime() + 0.2)
@@ -283,7 +283,7 @@ def test_a_killed_supervisor_fails_its_runs_and_a_new_one_takes_over(warm: Warm)
 
 async def test_close_leaves_no_process_behind(tmp_path: Path) -> None:
     async with executor() as (running, record):
-        run = context(1, "py:deaf", {"path": str(tmp_path / "pid")})
+        run = context(1, "py:unresponsive", {"path": str(tmp_path / "pid")})
         running.start([run])
         wait_for("it runs", lambda: readable_pid(tmp_path / "pid"))
         await running.close(0.1)

@@ -8,7 +8,7 @@ import pytest
 
 from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.contract.base import Failed, Succeeded
-from pgcron_ha.executors.contract.services import Workplace
+from pgcron_ha.executors.contract.services import ExecutorServices
 from pgcron_ha.executors.plugins import load_plugin
 from tests.executors.distribution import install, install_the_documented_one
 from tests.executors.running import Record, context
@@ -28,20 +28,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def workplace(record: Record) -> Workplace:
-    return Workplace(record.done, record.feed, record, 16)
+def executor_services(record: Record) -> ExecutorServices:
+    return ExecutorServices(record.done, record.feed, record, 16)
 
 
 def refusal(kind: str) -> ConfigError:
     with pytest.raises(ConfigError) as caught:
-        load_plugin(kind, {}, workplace(Record()))
+        load_plugin(kind, {}, executor_services(Record()))
     return caught.value
 
 
 async def test_the_documented_executor_works(folder: Path) -> None:
     install_the_documented_one(folder)
     record = Record()
-    running = load_plugin("touch", {"here": {"directory": str(folder)}}, workplace(record))
+    running = load_plugin("touch", {"here": {"directory": str(folder)}}, executor_services(record))
     good, bad = context(1, "touch:here", {"name": "a"}), context(2, "touch:here", {"name": "../b"})
     try:
         running.start([good, bad])
@@ -55,7 +55,7 @@ async def test_the_documented_executor_works(folder: Path) -> None:
     assert (folder / "a").exists()
     assert record.lines_of(good) == ["made a"]
     with pytest.raises(ConfigError, match="must have a directory"):
-        load_plugin("touch", {"here": {}}, workplace(record))
+        load_plugin("touch", {"here": {}}, executor_services(record))
 
 
 def test_a_kind_that_nobody_has_is_refused_and_those_there_are_named(folder: Path) -> None:

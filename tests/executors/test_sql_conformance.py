@@ -8,7 +8,7 @@ import pytest
 from pgcron_ha.db.driver.sql_session import SqlDatabase
 from pgcron_ha.executors.contract.base import Context, Executor
 from pgcron_ha.executors.contract.log_lines import MAX_LINE_BYTES, MAX_LINES
-from pgcron_ha.executors.contract.services import Workplace
+from pgcron_ha.executors.contract.services import ExecutorServices
 from pgcron_ha.executors.sql.executor import SqlExecutor
 from pgcron_ha.testing.conformance import ExecutorConformance, Sample
 from tests.executors.test_sql import flushed, profile
@@ -41,7 +41,7 @@ class TestSql(ExecutorConformance):
     def _database(self, database: str) -> None:
         self.dsn = database
 
-    def make(self, workplace: Workplace) -> Executor:
+    def make(self, executor_services: ExecutorServices) -> Executor:
         profiles = {
             name: profile(statement, connections=8, grace="1s")
             for name, statement in STATEMENTS.items()
@@ -49,7 +49,7 @@ class TestSql(ExecutorConformance):
         return SqlExecutor(
             profiles,
             {name: SqlDatabase(lambda: self.dsn, None, 8) for name in profiles},
-            workplace,
+            executor_services,
             flushed,
         )
 

@@ -20,7 +20,7 @@ from pgcron_ha.executors.contract.base import (
     Succeeded,
 )
 from pgcron_ha.executors.contract.failures import MAX_MESSAGE_CHARACTERS, MAX_TRACEBACK_CHARACTERS
-from pgcron_ha.executors.contract.services import Workplace
+from pgcron_ha.executors.contract.services import ExecutorServices
 from pgcron_ha.executors.contract.tasks import TaskExecutor
 from tests.executors.running import Record, context
 from tests.waiting import until
@@ -31,9 +31,9 @@ Work = Callable[[Context], Awaitable[Any]]
 class Worker(TaskExecutor):
     """Does what the handler of its name does; shutting it fails."""
 
-    def __init__(self, works: dict[str, Work], workplace: Workplace) -> None:
+    def __init__(self, works: dict[str, Work], executor_services: ExecutorServices) -> None:
         self.works = works
-        super().__init__("x", [f"x:{name}" for name in works], workplace)
+        super().__init__("x", [f"x:{name}" for name in works], executor_services)
 
     async def execute(self, context: Context) -> Outcome:
         outcome: Outcome = await self.works[context.handler.removeprefix("x:")](context)
@@ -49,7 +49,7 @@ async def executor(**works: Work) -> AsyncIterator[tuple[Worker, Record]]:
         return SUCCEEDED
 
     record = Record()
-    place = Workplace(record.done, record.feed, record, 16)
+    place = ExecutorServices(record.done, record.feed, record, 16)
     running = Worker({"good": good, **works}, place)
     try:
         yield running, record
@@ -169,10 +169,10 @@ async def test_what_goes_on_after_its_cancellation_ends_when_it_is_killed() -> N
 class Outside(Worker):
     """Its work goes on outside of the process until `end` has ended it."""
 
-    def __init__(self, works: dict[str, Work], workplace: Workplace) -> None:
+    def __init__(self, works: dict[str, Work], executor_services: ExecutorServices) -> None:
         self.asked = asyncio.Event()
         self.is_gone = False
-        super().__init__(works, workplace)
+        super().__init__(works, executor_services)
 
     def interrupt(self, context: Context) -> None:
         self.asked.set()
@@ -203,7 +203,7 @@ async def test_a_killed_run_is_over_when_its_work_outside_is_gone(
             await asyncio.Event().wait()
         return SUCCEEDED
 
-    running = Outside({"work": work}, Workplace(done, record.feed, record, 16))
+    running = Outside({"work": work}, ExecutorServices(done, record.feed, record, 16))
     run = context(1, "x:work")
     running.start([run])
     await until("it has begun", lambda: run.started_monotonic is not None)
@@ -222,7 +222,7 @@ async def test_a_run_is_asked_to_stop_in_the_way_of_its_executor() -> None:
         await running.asked.wait()
         return SUCCEEDED
 
-    running = Outside({"work": work}, Workplace(record.done, record.feed, record, 16))
+    running = Outside({"work": work}, ExecutorServices(record.done, record.feed, record, 16))
     run = context(1, "x:work")
     running.start([run])
     await until("it has begun", lambda: run.started_monotonic is not None)

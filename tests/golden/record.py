@@ -18,7 +18,7 @@ import psycopg
 
 from pgcron_ha.cli.main import FAILED, INTERRUPTED, cli
 from pgcron_ha.config import SETTINGS
-from pgcron_ha.engine.process_exit import EXIT_DEAF
+from pgcron_ha.engine.process_exit import EXIT_UNRESPONSIVE
 from pgcron_ha.engine.run.hard_stop import EXIT_WITHOUT_LEASE
 from pgcron_ha.executors.http.callback_answer import PATH
 from pgcron_ha.web.routes import ROUTES
@@ -82,7 +82,7 @@ def addresses() -> Iterator[str]:
     yield f"route POST {PATH} (callbacks)"
     yield from (f"error {code} {kind.__name__}" for code, kind in sorted(codes().items()))
     yield from (f"exit {code}" for code in (0, FAILED, click.UsageError.exit_code, INTERRUPTED))
-    yield from (f"exit {code} (node)" for code in (EXIT_WITHOUT_LEASE, EXIT_DEAF))
+    yield from (f"exit {code} (node)" for code in (EXIT_WITHOUT_LEASE, EXIT_UNRESPONSIVE))
 
 
 def key_paths(value: Any, path: str = "") -> Iterable[str]:

@@ -158,8 +158,8 @@ async def test_a_node_works_and_says_what_it_lacks(
     rows = await ended(connection, *runs)
 
     assert {row["outcome"] for row in rows} == {"succeeded"}
-    [told] = node.events("NotificationsAreLost")
-    assert "transaction mode" in told["message"]
+    [reported] = node.events("NotificationsAreLost")
+    assert "transaction mode" in reported["message"]
     await until("people see it", lambda: connection.fetchval("SELECT is_pooled FROM pgcron.nodes"))
     answer = await asyncio.to_thread(cluster.command, "doctor")
     assert "pooler" in answer.stdout

@@ -114,18 +114,18 @@ async def test_a_certificate_opens_the_door_everywhere(guarded: ThrowAwayServer,
 
 
 async def test_a_server_of_another_name_is_none(guarded: ThrowAwayServer, key: Path) -> None:
-    told = await refusal(dsn_of(guarded, key, host="127.0.0.1"))
+    reported = await refusal(dsn_of(guarded, key, host="127.0.0.1"))
 
-    assert "IP address mismatch" in (told.detail or "")
-    assert "whom the server's certificate names" in (told.hint or "")
+    assert "IP address mismatch" in (reported.detail or "")
+    assert "whom the server's certificate names" in (reported.hint or "")
     assert await subject_of(dsn_of(guarded, key, host="127.0.0.1", mode="verify-ca")) == "/CN=app"
 
 
 async def test_a_server_of_another_authority_is_none(guarded: ThrowAwayServer, key: Path) -> None:
-    told = await refusal(dsn_of(guarded, key, authority="stranger.crt"))
+    reported = await refusal(dsn_of(guarded, key, authority="orphan.crt"))
 
-    assert "CERTIFICATE_VERIFY_FAILED" in (told.detail or "")
-    assert CHECK_HINT in (told.hint or "")
+    assert "CERTIFICATE_VERIFY_FAILED" in (reported.detail or "")
+    assert CHECK_HINT in (reported.hint or "")
 
 
 async def test_an_expired_certificate_is_none(guarded: ThrowAwayServer, key: Path) -> None:
@@ -151,10 +151,10 @@ async def test_an_expired_certificate_is_none(guarded: ThrowAwayServer, key: Pat
 
 
 async def test_no_certificate_of_ours_is_told_as_such(guarded: ThrowAwayServer) -> None:
-    told = await refusal(dsn_of(guarded, None))
+    reported = await refusal(dsn_of(guarded, None))
 
-    assert "client certificate" in (told.detail or "")
-    assert "sslcert and sslkey" in (told.hint or "")
+    assert "client certificate" in (reported.detail or "")
+    assert "sslcert and sslkey" in (reported.hint or "")
 
 
 async def test_a_certificate_that_the_server_does_not_know_is_told_as_such(
@@ -164,26 +164,26 @@ async def test_a_certificate_that_the_server_does_not_know_is_told_as_such(
     shutil.copy(CERTIFICATES / "unknown.pem", unknown)
     unknown.chmod(0o600)
 
-    told = await refusal(dsn_of(guarded, unknown))
+    reported = await refusal(dsn_of(guarded, unknown))
 
-    assert "may not accept sslcert" in (told.hint or "")
+    assert "may not accept sslcert" in (reported.hint or "")
 
 
 async def test_files_that_are_not_there_are_told_as_such(
     guarded: ThrowAwayServer, key: Path
 ) -> None:
     for dsn in (dsn_of(guarded, key, authority="none.crt"), dsn_of(guarded, key.with_name("none"))):
-        told = await refusal(dsn)
+        reported = await refusal(dsn)
 
-        assert "No such file" in (told.detail or "")
-        assert "the files sslrootcert, sslcert and sslkey" in (told.hint or "")
+        assert "No such file" in (reported.detail or "")
+        assert "the files sslrootcert, sslcert and sslkey" in (reported.hint or "")
 
 
 async def test_plain_text_is_refused_by_the_server(guarded: ThrowAwayServer, key: Path) -> None:
-    told = await refusal(dsn_of(guarded, key, mode="disable"))
+    reported = await refusal(dsn_of(guarded, key, mode="disable"))
 
-    assert "no encryption" in (told.detail or "")
-    assert "sslmode" in (told.hint or "")
+    assert "no encryption" in (reported.detail or "")
+    assert "sslmode" in (reported.hint or "")
 
 
 async def test_the_environment_and_service_files_say_it_as_well(
@@ -205,5 +205,5 @@ async def test_the_environment_and_service_files_say_it_as_well(
     monkeypatch.setenv("PGSSLKEY", str(key))
     plain = f"postgresql://app@localhost:{guarded.port}/postgres"
     assert await subject_of(plain) == "/CN=app"
-    told = await refusal(plain.replace("localhost", "127.0.0.1"))
-    assert "IP address mismatch" in (told.detail or "")
+    reported = await refusal(plain.replace("localhost", "127.0.0.1"))
+    assert "IP address mismatch" in (reported.detail or "")

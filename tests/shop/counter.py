@@ -42,7 +42,7 @@ def by_client(session: Session, order: int) -> None:
     session.execute(text(sql), parameters).scalar_one()
 
 
-DOORS: Final[dict[str, Callable[[Session, int], None]]] = {
+INTERFACES: Final[dict[str, Callable[[Session, int], None]]] = {
     "sql": by_sql,
     "model": by_model,
     "client": by_client,
@@ -50,16 +50,16 @@ DOORS: Final[dict[str, Callable[[Session, int], None]]] = {
 POINTS: Final = ("the order is inserted", "its invoice is asked for", "both are committed")
 
 
-def main(door: str, count: int, point: str = "") -> None:
+def main(interface: str, count: int, point: str = "") -> None:
     engine = create_engine(os.environ["SHOP_URL"])
     for number in range(1, count + 1):
         last = point if number == count else ""
         with Session(engine) as session:
-            order = Order(customer=f"{door} {number}")
+            order = Order(customer=f"{interface} {number}")
             session.add(order)
             session.flush()
             _reach(POINTS[0], last)
-            DOORS[door](session, order.id)
+            INTERFACES[interface](session, order.id)
             _reach(POINTS[1], last)
             session.commit()
             _reach(POINTS[2], last)

@@ -21,7 +21,7 @@ from pgcron_ha.db.driver.revision import NEWEST
 from tests.db.dump_schema import REVIEWED, dump
 from tests.e2e.nodes import Cluster
 from tests.house.checkout import ROOT
-from tests.shop.counter import DOORS, POINTS
+from tests.shop.counter import INTERFACES, POINTS
 from tests.waiting import wait_for
 
 Alembic = Callable[..., subprocess.CompletedProcess[str]]
@@ -81,7 +81,7 @@ def sql(empty_database: str) -> Iterator[Sql]:
         yield call
 
 
-def ours(*words: str, dsn: str) -> subprocess.CompletedProcess[str]:
+def own(*words: str, dsn: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "pgcron_ha", *words],
         env=os.environ | {"PGCRON_HA_DSN": dsn},
@@ -102,13 +102,13 @@ def test_one_upgrade_brings_up_both_and_autogenerate_sees_only_the_shop(
     alembic("upgrade", "heads")
 
     assert dump(empty_database) == REVIEWED.read_text()
-    heads = sql("SELECT version_num FROM public.alembic_version ORDER BY 1")
-    assert heads == [("0002",)]  # which depends on ours
+    due_index = sql("SELECT version_num FROM public.alembic_version ORDER BY 1")
+    assert due_index == [("0002",)]  # which depends on ours
     assert sql("SELECT version_num FROM pgcron.alembic_version") == [(NEWEST,)]
     assert sql("SELECT handler, state::text FROM pgcron.run") == [("py:send_invoice", "ready")]
     assert "No new upgrade operations" in alembic("check").stdout
-    assert ours("migrate", "--check", dsn=empty_database).returncode == 0
-    assert ours("migrate", dsn=empty_database).returncode == 0
+    assert own("migrate", "--check", dsn=empty_database).returncode == 0
+    assert own("migrate", dsn=empty_database).returncode == 0
     assert dump(empty_database) == REVIEWED.read_text()
 
 
@@ -116,7 +116,7 @@ def test_one_upgrade_brings_up_both_and_autogenerate_sees_only_the_shop(
 def test_what_our_own_command_made_is_not_made_again(
     alembic: Alembic, sql: Sql, empty_database: str
 ) -> None:
-    assert ours("migrate", dsn=empty_database).returncode == 0
+    assert own("migrate", dsn=empty_database).returncode == 0
     sql("SELECT pgcron.enqueue('py:x')")
 
     alembic("upgrade", "heads")
@@ -136,7 +136,7 @@ def test_the_shop_goes_back_and_forth_over_our_revisions(
     there = "SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'pgcron'::regnamespace"
     assert {name for (name,) in sql(there)} == {"alembic_version", "alembic_version_pkc"}
     assert sql("SELECT * FROM pgcron.alembic_version") == []
-    assert ours("migrate", "--check", dsn=empty_database).returncode == 1
+    assert own("migrate", "--check", dsn=empty_database).returncode == 1
     assert sql("SELECT count(*) FROM orders") == [(0,)]
 
     alembic("upgrade", "heads")
@@ -146,7 +146,7 @@ def test_the_shop_goes_back_and_forth_over_our_revisions(
 def test_three_upgrades_at_once_make_one_schema(alembic: Alembic, empty_database: str) -> None:
     alembic("upgrade", "0001")
     with ThreadPoolExecutor(2) as threads:
-        commands = [threads.submit(ours, "migrate", dsn=empty_database) for _ in range(2)]
+        commands = [threads.submit(own, "migrate", dsn=empty_database) for _ in range(2)]
         alembic("upgrade", "pgcron_ha@head")
         assert [command.result().returncode for command in commands] == [0, 0]
 
@@ -158,7 +158,7 @@ def test_the_schema_may_have_another_name(alembic: Alembic, sql: Sql, empty_data
 
     assert sql("SELECT version_num FROM jobs.alembic_version") == [(NEWEST,)]
     assert sql("SELECT to_regnamespace('pgcron')") == [(None,)]
-    assert ours("--schema", "jobs", "migrate", "--check", dsn=empty_database).returncode == 0
+    assert own("--schema", "jobs", "migrate", "--check", dsn=empty_database).returncode == 0
 
 
 def test_the_shops_dba_may_have_it_printed(alembic: Alembic, sql: Sql, empty_database: str) -> None:
@@ -188,16 +188,16 @@ def test_no_order_without_invoice_and_no_invoice_without_order(
     alembic("upgrade", "heads")
     counters = [
         subprocess.Popen(
-            [sys.executable, "-m", "tests.shop.counter", door, "4", point],
+            [sys.executable, "-m", "tests.shop.counter", interface, "4", point],
             env=environment(empty_database),
             cwd=ROOT,
         )
-        for door, point in product(DOORS, POINTS)
+        for interface, point in product(INTERFACES, POINTS)
     ]
     assert {counter.wait(60) for counter in counters} == {-signal.SIGKILL}
 
     # Three of each are complete, and the fourth where the kill came after the commit.
-    assert sql("SELECT count(*) FROM orders") == [(len(DOORS) * (3 * len(POINTS) + 1),)]
+    assert sql("SELECT count(*) FROM orders") == [(len(INTERFACES) * (3 * len(POINTS) + 1),)]
     lonely = """SELECT o.id FROM orders o FULL JOIN pgcron.run r ON r.args ->> 'order' = o.id::text
                 WHERE o.id IS NULL OR r.id IS NULL"""
     assert sql(lonely) == []

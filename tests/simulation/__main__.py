@@ -10,7 +10,7 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 
 from tests.simulation.mutants import MUTANTS, seeds_until_caught
-from tests.simulation.simulate import Told, simulate
+from tests.simulation.simulate import Reported, simulate
 
 
 def main() -> int:
@@ -19,7 +19,7 @@ def main() -> int:
         print(simulate(arguments.seed))
         return 0
     if arguments.mutants:
-        return _tell_mutants(arguments.seeds)
+        return _report_mutants(arguments.seeds)
     return _run_many(arguments.first, arguments.seeds, arguments.processes)
 
 
@@ -35,27 +35,27 @@ def _arguments() -> argparse.Namespace:
 
 def _run_many(first: int, count: int, processes: int) -> int:
     began = time.monotonic()
-    told: list[Told] = []
+    reported: list[Reported] = []
     failures: list[str] = []
     with ProcessPoolExecutor(processes) as pool:
         for result in pool.map(attempt, range(first, first + count), chunksize=10):
-            if isinstance(result, Told):
-                told.append(result)
+            if isinstance(result, Reported):
+                reported.append(result)
             else:
                 failures.append(result)
                 print(result, flush=True)
-    outcomes: Counter[str] = sum((each.outcomes for each in told), Counter())
-    trouble: Counter[str] = sum((each.seen for each in told), Counter())
-    print(f"{len(told)} seeds without a fault, {len(failures)} with one")
-    print(f"{sum(each.seconds for each in told) / 3600:.1f} virtual hours", end=", ")
-    print(f"{sum(each.statements for each in told)} statements", end=", ")
-    print(f"{sum(each.owed for each in told)} owed fires in {time.monotonic() - began:.0f} s")
+    outcomes: Counter[str] = sum((each.outcomes for each in reported), Counter())
+    trouble: Counter[str] = sum((each.seen for each in reported), Counter())
+    print(f"{len(reported)} seeds without a fault, {len(failures)} with one")
+    print(f"{sum(each.seconds for each in reported) / 3600:.1f} virtual hours", end=", ")
+    print(f"{sum(each.statements for each in reported)} statements", end=", ")
+    print(f"{sum(each.owed for each in reported)} owed fires in {time.monotonic() - began:.0f} s")
     print("trouble:", dict(trouble.most_common()))
     print("outcomes:", dict(outcomes.most_common()))
     return 1 if failures else 0
 
 
-def attempt(seed: int) -> Told | str:
+def attempt(seed: int) -> Reported | str:
     """What a seed came to, or the report of what is wrong with it."""
     try:
         return simulate(seed)
@@ -63,7 +63,7 @@ def attempt(seed: int) -> Told | str:
         return "".join(traceback.format_exception(error, limit=-4))
 
 
-def _tell_mutants(most: int) -> int:
+def _report_mutants(most: int) -> int:
     missed = 0
     for mutant in MUTANTS:
         began = time.monotonic()

@@ -74,7 +74,7 @@ def put(**given: Any) -> Statement:
         **{"timezone": None, "dst": None, "queue": None, "priority": None, "enabled": None},
         **{"overlap": "skip", "catchup": "latest", "catchup_window": 3600.0, "timeout": 60.0},
         **{"start_deadline": None, "max_attempts": None, "retry_base": 1.0, "retry_cap": 4.0},
-        **{"retry": None, "delivery": None, "managed_by": None, "actor": "me", "door": "sql"},
+        **{"retry": None, "delivery": None, "managed_by": None, "actor": "me", "interface": "sql"},
         **{
             "lane": None,
             "requires": None,
@@ -144,7 +144,7 @@ def _materialize(scene: Scene) -> Statement:
 
 
 def _of_schedule(verb: str, **more: Any) -> Act:
-    return lambda scene: (verb, {"name": "job", "actor": "me", "door": "sql", **more})
+    return lambda scene: (verb, {"name": "job", "actor": "me", "interface": "sql", **more})
 
 
 def _of_run(verb: str, which: int, **more: Any) -> Act:

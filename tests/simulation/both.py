@@ -66,24 +66,24 @@ class Both:
         answer = _attempt(lambda: self.real.call(name, **parameters))
         if isinstance(answer, list):
             self._lead(name, answer)
-        ours = _attempt(lambda: self.store.call(name, **parameters))
-        if isinstance(answer, PgcronError) or isinstance(ours, PgcronError):
-            assert type(answer) is type(ours), (name, parameters, answer, ours)
+        own = _attempt(lambda: self.store.call(name, **parameters))
+        if isinstance(answer, PgcronError) or isinstance(own, PgcronError):
+            assert type(answer) is type(own), (name, parameters, answer, own)
             return []
         if name in CLAIMS:
             self._take_over(answer)
-        assert _sorted(answer) == _sorted(ours), (name, answer, ours, parameters)
+        assert _sorted(answer) == _sorted(own), (name, answer, own, parameters)
         # A plan, and with it the order, may change while sequences are played: a sequence that is
         # played again goes as it went.
         return sorted(answer, key=lambda row: [row.get(name) or 0 for name in _NUMBERS])
 
     def compare_tables(self) -> None:
         for table in TABLES:
-            ours, theirs = of_stand_in(self.store, table), self.real.rows(table)
-            for row in (*ours, *theirs):  # a node's next beat notes its cordon
+            own, theirs = of_stand_in(self.store, table), self.real.rows(table)
+            for row in (*own, *theirs):  # a node's next beat notes its cordon
                 if row.get("state") == "cordoned":
                     row["state"] = "alive"
-            assert ours == theirs, (table, ours, theirs)
+            assert own == theirs, (table, own, theirs)
         assert history_of_stand_in(self.store) == self.real.history()
         assert dead_letters_of_stand_in(self.store) == self.real.dead_letters()
 

@@ -68,7 +68,7 @@ class Judge:
 
     def begins(self, execution: Execution) -> None:
         context = execution.context
-        self._world.tell("begins", context.run_id, context.attempt, execution.process.name)
+        self._world.report("begins", context.run_id, context.attempt, execution.process.name)
         self.begun[context.run_id] += 1
         if context.delivery == "at_most_once" and self.begun[context.run_id] > 1:
             self._fail(f"{execution}: it may start only once")
@@ -82,7 +82,7 @@ class Judge:
         if not execution.has_ended:
             execution.has_ended = True
             self.live.remove(execution)
-            self._world.tell("ends", execution.context.run_id, execution.process.name)
+            self._world.report("ends", execution.context.run_id, execution.process.name)
 
     def look(self) -> None:
         """No two live executions of one run or of one lane."""

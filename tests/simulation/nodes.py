@@ -144,7 +144,7 @@ class Place:
         process = Process(self.world, name, rate, chance.uniform(0, 10_000))
         self.processes.append(process)
         self.weathers.setdefault(name, Weather())
-        self.world.tell("start", name)
+        self.world.report("start", name)
         process.on_end.append(lambda: self._ended(process))
         process.engine.spawn(self._live(process))
         return process
@@ -199,8 +199,8 @@ class Place:
             horizon=size.horizon,
             poll_interval=1.0,
             transactions=4,
-            on_deaf_handler="keep",
-            deaf_after=30.0,
+            on_unresponsive_handler="keep",
+            unresponsive_after=30.0,
         )
         web = WebSettings(Address("127.0.0.1", 0))
         log = LogSettings("text", "error")

@@ -25,10 +25,10 @@ def each_fire_has_one_answer(schedule: Schedule, seen: Seen) -> None:
     owed = set(schedule.owed(seen.schedules[schedule.id]["watermark"]))
     for fire in owed:
         at = bisect_right(firsts, fire) - 1
-        is_told = at >= 0 and fire <= ranges[at]["last_at"]
+        is_reported = at >= 0 and fire <= ranges[at]["last_at"]
         row = rows.get(fire)
-        assert row or is_told, f"{fire} of {schedule.name} has no answer"
-        if row and is_told:
+        assert row or is_reported, f"{fire} of {schedule.name} has no answer"
+        if row and is_reported:
             assert _is_by_hand(schedule, row, runs), f"{fire} of {schedule.name} has two answers"
     for fire in rows.keys() - owed:
         assert _is_by_hand(schedule, rows[fire], runs), f"{fire} is decided, but nobody owed it"
@@ -49,27 +49,27 @@ def pauses_are_kept(schedule: Schedule, seen: Seen) -> None:
             for fire, row in rows.items():
                 if pause.began < fire <= end:
                     assert _is_by_hand(schedule, row, seen.runs), f"{fire} is in {pause}"
-    for told in seen.ranges.get(schedule.id, []):
-        if told["reason"] == "paused":
+    for reported in seen.ranges.get(schedule.id, []):
+        if reported["reason"] == "paused":
             assert any(
                 pause.began
-                <= told["last_at"]
+                <= reported["last_at"]
                 <= max(pause.end(seen.now), pause.edited_at or pause.began)
                 for pause in schedule.pauses
-            ), f"{told} is in none of {schedule.pauses}"
+            ), f"{reported} is in none of {schedule.pauses}"
 
 
 def it_stands_as_people_want(schedule: Schedule, seen: Seen) -> None:
     """Nobody pauses it but people and its failures; nobody resumes it but people, the time that the
     pause had, and a probe that succeeded.
     """
-    standing = seen.schedules[schedule.id]
+    node_snapshot = seen.schedules[schedule.id]
     pause = schedule.pause
-    if pause is None and not standing["enabled"]:
+    if pause is None and not node_snapshot["enabled"]:
         failures = failures_in_a_row(schedule, seen)
         assert schedule.pauses_itself, f"{schedule.name} is paused, and nobody did it"
         assert failures >= ENOUGH_FAILURES, f"{schedule.name} is paused after {failures} failures"
-    elif pause is not None and standing["enabled"]:
+    elif pause is not None and node_snapshot["enabled"]:
         is_over = pause.until is not None and pause.until <= seen.now
         assert is_over or pause.is_own, f"{schedule.name} goes on in {pause}"
 
@@ -115,7 +115,7 @@ def waiting_runs_are_as_wanted(schedule: Schedule, seen: Seen) -> None:
 
 def bounds_are_kept(schedule: Schedule, seen: Seen) -> None:
     """It ends after so many runs: not later, and not earlier."""
-    bound, standing = schedule.bound, seen.schedules[schedule.id]
+    bound, node_snapshot = schedule.bound, seen.schedules[schedule.id]
     if bound is None:
         return
     made = [
@@ -124,9 +124,9 @@ def bounds_are_kept(schedule: Schedule, seen: Seen) -> None:
         if row["decision"] not in NEVER_RAN and seen.runs[row["run_id"]]["origin"] == "schedule"
     ]
     assert sum(at > bound.since for at in made) <= bound.most, f"too many runs: {bound}"
-    next_fire = standing["next_fire"]
-    is_over = standing["status"] == "valid" and next_fire is not None and next_fire.year > 9000
-    if is_over and standing["enabled"] and not seen.is_giving_back:
+    next_fire = node_snapshot["next_fire"]
+    is_over = node_snapshot["status"] == "valid" and next_fire is not None and next_fire.year > 9000
+    if is_over and node_snapshot["enabled"] and not seen.is_giving_back:
         assert sum(at >= bound.since for at in made) >= bound.runs, f"it ended early: {bound}"
 
 
@@ -143,12 +143,12 @@ def a_backfill_does_what_it_was_asked_for(backfill: Backfill, before: Seen, seen
     """Of the instants that it has looked at since, it made exactly the runs that it owed; how many
     are open, and what it counts, is as it must be.
     """
-    told = seen.backfills[backfill.id]
+    reported = seen.backfills[backfill.id]
     made = _runs_of(backfill, seen)
     new = {run["fire"] for run in made if run["id"] not in before.runs}
     looked_at = backfill.looked_at
-    if told["reached"] is not None:
-        looked_at = backfill.instants.index(told["reached"]) + 1
+    if reported["reached"] is not None:
+        looked_at = backfill.instants.index(reported["reached"]) + 1
     step = backfill.instants[backfill.looked_at : looked_at]
     owed = {fire for fire in step if _owes(backfill, fire, before)}
     if new or step:
@@ -160,19 +160,19 @@ def a_backfill_does_what_it_was_asked_for(backfill: Backfill, before: Seen, seen
     alive = [run for run in made if run["outcome"] is None]
     assert len(alive) <= backfill.parallelism, f"{backfill} has {alive} at once"
     waits = backfill.state == "stopping" or backfill.schedule.depends
-    assert told["error"] is None or waits, told
+    assert reported["error"] is None or waits, reported
     if backfill.state == "stopping":
         waiting = [run for run in alive if run["state"] != "running" and not run["attempt"]]
         assert not waiting, f"{backfill} was stopped, and {waiting} wait"
-    assert told["created"] == len(made), told
-    if told["state"] in ("done", "stopped"):
+    assert reported["created"] == len(made), reported
+    if reported["state"] in ("done", "stopped"):
         assert not alive, f"{backfill} is over, and {alive} are open"
         good = sum(run["outcome"] == "succeeded" for run in made)
-        assert (told["succeeded"], told["failed"]) == (good, len(made) - good), told
-    if told["state"] == "done":
+        assert (reported["succeeded"], reported["failed"]) == (good, len(made) - good), reported
+    if reported["state"] == "done":
         assert looked_at == len(backfill.instants), f"{backfill} left something out"
-        assert told["already"] + told["created"] == len(backfill.instants), told
-        assert told["planned"] == len(backfill.instants), told
+        assert reported["already"] + reported["created"] == len(backfill.instants), reported
+        assert reported["planned"] == len(backfill.instants), reported
 
 
 def _owes(backfill: Backfill, fire: datetime, before: Seen) -> bool:

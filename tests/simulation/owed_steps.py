@@ -471,15 +471,15 @@ class Owed(People):
             owed_rules.a_backfill_does_what_it_was_asked_for(backfill, before, self.seen)
 
     def _note_what_nodes_did(self, schedule: Schedule, seen: Seen) -> None:
-        standing = seen.schedules[schedule.id]
-        if schedule.pause is None and not standing["enabled"]:
+        node_snapshot = seen.schedules[schedule.id]
+        if schedule.pause is None and not node_snapshot["enabled"]:
             schedule.pauses.append(Pause(seen.now, is_own=True))
-        elif schedule.pause is not None and standing["enabled"]:
+        elif schedule.pause is not None and node_snapshot["enabled"]:
             schedule.pause.ended = schedule.forgotten_at = seen.now
         if schedule.pause is not None and schedule.after_pause == "catchup":
             schedule.pause.drops = False
-        if standing["probe_fire"] is not None:
-            schedule.by_hand.add(standing["probe_fire"])
+        if node_snapshot["probe_fire"] is not None:
+            schedule.by_hand.add(node_snapshot["probe_fire"])
 
     def the_ledger_is_verified(self) -> None:
         """What `schedules verify` would find: nothing."""

@@ -19,6 +19,7 @@ from pgcron_ha.db.driver.revision import NEWEST
 from pgcron_ha.db.driver.statements import load
 from pgcron_ha.errors import PgcronError
 from tests.db.gate import Gate
+from tests.replacing import replaced
 from tests.simulation.acts import ACTS, SCENES, Scene
 from tests.simulation.real import (
     CHANCE,
@@ -114,8 +115,7 @@ class Pairs:
         """Another text of a function of ours, for this database."""
         named = "SELECT pg_get_functiondef(oid) FROM pg_proc WHERE proname = $1"
         text: str = self._wait(self._real.connection.fetchval(named, function))
-        assert old in text
-        self._wait(self._real.connection.execute(text.replace(old, new)))
+        self._wait(self._real.connection.execute(replaced(text, old, new)))
 
     def at_the_gate(self, scene: str, first: str, second: str) -> State:
         """The second runs while the first stands between its snapshot and its row locks."""
@@ -243,12 +243,12 @@ def difference(found: State, allowed: set[State]) -> str:
     """What the found state has that the nearest allowed one has not, and the other way round."""
 
     def distance(state: State) -> int:
-        return sum(ours != theirs for ours, theirs in zip(found, state, strict=True))
+        return sum(own != theirs for own, theirs in zip(found, state, strict=True))
 
     nearest = min(allowed, key=distance)
     lines = [
-        f"{ours[0]}:\n  found   {ours[1]}\n  allowed {theirs[1]}"
-        for ours, theirs in zip(found, nearest, strict=True)
-        if ours != theirs
+        f"{own[0]}:\n  found   {own[1]}\n  allowed {theirs[1]}"
+        for own, theirs in zip(found, nearest, strict=True)
+        if own != theirs
     ]
     return "\n".join(lines)

@@ -29,7 +29,7 @@ _TTLS: Final = (5.0, 10.0, 15.0)
 
 
 @dataclass(frozen=True)
-class Told:
+class Reported:
     """What a seed came to, when nothing was wrong."""
 
     seed: int
@@ -74,7 +74,7 @@ class Simulation:
         self.place = Place(self.world, self.server, self.judge, self.size)
         self.story = Story(seed, self.place, self.store, self.ledger, TROUBLE_SECONDS)
 
-    def run(self) -> Told:
+    def run(self) -> Reported:
         """Raises Violation, or whatever else went wrong, in the middle of it."""
         gc.disable()  # what it would find is decided by what ran before this seed
         try:
@@ -86,7 +86,7 @@ class Simulation:
         finally:
             gc.enable()
 
-    def _run(self) -> Told:
+    def _run(self) -> Reported:
         self.story.begin()
         self.world.call_at(_LOOK_SECONDS, self._look)
         self.world.run_until(TROUBLE_SECONDS)
@@ -94,8 +94,8 @@ class Simulation:
         owed = self.ledger.check(self.store)
         self._check_evidence()
         outcomes = Counter(ended.outcome for ended in self.store.history.values())
-        self.world.tell("end", sorted(outcomes.items()), owed)
-        return Told(
+        self.world.report("end", sorted(outcomes.items()), owed)
+        return Reported(
             self.seed,
             self.world.trace,
             self.world.steps,
@@ -147,7 +147,7 @@ class Simulation:
             process.bury()
 
 
-def quietly(action: Callable[[], Told]) -> Told:
+def quietly(action: Callable[[], Reported]) -> Reported:
     """Without what the nodes say about themselves."""
     logger = logging.getLogger(LOGGER)
     before = logger.disabled
@@ -158,13 +158,13 @@ def quietly(action: Callable[[], Told]) -> Told:
         logger.disabled = before
 
 
-def simulate(seed: int) -> Told:
+def simulate(seed: int) -> Reported:
     """Runs one seed; raises what it found, with the seed in its notes."""
     simulation = Simulation(seed)
     try:
         return quietly(simulation.run)
     except BaseException as error:
         error.add_note(f"seed {seed}; {simulation.size}; trouble:")
-        error.add_note("\n".join(simulation.story.told))
+        error.add_note("\n".join(simulation.story.reported))
         error.add_note(f"again: python -m tests.simulation --seed {seed}")
         raise

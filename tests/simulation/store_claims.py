@@ -130,16 +130,16 @@ class ClaimStatements(EndingStatements):
                 strict=True,
             )
         )
-        heads: dict[tuple[str, int, bool, bool], Run] = {}
+        due_index: dict[tuple[str, int, bool, bool], Run] = {}
         for run in self.runs.values():
             if run.is_waiting and run.kind not in _APART and self.is_looked_at(run.queue, queues):
                 bound = bounds.get((run.queue, run.priority))
                 if run.kind == "plain" and bound is not None and run.order < bound:
                     continue
                 kind = (run.queue, run.priority, run.kind != "plain", run.kind == "once")
-                head = heads.get(kind)
+                head = due_index.get(kind)
                 if head is None or run.order < head.order:
-                    heads[kind] = run
+                    due_index[kind] = run
         return [
             Row(
                 queue=queue,
@@ -152,7 +152,7 @@ class ClaimStatements(EndingStatements):
                 seconds=(run.due_at - now).total_seconds(),
             )
             for (queue, priority, is_careful, is_once), run in sorted(
-                heads.items(), key=lambda item: (item[0][1], item[0][0], *item[0][2:])
+                due_index.items(), key=lambda item: (item[0][1], item[0][0], *item[0][2:])
             )
         ] + [_of_keys(queue) for queue in queues if self._has_keys(queue, queues)]
 
@@ -258,12 +258,12 @@ class ClaimStatements(EndingStatements):
         paths = sorted(
             zip(queues, priorities, strict=True), key=lambda path: not self.is_plain(path[0])
         )
-        heads: list[int] = []
+        due_index: list[int] = []
         due_by_path = self._due()
         for path in paths:
             due = [run for run in due_by_path.get(path, []) if run.handler in handlers]
-            heads += [r.overlap_lane for r in due if r.overlap_lane and r.kind == "lane"][:look]
-        return list(dict.fromkeys(heads[:look]))
+            due_index += [r.overlap_lane for r in due if r.overlap_lane and r.kind == "lane"][:look]
+        return list(dict.fromkeys(due_index[:look]))
 
     def _first_of(self, lane: int, queues: Sequence[str], handlers: Sequence[str]) -> Run | None:
         now = self.now()

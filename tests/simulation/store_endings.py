@@ -215,8 +215,8 @@ class EndingStatements(Tables):
         totals: Sequence[float | None],
         notes: Sequence[str | None],
     ) -> list[Row]:
-        for run, *told in self._held(run_ids, tokens, times, dones, totals, notes):
-            self.progress[run.id] = (run.attempt, *told)
+        for run, *reported in self._held(run_ids, tokens, times, dones, totals, notes):
+            self.progress[run.id] = (run.attempt, *reported)
         return []
 
     def notice_overruns(self, *, at_most: int) -> list[Row]:

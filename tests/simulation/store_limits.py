@@ -83,13 +83,13 @@ class LimitStatements(ClaimStatements):
                     walked.append(_walked(queue, ended_at, wait))
         if not pairs and not rooms and not placed:
             return walked
-        seen = self._limited_heads(pairs, rooms, handlers, max(room, 1), node, placed)
+        seen = self._limited_due_index(pairs, rooms, handlers, max(room, 1), node, placed)
         schedules = {run.schedule_id for run in seen if run.overlap is not None}
         chosen: list[Run] = []
         waits: list[Run] = []
         if room and self.is_alive(incarnation) and not self.is_paused:
-            heads = self._limited_heads(pairs, rooms, handlers, room, node, placed)
-            ranked = list(enumerate(self._choose(heads, rooms, aged)[:room]))
+            due_index = self._limited_due_index(pairs, rooms, handlers, room, node, placed)
+            ranked = list(enumerate(self._choose(due_index, rooms, aged)[:room]))
             chosen = [r for place, r in ranked if place < free or r.delivery == "at_least_once"]
             waits = [r for place, r in ranked if place >= free and r.delivery != "at_least_once"]
         claimed = [Row(verdict="claim", **row) for row in self._claim(chosen, incarnation)]
@@ -100,13 +100,15 @@ class LimitStatements(ClaimStatements):
         skipped = self._late(schedules)[:1000]
         for run in skipped:
             self._end_waiting(run, "skipped", "the last run is not over")
-        told = [verdict("skip", run) for run in skipped] + [verdict("wait", run) for run in waits]
-        told = [Row(row, lane=None, weight=None) for row in told]
+        reported = [verdict("skip", run) for run in skipped] + [
+            verdict("wait", run) for run in waits
+        ]
+        reported = [Row(row, lane=None, weight=None) for row in reported]
         parked = self._park_lanes(pairs, handlers) if room > len(chosen) else 0
         if parked:
-            told.append(Row(verdict("parked", None), lane=None, weight=None))
-            told[-1]["due"] = float(parked)
-        return walked + claimed + told
+            reported.append(Row(verdict("parked", None), lane=None, weight=None))
+            reported[-1]["due"] = float(parked)
+        return walked + claimed + reported
 
     def _park_lanes(
         self, pairs: Iterable[tuple[str, str, int, float]], handlers: Sequence[str]
@@ -123,8 +125,8 @@ class LimitStatements(ClaimStatements):
         return len(parked[:1000])
 
     def _is_served(self, run: Run, handlers: Sequence[str]) -> bool:
-        is_ours = run.handler in handlers and run.requires is None
-        return is_ours or self.is_offered(run.handler, run.queue, run.requires)
+        is_own = run.handler in handlers and run.requires is None
+        return is_own or self.is_offered(run.handler, run.queue, run.requires)
 
     def lane_room(self, lane: str) -> float:
         """How many more of the lane's runs may begin."""
@@ -236,7 +238,7 @@ class LimitStatements(ClaimStatements):
                 return found, pair[0], next_due
         return found, None, next_due
 
-    def _limited_heads(
+    def _limited_due_index(
         self,
         pairs: Sequence[tuple[str, str, int, float]],
         rooms: Mapping[str, float],
@@ -277,24 +279,26 @@ class LimitStatements(ClaimStatements):
         is_due = any(due <= self.now() for due in firsts)
         return is_due, min((due for due in firsts if due > self.now()), default=None)
 
-    def _choose(self, heads: Sequence[Run], rooms: Mapping[str, float], aged: bool) -> list[Run]:
+    def _choose(
+        self, due_index: Sequence[Run], rooms: Mapping[str, float], aged: bool
+    ) -> list[Run]:
         """In the order of the claim, each with the slot it gets; `aged`: the oldest due first."""
 
         def level(run: Run) -> int:
             return 0 if aged else run.priority
 
-        open_heads = [
+        open_due_index = [
             run
-            for run in heads
+            for run in due_index
             if run.overlap_lane is None or self.may_take_lane(run.overlap_lane, run)
         ]
         places: dict[int, int] = {}
         schedules: set[int] = set()
         lanes: Counter[str] = Counter()
-        urgent = sorted(open_heads, key=lambda r: (r.overlap_slot is None, level(r), *r.order))
+        urgent = sorted(open_due_index, key=lambda r: (r.overlap_slot is None, level(r), *r.order))
         first = {id(run) for run in urgent if _is_first(run, schedules)}
         turns: list[tuple[int, Run]] = []
-        for run in sorted(open_heads, key=lambda run: (level(run), *run.order)):
+        for run in sorted(open_due_index, key=lambda run: (level(run), *run.order)):
             if id(run) not in first:
                 continue
             lanes[f"*{run.queue}" if run.lane is None else run.lane] += 1

@@ -205,7 +205,7 @@ class NodeStatements(Tables):
             node.is_idle = is_idle
         return []
 
-    def say_deaf(self, *, incarnation: UUID, is_deaf: bool) -> list[Row]:
+    def say_unresponsive(self, *, incarnation: UUID, is_unresponsive: bool) -> list[Row]:
         return []  # nothing but pages looks at it
 
     def stop_listening(self) -> list[Row]:

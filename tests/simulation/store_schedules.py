@@ -157,21 +157,21 @@ class ScheduleStatements(EndingStatements):
         now = self.now()
         self._forget_future(schedule_id, {"schedule"})
         untold = self._untold(cursor, now)
-        told_until = now
+        recorded_until = now
         if timing_changes:
             if not schedule.enabled and (untold, schedule.after_pause) != ("paused", "catchup"):
                 untold = None
         elif untold == "edited" or not schedule.enabled:
             untold = None
         elif untold == "paused" and schedule.after_pause == "catchup":
-            told_until = cursor.watermark
+            recorded_until = cursor.watermark
         elif untold == "paused":
             end = min(cursor.paused_until or now, now)
-            told_until = max(end, cursor.watermark, cursor.since)
-        if untold is not None and told_until > cursor.watermark:
-            self._tell_missed(cursor, told_until, untold)
+            recorded_until = max(end, cursor.watermark, cursor.since)
+        if untold is not None and recorded_until > cursor.watermark:
+            self._report_missed(cursor, recorded_until, untold)
         if untold is not None:
-            cursor.watermark = told_until
+            cursor.watermark = recorded_until
         else:
             owes_nothing = self._owes_nothing(cursor, now)
             cursor.watermark = now if owes_nothing else min(cursor.watermark, now)
@@ -179,16 +179,16 @@ class ScheduleStatements(EndingStatements):
         cursor.since, cursor.next_fire, cursor.status = now, None, "unchecked"
         cursor.error = cursor.canonical = cursor.pause_note = None
         cursor.is_paused, cursor.edit_is_pending = not schedule.enabled, False
-        self._tell_pause(cursor, schedule)
+        self._report_pause(cursor, schedule)
         return [Row(apply_edit=None)]
 
-    def _tell_pause(self, cursor: Cursor, schedule: Schedule) -> None:
+    def _report_pause(self, cursor: Cursor, schedule: Schedule) -> None:
         words = ": ".join(filter(None, (schedule.paused_by, schedule.paused_note)))
         cursor.pause_note = None if schedule.enabled else words
         cursor.paused_until = schedule.paused_until
 
     def put_schedule(
-        self, *, name: str, actor: str | None, door: str | None, **given: Any
+        self, *, name: str, actor: str | None, interface: str | None, **given: Any
     ) -> list[Row]:
         """NULL leaves a column as it is, or gives it its default."""
         found = self._schedule_named(name)
@@ -207,9 +207,9 @@ class ScheduleStatements(EndingStatements):
             self.schedules[schedule.id] = schedule
             now = self.now()
             cursor = Cursor(schedule.id, now, now, is_paused=not schedule.enabled)
-            self._tell_pause(cursor, schedule)
+            self._report_pause(cursor, schedule)
             self.cursors[schedule.id] = cursor
-            self._tell_schedule()
+            self._report_schedule()
             return [Row(schedule_id=schedule.id)]
         self._write(found, actor, **written)
         return [Row(schedule_id=found.id)]
@@ -222,7 +222,7 @@ class ScheduleStatements(EndingStatements):
         until: datetime | None,
         pause: float | None,
         actor: str | None,
-        door: str | None,
+        interface: str | None,
     ) -> list[Row]:
         if until is None and pause is not None:
             until = self.now() + seconds(pause)
@@ -295,7 +295,7 @@ class ScheduleStatements(EndingStatements):
         return []
 
     def rename_schedule(
-        self, *, name: str, new_name: str, actor: str | None, door: str | None
+        self, *, name: str, new_name: str, actor: str | None, interface: str | None
     ) -> list[Row]:
         schedule = self._require(name)
         if new_name != name:
@@ -306,14 +306,14 @@ class ScheduleStatements(EndingStatements):
             for run in self.runs.values():
                 if run.schedule_id == schedule.id and run.state != "running":
                     run.schedule = new_name
-            self._tell_schedule()
+            self._report_schedule()
         return [Row(rename_schedule=None)]
 
-    def resume_schedule(self, *, name: str, actor: str | None, door: str | None) -> list[Row]:
+    def resume_schedule(self, *, name: str, actor: str | None, interface: str | None) -> list[Row]:
         self._write(self._require(name), actor, enabled=True)
         return [Row(resume_schedule=None)]
 
-    def delete_schedule(self, *, name: str, actor: str | None, door: str | None) -> list[Row]:
+    def delete_schedule(self, *, name: str, actor: str | None, interface: str | None) -> list[Row]:
         schedule = self._require(name)
         self._forget_future(schedule.id, None)
         waiting = [
@@ -325,7 +325,7 @@ class ScheduleStatements(EndingStatements):
         cursor, now = self.cursors[schedule.id], self.now()
         untold = self._untold(cursor, now)
         if untold is not None:
-            self._tell_missed(cursor, now, "paused" if untold == "paused" else "deleted")
+            self._report_missed(cursor, now, "paused" if untold == "paused" else "deleted")
         del self.schedules[schedule.id], self.cursors[schedule.id]
         return [Row(delete_schedule=None)]
 
@@ -356,11 +356,11 @@ class ScheduleStatements(EndingStatements):
             schedule.paused_by = actor
         changed = {key for key in _WRITTEN if getattr(before, key) != getattr(schedule, key)}
         if not schedule.enabled and not before.enabled:
-            self._tell_pause(self.cursors[schedule.id], schedule)
+            self._report_pause(self.cursors[schedule.id], schedule)
         if changed - _HARMLESS:
             timing_changes = bool(changed & {"spec", "timezone", "dst"})
             self._apply_edit(schedule.id, timing_changes=timing_changes)
-        self._tell_schedule()
+        self._report_schedule()
 
     def _owes_nothing(self, cursor: Cursor, now: datetime) -> bool:
         """Whether it is known that no fire lies between the watermark and now."""
@@ -373,12 +373,12 @@ class ScheduleStatements(EndingStatements):
             return "paused"
         return None if self._owes_nothing(cursor, now) else "edited"
 
-    def _tell_missed(self, cursor: Cursor, now: datetime, reason: str) -> None:
+    def _report_missed(self, cursor: Cursor, now: datetime, reason: str) -> None:
         first = cursor.watermark + timedelta(microseconds=1)
         missed = Missed(cursor.schedule_id, first, now, None, reason, cursor.pause_note)
         self.missed.setdefault((cursor.schedule_id, first), missed)
 
-    def _tell_schedule(self) -> None:
+    def _report_schedule(self) -> None:
         if any(node.state == "alive" for node in self.nodes.values()):
             self.notify("schedule")
 

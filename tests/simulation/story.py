@@ -30,7 +30,7 @@ class Story:
         self._ledger = ledger
         self._end = end
         self._names = [f"n{number}" for number in range(1, self._chance.choice((2, 3, 3, 4)) + 1)]
-        self.told: list[str] = []
+        self.reported: list[str] = []
 
     def begin(self) -> None:
         chance = self._chance
@@ -41,7 +41,7 @@ class Story:
         # As much as the nodes can do, or less: the end must come soon after the trouble.
         capacity = len(self._names) * self._place.size.slots
         self._repeat(chance.uniform(0.8, 4) * max(1, 8 / capacity), self._enqueue)
-        self._repeat(chance.uniform(3, 12), self._wish)
+        self._repeat(chance.uniform(3, 12), self._options)
         self._repeat(chance.uniform(3, 20), self._fault)
         self._world.call_at(self._end, self._heal)
 
@@ -55,9 +55,9 @@ class Story:
         try:
             rows = self._store.call(statement, **parameters)
         except PgcronError as error:
-            self._world.tell("client", statement, type(error).__name__)
+            self._world.report("client", statement, type(error).__name__)
         else:
-            self._world.tell("client", statement, len(rows))
+            self._world.report("client", statement, len(rows))
 
     # What people want.
 
@@ -108,7 +108,7 @@ class Story:
             max_runs=None,
             depends_on_previous=None,
             actor="me",
-            door="sql",
+            interface="sql",
         )
         schedule = next(one for one in self._store.schedules.values() if one.name == name)
         self._ledger.write(schedule.id, self._store.now(), period)
@@ -136,17 +136,17 @@ class Story:
             run = self._store.runs[self._store.last_run]
             run.retry_base, run.retry_cap = 0.5, 2.0
 
-    def _wish(self) -> None:
+    def _options(self) -> None:
         chance = self._chance
         schedules = sorted(one.name for one in self._store.schedules.values())
         name = chance.choice(schedules) if schedules else "none"
         known = sorted({*self._store.runs, *list(self._store.history)[-5:]}) or [1]
         run = chance.choice(known)
-        who: dict[str, Any] = {"actor": "me", "door": "sql"}
+        who: dict[str, Any] = {"actor": "me", "interface": "sql"}
         by_hand = {"args": None, "actor": "me", "overlap": None, "fire_time": None}
         forever: dict[str, Any] = {"until": None, "pause": None}
         briefly = forever | {"pause": chance.uniform(1, 20)}
-        wishes: list[Callable[[], None]] = [
+        requested: list[Callable[[], None]] = [
             lambda: self._call("pause_schedule", name=name, note=None, **forever, **who),
             lambda: self._call("pause_schedule", name=name, note=None, **briefly, **who),
             lambda: self._call("resume_schedule", name=name, **who),
@@ -161,7 +161,7 @@ class Story:
             lambda: self._call("pause_queue", name="other", note=None, actor="me"),
             lambda: self._call("resume_queue", name="other", actor="me"),
         ]
-        chance.choice(wishes)()
+        chance.choice(requested)()
 
     def _retry(self, run: int) -> None:
         self._look_whether_early(run)
@@ -198,7 +198,7 @@ class Story:
             ("duel", lambda: self._duel(name)),
         ]
         kind, act = chance.choice(faults)
-        self.told.append(f"{self._world.now:8.3f} {kind} {name} {lasts:.2f}")
+        self.reported.append(f"{self._world.now:8.3f} {kind} {name} {lasts:.2f}")
         self._place.judge.seen[kind] += 1
         act()
 
@@ -282,5 +282,5 @@ class Story:
                 until=None,
                 pause=None,
                 actor="me",
-                door="sql",
+                interface="sql",
             )

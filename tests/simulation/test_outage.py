@@ -43,7 +43,7 @@ def test_after_three_days_without_a_node_each_policy_decides_as_it_says(real: Re
     late_end = FIRST_INSTANT + OUTAGE - GRACE
     for schedule_id, schedule in schedules.items():
         owed = schedule.owed(FIRST_INSTANT, FIRST_INSTANT + OUTAGE)
-        assert _told(real, schedule_id, schedule, late_end) == owed, schedule.name
+        assert _reported(real, schedule_id, schedule, late_end) == owed, schedule.name
     assert passes <= MOST_PASSES, "an outage of days is decided in a few statements"
     assert peak <= MOST_MEMORY
 
@@ -91,7 +91,7 @@ def _materialize_all(real: RealStore) -> int:
     return passes
 
 
-def _told(real: RealStore, schedule_id: int, schedule: Watched, late_end: datetime) -> Owed:
+def _reported(real: RealStore, schedule_id: int, schedule: Watched, late_end: datetime) -> Owed:
     """What the ledger says of the late fires. A range is counted by the schedule's own instants."""
     fires = sorted(fire for of, fire in real.fires() if of == schedule_id and fire <= late_end)
     missed: dict[str, int] = {}

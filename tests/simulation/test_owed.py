@@ -14,6 +14,7 @@ from typing import Final
 
 import pytest
 
+from tests.replacing import replaced
 from tests.simulation.owed_steps import Owed
 from tests.simulation.playing import play
 from tests.simulation.real import RealStore
@@ -31,8 +32,8 @@ GUARDS: Final = {
     "what lies ahead": ("apply_edit", "AND due_at > edit_time", "AND false"),
     "the watermark": (
         "apply_edit",
-        "CASE WHEN untold IS NOT NULL THEN told_until",
-        "CASE WHEN true THEN told_until",
+        "CASE WHEN untold IS NOT NULL THEN recorded_until",
+        "CASE WHEN true THEN recorded_until",
     ),
     "the end of a pause": (
         "apply_edit",
@@ -51,68 +52,68 @@ GUARDS: Final = {
 }
 
 
-def written(told: Owed, period: int = 30, runs: int | None = None) -> None:
-    told.a_schedule_is_written("first", period, "latest", "skip", runs, "drop", 7)
+def written(reported: Owed, period: int = 30, runs: int | None = None) -> None:
+    reported.a_schedule_is_written("first", period, "latest", "skip", runs, "drop", 7)
 
 
-def filled_in(told: Owed, back: int, parallelism: int, if_ran: str) -> None:
-    told.time_passes(1000)
-    told.nodes_decide(0)
-    told.a_backfill_is_asked_for("first", back, parallelism, "forward", if_ran)
+def filled_in(reported: Owed, back: int, parallelism: int, if_ran: str) -> None:
+    reported.time_passes(1000)
+    reported.nodes_decide(0)
+    reported.a_backfill_is_asked_for("first", back, parallelism, "forward", if_ran)
 
 
-def nobody_decided_before_an_edit(told: Owed) -> None:
-    told.time_passes(1000)
-    written(told, 60)
-    told.nodes_decide(0)
-    written(told, 700)
+def nobody_decided_before_an_edit(reported: Owed) -> None:
+    reported.time_passes(1000)
+    written(reported, 60)
+    reported.nodes_decide(0)
+    written(reported, 700)
 
 
-def runs_lie_ahead_of_an_edit(told: Owed) -> None:
-    written(told, 3600)
+def runs_lie_ahead_of_an_edit(reported: Owed) -> None:
+    written(reported, 3600)
 
 
-def an_edit_leaves_the_timing(told: Owed) -> None:
-    told.time_passes(1000)
-    told.what_it_does_is_edited("first", 1)
+def an_edit_leaves_the_timing(reported: Owed) -> None:
+    reported.time_passes(1000)
+    reported.what_it_does_is_edited("first", 1)
 
 
-def a_pause_ends_by_itself(told: Owed) -> None:
-    told.it_is_paused("first", 40)
-    told.time_passes(1000)
-    told.nodes_decide(0)
+def a_pause_ends_by_itself(reported: Owed) -> None:
+    reported.it_is_paused("first", 40)
+    reported.time_passes(1000)
+    reported.nodes_decide(0)
 
 
-def it_is_paused_when_it_has_ended(told: Owed) -> None:
-    written(told, runs=1)
-    told.nodes_decide(0)
-    told.time_passes(1000)
-    told.it_is_paused("first", None)
+def it_is_paused_when_it_has_ended(reported: Owed) -> None:
+    written(reported, runs=1)
+    reported.nodes_decide(0)
+    reported.time_passes(1000)
+    reported.it_is_paused("first", None)
 
 
-def counted_runs_are_made_anew(told: Owed) -> None:
-    written(told, runs=4)
-    told.nodes_decide(0)
-    told.what_it_does_is_edited("first", 1)
-    told.nodes_decide(0)
+def counted_runs_are_made_anew(reported: Owed) -> None:
+    written(reported, runs=4)
+    reported.nodes_decide(0)
+    reported.what_it_does_is_edited("first", 1)
+    reported.nodes_decide(0)
 
 
-def many_instants_are_filled_in(told: Owed) -> None:
-    filled_in(told, 8, 1, "skip")
-    told.nodes_fill_in(0)
+def many_instants_are_filled_in(reported: Owed) -> None:
+    filled_in(reported, 8, 1, "skip")
+    reported.nodes_fill_in(0)
 
 
-def what_runs_is_filled_in(told: Owed) -> None:
-    filled_in(told, 3, 3, "all")
-    told.nodes_fill_in(0)
+def what_runs_is_filled_in(reported: Owed) -> None:
+    filled_in(reported, 3, 3, "all")
+    reported.nodes_fill_in(0)
 
 
-def a_skipped_fire_is_restored(told: Owed) -> None:
-    told.a_fire_is_changed("first", "skip", 3, 10)
-    told.time_passes(61)
-    told.nodes_decide(0)
-    told.all_rules_hold()
-    told.a_fire_is_changed("first", "restore", 0, 10)
+def a_skipped_fire_is_restored(reported: Owed) -> None:
+    reported.a_fire_is_changed("first", "skip", 3, 10)
+    reported.time_passes(61)
+    reported.nodes_decide(0)
+    reported.all_rules_hold()
+    reported.a_fire_is_changed("first", "restore", 0, 10)
 
 
 # The shortest way to what each guard is for.
@@ -136,28 +137,28 @@ def test_each_owed_fire_has_one_answer_after_each_step(real: RealStore) -> None:
 
 @pytest.mark.parametrize("guard", GUARDS)
 def test_a_guard_that_is_gone_is_missed(real: RealStore, guard: str) -> None:
-    tell(real, STORIES[guard])
+    report(real, STORIES[guard])
     without(real, *GUARDS[guard])
 
     with pytest.raises(AssertionError):
-        tell(real, STORIES[guard])
+        report(real, STORIES[guard])
 
 
-def tell(real: RealStore, story: Callable[[Owed], None]) -> None:
+def report(real: RealStore, story: Callable[[Owed], None]) -> None:
     """The story from its beginning; the rules are looked at in its end."""
 
-    class Told(Owed):
+    class Reported(Owed):
         pass
 
-    Told.real = real
-    told = Told()
+    Reported.real = real
+    reported = Reported()
     try:
-        told.there_is_a_schedule_and_a_node(30, 7)
-        told.all_rules_hold()
-        story(told)
-        told.all_rules_hold()
+        reported.there_is_a_schedule_and_a_node(30, 7)
+        reported.all_rules_hold()
+        story(reported)
+        reported.all_rules_hold()
     finally:
-        for one in told.passes:
+        for one in reported.passes:
             one.dies()
         real.undo()
 
@@ -166,5 +167,4 @@ def without(real: RealStore, function: str, text: str, otherwise: str) -> None:
     """From now on, in this database."""
     query = "SELECT pg_get_functiondef(p.oid) FROM pg_catalog.pg_proc p WHERE p.proname = $1"
     [row] = real.wait(real.connection.fetch(query, function))
-    assert text in row[0]
-    real.wait(real.connection.execute(row[0].replace(text, otherwise)))
+    real.wait(real.connection.execute(replaced(row[0], text, otherwise)))

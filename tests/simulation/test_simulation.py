@@ -8,7 +8,7 @@ import pytest
 
 from tests.simulation.__main__ import attempt
 from tests.simulation.mutants import MUTANTS, Mutant, seeds_until_caught
-from tests.simulation.simulate import Told, simulate
+from tests.simulation.simulate import Reported, simulate
 
 SEEDS, PART = 50, 50
 
@@ -20,11 +20,11 @@ MOST_SEEDS = 200
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(1, SEEDS + 1, PART))
 def test_no_history_breaks_a_promise(first: int) -> None:
-    told = [attempt(seed) for seed in range(first, first + PART)]
+    reported = [attempt(seed) for seed in range(first, first + PART)]
 
-    faults = [each for each in told if isinstance(each, str)]
+    faults = [each for each in reported if isinstance(each, str)]
     assert not faults, f"{len(faults)} of {PART} seeds\n" + faults[0]
-    green = [each for each in told if isinstance(each, Told)]
+    green = [each for each in reported if isinstance(each, Reported)]
     # It is worth nothing if nothing happens.
     trouble = set().union(*(each.seen for each in green))
     outcomes = set().union(*(each.outcomes for each in green))

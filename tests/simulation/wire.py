@@ -49,7 +49,7 @@ class Server:
     def restart(self, seconds: float) -> None:
         """Every connection breaks, and none can be made for a while."""
         self.is_down = True
-        self.world.tell("server down", seconds)
+        self.world.report("server down", seconds)
         for wire in sorted(self.wires, key=lambda each: each.number):
             wire.break_off()
         self.world.call_at(self.world.now + seconds, self._rise)
@@ -81,8 +81,8 @@ class _Exchange:
             answer = self.act()
         except PgcronError as error:
             answer = error
-        told = len(answer) if isinstance(answer, list) else type(answer).__name__
-        server.world.tell(self.wire.process.name, self.name, told)
+        reported = len(answer) if isinstance(answer, list) else type(answer).__name__
+        server.world.report(self.wire.process.name, self.name, reported)
         if self.is_answered:
             self.wire.loop.post(answer_after, self.settle, answer)
         else:

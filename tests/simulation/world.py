@@ -61,7 +61,7 @@ class World:
         """This loop has something to do now."""
         self._busy.append(loop)
 
-    def tell(self, *facts: object) -> None:
+    def report(self, *facts: object) -> None:
         """A line of the trace: two runs of one seed have the same."""
         self._trace.update(f"{self.now:.6f} {facts}\n".encode())
 
@@ -195,7 +195,7 @@ class Process:
     def freeze(self, seconds: float, *, is_suspend: bool) -> None:
         """Nothing of it runs for a while; a suspended machine's monotonic clock stands still."""
         self.frozen += 1
-        self.world.tell("freeze", self.name, is_suspend)
+        self.world.report("freeze", self.name, is_suspend)
 
         self.world.call_at(self.world.now + seconds, self._thaw_after, self.world.now, is_suspend)
 
@@ -228,7 +228,7 @@ class Process:
         if not self.is_alive:
             return
         self.is_alive = False
-        self.world.tell("end", self.name)
+        self.world.report("end", self.name)
         for callback in self.on_end:
             callback()
 

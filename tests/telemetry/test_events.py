@@ -13,7 +13,7 @@ from pgcron_ha.telemetry import (
     backfill_events,
     control_events,
     events,
-    hearing_events,
+    notification_events,
     retention_events,
 )
 from pgcron_ha.telemetry.events import (
@@ -32,7 +32,7 @@ KINDS = [
         events,
         control_events,
         backfill_events,
-        hearing_events,
+        notification_events,
         retention_events,
     )
     for kind in vars(module).values()

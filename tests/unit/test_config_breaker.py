@@ -9,9 +9,9 @@ from pgcron_ha.errors import ConfigError
 
 
 def test_handlers_that_fail_together_share_one_breaker() -> None:
-    (told,) = declare({"http:pay": Breaker(failures=3), "http:refund": "http:pay"})
-    assert (told["name"], told["handlers"]) == ("http:pay", ["http:pay", "http:refund"])
-    assert told["failures"] == 3
+    (reported,) = declare({"http:pay": Breaker(failures=3), "http:refund": "http:pay"})
+    assert (reported["name"], reported["handlers"]) == ("http:pay", ["http:pay", "http:refund"])
+    assert reported["failures"] == 3
 
 
 def test_a_breaker_is_shared_only_where_there_is_one() -> None:
@@ -28,5 +28,5 @@ def test_a_fallback_has_another_breaker(fallback: str) -> None:
 
 
 def test_another_handler_may_be_the_fallback() -> None:
-    (told,) = declare({"http:pay": Breaker(fallback={"handler": "py:later"})})
-    assert told["fallback_handler"] == "py:later"
+    (reported,) = declare({"http:pay": Breaker(fallback={"handler": "py:later"})})
+    assert reported["fallback_handler"] == "py:later"

@@ -152,10 +152,10 @@ def test_plain_lists_name_the_wall_times_that_croniter_names(
     text = " ".join(fields)
     assume(accepted(text))
     theirs = croniter(text, wall, ret_type=datetime, second_at_beginning=True)
-    ours = parse_cron(text)
+    own = parse_cron(text)
     for _ in range(3):
         following: datetime = theirs.get_next()
-        assert ours.wall_after(wall, datetime.max) == following
+        assert own.wall_after(wall, datetime.max) == following
         wall = following
 
 

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from pgcron_ha.engine.service import told
+from pgcron_ha.engine.service import reported
 from pgcron_ha.errors import PgcronError, Refused
 
 
 def test_a_node_that_lacks_a_right_says_where_its_rights_come_from() -> None:
-    said = told(Refused("permission denied for table run", "SQLSTATE 42501"))
+    said = reported(Refused("permission denied for table run", "SQLSTATE 42501"))
 
     assert said.startswith("permission denied for table run; ")
     assert "the role that migrated" in said
-    assert told(PgcronError("a deadlock", "SQLSTATE 40P01")) == "a deadlock"
+    assert reported(PgcronError("a deadlock", "SQLSTATE 40P01")) == "a deadlock"

@@ -26,7 +26,7 @@ WALKED = ("*/20 * * * *", "30 2 * * *", "0 9,10,11 * * *", "15 */3 25-30 * *", "
 CATCHUPS = {"latest": 1, "latest 3": 3, "all": 10_000, "none": 0}
 
 bounded = settings(max_examples=400, deadline=None, derandomize=True, database=None)
-moments = st.datetimes(
+times = st.datetimes(
     WALK_START.replace(tzinfo=None), WALK_END.replace(tzinfo=None), timezones=st.just(UTC)
 )
 spans = st.timedeltas(timedelta(0), timedelta(days=3))
@@ -212,9 +212,9 @@ def oracle(text: str) -> list[datetime]:
 @bounded
 @given(
     st.sampled_from(WALKED),
-    moments,
-    moments,
-    moments,
+    times,
+    times,
+    times,
     st.sampled_from(list(CATCHUPS)),
     spans,
     spans,

@@ -136,10 +136,10 @@ def test_an_interval_ends_with_the_calendar() -> None:
 
 def test_threads_that_share_a_spec_get_the_answers_of_one() -> None:
     texts = [f"{minute} */2 * * mon#1,fri" for minute in range(40)]
-    moments = [NEW_YEAR + timedelta(days=17 * n, seconds=n) for n in range(50)]
+    times = [NEW_YEAR + timedelta(days=17 * n, seconds=n) for n in range(50)]
 
     def answers(texts: list[str]) -> dict[str, list[datetime | None]]:
-        return {t: [parse_spec(t, "Europe/Paris").next(m) for m in moments] for t in texts}
+        return {t: [parse_spec(t, "Europe/Paris").next(m) for m in times] for t in texts}
 
     with ThreadPoolExecutor(4) as pool:
         shared = list(pool.map(answers, [texts, texts[::-1], texts, texts[::-1]]))

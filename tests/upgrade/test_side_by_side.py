@@ -85,8 +85,8 @@ async def test_a_version_works_with_the_schema_of_the_one_before(
         await workload.everybody_works(old.pid, new.pid)
         await workload.steer()
 
-        *told, doctor = await answers(cluster, *COMMANDS, "doctor")
-        assert [answer.stderr for answer in told if answer.returncode] == []
+        *reported, doctor = await answers(cluster, *COMMANDS, "doctor")
+        assert [answer.stderr for answer in reported if answer.returncode] == []
         assert f"schema         'pgcron' is at revision {NEWEST}" in doctor.stdout
         serves = re.compile(r"serving (http://\S+)")
         [address] = wait_for("pages are served", lambda: serves.findall(web.output()))
@@ -133,7 +133,7 @@ async def test_the_version_before_says_that_it_works_with_the_newest_schema(
 ) -> None:
     pgcron("migrate")
     with Cluster(database, tmp_path) as cluster:
-        told = f"schema 'pgcron' is at revision {REVISION}; this program brings {NEWEST}"
+        reported = f"schema 'pgcron' is at revision {REVISION}; this program brings {NEWEST}"
         for answer in await answers(cluster, "migrate --check", "migrate", "runs list"):
             assert (answer.returncode, answer.stderr) == (0, "")
-            assert answer.stdout in (f"{told}, and works with it\n", "no runs\n")
+            assert answer.stdout in (f"{reported}, and works with it\n", "no runs\n")

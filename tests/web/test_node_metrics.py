@@ -17,7 +17,7 @@ from pgcron_ha import App, Context
 from pgcron_ha.config import Address, load_settings, read_sources
 from pgcron_ha.engine.node import Node
 from pgcron_ha.telemetry.counters import MOST_SERIES, OTHER, Counters
-from pgcron_ha.telemetry.standing import Standing
+from pgcron_ha.telemetry.node_snapshot import NodeSnapshot
 from pgcron_ha.web.app import create_app
 from pgcron_ha.web.node_metrics import NodeCollector
 from pgcron_ha.web.serving import WebServer
@@ -118,16 +118,16 @@ async def test_a_node_s_work_is_counted(client: httpx.AsyncClient, connection: C
 async def test_without_an_open_page_the_web_beside_a_node_costs_the_database_nothing(
     client: httpx.AsyncClient, connection: Connection
 ) -> None:
-    ours = (
+    own = (
         "SELECT count(*) FROM pg_stat_activity"
         " WHERE datname = current_database() AND application_name = 'pgcron_ha web'"
     )
     for path in ("/livez", "/statusz", "/metrics"):
         assert (await client.get(path)).status_code == 200
 
-    assert await connection.fetchval(ours) == 0
+    assert await connection.fetchval(own) == 0
     await until("the node is ready", lambda: is_ready(client))
-    assert await connection.fetchval(ours) == 1
+    assert await connection.fetchval(own) == 1
 
 
 async def is_ready(client: httpx.AsyncClient) -> bool:
@@ -155,18 +155,20 @@ async def test_the_metrics_keep_prometheus_s_rules(client: httpx.AsyncClient) ->
 async def test_the_readme_names_every_metric_and_no_other(client: httpx.AsyncClient) -> None:
     await client.get("/nowhere")
     table = README.partition("| metric (`pgcron_…`)")[2].partition("\n\n")[0]
-    told = {f"pgcron_{name}" for name in re.findall(r"`([a-z_]+)`", table)} - {f"pgcron_{OTHER}"}
+    reported = {f"pgcron_{name}" for name in re.findall(r"`([a-z_]+)`", table)} - {
+        f"pgcron_{OTHER}"
+    }
     there = {
         f"{name}_total" if family.type == "counter" else name
         for name, family in (await scrape(client)).items()
     }
 
-    assert told == there
+    assert reported == there
 
 
 def collected(counters: Counters) -> dict[str, Metric]:
     registry = CollectorRegistry()
-    registry.register(NodeCollector(lambda: Standing("n1"), counters))
+    registry.register(NodeCollector(lambda: NodeSnapshot("n1"), counters))
     return {family.name: family for family in registry.collect()}
 
 
@@ -221,6 +223,6 @@ def test_whoever_shows_the_counters_has_everything_counted() -> None:
     counters = Counters()
     assert not counters.is_watched
 
-    NodeCollector(lambda: Standing("n1"), counters)
+    NodeCollector(lambda: NodeSnapshot("n1"), counters)
 
     assert counters.is_watched

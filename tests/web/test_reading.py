@@ -10,8 +10,8 @@ import pytest
 from pgcron_ha.db.schema.migrate import migrate
 from pgcron_ha.errors import Conflict, Refused
 from pgcron_ha.web.metrics import WebMetrics
+from pgcron_ha.web.page_request import LIVE_HEADER
 from pgcron_ha.web.reading import LIFE_SECONDS, MOST_SNAPSHOTS, Reader
-from pgcron_ha.web.visit import LIVE_HEADER
 from tests.servers import ThrowAwayServer
 from tests.waiting import until
 from tests.web.conftest import Serve, Site

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.web.json_text import pretty
-from pgcron_ha.web.moments import parse_moment, resolve
 from pgcron_ha.web.run_time import WIDTH, where_time_went
+from pgcron_ha.web.times import parse_moment, resolve
 
 START = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
 JSON = st.recursive(

@@ -65,7 +65,7 @@ async def test_a_schedule_is_made_with_the_defaults_or_others(site: Site, databa
             *(["gpu"], "1", "queue", 3),
         ),
     ]
-    who = await rows(database, "SELECT DISTINCT actor, door FROM pgcron.schedule_version")
+    who = await rows(database, "SELECT DISTINCT actor, interface FROM pgcron.schedule_version")
     assert who == [("ui:local", "ui")]
 
 

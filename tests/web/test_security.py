@@ -9,7 +9,7 @@ from pgcron_ha.assets import STATIC, TEMPLATES
 from pgcron_ha.config import Address
 from pgcron_ha.errors import ConfigError
 from pgcron_ha.web.routes import PERMISSIONS, ROUTES, WebRoute
-from pgcron_ha.web.security import MOST_BODY_BYTES, is_host_ours, require_loopback
+from pgcron_ha.web.security import MOST_BODY_BYTES, is_host_own, require_loopback
 from tests.house.checkout import ROOT
 from tests.web.conftest import Site
 
@@ -23,7 +23,7 @@ def test_it_listens_to_this_machine_only(host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "is_ours"),
+    ("host", "is_own"),
     [
         ("localhost", True),
         ("LOCALHOST:8420", True),
@@ -36,12 +36,12 @@ def test_it_listens_to_this_machine_only(host: str) -> None:
     ],
 )
 async def test_only_names_of_this_machine_are_answered(
-    read_site: Site, host: str, is_ours: bool
+    read_site: Site, host: str, is_own: bool
 ) -> None:
     answer = await read_site.get("/livez", host=host)
 
-    assert is_host_ours(host) == is_ours
-    assert answer.status_code == (200 if is_ours else 421)
+    assert is_host_own(host) == is_own
+    assert answer.status_code == (200 if is_own else 421)
 
 
 @pytest.mark.parametrize(

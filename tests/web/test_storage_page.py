@@ -113,9 +113,9 @@ async def test_tables_are_a_metric_and_no_scrape_waits_for_a_database_that_is_aw
 ) -> None:
     text = (await full_site.get("/metrics")).text
     families = {family.name: family for family in text_string_to_metric_families(text)}
-    told = {s.labels["table"]: s.value for s in families["pgcron_table_bytes"].samples}
+    reported = {s.labels["table"]: s.value for s in families["pgcron_table_bytes"].samples}
 
-    assert told == await sizes(full_database)
+    assert reported == await sizes(full_database)
     async with serve("postgresql://nobody@127.0.0.1:1/none") as site:
         answer = await site.get("/metrics")
     assert answer.status_code == 200

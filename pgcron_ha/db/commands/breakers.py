@@ -30,7 +30,7 @@ async def breaker_of_run(
     return await fetch_rows(connection, "breaker_of_run", schema, run_id=run_id)
 
 
-async def told_of_run(
+async def reported_of_run(
     connection: asyncpg.Connection, run_id: int, *, schema: str = DEFAULT_SCHEMA
 ) -> dict[str, str]:
     """In words: what it ``waits_for`` when it is due, as `why_run_waits` says it, and from what
@@ -55,7 +55,7 @@ async def why_run_waits(
     """Why nobody takes this run, which is due: its handler's breaker, that nobody offers it, or
     that claims fail; None when somebody may.
     """
-    return (await told_of_run(connection, run_id, schema=schema)).get("waits_for")
+    return (await reported_of_run(connection, run_id, schema=schema)).get("waits_for")
 
 
 def circuit_words(row: Mapping[str, Any], now: datetime) -> str:

@@ -18,7 +18,7 @@ async def put_calendar(
     content: str,
     *,
     actor: str | None = None,
-    door: str | None = None,
+    interface: str | None = None,
     take_over: bool = False,
     schema: str = DEFAULT_SCHEMA,
 ) -> int:
@@ -34,7 +34,7 @@ async def put_calendar(
             name=name,
             content=content,
             actor=actor,
-            door=door,
+            interface=interface,
             take_over=take_over,
         )
     )

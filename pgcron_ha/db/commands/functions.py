@@ -3,7 +3,7 @@
 Each takes a connection (asyncpg's, or one that `pgcron_ha.db.driver.foreign` knows), works in its
 transaction, and raises the errors of `pgcron_ha.errors` with the sentences that SQL gave. Args and
 retry policies are JSON text, durations `timedelta`; ``actor`` is who asks (None: the database's
-session user) and ``door`` how (``cli``, ``code``, …).
+session user) and ``interface`` how (``cli``, ``code``, …).
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ async def put_schedule(
     handler: str,
     *,
     actor: str | None = None,
-    door: str | None = None,
+    interface: str | None = None,
     schema: str = DEFAULT_SCHEMA,
     expected_version: int | None = None,
     **policies: Unpack[SchedulePolicies],
@@ -120,7 +120,7 @@ async def put_schedule(
         spec=spec,
         handler=handler,
         actor=actor,
-        door=door,
+        interface=interface,
         expected_version=expected_version,
         **values,
     )
@@ -134,7 +134,7 @@ async def pause_schedule(
     *,
     until: datetime | timedelta | None = None,
     actor: str | None = None,
-    door: str | None = None,
+    interface: str | None = None,
     schema: str = DEFAULT_SCHEMA,
 ) -> None:
     """No fires from now on; those that pass meanwhile are missed with this note.
@@ -151,7 +151,7 @@ async def pause_schedule(
         until=until if isinstance(until, datetime) else None,
         pause=until if isinstance(until, timedelta) else None,
         actor=actor,
-        door=door,
+        interface=interface,
     )
 
 
@@ -160,11 +160,11 @@ async def resume_schedule(
     name: str,
     *,
     actor: str | None = None,
-    door: str | None = None,
+    interface: str | None = None,
     schema: str = DEFAULT_SCHEMA,
 ) -> None:
     """Fires again from now on. NotFound."""
-    await _row(connection, schema, "resume_schedule", name=name, actor=actor, door=door)
+    await _row(connection, schema, "resume_schedule", name=name, actor=actor, interface=interface)
 
 
 async def rename_schedule(
@@ -173,7 +173,7 @@ async def rename_schedule(
     new_name: str,
     *,
     actor: str | None = None,
-    door: str | None = None,
+    interface: str | None = None,
     schema: str = DEFAULT_SCHEMA,
 ) -> None:
     """The same schedule under another name, with its history. NotFound; Conflict: it is taken."""
@@ -184,7 +184,7 @@ async def rename_schedule(
         name=name,
         new_name=new_name,
         actor=actor,
-        door=door,
+        interface=interface,
     )
 
 
@@ -193,11 +193,11 @@ async def delete_schedule(
     name: str,
     *,
     actor: str | None = None,
-    door: str | None = None,
+    interface: str | None = None,
     schema: str = DEFAULT_SCHEMA,
 ) -> None:
     """Ends what has not started and removes the schedule; its history stays. NotFound."""
-    await _row(connection, schema, "delete_schedule", name=name, actor=actor, door=door)
+    await _row(connection, schema, "delete_schedule", name=name, actor=actor, interface=interface)
 
 
 async def run_now(

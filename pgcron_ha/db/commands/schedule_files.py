@@ -45,7 +45,7 @@ async def apply_schedules(
 ) -> list[AppliedSchedule]:
     """Make the schedules of a source so, in the caller's transaction.
 
-    Definitions have ``name``, ``spec``, ``handler`` and policies as `doors.put_schedule` takes
+    Definitions have ``name``, ``spec``, ``handler`` and policies as `interfaces.put_schedule` takes
     them. Raises Conflict for the schedule of another source, and what SQL refuses.
     """
     statements = load(schema)

@@ -31,7 +31,7 @@ async def restore_schedule(
     *,
     expected_version: int | None = None,
     actor: str | None = None,
-    door: str | None = None,
+    interface: str | None = None,
     schema: str = DEFAULT_SCHEMA,
 ) -> Restored:
     """Makes an earlier version the next one, of a deleted schedule too. NotFound, VersionConflict.
@@ -42,7 +42,7 @@ async def restore_schedule(
         "name": name,
         "version": version,
         "actor": actor,
-        "door": door,
+        "interface": interface,
         "expected_version": expected_version,
     }
     return Restored(*await asking.row(connection, schema, "restore_schedule", **values))
@@ -56,7 +56,7 @@ async def edit_schedule(
     expected_version: int | None = None,
     note: str | None = None,
     actor: str | None = None,
-    door: str | None = None,
+    interface: str | None = None,
     schema: str = DEFAULT_SCHEMA,
 ) -> int:
     """Changes columns of a schedule, given as a JSON object (null: the default); its version.
@@ -69,7 +69,7 @@ async def edit_schedule(
         "expected_version": expected_version,
         "note": note,
         "actor": actor,
-        "door": door,
+        "interface": interface,
     }
     version: int = await asking.value(connection, schema, "edit_schedule", **values)
     return version
@@ -123,14 +123,14 @@ async def last_definition(connection: Any, name: str, *, schema: str = DEFAULT_S
     return content
 
 
-def on_warning(connection: Any, tell: Callable[[str, str, str], None]) -> None:
+def on_warning(connection: Any, report: Callable[[str, str, str], None]) -> None:
     """From now on `tell(message, detail, hint)` hears the warnings that our SQL functions give.
 
     They come a turn of the event loop after the statement. For asyncpg's connections.
     """
 
-    def heard(_: object, told: Any) -> None:
-        if told.sqlstate == _WARNING:
-            tell(told.message, told.detail or "", told.hint or "")
+    def heard(_: object, reported: Any) -> None:
+        if reported.sqlstate == _WARNING:
+            report(reported.message, reported.detail or "", reported.hint or "")
 
     connection.add_log_listener(heard)

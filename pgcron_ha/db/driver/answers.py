@@ -54,10 +54,10 @@ def answers() -> Iterator[None]:
     except PgcronError:
         raise
     except Exception as error:
-        ours = explain_answer(error)
-        if ours is None:
+        own = explain_answer(error)
+        if own is None:
             raise
-        raise ours from error
+        raise own from error
 
 
 def explain_answer(error: BaseException) -> PgcronError | None:
@@ -83,9 +83,9 @@ def _explained(answer: Any) -> PgcronError:
             getattr(answer, name, None) for name in ("message", "detail", "hint")
         )
     message = message or str(answer)
-    ours = from_sqlstate(answer.sqlstate, message, detail, hint)
-    if ours is not None:
-        return ours
+    own = from_sqlstate(answer.sqlstate, message, detail, hint)
+    if own is not None:
+        return own
     detail = detail or f"PostgreSQL answered with SQLSTATE {answer.sqlstate}."
     for code, kind, advice in _MEANINGS:
         if answer.sqlstate.startswith(code):

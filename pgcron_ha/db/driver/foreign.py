@@ -17,7 +17,7 @@ from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.statements import Statement
 from pgcron_ha.errors import InvalidInput
 
-_OURS: Final = (asyncpg.Connection, PoolConnectionProxy)
+_OWN: Final = (asyncpg.Connection, PoolConnectionProxy)
 _DOLLAR: Final = re.compile(r"\$(\d+)")
 
 
@@ -32,7 +32,7 @@ async def fetch_row(
     """
     ordered = [values[name] for name in statement.parameters]
     with answers():
-        if isinstance(connection, _OURS):
+        if isinstance(connection, _OWN):
             found = await connection.fetchrow(statement.sql, *ordered)
         else:
             found = await _fetch_row_of_other(connection, statement, ordered)

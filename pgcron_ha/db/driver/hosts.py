@@ -121,10 +121,10 @@ async def _choose(tries: _Tries, wanted: str) -> Any:
     for error in errors:
         if isinstance(error, asyncpg.InvalidPasswordError):
             raise error
-    told = "; ".join(f"{host}: {_why(task, wanted)}" for task, host in tries.items())
+    reported = "; ".join(f"{host}: {_why(task, wanted)}" for task, host in tries.items())
     raise DatabaseUnavailable(
         "none of the database's hosts can be used",
-        told,
+        reported,
         "Check the hosts and ports of the DSN (PGCRON_HA_DSN), and its target_session_attrs: a node"
         " needs read-write, which it is when it is not given.",
     )

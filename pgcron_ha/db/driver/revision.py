@@ -29,17 +29,17 @@ NEWEST: Final = "pgcron_0001"
 VERSION_TABLE: Final = "alembic_version"
 """Ours, in the schema of ours."""
 
-_OURS: Final = re.compile(r"pgcron_(\d{4})")
+_OWN: Final = re.compile(r"pgcron_(\d{4})")
 
 
-def is_ours(revision: object) -> bool:
+def is_own(revision: object) -> bool:
     """Whether it is the name of a revision of pgcron_ha."""
-    return isinstance(revision, str) and _OURS.fullmatch(revision) is not None
+    return isinstance(revision, str) and _OWN.fullmatch(revision) is not None
 
 
 def is_newer(revision: str | None, than: str) -> bool:
     """Whether `revision` is one of ours, and a later one."""
-    return revision is not None and is_ours(revision) and revision > than
+    return revision is not None and is_own(revision) and revision > than
 
 
 @lru_cache(maxsize=1)
@@ -75,7 +75,7 @@ async def read_revision(connection: asyncpg.Connection, schema: str = DEFAULT_SC
 def newest_of(noted: Sequence[object], schema: str) -> str | None:
     """What the rows of the version table say. Raises SchemaError when it is somebody else's."""
     revisions = [str(each) for each in noted]
-    others = sorted(each for each in revisions if not is_ours(each))
+    others = sorted(each for each in revisions if not is_own(each))
     if others:
         raise foreign_table(schema, f"It says {', '.join(others)}, no revision of pgcron_ha.")
     return max(revisions, default=None)
@@ -155,5 +155,5 @@ async def require_known(
 
 
 def _number(revision: str | None) -> int:
-    match = _OURS.fullmatch(revision or "")
+    match = _OWN.fullmatch(revision or "")
     return int(match[1]) if match else 0

@@ -56,7 +56,7 @@ class SessionSettings(NamedTuple):
         return (*self.local, f"transaction_timeout = {self.transaction_timeout}")
 
 
-def _ours(statement: int, lock: int, idle: int) -> tuple[str, ...]:
+def _own(statement: int, lock: int, idle: int) -> tuple[str, ...]:
     """What all statements of ours get; milliseconds."""
     return (
         f"search_path = {PATH}",
@@ -87,29 +87,27 @@ _PLANS: Final = ("plan_cache_mode = force_generic_plan", "enable_seqscan = off",
 CONTROL: Final = SessionSettings(
     "pgcron_ha",
     _KEPT,
-    (*_ours(STATEMENT_TIMEOUT_MS, 2_000, 10_000), "synchronous_commit = on", *_PLANS),
+    (*_own(STATEMENT_TIMEOUT_MS, 2_000, 10_000), "synchronous_commit = on", *_PLANS),
     (*_LASTING, *_KEEPALIVES),
     # Each transaction is one statement. It is shorter than a lease.
     transaction_timeout=10_000,
 )
 """Of the engine."""
 
-COMMAND: Final = SessionSettings(
-    "pgcron_ha command", _KEPT, _ours(30_000, 10_000, 60_000), _LASTING
-)
+COMMAND: Final = SessionSettings("pgcron_ha command", _KEPT, _own(30_000, 10_000, 60_000), _LASTING)
 CLIENT: Final = COMMAND._replace(title="pgcron_ha client")
 """Of the command line, and of an App."""
 
 # A database may allow its statements less than what alters a schema takes, or the wait for another
 # migration.
 MIGRATION: Final = SessionSettings(
-    "pgcron_ha migrate", _KEPT, _ours(0, 0, 0), _LASTING, transaction_timeout=0
+    "pgcron_ha migrate", _KEPT, _own(0, 0, 0), _LASTING, transaction_timeout=0
 )
 
 PAGES: Final = SessionSettings(
     "pgcron_ha web",
     _KEPT,
-    (*_ours(PAGE_TIMEOUT_MS, 500, 10_000), *_PLANS, "max_parallel_workers_per_gather = 0"),
+    (*_own(PAGE_TIMEOUT_MS, 500, 10_000), *_PLANS, "max_parallel_workers_per_gather = 0"),
     ("default_transaction_read_only = on", "idle_session_timeout = 0"),
 )
 

@@ -91,7 +91,7 @@ class SqlDatabase:
         except BaseException as error:
             cut(connection)
             self._pool.give_back(connection)
-            raise_told(error)
+            raise_reported(error)
         return SqlSession(self, connection, login)
 
     async def login(self) -> Login:
@@ -157,7 +157,7 @@ class SqlSession:
         try:
             return await self._execute(text, values, keep, say)
         except BaseException as error:
-            raise_told(error)
+            raise_reported(error)
         finally:
             self._unhear(heard)
 
@@ -265,7 +265,7 @@ class SqlSession:
         try:
             return await answer_or_cut(sending, self._connection)
         except BaseException as error:
-            raise_told(error)
+            raise_reported(error)
 
     def _unhear(self, heard: Callable[..., None]) -> None:
         try:
@@ -278,7 +278,7 @@ class InvalidValue(PgcronError):
     """A value that a parameter's type does not take."""
 
 
-def told(error: BaseException) -> BaseException:
+def reported(error: BaseException) -> BaseException:
     """An error of the driver in our words; others as they are."""
     if isinstance(error, asyncpg.PostgresError) and not isinstance(
         error, asyncpg.PostgresConnectionError
@@ -296,12 +296,12 @@ def told(error: BaseException) -> BaseException:
     return error
 
 
-def raise_told(error: BaseException) -> NoReturn:
+def raise_reported(error: BaseException) -> NoReturn:
     """Raises it in our words."""
-    ours = told(error)
-    if ours is error:
+    own = reported(error)
+    if own is error:
         raise error
-    raise ours from error
+    raise own from error
 
 
 def _fitting(value: Any, kind: Any) -> Any:

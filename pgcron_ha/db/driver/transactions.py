@@ -172,5 +172,5 @@ class Open:
             ) from error
         except asyncpg.PostgresError as error:
             # Errors of ours as such; others as the handler's own statements raise them.
-            ours = from_sqlstate(error.sqlstate, error.message, error.detail, error.hint)
-            raise ours or error from error
+            own = from_sqlstate(error.sqlstate, error.message, error.detail, error.hint)
+            raise own or error from error

@@ -180,14 +180,14 @@ async def stray_partitions(
     return await fetch_rows(connection, "stray_partitions", schema)
 
 
-async def privileges_amiss(
+async def excess_privileges(
     connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
 ) -> list[Row]:
     """Rights that nobody should have, and what is not its owner's: kind, name, who,
     remedy (where kind, name and who do not tell it).
     """
     return await fetch_rows(
-        connection, "list_privileges_amiss", schema, known=list(FOR_EVERYBODY), limit=limit
+        connection, "list_privileges_excess", schema, known=list(FOR_EVERYBODY), limit=limit
     )
 
 

@@ -16,7 +16,7 @@ import asyncpg
 from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.driver.variants import fitting
-from pgcron_ha.db.queries.unresponsive_runs import DEAF
+from pgcron_ha.db.queries.unresponsive_runs import UNRESPONSIVE
 from pgcron_ha.errors import NotFound
 
 Row: TypeAlias = dict[str, Any]
@@ -215,10 +215,10 @@ async def nodes(
     schema: str = DEFAULT_SCHEMA,
 ) -> list[Row]:
     """Nodes with lease, slots, queues and handlers; the living first. `lease_ttl` is in seconds,
-    `deaf_runs` are the first that go on though told to stop.
+    `unresponsive_runs` are the first that go on though told to stop.
     """
     return await fetch_rows(
-        connection, "list_nodes", schema, also_dead=also_dead, limit=limit, **DEAF
+        connection, "list_nodes", schema, also_dead=also_dead, limit=limit, **UNRESPONSIVE
     )
 
 

@@ -42,6 +42,6 @@ async def why(
     A deleted schedule is found by the last name that it had.
     """
     row = await asking.row(connection, schema, "why", schedule=schedule, instant=instant)
-    told = Reason(*row)
+    reported = Reason(*row)
     late = None if row[10] is None else timedelta(seconds=row[10])
-    return told._replace(late_by=late)
+    return reported._replace(late_by=late)

@@ -17,19 +17,19 @@ FEW: Final = 5
 LOOK: Final = 1_000
 """Runs of one node that are looked at; more than any holds."""
 
-DEAF: Final[Mapping[str, Any]] = {
+UNRESPONSIVE: Final[Mapping[str, Any]] = {
     "killed_for": KILLED_SECONDS,
     "asked_for": ASKED_SECONDS,
     "few": FEW,
-    "look_deaf": LOOK,
+    "look_unresponsive": LOOK,
 }
-"""Parameters of statements whose rows have ``deaf_runs``: the first few of them, by id."""
+"""Parameters of statements whose rows have ``unresponsive_runs``: the first few of them, by id."""
 
 
-def deaf_words(runs: Sequence[int]) -> str:
+def unresponsive_words(runs: Sequence[int]) -> str:
     """What they are, as the beginning of a sentence about their node."""
     more = " and more" if len(runs) >= FEW else ""
     names = ", ".join(map(str, runs))
     if len(runs) == 1:
-        return f"run {names} goes on though told to stop, and holds its slot"
-    return f"runs {names}{more} go on though told to stop, and hold their slots"
+        return f"run {names} goes on though asked to stop, and holds its slot"
+    return f"runs {names}{more} go on though asked to stop, and hold their slots"

@@ -32,9 +32,9 @@ from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, in_schema, load
 from pgcron_ha.db.schema.uninstall import (
     MIGRATION_KEY,
     dependents_there,
+    foreign_objects,
     known_names,
     not_empty,
-    strangers_there,
 )
 from pgcron_ha.errors import PgcronError, SchemaError
 from pgcron_ha.spec.zones import zone_names
@@ -64,7 +64,7 @@ def begin_step(revision: str) -> bool:
 
 def _begin(revision: str) -> bool:
     context = op.get_context()
-    if _is_ours(context):
+    if _is_own(context):
         return True
     schema = _schema(context)
     _take_turn(context, schema)
@@ -114,8 +114,8 @@ def drop_everything() -> None:
     if not context.as_sql and _noted(schema) is None:
         return
     op.execute(_forgetting(schema))
-    error = partial(strangers_there, schema)
-    _refuse(context, "strangers_in_schema", error, known_names())
+    error = partial(foreign_objects, schema)
+    _refuse(context, "orphans_in_schema", error, known_names())
     _refuse(context, "dependents_of_schema", dependents_there)
     run_script("drop")
 
@@ -124,7 +124,7 @@ def _require_empty() -> None:
     """Raises Conflict when others have something in the schema, which would go with ours."""
     context = op.get_context()
     schema = _schema(context)
-    _refuse(context, "strangers_in_schema", partial(not_empty, schema), {VERSION_TABLE})
+    _refuse(context, "orphans_in_schema", partial(not_empty, schema), {VERSION_TABLE})
 
 
 def refuse_unsupported(context: MigrationContext) -> None:
@@ -150,12 +150,12 @@ def _refuse(
         if names:
             raise error(names)
         return
-    told = error(["%s"])
-    detail, hint = literal(told.detail or ""), literal(told.hint or "")
+    reported = error(["%s"])
+    detail, hint = literal(reported.detail or ""), literal(reported.hint or "")
     context.impl.static_output(
         f"DO $$ DECLARE others text := (SELECT string_agg(o.name, ', ') FROM ({sql}) o); BEGIN\n"
-        f"IF others IS NOT NULL THEN RAISE EXCEPTION USING ERRCODE = '{told.sqlstate}',"
-        f" MESSAGE = format({literal(told.message)}, others),"
+        f"IF others IS NOT NULL THEN RAISE EXCEPTION USING ERRCODE = '{reported.sqlstate}',"
+        f" MESSAGE = format({literal(reported.message)}, others),"
         f" DETAIL = {detail}, HINT = {hint}; END IF; END $$;"
     )
 
@@ -168,12 +168,12 @@ def making(schema: str) -> str:
     )
 
 
-def _is_ours(context: MigrationContext) -> bool:
+def _is_own(context: MigrationContext) -> bool:
     return context.config is not None and OWN in context.config.attributes
 
 
 def _schema(context: MigrationContext) -> str:
-    if _is_ours(context):
+    if _is_own(context):
         return context.version_table_schema or DEFAULT_SCHEMA
     name = context.config.get_main_option(SCHEMA_OPTION) if context.config else None
     in_schema("", name or DEFAULT_SCHEMA)  # refuses a name that is not plain
@@ -189,14 +189,14 @@ def _require_own_table(context: MigrationContext, schema: str) -> None:
     named = context.version_table_schema, context.version_table
     if context.as_sql:
         homes = (schema, None) if schema == "public" else (schema,)
-        is_ours = named in [(home, VERSION_TABLE) for home in homes]
+        is_own = named in [(home, VERSION_TABLE) for home in homes]
     else:
         quote = context.impl.dialect.identifier_preparer.quote_identifier
         theirs = ".".join(quote(part) for part in named if part is not None)
-        same = text("SELECT to_regclass(:theirs) = to_regclass(:ours)")
-        ours = f"{schema}.{VERSION_TABLE}"
-        is_ours = op.get_bind().scalar(same, {"theirs": theirs, "ours": ours})
-    if is_ours:
+        same = text("SELECT to_regclass(:theirs) = to_regclass(:own)")
+        own = f"{schema}.{VERSION_TABLE}"
+        is_own = op.get_bind().scalar(same, {"theirs": theirs, "own": own})
+    if is_own:
         why = "This alembic would keep its own history in it"
         if context.version_table_schema is None:
             why += ': its search_path finds it first, as "$user" does for a role of that name'

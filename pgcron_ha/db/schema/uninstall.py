@@ -11,7 +11,7 @@ import asyncpg
 from pgcron_ha.assets import MIGRATIONS
 from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.connecting import connect
-from pgcron_ha.db.driver.revision import VERSION_TABLE, is_ours, read_revision
+from pgcron_ha.db.driver.revision import VERSION_TABLE, is_own, read_revision
 from pgcron_ha.db.driver.session_settings import MIGRATION
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, in_schema, load
 from pgcron_ha.errors import Conflict
@@ -48,11 +48,11 @@ async def _uninstall(connection: asyncpg.Connection, schema: str, by_force: bool
     await connection.execute(statements["take_migration_turn"].sql, MIGRATION_KEY)
     if await read_revision(connection, schema) is None:
         return await _remove_shell(connection, schema)
-    strangers = await _names(
-        connection, statements["strangers_in_schema"].sql, schema, sorted(known_names())
+    orphans = await _names(
+        connection, statements["orphans_in_schema"].sql, schema, sorted(known_names())
     )
-    if strangers:
-        raise strangers_there(schema, strangers)
+    if orphans:
+        raise foreign_objects(schema, orphans)
     if not by_force:
         await _require_quiet(connection, schema)
     for name in ("drop", "uninstall"):
@@ -65,7 +65,7 @@ async def _remove_shell(connection: asyncpg.Connection, schema: str) -> bool:
     """Removes the version table that a history has left empty, unless it is among other things."""
     statements = load(schema)
     table = await connection.fetchval(statements["find_relation"].sql, f"{schema}.{VERSION_TABLE}")
-    look = statements["strangers_in_schema"].sql
+    look = statements["orphans_in_schema"].sql
     if table is None or await connection.fetch(look, schema, [VERSION_TABLE]):
         return False
     script = (MIGRATIONS / "sql" / "uninstall.sql").read_text(encoding="utf-8")
@@ -93,7 +93,7 @@ async def _require_no_history(connection: asyncpg.Connection, schema: str) -> No
     names = await _names(connection, load(schema)["version_tables_of_others"].sql, schema)
     for name in names:
         rows = await connection.fetch(f"SELECT version_num FROM {name}")
-        if any(is_ours(row["version_num"]) for row in rows):
+        if any(is_own(row["version_num"]) for row in rows):
             raise Conflict(
                 f"an application's own alembic has made this, by its version table {name}",
                 "Its `alembic upgrade heads` would say that all is there, and make nothing.",
@@ -102,7 +102,7 @@ async def _require_no_history(connection: asyncpg.Connection, schema: str) -> No
             )
 
 
-def strangers_there(schema: str, names: Iterable[str]) -> Conflict:
+def foreign_objects(schema: str, names: Iterable[str]) -> Conflict:
     """That the schema can't be emptied, as not all in it is ours."""
     return Conflict(
         f"the schema '{schema}' has more than what migrations made: {', '.join(names)}",

@@ -24,7 +24,7 @@ SELECT set_hold AS id FROM pgcron.set_hold(ARRAY(
     SELECT head.id
     FROM unnest(:queues::text[]) AS path(queue)
     CROSS JOIN generate_series(0, 9) AS level(priority)
-    CROSS JOIN LATERAL pgcron.path_heads(path.queue, level.priority::smallint, :look::int) head
+    CROSS JOIN LATERAL pgcron.path_candidates(path.queue, level.priority::smallint, :look::int) head
     WHERE pgcron.is_broken(head.handler, path.queue)
     UNION ALL
     SELECT keyed.id

@@ -1,5 +1,5 @@
 -- name: put_calendar
-SELECT pgcron.put_calendar(:name::text, :content::text, :actor::text, :door::text,
+SELECT pgcron.put_calendar(:name::text, :content::text, :actor::text, :interface::text,
                            :take_over::boolean) AS calendar_id;
 
 -- name: delete_calendar

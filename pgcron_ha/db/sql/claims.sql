@@ -178,7 +178,7 @@ SELECT set_hold AS id FROM pgcron.set_hold(ARRAY(
   WHERE p.state = 'ready' AND p.hold IS NULL AND p.id = ANY(ARRAY(
     SELECT head.id
     FROM unnest(:queues::text[], :priorities::smallint[]) AS path(queue, priority)
-    CROSS JOIN LATERAL pgcron.path_heads(path.queue, path.priority, :look::int) head
+    CROSS JOIN LATERAL pgcron.path_candidates(path.queue, path.priority, :look::int) head
     WHERE NOT EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
                       WHERE o.handler = head.handler AND n.state = 'alive'
                         AND path.queue = ANY(n.queues))))
@@ -214,7 +214,7 @@ SELECT set_hold AS id FROM pgcron.set_hold(ARRAY(
 -- claim that was refused. Changes nothing.
 SELECT run_id, error FROM pgcron.refused_runs(:incarnation::uuid, ARRAY(
   SELECT head.id FROM unnest(:queues::text[]) asked(queue)
-  CROSS JOIN LATERAL pgcron.waiting_heads(asked.queue, :at_most::int) head LIMIT :at_most));
+  CROSS JOIN LATERAL pgcron.waiting_candidates(asked.queue, :at_most::int) head LIMIT :at_most));
 
 -- name: refused_runs_in_line
 -- The same of runs that wait for a slot of their schedule, or for the fire before theirs.

@@ -12,8 +12,8 @@ SELECT pgcron.enqueue(:handler::text, :args::text::jsonb, :queue::text, :priorit
                       silence_timeout => pg_catalog.make_interval(secs => :silence_timeout::float8),
                       weight => :weight::int) AS run_id;
 
--- name: enqueue_wish
-SELECT pgcron.enqueue_wish(:wish::text::jsonb, :actor::text) AS run_id;
+-- name: enqueue_request
+SELECT pgcron.enqueue_request(:options::text::jsonb, :actor::text) AS run_id;
 
 -- name: enqueue_many
 SELECT pgcron.enqueue_many(:runs::text::jsonb, :actor::text) AS run_ids;
@@ -34,7 +34,7 @@ SELECT CASE WHEN same.id IS NULL THEN pgcron.put_schedule(
          retry_cap => pg_catalog.make_interval(secs => :retry_cap::float8),
          retry => :retry::text::jsonb, delivery => :delivery::text, managed_by => :managed_by::text,
          actor => :actor::text,
-         door => :door::text, lane => :lane::text, requires => :requires::text[],
+         interface => :interface::text, lane => :lane::text, requires => :requires::text[],
          give_up_after => pg_catalog.make_interval(secs => :give_up_after::float8),
          silence_timeout => pg_catalog.make_interval(secs => :silence_timeout::float8),
          weight => :weight::int,
@@ -94,7 +94,7 @@ LEFT JOIN pgcron.schedule same ON :expected_version::int IS NULL AND same.name =
   AND same.depends_on_previous = coalesce(:depends_on_previous, same.depends_on_previous);
 
 -- name: pause_schedule
-SELECT pgcron.pause_schedule(:name::text, :note::text, :actor::text, :door::text,
+SELECT pgcron.pause_schedule(:name::text, :note::text, :actor::text, :interface::text,
                              until => coalesce(:until::timestamptz,
                                                pg_catalog.now()
                                                    +
@@ -102,13 +102,13 @@ SELECT pgcron.pause_schedule(:name::text, :note::text, :actor::text, :door::text
                                                            :pause::float8)));
 
 -- name: resume_schedule
-SELECT pgcron.resume_schedule(:name::text, :actor::text, :door::text);
+SELECT pgcron.resume_schedule(:name::text, :actor::text, :interface::text);
 
 -- name: rename_schedule
-SELECT pgcron.rename_schedule(:name::text, :new_name::text, :actor::text, :door::text);
+SELECT pgcron.rename_schedule(:name::text, :new_name::text, :actor::text, :interface::text);
 
 -- name: delete_schedule
-SELECT pgcron.delete_schedule(:name::text, :actor::text, :door::text);
+SELECT pgcron.delete_schedule(:name::text, :actor::text, :interface::text);
 
 -- name: run_now
 SELECT pgcron.run_now(:name::text, :args::text::jsonb, :actor::text, overlap => :overlap::text,

@@ -152,7 +152,7 @@ ORDER BY 2 DESC LIMIT :limit::int;
 -- The oldest transaction ids and multixacts, of which a number is left before the server takes no
 -- more writes: of our tables, of all here, and of every database.
 WITH aged AS (SELECT c.oid::regclass::text AS name,
-              c.relnamespace = 'pgcron'::regnamespace AS is_ours,
+              c.relnamespace = 'pgcron'::regnamespace AS is_own,
                      greatest(age(c.relfrozenxid), mxid_age(c.relminmxid), age(t.relfrozenxid),
                               mxid_age(t.relminmxid)) AS age
               FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_class t ON t.oid = c.reltoastrelid
@@ -163,7 +163,7 @@ WITH aged AS (SELECT c.oid::regclass::text AS name,
 SELECT o.name AS table_name, o.age AS table_age, h.name AS oldest_here, d.name AS database_name,
        d.age AS database_age, d.name = current_database() AS is_this,
        current_setting('autovacuum_freeze_max_age')::int AS freeze_max_age
-FROM (SELECT a.* FROM aged a WHERE a.is_ours ORDER BY a.age DESC LIMIT 1) o,
+FROM (SELECT a.* FROM aged a WHERE a.is_own ORDER BY a.age DESC LIMIT 1) o,
     (SELECT a.* FROM aged a ORDER BY a.age DESC LIMIT 1) h,
      (SELECT b.* FROM database b ORDER BY b.age DESC, b.name = current_database() DESC LIMIT 1) d;
 
@@ -198,7 +198,7 @@ FROM (SELECT b.relation, b.high, lead(b.low) OVER (PARTITION BY b.relation ORDER
 FROM bound b) g
 WHERE g.next > g.high AND g.next > now() ORDER BY 1, 2 LIMIT :limit::int;
 
--- name: list_privileges_amiss
+-- name: list_privileges_excess
 -- Rights in our schema that nobody should have, and what is not its owner's. `known`: functions
 -- with the owner's rights that are for everybody.
 WITH home AS (SELECT n.oid, n.nspowner, n.nspacl FROM pg_catalog.pg_namespace n

@@ -122,10 +122,10 @@ FROM renewed;
 UPDATE pgcron.node SET is_idle = :is_idle
 WHERE incarnation = :incarnation AND state <> 'dead' AND is_idle <> :is_idle;
 
--- name: say_deaf
+-- name: say_unresponsive
 -- Only a node that no notification reaches sends it, and when they reach it again: people see why
 -- it takes its time.
-UPDATE pgcron.node SET is_pooled = :is_deaf WHERE incarnation = :incarnation;
+UPDATE pgcron.node SET is_pooled = :is_unresponsive WHERE incarnation = :incarnation;
 
 -- name: wake_idle_nodes
 -- What an INSERT of runs says by itself, for runs that were given back or retried. Idle nodes look;

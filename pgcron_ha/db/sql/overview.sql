@@ -161,10 +161,10 @@ SELECT n.incarnation, n.name, n.host, n.process_id, n.version, n.state, n.has_le
        ARRAY(SELECT r.id
            FROM (SELECT e.id, e.cancel_at, e.kill_at FROM pgcron.run e
            WHERE e.state = 'running' AND e.owner = n.incarnation AND n.state <> 'dead'
-           LIMIT :look_deaf::int) r
+           LIMIT :look_unresponsive::int) r
              WHERE r.kill_at < now() - make_interval(secs => :killed_for::float8)
                OR r.cancel_at < now() - make_interval(secs => :asked_for::float8)
-             ORDER BY r.id LIMIT :few::int) AS deaf_runs
+             ORDER BY r.id LIMIT :few::int) AS unresponsive_runs
 FROM pgcron.nodes n WHERE :also_dead::boolean OR n.state <> 'dead'
 ORDER BY n.state = 'dead', n.name, n.started_at DESC LIMIT :limit::int;
 

@@ -47,10 +47,10 @@ SELECT n.incarnation, n.name, n.host, n.process_id, n.version, n.lease_until,
        ARRAY(SELECT r.id
            FROM (SELECT e.id, e.cancel_at, e.kill_at FROM pgcron.run e
            WHERE e.state = 'running' AND e.owner = n.incarnation AND n.state <> 'dead'
-           LIMIT :look_deaf::int) r
+           LIMIT :look_unresponsive::int) r
              WHERE r.kill_at < now() - make_interval(secs => :killed_for::float8)
                OR r.cancel_at < now() - make_interval(secs => :asked_for::float8)
-             ORDER BY r.id LIMIT :few::int) AS deaf_runs
+             ORDER BY r.id LIMIT :few::int) AS unresponsive_runs
 FROM pgcron.node n
 LEFT JOIN LATERAL (SELECT d.* FROM pgcron.cordon d
 WHERE d.lifted_at IS NULL AND d.node IN (n.name, n.incarnation::text) ORDER BY d.set_at LIMIT 1) c

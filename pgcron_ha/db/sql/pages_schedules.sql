@@ -124,7 +124,7 @@ SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.calendars, s.handler,
        s.depends_on_previous,
        c.status, c.error ->> 'message' AS error, c.error ->> 'detail' AS error_detail,
        c.error ->> 'hint' AS error_hint, c.watermark, c.since,
-       (SELECT concat_ws(' ', v.actor, 'by', v.door) FROM pgcron.schedule_version v
+       (SELECT concat_ws(' ', v.actor, 'by', v.interface) FROM pgcron.schedule_version v
         WHERE v.schedule_id = s.id ORDER BY v.version DESC LIMIT 1) AS last_editor,
        EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
                WHERE o.handler = s.handler AND n.state = 'alive' AND n.lease_until > now()

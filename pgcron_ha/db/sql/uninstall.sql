@@ -15,7 +15,7 @@ WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND a.datname = c
 -- name: nodes_with_lease
 SELECT n.name, n.host FROM pgcron.nodes n WHERE n.has_lease ORDER BY n.name, n.host LIMIT 20;
 
--- name: strangers_in_schema
+-- name: orphans_in_schema
 -- What stands in the schema and is not among the names that our migrations make; partitions,
 -- sequences of columns, row types and indexes follow their tables.
 SELECT found.name FROM (
@@ -46,7 +46,7 @@ WHERE found.name <> ALL (:known::text[]) ORDER BY found.name LIMIT 20;
 -- What others have built on our tables, views, types and functions, and what a DROP … CASCADE would
 -- take with them: views, foreign keys, defaults, triggers, policies, functions with a body that
 -- PostgreSQL follows.
-WITH ours AS (
+WITH own AS (
   SELECT 'pg_class'::regclass AS classid, c.oid FROM pg_catalog.pg_class c
   WHERE c.relnamespace = to_regnamespace(:schema::text)
   UNION ALL SELECT 'pg_proc'::regclass, p.oid FROM pg_catalog.pg_proc p
@@ -72,7 +72,7 @@ built AS (
                   WHERE r.oid = d.objid)
                         WHEN 'pg_type'::regclass THEN (SELECT r.typnamespace
                             FROM pg_catalog.pg_type r WHERE r.oid = d.objid) END AS namespace
-    FROM pg_catalog.pg_depend d JOIN ours ON ours.classid = d.refclassid AND ours.oid = d.refobjid
+    FROM pg_catalog.pg_depend d JOIN own ON own.classid = d.refclassid AND own.oid = d.refobjid
    WHERE d.classid IN ('pg_rewrite'::regclass, 'pg_constraint'::regclass, 'pg_attrdef'::regclass,
                        'pg_trigger'::regclass, 'pg_policy'::regclass, 'pg_class'::regclass,
                        'pg_proc'::regclass, 'pg_type'::regclass))

@@ -10,7 +10,7 @@ SELECT relation, partition FROM pgcron.outlived_partitions();
 -- drop. The bounds of others are those of their names.
 SELECT k.relation, c.relname::text AS partition, coalesce(checked.low, named.low) AS low,
        coalesce(checked.high, named.high) AS high,
-       checked.high IS NOT NULL AS was_ours, coalesce(i.inhdetachpending, false) AS is_pending,
+       checked.high IS NOT NULL AS was_own, coalesce(i.inhdetachpending, false) AS is_pending,
        coalesce(coalesce(checked.high, named.high) < now() - k.keep, false) AS is_outlived
 FROM pgcron.retention k
 JOIN pg_catalog.pg_class p ON p.oid = format('pgcron.%I', k.relation)::regclass
@@ -174,7 +174,7 @@ WHERE g.sequence > c.sequence;
 -- name: put_progress
 -- The latest word of each run, in a narrow table of its own: the run's row is not touched. A late
 -- one, of a claim that is over, is refused by the token.
-INSERT INTO pgcron.progress AS told (run_id, attempt, at, done, total, note)
+INSERT INTO pgcron.progress AS reported (run_id, attempt, at, done, total, note)
 SELECT r.id, r.attempt, least(p.at, now()), p.done, p.total, p.note
 FROM unnest(:run_ids::bigint[], :tokens::uuid[], :times::timestamptz[], :dones::float8[],
             :totals::float8[], :notes::text[])

@@ -1,12 +1,13 @@
 -- name: restore_schedule
 SELECT r.schedule_id, r.new_version, r.note
-FROM pgcron.restore_schedule(:name::text, :version::int, :actor::text, :door::text,
+FROM pgcron.restore_schedule(:name::text, :version::int, :actor::text, :interface::text,
                              :expected_version::int) r;
 
 -- name: schedule_versions
 -- Newest first; a deletion follows what it deleted, and a schedule that is gone is found by its
 -- last name.
-SELECT v.schedule_id, v.schedule, v.version, v.operation, v.at, v.actor, v.door, v.note, v.since,
+SELECT v.schedule_id, v.schedule, v.version, v.operation, v.at, v.actor, v.interface, v.note,
+       v.since,
        v.is_current, v.content
 FROM pgcron.schedule_versions v
 WHERE v.schedule_id = pgcron.schedule_of_versions(:name::text)
@@ -15,7 +16,7 @@ ORDER BY v.version DESC LIMIT :limit::int;
 
 -- name: edit_schedule
 SELECT pgcron.edit_schedule(:name::text, :changes::text::jsonb, :expected_version::int, :note::text,
-                            :actor::text, :door::text) AS version;
+                            :actor::text, :interface::text) AS version;
 
 -- name: written_schedule
 -- As people wrote it, every column.

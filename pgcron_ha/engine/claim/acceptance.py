@@ -13,7 +13,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from pgcron_ha.db.driver.link import Link, Row
-from pgcron_ha.engine.claim.prefetch import Pace
+from pgcron_ha.engine.claim.prefetch import Prefetch
 from pgcron_ha.engine.claim.release import give_back
 from pgcron_ha.engine.lease.session import Session
 from pgcron_ha.engine.run.counters import count_waits
@@ -27,18 +27,23 @@ _STALLED: Final = "those that execute here last too long"
 _URGENCY: Final = itemgetter("priority", "due", "id")
 
 
-class Intake:
+class Acceptance:
     """Between the claims and the runner."""
 
     def __init__(
-        self, link: Link, session: Session, runner: Runner, pace: Pace, weights: Mapping[str, int]
+        self,
+        link: Link,
+        session: Session,
+        runner: Runner,
+        prefetching: Prefetch,
+        weights: Mapping[str, int],
     ) -> None:
         """`weights`: the handlers that take several slots here, by full name."""
         self._link = link
         self._session = session
         self._runner = runner
         runner.prepare = Preparation(link, runner)
-        self._pace = pace
+        self._prefetching = prefetching
         self._weights = dict(weights)
         self.progress_at = float("-inf")
         """When a run last ended here, or the first of a burst was claimed."""
@@ -86,7 +91,7 @@ class Intake:
             if rows and not self._runner.waiting:
                 self.progress_at = monotonic()
                 if not self._runner.executing:
-                    self._pace.begin(self.progress_at)
+                    self._prefetching.begin(self.progress_at)
             count_waits(rows)
             self._runner.accept(rows, may_outlive, heavy)
         elif rows and self._session.incarnation is not None:
@@ -98,7 +103,7 @@ class Intake:
 
     async def give_back(self, why: str = _STALLED) -> None:
         """What was claimed ahead: others may have time for it."""
-        self._pace.stall(monotonic())
+        self._prefetching.stall(monotonic())
         await give_back(self._link, self._runner, self._runner.take_waiting(), why)
 
     async def _weigh(self, rows: list[Row], heavy: Mapping[int, int]) -> list[Row]:

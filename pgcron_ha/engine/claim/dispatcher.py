@@ -12,13 +12,13 @@ from time import monotonic
 from typing import ClassVar, Final
 
 from pgcron_ha.db.driver.link import Link, Row
-from pgcron_ha.engine.claim.acceptance import Intake
+from pgcron_ha.engine.claim.acceptance import Acceptance
 from pgcron_ha.engine.claim.careful_claims import NOTHING_DECIDED, CarefulClaims
-from pgcron_ha.engine.claim.due_index import Heads
+from pgcron_ha.engine.claim.due_index import DueIndex
 from pgcron_ha.engine.claim.limited_claims import LimitedClaims
 from pgcron_ha.engine.claim.overlap_waits import OverlapWaits
 from pgcron_ha.engine.claim.paths import AGEING_EVERY, ClaimPaths
-from pgcron_ha.engine.claim.prefetch import Pace
+from pgcron_ha.engine.claim.prefetch import Prefetch
 from pgcron_ha.engine.claim.probes import Probes
 from pgcron_ha.engine.claim.release import give_back
 from pgcron_ha.engine.claim.steps import LONGEST_PAUSE_SECONDS, ClaimSteps
@@ -94,8 +94,8 @@ class Dispatcher(Service):
         self.probes = Probes(link, session, queues)
         self._has_broken = False
         self._paths = ClaimPaths(queues)
-        self._pace = Pace(prefetch)
-        self._intake = Intake(link, session, runner, self._pace, weights or {})
+        self._prefetching = Prefetch(prefetch)
+        self._acceptance = Acceptance(link, session, runner, self._prefetching, weights or {})
         self._careful = CarefulClaims(link, session, handlers, self._paths)
         self.aside = SetAside(self.name, LONGEST_PAUSE_SECONDS)
         self._steps = ClaimSteps(link, session, self.aside, queues)
@@ -103,7 +103,7 @@ class Dispatcher(Service):
         self._waits = OverlapWaits(link, poll_interval, self._steps)
         self._careful_turns = 0
         self._waits_for_slot = False
-        self._heads = Heads(link, queues, self._paths)
+        self._due_index = DueIndex(link, queues, self._paths)
         self._decided_at = float("-inf")
         self._idle_interval = poll_interval
         self._is_idle = False
@@ -122,20 +122,20 @@ class Dispatcher(Service):
     def ended(self, ended: Sequence[Ended]) -> None:
         """These runs ended here: the pace follows, and there may be room for more."""
         now = monotonic()
-        self._pace.count(len(ended), now)
-        self._intake.progress_at = now
+        self._prefetching.count(len(ended), now)
+        self._acceptance.progress_at = now
         self._may_have_retries |= any(type(outcome) is not Succeeded for _, outcome, _ in ended)
         if self._awaited() and self._unused() >= self._awaited():
             self._limited.wake()
             self.wake()
-        elif self._heads.due_at <= now and self._has_room():
+        elif self._due_index.due_at <= now and self._has_room():
             self.wake()
 
     def settled(self) -> None:
         """The database knows of ends: a retry may be due soon, and a slot may have become free."""
         self._limited.settled(self._runner.holds)
         has_let_go = self._waits.settled(self._runner.holds)
-        is_due = self._heads.due_at <= monotonic() and self._has_room()
+        is_due = self._due_index.due_at <= monotonic() and self._has_room()
         if self._may_have_retries or is_due or has_let_go or self._limited_are_due():
             self._may_have_retries = False
             self.wake()
@@ -170,10 +170,10 @@ class Dispatcher(Service):
         """One claim, or a look at what is due next."""
         if not self._session.may_claim():
             if self._session.is_cordoned and self._runner.waiting:
-                await self._intake.give_back("this node is cordoned")
+                await self._acceptance.give_back("this node is cordoned")
             return self.interval
-        if self._runner.waiting and monotonic() - self._intake.progress_at > STALL_SECONDS:
-            await self._intake.give_back()
+        if self._runner.waiting and monotonic() - self._acceptance.progress_at > STALL_SECONDS:
+            await self._acceptance.give_back()
         if self._has_broken:
             self._has_broken = False
             waiting = self._runner.take_waiting(self._handlers)
@@ -188,31 +188,31 @@ class Dispatcher(Service):
             probes = await self._steps.attempt(
                 "probes of circuit breakers", self.probes.claim, list[Row]()
             )
-            await self._intake.take_probe(probes, incarnation)
+            await self._acceptance.take_probe(probes, incarnation)
         if is_woken and self._is_idle:
             self._limited.wake()
         if self._is_idle:
             # When only the poll interval is over, one look is enough, and usually finds nothing.
-            if not is_woken and self._heads.due_at > monotonic():
-                await self._heads.look()
+            if not is_woken and self._due_index.due_at > monotonic():
+                await self._due_index.look()
                 await self._let_waiting_go()
                 if self._limited_are_due() and await self._claim_limited():
                     return 0
-                if self._heads.due_at > monotonic():
+                if self._due_index.due_at > monotonic():
                     return self._until_due()
-        elif monotonic() - self._heads.looked_at > _CAREFUL_SECONDS and not self._heads.need_care():
-            await self._heads.look()
+        elif self._due_index.is_old(_CAREFUL_SECONDS) and not self._due_index.need_care():
+            await self._due_index.look()
         await self._let_waiting_go()
-        if self._heads.limited_wait and self._limited.has_turn():
+        if self._due_index.limited_wait and self._limited.has_turn():
             await self._claim_limited()
-        if self._heads.need_care():
+        if self._due_index.need_care():
             pause = await self._claim_with_care()
             if pause is not None:
                 return pause
         limit = min(self._wanted(), CLAIM_BATCH)
         claimed = await self._claim(limit) if limit else 0
         if claimed and claimed == limit:
-            self._heads.expect_more()
+            self._due_index.expect_more()
             return 0 if self._wanted() > 0 else self.interval
         if claimed and self._is_idle:
             await self.rest(_BREATH_SECONDS)
@@ -225,7 +225,7 @@ class Dispatcher(Service):
 
     def _awaited(self) -> int:
         """How many slots a waiting run needs for which this node keeps all that get free."""
-        return self._limited.awaits if self._heads.limited_wait else 0
+        return self._limited.awaits if self._due_index.limited_wait else 0
 
     def _free(self) -> int:
         return 0 if self._awaited() else self._unused()
@@ -234,11 +234,11 @@ class Dispatcher(Service):
         """Runs to hold beyond the slots. None while some may only have a free slot, so that slots
         get free for them.
         """
-        if self._waits_for_slot or self._heads.once_due_at <= monotonic():
+        if self._waits_for_slot or self._due_index.once_due_at <= monotonic():
             return 0
-        if self._heads.limited_wait and self._limited.waits_for_slot:
+        if self._due_index.limited_wait and self._limited.waits_for_slot:
             return 0
-        return self._pace.ahead
+        return self._prefetching.ahead
 
     def _wanted(self) -> int:
         if self._awaited():
@@ -253,7 +253,7 @@ class Dispatcher(Service):
         """How many runs were claimed; when it is the limit, there is probably more."""
         self._claims_begun += 1
         if self._claims_begun % AGEING_EVERY == 0:
-            self._paths.prefer(await self._heads.due_paths_by_age())
+            self._paths.prefer(await self._due_index.due_paths_by_age())
         paths = self._paths.in_order(monotonic())
         incarnation = self._session.incarnation
         # Rows that an unanswered statement claimed all the same are found by the next beats.
@@ -266,7 +266,7 @@ class Dispatcher(Service):
             **paths,
         )
         COUNTERS.claimed(len(rows), limit, self._steps.answered_after)
-        await self._intake.take(rows, incarnation, may_outlive=True)
+        await self._acceptance.take(rows, incarnation, may_outlive=True)
         self._paths.claimed(rows, is_full=len(rows) >= limit)
         self._full_claims = self._full_claims + 1 if len(rows) >= limit else 0
         if self._is_idle and self._full_claims >= FULL_CLAIMS_OF_A_BUSY_NODE:
@@ -274,7 +274,7 @@ class Dispatcher(Service):
         return len(rows)
 
     async def _look_ahead(self) -> float:
-        due = [row for row in await self._heads.look() if row["is_due"]]
+        due = [row for row in await self._due_index.look() if row["is_due"]]
         if self._limited_are_due() and await self._claim_limited():
             return 0
         if due and self._free():
@@ -296,21 +296,21 @@ class Dispatcher(Service):
 
     def _until_due(self) -> float:
         """Seconds to the next waiting run, as far as the last look knows."""
-        until = min(self._idle_interval, self._heads.due_at - monotonic())
-        if self._heads.limited_wait:
+        until = min(self._idle_interval, self._due_index.due_at - monotonic())
+        if self._due_index.limited_wait:
             until = min(until, self._limited.look_at - monotonic())
-        if self._heads.overlap_waits:
+        if self._due_index.overlap_waits:
             until = min(until, self._waits.look_at - monotonic())
         return max(_SHORTEST_SLEEP, until)
 
     def _limited_are_due(self) -> bool:
-        return self._heads.limited_wait and self._limited.is_due()
+        return self._due_index.limited_wait and self._limited.is_due()
 
     async def _let_waiting_go(self) -> None:
         """Runs that waited for a slot of their schedule which is free now stand at the head."""
-        if self._waits.are_due(self._heads.overlap_waits) and await self._waits.let_go():
+        if self._waits.are_due(self._due_index.overlap_waits) and await self._waits.let_go():
             self._limited.wake()
-            await self._heads.look()
+            await self._due_index.look()
 
     async def _claim_limited(self) -> int:
         """How many runs with limits were claimed, or put where they don't stand in front."""
@@ -325,7 +325,7 @@ class Dispatcher(Service):
         self._waits.expect(found.keep_waiting)
         if found.parked:
             emit(RunsParked(found.parked))
-        await self._intake.take(found.claimed, incarnation, may_be_heavy=True)
+        await self._acceptance.take(found.claimed, incarnation, may_be_heavy=True)
         if free and not found.claimed:
             await self._limited.park()
         return len(found.claimed) + found.skipped + found.superseded + found.held + found.parked
@@ -343,7 +343,7 @@ class Dispatcher(Service):
         if not room or self._waits_for_slot:
             return _CAREFUL_SECONDS
         if decided < room:
-            self._heads.have_had_care()
+            self._due_index.have_had_care()
             return None
         if self._careful_turns % _CAREFUL_TURNS == 0:
             return None
@@ -353,9 +353,9 @@ class Dispatcher(Service):
         """How many runs were claimed, or are no more in the way."""
         self._decided_at = monotonic()
         is_aged = self._careful.is_turn_of_the_oldest()
-        oldest = await self._heads.due_paths_by_age() if is_aged else []
+        oldest = await self._due_index.due_paths_by_age() if is_aged else []
         claimed = 0
-        if self._heads.once_due_at <= self._decided_at and self._free():
+        if self._due_index.once_due_at <= self._decided_at and self._free():
             incarnation = self._session.incarnation
             rows = await self._steps.attempt(
                 "runs with delivery at_most_once",
@@ -364,7 +364,7 @@ class Dispatcher(Service):
             )
             claimed = len(rows)
             COUNTERS.claimed(claimed, self._free(), self._steps.answered_after)
-            await self._intake.take(rows, incarnation, may_outlive=True)
+            await self._acceptance.take(rows, incarnation, may_outlive=True)
         free = self._free()
         ahead = max(0, min(self._wanted(), CLAIM_BATCH) - free)
         incarnation = self._session.incarnation
@@ -378,7 +378,7 @@ class Dispatcher(Service):
         COUNTERS.occurrences["superseded"] += decided.superseded
         self._waits.expect(decided.keep_waiting)
         self._waits_for_slot = decided.waits_for_slot
-        await self._intake.take(decided.claimed, incarnation)
+        await self._acceptance.take(decided.claimed, incarnation)
         return claimed + len(decided.claimed) + decided.skipped + decided.superseded + decided.held
 
     async def _park(self, due: Sequence[Row]) -> None:

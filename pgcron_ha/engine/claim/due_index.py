@@ -14,7 +14,7 @@ _NEVER: Final = float("inf")
 _LONG_SINCE: Final = float("-inf")
 
 
-class Heads:
+class DueIndex:
     """What the last look knows. Instants are `time.monotonic` seconds.
 
     Three kinds: plain runs, runs of schedules that must not overlap, and runs without such a
@@ -41,19 +41,23 @@ class Heads:
         """Whether a run that is claimed with care is due."""
         return min(self.lane_due_at, self.once_due_at) <= monotonic()
 
+    def is_old(self, seconds: float) -> bool:
+        """Whether nobody has looked for so long."""
+        return monotonic() - self.looked_at > seconds
+
     async def look(self) -> list[Row]:
         """The first run of each path and kind: rows of ``next_due``, without those with limits."""
         bounds = self._paths.bounds(monotonic())
         found = await self._link.rows("next_due", queues=self._queues, **bounds)
-        heads = [row for row in found if not row["is_limited"]]
+        due_index = [row for row in found if not row["is_limited"]]
         self.limited_wait = any(row["is_limited"] and row["is_due"] is not False for row in found)
         self.overlap_waits = any(row["queue"] is None for row in found)
         now = self.looked_at = monotonic()
-        careful = [row for row in heads if row["is_careful"]]
-        self.plain_due_at = _soonest([row for row in heads if not row["is_careful"]], now)
+        careful = [row for row in due_index if row["is_careful"]]
+        self.plain_due_at = _soonest([row for row in due_index if not row["is_careful"]], now)
         self.lane_due_at = _soonest([row for row in careful if not row["is_once"]], now)
         self.once_due_at = _soonest([row for row in careful if row["is_once"]], now)
-        return heads
+        return due_index
 
     async def due_paths_by_age(self) -> list[tuple[str, int]]:
         """(queue, priority) of what is due, that which has waited longest first."""
@@ -69,10 +73,10 @@ class Heads:
         self.lane_due_at = self.once_due_at = _NEVER
 
 
-def _soonest(heads: Sequence[Row], now: float) -> float:
-    if any(row["is_due"] for row in heads):
+def _soonest(due_index: Sequence[Row], now: float) -> float:
+    if any(row["is_due"] for row in due_index):
         return _LONG_SINCE
-    return now + min((row["seconds"] for row in heads), default=_NEVER)
+    return now + min((row["seconds"] for row in due_index), default=_NEVER)
 
 
 def _age(row: Row) -> datetime:

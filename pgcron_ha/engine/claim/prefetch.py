@@ -25,7 +25,7 @@ _FIRST_ENDS: Final = 8
 _SHORTEST_SECONDS: Final = 0.001
 
 
-class Pace:
+class Prefetch:
     """The rate at which runs end, smoothed, and what follows from it."""
 
     def __init__(self, bound: int) -> None:

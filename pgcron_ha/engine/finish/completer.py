@@ -56,19 +56,19 @@ RETRIES: Final = 10
 _LOCKS_SECONDS: Final = 30.0
 """After a run was locked: so long each batch is first asked what of it is."""
 
-TOLD_SINGLY: Final = 10
+REPORTED_SINGLY: Final = 10
 """Failed runs of one batch that are named in the node's own log."""
 
 
 @dataclass(slots=True)
-class _Told:
+class _Reported:
     """What a batch came to: what is over, and what the database refused."""
 
     over: list[Context]
     refused: list[Context]
 
 
-_Send = Callable[[Sequence[Ended]], Awaitable[_Told]]
+_Send = Callable[[Sequence[Ended]], Awaitable[_Reported]]
 _LOCKED: Final = Busy("somebody has locked its row", "It is tried again.")
 
 
@@ -114,10 +114,10 @@ class Completer(Service):
         """
         batch = self._next_batch()
         if batch:
-            await self._tell_all(batch)
+            await self._report_all(batch)
         with impatience():
             for ended in self._to_try_again():
-                await self._tell_all([ended])
+                await self._report_all([ended])
         if len(self._pending) > len(self.aside):
             return 0
         return self.aside.next_try()
@@ -145,18 +145,18 @@ class Completer(Service):
         )
         return list(islice(due, RETRIES))
 
-    async def _tell_all(self, batch: list[Ended]) -> None:
+    async def _report_all(self, batch: list[Ended]) -> None:
         await self._recorder.flush_lines_of([context for context, _, _ in batch])
         successes = [ended for ended in batch if is_success(ended)]
-        await self._tell(successes, self._finish)
+        await self._report(successes, self._finish)
         if len(successes) < len(batch):
-            others = await self._tell_committed(
+            others = await self._report_committed(
                 [ended for ended in batch if type(ended[1]) is not Succeeded]
             )
-            await self._tell([each for each in others if is_release(each)], self._release)
-            await self._tell([each for each in others if not is_release(each)], self._fail)
+            await self._report([each for each in others if is_release(each)], self._release)
+            await self._report([each for each in others if not is_release(each)], self._fail)
 
-    async def _tell_committed(self, batch: list[Ended]) -> list[Ended]:
+    async def _report_committed(self, batch: list[Ended]) -> list[Ended]:
         """Settles what was completed by its handler's own transaction; returns the others.
 
         A COMMIT without an answer is told as a failure. Whoever ends the run waits for the
@@ -165,11 +165,11 @@ class Completer(Service):
         committed = [ended for ended in batch if type(ended[1]) is Committed]
         if committed:
             count_successes(committed)
-            await self._settle(committed, _Told([ended[0] for ended in committed], []))
+            await self._settle(committed, _Reported([ended[0] for ended in committed], []))
         self._resent.update(ended[0] for ended in batch if type(ended[1]) is Doubtful)
         return [ended for ended in batch if type(ended[1]) is not Committed]
 
-    async def _tell(self, batch: Sequence[Ended], send: _Send) -> None:
+    async def _report(self, batch: Sequence[Ended], send: _Send) -> None:
         """One run that is locked, too large or refused keeps no other from being told."""
         await isolate(batch, partial(self._deliver, send), self._refuse, self._delay)
 
@@ -179,7 +179,7 @@ class Completer(Service):
         if not batch:
             return
         try:
-            told = await send(batch)
+            reported = await send(batch)
         except Unanswered:
             self._resent.update(context for context, _, _ in batch)
             raise
@@ -188,7 +188,7 @@ class Completer(Service):
             if len(left) == len(batch):
                 raise
             return await self._deliver(send, left)
-        await self._settle(batch, told)
+        await self._settle(batch, reported)
 
     async def _not_locked(self, batch: Sequence[Ended]) -> list[Ended]:
         """Those whose rows nobody has locked; the others are set aside."""
@@ -214,7 +214,7 @@ class Completer(Service):
         either, the run ends with its words.
         """
         try:
-            told = await self._fail([untellable(ended, error)])
+            reported = await self._fail([untellable(ended, error)])
         except Busy as busy:
             self._delay(ended, busy)
             return
@@ -224,10 +224,10 @@ class Completer(Service):
         except DatabaseUnavailable:
             raise
         except PgcronError as refusal:
-            told = await self._end_refused(ended, refusal)
-        await self._settle([ended], told)
+            reported = await self._end_refused(ended, refusal)
+        await self._settle([ended], reported)
 
-    async def _end_refused(self, ended: Ended, refusal: PgcronError) -> _Told:
+    async def _end_refused(self, ended: Ended, refusal: PgcronError) -> _Reported:
         context = ended[0]
         is_over = await self._link.value(
             "end_refused_run",
@@ -237,13 +237,13 @@ class Completer(Service):
             node=self._node,
         )
         if not is_over:
-            return _Told([], [context])
+            return _Reported([], [context])
         emit(RunFailed(context.run_id, context.handler, context.attempt, "dead", refusal.message))
-        return _Told([context], [])
+        return _Reported([context], [])
 
-    async def _accept_late(self, batch: Sequence[Ended], told: _Told) -> None:
+    async def _accept_late(self, batch: Sequence[Ended], reported: _Reported) -> None:
         """What this node finished while it was cut off is done, if nobody has begun it since."""
-        refused = set(told.refused)
+        refused = set(reported.refused)
         late = [each for each in batch if each[0] in refused and is_success(each)]
         if not late:
             return
@@ -262,12 +262,12 @@ class Completer(Service):
             return  # it is executed again
         accepted = {row[0] for row in rows}
         count_successes([ended for ended in late if ended[0].run_id in accepted])
-        told.over += [context for context, _, _ in late if context.run_id in accepted]
-        told.refused = [context for context in told.refused if context.run_id not in accepted]
+        reported.over += [context for context, _, _ in late if context.run_id in accepted]
+        reported.refused = [each for each in reported.refused if each.run_id not in accepted]
 
-    async def _settle(self, batch: Sequence[Ended], told: _Told) -> None:
-        await self._accept_late(batch, told)
-        doubtful = [context for context in told.refused if context in self._resent]
+    async def _settle(self, batch: Sequence[Ended], reported: _Reported) -> None:
+        await self._accept_late(batch, reported)
+        doubtful = [context for context in reported.refused if context in self._resent]
         if doubtful:
             rows = await self._link.rows(
                 "ended_by_fence",
@@ -284,12 +284,12 @@ class Completer(Service):
             )
             # A release leaves no trace: one that is refused the second time was done the first.
             arrived.update(ended[0].run_id for ended in batch if is_release(ended))
-            told.refused = [
+            reported.refused = [
                 context
-                for context in told.refused
+                for context in reported.refused
                 if context not in doubtful or context.run_id not in arrived
             ]
-        for context in told.refused:
+        for context in reported.refused:
             emit(RunFenced(context.run_id, context.attempt))
         contexts = [context for context, _, _ in batch]
         self._resent.difference_update(contexts)
@@ -301,7 +301,7 @@ class Completer(Service):
             for context in contexts:
                 self.aside.forget(context)
         self._runner.forget(contexts)
-        self.completed += len(batch) - len(told.refused)
+        self.completed += len(batch) - len(reported.refused)
         self._freed()
 
     def _bound_claims(self) -> None:
@@ -311,7 +311,7 @@ class Completer(Service):
             owed += MOST_PENDING
         self._runner.owed = owed
 
-    async def _finish(self, batch: Sequence[Ended]) -> _Told:
+    async def _finish(self, batch: Sequence[Ended]) -> _Reported:
         now = monotonic()
         parameters = {
             "run_ids": [ended[0].run_id for ended in batch],
@@ -326,15 +326,15 @@ class Completer(Service):
             rows = await self._link.rows("finish_runs_overflow", **parameters)
         if len(rows) == len(batch):
             count_successes(batch)
-            return _Told([ended[0] for ended in batch], [])
+            return _Reported([ended[0] for ended in batch], [])
         accepted = {row[0] for row in rows}
         count_successes([ended for ended in batch if ended[0].run_id in accepted])
-        return _Told(
+        return _Reported(
             [ended[0] for ended in batch if ended[0].run_id in accepted],
             [ended[0] for ended in batch if ended[0].run_id not in accepted],
         )
 
-    async def _release(self, batch: Sequence[Ended]) -> _Told:
+    async def _release(self, batch: Sequence[Ended]) -> _Reported:
         contexts = [ended[0] for ended in batch]
         rows = await self._link.rows(
             "release_runs", run_ids=[c.run_id for c in contexts], tokens=[c.token for c in contexts]
@@ -346,8 +346,10 @@ class Completer(Service):
         self._resent.update(c for c in contexts if c.run_id in accepted)
         # A run with a cancel request is not given back: it ends as cancelled.
         asked = [ended for ended in batch if ended[0].run_id not in accepted]
-        told = await self._fail(asked) if asked else _Told([], [])
-        return _Told([c for c in contexts if c.run_id in accepted] + told.over, told.refused)
+        reported = await self._fail(asked) if asked else _Reported([], [])
+        return _Reported(
+            [c for c in contexts if c.run_id in accepted] + reported.over, reported.refused
+        )
 
     async def _wake_others(self) -> None:
         try:
@@ -355,7 +357,7 @@ class Completer(Service):
         except PgcronError:
             pass  # a hint: they look by themselves, a little later
 
-    async def _fail(self, batch: Sequence[Ended]) -> _Told:
+    async def _fail(self, batch: Sequence[Ended]) -> _Reported:
         now = monotonic()
         failures = [failure_of(ended[1]) for ended in batch]
         rows = await self._link.rows(
@@ -384,13 +386,15 @@ class Completer(Service):
         )
         verdicts = {row["run_id"]: row["verdict"] for row in rows}
         count_failures(batch, verdicts, [kind_of(ended[1]) for ended in batch])
-        told = [pair for pair in zip(batch, failures, strict=True) if pair[0][0].run_id in verdicts]
-        if len(told) > TOLD_SINGLY:
-            emit(MoreRunsFailed(len(told) - TOLD_SINGLY))
-        for (context, _, _), failure in told[:TOLD_SINGLY]:
+        pairs = [
+            pair for pair in zip(batch, failures, strict=True) if pair[0][0].run_id in verdicts
+        ]
+        if len(pairs) > REPORTED_SINGLY:
+            emit(MoreRunsFailed(len(pairs) - REPORTED_SINGLY))
+        for (context, _, _), failure in pairs[:REPORTED_SINGLY]:
             run, verdict = context.run_id, verdicts[context.run_id]
             emit(RunFailed(run, context.handler, context.attempt, verdict, failure.message[:300]))
-        return _Told(
+        return _Reported(
             [ended[0] for ended in batch if ended[0].run_id in verdicts],
             [ended[0] for ended in batch if ended[0].run_id not in verdicts],
         )

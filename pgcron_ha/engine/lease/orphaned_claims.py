@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
 
-async def settle_strangers(link: Link, node: str, strangers: Sequence[tuple[int, UUID]]) -> None:
+async def settle_orphans(link: Link, node: str, orphans: Sequence[tuple[int, UUID]]) -> None:
     """Gives back runs (id, token) that never began here; one that was asked to stop meanwhile is
     not given back and ends as cancelled. `node` is this node's name.
 
@@ -25,11 +25,11 @@ async def settle_strangers(link: Link, node: str, strangers: Sequence[tuple[int,
     try:
         rows = await link.rows(
             "release_runs",
-            run_ids=[run for run, _ in strangers],
-            tokens=[token for _, token in strangers],
+            run_ids=[run for run, _ in orphans],
+            tokens=[token for _, token in orphans],
         )
         given = {row["id"] for row in rows}
-        refused = [stranger for stranger in strangers if stranger[0] not in given]
+        refused = [orphan for orphan in orphans if orphan[0] not in given]
         if refused:
             await _cancel(link, node, refused)
     except PgcronError as error:
@@ -39,12 +39,12 @@ async def settle_strangers(link: Link, node: str, strangers: Sequence[tuple[int,
             emit(RunsReleased(len(given), "the answer to their claim never came"))
 
 
-async def _cancel(link: Link, node: str, strangers: Sequence[tuple[int, UUID]]) -> None:
-    count = len(strangers)
+async def _cancel(link: Link, node: str, orphans: Sequence[tuple[int, UUID]]) -> None:
+    count = len(orphans)
     await link.rows(
         "fail_runs",
-        run_ids=[run for run, _ in strangers],
-        tokens=[token for _, token in strangers],
+        run_ids=[run for run, _ in orphans],
+        tokens=[token for _, token in orphans],
         kinds=["cancelled"] * count,
         retryables=[False] * count,
         retry_afters=[None] * count,

@@ -69,7 +69,7 @@ def reconcile(
     in the rows was taken away, unless its claim was answered after the beat was sent, or its end is
     on its way.
     """
-    strangers: dict[int, tuple[UUID, float]] = {}
+    orphans: dict[int, tuple[UUID, float]] = {}
     release: list[tuple[int, UUID]] = []
     for run, token in beat.runs.items():
         known = held.get(run)
@@ -80,7 +80,7 @@ def reconcile(
         if first is not None and first_seen < beat.sent_at and claims_settled_at > first_seen:
             release.append((run, token))
         else:
-            strangers[run] = (token, first_seen)
+            orphans[run] = (token, first_seen)
     stop = [
         run
         for run, mine in held.items()
@@ -90,7 +90,7 @@ def reconcile(
         run for run in beat.cancelled if run in held and held[run].token == beat.runs.get(run)
     ]
     kill = [run for run in cancel if run in beat.killed]
-    return Reconciliation(stop, cancel, release, strangers, kill)
+    return Reconciliation(stop, cancel, release, orphans, kill)
 
 
 class PeerWatch:

@@ -81,7 +81,7 @@ class SessionHooks:
     slots_used: Callable[[], int]
     is_quiet: Callable[[], bool]
     """Whether nothing of the last incarnation runs any more: only then a new one begins."""
-    is_deaf: Callable[[], bool] = lambda: False
+    is_unresponsive: Callable[[], bool] = lambda: False
     """Whether no notification reaches the node."""
     health: Callable[[], str | None] = lambda: None
     """What is wrong with the node's services, as its row keeps it; None: nothing."""
@@ -113,7 +113,7 @@ class Session(threading.Thread):
         self._wake = asyncio.Event()
         self._is_stopping = False
         self._has_failed = False
-        self._said_deaf = False
+        self._said_unresponsive = False
         self._has_joined = False
         self._must_bury = False
         self._leave_because: str | None = None
@@ -206,7 +206,7 @@ class Session(threading.Thread):
         self._must_bury = mine.home is not None
         buried = await self._bury(incarnation) if self._must_bury else 0
         self.incarnation = incarnation
-        self._said_deaf = False
+        self._said_unresponsive = False
         self._has_joined = True
         self._acknowledge(sent)
         emit(NodeJoined(mine.name, str(incarnation), len(mine.handlers), buried))
@@ -300,13 +300,15 @@ class Session(threading.Thread):
             await self._link.rows("note_synchronous")
         if self._must_bury and self.incarnation is not None:
             COUNTERS.takeovers["restarted"] += await self._bury(self.incarnation)
-        await self._say_deaf()
+        await self._say_unresponsive()
 
-    async def _say_deaf(self) -> None:
-        is_deaf = self._hooks.is_deaf()
-        if is_deaf != self._said_deaf:
-            await self._link.rows("say_deaf", incarnation=self.incarnation, is_deaf=is_deaf)
-            self._said_deaf = is_deaf
+    async def _say_unresponsive(self) -> None:
+        is_unresponsive = self._hooks.is_unresponsive()
+        if is_unresponsive != self._said_unresponsive:
+            await self._link.rows(
+                "say_unresponsive", incarnation=self.incarnation, is_unresponsive=is_unresponsive
+            )
+            self._said_unresponsive = is_unresponsive
 
     def _engine_stands_still(self) -> bool:
         return boottime() - self._ticked_at > self.lease.ttl / 2

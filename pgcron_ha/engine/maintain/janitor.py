@@ -232,7 +232,7 @@ class Janitor(Service):
         if unaccounted:
             emit(
                 RepairWasNeeded(
-                    "fires whose run is neither alive nor in history (not repaired, only told)",
+                    "fires whose run is neither alive nor in history (not repaired, only reported)",
                     len(unaccounted),
                 )
             )
@@ -256,7 +256,7 @@ class Janitor(Service):
             try:
                 if row["is_pending"]:
                     await self._finish_detach(parent, partition)
-                if row["was_ours"] and row["is_outlived"]:
+                if row["was_own"] and row["is_outlived"]:
                     await self._link.execute(f"DROP TABLE IF EXISTS {partition}")
             except Busy:
                 return

@@ -96,8 +96,8 @@ class Backfills(Service):
 
     def _leave_out(self, row: Row, error: Exception) -> None:
         """Whatever is wrong with it, the others have their step; it is tried again alone."""
-        told = error.message if isinstance(error, PgcronError) else unforeseen(error)
-        self.aside.put(row["id"], f"backfill {row['id']} of schedule {row['schedule']!r}", told)
+        reported = error.message if isinstance(error, PgcronError) else unforeseen(error)
+        self.aside.put(row["id"], f"backfill {row['id']} of schedule {row['schedule']!r}", reported)
 
     async def _step(self, row: Row) -> bool:
         """Whether there is more to do at once."""
@@ -130,7 +130,7 @@ class Backfills(Service):
             is_last=is_last,
         )
         if found and found[0]["state"] == "paused" and row["state"] == "open":
-            await self._tell_why(row)
+            await self._report_why(row)
         return bool(found) and self._judge(row, found[0], len(instants), is_last)
 
     def _judge(self, row: Row, done: Row, offered: int, is_last: bool) -> bool:
@@ -144,7 +144,7 @@ class Backfills(Service):
         self._most[row["id"]] = min(max(most, FEWEST_AT_ONCE), MOST_AT_ONCE)
         return is_through
 
-    async def _tell_why(self, row: Row) -> None:
+    async def _report_why(self, row: Row) -> None:
         """The step has paused it, or somebody did in the same moment, who has no reason to tell."""
         for paused in await self._link.rows("one_backfill", backfill=row["id"]):
             if paused["error"] is not None:
@@ -152,8 +152,8 @@ class Backfills(Service):
                 emit(BackfillIsPaused(row["id"], row["schedule"], why))
 
     async def _give_up(self, row: Row, error: PgcronError) -> None:
-        told = error.as_kept()
-        if await self._link.rows("give_up_backfill", backfill=row["id"], error=told):
+        reported = error.as_kept()
+        if await self._link.rows("give_up_backfill", backfill=row["id"], error=reported):
             emit(BackfillCantGoOn(row["id"], row["schedule"], error.message))
 
     async def _forget(self) -> None:

@@ -80,11 +80,11 @@ class Control:
             return True
         deciding: str | None = (await self._link.rows("deciding_tzdata"))[0]["tzdata"]
         if deciding is not None and deciding > TZDATA:
-            told = (
+            reported = (
                 f"tzdata {TZDATA} is installed here, and the cluster has {deciding}: this node"
                 " materializes no schedules; upgrade its tzdata package, and start it anew"
             )
-            self._aside.put(_OLDER, "schedules", told)
+            self._aside.put(_OLDER, "schedules", reported)
         return deciding is None
 
     def _fulfilled_by(self) -> dict[str, Callable[[], Awaitable[None]]]:
@@ -201,9 +201,9 @@ class Control:
         return rows
 
     def _failed(self, duty: str, row: Row, error: Exception) -> None:
-        told = error.message if isinstance(error, PgcronError) else unforeseen(error)
+        reported = error.message if isinstance(error, PgcronError) else unforeseen(error)
         what = f"schedule {row['name']!r}, {duty.replace('_', ' ')}"
-        self._aside.put((duty, row["schedule_id"]), what, told)
+        self._aside.put((duty, row["schedule_id"]), what, reported)
 
 
 def forget_absent(aside: SetAside[Key], duty: str, present: set[int]) -> None:

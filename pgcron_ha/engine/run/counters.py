@@ -42,9 +42,9 @@ def count_failures(
     if not COUNTERS.is_watched:
         return
     pairs = zip(batch, kinds, strict=True)
-    told = [(ended, kind) for ended, kind in pairs if ended[0].run_id in verdicts]
-    _count_times([ended for ended, _ in told])
-    for (context, _, _), kind in told:
+    reported = [(ended, kind) for ended, kind in pairs if ended[0].run_id in verdicts]
+    _count_times([ended for ended, _ in reported])
+    for (context, _, _), kind in reported:
         labels = (context.queue, context.handler)
         verdict = verdicts[context.run_id]
         COUNTERS.attempts.at(labels)["cancelled" if verdict == "cancelled" else kind] += 1

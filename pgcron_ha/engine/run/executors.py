@@ -14,7 +14,7 @@ from pgcron_ha.engine.run.runner import Runner
 from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.contract.base import Executor
 from pgcron_ha.executors.contract.lease_loss import FINISH
-from pgcron_ha.executors.contract.services import Workplace
+from pgcron_ha.executors.contract.services import ExecutorServices
 from pgcron_ha.executors.process.executor import ShellExecutor
 from pgcron_ha.executors.python.executor import PythonExecutor
 from pgcron_ha.executors.python.handler import PythonHandler
@@ -33,8 +33,8 @@ async def build_executors(
     """
     handlers = _python_handlers(apps)
 
-    def workplace(kind: str) -> Workplace:
-        return Workplace(
+    def executor_services(kind: str) -> ExecutorServices:
+        return ExecutorServices(
             done=runner.done,
             feed=runner.feed_for(kind),
             sink=recorder,
@@ -47,11 +47,11 @@ async def build_executors(
     executors: dict[str, Executor] = {}
     node = settings.node
     try:
-        _add_configured(executors, settings, workplace)
+        _add_configured(executors, settings, executor_services)
         if settings.sql:
             from pgcron_ha.engine.run.sql_databases import sql_executor
 
-            executors["sql"] = sql_executor(settings, workplace("sql"), recorder)
+            executors["sql"] = sql_executor(settings, executor_services("sql"), recorder)
         python = executors["py"] = PythonExecutor(
             handlers,
             runner.done,
@@ -83,19 +83,21 @@ def finishing_handlers(settings: Settings, apps: Sequence[App]) -> frozenset[str
 def callbacks_came(executors: Mapping[str, Executor]) -> None:
     """The database says that a service has called back, perhaps for a run of this node."""
     if "http" in executors:
-        from pgcron_ha.engine.run.http_services import tell_executor
+        from pgcron_ha.engine.run.http_services import pass_to_executor
 
-        tell_executor(executors["http"])
+        pass_to_executor(executors["http"])
 
 
 def _add_configured(
-    executors: dict[str, Executor], settings: Settings, workplace: Callable[[str], Workplace]
+    executors: dict[str, Executor],
+    settings: Settings,
+    executor_services: Callable[[str], ExecutorServices],
 ) -> None:
     """Those the file has tables for; what was made before an error stands in ``executors``."""
     # The shell's supervisor is a process of its own: it is started before this one has threads.
     if settings.shell:
-        place = workplace("shell")
-        told = any(template.previous for template in settings.shell.values())
+        place = executor_services("shell")
+        reported = any(template.previous for template in settings.shell.values())
         executors["shell"] = ShellExecutor(
             settings.shell,
             place.done,
@@ -105,7 +107,7 @@ def _add_configured(
             place.directory,
             # At most one connection, closed when it was not used for a minute.
             transactions=(
-                Transactions(settings.required_dsn(), 1, settings.schema) if told else None
+                Transactions(settings.required_dsn(), 1, settings.schema) if reported else None
             ),
             failed=place.failed,
         )
@@ -114,13 +116,15 @@ def _add_configured(
             http_executor,  # and the client library with it
         )
 
-        executors["http"] = http_executor(settings, workplace("http"))
+        executors["http"] = http_executor(settings, executor_services("http"))
     kinds = {*settings.plugins, *settings.node.executors}
     if kinds:
         from pgcron_ha.executors.plugins import load_plugin
 
         for kind in sorted(kinds):
-            executors[kind] = load_plugin(kind, settings.plugins.get(kind, {}), workplace(kind))
+            executors[kind] = load_plugin(
+                kind, settings.plugins.get(kind, {}), executor_services(kind)
+            )
 
 
 def _python_handlers(apps: Sequence[App]) -> dict[str, PythonHandler]:

@@ -74,7 +74,7 @@ class Recorder(Service):
         self._doubtful = 0
         """So many of the first lines may be written already, or their runs over."""
         self._locked_at = float("-inf")
-        self._told = 0
+        self._reported = 0
         self._reports: dict[int, _Report] = {}
         self._reporting = threading.Lock()
         self._report_at = float("-inf")
@@ -197,9 +197,9 @@ class Recorder(Service):
             for _ in batch:
                 self._lines.popleft()
             self._doubtful = max(0, self._doubtful - len(batch))
-            if self.dropped > self._told:
-                emit(LinesDropped(self.dropped - self._told))
-                self._told = self.dropped
+            if self.dropped > self._reported:
+                emit(LinesDropped(self.dropped - self._reported))
+                self._reported = self.dropped
 
     def _next_lines(self) -> list[_Line]:
         batch: list[_Line] = []

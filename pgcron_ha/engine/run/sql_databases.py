@@ -11,20 +11,22 @@ from pgcron_ha.config.sql_profiles import SqlProfile
 from pgcron_ha.db.driver.sql_session import SqlDatabase
 from pgcron_ha.engine.run.recorder import Recorder
 from pgcron_ha.executors.contract.masking import remember_password, remember_secret
-from pgcron_ha.executors.contract.services import Workplace
+from pgcron_ha.executors.contract.services import ExecutorServices
 from pgcron_ha.executors.sql.executor import SqlExecutor
 from pgcron_ha.telemetry.events import ProfileIsRisky
 from pgcron_ha.telemetry.log import emit
 
 
-def sql_executor(settings: Settings, workplace: Workplace, recorder: Recorder) -> SqlExecutor:
+def sql_executor(
+    settings: Settings, executor_services: ExecutorServices, recorder: Recorder
+) -> SqlExecutor:
     """Works from now on. A profile that can't be used, or whose role may too much, is told in the
     node's log.
     """
     return SqlExecutor(
         settings.sql,
         {name: _database(profile, settings) for name, profile in settings.sql.items()},
-        workplace,
+        executor_services,
         recorder.flush_from_thread,
         lambda sentence: emit(ProfileIsRisky(sentence)),
     )

@@ -37,19 +37,19 @@ class Watch(Service):
         self,
         link: Link,
         runner: Runner,
-        deaf_after: float = math.inf,
-        on_deaf: Callable[[Context], None] | None = None,
+        unresponsive_after: float = math.inf,
+        on_unresponsive: Callable[[Context], None] | None = None,
     ) -> None:
-        """`on_deaf` gets a run that can't be ended and goes on `deaf_after` seconds beyond its
-        grace, again and again.
+        """`on_unresponsive` gets a run that can't be ended and goes on `unresponsive_after` seconds
+        beyond its grace, again and again.
         """
         super().__init__(INTERVAL_SECONDS)
         self._link = link
         self._runner = runner
         self._marked: set[tuple[int, int]] = set()
-        self._told: dict[tuple[int, int], float] = {}
-        self._deaf_after = deaf_after
-        self._on_deaf = on_deaf
+        self._reported: dict[tuple[int, int], float] = {}
+        self._unresponsive_after = unresponsive_after
+        self._on_unresponsive = on_unresponsive
         self.immune = 0
         """Runs that go on although they were asked to stop and killed."""
         self._limits = TimeLimits()
@@ -69,22 +69,25 @@ class Watch(Service):
         self.immune = len(immune)
         for context in immune:
             claim = (context.run_id, context.attempt)
-            if claim not in self._told:
-                self._told[claim] = now
+            if claim not in self._reported:
+                self._reported[claim] = now
                 emit(RunIsStuck(context.run_id, context.handler, str(context.stop_reason)))
-            if self._on_deaf is not None and now - self._told[claim] >= self._deaf_after:
-                self._on_deaf(context)
+            if (
+                self._on_unresponsive is not None
+                and now - self._reported[claim] >= self._unresponsive_after
+            ):
+                self._on_unresponsive(context)
 
     async def _mark(self) -> None:
         now = monotonic()
         contexts = self._runner.contexts()
         fresh = [context for context in contexts if self._is_to_mark(context, now)][:MARK_BATCH]
         await isolate(fresh, self._mark_these, self._leave_unmarked, self._delay)
-        if self._marked or self._told or len(self.aside):
+        if self._marked or self._reported or len(self.aside):
             held = {(context.run_id, context.attempt) for context in contexts}
             self._marked &= held
             self.aside.keep(set(contexts))
-            self._told = {claim: at for claim, at in self._told.items() if claim in held}
+            self._reported = {claim: at for claim, at in self._reported.items() if claim in held}
 
     async def _mark_these(self, fresh: Sequence[Context]) -> None:
         now = monotonic()

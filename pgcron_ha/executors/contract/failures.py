@@ -32,7 +32,7 @@ MAX_TRACEBACK_CHARACTERS = 16 * 1024
 """Head and tail are kept: where it began and where it broke."""
 
 _ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
-_FRAMES_OF_OURS = frozenset(
+_FRAMES_OF_OWN = frozenset(
     str(Path(__file__).parents[1] / name)
     for name in ("python/executor.py", "python/handler.py", "contract/coroutines.py")
 )
@@ -93,11 +93,11 @@ def outcome_of_error(error: BaseException, context: Attempt) -> Outcome:
 def refused(error: PgcronError) -> Failed:
     """Of args that can't be taken: no retry helps. Detail and hint stand where a traceback does."""
     parts = [error.detail, None if error.hint is None else f"hint: {error.hint}"]
-    told = "\n".join(part for part in parts if part is not None)
+    reported = "\n".join(part for part in parts if part is not None)
     return Failed(
         "InvalidInput",
         bounded_text(error.message),
-        bounded_text(told, MAX_TRACEBACK_CHARACTERS) or None,
+        bounded_text(reported, MAX_TRACEBACK_CHARACTERS) or None,
         retry=False,
     )
 
@@ -168,7 +168,7 @@ def _message(error: BaseException) -> str:
 
 def _traceback(error: BaseException) -> str:
     own = error.__traceback__
-    while own is not None and own.tb_frame.f_code.co_filename in _FRAMES_OF_OURS:
+    while own is not None and own.tb_frame.f_code.co_filename in _FRAMES_OF_OWN:
         own = own.tb_next
     try:
         lines = traceback.format_exception(type(error), error, own)

@@ -34,7 +34,7 @@ _NUMBER: Final = re.compile(r"[0-9]+(?:[.,:][0-9]+)*")
 _LIBRARIES: Final = tuple(
     f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib", "purelib", "platlib")
 )
-_OURS: Final = "pgcron_ha."
+_OWN: Final = "pgcron_ha."
 
 
 def fingerprint_of(failure: Failed, handler: str) -> str:
@@ -82,7 +82,7 @@ def _name(frame: FrameType) -> str:
 def _is_library(frame: FrameType, module: str) -> bool:
     path = frame.f_code.co_filename
     is_frozen = path.startswith("<") and path != "<string>"
-    return is_frozen or module.startswith(_OURS) or path.startswith(_LIBRARIES)
+    return is_frozen or module.startswith(_OWN) or path.startswith(_LIBRARIES)
 
 
 def _digest(*parts: str) -> str:

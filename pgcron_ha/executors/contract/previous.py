@@ -62,7 +62,7 @@ async def find_previous(database: AsksDatabase, context: Attempt) -> Previous | 
     return await PreviousRuns(database, asyncio.get_running_loop()).find(context.run_id)
 
 
-def not_told(error: PgcronError) -> Failed:
+def not_reported(error: PgcronError) -> Failed:
     """The outcome of a run that could not be told of the one before it: it is tried again."""
     return Failed(type(error).__name__, bounded_text(f"the run before is not known: {error}"))
 

@@ -10,7 +10,7 @@ from pgcron_ha.executors.contract.base import Done, Failure, Feed, ignore_failur
 
 
 @dataclass(frozen=True, slots=True)
-class Workplace:
+class ExecutorServices:
     """The engine's side of one executor, and where it may leave files.
 
     ``slots`` bounds how many runs it is given at the same time. ``directory`` belongs to this node

@@ -35,7 +35,7 @@ from pgcron_ha.executors.contract.outcome import (
     Succeeded,
     stopped_early,
 )
-from pgcron_ha.executors.contract.services import Workplace
+from pgcron_ha.executors.contract.services import ExecutorServices
 from pgcron_ha.operating_system import boottime
 
 KILL_SECONDS = 1.0
@@ -59,12 +59,14 @@ class TaskExecutor(ABC):
     end_seconds: ClassVar[float] = 1.0
     """What `end` gets; a run whose `end` takes longer is over all the same."""
 
-    def __init__(self, kind: str, handlers: Iterable[str], workplace: Workplace) -> None:
+    def __init__(
+        self, kind: str, handlers: Iterable[str], executor_services: ExecutorServices
+    ) -> None:
         self._kind = kind
         self._handlers = frozenset(handlers)
-        self._done = workplace.done
-        self._feed = workplace.feed
-        self._sink = workplace.sink
+        self._done = executor_services.done
+        self._feed = executor_services.feed
+        self._sink = executor_services.sink
         self._lease = Lease()
         self._live: dict[Context, asyncio.Task[None]] = {}
         self._endings: dict[Context, asyncio.Task[None]] = {}

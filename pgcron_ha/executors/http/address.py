@@ -101,7 +101,7 @@ def _ask(
     except (OSError, UnicodeError, ValueError) as caught:
         error = caught if isinstance(caught, OSError) else OSError(str(caught))
 
-    def tell() -> None:
+    def report() -> None:
         if answer.done():  # nobody waits any more
             return
         if error is not None:
@@ -110,4 +110,4 @@ def _ask(
             answer.set_result(found)
 
     with contextlib.suppress(RuntimeError):  # the loop is closed
-        loop.call_soon_threadsafe(tell)
+        loop.call_soon_threadsafe(report)

@@ -77,7 +77,7 @@ class Callback:
         """Run and fence: the attempt."""
         return self._context.run_id, self._context.fence
 
-    def told(self) -> Outcome | None:
+    def reported(self) -> Outcome | None:
         """The outcome, once its service has told it."""
         return self._ended.result() if self._ended.done() else None
 
@@ -98,11 +98,11 @@ class Callback:
         """From now on no callback is taken; the outcome, if the service was quicker."""
         if self._context.stop_reason is StopReason.LEASE_LOST:
             return None  # whoever takes the run away looks for it
-        if self.told() is None:
+        if self.reported() is None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(CLOSE_SECONDS):
                     await self._desk.close(self)
-        return self.told()
+        return self.reported()
 
     def take(self, row: Row) -> None:
         """What the service has said since the last time."""

@@ -124,10 +124,10 @@ def _retry_after(document: dict[str, Any]) -> float | None:
 def _progress(document: dict[str, Any]) -> tuple[float | None, float | None, str | None]:
     """Done, total and note; a report that makes no sense is passed over, as everywhere."""
     percent = _number(document.get("percentComplete"))
-    told = document.get("progress")
-    if isinstance(told, dict):
-        done, total = _number(told.get("done")), _number(told.get("total"))
-        note = told.get("note")
+    reported = document.get("progress")
+    if isinstance(reported, dict):
+        done, total = _number(reported.get("done")), _number(reported.get("total"))
+        note = reported.get("note")
         text = _storable(note[: 4 * MOST_NOTE]) if isinstance(note, str) else None
         if done is not None and done >= 0:
             return done, total if total is not None and total > 0 else None, text
@@ -136,8 +136,8 @@ def _progress(document: dict[str, Any]) -> tuple[float | None, float | None, str
     return None, None, None
 
 
-def _lines(told: Any) -> tuple[str, ...]:
-    texts = told if isinstance(told, list) else [told]
+def _lines(reported: Any) -> tuple[str, ...]:
+    texts = reported if isinstance(reported, list) else [reported]
     if not all(isinstance(text, str) for text in texts):
         raise InvalidInput(
             "log is neither a text nor a list of texts", None, 'Send {"log": ["first", "second"]}.'

@@ -32,8 +32,8 @@ from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.failures import bounded_text, refused
 from pgcron_ha.executors.contract.masking import remember_secret
 from pgcron_ha.executors.contract.outcome import Failed, Interrupted, Outcome
-from pgcron_ha.executors.contract.previous import find_previous, not_told
-from pgcron_ha.executors.contract.services import Workplace
+from pgcron_ha.executors.contract.previous import find_previous, not_reported
+from pgcron_ha.executors.contract.services import ExecutorServices
 from pgcron_ha.executors.contract.tasks import TaskExecutor
 from pgcron_ha.executors.http.address import AddressRefused
 from pgcron_ha.executors.http.answer import outcome_of_answer
@@ -58,7 +58,7 @@ class HttpExecutor(TaskExecutor):
     def __init__(
         self,
         destinations: Mapping[str, HttpDestination],
-        workplace: Workplace,
+        executor_services: ExecutorServices,
         desk: CallbackDesk | None = None,
         transactions: Transactions | None = None,
     ) -> None:
@@ -73,7 +73,7 @@ class HttpExecutor(TaskExecutor):
             if each.auth is not None:
                 remember_secret(each.auth.secret.read())
         self._clients: dict[str, HttpClient] = {}
-        super().__init__("http", self._destinations, workplace)
+        super().__init__("http", self._destinations, executor_services)
 
     async def execute(self, context: Context) -> Outcome:
         """Send the run's request, and wait for what the service makes of it."""
@@ -108,17 +108,17 @@ class HttpExecutor(TaskExecutor):
             try:
                 context._previous_found = await find_previous(self._transactions, context)
             except DatabaseUnavailable as error:
-                return not_told(error)
+                return not_reported(error)
         if self._desk is None or destination.completion != "callback":
             return await self._exchange(destination, context)
         callback = await self._desk.open(context)
         try:
             outcome = await self._exchange(destination, context, callback)
         except asyncio.CancelledError:
-            told = await callback.close()
-            if told is None:
+            reported = await callback.close()
+            if reported is None:
                 raise
-            return told  # the service was quicker than the stop
+            return reported  # the service was quicker than the stop
         finally:
             self._desk.forget(callback)
         if isinstance(outcome, Failed):  # unless the service has told another end

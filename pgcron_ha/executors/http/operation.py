@@ -97,7 +97,7 @@ class Operation:
             pause = self._next_pause(answer)
             if may_be_retried(self._destination, answer.status) and lost + 1 < MAX_LOST_ANSWERS:
                 lost += 1
-                self._context.log(f"the status can't be told now ({answer.status}): asking again")
+                self._context.log(f"the status is not known now ({answer.status}): asking again")
                 continue
             lost = 0
             outcome = self._judge(answer)

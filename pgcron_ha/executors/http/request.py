@@ -79,8 +79,8 @@ def render_request(
     content: bytes | None = None
     if sends_args:
         headers.setdefault("Content-Type", "application/json")
-        told = {each: made[each] for each in made if each == PREVIOUS_PLACEHOLDER}
-        content = _json({**args, **told})
+        reported = {each: made[each] for each in made if each == PREVIOUS_PLACEHOLDER}
+        content = _json({**args, **reported})
     elif isinstance(destination.body, str):
         headers.setdefault("Content-Type", "text/plain; charset=utf-8")
         content = _text(destination.body, {**texts, **_texts(made)}, headers["Content-Type"])

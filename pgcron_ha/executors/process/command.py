@@ -79,7 +79,7 @@ def account_of(template: ShellTemplate) -> Account | None:
         if root:
             raise ConfigError(
                 f"the shell template {template.name!r} names no user, and the node runs as root",
-                "a node that runs as root starts no program as root unless it is told to",
+                "a node that runs as root starts no program as root unless its template says so",
                 f'set user = "…" in [shell.{template.name}]',
             )
         return None

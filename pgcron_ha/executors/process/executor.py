@@ -96,7 +96,7 @@ class ShellExecutor:
 
     def start(self, contexts: Sequence[Context]) -> None:
         """Hand all over to the thread."""
-        self._loop.tell(("start", contexts))
+        self._loop.report(("start", contexts))
         if self._ended.done():
             self._loop.refuse_waiting()
 
@@ -104,13 +104,13 @@ class ShellExecutor:
         """SIGTERM to the run's process group, and SIGKILL when the template's grace is over."""
         if context.stop_reason is None:
             context.stop_reason = reason
-            self._loop.tell(("stop", (context,)))
+            self._loop.report(("stop", (context,)))
 
     def kill(self, context: Context) -> bool:
         """SIGKILL to the run's process group."""
         if context.stop_reason is None:
             context.stop_reason = StopReason.CANCELLED
-        self._loop.tell(("kill", (context,)))
+        self._loop.report(("kill", (context,)))
         return True
 
     def renew_lease(self, deadline: float) -> None:
@@ -122,14 +122,14 @@ class ShellExecutor:
         if self._closing:
             return
         self._closing = True
-        self._loop.tell(("close", ()))
+        self._loop.report(("close", ()))
         nothing_left, ended = map(asyncio.wrap_future, (self._loop.nothing_left, self._ended))
         first = asyncio.FIRST_COMPLETED
         await asyncio.wait({nothing_left, ended}, timeout=grace, return_when=first)
         if not nothing_left.done():
-            self._loop.tell(("kill all", ()))
+            self._loop.report(("kill all", ()))
             await asyncio.wait({nothing_left, ended}, timeout=_KILL_SECONDS, return_when=first)
-        self._loop.tell(("end", ()))
+        self._loop.report(("end", ()))
         await ended
         self._thread.join()
         if self._transactions is not None:

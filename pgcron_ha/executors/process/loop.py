@@ -32,14 +32,14 @@ from pgcron_ha.executors.process.supervisor_client import SupervisorClient
 from pgcron_ha.executors.process.waker import Waker
 
 Request: TypeAlias = tuple[
-    Literal["start", "told", "stop", "kill", "close", "kill all", "end"], Sequence[Context]
+    Literal["start", "reported", "stop", "kill", "close", "kill all", "end"], Sequence[Context]
 ]
 
 _ORPHAN_SECONDS = 0.05  # between two looks at groups whose supervisor died
 
 
 class ShellLoop:
-    """Everything but `tell` and `renew_lease` belongs to the thread that calls `serve`."""
+    """Everything but `report` and `renew_lease` belongs to the thread that calls `serve`."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class ShellLoop:
         self._supervisor: SupervisorClient | None = None
         self._open_supervisor()
 
-    def tell(self, request: Request) -> None:
+    def report(self, request: Request) -> None:
         """Thread-safe and without waiting: what the thread shall do next."""
         self._requests.append(request)
         self._waker.wake()
@@ -134,8 +134,8 @@ class ShellLoop:
             run: ShellRun | None = context._work
             if what == "start":
                 self._start_chain(context)
-            elif what == "told":
-                self._start_told(context)
+            elif what == "reported":
+                self._start_reported(context)
             elif self._previous is not None and run is None:
                 self._previous.stop(context)
             elif run is not None and run.number in self._runs:
@@ -165,15 +165,15 @@ class ShellLoop:
             self._done(context, refused)
             context = None if self._closing else self._feed()
 
-    def _start_told(self, context: Context) -> None:
+    def _start_reported(self, context: Context) -> None:
         """The database has said how the run before it ended, or could not."""
         assert self._previous is not None  # it was asked
-        refused = self._previous.take(context) or self._start(context, is_told=True)
+        refused = self._previous.take(context) or self._start(context, is_reported=True)
         if refused is not None:
             self._done(context, refused)
             self._start_chain(None if self._closing else self._feed())
 
-    def _start(self, context: Context, is_told: bool = False) -> Outcome | None:
+    def _start(self, context: Context, is_reported: bool = False) -> Outcome | None:
         if self._closing and context.stop_reason is None:
             context.stop_reason = StopReason.SHUTDOWN
         if context.stop_reason is not None:
@@ -182,8 +182,8 @@ class ShellLoop:
             message = f"this node does not offer the handler {context.handler!r}"
             return Failed("NotFound", message)
         template, account = self._offered[context.handler]
-        if template.previous and self._previous is not None and not is_told:
-            self._previous.ask(context, lambda: self.tell(("told", (context,))))
+        if template.previous and self._previous is not None and not is_reported:
+            self._previous.ask(context, lambda: self.report(("reported", (context,))))
             return None
         self._last_number += 1
         run = ShellRun(self._last_number, context, template)

@@ -11,7 +11,12 @@ from pgcron_ha.executors.contract.attempt import StopReason
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.failures import outcome_of_error
 from pgcron_ha.executors.contract.outcome import Outcome, stopped_early
-from pgcron_ha.executors.contract.previous import AsksDatabase, Previous, find_previous, not_told
+from pgcron_ha.executors.contract.previous import (
+    AsksDatabase,
+    Previous,
+    find_previous,
+    not_reported,
+)
 
 
 class PreviousDesk:
@@ -47,7 +52,7 @@ class PreviousDesk:
         except CancelledError:
             return stopped_early(context.stop_reason or StopReason.SHUTDOWN)
         except DatabaseUnavailable as error:
-            return not_told(error)
+            return not_reported(error)
         except Exception as error:
             return outcome_of_error(error, context)
         return None

@@ -49,11 +49,11 @@ _TICK: Final = 1.0
 _ORPHAN_SECONDS: Final = 0.05  # between two looks at groups whose supervisor died
 _MAX_LAST_MESSAGES: Final = 64
 
-Wish = Literal["start", "stop", "kill", "kill all", "end"]
+RunOptions = Literal["start", "stop", "kill", "kill all", "end"]
 
 
 class ChildLoop:
-    """Everything but `tell` and `renew_lease` belongs to the thread that calls `serve`."""
+    """Everything but `report` and `renew_lease` belongs to the thread that calls `serve`."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class ChildLoop:
         self._done = done
         self._limit = limit
         self._lease = Lease()
-        self._requests: deque[tuple[Wish, Context | None]] = deque()
+        self._requests: deque[tuple[RunOptions, Context | None]] = deque()
         self._waiting: deque[Context] = deque()
         self._children: dict[int, ChildProcess] = {}
         self._idle: list[ChildProcess] = []
@@ -87,7 +87,7 @@ class ChildLoop:
         self._supervisor = ChildSupervisor(self._watch.selector, inherit)
         self._previous = AnswersChildren(previous, self._waker.wake)
 
-    def tell(self, what: Wish, context: Context | None = None) -> None:
+    def report(self, what: RunOptions, context: Context | None = None) -> None:
         """Thread-safe and without waiting: what the thread shall do next."""
         self._requests.append((what, context))
         if threading.get_ident() != self._thread:  # else it looks at them before it waits
@@ -136,7 +136,7 @@ class ChildLoop:
 
     # Requests.
 
-    def _obey(self, what: Wish, context: Context | None) -> None:
+    def _obey(self, what: RunOptions, context: Context | None) -> None:
         if context is not None:
             self._obey_about(what, context)
         elif what == "kill all":
@@ -151,7 +151,7 @@ class ChildLoop:
         else:
             self._is_serving = False
 
-    def _obey_about(self, what: Wish, context: Context) -> None:
+    def _obey_about(self, what: RunOptions, context: Context) -> None:
         child = context._work
         if what == "start":
             self._waiting.append(context)

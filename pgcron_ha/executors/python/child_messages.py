@@ -82,12 +82,12 @@ def heard(message: dict[str, Any]) -> Heard:
             return Heard(event, int(message["run"]), message["stream"], str(message["line"]))
         if event == "progress":
             total, note = message["total"], message["note"]
-            told = Progress(
+            reported = Progress(
                 float(message["done"]),
                 None if total is None else float(total),
                 None if note is None else str(note),
             )
-            return Heard(event, int(message["run"]), progress=told)
+            return Heard(event, int(message["run"]), progress=reported)
         if event == "ended":
             return Heard(
                 event,

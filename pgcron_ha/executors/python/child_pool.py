@@ -85,15 +85,15 @@ class ChildPool:
 
     def start(self, context: Context) -> None:
         """Hand it to a warm process, or to the next that is."""
-        self._loop.tell("start", context)
+        self._loop.report("start", context)
 
     def stop(self, context: Context) -> None:
         """Ask its handler to stop, for ``context.stop_reason``."""
-        self._loop.tell("stop", context)
+        self._loop.report("stop", context)
 
     def kill(self, context: Context) -> None:
         """SIGKILL to its process and all that stem from it."""
-        self._loop.tell("kill", context)
+        self._loop.report("kill", context)
 
     def renew_lease(self, deadline: float) -> None:
         """The supervisor kills everything at this instant, even if this process is frozen."""
@@ -104,12 +104,12 @@ class ChildPool:
         if self._is_closing:
             return
         self._is_closing = True
-        self._loop.tell("kill all")
+        self._loop.report("kill all")
         nothing_left, ended = map(asyncio.wrap_future, (self._loop.nothing_left, self._ended))
         await asyncio.wait(
             {nothing_left, ended}, timeout=_KILL_SECONDS, return_when=asyncio.FIRST_COMPLETED
         )
-        self._loop.tell("end")
+        self._loop.report("end")
         await ended
         self._thread.join()
 

@@ -75,15 +75,15 @@ class AnswersChildren:
         if (child, number) in self._asking:
             return
         self._asking.add((child, number))
-        told = {"do": "previous", "run": number}
+        reported = {"do": "previous", "run": number}
         if self._source is None:
             refusal = PgcronError("this node can't ask for the run before")
-            self._keep(child, told | {"row": None, "error": _error_members(refusal)})
+            self._keep(child, reported | {"row": None, "error": _error_members(refusal)})
             return
         database, loop = self._source
         asked = asyncio.run_coroutine_threadsafe(_answer(database, run), loop)
         asked.add_done_callback(
-            lambda done: None if done.cancelled() else self._keep(child, told | done.result())
+            lambda done: None if done.cancelled() else self._keep(child, reported | done.result())
         )
 
     def answers(self) -> Iterator[tuple[ChildProcess, dict[str, Any]]]:
@@ -105,8 +105,10 @@ async def _answer(database: AsksDatabase, run: int) -> dict[str, Any]:
     except PgcronError as error:
         return {"row": None, "error": _error_members(error)}
     except Exception as error:
-        told = DatabaseUnavailable(f"the run before is not known: {type(error).__name__}: {error}")
-        return {"row": None, "error": _error_members(told)}
+        reported = DatabaseUnavailable(
+            f"the run before is not known: {type(error).__name__}: {error}"
+        )
+        return {"row": None, "error": _error_members(reported)}
     return {"row": None if row is None else _row_members(row), "error": None}
 
 

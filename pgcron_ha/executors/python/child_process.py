@@ -173,8 +173,8 @@ class ChildProcess:
         outcome, memory = message.outcome, self.isolation.memory
         assert outcome is not None  # of such a message
         if memory and isinstance(outcome, Failed) and outcome.error_class == "MemoryError":
-            told = f"the handler's process may hold {memory / 1e6:.0f} MB of memory"
-            return replace(outcome, message=bounded_text(f"{told}: {outcome.message}"))
+            reported = f"the handler's process may hold {memory / 1e6:.0f} MB of memory"
+            return replace(outcome, message=bounded_text(f"{reported}: {outcome.message}"))
         return outcome
 
     def is_spent(self, message: Heard) -> bool:

@@ -175,7 +175,7 @@ class Child:
             try:
                 self._connection.sendall(message_bytes(message))
             except OSError as error:  # a handler closed it, or the node is gone
-                os.write(2, f"nothing can be told to the node any more: {error}\n".encode())
+                os.write(2, f"nothing can be sent to the node any more: {error}\n".encode())
                 os._exit(1)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from pgcron_ha.executors.python.json_kinds import ANYTHING, Kind, Unfit
 
-MAX_TOLD_ERRORS: Final = 3
+MAX_REPORTED_ERRORS: Final = 3
 """Of those found in one arg."""
 
 _MAX_LOOKED_AT: Final = 100  # parts of one annotation
@@ -53,20 +53,22 @@ def pydantic_kind(annotation: Any) -> Kind:
         try:
             return adapter.validate_json(json.dumps(value))
         except invalid as error:
-            raise _told(value, error) from None
+            raise _reported(value, error) from None
 
     return Kind(expected, read)
 
 
-def _told(value: Any, error: Any) -> Unfit:
+def _reported(value: Any, error: Any) -> Unfit:
     """The first errors that pydantic found; the first one's place and value lead."""
     errors = error.errors(include_url=False, include_context=False)
     paths = ["".join(_step(each) for each in found["loc"]) for found in errors]
     others = [
         f"at {path or 'the value itself'}: {found['msg']}"
-        for path, found in zip(paths[1:MAX_TOLD_ERRORS], errors[1:MAX_TOLD_ERRORS], strict=True)
+        for path, found in zip(
+            paths[1:MAX_REPORTED_ERRORS], errors[1:MAX_REPORTED_ERRORS], strict=True
+        )
     ]
-    left = len(errors) - MAX_TOLD_ERRORS
+    left = len(errors) - MAX_REPORTED_ERRORS
     more = [f"{left} more errors"] if left > 0 else []
     sentence = "; ".join([errors[0]["msg"], *others, *more])
     return Unfit(errors[0].get("input", value), sentence, paths[0])

@@ -18,7 +18,7 @@ from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.contract.attempt import StopReason
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.outcome import Outcome
-from pgcron_ha.executors.contract.services import Workplace
+from pgcron_ha.executors.contract.services import ExecutorServices
 from pgcron_ha.executors.contract.tasks import TaskExecutor
 from pgcron_ha.executors.contract.transaction import FlushLines
 from pgcron_ha.executors.sql.run import SqlRun
@@ -39,7 +39,7 @@ class SqlExecutor(TaskExecutor):
         self,
         profiles: Mapping[str, SqlProfile],
         databases: Mapping[str, SqlDatabase],
-        workplace: Workplace,
+        executor_services: ExecutorServices,
         flush: FlushLines,
         warn: Warn | None = None,
     ) -> None:
@@ -48,7 +48,7 @@ class SqlExecutor(TaskExecutor):
         self._flush = flush
         self._runs: dict[Context, SqlRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        super().__init__("sql", self._profiles, workplace)
+        super().__init__("sql", self._profiles, executor_services)
         if warn is not None:
             self._post(self._keep_looking_at_roles, warn)
 

@@ -89,8 +89,8 @@ class CalendarExclusion:
         """By which calendar a day is taken, and what is noted there."""
         if self.use.keeps:
             because = self.calendar.taken_away_by(day)
-            told = f"calendar {self.use.name}: {day} is not one of its days"
-            return f"{told} ({because})" if because else told
+            reported = f"calendar {self.use.name}: {day} is not one of its days"
+            return f"{reported} ({because})" if because else reported
         return " ".join([f"calendar {self.use.name}: {day}", self.calendar.note(day)]).rstrip()
 
     def last_year(self, day: date) -> int:

@@ -7,15 +7,15 @@ from typing import Final
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from pgcron_ha.errors import NotFound
-from pgcron_ha.web.visit import Visit
+from pgcron_ha.web.page_request import PageRequest
 
 _FOR_EVER: Final = "public, max-age=31536000, immutable"
 
 
-async def show_static_file(visit: Visit) -> Response:
+async def show_static_file(page_request: PageRequest) -> Response:
     """One file by its name with hash; NotFound for any other name."""
-    name = visit.segment("file")
-    file = visit.services.static.find(name)
+    name = page_request.segment("file")
+    file = page_request.services.static.find(name)
     if file is None:
         raise NotFound(
             f"there is no file '{name[:100]}'",
@@ -26,12 +26,12 @@ async def show_static_file(visit: Visit) -> Response:
     return Response(file.content, headers=headers)
 
 
-async def show_icon(visit: Visit) -> Response:
+async def show_icon(page_request: PageRequest) -> Response:
     """Where browsers look for an icon that no page names."""
-    file = visit.services.static.named("icon.svg")
-    return RedirectResponse(visit.link("static", file=file), 302)
+    file = page_request.services.static.named("icon.svg")
+    return RedirectResponse(page_request.link("static", file=file), 302)
 
 
-async def show_robots(visit: Visit) -> Response:
+async def show_robots(page_request: PageRequest) -> Response:
     """Nothing here is for search engines."""
     return PlainTextResponse("User-agent: *\nDisallow: /\n")

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from pgcron_ha.db.queries.node_health import in_turns
-from pgcron_ha.db.queries.unresponsive_runs import deaf_words
+from pgcron_ha.db.queries.unresponsive_runs import unresponsive_words
 from pgcron_ha.web.contexts import Action, Attention, NodeLine
 from pgcron_ha.web.formats import health_mark, plural, short, state_mark
 from pgcron_ha.web.health import Health
+from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.breakers import open_circuits
 from pgcron_ha.web.pages.facts import Facts
 from pgcron_ha.web.pages.services import blocking, troubled_services
-from pgcron_ha.web.visit import Visit
 
 Judged = Sequence[tuple[dict[str, Any], Health]]
 
@@ -23,22 +23,22 @@ _GRAVITY: Final = {"fail": 0, "late": 1, "retry": 2, "idle": 3}
 
 
 def causes(
-    visit: Visit, facts: Facts, judged: Judged, nodes: Sequence[NodeLine]
+    page_request: PageRequest, facts: Facts, judged: Judged, nodes: Sequence[NodeLine]
 ) -> list[Attention]:
     """Everything that is wrong, worst first, the newest of equals first."""
     found = [
-        *_cluster(visit, facts),
-        *_missing_nodes(visit, nodes),
-        *_cordoned(visit, nodes),
-        *_deaf(nodes),
-        *blocking(visit, facts.blocking, facts.cluster["now"]),
-        *troubled_services(visit, nodes, facts.cluster["now"]),
-        *_failing(visit, judged),
-        *open_circuits(visit, facts.breakers, facts.broken, facts.cluster["now"]),
-        *_unserved(visit, facts),
-        *_others(visit, judged),
-        *_dead(visit, facts),
-        *_paused_queues(visit, facts),
+        *_cluster(page_request, facts),
+        *_missing_nodes(page_request, nodes),
+        *_cordoned(page_request, nodes),
+        *_unresponsive(nodes),
+        *blocking(page_request, facts.blocking, facts.cluster["now"]),
+        *troubled_services(page_request, nodes, facts.cluster["now"]),
+        *_failing(page_request, judged),
+        *open_circuits(page_request, facts.breakers, facts.broken, facts.cluster["now"]),
+        *_unserved(page_request, facts),
+        *_others(page_request, judged),
+        *_dead(page_request, facts),
+        *_paused_queues(page_request, facts),
     ]
     return sorted(found, key=lambda cause: _GRAVITY.get(cause.tone, 9))
 
@@ -49,7 +49,7 @@ def shortlist(found: Sequence[Attention], most: int) -> list[Attention]:
     return [cause for _, cause in sorted(turns[:most], key=lambda each: each[0])]
 
 
-def _cluster(visit: Visit, facts: Facts) -> Iterator[Attention]:
+def _cluster(page_request: PageRequest, facts: Facts) -> Iterator[Attention]:
     cluster = facts.cluster
     if cluster["paused_at"] is not None:
         by = ": ".join(filter(None, [cluster["paused_by"], cluster["paused_note"]]))
@@ -58,7 +58,7 @@ def _cluster(visit: Visit, facts: Facts) -> Iterator[Attention]:
             "paused",
             "fail",
             "Everything is paused",
-            visit.link("queues"),
+            page_request.link("queues"),
             cluster["paused_at"],
             short(by) or "nobody said why",
             "Nothing is claimed until it is resumed.",
@@ -69,15 +69,15 @@ def _cluster(visit: Visit, facts: Facts) -> Iterator[Attention]:
             "waiting",
             "late",
             "The database server is another one",
-            visit.link("nodes"),
+            page_request.link("nodes"),
             None,
             "Claims wait for one lease, so that what the old server gave out can end.",
             None,
         )
 
 
-def _missing_nodes(visit: Visit, nodes: Sequence[NodeLine]) -> Iterator[Attention]:
-    href = visit.link("nodes")
+def _missing_nodes(page_request: PageRequest, nodes: Sequence[NodeLine]) -> Iterator[Attention]:
+    href = page_request.link("nodes")
     if not any(node.state in ("alive", "cordoned", "draining") for node in nodes):
         yield Attention(
             "✕",
@@ -100,7 +100,7 @@ def _missing_nodes(visit: Visit, nodes: Sequence[NodeLine]) -> Iterator[Attentio
             )
 
 
-def _cordoned(visit: Visit, nodes: Sequence[NodeLine]) -> Iterator[Attention]:
+def _cordoned(page_request: PageRequest, nodes: Sequence[NodeLine]) -> Iterator[Attention]:
     """Nodes that take nothing new: one that is forgotten so is missed when work piles up."""
     mark = state_mark("cordoned")
     takes_work = any(node.state == "alive" for node in nodes)
@@ -118,14 +118,14 @@ def _cordoned(visit: Visit, nodes: Sequence[NodeLine]) -> Iterator[Attention]:
             )
 
 
-def _deaf(nodes: Sequence[NodeLine]) -> Iterator[Attention]:
+def _unresponsive(nodes: Sequence[NodeLine]) -> Iterator[Attention]:
     """Slots that nothing frees but the end of a handler, or of its node."""
     for node in nodes:
-        if node.deaf_runs:
-            words = deaf_words(node.deaf_runs)
+        if node.unresponsive_runs:
+            words = unresponsive_words(node.unresponsive_runs)
             yield Attention(
                 "▲",
-                "deaf",
+                "unresponsive",
                 "late",
                 f"Node {node.name}",
                 node.href,
@@ -135,7 +135,7 @@ def _deaf(nodes: Sequence[NodeLine]) -> Iterator[Attention]:
             )
 
 
-def _failing(visit: Visit, judged: Judged) -> Iterator[Attention]:
+def _failing(page_request: PageRequest, judged: Judged) -> Iterator[Attention]:
     by_error: dict[str, list[tuple[dict[str, Any], Health]]] = {}
     for row, health in judged:
         if health.word == "failing":
@@ -144,7 +144,7 @@ def _failing(visit: Visit, judged: Judged) -> Iterator[Attention]:
     mark = health_mark("failing")
     for error, failing in by_error.items():
         if len(failing) < _MERGED_FROM:
-            yield from (_schedule(visit, row, health) for row, health in failing)
+            yield from (_schedule(page_request, row, health) for row, health in failing)
             continue
         names = ", ".join(row["name"] for row, _ in failing[:3])
         more = f" and {len(failing) - 3} more" if len(failing) > 3 else ""
@@ -154,14 +154,14 @@ def _failing(visit: Visit, judged: Judged) -> Iterator[Attention]:
             mark.word,
             mark.tone,
             f"{plural(len(failing), 'schedule')}: {names}{more}",
-            visit.link("schedules", {"health": "failing"}),
+            page_request.link("schedules", {"health": "failing"}),
             since,
             error,
             None,
         )
 
 
-def _unserved(visit: Visit, facts: Facts) -> Iterator[Attention]:
+def _unserved(page_request: PageRequest, facts: Facts) -> Iterator[Attention]:
     """Work that no live node can take: put aside by a node, not looked at by any, or too heavy."""
     unserved: dict[tuple[str, str, str, int], tuple[int, Any]] = {}
     for row in [*facts.parked, *(due for due in facts.due if not due["is_served"])]:
@@ -182,20 +182,20 @@ def _unserved(visit: Visit, facts: Facts) -> Iterator[Attention]:
             mark.word,
             mark.tone,
             handler,
-            visit.link("queue", name=queue),
+            page_request.link("queue", name=queue),
             oldest,
             f"{waiting}: no live node{which} offers it for queue {queue}.",
             f"Start a node with that handler{labels}; they run then.",
         )
 
 
-def _others(visit: Visit, judged: Judged) -> Iterator[Attention]:
+def _others(page_request: PageRequest, judged: Judged) -> Iterator[Attention]:
     for row, health in judged:
         if health.is_problem and health.word != "failing":
-            yield _schedule(visit, row, health)
+            yield _schedule(page_request, row, health)
 
 
-def _dead(visit: Visit, facts: Facts) -> Iterator[Attention]:
+def _dead(page_request: PageRequest, facts: Facts) -> Iterator[Attention]:
     """Dead letters that no schedule stands for."""
     mark = state_mark("dead")
     for group in facts.dead:
@@ -205,14 +205,14 @@ def _dead(visit: Visit, facts: Facts) -> Iterator[Attention]:
                 mark.word,
                 "late",
                 f"{group['handler']} ({plural(group['letters'], 'dead letter')})",
-                visit.link("dead", {"handler": group["handler"]}),
+                page_request.link("dead", {"handler": group["handler"]}),
                 group["last_at"],
                 short(group["cause"]) or "it said nothing",
                 None,
             )
 
 
-def _paused_queues(visit: Visit, facts: Facts) -> Iterator[Attention]:
+def _paused_queues(page_request: PageRequest, facts: Facts) -> Iterator[Attention]:
     waiting: dict[str, int] = {}
     for row in facts.due:
         waiting[row["queue"]] = waiting.get(row["queue"], 0) + row["runs"]
@@ -225,26 +225,26 @@ def _paused_queues(visit: Visit, facts: Facts) -> Iterator[Attention]:
             "paused",
             "late" if count else "idle",
             f"Queue {queue['name']}",
-            visit.link("queue", name=queue["name"]),
+            page_request.link("queue", name=queue["name"]),
             queue["paused_at"],
             f"{wait}; paused by {short(by)}",
             None,
-            (Action("Resume", visit.link("resume_queue", name=queue["name"])),),
+            (Action("Resume", page_request.link("resume_queue", name=queue["name"])),),
         )
 
 
-def _schedule(visit: Visit, row: dict[str, Any], health: Health) -> Attention:
+def _schedule(page_request: PageRequest, row: dict[str, Any], health: Health) -> Attention:
     mark = health_mark(health.word)
     actions = (
-        Action("Run now", visit.link("run_now", name=row["name"])),
-        Action("Pause", visit.link("pause", name=row["name"])),
+        Action("Run now", page_request.link("run_now", name=row["name"])),
+        Action("Pause", page_request.link("pause", name=row["name"])),
     )
     return Attention(
         mark.glyph,
         mark.word,
         mark.tone,
         row["name"],
-        visit.link("schedule", name=row["name"]),
+        page_request.link("schedule", name=row["name"]),
         health.since,
         health.reason,
         None,

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from pgcron_ha.db.commands import backfills as doors
+from pgcron_ha.db.commands import backfills as interfaces
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.pages import backfills as ask
@@ -23,10 +23,10 @@ from pgcron_ha.spec.schedule_spec import spec_of
 from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.formats import Mark
+from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.schedule import NoSuchSchedule
 from pgcron_ha.web.pages.written_times import written_instant
 from pgcron_ha.web.run_words import run_word
-from pgcron_ha.web.visit import Visit
 
 STATES: Final[dict[str, Mark]] = {
     "open": Mark("▶", "open", "run"),
@@ -77,44 +77,46 @@ class BackfillView:
     settings: list[tuple[str, str]]
 
 
-async def show_backfills(visit: Visit) -> Response:
+async def show_backfills(page_request: PageRequest) -> Response:
     """The newest ones; ``?schedule=`` and ``?state=`` choose."""
-    asked = visit.query("schedule", "state")
-    name, state = asked.get("schedule"), choice(asked.get("state"), doors.STATES, "state")
+    asked = page_request.query("schedule", "state")
+    name, state = asked.get("schedule"), choice(asked.get("state"), interfaces.STATES, "state")
 
     async def read(connection: Connection) -> tuple[bool, list[dict[str, Any]]]:
         known = None
         if name is not None:
-            known = await ask_schedules.schedule(connection, name, schema=visit.schema)
+            known = await ask_schedules.schedule(connection, name, schema=page_request.schema)
             if known is None:
                 return False, []
         id_ = None if known is None else known["id"]
         return True, await ask.backfills(
-            connection, schedule_id=id_, state=state, schema=visit.schema
+            connection, schedule_id=id_, state=state, schema=page_request.schema
         )
 
-    snapshot = await visit.read(("backfills", name, state), read)
-    if (drawn := visit.drawn(snapshot)) is not None:
+    snapshot = await page_request.read(("backfills", name, state), read)
+    if (drawn := page_request.drawn(snapshot)) is not None:
         return drawn
     is_known, rows = snapshot.value
     if not is_known:
-        raise NoSuchSchedule(name or "", [("all schedules", visit.link("schedules"))])
-    view = BackfillsView([_row(row) for row in rows], name, state, doors.STATES)
-    return visit.page("backfills.html", view, snapshot, title="Backfills", section="schedules")
+        raise NoSuchSchedule(name or "", [("all schedules", page_request.link("schedules"))])
+    view = BackfillsView([_row(row) for row in rows], name, state, interfaces.STATES)
+    return page_request.page(
+        "backfills.html", view, snapshot, title="Backfills", section="schedules"
+    )
 
 
-async def show_backfill(visit: Visit) -> Response:
+async def show_backfill(page_request: PageRequest) -> Response:
     """One of them: how far it is, and its runs."""
-    id_ = _id(visit)
+    id_ = _id(page_request)
 
     async def read(connection: Connection) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
         return (
-            await ask.one(connection, id_, schema=visit.schema),
-            await ask.runs(connection, id_, schema=visit.schema),
+            await ask.one(connection, id_, schema=page_request.schema),
+            await ask.runs(connection, id_, schema=page_request.schema),
         )
 
-    snapshot = await visit.read(("backfill", id_), read)
-    if (drawn := visit.drawn(snapshot)) is not None:
+    snapshot = await page_request.read(("backfill", id_), read)
+    if (drawn := page_request.drawn(snapshot)) is not None:
         return drawn
     row, runs = snapshot.value
     if row is None:
@@ -123,29 +125,29 @@ async def show_backfill(visit: Visit) -> Response:
             "It was never asked for, or was forgotten with the ledger of its time.",
             "Look for it in the list of backfills.",
         )
-    told = [{**run, "state": run_word(run, snapshot.now)} for run in runs if run["state"]]
-    view = BackfillView(_row(row), told, _settings(row))
+    reported = [{**run, "state": run_word(run, snapshot.now)} for run in runs if run["state"]]
+    view = BackfillView(_row(row), reported, _settings(row))
     title = f"Backfill {id_}"
-    return visit.page("backfill.html", view, snapshot, title=title, section="schedules")
+    return page_request.page("backfill.html", view, snapshot, title=title, section="schedules")
 
 
-async def ask_for(visit: Visit) -> Response:
+async def ask_for(page_request: PageRequest) -> Response:
     """Asks for one: ``since`` and ``until`` (now) without an offset by the schedule's clock."""
-    name = visit.segment("name")
-    given = await visit.form("since", "until", "direction", "parallelism", "if_ran", "note")
-    direction = choice(given.get("direction"), doors.DIRECTIONS, "direction") or "forward"
-    if_ran = choice(given.get("if_ran"), doors.IF_RAN, "rule for instants that ran") or "skip"
+    name = page_request.segment("name")
+    given = await page_request.form("since", "until", "direction", "parallelism", "if_ran", "note")
+    direction = choice(given.get("direction"), interfaces.DIRECTIONS, "direction") or "forward"
+    if_ran = choice(given.get("if_ran"), interfaces.IF_RAN, "rule for instants that ran") or "skip"
     parallelism = _parallelism(given.get("parallelism", "1"))
 
     async def make(connection: Any) -> int:
-        found = await overview.schedule(connection, name, schema=visit.schema)
-        now = await overview.database_time(connection, schema=visit.schema)
+        found = await overview.schedule(connection, name, schema=page_request.schema)
+        now = await overview.database_time(connection, schema=page_request.schema)
         zone = load_zone(found["timezone"])
         since = written_instant(given.get("since", ""), zone)
         until = written_instant(given["until"], zone) if "until" in given else None
         # In a thread: a range of many instants takes a while to count.
         measured = await asyncio.to_thread(measure, spec_of(found), since, until or now, now)
-        return await doors.backfill(
+        return await interfaces.backfill(
             connection,
             name,
             since,
@@ -155,37 +157,39 @@ async def ask_for(visit: Visit) -> Response:
             if_ran=if_ran,
             note=given.get("note"),
             planned=measured.instants,
-            actor=visit.actor,
-            schema=visit.schema,
+            actor=page_request.actor,
+            schema=page_request.schema,
         )
 
-    return visit.redirect("backfill", {"done": "backfill"}, id=await visit.act(make))
+    return page_request.redirect("backfill", {"done": "backfill"}, id=await page_request.act(make))
 
 
-async def pause(visit: Visit) -> Response:
+async def pause(page_request: PageRequest) -> Response:
     """Makes no more runs until it is resumed."""
-    await visit.form()
-    return await _change(visit, doors.pause_backfill, "backfill_paused")
+    await page_request.form()
+    return await _change(page_request, interfaces.pause_backfill, "backfill_paused")
 
 
-async def resume(visit: Visit) -> Response:
+async def resume(page_request: PageRequest) -> Response:
     """Goes on."""
-    await visit.form()
-    return await _change(visit, doors.resume_backfill, "backfill_resumed")
+    await page_request.form()
+    return await _change(page_request, interfaces.resume_backfill, "backfill_resumed")
 
 
-async def stop(visit: Visit) -> Response:
+async def stop(page_request: PageRequest) -> Response:
     """Cancels what waits; ``note`` says why."""
-    reason = (await visit.form("note")).get("note")
-    return await _change(visit, doors.stop_backfill, "backfill_stopped", reason)
+    reason = (await page_request.form("note")).get("note")
+    return await _change(page_request, interfaces.stop_backfill, "backfill_stopped", reason)
 
 
 async def _change(
-    visit: Visit, verb: Callable[..., Awaitable[object]], done: str, *more: str | None
+    page_request: PageRequest, verb: Callable[..., Awaitable[object]], done: str, *more: str | None
 ) -> Response:
-    id_ = _id(visit)
-    await visit.act(lambda c: verb(c, id_, *more, actor=visit.actor, schema=visit.schema))
-    return visit.redirect("backfill", {"done": done}, id=id_)
+    id_ = _id(page_request)
+    await page_request.act(
+        lambda c: verb(c, id_, *more, actor=page_request.actor, schema=page_request.schema)
+    )
+    return page_request.redirect("backfill", {"done": done}, id=id_)
 
 
 def _row(row: dict[str, Any]) -> BackfillRow:
@@ -211,8 +215,8 @@ def _settings(row: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _id(visit: Visit) -> int:
-    text = visit.segment("id")
+def _id(page_request: PageRequest) -> int:
+    text = page_request.segment("id")
     if not re.fullmatch(r"[0-9]{1,19}", text) or not 0 < int(text) <= HIGHEST_ID:
         raise NotFound(
             f"'{text[:60]}' is no backfill",

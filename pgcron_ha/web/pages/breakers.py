@@ -11,23 +11,26 @@ from starlette.responses import Response
 from pgcron_ha.db.commands import breakers
 from pgcron_ha.web.contexts import Action, Attention
 from pgcron_ha.web.formats import plural
-from pgcron_ha.web.visit import Visit
+from pgcron_ha.web.page_request import PageRequest
 
 
-async def reset(visit: Visit) -> Response:
+async def reset(page_request: PageRequest) -> Response:
     """Closes it: what waits for it goes."""
-    name = visit.segment("name")
-    await visit.form()
-    await visit.act(
+    name = page_request.segment("name")
+    await page_request.form()
+    await page_request.act(
         lambda connection: breakers.reset_breaker(
-            connection, name, actor=visit.actor, schema=visit.schema
+            connection, name, actor=page_request.actor, schema=page_request.schema
         )
     )
-    return visit.redirect("overview", {"done": "breaker_reset"})
+    return page_request.redirect("overview", {"done": "breaker_reset"})
 
 
 def open_circuits(
-    visit: Visit, rows: Sequence[dict[str, Any]], held: Sequence[dict[str, Any]], now: datetime
+    page_request: PageRequest,
+    rows: Sequence[dict[str, Any]],
+    held: Sequence[dict[str, Any]],
+    now: datetime,
 ) -> Iterator[Attention]:
     """One cause for each breaker that is not closed."""
     for row in rows:
@@ -39,11 +42,11 @@ def open_circuits(
             "half open" if row["state"] == "half_open" else "open",
             "late",
             row["name"],
-            visit.link("runs", {"handler": row["name"]}),
+            page_request.link("runs", {"handler": row["name"]}),
             row["opened_at"],
             f"{circuit_sentence(row, now)} {wait}.",
             f"New ones go to {fallback} meanwhile." if fallback else None,
-            (Action("Reset", visit.link("reset_breaker", name=row["name"])),),
+            (Action("Reset", page_request.link("reset_breaker", name=row["name"])),),
         )
 
 

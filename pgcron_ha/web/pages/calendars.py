@@ -9,12 +9,12 @@ from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response
 
-from pgcron_ha.db.commands import calendars as doors
+from pgcron_ha.db.commands import calendars as interfaces
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import calendars as ask
 from pgcron_ha.errors import InvalidInput, NotFound, PgcronError
 from pgcron_ha.spec.calendars.calendar import MOST_CHARACTERS, read_calendar, read_calendars
-from pgcron_ha.web.visit import Visit
+from pgcron_ha.web.page_request import PageRequest
 
 DAYS_SHOWN: Final = 20
 # A browser sends a line's end as two characters.
@@ -51,30 +51,32 @@ class CalendarView:
     most_text: int = MOST_CHARACTERS
 
 
-async def show_calendars(visit: Visit) -> Response:
+async def show_calendars(page_request: PageRequest) -> Response:
     """All of them, and a form that makes one."""
-    visit.query()
+    page_request.query()
 
     async def read(connection: Connection) -> list[dict[str, Any]]:
-        return await ask.calendars(connection, schema=visit.schema)
+        return await ask.calendars(connection, schema=page_request.schema)
 
-    snapshot = await visit.read(("calendars",), read)
-    if (drawn := visit.drawn(snapshot)) is not None:
+    snapshot = await page_request.read(("calendars",), read)
+    if (drawn := page_request.drawn(snapshot)) is not None:
         return drawn
     view = CalendarsView(snapshot.value)
-    return visit.page("calendars.html", view, snapshot, title="Calendars", section="schedules")
+    return page_request.page(
+        "calendars.html", view, snapshot, title="Calendars", section="schedules"
+    )
 
 
-async def show_calendar(visit: Visit) -> Response:
+async def show_calendar(page_request: PageRequest) -> Response:
     """One of them."""
-    visit.query()
-    name = visit.segment("name")
+    page_request.query()
+    name = page_request.segment("name")
 
     async def read(connection: Connection) -> ask.Found | None:
-        return await ask.one(connection, name, schema=visit.schema)
+        return await ask.one(connection, name, schema=page_request.schema)
 
-    snapshot = await visit.read(("calendar", name), read)
-    if (drawn := visit.drawn(snapshot)) is not None:
+    snapshot = await page_request.read(("calendar", name), read)
+    if (drawn := page_request.drawn(snapshot)) is not None:
         return drawn
     found = snapshot.value
     if found is None:
@@ -87,40 +89,45 @@ async def show_calendar(visit: Visit) -> Response:
         name,
         found.row["content"],
         *found,
-        _days(name, found.row["contents"], snapshot.now.astimezone(visit.zone).date()),
+        _days(name, found.row["contents"], snapshot.now.astimezone(page_request.zone).date()),
     )
-    return visit.page("calendar.html", view, snapshot, title=name, section="schedules")
+    return page_request.page("calendar.html", view, snapshot, title=name, section="schedules")
 
 
-async def save(visit: Visit) -> Response:
+async def save(page_request: PageRequest) -> Response:
     """Makes or changes one; what is wrong is told in the form, which keeps what was typed."""
-    given = await visit.form("name", "content", longest=_LONGEST_SENT, keep_empty=True)
+    given = await page_request.form("name", "content", longest=_LONGEST_SENT, keep_empty=True)
     name, text = given.get("name", "").strip(), given.get("content", "").replace("\r\n", "\n")
     try:
         read_calendar(text)
-        await visit.act(
-            lambda connection: doors.put_calendar(
-                connection, name, text, actor=visit.actor, door=visit.door, schema=visit.schema
+        await page_request.act(
+            lambda connection: interfaces.put_calendar(
+                connection,
+                name,
+                text,
+                actor=page_request.actor,
+                interface=page_request.interface,
+                schema=page_request.schema,
             )
         )
     except InvalidInput as problem:
         view = CalendarView(name, text, None, [], [], [], problem)
-        return visit.page(
+        return page_request.page(
             "calendar.html", view, None, title="Calendar", section="schedules", status=400
         )
-    return visit.redirect("calendar", {"done": "calendar_saved"}, name=name)
+    return page_request.redirect("calendar", {"done": "calendar_saved"}, name=name)
 
 
-async def delete(visit: Visit) -> Response:
+async def delete(page_request: PageRequest) -> Response:
     """Deletes one that nobody uses."""
-    name = visit.segment("name")
-    await visit.form()
-    await visit.act(
-        lambda connection: doors.delete_calendar(
-            connection, name, actor=visit.actor, schema=visit.schema
+    name = page_request.segment("name")
+    await page_request.form()
+    await page_request.act(
+        lambda connection: interfaces.delete_calendar(
+            connection, name, actor=page_request.actor, schema=page_request.schema
         )
     )
-    return visit.redirect("calendars", {"done": "calendar_deleted"})
+    return page_request.redirect("calendars", {"done": "calendar_deleted"})
 
 
 def _days(name: str, contents: str, today: date) -> list[NamedDay]:

@@ -17,7 +17,7 @@ from pgcron_ha.web.address import WrongAddress, choice
 from pgcron_ha.web.cluster_contexts import DeadLettersView, Letter, LetterGroup
 from pgcron_ha.web.contexts import FilterChip
 from pgcron_ha.web.formats import plain
-from pgcron_ha.web.visit import Visit
+from pgcron_ha.web.page_request import PageRequest
 
 # In addresses: letters whose run ended without a class of error.
 NO_CLASS: Final = "(none)"
@@ -42,58 +42,64 @@ class Found:
     counted: dict[str, Any]
 
 
-async def show_dead_letters(visit: Visit) -> Response:
+async def show_dead_letters(page_request: PageRequest) -> Response:
     """Causes, and the letters one by one; filters and the page (``before``) live in the address."""
-    given = visit.query(*_FILTERS, "before")
+    given = page_request.query(*_FILTERS, "before")
     choice(given.get("state"), ask.STATES, "state")
     before = _cursor(given.get("before"))
     filters = _wanted(given)
-    snapshot = await visit.read(
+    snapshot = await page_request.read(
         ("dead", *sorted(given.items())),
-        lambda connection: read_letters(connection, visit.schema, filters, before),
+        lambda connection: read_letters(connection, page_request.schema, filters, before),
     )
-    view = _view(visit, snapshot.value, given)
-    return visit.page("dead_letters.html", view, snapshot, title="Dead letters", section="dead")
+    view = _view(page_request, snapshot.value, given)
+    return page_request.page(
+        "dead_letters.html", view, snapshot, title="Dead letters", section="dead"
+    )
 
 
-async def redrive(visit: Visit) -> Response:
+async def redrive(page_request: PageRequest) -> Response:
     """Runs a dead letter again as a new run; then shows that run."""
-    letter = _run_number(visit.segment("id"))
-    await visit.form()
-    made = await visit.make_run(
+    letter = _run_number(page_request.segment("id"))
+    await page_request.form()
+    made = await page_request.make_run(
         "redrive",
         letter,
         lambda connection: functions.redrive(
-            connection, letter, actor=visit.actor, schema=visit.schema
+            connection, letter, actor=page_request.actor, schema=page_request.schema
         ),
     )
-    return visit.redirect("run", {"done": "redriven" if made.is_new else "repeated"}, id=made.run)
+    return page_request.redirect(
+        "run", {"done": "redriven" if made.is_new else "repeated"}, id=made.run
+    )
 
 
-async def redrive_cause(visit: Visit) -> Response:
+async def redrive_cause(page_request: PageRequest) -> Response:
     """Runs the open letters of the cause that the address names again, each once."""
-    wanted: dict[str, Any] = _wanted(visit.query(*_CAUSE))
+    wanted: dict[str, Any] = _wanted(page_request.query(*_CAUSE))
     del wanted["state"]
-    rate = (await visit.form("rate")).get("rate")
+    rate = (await page_request.form("rate")).get("rate")
     choice(rate, RATES, "rate")
     starting: datetime | None = None
     redriven = 0
     for _ in range(_MOST_BATCHES):
-        batch = await visit.act(
+        batch = await page_request.act(
             partial(
                 functions.redrive_many,
                 **wanted,
                 rate=None if rate is None else int(rate),
                 starting=starting,
-                actor=visit.actor,
-                schema=visit.schema,
+                actor=page_request.actor,
+                schema=page_request.schema,
             )
         )
         redriven += len(batch.runs)
         if len(batch.runs) < functions.MOST_REDRIVEN:
             break
         starting = batch.next_due
-    return visit.redirect("dead", {"done": "redriven_cause" if redriven else "redriven_none"})
+    return page_request.redirect(
+        "dead", {"done": "redriven_cause" if redriven else "redriven_none"}
+    )
 
 
 async def read_letters(
@@ -122,7 +128,7 @@ def _wanted(given: dict[str, str]) -> dict[str, str | None]:
     }
 
 
-def _view(visit: Visit, found: Found, given: dict[str, str]) -> DeadLettersView:
+def _view(page_request: PageRequest, found: Found, given: dict[str, str]) -> DeadLettersView:
     filters = {name: given[name] for name in _FILTERS if name in given}
     chosen = {name: value for name, value in filters.items() if name != "state"}
     state = given.get("state", "open")
@@ -132,54 +138,56 @@ def _view(visit: Visit, found: Found, given: dict[str, str]) -> DeadLettersView:
         last = letters[-1]
         after = {**filters, "before": f"{last['died_at'].isoformat()},{last['run_id']}"}
     return DeadLettersView(
-        groups=tuple(_group(visit, row, filters) for row in found.groups),
-        letters=tuple(_letter(visit, row) for row in letters),
+        groups=tuple(_group(page_request, row, filters) for row in found.groups),
+        letters=tuple(_letter(page_request, row) for row in letters),
         states=[
-            (word, visit.link("dead", {**chosen, "state": word}), word == state)
+            (word, page_request.link("dead", {**chosen, "state": word}), word == state)
             for word in ask.STATES
         ],
         state=state,
         chips=tuple(
             FilterChip(
                 f"{name}: {plain(value)}",
-                visit.link("dead", {key: v for key, v in filters.items() if key != name}),
+                page_request.link("dead", {key: v for key, v in filters.items() if key != name}),
             )
             for name, value in chosen.items()
         ),
-        clear_href=visit.link("dead"),
+        clear_href=page_request.link("dead"),
         open=min(found.counted["open"], ask.LOOK),
         is_cut=found.counted["open"] > ask.LOOK,
         last_at=found.counted["last_at"],
         looked_at=ask.LOOK,
         rates=RATES,
-        next_href=visit.link("dead", after) if after else None,
-        first_href=visit.link("dead", filters) if "before" in given else None,
+        next_href=page_request.link("dead", after) if after else None,
+        first_href=page_request.link("dead", filters) if "before" in given else None,
     )
 
 
-def _group(visit: Visit, row: dict[str, Any], filters: dict[str, str]) -> LetterGroup:
+def _group(page_request: PageRequest, row: dict[str, Any], filters: dict[str, str]) -> LetterGroup:
     cause = {"handler": row["handler"], "class": row["error_class"] or NO_CLASS}
     if row["fingerprint"] is not None:
         cause["group"] = row["fingerprint"]
     chosen = {name: value for name, value in filters.items() if name != "state"}
     return LetterGroup(
         facts=row,
-        href=visit.link("dead", {**filters, **cause}),
-        redrive_href=visit.link("redrive", id=row["newest_run"]) if row["open"] else None,
-        redrive_all_href=visit.link("redrive_cause", {**chosen, **cause})
+        href=page_request.link("dead", {**filters, **cause}),
+        redrive_href=page_request.link("redrive", id=row["newest_run"]) if row["open"] else None,
+        redrive_all_href=page_request.link("redrive_cause", {**chosen, **cause})
         if row["redrivable"] > 1
         else None,
         is_chosen=all(filters.get(name) == value for name, value in cause.items()),
     )
 
 
-def _letter(visit: Visit, row: dict[str, Any]) -> Letter:
+def _letter(page_request: PageRequest, row: dict[str, Any]) -> Letter:
     is_open = row["requeued_as"] is None
     schedule = row["schedule"]
     return Letter(
         facts=row,
-        redrive_href=visit.link("redrive", id=row["run_id"]) if is_open else None,
-        schedule_href=visit.link("schedule", name=schedule) if schedule is not None else None,
+        redrive_href=page_request.link("redrive", id=row["run_id"]) if is_open else None,
+        schedule_href=page_request.link("schedule", name=schedule)
+        if schedule is not None
+        else None,
     )
 
 

@@ -23,9 +23,9 @@ from pgcron_ha.web.address import WrongAddress, choice
 from pgcron_ha.web.cluster_contexts import Answer, LedgerRow, LedgerView, NearFire
 from pgcron_ha.web.formats import plain, state_mark
 from pgcron_ha.web.occurrence_words import reason_words
+from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.schedule import NoSuchSchedule
 from pgcron_ha.web.pages.wall_time import Meant, instants
-from pgcron_ha.web.visit import Visit
 
 CLOCKS: Final = ("schedule", "utc", "mine")
 _OUTCOMES: Final[dict[str | None, str]] = {
@@ -72,49 +72,49 @@ class Found:
     near: list[str]
 
 
-async def show_ledger(visit: Visit) -> Response:
+async def show_ledger(page_request: PageRequest) -> Response:
     """The ledger; ``decision`` filters, ``before`` turns pages, ``at`` and ``clock`` ask why."""
-    name = visit.segment("name")
-    given = visit.query("decision", "before", "at", "clock")
+    name = page_request.segment("name")
+    given = page_request.query("decision", "before", "at", "clock")
     choice(given.get("decision"), ask.DECISIONS, "decision")
     choice(given.get("clock"), CLOCKS, "clock")
     before = _instant(given.get("before"))
     question = Question(given["at"], given.get("clock", "schedule")) if "at" in given else None
-    snapshot = await visit.read(
-        ("ledger", name, visit.zone.key, *sorted(given.items())),
+    snapshot = await page_request.read(
+        ("ledger", name, page_request.zone.key, *sorted(given.items())),
         lambda connection: read_ledger(
-            connection, visit, name, question, before, given.get("decision")
+            connection, page_request, name, question, before, given.get("decision")
         ),
     )
     found = snapshot.value
     if found.definition is None:
         raise NoSuchSchedule(
-            name, [(other, visit.link("occurrences", name=other)) for other in found.near]
+            name, [(other, page_request.link("occurrences", name=other)) for other in found.near]
         )
-    view = _view(visit, found, found.definition, given, snapshot.now)
+    view = _view(page_request, found, found.definition, given, snapshot.now)
     title = f"Occurrences of {plain(name)}"
-    return visit.page("ledger.html", view, snapshot, title=title, section="schedules")
+    return page_request.page("ledger.html", view, snapshot, title=title, section="schedules")
 
 
 async def read_ledger(
     connection: Connection,
-    visit: Visit,
+    page_request: PageRequest,
     name: str,
     question: Question | None,
     before: datetime | None,
     decision: str | None,
 ) -> Found:
     """The definition, one page of decisions, and the answers. InvalidInput for what is no time."""
-    schema = visit.schema
+    schema = page_request.schema
     definition = await ask_schedules.schedule(connection, name, schema=schema)
     if definition is None:
         return Found(None, [], [], await ask_schedules.near_names(connection, name, schema=schema))
-    told: list[tuple[Meant, Reason]] = []
+    reported: list[tuple[Meant, Reason]] = []
     if question is not None:
         now = await clock(connection, schema)
-        zone = _zone(question.clock, definition["timezone"], visit.zone)
+        zone = _zone(question.clock, definition["timezone"], page_request.zone)
         for meant in instants(question.at, zone, now):
-            told.append((meant, await why(connection, name, meant.instant, schema=schema)))
+            reported.append((meant, await why(connection, name, meant.instant, schema=schema)))
     rows = await ask.occurrences(
         connection,
         definition["id"],
@@ -123,18 +123,22 @@ async def read_ledger(
         limit=ask.PAGE_ROWS + 1,
         schema=schema,
     )
-    return Found(definition, rows, told, [])
+    return Found(definition, rows, reported, [])
 
 
 def _view(
-    visit: Visit, found: Found, row: dict[str, Any], given: dict[str, str], now: datetime
+    page_request: PageRequest,
+    found: Found,
+    row: dict[str, Any],
+    given: dict[str, str],
+    now: datetime,
 ) -> LedgerView:
     name, decision = row["name"], given.get("decision")
     rows, next_page = _page(found.rows)
     asked = {key: value for key, value in given.items() if key in ("at", "clock")}
     chosen = {"decision": decision, **asked}
     spec = _spec(row)
-    answers = [_answer(meant, told, row) for meant, told in found.reasons]
+    answers = [_answer(meant, reported, row) for meant, reported in found.reasons]
     is_named = all(answer.mark.word != "no fire" for answer in answers)
     return LedgerView(
         name=name,
@@ -144,7 +148,7 @@ def _view(
         decisions=[
             (
                 word or "all",
-                visit.link("occurrences", {**asked, "decision": word}, name=name),
+                page_request.link("occurrences", {**asked, "decision": word}, name=name),
                 word == decision,
             )
             for word in (None, *ask.DECISIONS)
@@ -152,16 +156,18 @@ def _view(
         decision=decision,
         asked=given.get("at", ""),
         clock=given.get("clock", "schedule"),
-        clocks=_clocks(row["timezone"], visit.zone),
+        clocks=_clocks(row["timezone"], page_request.zone),
         answers=tuple(answers),
-        near=() if is_named or spec is None else _near(visit, name, spec, found.reasons[0][0]),
-        around_href=_around(visit, name, asked, found.reasons),
+        near=()
+        if is_named or spec is None
+        else _near(page_request, name, spec, found.reasons[0][0]),
+        around_href=_around(page_request, name, asked, found.reasons),
         looked_at=ask.LOOK,
         is_first_page="before" not in given,
-        first_href=visit.link("occurrences", chosen, name=name),
+        first_href=page_request.link("occurrences", chosen, name=name),
         next_href=None
         if next_page is None
-        else visit.link("occurrences", {**chosen, "before": next_page}, name=name),
+        else page_request.link("occurrences", {**chosen, "before": next_page}, name=name),
     )
 
 
@@ -192,57 +198,68 @@ def _ledger_row(fire: dict[str, Any], now: datetime) -> LedgerRow:
 
 def _answer(meant: Meant, stored: Reason, row: dict[str, Any]) -> Answer:
     found = explain(row, meant.instant, stored)
-    told = found.told
-    sentence = _sentence(told)
-    if told.code == "not_created":
+    reported = found.reported
+    sentence = _sentence(reported)
+    if reported.code == "not_created":
         sentence = "The schedule did not exist yet."
-    elif told.code == "not_an_instant" and found.is_named:
+    elif reported.code == "not_an_instant" and found.is_named:
         sentence = _NOTHING_KEPT
-    mark = state_mark((told.outcome or "run") if told.decision == "run" else told.decision)
-    if told.decision == "not an instant":
+    mark = state_mark(
+        (reported.outcome or "run") if reported.decision == "run" else reported.decision
+    )
+    if reported.decision == "not an instant":
         mark = mark._replace(glyph="∅", word="no fire")
-    elif told.decision == "not yet":
-        mark = mark._replace(glyph="◷", word="paused" if told.code == "is_paused" else "not yet")
+    elif reported.decision == "not yet":
+        mark = mark._replace(
+            glyph="◷", word="paused" if reported.code == "is_paused" else "not yet"
+        )
     return Answer(
-        meant.instant, mark, sentence, told.run, told.outcome, meant.note, told, _said_by(told)
+        meant.instant,
+        mark,
+        sentence,
+        reported.run,
+        reported.outcome,
+        meant.note,
+        reported,
+        _said_by(reported),
     )
 
 
-def _said_by(told: Reason) -> str | None:
+def _said_by(reported: Reason) -> str | None:
     """Who decided it and their note, where the sentence doesn't name them."""
-    if told.actor is None or told.actor in (told.reason or ""):
+    if reported.actor is None or reported.actor in (reported.reason or ""):
         return None
-    return f"by {told.actor}" + (f": {told.note}" if told.note else "")
+    return f"by {reported.actor}" + (f": {reported.note}" if reported.note else "")
 
 
-def _sentence(told: Reason) -> str:
-    if told.decision == "run":
-        return _OUTCOMES.get(told.outcome, "It became a run.")
+def _sentence(reported: Reason) -> str:
+    if reported.decision == "run":
+        return _OUTCOMES.get(reported.outcome, "It became a run.")
     # That it is no instant is all that is to be said about it.
-    reason = None if told.decision == "not an instant" else reason_words(told.reason)
-    return _DECISIONS.get(told.decision, told.decision.capitalize()) + (
+    reason = None if reported.decision == "not an instant" else reason_words(reported.reason)
+    return _DECISIONS.get(reported.decision, reported.decision.capitalize()) + (
         f": {reason}." if reason else "."
     )
 
 
-def _near(visit: Visit, name: str, spec: Spec, meant: Meant) -> tuple[NearFire, ...]:
+def _near(page_request: PageRequest, name: str, spec: Spec, meant: Meant) -> tuple[NearFire, ...]:
     """The fires before and after, by the definition as it stands."""
     fires = (("before", spec.previous(meant.instant)), ("after", spec.next(meant.instant)))
     return tuple(
-        NearFire(fire, word, visit.link("occurrences", {"at": fire.isoformat()}, name=name))
+        NearFire(fire, word, page_request.link("occurrences", {"at": fire.isoformat()}, name=name))
         for word, fire in fires
         if fire is not None
     )
 
 
 def _around(
-    visit: Visit, name: str, asked: dict[str, str], reasons: list[tuple[Meant, Reason]]
+    page_request: PageRequest, name: str, asked: dict[str, str], reasons: list[tuple[Meant, Reason]]
 ) -> str | None:
     """The page of the ledger whose first row is what was asked about, or the fire before it."""
     if not reasons:
         return None
     after = reasons[-1][0].instant + timedelta(microseconds=1)
-    return visit.link("occurrences", {**asked, "before": after.isoformat()}, name=name)
+    return page_request.link("occurrences", {**asked, "before": after.isoformat()}, name=name)
 
 
 def _spec(row: dict[str, Any]) -> Spec | None:

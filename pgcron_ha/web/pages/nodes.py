@@ -15,15 +15,15 @@ from pgcron_ha.db.commands import cordons
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.node_health import read_health
 from pgcron_ha.db.queries.pages import nodes as ask
-from pgcron_ha.db.queries.unresponsive_runs import deaf_words
+from pgcron_ha.db.queries.unresponsive_runs import unresponsive_words
 from pgcron_ha.errors import NotFound
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.cluster_contexts import NodeRow, NodesView, NodeView
 from pgcron_ha.web.contexts import FilterChip
 from pgcron_ha.web.formats import duration, plain, plural, short
+from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.overview import node_state
 from pgcron_ha.web.pages.services import troubles
-from pgcron_ha.web.visit import Visit
 
 STATES: Final = ("alive", "cordoned", "draining", "silent", "dead")
 _FILTERS: Final[tuple[str, ...]] = ("state", "queue", "handler")
@@ -50,32 +50,32 @@ class Listing:
     dead: list[dict[str, Any]]
 
 
-async def show_nodes(visit: Visit) -> Response:
+async def show_nodes(page_request: PageRequest) -> Response:
     """The list; ``?queue=`` and ``handler`` choose those that serve it, ``state`` by their word."""
-    given = visit.query(*_FILTERS)
+    given = page_request.query(*_FILTERS)
     choice(given.get("state"), STATES, "state")
-    snapshot = await visit.read(
+    snapshot = await page_request.read(
         ("nodes", given.get("queue"), given.get("handler")),
-        lambda connection: read_listing(connection, visit.schema, given),
+        lambda connection: read_listing(connection, page_request.schema, given),
     )
-    view = _listing_view(visit, snapshot.value, given, snapshot.now)
-    return visit.page("nodes.html", view, snapshot, title="Nodes", section="nodes")
+    view = _listing_view(page_request, snapshot.value, given, snapshot.now)
+    return page_request.page("nodes.html", view, snapshot, title="Nodes", section="nodes")
 
 
-async def show_node(visit: Visit) -> Response:
+async def show_node(page_request: PageRequest) -> Response:
     """One incarnation: its lease, what it holds, what it offers."""
-    given = visit.segment("incarnation")
-    visit.query()
+    given = page_request.segment("incarnation")
+    page_request.query()
     incarnation = _incarnation(given)
-    snapshot = await visit.read(
+    snapshot = await page_request.read(
         ("node", incarnation or given),
-        lambda connection: read_node(connection, visit.schema, given, incarnation),
+        lambda connection: read_node(connection, page_request.schema, given, incarnation),
     )
     node, runs, near = snapshot.value
     if node is None:
-        raise NoSuchNode(given, [(_near_name(row), _href(visit, row)) for row in near])
-    row = _row(visit, node, snapshot.now, None)
-    queues = tuple((queue, visit.link("queue", name=queue)) for queue in node["queues"])
+        raise NoSuchNode(given, [(_near_name(row), _href(page_request, row)) for row in near])
+    row = _row(page_request, node, snapshot.now, None)
+    queues = tuple((queue, page_request.link("queue", name=queue)) for queue in node["queues"])
     by = [node["cordoned_by"], short(node["cordon_reason"] or "")]
     view = NodeView(
         row=row,
@@ -83,34 +83,40 @@ async def show_node(visit: Visit) -> Response:
         queues=queues,
         cordon=": ".join(filter(None, by)) if node["cordoned_at"] else None,
     )
-    return visit.page("node.html", view, snapshot, title=plain(node["name"]), section="nodes")
+    return page_request.page(
+        "node.html", view, snapshot, title=plain(node["name"]), section="nodes"
+    )
 
 
-async def cordon(visit: Visit) -> Response:
+async def cordon(page_request: PageRequest) -> Response:
     """It takes nothing new: every process of its name, until that is lifted; ``reason`` is kept."""
-    given = visit.segment("incarnation")
-    reason = (await visit.form("reason")).get("reason")
+    given = page_request.segment("incarnation")
+    reason = (await page_request.form("reason")).get("reason")
 
     async def work(connection: Connection) -> None:
-        node, _ = await _named(connection, visit.schema, given)
-        await cordons.cordon_node(connection, node, reason, actor=visit.actor, schema=visit.schema)
+        node, _ = await _named(connection, page_request.schema, given)
+        await cordons.cordon_node(
+            connection, node, reason, actor=page_request.actor, schema=page_request.schema
+        )
 
-    await visit.act(work)
-    return visit.redirect("node", {"done": "cordoned"}, incarnation=given)
+    await page_request.act(work)
+    return page_request.redirect("node", {"done": "cordoned"}, incarnation=given)
 
 
-async def uncordon(visit: Visit) -> Response:
+async def uncordon(page_request: PageRequest) -> Response:
     """It takes runs again."""
-    given = visit.segment("incarnation")
-    await visit.form()
+    given = page_request.segment("incarnation")
+    await page_request.form()
 
     async def work(connection: Connection) -> None:
-        name, is_cordoned_alone = await _named(connection, visit.schema, given)
+        name, is_cordoned_alone = await _named(connection, page_request.schema, given)
         node = given if is_cordoned_alone else name
-        await cordons.uncordon_node(connection, node, actor=visit.actor, schema=visit.schema)
+        await cordons.uncordon_node(
+            connection, node, actor=page_request.actor, schema=page_request.schema
+        )
 
-    await visit.act(work)
-    return visit.redirect("node", {"done": "uncordoned"}, incarnation=given)
+    await page_request.act(work)
+    return page_request.redirect("node", {"done": "uncordoned"}, incarnation=given)
 
 
 async def _named(connection: Connection, schema: str, given: str) -> tuple[str, bool]:
@@ -142,30 +148,30 @@ async def read_node(
 
 
 def _listing_view(
-    visit: Visit, listing: Listing, given: dict[str, str], now: datetime
+    page_request: PageRequest, listing: Listing, given: dict[str, str], now: datetime
 ) -> NodesView:
     state = given.get("state")
     versions = Counter(row["version"] for row in listing.living)
     usual = versions.most_common(1)[0][0] if versions else None
-    living = [_row(visit, row, now, usual) for row in listing.living]
+    living = [_row(page_request, row, now, usual) for row in listing.living]
     alive = [row for row in living if row.state == "alive"]
     filters = {name: given[name] for name in _FILTERS if name in given}
     others = {name: value for name, value in filters.items() if name != "state"}
     return NodesView(
         living=tuple(row for row in living if state in (None, row.state)),
-        dead=tuple(_row(visit, row, now, None) for row in listing.dead),
+        dead=tuple(_row(page_request, row, now, None) for row in listing.dead),
         slots=sum(row.facts["slots"] for row in alive),
         free_slots=sum(max(0, row.facts["slots"] - row.facts["slots_used"]) for row in alive),
         versions=sorted(versions),
         chips=tuple(
             FilterChip(
                 f"{name}: {plain(value)}",
-                visit.link("nodes", {key: v for key, v in filters.items() if key != name}),
+                page_request.link("nodes", {key: v for key, v in filters.items() if key != name}),
             )
             for name, value in others.items()
         ),
         states=[
-            (word or "all", visit.link("nodes", {**others, "state": word}), word == state)
+            (word or "all", page_request.link("nodes", {**others, "state": word}), word == state)
             for word in (None, *STATES)
         ],
         is_cut=len(listing.living) >= ask.MOST_NODES,
@@ -175,23 +181,25 @@ def _listing_view(
     )
 
 
-_DEAF: Final = (
+_UNRESPONSIVE: Final = (
     "No notification reaches it (none passes through a pooler in transaction mode), so it looks "
     "for work by and by. A listen_dsn that leads to the server itself lets work begin at once."
 )
 
 
-def _row(visit: Visit, facts: dict[str, Any], now: datetime, usual: str | None) -> NodeRow:
+def _row(
+    page_request: PageRequest, facts: dict[str, Any], now: datetime, usual: str | None
+) -> NodeRow:
     left = (facts["lease_until"] - now).total_seconds()
     state = node_state({**facts, "lease_left": left})
     names = facts["handler_names"]
     labels = json.loads(facts["labels"])
     return NodeRow(
         facts=facts,
-        href=_href(visit, facts),
+        href=_href(page_request, facts),
         state=state,
         lease_left=max(0.0, left) if facts["state"] != "dead" else None,
-        handlers=tuple((name, visit.link("nodes", {"handler": name})) for name in names),
+        handlers=tuple((name, page_request.link("nodes", {"handler": name})) for name in names),
         more_handlers=facts.get("handlers", len(names)) - len(names),
         has_other_version=usual is not None and facts["version"] != usual,
         sentence=_sentences(facts, state, left),
@@ -201,11 +209,11 @@ def _row(visit: Visit, facts: dict[str, Any], now: datetime, usual: str | None) 
 
 
 def _sentences(facts: dict[str, Any], state: str, left: float) -> str | None:
-    deaf = facts["deaf_runs"]
+    unresponsive = facts["unresponsive_runs"]
     said = [
         _sentence(facts, state, left),
-        deaf and f"{_capital(deaf_words(deaf))}.",
-        _DEAF if facts["is_pooled"] and facts["state"] != "dead" else None,
+        unresponsive and f"{_capital(unresponsive_words(unresponsive))}.",
+        _UNRESPONSIVE if facts["is_pooled"] and facts["state"] != "dead" else None,
     ]
     return " ".join(filter(None, said)) or None
 
@@ -232,8 +240,8 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _href(visit: Visit, row: dict[str, Any]) -> str:
-    return visit.link("node", incarnation=row["incarnation"])
+def _href(page_request: PageRequest, row: dict[str, Any]) -> str:
+    return page_request.link("node", incarnation=row["incarnation"])
 
 
 def _near_name(row: dict[str, Any]) -> str:

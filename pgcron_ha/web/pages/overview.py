@@ -18,11 +18,11 @@ from pgcron_ha.spec.schedule_spec import spec_of
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.contexts import NodeLine, OverviewView, QueueLine
 from pgcron_ha.web.health import Health, judge
+from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.attention import causes, shortlist
 from pgcron_ha.web.pages.facts import Facts
 from pgcron_ha.web.pages.tiles import tiles
 from pgcron_ha.web.plots import Timeline, distance, timeline
-from pgcron_ha.web.visit import Visit
 
 # Two thirds of the axis are past.
 WINDOWS: Final[dict[str, timedelta]] = {
@@ -45,23 +45,23 @@ _NODES: Final = 8
 _Judged: TypeAlias = list[tuple[dict[str, Any], Health]]
 
 
-async def show_overview(visit: Visit) -> Response:
+async def show_overview(page_request: PageRequest) -> Response:
     """The page; ``?window=`` is how much time is shown, ``?attention=all`` lists every cause."""
-    given = visit.query("window", "attention")
+    given = page_request.query("window", "attention")
     chosen = choice(given.get("window"), tuple(WINDOWS), "window")
     window = chosen or DEFAULT_WINDOW
     is_all = choice(given.get("attention"), (ALL,), "number of causes") == ALL
     length = WINDOWS[window]
-    snapshot = await visit.read(
-        ("overview", window), lambda connection: read_facts(connection, visit.schema, length)
+    snapshot = await page_request.read(
+        ("overview", window), lambda connection: read_facts(connection, page_request.schema, length)
     )
-    if (drawn := visit.drawn(snapshot)) is not None:
+    if (drawn := page_request.drawn(snapshot)) is not None:
         return drawn
     if chosen is None and _is_young(snapshot.value, snapshot.now):
         window = FIRST_WINDOW
-    view = _view(visit, snapshot.value, snapshot.now, window, is_all)
+    view = _view(page_request, snapshot.value, snapshot.now, window, is_all)
     title = f"({view.problems}) Overview" if view.problems else "Overview"
-    return visit.page("overview.html", view, snapshot, title=title, section="overview")
+    return page_request.page("overview.html", view, snapshot, title=title, section="overview")
 
 
 async def read_facts(connection: Connection, schema: str, length: timedelta) -> Facts:
@@ -109,25 +109,27 @@ def node_state(row: dict[str, Any]) -> str:
     return str(row["state"])
 
 
-def _view(visit: Visit, facts: Facts, now: datetime, window: str, is_all: bool) -> OverviewView:
+def _view(
+    page_request: PageRequest, facts: Facts, now: datetime, window: str, is_all: bool
+) -> OverviewView:
     judged = [(row, judge(row, now)) for row in facts.schedules]
-    nodes = tuple(_node_line(visit, row) for row in facts.nodes)
-    attention = causes(visit, facts, judged, nodes)
+    nodes = tuple(_node_line(page_request, row) for row in facts.nodes)
+    attention = causes(page_request, facts, judged, nodes)
     shown = shortlist(attention, _ALL_ATTENTION_ROWS if is_all else _ATTENTION_ROWS)
-    all_href = visit.link("overview", {"window": window, "attention": ALL}) + "#attention"
+    all_href = page_request.link("overview", {"window": window, "attention": ALL}) + "#attention"
     recent = facts.recent
     ended = recent.get("ended_in_a_minute") or 0
     return OverviewView(
-        tiles=tiles(visit, facts, judged, nodes, now),
+        tiles=tiles(page_request, facts, judged, nodes, now),
         attention=tuple(shown),
         more_attention=len(attention) - len(shown),
         all_attention_href=None if is_all else all_href,
         dead_letters=facts.cluster["dead_letters"],
         problems=len(attention),
-        timeline=_timeline(visit, facts, judged, now, WINDOWS[window]),
+        timeline=_timeline(page_request, facts, judged, now, WINDOWS[window]),
         schedules=facts.cluster["schedules"],
         windows=[(word, word == window) for word in WINDOWS],
-        queues=_queue_lines(visit, facts),
+        queues=_queue_lines(page_request, facts),
         nodes=nodes[:_NODES],
         last_finished_at=recent.get("last_finished_at"),
         rate=ended / 60 if ended else None,
@@ -157,7 +159,7 @@ def _for_lanes(judged: _Judged, now: datetime) -> _Judged:
 
 
 def _timeline(
-    visit: Visit, facts: Facts, judged: _Judged, now: datetime, length: timedelta
+    page_request: PageRequest, facts: Facts, judged: _Judged, now: datetime, length: timedelta
 ) -> Timeline | None:
     rows = _for_lanes(judged, now)
     if not rows:
@@ -185,7 +187,7 @@ def _timeline(
         }
         for row, health in rows
     ]
-    return timeline(lanes, now - length * 2 / 3, now, until, visit.zone)
+    return timeline(lanes, now - length * 2 / 3, now, until, page_request.zone)
 
 
 def future_fires(
@@ -209,7 +211,7 @@ def future_fires(
     return fires
 
 
-def _node_line(visit: Visit, row: dict[str, Any]) -> NodeLine:
+def _node_line(page_request: PageRequest, row: dict[str, Any]) -> NodeLine:
     state = node_state(row)
     by = ": ".join(filter(None, [row["cordoned_by"], row["cordon_reason"]]))
     return NodeLine(
@@ -221,14 +223,14 @@ def _node_line(visit: Visit, row: dict[str, Any]) -> NodeLine:
         slots_used=row["slots_used"],
         reason=by if row["cordoned_at"] else row["ended_because"],
         ended_at=row["lease_until"] if state == "silent" else row["ended_at"],
-        href=visit.link("node", incarnation=row["incarnation"]),
+        href=page_request.link("node", incarnation=row["incarnation"]),
         cordoned_at=row["cordoned_at"],
-        deaf_runs=row["deaf_runs"],
+        unresponsive_runs=row["unresponsive_runs"],
         health=read_health(row),
     )
 
 
-def _queue_lines(visit: Visit, facts: Facts) -> tuple[QueueLine, ...]:
+def _queue_lines(page_request: PageRequest, facts: Facts) -> tuple[QueueLine, ...]:
     names = dict.fromkeys(
         [
             *(row["name"] for row in facts.paused_queues),
@@ -251,7 +253,7 @@ def _queue_lines(visit: Visit, facts: Facts) -> tuple[QueueLine, ...]:
                 paused=None
                 if pause is None
                 else ": ".join(filter(None, [pause["paused_by"], pause["paused_note"]])),
-                href=visit.link("queue", name=name),
+                href=page_request.link("queue", name=name),
             )
         )
     return tuple(sorted(lines, key=lambda line: (line.oldest_due is None, line.oldest_due)))[

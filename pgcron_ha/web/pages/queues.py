@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from pgcron_ha.db.commands import queues as queue_doors
+from pgcron_ha.db.commands import queues as queue_interfaces
 from pgcron_ha.db.commands.retention import retention, scope_words
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import breakers as ask_breakers
@@ -27,9 +27,9 @@ from pgcron_ha.web.cluster_contexts import (
     QueueView,
 )
 from pgcron_ha.web.formats import Mark, duration, number, plural, short
+from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.breakers import circuit_sentence
 from pgcron_ha.web.run_words import needs, too_heavy
-from pgcron_ha.web.visit import Visit
 
 # The oldest due run of a served queue waits longer than this: work comes faster than it goes.
 LAG_SECONDS: Final = 60.0
@@ -75,32 +75,32 @@ class Detail:
     running: list[dict[str, Any]]
 
 
-async def show_queues(visit: Visit) -> Response:
+async def show_queues(page_request: PageRequest) -> Response:
     """The list, what is wrong first."""
-    visit.query()
-    snapshot = await visit.read(
-        ("queues",), lambda connection: _read_queues(connection, visit.schema)
+    page_request.query()
+    snapshot = await page_request.read(
+        ("queues",), lambda connection: _read_queues(connection, page_request.schema)
     )
     facts, kept = snapshot.value
-    rows = _rows(visit, facts, snapshot.now)
+    rows = _rows(page_request, facts, snapshot.now)
     view = QueuesView(
         rows=tuple(rows), cluster_pause=_cluster_pause(facts), kept=tuple(map(_kept, kept))
     )
-    return visit.page("queues.html", view, snapshot, title="Queues", section="queues")
+    return page_request.page("queues.html", view, snapshot, title="Queues", section="queues")
 
 
-async def show_queue(visit: Visit) -> Response:
+async def show_queue(page_request: PageRequest) -> Response:
     """One queue: what is next, and why each of it is not taken."""
-    name = visit.segment("name")
-    visit.query()
-    snapshot = await visit.read(
-        ("queue", name), lambda connection: _read_queue(connection, visit.schema, name)
+    name = page_request.segment("name")
+    page_request.query()
+    snapshot = await page_request.read(
+        ("queue", name), lambda connection: _read_queue(connection, page_request.schema, name)
     )
     facts, detail = snapshot.value
-    rows = {row.name: row for row in _rows(visit, facts, snapshot.now)}
+    rows = {row.name: row for row in _rows(page_request, facts, snapshot.now)}
     if name not in rows:
         near = near_names(name[:100], sorted(rows))
-        raise NoSuchQueue(name, [(other, visit.link("queue", name=other)) for other in near])
+        raise NoSuchQueue(name, [(other, page_request.link("queue", name=other)) for other in near])
     row = rows[name]
     paused = _cluster_pause(facts)
     view = QueueView(
@@ -113,31 +113,31 @@ async def show_queue(visit: Visit) -> Response:
         running=detail.running,
         cluster_pause=paused,
     )
-    return visit.page("queue.html", view, snapshot, title=name, section="queues")
+    return page_request.page("queue.html", view, snapshot, title=name, section="queues")
 
 
-async def pause(visit: Visit) -> Response:
+async def pause(page_request: PageRequest) -> Response:
     """Nobody takes runs from the queue from now on; ``note`` says why."""
-    name = visit.segment("name")
-    note = (await visit.form("note")).get("note")
-    await visit.act(
-        lambda connection: queue_doors.pause_queue(
-            connection, name, note, actor=visit.actor, schema=visit.schema
+    name = page_request.segment("name")
+    note = (await page_request.form("note")).get("note")
+    await page_request.act(
+        lambda connection: queue_interfaces.pause_queue(
+            connection, name, note, actor=page_request.actor, schema=page_request.schema
         )
     )
-    return visit.redirect("queue", {"done": "queue_paused"}, name=name)
+    return page_request.redirect("queue", {"done": "queue_paused"}, name=name)
 
 
-async def resume(visit: Visit) -> Response:
+async def resume(page_request: PageRequest) -> Response:
     """Its runs are taken again."""
-    name = visit.segment("name")
-    await visit.form()
-    await visit.act(
-        lambda connection: queue_doors.resume_queue(
-            connection, name, actor=visit.actor, schema=visit.schema
+    name = page_request.segment("name")
+    await page_request.form()
+    await page_request.act(
+        lambda connection: queue_interfaces.resume_queue(
+            connection, name, actor=page_request.actor, schema=page_request.schema
         )
     )
-    return visit.redirect("queue", {"done": "queue_resumed"}, name=name)
+    return page_request.redirect("queue", {"done": "queue_resumed"}, name=name)
 
 
 async def read_facts(connection: Connection, schema: str) -> Facts:
@@ -177,7 +177,7 @@ def _kept(row: dict[str, Any]) -> Kept:
     return Kept(scope_words(row), duration(row["keep"].total_seconds()), note)
 
 
-def _rows(visit: Visit, facts: Facts, now: datetime) -> list[QueueRow]:
+def _rows(page_request: PageRequest, facts: Facts, now: datetime) -> list[QueueRow]:
     names = {
         *(row["name"] for row in facts.settings),
         *(row["queue"] for row in [*facts.depths, *facts.running, *facts.parked, *facts.servers]),
@@ -185,11 +185,11 @@ def _rows(visit: Visit, facts: Facts, now: datetime) -> list[QueueRow]:
         *(row["queue"] for row in facts.dead),
         *facts.scheduled,
     }
-    rows = [_row(visit, facts, name, now) for name in sorted(names)]
+    rows = [_row(page_request, facts, name, now) for name in sorted(names)]
     return sorted(rows, key=lambda row: _GRAVITY.get(row.mark.tone, 2))
 
 
-def _row(visit: Visit, facts: Facts, name: str, now: datetime) -> QueueRow:
+def _row(page_request: PageRequest, facts: Facts, name: str, now: datetime) -> QueueRow:
     pause = _one(facts.settings, "name", name)
     depth = _one(facts.depths, "queue", name)
     server = _one(facts.servers, "queue", name)
@@ -199,7 +199,7 @@ def _row(visit: Visit, facts: Facts, name: str, now: datetime) -> QueueRow:
             " with ".join([row["handler"], *filter(None, [", ".join(row["requires"] or ())])]),
             row["runs"],
             row["oldest_due"],
-            visit.link("nodes", {"handler": row["handler"]}),
+            page_request.link("nodes", {"handler": row["handler"]}),
         )
         for row in facts.parked
         if row["queue"] == name
@@ -212,7 +212,7 @@ def _row(visit: Visit, facts: Facts, name: str, now: datetime) -> QueueRow:
             row["runs"],
             row["oldest_due"],
             circuit_sentence(row, now),
-            visit.link("reset_breaker", name=row["name"]),
+            page_request.link("reset_breaker", name=row["name"]),
         )
         for row in facts.broken
         if row["queue"] == name
@@ -233,7 +233,7 @@ def _row(visit: Visit, facts: Facts, name: str, now: datetime) -> QueueRow:
         )
     return QueueRow(
         name=name,
-        href=visit.link("queue", name=name),
+        href=page_request.link("queue", name=name),
         mark=mark,
         why=why,
         due=depth.get("due", 0),

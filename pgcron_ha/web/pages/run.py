@@ -17,11 +17,11 @@ from pgcron_ha.db.queries.pages import runs as ask_runs
 from pgcron_ha.errors import NotFound
 from pgcron_ha.web.formats import duration, state_mark
 from pgcron_ha.web.json_text import pretty
+from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.run_lines import LogPlace, log_place, log_view
 from pgcron_ha.web.run_contexts import AttemptLine, ChildRun, JsonText, ProgressBar, RunView
 from pgcron_ha.web.run_time import where_time_went
 from pgcron_ha.web.run_words import retry_words, run_sentence, run_word
-from pgcron_ha.web.visit import Visit
 
 # Characters of a laid-out args or result.
 MOST_PRETTY: Final = 30_000
@@ -55,30 +55,30 @@ class Found:
     near: list[int]
 
 
-async def show_run(visit: Visit) -> Response:
+async def show_run(page_request: PageRequest) -> Response:
     """The page; ``?log=`` chooses the piece of the log: first, before-1.500, after-1.500."""
-    run_id = run_number(visit)
-    place = log_place(visit.query("log").get("log"))
-    snapshot = await visit.read(
+    run_id = run_number(page_request)
+    place = log_place(page_request.query("log").get("log"))
+    snapshot = await page_request.read(
         ("run", run_id, place),
-        lambda connection: read_run(connection, visit.schema, run_id, place),
+        lambda connection: read_run(connection, page_request.schema, run_id, place),
     )
-    if (drawn := visit.drawn(snapshot)) is not None:
+    if (drawn := page_request.drawn(snapshot)) is not None:
         return drawn
     found = snapshot.value
     if found.run is None:
-        near = [(f"run {other}", visit.link("run", id=other)) for other in found.near]
+        near = [(f"run {other}", page_request.link("run", id=other)) for other in found.near]
         raise NoSuchRun(str(run_id), near)
-    view = _view(visit, found, found.run, place, snapshot.now)
+    view = _view(page_request, found, found.run, place, snapshot.now)
     title = f"{state_mark(view.word).word} · run {run_id} · {view.what}"
-    return visit.page("run.html", view, snapshot, title=title, section="runs")
+    return page_request.page("run.html", view, snapshot, title=title, section="runs")
 
 
-def run_number(visit: Visit) -> int:
+def run_number(page_request: PageRequest) -> int:
     """The run of the address. NoSuchRun for what is no number."""
-    text = visit.segment("id")
+    text = page_request.segment("id")
     if _NUMBER.fullmatch(text) is None:
-        raise NoSuchRun(text, [("all runs", visit.link("runs"))])
+        raise NoSuchRun(text, [("all runs", page_request.link("runs"))])
     return int(text)
 
 
@@ -109,7 +109,7 @@ async def read_run(connection: Connection, schema: str, run_id: int, place: LogP
 
 
 def _view(
-    visit: Visit, found: Found, row: dict[str, Any], place: LogPlace, now: datetime
+    page_request: PageRequest, found: Found, row: dict[str, Any], place: LogPlace, now: datetime
 ) -> RunView:
     newest = found.attempts[0]["outcome"] if found.attempts else None
     row = {**row, "is_snoozed": newest == "snoozed"}
@@ -118,16 +118,16 @@ def _view(
     word = run_word(row, now)
     shown = found.attempts[: ask.ATTEMPTS]
     is_open_letter = found.letter is not None and found.letter["requeued_as"] is None
-    redrive_href = visit.link("redrive", id=row["id"]) if is_open_letter else None
+    redrive_href = page_request.link("redrive", id=row["id"]) if is_open_letter else None
     return RunView(
         row=row,
         word=word,
         sentence=run_sentence(row, waits, found.letter, now),
         what=row["schedule_now"] or row["schedule"] or row["handler"],
-        schedule_href=visit.link("schedule", name=row["schedule_now"])
+        schedule_href=page_request.link("schedule", name=row["schedule_now"])
         if row["schedule_now"]
         else None,
-        facts=_facts(visit, row, found.letter),
+        facts=_facts(page_request, row, found.letter),
         instants=_instants(row),
         progress=_progress(found.progress),
         bar=where_time_went(row, shown, now),
@@ -135,7 +135,7 @@ def _view(
         hidden_attempts=max(0, shown[-1]["attempt"] - 1) if len(found.attempts) > len(shown) else 0,
         args=_json(row["args"], row["args_bytes"]),
         result=_json(row["result"], row["result_bytes"]) if row["result"] is not None else None,
-        log=log_view(visit, row, found.lines, place),
+        log=log_view(page_request, row, found.lines, place),
         slot_holder=(found.waits or {}).get("slot_holder"),
         children=_children(found),
         cancel_word=_cancel_word(row, word),
@@ -148,14 +148,16 @@ def _view(
     )
 
 
-def _progress(told: dict[str, Any] | None) -> ProgressBar | None:
-    if told is None:
+def _progress(reported: dict[str, Any] | None) -> ProgressBar | None:
+    if reported is None:
         return None
-    done, total = told["done"], told["total"]
+    done, total = reported["done"], reported["total"]
     if total is None:
-        return ProgressBar(f"{done:,.10g}", None, told["note"], told["at"])
+        return ProgressBar(f"{done:,.10g}", None, reported["note"], reported["at"])
     share = min(100.0, 100 * done / total)
-    return ProgressBar(f"{done:,.10g} of {total:,.10g}", f"{share:.0f}", told["note"], told["at"])
+    return ProgressBar(
+        f"{done:,.10g} of {total:,.10g}", f"{share:.0f}", reported["note"], reported["at"]
+    )
 
 
 def _cancel_word(row: dict[str, Any], word: str) -> str | None:
@@ -171,10 +173,10 @@ def _retry_word(row: dict[str, Any], word: str, redrive_href: str | None) -> str
 
 
 def _facts(
-    visit: Visit, row: dict[str, Any], letter: dict[str, Any] | None
+    page_request: PageRequest, row: dict[str, Any], letter: dict[str, Any] | None
 ) -> list[tuple[str, str, str | None]]:
     def runs(**filters: str) -> str:
-        return visit.link("runs", filters)
+        return page_request.link("runs", filters)
 
     parent = row["parent_run"]
     facts: list[tuple[str, str, str | None]] = [
@@ -199,13 +201,15 @@ def _facts(
         facts.append(("Retries", policy, None))
     if letter is not None and letter["fingerprint"]:
         same = {"state": "all", "group": letter["fingerprint"]}
-        facts.append(("Died as", f"all of {letter['fingerprint']}", visit.link("dead", same)))
+        facts.append(
+            ("Died as", f"all of {letter['fingerprint']}", page_request.link("dead", same))
+        )
     if row["node"]:
         facts.append(("Node", row["node"], runs(node=row["node"])))
     if row["schedule"] and not row["schedule_now"]:
         facts.append(("Schedule", f"{row['schedule']} (deleted)", runs(schedule=row["schedule"])))
     if parent is not None:
-        facts.append(("Made from", f"run {parent}", visit.link("run", id=parent)))
+        facts.append(("Made from", f"run {parent}", page_request.link("run", id=parent)))
     facts += [
         ("Diverted", diversion_words(one), None) for one in row["breakers"] if not one["state"]
     ]

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from pgcron_ha.db.queries.pages import run as ask
 from pgcron_ha.web.address import WrongAddress
+from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.run_contexts import LogLine, LogView
-from pgcron_ha.web.visit import Visit
 
 _PLACE: Final = re.compile(r"(before|after)-([0-9]{1,9})\.([0-9]{1,9})")
 _STREAMS: Final = {"stdout": "out", "stderr": "err"}
@@ -46,7 +46,7 @@ def log_place(text: str | None) -> LogPlace:
 
 
 def log_view(
-    visit: Visit, run: dict[str, Any], read: list[dict[str, Any]], place: LogPlace
+    page_request: PageRequest, run: dict[str, Any], read: list[dict[str, Any]], place: LogPlace
 ) -> LogView:
     """A piece of a run's log; `read` has a line more than is shown if there are more."""
     has_more = len(read) > ask.LINES
@@ -59,14 +59,14 @@ def log_view(
     has_later = has_more if place.side == "after" else not place.is_end
 
     def link(piece: str) -> str:
-        return visit.link("run", {"log": piece}, id=run["id"]) + "#log"
+        return page_request.link("run", {"log": piece}, id=run["id"]) + "#log"
 
     return LogView(
         lines=lines,
         earlier_href=link(f"before-{_at(shown[0])}") if has_earlier and shown else None,
         later_href=link(f"after-{_at(shown[-1])}") if has_later and shown else None,
-        newest_href=None if place.is_end else visit.link("run", id=run["id"]) + "#log",
-        download_href=visit.link("run_log", id=run["id"]),
+        newest_href=None if place.is_end else page_request.link("run", id=run["id"]) + "#log",
+        download_href=page_request.link("run_log", id=run["id"]),
         grows=executes and place.is_end,
         empty_note="It has printed nothing yet."
         if executes

@@ -10,8 +10,8 @@ from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import run as ask
 from pgcron_ha.harmless import left_out
 from pgcron_ha.web.formats import rfc
+from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.run import NoSuchRun, run_number
-from pgcron_ha.web.visit import Visit
 
 MOST_CHARACTERS: Final = 4 * 1024 * 1024
 # Lines of one statement; with 8 KiB each they are still no burden.
@@ -20,15 +20,15 @@ _PIECE: Final = 200
 _WHOLE_LINE: Final = 10_000
 
 
-async def show_log(visit: Visit) -> Response:
+async def show_log(page_request: PageRequest) -> Response:
     """The lines with instant, attempt, number and stream; the last line says if there are more."""
-    run_id = run_number(visit)
-    visit.query()
-    snapshot = await visit.read(
-        ("run_log", run_id), lambda connection: read_log(connection, visit.schema, run_id)
+    run_id = run_number(page_request)
+    page_request.query()
+    snapshot = await page_request.read(
+        ("run_log", run_id), lambda connection: read_log(connection, page_request.schema, run_id)
     )
     if snapshot.value is None:
-        raise NoSuchRun(str(run_id), [("all runs", visit.link("runs"))])
+        raise NoSuchRun(str(run_id), [("all runs", page_request.link("runs"))])
     return PlainTextResponse(
         snapshot.value,
         headers={"content-disposition": f'attachment; filename="run-{run_id}.log.txt"'},

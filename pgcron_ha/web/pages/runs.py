@@ -16,9 +16,9 @@ from pgcron_ha.errors import NotFound
 from pgcron_ha.web.address import WrongAddress, choice, near_names
 from pgcron_ha.web.contexts import FilterChip
 from pgcron_ha.web.formats import expected_about, number, plain
-from pgcron_ha.web.moments import Moment, parse_moment, resolve
+from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.run_contexts import RunLine, RunsView, RunTab
-from pgcron_ha.web.visit import Visit
+from pgcron_ha.web.times import Moment, parse_moment, resolve
 
 # Groups of states that people ask for together; the dead of "attention" are not yet redriven.
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
@@ -69,27 +69,27 @@ class _Asked:
     position: Position | None
 
 
-async def show_runs(visit: Visit) -> Response:
+async def show_runs(page_request: PageRequest) -> Response:
     """The list; every filter stands in the address, ``before`` is where a page begins."""
-    given = visit.query(*_FILTERS, "before", "find")
+    given = page_request.query(*_FILTERS, "before", "find")
     if "find" in given:
-        return await _jump(visit, given["find"])
-    asked = _understood(visit, given)
-    choices = await visit.read(
+        return await _jump(page_request, given["find"])
+    asked = _understood(page_request, given)
+    choices = await page_request.read(
         ("run_choices",),
-        lambda connection: ask.choices(connection, schema=visit.schema),
+        lambda connection: ask.choices(connection, schema=page_request.schema),
         life=_CHOICES_LIFE_SECONDS,
     )
     period = choices.value["period"]
-    snapshot = await visit.read(
+    snapshot = await page_request.read(
         ("runs", asked, period),
-        lambda connection: read_listing(connection, visit.schema, asked, period),
+        lambda connection: read_listing(connection, page_request.schema, asked, period),
     )
-    if (drawn := visit.drawn(snapshot)) is not None:
+    if (drawn := page_request.drawn(snapshot)) is not None:
         return drawn
-    _require_known(visit, snapshot.value, given, choices.value)
-    view = _view(visit, snapshot.value, given, choices.value, snapshot.now)
-    return visit.page("runs.html", view, snapshot, title="Runs", section="runs")
+    _require_known(page_request, snapshot.value, given, choices.value)
+    view = _view(page_request, snapshot.value, given, choices.value, snapshot.now)
+    return page_request.page("runs.html", view, snapshot, title="Runs", section="runs")
 
 
 async def read_listing(connection: Connection, schema: str, asked: _Asked, period: str) -> Listing:
@@ -113,14 +113,14 @@ async def read_listing(connection: Connection, schema: str, asked: _Asked, perio
     return Listing(page, counts, known is not None)
 
 
-async def _jump(visit: Visit, text: str) -> Response:
+async def _jump(page_request: PageRequest, text: str) -> Response:
     """To the run of a number or of an idempotency key."""
     text = text.strip()
     if text.isdecimal() and len(text) <= 18:
-        return RedirectResponse(visit.link("run", id=int(text)), 303)
-    found = await visit.read(
+        return RedirectResponse(page_request.link("run", id=int(text)), 303)
+    found = await page_request.read(
         ("run_of_key", text),
-        lambda connection: ask.run_of_key(connection, text, schema=visit.schema),
+        lambda connection: ask.run_of_key(connection, text, schema=page_request.schema),
     )
     if found.value is None:
         raise NotFound(
@@ -128,14 +128,14 @@ async def _jump(visit: Visit, text: str) -> Response:
             "A key names its run as long as it lives, a day if nothing else was said.",
             "Look for the run by its number or by the filters of the list.",
         )
-    return RedirectResponse(visit.link("run", id=found.value), 303)
+    return RedirectResponse(page_request.link("run", id=found.value), 303)
 
 
-def _understood(visit: Visit, given: dict[str, str]) -> _Asked:
+def _understood(page_request: PageRequest, given: dict[str, str]) -> _Asked:
     state = choice(given.get("state"), _STATES, "state")
     states = GROUPS.get(state or "", (state,) if state else (*LIVE_WORDS, *ENDED_WORDS))
     since, until = (
-        parse_moment(given[name], visit.zone) if name in given else None
+        parse_moment(given[name], page_request.zone) if name in given else None
         for name in ("since", "until")
     )
     wanted = RunFilter(
@@ -170,7 +170,7 @@ def _position(text: str | None) -> Position | None:
 
 
 def _require_known(
-    visit: Visit, listing: Listing, given: dict[str, str], choices: dict[str, Any]
+    page_request: PageRequest, listing: Listing, given: dict[str, str], choices: dict[str, Any]
 ) -> None:
     """Raises for a filter whose name nothing has, if it found nothing."""
     if listing.page.rows or "before" in given:
@@ -184,25 +184,31 @@ def _require_known(
         rest = {key: value for key, value in given.items() if key != what}
         near = near_names(name[:200], known)
         raise NothingOfThatName(
-            what, name, [(other, visit.link("runs", {**rest, what: other})) for other in near]
+            what,
+            name,
+            [(other, page_request.link("runs", {**rest, what: other})) for other in near],
         )
 
 
 def _view(
-    visit: Visit, listing: Listing, given: dict[str, str], choices: dict[str, Any], now: datetime
+    page_request: PageRequest,
+    listing: Listing,
+    given: dict[str, str],
+    choices: dict[str, Any],
+    now: datetime,
 ) -> RunsView:
     filters = {name: given[name] for name in _FILTERS if name in given}
     page = listing.page
     return RunsView(
         rows=tuple(_line(row, now) for row in page.rows),
-        tabs=tuple(_tabs(visit, filters, listing.counts)),
+        tabs=tuple(_tabs(page_request, filters, listing.counts)),
         filters={name: given.get(name, "") for name in _FILTERS},
-        chips=tuple(_chips(visit, filters)),
+        chips=tuple(_chips(page_request, filters)),
         state_words=STATE_WORDS,
         choices={name: _suggestions(choices[f"{name}s"]) for name in _NAMED},
         next_href=None
         if page.next is None
-        else visit.link("runs", {**filters, "before": _cursor(page.next)}),
+        else page_request.link("runs", {**filters, "before": _cursor(page.next)}),
         is_first_page="before" not in given,
         looked=page.looked,
         looked_to=page.looked_to,
@@ -222,25 +228,29 @@ def _cursor(position: Position) -> str:
     return f"{position.at.astimezone(UTC).strftime(_ISO)}~{position.ended}"
 
 
-def _tabs(visit: Visit, filters: dict[str, str], counts: dict[str, Any]) -> list[RunTab]:
+def _tabs(
+    page_request: PageRequest, filters: dict[str, str], counts: dict[str, Any]
+) -> list[RunTab]:
     rest = {name: value for name, value in filters.items() if name != "state"}
     current = filters.get("state")
-    tabs = [RunTab("all", visit.link("runs", rest), current is None, None)]
+    tabs = [RunTab("all", page_request.link("runs", rest), current is None, None)]
     for word in GROUPS:
         count = counts.get(word) if not rest else None
         most = ask.COUNTED_EXACTLY
         shown = None if count is None else number(most) + "+" if count > most else number(count)
         tabs.append(
-            RunTab(word, visit.link("runs", {**rest, "state": word}), current == word, shown)
+            RunTab(word, page_request.link("runs", {**rest, "state": word}), current == word, shown)
         )
     return tabs
 
 
-def _chips(visit: Visit, filters: dict[str, str]) -> list[FilterChip]:
+def _chips(page_request: PageRequest, filters: dict[str, str]) -> list[FilterChip]:
     return [
         FilterChip(
             f"{name}: {plain(value)}",
-            visit.link("runs", {key: other for key, other in filters.items() if key != name}),
+            page_request.link(
+                "runs", {key: other for key, other in filters.items() if key != name}
+            ),
         )
         for name, value in filters.items()
     ]

@@ -24,9 +24,9 @@ from pgcron_ha.web.formats import duration, expected_about, offset, plural, shor
 from pgcron_ha.web.health import Health, judge, runs_are_made
 from pgcron_ha.web.occurrence_words import reason_words
 from pgcron_ha.web.owners import owner_words
+from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.plots import trend
 from pgcron_ha.web.run_words import retry_words, run_word
-from pgcron_ha.web.visit import Visit
 
 NEXT_FIRES: Final = 10
 LEDGER_ROWS: Final = 25
@@ -57,23 +57,25 @@ class Found:
     near: list[str]
 
 
-async def show_schedule(visit: Visit) -> Response:
+async def show_schedule(page_request: PageRequest) -> Response:
     """The page; ``?before=`` (an instant) turns the ledger's pages."""
-    name = visit.segment("name")
-    before = _instant(visit.query("before").get("before"))
-    snapshot = await visit.read(
+    name = page_request.segment("name")
+    before = _instant(page_request.query("before").get("before"))
+    snapshot = await page_request.read(
         ("schedule", name, before),
-        lambda connection: read_schedule(connection, visit.schema, name, before),
+        lambda connection: read_schedule(connection, page_request.schema, name, before),
     )
-    if (drawn := visit.drawn(snapshot)) is not None:
+    if (drawn := page_request.drawn(snapshot)) is not None:
         return drawn
     found = snapshot.value
     if found.definition is None or found.facts is None:
-        near = [(other, visit.link("schedule", name=other)) for other in found.near]
-        near.append(("all schedules", visit.link("schedules")))
+        near = [(other, page_request.link("schedule", name=other)) for other in found.near]
+        near.append(("all schedules", page_request.link("schedules")))
         raise NoSuchSchedule(name, near)
-    view = _view(visit, found, found.definition, judge(found.facts, snapshot.now), snapshot.now)
-    return visit.page("schedule.html", view, snapshot, title=name, section="schedules")
+    view = _view(
+        page_request, found, found.definition, judge(found.facts, snapshot.now), snapshot.now
+    )
+    return page_request.page("schedule.html", view, snapshot, title=name, section="schedules")
 
 
 async def read_schedule(
@@ -145,7 +147,7 @@ def _fire_line(fire: PreviewFire, zone_name: str) -> FutureFireLine:
 
 
 def _view(
-    visit: Visit, found: Found, row: dict[str, Any], health: Health, now: datetime
+    page_request: PageRequest, found: Found, row: dict[str, Any], health: Health, now: datetime
 ) -> ScheduleView:
     fires, note = future_fire_lines(row, now)
     facts = found.facts or {}
@@ -161,12 +163,12 @@ def _view(
         changed=_other_changes(row, {fire.at for fire in fires}),
         fires_note=note,
         sentence=schedule_sentence(row),
-        shows_viewer_zone=visit.zone.key not in ("UTC", row["timezone"]),
+        shows_viewer_zone=page_request.zone.key not in ("UTC", row["timezone"]),
         ledger=[_ledger_line(fire, now) for fire in ledger],
-        ledger_href=visit.link("schedule", before, name=row["name"]) if before else None,
+        ledger_href=page_request.link("schedule", before, name=row["name"]) if before else None,
         runs=found.runs,
-        runs_href=visit.link("runs", {"schedule": row["name"]}),
-        occurrences_href=visit.link("occurrences", name=row["name"]),
+        runs_href=page_request.link("runs", {"schedule": row["name"]}),
+        occurrences_href=page_request.link("occurrences", name=row["name"]),
         trend=trend(
             facts["ids"],
             facts["outcomes"],
@@ -174,7 +176,7 @@ def _view(
             facts["finished"],
             median(taken),
             slowest,
-            visit.zone,
+            page_request.zone,
         )
         if taken
         else None,

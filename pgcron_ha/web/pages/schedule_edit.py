@@ -19,6 +19,7 @@ from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.errors import InvalidInput, VersionConflict
 from pgcron_ha.web.edit_contexts import Difference, EditView
 from pgcron_ha.web.owners import owner_words
+from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.schedule import NoSuchSchedule
 from pgcron_ha.web.pages.schedule_form import (
     LONGEST_SENT,
@@ -28,29 +29,28 @@ from pgcron_ha.web.pages.schedule_form import (
     look_if_readable,
     offered_for,
 )
-from pgcron_ha.web.visit import Visit
 
 _FORM: Final = (*FIELDS, "version", "note", "do")
 MOST_NOTE: Final = 500
 
 
-async def show_edit(visit: Visit) -> Response:
+async def show_edit(page_request: PageRequest) -> Response:
     """The form as the schedule stands."""
-    name = visit.segment("name")
-    visit.query()
+    name = page_request.segment("name")
+    page_request.query()
 
     async def read(connection: Any) -> tuple[Row | None, Row]:
-        row = await ask.written_schedule(connection, name, schema=visit.schema)
+        row = await ask.written_schedule(connection, name, schema=page_request.schema)
         if row is None:
             return None, {}
-        return row, await offered_for(connection, texts_of(row), visit.schema)
+        return row, await offered_for(connection, texts_of(row), page_request.schema)
 
-    snapshot = await visit.read(("edit", name), read)
+    snapshot = await page_request.read(("edit", name), read)
     row, served = snapshot.value
     if row is None:
-        raise NoSuchSchedule(name, [("all schedules", visit.link("schedules"))])
+        raise NoSuchSchedule(name, [("all schedules", page_request.link("schedules"))])
     view = _view(row, texts_of(row), served, "", snapshot.now)
-    return visit.page(
+    return page_request.page(
         "schedule_edit.html",
         view,
         snapshot,
@@ -60,54 +60,54 @@ async def show_edit(visit: Visit) -> Response:
     )
 
 
-async def save(visit: Visit) -> Response:
+async def save(page_request: PageRequest) -> Response:
     """Saves it, and shows the schedule; with ``do=preview`` only shows when it would fire.
 
     What is wrong is told in the form, which keeps what was typed.
     """
-    name = visit.segment("name")
-    given = await visit.form(*_FORM, longest=LONGEST_SENT, keep_empty=True)
+    name = page_request.segment("name")
+    given = await page_request.form(*_FORM, longest=LONGEST_SENT, keep_empty=True)
     texts = {field: given[field] for field in FIELDS if field in given}
 
     async def read(connection: Any) -> tuple[Row | None, Row]:
-        row = await ask.written_schedule(connection, name, schema=visit.schema)
+        row = await ask.written_schedule(connection, name, schema=page_request.schema)
         if row is None:
             return None, {}
-        return row, await offered_for(connection, {**texts_of(row), **texts}, visit.schema)
+        return row, await offered_for(connection, {**texts_of(row), **texts}, page_request.schema)
 
-    row, served = await visit.act(read)
+    row, served = await page_request.act(read)
     if row is None:
-        raise NoSuchSchedule(name, [("all schedules", visit.link("schedules"))])
+        raise NoSuchSchedule(name, [("all schedules", page_request.link("schedules"))])
     version, note = _version(given, row), given.get("note", "")[:MOST_NOTE]
     now = datetime.now(UTC)
     view = _view(row, {**texts_of(row), **texts}, served, note, now, version)
     try:
-        changes, preview = await judged(visit, name, row, texts, now)
+        changes, preview = await judged(page_request, name, row, texts, now)
         view = replace(view, form=replace(view.form, preview=preview))
         if given.get("do") == "preview":
-            return _form_page(visit, view, 200)
-        await visit.act(
+            return _form_page(page_request, view, 200)
+        await page_request.act(
             lambda c: ask.edit_schedule(
                 c,
                 name,
                 changes_text(changes),
                 expected_version=version,
                 note=note or None,
-                actor=visit.actor,
-                door=visit.door,
-                schema=visit.schema,
+                actor=page_request.actor,
+                interface=page_request.interface,
+                schema=page_request.schema,
             )
         )
     except VersionConflict as conflict:
-        return await _met_another(visit, name, version, texts, view, conflict)
+        return await _met_another(page_request, name, version, texts, view, conflict)
     except InvalidInput as error:
         form = blame(view.form, error, row, texts)
-        return _form_page(visit, replace(view, form=form), 400)
-    return visit.redirect("schedule", {"done": "edited"}, name=name)
+        return _form_page(page_request, replace(view, form=form), 400)
+    return page_request.redirect("schedule", {"done": "edited"}, name=name)
 
 
 async def _met_another(
-    visit: Visit,
+    page_request: PageRequest,
     name: str,
     version: int,
     texts: Mapping[str, str],
@@ -117,13 +117,13 @@ async def _met_another(
     """The form again: what was typed here, and what the other has changed since it was opened."""
 
     async def read(connection: Any) -> tuple[Row | None, Row | None, Row]:
-        row = await ask.written_schedule(connection, name, schema=visit.schema)
-        old = await ask.written_version(connection, name, version, schema=visit.schema)
-        return row, old, await offered_for(connection, texts_of(row or {}), visit.schema)
+        row = await ask.written_schedule(connection, name, schema=page_request.schema)
+        old = await ask.written_version(connection, name, version, schema=page_request.schema)
+        return row, old, await offered_for(connection, texts_of(row or {}), page_request.schema)
 
-    row, based_on, served = await visit.act(read)
+    row, based_on, served = await page_request.act(read)
     if row is None:
-        raise NoSuchSchedule(name, [("all schedules", visit.link("schedules"))])
+        raise NoSuchSchedule(name, [("all schedules", page_request.link("schedules"))])
     now_texts = texts_of(row)
     before = now_texts if based_on is None else texts_of(based_on)
     mine = {field: texts.get(field, before[field]) for field in FIELDS}
@@ -140,7 +140,7 @@ async def _met_another(
     again = _view(row, merged, served, view.note, now)
     ahead = look_if_readable(row, _judged(name, row, merged), now)
     form = replace(again.form, error=conflict, preview=ahead)
-    return _form_page(visit, replace(again, form=form, theirs=theirs), 409)
+    return _form_page(page_request, replace(again, form=form, theirs=theirs), 409)
 
 
 def _judged(name: str, row: Row, texts: Mapping[str, str]) -> dict[str, Any]:
@@ -151,8 +151,8 @@ def _judged(name: str, row: Row, texts: Mapping[str, str]) -> dict[str, Any]:
         return {}
 
 
-def _form_page(visit: Visit, view: EditView, status: int) -> Response:
-    return visit.page(
+def _form_page(page_request: PageRequest, view: EditView, status: int) -> Response:
+    return page_request.page(
         "schedule_edit.html",
         view,
         None,

@@ -26,7 +26,7 @@ from pgcron_ha.errors import InvalidInput, PgcronError
 from pgcron_ha.spec.preview import Preview
 from pgcron_ha.spec.zones import zone_names
 from pgcron_ha.web.edit_contexts import DefinitionForm, EditField
-from pgcron_ha.web.visit import Visit
+from pgcron_ha.web.page_request import PageRequest
 
 PREVIEWED: Final = 10
 _MOST_LINE: Final = 1000
@@ -100,14 +100,14 @@ def look_if_readable(
 
 
 async def judged(
-    visit: Visit, name: str, row: Row, texts: Mapping[str, str], now: datetime
+    page_request: PageRequest, name: str, row: Row, texts: Mapping[str, str], now: datetime
 ) -> tuple[dict[str, Any], Preview | None]:
     """What the texts change of the row, and when it fires then. InvalidInput."""
     changes = typed_changes(name, row, texts)
     if changes.keys().isdisjoint(("spec", "timezone", "dst")):
         return changes, look_if_readable(row, changes, now)
     spec = str(changes.get("spec", row["spec"]))
-    found = await visit.act(lambda c: calendars_of(c, spec, schema=visit.schema))
+    found = await page_request.act(lambda c: calendars_of(c, spec, schema=page_request.schema))
     return changes, look_ahead({**row, "calendars": found}, changes, now)
 
 
@@ -117,13 +117,13 @@ def blame(
     """The form, with the error beside the field that is wrong, if it is one."""
     wrong = wrong_field(row, texts, error)
 
-    def told(fields: Sequence[EditField]) -> list[EditField]:
+    def reported(fields: Sequence[EditField]) -> list[EditField]:
         return [replace(one, problem=error) if one.name == wrong else one for one in fields]
 
-    more = told(form.more)
+    more = reported(form.more)
     return replace(
         form,
-        fields=told(form.fields),
+        fields=reported(form.fields),
         more=more,
         is_unfolded=form.is_unfolded or any(one.problem for one in more),
         preview=None,
@@ -142,8 +142,8 @@ async def offered_for(connection: Any, texts: Mapping[str, str], schema: str) ->
 
 def _warnings(texts: Mapping[str, str], offered: Row) -> tuple[str, ...]:
     handler, queue = texts["handler"].strip(), texts["queue"].strip() or NEW_SCHEDULE["queue"]
-    told = not_offered(handler, queue, offered) if handler else None
-    return () if told is None else (told,)
+    reported = not_offered(handler, queue, offered) if handler else None
+    return () if reported is None else (reported,)
 
 
 def _field(name: str, text: str) -> EditField:

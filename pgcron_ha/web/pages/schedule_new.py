@@ -23,6 +23,7 @@ from pgcron_ha.spec.macros import EXAMPLE_SEED
 from pgcron_ha.spec.preview import Preview
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.edit_contexts import DefinitionForm, EditField, NewView
+from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.schedule import NoSuchSchedule
 from pgcron_ha.web.pages.schedule_form import (
     FIRST,
@@ -32,7 +33,6 @@ from pgcron_ha.web.pages.schedule_form import (
     judged,
     offered_for,
 )
-from pgcron_ha.web.visit import Visit
 
 STATES: Final = ("on", "paused")
 _FORM: Final = ("name", "state", *FIELDS, "do")
@@ -41,26 +41,26 @@ _SPREAD_NOTE: Final = (
 )
 
 
-async def show_new(visit: Visit) -> Response:
+async def show_new(page_request: PageRequest) -> Response:
     """The empty form; with ``?copy=`` the form as that schedule stands."""
-    copied = visit.query("copy").get("copy")
+    copied = page_request.query("copy").get("copy")
 
     async def read(connection: Any) -> tuple[dict[str, str] | None, Row]:
         row: Mapping[str, Any] | None = NEW_SCHEDULE
         if copied is not None:
-            row = await ask.written_schedule(connection, copied, schema=visit.schema)
+            row = await ask.written_schedule(connection, copied, schema=page_request.schema)
         if row is None:
             return None, {}
-        texts = texts_of({**row, "managed_by": visit.door})
-        return texts, await offered_for(connection, texts, visit.schema)
+        texts = texts_of({**row, "managed_by": page_request.interface})
+        return texts, await offered_for(connection, texts, page_request.schema)
 
-    snapshot = await visit.read(("new", copied), read)
+    snapshot = await page_request.read(("new", copied), read)
     texts, served = snapshot.value
     if texts is None:
-        raise NoSuchSchedule(copied or "", [("an empty form", visit.link("new_schedule"))])
+        raise NoSuchSchedule(copied or "", [("an empty form", page_request.link("new_schedule"))])
     form = definition_form(texts, served, None, is_unfolded=copied is not None)
     view = NewView(_name(""), form, is_paused=False, copied=copied)
-    return visit.page(
+    return page_request.page(
         "schedule_new.html",
         view,
         snapshot,
@@ -70,42 +70,46 @@ async def show_new(visit: Visit) -> Response:
     )
 
 
-async def create(visit: Visit) -> Response:
+async def create(page_request: PageRequest) -> Response:
     """Makes it, and shows it; with ``do=preview`` only shows when it would fire.
 
     What is wrong is told in the form, which keeps what was typed.
     """
-    given = await visit.form(*_FORM, longest=LONGEST_SENT, keep_empty=True)
+    given = await page_request.form(*_FORM, longest=LONGEST_SENT, keep_empty=True)
     name = given.get("name", "").strip()
     is_paused = choice(given.get("state") or None, STATES, "state") == "paused"
     now = datetime.now(UTC)
-    row = _row(visit, now, is_paused)
+    row = _row(page_request, now, is_paused)
     texts = {**texts_of(row), **{field: given[field] for field in FIELDS if field in given}}
-    served = await visit.act(lambda c: offered_for(c, texts, visit.schema))
+    served = await page_request.act(lambda c: offered_for(c, texts, page_request.schema))
     form = definition_form(texts, served, None, is_unfolded=_says_more(texts, row))
     view = NewView(_name(name), form, is_paused)
     is_preview = given.get("do") == "preview"
     try:
         unnamed = name or ("new" if is_preview else "")
-        changes, preview = await judged(visit, unnamed, row, texts, now)
+        changes, preview = await judged(page_request, unnamed, row, texts, now)
         view = replace(view, form=_with_preview(form, texts, preview))
         if is_preview:
-            return _form_page(visit, view, 200)
-        await visit.act(lambda c: _put(visit, c, name, changes, is_paused))
+            return _form_page(page_request, view, 200)
+        await page_request.act(lambda c: _put(page_request, c, name, changes, is_paused))
     except VersionConflict as taken:
         taken = VersionConflict(taken.message, taken.detail, "Choose another name.")
         refused = replace(view, form=replace(view.form, error=taken), taken=name)
-        return _form_page(visit, replace(refused, name=_name(name, taken)), 409)
+        return _form_page(page_request, replace(refused, name=_name(name, taken)), 409)
     except InvalidInput as error:
         refused = replace(view, form=blame(view.form, error, row, texts))
         if refused.form.wrong is None and not _is_name(name):
             refused = replace(refused, name=_name(name, error))
-        return _form_page(visit, refused, 400)
-    return visit.redirect("schedule", {"done": "created"}, name=name)
+        return _form_page(page_request, refused, 400)
+    return page_request.redirect("schedule", {"done": "created"}, name=name)
 
 
 async def _put(
-    visit: Visit, connection: Any, name: str, changes: Mapping[str, Any], is_paused: bool
+    page_request: PageRequest,
+    connection: Any,
+    name: str,
+    changes: Mapping[str, Any],
+    is_paused: bool,
 ) -> None:
     """`changes` are those to the defaults; VersionConflict for a name that exists."""
     await functions.put_schedule(
@@ -113,18 +117,18 @@ async def _put(
         name,
         expected_version=0,
         enabled=not is_paused,
-        actor=visit.actor,
-        door=visit.door,
-        schema=visit.schema,
+        actor=page_request.actor,
+        interface=page_request.interface,
+        schema=page_request.schema,
         **changes,
     )
 
 
-def _row(visit: Visit, now: datetime, is_paused: bool) -> dict[str, Any]:
+def _row(page_request: PageRequest, now: datetime, is_paused: bool) -> dict[str, Any]:
     """What is changed by the form: the defaults, at the beginning."""
     return {
         **NEW_SCHEDULE,
-        "managed_by": visit.door,
+        "managed_by": page_request.interface,
         "enabled": not is_paused,
         "uuid": EXAMPLE_SEED,
         "calendars": None,
@@ -158,8 +162,8 @@ def _name(text: str, problem: PgcronError | None = None) -> EditField:
     return EditField("name", "Name", text, (), False, most, "", problem)
 
 
-def _form_page(visit: Visit, view: NewView, status: int) -> Response:
-    return visit.page(
+def _form_page(page_request: PageRequest, view: NewView, status: int) -> Response:
+    return page_request.page(
         "schedule_new.html",
         view,
         None,

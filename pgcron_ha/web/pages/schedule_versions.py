@@ -13,20 +13,20 @@ from pgcron_ha.errors import InvalidInput
 from pgcron_ha.model.differences import changes
 from pgcron_ha.web.address import WrongAddress
 from pgcron_ha.web.edit_contexts import Difference, VersionRow, VersionsView
-from pgcron_ha.web.visit import Visit
+from pgcron_ha.web.page_request import PageRequest
 
 PAGE_ROWS: Final = 25
 _MOST_DIGITS: Final = 9
 
 
-async def show_versions(visit: Visit) -> Response:
+async def show_versions(page_request: PageRequest) -> Response:
     """The versions, newest first; of a deleted schedule, too. ``before`` turns pages."""
-    name = visit.segment("name")
-    before = _number(visit.query("before").get("before"))
-    snapshot = await visit.read(
+    name = page_request.segment("name")
+    before = _number(page_request.query("before").get("before"))
+    snapshot = await page_request.read(
         ("versions", name, before),
         lambda connection: ask.schedule_versions(
-            connection, name, before=before, limit=PAGE_ROWS + 1, schema=visit.schema
+            connection, name, before=before, limit=PAGE_ROWS + 1, schema=page_request.schema
         ),
     )
     rows = snapshot.value
@@ -39,34 +39,36 @@ async def show_versions(visit: Visit) -> Response:
         rows=[_row(row, older) for row, older in zip(shown, [*rows[1:], None], strict=False)],
         is_deleted=is_deleted,
         newest=newest,
-        next_href=None if more is None else visit.link("versions", more, name=name),
-        first_href=None if before is None else visit.link("versions", name=name),
+        next_href=None if more is None else page_request.link("versions", more, name=name),
+        first_href=None if before is None else page_request.link("versions", name=name),
     )
     title = f"Versions of {name}"
-    return visit.page("schedule_versions.html", view, snapshot, title=title, section="schedules")
+    return page_request.page(
+        "schedule_versions.html", view, snapshot, title=title, section="schedules"
+    )
 
 
-async def restore(visit: Visit) -> Response:
+async def restore(page_request: PageRequest) -> Response:
     """Makes ``version`` the next one, unless ``newest`` (what the page showed) is outdated."""
-    name = visit.segment("name")
-    given = await visit.form("version", "newest")
+    name = page_request.segment("name")
+    given = await page_request.form("version", "newest")
     version, newest = _number(given.get("version")), _number(given.get("newest"))
     if version is None:
         raise InvalidInput(
             "no version was named", "One is restored at a time.", "Use the page of versions."
         )
-    await visit.act(
+    await page_request.act(
         lambda connection: ask.restore_schedule(
             connection,
             name,
             version,
             expected_version=newest,
-            actor=visit.actor,
-            door=visit.door,
-            schema=visit.schema,
+            actor=page_request.actor,
+            interface=page_request.interface,
+            schema=page_request.schema,
         )
     )
-    return visit.redirect("versions", {"done": "restored"}, name=name)
+    return page_request.redirect("versions", {"done": "restored"}, name=name)
 
 
 def _row(row: Row, older: Row | None) -> VersionRow:

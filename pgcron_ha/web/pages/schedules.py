@@ -15,8 +15,8 @@ from pgcron_ha.web.address import choice
 from pgcron_ha.web.contexts import FilterChip, ScheduleLine, SchedulesView
 from pgcron_ha.web.formats import expected_about, plain
 from pgcron_ha.web.health import judge
+from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.plots import spark
-from pgcron_ha.web.visit import Visit
 
 # Words that can be searched for: the index has to know where such schedules are.
 HEALTH_FILTERS: Final[tuple[str, ...]] = ("failing", "late", "paused", "new", "invalid")
@@ -40,20 +40,22 @@ class Listing:
     total: int
 
 
-async def show_schedules(visit: Visit) -> Response:
+async def show_schedules(page_request: PageRequest) -> Response:
     """The list; ``?text=``, ``health``, ``queue``, ``state`` filter it, ``after`` is the page."""
-    given = visit.query(*_FILTERS, "after")
+    given = page_request.query(*_FILTERS, "after")
     choice(given.get("health"), HEALTH_FILTERS, "health word")
     choice(given.get("state"), STATE_FILTERS, "state")
-    snapshot = await visit.read(
+    snapshot = await page_request.read(
         ("schedules", *sorted(given.items())),
-        lambda connection: read_listing(connection, visit.schema, given),
+        lambda connection: read_listing(connection, page_request.schema, given),
     )
-    if (drawn := visit.drawn(snapshot)) is not None:
+    if (drawn := page_request.drawn(snapshot)) is not None:
         return drawn
     _require_known_queue(given.get("queue"), snapshot.value)
-    view = _view(visit, snapshot.value, given, snapshot.now)
-    return visit.page("schedules.html", view, snapshot, title="Schedules", section="schedules")
+    view = _view(page_request, snapshot.value, given, snapshot.now)
+    return page_request.page(
+        "schedules.html", view, snapshot, title="Schedules", section="schedules"
+    )
 
 
 def _require_known_queue(queue: str | None, listing: Listing) -> None:
@@ -102,8 +104,10 @@ async def _candidates(connection: Connection, schema: str, health: str | None) -
     return None
 
 
-def _view(visit: Visit, listing: Listing, given: dict[str, str], now: datetime) -> SchedulesView:
-    lines = [_line(visit, row, now) for row in listing.rows]
+def _view(
+    page_request: PageRequest, listing: Listing, given: dict[str, str], now: datetime
+) -> SchedulesView:
+    lines = [_line(page_request, row, now) for row in listing.rows]
     wanted = _MATCHES.get(given.get("health", ""))
     if wanted is not None:
         lines = [line for line in lines if line.health.word in wanted]
@@ -114,26 +118,28 @@ def _view(visit: Visit, listing: Listing, given: dict[str, str], now: datetime) 
     return SchedulesView(
         rows=tuple(lines),
         filters={name: given.get(name, "") for name in _FILTERS},
-        chips=tuple(_chips(visit, filters)),
+        chips=tuple(_chips(page_request, filters)),
         queues=listing.queues,
         health_words=HEALTH_FILTERS,
         total=listing.total,
-        next_href=visit.link("schedules", after) if after else None,
+        next_href=page_request.link("schedules", after) if after else None,
         is_first_page="after" not in given,
     )
 
 
-def _chips(visit: Visit, filters: dict[str, str]) -> list[FilterChip]:
+def _chips(page_request: PageRequest, filters: dict[str, str]) -> list[FilterChip]:
     return [
         FilterChip(
             f"{name}: {plain(value)}",
-            visit.link("schedules", {key: other for key, other in filters.items() if key != name}),
+            page_request.link(
+                "schedules", {key: other for key, other in filters.items() if key != name}
+            ),
         )
         for name, value in filters.items()
     ]
 
 
-def _line(visit: Visit, row: dict[str, Any], now: datetime) -> ScheduleLine:
+def _line(page_request: PageRequest, row: dict[str, Any], now: datetime) -> ScheduleLine:
     has_run = bool(row["outcomes"])
     return ScheduleLine(
         name=row["name"],
@@ -149,7 +155,9 @@ def _line(visit: Visit, row: dict[str, Any], now: datetime) -> ScheduleLine:
         last_seconds=row["durations"][0] if has_run else None,
         running=row["running_runs"],
         overruns=expected_about(row["overrun_expected"]),
-        spark=spark(row["ids"], row["outcomes"], row["durations"], row["finished"], visit.zone)
+        spark=spark(
+            row["ids"], row["outcomes"], row["durations"], row["finished"], page_request.zone
+        )
         if has_run
         else (),
     )

@@ -10,18 +10,18 @@ from pgcron_ha.db.queries.node_health import Failing, NodeHealth, Without, merge
 from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.web.contexts import Attention, NodeLine
 from pgcron_ha.web.formats import duration, plural
-from pgcron_ha.web.visit import Visit
+from pgcron_ha.web.page_request import PageRequest
 
 _NAMED: int = 3
 
 
 def troubled_services(
-    visit: Visit, nodes: Sequence[NodeLine], now: datetime
+    page_request: PageRequest, nodes: Sequence[NodeLine], now: datetime
 ) -> Iterator[Attention]:
     """One row for each cause, however many nodes have it."""
     hrefs = {node.name: node.href for node in nodes if node.state != "dead"}
     for names, cause in merged((node.name, node.health) for node in nodes):
-        href = hrefs[names[0]] if len(names) == 1 else visit.link("nodes")
+        href = hrefs[names[0]] if len(names) == 1 else page_request.link("nodes")
         since = now - timedelta(seconds=cause.seconds)
         if isinstance(cause, Failing):
             what = f"{_capital(cause.service)} of {_nodes(names)}"
@@ -33,10 +33,10 @@ def troubled_services(
     more = sum(node.health.more for node in nodes)
     if more:
         what, why = plural(more, "more thing"), "Services go on without them, too; the log has why."
-        yield Attention("▲", "set aside", "late", what, visit.link("nodes"), None, why, None)
+        yield Attention("▲", "set aside", "late", what, page_request.link("nodes"), None, why, None)
 
 
-def blocking(visit: Visit, rows: Sequence[Row], now: datetime) -> Iterator[Attention]:
+def blocking(page_request: PageRequest, rows: Sequence[Row], now: datetime) -> Iterator[Attention]:
     """Sessions that keep nodes waiting for a lock."""
     for row in rows:
         seconds = row["seconds"]

@@ -19,8 +19,8 @@ from pgcron_ha.db.queries.health import (
 from pgcron_ha.errors import NotFound
 from pgcron_ha.model.storage import LOOKED_BACK, Part, TableSize, total_growth
 from pgcron_ha.web.address import near_names
+from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.reading import Snapshot
-from pgcron_ha.web.visit import Visit
 
 # Sizes change slowly, and each costs the server some calls of its file system.
 LIFE_SECONDS: Final = 20.0
@@ -101,14 +101,14 @@ class TableView:
     days: int = LOOKED_BACK // _DAY
 
 
-async def show_storage(visit: Visit) -> Response:
+async def show_storage(page_request: PageRequest) -> Response:
     """All tables, the largest first, and who keeps dead rows in them."""
-    visit.query()
-    snapshot = await read_storage(visit)
-    if (drawn := visit.drawn(snapshot)) is not None:
+    page_request.query()
+    snapshot = await read_storage(page_request)
+    if (drawn := page_request.drawn(snapshot)) is not None:
         return drawn
     found, now = snapshot.value, snapshot.now
-    rows = tuple(_row(visit, table, now) for table in found.tables)
+    rows = tuple(_row(page_request, table, now) for table in found.tables)
     view = StorageView(
         rows=rows[:SHOWN],
         small=rows[SHOWN:],
@@ -118,44 +118,44 @@ async def show_storage(visit: Visit) -> Response:
         holders=tuple(_holder(holder) for holder in found.holders),
         sees_all=found.sees_all,
     )
-    return visit.page("storage.html", view, snapshot, title="Storage", section="storage")
+    return page_request.page("storage.html", view, snapshot, title="Storage", section="storage")
 
 
-async def show_table(visit: Visit) -> Response:
+async def show_table(page_request: PageRequest) -> Response:
     """One table: its partitions, the newest first."""
-    visit.query()
-    name = visit.segment("name")
-    snapshot = await read_storage(visit)
-    if (drawn := visit.drawn(snapshot)) is not None:
+    page_request.query()
+    name = page_request.segment("name")
+    snapshot = await read_storage(page_request)
+    if (drawn := page_request.drawn(snapshot)) is not None:
         return drawn
     tables = {table.name: table for table in snapshot.value.tables}
     if name not in tables:
         near = near_names(name[:100], sorted(tables))
         raise NoSuchTable(
-            name, [(other, visit.link("storage_table", name=other)) for other in near]
+            name, [(other, page_request.link("storage_table", name=other)) for other in near]
         )
     parts = tuple(_part(part, snapshot.now) for part in reversed(tables[name].parts))
     view = TableView(
-        row=_row(visit, tables[name], snapshot.now),
+        row=_row(page_request, tables[name], snapshot.now),
         parts=parts,
         largest=_largest(row.part.total for row in parts),
     )
-    return visit.page("storage_table.html", view, snapshot, title=name, section="storage")
+    return page_request.page("storage_table.html", view, snapshot, title=name, section="storage")
 
 
-async def read_storage(visit: Visit) -> Snapshot[ask.Storage]:
+async def read_storage(page_request: PageRequest) -> Snapshot[ask.Storage]:
     """Shared by all pages and viewers."""
 
     async def read(connection: Connection) -> ask.Storage:
-        return await ask.storage(connection, schema=visit.schema)
+        return await ask.storage(connection, schema=page_request.schema)
 
-    return await visit.read(("storage",), read, life=LIFE_SECONDS)
+    return await page_request.read(("storage",), read, life=LIFE_SECONDS)
 
 
-def _row(visit: Visit, table: TableSize, now: datetime) -> TableRow:
+def _row(page_request: PageRequest, table: TableSize, now: datetime) -> TableRow:
     return TableRow(
         size=table,
-        href=visit.link("storage_table", name=table.name) if table.is_partitioned else None,
+        href=page_request.link("storage_table", name=table.name) if table.is_partitioned else None,
         growth=table.growth(now),
         expected=table.expected(now),
         has_dead_rows=any(_has_dead_rows(part) for part in table.parts),

@@ -10,8 +10,8 @@ from pgcron_ha.db.queries.pages.overview import COUNTED_EXACTLY
 from pgcron_ha.web.contexts import NodeLine, Tile
 from pgcron_ha.web.formats import duration, number, plural
 from pgcron_ha.web.health import Health
+from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.facts import Facts
-from pgcron_ha.web.visit import Visit
 
 # A queue's oldest due run, a start: waiting longer than this is worth a colour.
 LAG_LATE_SECONDS: Final = 30.0
@@ -21,7 +21,7 @@ _GLYPHS: Final = {"ok": "✓", "late": "▲", "fail": "✕", "idle": "–"}
 
 
 def tiles(
-    visit: Visit,
+    page_request: PageRequest,
     facts: Facts,
     judged: Sequence[tuple[dict[str, Any], Health]],
     nodes: Sequence[NodeLine],
@@ -29,11 +29,11 @@ def tiles(
 ) -> tuple[Tile, ...]:
     """Failing, late, dead letters, nodes, worst queue lag, start delay."""
     return (
-        _failing(visit, judged),
-        _late(visit, judged, now),
-        _dead(visit, facts),
-        _nodes(visit, facts, nodes),
-        _lag(visit, facts, now),
+        _failing(page_request, judged),
+        _late(page_request, judged, now),
+        _dead(page_request, facts),
+        _nodes(page_request, facts, nodes),
+        _lag(page_request, facts, now),
         _delay(facts),
     )
 
@@ -51,27 +51,29 @@ def _tile(label: str, value: str, tone: str, word: str, note: str, **more: Any) 
     )
 
 
-def _failing(visit: Visit, judged: Sequence[tuple[dict[str, Any], Health]]) -> Tile:
+def _failing(page_request: PageRequest, judged: Sequence[tuple[dict[str, Any], Health]]) -> Tile:
     words = [health.word for _, health in judged if health.word in ("failing", "stuck", "invalid")]
-    href = visit.link("schedules", {"health": "failing"})
+    href = page_request.link("schedules", {"health": "failing"})
     if not words:
         return _tile("Failing schedules", "0", "ok", "ok", "every last run succeeded", href=href)
     counts = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
     return _tile("Failing schedules", number(len(words)), "fail", "failing", counts, href=href)
 
 
-def _late(visit: Visit, judged: Sequence[tuple[dict[str, Any], Health]], now: datetime) -> Tile:
+def _late(
+    page_request: PageRequest, judged: Sequence[tuple[dict[str, Any], Health]], now: datetime
+) -> Tile:
     since = [health.since or now for _, health in judged if health.word in ("late", "stale")]
-    href = visit.link("schedules", {"health": "late"})
+    href = page_request.link("schedules", {"health": "late"})
     if not since:
         return _tile("Late", "0", "ok", "ok", "every fire started in time", href=href)
     oldest = duration((now - min(since)).total_seconds())
     return _tile("Late", number(len(since)), "late", "late", f"the oldest for {oldest}", href=href)
 
 
-def _dead(visit: Visit, facts: Facts) -> Tile:
+def _dead(page_request: PageRequest, facts: Facts) -> Tile:
     letters, lately = facts.cluster["dead_letters"], facts.cluster["dead_letters_of_last_hour"]
-    href = visit.link("dead")
+    href = page_request.link("dead")
     if not letters:
         return _tile("Dead letters", "0", "ok", "ok", "nothing to triage", href=href)
     shown = f"{number(COUNTED_EXACTLY)}+" if letters > COUNTED_EXACTLY else number(letters)
@@ -80,13 +82,13 @@ def _dead(visit: Visit, facts: Facts) -> Tile:
     return _tile("Dead letters", shown, tone, "rising" if lately else "waiting", note, href=href)
 
 
-def _nodes(visit: Visit, facts: Facts, nodes: Sequence[NodeLine]) -> Tile:
+def _nodes(page_request: PageRequest, facts: Facts, nodes: Sequence[NodeLine]) -> Tile:
     alive = [node for node in nodes if node.state == "alive"]
     silent = sum(node.state == "silent" for node in nodes)
     draining = sum(node.state == "draining" for node in nodes)
     cordoned = sum(node.state == "cordoned" for node in nodes)
     died = sum(node.state == "died" for node in nodes)
-    href = visit.link("nodes")
+    href = page_request.link("nodes")
     slots = f"{sum(n.slots_used for n in alive)} of {sum(n.slots for n in alive)} slots used"
     others = ((cordoned, "cordoned"), (draining, "draining"), (silent, "silent"))
     extra = [f"{count} {word}" for count, word in others]
@@ -99,10 +101,10 @@ def _nodes(visit: Visit, facts: Facts, nodes: Sequence[NodeLine]) -> Tile:
     return _tile("Nodes", number(len(alive)), "ok", "ok", note, unit="alive", href=href)
 
 
-def _lag(visit: Visit, facts: Facts, now: datetime) -> Tile:
+def _lag(page_request: PageRequest, facts: Facts, now: datetime) -> Tile:
     waiting = [*facts.due, *facts.parked]
     if not waiting:
-        href = visit.link("queues")
+        href = page_request.link("queues")
         note = "nothing is due and waiting"
         return _tile("Worst queue lag", "0", "ok", "ok", note, unit="s", href=href)
     worst = min(waiting, key=lambda row: row["oldest_due"])
@@ -112,7 +114,7 @@ def _lag(visit: Visit, facts: Facts, now: datetime) -> Tile:
     # A number that is read from afar: no seconds beside many minutes.
     shown = seconds if seconds < LAG_BAD_SECONDS else seconds - seconds % 60
     queue = worst["queue"]
-    href = visit.link("queue", name=queue)
+    href = page_request.link("queue", name=queue)
     return _tile("Worst queue lag", duration(shown), tone, word, f"queue {queue}", href=href)
 
 

@@ -70,7 +70,7 @@ def _parsed(text: str, zone: ZoneInfo, now: datetime) -> datetime:
             f"'{text[:60]}' is not a time",
             "A time is a wall time such as 02:00 (the last one) or 2026-11-21 02:00, or an instant"
             " with its offset such as 2026-11-21T02:00:00Z.",
-            "Write it so, and choose whose clock it is told by.",
+            "Write it so, and choose the zone that it is in.",
             wrong=text,
         )
     return found

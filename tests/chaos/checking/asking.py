@@ -32,7 +32,7 @@ def check_keys(history: History) -> Iterator[str]:
     by_operation = _runs_by_operation(
         itertools.chain(history.table("ended"), history.table("live"))
     )
-    told: dict[str, set[int]] = defaultdict(set)
+    reported: dict[str, set[int]] = defaultdict(set)
     made: Counter[str] = Counter()
     for number, facts in history.answers().items():
         key = facts.get("key")
@@ -40,8 +40,8 @@ def check_keys(history: History) -> Iterator[str]:
             continue
         made[key] += by_operation[number]
         if facts["result"] == "ok":
-            told[key].add(facts["value"])
-    for key, runs in told.items():
+            reported[key].add(facts["value"])
+    for key, runs in reported.items():
         if len(runs) > 1:
             yield f"C12: the key {key!r} has named the runs {sorted(runs)}"
     for key, count in made.items():

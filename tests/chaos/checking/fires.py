@@ -114,7 +114,7 @@ class Ledger:
         at = f"{second} ({second % 60:02d})"
         if is_owed and not singly and not ranges:
             yield f"fire {at} lost"
-        if self._is_told_pause(second, possible) and not ranges:
+        if self._is_reported_pause(second, possible) and not ranges:
             yield f"fire {at} of a pause that is over is told nowhere"
         # Cancelled ahead of its time: a range that comes later is of the fires without a row.
         is_doubled = singly and ranges and any(named) and second not in self.cancelled
@@ -127,7 +127,7 @@ class Ledger:
         """Somebody decided it before an edit or a pause took it away; that stays decided."""
         return second in self.cancelled and any(v.names(second) for v in self.versions)
 
-    def _is_told_pause(self, second: int, possible: list[Version]) -> bool:
+    def _is_reported_pause(self, second: int, possible: list[Version]) -> bool:
         is_paused = all(v.would_name(second) and not v.is_enabled for v in possible)
         return bool(possible) and is_paused and second <= self.watermark
 

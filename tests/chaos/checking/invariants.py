@@ -27,7 +27,7 @@ _STOPS_ALL = frozenset(
         "exhaust_connections",
         "terminate_backends",
         "partition",
-        "cut_off_deaf",
+        "cut_off_unresponsive",
         "stall",
         "reset",
         "delay",

@@ -96,9 +96,9 @@ async def test_progress_and_lines_are_shown_while_it_goes_on(
             async with called_back(database, url, service) as (running, record):
                 running.start([run])
                 calling = await caller(service)
-                told = {"done": 3, "total": 10, "note": "copying"}
+                reported = {"done": 3, "total": 10, "note": "copying"}
                 lines = ["one", f"with {calling.token}\ntwo"]
-                await calling.say("progress", progress=told, log=lines)
+                await calling.say("progress", progress=reported, log=lines)
                 await until("it is shown", lambda: record.reports == [Progress(3, 10, "copying")])
                 await calling.say("running", percentComplete=70)
                 await until("it is shown", lambda: record.reports[-1] == Progress(70, 100, None))

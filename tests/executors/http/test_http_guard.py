@@ -107,8 +107,8 @@ async def test_a_redirect_to_another_place_is_not_followed() -> None:
                 outcome, _ = await call(service, path, **GET)
                 assert isinstance(outcome, Failed)
                 assert (outcome.error_class, outcome.retry) == ("Http302", False)
-                told = place.replace(":p@", ":***@")
-                assert f"to {told}, which is not followed" in outcome.message
+                reported = place.replace(":p@", ":***@")
+                assert f"to {reported}, which is not followed" in outcome.message
         assert other.connections == 0
 
 

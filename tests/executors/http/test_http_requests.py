@@ -144,8 +144,8 @@ async def test_a_secret_is_sent_and_never_kept(
 ) -> None:
     (tmp_path / "secret").write_text("s3cret-välue\n")
     table: dict[str, Any] = {"auth": {**auth, "secret": f"file:{tmp_path / 'secret'}"}}
-    told = value.rpartition(" ")[2]
-    echo = json.dumps({told: [f"you said {value}"], "plain": "s3cret-välue"}).encode()
+    reported = value.rpartition(" ")[2]
+    echo = json.dumps({reported: [f"you said {value}"], "plain": "s3cret-välue"}).encode()
     routes = {
         "/json": Answer(200, echo, {"Content-Type": JSON}),
         "/text": Answer(200, f"it was {value}".encode(), {"Content-Type": "text/plain"}),
@@ -156,7 +156,9 @@ async def test_a_secret_is_sent_and_never_kept(
         kept = [str(await call(service, path, **table)) for path in routes]
     seen = service.requests[0].headers[header].encode("latin-1").decode()
     assert seen == value
-    assert [text for text in kept if told in text or "s3cret" in text or "***" not in text] == []
+    assert [
+        text for text in kept if reported in text or "s3cret" in text or "***" not in text
+    ] == []
 
 
 async def test_a_secret_that_is_rotated_is_taken_up(tmp_path: Path) -> None:

@@ -42,12 +42,12 @@ def stays(context: Context) -> None:
 @app.handler("follows")
 async def follows(context: Context, path: str) -> None:
     """Prints each line of a file that somebody writes, up to the line "end"."""
-    told = 0
+    reported = 0
     while True:
         lines = Path(path).read_text().splitlines() if Path(path).exists() else []
-        for line in lines[told:]:
+        for line in lines[reported:]:
             if line == "end":
                 return
             print(line)
-        told = len(lines)
+        reported = len(lines)
         await asyncio.sleep(STEP_SECONDS)

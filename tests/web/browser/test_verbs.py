@@ -114,8 +114,9 @@ async def test_a_schedule_is_paused_with_a_reason_and_resumed(
     await hands.open("/schedules?state=paused")
     await hands.press("Resume", row=name)
     again = tuple((await cluster.execute(state, id_))[0])
-    doors = await cluster.execute(
-        "SELECT actor, door FROM pgcron.schedule_version WHERE schedule_id = $1 AND version > 1",
+    interfaces = await cluster.execute(
+        "SELECT actor, interface FROM pgcron.schedule_version"
+        " WHERE schedule_id = $1 AND version > 1",
         id_,
     )
 
@@ -124,7 +125,7 @@ async def test_a_schedule_is_paused_with_a_reason_and_resumed(
     assert noted == (False, "the “old” one <b> is off", ACTOR)
     assert "Paused: no fires from now on." in said
     assert "the “old” one <b> is off" in said
-    assert [tuple(row) for row in doors] == [(ACTOR, "ui")] * 4
+    assert [tuple(row) for row in interfaces] == [(ACTOR, "ui")] * 4
 
 
 @pytest.mark.long
@@ -461,7 +462,7 @@ async def test_a_schedule_is_edited_and_a_version_restored(
     restored = tuple((await cluster.execute(state, id_))[0])
     again = await hands.text()
     notes = await cluster.execute(
-        "SELECT note, actor, door FROM pgcron.schedule_version WHERE schedule_id = $1"
+        "SELECT note, actor, interface FROM pgcron.schedule_version WHERE schedule_id = $1"
         " AND version > 1 ORDER BY version",
         id_,
     )

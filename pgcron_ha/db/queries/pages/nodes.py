@@ -7,7 +7,7 @@ from uuid import UUID
 
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries.pages.fetching import Row, fetch, fetch_one
-from pgcron_ha.db.queries.unresponsive_runs import DEAF
+from pgcron_ha.db.queries.unresponsive_runs import UNRESPONSIVE
 
 # A cluster of more nodes than this is looked at by queue or handler.
 MOST_NODES: Final = 300
@@ -33,7 +33,7 @@ async def nodes(
 
     `lease_left` (below zero: it ran out) and `lease_ttl` are seconds, `runs` what a node holds (at
     most `COUNTED_RUNS`), `handlers` how many it offers and `handler_names` the first of them;
-    `deaf_runs` go on though told to stop.
+    `unresponsive_runs` go on though told to stop.
     `queue` and `handler` are such that a node takes from and offers.
     """
     return await fetch(
@@ -46,14 +46,14 @@ async def nodes(
         most=COUNTED_RUNS,
         names=SHOWN_HANDLERS,
         limit=MOST_DEAD if is_dead else MOST_NODES,
-        **DEAF,
+        **UNRESPONSIVE,
     )
 
 
 async def node(connection: Any, incarnation: UUID, *, schema: str = DEFAULT_SCHEMA) -> Row | None:
     """One incarnation with all it offers; None: there was none, or it is forgotten."""
     return await fetch_one(
-        connection, "page_node", schema, incarnation=incarnation, names=ALL_HANDLERS, **DEAF
+        connection, "page_node", schema, incarnation=incarnation, names=ALL_HANDLERS, **UNRESPONSIVE
     )
 
 

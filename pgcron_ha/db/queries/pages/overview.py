@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries.pages.fetching import Row, fetch, fetch_one
-from pgcron_ha.db.queries.unresponsive_runs import DEAF
+from pgcron_ha.db.queries.unresponsive_runs import UNRESPONSIVE
 from pgcron_ha.errors import SchemaError
 
 # Numbers above this are shown as "more than".
@@ -41,9 +41,9 @@ async def dead_groups(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> list[
 
 async def living_nodes(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> list[Row]:
     """The living, and those that died within the hour; `lease_left` and `lease_ttl` in seconds;
-    `deaf_runs` go on though told to stop.
+    `unresponsive_runs` go on though told to stop.
     """
-    return await fetch(connection, "page_living_nodes", schema, limit=ROWS, **DEAF)
+    return await fetch(connection, "page_living_nodes", schema, limit=ROWS, **UNRESPONSIVE)
 
 
 async def due(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> list[Row]:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class NodeSnapshot:
     """A look at a node, from memory; a node that has not begun has the values of the defaults."""
 
     node: str
@@ -41,4 +41,4 @@ class Standing:
         return None
 
 
-LookAtNode: TypeAlias = Callable[[], Standing]
+LookAtNode: TypeAlias = Callable[[], NodeSnapshot]

@@ -10,20 +10,20 @@ from typing import Any, Final
 from pgcron_ha.client.run_status import await_ends, probe_ends
 from pgcron_ha.db.driver.link import Link
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.telemetry.hearing_events import EndsAreNotHeard
 from pgcron_ha.telemetry.log import emit
+from pgcron_ha.telemetry.notification_events import EndsAreNotHeard
 
 PROBE_SECONDS: Final = 2.0
 """A notification that has not come by then doesn't come: there is a pooler between."""
 
 RECONNECT_SECONDS: Final = 1.0
-DEAF_SECONDS: Final = 60.0
+UNRESPONSIVE_SECONDS: Final = 60.0
 """Until another try, after a probe was not heard."""
 
 _PROBE: Final = "probe"
 
 
-class Hearing:
+class Notifications:
     """A connection that listens, and statements sent over another one.
 
     `on_end` is called with the id of a run that is over, `on_change` when `is_proved` changes.
@@ -45,7 +45,7 @@ class Hearing:
         self._schema = schema
         self._task: asyncio.Task[None] | None = None
         self._heard_probe = asyncio.Event()
-        self._is_told = False
+        self._is_reported = False
         self.is_proved = False
         """Whether notifications are known to arrive."""
         self.on_end: Callable[[int], None] = lambda _: None
@@ -89,10 +89,10 @@ class Hearing:
         try:
             await asyncio.wait_for(self._heard_probe.wait(), PROBE_SECONDS if listens else 0)
         except TimeoutError:
-            if not self._is_told:
-                self._is_told = True
+            if not self._is_reported:
+                self._is_reported = True
                 emit(EndsAreNotHeard(PROBE_SECONDS))
-            return DEAF_SECONDS
+            return UNRESPONSIVE_SECONDS
         await self._link.wait_closed()
         return 0
 

@@ -21,7 +21,7 @@ from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.clients import ClientPools
 from pgcron_ha.errors import InvalidInput, UnknownZone
 from pgcron_ha.spec.zones import load_zone, nearest_zones
-from pgcron_ha.telemetry.standing import LookAtNode
+from pgcron_ha.telemetry.node_snapshot import LookAtNode
 from pgcron_ha.web.address import (
     MOST_VALUE,
     WrongAddress,
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 # Everybody who can reach the pages is this person until there is a login.
 ACTOR: Final = "ui:local"
-DOOR: Final = "ui"
+INTERFACE: Final = "ui"
 # Asked for by the script: the page without its frame.
 LIVE_HEADER: Final = "x-pgcron-live"
 ZONE_COOKIE: Final = "pgcron_zone"
@@ -100,11 +100,11 @@ class Made(NamedTuple):
     is_new: bool
 
 
-class Visit:
+class PageRequest:
     """One request. Pages use nothing else of the web framework."""
 
     actor: Final = ACTOR
-    door: Final = DOOR
+    interface: Final = INTERFACE
 
     def __init__(self, request: Request, services: Services, permission: str) -> None:
         self.request = request
@@ -162,7 +162,8 @@ class Visit:
         return await self.services.reader.snapshot(key, read, **options)
 
     async def act(self, verb: Callable[[Any], Awaitable[T]]) -> T:
-        """What `verb(connection)` does, in a transaction of its own. Give it `actor` and `door`.
+        """What `verb(connection)` does, in a transaction of its own. Give it `actor` and
+        `interface`.
 
         Whoever reads afterwards sees it.
         """
@@ -188,7 +189,7 @@ class Visit:
                 "A token has 16 to 64 letters, digits, _ and -; each form has its own.",
                 "Load the page again, or leave it out.",
             )
-        key = f"{self.door}:{verb}:{str(of)[:200]}:{self._operation}"
+        key = f"{self.interface}:{verb}:{str(of)[:200]}:{self._operation}"
         return Made(
             *await self.act(
                 lambda connection: functions.once(
@@ -248,7 +249,7 @@ class Visit:
             refresh=None if is_still or 400 <= status < 500 else REFRESH_SECONDS,
         )
         now = snapshot.now if snapshot else datetime.now(UTC)
-        values = {"visit": self, "frame": frame, "viewer": self.viewer_at(now), "view": view}
+        values = {"page_request": self, "frame": frame, "viewer": self.viewer_at(now), "view": view}
         text = self.services.templates.render(template, **values, **more)
         if snapshot is not None and status == 200:
             self.services.texts.keep(self._text_key(snapshot), text)

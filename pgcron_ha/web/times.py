@@ -33,7 +33,7 @@ def parse_moment(text: str, zone: ZoneInfo) -> Moment:
     raise WrongAddress(
         f"'{text[:60]}' is not a time",
         "A time is how long ago (30m, 24h, 7d), or an instant such as 2026-11-21 06:30 "
-        "(in the zone that times are told in) or 2026-11-21T06:30:00Z.",
+        "(in the zone that times are shown in) or 2026-11-21T06:30:00Z.",
         "Write for example 24h.",
         wrong=text,
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Belongings:
+class LeakedResources:
     """What this process has: threads, children, descriptors (by number, and what they are)."""
 
     threads: frozenset[str]
@@ -18,12 +18,12 @@ class Belongings:
     descriptors: int
 
     @classmethod
-    def now(cls) -> Belongings:
+    def now(cls) -> LeakedResources:
         """Processes and descriptors are seen where there is a ``/proc``."""
         threads = frozenset(f"{each.name}:{each.ident}" for each in threading.enumerate())
         return cls(threads, frozenset(_children()), _count_descriptors())
 
-    def beyond(self, before: Belongings) -> list[str]:
+    def beyond(self, before: LeakedResources) -> list[str]:
         """What is here and was not there."""
         found = [f"thread {name}" for name in sorted(self.threads - before.threads)]
         found += [f"process {pid}" for pid in sorted(self.children - before.children)]

@@ -1,0 +1,88 @@
+"""Words that nobody else uses do not come back (the glossary in README and the design)."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from tests.house.checkout import files, name
+
+RETIRED: Final = {
+    "told": "reported, recorded, shown",
+    "tell": "report, record, show",
+    "tells": "reports, records, shows",
+    "wish": "request, options",
+    "wishes": "requests, options",
+    "door": "interface",
+    "doors": "interfaces",
+    "deaf": "unresponsive",
+    "hearing": "notifications",
+    "stranger": "orphaned claim, foreign object",
+    "strangers": "orphaned claims, foreign objects",
+    "farewell": "process exit",
+    "heads": "due index, candidates",
+    "intake": "acceptance",
+    "pace": "prefetch",
+    "visit": "page request",
+    "moments": "times",
+    "amiss": "excess",
+    "belongings": "leaked resources",
+    "standing": "node snapshot",
+    "workforce": "executors",
+    "workplace": "executor services",
+}
+"""And what the field says."""
+
+_PARTS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_QUOTED: Final = re.compile(r"--[^\n]*|'(?:[^']|'')*'")
+_COMMANDS: Final = re.compile(r"`[^`]*`")
+
+
+def retired_in(text: str) -> set[str]:
+    return {part.lower() for part in _PARTS.findall(text)} & RETIRED.keys()
+
+
+def test_names_are_words_of_the_field() -> None:
+    found: dict[str, set[str]] = {}
+    for path in files(".py", under=("pgcron_ha", "migrations")):
+        tokens = tokenize.generate_tokens(io.StringIO(path.read_text()).readline)
+        names = {token.string for token in tokens if token.type == tokenize.NAME}
+        # Tests that others run with are called by sentences.
+        wrong = {each for each in names if not each.startswith("test_") and retired_in(each)}
+        found |= {name(path): wrong} if wrong else {}
+    for path in files(".sql", under=("pgcron_ha", "migrations")):
+        wrong = {w for w in re.findall(r"\w+", _QUOTED.sub("", path.read_text())) if retired_in(w)}
+        found |= {name(path): wrong} if wrong else {}
+
+    assert found == {}
+
+
+def test_messages_are_made_of_words_of_the_field() -> None:
+    found = {
+        f"{name(path)}:{line}": (wrong, text)
+        for path in files(".py", under=("pgcron_ha",))
+        for line, text in _messages(path)
+        if (wrong := retired_in(_COMMANDS.sub("", text)))
+    }
+
+    assert found == {}
+
+
+def _messages(path: Path) -> Iterator[tuple[int, str]]:
+    """Texts of several words that are no docstrings."""
+    tree = ast.parse(path.read_text())
+    documents = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Constant) or id(node) in documents:
+            continue
+        if isinstance(node.value, str) and " " in node.value:
+            yield node.lineno, node.value
