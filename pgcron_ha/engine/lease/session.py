@@ -54,7 +54,7 @@ class _Unforeseen(PgcronError):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a node says of itself when it joins. `home` is None when its lock could not be had."""
+    """What a node says of itself when it joins. `home` is None without the lock of its folder."""
 
     name: str
     host: str
