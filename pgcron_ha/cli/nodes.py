@@ -55,7 +55,7 @@ def nodes_group(context: click.Context, also_dead: bool, limit: int, as_json: bo
     if not as_json:
         for row in rows:
             if row["unresponsive_runs"]:
-                echo(f"node '{row['name']}': {unresponsive_words(row['deaf_runs'])}")
+                echo(f"node '{row['name']}': {unresponsive_words(row['unresponsive_runs'])}")
             if row["state"] != "dead" and (row["tzdata"] or "") < (row["cluster_tzdata"] or ""):
                 echo(
                     f"node '{row['name']}' has tzdata {row['tzdata']}, the cluster "

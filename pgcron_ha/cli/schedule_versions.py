@@ -127,7 +127,7 @@ def _changed(row: Row, before: Row | None) -> str | None:
 
 def _who(row: Row) -> str:
     note = f" ({row['note']})" if row["note"] else ""
-    return f"{shown(row['at'])} by {row['actor']} through {row['door']}{note}"
+    return f"{shown(row['at'])} by {row['actor']} through {row['interface']}{note}"
 
 
 def _lines(change: Change) -> str:

@@ -108,7 +108,8 @@ def _complaints(status: overview.Row) -> Iterator[str]:
         yield f"locked     {session_words(row)} {holding_words(row)}"
     for node in status["nodes"]:
         if node["unresponsive_runs"]:
-            yield f"stuck      node '{node['name']}': {unresponsive_words(node['deaf_runs'])}"
+            words = unresponsive_words(node["unresponsive_runs"])
+            yield f"stuck      node '{node['name']}': {words}"
     for node in status["nodes"]:
         yield from _troubles(node)
     for parked in status["parked"]:

@@ -119,20 +119,20 @@ def test_runs_that_go_on_though_told_to_stop_are_told_of_their_node(
         " owner = (SELECT incarnation FROM pgcron.node), token = gen_random_uuid(), fence = 1,"
         " cancel_at = now() - interval '4 min'"
     )
-    assert "unresponsive" not in cli("status").out
+    assert "stuck" not in cli("status").out
     assert cli("nodes", "--json").rows[0]["unresponsive_runs"] == []
 
     execute("UPDATE pgcron.run SET kill_at = now() - interval '1 s' WHERE id = 1")
     assert cli("nodes", "--json").rows[0]["unresponsive_runs"] == []
 
     execute("UPDATE pgcron.run SET kill_at = now() - interval '11 s' WHERE id = 1")
-    said = "node 'n1': run 1 goes on though told to stop, and holds its slot"
+    said = "node 'n1': run 1 goes on though asked to stop, and holds its slot"
     assert cli("nodes").out.splitlines()[-1] == said
-    assert f"deaf       {said}\n" in cli("status").out
+    assert f"stuck      {said}\n" in cli("status").out
 
     execute("UPDATE pgcron.run SET cancel_at = now() - interval '6 min' WHERE id = 3")
     assert cli("nodes", "--json").rows[0]["unresponsive_runs"] == [1, 3]
-    said = "node 'n1': runs 1, 3 go on though told to stop, and hold their slots"
+    said = "node 'n1': runs 1, 3 go on though asked to stop, and hold their slots"
     assert cli("nodes").out.splitlines()[-1] == said
 
     execute("UPDATE pgcron.node SET state = 'dead', ended_at = now(), ended_because = 'died'")

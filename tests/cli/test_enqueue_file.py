@@ -29,7 +29,7 @@ WRONG = {
 
 def test_a_file_of_runs_is_enqueued_in_order(cli: Cli, execute: Execute, tmp_path: Path) -> None:
     lines = [
-        {"handler": "py:a", "args": {"day": "Mndy"}, "idempotency_key": "k"},
+        {"handler": "py:a", "args": {"day": "Möndäy"}, "idempotency_key": "k"},
         {"due_at": "2030-01-01T10:00+01:00", "timeout": "1h30m", "queue": None},
         {"handler": "py:b", "priority": 1, "timeout": 90, "args": None},
         {"handler": "py:c", "idempotency_key": "k", "key_lifetime": "1d"},
@@ -45,7 +45,7 @@ def test_a_file_of_runs_is_enqueued_in_order(cli: Cli, execute: Execute, tmp_pat
         "SELECT id, handler, args, queue, priority, extract(epoch FROM timeout)::int, "
         "due_at > created_at FROM pgcron.run ORDER BY id"
     ) == [
-        (ids[0], "py:a", {"day": "Mndy"}, "slow", 5, 3600, False),
+        (ids[0], "py:a", {"day": "Möndäy"}, "slow", 5, 3600, False),
         (ids[1], "shell:x", {"n": 1}, "slow", 5, 5400, True),
         (ids[2], "py:b", {"n": 1}, "slow", 1, 90, False),
     ]

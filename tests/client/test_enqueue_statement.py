@@ -63,7 +63,7 @@ ROW = (
 def test_the_run_is_what_the_client_would_have_asked_for(
     open_cursor: Open, database: str, value: Value
 ) -> None:
-    args = {"day": "Mndy", "share": "100 % :day $1 %s", "n": [1, None, 2.5]}
+    args = {"day": "Möndäy", "share": "100 % :day $1 %s", "n": [1, None, 2.5]}
     app = App(database)
     with open_cursor(database) as cursor:
         statement = app.enqueue_statement("report", args, style=cursor.style, **EVERYTHING)

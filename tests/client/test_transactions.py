@@ -28,7 +28,7 @@ async def test_a_run_exists_when_the_callers_transaction_commits(
     async with open_caller(database) as caller:
         run_id = await App().enqueue(
             "report",
-            {"day": "Mndy", "share": "100 %", "n": [1, None, 2.5]},
+            {"day": "Möndäy", "share": "100 %", "n": [1, None, 2.5]},
             queue="slow",
             priority=2,
             due_at=due_at,

@@ -281,7 +281,7 @@ async def test_what_is_told_as_paused_and_was_not_is_found(connection: Connectio
     await connection.execute("UPDATE pgcron.missed SET last_at = last_at + interval '1 minute'")
 
     assert await rules(connection, now) == [
-        ("a range is told as paused, and the schedule was not", now - minutes(39))
+        ("a range is recorded as paused, and the schedule was not", now - minutes(39))
     ]
 
 

@@ -33,7 +33,7 @@ CASTS = {
 GOOD = st.fixed_dictionaries(
     {"handler": st.sampled_from(["py:work", "shell:backup"])},
     optional={
-        "args": st.sampled_from([None, {}, {"day": "Mndy", "n": [1, None, 2.5]}]),
+        "args": st.sampled_from([None, {}, {"day": "Möndäy", "n": [1, None, 2.5]}]),
         "queue": st.sampled_from([None, "default", "slow"]),
         "priority": st.sampled_from([None, 0, 9, "3"]),
         "due_at": st.sampled_from([None, "2031-02-03T04:05:06Z", "2031-02-03T04:05:06+02:00"]),

@@ -98,7 +98,7 @@ OPTIONS = """
 # ends with _id), so that a caller who knows one function knows the others.
 VOCABULARY = """
     run_id run_ids runs schedule new_name backfill_id calendar queue queues lane breaker node role
-    handler handlers relation token actor door note reason instant fire_time since until
+    handler handlers relation token actor interface note reason instant fire_time since until
     expected_version changes content count at_most direction parallelism if_ran planned take_over
     idempotency_key key_lifetime unique_for on_conflict debounce debounce_max start_within
     slots rate per starting failures within open_for open_for_at_most fallback_handler

@@ -67,7 +67,7 @@ async def test_a_pause_ends_by_itself_and_no_fire_after_its_end_is_lost(
 
     row = await connection.fetchrow(
         "SELECT resumed_by, (SELECT max(last_at) FROM pgcron.missed WHERE reason = 'paused'"
-        " AND note LIKE '%: a fair') AS told, (SELECT min(fire_at) FROM pgcron.occurrence"
+        " AND note LIKE '%: a fair') AS reported, (SELECT min(fire_at) FROM pgcron.occurrence"
         " WHERE fire_at > $1) AS first FROM pgcron.cursor",
         end_of_pause,
     )

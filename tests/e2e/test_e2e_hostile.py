@@ -229,7 +229,7 @@ async def test_who_kills_the_supervisors_of_its_node_harms_only_their_runs(
     node = cluster.start("a", app=APP, lease_ttl=f"{TTL_SECONDS}s")
     async with bystanders(cluster, connection):
         isolated = await _running(connection, "py:unresponsive", tmp_path / "isolated")
-        program = await _running(connection, "shell:deaf", tmp_path / "program")
+        program = await _running(connection, "shell:unresponsive", tmp_path / "program")
         await misbehave(connection, {"py:kills_the_children_of_its_node": ("succeeded", None)}, {})
         rows = await ended(connection, isolated, program)
         assert all(
@@ -248,7 +248,7 @@ async def test_who_does_not_hear_a_cancel_is_killed_where_that_is_possible(
     node = cluster.start("a", app=APP, lease_ttl=f"{TTL_SECONDS}s")
     runs = {
         name: await _running(connection, name, tmp_path / name)
-        for name in ("py:unresponsive", "shell:deaf", "py:goes_on")
+        for name in ("py:unresponsive", "shell:unresponsive", "py:goes_on")
     }
     async with bystanders(cluster, connection):
         for run in runs.values():
@@ -258,10 +258,12 @@ async def test_who_does_not_hear_a_cancel_is_killed_where_that_is_possible(
     outcomes = {name: rows[run]["outcome"] for name, run in runs.items()}
     # Who went on and returned has succeeded: that is what happened.
     assert outcomes == {
-        "py:unresponsive": "cancelled", "shell:deaf": "cancelled", "py:goes_on": "succeeded",
+        "py:unresponsive": "cancelled", "shell:unresponsive": "cancelled",
+        "py:goes_on": "succeeded",
     }  # fmt: skip
     assert all(
-        is_gone(int((tmp_path / name).read_text())) for name in ("py:unresponsive", "shell:deaf")
+        is_gone(int((tmp_path / name).read_text()))
+        for name in ("py:unresponsive", "shell:unresponsive")
     )
 
 

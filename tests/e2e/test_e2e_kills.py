@@ -95,7 +95,9 @@ async def test_a_killed_process_of_a_handler_is_gone_before_its_slot_is_free(
 ) -> None:
     evidence = cluster.evidence
     node = cluster.start("a", **ALONE)
-    [run] = await enqueue(connection, "py:deaf_isolated", args={"seconds": 90}, max_attempts=3)
+    [run] = await enqueue(
+        connection, "py:unresponsive_isolated", args={"seconds": 90}, max_attempts=3
+    )
     await until("it is at work", lambda: evidence.count("tick") > 2)
     pid = evidence.events("start", run)[0].pid
     [after] = await enqueue(connection, "py:work")

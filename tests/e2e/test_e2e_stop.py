@@ -84,7 +84,7 @@ async def test_a_handler_that_does_not_stop_never_runs_beside_its_next_attempt(
 ) -> None:
     evidence = cluster.evidence
     leaving = cluster.start("a", grace="0s")
-    [run] = await enqueue(connection, "py:deaf_and_loud", args={"seconds": 60})
+    [run] = await enqueue(connection, "py:unresponsive_and_loud", args={"seconds": 60})
     await until("it runs", lambda: evidence.count("tick") > 0)
     cluster.start("b", poll_interval="50ms")
 

@@ -92,7 +92,7 @@ async def test_a_deaf_handler_ends_its_node_when_the_others_have_ended_and_is_re
         "lease_ttl": "30s",
     }
     leaving = cluster.start("a", **unresponsive)
-    runs = await enqueue(connection, "py:deaf_and_loud", 2, args={"seconds": 90})
+    runs = await enqueue(connection, "py:unresponsive_and_loud", 2, args={"seconds": 90})
     runs += await enqueue(connection, "py:thread_work", args={"seconds": 3})
     await until("they run", lambda: evidence.count("start") == 3)
     cluster.start("b", lease_ttl="30s")
@@ -103,7 +103,7 @@ async def test_a_deaf_handler_ends_its_node_when_the_others_have_ended_and_is_re
     rows = await ended(connection, *runs)
 
     [reported] = leaving.events("NodeEndsItself")
-    assert (reported["run"], reported["handler"]) == (runs[0], "py:deaf_and_loud")
+    assert (reported["run"], reported["handler"]) == (runs[0], "py:unresponsive_and_loud")
     assert [(row["outcome"], row["attempt"], row["node"]) for row in rows] == [
         ("cancelled", 1, "a"),
         ("succeeded", 2, "b"),  # it was as deaf, and nobody had told it to stop before
@@ -116,7 +116,8 @@ async def test_a_deaf_handler_ends_its_node_when_the_others_have_ended_and_is_re
         "SELECT ended_because FROM pgcron.nodes WHERE name = 'a' AND state = 'dead'"
     )
     assert because == (
-        f"ended itself: run {runs[0]} (py:deaf_and_loud) went on though told to stop (cancelled)"
+        f"ended itself: run {runs[0]} (py:unresponsive_and_loud)"
+        " went on though asked to stop (cancelled)"
     )
 
 
@@ -137,7 +138,7 @@ async def test_a_node_that_keeps_a_deaf_handler_works_on_without_its_slot(
     row = await live_run(connection, run)
     assert row is not None
     assert row["state"] == "running"
-    words = f"node 'a': run {run} goes on though told to stop, and holds its slot\n"
+    words = f"node 'a': run {run} goes on though asked to stop, and holds its slot\n"
     await until("its node is said to be short of a slot", lambda: words in shown(cluster))
     [row] = await ended(connection, run)
     # It did end what it was about, and had never heard of the kill.

@@ -254,7 +254,7 @@ async def test_a_process_of_its_own_asks_through_its_node(
     fires: tuple[Row, Row], expected: dict[str, Any], isolated: tuple[PythonExecutor, Record]
 ) -> None:
     running, record = isolated
-    for handler in ("py:told", "py:told_in_a_thread"):
+    for handler in ("py:reported", "py:reported_in_a_thread"):
         for row, wanted in ((fires[1], expected), (fires[0], None)):
             record.outcomes.clear()
             run = context_of(row, handler)
@@ -271,7 +271,7 @@ async def test_a_process_of_its_own_hears_why_there_is_no_answer(fires: tuple[Ro
         app.handlers, record.done, record.feed, record, 1, Transactions(NOWHERE, 1),
         children=program,
     )  # fmt: skip
-    run = context_of(fires[1], "py:told")
+    run = context_of(fires[1], "py:reported")
     running.start([run])
     outcome = await asyncio.to_thread(record.outcome, run)
     await running.close(5)

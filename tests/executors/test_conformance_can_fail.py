@@ -143,8 +143,8 @@ class Suite(ExecutorConformance):
 
 
 FAULTS: list[tuple[type[Plain], str]] = [
-    (SaysDoneTwice, "a_run_that_ends_well_is_reported_once"),
-    (SaysDoneTooEarly, "a_stopped_run_is_reported_when_it_has_really_ended"),
+    (SaysDoneTwice, "a_run_that_ends_well_is_told_once"),
+    (SaysDoneTooEarly, "a_stopped_run_is_told_when_it_has_really_ended"),
     (NeverAsksForMore, "after_each_end_it_asks_once_for_the_next_run_of_the_slot"),
     (AsksBeforeItIsDone, "after_each_end_it_asks_once_for_the_next_run_of_the_slot"),
     (ForgetsItsLease, "nothing_works_on_after_the_end_of_the_lease"),
@@ -155,8 +155,8 @@ FAULTS: list[tuple[type[Plain], str]] = [
     (RetriesForNothing, "args_that_do_not_fit_are_refused_for_good"),
     (RetriesForNothing, "a_run_that_fails_says_what_and_why"),
     (TakesItsTime, "calls_from_the_engines_loop_return_at_once"),
-    (ForgetsWhatCameLate, "what_comes_after_close_is_refused_and_reported"),
-    (MixesReasons, "a_stopped_run_is_reported_when_it_has_really_ended"),
+    (ForgetsWhatCameLate, "what_comes_after_close_is_refused_and_told"),
+    (MixesReasons, "a_stopped_run_is_told_when_it_has_really_ended"),
 ]
 
 

@@ -65,13 +65,13 @@ async def test_a_handler_that_does_not_stop_is_told_with_its_node_and_needs_atte
     )
     await connection.close()
 
-    reported = f"Run {run} goes on though told to stop, and holds its slot."
+    reported = f"Run {run} goes on though asked to stop, and holds its slot."
     for address in ("/nodes", f"/nodes/{incarnation}", "/?attention=all"):
         page = await full_site.get(address)
         assert reported in page.text, address
     attention = page.text.partition('id="attention"')[2].partition("</section>")[0]
     assert "Node berlin-1" in attention
-    assert "</span>deaf</span>" in attention
+    assert "</span>unresponsive</span>" in attention
     assert "restart the node" in attention
 
 
