@@ -8,7 +8,8 @@ from pgcron_ha.embedded.binaries import OLDEST_MAJOR
 from tests.house.checkout import ROOT
 from tests.matrix.columns import NOT_HERE, NOT_POOLED, VERSIONS, columns
 
-TESTS = sorted({tests.partition("::")[0] for column in columns() for tests in column.tests})
+CHOSEN = sorted({tests for column in columns() for tests in column.tests})
+TESTS = sorted({tests.partition("::")[0] for tests in CHOSEN})
 
 
 def test_every_supported_version_is_in_the_matrix_and_locked() -> None:
@@ -18,9 +19,12 @@ def test_every_supported_version_is_in_the_matrix_and_locked() -> None:
     assert {column.major for column in columns()} == set(VERSIONS)
 
 
-@pytest.mark.parametrize("tests", TESTS)
+@pytest.mark.parametrize("tests", CHOSEN)
 def test_the_tests_of_the_matrix_are_there(tests: str) -> None:
-    assert (ROOT / tests).exists()
+    file, _, name = tests.partition("::")
+
+    assert (ROOT / file).exists()
+    assert not name or f"def {name}(" in Path(ROOT, file).read_text()
 
 
 @pytest.mark.parametrize("name", [*NOT_HERE, *NOT_POOLED])

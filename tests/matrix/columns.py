@@ -47,7 +47,7 @@ PROTOCOL: Final = (
     "tests/cli/test_grants.py",
     "tests/e2e/test_e2e_extremes.py",
     "tests/e2e/test_e2e_kills.py",
-    "tests/upgrade/test_side_by_side.py::test_a_migration_forth_and_back_under_load_stops_nobody",
+    "tests/upgrade/test_side_by_side.py::test_a_migration_under_load_stops_nobody",
 )
 
 # What the product sends through a pooler in transaction mode; statements that a test sends

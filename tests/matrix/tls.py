@@ -122,7 +122,7 @@ async def test_a_server_of_another_name_is_none(guarded: ThrowAwayServer, key: P
 
 
 async def test_a_server_of_another_authority_is_none(guarded: ThrowAwayServer, key: Path) -> None:
-    reported = await refusal(dsn_of(guarded, key, authority="orphan.crt"))
+    reported = await refusal(dsn_of(guarded, key, authority="stranger.crt"))
 
     assert "CERTIFICATE_VERIFY_FAILED" in (reported.detail or "")
     assert CHECK_HINT in (reported.hint or "")
