@@ -106,7 +106,7 @@ REMOVED: Final = (
     _without("RECONCILE", "run", STUCK, 0, LOST=1),
     _without("SETTLED", "run", ABOUT_TO, BEATS=1),
     _without("SETTLED=1", "run", ABOUT_TO, 0, BEATS=2),
-    _without("ORPHAN_CANCEL", "run", STUCK, 0, CANCELS=1, LOST=1),
+    _without("STRANGER_CANCEL", "run", STUCK, 0, CANCELS=1, LOST=1),
     _without("SELF_FENCE", "run", TWICE, 0, LAPSES=1),
     _without("FROM_SENDING", "run", TWICE, BEATS=1, LAPSES=1),
     _without("MAY_START", "run", TWICE, LAPSES=1),
@@ -140,7 +140,7 @@ REMOVED: Final = (
     _without("CURSOR_FIRST", "schedule", OLD_GENERATION, EDIT=2),
     _without("CLOCK_LAST", "schedule", DECIDED_TWICE, 0, EARLY=0),
     _without("KEEP_DUE", "schedule", "a fire that somebody ran early is not run"),
-    _without("REPORT", "schedule", UNDECIDED, 0, EDIT=3, EARLY=0),
+    _without("TELL", "schedule", UNDECIDED, 0, EDIT=3, EARLY=0),
     _without("PENDING", "schedule", UNDECIDED, EDIT=4, EARLY=0),
     _without("ONE_STATEMENT", "schedule", ENDED_TWICE),
 )
