@@ -1,5 +1,5 @@
--- Who waits for a run is told when it is over, by NOTIFY. A run that nobody waits for has no mark,
--- and its end tells nobody.
+-- Who waits for a run is notified when it is over, by NOTIFY. A run that nobody waits for has no
+-- mark, and its end notifies nobody.
 
 CREATE FUNCTION pgcron.end_channel() RETURNS text
 LANGUAGE sql STABLE
@@ -10,8 +10,8 @@ COMMENT ON FUNCTION pgcron.end_channel() IS
     'The NOTIFY channel on which the ids of awaited runs come when they are over. Notifications '
     'are hints; nothing depends on them.';
 
--- However a run ends, its row is deleted by the statement that ends it: so it is told exactly when
--- that is committed.
+-- However a run ends, its row is deleted by the statement that ends it: so it is notified exactly
+-- when that is committed.
 CREATE FUNCTION pgcron.wake_waiting_clients() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -60,7 +60,7 @@ BEGIN
     INTO ended, unmarked FROM unnest(run_ids) given(id) LEFT JOIN pgcron.run r ON r.id = given.id;
 END $$;
 COMMENT ON FUNCTION pgcron.await_runs(bigint[]) IS
-  'From now on the ends of these runs are told on pgcron.end_channel(). ended: those that are '
+  'From now on the ends of these runs are sent on pgcron.end_channel(). ended: those that are '
   'not alive; unmarked: those of others, and those to ask for again in a moment.';
 
 CREATE FUNCTION pgcron.run_status(run_id bigint, OUT id bigint, OUT uuid uuid, OUT handler text,

@@ -4,16 +4,16 @@
 -- from that; a handler that works, and one without a breaker, cost nothing.
 
 CREATE TABLE pgcron.breaker (
-  name text PRIMARY KEY CONSTRAINT a_breaker_is_named_as_a_handler CHECK
-      (pgcron.handler_is_fine(name)
+  name text PRIMARY KEY CONSTRAINT a_breaker_is_named_as_a_handler
+    CHECK (pgcron.handler_is_fine(name)
       OR pgcron.refuse_handler(name)),
-  failures int NOT NULL DEFAULT 5 CONSTRAINT a_breaker_opens_after_1_to_100_failures CHECK
-      (failures BETWEEN 1 AND 100
+  failures int NOT NULL DEFAULT 5 CONSTRAINT a_breaker_opens_after_1_to_100_failures
+    CHECK (failures BETWEEN 1 AND 100
       OR pgcron.refuse('PC001',
     format('failures %s is out of range', failures), 'A breaker opens after 1 to 100 failures.',
     'Leave it out for 5.')),
-  within interval NOT NULL DEFAULT '1 minute' CONSTRAINT failures_count_for_1_second_to_1_day CHECK
-      (within BETWEEN '1 second' AND '1 day'
+  within interval NOT NULL DEFAULT '1 minute' CONSTRAINT failures_count_for_1_second_to_1_day
+    CHECK (within BETWEEN '1 second' AND '1 day'
       OR pgcron.refuse('PC001',
     format('within %s is out of range', within), 'A failure counts for 1 second to 1 day.',
     'Leave it out for ''1 minute''.')),
@@ -34,9 +34,8 @@ CREATE TABLE pgcron.breaker (
   set_by text CONSTRAINT breaker_set_by_is_short
     CHECK (set_by IS NULL OR length(set_by) <= 300 OR pgcron.refuse_words('set_by', set_by, 300)),
   set_at timestamptz NOT NULL DEFAULT now(),
-  state text NOT NULL DEFAULT 'closed' CONSTRAINT a_breaker_is_closed_open_or_half_open CHECK
-      (state IN ('closed',
-      'open', 'half_open')),
+  state text NOT NULL DEFAULT 'closed' CONSTRAINT a_breaker_is_closed_open_or_half_open
+    CHECK (state IN ('closed', 'open', 'half_open')),
   failed_at timestamptz[] NOT NULL DEFAULT '{}',
   opened_at timestamptz,
   open_until timestamptz,
@@ -49,8 +48,8 @@ CREATE TABLE pgcron.breaker (
     CHECK (reset_by IS NULL OR length(reset_by) <= 300
       OR pgcron.refuse_words('reset_by', reset_by, 300)),
   reset_at timestamptz,
-  CONSTRAINT a_breaker_is_open_no_longer_than_a_week CHECK
-      (open_for_at_most BETWEEN open_for AND '7 days'
+  CONSTRAINT a_breaker_is_open_no_longer_than_a_week
+    CHECK (open_for_at_most BETWEEN open_for AND '7 days'
       OR pgcron.refuse('PC001',
     format('open_for_at_most %s is out of range', open_for_at_most),
     'It is at least open_for and at most 7 days.', 'Leave it out for ''10 minutes''.')),
@@ -92,8 +91,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
 CREATE INDEX breaker_open ON pgcron.breaker (name) WHERE state <> 'closed';
 
 CREATE TABLE pgcron.breaker_handler (
-  handler text PRIMARY KEY CONSTRAINT a_breaker_guards_a_handler CHECK
-      (pgcron.handler_is_fine(handler)
+  handler text PRIMARY KEY CONSTRAINT a_breaker_guards_a_handler
+    CHECK (pgcron.handler_is_fine(handler)
       OR pgcron.refuse_handler(handler)),
   breaker text NOT NULL REFERENCES pgcron.breaker ON DELETE CASCADE
 );

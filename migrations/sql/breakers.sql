@@ -76,8 +76,8 @@ LANGUAGE sql IMMUTABLE AS $$
     FROM (SELECT extract(epoch FROM length)::bigint AS seconds) s $$;
 
 -- What nodes ask while a breaker is not closed, and when they hear that one has changed. A probe
--- that is over, and was not told as a failure, is settled first: success closes; what came back,
--- was cancelled or whose node died leaves the next probe to anybody.
+-- that is over, and was not recorded as a failure, is settled first: success closes; what came
+-- back, was cancelled or whose node died leaves the next probe to anybody.
 CREATE FUNCTION pgcron.look_at_breakers()
   RETURNS TABLE (name text, state text, handlers text[], fallback_queue text, is_probe_due boolean,
                  seconds float8, reason text, last_error text)
@@ -205,10 +205,9 @@ BEGIN
     RETURN;
   END LOOP;
 END $$;
-COMMENT ON FUNCTION pgcron.claim_probe(uuid, text[],
-    text[]) IS
-        'Claims one held run of a breaker whose time is over, as its one probe; no row when '
-        'there is none to claim.';
+COMMENT ON FUNCTION pgcron.claim_probe(uuid, text[], text[]) IS
+    'Claims one held run of a breaker whose time is over, as its one probe; no row when '
+    'there is none to claim.';
 
 -- Due runs that wait for a breaker are executed by its fallback handler, or moved to its fallback
 -- queue; each run once. Not when the time is over: then one of them is the probe, and its end
@@ -343,8 +342,8 @@ BEGIN
   WHERE b.name = row_found.name;
   RETURN row_found.state <> 'closed';
 END $$;
-COMMENT ON FUNCTION pgcron.reset_breaker(text,
-    text) IS 'Closes a breaker by hand; the runs that wait for it go at once.';
+COMMENT ON FUNCTION pgcron.reset_breaker(text, text) IS
+    'Closes a breaker by hand; the runs that wait for it go at once.';
 
 -- A node whose file or application declares it makes it again when it starts.
 CREATE FUNCTION pgcron.delete_breaker(breaker text) RETURNS void

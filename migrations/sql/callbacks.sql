@@ -1,11 +1,11 @@
--- A service that an http: run has called tells later, by a callback, what came of it. What it says
+-- A service that an http: run has called reports later, by a callback, how it ended. What it says
 -- is kept here until the node that waits for it has heard it, or is known to be dead.
 
 CREATE TABLE pgcron.callback (
   run_id bigint NOT NULL,
   fence bigint NOT NULL,
-  token_hash bytea NOT NULL CONSTRAINT a_callback_token_is_kept_as_sha256 CHECK
-      (octet_length(token_hash)
+  token_hash bytea NOT NULL CONSTRAINT a_callback_token_is_kept_as_sha256
+    CHECK (octet_length(token_hash)
       = 32),
   opened_at timestamptz NOT NULL DEFAULT now(),
   closed_at timestamptz,
@@ -32,7 +32,7 @@ COMMENT ON COLUMN pgcron.callback.status IS
     'How the service says that it ended; NULL: it has not said so.';
 COMMENT ON COLUMN pgcron.callback.has_news IS 'Progress or lines that the node has not fetched.';
 
--- All bytes are looked at, so that the time it takes tells nothing about where two hashes differ.
+-- All bytes are looked at, so that the time it takes reveals nothing about where two hashes differ.
 CREATE FUNCTION pgcron.is_same_hash(one bytea, other bytea) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
 SELECT coalesce(bit_or(get_byte(one, n) # get_byte(other, n)) = 0, false)
@@ -60,7 +60,7 @@ COMMENT ON FUNCTION pgcron.known_callbacks(bigint[], bigint[], bytea[]) IS
 -- transaction locks it: whoever takes the run away comes before, and the answer is refused, or
 -- after, and sees the answer. Answers `taken`, `again` (it has said so before), `other` (it has
 -- said something else), `gone` (the attempt is over) or `unknown` (no such token; which of its
--- parts is wrong is not told).
+-- parts is wrong is not said).
 CREATE FUNCTION pgcron.answer_callback(run bigint, fence bigint, token_hash bytea, status text,
     result jsonb DEFAULT NULL, error text DEFAULT NULL, retry_after float8 DEFAULT NULL,
     done float8 DEFAULT NULL, total float8 DEFAULT NULL, note text DEFAULT NULL,

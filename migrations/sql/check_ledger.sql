@@ -1,5 +1,5 @@
--- The invariant of the ledger, as far as rows can tell: nothing is missing and nothing is double.
--- What the specs say of it, `pgcron-ha schedules verify` tells beside it. One statement, so that
+-- The invariant of the ledger, as far as rows show: nothing is missing and nothing is double.
+-- What the specs say of it, `pgcron-ha schedules verify` reports beside it. One statement, so that
 -- all of it is one moment.
 
 -- Rows that break a rule, at most so many of each; none is how it must be. Of one schedule (living,

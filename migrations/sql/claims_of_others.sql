@@ -14,7 +14,7 @@ COMMENT ON TABLE pgcron.assertion IS
 
 -- The lock is taken at the end and not at the beginning. Locked at the beginning, a service that is
 -- slow, or gone with its transaction open, would keep everybody from taking the run away, and the
--- node from telling how its runs ended: a zombie must not delay the takeover. FOR SHARE, since a
+-- node from recording how its runs ended: a zombie must not delay the takeover. FOR SHARE, since a
 -- claim that is given back is an UPDATE of no key column. All claims of a transaction are locked by
 -- the first of its assertions, in the order of ids, which is the order of everybody who locks
 -- several runs.

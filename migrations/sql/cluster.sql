@@ -33,25 +33,24 @@ INSERT INTO pgcron.cluster DEFAULT VALUES;
 
 CREATE TABLE pgcron.node (
   incarnation uuid PRIMARY KEY,
-  name text NOT NULL CONSTRAINT a_node_name_has_1_to_200_characters CHECK
-      (length(name) BETWEEN 1 AND 200),
+  name text NOT NULL CONSTRAINT a_node_name_has_1_to_200_characters
+    CHECK (length(name) BETWEEN 1 AND 200),
   host text NOT NULL,
   process_id int NOT NULL,
   version text NOT NULL,
   tzdata text COLLATE "C",
   home text,
-  state text NOT NULL DEFAULT 'alive' CONSTRAINT a_node_is_alive_cordoned_draining_or_dead CHECK
-      (state IN ('alive',
-      'cordoned', 'draining', 'dead')),
+  state text NOT NULL DEFAULT 'alive' CONSTRAINT a_node_is_alive_cordoned_draining_or_dead
+    CHECK (state IN ('alive', 'cordoned', 'draining', 'dead')),
   beat_sequence bigint NOT NULL DEFAULT 0,
   lease_until timestamptz NOT NULL,
-  lease_ttl interval NOT NULL CONSTRAINT a_lease_lives_1_second_to_5_minutes CHECK
-      (lease_ttl BETWEEN '1 second' AND '5 minutes'),
+  lease_ttl interval NOT NULL CONSTRAINT a_lease_lives_1_second_to_5_minutes
+    CHECK (lease_ttl BETWEEN '1 second' AND '5 minutes'),
   slots int NOT NULL,
   slots_used int NOT NULL DEFAULT 0,
   queues text[] NOT NULL,
-  labels jsonb NOT NULL DEFAULT '{}' CONSTRAINT node_labels_are_words CHECK
-      (pgcron.labels_are_fine(labels)
+  labels jsonb NOT NULL DEFAULT '{}' CONSTRAINT node_labels_are_words
+    CHECK (pgcron.labels_are_fine(labels)
       OR pgcron.refuse_labels(labels)),
   is_idle boolean NOT NULL DEFAULT false,
   is_pooled boolean NOT NULL DEFAULT false,
@@ -134,8 +133,8 @@ COMMENT ON COLUMN pgcron.queue.is_plain IS
     'Its runs can be claimed without a look at what runs: neither paused nor limited.';
 
 CREATE TABLE pgcron.lane_limit (
-  lane text COLLATE "C" PRIMARY KEY CONSTRAINT a_lane_limit_names_a_lane_or_its_beginning CHECK
-      (lane
+  lane text COLLATE "C" PRIMARY KEY CONSTRAINT a_lane_limit_names_a_lane_or_its_beginning
+    CHECK (lane
       = '*'
       OR pgcron.lane_is_fine(regexp_replace(lane, '\*$', ''))
     OR pgcron.refuse_lane(lane)),
@@ -190,7 +189,6 @@ LANGUAGE sql VOLATILE
 BEGIN ATOMIC
   SELECT pg_notify(channel, payload) WHERE pg_notification_queue_usage() < 0.5;
 END;
-COMMENT ON FUNCTION pgcron.notify(text,
-    text) IS
-        'NOTIFY, but for a server whose queue of notifications is half full: then what is told '
-        'is found by looking.';
+COMMENT ON FUNCTION pgcron.notify(text, text) IS
+    'NOTIFY, but for a server whose queue of notifications is half full: then what it would say '
+    'is found by looking.';

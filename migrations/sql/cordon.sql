@@ -99,7 +99,6 @@ BEGIN
       AND NOT EXISTS (SELECT FROM pgcron.cordon c
           WHERE c.lifted_at IS NULL AND c.node IN (n.name, n.incarnation::text)));
 END $$;
-COMMENT ON FUNCTION pgcron.uncordon_node(text,
-    text) IS
-        'The nodes of that name, or the process of that incarnation, claim runs again. Returns '
-        'how many do.';
+COMMENT ON FUNCTION pgcron.uncordon_node(text, text) IS
+    'The nodes of that name, or the process of that incarnation, claim runs again. Returns '
+    'how many do.';

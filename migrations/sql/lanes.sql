@@ -24,7 +24,7 @@ END $$;
 -- the commit. A paused or limited queue's come last.
 -- 2. The first due run of each lane that nobody holds. A run that waits for its retry holds its
 -- lane and goes first. Runs that may start
---      only once are chosen for a free slot only; those that found none are told as `wait`.
+--      only once are chosen for a free slot only; those that found none are returned as `wait`.
 -- 3. The claim. A row that somebody has locked is left to them, and one that has changed is judged
 -- anew.
 -- 4. Whatever else is due in a lane that is held now is skipped, a thousand at a time. A lane

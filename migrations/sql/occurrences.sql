@@ -24,7 +24,7 @@ LANGUAGE sql IMMUTABLE AS $$
 
 -- Locks what decides a fire, in the order of an edit: schedule, cursor, run. Raises PC010 (no such
 -- schedule), PC011 (it has begun or is over) or PC001 (the schedule does not fire then, as far as
--- rows can tell). Returns its run, if it has one that has not begun.
+-- rows show). Returns its run, if it has one that has not begun.
 CREATE FUNCTION pgcron.lock_occurrence(name text, instant timestamptz, OUT schedule bigint,
     OUT run bigint, OUT is_decided boolean)
 LANGUAGE plpgsql AS $$
@@ -176,10 +176,9 @@ LANGUAGE sql AS $$
   SELECT pgcron.override_occurrence(skip_occurrence.schedule, skip_occurrence.fire_time,
     ROW(NULL, NULL, 'skip', NULL, NULL, skip_occurrence.note,
         coalesce(skip_occurrence.actor, session_user), NULL)::pgcron.occurrence_override) $$;
-COMMENT ON FUNCTION pgcron.skip_occurrence(text, timestamptz, text,
-    text) IS
-        'One fire to come does not run. Nobody but a node can tell beyond the horizon whether an '
-        'instant is one: the other interfaces ask first.';
+COMMENT ON FUNCTION pgcron.skip_occurrence(text, timestamptz, text, text) IS
+    'One fire to come does not run. Only a node knows beyond the horizon whether an '
+    'instant is one: the other interfaces ask first.';
 
 -- due_at may be before or after its fire time; the run is still that of its fire time.
 CREATE FUNCTION pgcron.move_occurrence(schedule text, fire_time timestamptz, due_at timestamptz,
@@ -200,8 +199,8 @@ BEGIN
       ROW(NULL, NULL, 'move', due_at, NULL, move_occurrence.note,
           coalesce(move_occurrence.actor, session_user), NULL)::pgcron.occurrence_override);
 END $$;
-COMMENT ON FUNCTION pgcron.move_occurrence(text, timestamptz, timestamptz, text,
-    text) IS 'One fire to come is due at another instant; it stays the fire of its own.';
+COMMENT ON FUNCTION pgcron.move_occurrence(text, timestamptz, timestamptz, text, text) IS
+    'One fire to come is due at another instant; it stays the fire of its own.';
 
 CREATE FUNCTION pgcron.edit_occurrence(schedule text, fire_time timestamptz, args jsonb,
     note text DEFAULT NULL, actor text DEFAULT NULL)
@@ -213,8 +212,8 @@ BEGIN
       ROW(NULL, NULL, 'edit', NULL, edit_occurrence.args, edit_occurrence.note,
           coalesce(edit_occurrence.actor, session_user), NULL)::pgcron.occurrence_override);
 END $$;
-COMMENT ON FUNCTION pgcron.edit_occurrence(text, timestamptz, jsonb, text,
-    text) IS 'One fire to come gets other args.';
+COMMENT ON FUNCTION pgcron.edit_occurrence(text, timestamptz, jsonb, text, text) IS
+    'One fire to come gets other args.';
 
 CREATE FUNCTION pgcron.restore_occurrence(schedule text, fire_time timestamptz,
     actor text DEFAULT NULL)
@@ -223,10 +222,9 @@ LANGUAGE sql AS $$
   SELECT pgcron.override_occurrence(restore_occurrence.schedule, restore_occurrence.fire_time,
     ROW(NULL, NULL, NULL, NULL, NULL, NULL, coalesce(restore_occurrence.actor, session_user),
         NULL)::pgcron.occurrence_override) $$;
-COMMENT ON FUNCTION pgcron.restore_occurrence(text, timestamptz,
-    text) IS
-        'A fire to come that was skipped, moved or given other args is as the schedule says '
-        'again.';
+COMMENT ON FUNCTION pgcron.restore_occurrence(text, timestamptz, text) IS
+    'A fire to come that was skipped, moved or given other args is as the schedule says '
+    'again.';
 
 -- Locks and writes what only nodes may: for those whom `pgcron-ha grants` lets pause schedules.
 REVOKE ALL

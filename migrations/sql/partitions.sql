@@ -2,13 +2,12 @@
 -- CONCURRENTLY).
 
 CREATE TABLE pgcron.retention (
-  relation text PRIMARY KEY CONSTRAINT retention_is_of_a_partitioned_table CHECK
-      (relation IN ('occurrence',
-      'history', 'attempt', 'log')),
+  relation text PRIMARY KEY CONSTRAINT retention_is_of_a_partitioned_table
+    CHECK (relation IN ('occurrence', 'history', 'attempt', 'log')),
   period text NOT NULL CONSTRAINT a_partition_holds_a_day_or_a_month CHECK (period IN ('day',
       'month')),
-  ahead interval NOT NULL CONSTRAINT partitions_are_made_a_day_to_a_year_ahead CHECK
-      (ahead BETWEEN '1 day' AND '1 year'),
+  ahead interval NOT NULL CONSTRAINT partitions_are_made_a_day_to_a_year_ahead
+    CHECK (ahead BETWEEN '1 day' AND '1 year'),
   keep interval NOT NULL CONSTRAINT retention_is_at_least_a_day CHECK (keep >= '1 day'
       OR pgcron.refuse('PC001',
     format('retention of %s is too short', keep),
@@ -28,8 +27,8 @@ INSERT INTO pgcron.retention VALUES
   ('attempt', 'day', '7 days', '30 days'),
   ('log', 'day', '7 days', '7 days');
 
--- Attaching takes a weaker lock on the parent than CREATE TABLE … PARTITION OF: readers never wait
--- behind it.
+-- Attaching takes a weaker lock on the parent than CREATE TABLE … PARTITION OF: readers don't
+-- wait behind it.
 CREATE FUNCTION pgcron.add_partition(relation text, low timestamptz, high timestamptz)
   RETURNS boolean
 LANGUAGE plpgsql AS $$

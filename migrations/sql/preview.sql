@@ -80,9 +80,8 @@ BEGIN
              row_found.sentence;
   END IF;
 END $$;
-COMMENT ON FUNCTION pgcron.preview(text,
-    int) IS
-        'The next fires of a schedule with local time, offset and what the clock does to them, '
-        'and the schedule in English, as nodes computed them; the note says what somebody has '
-        'skipped, moved or given other args; raises what is wrong with one that no node can read '
-        '(PC002, PC003 for its zone).';
+COMMENT ON FUNCTION pgcron.preview(text, int) IS
+    'The next fires of a schedule with local time, offset and what the clock does to them, '
+    'and the schedule in English, as nodes computed them; the note says what somebody has '
+    'skipped, moved or given other args; raises what is wrong with one that no node can read '
+    '(PC002, PC003 for its zone).';

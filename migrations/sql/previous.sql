@@ -131,8 +131,7 @@ BEGIN
   END IF;
   RETURN decided + cardinality(freed);
 END $$;
-COMMENT ON FUNCTION pgcron.decide_dependents(interval,
-    int) IS
-        'Lets runs go that waited for the one before them, or ends them where it failed; every '
-        'node calls it now and then.';
+COMMENT ON FUNCTION pgcron.decide_dependents(interval, int) IS
+    'Lets runs go that waited for the one before them, or ends them where it failed; every '
+    'node calls it now and then.';
 CREATE INDEX run_dependent ON pgcron.run (due_at) WHERE hold = 'previous';

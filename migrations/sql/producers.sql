@@ -184,8 +184,8 @@ BEGIN
   END IF;
   RETURN pgcron.cancel_run(run_id, reason, session_user);
 END $$;
-COMMENT ON FUNCTION pgcron.cancel_own_run(bigint,
-    text) IS 'As cancel_run, for who enqueued it and may not touch the runs of others.';
+COMMENT ON FUNCTION pgcron.cancel_own_run(bigint, text) IS
+    'As cancel_run, for who enqueued it and may not touch the runs of others.';
 
 CREATE FUNCTION pgcron.confine_producer(role text, queues text[] DEFAULT '{*}',
     handlers text[] DEFAULT '{*}', actor text DEFAULT NULL)

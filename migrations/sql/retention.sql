@@ -89,8 +89,8 @@ LANGUAGE sql STABLE AS $$
                               AND (r.outcome IS NULL OR r.outcome = history_keep.outcome)
                             ORDER BY r.queue IS NULL, r.outcome IS NULL LIMIT 1))
     FROM pgcron.retention kept WHERE kept.relation = 'history' $$;
-COMMENT ON FUNCTION pgcron.history_keep(text,
-    text) IS 'How long a run of the queue that ended so is kept.';
+COMMENT ON FUNCTION pgcron.history_keep(text, text) IS
+    'How long a run of the queue that ended so is kept.';
 
 -- Runs that ended before may have been removed by a rule: what looks for runs that are gone must
 -- not look there.
@@ -141,10 +141,9 @@ BEGIN
                           '`pgcron-ha retention list` lists them.');
   END IF;
 END $$;
-COMMENT ON FUNCTION pgcron.delete_retention(text,
-    text) IS
-        'Removes a retention rule: what it was about is kept as the next less specific rule '
-        'says, or as long as history.';
+COMMENT ON FUNCTION pgcron.delete_retention(text, text) IS
+    'Removes a retention rule: what it was about is kept as the next less specific rule '
+    'says, or as long as history.';
 
 CREATE FUNCTION pgcron.set_table_retention(relation text, keep interval) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -164,10 +163,9 @@ BEGIN
                           'SELECT relation, keep FROM pgcron.retention lists them.');
   END IF;
 END $$;
-COMMENT ON FUNCTION pgcron.set_table_retention(text,
-    interval) IS
-        'How long occurrence (the ledger), history, attempt or log is kept: whole partitions are '
-        'dropped after it.';
+COMMENT ON FUNCTION pgcron.set_table_retention(text, interval) IS
+    'How long occurrence (the ledger), history, attempt or log is kept: whole partitions are '
+    'dropped after it.';
 
 -- What must stay of a schedule whatever the rules say: its newest 10 runs and 10 successes (what
 -- depends on the previous one, how long a run may be expected to take), and the runs of its last

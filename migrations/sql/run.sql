@@ -15,7 +15,7 @@ CREATE TABLE pgcron.run (
   parent_run bigint,
   queue text NOT NULL DEFAULT 'default',
   priority smallint NOT NULL DEFAULT 5,
-  -- so that who names none is told the rule, and not of a NULL
+  -- so that who names none reads the rule, and not of a NULL
   handler text NOT NULL DEFAULT '',
   args jsonb NOT NULL DEFAULT '{}',
   delivery text NOT NULL DEFAULT 'at_least_once',
@@ -289,10 +289,9 @@ BEGIN
   END IF;
   RETURN pgcron.judge_run(r);
 END $$;
-COMMENT ON FUNCTION pgcron.judge_guest(pgcron.run,
-    name) IS
-        'True, or raises PC013 for what the role may not make, or whatever pgcron.judge_run '
-        'raises.';
+COMMENT ON FUNCTION pgcron.judge_guest(pgcron.run, name) IS
+    'True, or raises PC013 for what the role may not make, or whatever pgcron.judge_run '
+    'raises.';
 
 -- In front of the rules stands what is true of a first attempt without a lane, and breaks none of
 -- them: the claim, which writes it, must not pay for a call. Who may not empty the table is a
@@ -383,8 +382,8 @@ COMMENT ON TABLE pgcron.progress IS
     'within minutes.';
 
 CREATE TABLE pgcron.idempotency (
-  key text PRIMARY KEY CONSTRAINT an_idempotency_key_has_1_to_500_characters CHECK
-      (length(key) BETWEEN 1 AND 500
+  key text PRIMARY KEY CONSTRAINT an_idempotency_key_has_1_to_500_characters
+    CHECK (length(key) BETWEEN 1 AND 500
       OR pgcron.refuse('PC001',
     format('the idempotency key has %s characters', length(key)), 'A key has 1 to 500 characters.',
     'Use a hash of a longer one.')),

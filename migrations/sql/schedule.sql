@@ -3,8 +3,8 @@
 CREATE TABLE pgcron.schedule (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   uuid uuid NOT NULL DEFAULT gen_random_uuid() UNIQUE,
-  name text NOT NULL UNIQUE CONSTRAINT a_schedule_name_has_1_to_200_characters CHECK
-      ((length(name) BETWEEN 1 AND 200
+  name text NOT NULL UNIQUE CONSTRAINT a_schedule_name_has_1_to_200_characters
+    CHECK ((length(name) BETWEEN 1 AND 200
       AND btrim(name) <> '' AND name !~ '[\x01-\x1f\x7f-\x9f]')
     OR pgcron.refuse('PC001', 'the schedule''s name is empty, too long or has a control character',
                      'A name has 1 to 200 characters that can be shown.',
@@ -36,8 +36,8 @@ CREATE TABLE pgcron.schedule (
     format('queue %L is not a queue name', left(queue, 200)),
     'A queue name has 1 to 100 letters, digits, "_", "." and "-".',
     'Write for example ''default''.')),
-  priority smallint NOT NULL DEFAULT 5 CONSTRAINT a_schedule_priority_is_0_to_9 CHECK
-      (priority BETWEEN 0 AND 9
+  priority smallint NOT NULL DEFAULT 5 CONSTRAINT a_schedule_priority_is_0_to_9
+    CHECK (priority BETWEEN 0 AND 9
       OR pgcron.refuse('PC001',
     format('priority %s is out of range', priority),
     'A priority is a number from 0 (first) to 9 (last).', 'Leave it out for 5.')),
@@ -48,9 +48,8 @@ CREATE TABLE pgcron.schedule (
   paused_by text CONSTRAINT schedule_paused_by_is_short
     CHECK (paused_by IS NULL OR length(paused_by) <= 300
       OR pgcron.refuse_words('paused_by', paused_by, 300)),
-  overlap text NOT NULL DEFAULT 'skip' CONSTRAINT an_overlap_policy_is_known CHECK
-      (overlap IN ('skip',
-      'allow', 'queue', 'replace', 'terminate')
+  overlap text NOT NULL DEFAULT 'skip' CONSTRAINT an_overlap_policy_is_known
+    CHECK (overlap IN ('skip', 'allow', 'queue', 'replace', 'terminate')
       OR pgcron.refuse_overlap(overlap)),
   max_running int CONSTRAINT at_once_run_1_to_1000 CHECK (max_running IS NULL
       OR max_running BETWEEN 1 AND 1000 OR pgcron.refuse('PC001',
@@ -72,8 +71,8 @@ CREATE TABLE pgcron.schedule (
     'The policies are latest (run the newest late fire), latest 2 to latest 100, all (of the '
     'catch-up window) and none.',
     'Leave it out for latest.')),
-  catchup_window interval NOT NULL DEFAULT '1 hour' CONSTRAINT a_catchup_window_is_positive CHECK
-      (catchup_window
+  catchup_window interval NOT NULL DEFAULT '1 hour' CONSTRAINT a_catchup_window_is_positive
+    CHECK (catchup_window
       > '0'
       OR pgcron.refuse('PC001',
     format('catch-up window %s is not positive', catchup_window),
@@ -94,8 +93,8 @@ CREATE TABLE pgcron.schedule (
       format('start deadline %s is longer than a century', start_deadline),
       'A run that has not started this long after its fire time expires: at most 36525 days.',
       'Leave it out to wait for ever.')),
-  timeout interval NOT NULL DEFAULT '1 hour' CONSTRAINT a_schedule_timeout_is_positive CHECK
-      ((timeout
+  timeout interval NOT NULL DEFAULT '1 hour' CONSTRAINT a_schedule_timeout_is_positive
+    CHECK ((timeout
       > '0'
       AND timeout <= '30 days')
       OR pgcron.refuse('PC001',
@@ -105,8 +104,8 @@ CREATE TABLE pgcron.schedule (
       OR max_attempts BETWEEN 1 AND 100 OR pgcron.refuse('PC001',
     format('max_attempts %s is out of range', max_attempts), 'A run is tried 1 to 100 times.',
     'Leave it out for 5 (1 with at_most_once).')),
-  retry_base interval NOT NULL DEFAULT '2 seconds' CONSTRAINT a_retry_base_is_positive CHECK
-      ((retry_base
+  retry_base interval NOT NULL DEFAULT '2 seconds' CONSTRAINT a_retry_base_is_positive
+    CHECK ((retry_base
       > '0'
       AND retry_base <= '1 day')
       OR pgcron.refuse('PC001',
@@ -121,9 +120,8 @@ CREATE TABLE pgcron.schedule (
     'Write for example ''1 hour''.')),
   retry jsonb CONSTRAINT a_retry_policy_is_readable CHECK (retry IS NULL
       OR pgcron.retry_policy_is_fine(retry)),
-  delivery text NOT NULL DEFAULT 'at_least_once' CONSTRAINT a_schedule_delivery_is_known CHECK
-      (delivery IN ('at_least_once',
-      'at_most_once', 'transactional')
+  delivery text NOT NULL DEFAULT 'at_least_once' CONSTRAINT a_schedule_delivery_is_known
+    CHECK (delivery IN ('at_least_once', 'at_most_once', 'transactional')
       OR pgcron.refuse('PC001',
     format('delivery %L is not known', left(delivery, 100)),
     'This version knows at_least_once, at_most_once and transactional.',
@@ -134,11 +132,11 @@ CREATE TABLE pgcron.schedule (
       OR pgcron.requires_is_fine(requires) OR pgcron.refuse_requires(requires)),
   give_up_after interval CONSTRAINT a_schedule_gives_up_in_reason CHECK (give_up_after IS NULL
       OR pgcron.time_limits_fit(give_up_after, NULL)),
-  silence_timeout interval CONSTRAINT a_schedule_silence_timeout_is_in_reason CHECK
-      (silence_timeout IS NULL
+  silence_timeout interval CONSTRAINT a_schedule_silence_timeout_is_in_reason
+    CHECK (silence_timeout IS NULL
       OR pgcron.time_limits_fit(NULL, silence_timeout)),
-  weight int NOT NULL DEFAULT 1 CONSTRAINT a_schedule_weight_is_1_to_1000 CHECK
-      (weight BETWEEN 1 AND 1000
+  weight int NOT NULL DEFAULT 1 CONSTRAINT a_schedule_weight_is_1_to_1000
+    CHECK (weight BETWEEN 1 AND 1000
       OR pgcron.refuse_weight(weight)),
   paused_until timestamptz CONSTRAINT a_pause_ends_at_an_instant CHECK (paused_until IS NULL
       OR isfinite(paused_until) OR pgcron.refuse('PC001',
@@ -150,9 +148,8 @@ CREATE TABLE pgcron.schedule (
         OR pgcron.refuse('PC001',
       format('paused_until %s is outside of the calendar', paused_until),
       'A pause ends in the year 9998 at the latest.', 'Leave it out for a pause without an end.')),
-  after_pause text NOT NULL DEFAULT 'drop' CONSTRAINT what_happens_after_a_pause_is_known CHECK
-      (after_pause IN ('drop',
-      'catchup')
+  after_pause text NOT NULL DEFAULT 'drop' CONSTRAINT what_happens_after_a_pause_is_known
+    CHECK (after_pause IN ('drop', 'catchup')
       OR pgcron.refuse('PC001',
     format('after_pause %L is not known', left(after_pause, 100)),
     'What a pause held back is dropped (drop), or the catch-up policy decides about it (catchup).',
@@ -167,8 +164,8 @@ CREATE TABLE pgcron.schedule (
       OR max_runs BETWEEN 1 AND 1000000000 OR pgcron.refuse('PC001',
     format('max_runs %s is out of range', max_runs), 'A schedule ends after 1 to 1000000000 runs.',
     'Leave it out for a schedule that goes on.')),
-  pause_after_failures int CONSTRAINT a_schedule_pauses_after_1_to_1000_failures CHECK
-      (pause_after_failures IS NULL
+  pause_after_failures int CONSTRAINT a_schedule_pauses_after_1_to_1000_failures
+    CHECK (pause_after_failures IS NULL
       OR pause_after_failures BETWEEN 1 AND 1000 OR pgcron.refuse('PC001',
     format('pause_after_failures %s is out of range', pause_after_failures),
     'A schedule pauses itself after 1 to 1000 failures in a row.',
@@ -179,9 +176,8 @@ CREATE TABLE pgcron.schedule (
     'A schedule that failures have paused is probed after 1 second to 1 day.',
     'Write for example ''10 minutes''; leave it out to stay paused until somebody resumes it.')),
   calendars jsonb,
-  managed_by text NOT NULL DEFAULT 'sql' CONSTRAINT a_schedule_is_managed_by_an_interface CHECK
-      (managed_by IN ('sql',
-      'code', 'file', 'cli', 'ui')
+  managed_by text NOT NULL DEFAULT 'sql' CONSTRAINT a_schedule_is_managed_by_an_interface
+    CHECK (managed_by IN ('sql', 'code', 'file', 'cli', 'ui')
       OR pgcron.refuse('PC001',
     format('managed_by %L is not known', left(managed_by, 100)),
     'A schedule is managed by cli, code, file, sql or ui.',
@@ -225,7 +221,8 @@ CREATE TABLE pgcron.schedule (
   CONSTRAINT only_a_pause_ends_by_itself CHECK (paused_until IS NULL OR NOT enabled
       OR pgcron.refuse('PC001',
     format('paused_until %s of a schedule that is not paused', paused_until),
-    'It says when a pause ends by itself.', 'Pause it: pgcron.pause_schedule(name, until => …).')),
+    'It says when a pause ends by itself.',
+    'Pause it: pgcron.pause_schedule(name, until => …).')),
   CONSTRAINT who_catches_up_on_a_pause_catches_up CHECK (after_pause <> 'catchup'
       OR catchup <> 'none' OR pgcron.refuse('PC001',
     'after_pause ''catchup'' with catch-up policy ''none''',
@@ -255,9 +252,8 @@ CREATE TABLE pgcron.cursor (
   since timestamptz NOT NULL,
   watermark timestamptz NOT NULL,
   next_fire timestamptz,
-  status text NOT NULL DEFAULT 'unchecked' CONSTRAINT a_schedule_is_unchecked_valid_or_invalid CHECK
-      (status IN ('unchecked',
-      'valid', 'invalid')),
+  status text NOT NULL DEFAULT 'unchecked' CONSTRAINT a_schedule_is_unchecked_valid_or_invalid
+    CHECK (status IN ('unchecked', 'valid', 'invalid')),
   error jsonb,
   retry_at timestamptz,
   canonical text,
@@ -325,9 +321,8 @@ CREATE TABLE pgcron.schedule_version (
   actor text NOT NULL CONSTRAINT schedule_version_actor_is_short
     CHECK (actor IS NULL OR length(actor) <= 300 OR pgcron.refuse_words('actor', actor, 300)),
   interface text NOT NULL,
-  operation text NOT NULL CONSTRAINT a_version_is_a_creation_edit_or_deletion CHECK
-      (operation IN ('create',
-      'edit', 'delete')),
+  operation text NOT NULL CONSTRAINT a_version_is_a_creation_edit_or_deletion
+    CHECK (operation IN ('create', 'edit', 'delete')),
   content jsonb NOT NULL,
   since timestamptz,
   note text,

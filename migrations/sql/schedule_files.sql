@@ -88,8 +88,8 @@ BEGIN
   RETURN QUERY DELETE FROM pgcron.schedule s
     WHERE s.source = prune_schedules.source AND s.name <> ALL(kept) RETURNING s.name, s;
 END $$;
-COMMENT ON FUNCTION pgcron.prune_schedules(text, text[],
-    text) IS 'Deletes the schedules that a source owns, but for those of these names.';
+COMMENT ON FUNCTION pgcron.prune_schedules(text, text[], text) IS
+    'Deletes the schedules that a source owns, but for those of these names.';
 
 -- Raises PC001 for what are no definitions.
 CREATE FUNCTION pgcron.judge_definitions(definitions jsonb, source text) RETURNS void
@@ -179,5 +179,5 @@ BEGIN
       FROM pgcron.prune_schedules(apply_schedules.source, names, apply_schedules.actor) p;
   END IF;
 END $$;
-COMMENT ON FUNCTION pgcron.apply_schedules(jsonb, text, boolean, boolean,
-    text) IS 'Makes the schedules of a source what its files say, in one transaction.';
+COMMENT ON FUNCTION pgcron.apply_schedules(jsonb, text, boolean, boolean, text) IS
+    'Makes the schedules of a source what its files say, in one transaction.';

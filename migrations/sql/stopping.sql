@@ -24,10 +24,9 @@ BEGIN
   END IF;
   RETURN pgcron.cancel_run(run_id, reason, actor);
 END $$;
-COMMENT ON FUNCTION pgcron.kill_run(bigint, text,
-    text) IS
-        'Ends a run by force: cancelled, requested or finished. What can''t be killed (a thread) '
-        'is only asked.';
+COMMENT ON FUNCTION pgcron.kill_run(bigint, text, text) IS
+    'Ends a run by force: cancelled, requested or finished. What can''t be killed (a thread) '
+    'is only asked.';
 
 -- ready -> dead
 -- Runs that have failed, wait for another attempt, and whose time in all is over: they die of their
@@ -91,7 +90,7 @@ COMMENT ON FUNCTION pgcron.expected_duration(bigint) IS
   'What lasts longer overruns: 1.5 times the 95th percentile of the last 50 successes of the '
   'schedule, 10 seconds at least; NULL while fewer than 5 are known.';
 
--- Each run once, whoever looks: who inserts the row tells of it. Where more runs last than one look
+-- Each run once, whoever looks: who inserts the row reports it. Where more runs last than one look
 -- compares, each look takes others.
 CREATE FUNCTION pgcron.notice_overruns(at_most int)
   RETURNS TABLE (run_id bigint, schedule text, expected interval, taken interval)

@@ -9,8 +9,8 @@ BEGIN ATOMIC
   SELECT unique_key IS NOT NULL
       AND (coalesce(unique_scope, 'open') = 'open' OR (unique_scope = 'waiting' AND attempt = 0));
 END;
-COMMENT ON FUNCTION pgcron.has_key(text, text,
-    int) IS 'Whether a live run keeps others with its unique key from being made.';
+COMMENT ON FUNCTION pgcron.has_key(text, text, int) IS
+    'Whether a live run keeps others with its unique key from being made.';
 
 -- The net under all that follows, and under an INSERT by hand. Nothing that happens to a run gives
 -- it a key that it had lost.
@@ -135,12 +135,12 @@ LANGUAGE sql STABLE AS $$
   SELECT r.id FROM pgcron.run r
   WHERE r.unique_key = run_with_key.unique_key AND r.handler = run_with_key.handler
     AND pgcron.has_key(r.unique_key, r.unique_scope, r.attempt) $$;
-COMMENT ON FUNCTION pgcron.run_with_key(text,
-    text) IS 'The run of the handler that has the unique key now; NULL when none has it.';
+COMMENT ON FUNCTION pgcron.run_with_key(text, text) IS
+    'The run of the handler that has the unique key now; NULL when none has it.';
 
--- Gives a run that no node has taken yet what a later wish says; false when there is none any more.
--- It is due at due_at, but not later than `most` after it was made; without due_at as it was, but
--- not later than `latest`. With the rights of the owner, so that a producer changes what it has
+-- Gives a run that no node has taken yet what a later request says; false when there is none any
+-- more. It is due at due_at, but not later than `most` after it was made; without due_at as it was,
+-- but not later than `latest`. With the rights of the owner, so that a producer changes what it has
 -- asked for and nothing else.
 CREATE FUNCTION pgcron.replace_run(run bigint, unique_key text, handler text, args jsonb,
     priority int, due_at timestamptz, most interval, latest timestamptz)

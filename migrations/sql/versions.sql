@@ -1,4 +1,4 @@
--- What schedules were: restoring a version, refusing an edit of an outdated one, and telling whose
+-- What schedules were: restoring a version, refusing an edit of an outdated one, and saying whose
 -- schedule is edited.
 
 -- Whoever edits by put_schedule says which version was read; another one there by now is an edit
@@ -45,31 +45,30 @@ BEGIN
                           format('schedule %L has no version %s any more', left(name, 200),
                                  expected),
                           'It was deleted or renamed meanwhile.',
-                          '`pgcron-ha schedules versions` tells by whom; expect version 0 to '
+                          '`pgcron-ha schedules versions` shows by whom; expect version 0 to '
                           'create it.');
   END IF;
 END $$;
-COMMENT ON FUNCTION pgcron.expect_version(text,
-    int) IS
-        'Locks the schedule until the transaction ends, if it has the version that is expected; '
-        'else raises PC014, which names who changed it and when.';
+COMMENT ON FUNCTION pgcron.expect_version(text, int) IS
+    'Locks the schedule until the transaction ends, if it has the version that is expected; '
+    'else raises PC014, which names who changed it and when.';
 
--- Told with every edit through a door that is not the schedule's own, once for twenty schedules of
--- a transaction.
+-- Said with every edit through an interface that is not the schedule's, once for twenty schedules
+-- of a transaction.
 CREATE FUNCTION pgcron.warn_of_owner(before pgcron.schedule, after pgcron.schedule) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
   left_to_operators CONSTANT text[] :=
       '{version,updated_at,enabled,paused_note,paused_by,paused_until,calendars}';
   interface text := pgcron.interface();
-  reported int := coalesce(nullif(current_setting('pgcron_ha.owners_told', true), '')::int, 0);
+  reported int := coalesce(nullif(current_setting('pgcron_ha.owners_warned', true), '')::int, 0);
 BEGIN
   IF interface = before.managed_by OR after.managed_by <> before.managed_by OR reported >= 20
      OR to_jsonb(before) - left_to_operators IS NOT DISTINCT FROM to_jsonb(after)
          - left_to_operators THEN
     RETURN;
   END IF;
-  PERFORM set_config('pgcron_ha.owners_told', (reported + 1)::text, true);
+  PERFORM set_config('pgcron_ha.owners_warned', (reported + 1)::text, true);
   RAISE NOTICE
       USING ERRCODE = '01PC1',
           MESSAGE = format('schedule %L is managed by %s, and was edited through %s', before.name,

@@ -104,7 +104,7 @@ DECLARE      -- It commits, so it can't have a path of its own: every name is qu
       'Call it again for as long as ended is false.');
   looks int := 0;
 BEGIN
-  -- Nothing tells a procedure that it can't commit; of a transaction that has only read, PostgreSQL
+  -- A procedure can't know that it can't commit; of a transaction that has only read, PostgreSQL
   -- itself says so (2D000).
   IF pg_catalog.pg_current_xact_id_if_assigned() IS NOT NULL THEN
     PERFORM pgcron.refuse('PC011', 'pgcron.wait_long is called within a transaction',

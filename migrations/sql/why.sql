@@ -2,7 +2,7 @@
 
 -- Of an instant of the schedule that is, or was last, called so. `decision` is run, skipped,
 -- superseded, expired, cancelled, missed, not yet, not an instant or not known; `code` says why in
--- a word that stays (pgcron.reason), `reason` as it was told then, `meaning` in a sentence.
+-- a word that stays (pgcron.reason), `reason` as it was recorded then, `meaning` in a sentence.
 CREATE FUNCTION pgcron.why(schedule text, instant timestamptz, OUT decision text, OUT reason text,
                            OUT run_id bigint, OUT outcome text, OUT code text, OUT meaning text,
                            OUT note text, OUT actor text, OUT decided_at timestamptz,

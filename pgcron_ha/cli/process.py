@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 Result = TypeVar("Result")
 
 _DESCRIPTORS: Final = 65_536
-"""More open files a process of ours never needs; programs that it starts inherit the number, and
+"""No process of pgcron_ha needs more open files; programs that it starts inherit the number, and
 some of them close so many at their start.
 """
 

@@ -1,6 +1,6 @@
 """What can be refused before the database is asked, in the words that the database would use.
 
-Each check takes a value as a caller gave it and returns it as the doors of
+Each check takes a value as a caller gave it and returns it as the functions of
 `pgcron_ha.db.commands.functions` want it. All raise `InvalidInput` (`TooLarge`, `InvalidSpec`,
 `UnknownZone`) with detail and hint.
 """

@@ -18,12 +18,12 @@ class Change(NamedTuple):
 
 
 def changes(
-    before: Mapping[str, Any], after: Mapping[str, Any], untold: Iterable[str] = _UNTOLD
+    before: Mapping[str, Any], after: Mapping[str, Any], unrecorded: Iterable[str] = _UNTOLD
 ) -> list[Change]:
     """What differs between two versions, in the columns' order; a column that only one of them has
     counts as NULL in the other.
     """
-    left_out = frozenset(untold)
+    left_out = frozenset(unrecorded)
     columns = [column for column in {**before, **after} if column not in left_out]
     return [
         Change(column, before.get(column), after.get(column))

@@ -43,7 +43,7 @@ redirect::
     async def cancel(visit: Visit) -> Response:
         reason = (await visit.form("reason")).get("reason")
         await visit.act(
-            lambda connection: doors.cancel_run(
+            lambda connection: functions.cancel_run(
                 connection, run, reason, actor=visit.actor, schema=visit.schema
             )
         )

@@ -310,7 +310,10 @@ MUTANTS: Final = (
         "resuming writes the pause down",
         functions={
             "apply_edit": (
-                ("PERFORM pgcron.record_missed(cursor_before, recorded_until, untold);", "NULL;"),
+                (
+                    "PERFORM pgcron.record_missed(cursor_before, recorded_until, unrecorded);",
+                    "NULL;",
+                ),
             )
         },
         needs=("N17",),
@@ -337,9 +340,9 @@ MUTANTS: Final = (
         functions={
             "apply_edit": (
                 (
-                    "WHEN untold IS NOT NULL THEN recorded_until"
+                    "WHEN unrecorded IS NOT NULL THEN recorded_until"
                     " WHEN status = 'valid' AND next_fire > edit_time THEN edit_time",
-                    "WHEN untold = 'paused' THEN recorded_until",
+                    "WHEN unrecorded = 'paused' THEN recorded_until",
                 ),
             )
         },

@@ -50,12 +50,14 @@ def retired_in(text: str) -> set[str]:
 def test_names_are_words_of_the_field() -> None:
     found: dict[str, set[str]] = {}
     for path in files(".py", under=("pgcron_ha", "migrations")):
+        assert not retired_in(path.stem), name(path)
         tokens = tokenize.generate_tokens(io.StringIO(path.read_text()).readline)
         names = {token.string for token in tokens if token.type == tokenize.NAME}
         # Tests that others run with are called by sentences.
         wrong = {each for each in names if not each.startswith("test_") and retired_in(each)}
         found |= {name(path): wrong} if wrong else {}
     for path in files(".sql", under=("pgcron_ha", "migrations")):
+        assert not retired_in(path.stem), name(path)
         wrong = {w for w in re.findall(r"\w+", _QUOTED.sub("", path.read_text())) if retired_in(w)}
         found |= {name(path): wrong} if wrong else {}
 
@@ -63,14 +65,20 @@ def test_names_are_words_of_the_field() -> None:
 
 
 def test_messages_are_made_of_words_of_the_field() -> None:
-    found = {
-        f"{name(path)}:{line}": (wrong, text)
+    messages = [
+        (f"{name(path)}:{line}", text)
         for path in files(".py", under=("pgcron_ha",))
         for line, text in _messages(path)
-        if (wrong := retired_in(_COMMANDS.sub("", text)))
-    }
+    ]
+    messages += [
+        (name(path), text)
+        for path in files(".sql", under=("pgcron_ha", "migrations"))
+        for text in _QUOTED.findall(path.read_text())
+        if text.startswith("'")
+    ]
+    found = [each for each in messages if retired_in(_COMMANDS.sub("", each[1]))]
 
-    assert found == {}
+    assert found == []
 
 
 def _messages(path: Path) -> Iterator[tuple[int, str]]:

@@ -1,4 +1,4 @@
-"""The stand-in of ``endings.sql`` and the functions below it: how attempts and runs end."""
+"""The stand-in of ``endings.sql`` and ``take_over.sql``: how attempts and runs end."""
 
 from __future__ import annotations
 

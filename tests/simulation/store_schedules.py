@@ -156,21 +156,21 @@ class ScheduleStatements(EndingStatements):
             return [Row(apply_edit=None)]
         now = self.now()
         self._forget_future(schedule_id, {"schedule"})
-        untold = self._untold(cursor, now)
+        unrecorded = self._untold(cursor, now)
         recorded_until = now
         if timing_changes:
-            if not schedule.enabled and (untold, schedule.after_pause) != ("paused", "catchup"):
-                untold = None
-        elif untold == "edited" or not schedule.enabled:
-            untold = None
-        elif untold == "paused" and schedule.after_pause == "catchup":
+            if not schedule.enabled and (unrecorded, schedule.after_pause) != ("paused", "catchup"):
+                unrecorded = None
+        elif unrecorded == "edited" or not schedule.enabled:
+            unrecorded = None
+        elif unrecorded == "paused" and schedule.after_pause == "catchup":
             recorded_until = cursor.watermark
-        elif untold == "paused":
+        elif unrecorded == "paused":
             end = min(cursor.paused_until or now, now)
             recorded_until = max(end, cursor.watermark, cursor.since)
-        if untold is not None and recorded_until > cursor.watermark:
-            self._report_missed(cursor, recorded_until, untold)
-        if untold is not None:
+        if unrecorded is not None and recorded_until > cursor.watermark:
+            self._report_missed(cursor, recorded_until, unrecorded)
+        if unrecorded is not None:
             cursor.watermark = recorded_until
         else:
             owes_nothing = self._owes_nothing(cursor, now)
@@ -323,9 +323,9 @@ class ScheduleStatements(EndingStatements):
         ]
         self.end_waiting_runs(run_ids=waiting, outcome="cancelled", reason="schedule was deleted")
         cursor, now = self.cursors[schedule.id], self.now()
-        untold = self._untold(cursor, now)
-        if untold is not None:
-            self._report_missed(cursor, now, "paused" if untold == "paused" else "deleted")
+        unrecorded = self._untold(cursor, now)
+        if unrecorded is not None:
+            self._report_missed(cursor, now, "paused" if unrecorded == "paused" else "deleted")
         del self.schedules[schedule.id], self.cursors[schedule.id]
         return [Row(delete_schedule=None)]
 

@@ -26,13 +26,13 @@ SEQUENCES, STEPS = int(MORE or 60), 40
 GUARDS: Final = {
     "what nobody had decided": (
         "apply_edit",
-        "untold := pgcron.untold(cursor_before, edit_time);",
-        "untold := NULL;",
+        "unrecorded := pgcron.unrecorded(cursor_before, edit_time);",
+        "unrecorded := NULL;",
     ),
     "what lies ahead": ("apply_edit", "AND due_at > edit_time", "AND false"),
     "the watermark": (
         "apply_edit",
-        "CASE WHEN untold IS NOT NULL THEN recorded_until",
+        "CASE WHEN unrecorded IS NOT NULL THEN recorded_until",
         "CASE WHEN true THEN recorded_until",
     ),
     "the end of a pause": (
@@ -42,7 +42,7 @@ GUARDS: Final = {
     ),
     "the end of all runs": (
         "apply_edit",
-        "(NOT schedule_now.enabled AND untold <> 'completed')",
+        "(NOT schedule_now.enabled AND unrecorded <> 'completed')",
         "NOT schedule_now.enabled",
     ),
     "runs taken back": ("apply_edit", "greatest(runs_made - taken_back, 0)", "runs_made"),

@@ -1,4 +1,4 @@
-"""The doors into the cluster: one function for each statement of ``sql/doors.sql``.
+"""The SQL interface from Python: one function for each statement of ``sql/functions.sql``.
 
 Each takes a connection (asyncpg's, or one that `pgcron_ha.db.driver.foreign` knows), works in its
 transaction, and raises the errors of `pgcron_ha.errors` with the sentences that SQL gave. Args and

@@ -1,4 +1,4 @@
-"""What people do to queues and lanes: the doors of ``sql/doors.sql`` for them.
+"""What people do to queues and lanes: those of ``sql/functions.sql``.
 
 As `pgcron_ha.db.commands.functions`: each takes a connection and works in its transaction.
 """

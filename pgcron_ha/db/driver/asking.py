@@ -1,4 +1,4 @@
-"""One named statement through any driver's connection, as the doors send it."""
+"""One named statement through any driver's connection, as the interfaces send it."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from pgcron_ha.db.driver.statements import load
 from pgcron_ha.errors import DatabaseUnavailable
 
 _GRACE_SECONDS: Final = 0.05
-"""After the first answer; a second primary that answers so late is told apart by the timeline."""
+"""After the first answer; the timeline says which of two primaries is newer."""
 
 # A standby refuses what a database may have as its default: SERIALIZABLE.
 ASKING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"

@@ -1,4 +1,4 @@
-"""What sessions of ours set for themselves: what roles and databases in production set otherwise,
+"""What our sessions set for themselves: what roles and databases in production set otherwise,
 and what would change the results of our statements or end them. It is set nowhere else.
 
 It is SET after connecting, not sent as start-up parameters, which a transaction pooler may refuse.
@@ -17,7 +17,7 @@ PAGE_TIMEOUT_MS: Final = 3_000
 """Of statements of pages: nobody waits longer; the statement is stopped, and the page says so."""
 
 PATH: Final = "pg_catalog, pg_temp"
-"""All names of ours are qualified; what somebody put before everything on a role's search_path is
+"""All our names are qualified; what somebody put before everything on a role's search_path is
 not looked at. Not for connections that handlers use."""
 
 _LONGEST_TITLE: Final = 63
@@ -57,7 +57,7 @@ class SessionSettings(NamedTuple):
 
 
 def _own(statement: int, lock: int, idle: int) -> tuple[str, ...]:
-    """What all statements of ours get; milliseconds."""
+    """What all our statements get; milliseconds."""
     return (
         f"search_path = {PATH}",
         "intervalstyle = 'postgres'",

@@ -8,7 +8,7 @@ ON CONFLICT (run_id, fence) DO UPDATE SET token_hash = EXCLUDED.token_hash
 RETURNING run_id;
 
 -- name: hear_callbacks
--- What is new of those that somebody here waits for. An answer is told each time it is asked for:
+-- What is new of those that somebody here waits for. An answer is given each time it is asked for:
 -- what got lost on the way is not lost.
 WITH news AS (
   SELECT c.* FROM pgcron.callback c
@@ -21,7 +21,7 @@ RETURNING news.run_id, news.fence, news.status, news.result::text AS result, new
     news.retry_after, news.has_news, news.done, news.total, news.note, news.lines;
 
 -- name: close_callback
--- Nothing is taken from now on; what was answered before is told.
+-- Nothing is taken from now on; what was answered before is returned.
 UPDATE pgcron.callback c SET closed_at = coalesce(c.closed_at, now())
 WHERE c.run_id = :run_id AND c.fence = :fence
 RETURNING c.run_id, c.fence, c.status, c.result::text AS result, c.error, c.retry_after, c.has_news,

@@ -2,12 +2,13 @@
 -- ready -> running
 -- Runs that may wait in the node's memory (at least once, no lane). One index descent for each path
 -- (queue, priority) from a lower bound that the node moves, so that neither future rows of a high
--- priority nor dead index entries are walked. The sub-select is an ARRAY(…) so that its LIMIT holds
--- whatever plan is chosen; the check of node and cluster stands inside it so that nothing is locked
--- for a session that is not alive. Each token is one claim's and tells nothing of another's: a
--- secret of the statement and the run's id, hashed (a random number for each row costs five times
--- as much). `due` is in seconds since 1970: a client makes an instant of it ten times as fast as of
--- a timestamp. The paths have an ORDER BY of their own: a join with queue may shuffle them.
+-- priority nor dead index entries are walked. The sub-select is an ARRAY(…) so that its LIMIT
+-- holds whatever plan is chosen; the check of node and cluster stands inside it so that nothing is
+-- locked for a session that is not alive. Each token is one claim's and reveals nothing of
+-- another's: a secret of the statement and the run's id, hashed (a random number for each row costs
+-- five times as much). `due` is in seconds since 1970: a client makes an instant of it ten times as
+-- fast as of a timestamp. The paths have an ORDER BY of their own: a join with queue may shuffle
+-- them.
 UPDATE pgcron.run r
 SET state = 'running', owner = :incarnation::uuid,
     token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid, fence = nextval('pgcron.fence'),
@@ -113,8 +114,8 @@ SELECT pgcron.end_waiting_runs(:run_ids, :outcome, :reason) AS run_id;
 -- name: next_due
 -- The head of every path that has waiting runs, future ones included: where to claim, and how long
 -- to sleep. A paused queue has none. is_limited: claimed by claim_limited; runs with a key, and
--- those that require labels, are told by one row for each queue, without a time. A row without a
--- queue says that somewhere runs wait for a slot of their schedule. The bounds are those of
+-- those that require labels, are returned as one row for each queue, without a time. A row without
+-- a queue says that somewhere runs wait for a slot of their schedule. The bounds are those of
 -- claim_runs, for the paths that have one: a busy node looks several times a second, and would walk
 -- each time what a held xmin horizon keeps of the runs that are gone.
 SELECT path.queue, path.priority, head.is_careful, head.is_once, path.is_limited,

@@ -34,7 +34,7 @@ ORDER BY v.version;
 -- name: entries_of_schedule
 -- Single fires of the ledger; whether they are runs that max_runs counts; whether a backfill or a
 -- person (an override, a run cancelled or let go ahead of its time) put them there, and not the
--- spec. Of a run that retention has removed nobody can tell.
+-- spec. Of a run that retention has removed nothing is known.
 SELECT o.fire_at, o.decision, coalesce(r.created_at, past.created_at) AS made_at,
        o.decision NOT IN ('skipped', 'superseded')
            AND coalesce(r.origin, past.origin, 'backfill') = 'schedule' AS is_counted,

@@ -5,7 +5,7 @@ SELECT partition, removed, removed_in_all, remaining, is_over
 FROM pgcron.sweep_history(:pages::int);
 
 -- name: spent_partitions
--- Days whose file is worth being rewritten, each told to one node.
+-- Days whose file is worth being rewritten, each given to one node.
 SELECT pgcron.spent_partitions() AS partition;
 
 -- name: note_given_back

@@ -26,5 +26,5 @@ WHERE c.relnamespace = 'pgcron'::regnamespace AND c.relkind = 'r' ORDER BY c.rel
 LIMIT :limit::int;
 
 -- name: sees_all_sessions
--- Whether this role is told of snapshots that other roles hold.
+-- Whether this role sees snapshots that other roles hold.
 SELECT pg_has_role('pg_read_all_stats', 'USAGE') AS sees_all;

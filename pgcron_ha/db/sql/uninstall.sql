@@ -43,9 +43,9 @@ SELECT found.name FROM (
 WHERE found.name <> ALL (:known::text[]) ORDER BY found.name LIMIT 20;
 
 -- name: dependents_of_schema
--- What others have built on our tables, views, types and functions, and what a DROP … CASCADE would
--- take with them: views, foreign keys, defaults, triggers, policies, functions with a body that
--- PostgreSQL follows.
+-- What others have built on our tables, views, types and functions, and what a DROP … CASCADE
+-- would take with them: views, foreign keys, defaults, triggers, policies, functions with a body
+-- that PostgreSQL follows.
 WITH own AS (
   SELECT 'pg_class'::regclass AS classid, c.oid FROM pg_catalog.pg_class c
   WHERE c.relnamespace = to_regnamespace(:schema::text)

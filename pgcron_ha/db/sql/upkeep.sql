@@ -5,7 +5,7 @@ SELECT pgcron.ensure_partitions() AS made;
 SELECT relation, partition FROM pgcron.outlived_partitions();
 
 -- name: stray_partitions
--- Partitions that are detached, or half detached (is_pending), and still there. A CHECK tells the
+-- Partitions that are detached, or half detached (is_pending), and still there. A CHECK says the
 -- bounds of those that were detached CONCURRENTLY, as nodes do it; only they are taken for ours to
 -- drop. The bounds of others are those of their names.
 SELECT k.relation, c.relname::text AS partition, coalesce(checked.low, named.low) AS low,
@@ -75,7 +75,7 @@ ORDER BY r.expire_at LIMIT :at_most;
 SELECT pgcron.give_up_runs(:at_most) AS run_id;
 
 -- name: notice_overruns
--- Runs of schedules that last longer than expected, each told once: to the node whose statement
+-- Runs of schedules that last longer than expected, each reported once: to the node whose statement
 -- noted it.
 SELECT run_id, schedule, extract(epoch FROM expected)::float8 AS expected,
        extract(epoch FROM taken)::float8 AS taken
@@ -199,7 +199,7 @@ DELETE FROM pgcron.progress p WHERE p.run_id = ANY(ARRAY(
 SELECT random() * count(*) < 1 FROM pgcron.node n WHERE n.state <> 'dead';
 
 -- name: unaccounted
--- The invariant of the ledger, as far as rows can tell: a decided fire whose run is neither alive
+-- The invariant of the ledger, as far as rows show: a decided fire whose run is neither alive
 -- nor in history, twice alive, or missing.
 SELECT o.schedule_id, o.fire_at, o.run_id FROM pgcron.occurrence o
 WHERE o.decision = 'run' AND o.fire_at <= now() AND o.fire_at > now() - interval '1 day'

@@ -1,4 +1,4 @@
-"""`Context`: what a handler is told about its run, and what it may do with it."""
+"""`Context`: what a handler knows about its run, and what it may do with it."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Context(Attempt):
         """Say how far the run is, as often as you like. Thread-safe.
 
         The latest word is kept, written at most once a second, and shown while the run executes.
-        What is no finite number from 0 on is not told; a note has one line of 200 characters.
+        What is no finite number from 0 on is not recorded; a note has one line of 200 characters.
         """
         self.gave_sign = True
         if self._sink is not None and (progress := judged(done, total, note)) is not None:

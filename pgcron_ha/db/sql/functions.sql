@@ -178,7 +178,7 @@ FROM pg_catalog.unnest(:run_ids::bigint[]) given(id)
 WHERE NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = given.id);
 
 -- name: await_runs
--- As ended_runs; from now on the ends of the others are told, but for `unmarked`.
+-- As ended_runs; from now on the ends of the others are sent, but for `unmarked`.
 SELECT found.ended, found.unmarked FROM pgcron.await_runs(:run_ids::bigint[]) found;
 
 -- name: end_channel

@@ -1,0 +1,94 @@
+-- What people do to a run.
+
+-- What is known of a run that is not alive: raises PC010 when there was none.
+CREATE FUNCTION pgcron.ended_run(run bigint) RETURNS pgcron.history
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  ended pgcron.history;
+BEGIN
+  SELECT * INTO ended FROM pgcron.history h WHERE h.id = run LIMIT 1;
+  IF ended.id IS NULL THEN
+    SELECT * INTO ended FROM pgcron.history_overflow h WHERE h.id = run LIMIT 1;
+  END IF;
+  IF ended.id IS NULL THEN
+    PERFORM pgcron.refuse('PC010', format('run %s does not exist', run),
+                          'It was never enqueued, its transaction was rolled back, or retention '
+                          'removed it.',
+                          'SELECT id FROM pgcron.runs lists runs; so does `pgcron-ha runs list`.');
+  END IF;
+  RETURN ended;
+END $$;
+
+-- 'cancelled': it had not begun and never will; 'requested': its node was asked to stop it;
+-- 'finished': it had ended already.
+CREATE FUNCTION pgcron.cancel_run(run_id bigint, reason text DEFAULT NULL, actor text DEFAULT NULL)
+  RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+  found_state text;
+  why text := concat_ws(': ', 'cancelled by ' || left(coalesce(actor, session_user), 300),
+                        left(reason, 500));
+BEGIN
+  SELECT r.state INTO found_state FROM pgcron.run r WHERE r.id = run_id FOR UPDATE;
+  IF found_state IS NULL THEN
+    PERFORM pgcron.ended_run(run_id);
+    RETURN 'finished';
+  ELSIF found_state = 'running' THEN
+    UPDATE pgcron.run r
+    SET cancel_at = coalesce(r.cancel_at, now()), cancel_reason = coalesce(r.cancel_reason, why)
+    WHERE r.id = run_id;
+    -- a hint: the owner's next beat is the truth
+    PERFORM pgcron.notify(pgcron.channel(), 'cancel');
+    RETURN 'requested';
+  END IF;
+  PERFORM pgcron.end_waiting_runs(ARRAY[run_id], 'cancelled', why);
+  RETURN 'cancelled';
+END $$;
+COMMENT ON FUNCTION pgcron.cancel_run IS
+    'Ends a run: cancelled (had not begun), requested (its node stops it) or finished.';
+
+-- A waiting run becomes due now (same id); an ended one is run again as a new run that names it
+-- (new id).
+CREATE FUNCTION pgcron.retry_run(run_id bigint, actor text DEFAULT NULL) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+  found_state text;
+  ended pgcron.history;
+  new_id bigint;
+BEGIN
+  SELECT r.state INTO found_state FROM pgcron.run r WHERE r.id = run_id FOR UPDATE;
+  IF found_state = 'ready' THEN
+    UPDATE pgcron.run r SET due_at = least(r.due_at, now()) WHERE r.id = run_id;
+    RETURN run_id;
+  ELSIF found_state IS NOT NULL THEN
+    PERFORM pgcron.refuse('PC011', format('run %s is %s', run_id, found_state),
+                          'Only a waiting or an ended run can be retried.',
+                          'Cancel it first, or wait until it has ended.');
+  END IF;
+  ended := pgcron.ended_run(run_id);
+  INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority,
+                          handler, args, delivery, max_attempts, timeout, retry_base, retry_cap,
+                          retry, lane, requires, expire_at, time_limits, weight, created_by,
+                          unique_key, unique_scope)
+  VALUES ('rerun', ended.schedule_id, ended.schedule,
+          coalesce(ended.scheduled_for, ended.nominal_for), ended.id, ended.queue, ended.priority,
+          ended.handler, ended.args, ended.delivery,
+          ended.max_attempts - coalesce(ended.snoozes, 0), coalesce(ended.timeout, '1 hour'),
+          coalesce(ended.retry_base, '2 seconds'), coalesce(ended.retry_cap, '1 hour'), ended.retry,
+          ended.lane, ended.requires,
+          pgcron.give_up_at(pgcron.time_limits_from(ended.time_limits, now())),
+          pgcron.time_limits_from(ended.time_limits, now()), ended.weight,
+          coalesce(actor, session_user), ended.unique_key,
+          CASE ended.unique_scope WHEN 'taken' THEN 'waiting' ELSE ended.unique_scope END)
+  ON CONFLICT (unique_key, handler) WHERE pgcron.has_key(unique_key, unique_scope, attempt)
+      DO NOTHING RETURNING id INTO new_id;
+  IF new_id IS NULL THEN
+    PERFORM pgcron.refuse_met(format('run %s can''t be run again', run_id),
+                              pgcron.run_with_key(ended.unique_key, ended.handler),
+                              ended.unique_key);
+  END IF;
+  RETURN new_id;
+END $$;
+COMMENT ON FUNCTION pgcron.retry_run IS
+    'A waiting run is due now (same id); an ended one runs again as a new run, whose id is '
+    'returned.';

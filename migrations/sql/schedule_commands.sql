@@ -1,0 +1,180 @@
+-- What people do to a schedule.
+
+CREATE FUNCTION pgcron.schedule_id(name text) RETURNS bigint
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  found_id bigint := (SELECT s.id FROM pgcron.schedule s WHERE s.name = schedule_id.name);
+BEGIN
+  IF found_id IS NULL THEN
+    PERFORM pgcron.refuse('PC010', format('schedule %L does not exist', left(name, 200)),
+                          'A schedule is named exactly as it was created.',
+                          'SELECT name FROM pgcron.schedules lists them; so does `pgcron-ha '
+                          'schedules list`.');
+  END IF;
+  RETURN found_id;
+END $$;
+
+-- Creates or changes the schedule of that name; what is NULL stays as it is, or takes the default.
+-- An empty lane is none, and so are empty requirements, a max_running or max_queued of 0 and an
+-- empty queue_drops, no jitter and 0 runs. A schedule that is new is managed by the interface that
+-- made it, unless said.
+CREATE FUNCTION pgcron.put_schedule(schedule text, spec text, handler text, args jsonb DEFAULT NULL,
+    timezone text DEFAULT NULL, dst text DEFAULT NULL, queue text DEFAULT NULL,
+    priority int DEFAULT NULL, enabled boolean DEFAULT NULL, overlap text DEFAULT NULL,
+    catchup text DEFAULT NULL, catchup_window interval DEFAULT NULL,
+    start_deadline interval DEFAULT NULL, timeout interval DEFAULT NULL,
+    max_attempts int DEFAULT NULL, retry_base interval DEFAULT NULL,
+    retry_cap interval DEFAULT NULL, retry jsonb DEFAULT NULL, delivery text DEFAULT NULL,
+    managed_by text DEFAULT NULL, actor text DEFAULT NULL, interface text DEFAULT NULL,
+    lane text DEFAULT NULL, requires text[] DEFAULT NULL, give_up_after interval DEFAULT NULL,
+    silence_timeout interval DEFAULT NULL, weight int DEFAULT NULL,
+    expected_version int DEFAULT NULL, max_running int DEFAULT NULL, max_queued int DEFAULT NULL,
+    queue_drops text DEFAULT NULL, after_pause text DEFAULT NULL, jitter interval DEFAULT NULL,
+    max_runs int DEFAULT NULL, pause_after_failures int DEFAULT NULL,
+    probe_after interval DEFAULT NULL, depends_on_previous boolean DEFAULT NULL)
+  RETURNS bigint
+LANGUAGE sql AS $$
+  SELECT pgcron.act_as(put_schedule.actor, put_schedule.interface);
+  SELECT pgcron.expect_version(put_schedule.schedule, put_schedule.expected_version);
+  INSERT INTO pgcron.schedule AS existing (name, spec, handler, args, timezone, dst, queue,
+      priority, enabled, overlap, catchup, catchup_window, start_deadline, timeout, max_attempts,
+      retry_base, retry_cap, retry, delivery, managed_by, lane, requires, give_up_after,
+      silence_timeout, weight, max_running, max_queued, queue_drops, after_pause, jitter, max_runs,
+      pause_after_failures, probe_after, depends_on_previous)
+  VALUES (put_schedule.schedule, put_schedule.spec, put_schedule.handler,
+          coalesce(put_schedule.args, '{}'), coalesce(put_schedule.timezone, 'UTC'),
+          coalesce(put_schedule.dst, 'vixie'), coalesce(put_schedule.queue, 'default'),
+          coalesce(put_schedule.priority, 5), coalesce(put_schedule.enabled, true),
+          coalesce(put_schedule.overlap, 'skip'), coalesce(put_schedule.catchup, 'latest'),
+          coalesce(put_schedule.catchup_window, '1 hour'), put_schedule.start_deadline,
+          coalesce(put_schedule.timeout, '1 hour'), put_schedule.max_attempts,
+          coalesce(put_schedule.retry_base, '2 seconds'),
+          coalesce(put_schedule.retry_cap, '1 hour'), nullif(put_schedule.retry, '{}'),
+          coalesce(put_schedule.delivery, 'at_least_once'),
+          coalesce(put_schedule.managed_by, pgcron.owner_of(pgcron.interface())),
+          nullif(put_schedule.lane, ''), nullif(put_schedule.requires, '{}'),
+          put_schedule.give_up_after, put_schedule.silence_timeout,
+          coalesce(put_schedule.weight, 1), nullif(put_schedule.max_running, 0),
+          nullif(put_schedule.max_queued, 0), nullif(put_schedule.queue_drops, ''),
+          coalesce(put_schedule.after_pause, 'drop'), nullif(put_schedule.jitter, '0'),
+          nullif(put_schedule.max_runs, 0), nullif(put_schedule.pause_after_failures, 0),
+          nullif(put_schedule.probe_after, '0'), coalesce(put_schedule.depends_on_previous, false))
+  ON CONFLICT (name) DO UPDATE SET
+    -- created meanwhile
+    name = CASE WHEN put_schedule.expected_version = 0 THEN pgcron.refuse_version(existing, 0)
+                ELSE existing.name END,
+    spec = put_schedule.spec, handler = put_schedule.handler,
+    args = coalesce(put_schedule.args, existing.args),
+    timezone = coalesce(put_schedule.timezone, existing.timezone),
+    dst = coalesce(put_schedule.dst, existing.dst),
+    queue = coalesce(put_schedule.queue, existing.queue),
+    priority = coalesce(put_schedule.priority, existing.priority),
+    enabled = coalesce(put_schedule.enabled, existing.enabled),
+    overlap = coalesce(put_schedule.overlap, existing.overlap),
+    catchup = coalesce(put_schedule.catchup, existing.catchup),
+    catchup_window = coalesce(put_schedule.catchup_window, existing.catchup_window),
+    start_deadline = coalesce(put_schedule.start_deadline, existing.start_deadline),
+    timeout = coalesce(put_schedule.timeout, existing.timeout),
+    max_attempts = coalesce(put_schedule.max_attempts, existing.max_attempts),
+    retry_base = coalesce(put_schedule.retry_base, existing.retry_base),
+    retry_cap = coalesce(put_schedule.retry_cap, existing.retry_cap),
+    retry = nullif(coalesce(put_schedule.retry, existing.retry), '{}'),
+    delivery = coalesce(put_schedule.delivery, existing.delivery),
+    managed_by = coalesce(put_schedule.managed_by, existing.managed_by),
+    lane = CASE WHEN put_schedule.lane IS NULL THEN existing.lane
+                ELSE nullif(put_schedule.lane, '') END,
+    requires = CASE WHEN put_schedule.requires IS NULL THEN existing.requires
+                    ELSE nullif(put_schedule.requires, '{}') END,
+    give_up_after = coalesce(put_schedule.give_up_after, existing.give_up_after),
+    silence_timeout = coalesce(put_schedule.silence_timeout, existing.silence_timeout),
+    weight = coalesce(put_schedule.weight, existing.weight),
+    max_running = nullif(coalesce(put_schedule.max_running, existing.max_running), 0),
+    max_queued = nullif(coalesce(put_schedule.max_queued, existing.max_queued), 0),
+    queue_drops = nullif(coalesce(put_schedule.queue_drops, existing.queue_drops), ''),
+    after_pause = coalesce(put_schedule.after_pause, existing.after_pause),
+    jitter = nullif(coalesce(put_schedule.jitter, existing.jitter), '0'),
+    max_runs = nullif(coalesce(put_schedule.max_runs, existing.max_runs), 0),
+    pause_after_failures = nullif(coalesce(put_schedule.pause_after_failures,
+        existing.pause_after_failures),
+                                  0),
+    probe_after = CASE WHEN put_schedule.pause_after_failures = 0
+                       AND put_schedule.probe_after IS NULL THEN NULL
+                       ELSE nullif(coalesce(put_schedule.probe_after, existing.probe_after),
+                                   '0') END,
+    depends_on_previous = coalesce(put_schedule.depends_on_previous, existing.depends_on_previous)
+  RETURNING id $$;
+COMMENT ON FUNCTION pgcron.put_schedule IS
+    'Creates or changes the schedule of that name; what is NULL stays as it is, or takes the '
+    'default. Returns its id.';
+
+-- Until somebody resumes it, or until an instant: then a node resumes it.
+CREATE FUNCTION pgcron.pause_schedule(schedule text, note text DEFAULT NULL,
+    actor text DEFAULT NULL, interface text DEFAULT NULL, until timestamptz DEFAULT NULL)
+  RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pgcron.act_as(pause_schedule.actor, pause_schedule.interface);
+  UPDATE pgcron.schedule SET enabled = false, paused_note = note, paused_until = until
+  WHERE id = pgcron.schedule_id(pause_schedule.schedule);
+END $$;
+COMMENT ON FUNCTION pgcron.pause_schedule IS
+    'No fires from now on; those that pass meanwhile are one missed range with the note.';
+
+CREATE FUNCTION pgcron.resume_schedule(schedule text, actor text DEFAULT NULL,
+    interface text DEFAULT NULL)
+  RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pgcron.act_as(resume_schedule.actor, resume_schedule.interface);
+  UPDATE pgcron.schedule SET enabled = true WHERE id = pgcron.schedule_id(resume_schedule.schedule);
+END $$;
+COMMENT ON FUNCTION pgcron.resume_schedule IS 'Fires again from now on.';
+
+CREATE FUNCTION pgcron.delete_schedule(schedule text, actor text DEFAULT NULL,
+    interface text DEFAULT NULL)
+  RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pgcron.act_as(delete_schedule.actor, delete_schedule.interface);
+  DELETE FROM pgcron.schedule WHERE id = pgcron.schedule_id(delete_schedule.schedule);
+END $$;
+COMMENT ON FUNCTION pgcron.delete_schedule IS
+    'Ends what has not started and removes the schedule; its history stays, and its name can be '
+    'used again.';
+
+-- A run of the schedule beside its fires, under the same overlap policy; returns its id. fire_time:
+-- for which instant it is, whenever it runs. A deletion under way is waited for: it would not see
+-- this run, which would be executed after it. overlap: another policy than the schedule's, for this
+-- run alone.
+CREATE FUNCTION pgcron.run_now(schedule text, args jsonb DEFAULT NULL, actor text DEFAULT NULL,
+    overlap text DEFAULT NULL, fire_time timestamptz DEFAULT NULL)
+  RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+  new_id bigint;
+BEGIN
+  IF run_now.fire_time NOT BETWEEN '1900-01-01 00:00Z' AND '9998-12-31 00:00Z' THEN
+    PERFORM pgcron.refuse('PC001',
+                          format('fire time %s is outside of the calendar', run_now.fire_time),
+                          'Schedules fire in the years 1900 to 9998.', 'Leave it out for now.');
+  END IF;
+  INSERT INTO pgcron.run AS made (origin, schedule_id, schedule, nominal_for, queue, priority,
+      handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry, overlap, lane,
+      requires, expire_at, time_limits, weight, created_by)
+  SELECT 'manual', s.id, s.name, coalesce(run_now.fire_time, now()), s.queue, s.priority, s.handler,
+         coalesce(run_now.args, s.args), s.delivery, s.max_attempts, s.timeout,
+         s.retry_base, s.retry_cap, s.retry, pgcron.run_overlap(run_now.overlap, s),
+         pgcron.lane_of(s.lane, s.weight), s.requires,
+         now() + s.give_up_after, pgcron.time_limits(s.give_up_after, s.silence_timeout, now()),
+         nullif(s.weight, 1), coalesce(run_now.actor, session_user)
+    FROM pgcron.schedule s WHERE s.id = pgcron.schedule_id(run_now.schedule) FOR KEY SHARE OF s
+  RETURNING made.id INTO new_id;
+  IF new_id IS NULL THEN      -- deleted meanwhile: refused, unless it was made anew
+    RETURN pgcron.run_now(run_now.schedule, run_now.args, run_now.actor, run_now.overlap,
+                          run_now.fire_time);
+  END IF;
+  RETURN new_id;
+END $$;
+COMMENT ON FUNCTION pgcron.run_now IS
+    'A run beside the schedule''s fires; args NULL means the schedule''s. Returns the id of the '
+    'run.';
