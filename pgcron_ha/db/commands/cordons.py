@@ -7,13 +7,10 @@ knows.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from pgcron_ha.db.driver.foreign import fetch_row
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, load
-
-MOST_CORDONS: Final = 100
-"""Of so many the pages tell."""
 
 
 async def cordon_node(
