@@ -26,7 +26,7 @@ from pgcron_ha.embedded.identity import Identity, identity_for, user_namespaces_
 from pgcron_ha.embedded.locks import FileLock
 from pgcron_ha.embedded.postmaster import find_postmaster
 from tests.sessions import USUAL
-from tests.waiting import wait_for
+from tests.waiting import COMMAND_SECONDS, wait_for
 
 USER, PASSWORD = "postgres", "throw-away"
 
@@ -99,7 +99,12 @@ class ThrowAwayServer:
         )
         environment = self.binaries.environment()
         subprocess.run(
-            command, cwd="/", env=environment, check=True, capture_output=True, timeout=60
+            command,
+            cwd="/",
+            env=environment,
+            check=True,
+            capture_output=True,
+            timeout=COMMAND_SECONDS,
         )
         return self.start()
 

@@ -12,6 +12,7 @@ import pytest
 
 from tests.benchmarks.__main__ import BENCHMARKS
 from tests.benchmarks.figures import Result, percentile, table
+from tests.waiting import COMMAND_SECONDS
 
 _ROOT = Path(__file__).resolve().parents[2]
 _QUICK = "fire_times"
@@ -24,7 +25,11 @@ _OF_PAGES = "pages,retention"
 
 def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", *arguments], cwd=_ROOT, capture_output=True, text=True, timeout=110
+        [sys.executable, "-m", *arguments],
+        cwd=_ROOT,
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_SECONDS,
     )
 
 

@@ -12,6 +12,7 @@ from tests.chaos.mutants import MUTANTS, Mutant, StaleMutant
 from tests.chaos.nemeses import ways_of
 from tests.e2e.ledger import Connection
 from tests.e2e.nodes import CHECKOUT
+from tests.waiting import COMMAND_SECONDS
 
 _EACH_IN_A_PROCESS = """
 import os
@@ -37,7 +38,7 @@ def test_each_mutant_fits_the_node() -> None:
         capture_output=True,
         text=True,
         cwd=CHECKOUT,
-        timeout=60,
+        timeout=COMMAND_SECONDS,
         check=False,
     )
 

@@ -13,6 +13,7 @@ import pytest
 from pgcron_ha.db.driver.revision import NEWEST
 from tests.cli.conftest import Cli, Execute, dsn_of
 from tests.servers import ThrowAwayServer
+from tests.waiting import COMMAND_SECONDS
 
 
 def insert_node(execute: Execute, name: str, handler: str, lease: str = "1 minute") -> None:
@@ -319,7 +320,7 @@ def test_a_wrong_dsn_and_a_wrong_password_are_one_clear_line(tmp_path: Path) -> 
             command = [sys.executable, "-m", "pgcron_ha", "status", "--json"]
             environment = os.environ | {"PGCRON_HA_DSN": dsn}
             run = subprocess.run(
-                command, capture_output=True, text=True, timeout=60, env=environment
+                command, capture_output=True, text=True, timeout=COMMAND_SECONDS, env=environment
             )
             assert (run.returncode, run.stdout) == (1, "")
             (line,) = run.stderr.splitlines()
@@ -332,7 +333,9 @@ def test_a_command_is_a_process_with_an_exit_code(database: str) -> None:
     def call(*words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "pgcron_ha", *words]
         environment = os.environ | {"PGCRON_HA_DSN": database}
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=COMMAND_SECONDS, env=environment
+        )
 
     put = call("schedules", "put", "nightly", "0 3 * * *", "shell:backup")
     assert (put.returncode, put.stderr) == (0, "")

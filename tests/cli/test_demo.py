@@ -21,7 +21,7 @@ from pgcron_ha.demo.app import app
 from pgcron_ha.embedded import EmbeddedPostgres
 from tests.cli.conftest import Cli
 from tests.cli.demos import DemoProcess, processes_about
-from tests.waiting import wait_for
+from tests.waiting import COMMAND_SECONDS, wait_for
 
 Start = Callable[..., DemoProcess]
 ACCOUNTED = r"^(\d+) schedules, \d+ instants since \S+: each is accounted for, none twice$"
@@ -54,7 +54,7 @@ def start(folder: Path) -> Iterator[Start]:
 def run(command: str) -> str:
     """What a command prints when it is pasted into a shell."""
     return subprocess.run(
-        command, shell=True, check=True, timeout=20, capture_output=True, text=True
+        command, shell=True, check=True, timeout=COMMAND_SECONDS, capture_output=True, text=True
     ).stdout
 
 

@@ -12,6 +12,7 @@ import pytest
 from pgcron_ha.config.sources import _require_own
 from pgcron_ha.errors import ConfigError
 from tests.cli.conftest import Cli
+from tests.waiting import COMMAND_SECONDS
 
 FILE = "pgcron-ha.toml"
 
@@ -21,7 +22,12 @@ def call(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     environment = {key: os.environ[key] for key in ("PATH", "HOME") if key in os.environ}
     command = [sys.executable, "-m", "pgcron_ha", *words]
     return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60
+        command,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_SECONDS,
     )
 
 

@@ -14,6 +14,7 @@ from pgcron_ha.cli.context import CommandContext, pass_settings
 from pgcron_ha.cli.main import COMMANDS, Subcommand, cli, main
 from pgcron_ha.config import Settings
 from pgcron_ha.errors import Conflict
+from tests.waiting import COMMAND_SECONDS
 
 
 @click.command("probe")
@@ -79,7 +80,7 @@ def test_help_names_every_command_and_imports_none() -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=COMMAND_SECONDS,
         cwd=Path(main_module.__file__).parents[2],
     )
 

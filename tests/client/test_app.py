@@ -14,7 +14,7 @@ from pgcron_ha.client.schedules import define_schedule
 from pgcron_ha.db.schema.migrate import migrate
 from pgcron_ha.errors import ConfigError, Conflict, DatabaseUnavailable, InvalidInput, NotFound
 from tests.servers import ThrowAwayServer
-from tests.waiting import until
+from tests.waiting import COMMAND_SECONDS, until
 
 Reader: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
@@ -250,7 +250,9 @@ def test_importing_the_package_loads_neither_database_nor_migrations() -> None:
         "assert not set(sys.modules) & {'alembic', 'sqlalchemy', 'psycopg', 'click'};"
         "assert set(pgcron_ha.__all__) <= set(dir(pgcron_ha))"
     )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=COMMAND_SECONDS
+    )
     assert run.returncode == 0, run.stderr
 
 

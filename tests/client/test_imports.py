@@ -19,6 +19,7 @@ from pgcron_ha.schedule_files.documents import Document, read_yaml
 from pgcron_ha.schedule_files.imported import Imported, as_argv
 from pgcron_ha.schedule_files.kubernetes import import_kubernetes
 from pgcron_ha.schedule_files.pg_cron import import_pg_cron, read_jobs
+from tests.waiting import COMMAND_SECONDS
 
 
 def crontab(text: str, **options: Any) -> Imported:
@@ -49,7 +50,9 @@ def losses(found: Imported) -> list[str]:
 
 def output_of(found: Imported, name: str) -> str:
     argv = found.templates["shell"][name]["argv"]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=20, check=True).stdout
+    return subprocess.run(
+        argv, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=True
+    ).stdout
 
 
 def test_a_crontab_is_carried_over_as_cron_runs_it() -> None:
@@ -114,8 +117,13 @@ def test_what_a_crontab_loses_is_told_with_its_line(line: str, lost: str) -> Non
 
 def test_what_looks_like_a_placeholder_reaches_the_program() -> None:
     for items in (["echo", "{day}", "a {b}{c} $d"], ["printf", "%s|", "${x}", "{{y}}", "plain"]):
-        plain = subprocess.run(items, capture_output=True, timeout=20, check=True).stdout
-        assert subprocess.run(as_argv(items), capture_output=True, timeout=20).stdout == plain
+        plain = subprocess.run(
+            items, capture_output=True, timeout=COMMAND_SECONDS, check=True
+        ).stdout
+        assert (
+            subprocess.run(as_argv(items), capture_output=True, timeout=COMMAND_SECONDS).stdout
+            == plain
+        )
 
 
 @settings(max_examples=150, deadline=None, derandomize=True, database=None)

@@ -10,6 +10,7 @@ import pytest
 from pgcron_ha import App
 from pgcron_ha.errors import Conflict, InvalidInput, InvalidSpec, NotFound, PgcronError
 from tests.client.drivers import KINDS, Open
+from tests.waiting import COMMAND_SECONDS
 
 every_driver = pytest.mark.parametrize("open_caller", KINDS.values(), ids=KINDS.keys())
 Reader: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -33,7 +34,7 @@ async def test_a_run_exists_when_the_callers_transaction_commits(
             priority=2,
             due_at=due_at,
             idempotency_key="once",
-            timeout=90,
+            timeout=COMMAND_SECONDS,
             max_attempts=3,
             conn=caller.connection,
         )

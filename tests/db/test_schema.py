@@ -21,7 +21,7 @@ from tests.db.control import Connection
 from tests.db.dump_schema import COMMAND, REVIEWED, dump
 from tests.house.checkout import ROOT
 from tests.servers import PASSWORD, USER, ThrowAwayServer
-from tests.waiting import until
+from tests.waiting import COMMAND_SECONDS, until
 
 ROLE = "owner_of_one_database"
 VERSION_REVIEWED = 18
@@ -88,7 +88,7 @@ def test_the_printed_sql_makes_the_same_schema(
         text=True,
         check=False,
         env=server.binaries.environment(),
-        timeout=60,
+        timeout=COMMAND_SECONDS,
     )
 
     assert (answer.returncode, answer.stderr) == (0, "")

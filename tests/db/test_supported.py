@@ -12,6 +12,7 @@ from psycopg.sql import SQL, Identifier
 from pgcron_ha.db.schema.migrate import as_sql, check, migrate
 from pgcron_ha.errors import SchemaError
 from tests.servers import ThrowAwayServer
+from tests.waiting import COMMAND_SECONDS
 
 OFF = "pgcron_ha does not work here: standard_conforming_strings is off"
 
@@ -67,7 +68,7 @@ def test_the_printed_sql_refuses_the_same(
             text=True,
             check=False,
             env=server.binaries.environment() | {"PGCLIENTENCODING": "UTF8"},
-            timeout=60,
+            timeout=COMMAND_SECONDS,
         )
         assert answer.returncode != 0
         assert why in answer.stderr

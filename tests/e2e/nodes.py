@@ -17,7 +17,7 @@ from typing import Any, Self
 from pgcron_ha.operating_system import boottime
 from tests.e2e.evidence import VARIABLE, Evidence
 from tests.e2e.nursery import Nursery, NurseryProcess, is_gone
-from tests.waiting import wait_for
+from tests.waiting import COMMAND_SECONDS, wait_for
 
 __all__ = [
     "CHECKOUT",
@@ -34,7 +34,6 @@ CHECKOUT = Path(__file__).parents[2]
 HANDLERS = "tests.e2e.handlers:app"
 MORE_HANDLERS = "tests.e2e.more_handlers:app"
 
-_GONE_SECONDS = 30.0
 _PROGRAM = Path(__file__).with_name("program.py")
 
 
@@ -91,7 +90,7 @@ class NodeProcess:
     def kill9(self) -> float:
         """SIGKILL; returns the boottime instant after which no code of it has run."""
         self.process.kill()
-        self.process.wait(_GONE_SECONDS)
+        self.process.wait(COMMAND_SECONDS)
         self.killed_at = boottime()
         return self.killed_at
 
@@ -111,7 +110,7 @@ class NodeProcess:
     def has_ended(self) -> bool:
         return self.process.poll() is not None
 
-    def exit_code(self, seconds: float = _GONE_SECONDS) -> int:
+    def exit_code(self, seconds: float = COMMAND_SECONDS) -> int:
         """Waits for the end."""
         return self.process.wait(seconds)
 
@@ -150,7 +149,7 @@ class Cluster:
     def start(self, name: str, *, app: str | None = HANDLERS, **settings: Any) -> NodeProcess:
         """A node that has joined. ``settings``: of ``[node]``, such as ``slots=4``."""
         node = self.spawn(name, app=app, **settings)
-        wait_for(f"{name} has joined", node.has_joined, deadline=_GONE_SECONDS)
+        wait_for(f"{name} has joined", node.has_joined, deadline=COMMAND_SECONDS)
         return node
 
     def spawn(
@@ -214,7 +213,7 @@ class Cluster:
             text=True,
             cwd=self._place(),
             env=os.environ | {"PGCRON_HA_DSN": self.dsn} | self.variables | self._path(),
-            timeout=_GONE_SECONDS,
+            timeout=COMMAND_SECONDS,
             check=False,
         )
 

@@ -21,7 +21,7 @@ from tests.db.dump_schema import REVIEWED, dump
 from tests.e2e.nodes import Cluster
 from tests.servers import ThrowAwayServer
 from tests.sessions import own_session
-from tests.waiting import until
+from tests.waiting import COMMAND_SECONDS, until
 
 HELD = {"at_least_once": "succeeded", "transactional": "succeeded", "at_most_once": "lost"}
 
@@ -99,5 +99,7 @@ def unbracketed(text: str) -> str:
 def call(server: ThrowAwayServer, tool: str, *words: object) -> None:
     command = [str(server.binaries.tool(tool)), *map(str, words)]
     environment = server.binaries.environment()
-    answer = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
+    answer = subprocess.run(
+        command, capture_output=True, text=True, env=environment, timeout=COMMAND_SECONDS
+    )
     assert answer.returncode == 0, answer.stderr

@@ -9,7 +9,7 @@ import pytest
 from pgcron_ha.operating_system import boottime
 from tests.e2e.ledger import Connection, ended, enqueue
 from tests.e2e.nodes import Cluster, descendants_of, is_gone
-from tests.waiting import until
+from tests.waiting import slowness, until
 
 GRACE = 5.0
 
@@ -45,8 +45,10 @@ async def test_what_lasts_longer_than_the_grace_is_given_back_and_succeeds_elsew
     evidence, path = cluster.evidence, tmp_path / "go on"
     leaving = cluster.start("a", grace="1s")
     runs = await enqueue(connection, "py:wait_for_file", args={"path": str(path)})
-    runs += await enqueue(connection, "shell:program", args={"seconds": 3, "manner": "family"})
-    runs += await enqueue(connection, "py:thread_work", args={"seconds": 3})
+    seconds = 3 * slowness()
+    family_args = {"seconds": seconds, "manner": "family"}
+    runs += await enqueue(connection, "shell:program", args=family_args)
+    runs += await enqueue(connection, "py:thread_work", args={"seconds": seconds})
     await until("all run", lambda: evidence.count("start") == 4)
     family = descendants_of(leaving.pid)
 

@@ -16,8 +16,7 @@ from pgcron_ha.config.capabilities import ShellTemplate
 from pgcron_ha.executors.contract.attempt import Attempt
 from pgcron_ha.executors.contract.base import Context, Outcome, Stream
 from pgcron_ha.executors.contract.progress import Progress
-
-_DEADLINE = 20.0
+from tests.waiting import DEADLINE_SECONDS
 
 
 class Record:
@@ -60,7 +59,7 @@ class Record:
                 if run == context.run_id and stream in (None, name)
             ]
 
-    def outcome(self, context: Context, deadline: float = _DEADLINE) -> Outcome:
+    def outcome(self, context: Context, deadline: float = DEADLINE_SECONDS) -> Outcome:
         """Wait for it."""
         with self.changed:
             ended = self.changed.wait_for(lambda: context.run_id in self.outcomes, deadline)
@@ -68,7 +67,9 @@ class Record:
             assert not self.doubled, f"done() was called twice for {self.doubled}"
             return self.outcomes[context.run_id]
 
-    def wait_for_line(self, context: Context, line: str, deadline: float = _DEADLINE) -> None:
+    def wait_for_line(
+        self, context: Context, line: str, deadline: float = DEADLINE_SECONDS
+    ) -> None:
         wanted = (context.run_id, line)
         with self.changed:
             seen = self.changed.wait_for(

@@ -22,6 +22,7 @@ from pgcron_ha.errors import InvalidInput
 from pgcron_ha.executors.contract.base import Context
 from pgcron_ha.executors.python.parameters import Parameters
 from tests.house.checkout import ROOT
+from tests.waiting import COMMAND_SECONDS
 
 if TYPE_CHECKING:
     from somewhere import OnlyForTypeCheckers  # type: ignore[import-not-found]
@@ -298,7 +299,7 @@ def test_pydantic_is_not_imported_by_the_product() -> None:
         "Parameters('py:takes', takes).values({'number': 1, 'names': []})\n"
         "assert 'pydantic' not in sys.modules\n"
     )
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=COMMAND_SECONDS)
 
 
 @dataclass

@@ -30,7 +30,7 @@ from pgcron_ha.operating_system import boottime
 from tests.db.control import Connection, claim, enqueue, history_row, join, release
 from tests.engine.proxy import Proxy
 from tests.executors.running import Record, context
-from tests.waiting import until
+from tests.waiting import slowness, until
 
 
 def profile(statement: str, **keys: Any) -> SqlProfile:
@@ -251,7 +251,7 @@ async def test_whatever_ends_a_run_ends_its_statement_first(
     how: str, database: str, connection: Connection, table: None
 ) -> None:
     script = "INSERT INTO public.note VALUES ('one'); SELECT pg_sleep(30)"
-    keys = {"timeout": "500ms"} if how == "time limit" else {}
+    keys = {"timeout": f"{500 * slowness():.0f}ms"} if how == "time limit" else {}
     async with executor(database, profile(script, **keys)) as (running, record):
         run = context(1, "sql:t")
         running.start([run])

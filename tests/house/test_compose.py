@@ -15,6 +15,7 @@ from pgcron_ha.config import SETTINGS
 from pgcron_ha.config.values import address
 from pgcron_ha.web.security import require_loopback
 from tests.house.checkout import ROOT
+from tests.waiting import COMMAND_SECONDS
 
 COMPOSE = ROOT / "docker-compose.yml"
 DOCKERFILE = ROOT / ".docker" / "Dockerfile"
@@ -22,7 +23,9 @@ DOCKERFILE = ROOT / ".docker" / "Dockerfile"
 
 def validate(path: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
-    return subprocess.run([*command, str(path)], capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        [*command, str(path)], capture_output=True, text=True, timeout=COMMAND_SECONDS
+    )
 
 
 def test_the_compose_file_follows_the_specification() -> None:
@@ -115,7 +118,7 @@ def test_the_health_of_a_container_is_what_readyz_says(status: int, is_healthy: 
     with HTTPServer(("127.0.0.1", 0), Answers) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         asked = [each.replace(":8420/", f":{server.server_port}/") for each in arguments]
-        run = subprocess.run([sys.executable, *asked], capture_output=True, timeout=30)
+        run = subprocess.run([sys.executable, *asked], capture_output=True, timeout=COMMAND_SECONDS)
         server.shutdown()
 
     assert (kind, program) == ("CMD", "python")

@@ -12,13 +12,18 @@ from pathlib import Path
 import pytest
 
 from tests.house.checkout import ROOT, files, name
+from tests.waiting import COMMAND_SECONDS
 
 
 def test_imports_point_down_and_each_library_has_its_layer() -> None:
     lint_imports = Path(sysconfig.get_path("scripts")) / "lint-imports"
 
     run = subprocess.run(
-        [lint_imports, "--no-cache"], cwd=ROOT, capture_output=True, text=True, timeout=100
+        [lint_imports, "--no-cache"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_SECONDS,
     )
 
     assert run.returncode == 0, run.stdout + run.stderr
@@ -74,7 +79,11 @@ def test_a_node_loads_nothing_that_only_migrations_or_pages_need(module: str) ->
     code = f"import sys, {module}; print(*sorted(sys.modules))"
 
     run = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_SECONDS,
     )
 
     assert run.returncode == 0, run.stderr

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.house.checkout import ROOT
+from tests.waiting import COMMAND_SECONDS
 
 SKIP = "pytest." + "skip"
 
@@ -47,5 +48,5 @@ def run_pytest(folder: Path, processes: str) -> subprocess.CompletedProcess[str]
         env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=COMMAND_SECONDS,
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.house.checkout import ROOT
+from tests.waiting import COMMAND_SECONDS
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +17,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the sdist and the wheel that was built from it."""
     folder = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)]
-    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=110)
+    run = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=COMMAND_SECONDS
+    )
     assert run.returncode == 0, run.stdout + run.stderr
     return folder
 
@@ -55,7 +58,7 @@ def test_alembic_finds_the_revisions_in_what_was_installed(built: Path, tmp_path
         capture_output=True,
         text=True,
         cwd=tmp_path,
-        timeout=60,
+        timeout=COMMAND_SECONDS,
     )
 
     assert f"Path: {tmp_path}/pgcron_ha/migrations/versions/" in answer.stdout, answer.stderr

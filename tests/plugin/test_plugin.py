@@ -15,6 +15,7 @@ import psycopg
 import pytest
 
 from tests.house.checkout import ROOT
+from tests.waiting import COMMAND_SECONDS
 
 # Where the package is installed pytest finds the plug-in by itself.
 IS_INSTALLED = any(found.name == "pgcron_ha" for found in entry_points(group="pytest11"))
@@ -176,7 +177,7 @@ def suite(tmp_path: Path, empty_database: str) -> Suite:
             env={**os.environ, **given},
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=COMMAND_SECONDS,
             check=False,
         )
 

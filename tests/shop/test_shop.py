@@ -22,7 +22,7 @@ from tests.db.dump_schema import REVIEWED, dump
 from tests.e2e.nodes import Cluster
 from tests.house.checkout import ROOT
 from tests.shop.counter import INTERFACES, POINTS
-from tests.waiting import wait_for
+from tests.waiting import COMMAND_SECONDS, wait_for
 
 Alembic = Callable[..., subprocess.CompletedProcess[str]]
 Sql = Callable[[str], list[Any]]
@@ -62,7 +62,7 @@ def alembic(empty_database: str, tmp_path: Path) -> Alembic:
             check=False,
             cwd=tmp_path,
             env=environment(empty_database),
-            timeout=60,
+            timeout=COMMAND_SECONDS,
         )
         assert answer.returncode == code, answer.stdout + answer.stderr
         return answer
@@ -89,7 +89,7 @@ def own(*words: str, dsn: str) -> subprocess.CompletedProcess[str]:
         text=True,
         check=False,
         cwd=ROOT,
-        timeout=60,
+        timeout=COMMAND_SECONDS,
     )
 
 

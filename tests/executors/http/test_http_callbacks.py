@@ -15,7 +15,7 @@ from pgcron_ha.executors.contract.progress import Progress
 from tests.db.control import Connection
 from tests.executors.http.callbacks import called_back, caller, claimed, served
 from tests.executors.http.service import JSON, Answer, Service, hang
-from tests.waiting import until
+from tests.waiting import slowness, until
 
 ACCEPTS = {"/": Answer(202)}
 
@@ -114,7 +114,8 @@ async def test_a_callback_may_come_before_the_answer_to_the_request(
     run = await claimed(connection)
     async with served(database) as url:
         with Service({"/": hang}) as service:
-            async with called_back(database, url, service, request_timeout="1s") as (
+            limit = f"{slowness():.0f}s"
+            async with called_back(database, url, service, request_timeout=limit) as (
                 running,
                 record,
             ):

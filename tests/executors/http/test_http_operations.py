@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from pgcron_ha.executors.contract.progress import Progress
 from tests.executors.http.calls import call, destination, executor, outcome_of
 from tests.executors.http.service import JSON, Answer, Route, Service, reset
 from tests.executors.running import context
+from tests.waiting import slowness
 
 POLL: dict[str, Any] = {"poll": "20ms"}
 
@@ -118,9 +120,10 @@ async def test_without_poll_an_accepted_request_is_a_success() -> None:
 
 async def test_work_that_goes_on_for_ever_ends_at_the_time_limit() -> None:
     with Service({"/": accepted(), "/jobs/1": state("running")}) as service:
-        outcome, _ = await call(service, timeout="300ms", **POLL)
-    assert outcome == Interrupted(StopReason.TIMED_OUT, "stopped: no end after 0.3 s")
-    assert 2 < len(service.requests) < 17
+        seconds = math.ceil(slowness() * 3) / 10
+        outcome, _ = await call(service, timeout=f"{seconds * 1000:.0f}ms", **POLL)
+    assert outcome == Interrupted(StopReason.TIMED_OUT, f"stopped: no end after {seconds:g} s")
+    assert 2 < len(service.requests) < 2 + seconds * 50
 
 
 async def test_nobody_asks_any_more_when_the_run_was_stopped() -> None:
