@@ -11,6 +11,7 @@ import pytest
 
 from pgcron_ha.spec import zones
 from pgcron_ha.spec.cron.fires import DstPolicy, fires_between, next_fire, parse_cron, previous_fire
+from pgcron_ha.spec.spec import parse_spec
 from tests.unit.cron_oracle import (
     ClockChange,
     all_changes,
@@ -166,3 +167,20 @@ def test_the_product_sees_exactly_the_changes_that_a_walk_finds() -> None:
     }
     assert probed == walked
     assert len(walked) > 4000
+
+
+@pytest.mark.parametrize(
+    ("zone", "change"),
+    [("America/Santiago", "2026-04-05T03:00Z"), ("Asia/Beirut", "2026-10-24T21:00Z")],
+)
+def test_the_hour_before_midnight_that_a_clock_repeats_fires_on_both_passes(
+    zone: str, change: str
+) -> None:
+    at = datetime.fromisoformat(change)
+    spec = parse_spec("*/20 * * * sat\n0 12 1 1 *", zone)
+
+    ends = [at + step * timedelta(minutes=20) for step in range(-1, 4)]
+
+    assert spec.between(at - timedelta(minutes=30), ends[-1], 10) == ends[:-1]
+    assert [spec.previous(end + SECOND) for end in ends[:-1]] == ends[:-1]
+    assert spec.count(at - timedelta(minutes=30), ends[2], 10) == 3

@@ -39,6 +39,7 @@ LARGEST_CORRECTED_JUMP = timedelta(hours=3)
 MOST_TURNS = 32
 
 _NEAR = timedelta(days=2)  # more than the largest jump of any zone (24 h)
+_NEVER = datetime.max
 _SECOND = timedelta(seconds=1)
 
 
@@ -168,10 +169,10 @@ def _search(
         if since > until:
             return None
         match = expression.wall_after(wall, until + offset + _NEAR)
-        if match is None:
-            return None
-        fire = match - offset
+        fire = _NEVER if match is None else match - offset
         change = first_change(name, since, min(fire, since + _NEAR))
+        if change is None and match is None:  # no clock repeats an earlier wall time
+            return None
         if change is None and fire <= since + _NEAR:
             return fire
         if change is None:  # nothing can fire, whatever the clock does, until near the match
@@ -179,7 +180,8 @@ def _search(
             wall = wall_clock(zone, since)
             offset = wall - since
             continue
-        if fixed and match < change.at + change.after and is_run_late(change, dst):
+        is_skipped = match is not None and match < change.at + change.after
+        if fixed and is_skipped and is_run_late(change, dst):
             return change.at
         since, offset = change.at, change.after
         wall = since + offset - _SECOND  # the change's own wall time is still to come
