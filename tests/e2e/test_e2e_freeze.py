@@ -119,9 +119,9 @@ async def test_a_late_success_is_refused_while_the_run_is_executed_elsewhere(
     late = cluster.start("a")
     [run] = await enqueue(connection, "py:unresponsive", args={"seconds": 2, "then": 3})
     await until("it runs", lambda: evidence.count("start") == 1)
-    cluster.start("b")
 
     late.pause()
+    cluster.start("b")
     await until("it runs elsewhere", lambda: evidence.count("start") == 2)
     late.resume()
     await until("the late one is refused", lambda: late.events("RunFenced"))
