@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from pgcron_ha.db.driver import asking
+from pgcron_ha.db.driver import calls
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 
 
@@ -41,7 +41,7 @@ async def why(
 
     A deleted schedule is found by the last name that it had.
     """
-    row = await asking.row(connection, schema, "why", schedule=schedule, instant=instant)
+    row = await calls.row(connection, schema, "why", schedule=schedule, instant=instant)
     reported = Reason(*row)
     late = None if row[10] is None else timedelta(seconds=row[10])
     return reported._replace(late_by=late)

@@ -1,0 +1,177 @@
+"""Named statements as functions of their parameters, in the caller's own transaction: on a
+connection of asyncpg, psycopg or SQLAlchemy.
+
+Neither psycopg nor SQLAlchemy is imported: who hands over one of their objects has imported them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from functools import lru_cache
+from typing import Any, Final, Generic, TypeVar
+
+import asyncpg
+from asyncpg.pool import PoolConnectionProxy
+
+from pgcron_ha.db.driver.answers import answers
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, Statement, load, varying
+from pgcron_ha.errors import InvalidInput
+
+T = TypeVar("T")
+
+_OWN: Final = (asyncpg.Connection, PoolConnectionProxy)
+_DOLLAR: Final = re.compile(r"\$(\d+)")
+
+
+class Named:
+    """A named statement, and how a function that sends it takes its parameters."""
+
+    def __init__(self, name: str, *required: str, **defaults: Any) -> None:
+        """Values without a name are those `required`, then the ones with `defaults`, in the order
+        in which they are listed here. The statement's other parameters are NULL unless given.
+        """
+        self.name = name
+        self._required = required
+        self._defaults = defaults
+
+    def bound(
+        self, statement: Statement, values: Sequence[Any], options: dict[str, Any]
+    ) -> dict[str, Any]:
+        """All parameters of the statement. Raises TypeError for one that it does not have, is
+        missing, or given twice.
+        """
+        in_order = dict(zip((*self._required, *self._defaults), values, strict=False))
+        given = self._defaults | in_order | options
+        if (
+            given.keys() - set(statement.parameters)
+            or set(self._required) - given.keys()
+            or in_order.keys() & options.keys()
+            or len(values) > len(in_order)
+        ):
+            raise TypeError(
+                f"{self.name} takes {', '.join(statement.parameters)}, and needs"
+                f" {', '.join(self._required)}: given were {len(values)} values and {list(options)}"
+            )
+        return dict.fromkeys(statement.parameters) | given
+
+
+class Call(Named, Generic[T]):
+    """``await call(connection, *values, schema=…, **options)``: what a person or a client does.
+
+    In the transaction of the connection. Args and retry policies are JSON text, durations
+    `timedelta`; ``actor`` is who asks (None: the database's session user) and ``interface`` how
+    (``cli``, ``code``, …). Raises the errors of `pgcron_ha.errors` with the sentences of SQL.
+    """
+
+    async def __call__(
+        self, connection: Any, *values: Any, schema: str = DEFAULT_SCHEMA, **options: Any
+    ) -> T:
+        """The first column of its only row."""
+        found: T = (await self.row(connection, *values, schema=schema, **options))[0]
+        return found
+
+    async def row(
+        self, connection: Any, *values: Any, schema: str = DEFAULT_SCHEMA, **options: Any
+    ) -> Sequence[Any]:
+        """All columns of the row; () when there is none."""
+        statement = await fitting(connection, self.name, schema)
+        return await fetch_row(connection, statement, self.bound(statement, values, options))
+
+
+async def row(connection: Any, schema: str, name: str, /, **values: Any) -> Sequence[Any]:
+    """The only row of the statement `name`; all its parameters are given."""
+    return await fetch_row(connection, await fitting(connection, name, schema), values)
+
+
+async def fitting(connection: Any, name: str, schema: str) -> Statement:
+    """The statement `name` as the database behind `connection` takes it, whatever its driver.
+
+    The database is asked for its revision only if that matters. Raises SchemaError when it is too
+    old for the statement.
+    """
+    if name not in varying(schema):
+        return load(schema)[name]
+    (revision,) = await fetch_row(connection, load(schema)["read_revision"], {})
+    return load(schema, revision)[name]
+
+
+async def fetch_row(
+    connection: Any, statement: Statement, values: Mapping[str, Any]
+) -> Sequence[Any]:
+    """The first row of the statement's result, in the caller's own transaction.
+
+    Raises errors of ours whatever the driver; `InvalidInput` for an object that is no asynchronous
+    connection. Nothing is committed or rolled back here. After a refusal by the database (not one
+    by a Python check) PostgreSQL takes the caller's transaction for failed, as after any error.
+    """
+    ordered = [plain(values[name]) for name in statement.parameters]
+    with answers():
+        if isinstance(connection, _OWN):
+            found = await connection.fetchrow(statement.sql, *ordered)
+        else:
+            found = await _fetch_row_of_other(connection, statement, ordered)
+    return () if found is None else tuple(found)
+
+
+def plain(value: Any) -> Any:
+    """A value as every driver takes it: durations are seconds, arrays are lists."""
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    return list(value) if isinstance(value, tuple) else value
+
+
+async def _fetch_row_of_other(connection: Any, statement: Statement, ordered: list[Any]) -> Any:
+    kinds = {
+        f"{base.__module__.partition('.')[0]}.{base.__name__}" for base in type(connection).__mro__
+    }
+    if "psycopg.AsyncConnection" in kinds:
+        # The caller's own row factory may make dictionaries or objects of rows.
+        async with connection.cursor(row_factory=lambda cursor: tuple) as cursor:
+            await cursor.execute(_as_pyformat(statement.sql), _named(ordered))
+            return await cursor.fetchone()
+    if kinds & {"sqlalchemy.AsyncSession", "sqlalchemy.async_scoped_session"}:
+        connection = await connection.connection()
+    elif "sqlalchemy.AsyncConnection" not in kinds:
+        raise _refusal(connection)
+    return await _fetch_row_of_sqlalchemy(connection, statement, ordered)
+
+
+async def _fetch_row_of_sqlalchemy(
+    connection: Any, statement: Statement, ordered: list[Any]
+) -> Any:
+    # exec_driver_sql, and not the driver's connection behind it: SQLAlchemy begins its transaction
+    # with the first statement that it sends itself.
+    style = connection.dialect.paramstyle
+    if style == "numeric_dollar":
+        result = await connection.exec_driver_sql(statement.sql, tuple(ordered))
+    elif style == "pyformat":
+        result = await connection.exec_driver_sql(_as_pyformat(statement.sql), _named(ordered))
+    else:
+        raise InvalidInput(
+            f"the SQLAlchemy dialect {connection.dialect.driver!r} is not known here",
+            "conn may be made with the drivers asyncpg and psycopg.",
+            "Make the engine with postgresql+asyncpg:// or postgresql+psycopg://.",
+        )
+    return result.first()
+
+
+@lru_cache(maxsize=256)
+def _as_pyformat(sql: str) -> str:
+    return _DOLLAR.sub(r"%(p\1)s", sql.replace("%", "%%"))
+
+
+def _named(ordered: list[Any]) -> dict[str, Any]:
+    return {f"p{position}": value for position, value in enumerate(ordered, 1)}
+
+
+def _refusal(connection: Any) -> InvalidInput:
+    kind = type(connection)
+    return InvalidInput(
+        f"conn is a {kind.__module__}.{kind.__qualname__}",
+        "conn may be a connection of asyncpg, an AsyncConnection of psycopg, or an AsyncConnection "
+        "or AsyncSession of SQLAlchemy: what is asked for happens in its transaction.",
+        "From a pool or an engine take a connection first; leave conn out to use the App's own. "
+        "Without an event loop execute what App.enqueue_statement(…) gives.",
+    )
