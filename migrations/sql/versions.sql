@@ -101,6 +101,41 @@ CREATE FUNCTION pgcron.owner_of(interface text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
 SELECT CASE WHEN interface IN ('code', 'file', 'cli', 'ui') THEN interface ELSE 'sql' END $$;
 
+-- Makes the schedule so: a new one of these columns; or those of an existing one that differ, and
+-- nothing when none does.
+CREATE FUNCTION pgcron.write_schedule(wanted jsonb, existing pgcron.schedule) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  columns text;
+BEGIN
+  IF existing.id IS NULL THEN
+    SELECT string_agg(quote_ident(w.key), ', ') INTO columns FROM jsonb_each(wanted) w;
+    EXECUTE format(
+        'INSERT INTO pgcron.schedule (%1$s) SELECT %1$s FROM '
+        'jsonb_populate_record(NULL::pgcron.schedule, $1)',
+                   columns)
+    USING wanted;
+    RETURN;
+  END IF;
+  wanted := to_jsonb(jsonb_populate_record(existing, wanted));
+  -- a day is 24 hours, however it is written
+  SELECT string_agg(quote_ident(a.attname), ', ') INTO columns
+    FROM pg_attribute a, to_jsonb(existing) e
+   WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0 AND wanted ? a.attname
+     AND wanted -> a.attname IS DISTINCT FROM e -> a.attname
+     AND NOT coalesce(CASE WHEN a.atttypid
+         = 'interval'::regtype THEN (wanted ->> a.attname)::interval
+         = (e ->> a.attname)::interval END,
+                      false);
+  IF columns IS NOT NULL THEN
+    EXECUTE format(
+        'UPDATE pgcron.schedule SET (%1$s) = (SELECT %1$s FROM '
+        'jsonb_populate_record(NULL::pgcron.schedule, $1)) WHERE id = $2',
+                   columns)
+      USING wanted, existing.id;
+  END IF;
+END $$;
+
 -- Who is, or last was, called so.
 CREATE FUNCTION pgcron.schedule_of_versions(name text) RETURNS bigint
 LANGUAGE sql STABLE AS $$
