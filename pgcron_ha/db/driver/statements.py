@@ -27,6 +27,10 @@ _FOLDER: Final = Path(__file__).parents[1] / "sql"
 _NAME: Final = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _SINCE: Final = re.compile(r"^-- since: (\w+)$")
 _PARAMETER: Final = re.compile(r"(?<![:\w]):([a-z][a-z_0-9]*)")
+_TWINS: Final = {
+    "claim_at_most_once": ("claim_runs", "c.delivery = ", "c.delivery <> "),
+    "finish_runs_overflow": ("finish_runs", "pgcron.history ", "pgcron.history_overflow "),
+}
 _SCHEMA: Final = re.compile(r"\bpgcron\.|'pgcron'(?=::regnamespace)")
 
 
@@ -92,18 +96,15 @@ def load(schema: str = DEFAULT_SCHEMA, revision: str | None = None) -> Statement
     They are those for a database at `revision`. Without it they are the oldest of each name, which
     a database of every revision takes that has what it needs.
 
-    ``finish_runs`` has a twin, ``finish_runs_overflow``, for the moment in which history has no
-    partition.
+    Two have twins that differ in a word: ``claim_at_most_once``, of other runs than
+    ``claim_runs``; ``finish_runs_overflow``, for the moment in which history has no partition.
     """
     found = Statements(revision)
     for statement in every_variant(schema):
         found.add(statement)
-    finish = found["finish_runs"]
-    found[f"{finish.name}_overflow"] = replace(
-        finish,
-        name=f"{finish.name}_overflow",
-        sql=finish.sql.replace(f"{schema}.history ", f"{schema}.history_overflow "),
-    )
+    for name, (twin, text, instead) in _TWINS.items():
+        sql = found[twin].sql.replace(in_schema(text, schema), in_schema(instead, schema))
+        found[name] = replace(found[twin], name=name, sql=sql)
     return found
 
 
