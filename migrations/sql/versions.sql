@@ -244,7 +244,7 @@ DECLARE
   old jsonb := (SELECT v.content FROM pgcron.schedule_version v
       WHERE v.schedule_id = known AND v.version = restore_schedule.version LIMIT 1);
   is_gone boolean := NOT EXISTS (SELECT FROM pgcron.schedule s WHERE s.id = known);
-  columns text;
+  existing pgcron.schedule;
 BEGIN
   IF old IS NULL THEN
     PERFORM pgcron.refuse('PC010',
@@ -267,27 +267,18 @@ BEGIN
                      known)
       ELSE '' END;
   PERFORM set_config('pgcron_ha.version_note', note, true);
-  SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) INTO columns
-  FROM pg_catalog.pg_attribute a
+  SELECT jsonb_object_agg(a.attname, old -> a.attname) INTO old FROM pg_catalog.pg_attribute a
    WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0 AND NOT a.attisdropped
      AND old ? a.attname AND a.attgenerated = ''
      AND a.attname <> ALL ('{id,uuid,version,created_at,updated_at,paused_by,calendars}')
      AND (is_gone OR a.attname !~ '^(name|enabled|managed_by|source|paused_.*)$');
   IF is_gone THEN
-    EXECUTE format(
-        'INSERT INTO pgcron.schedule AS s (%1$s) SELECT %1$s FROM '
-        'jsonb_populate_record(NULL::pgcron.schedule, $1) RETURNING s.id, s.version',
-                   columns)
-       INTO schedule_id, new_version
-       USING old || jsonb_build_object('name', restore_schedule.schedule);
-  ELSE
-    EXECUTE format(
-        'UPDATE pgcron.schedule s SET (%1$s) = (SELECT %1$s FROM '
-        'jsonb_populate_record(NULL::pgcron.schedule, $1)) WHERE s.id = $2 RETURNING s.id, '
-        's.version',
-                   columns)
-       INTO schedule_id, new_version USING old, known;
+    old := old || jsonb_build_object('name', restore_schedule.schedule);
   END IF;
+  SELECT s.* INTO existing FROM pgcron.schedule s WHERE s.id = known;
+  PERFORM pgcron.write_schedule(old, existing);
+  SELECT s.id, s.version INTO schedule_id, new_version FROM pgcron.schedule s
+  WHERE s.name = restore_schedule.schedule;
   PERFORM set_config('pgcron_ha.version_note', '', true);
 END $$;
 COMMENT ON FUNCTION pgcron.restore_schedule(text, int, text, text, int) IS

@@ -10,9 +10,9 @@ from weakref import WeakKeyDictionary
 
 import asyncpg
 
-from pgcron_ha.db.driver.client_connection import ClientConnection
 from pgcron_ha.db.driver.connecting import connect
 from pgcron_ha.db.driver.pool import Pool
+from pgcron_ha.db.driver.pooling import ClientConnection
 from pgcron_ha.db.driver.session_settings import CLIENT, COMMAND
 
 Connection: TypeAlias = asyncpg.Connection

@@ -19,9 +19,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from pgcron_ha.db.driver.schema_names import require_plain
 from pgcron_ha.errors import ConfigError, SchemaError
 
+_PLAIN: Final = re.compile(r"(?!pg_|information_schema$)[a-z_][a-z0-9_]{0,39}")
 DEFAULT_SCHEMA: Final = "pgcron"
 _FOLDER: Final = Path(__file__).parents[1] / "sql"
 _NAME: Final = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
@@ -74,6 +74,26 @@ class Statements(dict[str, Statement]):
             self.later.setdefault(statement.name, since)
         elif before is None or (since > (before.since or "")) == (self.revision is not None):
             self[statement.name] = statement
+
+
+def require_plain(schema: str) -> None:
+    """Raises ConfigError for a schema that is no plain lower-case name, or PostgreSQL's own.
+
+    Keywords are left to `pgcron_ha.db.driver.revision.require_supported`: the server knows its own.
+    """
+    if not _PLAIN.fullmatch(schema):
+        raise ConfigError(
+            f"schema {schema!r} is not a plain name",
+            "It has up to 40 lower-case letters, digits and '_', and is not PostgreSQL's own"
+            " (pg_…, information_schema).",
+            "Choose a name such as 'pgcron' or 'jobs'.",
+        )
+
+
+def literal(text: str) -> str:
+    """The text as a literal that means the same whatever standard_conforming_strings is."""
+    escape = "E" if "\\" in text else ""
+    return escape + "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def in_schema(text: str, schema: str) -> str:

@@ -19,7 +19,6 @@ from sqlalchemy import text
 from sqlalchemy.exc import ProgrammingError
 
 from pgcron_ha.assets import MIGRATIONS
-from pgcron_ha.db.driver.literals import literal
 from pgcron_ha.db.driver.revision import (
     VERSION_TABLE,
     checksum_of_scripts,
@@ -28,7 +27,7 @@ from pgcron_ha.db.driver.revision import (
     unsupported,
 )
 from pgcron_ha.db.driver.session_settings import PATH
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, in_schema, load
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, in_schema, literal, load
 from pgcron_ha.db.schema.uninstall import (
     MIGRATION_KEY,
     dependents_there,
