@@ -145,8 +145,7 @@ class Link:
         """A command that takes no parameters and can't be a named statement (DETACH, DROP of a
         partition).
         """
-        async with self._lock:
-            await self._command(command)
+        await self.check(lambda connection: connection.execute(command))
 
     async def check(self, judge: Callable[[asyncpg.Connection], Any]) -> Any:
         """Opens the connection and lets `judge` look at it; what it finds or raises comes back."""
@@ -205,10 +204,6 @@ class Link:
         )
         return rows
 
-    async def _command(self, command: str) -> None:
-        connection = await self._open()
-        await self._answer(connection.execute(command))
-
     async def _open(self) -> asyncpg.Connection:
         if self._connection is None or self._connection.is_closed():
             try:
@@ -229,10 +224,8 @@ class Link:
             self._dsn, self._settings, timeout=_CONNECT_SECONDS, keeps_statements=True
         )
         try:
-            if self._greeting is not None and self.is_pooled:
+            if self._greeting is not None:
                 await self._in_transaction(connection, self._greeting, ())
-            elif self._greeting is not None:
-                await connection.execute(self._greeting)
         except BaseException:
             connection.terminate()
             raise

@@ -8,8 +8,8 @@
 -- another's: a secret of the statement and the run's id, hashed (a random number for each row costs
 -- five times as much). `due` is in seconds since 1970: a client makes an instant of it ten times as
 -- fast as of a timestamp. The paths have an ORDER BY of their own: a join with queue may shuffle
--- them. Its twin claim_at_most_once claims those that may start only once: never more than there are
--- free slots.
+-- them. Its twin claim_at_most_once claims those that may start only once: never more than there
+-- are free slots.
 UPDATE pgcron.run r
 SET state = 'running', owner = :incarnation::uuid,
     token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid, fence = nextval('pgcron.fence'),

@@ -20,38 +20,33 @@ SELECT pgcron.enqueue_many(:runs::text::jsonb, :actor::text) AS run_ids;
 
 -- name: put_schedule
 SELECT pgcron.put_schedule(
-         schedule => :name::text, spec => :spec::text, handler => :handler::text,
-             args => :args::text::jsonb, timezone => :timezone::text, dst => :dst::text,
-         queue => :queue::text, priority => :priority::int, enabled => :enabled::boolean,
-         overlap => :overlap::text, catchup => :catchup::text,
-         catchup_window => pg_catalog.make_interval(secs => :catchup_window::float8),
-         start_deadline => pg_catalog.make_interval(secs => :start_deadline::float8),
-         timeout => pg_catalog.make_interval(secs => :timeout::float8),
-         max_attempts => :max_attempts::int,
-         retry_base => pg_catalog.make_interval(secs => :retry_base::float8),
-         retry_cap => pg_catalog.make_interval(secs => :retry_cap::float8),
-         retry => :retry::text::jsonb, delivery => :delivery::text, managed_by => :managed_by::text,
-         actor => :actor::text,
-         interface => :interface::text, lane => :lane::text, requires => :requires::text[],
-         give_up_after => pg_catalog.make_interval(secs => :give_up_after::float8),
-         silence_timeout => pg_catalog.make_interval(secs => :silence_timeout::float8),
-         weight => :weight::int,
-         expected_version => :expected_version::int,
-         max_running => :max_running::int, max_queued => :max_queued::int,
-         queue_drops => :queue_drops::text,
-         after_pause => :after_pause::text,
-         jitter => pg_catalog.make_interval(secs => :jitter::float8), max_runs => :max_runs::int,
-         pause_after_failures => :pause_after_failures::int,
-         probe_after => pg_catalog.make_interval(secs => :probe_after::float8),
-         depends_on_previous => :depends_on_previous::boolean) AS schedule_id;
+  :name::text, :spec::text, :handler::text, args => :args::text::jsonb,
+  timezone => :timezone::text, dst => :dst::text, queue => :queue::text,
+  priority => :priority::int, enabled => :enabled::boolean, overlap => :overlap::text,
+  catchup => :catchup::text,
+  catchup_window => pg_catalog.make_interval(secs => :catchup_window::float8),
+  start_deadline => pg_catalog.make_interval(secs => :start_deadline::float8),
+  timeout => pg_catalog.make_interval(secs => :timeout::float8),
+  max_attempts => :max_attempts::int,
+  retry_base => pg_catalog.make_interval(secs => :retry_base::float8),
+  retry_cap => pg_catalog.make_interval(secs => :retry_cap::float8),
+  retry => :retry::text::jsonb, delivery => :delivery::text, managed_by => :managed_by::text,
+  actor => :actor::text, interface => :interface::text, lane => :lane::text,
+  requires => :requires::text[],
+  give_up_after => pg_catalog.make_interval(secs => :give_up_after::float8),
+  silence_timeout => pg_catalog.make_interval(secs => :silence_timeout::float8),
+  weight => :weight::int, expected_version => :expected_version::int,
+  max_running => :max_running::int, max_queued => :max_queued::int,
+  queue_drops => :queue_drops::text, after_pause => :after_pause::text,
+  jitter => pg_catalog.make_interval(secs => :jitter::float8), max_runs => :max_runs::int,
+  pause_after_failures => :pause_after_failures::int,
+  probe_after => pg_catalog.make_interval(secs => :probe_after::float8),
+  depends_on_previous => :depends_on_previous::boolean) AS schedule_id;
 
 -- name: pause_schedule
 SELECT pgcron.pause_schedule(:name::text, :note::text, :actor::text, :interface::text,
-                             until => coalesce(:until::timestamptz,
-                                               pg_catalog.now()
-                                                   +
-                                                       pg_catalog.make_interval(secs =>
-                                                           :pause::float8)));
+  coalesce(:until::timestamptz,
+           pg_catalog.now() + pg_catalog.make_interval(secs => :pause::float8)));
 
 -- name: resume_schedule
 SELECT pgcron.resume_schedule(:name::text, :actor::text, :interface::text);
@@ -81,13 +76,11 @@ SELECT pgcron.redrive(:run_id::bigint, :actor::text, :args::text::jsonb) AS run_
 -- name: redrive_many
 SELECT coalesce(pg_catalog.array_agg(m.dead_letter ORDER BY m.run_id), '{}') AS letters,
        coalesce(pg_catalog.array_agg(m.run_id ORDER BY m.run_id), '{}') AS runs,
-       pg_catalog.max(m.due_at)
-           + coalesce(pg_catalog.make_interval(secs => :per::float8) / nullif(:rate::int,
-           0),
-           '0') AS next_due
+       pg_catalog.max(m.due_at) + coalesce(
+         pg_catalog.make_interval(secs => :per::float8) / nullif(:rate::int, 0), '0') AS next_due
 FROM pgcron.redrive_many(
   fingerprint => :fingerprint::text, handler => :handler::text, queue => :queue::text,
-      error_class => :error_class::text, schedule => :schedule::text,
+  error_class => :error_class::text, schedule => :schedule::text,
   since => :since::timestamptz, until => :until::timestamptz, also_lost => :also_lost::boolean,
   args => :args::text::jsonb, rate => :rate::int,
   per => pg_catalog.make_interval(secs => :per::float8), starting => :starting::timestamptz,
