@@ -80,11 +80,6 @@ class Call(Named, Generic[T]):
         return await fetch_row(connection, statement, self.bound(statement, values, options))
 
 
-async def row(connection: Any, schema: str, name: str, /, **values: Any) -> Sequence[Any]:
-    """The only row of the statement `name`; all its parameters are given."""
-    return await fetch_row(connection, await fitting(connection, name, schema), values)
-
-
 async def fitting(connection: Any, name: str, schema: str) -> Statement:
     """The statement `name` as the database behind `connection` takes it, whatever its driver.
 

@@ -33,7 +33,6 @@ from pgcron_ha.db.schema.uninstall import (
     dependents_there,
     foreign_objects,
     known_names,
-    not_empty,
 )
 from pgcron_ha.errors import PgcronError, SchemaError
 from pgcron_ha.spec.zones import zone_names
@@ -55,7 +54,7 @@ def begin_step(revision: str) -> bool:
     if not _begin(revision):
         return False
     if revision == _FIRST:
-        _require_empty()
+        _refuse_others(op.get_context(), {VERSION_TABLE})
     table = f"{_schema(op.get_context())}.{VERSION_TABLE}"
     op.execute(f"COMMENT ON TABLE {table} IS 'Private: {checksum_of_scripts()}'")
     return True
@@ -113,17 +112,14 @@ def drop_everything() -> None:
     if not context.as_sql and _noted(schema) is None:
         return
     op.execute(_forgetting(schema))
-    error = partial(foreign_objects, schema)
-    _refuse(context, "orphans_in_schema", error, known_names())
+    _refuse_others(context, known_names())
     _refuse(context, "dependents_of_schema", dependents_there)
     run_script("drop")
 
 
-def _require_empty() -> None:
+def _refuse_others(context: MigrationContext, known: set[str]) -> None:
     """Raises Conflict when others have something in the schema, which would go with ours."""
-    context = op.get_context()
-    schema = _schema(context)
-    _refuse(context, "orphans_in_schema", partial(not_empty, schema), {VERSION_TABLE})
+    _refuse(context, "orphans_in_schema", partial(foreign_objects, _schema(context)), known)
 
 
 def refuse_unsupported(context: MigrationContext) -> None:
