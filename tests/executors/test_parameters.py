@@ -11,7 +11,7 @@ from decimal import Decimal
 from enum import Enum, IntEnum, StrEnum
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NewType, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NewType, Protocol, TypedDict
 from uuid import UUID
 
 import pydantic
@@ -67,13 +67,28 @@ class Options(TypedDict, total=False):
     depth: int
 
 
-class Hidden:
-    """Of a kind that nothing is known of."""
+class Connection:
+    """Nothing that JSON could say."""
+
+
+@dataclass
+class Wide:
+    number: int
+    connection: Connection | None = None
+
+
+class SupportsSum(Protocol):
+    def total(self) -> int: ...
 
 
 class Customer(BaseModel):
     name: str = Field(min_length=2)
     born: date | None = None
+
+
+@dataclass
+class Unresolved:
+    odd: OnlyForTypeCheckers | None = None
 
 
 Identity = NewType("Identity", int)
@@ -138,8 +153,8 @@ def read(annotation: Any, value: Any) -> Any:
         (Annotated[int, Field(gt=3)], 4, 4),
         (Any, {"whatever": 1}, {"whatever": 1}),
         (object, 1, 1),
-        (Hidden, "not judged", "not judged"),
-        (list[Hidden], 5, 5),
+        (Wide, {"number": 1}, Wide(1)),
+        (SupportsSum, "not judged", "not judged"),
     ],
 )  # fmt: skip
 def test_a_value_that_fits_is_what_the_annotation_says(
@@ -177,6 +192,9 @@ def test_a_value_that_fits_is_what_the_annotation_says(
         (Line, {}, "'value.text' is missing"),
         (Order | None, {"lines": [{"text": 5}]}, "'value.lines[0].text' is 5"),
         (Order, {"lines": []}, "an order has lines"),
+        (Connection, 1, "'value' is 1: JSON has no values of the class that is annotated"),
+        (Wide, {"number": 1, "connection": 2}, "'value.connection' is 2: JSON has no values of"),
+        (Unresolved, {}, "not fully defined"),
         (Customer, {"name": "B"}, "'value.name' is \"B\": String should have at least 2"),
         (list[Customer], [{"born": 1, "nam": 2}], "'value[0].name' is missing; 'value[0].born'"),
         (Annotated[int, Field(gt=3)], 3, "greater than 3"),
