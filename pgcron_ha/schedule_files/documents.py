@@ -19,7 +19,6 @@ from pgcron_ha.errors import InvalidInput, TooLarge
 MOST_BYTES: Final = 4 * 1024 * 1024
 # With what anchors repeat: a file of a few lines must not become a value of gigabytes.
 MOST_VALUES: Final = 200_000
-MOST_DOCUMENTS: Final = 1000
 MOST_LEVELS: Final = 110
 """Of lists and mappings in each other: args, which may have 100, and what they stand in."""
 SUFFIXES: Final = (".yaml", ".yml")
@@ -123,8 +122,6 @@ def read_yaml(text: str, name: str) -> list[Document]:
             value = loader.construct_document(node)
             _judge_size(value, name)
             documents.append(Document(name, value, node.start_mark.line + 1))
-            if len(documents) > MOST_DOCUMENTS:
-                raise TooLarge(f"{name} has more than {MOST_DOCUMENTS} documents")
         return documents or [Document(name, None)]
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
