@@ -140,7 +140,7 @@ def test_wrong_args_are_refused_before_the_call(warm: Warm) -> None:
     outcome = outcome_of(warm, "add", left="two")
     assert isinstance(outcome, Failed)
     assert (outcome.error_class, outcome.retry) == ("InvalidInput", False)
-    assert "the arg 'left' of py:add is \"two\"; expected: a whole number" in outcome.message
+    assert "py:add: 'left' is \"two\": Input should be a valid integer" in outcome.message
 
 
 @pytest.mark.parametrize(

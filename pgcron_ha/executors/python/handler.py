@@ -24,7 +24,7 @@ class PythonHandler:
 
     The function's first positional parameter gets the `Context` if it is named ``ctx`` or
     ``context`` or annotated as Context; the keys of args are keyword arguments, judged and
-    converted by the annotations of their parameters (`pgcron_ha.executors.python.json_kinds`).
+    converted by the annotations of their parameters (`pgcron_ha.executors.python.annotations`).
     Raises `ConfigError` for a callable without a readable signature.
     """
 
