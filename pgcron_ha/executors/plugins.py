@@ -13,8 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, TypeAlias
 
 from pgcron_ha.errors import ConfigError, PgcronError
-from pgcron_ha.executors.contract.base import Executor
-from pgcron_ha.executors.contract.services import ExecutorServices
+from pgcron_ha.executors.contract.base import Executor, ExecutorServices
 
 GROUP: Final = "pgcron_ha.executors"
 BUILT_IN: Final = frozenset({"py", "shell", "http", "sql"})

@@ -14,12 +14,13 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from datetime import datetime
 from operator import itemgetter
 from time import monotonic
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from uuid import UUID
 
 from pgcron_ha.engine.lease.reconcile import Held
 from pgcron_ha.engine.service import unforeseen
 from pgcron_ha.errors import PgcronError
+from pgcron_ha.executors.contract.attempt import Attempt
 from pgcron_ha.executors.contract.base import Context, Executor, Interrupted, Outcome, StopReason
 from pgcron_ha.operating_system import boottime
 
@@ -45,6 +46,22 @@ _OF_A_CLAIM: Final[Callable[[Row], _Claimed]] = itemgetter(
 
 Ended = tuple[Context, Outcome, float]
 """Context, outcome, and the `time.monotonic` instant at which the handler had stopped."""
+
+
+def claims_of(contexts: Iterable[Attempt]) -> dict[str, list[Any]]:
+    """The runs and the tokens of their claims, as parameters of statements."""
+    contexts = list(contexts)
+    return {
+        "run_ids": [context.run_id for context in contexts],
+        "tokens": [context.token for context in contexts],
+    }
+
+
+def started_claims_of(contexts: Iterable[Context]) -> dict[str, list[Any]]:
+    """As `claims_of`, with the seconds since their handlers began."""
+    contexts, now = list(contexts), monotonic()
+    seconds = [now - (context.started_monotonic or now) for context in contexts]
+    return claims_of(contexts) | {"elapsed_seconds": seconds}
 
 
 class Runner:

@@ -18,6 +18,7 @@ from time import monotonic
 from typing import Any, ClassVar
 
 from pgcron_ha.executors.contract.attempt import Lease, StopReason
+from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.coroutines import new_event_loop
 from pgcron_ha.executors.contract.failures import (
@@ -35,7 +36,6 @@ from pgcron_ha.executors.contract.outcome import (
     Succeeded,
     stopped_early,
 )
-from pgcron_ha.executors.contract.services import ExecutorServices
 from pgcron_ha.operating_system import boottime
 
 KILL_SECONDS = 1.0

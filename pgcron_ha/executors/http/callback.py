@@ -3,7 +3,7 @@
 The contract, for a destination with ``completion = "callback"``. The request carries
 ``Pgcron-Callback-Url`` and ``Pgcron-Callback-Token``; the body may name them, too, as
 ``{callback_url}`` and ``{callback_token}``. The service answers 202 and later, as often as it
-likes, sends POST to that address, with the token and the JSON of `callback_answer`::
+likes, sends POST to that address, with the token and the JSON of `work_reports`::
 
     curl --retry 10 "$CALLBACK_URL" -H "Authorization: Bearer $CALLBACK_TOKEN" \\
          -d '{"status": "succeeded", "result": {"rows": 5}}'
@@ -43,10 +43,10 @@ from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.contract.attempt import Stopped, StopReason
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.failures import ASKED_TO_RETRY, bounded_text
+from pgcron_ha.executors.contract.masking import Masker
 from pgcron_ha.executors.contract.outcome import SUCCEEDED, Failed, Outcome
 from pgcron_ha.executors.http.answer import outcome_of_document
-from pgcron_ha.executors.http.callback_answer import PATH
-from pgcron_ha.executors.http.secret_forms import Masker
+from pgcron_ha.executors.http.work_reports import PATH
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -40,6 +40,11 @@ class HttpRequest:
     headers: Mapping[str, str]
     content: bytes | None
 
+    def as_get(self, url: str) -> HttpRequest:
+        """What is asked with GET instead, with the same headers."""
+        headers = {name: each for name, each in self.headers.items() if name != "Content-Type"}
+        return HttpRequest("GET", url, headers, None)
+
 
 class CalledBack(Protocol):
     """Where the service calls back: as headers, and as what the body may name."""

@@ -1,9 +1,8 @@
 """What a node and a child process of its say to each other: JSON, one message a line.
 
 To the child: ``open`` (once), ``run``, ``stop``, ``lease``; the end of the stream ends it. From the
-child: ``ready`` or ``failed``, then ``begun``, ``line``, ``progress``, ``beat`` and ``ended``; it
-asks ``previous``, and is told ``previous``. What comes from a child is judged: its handler's code
-may have written it.
+child: ``ready`` or ``failed``, then ``begun``, ``line``, ``progress``, ``beat`` and ``ended``. What
+comes from a child is judged: its handler's code may have written it.
 """
 
 from __future__ import annotations
@@ -34,12 +33,11 @@ MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 _OUTCOMES: Final = {kind.__name__: kind for kind in typing.get_args(Outcome)}
 _OF_A_CONTEXT: Final = tuple(inspect.signature(Context).parameters)
 _BOUNDS: Final = {"traceback": MAX_TRACEBACK_CHARACTERS, "error_class": 200, "fingerprint": 200}
-_HIDDEN: Final = {"args": "_args", "idempotency_key": "_idempotency_key"}
 
 
 class Heard(NamedTuple):
-    """A message of a child, judged: ``event`` is ready, failed, begun, line, progress, beat,
-    previous or ended.
+    """A message of a child, judged: ``event`` is ready, failed, begun, line, progress, beat
+    or ended.
 
     ``resident`` are the bytes that the child holds, ``left`` counts the processes that the run has
     started and that still live, ``dropped`` the lines that it wrote and the child did not send.
@@ -74,7 +72,7 @@ def heard(message: dict[str, Any]) -> Heard:
         event = message["event"]
         if event == "ready":
             return Heard(event, resident=int(message["resident"]))
-        if event in ("begun", "beat", "previous"):
+        if event in ("begun", "beat"):
             return Heard(event, int(message["run"]))
         if event == "failed":
             return Heard(event, text=str(message["message"]))
@@ -129,7 +127,7 @@ def message_bytes(message: dict[str, Any]) -> bytes:
 
 def context_members(context: Context) -> dict[str, Any]:
     """A context as JSON values."""
-    members = {name: getattr(context, _HIDDEN.get(name, name)) for name in _OF_A_CONTEXT}
+    members = {name: getattr(context, name) for name in _OF_A_CONTEXT}
     for name, value in members.items():
         if isinstance(value, UUID):
             members[name] = str(value)

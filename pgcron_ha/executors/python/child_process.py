@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import signal
 import socket
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
 from typing import Any, Final
@@ -17,7 +17,8 @@ from pgcron_ha.executors.contract.attempt import StopReason, Stream
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.failures import bounded_text
 from pgcron_ha.executors.contract.outcome import Failed, Interrupted, Outcome, stopped_early
-from pgcron_ha.executors.process.run import READ_BYTES, OutputPipe
+from pgcron_ha.executors.process.loop import SupervisedProcess
+from pgcron_ha.executors.process.output import READ_BYTES, Watched
 from pgcron_ha.executors.python.child_messages import (
     Heard,
     Incoming,
@@ -26,15 +27,13 @@ from pgcron_ha.executors.python.child_messages import (
     message_bytes,
 )
 from pgcron_ha.executors.python.isolation import Isolation
-from pgcron_ha.operating_system import how_it_ended, kill_group
+from pgcron_ha.operating_system import how_it_ended
 
 MOST_RUNS: Final = 1_000
 """Of one process; what a library leaks ends with it."""
 
 MOST_GROWTH_BYTES: Final = 128 * 1024 * 1024
 """What a process may hold after a run beyond what it held when it was warm."""
-
-_MAX_LAST_READS: Final = 32  # two pipes of 1 MiB, the largest there are
 
 
 class State(Enum):
@@ -46,18 +45,16 @@ class State(Enum):
     LEAVING = "leaving"
 
 
-class ChildProcess:
-    """``pid`` is 0 until the supervisor has told it. ``fault`` is why the node killed it by itself,
-    ``pending`` an outcome that is told when the process is gone; ``silent_since`` is the instant at
-    which its end of the socket was closed, ``since`` that of its state.
+class ChildProcess(SupervisedProcess):
+    """``fault`` is why the node killed it by itself, ``pending`` an outcome that is told when the
+    process is gone; ``silent_since`` is the instant at which its end of the socket was closed,
+    ``since`` that of its state.
     """
 
     def __init__(self, number: int) -> None:
-        self.number = number
-        self.pid = 0
+        super().__init__(number)
         self.state = State.STARTING
         self.since = time.monotonic()
-        self.context: Context | None = None
         self.isolation = Isolation()
         self.has_begun = False
         self.fault: str | None = None
@@ -68,7 +65,6 @@ class ChildProcess:
         self._warm_bytes = 0
         self._incoming = Incoming()
         self._outgoing: deque[memoryview] = deque()
-        self.pipes: tuple[OutputPipe, ...] = ()
 
     def fileno(self) -> int:
         """The descriptor of its socket, for selectors."""
@@ -76,20 +72,19 @@ class ChildProcess:
 
     def open(self) -> tuple[int, ...]:
         """Make its pipes and its socket; gives the ends that are its own. Raises OSError."""
-        with contextlib.ExitStack() as undo:
-            theirs = []
-            readers = []
-            for _ in ("stdout", "stderr"):
-                reading, writing = os.pipe()
-                undo.callback(os.close, reading)
-                undo.callback(os.close, writing)
-                readers.append(reading)
-                theirs.append(writing)
-            self.control, their_control = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-            undo.pop_all()
-        self.pipes = OutputPipe(readers[0], "stdout", self), OutputPipe(readers[1], "stderr", self)
+        self.control, control = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            theirs = self.open_pipes(self)
+        except OSError:
+            self.control.close()
+            control.close()
+            raise
         self.control.setblocking(False)
-        return (*theirs, their_control.detach())
+        return (*theirs, control.detach())
+
+    def watched(self) -> Sequence[Watched]:
+        """All that it may say something through; it stands for its socket itself."""
+        return self, *self.pipes
 
     def feed(self, stream: Stream, text: str) -> bool:
         """Output belongs to the run that executes; what comes between runs goes nowhere."""
@@ -186,14 +181,11 @@ class ChildProcess:
     def read_rest(self) -> None:
         """What was written before the run ended is in the pipes."""
         for pipe in self.pipes:
-            for _ in range(_MAX_LAST_READS):
-                if pipe.read() <= 0:
-                    break
+            pipe.read_rest()
 
     def close(self) -> None:
         """After the end of the process."""
-        for pipe in self.pipes:
-            pipe.close()
+        super().close()
         if self.pipes:
             self.control.close()
 
@@ -205,10 +197,6 @@ class ChildProcess:
     def can_be_replaced(self, context: Context) -> bool:
         """Whether it died, used and idle, before it saw the run that was on its way to it."""
         return not self.has_begun and self._runs > 1 and context.stop_reason is None
-
-    def group_is_gone(self) -> bool:
-        """Kill the process group from here (its supervisor died); True when none of it lives."""
-        return self.pid == 0 or not kill_group(self.pid)
 
     def outcome_of_death(self, context: Context, ended: dict[str, Any] | None) -> Outcome:
         """Of the run that it executed. ``ended`` is the supervisor's message, None if that died."""
@@ -225,7 +213,7 @@ class ChildProcess:
             return Interrupted(context.stop_reason, f"stopped ({context.stop_reason}): {how}")
         if self.fault is not None and status == -signal.SIGKILL:
             return Failed("BadChild", bounded_text(f"{self.fault}; its process was {how}"))
-        tail = self._last_of_stderr()
+        tail = self.last_of_stderr()
         if status is None:
             return Failed("CouldNotStart", bounded_text(str(ended["error"])), tail)
         if status >= 0:
@@ -249,7 +237,4 @@ class ChildProcess:
         status = ended["status"]
         how = ended["error"] or ("" if status is None else f"its process {how_it_ended(status)}")
         message = f"no process for the handler could be started: {self.fault or how}"
-        return Failed("CouldNotStart", bounded_text(message), self._last_of_stderr())
-
-    def _last_of_stderr(self) -> str | None:
-        return self.pipes[1].tail() if self.pipes else None
+        return Failed("CouldNotStart", bounded_text(message), self.last_of_stderr())
