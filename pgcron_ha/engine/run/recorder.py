@@ -22,6 +22,7 @@ from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.contract.attempt import Attempt
 from pgcron_ha.executors.contract.base import Stream
+from pgcron_ha.executors.contract.coroutines import post
 from pgcron_ha.executors.contract.progress import Progress
 from pgcron_ha.telemetry.events import LinesDropped
 from pgcron_ha.telemetry.log import emit
@@ -115,10 +116,7 @@ class Recorder(Service):
     def _awake(self) -> None:
         if not self._is_awake:
             self._is_awake = True
-            try:
-                self._loop.call_soon_threadsafe(self.wake)
-            except RuntimeError:  # the loop is closed: the node is gone
-                pass
+            post(self._loop, self.wake)
 
     async def _write_progress(self) -> None:
         """The latest words, when the last ones are a second old. What is refused is forgotten."""

@@ -22,6 +22,7 @@ from pgcron_ha.engine.service import unforeseen
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.contract.attempt import Attempt
 from pgcron_ha.executors.contract.base import Context, Executor, Interrupted, Outcome, StopReason
+from pgcron_ha.executors.contract.coroutines import post
 from pgcron_ha.operating_system import boottime
 
 if TYPE_CHECKING:
@@ -330,13 +331,11 @@ class Runner:
         if self._surplus and (surplus := self._surplus.pop(context, 0)):
             with self._lock:
                 self._executing -= surplus
-            self._look_at_heavy()
+            post(self._loop, self.start_waiting)
         if not self._is_collecting:
             self._is_collecting = True
-            try:
-                self._loop.call_soon_threadsafe(self._collect_ended)
-            except RuntimeError:
-                pass  # the loop is closed: the node is gone, its successor settles the run
+            # If the loop is closed the node is gone; its successor settles the run.
+            post(self._loop, self._collect_ended)
 
     def executor_failed(self, error: BaseException) -> None:
         """A thread that serves an executor has ended: the node must."""
@@ -356,7 +355,7 @@ class Runner:
             with self._lock:
                 self._executing -= 1
             if self._heavy:
-                self._look_at_heavy()
+                post(self._loop, self.start_waiting)  # slots got free that no feed gives on
             return None
 
         return feed
@@ -372,13 +371,6 @@ class Runner:
             batch += self._drain()  # what came before the line above was seen woke nobody
         if batch:
             self._collect(batch)
-
-    def _look_at_heavy(self) -> None:
-        """Slots got free that no feed gives on."""
-        try:
-            self._loop.call_soon_threadsafe(self.start_waiting)
-        except RuntimeError:
-            pass  # the loop is closed
 
     def _remove_waiting(self, context: Context) -> None:
         """Raises ValueError for one that is with its executor."""

@@ -5,8 +5,9 @@ for one in another thread.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import types
-from collections.abc import Awaitable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import Future
 from contextvars import Context as Variables
 from typing import Any
@@ -52,6 +53,27 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     except ImportError:
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
+
+
+def run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
+    """In the loop's own thread. SystemExit of a task that a handler left behind does not end it."""
+    asyncio.set_event_loop(loop)
+    while True:
+        try:
+            loop.run_forever()
+            return
+        except BaseException:
+            continue
+
+
+def post(loop: asyncio.AbstractEventLoop, callback: Callable[..., Any], *arguments: Any) -> bool:
+    """Have it called on the loop; from any thread. False when the loop is closed: nothing runs
+    there any more.
+    """
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(callback, *arguments)
+        return True
+    return False
 
 
 def wait_for(loop: asyncio.AbstractEventLoop, sending: Coroutine[Any, Any, Any]) -> Any:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pgcron_ha.executors.contract.attempt import Lease, StopReason
 from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
-from pgcron_ha.executors.contract.coroutines import go_on, new_event_loop
+from pgcron_ha.executors.contract.coroutines import go_on, new_event_loop, post, run_until_stopped
 from pgcron_ha.executors.contract.failures import outcome_of_error, outcome_of_result
 from pgcron_ha.executors.contract.outcome import SUCCEEDED, Failed, Outcome, stopped_early
 from pgcron_ha.executors.python.capture import capture, current_run
@@ -124,8 +124,7 @@ class PythonExecutor:
             context.stop_reason = reason
             if context._transaction is not None:
                 context._transaction.interrupt()
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nothing runs any more
-                self._loop.call_soon_threadsafe(self._cancel, context)
+            post(self._loop, self._cancel, context)
 
     def kill(self, context: Context) -> bool:
         """False without a process of its own: nothing ends a thread or a task that does not want
@@ -297,13 +296,7 @@ class PythonExecutor:
             context._work.cancel()
 
     def _run_loop(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        while True:
-            try:
-                self._loop.run_forever()
-                break
-            except BaseException:  # SystemExit of a task a handler left behind: the loop goes on
-                continue
+        run_until_stopped(self._loop)
         self._abandon_tasks()
         self._loop.close()
         self._loop_ended.set_result(None)
