@@ -13,8 +13,7 @@ from pgcron_ha.engine.lease.session import LATE_AFTER
 from pgcron_ha.engine.run.counters import count_decided
 from pgcron_ha.engine.service import known
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
-from pgcron_ha.model.jitter import delay_of
-from pgcron_ha.model.plan import Plan
+from pgcron_ha.model.plan import Plan, delay_of
 from pgcron_ha.spec.schedule_spec import spec_of
 from pgcron_ha.spec.zones import TZDATA
 from pgcron_ha.telemetry.control_events import ProbeSucceeded, SchedulePausedItself, TzdataTaken

@@ -127,9 +127,10 @@ class HttpExecutor(TaskExecutor):
     async def _exchange(
         self, destination: HttpDestination, context: Context, callback: Callback | None = None
     ) -> Outcome:
-        secrets = [] if callback is None else [callback.token]
+        address = None if callback is None else callback.address
+        secrets = [] if address is None else [address.token]
         try:
-            request = render_request(destination, context, callback)
+            request = render_request(destination, context, address)
             if destination.auth is not None:
                 secret = destination.auth.secret.read()
                 remember_secret(secret)
