@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import math
 import os
 import selectors
-import socket
 import subprocess
 import sys
-from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-_RECEIVE_BYTES = 65536
+from pgcron_ha.executors.process.conversation import Conversation
+
 _END_SECONDS = 5.0
 
 # Isolated (-I) and without site (-S): it imports two small modules by their path, and not our
@@ -32,7 +29,7 @@ main()
 """
 
 
-class SupervisorClient:
+class SupervisorClient(Conversation):
     """A running supervisor. ``inherit`` are descriptors it keeps open until the last child is gone.
 
     At its end it removes ``directory`` and what is in it, if one is given, and kills what has
@@ -41,10 +38,8 @@ class SupervisorClient:
     """
 
     def __init__(self, inherit: Sequence[int], directory: Path | None, mark: str = "") -> None:
-        self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.socket.setblocking(False)
-        self._incoming = bytearray()
-        self._outgoing: deque[tuple[memoryview, tuple[int, ...]]] = deque()
+        super().__init__()
+        theirs = self.open_socket()
         package = Path(__file__).resolve().parents[2]
         with theirs:
             self._process = subprocess.Popen(
@@ -64,53 +59,9 @@ class SupervisorClient:
         """The supervisor's process id."""
         return self._process.pid
 
-    @property
-    def writing(self) -> bool:
-        """Whether messages wait for room in the socket."""
-        return bool(self._outgoing)
-
-    def send(self, message: dict[str, Any], descriptors: tuple[int, ...] = ()) -> None:
-        """Queue a message; its descriptors are closed here once they are on their way."""
-        data = json.dumps(message).encode() + b"\n"
-        self._outgoing.append((memoryview(data), descriptors))
-
-    def flush(self) -> None:
-        """Send as much as the socket takes. A supervisor that is gone shows in `receive`."""
-        while self._outgoing:
-            data, descriptors = self._outgoing.popleft()
-            try:
-                if descriptors:
-                    sent = socket.send_fds(self.socket, [data], list(descriptors))
-                else:
-                    sent = self.socket.send(data)
-            except BlockingIOError:
-                self._outgoing.appendleft((data, descriptors))
-                return
-            except OSError:
-                _close(descriptors)
-                self._drop_outgoing()
-                return
-            _close(descriptors)
-            if sent < len(data):
-                self._outgoing.appendleft((data[sent:], ()))
-
-    def receive(self) -> list[dict[str, Any]] | None:
-        """The messages that have arrived; None when the supervisor is gone."""
-        try:
-            data = self.socket.recv(_RECEIVE_BYTES)
-        except BlockingIOError:
-            return []
-        except OSError:
-            data = b""
-        if not data:
-            return None
-        self._incoming += data
-        *complete, self._incoming = self._incoming.split(b"\n")
-        return [json.loads(line) for line in complete]
-
     def close(self) -> bool:
         """End it: at the socket's end it kills what still runs, and exits. True when it has."""
-        self._drop_outgoing()
+        self.drop_outgoing()
         self.socket.close()
         try:
             self._process.wait(_END_SECONDS)
@@ -122,10 +73,6 @@ class SupervisorClient:
         """End it without anything that it does at its end."""
         self._process.kill()
         self.close()
-
-    def _drop_outgoing(self) -> None:
-        while self._outgoing:
-            _close(self._outgoing.popleft()[1])
 
 
 class Supervision:
@@ -175,7 +122,7 @@ class Supervision:
         if self._client is None or deadline == self._lease_sent:
             return False
         self._lease_sent = deadline
-        self._client.send({"do": "lease", "deadline": deadline})
+        self._client.queue({"do": "lease", "deadline": deadline})
         return True
 
     def flush(self) -> None:
@@ -183,7 +130,7 @@ class Supervision:
         if self._client is not None:
             self._client.flush()
             events = selectors.EVENT_READ
-            if self._client.writing:
+            if self._client.is_writing:
                 events |= selectors.EVENT_WRITE
             if self._events != events:
                 self._events = events
@@ -193,7 +140,7 @@ class Supervision:
         """What it says; None when somebody has killed it, and its children with it."""
         if self._client is None:
             return []
-        messages = self._client.receive()
+        messages = self._client.received()
         if messages is None:
             self._selector.unregister(self._client.socket)
             self._client.close()
@@ -206,10 +153,4 @@ class Supervision:
 
     def _say(self, what: str, number: int, passed: tuple[int, ...] = (), **message: Any) -> None:
         if self._client is not None:
-            self._client.send({"do": what, "run": number, **message}, passed)
-
-
-def _close(descriptors: Sequence[int]) -> None:
-    for descriptor in descriptors:
-        with contextlib.suppress(OSError):
-            os.close(descriptor)
+            self._client.queue({"do": what, "run": number, **message}, passed)

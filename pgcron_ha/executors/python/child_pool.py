@@ -26,9 +26,10 @@ from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.failures import bounded_text, outcome_of_error
 from pgcron_ha.executors.contract.outcome import Failed
+from pgcron_ha.executors.process.conversation import BadMessage
 from pgcron_ha.executors.process.loop import ProcessLoop
 from pgcron_ha.executors.process.output import Watched
-from pgcron_ha.executors.python.child_messages import BadMessage, Heard
+from pgcron_ha.executors.python.child_messages import Heard
 from pgcron_ha.executors.python.child_process import ChildProcess, State
 from pgcron_ha.executors.python.handler import PythonHandler
 from pgcron_ha.executors.python.isolation import Isolation

@@ -7,7 +7,6 @@ import math
 import signal
 import socket
 import time
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
@@ -17,15 +16,10 @@ from pgcron_ha.executors.contract.attempt import StopReason, Stream
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.failures import bounded_text
 from pgcron_ha.executors.contract.outcome import Failed, Interrupted, Outcome, stopped_early
+from pgcron_ha.executors.process.conversation import Conversation
 from pgcron_ha.executors.process.loop import SupervisedProcess
-from pgcron_ha.executors.process.output import READ_BYTES, Watched
-from pgcron_ha.executors.python.child_messages import (
-    Heard,
-    Incoming,
-    context_members,
-    heard,
-    message_bytes,
-)
+from pgcron_ha.executors.process.output import Watched
+from pgcron_ha.executors.python.child_messages import Heard, context_members, heard
 from pgcron_ha.executors.python.isolation import Isolation
 from pgcron_ha.operating_system import how_it_ended
 
@@ -45,14 +39,15 @@ class State(Enum):
     LEAVING = "leaving"
 
 
-class ChildProcess(SupervisedProcess):
+class ChildProcess(SupervisedProcess, Conversation):
     """``fault`` is why the node killed it by itself, ``pending`` an outcome that is told when the
     process is gone; ``silent_since`` is the instant at which its end of the socket was closed,
     ``since`` that of its state.
     """
 
     def __init__(self, number: int) -> None:
-        super().__init__(number)
+        SupervisedProcess.__init__(self, number)
+        Conversation.__init__(self)
         self.state = State.STARTING
         self.since = time.monotonic()
         self.isolation = Isolation()
@@ -60,26 +55,18 @@ class ChildProcess(SupervisedProcess):
         self.fault: str | None = None
         self.pending: Outcome | None = None
         self.silent_since: float | None = None
-        self.allowance = 0
         self._runs = 0
         self._warm_bytes = 0
-        self._incoming = Incoming()
-        self._outgoing: deque[memoryview] = deque()
-
-    def fileno(self) -> int:
-        """The descriptor of its socket, for selectors."""
-        return self.control.fileno()
 
     def open(self) -> tuple[int, ...]:
         """Make its pipes and its socket; gives the ends that are its own. Raises OSError."""
-        self.control, control = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        control = self.open_socket()
         try:
             theirs = self.open_pipes(self)
         except OSError:
-            self.control.close()
+            self.socket.close()
             control.close()
             raise
-        self.control.setblocking(False)
         return (*theirs, control.detach())
 
     def watched(self) -> Sequence[Watched]:
@@ -98,30 +85,10 @@ class ChildProcess(SupervisedProcess):
         """Whether it executes a run that goes on without a lease."""
         return self.context is not None and self.context.outlives_lease
 
-    @property
-    def is_writing(self) -> bool:
-        """Whether messages wait for room in the socket."""
-        return bool(self._outgoing)
-
     def say(self, message: dict[str, Any]) -> None:
         """Send as much as the socket takes; `flush` sends the rest."""
-        self._outgoing.append(memoryview(message_bytes(message)))
+        self.queue(message)
         self.flush()
-
-    def flush(self) -> None:
-        """Send what waits. A child that is gone shows in the supervisor's messages."""
-        try:
-            while self._outgoing:
-                sent = self.control.send(self._outgoing[0])
-                rest = self._outgoing[0][sent:]
-                if rest:
-                    self._outgoing[0] = rest
-                else:
-                    self._outgoing.popleft()
-        except BlockingIOError:
-            return
-        except OSError:
-            self._outgoing.clear()
 
     def begin(self, context: Context, isolation: Isolation, lease: float) -> None:
         """Hand a run over; ``lease`` is the boottime instant at which the node's is over. Raises
@@ -131,7 +98,7 @@ class ChildProcess(SupervisedProcess):
         limits = {"memory": isolation.memory, "cpu": isolation.cpu, "lease": lease}
         members = context_members(context)
         message = {"do": "run", "run": self._runs + 1, "context": members, **limits}
-        self._outgoing.append(memoryview(message_bytes(message)))  # what raises comes before this
+        self.queue(message)  # what raises comes before this
         self.state, self.context, self.isolation = State.BUSY, context, isolation
         self._runs += 1
         self.has_begun = False
@@ -146,14 +113,8 @@ class ChildProcess(SupervisedProcess):
 
     def receive(self) -> list[Heard] | None:
         """The messages that have arrived; None at the end of the stream. Raises `BadMessage`."""
-        try:
-            data = self.control.recv(READ_BYTES)
-        except BlockingIOError:
-            return []
-        except OSError:
-            data = b""
-        self.allowance -= len(data)
-        return [heard(each) for each in self._incoming.take(data)] if data else None
+        messages = self.received()
+        return None if messages is None else [heard(each) for each in messages]
 
     def is_of_now(self, message: Heard) -> bool:
         """Whether it is about the run that executes."""
@@ -187,12 +148,12 @@ class ChildProcess(SupervisedProcess):
         """After the end of the process."""
         super().close()
         if self.pipes:
-            self.control.close()
+            self.socket.close()
 
     def end_conversation(self) -> None:
         """Nothing more comes from the node: the child ends."""
         with contextlib.suppress(OSError):
-            self.control.shutdown(socket.SHUT_WR)
+            self.socket.shutdown(socket.SHUT_WR)
 
     def can_be_replaced(self, context: Context) -> bool:
         """Whether it died, used and idle, before it saw the run that was on its way to it."""
