@@ -135,9 +135,7 @@ class Control:
             await self._link.rows("mark_probe", schedule_id=row["schedule_id"])
 
     async def _make_fire(self, row: Row, fire: datetime) -> None:
-        # It is ahead of the cursor, which stays where it is.
-        ahead = Plan([fire], [], row["watermark"], row["next_fire"])
-        parameters = materialize_parameters([(row, ahead, spec_of(row).canonical)])
+        parameters = one_fire(row, fire, spec_of(row).canonical)
         counts = (await self._link.rows("materialize", **parameters))[0]
         self._made += counts["runs"]
         count_decided(counts)
@@ -218,6 +216,15 @@ def is_fire(row: Row | dict[str, Any], instant: datetime) -> bool:
         return spec_of(row).next(instant - timedelta(microseconds=1)) == instant
     except PgcronError:
         return False
+
+
+def one_fire(row: Row, fire: datetime, canonical: str) -> dict[str, Any]:
+    """The parameters of ``materialize`` for a fire ahead of the cursor, which stays where it is,
+    also if it has no next fire yet.
+    """
+    stays = {"next_fires": [row["next_fire"]]}
+    ahead = Plan([fire], [], row["watermark"], None)
+    return materialize_parameters([(row, ahead, canonical)]) | stays
 
 
 def _counted(taken: Sequence[Decision]) -> list[tuple[Row, datetime]]:

@@ -166,6 +166,12 @@ class ShellExecutor(ProcessLoop[ShellRun]):
         """The full names of the templates."""
         return frozenset(self._offered)
 
+    def start(self, contexts: Sequence[Context]) -> None:
+        """Hand all over to the thread; once that has ended nothing is begun."""
+        super().start(contexts)
+        if self._ended.done():
+            self._refuse_requests()
+
     async def close(self, grace: float) -> None:
         """Stop all runs, kill them after ``grace`` seconds, end the supervisor and the thread."""
         await super().close(grace)

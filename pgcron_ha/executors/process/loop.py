@@ -121,8 +121,6 @@ class ProcessLoop(ABC, Generic[Process]):
     def start(self, contexts: Sequence[Context]) -> None:
         """Hand all over to the thread."""
         self._request("start", contexts)
-        if self._ended.done():
-            self._refuse_requests()
 
     def stop(self, context: Context, reason: StopReason) -> None:
         """Ask the run to stop."""
