@@ -42,7 +42,7 @@ from pgcron_ha.executors.http.answer import (
 )
 from pgcron_ha.executors.http.client import HttpAnswer, HttpClient, TooManyRedirects
 from pgcron_ha.executors.http.request import HttpRequest
-from pgcron_ha.executors.http.work_reports import percent_of, standing_of
+from pgcron_ha.executors.http.work_reports import percent_of, work_status_of
 
 MAX_LOST_ANSWERS: Final = 10
 """In a row, before the work is given up."""
@@ -117,14 +117,14 @@ class Operation:
             document = json_of(answer, self._masker)
         except NotJson:
             document = None
-        standing = standing_of(document)
-        if standing.goes_on:
+        status = work_status_of(document)
+        if status.goes_on:
             if (percent := percent_of(document)) is not None:
                 self._context.progress(percent, 100)
             return None
-        if standing.is_well:
-            self._context.log(standing.error)
+        if status.is_well:
+            self._context.log(status.error)
             return outcome_of_document(document.get("result"), self._context)
-        if standing.has_failed:
-            return Failed("OperationFailed", standing.error, retry=standing.may_retry)
+        if status.has_failed:
+            return Failed("OperationFailed", status.error, retry=status.may_retry)
         return outcome_of_answer(self._destination, answer, self._context, self._masker)

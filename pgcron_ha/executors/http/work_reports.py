@@ -51,9 +51,9 @@ MAX_LINE_CHARACTERS: Final = 8192
 MAX_RETRY_AFTER_SECONDS: Final = 86_400.0
 
 
-class Standing(NamedTuple):
+class WorkStatus(NamedTuple):
     """How work stands. ``word`` is its status in lower case, without blanks, ``-`` and ``_``;
-    ``error`` says why it has failed, as its service gives it.
+    ``error`` says how it ended, and why it failed as its service gives it.
     """
 
     word: str
@@ -64,7 +64,7 @@ class Standing(NamedTuple):
     may_retry: bool
 
 
-def standing_of(document: Any) -> Standing:
+def work_status_of(document: Any) -> WorkStatus:
     """From an object with ``status``; nothing of it holds for another document."""
     known: dict[str, Any] = document if isinstance(document, dict) else {}
     status, error = known.get("status"), known.get("error")
@@ -72,7 +72,7 @@ def standing_of(document: Any) -> Standing:
     if isinstance(error, dict):
         error = error.get("message", error)
     reason = error if isinstance(error, str) else json.dumps(error)
-    return Standing(
+    return WorkStatus(
         word,
         word in _GOES_ON,
         word in _WELL,
@@ -126,20 +126,20 @@ def _document(body: bytes) -> dict[str, Any]:
 
 def _end(document: dict[str, Any]) -> tuple[End | None, str | None]:
     """How it has ended, if it has, and the reason of a failure."""
-    standing = standing_of(document)
-    if standing.goes_on or standing.word == "progress":
+    status = work_status_of(document)
+    if status.goes_on or status.word == "progress":
         return None, None
-    if standing.is_well:
+    if status.is_well:
         return "succeeded", None
-    if standing.word == "retry":
-        return "retry", standing.error
-    if not standing.has_failed:
+    if status.word == "retry":
+        return "retry", status.error
+    if not status.has_failed:
         raise InvalidInput(
             f"the status is {json.dumps(document.get('status'))[:100]}",
             "A status is one of succeeded, failed, retry and progress, or a synonym.",
             'Send {"status": "succeeded"}.',
         )
-    return ("failed" if standing.may_retry else "discarded"), standing.error
+    return ("failed" if status.may_retry else "discarded"), status.error
 
 
 def _result(document: dict[str, Any]) -> str | None:
