@@ -34,21 +34,20 @@ END;
 -- later. The mark is only a hint: it need not be on disk before its lock is gone.
 CREATE FUNCTION pgcron.await_runs(run_ids bigint[], OUT ended bigint[], OUT unmarked bigint[])
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off AS $$
+  SET enable_seqscan = off AS $$
 DECLARE
   may_be_skipped boolean;
 BEGIN
   PERFORM set_config('synchronous_commit', 'off', true);
   WITH marked AS (
     UPDATE pgcron.run r SET awaited = true
-     WHERE r.id = ANY(ARRAY(SELECT w.id FROM pgcron.run w
-                             WHERE w.id = ANY(run_ids) AND w.awaited IS NULL
-                               AND pgcron.may_read_run(w.created_by)
-                               AND (w.state = 'running'
-                                    OR w.due_at NOT BETWEEN clock_timestamp()
-                                        - interval '0.25 s' AND clock_timestamp()
-                                        + interval '0.25 s')
-                               FOR NO KEY UPDATE SKIP LOCKED))
+    WHERE r.id = ANY(ARRAY(SELECT w.id FROM pgcron.run w
+                           WHERE w.id = ANY(run_ids) AND w.awaited IS NULL
+                             AND pgcron.may_read_run(w.created_by)
+                             AND (w.state = 'running'
+                                  OR w.due_at NOT BETWEEN clock_timestamp() - interval '0.25 s' AND
+                                     clock_timestamp() + interval '0.25 s')
+                           FOR NO KEY UPDATE SKIP LOCKED))
     RETURNING r.state = 'ready' AND r.hold IS NULL AND r.due_at <= now() AS is_due)
   SELECT coalesce(bool_or(is_due), false) INTO may_be_skipped FROM marked;
   IF may_be_skipped AND EXISTS (SELECT FROM pgcron.node WHERE is_idle AND state = 'alive') THEN
@@ -57,26 +56,23 @@ BEGIN
   -- A new statement: a run that ended before it was marked is not there any more.
   SELECT coalesce(array_agg(given.id) FILTER (WHERE r.id IS NULL), '{}'),
          coalesce(array_agg(given.id) FILTER (WHERE r.id IS NOT NULL AND r.awaited IS NULL), '{}')
-    INTO ended, unmarked FROM unnest(run_ids) given(id) LEFT JOIN pgcron.run r ON r.id = given.id;
+  INTO ended, unmarked FROM unnest(run_ids) given(id) LEFT JOIN pgcron.run r ON r.id = given.id;
 END $$;
 COMMENT ON FUNCTION pgcron.await_runs(bigint[]) IS
-  'From now on the ends of these runs are sent on pgcron.end_channel(). ended: those that are '
-  'not alive; unmarked: those of others, and those to ask for again in a moment.';
+    'From now on the ends of these runs are sent on pgcron.end_channel(). ended: those that are '
+    'not alive; unmarked: those of others, and those to ask for again in a moment.';
 
 CREATE FUNCTION pgcron.run_status(run_id bigint, OUT id bigint, OUT uuid uuid, OUT handler text,
     OUT schedule text, OUT state text, OUT attempt int, OUT due_at timestamptz,
     OUT started_at timestamptz, OUT finished_at timestamptz, OUT error text, OUT result jsonb,
-    OUT done float8, OUT total float8, OUT note text)
-RETURNS SETOF record
+    OUT done float8, OUT total float8, OUT note text) RETURNS SETOF record
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  RETURN QUERY
-    SELECT v.id, v.uuid, v.handler, v.schedule, v.state, v.attempt, v.due_at, v.started_at,
-           v.finished_at, v.error, v.result, p.done, p.total, p.note
-      FROM pgcron.runs v
-      LEFT JOIN pgcron.progress p ON p.run_id = v.id AND p.attempt = v.attempt
-          AND v.state = 'running'
-     WHERE v.id = run_status.run_id AND pgcron.may_read_run(v.created_by) LIMIT 1;
+  RETURN QUERY SELECT v.id, v.uuid, v.handler, v.schedule, v.state, v.attempt, v.due_at,
+           v.started_at, v.finished_at, v.error, v.result, p.done, p.total, p.note
+    FROM pgcron.runs v
+    LEFT JOIN pgcron.progress p ON p.run_id = v.id AND p.attempt = v.attempt AND v.state = 'running'
+    WHERE v.id = run_status.run_id AND pgcron.may_read_run(v.created_by) LIMIT 1;
 END $$;
 COMMENT ON FUNCTION pgcron.run_status(bigint) IS
     'How a run stands, and its result: for who enqueued it, and for roles that may read history. '

@@ -6,11 +6,13 @@
 CREATE FUNCTION pgcron.most_at_once(overlap text, definition jsonb) RETURNS int
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
-  SELECT CASE coalesce(overlap, definition ->> 'overlap') WHEN 'allow' THEN 1000
-              WHEN 'queue' THEN least(coalesce((definition ->> 'max_running')::int,
-                  1) + coalesce((definition ->> 'max_queued')::int, 1000),
-                                      1000)
-              WHEN 'skip' THEN coalesce((definition ->> 'max_running')::int, 1) ELSE 1 END;
+  SELECT CASE coalesce(overlap, definition ->> 'overlap')
+           WHEN 'allow' THEN 1000
+           WHEN 'queue' THEN least(coalesce((definition ->> 'max_running')::int, 1)
+                   + coalesce((definition ->> 'max_queued')::int, 1000),
+                 1000)
+           WHEN 'skip' THEN coalesce((definition ->> 'max_running')::int, 1)
+           ELSE 1 END;
 END;
 
 CREATE TABLE pgcron.backfill (
@@ -20,39 +22,36 @@ CREATE TABLE pgcron.backfill (
   definition jsonb NOT NULL,
   since timestamptz NOT NULL,
   until timestamptz NOT NULL,
-  direction text NOT NULL CONSTRAINT a_backfill_has_a_direction CHECK (direction IN ('forward',
-      'backward')
-      OR pgcron.refuse('PC001',
-    format('direction %L is not known', left(direction, 100)),
-    'A backfill goes forward (the oldest instant first) or backward.',
-    'Leave it out for forward.')),
+  direction text NOT NULL CONSTRAINT a_backfill_has_a_direction
+    CHECK (direction IN ('forward', 'backward')
+      OR pgcron.refuse('PC001', format('direction %L is not known', left(direction, 100)),
+        'A backfill goes forward (the oldest instant first) or backward.',
+        'Leave it out for forward.')),
   parallelism int NOT NULL CONSTRAINT a_backfill_has_1_to_1000_runs_at_once
     CHECK (parallelism BETWEEN 1 AND 1000
-      OR pgcron.refuse('PC001',
-    format('parallelism %s is out of range', parallelism),
-    'Of a backfill 1 to 1000 runs are open at once.', 'Leave it out for 1.')),
-  overlap text CONSTRAINT a_backfill_overlap_policy_is_known CHECK (overlap IS NULL
-      OR overlap IN ('skip', 'allow', 'queue', 'replace', 'terminate')
+      OR pgcron.refuse('PC001', format('parallelism %s is out of range', parallelism),
+        'Of a backfill 1 to 1000 runs are open at once.', 'Leave it out for 1.')),
+  overlap text CONSTRAINT a_backfill_overlap_policy_is_known
+    CHECK (overlap IS NULL OR overlap IN ('skip', 'allow', 'queue', 'replace', 'terminate')
       OR pgcron.refuse_overlap(overlap)),
   if_ran text NOT NULL CONSTRAINT a_backfill_says_what_of_instants_that_ran
     CHECK (if_ran IN ('skip', 'failed', 'all')
-      OR pgcron.refuse('PC001',
-    format('if_ran %L is not known', left(if_ran, 100)),
-    'Instants that were decided already are left alone (skip), run again if they did not succeed '
-    '(failed), or all run again (all).',
-    'Leave it out for skip.')),
+      OR pgcron.refuse('PC001', format('if_ran %L is not known', left(if_ran, 100)),
+        'Instants that were decided already are left alone (skip), run again if they did not '
+        'succeed (failed), or all run again (all).',
+        'Leave it out for skip.')),
   args jsonb CONSTRAINT backfill_args_are_an_object_of_256_kib
-    CHECK (args IS NULL OR (jsonb_typeof(args) = 'object'
-      AND (octet_length(args::text) <= 200
-           OR (octet_length(args::text) <= 262144
-               AND NOT jsonb_path_exists(args,
-                                         'strict $.**{100} ? (@.type() == "array" || @.type() '
-                                         '== "object")'))))
+    CHECK (args IS NULL
+      OR (jsonb_typeof(args) = 'object'
+          AND (octet_length(args::text) <= 200
+               OR (octet_length(args::text) <= 262144
+                   AND NOT jsonb_path_exists(args,
+                         'strict $.**{100} ? (@.type() == "array" || @.type() == "object")'))))
       OR pgcron.refuse_args(args)),
   note text CONSTRAINT backfill_note_is_short
     CHECK (note IS NULL OR length(note) <= 2000 OR pgcron.refuse_words('note', note, 2000)),
-  state text NOT NULL DEFAULT 'open' CONSTRAINT a_backfill_state_is_known CHECK (state IN ('open',
-      'paused', 'stopping', 'stopped', 'done')),
+  state text NOT NULL DEFAULT 'open' CONSTRAINT a_backfill_state_is_known
+    CHECK (state IN ('open', 'paused', 'stopping', 'stopped', 'done')),
   reached timestamptz,
   planned int,
   already int NOT NULL DEFAULT 0,
@@ -69,52 +68,47 @@ CREATE TABLE pgcron.backfill (
     CHECK (changed_by IS NULL OR length(changed_by) <= 300
       OR pgcron.refuse_words('changed_by', changed_by, 300)),
   ended_at timestamptz,
-  CONSTRAINT a_backfill_lies_in_the_past CHECK ((since < until AND until <= created_at
-      AND until - since <= '3660 days')
-      OR pgcron.refuse('PC001',
-    format('a backfill from %s to %s', since, until),
-    CASE WHEN since >= until THEN 'Its range begins at since and ends before until, which is later.'
-         WHEN until
-             > created_at
-                 THEN
-                     'Only instants that have passed are filled in; the others are the '
-                     'schedule''s own.'
-         ELSE 'Its range spans up to 3660 days (ten years).' END,
-    CASE WHEN until > created_at AND since < until THEN 'Write an until that is not later than now.'
-         ELSE 'Ask for several ranges, each with since before until.' END)),
-  CONSTRAINT a_backfill_has_up_to_a_million_instants CHECK (planned IS NULL OR planned <= 1000000
+  CONSTRAINT a_backfill_lies_in_the_past
+    CHECK ((since < until AND until <= created_at AND until - since <= '3660 days')
+      OR pgcron.refuse('PC001', format('a backfill from %s to %s', since, until),
+        CASE WHEN since >= until
+               THEN 'Its range begins at since and ends before until, which is later.'
+             WHEN until > created_at THEN 'Only instants that have passed are filled in; the '
+                 'others are the schedule''s own.'
+             ELSE 'Its range spans up to 3660 days (ten years).' END,
+        CASE WHEN until > created_at AND since < until
+               THEN 'Write an until that is not later than now.'
+             ELSE 'Ask for several ranges, each with since before until.' END)),
+  CONSTRAINT a_backfill_has_up_to_a_million_instants
+    CHECK (planned IS NULL OR planned <= 1000000
       OR pgcron.refuse('PC004',
-    format('the range has more than 1000000 instants of the schedule, %s at least', planned),
-    'A backfill has up to 1000000 instants.', 'Ask for several ranges, one after the other.')),
-  CONSTRAINT a_backfill_makes_no_runs_only_to_drop_them CHECK (parallelism
-      <= pgcron.most_at_once(overlap,
-      definition)
+        format('the range has more than 1000000 instants of the schedule, %s at least', planned),
+        'A backfill has up to 1000000 instants.', 'Ask for several ranges, one after the other.')),
+  CONSTRAINT a_backfill_makes_no_runs_only_to_drop_them
+    CHECK (parallelism <= pgcron.most_at_once(overlap, definition)
       OR pgcron.refuse('PC001',
-    format('parallelism %s with overlap %L', parallelism,
-           coalesce(overlap, definition ->> 'overlap')),
-    format('Of the runs that are due together all but %s would not run.',
-           pgcron.most_at_once(overlap, definition)),
-    format('Use overlap ''allow'' for the backfill, or parallelism %s.',
-           pgcron.most_at_once(overlap, definition)))),
+        format('parallelism %s with overlap %L', parallelism,
+          coalesce(overlap, definition ->> 'overlap')),
+        format('Of the runs that are due together all but %s would not run.',
+          pgcron.most_at_once(overlap, definition)),
+        format('Use overlap ''allow'' for the backfill, or parallelism %s.',
+          pgcron.most_at_once(overlap, definition)))),
   CONSTRAINT runs_that_depend_on_the_one_before_are_filled_in_one_by_one
-    CHECK (NOT coalesce((definition
-      ->> 'depends_on_previous')::boolean,
-      false)
-    OR (direction = 'forward' AND parallelism = 1)
-    OR pgcron.refuse('PC001',
-                     format('direction %s and parallelism %s with depends_on_previous', direction,
-                            parallelism),
-    'Each run of the schedule needs that of the instant before: they are made one after the '
-    'other, the oldest first.',
-    'Leave both out, or set depends_on_previous to false first.')),
-  CONSTRAINT a_backfill_that_is_over_says_when CHECK ((state IN ('stopped',
-      'done')) = (ended_at IS NOT NULL))
+    CHECK (NOT coalesce((definition ->> 'depends_on_previous')::boolean, false)
+      OR (direction = 'forward' AND parallelism = 1)
+      OR pgcron.refuse('PC001',
+        format('direction %s and parallelism %s with depends_on_previous', direction, parallelism),
+        'Each run of the schedule needs that of the instant before: they are made one after the '
+        'other, the oldest first.',
+        'Leave both out, or set depends_on_previous to false first.')),
+  CONSTRAINT a_backfill_that_is_over_says_when
+    CHECK ((state IN ('stopped', 'done')) = (ended_at IS NOT NULL))
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE pgcron.backfill IS
     'Ranges of schedules that somebody wants to have run, and how far nodes have come with them.';
 COMMENT ON COLUMN pgcron.backfill.definition IS
-    'The schedule as it stood when the backfill was asked for: later edits of the schedule do '
-    'not change it.';
+    'The schedule as it stood when the backfill was asked for: later edits of the schedule do not '
+    'change it.';
 COMMENT ON COLUMN pgcron.backfill.overlap IS
     'Of its runs; NULL is the schedule''s, with its max_running.';
 COMMENT ON COLUMN pgcron.backfill.since IS 'Instants from since on and before until are filled in.';
@@ -153,8 +147,7 @@ END $$;
 CREATE FUNCTION pgcron.backfill(schedule text, since timestamptz, until timestamptz DEFAULT NULL,
     direction text DEFAULT 'forward', parallelism int DEFAULT 1, overlap text DEFAULT NULL,
     if_ran text DEFAULT 'skip', args jsonb DEFAULT NULL, note text DEFAULT NULL,
-    actor text DEFAULT NULL, planned int DEFAULT NULL)
-  RETURNS bigint
+    actor text DEFAULT NULL, planned int DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -166,34 +159,32 @@ BEGIN
   PERFORM pgcron.require_read_committed('backfills');
   IF backfill.since IS NULL THEN
     PERFORM pgcron.refuse('PC001', 'since is NULL', 'A backfill says where its range begins.',
-                          'Write for example since => ''2026-01-01T00:00Z''.');
+        'Write for example since => ''2026-01-01T00:00Z''.');
   END IF;
   SELECT s.* INTO filled FROM pgcron.schedule s WHERE s.id = pgcron.schedule_id(backfill.schedule)
   FOR KEY SHARE;
   IF filled.id IS NULL THEN      -- deleted meanwhile: refused, unless it was made anew
     RETURN pgcron.backfill(backfill.schedule, backfill.since, backfill.until, backfill.direction,
-                           backfill.parallelism, backfill.overlap, backfill.if_ran, backfill.args,
-                           backfill.note, backfill.actor, backfill.planned);
+        backfill.parallelism, backfill.overlap, backfill.if_ran, backfill.args, backfill.note,
+        backfill.actor, backfill.planned);
   END IF;
   PERFORM pgcron.run_overlap(backfill.overlap, filled);
   PERFORM FROM pgcron.cursor c WHERE c.schedule_id = filled.id FOR UPDATE;
   SELECT b.* INTO other FROM pgcron.backfill b
-   WHERE b.schedule_id = filled.id AND b.state IN ('open', 'paused', 'stopping') AND b.since < ends
-     AND b.until > backfill.since
-   ORDER BY b.id LIMIT 1;
+  WHERE b.schedule_id = filled.id AND b.state IN ('open', 'paused', 'stopping') AND b.since < ends
+    AND b.until > backfill.since
+  ORDER BY b.id LIMIT 1;
   IF other.id IS NOT NULL THEN
     PERFORM pgcron.refuse('PC011',
-                          format('backfill %s of schedule %L is %s and has a part of this range',
-                                 other.id, left(filled.name, 200), other.state),
-                          format('It goes from %s to %s; two would run an instant twice.',
-                                 other.since, other.until),
-                          format(
-                              'Wait until it is done, stop it (`pgcron-ha backfills stop %s`), '
-                              'or ask for another range.',
-                                 other.id));
+        format('backfill %s of schedule %L is %s and has a part of this range', other.id,
+          left(filled.name, 200), other.state),
+        format('It goes from %s to %s; two would run an instant twice.', other.since, other.until),
+        format('Wait until it is done, stop it (`pgcron-ha backfills stop %s`), or ask for '
+          'another range.',
+          other.id));
   END IF;
   INSERT INTO pgcron.backfill AS made (schedule_id, schedule, definition, since, until, direction,
-      parallelism, overlap, if_ran, args, note, planned, created_by)
+        parallelism, overlap, if_ran, args, note, planned, created_by)
   VALUES (filled.id, filled.name, to_jsonb(filled), backfill.since, ends,
           coalesce(backfill.direction, 'forward'), coalesce(backfill.parallelism, 1),
           backfill.overlap, coalesce(backfill.if_ran, 'skip'), backfill.args,
@@ -203,11 +194,11 @@ BEGIN
   RETURN new_id;
 END $$;
 COMMENT ON FUNCTION pgcron.backfill(text, timestamptz, timestamptz, text, int, text, text, jsonb,
-    text, text, int) IS
-  'Asks for runs of the schedule''s instants from since on and before until (now); returns the '
-  'backfill''s id. At most parallelism of its runs are open at once; the view backfills shows '
-  'how far it is. Jitter and start deadline do not count; with depends_on_previous it goes '
-  'forward, one by one, and a failure pauses it.';
+      text, text, int) IS
+    'Asks for runs of the schedule''s instants from since on and before until (now); returns the '
+    'backfill''s id. At most parallelism of its runs are open at once; the view backfills shows '
+    'how far it is. Jitter and start deadline do not count; with depends_on_previous it goes '
+    'forward, one by one, and a failure pauses it.';
 
 -- The backfill, locked, if it is under way.
 CREATE FUNCTION pgcron.hold_backfill(backfill bigint, verb text) RETURNS pgcron.backfill
@@ -218,14 +209,13 @@ BEGIN
   SELECT b.* INTO held FROM pgcron.backfill b WHERE b.id = hold_backfill.backfill FOR UPDATE;
   IF held.id IS NULL THEN
     PERFORM pgcron.refuse('PC010',
-                          format('backfill %s does not exist',
-                                 coalesce(hold_backfill.backfill::text, 'NULL')),
-                          'It was never asked for, or was forgotten with the ledger of its time.',
-                          '`pgcron-ha backfills list` lists them.');
+        format('backfill %s does not exist', coalesce(hold_backfill.backfill::text, 'NULL')),
+        'It was never asked for, or was forgotten with the ledger of its time.',
+        '`pgcron-ha backfills list` lists them.');
   ELSIF held.state NOT IN ('open', 'paused') THEN
     PERFORM pgcron.refuse('PC011', format('backfill %s is %s', held.id, held.state),
-                          format('Only one that is under way can be %s.', verb),
-                          'Ask for a new one, which leaves alone what has run.');
+        format('Only one that is under way can be %s.', verb),
+        'Ask for a new one, which leaves alone what has run.');
   END IF;
   RETURN held;
 END $$;
@@ -261,22 +251,22 @@ COMMENT ON FUNCTION pgcron.resume_backfill(bigint, text) IS
 -- What has not begun is cancelled, with the reason in the ledger; what runs ends as it ends.
 -- Returns how many were cancelled.
 CREATE FUNCTION pgcron.stop_backfill(backfill_id bigint, reason text DEFAULT NULL,
-    actor text DEFAULT NULL)
-  RETURNS int
+    actor text DEFAULT NULL) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   held pgcron.backfill := pgcron.hold_backfill(stop_backfill.backfill_id, 'stopped');
   cancelled int;
 BEGIN
   PERFORM pgcron.require_read_committed('backfills');
-  SELECT count(*) INTO cancelled FROM pgcron.end_waiting_runs(
-    ARRAY(SELECT o.run_id FROM pgcron.backfill_run o
+  SELECT count(*) INTO cancelled
+  FROM pgcron.end_waiting_runs(ARRAY(
+        SELECT o.run_id FROM pgcron.backfill_run o
         WHERE o.backfill_id = held.id AND o.outcome IS NULL),
-        'cancelled',
-    concat_ws(': ',
-              format('backfill %s was stopped by %s', held.id,
-                     coalesce(stop_backfill.actor, session_user)),
-              left(stop_backfill.reason, 500)));
+      'cancelled',
+      concat_ws(': ',
+        format('backfill %s was stopped by %s', held.id,
+          coalesce(stop_backfill.actor, session_user)),
+        left(stop_backfill.reason, 500)));
   UPDATE pgcron.backfill b
   SET state = 'stopping', changed_at = now(),
       changed_by = coalesce(stop_backfill.actor, session_user)
@@ -286,18 +276,19 @@ BEGIN
   RETURN cancelled;
 END $$;
 COMMENT ON FUNCTION pgcron.stop_backfill(bigint, text, text) IS
-    'Ends a backfill: makes no more runs, cancels those that wait, leaves those that run. '
-    'Returns how many were cancelled.';
+    'Ends a backfill: makes no more runs, cancels those that wait, leaves those that run. Returns '
+    'how many were cancelled.';
 
 -- A deletion stops the backfills of its schedule; what waits is cancelled with the schedule's other
 -- runs.
 CREATE FUNCTION pgcron.backfills_stop_with_their_schedule() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  UPDATE pgcron.backfill b SET state = 'stopping', changed_at = now(), changed_by = pgcron.actor(),
-         error = jsonb_build_object('message', 'the schedule was deleted', 'detail', NULL, 'hint',
-                                    NULL)
-   WHERE b.schedule_id = OLD.id AND b.state IN ('open', 'paused');
+  UPDATE pgcron.backfill b
+  SET state = 'stopping', changed_at = now(), changed_by = pgcron.actor(),
+      error = jsonb_build_object('message', 'the schedule was deleted', 'detail', NULL, 'hint',
+          NULL)
+  WHERE b.schedule_id = OLD.id AND b.state IN ('open', 'paused');
   RETURN OLD;
 END $$;
 CREATE TRIGGER backfills_stop_with_their_schedule BEFORE DELETE ON pgcron.schedule FOR EACH ROW
@@ -306,24 +297,20 @@ CREATE TRIGGER backfills_stop_with_their_schedule BEFORE DELETE ON pgcron.schedu
 CREATE VIEW pgcron.backfills AS
   SELECT b.id, coalesce(s.name, b.schedule) AS schedule, b.schedule_id, b.since, b.until,
          b.direction, b.parallelism, coalesce(b.overlap, b.definition ->> 'overlap') AS overlap,
-         b.if_ran, b.args, b.note, b.state,
-         b.planned, b.already, b.created, b.succeeded, b.failed,
+         b.if_ran, b.args, b.note, b.state, b.planned, b.already, b.created, b.succeeded, b.failed,
          b.created - b.succeeded - b.failed AS open,
          CASE WHEN b.state IN ('done', 'stopped') THEN 0
               ELSE greatest(b.planned - b.already - b.created, 0) END AS remaining,
-         b.reached, b.error,
-         (b.definition ->> 'version')::int AS version, b.definition ->> 'spec' AS spec,
-         b.definition ->> 'timezone' AS timezone, b.created_at, b.created_by, b.changed_at,
-         b.changed_by, b.ended_at
-    FROM pgcron.backfill b LEFT JOIN pgcron.schedule s ON s.id = b.schedule_id;
+         b.reached, b.error, (b.definition ->> 'version')::int AS version,
+         b.definition ->> 'spec' AS spec, b.definition ->> 'timezone' AS timezone, b.created_at,
+         b.created_by, b.changed_at, b.changed_by, b.ended_at
+  FROM pgcron.backfill b LEFT JOIN pgcron.schedule s ON s.id = b.schedule_id;
 COMMENT ON VIEW pgcron.backfills IS
     'Backfills and how far they are: of planned instants some were decided already, for created '
     'ones runs were made; open ones are not over, remaining ones not looked at yet.';
 
-REVOKE ALL
-    ON FUNCTION pgcron.backfill(text, timestamptz, timestamptz, text, int, text, text, jsonb, text,
-                                text, int),
-        pgcron.pause_backfill(bigint, text),
-  pgcron.resume_backfill(bigint, text), pgcron.stop_backfill(bigint, text, text),
-      pgcron.backfills_stop_with_their_schedule()
-      FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.backfill(text, timestamptz, timestamptz, text, int, text, text, jsonb,
+        text, text, int),
+    pgcron.pause_backfill(bigint, text), pgcron.resume_backfill(bigint, text),
+    pgcron.stop_backfill(bigint, text, text), pgcron.backfills_stop_with_their_schedule()
+  FROM PUBLIC;

@@ -14,17 +14,16 @@ DECLARE
 BEGIN
   WITH ended AS MATERIALIZED (
     SELECT o.run_id, o.fire_at, coalesce(h.outcome, v.outcome, 'unknown') AS outcome
-      FROM pgcron.backfill_run o
-      -- Whatever the clocks did in between, a run did not end a day before it was made; partitions
-      -- older than that are not looked into.
-      LEFT JOIN LATERAL (SELECT e.outcome FROM pgcron.history e
-      WHERE e.id = o.run_id AND e.finished_at > o.made_at - interval '1 day' LIMIT 1) h
-          ON true
-      LEFT JOIN LATERAL (SELECT e.outcome FROM pgcron.history_overflow e WHERE e.id = o.run_id
-      LIMIT 1) v
-          ON true
-     WHERE o.backfill_id = settle_backfill.backfill AND o.outcome IS NULL
-       AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id)),
+    FROM pgcron.backfill_run o
+    -- Whatever the clocks did in between, a run did not end a day before it was made; partitions
+    -- older than that are not looked into.
+    LEFT JOIN LATERAL (SELECT e.outcome FROM pgcron.history e
+                       WHERE e.id = o.run_id AND e.finished_at > o.made_at - interval '1 day'
+                       LIMIT 1) h ON true
+    LEFT JOIN LATERAL (SELECT e.outcome FROM pgcron.history_overflow e WHERE e.id = o.run_id
+                       LIMIT 1) v ON true
+    WHERE o.backfill_id = settle_backfill.backfill AND o.outcome IS NULL
+      AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id)),
   forgotten AS (
     DELETE FROM pgcron.backfill_run o USING ended e
     WHERE o.backfill_id = settle_backfill.backfill AND o.run_id = e.run_id
@@ -36,42 +35,39 @@ BEGIN
   SELECT count(*) FILTER (WHERE e.outcome = 'succeeded'),
          count(*) FILTER (WHERE e.outcome <> 'succeeded'),
          max(e.run_id) FILTER (WHERE e.outcome IN ('dead', 'lost', 'cancelled', 'expired',
-             'upstream_failed'))
-             INTO good, bad, failed_run FROM ended e;
+                                 'upstream_failed'))
+  INTO good, bad, failed_run FROM ended e;
   SELECT count(*) INTO still_open FROM pgcron.backfill_run o
   WHERE o.backfill_id = settle_backfill.backfill AND o.outcome IS NULL;
   IF bad > 0 THEN
     DELETE FROM pgcron.backfill_run o
-    WHERE o.backfill_id = settle_backfill.backfill AND o.outcome IS NOT NULL AND o.run_id < (
-      SELECT n.run_id FROM pgcron.backfill_run n
-      WHERE n.backfill_id = settle_backfill.backfill AND n.outcome IS NOT NULL
-      ORDER BY n.run_id DESC OFFSET 999 LIMIT 1);
+    WHERE o.backfill_id = settle_backfill.backfill AND o.outcome IS NOT NULL
+      AND o.run_id < (SELECT n.run_id FROM pgcron.backfill_run n
+                      WHERE n.backfill_id = settle_backfill.backfill AND n.outcome IS NOT NULL
+                      ORDER BY n.run_id DESC OFFSET 999 LIMIT 1);
   END IF;
   IF failed_run IS NOT NULL THEN
     SELECT jsonb_build_object('message',
-                              format('run %s, of %s, ended %s', o.run_id, o.fire_at, o.outcome),
-                              'detail',
-                              'With depends_on_previous the instant after it needs its success.',
-                              'hint',
-                                  format(
-                                      'Try it again (`pgcron-ha runs retry %s`), then resume; '
-                                      'resumed at once, the backfill goes on without it.',
-                                         o.run_id))
-                                  INTO why
-      FROM pgcron.backfill b
-      JOIN pgcron.backfill_run o ON o.backfill_id = b.id AND o.run_id = failed_run
-     WHERE b.id = settle_backfill.backfill AND (b.definition ->> 'depends_on_previous')::boolean
-       AND b.state IN ('open', 'paused') AND (b.planned > b.already + b.created) IS NOT FALSE;
+             format('run %s, of %s, ended %s', o.run_id, o.fire_at, o.outcome), 'detail',
+             'With depends_on_previous the instant after it needs its success.', 'hint',
+             format('Try it again (`pgcron-ha runs retry %s`), then resume; resumed at once, the '
+               'backfill goes on without it.',
+               o.run_id))
+    INTO why FROM pgcron.backfill b
+    JOIN pgcron.backfill_run o ON o.backfill_id = b.id AND o.run_id = failed_run
+    WHERE b.id = settle_backfill.backfill AND (b.definition ->> 'depends_on_previous')::boolean
+      AND b.state IN ('open', 'paused') AND (b.planned > b.already + b.created) IS NOT FALSE;
   END IF;
   UPDATE pgcron.backfill b
   SET succeeded = b.succeeded + good, failed = b.failed + bad, error = coalesce(why, b.error),
-         changed_at = CASE WHEN why IS NULL THEN b.changed_at ELSE now() END,
-         changed_by = CASE WHEN why IS NULL THEN b.changed_by ELSE 'pgcron_ha' END,
-         state = CASE WHEN why IS NOT NULL THEN 'paused'
-                      WHEN b.state = 'stopping' AND still_open = 0 THEN 'stopped' ELSE b.state END,
-         ended_at = CASE WHEN b.state = 'stopping' AND still_open = 0 THEN now() ELSE b.ended_at END
-   WHERE b.id = settle_backfill.backfill
-     AND (good + bad > 0 OR (b.state = 'stopping' AND still_open = 0));
+      changed_at = CASE WHEN why IS NULL THEN b.changed_at ELSE now() END,
+      changed_by = CASE WHEN why IS NULL THEN b.changed_by ELSE 'pgcron_ha' END,
+      state = CASE WHEN why IS NOT NULL THEN 'paused'
+                   WHEN b.state = 'stopping' AND still_open = 0 THEN 'stopped'
+                   ELSE b.state END,
+      ended_at = CASE WHEN b.state = 'stopping' AND still_open = 0 THEN now() ELSE b.ended_at END
+  WHERE b.id = settle_backfill.backfill
+    AND (good + bad > 0 OR (b.state = 'stopping' AND still_open = 0));
   RETURN still_open;
 END $$;
 
@@ -87,43 +83,43 @@ BEGIN ATOMIC
     SELECT g.place, g.fire_at, o.schedule_id IS NOT NULL AS is_decided, o.decision, o.run_id,
            v.action = 'skip' AS is_to_skip,
            EXISTS (SELECT FROM pgcron.run r
-               WHERE r.schedule_id = (judge_backfill.b).schedule_id AND r.scheduled_for = g.fire_at
-                 AND r.scheduled_for IS NOT NULL) AS is_live
-      FROM unnest(judge_backfill.instants) WITH ORDINALITY g(fire_at, place)
-      LEFT JOIN pgcron.occurrence o ON o.schedule_id = (judge_backfill.b).schedule_id
-          AND o.fire_at = g.fire_at
-      LEFT JOIN pgcron.occurrence_override v ON v.schedule_id = (judge_backfill.b).schedule_id
-          AND v.fire_at = g.fire_at),
+                   WHERE r.schedule_id = (judge_backfill.b).schedule_id
+                     AND r.scheduled_for = g.fire_at AND r.scheduled_for IS NOT NULL) AS is_live
+    FROM unnest(judge_backfill.instants) WITH ORDINALITY g(fire_at, place)
+    LEFT JOIN pgcron.occurrence o ON o.schedule_id = (judge_backfill.b).schedule_id
+      AND o.fire_at = g.fire_at
+    LEFT JOIN pgcron.occurrence_override v ON v.schedule_id = (judge_backfill.b).schedule_id
+      AND v.fire_at = g.fire_at),
   family(root, id) AS (
     SELECT g.run_id, g.run_id FROM given g
     WHERE g.run_id IS NOT NULL AND (judge_backfill.b).if_ran <> 'skip'
     UNION
-    SELECT f.root, child.id FROM family f CROSS JOIN LATERAL (
-      SELECT r.id FROM pgcron.run r WHERE r.parent_run = f.id
-      UNION ALL SELECT h.id FROM pgcron.history h WHERE h.parent_run = f.id
-      UNION ALL SELECT h.id FROM pgcron.history_overflow h WHERE h.parent_run = f.id) child),
+    SELECT f.root, child.id FROM family f
+    CROSS JOIN LATERAL (SELECT r.id FROM pgcron.run r WHERE r.parent_run = f.id
+                        UNION ALL SELECT h.id FROM pgcron.history h WHERE h.parent_run = f.id
+                        UNION ALL
+                        SELECT h.id FROM pgcron.history_overflow h WHERE h.parent_run = f.id)
+      child),
   reported AS MATERIALIZED (
     SELECT f.root, bool_or(r.id IS NOT NULL) AS is_alive,
            bool_or(ended.outcome IS NOT DISTINCT FROM 'succeeded') AS has_succeeded,
            bool_or(ended.outcome <> 'succeeded' OR d.run_id IS NOT NULL) AS has_failed
-      FROM family f
-      LEFT JOIN pgcron.run r ON r.id = f.id
-      LEFT JOIN LATERAL (
-        SELECT h.outcome FROM pgcron.history h WHERE h.id = f.id UNION ALL SELECT h.outcome
-        FROM pgcron.history_overflow h WHERE h.id = f.id LIMIT 1) ended
-            ON true
-      LEFT JOIN pgcron.dead_letter d ON d.run_id = f.id
-     GROUP BY f.root)
+    FROM family f LEFT JOIN pgcron.run r ON r.id = f.id
+    LEFT JOIN LATERAL (SELECT h.outcome FROM pgcron.history h WHERE h.id = f.id
+                       UNION ALL
+                       SELECT h.outcome FROM pgcron.history_overflow h WHERE h.id = f.id LIMIT 1)
+      ended ON true
+    LEFT JOIN pgcron.dead_letter d ON d.run_id = f.id GROUP BY f.root)
   SELECT g.place, g.fire_at,
-         CASE WHEN NOT g.is_decided THEN CASE WHEN g.is_live OR g.is_to_skip THEN 'leave'
-                                              ELSE 'claim' END
+         CASE WHEN NOT g.is_decided
+                THEN CASE WHEN g.is_live OR g.is_to_skip THEN 'leave' ELSE 'claim' END
               WHEN (judge_backfill.b).if_ran = 'skip' OR g.is_live OR t.is_alive THEN 'leave'
               WHEN (judge_backfill.b).if_ran = 'all' THEN 'again'
               WHEN g.run_id IS NOT NULL AND NOT t.has_succeeded
-              AND (t.has_failed OR g.decision <> 'run') THEN 'again'
+                   AND (t.has_failed OR g.decision <> 'run') THEN 'again'
               ELSE 'leave' END,
          g.run_id
-    FROM given g LEFT JOIN reported t ON t.root = g.run_id;
+  FROM given g LEFT JOIN reported t ON t.root = g.run_id;
 END;
 
 -- Takes the next instants of a backfill, in its direction: `instants` follow `reached`, and with
@@ -134,8 +130,7 @@ END;
 -- and left alone here. Returns nothing when it was somebody else's turn; else the state, how many
 -- instants were taken, and how many runs were made.
 CREATE FUNCTION pgcron.step_backfill(backfill bigint, reached timestamptz, instants timestamptz[],
-    is_last boolean)
-  RETURNS TABLE (state text, taken int, made int)
+    is_last boolean) RETURNS TABLE (state text, taken int, made int)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -164,7 +159,7 @@ BEGIN
   taken := 0;
   made := 0;
   IF b.state = 'open' AND plan.id IS NOT NULL
-    AND b.reached IS NOT DISTINCT FROM step_backfill.reached THEN
+      AND b.reached IS NOT DISTINCT FROM step_backfill.reached THEN
     b.schedule := plan.name;      -- as runs that wait do, those that are made follow a new name
     -- whoever ends what is too much asks the schedule as it stands
     may_wait := coalesce(plan.max_queued, 1000);
@@ -175,14 +170,12 @@ BEGIN
     -- a place in the queue.
     IF coalesce(b.overlap, plan.overlap) <> 'allow' THEN
       room := least(room,
-                    (SELECT o.room
-                     FROM pgcron.overlap_room(b.schedule_id, policy,
-                                              1000) o) + CASE coalesce(b.overlap, plan.overlap)
-                         WHEN 'queue' THEN may_wait ELSE 0 END - (
-        SELECT count(*) FROM pgcron.run r
-        WHERE r.schedule_id = b.schedule_id AND r.state = 'ready' AND r.due_at <= now()
-          AND r.overlap IS NOT NULL AND r.overlap_slot IS NULL
-           AND coalesce(r.hold, 'overlap') = 'overlap'));
+          (SELECT o.room FROM pgcron.overlap_room(b.schedule_id, policy, 1000) o)
+            + CASE coalesce(b.overlap, plan.overlap) WHEN 'queue' THEN may_wait ELSE 0 END
+            - (SELECT count(*) FROM pgcron.run r
+               WHERE r.schedule_id = b.schedule_id AND r.state = 'ready' AND r.due_at <= now()
+                 AND r.overlap IS NOT NULL AND r.overlap_slot IS NULL
+                 AND coalesce(r.hold, 'overlap') = 'overlap'));
     END IF;
     IF plan.depends_on_previous AND room > 0 THEN
       SELECT j.fire_at INTO next_fire FROM pgcron.judge_backfill(b, step_backfill.instants) j
@@ -198,40 +191,35 @@ BEGIN
            array_agg(j.fire_at ORDER BY j.place) FILTER (WHERE j.verdict = 'again'),
            array_agg(j.parent ORDER BY j.place) FILTER (WHERE j.verdict = 'again'),
            (array_agg(j.fire_at ORDER BY j.place DESC))[1]
-      INTO taken, claims, again, parents, new_reached
-      FROM judged j WHERE j.used <= room;
+    INTO taken, claims, again, parents, new_reached FROM judged j WHERE j.used <= room;
     who := format('backfill %s by %s', b.id, b.created_by);
     IF claims IS NOT NULL THEN
       PERFORM pgcron.reopen_ledger(claims);
       WITH numbered AS MATERIALIZED (
         SELECT c.fire_at, nextval(pg_get_serial_sequence('pgcron.run', 'id')) AS run_id
         FROM (SELECT u.fire_at FROM unnest(claims) WITH ORDINALITY u(fire_at, place)
-        ORDER BY u.place) c),
+              ORDER BY u.place) c),
       ledger AS (
         INSERT INTO pgcron.occurrence (schedule_id, fire_at, decision, reason, run_id)
         SELECT b.schedule_id, n.fire_at, 'run', format('backfill %s', b.id), n.run_id
-        FROM numbered n ORDER BY n.fire_at
-        ON CONFLICT (schedule_id, fire_at) DO NOTHING RETURNING fire_at, run_id),
+        FROM numbered n ORDER BY n.fire_at ON CONFLICT (schedule_id, fire_at) DO NOTHING
+        RETURNING fire_at, run_id),
       fresh AS (
         INSERT INTO pgcron.run (id, uuid, origin, schedule_id, schedule, scheduled_for, queue,
-                                priority, handler, args, delivery, max_attempts, timeout,
-                                retry_base, retry_cap, retry, overlap, lane, requires, weight,
-                                expire_at, time_limits, created_by)
+              priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap,
+              retry, overlap, lane, requires, weight, expire_at, time_limits, created_by)
         SELECT l.run_id, md5(plan.uuid::text || '/' || extract(epoch FROM l.fire_at)::text)::uuid,
                'backfill', b.schedule_id, b.schedule, l.fire_at, plan.queue, plan.priority,
-               plan.handler,
-               coalesce(b.args, o.args, plan.args), plan.delivery, plan.max_attempts, plan.timeout,
-               plan.retry_base, plan.retry_cap, plan.retry, policy,
+               plan.handler, coalesce(b.args, o.args, plan.args), plan.delivery, plan.max_attempts,
+               plan.timeout, plan.retry_base, plan.retry_cap, plan.retry, policy,
                pgcron.lane_of(plan.lane, plan.weight), plan.requires, nullif(plan.weight, 1),
                now() + plan.give_up_after,
-               CASE WHEN num_nonnulls(plan.give_up_after,
-                                      plan.silence_timeout)
-                                          > 0 THEN pgcron.time_limits(plan.give_up_after,
-                                      plan.silence_timeout, now()) END,
+               CASE WHEN num_nonnulls(plan.give_up_after, plan.silence_timeout) > 0
+                      THEN pgcron.time_limits(plan.give_up_after, plan.silence_timeout, now()) END,
                who
-          FROM ledger l
-          LEFT JOIN pgcron.occurrence_override o ON o.schedule_id = b.schedule_id
-              AND o.fire_at = l.fire_at
+        FROM ledger l
+        LEFT JOIN pgcron.occurrence_override o ON o.schedule_id = b.schedule_id
+          AND o.fire_at = l.fire_at
         RETURNING id, scheduled_for),
       noted AS (
         INSERT INTO pgcron.backfill_run (backfill_id, run_id, fire_at)
@@ -241,26 +229,22 @@ BEGIN
     IF again IS NOT NULL THEN
       WITH numbered AS MATERIALIZED (
         SELECT c.fire_at, c.parent, nextval(pg_get_serial_sequence('pgcron.run', 'id')) AS run_id
-          FROM (SELECT u.fire_at, u.parent
-          FROM unnest(again, parents) WITH ORDINALITY u(fire_at, parent, place)
-          ORDER BY u.place) c),
+        FROM (SELECT u.fire_at, u.parent
+              FROM unnest(again, parents) WITH ORDINALITY u(fire_at, parent, place)
+              ORDER BY u.place) c),
       fresh AS (
         INSERT INTO pgcron.run (id, origin, schedule_id, schedule, nominal_for, parent_run, queue,
-                                priority, handler, args, delivery, max_attempts, timeout,
-                                retry_base, retry_cap, retry, overlap, lane, requires, weight,
-                                expire_at, time_limits, created_by)
+              priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap,
+              retry, overlap, lane, requires, weight, expire_at, time_limits, created_by)
         SELECT n.run_id, 'rerun', b.schedule_id, b.schedule, n.fire_at, n.parent, plan.queue,
                plan.priority, plan.handler, coalesce(b.args, plan.args), plan.delivery,
-               plan.max_attempts,
-               plan.timeout, plan.retry_base, plan.retry_cap, plan.retry, policy,
+               plan.max_attempts, plan.timeout, plan.retry_base, plan.retry_cap, plan.retry, policy,
                pgcron.lane_of(plan.lane, plan.weight), plan.requires, nullif(plan.weight, 1),
                now() + plan.give_up_after,
-               CASE WHEN num_nonnulls(plan.give_up_after,
-                                      plan.silence_timeout)
-                                          > 0 THEN pgcron.time_limits(plan.give_up_after,
-                                      plan.silence_timeout, now()) END,
+               CASE WHEN num_nonnulls(plan.give_up_after, plan.silence_timeout) > 0
+                      THEN pgcron.time_limits(plan.give_up_after, plan.silence_timeout, now()) END,
                who
-          FROM numbered n RETURNING id, nominal_for)
+        FROM numbered n RETURNING id, nominal_for)
       INSERT INTO pgcron.backfill_run (backfill_id, run_id, fire_at)
       SELECT b.id, f.id, f.nominal_for FROM fresh f;
       made := made + cardinality(again);
@@ -270,13 +254,12 @@ BEGIN
       UPDATE pgcron.backfill f
       SET reached = coalesce(new_reached, f.reached), already = f.already + taken - made,
           created = f.created + made,
-             state = CASE WHEN step_backfill.is_last AND taken = cardinality(step_backfill.instants)
-                          AND still_open = 0 THEN 'done'
-                          ELSE f.state END,
-             ended_at = CASE WHEN step_backfill.is_last
-                             AND taken = cardinality(step_backfill.instants)
-                             AND still_open = 0 THEN now() END
-       WHERE f.id = b.id;
+          state = CASE WHEN step_backfill.is_last AND taken = cardinality(step_backfill.instants)
+                            AND still_open = 0 THEN 'done'
+                       ELSE f.state END,
+          ended_at = CASE WHEN step_backfill.is_last AND taken = cardinality(step_backfill.instants)
+                               AND still_open = 0 THEN now() END
+      WHERE f.id = b.id;
     END IF;
   END IF;
   SELECT f.state INTO state FROM pgcron.backfill f WHERE f.id = b.id;

@@ -5,32 +5,30 @@
 
 CREATE TABLE pgcron.breaker (
   name text PRIMARY KEY CONSTRAINT a_breaker_is_named_as_a_handler
-    CHECK (pgcron.handler_is_fine(name)
-      OR pgcron.refuse_handler(name)),
+    CHECK (pgcron.handler_is_fine(name) OR pgcron.refuse_handler(name)),
   failures int NOT NULL DEFAULT 5 CONSTRAINT a_breaker_opens_after_1_to_100_failures
     CHECK (failures BETWEEN 1 AND 100
-      OR pgcron.refuse('PC001',
-    format('failures %s is out of range', failures), 'A breaker opens after 1 to 100 failures.',
-    'Leave it out for 5.')),
+      OR pgcron.refuse('PC001', format('failures %s is out of range', failures),
+        'A breaker opens after 1 to 100 failures.', 'Leave it out for 5.')),
   within interval NOT NULL DEFAULT '1 minute' CONSTRAINT failures_count_for_1_second_to_1_day
     CHECK (within BETWEEN '1 second' AND '1 day'
-      OR pgcron.refuse('PC001',
-    format('within %s is out of range', within), 'A failure counts for 1 second to 1 day.',
-    'Leave it out for ''1 minute''.')),
+      OR pgcron.refuse('PC001', format('within %s is out of range', within),
+        'A failure counts for 1 second to 1 day.', 'Leave it out for ''1 minute''.')),
   open_for interval NOT NULL DEFAULT '30 seconds' CONSTRAINT a_breaker_is_open_1_second_to_1_day
-      CHECK (open_for BETWEEN '1 second' AND '1 day'
-      OR pgcron.refuse('PC001',
-    format('open_for %s is out of range', open_for),
-    'A breaker opens for 1 second to 1 day at first; each probe that fails doubles it.',
-    'Leave it out for ''30 seconds''.')),
+    CHECK (open_for BETWEEN '1 second' AND '1 day'
+      OR pgcron.refuse('PC001', format('open_for %s is out of range', open_for),
+        'A breaker opens for 1 second to 1 day at first; each probe that fails doubles it.',
+        'Leave it out for ''30 seconds''.')),
   open_for_at_most interval NOT NULL DEFAULT '10 minutes',
-  fallback_handler text CONSTRAINT a_fallback_is_a_handler_name CHECK (fallback_handler IS NULL
-      OR pgcron.handler_is_fine(fallback_handler) OR pgcron.refuse_handler(fallback_handler)),
-  fallback_queue text CONSTRAINT a_fallback_queue_is_simple CHECK (fallback_queue IS NULL
+  fallback_handler text CONSTRAINT a_fallback_is_a_handler_name
+    CHECK (fallback_handler IS NULL OR pgcron.handler_is_fine(fallback_handler)
+      OR pgcron.refuse_handler(fallback_handler)),
+  fallback_queue text CONSTRAINT a_fallback_queue_is_simple
+    CHECK (fallback_queue IS NULL
       OR (fallback_queue ~ '^[A-Za-z0-9_.-]+$' AND length(fallback_queue) <= 100)
-    OR pgcron.refuse('PC001', format('queue %L is not a queue name', left(fallback_queue, 200)),
-                     'A queue name has 1 to 100 letters, digits, "_", "." and "-".',
-                     'Write for example ''default''.')),
+      OR pgcron.refuse('PC001', format('queue %L is not a queue name', left(fallback_queue, 200)),
+        'A queue name has 1 to 100 letters, digits, "_", "." and "-".',
+        'Write for example ''default''.')),
   set_by text CONSTRAINT breaker_set_by_is_short
     CHECK (set_by IS NULL OR length(set_by) <= 300 OR pgcron.refuse_words('set_by', set_by, 300)),
   set_at timestamptz NOT NULL DEFAULT now(),
@@ -50,23 +48,23 @@ CREATE TABLE pgcron.breaker (
   reset_at timestamptz,
   CONSTRAINT a_breaker_is_open_no_longer_than_a_week
     CHECK (open_for_at_most BETWEEN open_for AND '7 days'
-      OR pgcron.refuse('PC001',
-    format('open_for_at_most %s is out of range', open_for_at_most),
-    'It is at least open_for and at most 7 days.', 'Leave it out for ''10 minutes''.')),
-  CONSTRAINT a_fallback_is_a_handler_or_a_queue CHECK (fallback_handler IS NULL
-      OR fallback_queue IS NULL OR pgcron.refuse('PC001',
-    format('breaker %L has two fallbacks', name),
-    'What waits is executed by another handler, or moved to another queue, or waits.',
-    'Name one of them.')),
-  CONSTRAINT a_fallback_is_another_handler CHECK (fallback_handler IS NULL
-      OR fallback_handler <> name OR pgcron.refuse('PC001',
-    format('the fallback of breaker %L is its own handler', name),
-    'While a breaker is open none of its handlers is executed.',
-    'Name another handler, or a queue, or leave it out.')),
-  CONSTRAINT an_open_breaker_says_until_when_and_why CHECK (state = 'closed'
+      OR pgcron.refuse('PC001', format('open_for_at_most %s is out of range', open_for_at_most),
+        'It is at least open_for and at most 7 days.', 'Leave it out for ''10 minutes''.')),
+  CONSTRAINT a_fallback_is_a_handler_or_a_queue
+    CHECK (fallback_handler IS NULL OR fallback_queue IS NULL
+      OR pgcron.refuse('PC001', format('breaker %L has two fallbacks', name),
+        'What waits is executed by another handler, or moved to another queue, or waits.',
+        'Name one of them.')),
+  CONSTRAINT a_fallback_is_another_handler
+    CHECK (fallback_handler IS NULL OR fallback_handler <> name
+      OR pgcron.refuse('PC001', format('the fallback of breaker %L is its own handler', name),
+        'While a breaker is open none of its handlers is executed.',
+        'Name another handler, or a queue, or leave it out.')),
+  CONSTRAINT an_open_breaker_says_until_when_and_why
+    CHECK (state = 'closed'
       OR (open_until IS NOT NULL AND opened_at IS NOT NULL AND reason IS NOT NULL)),
-  CONSTRAINT a_probe_belongs_to_a_half_open_breaker CHECK ((state = 'half_open')
-      = (probe_run IS NOT NULL)
+  CONSTRAINT a_probe_belongs_to_a_half_open_breaker
+    CHECK ((state = 'half_open') = (probe_run IS NOT NULL)
       AND (probe_run IS NULL) = (probe_fence IS NULL))
 );
 COMMENT ON TABLE pgcron.breaker IS
@@ -92,8 +90,7 @@ CREATE INDEX breaker_open ON pgcron.breaker (name) WHERE state <> 'closed';
 
 CREATE TABLE pgcron.breaker_handler (
   handler text PRIMARY KEY CONSTRAINT a_breaker_guards_a_handler
-    CHECK (pgcron.handler_is_fine(handler)
-      OR pgcron.refuse_handler(handler)),
+    CHECK (pgcron.handler_is_fine(handler) OR pgcron.refuse_handler(handler)),
   breaker text NOT NULL REFERENCES pgcron.breaker ON DELETE CASCADE
 );
 COMMENT ON TABLE pgcron.breaker_handler IS
@@ -118,6 +115,6 @@ CREATE INDEX diversion_at ON pgcron.diversion (at);
 CREATE FUNCTION pgcron.is_broken(handler text, queue text) RETURNS boolean
 LANGUAGE sql STABLE AS $$
   SELECT EXISTS (SELECT FROM pgcron.breaker_handler m JOIN pgcron.breaker b ON b.name = m.breaker
-                  WHERE m.handler = is_broken.handler AND b.state <> 'closed'
-                    AND pgcron.breaker_is_fine(b)
-                    AND b.fallback_queue IS DISTINCT FROM is_broken.queue) $$;
+                 WHERE m.handler = is_broken.handler AND b.state <> 'closed'
+                   AND pgcron.breaker_is_fine(b)
+                   AND b.fallback_queue IS DISTINCT FROM is_broken.queue) $$;

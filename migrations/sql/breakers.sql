@@ -6,14 +6,14 @@ CREATE FUNCTION pgcron.open_breaker(name text, failure text, because text) RETUR
 LANGUAGE plpgsql AS $$
 BEGIN
   UPDATE pgcron.breaker b
-     SET state = 'open',
-         opened_at = CASE WHEN b.state = 'closed' THEN clock_timestamp() ELSE b.opened_at END,
-         openings = b.openings + 1,
-         open_until = clock_timestamp() + least(b.open_for * power(2, least(b.openings, 20)),
-             b.open_for_at_most),
-         reason = because, last_error = left(failure, 500), failed_at = '{}', probe_run = NULL,
-         probe_fence = NULL
-   WHERE b.name = open_breaker.name;
+  SET state = 'open',
+      opened_at = CASE WHEN b.state = 'closed' THEN clock_timestamp() ELSE b.opened_at END,
+      openings = b.openings + 1,
+      open_until = clock_timestamp() + least(b.open_for * power(2, least(b.openings, 20)),
+          b.open_for_at_most),
+      reason = because, last_error = left(failure, 500), failed_at = '{}', probe_run = NULL,
+      probe_fence = NULL
+  WHERE b.name = open_breaker.name;
   PERFORM pgcron.notify(pgcron.channel(), 'breaker');
 END $$;
 
@@ -21,48 +21,44 @@ END $$;
 -- breaker; breakers are locked in the order of their names, after the runs. While one is open what
 -- still fails changes nothing: it began before. While one is half open only its probe counts.
 CREATE FUNCTION pgcron.count_failures(handlers text[], run_ids bigint[], fences bigint[],
-    errors text[])
-  RETURNS void
+    errors text[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
   row_found pgcron.breaker;
   failed record;
   latest timestamptz[];
 BEGIN
-  FOR row_found IN
-    SELECT b.* FROM pgcron.breaker b
-     WHERE b.name IN (SELECT m.breaker FROM pgcron.breaker_handler m
-     WHERE m.handler = ANY(handlers))
-       AND pgcron.breaker_is_fine(b)
-     ORDER BY b.name FOR UPDATE LOOP
+  FOR row_found IN SELECT b.* FROM pgcron.breaker b
+      WHERE b.name IN (SELECT m.breaker FROM pgcron.breaker_handler m
+                       WHERE m.handler = ANY(handlers))
+        AND pgcron.breaker_is_fine(b)
+      ORDER BY b.name FOR UPDATE LOOP
     SELECT count(*)::int AS attempts, (array_agg(f.error ORDER BY f.place DESC))[1] AS error,
            bool_or(f.run_id = row_found.probe_run AND f.fence = row_found.probe_fence) AS is_probe
-               INTO failed
-      FROM unnest(handlers, run_ids, fences, errors) WITH ORDINALITY f(handler, run_id, fence,
-                  error, place)
-      JOIN pgcron.breaker_handler m ON m.handler = f.handler AND m.breaker = row_found.name;
+    INTO failed
+    FROM unnest(handlers, run_ids, fences, errors) WITH ORDINALITY
+      f(handler, run_id, fence, error, place)
+    JOIN pgcron.breaker_handler m ON m.handler = f.handler AND m.breaker = row_found.name;
     IF row_found.state = 'half_open' AND failed.is_probe THEN
       PERFORM pgcron.open_breaker(row_found.name, failed.error,
-                                  format('its probe, run %s, failed', row_found.probe_run));
+          format('its probe, run %s, failed', row_found.probe_run));
     ELSIF row_found.state = 'closed' THEN
-      latest := ARRAY(
-        SELECT one.at
-        FROM unnest(row_found.failed_at || array_fill(clock_timestamp(),
-            ARRAY[least(failed.attempts, row_found.failures)])) WITH ORDINALITY one(at,
-            place)
-         WHERE one.at > clock_timestamp() - row_found.within ORDER BY one.place DESC
-         LIMIT row_found.failures);
+      latest := ARRAY(SELECT one.at
+                      FROM unnest(row_found.failed_at || array_fill(clock_timestamp(),
+                                    ARRAY[least(failed.attempts, row_found.failures)])) WITH
+                        ORDINALITY one(at, place)
+                      WHERE one.at > clock_timestamp() - row_found.within ORDER BY one.place DESC
+                      LIMIT row_found.failures);
       IF cardinality(latest) >= row_found.failures THEN
         PERFORM pgcron.open_breaker(row_found.name, failed.error,
-                                    format('%s %s in %s', row_found.failures,
-                                           CASE row_found.failures WHEN 1 THEN 'failure'
-                                                ELSE 'failures' END,
-                                           pgcron.short_interval(row_found.within)));
+            format('%s %s in %s', row_found.failures,
+              CASE row_found.failures WHEN 1 THEN 'failure' ELSE 'failures' END,
+              pgcron.short_interval(row_found.within)));
       ELSE
         UPDATE pgcron.breaker b
         SET failed_at = ARRAY(SELECT one.at FROM unnest(latest) one(at) ORDER BY one.at),
             last_error = left(failed.error, 500)
-         WHERE b.name = row_found.name;
+        WHERE b.name = row_found.name;
       END IF;
     END IF;
   END LOOP;
@@ -71,16 +67,16 @@ END $$;
 CREATE FUNCTION pgcron.short_interval(length interval) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
   SELECT concat_ws(' ', nullif(s.seconds / 86400, 0) || ' d',
-                   nullif(s.seconds / 3600 % 24, 0) || ' h', nullif(s.seconds / 60 % 60, 0) || ' m',
-                   nullif(s.seconds % 60, 0) || ' s')
-    FROM (SELECT extract(epoch FROM length)::bigint AS seconds) s $$;
+           nullif(s.seconds / 3600 % 24, 0) || ' h', nullif(s.seconds / 60 % 60, 0) || ' m',
+           nullif(s.seconds % 60, 0) || ' s')
+  FROM (SELECT extract(epoch FROM length)::bigint AS seconds) s $$;
 
 -- What nodes ask while a breaker is not closed, and when they hear that one has changed. A probe
 -- that is over, and was not recorded as a failure, is settled first: success closes; what came
 -- back, was cancelled or whose node died leaves the next probe to anybody.
 CREATE FUNCTION pgcron.look_at_breakers()
   RETURNS TABLE (name text, state text, handlers text[], fallback_queue text, is_probe_due boolean,
-                 seconds float8, reason text, last_error text)
+      seconds float8, reason text, last_error text)
 LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE
@@ -89,28 +85,26 @@ BEGIN
   FOR probed IN SELECT b.* FROM pgcron.breaker b
       WHERE b.state = 'half_open' AND pgcron.breaker_is_fine(b) ORDER BY b.name
       FOR UPDATE SKIP LOCKED LOOP
-    CONTINUE
-        WHEN EXISTS (SELECT FROM pgcron.run r
-            WHERE r.id = probed.probe_run AND r.fence = probed.probe_fence);
+    CONTINUE WHEN EXISTS (SELECT FROM pgcron.run r
+                          WHERE r.id = probed.probe_run AND r.fence = probed.probe_fence);
     IF EXISTS (SELECT FROM pgcron.history h
-        WHERE h.id = probed.probe_run AND h.fence = probed.probe_fence AND h.outcome = 'succeeded')
-       OR EXISTS (SELECT FROM pgcron.history_overflow h
-           WHERE h.id = probed.probe_run AND h.fence = probed.probe_fence
-             AND h.outcome = 'succeeded') THEN
+               WHERE h.id = probed.probe_run AND h.fence = probed.probe_fence
+                 AND h.outcome = 'succeeded')
+        OR EXISTS (SELECT FROM pgcron.history_overflow h
+                   WHERE h.id = probed.probe_run AND h.fence = probed.probe_fence
+                     AND h.outcome = 'succeeded') THEN
       PERFORM pgcron.close_breaker(probed.name);
     ELSE
       UPDATE pgcron.breaker b SET state = 'open', probe_run = NULL, probe_fence = NULL
       WHERE b.name = probed.name;
     END IF;
   END LOOP;
-  RETURN QUERY
-    SELECT b.name, b.state,
+  RETURN QUERY SELECT b.name, b.state,
            ARRAY(SELECT m.handler FROM pgcron.breaker_handler m WHERE m.breaker = b.name
-               ORDER BY m.handler),
-           b.fallback_queue,
-           b.state = 'open' AND b.open_until <= clock_timestamp(),
+                 ORDER BY m.handler),
+           b.fallback_queue, b.state = 'open' AND b.open_until <= clock_timestamp(),
            extract(epoch FROM b.open_until - clock_timestamp())::float8, b.reason, b.last_error
-      FROM pgcron.breaker b WHERE b.state <> 'closed' AND pgcron.breaker_is_fine(b) ORDER BY b.name;
+    FROM pgcron.breaker b WHERE b.state <> 'closed' AND pgcron.breaker_is_fine(b) ORDER BY b.name;
 END $$;
 
 -- The caller has locked the row.
@@ -120,7 +114,7 @@ BEGIN
   UPDATE pgcron.breaker b
   SET state = 'closed', failed_at = '{}', opened_at = NULL, open_until = NULL, openings = 0,
       reason = NULL, probe_run = NULL, probe_fence = NULL
-   WHERE b.name = close_breaker.name;
+  WHERE b.name = close_breaker.name;
   PERFORM pgcron.notify(pgcron.channel(), 'breaker');
 END $$;
 
@@ -131,10 +125,9 @@ END $$;
 -- waits: what somebody else has locked is left to them. A run that has a lane, required labels, an
 -- overlap policy or a limited queue is claimed by the functions that decide those.
 CREATE FUNCTION pgcron.claim_probe(incarnation uuid, queues text[], handlers text[])
-RETURNS TABLE (breaker text, id bigint, uuid uuid, handler text, args jsonb, attempt int,
-               max_attempts int, queue text, priority smallint, schedule text,
-               fire_time timestamptz, token uuid, fence bigint, timeout float8, delivery text,
-               due float8, origin text, weight int)
+  RETURNS TABLE (breaker text, id bigint, uuid uuid, handler text, args jsonb, attempt int,
+      max_attempts int, queue text, priority smallint, schedule text, fire_time timestamptz,
+      token uuid, fence bigint, timeout float8, delivery text, due float8, origin text, weight int)
 LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE
@@ -144,70 +137,63 @@ DECLARE
 BEGIN
   PERFORM pgcron.require_read_committed('probes');
   IF NOT EXISTS (SELECT FROM pgcron.claiming_node n
-      WHERE n.incarnation = claim_probe.incarnation) THEN
+                 WHERE n.incarnation = claim_probe.incarnation) THEN
     RETURN;
   END IF;
-  FOR probed IN
-    SELECT b.* FROM pgcron.breaker b
-     WHERE b.state = 'open' AND b.open_until <= clock_timestamp() AND pgcron.breaker_is_fine(b)
-       AND EXISTS (SELECT FROM pgcron.breaker_handler m
-           WHERE m.breaker = b.name AND m.handler = ANY(claim_probe.handlers))
-     ORDER BY b.open_until LIMIT 10 FOR UPDATE SKIP LOCKED LOOP
-    FOR candidate IN
-      SELECT r.* FROM pgcron.run r
-       WHERE r.hold = 'circuit'
-         AND r.handler IN (SELECT m.handler FROM pgcron.breaker_handler m
-             WHERE m.breaker = probed.name AND m.handler = ANY(claim_probe.handlers))
-         AND r.queue = ANY(claim_probe.queues) AND r.due_at <= now()
-         AND (r.expire_at IS NULL OR r.expire_at > now())
-         AND (r.requires IS NULL
-              OR r.requires <@ (SELECT pgcron.label_words(n.labels) FROM pgcron.node n
-                  WHERE n.incarnation = claim_probe.incarnation))
-         AND NOT EXISTS (SELECT FROM pgcron.queue q
-             WHERE q.name = r.queue AND q.paused_at IS NOT NULL)
-       LIMIT 10 FOR UPDATE SKIP LOCKED LOOP
+  FOR probed IN SELECT b.* FROM pgcron.breaker b
+      WHERE b.state = 'open' AND b.open_until <= clock_timestamp() AND pgcron.breaker_is_fine(b)
+        AND EXISTS (SELECT FROM pgcron.breaker_handler m
+                    WHERE m.breaker = b.name AND m.handler = ANY(claim_probe.handlers))
+      ORDER BY b.open_until LIMIT 10 FOR UPDATE SKIP LOCKED LOOP
+    FOR candidate IN SELECT r.* FROM pgcron.run r
+        WHERE r.hold = 'circuit'
+          AND r.handler IN (SELECT m.handler FROM pgcron.breaker_handler m
+                            WHERE m.breaker = probed.name AND m.handler = ANY(claim_probe.handlers))
+          AND r.queue = ANY(claim_probe.queues) AND r.due_at <= now()
+          AND (r.expire_at IS NULL OR r.expire_at > now())
+          AND (r.requires IS NULL
+               OR r.requires <@ (SELECT pgcron.label_words(n.labels) FROM pgcron.node n
+                                 WHERE n.incarnation = claim_probe.incarnation))
+          AND NOT EXISTS (SELECT FROM pgcron.queue q
+                          WHERE q.name = r.queue AND q.paused_at IS NOT NULL)
+        LIMIT 10 FOR UPDATE SKIP LOCKED LOOP
       UPDATE pgcron.run r SET hold = NULL WHERE r.id = candidate.id;
       IF candidate.lane IS NOT NULL OR candidate.requires IS NOT NULL
-        OR EXISTS (SELECT FROM pgcron.queue q
-            WHERE q.name = candidate.queue AND NOT q.is_plain) THEN
+          OR EXISTS (SELECT FROM pgcron.queue q
+                     WHERE q.name = candidate.queue AND NOT q.is_plain) THEN
         SELECT c.id INTO claimed
         FROM pgcron.claim_limited(claim_probe.incarnation, ARRAY[candidate.queue],
-                                  ARRAY[coalesce(left(candidate.lane, -1), '')],
-                                                           ARRAY[candidate.handler],
-                                                               coalesce(candidate.weight, 1), 0,
-                                                               1000) c
-                                                               WHERE c.verdict = 'claim';
+            ARRAY[coalesce(left(candidate.lane, -1), '')], ARRAY[candidate.handler],
+            coalesce(candidate.weight, 1), 0, 1000) c
+        WHERE c.verdict = 'claim';
       ELSIF candidate.overlap IS NOT NULL THEN
         SELECT c.id INTO claimed
         FROM pgcron.claim_lanes(claim_probe.incarnation, ARRAY[candidate.queue],
-                                ARRAY[candidate.priority], ARRAY[candidate.handler],
-                                                         1, 0, 1000) c WHERE c.verdict = 'claim';
+            ARRAY[candidate.priority], ARRAY[candidate.handler], 1, 0, 1000) c
+        WHERE c.verdict = 'claim';
       ELSE
         UPDATE pgcron.run r
         SET state = 'running', owner = claim_probe.incarnation, token = gen_random_uuid(),
-            fence = nextval('pgcron.fence'),
-               attempt = r.attempt + 1, claimed_at = now()
-         WHERE r.id = candidate.id RETURNING r.id INTO claimed;
+            fence = nextval('pgcron.fence'), attempt = r.attempt + 1, claimed_at = now()
+        WHERE r.id = candidate.id RETURNING r.id INTO claimed;
       END IF;
       EXIT WHEN claimed IS NOT NULL;
     END LOOP;
     CONTINUE WHEN claimed IS NULL;
     UPDATE pgcron.breaker b SET state = 'half_open', probe_run = r.id, probe_fence = r.fence
     FROM pgcron.run r WHERE b.name = probed.name AND r.id = claimed;
-    RETURN QUERY
-      SELECT probed.name, r.id, r.uuid, r.handler, r.args, r.attempt,
+    RETURN QUERY SELECT probed.name, r.id, r.uuid, r.handler, r.args, r.attempt,
              coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
-             r.queue,
-             r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token, r.fence,
-             date_part('epoch', r.timeout), r.delivery, date_part('epoch', r.due_at),
+             r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token,
+             r.fence, date_part('epoch', r.timeout), r.delivery, date_part('epoch', r.due_at),
              r.origin, coalesce(r.weight, 1)
-        FROM pgcron.run r WHERE r.id = claimed;
+      FROM pgcron.run r WHERE r.id = claimed;
     RETURN;
   END LOOP;
 END $$;
 COMMENT ON FUNCTION pgcron.claim_probe(uuid, text[], text[]) IS
-    'Claims one held run of a breaker whose time is over, as its one probe; no row when '
-    'there is none to claim.';
+    'Claims one held run of a breaker whose time is over, as its one probe; no row when there is '
+    'none to claim.';
 
 -- Due runs that wait for a breaker are executed by its fallback handler, or moved to its fallback
 -- queue; each run once. Not when the time is over: then one of them is the probe, and its end
@@ -218,22 +204,20 @@ DECLARE
   broken pgcron.breaker;
   held bigint[];
 BEGIN
-  FOR broken IN
-    SELECT b.* FROM pgcron.breaker b
-    WHERE b.state = 'open' AND b.open_until > clock_timestamp()
-      AND num_nonnulls(b.fallback_handler, b.fallback_queue) > 0 AND pgcron.breaker_is_fine(b)
-    ORDER BY b.name LOOP
-    held := ARRAY(
-      SELECT r.id FROM pgcron.run r
-       WHERE r.hold = 'circuit'
-         AND r.handler IN (SELECT m.handler FROM pgcron.breaker_handler m
-             WHERE m.breaker = broken.name)
-         AND r.handler IS DISTINCT FROM broken.fallback_handler
-         AND r.queue IS DISTINCT FROM broken.fallback_queue
-         AND (r.delivery <> 'transactional' OR broken.fallback_handler IS NULL
-              OR broken.fallback_handler ~ '^(py|sql):')
-         AND NOT EXISTS (SELECT FROM pgcron.diversion d WHERE d.run_id = r.id)
-       LIMIT divert_runs.at_most FOR UPDATE SKIP LOCKED);
+  FOR broken IN SELECT b.* FROM pgcron.breaker b
+      WHERE b.state = 'open' AND b.open_until > clock_timestamp()
+        AND num_nonnulls(b.fallback_handler, b.fallback_queue) > 0 AND pgcron.breaker_is_fine(b)
+      ORDER BY b.name LOOP
+    held := ARRAY(SELECT r.id FROM pgcron.run r
+                  WHERE r.hold = 'circuit'
+                    AND r.handler IN (SELECT m.handler FROM pgcron.breaker_handler m
+                                      WHERE m.breaker = broken.name)
+                    AND r.handler IS DISTINCT FROM broken.fallback_handler
+                    AND r.queue IS DISTINCT FROM broken.fallback_queue
+                    AND (r.delivery <> 'transactional' OR broken.fallback_handler IS NULL
+                         OR broken.fallback_handler ~ '^(py|sql):')
+                    AND NOT EXISTS (SELECT FROM pgcron.diversion d WHERE d.run_id = r.id)
+                  LIMIT divert_runs.at_most FOR UPDATE SKIP LOCKED);
     BEGIN
       INSERT INTO pgcron.diversion (run_id, breaker, handler, queue, reason)
       SELECT r.id, broken.name, r.handler, r.queue,
@@ -248,7 +232,7 @@ BEGIN
       -- The runs at fault end; the others are sent there in the next call.
       IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
       PERFORM pgcron.end_refused_run(refused.run_id, NULL, refused.error)
-         FROM pgcron.refused_runs(gen_random_uuid(), held) refused;
+        FROM pgcron.refused_runs(gen_random_uuid(), held) refused;
       IF NOT FOUND THEN RAISE; END IF;
       held := '{}';
     END;
@@ -265,13 +249,13 @@ CREATE FUNCTION pgcron.set_breaker(breaker text, failures int DEFAULT 5,
   RETURNS void
 LANGUAGE sql AS $$
   INSERT INTO pgcron.breaker AS b (name, failures, within, open_for, open_for_at_most,
-      fallback_handler, fallback_queue, set_by)
+        fallback_handler, fallback_queue, set_by)
   VALUES (set_breaker.breaker, set_breaker.failures, set_breaker.within, set_breaker.open_for,
           coalesce(set_breaker.open_for_at_most, greatest(set_breaker.open_for, '10 minutes')),
           set_breaker.fallback_handler, set_breaker.fallback_queue,
           coalesce(set_breaker.actor, session_user))
-  ON CONFLICT ON CONSTRAINT breaker_pkey DO UPDATE
-      SET failures = EXCLUDED.failures, within = EXCLUDED.within, open_for = EXCLUDED.open_for,
+  ON CONFLICT ON CONSTRAINT breaker_pkey DO UPDATE SET failures = EXCLUDED.failures,
+    within = EXCLUDED.within, open_for = EXCLUDED.open_for,
     open_for_at_most = EXCLUDED.open_for_at_most, fallback_handler = EXCLUDED.fallback_handler,
     fallback_queue = EXCLUDED.fallback_queue, set_by = EXCLUDED.set_by, set_at = now();
   INSERT INTO pgcron.breaker_handler AS m (handler, breaker)
@@ -280,38 +264,36 @@ LANGUAGE sql AS $$
   ON CONFLICT ON CONSTRAINT breaker_handler_pkey DO UPDATE SET breaker = EXCLUDED.breaker;
   SELECT pgcron.notify(pgcron.channel(), 'breaker') $$;
 COMMENT ON FUNCTION pgcron.set_breaker(text, int, interval, interval, interval, text, text, text[],
-    text) IS
-  'A handler (or those of one http service) that fails so often within a time is left alone for '
-  'a while, then probed with one run at a time.';
+      text) IS
+    'A handler (or those of one http service) that fails so often within a time is left alone for '
+    'a while, then probed with one run at a time.';
 
 -- What a node's file and applications say, in one array of objects. A person's settings stay.
 CREATE FUNCTION pgcron.declare_breakers(declared jsonb) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
   INSERT INTO pgcron.breaker AS b (name, failures, within, open_for, open_for_at_most,
-      fallback_handler, fallback_queue)
+        fallback_handler, fallback_queue)
   SELECT d.name, d.failures, make_interval(secs => d.within), make_interval(secs => d.open_for),
          make_interval(secs => d.open_for_at_most), d.fallback_handler, d.fallback_queue
-    FROM jsonb_to_recordset(declared) d(name text, failures int, within float8, open_for float8,
-        open_for_at_most float8, fallback_handler text, fallback_queue text)
-    ORDER BY d.name
-  ON CONFLICT (name) DO UPDATE
-      SET failures = EXCLUDED.failures, within = EXCLUDED.within, open_for = EXCLUDED.open_for,
-          open_for_at_most = EXCLUDED.open_for_at_most,
+  FROM jsonb_to_recordset(declared) d(name text, failures int, within float8, open_for float8,
+      open_for_at_most float8, fallback_handler text, fallback_queue text)
+  ORDER BY d.name
+  ON CONFLICT (name) DO UPDATE SET failures = EXCLUDED.failures, within = EXCLUDED.within,
+    open_for = EXCLUDED.open_for, open_for_at_most = EXCLUDED.open_for_at_most,
     fallback_handler = EXCLUDED.fallback_handler, fallback_queue = EXCLUDED.fallback_queue,
     set_at = now()
   WHERE b.set_by IS NULL
     AND (b.failures, b.within, b.open_for, b.open_for_at_most, b.fallback_handler, b.fallback_queue)
         IS DISTINCT FROM (EXCLUDED.failures, EXCLUDED.within, EXCLUDED.open_for,
-                          EXCLUDED.open_for_at_most, EXCLUDED.fallback_handler,
-                          EXCLUDED.fallback_queue);
+          EXCLUDED.open_for_at_most, EXCLUDED.fallback_handler, EXCLUDED.fallback_queue);
   INSERT INTO pgcron.breaker_handler AS m (handler, breaker)
   SELECT DISTINCT ON (one.handler) one.handler, d.name
   FROM jsonb_to_recordset(declared) d(name text, handlers text[])
   CROSS JOIN unnest(d.handlers) one(handler) ORDER BY one.handler, d.name
   ON CONFLICT (handler) DO UPDATE SET breaker = EXCLUDED.breaker
-      WHERE m.breaker <> EXCLUDED.breaker
-        AND (SELECT b.set_by IS NULL FROM pgcron.breaker b WHERE b.name = m.breaker);
+  WHERE m.breaker <> EXCLUDED.breaker
+    AND (SELECT b.set_by IS NULL FROM pgcron.breaker b WHERE b.name = m.breaker);
 END $$;
 
 CREATE FUNCTION pgcron.require_breaker(name text) RETURNS pgcron.breaker
@@ -322,9 +304,9 @@ BEGIN
   SELECT * INTO row_found FROM pgcron.breaker b WHERE b.name = require_breaker.name FOR UPDATE;
   IF row_found.name IS NULL THEN
     PERFORM pgcron.refuse('PC010',
-                          format('breaker %L does not exist', left(require_breaker.name, 200)),
-                          'A breaker is named as the handler it was set for.',
-                          '`pgcron-ha breakers list` lists them.');
+        format('breaker %L does not exist', left(require_breaker.name, 200)),
+        'A breaker is named as the handler it was set for.',
+        '`pgcron-ha breakers list` lists them.');
   END IF;
   RETURN row_found;
 END $$;

@@ -7,8 +7,8 @@
 -- calendars.
 CREATE FUNCTION pgcron.apply_calendars(contents jsonb, source text, take_over boolean DEFAULT false,
     actor text DEFAULT NULL, schedules text[] DEFAULT '{}')
-RETURNS TABLE (name text, change text, previous pgcron.calendar, content pgcron.calendar,
-               users bigint)
+  RETURNS TABLE (name text, change text, previous pgcron.calendar, content pgcron.calendar,
+      users bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -21,33 +21,33 @@ BEGIN
   PERFORM pgcron.lock_calendars();
   PERFORM FROM pgcron.schedule s
     WHERE s.name = ANY(apply_calendars.schedules) OR s.source = apply_calendars.source
-       OR (s.calendars IS NOT NULL
-           AND s.calendars ?| ARRAY(SELECT jsonb_object_keys(apply_calendars.contents)))
-           ORDER BY s.id FOR UPDATE;
+      OR (s.calendars IS NOT NULL
+          AND s.calendars ?| ARRAY(SELECT jsonb_object_keys(apply_calendars.contents)))
+    ORDER BY s.id FOR UPDATE;
   SELECT c.* INTO foreign_one FROM pgcron.calendar c
   WHERE apply_calendars.contents ? c.name AND c.source <> apply_calendars.source ORDER BY c.name
   LIMIT 1;
   IF foreign_one.id IS NOT NULL AND NOT take_over THEN
     PERFORM pgcron.refuse('PC011',
-                          format('calendar %L is defined by the files of %L and of %L',
-                                 foreign_one.name, foreign_one.source, apply_calendars.source),
-      'One name has one source: two would undo each other.',
-      'Remove it from one of them, choose another name, or take it over (--take-over).');
+        format('calendar %L is defined by the files of %L and of %L', foreign_one.name,
+          foreign_one.source, apply_calendars.source),
+        'One name has one source: two would undo each other.',
+        'Remove it from one of them, choose another name, or take it over (--take-over).');
   END IF;
   SELECT jsonb_object_agg(c.name, to_jsonb(c)) INTO before FROM pgcron.calendar c
   WHERE apply_calendars.contents ? c.name;
   PERFORM pgcron.write_calendars(apply_calendars.contents, apply_calendars.actor,
       apply_calendars.source);
-  RETURN QUERY
-    SELECT c.name,
-           CASE WHEN p.id IS NULL THEN 'added' WHEN p.version = c.version THEN 'unchanged'
+  RETURN QUERY SELECT c.name,
+           CASE WHEN p.id IS NULL THEN 'added'
+                WHEN p.version = c.version THEN 'unchanged'
                 ELSE 'changed' END,
            p, c,
            (SELECT count(*) FROM pgcron.schedule s
             WHERE s.calendars IS NOT NULL AND s.calendars ? c.name)
-      FROM pgcron.calendar c
-      CROSS JOIN LATERAL jsonb_populate_record(NULL::pgcron.calendar, before -> c.name) p
-     WHERE apply_calendars.contents ? c.name ORDER BY c.name;
+    FROM pgcron.calendar c
+    CROSS JOIN LATERAL jsonb_populate_record(NULL::pgcron.calendar, before -> c.name) p
+    WHERE apply_calendars.contents ? c.name ORDER BY c.name;
 END $$;
 COMMENT ON FUNCTION pgcron.apply_calendars(jsonb, text, boolean, text, text[]) IS
     'Makes the calendars of a source what its files say, all at once.';
@@ -65,25 +65,25 @@ BEGIN
   PERFORM pgcron.act_as(prune_calendars.actor, 'file');
   PERFORM pgcron.lock_calendars();
   outdated := ARRAY(SELECT c.name FROM pgcron.calendar c
-      WHERE c.source = prune_calendars.source AND c.name <> ALL(kept) ORDER BY c.id FOR UPDATE);
+                    WHERE c.source = prune_calendars.source AND c.name <> ALL(kept) ORDER BY c.id
+                    FOR UPDATE);
   FOREACH used IN ARRAY outdated LOOP
     users := pgcron.users_of_calendar(used, outdated);
     IF users IS NOT NULL THEN
       PERFORM pgcron.refuse('PC011',
-                            format('calendar %L is used, and no file of %L defines it any more',
-                                   used, prune_calendars.source),
-                            'By ' || users || '.',
-        'Take it out of their specs first, or define it again; `pgcron-ha calendars put '
-        '--take-over` makes it nobody''s.');
+          format('calendar %L is used, and no file of %L defines it any more', used,
+            prune_calendars.source),
+          'By ' || users || '.',
+          'Take it out of their specs first, or define it again; `pgcron-ha calendars put '
+          '--take-over` makes it nobody''s.');
     END IF;
   END LOOP;
   RETURN QUERY DELETE FROM pgcron.calendar c WHERE c.name = ANY(outdated) RETURNING c.name, c;
 END $$;
 COMMENT ON FUNCTION pgcron.prune_calendars(text, text[], text) IS
-    'Deletes the calendars that a source owns, but for those of these names; refused while '
-    'others use them.';
+    'Deletes the calendars that a source owns, but for those of these names; refused while others '
+    'use them.';
 
-REVOKE ALL
-    ON FUNCTION pgcron.apply_calendars(jsonb, text, boolean, text, text[]),
-        pgcron.prune_calendars(text, text[], text)
+REVOKE ALL ON FUNCTION pgcron.apply_calendars(jsonb, text, boolean, text, text[]),
+    pgcron.prune_calendars(text, text[], text)
   FROM PUBLIC;

@@ -5,10 +5,10 @@
 CREATE FUNCTION pgcron.refuse_calendar(content text) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
   SELECT pgcron.refuse('PC005',
-    format('the calendar is too long (%s bytes), or has a control character',
-           octet_length(content)),
-    'A calendar has up to 65536 bytes, in up to 5000 lines of up to 512 characters.',
-    'Split a longer one, and name the parts with `calendar` lines.') $$;
+           format('the calendar is too long (%s bytes), or has a control character',
+             octet_length(content)),
+           'A calendar has up to 65536 bytes, in up to 5000 lines of up to 512 characters.',
+           'Split a longer one, and name the parts with `calendar` lines.') $$;
 
 -- The calendars that it names, each once. Line by line: an expression over the whole of a long text
 -- costs tens of milliseconds.
@@ -16,33 +16,33 @@ CREATE FUNCTION pgcron.parts_of_calendar(content text) RETURNS text[]
 LANGUAGE sql IMMUTABLE AS $$
   SELECT coalesce(array_agg(DISTINCT found[1] ORDER BY found[1]), '{}')
   FROM unnest(string_to_array(content, E'\n')) line
-   CROSS JOIN LATERAL regexp_match(line,
-       '^[ \t\r]*(?:not[ \t]+)?calendar[ \t]+([A-Za-z0-9][A-Za-z0-9_.-]*)', 'i') found
-   WHERE line ILIKE '%calendar%' AND found IS NOT NULL $$;
+  CROSS JOIN LATERAL regexp_match(line,
+      '^[ \t\r]*(?:not[ \t]+)?calendar[ \t]+([A-Za-z0-9][A-Za-z0-9_.-]*)', 'i') found
+  WHERE line ILIKE '%calendar%' AND found IS NOT NULL $$;
 
 CREATE TABLE pgcron.calendar (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  name text NOT NULL UNIQUE CONSTRAINT a_calendar_name_is_one_word CHECK (name
-      ~ '^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$'
-      OR pgcron.refuse('PC005',
-    format('%L is not a name of a calendar', left(name, 200)),
-    'A name has 1 to 100 letters, digits, "_", "." and "-", and begins with a letter or a digit.',
-    'Write for example ''holidays''.')),
-  content text NOT NULL CONSTRAINT a_calendar_is_readable CHECK (
-    (octet_length(content) <= 65536 AND content !~ '[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]'
-     AND pgcron.lines_fit(regexp_replace(content, '^[ \t\r]*#.*$', '', 'gn'), 5000, 512))
-     OR pgcron.refuse_calendar(content)),
+  name text NOT NULL UNIQUE CONSTRAINT a_calendar_name_is_one_word
+    CHECK (name ~ '^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$'
+      OR pgcron.refuse('PC005', format('%L is not a name of a calendar', left(name, 200)),
+        'A name has 1 to 100 letters, digits, "_", "." and "-", and begins with a letter or a '
+        'digit.',
+        'Write for example ''holidays''.')),
+  content text NOT NULL CONSTRAINT a_calendar_is_readable
+    CHECK ((octet_length(content) <= 65536 AND content !~ '[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]'
+            AND pgcron.lines_fit(regexp_replace(content, '^[ \t\r]*#.*$', '', 'gn'), 5000, 512))
+      OR pgcron.refuse_calendar(content)),
   version int NOT NULL DEFAULT 1,
   updated_at timestamptz NOT NULL DEFAULT now(),
   updated_by text NOT NULL CONSTRAINT calendar_updated_by_is_short
     CHECK (updated_by IS NULL OR length(updated_by) <= 300
       OR pgcron.refuse_words('updated_by', updated_by, 300)),
   parts text[] NOT NULL GENERATED ALWAYS AS (pgcron.parts_of_calendar(content)) STORED,
-  source text CONSTRAINT a_source_has_a_name CHECK (source IS NULL
-      OR (length(source) BETWEEN 1 AND 200 AND btrim(source) <> '') OR pgcron.refuse('PC001',
-    'the name of the source is empty or too long',
-    'A source is a file or a folder of schedules; its name has 1 to 200 characters.',
-    'Give it a short name, for example ''billing''.'))
+  source text CONSTRAINT a_source_has_a_name
+    CHECK (source IS NULL OR (length(source) BETWEEN 1 AND 200 AND btrim(source) <> '')
+      OR pgcron.refuse('PC001', 'the name of the source is empty or too long',
+        'A source is a file or a folder of schedules; its name has 1 to 200 characters.',
+        'Give it a short name, for example ''billing''.'))
 );
 COMMENT ON TABLE pgcron.calendar IS
     'Named days that schedules share. Written by put_calendar and delete_calendar, which see to '
@@ -53,16 +53,14 @@ CREATE FUNCTION pgcron.calendars_named(spec text) RETURNS SETOF text
 LANGUAGE sql IMMUTABLE ROWS 2 AS $$
   SELECT DISTINCT found[1]
   FROM regexp_matches(spec COLLATE "C",
-                      '^[ \t\r]*(?:not|only)[ \t]+in[ \t]+([A-Za-z0-9][A-Za-z0-9_.-]*)',
-                      'gin') found $$;
+      '^[ \t\r]*(?:not|only)[ \t]+in[ \t]+([A-Za-z0-9][A-Za-z0-9_.-]*)', 'gin') found $$;
 
 -- What the calendars that a spec names contain, and those that they name; NULL when it names none.
 CREATE FUNCTION pgcron.calendars_of(spec text) RETURNS jsonb
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   WITH RECURSIVE used(name) AS (
     SELECT named FROM pgcron.calendars_named(calendars_of.spec) named
-    UNION
-    SELECT unnest(c.parts) FROM used JOIN pgcron.calendar c ON c.name = used.name)
+    UNION SELECT unnest(c.parts) FROM used JOIN pgcron.calendar c ON c.name = used.name)
   SELECT jsonb_object_agg(c.name, c.content ORDER BY c.name) FROM used
   JOIN pgcron.calendar c ON c.name = used.name $$;
 COMMENT ON FUNCTION pgcron.calendars_of(text) IS
@@ -82,14 +80,12 @@ BEGIN
   WHERE NOT EXISTS (SELECT FROM pgcron.calendar c WHERE c.name = named);
   IF unknown IS NOT NULL THEN
     PERFORM pgcron.refuse('PC002', format('calendar %L is not known', unknown),
-                          'A spec names calendars that exist, spelled exactly.',
-                          'There are: ' || coalesce((SELECT string_agg(known.name, ', ')
-                              FROM (SELECT c.name FROM pgcron.calendar c
-                              ORDER BY lower(c.name) <> lower(unknown), c.name LIMIT 5) known),
-                                                    'none')
-                                                        ||
-                                                            '. `pgcron-ha calendars put` makes '
-                                                            'one.');
+        'A spec names calendars that exist, spelled exactly.',
+        'There are: ' || coalesce((
+              SELECT string_agg(known.name, ', ')
+              FROM (SELECT c.name FROM pgcron.calendar c
+                    ORDER BY lower(c.name) <> lower(unknown), c.name LIMIT 5) known),
+            'none') || '. `pgcron-ha calendars put` makes one.');
   END IF;
   RETURN pgcron.calendars_of(take_calendars.spec);
 END $$;
@@ -129,23 +125,20 @@ DECLARE
 BEGIN
   SELECT c.name, part INTO calendar, unknown FROM pgcron.calendar c
   CROSS JOIN LATERAL unnest(c.parts) part
-   WHERE c.name = ANY(names) AND NOT EXISTS (SELECT FROM pgcron.calendar o WHERE o.name = part)
-   ORDER BY 1, 2 LIMIT 1;
+  WHERE c.name = ANY(names) AND NOT EXISTS (SELECT FROM pgcron.calendar o WHERE o.name = part)
+  ORDER BY 1, 2 LIMIT 1;
   IF unknown IS NOT NULL THEN
     PERFORM pgcron.refuse('PC005',
-                          format('calendar %L names calendar %L, which is not known', calendar,
-                                 unknown),
-                          'A calendar names others that exist, spelled exactly.',
-                          'Make the other one first.');
+        format('calendar %L names calendar %L, which is not known', calendar, unknown),
+        'A calendar names others that exist, spelled exactly.', 'Make the other one first.');
   END IF;
   FOREACH calendar IN ARRAY names LOOP
     circle := pgcron.circle_of_calendar(calendar);
     IF circle IS NOT NULL THEN
       PERFORM pgcron.refuse('PC005',
-                            format('calendar %L contains itself: %s', calendar,
-                                   array_to_string(circle, ' > ')),
-                            'A calendar may name others, but not in a circle.',
-                            'Remove one of the `calendar` lines.');
+          format('calendar %L contains itself: %s', calendar, array_to_string(circle, ' > ')),
+          'A calendar may name others, but not in a circle.',
+          'Remove one of the `calendar` lines.');
     END IF;
   END LOOP;
 END $$;
@@ -173,8 +166,8 @@ LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
   changed text[] := ARRAY(SELECT w.key FROM jsonb_each_text(write_calendars.contents) w
-      LEFT JOIN pgcron.calendar c ON c.name = w.key
-                           WHERE NOT pgcron.is_same_calendar(c.content, w.value) ORDER BY w.key);
+                          LEFT JOIN pgcron.calendar c ON c.name = w.key
+                          WHERE NOT pgcron.is_same_calendar(c.content, w.value) ORDER BY w.key);
   users bigint[];
 BEGIN
   PERFORM FROM pgcron.schedule s WHERE s.calendars IS NOT NULL AND s.calendars ?| changed
@@ -182,21 +175,21 @@ BEGIN
   INSERT INTO pgcron.calendar AS c (name, content, updated_by, source)
   SELECT w.key, w.value, coalesce(write_calendars.actor, session_user), write_calendars.source
   FROM jsonb_each_text(write_calendars.contents) w ORDER BY w.key
-  ON CONFLICT (name) DO UPDATE
-      SET content = CASE WHEN c.name = ANY(changed) THEN EXCLUDED.content ELSE c.content END,
-          version = c.version + 1, updated_at = now(), updated_by = EXCLUDED.updated_by,
+  ON CONFLICT (name) DO UPDATE SET content
+      = CASE WHEN c.name = ANY(changed) THEN EXCLUDED.content ELSE c.content END,
+    version = c.version + 1, updated_at = now(), updated_by = EXCLUDED.updated_by,
     source = coalesce(EXCLUDED.source, c.source)
   WHERE c.name = ANY(changed) OR c.source IS DISTINCT FROM coalesce(EXCLUDED.source, c.source);
   PERFORM pgcron.judge_parts(changed);
   -- Those that were being written when the lock on the calendars was asked for, too.
   users := ARRAY(SELECT s.id FROM pgcron.schedule s
-      WHERE s.calendars IS NOT NULL AND s.calendars ?| changed ORDER BY s.id FOR NO KEY UPDATE);
+                 WHERE s.calendars IS NOT NULL AND s.calendars ?| changed ORDER BY s.id
+                 FOR NO KEY UPDATE);
   PERFORM set_config('pgcron_ha.version_note',
-                     format('calendar%s %s %s changed',
-                            CASE WHEN cardinality(changed) > 1 THEN 's' ELSE '' END,
-                            array_to_string(changed, ', '),
-                            CASE WHEN cardinality(changed) > 1 THEN 'were' ELSE 'was' END),
-                     true);
+      format('calendar%s %s %s changed', CASE WHEN cardinality(changed) > 1 THEN 's' ELSE '' END,
+        array_to_string(changed, ', '),
+        CASE WHEN cardinality(changed) > 1 THEN 'were' ELSE 'was' END),
+      true);
   -- the trigger takes what they contain now
   UPDATE pgcron.schedule s SET calendars = NULL WHERE s.id = ANY(users);
   PERFORM set_config('pgcron_ha.version_note', '', true);
@@ -205,8 +198,7 @@ END $$;
 
 -- Makes or changes a calendar, and the schedules that use it.
 CREATE FUNCTION pgcron.put_calendar(calendar text, content text, actor text DEFAULT NULL,
-    interface text DEFAULT NULL, take_over boolean DEFAULT false)
-  RETURNS bigint
+    interface text DEFAULT NULL, take_over boolean DEFAULT false) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -216,11 +208,10 @@ DECLARE
 BEGIN
   IF num_nulls(put_calendar.calendar, put_calendar.content) > 0 THEN
     PERFORM pgcron.refuse('PC005',
-                          format('the %s of the calendar is NULL',
-                                 CASE WHEN put_calendar.calendar IS NULL THEN 'name'
-                                      ELSE 'content' END),
-                          'A calendar has a name and a text.',
-                          'Write for example pgcron.put_calendar(''holidays'', ''yearly 12-25'').');
+        format('the %s of the calendar is NULL',
+          CASE WHEN put_calendar.calendar IS NULL THEN 'name' ELSE 'content' END),
+        'A calendar has a name and a text.',
+        'Write for example pgcron.put_calendar(''holidays'', ''yearly 12-25'').');
   END IF;
   PERFORM pgcron.lock_calendars();
   PERFORM pgcron.act_as(put_calendar.actor, put_calendar.interface);
@@ -232,33 +223,32 @@ BEGIN
     UPDATE pgcron.calendar c
     SET source = NULL, version = c.version + (cardinality(changed) = 0)::int WHERE c.id = known;
   ELSIF owner IS NOT NULL AND cardinality(changed) > 0 THEN
-    RAISE NOTICE
-        USING ERRCODE = '01PC1',
-            MESSAGE = format('calendar %L is defined by the files of %L, and was edited through %s',
-                             put_calendar.calendar, owner, pgcron.interface()),
+    RAISE NOTICE USING ERRCODE = '01PC1',
+      MESSAGE = format('calendar %L is defined by the files of %L, and was edited through %s',
+          put_calendar.calendar, owner, pgcron.interface()),
       DETAIL = pgcron.owner_puts_back('file'),
       HINT
-          =
-              'Edit it there; or make it nobody''s: take_over (`pgcron-ha calendars put '
-              '--take-over`).';
+        = 'Edit it there; or make it nobody''s: take_over (`pgcron-ha calendars put --take-over`).';
   END IF;
   RETURN known;
 END $$;
 COMMENT ON FUNCTION pgcron.put_calendar(text, text, text, text, boolean) IS
-  'Makes or changes a calendar; returns its id. The future runs of the schedules that use it are '
-  'made again. Refuses a calendar that contains itself; with take_over no file owns it any more.';
+    'Makes or changes a calendar; returns its id. The future runs of the schedules that use it '
+    'are made again. Refuses a calendar that contains itself; with take_over no file owns it any '
+    'more.';
 
 -- Schedules and calendars, the first few; those that go with it don't count. NULL when there are
 -- none.
 CREATE FUNCTION pgcron.users_of_calendar(name text, going text[] DEFAULT '{}') RETURNS text
 LANGUAGE sql STABLE AS $$
-  SELECT string_agg(u.name, ', ') FROM (
-    (SELECT 'schedule ' || s.name AS name FROM pgcron.schedule s
-     WHERE s.calendars IS NOT NULL AND s.calendars ? users_of_calendar.name ORDER BY s.name LIMIT 5)
-    UNION ALL
-    (SELECT 'calendar ' || c.name FROM pgcron.calendar c
-     WHERE c.name <> ALL(going) AND users_of_calendar.name = ANY(c.parts) ORDER BY c.name
-     LIMIT 5)) u $$;
+  SELECT string_agg(u.name, ', ')
+  FROM ((SELECT 'schedule ' || s.name AS name FROM pgcron.schedule s
+         WHERE s.calendars IS NOT NULL AND s.calendars ? users_of_calendar.name ORDER BY s.name
+         LIMIT 5)
+        UNION ALL
+        (SELECT 'calendar ' || c.name FROM pgcron.calendar c
+         WHERE c.name <> ALL(going) AND users_of_calendar.name = ANY(c.parts) ORDER BY c.name
+         LIMIT 5)) u $$;
 
 CREATE FUNCTION pgcron.delete_calendar(calendar text, actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -270,14 +260,13 @@ BEGIN
   PERFORM FROM pgcron.calendar c WHERE c.name = delete_calendar.calendar FOR UPDATE;
   IF NOT FOUND THEN
     PERFORM pgcron.refuse('PC010',
-                          format('calendar %L does not exist', left(delete_calendar.calendar, 200)),
-                          'A calendar is named exactly as it was made.',
-                          '`pgcron-ha calendars list` lists them.');
+        format('calendar %L does not exist', left(delete_calendar.calendar, 200)),
+        'A calendar is named exactly as it was made.', '`pgcron-ha calendars list` lists them.');
   END IF;
   users := pgcron.users_of_calendar(delete_calendar.calendar);
   IF users IS NOT NULL THEN
     PERFORM pgcron.refuse('PC011', format('calendar %L is used', delete_calendar.calendar),
-                          'By ' || users || '.', 'Take it out of their specs first.');
+        'By ' || users || '.', 'Take it out of their specs first.');
   END IF;
   DELETE FROM pgcron.calendar c WHERE c.name = delete_calendar.calendar;
 END $$;
@@ -288,11 +277,10 @@ CREATE VIEW pgcron.calendars AS
          (SELECT count(*) FROM pgcron.schedule s
           WHERE s.calendars IS NOT NULL AND s.calendars ? c.name) AS schedules,
          c.source
-    FROM pgcron.calendar c;
+  FROM pgcron.calendar c;
 COMMENT ON VIEW pgcron.calendars IS
     'Calendars, and how many schedules use each, directly or within another.';
 
-REVOKE ALL
-    ON FUNCTION pgcron.put_calendar(text, text, text, text, boolean),
-        pgcron.delete_calendar(text, text), pgcron.take_calendars(text), pgcron.calendars_of(text)
+REVOKE ALL ON FUNCTION pgcron.put_calendar(text, text, text, text, boolean),
+    pgcron.delete_calendar(text, text), pgcron.take_calendars(text), pgcron.calendars_of(text)
   FROM PUBLIC;

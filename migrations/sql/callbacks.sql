@@ -5,13 +5,12 @@ CREATE TABLE pgcron.callback (
   run_id bigint NOT NULL,
   fence bigint NOT NULL,
   token_hash bytea NOT NULL CONSTRAINT a_callback_token_is_kept_as_sha256
-    CHECK (octet_length(token_hash)
-      = 32),
+    CHECK (octet_length(token_hash) = 32),
   opened_at timestamptz NOT NULL DEFAULT now(),
   closed_at timestamptz,
   answered_at timestamptz,
-  status text CONSTRAINT an_answer_is_known CHECK (status IN ('succeeded', 'failed', 'discarded',
-      'retry')),
+  status text CONSTRAINT an_answer_is_known
+    CHECK (status IN ('succeeded', 'failed', 'discarded', 'retry')),
   result jsonb,
   error text,
   retry_after float8 CONSTRAINT an_answer_asks_for_no_negative_delay CHECK (retry_after >= 0),
@@ -43,17 +42,17 @@ FROM generate_series(0, 31) n $$;
 CREATE FUNCTION pgcron.known_callbacks(runs bigint[], fences bigint[], token_hashes bytea[])
   RETURNS bigint[]
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off AS $$
+  SET enable_seqscan = off AS $$
   SELECT coalesce(array_agg(given.position), '{}')
-    FROM (SELECT g.*
-    FROM unnest(runs, fences, token_hashes) WITH ORDINALITY g(run_id, fence, token_hash, position)
-           WHERE octet_length(g.token_hash) = 32 OFFSET 0) given
-    JOIN pgcron.callback c ON c.run_id = given.run_id AND c.fence = given.fence
-        AND pgcron.is_same_hash(c.token_hash, given.token_hash)
-$$;
+  FROM (SELECT g.*
+        FROM unnest(runs, fences, token_hashes) WITH ORDINALITY
+          g(run_id, fence, token_hash, position)
+        WHERE octet_length(g.token_hash) = 32 OFFSET 0) given
+  JOIN pgcron.callback c ON c.run_id = given.run_id AND c.fence = given.fence
+    AND pgcron.is_same_hash(c.token_hash, given.token_hash) $$;
 COMMENT ON FUNCTION pgcron.known_callbacks(bigint[], bigint[], bytea[]) IS
-  'Which of these attempts wait, or waited within the last day, for a callback with a token of '
-  'this SHA-256: their positions in the arrays.';
+    'Which of these attempts wait, or waited within the last day, for a callback with a token of '
+    'this SHA-256: their positions in the arrays.';
 
 -- What a service said, guarded by the hash of its token, by the fence of the attempt, and by the
 -- run itself: as long as this attempt holds it. The row of the run is locked as a service's
@@ -64,10 +63,9 @@ COMMENT ON FUNCTION pgcron.known_callbacks(bigint[], bigint[], bytea[]) IS
 CREATE FUNCTION pgcron.answer_callback(run bigint, fence bigint, token_hash bytea, status text,
     result jsonb DEFAULT NULL, error text DEFAULT NULL, retry_after float8 DEFAULT NULL,
     done float8 DEFAULT NULL, total float8 DEFAULT NULL, note text DEFAULT NULL,
-    lines text[] DEFAULT '{}')
-  RETURNS text
+    lines text[] DEFAULT '{}') RETURNS text
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off AS $$
+  SET enable_seqscan = off AS $$
 DECLARE
   none bytea := decode(repeat('00', 32), 'hex');
   expected bytea;
@@ -76,38 +74,38 @@ BEGIN
   SELECT c.token_hash INTO expected FROM pgcron.callback c
   WHERE c.run_id = answer_callback.run AND c.fence = answer_callback.fence;
   IF octet_length(answer_callback.token_hash) IS DISTINCT FROM 32
-     OR NOT pgcron.is_same_hash(coalesce(expected, none), answer_callback.token_hash)
-     OR expected IS NULL THEN RETURN 'unknown';
+      OR NOT pgcron.is_same_hash(coalesce(expected, none), answer_callback.token_hash)
+      OR expected IS NULL THEN RETURN 'unknown';
      END IF;
   SELECT c.* INTO STRICT kept FROM pgcron.callback c
   WHERE c.run_id = answer_callback.run AND c.fence = answer_callback.fence FOR UPDATE;
   IF kept.status IS NOT NULL AND answer_callback.status IS NOT NULL THEN
-    RETURN CASE WHEN (kept.status, kept.result, kept.error, kept.retry_after)
-                     IS NOT DISTINCT FROM (answer_callback.status, answer_callback.result,
-                                           answer_callback.error, answer_callback.retry_after)
-                THEN 'again' ELSE 'other' END;
+    RETURN CASE WHEN (kept.status, kept.result, kept.error, kept.retry_after) IS NOT DISTINCT FROM
+                     (answer_callback.status, answer_callback.result, answer_callback.error,
+                       answer_callback.retry_after) THEN 'again'
+                ELSE 'other' END;
   END IF;
   IF kept.status IS NOT NULL OR kept.closed_at IS NOT NULL THEN RETURN 'gone'; END IF;
   PERFORM FROM pgcron.run r
     WHERE r.id = kept.run_id AND r.fence = kept.fence AND r.state = 'running' FOR SHARE;
   IF NOT FOUND THEN RETURN 'gone'; END IF;
   UPDATE pgcron.callback c
-     SET answered_at = CASE WHEN answer_callback.status IS NOT NULL THEN clock_timestamp() END,
-         status = answer_callback.status, result = answer_callback.result,
-         error = answer_callback.error, retry_after = answer_callback.retry_after, has_news = true,
-         done = coalesce(answer_callback.done, c.done),
-         total = CASE WHEN answer_callback.done IS NULL THEN c.total ELSE answer_callback.total END,
-         note = CASE WHEN answer_callback.done IS NULL THEN c.note ELSE answer_callback.note END,
-         -- more than a node fetches in a second, and bounded when none does
-         lines = (c.lines || answer_callback.lines)[1:1000]
-   WHERE c.run_id = kept.run_id AND c.fence = kept.fence;
+  SET answered_at = CASE WHEN answer_callback.status IS NOT NULL THEN clock_timestamp() END,
+      status = answer_callback.status, result = answer_callback.result,
+      error = answer_callback.error, retry_after = answer_callback.retry_after, has_news = true,
+      done = coalesce(answer_callback.done, c.done),
+      total = CASE WHEN answer_callback.done IS NULL THEN c.total ELSE answer_callback.total END,
+      note = CASE WHEN answer_callback.done IS NULL THEN c.note ELSE answer_callback.note END,
+  -- more than a node fetches in a second, and bounded when none does
+  lines = (c.lines || answer_callback.lines)[1:1000]
+  WHERE c.run_id = kept.run_id AND c.fence = kept.fence;
   PERFORM pgcron.notify(pgcron.channel(), 'callback');
   RETURN 'taken';
 END $$;
 COMMENT ON FUNCTION pgcron.answer_callback(bigint, bigint, bytea, text, jsonb, text, float8, float8,
-    float8, text, text[]) IS
-  'Takes what a called service says of a run: status succeeded, failed, discarded, retry, or '
-  'NULL while it goes on. Answers taken, again, other, gone or unknown.';
+      float8, text, text[]) IS
+    'Takes what a called service says of a run: status succeeded, failed, discarded, retry, or '
+    'NULL while it goes on. Answers taken, again, other, gone or unknown.';
 
 -- running -> ready, dead, lost, cancelled, succeeded
 -- Ends attempts of rows that the caller has locked and whose node is dead. What their services had
@@ -120,12 +118,12 @@ DECLARE
   given record;
   ending pgcron.run;
 BEGIN
-  FOR given IN
-    SELECT c.run_id, c.result, c.opened_at, o.node_name
-    FROM unnest(end_orphans.run_ids, node_names) o(id, node_name)
-    JOIN pgcron.callback c ON c.run_id = o.id
-     WHERE c.status = 'succeeded' AND c.fence = (SELECT r.fence FROM pgcron.run r WHERE r.id = o.id)
-     ORDER BY c.run_id LOOP
+  FOR given IN SELECT c.run_id, c.result, c.opened_at, o.node_name
+      FROM unnest(end_orphans.run_ids, node_names) o(id, node_name)
+      JOIN pgcron.callback c ON c.run_id = o.id
+      WHERE c.status = 'succeeded'
+        AND c.fence = (SELECT r.fence FROM pgcron.run r WHERE r.id = o.id)
+      ORDER BY c.run_id LOOP
     SELECT r.* INTO STRICT ending FROM pgcron.run r WHERE r.id = given.run_id;
     ending.started_at := coalesce(ending.started_at, given.opened_at);
     PERFORM pgcron.end_run(ending, 'succeeded', NULL, NULL, NULL, given.node_name, given.result);
@@ -133,34 +131,32 @@ BEGIN
     verdict := 'succeeded';
     RETURN NEXT;
   END LOOP;
-  RETURN QUERY
-    SELECT e.run_id, e.verdict FROM (
-      SELECT array_agg(r.id) ids,
-             array_agg(CASE WHEN c.status IS NULL THEN 'lease_lost' ELSE 'failed' END) kinds,
-             array_agg(c.status IS DISTINCT FROM 'discarded') retryables,
-             array_agg(c.retry_after) retry_afters,
-             array_agg(CASE WHEN c.status IS NULL THEN 'LeaseLost'
-                            WHEN c.status = 'retry' THEN 'Retry'
-                            ELSE 'OperationFailed' END) error_classes,
-             array_agg(CASE WHEN c.status IS NULL THEN o.error ELSE c.error END) errors,
-             array_agg(NULL::text) tracebacks,
-             array_agg(CASE WHEN c.status IS NULL THEN 'LeaseLost'
-                            WHEN c.status = 'retry' THEN 'Retry pgcron_ha.Retry'
-                            ELSE 'OperationFailed' END) causes,
-             array_agg(NULL::text) fingerprints, array_agg(o.node_name) node_names
-        FROM unnest(end_orphans.run_ids, errors, end_orphans.node_names) o(id, error, node_name)
-        JOIN pgcron.run r ON r.id = o.id
-        LEFT JOIN pgcron.callback c ON c.run_id = r.id AND c.fence = r.fence) g,
+  RETURN QUERY SELECT e.run_id, e.verdict
+    FROM (SELECT array_agg(r.id) ids,
+                 array_agg(CASE WHEN c.status IS NULL THEN 'lease_lost' ELSE 'failed' END) kinds,
+                 array_agg(c.status IS DISTINCT FROM 'discarded') retryables,
+                 array_agg(c.retry_after) retry_afters,
+                 array_agg(CASE WHEN c.status IS NULL THEN 'LeaseLost'
+                                WHEN c.status = 'retry' THEN 'Retry'
+                                ELSE 'OperationFailed' END) error_classes,
+                 array_agg(CASE WHEN c.status IS NULL THEN o.error ELSE c.error END) errors,
+                 array_agg(NULL::text) tracebacks,
+                 array_agg(CASE WHEN c.status IS NULL THEN 'LeaseLost'
+                                WHEN c.status = 'retry' THEN 'Retry pgcron_ha.Retry'
+                                ELSE 'OperationFailed' END) causes,
+                 array_agg(NULL::text) fingerprints, array_agg(o.node_name) node_names
+          FROM unnest(end_orphans.run_ids, errors, end_orphans.node_names) o(id, error, node_name)
+          JOIN pgcron.run r ON r.id = o.id
+          LEFT JOIN pgcron.callback c ON c.run_id = r.id AND c.fence = r.fence) g,
       LATERAL pgcron.end_attempts(g.ids, g.kinds, g.retryables, g.retry_afters, g.error_classes,
-                                  g.errors, g.tracebacks, g.causes, g.fingerprints, g.node_names) e
-     WHERE g.ids IS NOT NULL;
+          g.errors, g.tracebacks, g.causes, g.fingerprints, g.node_names) e
+    WHERE g.ids IS NOT NULL;
 END $$;
 
 -- Who knows a token answers for that attempt; but only a role that was granted it (`pgcron-ha
 -- grants callbacks`) may bring one.
-REVOKE ALL
-    ON FUNCTION pgcron.answer_callback(bigint, bigint, bytea, text, jsonb, text, float8, float8,
-        float8, text, text[]),
-        pgcron.is_same_hash(bytea, bytea),
-  pgcron.known_callbacks(bigint[], bigint[], bytea[]),
-  pgcron.end_orphans(bigint[], text[], text[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.answer_callback(bigint, bigint, bytea, text, jsonb, text, float8,
+        float8, float8, text, text[]),
+    pgcron.is_same_hash(bytea, bytea), pgcron.known_callbacks(bigint[], bigint[], bytea[]),
+    pgcron.end_orphans(bigint[], text[], text[])
+  FROM PUBLIC;

@@ -6,124 +6,125 @@
 -- or deleted by its last name) or of all; of what fired, ended or was dropped since.
 CREATE FUNCTION pgcron.check_ledger(schedule text DEFAULT NULL, at_most int DEFAULT 100,
     since timestamptz DEFAULT NULL)
-RETURNS TABLE (rule text, schedule_id bigint, fire_at timestamptz, run_id bigint, detail text)
+  RETURNS TABLE (rule text, schedule_id bigint, fire_at timestamptz, run_id bigint, detail text)
 LANGUAGE sql STABLE AS $$
-  WITH chosen AS (SELECT CASE WHEN check_ledger.schedule IS NOT NULL
-      THEN coalesce(pgcron.schedule_of_versions(check_ledger.schedule),
-      pgcron.schedule_id(check_ledger.schedule)) END AS id),
+  WITH chosen AS (
+    SELECT CASE WHEN check_ledger.schedule IS NOT NULL
+                  THEN coalesce(pgcron.schedule_of_versions(check_ledger.schedule),
+                         pgcron.schedule_id(check_ledger.schedule)) END AS id),
   -- A range of ids is one or all by the same index; an OR would read every row.
-  asked AS MATERIALIZED (SELECT coalesce(chosen.id, 0) AS low,
-                         coalesce(chosen.id, 9223372036854775807) AS high,
-                        coalesce(check_ledger.since, now() - interval '1 day') AS since,
-                        (SELECT greatest(now() - kept.keep, pgcron.history_thinned_until())
-                         FROM pgcron.retention kept
-                         WHERE kept.relation = 'history') AS history_since,
-                        (SELECT now() - kept.keep FROM pgcron.retention kept
-                         WHERE kept.relation = 'occurrence') AS ledger_since
-                   FROM chosen),
-  decided AS MATERIALIZED (
-    SELECT o.*, r.id AS live_run, r.origin AS live_origin, past.outcome, past.origin,
-           letter.run_id AS letter,
-           -- Somebody cancelled it or let it go ahead of its time: it stands, whatever becomes of
-           -- the schedule until then.
-           (o.decision <> 'run' AND o.decided_at < o.fire_at)
-               OR coalesce(past.began, r.claimed_at,
-                           CASE WHEN r.attempt > 0 THEN now() END) < o.fire_at AS is_early
-      FROM asked a
-      JOIN pgcron.occurrence o ON o.schedule_id BETWEEN a.low AND a.high AND o.fire_at >= a.since
-      LEFT JOIN pgcron.run r ON r.id = o.run_id
-      LEFT JOIN LATERAL (SELECT h.outcome, h.origin, coalesce(h.claimed_at, h.finished_at) AS began
-      FROM pgcron.history h WHERE h.id = o.run_id UNION ALL
-                         SELECT h.outcome, h.origin, coalesce(h.claimed_at, h.finished_at)
-                         FROM pgcron.history_overflow h WHERE h.id = o.run_id LIMIT 1) past
-                             ON true
-      LEFT JOIN pgcron.dead_letter letter ON letter.run_id = o.run_id)
-  (SELECT 'a run is gone', d.schedule_id, d.fire_at, d.run_id,
-          'the fire became a run that is neither alive nor in history'
-     FROM decided d CROSS JOIN asked a
-    WHERE d.run_id IS NOT NULL AND d.live_run IS NULL AND d.outcome IS NULL AND d.letter IS NULL
-      AND d.decided_at > a.history_since
-    LIMIT at_most)
+  asked AS MATERIALIZED (
+        SELECT coalesce(chosen.id, 0) AS low, coalesce(chosen.id, 9223372036854775807) AS high,
+               coalesce(check_ledger.since, now() - interval '1 day') AS since,
+               (SELECT greatest(now() - kept.keep, pgcron.history_thinned_until())
+                FROM pgcron.retention kept WHERE kept.relation = 'history') AS history_since,
+               (SELECT now() - kept.keep FROM pgcron.retention kept
+                WHERE kept.relation = 'occurrence') AS ledger_since
+        FROM chosen),
+    decided AS MATERIALIZED (
+        SELECT o.*, r.id AS live_run, r.origin AS live_origin, past.outcome, past.origin,
+               letter.run_id AS letter,
+        -- Somebody cancelled it or let it go ahead of its time: it stands, whatever becomes of
+        -- the schedule until then.
+        (o.decision <> 'run' AND o.decided_at < o.fire_at)
+          OR coalesce(past.began, r.claimed_at, CASE WHEN r.attempt > 0 THEN now() END) < o.fire_at
+             AS is_early
+        FROM asked a
+        JOIN pgcron.occurrence o ON o.schedule_id BETWEEN a.low AND a.high AND o.fire_at >= a.since
+        LEFT JOIN pgcron.run r ON r.id = o.run_id
+        LEFT JOIN LATERAL (SELECT h.outcome, h.origin,
+                                  coalesce(h.claimed_at, h.finished_at) AS began
+                           FROM pgcron.history h WHERE h.id = o.run_id
+                           UNION ALL
+                           SELECT h.outcome, h.origin, coalesce(h.claimed_at, h.finished_at)
+                           FROM pgcron.history_overflow h WHERE h.id = o.run_id LIMIT 1) past ON
+          true
+        LEFT JOIN pgcron.dead_letter letter ON letter.run_id = o.run_id) (
+        SELECT 'a run is gone', d.schedule_id, d.fire_at, d.run_id,
+               'the fire became a run that is neither alive nor in history'
+        FROM decided d CROSS JOIN asked a
+        WHERE d.run_id IS NOT NULL AND d.live_run IS NULL AND d.outcome IS NULL AND d.letter IS NULL
+          AND d.decided_at > a.history_since
+        LIMIT at_most)
   UNION ALL
   (SELECT 'a run is alive and over', d.schedule_id, d.fire_at, d.run_id,
           'the run is alive, and history has its end'
-   FROM decided d
-    WHERE d.live_run IS NOT NULL AND d.outcome IS NOT NULL LIMIT at_most)
+   FROM decided d WHERE d.live_run IS NOT NULL AND d.outcome IS NOT NULL LIMIT at_most)
   UNION ALL
   (SELECT 'decision and outcome disagree', d.schedule_id, d.fire_at, d.run_id,
           format('the ledger says %s, history says %s', d.decision, d.outcome)
    FROM decided d
-    WHERE d.outcome IS NOT NULL
-      AND (d.outcome <> d.decision AND d.decision <> 'run' OR d.decision = 'run'
-           AND d.outcome IN ('skipped', 'superseded', 'expired'))
-    LIMIT at_most)
+   WHERE d.outcome IS NOT NULL
+     AND (d.outcome <> d.decision AND d.decision <> 'run'
+          OR d.decision = 'run' AND d.outcome IN ('skipped', 'superseded', 'expired'))
+   LIMIT at_most)
   UNION ALL
   (SELECT 'a fire that does not run has a live run', d.schedule_id, d.fire_at, d.run_id,
           format('the ledger says %s', d.decision)
-   FROM decided d
-    WHERE d.live_run IS NOT NULL AND d.decision <> 'run' LIMIT at_most)
+   FROM decided d WHERE d.live_run IS NOT NULL AND d.decision <> 'run' LIMIT at_most)
   UNION ALL
   (SELECT 'a run has no fire', r.schedule_id, r.scheduled_for, r.id,
           'the ledger has another run for its fire time, or none'
-     FROM asked a
-     JOIN pgcron.run r ON r.scheduled_for IS NOT NULL AND r.origin IN ('schedule', 'backfill')
-         AND r.schedule_id BETWEEN a.low AND a.high
-    WHERE r.scheduled_for > a.ledger_since
-      AND NOT EXISTS (SELECT FROM pgcron.occurrence o
-          WHERE o.schedule_id = r.schedule_id AND o.fire_at = r.scheduled_for AND o.run_id = r.id)
-    LIMIT at_most)
+   FROM asked a
+   JOIN pgcron.run r ON r.scheduled_for IS NOT NULL AND r.origin IN ('schedule', 'backfill')
+     AND r.schedule_id BETWEEN a.low AND a.high
+   WHERE r.scheduled_for > a.ledger_since
+     AND NOT EXISTS (SELECT FROM pgcron.occurrence o
+                     WHERE o.schedule_id = r.schedule_id AND o.fire_at = r.scheduled_for
+                       AND o.run_id = r.id)
+   LIMIT at_most)
   UNION ALL
   (SELECT 'a run that is over has no fire', h.schedule_id, h.scheduled_for, h.id,
           'the ledger has another run for its fire time, or none'
-     FROM asked a
-     JOIN pgcron.history h ON h.finished_at >= a.since AND h.schedule_id IS NOT NULL
-         AND h.schedule_id BETWEEN a.low AND a.high
-    WHERE h.scheduled_for > a.ledger_since AND h.origin IN ('schedule', 'backfill')
-      AND NOT EXISTS (SELECT FROM pgcron.occurrence o
-          WHERE o.schedule_id = h.schedule_id AND o.fire_at = h.scheduled_for AND o.run_id = h.id)
-          LIMIT at_most)
+   FROM asked a
+   JOIN pgcron.history h ON h.finished_at >= a.since AND h.schedule_id IS NOT NULL
+     AND h.schedule_id BETWEEN a.low AND a.high
+   WHERE h.scheduled_for > a.ledger_since AND h.origin IN ('schedule', 'backfill')
+     AND NOT EXISTS (SELECT FROM pgcron.occurrence o
+                     WHERE o.schedule_id = h.schedule_id AND o.fire_at = h.scheduled_for
+                       AND o.run_id = h.id)
+   LIMIT at_most)
   UNION ALL
   (SELECT 'a fire lies beyond what is decided', d.schedule_id, d.fire_at, d.run_id,
           format('all fires up to %s are decided, and none after', c.watermark)
-     FROM decided d JOIN pgcron.cursor c ON c.schedule_id = d.schedule_id
-    WHERE d.fire_at > c.watermark AND NOT c.edit_is_pending AND d.is_early IS NOT TRUE
-      AND coalesce(d.live_origin, d.origin, 'schedule') = 'schedule'
-      AND NOT EXISTS (SELECT FROM pgcron.occurrence_override o
-          WHERE o.schedule_id = d.schedule_id AND o.fire_at = d.fire_at)
-      -- its probes
-      AND NOT EXISTS (SELECT FROM pgcron.failure_pause p WHERE p.schedule_id = d.schedule_id)
-          LIMIT at_most)
+   FROM decided d JOIN pgcron.cursor c ON c.schedule_id = d.schedule_id
+   WHERE d.fire_at > c.watermark AND NOT c.edit_is_pending AND d.is_early IS NOT TRUE
+     AND coalesce(d.live_origin, d.origin, 'schedule') = 'schedule'
+     AND NOT EXISTS (SELECT FROM pgcron.occurrence_override o
+                     WHERE o.schedule_id = d.schedule_id AND o.fire_at = d.fire_at)
+   -- its probes
+   AND NOT EXISTS (SELECT FROM pgcron.failure_pause p WHERE p.schedule_id = d.schedule_id)
+   LIMIT at_most)
   UNION ALL
   (SELECT 'ranges overlap', m.schedule_id, m.first_at, NULL,
           format('the range up to %s goes on when the next begins at %s', m.last_at, m.next_at)
-     FROM (SELECT e.*,
-           lead(e.first_at) OVER (PARTITION BY e.schedule_id ORDER BY e.first_at) AS next_at
-             FROM asked a
-             JOIN pgcron.missed e ON e.schedule_id BETWEEN a.low AND a.high
-                 AND e.last_at >= a.since) m
-    WHERE m.next_at <= m.last_at LIMIT at_most)
+   FROM (SELECT e.*,
+                lead(e.first_at) OVER (PARTITION BY e.schedule_id ORDER BY e.first_at) AS next_at
+         FROM asked a
+         JOIN pgcron.missed e ON e.schedule_id BETWEEN a.low AND a.high AND e.last_at >= a.since) m
+   WHERE m.next_at <= m.last_at LIMIT at_most)
   UNION ALL
   (SELECT 'a range lies beyond what is decided', m.schedule_id, m.first_at, NULL,
           format('it ends at %s, and all fires up to %s are decided', m.last_at, c.watermark)
-     FROM asked a
-     JOIN pgcron.missed m ON m.schedule_id BETWEEN a.low AND a.high AND m.last_at >= a.since
-     JOIN pgcron.cursor c ON c.schedule_id = m.schedule_id
-    WHERE m.last_at > c.watermark LIMIT at_most)
+   FROM asked a
+   JOIN pgcron.missed m ON m.schedule_id BETWEEN a.low AND a.high AND m.last_at >= a.since
+   JOIN pgcron.cursor c ON c.schedule_id = m.schedule_id WHERE m.last_at > c.watermark
+   LIMIT at_most)
   UNION ALL
   (SELECT 'the next fire is decided', c.schedule_id, c.next_fire, NULL,
           format('all fires up to %s are decided', c.watermark)
-     FROM asked a JOIN pgcron.cursor c ON c.schedule_id BETWEEN a.low AND a.high
-     WHERE c.status = 'valid' AND c.next_fire <= c.watermark LIMIT at_most)
+   FROM asked a JOIN pgcron.cursor c ON c.schedule_id BETWEEN a.low AND a.high
+   WHERE c.status = 'valid' AND c.next_fire <= c.watermark LIMIT at_most)
   UNION ALL
-  (SELECT 'a schedule has no cursor', s.id, NULL, NULL, 'nothing of it can be decided'
-     FROM asked a JOIN pgcron.schedule s ON s.id BETWEEN a.low AND a.high
-     WHERE NOT EXISTS (SELECT FROM pgcron.cursor c WHERE c.schedule_id = s.id) LIMIT at_most)
+  (SELECT 'a schedule has no cursor', s.id, NULL, NULL, 'nothing of it can be decided' FROM asked a
+   JOIN pgcron.schedule s ON s.id BETWEEN a.low AND a.high
+   WHERE NOT EXISTS (SELECT FROM pgcron.cursor c WHERE c.schedule_id = s.id) LIMIT at_most)
   UNION ALL
   (SELECT 'the version is not kept', s.id, NULL, NULL, format('version %s is in force', s.version)
-     FROM asked a JOIN pgcron.schedule s ON s.id BETWEEN a.low AND a.high
-    WHERE NOT EXISTS (SELECT FROM pgcron.schedule_version v
-    WHERE v.schedule_id = s.id AND v.version = s.version)
-    LIMIT at_most) $$;
+   FROM asked a JOIN pgcron.schedule s ON s.id BETWEEN a.low AND a.high
+   WHERE NOT EXISTS (SELECT FROM pgcron.schedule_version v
+                     WHERE v.schedule_id = s.id AND v.version = s.version)
+   LIMIT at_most) $$;
 COMMENT ON FUNCTION pgcron.check_ledger(text, int, timestamptz) IS
-  'Rows that break the invariant of the ledger: nothing is missing, nothing is double. None is '
-  'how it must be. Looks at what fired, ended or was dropped since (a day).';
+    'Rows that break the invariant of the ledger: nothing is missing, nothing is double. None is '
+    'how it must be. Looks at what fired, ended or was dropped since (a day).';

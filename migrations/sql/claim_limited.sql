@@ -25,10 +25,10 @@
 -- parked; returned as one `parked`, the count in `due`.
 CREATE FUNCTION pgcron.claim_limited(incarnation uuid, queues text[], beyond text[],
     handlers text[], free int, ahead int, look int, aged boolean DEFAULT false)
-RETURNS TABLE (verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt int,
-               max_attempts int, queue text, priority smallint, schedule text,
-               fire_time timestamptz, token uuid, fence bigint, timeout float8, delivery text,
-               due float8, origin text, lane text, weight int)
+  RETURNS TABLE (verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt int,
+      max_attempts int, queue text, priority smallint, schedule text, fire_time timestamptz,
+      token uuid, fence bigint, timeout float8, delivery text, due float8, origin text, lane text,
+      weight int)
 LANGUAGE plpgsql VOLATILE ROWS 100 AS $$
 #variable_conflict use_column
 DECLARE
@@ -49,7 +49,7 @@ DECLARE
   granted_at timestamptz;
   skipped bigint[];
   labels text[] := (SELECT pgcron.label_words(n.labels) FROM pgcron.node n
-      WHERE n.incarnation = claim_limited.incarnation);
+                    WHERE n.incarnation = claim_limited.incarnation);
   placed_queues text[] := '{}';
   placed record;
   too_heavy bigint[];
@@ -64,8 +64,8 @@ BEGIN
   SELECT n.awaits INTO keeps_for FROM pgcron.node n WHERE n.incarnation = claim_limited.incarnation;
   IF keeps_for IS NOT NULL THEN
     SELECT r.queue, r.lane, r.priority, r.weight INTO kept FROM pgcron.run r
-     WHERE r.id = keeps_for AND r.state = 'ready' AND r.hold IS NULL AND r.weight > 1
-       AND r.due_at <= now() AND r.queue = ANY(claim_limited.queues);
+    WHERE r.id = keeps_for AND r.state = 'ready' AND r.hold IS NULL AND r.weight > 1
+      AND r.due_at <= now() AND r.queue = ANY(claim_limited.queues);
     UPDATE pgcron.node n SET awaits = NULL
     WHERE n.incarnation = claim_limited.incarnation
       AND (kept.weight IS NULL OR kept.weight <= claim_limited.free);
@@ -80,29 +80,30 @@ BEGIN
     END IF;
   END IF;
   limited := ARRAY(SELECT q.name FROM pgcron.queue q
-      WHERE q.name = ANY(open_queues) AND NOT q.is_plain AND q.paused_at IS NULL ORDER BY q.name);
+                   WHERE q.name = ANY(open_queues) AND NOT q.is_plain AND q.paused_at IS NULL
+                   ORDER BY q.name);
   limited := ARRAY(SELECT name FROM unnest(limited) name
-      WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int,
-          hashtext('queue ' || name)));
+                   WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int,
+                       hashtext('queue ' || name)));
   IF limited <> '{}' THEN
-    rooms := ARRAY(
-      SELECT greatest(0,
-                      least(coalesce(CASE WHEN q.max_running < 0 THEN 0
-                                          ELSE q.max_running END - running.runs,
-                                     2147483647),
-                            rated.room))
-      FROM unnest(limited) WITH ORDINALITY name(queue, position)
-        JOIN pgcron.queue q ON q.name = name.queue
-        LEFT JOIN LATERAL (SELECT w.room
-        FROM pgcron.rate_room('queue', q.name, q.rate, q.per, clock_timestamp()) w
-        WHERE q.rate IS NOT NULL) rated
-            ON true
-       CROSS JOIN LATERAL (SELECT count(*)::int AS runs FROM pgcron.run r
-       WHERE r.state = 'running' AND r.owner IS NOT NULL AND r.queue = name.queue) running
-       ORDER BY name.position);
+    rooms := ARRAY(SELECT greatest(0,
+                            least(coalesce(CASE WHEN q.max_running < 0 THEN 0 ELSE q.max_running END
+                                  - running.runs,
+                                2147483647),
+                              rated.room))
+                   FROM unnest(limited) WITH ORDINALITY name(queue, position)
+                   JOIN pgcron.queue q ON q.name = name.queue
+                   LEFT JOIN LATERAL (SELECT w.room
+                                      FROM pgcron.rate_room('queue', q.name, q.rate, q.per,
+                                          clock_timestamp()) w
+                                      WHERE q.rate IS NOT NULL) rated ON true
+                   CROSS JOIN LATERAL (SELECT count(*)::int AS runs FROM pgcron.run r
+                                       WHERE r.state = 'running' AND r.owner IS NOT NULL
+                                         AND r.queue = name.queue) running
+                   ORDER BY name.position);
     FOR asked IN SELECT q.name, w.next_at FROM pgcron.queue q
         CROSS JOIN LATERAL pgcron.rate_room('queue', q.name, q.rate, q.per, clock_timestamp()) w
-                  WHERE q.name = ANY(limited) AND q.rate IS NOT NULL AND w.room = 0 LOOP
+        WHERE q.name = ANY(limited) AND q.rate IS NOT NULL AND w.room = 0 LOOP
       verdict := 'walked'; queue := asked.name;
       due := date_part('epoch', asked.next_at - clock_timestamp());
       RETURN NEXT;
@@ -113,10 +114,10 @@ BEGIN
 
   FOR asked IN SELECT a.queue, a.beyond
       FROM unnest(claim_limited.queues, claim_limited.beyond) a(queue, beyond)
-                WHERE a.queue = ANY(open_queues)
-                  AND (a.queue = ANY(limited)
-                       OR NOT EXISTS (SELECT FROM pgcron.queue q
-                           WHERE q.name = a.queue AND NOT q.is_plain)) LOOP
+      WHERE a.queue = ANY(open_queues)
+        AND (a.queue = ANY(limited)
+             OR NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = a.queue AND NOT q.is_plain))
+            LOOP
     IF keeps_for IS NOT NULL THEN
       pair_queues := ARRAY[kept.queue]; pair_lanes := ARRAY[kept.lane];
       pair_priorities := ARRAY[kept.priority]; pair_rooms := ARRAY[room];
@@ -125,7 +126,7 @@ BEGIN
     SELECT * INTO walked FROM pgcron.walk_lanes(asked.queue, asked.beyond, claim_limited.look);
     SELECT coalesce(bool_or(w.due_at <= now()), false) AS is_due,
            min(w.due_at) FILTER (WHERE w.due_at > now()) AS next_due
-      INTO placed FROM pgcron.walk_requirements(asked.queue, labels) w;
+    INTO placed FROM pgcron.walk_requirements(asked.queue, labels) w;
     IF placed.is_due THEN placed_queues := placed_queues || asked.queue; END IF;
     walked.next_due := least(walked.next_due, placed.next_due);
     IF walked.ended_at IS NOT NULL OR walked.lanes <> '{}' OR walked.next_due IS NOT NULL THEN
@@ -134,31 +135,30 @@ BEGIN
       pair_priorities := pair_priorities || walked.priorities;
       pair_rooms := pair_rooms || walked.rooms;
       verdict := 'walked'; queue := asked.queue; lane := walked.ended_at;
-      due := CASE WHEN walked.next_due IS NOT NULL THEN date_part('epoch',
-          least(walked.next_due, to_timestamp(253370764800)) - now()) END;
+      due := CASE WHEN walked.next_due IS NOT NULL
+                    THEN date_part('epoch',
+                           least(walked.next_due, to_timestamp(253370764800)) - now()) END;
       RETURN NEXT;
     END IF;
   END LOOP;
   IF pair_lanes = '{}' AND limited = '{}' AND placed_queues = '{}' THEN RETURN; END IF;
 
   schedules := ARRAY(
-    SELECT s.schedule_id FROM (
-      SELECT DISTINCT h.schedule_id
-      FROM pgcron.limited_candidates(pair_queues, pair_lanes, pair_priorities, pair_rooms, limited,
-                                claim_limited.handlers, greatest(room, 1),
-                                                                      labels, placed_queues) h
-       WHERE h.schedule_id IS NOT NULL) s
-     WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashint8(s.schedule_id)));
-  lanes := ARRAY(
-    SELECT l.lane FROM (SELECT DISTINCT p.lane FROM unnest(pair_lanes) p(lane)) l
-     WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int,
-         hashtext('lane ' || l.lane)));
+      SELECT s.schedule_id
+      FROM (SELECT DISTINCT h.schedule_id
+            FROM pgcron.limited_candidates(pair_queues, pair_lanes, pair_priorities, pair_rooms,
+                limited, claim_limited.handlers, greatest(room, 1), labels, placed_queues) h
+            WHERE h.schedule_id IS NOT NULL) s
+      WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashint8(s.schedule_id)));
+  lanes := ARRAY(SELECT l.lane FROM (SELECT DISTINCT p.lane FROM unnest(pair_lanes) p(lane)) l
+                 WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int,
+                     hashtext('lane ' || l.lane)));
 
   IF schedules <> '{}' THEN      -- those among them with another policy than skip, see overlap
-    others := ARRAY(SELECT s.id FROM unnest(schedules) s(id) WHERE EXISTS (
-      SELECT FROM pgcron.run o
-      WHERE o.schedule_id = s.id AND o.state = 'ready' AND o.overlap <> 'skip'
-        AND o.due_at <= now()));
+    others := ARRAY(SELECT s.id FROM unnest(schedules) s(id)
+                    WHERE EXISTS (SELECT FROM pgcron.run o
+                                  WHERE o.schedule_id = s.id AND o.state = 'ready'
+                                    AND o.overlap <> 'skip' AND o.due_at <= now()));
     IF others <> '{}' THEN
       superseded := ARRAY(SELECT pgcron.replace_older(others, claim_limited.handlers));
       FOR verdict, id IN SELECT s.verdict, s.id FROM pgcron.settle_queues(others) s
@@ -171,161 +171,156 @@ BEGIN
   granted_at := clock_timestamp();
   IF room > 0 THEN
     SELECT array_agg(picked.id) FILTER (WHERE NOT picked.is_too_heavy
-                                        AND (picked.position <= claim_limited.free
-                                             OR (picked.delivery = 'at_least_once'
-                                                 AND picked.weight = 1
-                                                 AND picked.position <= room))),
+               AND (picked.position <= claim_limited.free
+                    OR (picked.delivery = 'at_least_once' AND picked.weight = 1
+                        AND picked.position <= room))),
            array_agg(picked.slot) FILTER (WHERE NOT picked.is_too_heavy
-                                          AND (picked.position <= claim_limited.free
-                                               OR (picked.delivery = 'at_least_once'
-                                                   AND picked.weight = 1
-                                                   AND picked.position <= room))),
+               AND (picked.position <= claim_limited.free
+                    OR (picked.delivery = 'at_least_once' AND picked.weight = 1
+                        AND picked.position <= room))),
            array_agg(picked.own_slot) FILTER (WHERE NOT picked.is_too_heavy
-                                              AND (picked.position <= claim_limited.free
-                                                   OR (picked.delivery = 'at_least_once'
-                                                       AND picked.weight = 1
-                                                       AND picked.position <= room))),
+               AND (picked.position <= claim_limited.free
+                    OR (picked.delivery = 'at_least_once' AND picked.weight = 1
+                        AND picked.position <= room))),
            array_agg(picked.id) FILTER (WHERE NOT picked.is_too_heavy
-                                        AND picked.position > claim_limited.free
-                                        AND picked.position <= room
-                                        AND (picked.delivery <> 'at_least_once'
-                                             OR picked.weight > 1)),
+               AND picked.position > claim_limited.free AND picked.position <= room
+               AND (picked.delivery <> 'at_least_once' OR picked.weight > 1)),
            array_agg(picked.id) FILTER (WHERE picked.is_too_heavy)
-      INTO chosen, slots, overlap_slots, left_waiting, too_heavy FROM (
-      WITH held AS MATERIALIZED (
-        SELECT l.lane, l.slots, h.runs, quota.starts AS quota, CASE WHEN h.runs > 0 THEN
-                 ARRAY(SELECT generate_series(1, h.runs + least(l.slots, room)) EXCEPT
-                     SELECT unnest(h.taken) ORDER BY 1) END AS open
-          FROM pgcron.lane_slots(lanes) l
-         CROSS JOIN LATERAL (SELECT count(*)::int AS runs, array_agg(r.lane_slot) AS taken
-         FROM pgcron.run r WHERE r.lane = l.lane AND r.lane_slot IS NOT NULL) h
-          LEFT JOIN LATERAL (SELECT w.room AS starts
-          FROM pgcron.rate_room('lane', l.lane, l.rate, l.per, granted_at) w
-          WHERE l.rate IS NOT NULL) quota
-              ON true),
-      head AS MATERIALIZED (
-        SELECT d.*, CASE WHEN claim_limited.aged THEN 0 ELSE d.priority END AS level,
-               d.weight > greatest(claim_limited.free, 1) AS is_too_heavy, l.slots, l.runs, l.quota,
-               l.open
-          FROM pgcron.limited_candidates(pair_queues, pair_lanes, pair_priorities, pair_rooms,
-              limited,
-                                    claim_limited.handlers, room, labels, placed_queues) d
-          LEFT JOIN held l ON l.lane = d.lane
-         WHERE (d.lane IS NULL OR l.lane IS NOT NULL) AND (keeps_for IS NULL OR d.id = keeps_for)
-           AND (d.schedule_id IS NULL
-                OR (d.schedule_id = ANY(schedules)
-                    AND (d.overlap_slot IS NOT NULL OR d.overlap <> 'skip' OR
-                (SELECT o.id FROM pgcron.run o
-                 WHERE o.schedule_id = d.schedule_id AND o.overlap_slot IS NOT NULL
-                 LIMIT 1) IS NULL)))
-           AND EXISTS (SELECT FROM pgcron.claiming_node n
-               WHERE n.incarnation = claim_limited.incarnation)),
-      single AS (
-        SELECT h.*,
-               row_number() OVER (PARTITION BY h.schedule_id, h.overlap_slot IS NULL
-                   ORDER BY h.level, h.due_at, h.id) AS of_schedule
-        FROM head h),
-      kind AS MATERIALIZED (
-        SELECT k.schedule_id, k.overlap, o.open
-        FROM (SELECT DISTINCT h.schedule_id, h.overlap FROM head h WHERE h.overlap <> 'skip') k
-         CROSS JOIN LATERAL pgcron.overlap_room(k.schedule_id, k.overlap, room) o),
-      laned AS (
-        SELECT s.*,
-               CASE WHEN s.schedule_id IS NOT NULL THEN coalesce(s.overlap_slot,
-                   CASE s.overlap WHEN 'skip' THEN 1
-                        ELSE kind.open[s.of_schedule] END) END::smallint AS own_slot,
-               row_number() OVER (PARTITION BY s.lane, CASE WHEN s.lane IS NULL THEN s.queue END,
-                                  s.is_too_heavy
-                   ORDER BY s.level, s.due_at, s.id) AS place
-          FROM single s
-          LEFT JOIN kind ON kind.schedule_id = s.schedule_id AND kind.overlap = s.overlap
-         WHERE s.schedule_id IS NULL OR s.overlap_slot IS NOT NULL
-           OR CASE s.overlap WHEN 'skip' THEN s.of_schedule = 1
+    INTO chosen, slots, overlap_slots, left_waiting, too_heavy
+    FROM (WITH held AS MATERIALIZED (
+            SELECT l.lane, l.slots, h.runs, quota.starts AS quota,
+                   CASE WHEN h.runs > 0 THEN ARRAY(
+                              SELECT generate_series(1, h.runs + least(l.slots, room))
+                              EXCEPT
+                              SELECT unnest(h.taken) ORDER BY 1) END AS open
+            FROM pgcron.lane_slots(lanes) l
+            CROSS JOIN LATERAL (SELECT count(*)::int AS runs, array_agg(r.lane_slot) AS taken
+                                FROM pgcron.run r WHERE r.lane = l.lane AND r.lane_slot IS NOT NULL)
+              h
+            LEFT JOIN LATERAL (SELECT w.room AS starts
+                               FROM pgcron.rate_room('lane', l.lane, l.rate, l.per, granted_at) w
+                               WHERE l.rate IS NOT NULL) quota ON true),
+          head AS MATERIALIZED (
+            SELECT d.*, CASE WHEN claim_limited.aged THEN 0 ELSE d.priority END AS level,
+                   d.weight > greatest(claim_limited.free, 1) AS is_too_heavy, l.slots, l.runs,
+                   l.quota, l.open
+            FROM pgcron.limited_candidates(pair_queues, pair_lanes, pair_priorities, pair_rooms,
+                limited, claim_limited.handlers, room, labels, placed_queues) d
+            LEFT JOIN held l ON l.lane = d.lane
+            WHERE (d.lane IS NULL OR l.lane IS NOT NULL) AND (keeps_for IS NULL OR d.id = keeps_for)
+              AND (d.schedule_id IS NULL
+                   OR (d.schedule_id = ANY(schedules)
+                       AND (d.overlap_slot IS NOT NULL OR d.overlap <> 'skip'
+                            OR (SELECT o.id FROM pgcron.run o
+                                WHERE o.schedule_id = d.schedule_id AND o.overlap_slot IS NOT NULL
+                                LIMIT 1) IS NULL)))
+              AND EXISTS (SELECT FROM pgcron.claiming_node n
+                          WHERE n.incarnation = claim_limited.incarnation)),
+          single AS (
+            SELECT h.*,
+                   row_number() OVER (PARTITION BY h.schedule_id,
+                       h.overlap_slot IS NULL ORDER BY h.level, h.due_at, h.id) AS of_schedule
+            FROM head h),
+          kind AS MATERIALIZED (
+            SELECT k.schedule_id, k.overlap, o.open
+            FROM (SELECT DISTINCT h.schedule_id, h.overlap FROM head h WHERE h.overlap <> 'skip') k
+            CROSS JOIN LATERAL pgcron.overlap_room(k.schedule_id, k.overlap, room) o),
+          laned AS (
+            SELECT s.*,
+                   CASE WHEN s.schedule_id IS NOT NULL
+                          THEN coalesce(s.overlap_slot,
+                                 CASE s.overlap
+                                   WHEN 'skip' THEN 1
+                                   ELSE kind.open[s.of_schedule] END) END::smallint AS own_slot,
+                   row_number() OVER (PARTITION BY s.lane,
+                       CASE WHEN s.lane IS NULL THEN s.queue END, s.is_too_heavy ORDER BY s.level,
+                       s.due_at, s.id) AS place
+            FROM single s
+            LEFT JOIN kind ON kind.schedule_id = s.schedule_id AND kind.overlap = s.overlap
+            WHERE s.schedule_id IS NULL OR s.overlap_slot IS NOT NULL
+              OR CASE s.overlap
+                   WHEN 'skip' THEN s.of_schedule = 1
                    ELSE kind.open[s.of_schedule] IS NOT NULL END),
-      fair AS (
-        SELECT l.*,
-               CASE WHEN claim_limited.aged THEN 0 ELSE coalesce(l.runs, 0) + l.place END AS turn
-        FROM laned l
-         WHERE l.lane IS NULL OR l.place <= coalesce(least(l.slots - l.runs, l.quota), 2147483647)),
-      queued AS (
-        SELECT f.*,
-               row_number() OVER (PARTITION BY f.queue, f.is_too_heavy
-                   ORDER BY f.level, f.turn, f.due_at, f.id) AS of_queue
-        FROM fair f)
-      SELECT q.id, q.delivery, q.weight, q.is_too_heavy, q.own_slot,
-             sum(q.weight) OVER (ORDER BY q.is_too_heavy, q.level, q.turn, q.due_at,
-                                 q.id) AS position,
-             CASE WHEN q.lane IS NOT NULL THEN CASE WHEN q.open IS NULL THEN q.place
-                                                    ELSE q.open[q.place] END END::int AS slot
-        FROM queued q LEFT JOIN unnest(limited, rooms) most(queue, runs) ON most.queue = q.queue
-       WHERE most.queue IS NULL OR q.of_queue <= most.runs
-       ORDER BY position) picked;
-    RETURN QUERY
-      UPDATE pgcron.run r
-         SET state = 'running', owner = claim_limited.incarnation,
-             token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid,
-             fence = nextval('pgcron.fence'),
-             attempt = r.attempt + 1, claimed_at = granted_at, overlap_slot = given.own_slot,
-             lane_slot = given.slot
-        FROM unnest(chosen, slots, overlap_slots) given(id, slot, own_slot)
-       WHERE given.id = r.id AND r.id = ANY(ARRAY(
-         SELECT l.id FROM pgcron.run l
-          WHERE l.id = ANY(chosen) AND l.state = 'ready' AND l.hold IS NULL AND l.due_at <= now()
-            AND l.handler = ANY(claim_limited.handlers)
-            AND (l.expire_at IS NULL OR l.expire_at > now())
-            AND (l.requires IS NULL OR l.requires <@ labels)
-          ORDER BY l.id FOR UPDATE SKIP LOCKED))
+          fair AS (
+            SELECT l.*,
+                   CASE WHEN claim_limited.aged THEN 0 ELSE coalesce(l.runs, 0) + l.place END AS
+                     turn
+            FROM laned l
+            WHERE l.lane IS NULL
+              OR l.place <= coalesce(least(l.slots - l.runs, l.quota), 2147483647)),
+          queued AS (
+            SELECT f.*,
+                   row_number() OVER (PARTITION BY f.queue, f.is_too_heavy ORDER BY f.level, f.turn,
+                       f.due_at, f.id) AS of_queue
+            FROM fair f)
+          SELECT q.id, q.delivery, q.weight, q.is_too_heavy, q.own_slot,
+                 sum(q.weight) OVER (ORDER BY q.is_too_heavy, q.level, q.turn, q.due_at, q.id) AS
+                   position,
+                 CASE WHEN q.lane IS NOT NULL
+                        THEN CASE WHEN q.open IS NULL THEN q.place ELSE q.open[q.place] END END::int
+                   AS slot
+          FROM queued q LEFT JOIN unnest(limited, rooms) most(queue, runs) ON most.queue = q.queue
+          WHERE most.queue IS NULL OR q.of_queue <= most.runs ORDER BY position) picked;
+    RETURN QUERY UPDATE pgcron.run r
+      SET state = 'running', owner = claim_limited.incarnation,
+          token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid,
+          fence = nextval('pgcron.fence'), attempt = r.attempt + 1, claimed_at = granted_at,
+          overlap_slot = given.own_slot, lane_slot = given.slot
+      FROM unnest(chosen, slots, overlap_slots) given(id, slot, own_slot)
+      WHERE given.id = r.id
+        AND r.id = ANY(ARRAY(SELECT l.id FROM pgcron.run l
+                             WHERE l.id = ANY(chosen) AND l.state = 'ready' AND l.hold IS NULL
+                               AND l.due_at <= now() AND l.handler = ANY(claim_limited.handlers)
+                               AND (l.expire_at IS NULL OR l.expire_at > now())
+                               AND (l.requires IS NULL OR l.requires <@ labels)
+                             ORDER BY l.id FOR UPDATE SKIP LOCKED))
       RETURNING 'claim', r.id, r.uuid, r.handler, r.args, r.attempt,
-          coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
+                coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
                 r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token,
-                r.fence, date_part('epoch', r.timeout), r.delivery,
-                date_part('epoch', r.due_at), r.origin, r.lane, coalesce(r.weight, 1);
-    FOR asked IN
-      SELECT 'lane' AS kind, l.lane AS name, l.per, count(*)::int AS starts
-      FROM pgcron.lane_slots(lanes) l
+                r.fence, date_part('epoch', r.timeout), r.delivery, date_part('epoch', r.due_at),
+                r.origin, r.lane, coalesce(r.weight, 1);
+    FOR asked IN SELECT 'lane' AS kind, l.lane AS name, l.per, count(*)::int AS starts
+        FROM pgcron.lane_slots(lanes) l
         JOIN pgcron.run r ON r.lane = l.lane AND r.id = ANY(chosen) AND r.claimed_at = granted_at
-            AND r.owner = claim_limited.incarnation
-       WHERE l.rate IS NOT NULL GROUP BY l.lane, l.per
-      UNION ALL
-      SELECT 'queue', q.name, q.per, count(*)::int FROM pgcron.queue q
+          AND r.owner = claim_limited.incarnation
+        WHERE l.rate IS NOT NULL GROUP BY l.lane, l.per
+        UNION ALL
+        SELECT 'queue', q.name, q.per, count(*)::int FROM pgcron.queue q
         JOIN pgcron.run r ON r.queue = q.name AND r.id = ANY(chosen) AND r.claimed_at = granted_at
-            AND r.owner = claim_limited.incarnation
-       WHERE q.name = ANY(limited) AND q.rate IS NOT NULL GROUP BY q.name, q.per LOOP
+          AND r.owner = claim_limited.incarnation
+        WHERE q.name = ANY(limited) AND q.rate IS NOT NULL GROUP BY q.name, q.per LOOP
       PERFORM pgcron.count_starts(asked.kind, asked.name, asked.per, granted_at, asked.starts);
     END LOOP;
   END IF;
 
   IF schedules <> '{}' THEN
-    skipped := ARRAY(
-      SELECT w.id FROM unnest(schedules) AS one(schedule_id)
-      JOIN pgcron.run w ON w.schedule_id = one.schedule_id
-       WHERE w.state = 'ready' AND w.hold IS NULL AND w.overlap = 'skip' AND w.due_at <= now()
-         AND w.overlap_slot IS NULL
-         AND (SELECT h.id FROM pgcron.run h
-             WHERE h.schedule_id = w.schedule_id AND h.overlap_slot IS NOT NULL LIMIT 1) IS NOT NULL
-       ORDER BY w.id LIMIT 1000 FOR UPDATE OF w SKIP LOCKED);
+    skipped := ARRAY(SELECT w.id FROM unnest(schedules) AS one(schedule_id)
+                     JOIN pgcron.run w ON w.schedule_id = one.schedule_id
+                     WHERE w.state = 'ready' AND w.hold IS NULL AND w.overlap = 'skip'
+                       AND w.due_at <= now() AND w.overlap_slot IS NULL
+                       AND (SELECT h.id FROM pgcron.run h
+                            WHERE h.schedule_id = w.schedule_id AND h.overlap_slot IS NOT NULL
+                            LIMIT 1) IS NOT NULL
+                     ORDER BY w.id LIMIT 1000 FOR UPDATE OF w SKIP LOCKED);
     IF skipped <> '{}' THEN
       PERFORM pgcron.end_waiting_runs(skipped, 'skipped', 'the last run is not over');
     END IF;
-    RETURN QUERY
-      SELECT reported.verdict, reported.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int,
-             NULL::int,
-             NULL::text, NULL::smallint, NULL::text,
-             NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8,
-             NULL::text, NULL::text, NULL::int
-        FROM (SELECT 'skip', s.id FROM unnest(skipped) s(id)
-              UNION ALL SELECT 'supersede', s.id FROM unnest(superseded) s(id)
-              UNION ALL SELECT 'skip', s FROM pgcron.skip_beyond(others) s
-              UNION ALL SELECT 'mine', r.id FROM pgcron.run r
-              WHERE r.id = ANY(chosen) AND r.owner = claim_limited.incarnation
-                AND r.schedule_id = ANY(others)) reported(verdict, id);
+    RETURN QUERY SELECT reported.verdict, reported.id, NULL::uuid, NULL::text, NULL::jsonb,
+             NULL::int, NULL::int, NULL::text, NULL::smallint, NULL::text, NULL::timestamptz,
+             NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text,
+             NULL::text, NULL::int
+      FROM (SELECT 'skip', s.id FROM unnest(skipped) s(id)
+            UNION ALL SELECT 'supersede', s.id FROM unnest(superseded) s(id)
+            UNION ALL SELECT 'skip', s FROM pgcron.skip_beyond(others) s
+            UNION ALL
+            SELECT 'mine', r.id FROM pgcron.run r
+            WHERE r.id = ANY(chosen) AND r.owner = claim_limited.incarnation
+              AND r.schedule_id = ANY(others)) reported(verdict, id);
   END IF;
-  RETURN QUERY
-    SELECT 'wait', s.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int, NULL::text,
-           NULL::smallint, NULL::text,
-           NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8,
-               NULL::text, NULL::text, NULL::int
-               FROM unnest(left_waiting) s(id);
+  RETURN QUERY SELECT 'wait', s.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int,
+           NULL::text, NULL::smallint, NULL::text, NULL::timestamptz, NULL::uuid, NULL::bigint,
+           NULL::float8, NULL::text, NULL::float8, NULL::text, NULL::text, NULL::int
+    FROM unnest(left_waiting) s(id);
   IF too_heavy <> '{}' AND keeps_for IS NULL THEN
     SELECT a.id, a.weight INTO kept
     FROM pgcron.choose_awaited(claim_limited.incarnation, too_heavy) a;
@@ -342,5 +337,5 @@ BEGIN
   END IF;
 END $$;
 COMMENT ON FUNCTION pgcron.claim_limited(uuid, text[], text[], text[], int, int, int, boolean) IS
-  'Claims up to free + ahead due runs that have a lane, wait in a limited queue or require '
-  'labels that the node has, never more than their lane has slots or their queue may run.';
+    'Claims up to free + ahead due runs that have a lane, wait in a limited queue or require '
+    'labels that the node has, never more than their lane has slots or their queue may run.';

@@ -20,7 +20,7 @@ COMMENT ON TABLE pgcron.assertion IS
 -- several runs.
 CREATE FUNCTION pgcron.judge_assertions() RETURNS trigger
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off AS $$
+  SET enable_seqscan = off AS $$
 DECLARE
   asserted record;
 BEGIN
@@ -40,10 +40,10 @@ CREATE CONSTRAINT TRIGGER the_claim_holds_at_commit AFTER INSERT ON pgcron.asser
 CREATE FUNCTION pgcron.refuse_claim(run bigint) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
   SELECT pgcron.refuse('PC012', format('the claim of run %s is over', coalesce(run::text, 'NULL')),
-    'The token is not the one that holds the run: it has ended, was given back, or is executed '
-    'by somebody else now.',
-    'Roll back and do nothing more for this run; another attempt does the work, or has done '
-    'it.') $$;
+           'The token is not the one that holds the run: it has ended, was given back, or is '
+           'executed by somebody else now.',
+           'Roll back and do nothing more for this run; another attempt does the work, or has '
+           'done it.') $$;
 
 -- A service that works for a run in a transaction of its own says so here, at any time in it.
 CREATE FUNCTION pgcron.assert_token(run_id bigint, token uuid) RETURNS void
@@ -55,32 +55,31 @@ BEGIN
   ON CONFLICT DO NOTHING;
 END $$;
 COMMENT ON FUNCTION pgcron.assert_token(bigint, uuid) IS
-  'Raises PC012 now, or at the end of the caller''s transaction, if the token does not hold the '
-  'run (any more): it can''t commit after the run was taken away. Nobody waits for the caller '
-  'before its COMMIT.';
+    'Raises PC012 now, or at the end of the caller''s transaction, if the token does not hold the '
+    'run (any more): it can''t commit after the run was taken away. Nobody waits for the caller '
+    'before its COMMIT.';
 
 -- running -> succeeded
 -- The fenced completion inside the transaction that holds the handler's effects. Raising, and not
 -- answering "no", leaves nothing that could be committed without it.
 CREATE FUNCTION pgcron.finish_run(run_id bigint, token uuid, elapsed float8 DEFAULT NULL,
-    result jsonb DEFAULT NULL, node text DEFAULT NULL)
-  RETURNS void
+    result jsonb DEFAULT NULL, node text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off AS $$
+  SET enable_seqscan = off AS $$
 DECLARE
   ending pgcron.run;
 BEGIN
   IF octet_length(finish_run.result::text) > 262144 THEN
     PERFORM pgcron.refuse('PC004',
-                          format('the result has %s bytes', octet_length(finish_run.result::text)),
-                          'A result may have 262144 bytes (256 KiB) as JSON text.',
-                          'Store it in a table of yours and give its key.');
+        format('the result has %s bytes', octet_length(finish_run.result::text)),
+        'A result may have 262144 bytes (256 KiB) as JSON text.',
+        'Store it in a table of yours and give its key.');
   ELSIF octet_length(finish_run.result::text) > 200
-    AND jsonb_path_exists(finish_run.result,
-                          'strict $.**{100} ? (@.type() == "array" || @.type() == "object")') THEN
+      AND jsonb_path_exists(finish_run.result,
+            'strict $.**{100} ? (@.type() == "array" || @.type() == "object")') THEN
     PERFORM pgcron.refuse('PC004', 'the result is nested more than 100 levels deep',
-                          'Objects and lists of a result may stand in each other 100 levels deep.',
-                          'Write it flatter.');
+        'Objects and lists of a result may stand in each other 100 levels deep.',
+        'Write it flatter.');
   END IF;
   SELECT r.* INTO ending FROM pgcron.run r
   WHERE r.id = finish_run.run_id AND r.token = finish_run.token FOR UPDATE;
@@ -89,18 +88,17 @@ BEGIN
   DELETE FROM pgcron.assertion a
   WHERE a.transaction = pg_current_xact_id() AND a.run = finish_run.run_id;
   ending.started_at := coalesce(ending.started_at,
-                                clock_timestamp() - finish_run.elapsed * interval '1 second');
+      clock_timestamp() - finish_run.elapsed * interval '1 second');
   PERFORM pgcron.end_run(ending, 'succeeded', NULL, NULL, NULL, finish_run.node, finish_run.result,
-                         clock_timestamp());
+      clock_timestamp());
 END $$;
 COMMENT ON FUNCTION pgcron.finish_run(bigint, uuid, float8, jsonb, text) IS
-  'Completes a run inside the caller''s transaction: its effects and the completion are '
-  'committed together or not at all. Raises PC012 if the token does not hold the run.';
+    'Completes a run inside the caller''s transaction: its effects and the completion are '
+    'committed together or not at all. Raises PC012 if the token does not hold the run.';
 
 -- Who knows a token acts for that claim; but only a role that was granted it (`pgcron-ha grants
 -- service`) may show one.
-REVOKE ALL
-    ON FUNCTION pgcron.assert_token(bigint, uuid),
-        pgcron.finish_run(bigint, uuid, float8, jsonb, text), pgcron.judge_assertions(),
-        pgcron.refuse_claim(bigint)
+REVOKE ALL ON FUNCTION pgcron.assert_token(bigint, uuid),
+    pgcron.finish_run(bigint, uuid, float8, jsonb, text), pgcron.judge_assertions(),
+    pgcron.refuse_claim(bigint)
   FROM PUBLIC;

@@ -18,8 +18,8 @@ CREATE TABLE pgcron.cluster (
   replan_after bigint
 );
 COMMENT ON COLUMN pgcron.cluster.is_synchronous IS
-    'Whether the server waits for a standby with each commit, as beats found it; after a '
-    'failover it says so of the old server. NULL: not known.';
+    'Whether the server waits for a standby with each commit, as beats found it; after a failover '
+    'it says so of the old server. NULL: not known.';
 COMMENT ON COLUMN pgcron.cluster.tzdata IS
     'The version of tzdata that decides, the newest of the living nodes (2026a < 2026b): nodes '
     'with another one materialize no schedules. NULL: none came so far.';
@@ -27,8 +27,8 @@ COMMENT ON COLUMN pgcron.cluster.replan_after IS
     'Another tzdata decides: schedules with larger ids may have fires ahead that the one before '
     'decided. NULL: none has.';
 COMMENT ON TABLE pgcron.cluster IS
-    'One row: the server''s timeline as last seen, claims refused until quarantine_until or '
-    'while paused_at is set.';
+    'One row: the server''s timeline as last seen, claims refused until quarantine_until or while '
+    'paused_at is set.';
 INSERT INTO pgcron.cluster DEFAULT VALUES;
 
 CREATE TABLE pgcron.node (
@@ -50,8 +50,7 @@ CREATE TABLE pgcron.node (
   slots_used int NOT NULL DEFAULT 0,
   queues text[] NOT NULL,
   labels jsonb NOT NULL DEFAULT '{}' CONSTRAINT node_labels_are_words
-    CHECK (pgcron.labels_are_fine(labels)
-      OR pgcron.refuse_labels(labels)),
+    CHECK (pgcron.labels_are_fine(labels) OR pgcron.refuse_labels(labels)),
   is_idle boolean NOT NULL DEFAULT false,
   is_pooled boolean NOT NULL DEFAULT false,
   awaits bigint,
@@ -59,8 +58,8 @@ CREATE TABLE pgcron.node (
   started_at timestamptz NOT NULL DEFAULT now(),
   ended_at timestamptz,
   ended_because text,
-  CONSTRAINT a_dead_node_says_when_and_why CHECK ((state = 'dead') = (ended_at IS NOT NULL
-      AND ended_because IS NOT NULL))
+  CONSTRAINT a_dead_node_says_when_and_why
+    CHECK ((state = 'dead') = (ended_at IS NOT NULL AND ended_because IS NOT NULL))
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 COMMENT ON TABLE pgcron.node IS
     'One row for each process incarnation; the row is its lease. name is a label, never an '
@@ -89,20 +88,19 @@ SELECT ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(
 
 CREATE TABLE pgcron.offer (
   incarnation uuid NOT NULL REFERENCES pgcron.node ON DELETE CASCADE,
-  handler text NOT NULL CONSTRAINT an_offer_is_a_handler_name CHECK (pgcron.handler_is_fine(handler)
-      OR pgcron.refuse_handler(handler)),
+  handler text NOT NULL CONSTRAINT an_offer_is_a_handler_name
+    CHECK (pgcron.handler_is_fine(handler) OR pgcron.refuse_handler(handler)),
   PRIMARY KEY (incarnation, handler)
 );
 COMMENT ON TABLE pgcron.offer IS 'Which handlers a node offers.';
 CREATE INDEX offer_handler ON pgcron.offer (handler);
 
 CREATE TABLE pgcron.queue (
-  name text PRIMARY KEY CONSTRAINT a_queue_name_is_simple CHECK ((name ~ '^[A-Za-z0-9_.-]+$'
-      AND length(name) <= 100)
-      OR pgcron.refuse('PC001',
-    format('queue %L is not a queue name', left(name, 200)),
-    'A queue name has 1 to 100 letters, digits, "_", "." and "-".',
-    'Write for example ''default''.')),
+  name text PRIMARY KEY CONSTRAINT a_queue_name_is_simple
+    CHECK ((name ~ '^[A-Za-z0-9_.-]+$' AND length(name) <= 100)
+      OR pgcron.refuse('PC001', format('queue %L is not a queue name', left(name, 200)),
+        'A queue name has 1 to 100 letters, digits, "_", "." and "-".',
+        'Write for example ''default''.')),
   paused_at timestamptz,
   paused_by text CONSTRAINT queue_paused_by_is_short
     CHECK (paused_by IS NULL OR length(paused_by) <= 300
@@ -110,20 +108,20 @@ CREATE TABLE pgcron.queue (
   paused_note text CONSTRAINT queue_paused_note_is_short
     CHECK (paused_note IS NULL OR length(paused_note) <= 2000
       OR pgcron.refuse_words('paused_note', paused_note, 2000)),
-  max_running int CONSTRAINT a_queue_runs_1_to_100000_at_once CHECK (max_running IS NULL
-      OR max_running BETWEEN 1 AND 100000 OR pgcron.refuse('PC001',
-    format('max_running %s is out of range', max_running),
-    'Of one queue 1 to 100000 runs may execute at once.',
-    'NULL is no limit; pausing the queue lets nothing run.')),
+  max_running int CONSTRAINT a_queue_runs_1_to_100000_at_once
+    CHECK (max_running IS NULL OR max_running BETWEEN 1 AND 100000
+      OR pgcron.refuse('PC001', format('max_running %s is out of range', max_running),
+        'Of one queue 1 to 100000 runs may execute at once.',
+        'NULL is no limit; pausing the queue lets nothing run.')),
   rate int,
   per interval,
   set_by text CONSTRAINT queue_set_by_is_short
     CHECK (set_by IS NULL OR length(set_by) <= 300 OR pgcron.refuse_words('set_by', set_by, 300)),
   set_at timestamptz,
   is_plain boolean NOT NULL GENERATED ALWAYS AS (paused_at IS NULL AND max_running IS NULL
-      AND rate IS NULL) STORED,
-  CONSTRAINT a_queue_starts_1_to_1000000_runs_in_a_time CHECK (pgcron.rate_is_fine(rate, per)
-      OR pgcron.refuse_rate(rate, per))
+        AND rate IS NULL) STORED,
+  CONSTRAINT a_queue_starts_1_to_1000000_runs_in_a_time
+    CHECK (pgcron.rate_is_fine(rate, per) OR pgcron.refuse_rate(rate, per))
 );
 COMMENT ON TABLE pgcron.queue IS
     'Settings of queues; a queue without a row exists as soon as a run names it.';
@@ -134,26 +132,23 @@ COMMENT ON COLUMN pgcron.queue.is_plain IS
 
 CREATE TABLE pgcron.lane_limit (
   lane text COLLATE "C" PRIMARY KEY CONSTRAINT a_lane_limit_names_a_lane_or_its_beginning
-    CHECK (lane
-      = '*'
-      OR pgcron.lane_is_fine(regexp_replace(lane, '\*$', ''))
-    OR pgcron.refuse_lane(lane)),
+    CHECK (lane = '*' OR pgcron.lane_is_fine(regexp_replace(lane, '\*$', ''))
+      OR pgcron.refuse_lane(lane)),
   rate int,
   per interval,
-  slots int CONSTRAINT a_lane_has_1_to_10000_slots CHECK (slots IS NULL OR slots BETWEEN 1 AND 10000
-      OR pgcron.refuse('PC001',
-    format('%s slots are out of range', slots), 'A lane has 1 to 10000 slots.',
-    'NULL is no limit.')),
+  slots int CONSTRAINT a_lane_has_1_to_10000_slots
+    CHECK (slots IS NULL OR slots BETWEEN 1 AND 10000
+      OR pgcron.refuse('PC001', format('%s slots are out of range', slots),
+        'A lane has 1 to 10000 slots.', 'NULL is no limit.')),
   set_by text NOT NULL DEFAULT session_user CONSTRAINT lane_limit_set_by_is_short
     CHECK (set_by IS NULL OR length(set_by) <= 300 OR pgcron.refuse_words('set_by', set_by, 300)),
   set_at timestamptz NOT NULL DEFAULT now(),
-  CONSTRAINT a_lane_starts_1_to_1000000_runs_in_a_time CHECK (pgcron.rate_is_fine(rate, per)
-      OR pgcron.refuse_rate(rate, per))
+  CONSTRAINT a_lane_starts_1_to_1000000_runs_in_a_time
+    CHECK (pgcron.rate_is_fine(rate, per) OR pgcron.refuse_rate(rate, per))
 );
 COMMENT ON TABLE pgcron.lane_limit IS
-    'How many runs of a lane execute at once, and how many start in any span of time. The '
-    'lane''s own row counts, else that with the longest beginning (customer-*), else that of *, '
-    'else one.';
+    'How many runs of a lane execute at once, and how many start in any span of time. The lane''s '
+    'own row counts, else that with the longest beginning (customer-*), else that of *, else one.';
 
 CREATE TABLE pgcron.rate_window (
   kind text NOT NULL CONSTRAINT a_rate_is_of_a_lane_or_a_queue CHECK (kind IN ('lane', 'queue')),
@@ -168,10 +163,12 @@ COMMENT ON TABLE pgcron.rate_window IS
 
 CREATE INDEX lane_limit_pattern ON pgcron.lane_limit (lane) WHERE right(lane, 1) = '*';
 
-CREATE TABLE pgcron.timezone (name text PRIMARY KEY);
+CREATE TABLE pgcron.timezone (
+  name text PRIMARY KEY
+);
 COMMENT ON TABLE pgcron.timezone IS
-    'IANA zones that the nodes'' own tzdata knows (PostgreSQL''s may differ); nodes add what '
-    'they know.';
+    'IANA zones that the nodes'' own tzdata knows (PostgreSQL''s may differ); nodes add what they '
+    'know.';
 
 CREATE FUNCTION pgcron.channel() RETURNS text
 LANGUAGE sql STABLE

@@ -17,8 +17,7 @@ COMMENT ON FUNCTION pgcron.resume_overdue(bigint) IS
 -- Id, uuid and history stay: runs that wait follow the name, those that run or have ended keep that
 -- of their time.
 CREATE FUNCTION pgcron.rename_schedule(schedule text, new_name text, actor text DEFAULT NULL,
-    interface text DEFAULT NULL)
-  RETURNS void
+    interface text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
   renamed bigint := pgcron.schedule_id(rename_schedule.schedule);
@@ -27,10 +26,9 @@ BEGIN
   UPDATE pgcron.schedule s SET name = coalesce(rename_schedule.new_name, '') WHERE s.id = renamed;
 EXCEPTION WHEN unique_violation THEN
   PERFORM pgcron.refuse('PC011',
-                        format('there is a schedule %L already',
-                               left(rename_schedule.new_name, 200)),
-                        'No two schedules have the same name.',
-                        'Choose another name, or rename or delete that one first.');
+      format('there is a schedule %L already', left(rename_schedule.new_name, 200)),
+      'No two schedules have the same name.',
+      'Choose another name, or rename or delete that one first.');
 END $$;
 COMMENT ON FUNCTION pgcron.rename_schedule(text, text, text, text) IS
     'Gives a schedule another name; it stays the same schedule, with its history.';

@@ -4,10 +4,10 @@
 CREATE TABLE pgcron.cordon (
   node text PRIMARY KEY,
   incarnation uuid REFERENCES pgcron.node ON DELETE CASCADE,
-  reason text CONSTRAINT a_cordon_has_a_reason_of_500_characters CHECK (reason IS NULL
-      OR length(reason) <= 500 OR pgcron.refuse('PC001',
-    format('the reason has %s characters', length(reason)), 'A reason has at most 500 characters.',
-    'Say it shorter.')),
+  reason text CONSTRAINT a_cordon_has_a_reason_of_500_characters
+    CHECK (reason IS NULL OR length(reason) <= 500
+      OR pgcron.refuse('PC001', format('the reason has %s characters', length(reason)),
+        'A reason has at most 500 characters.', 'Say it shorter.')),
   set_by text NOT NULL DEFAULT session_user CONSTRAINT cordon_set_by_is_short
     CHECK (set_by IS NULL OR length(set_by) <= 300 OR pgcron.refuse_words('set_by', set_by, 300)),
   set_at timestamptz NOT NULL DEFAULT now(),
@@ -25,12 +25,12 @@ CREATE FUNCTION pgcron.require_node(node text) RETURNS void
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
   IF NOT EXISTS (SELECT FROM pgcron.node n
-      WHERE n.name = require_node.node OR n.incarnation::text = require_node.node)
-     AND NOT EXISTS (SELECT FROM pgcron.cordon c WHERE c.node = require_node.node) THEN
+                 WHERE n.name = require_node.node OR n.incarnation::text = require_node.node)
+      AND NOT EXISTS (SELECT FROM pgcron.cordon c WHERE c.node = require_node.node) THEN
     PERFORM pgcron.refuse('PC010', format('node %L does not exist', left(node, 200)),
-                          'A node is named by its name, or by the incarnation of one process; '
-                          'those that died are forgotten after a day.',
-                          '`pgcron-ha nodes` lists them.');
+        'A node is named by its name, or by the incarnation of one process; those that died are '
+        'forgotten after a day.',
+        '`pgcron-ha nodes` lists them.');
   END IF;
 END $$;
 
@@ -39,11 +39,11 @@ END $$;
 -- has noted the new server: a pooler keeps connections over it.
 CREATE VIEW pgcron.claiming_node AS
   SELECT n.incarnation FROM pgcron.node n CROSS JOIN pgcron.cluster k
-   WHERE n.state IN ('alive', 'cordoned') AND n.lease_until > now()
-     AND NOT EXISTS (SELECT FROM pgcron.cordon c
-         WHERE c.lifted_at IS NULL AND c.node IN (n.name, n.incarnation::text))
-     AND k.quarantine_until <= now() AND k.paused_at IS NULL
-     AND coalesce(k.timeline = pgcron.server_timeline(), true);
+  WHERE n.state IN ('alive', 'cordoned') AND n.lease_until > now()
+    AND NOT EXISTS (SELECT FROM pgcron.cordon c
+                    WHERE c.lifted_at IS NULL AND c.node IN (n.name, n.incarnation::text))
+    AND k.quarantine_until <= now() AND k.paused_at IS NULL
+    AND coalesce(k.timeline = pgcron.server_timeline(), true);
 
 -- By a name it holds for every process of the name, those that start later, too; by an incarnation
 -- for that process. A claim that was under way may still end as it began. Returns how many living
@@ -58,17 +58,17 @@ BEGIN
   VALUES (cordon_node.node,
           (SELECT n.incarnation FROM pgcron.node n WHERE n.incarnation::text = cordon_node.node),
           cordon_node.reason, coalesce(cordon_node.actor, session_user))
-  ON CONFLICT (node) DO UPDATE
-      SET reason = EXCLUDED.reason, set_by = EXCLUDED.set_by, lifted_by = NULL, lifted_at = NULL,
+  ON CONFLICT (node) DO UPDATE SET reason = EXCLUDED.reason, set_by = EXCLUDED.set_by,
+    lifted_by = NULL, lifted_at = NULL,
     set_at = CASE WHEN c.lifted_at IS NULL THEN c.set_at ELSE EXCLUDED.set_at END;
   PERFORM pgcron.notify(pgcron.channel(), 'node');
   RETURN (SELECT count(*) FROM pgcron.node n
-    WHERE n.state <> 'dead'
-      AND (n.name = cordon_node.node OR n.incarnation::text = cordon_node.node));
+          WHERE n.state <> 'dead'
+            AND (n.name = cordon_node.node OR n.incarnation::text = cordon_node.node));
 END $$;
 COMMENT ON FUNCTION pgcron.cordon_node(text, text, text) IS
-  'The nodes of that name (until it is lifted, also after a restart), or the process of that '
-  'incarnation, claim nothing more; what they hold goes on. Returns how many live.';
+    'The nodes of that name (until it is lifted, also after a restart), or the process of that '
+    'incarnation, claim nothing more; what they hold goes on. Returns how many live.';
 
 -- By a name it lifts those of its processes, too. Returns how many living processes take runs
 -- again.
@@ -77,28 +77,28 @@ LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
   whole text := (SELECT n.name FROM pgcron.node n
-      JOIN pgcron.cordon c ON c.node = n.name AND c.lifted_at IS NULL
-                  WHERE n.incarnation::text = uncordon_node.node AND n.name <> uncordon_node.node);
+                 JOIN pgcron.cordon c ON c.node = n.name AND c.lifted_at IS NULL
+                 WHERE n.incarnation::text = uncordon_node.node AND n.name <> uncordon_node.node);
 BEGIN
   PERFORM pgcron.require_node(uncordon_node.node);
   IF whole IS NOT NULL THEN
     PERFORM pgcron.refuse('PC011', format('node %L is cordoned by its name', uncordon_node.node),
-                          'A cordon of a name holds for every process of that name.',
-                          format('Lift that of %L.', whole));
+        'A cordon of a name holds for every process of that name.',
+        format('Lift that of %L.', whole));
   END IF;
   UPDATE pgcron.cordon c
   SET lifted_at = now(), lifted_by = coalesce(uncordon_node.actor, session_user)
-   WHERE c.lifted_at IS NULL
-     AND (c.node = uncordon_node.node
-          OR c.incarnation IN (SELECT n.incarnation FROM pgcron.node n
-              WHERE n.name = uncordon_node.node));
+  WHERE c.lifted_at IS NULL
+    AND (c.node = uncordon_node.node
+         OR c.incarnation IN (SELECT n.incarnation FROM pgcron.node n
+                              WHERE n.name = uncordon_node.node));
   PERFORM pgcron.notify(pgcron.channel(), 'node');
   RETURN (SELECT count(*) FROM pgcron.node n
-    WHERE n.state IN ('alive', 'cordoned')
-      AND (n.name = uncordon_node.node OR n.incarnation::text = uncordon_node.node)
-      AND NOT EXISTS (SELECT FROM pgcron.cordon c
-          WHERE c.lifted_at IS NULL AND c.node IN (n.name, n.incarnation::text)));
+          WHERE n.state IN ('alive', 'cordoned')
+            AND (n.name = uncordon_node.node OR n.incarnation::text = uncordon_node.node)
+            AND NOT EXISTS (SELECT FROM pgcron.cordon c
+                            WHERE c.lifted_at IS NULL AND c.node IN (n.name, n.incarnation::text)));
 END $$;
 COMMENT ON FUNCTION pgcron.uncordon_node(text, text) IS
-    'The nodes of that name, or the process of that incarnation, claim runs again. Returns '
-    'how many do.';
+    'The nodes of that name, or the process of that incarnation, claim runs again. Returns how '
+    'many do.';

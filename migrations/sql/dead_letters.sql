@@ -5,29 +5,27 @@ CREATE VIEW pgcron.error_groups AS
   SELECT d.fingerprint, max(d.error_class) AS error_class,
          (array_agg(left(d.error, 300) ORDER BY d.died_at DESC))[1] AS message, count(*) AS letters,
          count(*) FILTER (WHERE d.requeued_as IS NULL) AS open,
-         count(*) FILTER (WHERE d.outcome = 'lost') AS lost,
-         min(d.died_at) AS first_at, max(d.died_at) AS last_at,
-         array_agg(DISTINCT d.handler) AS handlers, array_agg(DISTINCT d.queue) AS queues,
+         count(*) FILTER (WHERE d.outcome = 'lost') AS lost, min(d.died_at) AS first_at,
+         max(d.died_at) AS last_at, array_agg(DISTINCT d.handler) AS handlers,
+         array_agg(DISTINCT d.queue) AS queues,
          array_remove(array_agg(DISTINCT d.schedule), NULL) AS schedules,
          array_agg(DISTINCT d.outcome) AS outcomes, max(d.run_id) AS last_run
-    FROM pgcron.dead_letter d GROUP BY d.fingerprint;
+  FROM pgcron.dead_letter d GROUP BY d.fingerprint;
 COMMENT ON VIEW pgcron.error_groups IS
     'Dead letters by how they died; open ones were not redriven. fingerprint is NULL for letters '
     'without one.';
 
 -- The new run of a letter that the caller has locked; NULL when another run has its unique key.
 CREATE FUNCTION pgcron.run_of_letter(letter pgcron.dead_letter, args jsonb, due_at timestamptz,
-    actor text)
-  RETURNS bigint
+    actor text) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
   new_id bigint;
   limits jsonb := pgcron.time_limits_from(letter.time_limits, run_of_letter.due_at);
 BEGIN
   INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority,
-                          handler, args, delivery, max_attempts, timeout, retry_base, retry_cap,
-                          retry, lane, requires, weight, due_at, expire_at, time_limits, created_by,
-                          unique_key, unique_scope)
+        handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry, lane,
+        requires, weight, due_at, expire_at, time_limits, created_by, unique_key, unique_scope)
   VALUES ('redrive', letter.schedule_id, letter.schedule, letter.scheduled_for, letter.run_id,
           letter.queue, letter.priority, letter.handler, coalesce(run_of_letter.args, letter.args),
           letter.delivery, letter.max_attempts, letter.timeout, letter.retry_base, letter.retry_cap,
@@ -35,8 +33,8 @@ BEGIN
           pgcron.give_up_at(limits), limits, coalesce(run_of_letter.actor, session_user),
           letter.unique_key,
           CASE letter.unique_scope WHEN 'taken' THEN 'waiting' ELSE letter.unique_scope END)
-  ON CONFLICT (unique_key, handler) WHERE pgcron.has_key(unique_key, unique_scope, attempt)
-      DO NOTHING RETURNING id INTO new_id;
+  ON CONFLICT (unique_key, handler)
+  WHERE pgcron.has_key(unique_key, unique_scope, attempt) DO NOTHING RETURNING id INTO new_id;
   IF new_id IS NULL THEN RETURN NULL; END IF;
   UPDATE pgcron.dead_letter d
   SET requeued_as = new_id, requeued_at = now(),
@@ -57,20 +55,17 @@ BEGIN
   SELECT * INTO letter FROM pgcron.dead_letter d WHERE d.run_id = redrive.run_id FOR UPDATE;
   IF letter.run_id IS NULL THEN
     PERFORM pgcron.refuse('PC010', format('dead letter %s does not exist', run_id),
-                          'Dead letters are runs that ended dead or lost.',
-                          '`pgcron-ha dead list` lists them.');
+        'Dead letters are runs that ended dead or lost.', '`pgcron-ha dead list` lists them.');
   ELSIF letter.requeued_as IS NOT NULL THEN
     PERFORM pgcron.refuse('PC011', format('dead letter %s was already redriven', run_id),
-                          format('It runs again as run %s since %s.', letter.requeued_as,
-                                 letter.requeued_at),
-                          format('Look at run %s; `pgcron-ha runs retry` runs an ended run again.',
-                                 letter.requeued_as));
+        format('It runs again as run %s since %s.', letter.requeued_as, letter.requeued_at),
+        format('Look at run %s; `pgcron-ha runs retry` runs an ended run again.',
+          letter.requeued_as));
   END IF;
   new_id := pgcron.run_of_letter(letter, args, now(), actor);
   IF new_id IS NULL THEN
     PERFORM pgcron.refuse_met(format('dead letter %s can''t be redriven', run_id),
-                              pgcron.run_with_key(letter.unique_key, letter.handler),
-                              letter.unique_key);
+        pgcron.run_with_key(letter.unique_key, letter.handler), letter.unique_key);
   END IF;
   RETURN new_id;
 END $$;
@@ -99,37 +94,35 @@ DECLARE
 BEGIN
   IF num_nonnulls(fingerprint, handler, queue, error_class, schedule, since, until) = 0 THEN
     PERFORM pgcron.refuse('PC001', 'no dead letters are named',
-                          'At least one filter says which letters run again.',
-                          'Write until => now() for all of them.');
+        'At least one filter says which letters run again.',
+        'Write until => now() for all of them.');
   ELSIF (rate >= 1 AND rate <= 1000000 AND per > '0' AND per <= '1 day') IS FALSE
-    OR (rate IS NOT NULL AND per IS NULL) THEN
+      OR (rate IS NOT NULL AND per IS NULL) THEN
     PERFORM pgcron.refuse('PC001', format('a rate of %s per %s is out of range', rate, per),
-                          'From 1 to 1000000 runs become due in an interval of up to a day.',
-                          'Write for example rate => 10, per => ''1 minute''.');
+        'From 1 to 1000000 runs become due in an interval of up to a day.',
+        'Write for example rate => 10, per => ''1 minute''.');
   ELSIF (at_most BETWEEN 1 AND 1000) IS NOT TRUE THEN
     PERFORM pgcron.refuse('PC001', format('at_most %s is out of range', at_most),
-                          'One call runs 1 to 1000 letters again.',
-                          'Call it until it returns nothing.');
+        'One call runs 1 to 1000 letters again.', 'Call it until it returns nothing.');
   END IF;
   step := CASE WHEN rate IS NULL THEN interval '0' ELSE per / rate END;
   due_at := greatest(starting, now());
   LOOP
     seen := 0;
     room := at_most - made;
-    FOR letter IN
-      SELECT d.* FROM pgcron.dead_letter d
-       WHERE d.requeued_as IS NULL
-         AND (redrive_many.fingerprint IS NULL OR d.fingerprint = redrive_many.fingerprint)
-         AND (redrive_many.handler IS NULL OR d.handler = redrive_many.handler)
-         AND (redrive_many.queue IS NULL OR d.queue = redrive_many.queue)
-         AND (redrive_many.error_class IS NULL
-              OR coalesce(d.error_class, '') = redrive_many.error_class)
-         AND (redrive_many.schedule IS NULL OR d.schedule = redrive_many.schedule)
-         AND (since IS NULL OR d.died_at >= since) AND (until IS NULL OR d.died_at < until)
-         AND (also_lost OR d.outcome = 'dead')
-         AND (d.unique_key IS NULL OR d.unique_scope = 'period'
-              OR pgcron.run_with_key(d.unique_key, d.handler) IS NULL)
-       ORDER BY d.died_at, d.run_id LIMIT room FOR UPDATE SKIP LOCKED LOOP
+    FOR letter IN SELECT d.* FROM pgcron.dead_letter d
+        WHERE d.requeued_as IS NULL
+          AND (redrive_many.fingerprint IS NULL OR d.fingerprint = redrive_many.fingerprint)
+          AND (redrive_many.handler IS NULL OR d.handler = redrive_many.handler)
+          AND (redrive_many.queue IS NULL OR d.queue = redrive_many.queue)
+          AND (redrive_many.error_class IS NULL
+               OR coalesce(d.error_class, '') = redrive_many.error_class)
+          AND (redrive_many.schedule IS NULL OR d.schedule = redrive_many.schedule)
+          AND (since IS NULL OR d.died_at >= since) AND (until IS NULL OR d.died_at < until)
+          AND (also_lost OR d.outcome = 'dead')
+          AND (d.unique_key IS NULL OR d.unique_scope = 'period'
+               OR pgcron.run_with_key(d.unique_key, d.handler) IS NULL)
+        ORDER BY d.died_at, d.run_id LIMIT room FOR UPDATE SKIP LOCKED LOOP
       seen := seen + 1;
       run_id := pgcron.run_of_letter(letter, redrive_many.args, due_at, actor);
       CONTINUE WHEN run_id IS NULL;      -- an older letter of these has its key now
@@ -142,5 +135,5 @@ BEGIN
   END LOOP;
 END $$;
 COMMENT ON FUNCTION pgcron.redrive_many(text, text, text, text, text, timestamptz, timestamptz,
-    boolean, jsonb, int, interval, timestamptz, int, text) IS
-  'Runs dead letters again by filter, throttled if asked for; each once.';
+      boolean, jsonb, int, interval, timestamptz, int, text) IS
+    'Runs dead letters again by filter, throttled if asked for; each once.';

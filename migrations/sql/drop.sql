@@ -5,14 +5,14 @@ DECLARE
   thing record;
 BEGIN
   FOR thing IN SELECT format('DROP VIEW IF EXISTS pgcron.%I CASCADE', c.relname) AS command
-    FROM pg_catalog.pg_class c
-    WHERE c.relnamespace = 'pgcron'::regnamespace AND c.relkind = 'v' LOOP
+      FROM pg_catalog.pg_class c
+      WHERE c.relnamespace = 'pgcron'::regnamespace AND c.relkind = 'v' LOOP
     EXECUTE thing.command;
   END LOOP;
   FOR thing IN SELECT format('DROP TABLE IF EXISTS pgcron.%I CASCADE', c.relname) AS command
-    FROM pg_catalog.pg_class c
-    WHERE c.relnamespace = 'pgcron'::regnamespace AND c.relkind IN ('r', 'p')
-      AND c.relname <> 'alembic_version' LOOP
+      FROM pg_catalog.pg_class c
+      WHERE c.relnamespace = 'pgcron'::regnamespace AND c.relkind IN ('r', 'p')
+        AND c.relname <> 'alembic_version' LOOP
     EXECUTE thing.command;
   END LOOP;
   -- Some go with others that they call.
@@ -23,8 +23,8 @@ BEGIN
     END IF;
   END LOOP;
   FOR thing IN SELECT format('DROP SEQUENCE IF EXISTS pgcron.%I CASCADE', c.relname) AS command
-    FROM pg_catalog.pg_class c
-    WHERE c.relnamespace = 'pgcron'::regnamespace AND c.relkind = 'S' LOOP
+      FROM pg_catalog.pg_class c
+      WHERE c.relnamespace = 'pgcron'::regnamespace AND c.relkind = 'S' LOOP
     EXECUTE thing.command;
   END LOOP;
 END $$;

@@ -10,47 +10,44 @@ LANGUAGE plpgsql AS $$
 DECLARE
   ending bigint[];
 BEGIN
-  SELECT array_agg(locked.id) INTO ending FROM
-    (SELECT r.id FROM pgcron.run r
-      WHERE r.id = ANY(run_ids) AND r.state <> 'running' AND (outcome <> 'expired' OR r.attempt = 0)
-      ORDER BY r.id FOR UPDATE) locked;
+  SELECT array_agg(locked.id) INTO ending
+  FROM (SELECT r.id FROM pgcron.run r
+        WHERE r.id = ANY(run_ids) AND r.state <> 'running'
+          AND (outcome <> 'expired' OR r.attempt = 0)
+        ORDER BY r.id FOR UPDATE) locked;
   IF ending IS NULL THEN RETURN; END IF;
   UPDATE pgcron.occurrence o
-  SET decision = outcome, reason = end_waiting_runs.reason, decided_at = now()
-    FROM pgcron.run r
-   WHERE r.id = ANY(ending) AND r.scheduled_for IS NOT NULL AND o.schedule_id = r.schedule_id
-     AND o.fire_at = r.scheduled_for;
+  SET decision = outcome, reason = end_waiting_runs.reason, decided_at = now() FROM pgcron.run r
+  WHERE r.id = ANY(ending) AND r.scheduled_for IS NOT NULL AND o.schedule_id = r.schedule_id
+    AND o.fire_at = r.scheduled_for;
   BEGIN
     INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for,
-                                parent_run, queue, lane, unique_key, unique_scope, requires, weight,
-                                priority, handler, args, delivery, outcome, attempt, max_attempts,
-                                timeout, retry_base, retry_cap, retry, snoozes, time_limits, due_at,
-                                created_at, created_by, error)
+          parent_run, queue, lane, unique_key, unique_scope, requires, weight, priority, handler,
+          args, delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap, retry,
+          snoozes, time_limits, due_at, created_at, created_by, error)
     SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for,
            r.parent_run, r.queue, r.lane, r.unique_key, r.unique_scope, r.requires, r.weight,
-           r.priority, r.handler, r.args,
-           r.delivery, end_waiting_runs.outcome, r.attempt, r.max_attempts,
-           nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'),
+           r.priority, r.handler, r.args, r.delivery, end_waiting_runs.outcome, r.attempt,
+           r.max_attempts, nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'),
            nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.time_limits, r.due_at, r.created_at,
            r.created_by, end_waiting_runs.reason
-      FROM pgcron.run r WHERE r.id = ANY(ending);
+    FROM pgcron.run r WHERE r.id = ANY(ending);
   -- no partition for now(): a run must be able to end all the same
   EXCEPTION WHEN check_violation THEN
     INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for,
-        nominal_for, parent_run, queue, lane, unique_key, unique_scope, requires, weight, priority,
-        handler, args, delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap,
-        retry, snoozes, time_limits, due_at, created_at, created_by, error)
+          nominal_for, parent_run, queue, lane, unique_key, unique_scope, requires, weight,
+          priority, handler, args, delivery, outcome, attempt, max_attempts, timeout, retry_base,
+          retry_cap, retry, snoozes, time_limits, due_at, created_at, created_by, error)
     SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for,
            r.parent_run, r.queue, r.lane, r.unique_key, r.unique_scope, r.requires, r.weight,
-           r.priority, r.handler, r.args,
-           r.delivery, end_waiting_runs.outcome, r.attempt, r.max_attempts,
-           nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'),
+           r.priority, r.handler, r.args, r.delivery, end_waiting_runs.outcome, r.attempt,
+           r.max_attempts, nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'),
            nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.time_limits, r.due_at, r.created_at,
            r.created_by, end_waiting_runs.reason
-      FROM pgcron.run r WHERE r.id = ANY(ending);
+    FROM pgcron.run r WHERE r.id = ANY(ending);
   END;
   IF outcome IN ('skipped', 'superseded')
-    AND EXISTS (SELECT FROM pgcron.run r WHERE r.id = ANY(ending) AND r.origin = 'schedule') THEN
+      AND EXISTS (SELECT FROM pgcron.run r WHERE r.id = ANY(ending) AND r.origin = 'schedule') THEN
     PERFORM pgcron.give_back_runs(ending);
   END IF;
   DELETE FROM pgcron.run r WHERE r.id = ANY(ending);
@@ -71,8 +68,8 @@ CREATE FUNCTION pgcron.attempt_verdict(run pgcron.run, kind text, retryable bool
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
   SELECT CASE WHEN kind = 'cancelled' OR run.cancel_at IS NOT NULL THEN 'cancelled'
-              WHEN run.delivery = 'at_most_once' THEN CASE kind WHEN 'lease_lost' THEN 'lost'
-              ELSE 'dead' END
+              WHEN run.delivery = 'at_most_once'
+                THEN CASE kind WHEN 'lease_lost' THEN 'lost' ELSE 'dead' END
               WHEN pgcron.ended_two_nodes(run, kind) THEN 'dead'
               WHEN retryable AND run.attempt < coalesce(run.max_attempts, 5) THEN 'retry'
               ELSE 'dead' END;
@@ -84,8 +81,7 @@ END;
 -- attempt; what asks for it too often, or may be executed only once, is dead.
 CREATE FUNCTION pgcron.judge_attempt(run pgcron.run, kind text, retryable boolean,
     retry_after float8, causes text[], OUT verdict text, OUT delay interval, OUT recorded text,
-    OUT because text)
-  RETURNS record
+    OUT because text) RETURNS record
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   policy jsonb := run.retry;
@@ -111,8 +107,8 @@ BEGIN
     ELSIF policy -> 'snooze_on' ?| causes AND kind <> 'lease_lost' THEN
       recorded := 'snoozed';
       SELECT pgcron.policy_interval(policy -> 'snooze_on' -> cause) INTO after
-      FROM unnest(causes) WITH ORDINALITY named(cause, place)
-       WHERE policy -> 'snooze_on' ? cause ORDER BY place LIMIT 1;
+      FROM unnest(causes) WITH ORDINALITY named(cause, place) WHERE policy -> 'snooze_on' ? cause
+      ORDER BY place LIMIT 1;
     ELSIF verdict = 'retry' AND kind <> 'lease_lost' AND NOT policy -> 'retry_on' ?| causes THEN
       verdict := 'dead';
       because := 'its policy retries other causes';
@@ -121,26 +117,26 @@ BEGIN
   IF recorded = 'snoozed' THEN
     verdict := CASE WHEN coalesce(run.snoozes, 0) < most_snoozes THEN 'snooze' ELSE 'dead' END;
     because := CASE verdict
-                    WHEN 'dead' THEN format('it was snoozed %s, which is the most',
-                                            CASE run.snoozes WHEN 1 THEN 'once'
-                                                 ELSE coalesce(run.snoozes, 0) || ' times' END) END;
+        WHEN 'dead' THEN format('it was snoozed %s, which is the most',
+              CASE run.snoozes
+                WHEN 1 THEN 'once'
+                ELSE coalesce(run.snoozes, 0) || ' times' END) END;
   END IF;
   IF verdict IN ('retry', 'snooze') THEN
     delay := CASE WHEN after IS NOT NULL THEN after
                   WHEN kind = 'lease_lost' AND run.attempt = 1 THEN interval '0'
                   ELSE pgcron.policy_delay(policy,
-                                           greatest(run.attempt - coalesce(run.snoozes, 0), 1),
-                                           run.retry_base, run.retry_cap) END;
-    IF now() + delay > budget + coalesce((SELECT min(a.claimed_at) FROM pgcron.attempt a
-        WHERE a.run_id = run.id),
-        run.claimed_at) THEN
+                         greatest(run.attempt - coalesce(run.snoozes, 0), 1), run.retry_base,
+                         run.retry_cap) END;
+    IF now() + delay > budget + coalesce((
+            SELECT min(a.claimed_at) FROM pgcron.attempt a WHERE a.run_id = run.id),
+          run.claimed_at) THEN
       verdict := 'dead';
       because := 'its policy retries for ' || budget;
     ELSIF now() + delay >= pgcron.give_up_at(run.time_limits) THEN
       verdict := 'dead';
-      because := 'it is given up '
-          || make_interval(secs => (run.time_limits ->> 'give_up_after')::float8)
-          || ' after it was due';
+      because := 'it is given up ' || make_interval(secs => (run.time_limits
+            ->> 'give_up_after')::float8) || ' after it was due';
     END IF;
   END IF;
   IF verdict = 'dead' AND recorded = 'snoozed' THEN
@@ -154,8 +150,7 @@ END $$;
 -- what became of each run.
 CREATE FUNCTION pgcron.end_attempts(run_ids bigint[], kinds text[], retryables boolean[],
     retry_afters float8[], error_classes text[], errors text[], tracebacks text[], causes text[],
-    fingerprints text[], node_names text[])
-  RETURNS TABLE (run_id bigint, verdict text)
+    fingerprints text[], node_names text[]) RETURNS TABLE (run_id bigint, verdict text)
 LANGUAGE plpgsql AS $$
 DECLARE
   given record;
@@ -170,50 +165,47 @@ DECLARE
   failures text[];
 BEGIN
   FOR given IN
-    -- No retry lies further ahead than a year, so that no handler can ask for an instant that there
-    -- is not.
-    SELECT u.id, u.kind, u.retryable,
-           CASE WHEN u.retry_after IS NOT NULL THEN least(greatest(u.retry_after, 0),
-               31622400) END AS retry_after,
-           u.error_class, u.error, u.traceback, u.causes, u.fingerprint, u.node_name
+      -- No retry lies further ahead than a year, so that no handler can ask for an instant that
+      -- there is not.
+      SELECT u.id, u.kind, u.retryable,
+             CASE WHEN u.retry_after IS NOT NULL
+                    THEN least(greatest(u.retry_after, 0), 31622400) END AS retry_after,
+             u.error_class, u.error, u.traceback, u.causes, u.fingerprint, u.node_name
       FROM unnest(run_ids, kinds, retryables, retry_afters, error_classes, errors, tracebacks,
-                  end_attempts.causes, fingerprints, node_names)
-           u(id, kind, retryable, retry_after, error_class, error, traceback, causes, fingerprint,
-             node_name)
-               ORDER BY u.id LOOP
+          end_attempts.causes, fingerprints, node_names) u(id, kind, retryable, retry_after,
+          error_class, error, traceback, causes, fingerprint, node_name)
+      ORDER BY u.id LOOP
     SELECT * INTO STRICT ending FROM pgcron.run r WHERE r.id = given.id;
     run_id := given.id;
     given.fingerprint := coalesce(given.fingerprint,
-                                  left(md5(concat_ws(' ', given.error_class, ending.handler)), 16));
+        left(md5(concat_ws(' ', given.error_class, ending.handler)), 16));
     because := NULL;
     IF ending.retry IS NULL AND given.kind <> 'snoozed' AND ending.time_limits IS NULL THEN
       verdict := pgcron.attempt_verdict(ending, given.kind, given.retryable);
     ELSE
       SELECT judged.verdict, judged.delay, judged.recorded, judged.because
       INTO verdict, delay, given.kind, because
-        FROM pgcron.judge_attempt(ending, given.kind, given.retryable, given.retry_after,
-                                  string_to_array(given.causes, ' ')) judged;
+      FROM pgcron.judge_attempt(ending, given.kind, given.retryable, given.retry_after,
+          string_to_array(given.causes, ' ')) judged;
       given.error := concat_ws(' ', given.error, '(not retried: ' || because || ')');
     END IF;
     IF verdict = 'dead' AND pgcron.ended_two_nodes(ending, given.kind) THEN
       given.error := given.error
-          ||
-              ' (not retried: two nodes ended while they prepared this run, before its handler '
-              'began)';
+        || ' (not retried: two nodes ended while they prepared this run, before its handler began)';
     END IF;
     -- A breaker counts what went wrong with the handler: not what it refused for good, nor a
     -- caller's error (http 4xx), a node's end, a stop.
     IF given.kind IN ('failed', 'timed_out') AND given.retryable AND verdict <> 'cancelled'
-      AND because IS DISTINCT FROM 'its policy discards it'
-       AND 'http:4xx' <> ALL (coalesce(string_to_array(given.causes, ' '), '{}'))
-       AND EXISTS (SELECT FROM pgcron.breaker_handler m WHERE m.handler = ending.handler) THEN
+        AND because IS DISTINCT FROM 'its policy discards it'
+        AND 'http:4xx' <> ALL (coalesce(string_to_array(given.causes, ' '), '{}'))
+        AND EXISTS (SELECT FROM pgcron.breaker_handler m WHERE m.handler = ending.handler) THEN
       failed_handlers := failed_handlers || ending.handler; failed_runs := failed_runs || ending.id;
       failed_fences := failed_fences || ending.fence;
       failures := failures || coalesce(given.error, given.error_class, given.kind);
     END IF;
     BEGIN
       INSERT INTO pgcron.attempt (run_id, attempt, outcome, owner, node, fence, claimed_at,
-                                  started_at, error_class, error, traceback, fingerprint)
+            started_at, error_class, error, traceback, fingerprint)
       VALUES (ending.id, ending.attempt,
               CASE WHEN verdict = 'cancelled' THEN 'cancelled' ELSE given.kind END, ending.owner,
               given.node_name, ending.fence, ending.claimed_at, ending.started_at,
@@ -231,36 +223,31 @@ BEGIN
       UPDATE pgcron.run r
       SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL,
           started_at = NULL, lane_slot = NULL, expire_at = NULL, last_error = given.error,
-             lost_early = CASE WHEN given.kind = 'lease_lost'
-                               AND ending.started_at IS NULL THEN 1 END,
-             due_at = now()
-                 + CASE WHEN given.retry_after IS NOT NULL
-                     THEN make_interval(secs => given.retry_after)
-                                   WHEN given.kind = 'lease_lost'
-                                   AND ending.attempt = 1 THEN interval '0'
-                                   ELSE pgcron.retry_delay(ending.attempt - coalesce(ending.snoozes,
-                                       0),
-                                                           ending.retry_base, ending.retry_cap) END
-       WHERE r.id = ending.id;
+          lost_early = CASE WHEN given.kind = 'lease_lost' AND ending.started_at IS NULL THEN 1 END,
+          due_at = now()
+            + CASE WHEN given.retry_after IS NOT NULL THEN make_interval(secs => given.retry_after)
+                   WHEN given.kind = 'lease_lost' AND ending.attempt = 1 THEN interval '0'
+                   ELSE pgcron.retry_delay(ending.attempt - coalesce(ending.snoozes, 0),
+                          ending.retry_base, ending.retry_cap) END
+      WHERE r.id = ending.id;
     ELSIF verdict IN ('retry', 'snooze') THEN
       UPDATE pgcron.run r
       SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL,
           started_at = NULL, lane_slot = NULL, expire_at = pgcron.give_up_at(ending.time_limits),
           last_error = given.error,
-             lost_early = CASE WHEN given.kind = 'lease_lost'
-                               AND ending.started_at IS NULL THEN 1 END,
-             due_at = now() + delay,
-             snoozes = CASE verdict WHEN 'snooze' THEN coalesce(r.snoozes, 0) + 1
-                            ELSE r.snoozes END,
-             max_attempts = CASE verdict WHEN 'snooze' THEN coalesce(r.max_attempts, 5) + 1
-                                 ELSE r.max_attempts END
-       WHERE r.id = ending.id;
+          lost_early = CASE WHEN given.kind = 'lease_lost' AND ending.started_at IS NULL THEN 1 END,
+          due_at = now() + delay,
+          snoozes = CASE verdict WHEN 'snooze' THEN coalesce(r.snoozes, 0) + 1 ELSE r.snoozes END,
+          max_attempts = CASE verdict
+              WHEN 'snooze' THEN coalesce(r.max_attempts, 5) + 1
+              ELSE r.max_attempts END
+      WHERE r.id = ending.id;
     ELSE
       IF verdict = 'cancelled' THEN
         ending.cancel_reason := coalesce(ending.cancel_reason, given.error);
       END IF;
       PERFORM pgcron.end_run(ending, verdict, given.error_class, given.error, given.fingerprint,
-                             given.node_name);
+          given.node_name);
     END IF;
     RETURN NEXT;
   END LOOP;
@@ -279,15 +266,14 @@ END $$;
 -- One running row into history, and into the dead letters when it ended dead or lost.
 CREATE FUNCTION pgcron.end_run(ending pgcron.run, outcome text, error_class text, error text,
     fingerprint text, node_name text, result jsonb DEFAULT NULL,
-    finished_at timestamptz DEFAULT NULL)
-  RETURNS void
+    finished_at timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
   IF outcome IN ('dead', 'lost') THEN
     INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, schedule_id, schedule, scheduled_for,
-        queue, lane, unique_key, unique_scope, requires, weight, priority, handler, args, delivery,
-        max_attempts, timeout, retry_base, retry_cap, retry, time_limits, attempts, error_class,
-        error, fingerprint)
+          queue, lane, unique_key, unique_scope, requires, weight, priority, handler, args,
+          delivery, max_attempts, timeout, retry_base, retry_cap, retry, time_limits, attempts,
+          error_class, error, fingerprint)
     VALUES (ending.id, ending.uuid, end_run.outcome, ending.schedule_id, ending.schedule,
             ending.scheduled_for, ending.queue, ending.lane, ending.unique_key, ending.unique_scope,
             ending.requires, ending.weight, ending.priority, ending.handler, ending.args,
@@ -301,11 +287,10 @@ BEGIN
   END IF;
   BEGIN
     INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for,
-                                parent_run, queue, lane, unique_key, unique_scope, requires, weight,
-                                priority, handler, args, delivery, outcome, attempt, max_attempts,
-                                timeout, retry_base, retry_cap, retry, snoozes, time_limits, due_at,
-                                created_at, created_by, claimed_at, started_at, owner, node, fence,
-                                cancel_reason, error, result, finished_at)
+          parent_run, queue, lane, unique_key, unique_scope, requires, weight, priority, handler,
+          args, delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap, retry,
+          snoozes, time_limits, due_at, created_at, created_by, claimed_at, started_at, owner, node,
+          fence, cancel_reason, error, result, finished_at)
     VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule,
             ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue, ending.lane,
             ending.unique_key, ending.unique_scope, ending.requires, ending.weight, ending.priority,
@@ -319,10 +304,10 @@ BEGIN
   -- no partition for this instant: a run must be able to end all the same
   EXCEPTION WHEN check_violation THEN
     INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for,
-        nominal_for, parent_run, queue, lane, unique_key, unique_scope, requires, weight, priority,
-        handler, args, delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap,
-        retry, snoozes, time_limits, due_at, created_at, created_by, claimed_at, started_at, owner,
-        node, fence, cancel_reason, error, result, finished_at)
+          nominal_for, parent_run, queue, lane, unique_key, unique_scope, requires, weight,
+          priority, handler, args, delivery, outcome, attempt, max_attempts, timeout, retry_base,
+          retry_cap, retry, snoozes, time_limits, due_at, created_at, created_by, claimed_at,
+          started_at, owner, node, fence, cancel_reason, error, result, finished_at)
     VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule,
             ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue, ending.lane,
             ending.unique_key, ending.unique_scope, ending.requires, ending.weight, ending.priority,

@@ -10,8 +10,7 @@ CREATE FUNCTION pgcron.enqueue(handler text, args jsonb DEFAULT '{}', queue text
     on_conflict text DEFAULT NULL, debounce interval DEFAULT NULL,
     debounce_max interval DEFAULT NULL, start_within interval DEFAULT NULL,
     give_up_after interval DEFAULT NULL, silence_timeout interval DEFAULT NULL,
-    weight int DEFAULT NULL)
-  RETURNS bigint
+    weight int DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
   new_id bigint;
@@ -19,18 +18,16 @@ DECLARE
   expires timestamptz;
   limits jsonb;
 BEGIN
-  IF num_nonnulls(unique_key, unique_scope, unique_for, on_conflict, debounce,
-                  debounce_max) > 0 THEN
+  IF num_nonnulls(unique_key, unique_scope, unique_for, on_conflict, debounce, debounce_max)
+      > 0 THEN
     IF idempotency_key IS NOT NULL THEN
       PERFORM pgcron.refuse_unique('idempotency_key is given with unique_key',
-                                   'Each says which run a second call gets: an idempotency key '
-                                   'the run it named, whatever became of it; a unique key the '
-                                   'one that has it now.');
+          'Each says which run a second call gets: an idempotency key the run it named, whatever '
+          'became of it; a unique key the one that has it now.');
     END IF;
     RETURN pgcron.enqueue_unique(handler, args, queue, priority, due_at, timeout, max_attempts,
-                                 delivery, retry, actor, lane, requires, unique_key, unique_scope,
-                                 unique_for, on_conflict, debounce, debounce_max, start_within,
-                                 give_up_after, silence_timeout, weight);
+        delivery, retry, actor, lane, requires, unique_key, unique_scope, unique_for, on_conflict,
+        debounce, debounce_max, start_within, give_up_after, silence_timeout, weight);
   END IF;
   IF num_nonnulls(start_within, give_up_after, silence_timeout) > 0 THEN
     limits := pgcron.time_limits(give_up_after, silence_timeout, coalesce(due_at, now()));
@@ -39,22 +36,19 @@ BEGIN
   IF idempotency_key IS NOT NULL THEN
     IF key_lifetime <= '0' THEN
       PERFORM pgcron.refuse('PC001', format('key_lifetime %s is not positive', key_lifetime),
-                            'It says how long an idempotency key is remembered.',
-                            'Leave it out for ''1 day''.');
+          'It says how long an idempotency key is remembered.', 'Leave it out for ''1 day''.');
     END IF;
     new_id := nextval('pgcron.run_id_seq');
     INSERT INTO pgcron.idempotency AS known
     VALUES (idempotency_key, new_id, now() + coalesce(key_lifetime, '1 day'))
     ON CONFLICT (key) DO UPDATE SET run_id = EXCLUDED.run_id, expires_at = EXCLUDED.expires_at
-        WHERE known.expires_at <= now()
-    RETURNING known.run_id INTO known_id;
+    WHERE known.expires_at <= now() RETURNING known.run_id INTO known_id;
     -- a living key; only a new statement can see one that was inserted meanwhile
     IF known_id IS NULL THEN
       RETURN (SELECT i.run_id FROM pgcron.idempotency i WHERE i.key = idempotency_key);
     END IF;
     INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts,
-                            delivery, retry, created_by, lane, requires, expire_at, time_limits,
-                            weight)
+          delivery, retry, created_by, lane, requires, expire_at, time_limits, weight)
     VALUES (new_id, coalesce(handler, ''), coalesce(args, '{}'), coalesce(queue, 'default'),
             coalesce(priority, 5), coalesce(due_at, now()), coalesce(timeout, '1 hour'),
             max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user),
@@ -62,7 +56,7 @@ BEGIN
             nullif(weight, 1));
   ELSE
     INSERT INTO pgcron.run (handler, args, queue, priority, due_at, timeout, max_attempts, delivery,
-                            retry, created_by, lane, requires, expire_at, time_limits, weight)
+          retry, created_by, lane, requires, expire_at, time_limits, weight)
     VALUES (coalesce(handler, ''), coalesce(args, '{}'), coalesce(queue, 'default'),
             coalesce(priority, 5), coalesce(due_at, now()), coalesce(timeout, '1 hour'),
             max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user),
@@ -73,11 +67,11 @@ BEGIN
   RETURN new_id;
 END $$;
 COMMENT ON FUNCTION pgcron.enqueue(text, jsonb, text, int, timestamptz, text, interval, interval,
-    int, text, jsonb, text, text, text[], text, text, interval, text, interval, interval, interval,
-    interval, interval, int) IS
-  'Enqueues one run in the caller''s transaction; returns its id. Of the runs of one lane no '
-  'more execute at once than pgcron.set_lane says; only nodes with all labels that it requires '
-  'take it; a run takes weight (1) of a node''s slots.';
+      int, text, jsonb, text, text, text[], text, text, interval, text, interval, interval,
+      interval, interval, interval, int) IS
+    'Enqueues one run in the caller''s transaction; returns its id. Of the runs of one lane no '
+    'more execute at once than pgcron.set_lane says; only nodes with all labels that it requires '
+    'take it; a run takes weight (1) of a node''s slots.';
 
 -- The shape of what pgcron.enqueue_many is given; true when an element has an idempotency key or is
 -- to be unique.
@@ -85,44 +79,42 @@ CREATE FUNCTION pgcron.judge_requests(runs jsonb) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   known_keys text[] :=
-      '{handler,args,queue,priority,due_at,idempotency_key,key_lifetime,timeout,max_attempts,'
-      'delivery,retry,lane,requires,unique_key,unique_scope,unique_for,on_conflict,debounce,'
-      'debounce_max,start_within,give_up_after,silence_timeout,weight}';
+    '{handler,args,queue,priority,due_at,idempotency_key,key_lifetime,timeout,max_attempts,deliver'
+    'y,retry,lane,requires,unique_key,unique_scope,unique_for,on_conflict,debounce,debounce_max,st'
+    'art_within,give_up_after,silence_timeout,weight}';
   has_keys boolean;
   wrong int;
   example text := 'Write for example ''[{"handler": "py:report", "args": {"day": 1}}]''.';
 BEGIN
   IF jsonb_typeof(runs) IS DISTINCT FROM 'array' THEN
     PERFORM pgcron.refuse('PC001',
-                          format('runs is %s', coalesce('a JSON ' || jsonb_typeof(runs), 'NULL')),
-                          'runs is a JSON array of objects, one for each run.', example);
+        format('runs is %s', coalesce('a JSON ' || jsonb_typeof(runs), 'NULL')),
+        'runs is a JSON array of objects, one for each run.', example);
   ELSIF jsonb_array_length(runs) > 10000 OR pg_column_size(runs) > 67108864 THEN
     PERFORM pgcron.refuse('PC004',
-                          format('runs has %s elements and %s bytes', jsonb_array_length(runs),
-                                 pg_column_size(runs)),
-                          'One call takes up to 10000 runs and 67108864 bytes (64 MiB).',
-                          'Call it several times; in one transaction they exist together or not '
-                          'at all.');
+        format('runs has %s elements and %s bytes', jsonb_array_length(runs), pg_column_size(runs)),
+        'One call takes up to 10000 runs and 67108864 bytes (64 MiB).',
+        'Call it several times; in one transaction they exist together or not at all.');
   END IF;
   SELECT coalesce(bool_or(options ?|
-      '{idempotency_key,unique_key,unique_scope,unique_for,on_conflict,debounce,debounce_max}'),
-                  false),
+                          '{idempotency_key,unique_key,unique_scope,unique_for,on_conflict,deboun'
+                          'ce,debounce_max}'),
+           false),
          min(position) FILTER (WHERE CASE jsonb_typeof(options)
-                                          WHEN 'object' THEN options - known_keys <> '{}'
-                                          ELSE true END)
-    INTO has_keys, wrong FROM jsonb_array_elements(runs) WITH ORDINALITY element(options, position);
+                                 WHEN 'object' THEN options - known_keys <> '{}'
+                                 ELSE true END)
+  INTO has_keys, wrong FROM jsonb_array_elements(runs) WITH ORDINALITY element(options, position);
   IF jsonb_typeof(runs -> (wrong - 1)) = 'object' THEN
     PERFORM pgcron.refuse('PC001',
-                          format('run %s of %s: %s is no argument of pgcron.enqueue', wrong,
-                                 jsonb_array_length(runs),
-                                 (SELECT quote_literal(left(min(key), 100))
-                                  FROM jsonb_object_keys((runs -> (wrong - 1)) - known_keys) key)),
-                          'The keys are ' || array_to_string(known_keys, ', ') || '.', example);
+        format('run %s of %s: %s is no argument of pgcron.enqueue', wrong, jsonb_array_length(runs),
+          (SELECT quote_literal(left(min(key), 100))
+           FROM jsonb_object_keys((runs -> (wrong - 1)) - known_keys) key)),
+        'The keys are ' || array_to_string(known_keys, ', ') || '.', example);
   ELSIF wrong IS NOT NULL THEN
     PERFORM pgcron.refuse('PC001',
-                          format('run %s of %s is a JSON %s', wrong, jsonb_array_length(runs),
-                                 jsonb_typeof(runs -> (wrong - 1))),
-                          'Each element is a JSON object.', example);
+        format('run %s of %s is a JSON %s', wrong, jsonb_array_length(runs),
+          jsonb_typeof(runs -> (wrong - 1))),
+        'Each element is a JSON object.', example);
   END IF;
   RETURN has_keys;
 END $$;
@@ -137,34 +129,32 @@ DECLARE
   single record;
 BEGIN
   IF EXISTS (SELECT
-      FROM jsonb_to_recordset(runs) AS options(idempotency_key text, key_lifetime interval)
-      WHERE options.idempotency_key IS NOT NULL AND options.key_lifetime <= '0') THEN
+             FROM jsonb_to_recordset(runs) AS options(idempotency_key text, key_lifetime interval)
+             WHERE options.idempotency_key IS NOT NULL AND options.key_lifetime <= '0') THEN
     PERFORM pgcron.refuse_request(runs);
   END IF;
   INSERT INTO pgcron.idempotency AS known (key, run_id, expires_at)
-  SELECT DISTINCT
-      ON (options.key) options.key, options.new_id, now() + coalesce(options.lifetime, '1 day')
-    FROM ROWS
-    FROM (jsonb_to_recordset(runs) AS (idempotency_key text, key_lifetime interval),
-          unnest(new_ids)) options(key, lifetime, new_id)
-   WHERE options.key IS NOT NULL ORDER BY options.key, options.new_id
+  SELECT DISTINCT ON (options.key) options.key, options.new_id,
+         now() + coalesce(options.lifetime, '1 day')
+  FROM ROWS
+  FROM (jsonb_to_recordset(runs) AS (idempotency_key text, key_lifetime interval), unnest(new_ids))
+    options(key, lifetime, new_id)
+  WHERE options.key IS NOT NULL ORDER BY options.key, options.new_id
   ON CONFLICT (key) DO UPDATE SET run_id = EXCLUDED.run_id, expires_at = EXCLUDED.expires_at
-      WHERE known.expires_at <= now();
+  WHERE known.expires_at <= now();
   -- Only a new statement can see a key that was inserted meanwhile.
-  ids := ARRAY(SELECT coalesce(known.run_id, options.new_id)
-                 FROM ROWS
-                 FROM (jsonb_to_recordset(runs) AS (idempotency_key text),
-                       unnest(new_ids)) WITH ORDINALITY options(key, new_id, position)
-                 LEFT JOIN pgcron.idempotency known ON known.key = options.key
-                 ORDER BY options.position);
-  FOR single IN
-    SELECT element.options, element.position
-    FROM jsonb_array_elements(runs) WITH ORDINALITY element(options, position)
-     WHERE num_nonnulls(options ->> 'unique_key', options ->> 'unique_scope',
-                        options ->> 'unique_for',
-                        options ->> 'on_conflict', options ->> 'debounce',
-                        options ->> 'debounce_max') > 0
-     ORDER BY options ->> 'unique_key' COLLATE "C", options ->> 'handler' COLLATE "C", position LOOP
+  ids := ARRAY(SELECT coalesce(known.run_id, options.new_id) FROM ROWS
+               FROM (jsonb_to_recordset(runs) AS (idempotency_key text), unnest(new_ids)) WITH
+                 ORDINALITY options(key, new_id, position)
+               LEFT JOIN pgcron.idempotency known ON known.key = options.key
+               ORDER BY options.position);
+  FOR single IN SELECT element.options, element.position
+      FROM jsonb_array_elements(runs) WITH ORDINALITY element(options, position)
+      WHERE num_nonnulls(options ->> 'unique_key', options ->> 'unique_scope',
+          options ->> 'unique_for', options ->> 'on_conflict', options ->> 'debounce',
+          options ->> 'debounce_max') > 0
+      ORDER BY options ->> 'unique_key' COLLATE "C", options ->> 'handler' COLLATE "C",
+          position LOOP
     ids[single.position] := pgcron.enqueue_request(single.options, claim_keys.actor);
   END LOOP;
   RETURN ids;
@@ -174,25 +164,20 @@ END $$;
 CREATE FUNCTION pgcron.enqueue_request(options jsonb, actor text) RETURNS bigint
 LANGUAGE sql AS $$
   SELECT pgcron.enqueue(options ->> 'handler', nullif(options -> 'args', 'null'),
-                        options ->> 'queue',
-                        (options ->> 'priority')::int, (options ->> 'due_at')::timestamptz,
-                        options ->> 'idempotency_key', (options ->> 'key_lifetime')::interval,
-                        (options ->> 'timeout')::interval, (options ->> 'max_attempts')::int,
-                        options ->> 'delivery', nullif(options -> 'retry', 'null'),
-                        lane => options ->> 'lane',
-                        requires => ARRAY(SELECT jsonb_array_elements_text(nullif(options
-                            -> 'requires',
-                            'null'))),
-                        weight => (options ->> 'weight')::int, actor => enqueue_request.actor,
-                        unique_key => options ->> 'unique_key',
-                        unique_scope => options ->> 'unique_scope',
-                        unique_for => (options ->> 'unique_for')::interval,
-                        on_conflict => options ->> 'on_conflict',
-                        debounce => (options ->> 'debounce')::interval,
-                        debounce_max => (options ->> 'debounce_max')::interval,
-                        start_within => (options ->> 'start_within')::interval,
-                        give_up_after => (options ->> 'give_up_after')::interval,
-                        silence_timeout => (options ->> 'silence_timeout')::interval) $$;
+           options ->> 'queue', (options ->> 'priority')::int, (options ->> 'due_at')::timestamptz,
+           options ->> 'idempotency_key', (options ->> 'key_lifetime')::interval,
+           (options ->> 'timeout')::interval, (options ->> 'max_attempts')::int,
+           options ->> 'delivery', nullif(options -> 'retry', 'null'), lane => options ->> 'lane',
+           requires => ARRAY(SELECT jsonb_array_elements_text(nullif(options -> 'requires',
+                                        'null'))),
+           weight => (options ->> 'weight')::int, actor => enqueue_request.actor,
+           unique_key => options ->> 'unique_key', unique_scope => options ->> 'unique_scope',
+           unique_for => (options ->> 'unique_for')::interval,
+           on_conflict => options ->> 'on_conflict', debounce => (options ->> 'debounce')::interval,
+           debounce_max => (options ->> 'debounce_max')::interval,
+           start_within => (options ->> 'start_within')::interval,
+           give_up_after => (options ->> 'give_up_after')::interval,
+           silence_timeout => (options ->> 'silence_timeout')::interval) $$;
 
 -- Says which element is refused: asks for one after the other until it happens.
 CREATE FUNCTION pgcron.refuse_request(runs jsonb) RETURNS void
@@ -211,15 +196,14 @@ BEGIN
   END LOOP;
 EXCEPTION WHEN OTHERS THEN
   GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, fact = MESSAGE_TEXT, rule = PG_EXCEPTION_DETAIL,
-      remedy = PG_EXCEPTION_HINT;
+    remedy = PG_EXCEPTION_HINT;
   PERFORM pgcron.refuse(CASE WHEN code LIKE 'PC%' THEN code ELSE 'PC001' END,
-                        format('run %s of %s: %s', position, jsonb_array_length(runs), fact),
-                        coalesce(nullif(rule, ''),
-                                 'A key takes what the argument of pgcron.enqueue of that name '
-                                 'takes.'),
-                        coalesce(nullif(remedy, ''),
-                                 'Instants are texts such as "2026-12-24T18:00:00Z", durations '
-                                 'such as "90 s", numbers stand without quotes.'));
+      format('run %s of %s: %s', position, jsonb_array_length(runs), fact),
+      coalesce(nullif(rule, ''),
+        'A key takes what the argument of pgcron.enqueue of that name takes.'),
+      coalesce(nullif(remedy, ''),
+        'Instants are texts such as "2026-12-24T18:00:00Z", durations such as "90 s", numbers '
+        'stand without quotes.'));
 END $$;
 
 -- Enqueues a JSON array of objects whose keys are arguments of pgcron.enqueue, and does what a call
@@ -233,40 +217,35 @@ DECLARE
   ids bigint[];
 BEGIN
   new_ids := ARRAY(SELECT nextval('pgcron.run_id_seq')
-      FROM generate_series(1, jsonb_array_length(runs)));
+                   FROM generate_series(1, jsonb_array_length(runs)));
   ids := CASE WHEN has_keys THEN pgcron.claim_keys(runs, new_ids, enqueue_many.actor)
               ELSE new_ids END;
   INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts,
-                          delivery, retry, created_by, lane, requires, expire_at, time_limits,
-                          weight)
+        delivery, retry, created_by, lane, requires, expire_at, time_limits, weight)
   SELECT options.new_id, coalesce(options.handler, ''), coalesce(options.args, '{}'),
          coalesce(options.queue, 'default'), coalesce(options.priority, 5),
          coalesce(options.due_at, now()), coalesce(options.timeout, '1 hour'), options.max_attempts,
-         coalesce(options.delivery, 'at_least_once'),
-         nullif(options.retry, 'null'), coalesce(enqueue_many.actor, session_user),
-         pgcron.lane_of(options.lane, options.weight), nullif(options.requires, '{}'),
-         CASE WHEN num_nonnulls(options.start_within, options.give_up_after) > 0 THEN
-           pgcron.expire_at(options.start_within,
-                            pgcron.time_limits(options.give_up_after, NULL,
-                                               coalesce(options.due_at, now())),
-                            coalesce(options.due_at, now())) END,
-         CASE WHEN num_nonnulls(options.give_up_after,
-                                options.silence_timeout)
-                                    > 0 THEN pgcron.time_limits(options.give_up_after,
-                                options.silence_timeout, coalesce(options.due_at, now())) END,
+         coalesce(options.delivery, 'at_least_once'), nullif(options.retry, 'null'),
+         coalesce(enqueue_many.actor, session_user), pgcron.lane_of(options.lane, options.weight),
+         nullif(options.requires, '{}'),
+         CASE WHEN num_nonnulls(options.start_within, options.give_up_after) > 0
+                THEN pgcron.expire_at(options.start_within,
+                       pgcron.time_limits(options.give_up_after, NULL,
+                         coalesce(options.due_at, now())),
+                       coalesce(options.due_at, now())) END,
+         CASE WHEN num_nonnulls(options.give_up_after, options.silence_timeout) > 0
+                THEN pgcron.time_limits(options.give_up_after, options.silence_timeout,
+                       coalesce(options.due_at, now())) END,
          nullif(options.weight, 1)
-    FROM ROWS
-    FROM (jsonb_to_recordset(runs) AS (handler text, args jsonb, queue text, priority int,
-        due_at timestamptz, timeout interval, max_attempts int,
-                                                 delivery text, retry jsonb, lane text,
-                                                     requires text[], start_within interval,
-                                                     give_up_after interval,
-                                                     silence_timeout interval, weight int),
-                                                     unnest(new_ids), unnest(ids))
-         options(handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry,
-                 lane,
-              requires, start_within, give_up_after, silence_timeout, weight, new_id, id)
-   WHERE options.new_id = options.id;
+  FROM ROWS
+  FROM (jsonb_to_recordset(runs) AS (handler text, args jsonb, queue text, priority int,
+          due_at timestamptz, timeout interval, max_attempts int, delivery text, retry jsonb,
+          lane text, requires text[], start_within interval, give_up_after interval,
+          silence_timeout interval, weight int),
+      unnest(new_ids), unnest(ids)) options(handler, args, queue, priority, due_at, timeout,
+      max_attempts, delivery, retry, lane, requires, start_within, give_up_after, silence_timeout,
+      weight, new_id, id)
+  WHERE options.new_id = options.id;
   RETURN ids;
 EXCEPTION WHEN OTHERS THEN
   IF SQLSTATE ~ '^(PC|22)' AND SQLERRM !~ '^run \d+ of \d+: ' THEN
@@ -275,5 +254,5 @@ EXCEPTION WHEN OTHERS THEN
   RAISE;
 END $$;
 COMMENT ON FUNCTION pgcron.enqueue_many(jsonb, text) IS
-  'Enqueues up to 10000 runs, an array of objects with the arguments of enqueue, in the '
-  'caller''s transaction; returns their ids in order.';
+    'Enqueues up to 10000 runs, an array of objects with the arguments of enqueue, in the '
+    'caller''s transaction; returns their ids in order.';

@@ -48,15 +48,15 @@ END $$;
 -- backfills don't count.
 CREATE FUNCTION pgcron.last_success(of_schedule bigint, since timestamptz) RETURNS timestamptz
 LANGUAGE sql STABLE AS $$
-  SELECT max(reported.finished_at) FROM (
-    (SELECT h.finished_at FROM pgcron.history h
-      WHERE h.schedule_id = of_schedule AND h.finished_at >= since AND h.outcome = 'succeeded'
-        AND h.origin = 'schedule'
-      ORDER BY h.finished_at DESC LIMIT 1)
-    UNION ALL
-    (SELECT h.finished_at FROM pgcron.history_overflow h
-     WHERE h.schedule_id = of_schedule AND h.finished_at >= since AND h.outcome = 'succeeded'
-       AND h.origin = 'schedule')) reported $$;
+  SELECT max(reported.finished_at)
+  FROM ((SELECT h.finished_at FROM pgcron.history h
+         WHERE h.schedule_id = of_schedule AND h.finished_at >= since AND h.outcome = 'succeeded'
+           AND h.origin = 'schedule'
+         ORDER BY h.finished_at DESC LIMIT 1)
+        UNION ALL
+        (SELECT h.finished_at FROM pgcron.history_overflow h
+         WHERE h.schedule_id = of_schedule AND h.finished_at >= since AND h.outcome = 'succeeded'
+           AND h.origin = 'schedule')) reported $$;
 
 -- Judges what has failed since the last time: the schedule's row is locked, so that of several
 -- nodes one does, and edits wait. Returns the note of a pause that it began or went on with,
@@ -85,9 +85,9 @@ BEGIN
     RETURN NULL;
   END IF;
   DELETE FROM pgcron.fire_failure f
-   WHERE f.schedule_id = failing
-     AND f.failed_at <= pgcron.last_success(failing,
-         (SELECT min(e.failed_at) FROM pgcron.fire_failure e WHERE e.schedule_id = failing));
+  WHERE f.schedule_id = failing
+    AND f.failed_at <= pgcron.last_success(failing,
+          (SELECT min(e.failed_at) FROM pgcron.fire_failure e WHERE e.schedule_id = failing));
   SELECT count(*) INTO failures FROM pgcron.fire_failure f WHERE f.schedule_id = failing;
   IF failures < definition.pause_after_failures THEN RETURN NULL; END IF;
   SELECT * INTO latest FROM pgcron.fire_failure f WHERE f.schedule_id = failing
@@ -105,12 +105,12 @@ COMMENT ON FUNCTION pgcron.judge_failures(bigint) IS
 CREATE FUNCTION pgcron.pause_for_failures(failing bigint, failures int, latest text, error text)
   RETURNS text
 LANGUAGE sql AS $$
-  UPDATE pgcron.schedule s SET enabled = false, paused_until = NULL,
-         paused_note = format('paused after %s in a row (last: %s)',
-                              CASE failures WHEN 1 THEN '1 failure'
-                                   ELSE failures || ' failures' END,
-                              concat_ws(': ', latest, left(pause_for_failures.error, 200)))
-   WHERE s.id = failing RETURNING s.paused_note $$;
+  UPDATE pgcron.schedule s
+  SET enabled = false, paused_until = NULL,
+      paused_note = format('paused after %s in a row (last: %s)',
+          CASE failures WHEN 1 THEN '1 failure' ELSE failures || ' failures' END,
+          concat_ws(': ', latest, left(pause_for_failures.error, 200)))
+  WHERE s.id = failing RETURNING s.paused_note $$;
 
 -- The probe that is over: success resumes, failure pauses for twice as long, at most a day; what
 -- did not come to an end of its own (it was cancelled, skipped, or an edit took it away) leaves the
@@ -121,14 +121,14 @@ LANGUAGE plpgsql AS $$
 DECLARE
   ended record;
   wait interval := least(definition.probe_after * power(2, least(held.pauses, 20)),
-                         interval '1 day');
+      interval '1 day');
 BEGIN
   IF held.probe_run IS NULL OR EXISTS (SELECT FROM pgcron.run r WHERE r.id = held.probe_run) THEN
     RETURN NULL;
   END IF;
   SELECT h.outcome, h.error INTO ended
-  FROM (SELECT h.id, h.outcome, h.error FROM pgcron.history h UNION ALL
-  SELECT o.id, o.outcome, o.error FROM pgcron.history_overflow o) h
+  FROM (SELECT h.id, h.outcome, h.error FROM pgcron.history h
+        UNION ALL SELECT o.id, o.outcome, o.error FROM pgcron.history_overflow o) h
   WHERE h.id = held.probe_run LIMIT 1;
   IF ended.outcome = 'succeeded' THEN
     -- which forgets its failures, too
@@ -138,7 +138,7 @@ BEGIN
     UPDATE pgcron.failure_pause p
     SET failures = p.failures + 1, pauses = p.pauses + 1, probe_run = NULL, probe_fire = NULL,
         probe_at = clock_timestamp() + wait, look_at = clock_timestamp() + wait
-     WHERE p.schedule_id = definition.id;
+    WHERE p.schedule_id = definition.id;
     RETURN pgcron.pause_for_failures(definition.id, held.failures + 1,
         format('run %s, the probe', held.probe_run), ended.error);
   END IF;
@@ -146,7 +146,8 @@ BEGIN
   SET probe_run = NULL, probe_fire = NULL,
       probe_at = CASE WHEN ended.outcome IS NULL THEN p.probe_at
                       ELSE greatest(p.probe_at, p.probe_fire) END,
-         look_at = clock_timestamp() WHERE p.schedule_id = definition.id;
+      look_at = clock_timestamp()
+  WHERE p.schedule_id = definition.id;
   RETURN NULL;
 END $$;
 

@@ -7,10 +7,8 @@ LANGUAGE plpgsql STABLE AS $$
 BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' THEN
     PERFORM pgcron.refuse('PC001',
-                          what || ' are not decided under '
-                              || current_setting('transaction_isolation'),
-                          'Each step must see what was committed before it.',
-                          'Use READ COMMITTED.');
+        what || ' are not decided under ' || current_setting('transaction_isolation'),
+        'Each step must see what was committed before it.', 'Use READ COMMITTED.');
   END IF;
 END $$;
 
@@ -35,10 +33,9 @@ END $$;
 -- hundreds of runs.
 CREATE FUNCTION pgcron.claim_lanes(incarnation uuid, queues text[], priorities smallint[],
     handlers text[], free int, ahead int, look int)
-RETURNS TABLE (verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt int,
-               max_attempts int, queue text, priority smallint, schedule text,
-               fire_time timestamptz, token uuid, fence bigint, timeout float8, delivery text,
-               due float8, origin text)
+  RETURNS TABLE (verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt int,
+      max_attempts int, queue text, priority smallint, schedule text, fire_time timestamptz,
+      token uuid, fence bigint, timeout float8, delivery text, due float8, origin text)
 LANGUAGE plpgsql VOLATILE ROWS 100 AS $$
 #variable_conflict use_column
 DECLARE
@@ -50,97 +47,95 @@ DECLARE
 BEGIN
   PERFORM pgcron.require_read_committed('lanes');
   WITH due AS MATERIALIZED (
-    SELECT due_index.schedule_id, bool_or(due_index.overlap <> 'skip') AS is_other FROM (
-        SELECT head.schedule_id, head.overlap FROM (
-          SELECT asked.queue, asked.priority
-          FROM unnest(claim_lanes.queues, claim_lanes.priorities) WITH ORDINALITY AS asked(queue,
-                      priority, position)
-          ORDER BY EXISTS (SELECT FROM pgcron.queue q
-          WHERE q.name = asked.queue AND NOT q.is_plain),
-              asked.position) path
-        CROSS JOIN LATERAL (
-          SELECT c.schedule_id, c.overlap FROM pgcron.run c
-          WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL
-            AND c.overlap IS NOT NULL AND c.queue = path.queue AND c.priority = path.priority
-            AND c.due_at <= now() AND c.handler = ANY(claim_lanes.handlers)
-          ORDER BY c.due_at, c.id LIMIT claim_lanes.look) head
-        LIMIT claim_lanes.look) due_index
-     GROUP BY due_index.schedule_id)
-  SELECT array_agg(due.schedule_id), bool_or(due.is_other) INTO lanes, has_others
-    FROM due
-    WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashint8(due.schedule_id));
+    SELECT due_index.schedule_id, bool_or(due_index.overlap <> 'skip') AS is_other
+    FROM (SELECT head.schedule_id, head.overlap
+          FROM (SELECT asked.queue, asked.priority
+                FROM unnest(claim_lanes.queues, claim_lanes.priorities) WITH ORDINALITY AS
+                  asked(queue, priority, position)
+                ORDER BY EXISTS (SELECT FROM pgcron.queue q
+                                 WHERE q.name = asked.queue AND NOT q.is_plain),
+                    asked.position) path
+          CROSS JOIN LATERAL (SELECT c.schedule_id, c.overlap FROM pgcron.run c
+                              WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL
+                                AND c.requires IS NULL AND c.overlap IS NOT NULL
+                                AND c.queue = path.queue AND c.priority = path.priority
+                                AND c.due_at <= now() AND c.handler = ANY(claim_lanes.handlers)
+                              ORDER BY c.due_at, c.id LIMIT claim_lanes.look) head
+          LIMIT claim_lanes.look) due_index
+    GROUP BY due_index.schedule_id)
+  SELECT array_agg(due.schedule_id), bool_or(due.is_other) INTO lanes, has_others FROM due
+  WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashint8(due.schedule_id));
   IF lanes IS NULL THEN RETURN; END IF;
   IF has_others THEN
     RETURN QUERY SELECT *
       FROM pgcron.decide_lanes(claim_lanes.incarnation, claim_lanes.queues, claim_lanes.priorities,
-                               claim_lanes.handlers, claim_lanes.free, claim_lanes.ahead, lanes);
+          claim_lanes.handlers, claim_lanes.free, claim_lanes.ahead, lanes);
     RETURN;
   END IF;
 
   IF claim_lanes.free + claim_lanes.ahead > 0 THEN
     SELECT array_agg(ranked.id) FILTER (WHERE ranked.place <= claim_lanes.free
-                                        OR ranked.delivery = 'at_least_once'),
+               OR ranked.delivery = 'at_least_once'),
            array_agg(ranked.id) FILTER (WHERE ranked.place > claim_lanes.free
-                                        AND ranked.delivery <> 'at_least_once')
-      INTO chosen, left_waiting FROM (
-        SELECT head.id, head.delivery,
-               row_number() OVER (ORDER BY array_position(claim_lanes.priorities, head.priority),
-                                  head.due_at, head.id) AS place
+               AND ranked.delivery <> 'at_least_once')
+    INTO chosen, left_waiting
+    FROM (SELECT head.id, head.delivery,
+                 row_number() OVER (ORDER BY array_position(claim_lanes.priorities, head.priority),
+                     head.due_at, head.id) AS place
           FROM unnest(lanes) AS lane(schedule_id)
-         CROSS JOIN LATERAL (
-           SELECT w.id, w.overlap_slot, w.priority, w.due_at, w.delivery FROM pgcron.run w
-            WHERE w.schedule_id = lane.schedule_id AND w.state = 'ready' AND w.hold IS NULL
-              AND w.lane IS NULL AND w.requires IS NULL AND w.overlap = 'skip' AND w.due_at <= now()
-              AND w.queue = ANY(claim_lanes.queues) AND w.handler = ANY(claim_lanes.handlers)
-              AND (w.expire_at IS NULL OR w.expire_at > now())
-              AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = w.queue AND NOT q.is_plain)
-            ORDER BY w.overlap_slot NULLS LAST, w.priority, w.due_at, w.id LIMIT 1) head
-         WHERE (head.overlap_slot IS NOT NULL
-                OR (SELECT h.id FROM pgcron.run h
-                    WHERE h.schedule_id = lane.schedule_id AND h.overlap_slot IS NOT NULL
-                    LIMIT 1) IS NULL)
-           AND EXISTS (SELECT FROM pgcron.claiming_node n
-               WHERE n.incarnation = claim_lanes.incarnation)
-         ORDER BY place LIMIT claim_lanes.free + claim_lanes.ahead) ranked;
-    RETURN QUERY
-      UPDATE pgcron.run r
-         SET state = 'running', owner = claim_lanes.incarnation,
-             token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid,
-             fence = nextval('pgcron.fence'),
-             attempt = r.attempt + 1, claimed_at = now(), overlap_slot = 1
-       WHERE r.id = ANY(ARRAY(
-         SELECT l.id FROM pgcron.run l
-          WHERE l.id = ANY(chosen) AND l.state = 'ready' AND l.hold IS NULL AND l.lane IS NULL
-            AND l.requires IS NULL AND l.overlap IS NOT NULL AND l.due_at <= now()
-            AND l.queue = ANY(claim_lanes.queues) AND l.handler = ANY(claim_lanes.handlers)
-            AND (l.expire_at IS NULL OR l.expire_at > now())
-          ORDER BY l.id FOR UPDATE SKIP LOCKED))
+          CROSS JOIN LATERAL (
+              SELECT w.id, w.overlap_slot, w.priority, w.due_at, w.delivery FROM pgcron.run w
+              WHERE w.schedule_id = lane.schedule_id AND w.state = 'ready' AND w.hold IS NULL
+                AND w.lane IS NULL AND w.requires IS NULL AND w.overlap = 'skip'
+                AND w.due_at <= now() AND w.queue = ANY(claim_lanes.queues)
+                AND w.handler = ANY(claim_lanes.handlers)
+                AND (w.expire_at IS NULL OR w.expire_at > now())
+                AND NOT EXISTS (SELECT FROM pgcron.queue q
+                                WHERE q.name = w.queue AND NOT q.is_plain)
+              ORDER BY w.overlap_slot NULLS LAST, w.priority, w.due_at, w.id LIMIT 1) head
+          WHERE (head.overlap_slot IS NOT NULL
+                 OR (SELECT h.id FROM pgcron.run h
+                     WHERE h.schedule_id = lane.schedule_id AND h.overlap_slot IS NOT NULL LIMIT 1)
+                    IS NULL)
+            AND EXISTS (SELECT FROM pgcron.claiming_node n
+                        WHERE n.incarnation = claim_lanes.incarnation)
+          ORDER BY place LIMIT claim_lanes.free + claim_lanes.ahead) ranked;
+    RETURN QUERY UPDATE pgcron.run r
+      SET state = 'running', owner = claim_lanes.incarnation,
+          token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid,
+          fence = nextval('pgcron.fence'), attempt = r.attempt + 1, claimed_at = now(),
+          overlap_slot = 1
+      WHERE r.id = ANY(ARRAY(SELECT l.id FROM pgcron.run l
+                             WHERE l.id = ANY(chosen) AND l.state = 'ready' AND l.hold IS NULL
+                               AND l.lane IS NULL AND l.requires IS NULL AND l.overlap IS NOT NULL
+                               AND l.due_at <= now() AND l.queue = ANY(claim_lanes.queues)
+                               AND l.handler = ANY(claim_lanes.handlers)
+                               AND (l.expire_at IS NULL OR l.expire_at > now())
+                             ORDER BY l.id FOR UPDATE SKIP LOCKED))
       RETURNING 'claim', r.id, r.uuid, r.handler, r.args, r.attempt,
-          coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
+                coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
                 r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token,
-                r.fence, date_part('epoch', r.timeout), r.delivery,
-                date_part('epoch', r.due_at), r.origin;
+                r.fence, date_part('epoch', r.timeout), r.delivery, date_part('epoch', r.due_at),
+                r.origin;
   END IF;
 
   skipped := ARRAY(
-    SELECT w.id FROM unnest(lanes) AS lane(schedule_id)
-    JOIN pgcron.run w ON w.schedule_id = lane.schedule_id
-     WHERE w.state = 'ready' AND w.hold IS NULL AND w.lane IS NULL AND w.requires IS NULL
-       AND w.overlap = 'skip' AND w.due_at <= now() AND w.overlap_slot IS NULL
-       AND (SELECT h.id FROM pgcron.run h
-           WHERE h.schedule_id = w.schedule_id AND h.overlap_slot IS NOT NULL LIMIT 1) IS NOT NULL
-     ORDER BY w.id LIMIT 1000 FOR UPDATE OF w SKIP LOCKED);
+      SELECT w.id FROM unnest(lanes) AS lane(schedule_id)
+      JOIN pgcron.run w ON w.schedule_id = lane.schedule_id
+      WHERE w.state = 'ready' AND w.hold IS NULL AND w.lane IS NULL AND w.requires IS NULL
+        AND w.overlap = 'skip' AND w.due_at <= now() AND w.overlap_slot IS NULL
+        AND (SELECT h.id FROM pgcron.run h
+             WHERE h.schedule_id = w.schedule_id AND h.overlap_slot IS NOT NULL LIMIT 1) IS NOT NULL
+      ORDER BY w.id LIMIT 1000 FOR UPDATE OF w SKIP LOCKED);
   IF skipped <> '{}' THEN
     PERFORM pgcron.end_waiting_runs(skipped, 'skipped', 'the last run is not over');
   END IF;
-  RETURN QUERY
-    SELECT reported.verdict, reported.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int,
-           NULL::text, NULL::smallint, NULL::text,
-           NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8,
-           NULL::text
-      FROM (SELECT 'skip', s.id FROM unnest(skipped) s(id) UNION ALL SELECT 'wait', s.id
-      FROM unnest(left_waiting) s(id)) reported(verdict, id);
+  RETURN QUERY SELECT reported.verdict, reported.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int,
+           NULL::int, NULL::text, NULL::smallint, NULL::text, NULL::timestamptz, NULL::uuid,
+           NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text
+    FROM (SELECT 'skip', s.id FROM unnest(skipped) s(id)
+          UNION ALL SELECT 'wait', s.id FROM unnest(left_waiting) s(id)) reported(verdict, id);
 END $$;
 COMMENT ON FUNCTION pgcron.claim_lanes(uuid, text[], smallint[], text[], int, int, int) IS
-  'Decides due runs of schedules with an overlap policy: claims up to free + ahead of them '
-  '(ahead: none that may start only once), skips what finds its lane held.';
+    'Decides due runs of schedules with an overlap policy: claims up to free + ahead of them '
+    '(ahead: none that may start only once), skips what finds its lane held.';

@@ -4,8 +4,8 @@
 CREATE TABLE pgcron.occurrence (
   schedule_id bigint NOT NULL,
   fire_at timestamptz NOT NULL,
-  decision text NOT NULL CONSTRAINT a_decision_is_known CHECK (decision IN ('run', 'skipped',
-      'superseded', 'expired', 'cancelled', 'upstream_failed')),
+  decision text NOT NULL CONSTRAINT a_decision_is_known
+    CHECK (decision IN ('run', 'skipped', 'superseded', 'expired', 'cancelled', 'upstream_failed')),
   reason text,
   run_id bigint,
   decided_at timestamptz NOT NULL DEFAULT now(),
@@ -35,16 +35,16 @@ COMMENT ON TABLE pgcron.missed IS
 CREATE TABLE pgcron.occurrence_override (
   schedule_id bigint NOT NULL REFERENCES pgcron.schedule ON DELETE CASCADE,
   fire_at timestamptz NOT NULL,
-  action text NOT NULL CONSTRAINT an_override_skips_moves_or_edits CHECK (action IN ('skip', 'move',
-      'edit')),
+  action text NOT NULL CONSTRAINT an_override_skips_moves_or_edits
+    CHECK (action IN ('skip', 'move', 'edit')),
   due_at timestamptz,
   args jsonb CONSTRAINT override_args_are_an_object_of_256_kib
-    CHECK (args IS NULL OR (jsonb_typeof(args) = 'object'
-      AND (octet_length(args::text) <= 200
-           OR (octet_length(args::text) <= 262144
-               AND NOT jsonb_path_exists(args,
-                                         'strict $.**{100} ? (@.type() == "array" || @.type() '
-                                         '== "object")'))))
+    CHECK (args IS NULL
+      OR (jsonb_typeof(args) = 'object'
+          AND (octet_length(args::text) <= 200
+               OR (octet_length(args::text) <= 262144
+                   AND NOT jsonb_path_exists(args,
+                         'strict $.**{100} ? (@.type() == "array" || @.type() == "object")'))))
       OR pgcron.refuse_args(args)),
   note text CONSTRAINT occurrence_override_note_is_short
     CHECK (note IS NULL OR length(note) <= 2000 OR pgcron.refuse_words('note', note, 2000)),
@@ -52,14 +52,14 @@ CREATE TABLE pgcron.occurrence_override (
     CHECK (actor IS NULL OR length(actor) <= 300 OR pgcron.refuse_words('actor', actor, 300)),
   at timestamptz NOT NULL DEFAULT now(),
   PRIMARY KEY (schedule_id, fire_at),
-  CONSTRAINT a_fire_lies_within_the_calendar CHECK ((fire_at >= to_timestamp(-2208988800)
-      AND fire_at < to_timestamp(253370764800)
-    AND (due_at IS NULL
-         OR (due_at >= to_timestamp(-2208988800) AND due_at < to_timestamp(253370764800))))
-    OR pgcron.refuse('PC001',
-    format('fire %s%s is outside of the calendar', fire_at, ' at ' || due_at),
-    'A fire lies, and is moved, within the years 1900 to 9998.',
-    'SELECT * FROM pgcron.preview(…) shows those to come.')),
+  CONSTRAINT a_fire_lies_within_the_calendar
+    CHECK ((fire_at >= to_timestamp(-2208988800) AND fire_at < to_timestamp(253370764800)
+            AND (due_at IS NULL
+                 OR (due_at >= to_timestamp(-2208988800) AND due_at < to_timestamp(253370764800))))
+      OR pgcron.refuse('PC001',
+        format('fire %s%s is outside of the calendar', fire_at, ' at ' || due_at),
+        'A fire lies, and is moved, within the years 1900 to 9998.',
+        'SELECT * FROM pgcron.preview(…) shows those to come.')),
   CONSTRAINT a_move_says_where_to CHECK ((action = 'move') = (due_at IS NOT NULL)),
   CONSTRAINT an_edit_has_args CHECK (action <> 'edit' OR args IS NOT NULL)
 );
@@ -87,7 +87,7 @@ CREATE TABLE pgcron.history (
   delivery text NOT NULL,
   outcome text NOT NULL CONSTRAINT an_outcome_is_known
     CHECK (outcome IN ('succeeded', 'dead', 'cancelled', 'skipped', 'superseded', 'expired', 'lost',
-                       'upstream_failed')),
+        'upstream_failed')),
   attempt int NOT NULL,
   max_attempts int,
   timeout interval,
@@ -120,7 +120,9 @@ CREATE INDEX history_schedule ON pgcron.history (schedule_id, finished_at)
 -- What was made of a run: few rows have a parent, so ending a run costs no more for it.
 CREATE INDEX history_parent ON pgcron.history (parent_run) WHERE parent_run IS NOT NULL;
 
-CREATE TABLE pgcron.history_overflow (LIKE pgcron.history INCLUDING DEFAULTS INCLUDING CONSTRAINTS);
+CREATE TABLE pgcron.history_overflow (
+  LIKE pgcron.history INCLUDING DEFAULTS INCLUDING CONSTRAINTS
+);
 COMMENT ON TABLE pgcron.history_overflow IS
     'Takes what has no partition, so that a run can always end; the janitor moves it over.';
 CREATE INDEX history_overflow_id ON pgcron.history_overflow (id);
@@ -128,8 +130,8 @@ CREATE INDEX history_overflow_id ON pgcron.history_overflow (id);
 CREATE TABLE pgcron.attempt (
   run_id bigint NOT NULL,
   attempt int NOT NULL,
-  outcome text NOT NULL CONSTRAINT an_attempt_ends_in_a_known_way CHECK (outcome IN ('failed',
-      'timed_out', 'lease_lost', 'cancelled', 'snoozed')),
+  outcome text NOT NULL CONSTRAINT an_attempt_ends_in_a_known_way
+    CHECK (outcome IN ('failed', 'timed_out', 'lease_lost', 'cancelled', 'snoozed')),
   owner uuid NOT NULL,
   node text,
   fence bigint NOT NULL,
@@ -147,8 +149,8 @@ CREATE INDEX attempt_run ON pgcron.attempt (run_id, attempt);
 CREATE TABLE pgcron.dead_letter (
   run_id bigint PRIMARY KEY,
   uuid uuid NOT NULL,
-  outcome text NOT NULL CONSTRAINT a_dead_letter_is_dead_or_lost CHECK (outcome IN ('dead',
-      'lost')),
+  outcome text NOT NULL CONSTRAINT a_dead_letter_is_dead_or_lost
+    CHECK (outcome IN ('dead', 'lost')),
   died_at timestamptz NOT NULL DEFAULT now(),
   schedule_id bigint,
   schedule text,
@@ -176,8 +178,8 @@ CREATE TABLE pgcron.dead_letter (
   requeued_as bigint,
   requeued_at timestamptz,
   requeued_by text,
-  CONSTRAINT a_requeued_letter_says_when_and_as_what CHECK ((requeued_as IS NULL)
-      = (requeued_at IS NULL))
+  CONSTRAINT a_requeued_letter_says_when_and_as_what
+    CHECK ((requeued_as IS NULL) = (requeued_at IS NULL))
 );
 COMMENT ON TABLE pgcron.dead_letter IS
     'Runs that ended dead or lost, kept apart from history, whose partitions are dropped.';
@@ -190,8 +192,8 @@ CREATE TABLE pgcron.log (
   attempt int NOT NULL,
   sequence int NOT NULL,
   at timestamptz NOT NULL DEFAULT now(),
-  stream text NOT NULL CONSTRAINT a_stream_is_stdout_stderr_or_log CHECK (stream IN ('stdout',
-      'stderr', 'log')),
+  stream text NOT NULL CONSTRAINT a_stream_is_stdout_stderr_or_log
+    CHECK (stream IN ('stdout', 'stderr', 'log')),
   line text NOT NULL CONSTRAINT a_log_line_has_8_kib CHECK (octet_length(line) <= 8300)
 ) PARTITION BY RANGE (at);
 COMMENT ON TABLE pgcron.log IS 'What handlers printed, line by line, while they ran.';

@@ -7,74 +7,73 @@
 CREATE FUNCTION pgcron.limited_candidates(pair_queues text[], pair_lanes text[],
     pair_priorities smallint[], pair_rooms int[], limited_queues text[], handlers text[], room int,
     labels text[], placed_queues text[])
-RETURNS TABLE (id bigint, queue text, lane text, priority smallint, due_at timestamptz,
-               delivery text, schedule_id bigint, overlap_slot smallint, weight int, overlap text)
+  RETURNS TABLE (id bigint, queue text, lane text, priority smallint, due_at timestamptz,
+      delivery text, schedule_id bigint, overlap_slot smallint, weight int, overlap text)
 LANGUAGE sql STABLE ROWS 100
 BEGIN ATOMIC
   SELECT w.*
-  FROM unnest(pair_queues, pair_lanes, pair_priorities, pair_rooms) pair(queue, lane, priority,
-              room)
+  FROM unnest(pair_queues, pair_lanes, pair_priorities, pair_rooms)
+    pair(queue, lane, priority, room)
   CROSS JOIN LATERAL (
-    -- The first thousand of a lane and no more, whoever offers their handlers.
-    SELECT h.id, h.queue, h.lane, h.priority, h.due_at, h.delivery,
-           CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot,
-           coalesce(h.weight, 1), h.overlap
-    FROM (
-      SELECT r.* FROM pgcron.run r
-       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue = pair.queue
-         AND r.lane = pair.lane AND r.priority = pair.priority
-         AND r.due_at <= now() ORDER BY r.due_at, r.id LIMIT 1000) h
-     WHERE h.handler = ANY(limited_candidates.handlers)
-       AND (h.expire_at IS NULL OR h.expire_at > now())
-       AND (h.requires IS NULL OR h.requires <@ limited_candidates.labels)
-     LIMIT least(pair.room, limited_candidates.room)) w
+      -- The first thousand of a lane and no more, whoever offers their handlers.
+      SELECT h.id, h.queue, h.lane, h.priority, h.due_at, h.delivery,
+             CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot,
+             coalesce(h.weight, 1), h.overlap
+      FROM (SELECT r.* FROM pgcron.run r
+            WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL
+              AND r.queue = pair.queue AND r.lane = pair.lane AND r.priority = pair.priority
+              AND r.due_at <= now()
+            ORDER BY r.due_at, r.id LIMIT 1000) h
+      WHERE h.handler = ANY(limited_candidates.handlers)
+        AND (h.expire_at IS NULL OR h.expire_at > now())
+        AND (h.requires IS NULL OR h.requires <@ limited_candidates.labels)
+      LIMIT least(pair.room, limited_candidates.room)) w
   UNION ALL
   SELECT w.* FROM unnest(limited_queues) asked(queue) CROSS JOIN generate_series(0, 9) level
   CROSS JOIN LATERAL (
-    (SELECT r.id, r.queue, NULL::text, r.priority, r.due_at, r.delivery, NULL::bigint,
-            r.overlap_slot, 1, r.overlap
-     FROM pgcron.run r
-      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
-        AND r.overlap IS NULL AND r.delivery = 'at_least_once' AND r.queue = asked.queue
-        AND r.priority = level AND r.due_at <= now()
-        AND r.handler = ANY(limited_candidates.handlers)
-        AND (r.expire_at IS NULL OR r.expire_at > now())
-      ORDER BY r.due_at, r.id LIMIT limited_candidates.room)
-    UNION ALL
-    (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, NULL, r.overlap_slot, 1,
-            r.overlap
-     FROM pgcron.run r
-      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
-        AND r.overlap IS NULL AND r.delivery <> 'at_least_once' AND r.queue = asked.queue
-        AND r.priority = level AND r.due_at <= now()
-        AND r.handler = ANY(limited_candidates.handlers)
-        AND (r.expire_at IS NULL OR r.expire_at > now())
-      ORDER BY r.due_at, r.id LIMIT limited_candidates.room)
-    UNION ALL
-    (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, r.schedule_id, r.overlap_slot, 1,
-            r.overlap
-     FROM pgcron.run r
-      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
-        AND r.overlap IS NOT NULL AND r.queue = asked.queue
-        AND r.priority = level AND r.due_at <= now()
-        AND r.handler = ANY(limited_candidates.handlers)
-        AND (r.expire_at IS NULL OR r.expire_at > now())
-      ORDER BY r.due_at, r.id LIMIT limited_candidates.room)) w
+      (SELECT r.id, r.queue, NULL::text, r.priority, r.due_at, r.delivery, NULL::bigint,
+              r.overlap_slot, 1, r.overlap
+       FROM pgcron.run r
+       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+         AND r.overlap IS NULL AND r.delivery = 'at_least_once' AND r.queue = asked.queue
+         AND r.priority = level AND r.due_at <= now()
+         AND r.handler = ANY(limited_candidates.handlers)
+         AND (r.expire_at IS NULL OR r.expire_at > now())
+       ORDER BY r.due_at, r.id LIMIT limited_candidates.room)
+      UNION ALL
+      (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, NULL, r.overlap_slot, 1,
+              r.overlap
+       FROM pgcron.run r
+       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+         AND r.overlap IS NULL AND r.delivery <> 'at_least_once' AND r.queue = asked.queue
+         AND r.priority = level AND r.due_at <= now()
+         AND r.handler = ANY(limited_candidates.handlers)
+         AND (r.expire_at IS NULL OR r.expire_at > now())
+       ORDER BY r.due_at, r.id LIMIT limited_candidates.room)
+      UNION ALL
+      (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, r.schedule_id, r.overlap_slot,
+              1, r.overlap
+       FROM pgcron.run r
+       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+         AND r.overlap IS NOT NULL AND r.queue = asked.queue AND r.priority = level
+         AND r.due_at <= now() AND r.handler = ANY(limited_candidates.handlers)
+         AND (r.expire_at IS NULL OR r.expire_at > now())
+       ORDER BY r.due_at, r.id LIMIT limited_candidates.room)) w
   UNION ALL
   SELECT w.* FROM unnest(placed_queues) asked(queue)
   CROSS JOIN LATERAL pgcron.walk_requirements(asked.queue, limited_candidates.labels) place
   CROSS JOIN LATERAL (
-    SELECT h.id, h.queue, NULL::text, h.priority, h.due_at, h.delivery,
-           CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot, 1, h.overlap
-    FROM (
-      SELECT r.* FROM pgcron.run r
-       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL
-         AND r.queue = asked.queue AND r.requires = place.requires
-         AND r.priority = place.priority AND r.due_at <= now() ORDER BY r.due_at, r.id LIMIT 1000) h
-     WHERE h.handler = ANY(limited_candidates.handlers)
-       AND (h.expire_at IS NULL OR h.expire_at > now())
-     LIMIT limited_candidates.room) w
-   WHERE place.due_at <= now();
+      SELECT h.id, h.queue, NULL::text, h.priority, h.due_at, h.delivery,
+             CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot, 1, h.overlap
+      FROM (SELECT r.* FROM pgcron.run r
+            WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL
+              AND r.queue = asked.queue AND r.requires = place.requires
+              AND r.priority = place.priority AND r.due_at <= now()
+            ORDER BY r.due_at, r.id LIMIT 1000) h
+      WHERE h.handler = ANY(limited_candidates.handlers)
+        AND (h.expire_at IS NULL OR h.expire_at > now())
+      LIMIT limited_candidates.room) w
+  WHERE place.due_at <= now();
 END;
 
 -- Which lanes of a queue have a due run and seem to have slots for it, and how many: a walk along
@@ -89,35 +88,31 @@ DECLARE
 BEGIN
   lanes := '{}'; priorities := '{}'; rooms := '{}';
   FOR pair IN
-    WITH RECURSIVE walk(lane, priority, due_at) AS (
-      (SELECT r.lane, r.priority, r.due_at FROM pgcron.run r
-        WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL
-          AND r.queue = walk_lanes.queue AND r.lane > walk_lanes.beyond
-        ORDER BY r.lane, r.priority, r.due_at LIMIT 1)
-      UNION ALL
-      SELECT next.* FROM walk CROSS JOIN LATERAL (
-        SELECT r.lane, r.priority, r.due_at FROM pgcron.run r
+      WITH RECURSIVE walk(lane, priority, due_at) AS (
+        (SELECT r.lane, r.priority, r.due_at FROM pgcron.run r
          WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL
-           AND r.queue = walk_lanes.queue AND (r.lane, r.priority) > (walk.lane, walk.priority)
-         ORDER BY r.lane, r.priority, r.due_at LIMIT 1) next)
-    SELECT walk.lane, walk.priority, walk.due_at, walk.due_at <= now() AS is_due,
-           coalesce(least(limits.slots - held.runs::int, rated.room), 2147483647) AS room,
-           CASE WHEN rated.room = 0 THEN rated.next_at END AS next_at
+           AND r.queue = walk_lanes.queue AND r.lane > walk_lanes.beyond
+         ORDER BY r.lane, r.priority, r.due_at LIMIT 1)
+        UNION ALL
+        SELECT next.* FROM walk
+        CROSS JOIN LATERAL (SELECT r.lane, r.priority, r.due_at FROM pgcron.run r
+                            WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL
+                              AND r.queue = walk_lanes.queue
+                              AND (r.lane, r.priority) > (walk.lane, walk.priority)
+                            ORDER BY r.lane, r.priority, r.due_at LIMIT 1) next)
+      SELECT walk.lane, walk.priority, walk.due_at, walk.due_at <= now() AS is_due,
+             coalesce(least(limits.slots - held.runs::int, rated.room), 2147483647) AS room,
+             CASE WHEN rated.room = 0 THEN rated.next_at END AS next_at
       FROM walk
-      LEFT JOIN LATERAL (
-        SELECT l.slots, l.rate, l.per FROM pgcron.lane_slots(ARRAY[walk.lane]) l
-        WHERE walk.due_at <= now()) limits
-            ON true
-      LEFT JOIN LATERAL (
-        SELECT count(*) AS runs FROM pgcron.run h
-        WHERE h.lane = walk.lane AND h.lane_slot IS NOT NULL AND walk.due_at <= now()) held
-            ON true
-      LEFT JOIN LATERAL (
-        SELECT w.room, w.next_at
-        FROM pgcron.rate_room('lane', walk.lane, limits.rate, limits.per, clock_timestamp()) w
-        WHERE limits.rate IS NOT NULL) rated
-            ON true
-  LOOP
+      LEFT JOIN LATERAL (SELECT l.slots, l.rate, l.per FROM pgcron.lane_slots(ARRAY[walk.lane]) l
+                         WHERE walk.due_at <= now()) limits ON true
+      LEFT JOIN LATERAL (SELECT count(*) AS runs FROM pgcron.run h
+                         WHERE h.lane = walk.lane AND h.lane_slot IS NOT NULL
+                           AND walk.due_at <= now()) held ON true
+      LEFT JOIN LATERAL (SELECT w.room, w.next_at
+                         FROM pgcron.rate_room('lane', walk.lane, limits.rate, limits.per,
+                             clock_timestamp()) w
+                         WHERE limits.rate IS NOT NULL) rated ON true LOOP
     IF NOT pair.is_due THEN
       next_due := least(next_due, pair.due_at);
     ELSIF pair.room > 0 THEN

@@ -9,8 +9,8 @@
 -- When a run that started at the instant is counted in, and how long a slice is.
 CREATE FUNCTION pgcron.rate_slice(at timestamptz, per interval) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$
-  SELECT (extract(epoch FROM at) * 1000000)::bigint * 256
-      / (extract(epoch FROM per) * 1000000)::bigint $$;
+  SELECT (extract(epoch FROM at) * 1000000)::bigint * 256 / (extract(epoch FROM per)
+           * 1000000)::bigint $$;
 
 -- How many more may start now, and when the next may if none (room 0). What lies in the future, as
 -- the clock was set back, counts as now. A rate that breaks its rules has no room: its queue or key
@@ -20,20 +20,18 @@ CREATE FUNCTION pgcron.rate_room(kind text, name text, rate int, per interval, a
 LANGUAGE sql STABLE AS $$
   SELECT CASE WHEN now_slice.number IS NULL THEN 0
               ELSE greatest(0,
-                            least(rate_room.rate,
-                                  rate_room.rate - coalesce(sum(counted.starts), 0)))::int END,
-         'epoch'::timestamptz + ((least(min(counted.slice),
-             now_slice.number) + 257) * (extract(epoch FROM rate_room.per) * 1000000)::bigint + 255)
-                 / 256 * interval '1 microsecond'
-    FROM (SELECT CASE WHEN pgcron.rate_is_fine(rate_room.rate, rate_room.per)
+                     least(rate_room.rate,
+                       rate_room.rate - coalesce(sum(counted.starts), 0)))::int END,
+         'epoch'::timestamptz + ((least(min(counted.slice), now_slice.number) + 257)
+                                 * (extract(epoch FROM rate_room.per) * 1000000)::bigint + 255)
+           / 256 * interval '1 microsecond'
+  FROM (SELECT CASE WHEN pgcron.rate_is_fine(rate_room.rate, rate_room.per)
                       THEN pgcron.rate_slice(rate_room.at, rate_room.per) END AS number) now_slice
-    LEFT JOIN LATERAL (
-      SELECT s.slice, s.starts FROM pgcron.rate_window w
-      CROSS JOIN LATERAL unnest(w.slices, w.starts) s(slice, starts)
-       WHERE w.kind = rate_room.kind AND w.name = rate_room.name
-         AND s.slice >= now_slice.number - 256) counted
-         ON true
-   GROUP BY now_slice.number $$;
+  LEFT JOIN LATERAL (SELECT s.slice, s.starts FROM pgcron.rate_window w
+                     CROSS JOIN LATERAL unnest(w.slices, w.starts) s(slice, starts)
+                     WHERE w.kind = rate_room.kind AND w.name = rate_room.name
+                       AND s.slice >= now_slice.number - 256) counted ON true
+  GROUP BY now_slice.number $$;
 
 CREATE FUNCTION pgcron.count_starts(kind text, name text, per interval, at timestamptz, starts int)
   RETURNS void
@@ -42,12 +40,11 @@ LANGUAGE sql AS $$
   VALUES (count_starts.kind, count_starts.name,
           ARRAY[pgcron.rate_slice(count_starts.at, count_starts.per)], ARRAY[count_starts.starts])
   ON CONFLICT ON CONSTRAINT rate_window_pkey DO UPDATE SET (slices, starts) = (
-    SELECT array_agg(kept.slice ORDER BY kept.slice), array_agg(kept.starts ORDER BY kept.slice)
-    FROM (
-      SELECT least(s.slice, EXCLUDED.slices[1]) AS slice,
-             least(sum(s.starts), 2147483647)::int AS starts
-        FROM unnest(w.slices || EXCLUDED.slices, w.starts || EXCLUDED.starts) s(slice, starts)
-       WHERE s.slice >= EXCLUDED.slices[1] - 256 GROUP BY 1) kept) $$;
+      SELECT array_agg(kept.slice ORDER BY kept.slice), array_agg(kept.starts ORDER BY kept.slice)
+      FROM (SELECT least(s.slice, EXCLUDED.slices[1]) AS slice,
+                   least(sum(s.starts), 2147483647)::int AS starts
+            FROM unnest(w.slices || EXCLUDED.slices, w.starts || EXCLUDED.starts) s(slice, starts)
+            WHERE s.slice >= EXCLUDED.slices[1] - 256 GROUP BY 1) kept) $$;
 
 -- How many runs of a lane may execute at once, and start in a time; NULL is no limit. A lane of a
 -- weight has none, whatever was set for others.
@@ -59,23 +56,22 @@ BEGIN ATOMIC
          CASE WHEN known.lane IS NULL AND left(asked.lane, 1) <> '*' THEN 1
               ELSE CASE WHEN known.slots < 0 THEN 0 ELSE known.slots END END,
          known.rate, known.per
-    FROM unnest(lanes) asked(lane)
-    LEFT JOIN LATERAL (
-      SELECT l.lane, l.slots, l.rate, l.per FROM (
-        (SELECT own.lane, own.slots, own.rate, own.per, true AS is_own FROM pgcron.lane_limit own
-         WHERE own.lane = asked.lane)
-        UNION ALL
-        (SELECT many.lane, many.slots, many.rate, many.per, false FROM pgcron.lane_limit many
-          WHERE right(many.lane, 1) = '*' AND starts_with(asked.lane, left(many.lane, -1))
-          ORDER BY length(many.lane) DESC LIMIT 1)) l
-       ORDER BY l.is_own DESC LIMIT 1) known ON left(asked.lane, 1) <> '*';
+  FROM unnest(lanes) asked(lane)
+  LEFT JOIN LATERAL (
+      SELECT l.lane, l.slots, l.rate, l.per
+      FROM ((SELECT own.lane, own.slots, own.rate, own.per, true AS is_own
+             FROM pgcron.lane_limit own WHERE own.lane = asked.lane)
+            UNION ALL
+            (SELECT many.lane, many.slots, many.rate, many.per, false FROM pgcron.lane_limit many
+             WHERE right(many.lane, 1) = '*' AND starts_with(asked.lane, left(many.lane, -1))
+             ORDER BY length(many.lane) DESC LIMIT 1)) l
+      ORDER BY l.is_own DESC LIMIT 1) known ON left(asked.lane, 1) <> '*';
 END;
 
 -- So many runs of the queue execute at once, on all nodes together (NULL: no limit). What runs
 -- already goes on, and counts; a claim that was under way may still end as it began.
 CREATE FUNCTION pgcron.set_queue(queue text, max_running int DEFAULT NULL, rate int DEFAULT NULL,
-    per interval DEFAULT NULL, actor text DEFAULT NULL)
-  RETURNS void
+    per interval DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$
   DELETE FROM pgcron.rate_window w USING pgcron.queue q
   WHERE w.kind = 'queue' AND w.name = set_queue.queue AND q.name = w.name
@@ -83,51 +79,46 @@ LANGUAGE sql AS $$
   INSERT INTO pgcron.queue AS q (name, max_running, rate, per, set_by, set_at)
   VALUES (set_queue.queue, set_queue.max_running, set_queue.rate, set_queue.per,
           coalesce(set_queue.actor, session_user), now())
-  ON CONFLICT (name) DO UPDATE
-      SET max_running = EXCLUDED.max_running, rate = EXCLUDED.rate, per = EXCLUDED.per,
-          set_by = EXCLUDED.set_by, set_at = EXCLUDED.set_at;
+  ON CONFLICT (name) DO UPDATE SET max_running = EXCLUDED.max_running, rate = EXCLUDED.rate,
+    per = EXCLUDED.per, set_by = EXCLUDED.set_by, set_at = EXCLUDED.set_at;
   SELECT pgcron.notify(pgcron.channel(), 'run') $$;
 COMMENT ON FUNCTION pgcron.set_queue(text, int, int, interval, text) IS
-    'Limits how many runs of a queue execute at once (max_running), and how many start in '
-    'any span of time (rate, per), on all nodes together; what is left out is no limit.';
+    'Limits how many runs of a queue execute at once (max_running), and how many start in any '
+    'span of time (rate, per), on all nodes together; what is left out is no limit.';
 
 -- So many runs of the lane execute at once (NULL: no limit). A name with a star at its end is for
 -- all lanes that begin so and have no setting of their own; '*' is for all the others. Without any
 -- setting a lane has one slot.
 CREATE FUNCTION pgcron.set_lane(lane text, slots int DEFAULT 1, rate int DEFAULT NULL,
-    per interval DEFAULT NULL, actor text DEFAULT NULL)
-  RETURNS void
+    per interval DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$
   DELETE FROM pgcron.rate_window w USING pgcron.lane_limit l
-   WHERE w.kind = 'lane' AND l.lane = set_lane.lane AND l.per IS DISTINCT FROM set_lane.per
-     AND starts_with(w.name, regexp_replace(l.lane, '\*$', ''));
+  WHERE w.kind = 'lane' AND l.lane = set_lane.lane AND l.per IS DISTINCT FROM set_lane.per
+    AND starts_with(w.name, regexp_replace(l.lane, '\*$', ''));
   INSERT INTO pgcron.lane_limit AS l (lane, slots, rate, per, set_by)
   VALUES (set_lane.lane, set_lane.slots, set_lane.rate, set_lane.per,
           coalesce(set_lane.actor, session_user))
-  ON CONFLICT (lane) DO UPDATE
-      SET slots = EXCLUDED.slots, rate = EXCLUDED.rate, per = EXCLUDED.per,
-          set_by = EXCLUDED.set_by, set_at = now();
+  ON CONFLICT (lane) DO UPDATE SET slots = EXCLUDED.slots, rate = EXCLUDED.rate, per = EXCLUDED.per,
+    set_by = EXCLUDED.set_by, set_at = now();
   SELECT pgcron.notify(pgcron.channel(), 'run') $$;
 COMMENT ON FUNCTION pgcron.set_lane(text, int, int, interval, text) IS
-    'Says how many runs of a lane (customer-7), of each lane that begins so (customer-*) or '
-    'of any other lane (*) execute at once, and how many start in any span of time.';
+    'Says how many runs of a lane (customer-7), of each lane that begins so (customer-*) or of '
+    'any other lane (*) execute at once, and how many start in any span of time.';
 
 CREATE FUNCTION pgcron.delete_lane(lane text) RETURNS void
 LANGUAGE sql AS $$
   DELETE FROM pgcron.lane_limit l WHERE l.lane = delete_lane.lane;
   SELECT pgcron.notify(pgcron.channel(), 'run') $$;
 COMMENT ON FUNCTION pgcron.delete_lane(text) IS
-    'Removes the limits that set_lane gave a lane; it has one slot again, or what a pattern '
-    'says.';
+    'Removes the limits that set_lane gave a lane; it has one slot again, or what a pattern says.';
 
 CREATE FUNCTION pgcron.pause_queue(queue text, note text DEFAULT NULL, actor text DEFAULT NULL)
   RETURNS void
 LANGUAGE sql AS $$
   INSERT INTO pgcron.queue AS q (name, paused_at, paused_by, paused_note)
   VALUES (pause_queue.queue, now(), coalesce(pause_queue.actor, session_user), pause_queue.note)
-  ON CONFLICT (name) DO UPDATE
-      SET paused_at = coalesce(q.paused_at, EXCLUDED.paused_at), paused_by = EXCLUDED.paused_by,
-          paused_note = EXCLUDED.paused_note $$;
+  ON CONFLICT (name) DO UPDATE SET paused_at = coalesce(q.paused_at, EXCLUDED.paused_at),
+    paused_by = EXCLUDED.paused_by, paused_note = EXCLUDED.paused_note $$;
 COMMENT ON FUNCTION pgcron.pause_queue IS
     'Nobody claims from the queue until it is resumed; what runs goes on.';
 

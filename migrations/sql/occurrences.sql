@@ -5,22 +5,20 @@
 CREATE INDEX occurrence_override_early ON pgcron.occurrence_override (due_at)
   WHERE action = 'move' AND due_at < fire_at;
 COMMENT ON INDEX pgcron.occurrence_override_early IS
-    'Fires that were moved ahead of their time: they become runs before the cursor comes to '
-    'them.';
+    'Fires that were moved ahead of their time: they become runs before the cursor comes to them.';
 
 -- Why a run or a decision is not what the schedule says, for the ledger.
 CREATE FUNCTION pgcron.override_words(action text, due_at timestamptz, actor text, note text)
   RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
   SELECT concat_ws(': ',
-                   CASE action WHEN 'skip' THEN 'skipped by ' || actor
-                        WHEN 'edit' THEN 'other args by ' || actor
-                        WHEN 'restore' THEN 'restored by ' || actor
-                                     ELSE format('moved to %s by %s',
-                                                 to_char(due_at AT TIME ZONE 'UTC',
-                                                         'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
-                                                 actor) END,
-                                         note) $$;
+           CASE action
+             WHEN 'skip' THEN 'skipped by ' || actor
+             WHEN 'edit' THEN 'other args by ' || actor
+             WHEN 'restore' THEN 'restored by ' || actor
+             ELSE format('moved to %s by %s',
+                    to_char(due_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), actor) END,
+           note) $$;
 
 -- Locks what decides a fire, in the order of an edit: schedule, cursor, run. Raises PC010 (no such
 -- schedule), PC011 (it has begun or is over) or PC001 (the schedule does not fire then, as far as
@@ -37,7 +35,7 @@ BEGIN
   PERFORM pgcron.require_read_committed('changes of one fire');
   IF instant IS NULL THEN
     PERFORM pgcron.refuse('PC001', 'the fire is NULL', 'A fire is named by its time.',
-                          '`pgcron-ha schedules show` lists the next ones.');
+        '`pgcron-ha schedules show` lists the next ones.');
   END IF;
   schedule := pgcron.schedule_id(name);
   PERFORM FROM pgcron.schedule s WHERE s.id = schedule FOR KEY SHARE;
@@ -49,74 +47,63 @@ BEGIN
   SELECT * INTO waiting FROM pgcron.run r WHERE r.id = decided.run_id FOR UPDATE;
   is_decided := decided.schedule_id IS NOT NULL;
   IF is_decided AND decided.run_id IS NULL AND decided.decision = 'skipped'
-    AND instant > clock_timestamp() THEN
+      AND instant > clock_timestamp() THEN
     RETURN;
   ELSIF waiting.state <> 'running' AND waiting.attempt = 0 THEN
     run := waiting.id;
   ELSIF is_decided THEN
     PERFORM pgcron.refuse('PC011',
-                          format('the fire of schedule %L at %s %s', left(name, 200), instant,
-                                 CASE WHEN waiting.state
-                                     = 'running' THEN format('is executed as run %s',
-                                     waiting.id)
-                                      WHEN waiting.id IS NOT NULL THEN format('has begun as run %s',
-                                          waiting.id)
-                                      WHEN decided.decision
-                                          = 'run' THEN format('has ended as run %s',
-                                          decided.run_id)
-                                      ELSE 'was decided: ' || decided.decision END),
-                          'Only a fire that has not begun can be changed.',
-                          'Cancel its run, or run the schedule again: pgcron.run_now.');
+        format('the fire of schedule %L at %s %s', left(name, 200), instant,
+          CASE WHEN waiting.state = 'running' THEN format('is executed as run %s', waiting.id)
+               WHEN waiting.id IS NOT NULL THEN format('has begun as run %s', waiting.id)
+               WHEN decided.decision = 'run' THEN format('has ended as run %s', decided.run_id)
+               ELSE 'was decided: ' || decided.decision END),
+        'Only a fire that has not begun can be changed.',
+        'Cancel its run, or run the schedule again: pgcron.run_now.');
   ELSIF instant <= clock_timestamp() THEN
     PERFORM pgcron.refuse('PC011', format('%s is over', instant),
-                          'Only a fire to come can be changed.',
-                          'pgcron.run_now runs the schedule for any fire time.');
+        'Only a fire to come can be changed.',
+        'pgcron.run_now runs the schedule for any fire time.');
   ELSIF instant <= fires.watermark THEN
     PERFORM pgcron.refuse('PC001',
-                          format('schedule %L does not fire at %s', left(name, 200), instant),
-                          format('Its fires are decided up to %s, and this is none of them.',
-                                 fires.watermark),
-                          '`pgcron-ha schedules show` lists the next ones.');
+        format('schedule %L does not fire at %s', left(name, 200), instant),
+        format('Its fires are decided up to %s, and this is none of them.', fires.watermark),
+        '`pgcron-ha schedules show` lists the next ones.');
   ELSIF instant > '9998-12-31 00:00Z' THEN
     PERFORM pgcron.refuse('PC001', format('%s is outside of the calendar', instant),
-                          'Schedules fire in the years 1900 to 9998.',
-                          'Name a fire of the schedule.');
+        'Schedules fire in the years 1900 to 9998.', 'Name a fire of the schedule.');
   END IF;
 END $$;
 
 -- Writes the override, one without an action for none, and makes it true for a run that there is
 -- already.
 CREATE FUNCTION pgcron.override_occurrence(name text, instant timestamptz,
-    wanted pgcron.occurrence_override)
-  RETURNS void
+    wanted pgcron.occurrence_override) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
   held record := pgcron.lock_occurrence(name, instant);
   known pgcron.occurrence_override;
   made_due timestamptz;
-  earliest timestamptz := instant - (SELECT r.ahead - interval '1 day' FROM pgcron.retention r
-      WHERE r.relation = 'occurrence');
+  earliest timestamptz := instant - (
+      SELECT r.ahead - interval '1 day' FROM pgcron.retention r WHERE r.relation = 'occurrence');
 BEGIN
   SELECT * INTO known FROM pgcron.occurrence_override o
   WHERE o.schedule_id = held.schedule AND o.fire_at = instant FOR UPDATE;
   IF wanted.action IS NULL THEN
     IF known.action IS NULL THEN
       PERFORM pgcron.refuse('PC010',
-                            format('nobody has changed the fire of schedule %L at %s',
-                                   left(name, 200), instant),
-                            'Only a fire that was skipped, moved or given other args is restored.',
-                            'SELECT * FROM pgcron.occurrence_override lists them.');
+          format('nobody has changed the fire of schedule %L at %s', left(name, 200), instant),
+          'Only a fire that was skipped, moved or given other args is restored.',
+          'SELECT * FROM pgcron.occurrence_override lists them.');
     END IF;
     DELETE FROM pgcron.occurrence_override o
     WHERE o.schedule_id = held.schedule AND o.fire_at = instant;
   ELSE
     IF known.action = 'skip' AND wanted.action <> 'skip' THEN
       PERFORM pgcron.refuse('PC011',
-                            format('the fire of schedule %L at %s is skipped', left(name, 200),
-                                   instant),
-                            format('%s skipped it.', known.actor),
-                            'Restore it first: pgcron.restore_occurrence.');
+          format('the fire of schedule %L at %s is skipped', left(name, 200), instant),
+          format('%s skipped it.', known.actor), 'Restore it first: pgcron.restore_occurrence.');
     ELSIF wanted.action = 'edit' AND known.action = 'move' THEN
       wanted.action := 'move'; wanted.due_at := known.due_at;
     ELSIF wanted.action = 'move' THEN
@@ -125,26 +112,24 @@ BEGIN
     -- it would become a run before the ledger has a partition for it
     IF wanted.due_at < earliest THEN
       PERFORM pgcron.refuse('PC001',
-                            format('the fire of schedule %L at %s can''t run as early as %s',
-                                   left(name, 200), instant, wanted.due_at),
-                            format(
-                                'The ledger is kept so far ahead that it can run from %s on '
-                                '(ahead of occurrence in pgcron.retention).',
-                                   earliest),
-                            'Skip it, and run the schedule for it then: '
-                            'pgcron.run_now(schedule, fire_time => …).');
+          format('the fire of schedule %L at %s can''t run as early as %s', left(name, 200),
+            instant, wanted.due_at),
+          format('The ledger is kept so far ahead that it can run from %s on (ahead of occurrence '
+            'in pgcron.retention).',
+            earliest),
+          'Skip it, and run the schedule for it then: pgcron.run_now(schedule, fire_time => …).');
     END IF;
     INSERT INTO pgcron.occurrence_override AS o (schedule_id, fire_at, action, due_at, args, note,
-        actor)
+          actor)
     VALUES (held.schedule, instant, wanted.action, wanted.due_at, wanted.args,
             left(wanted.note, 500), wanted.actor)
-    ON CONFLICT (schedule_id, fire_at) DO UPDATE
-        SET action = EXCLUDED.action, due_at = EXCLUDED.due_at, args = EXCLUDED.args,
-            note = EXCLUDED.note, actor = EXCLUDED.actor, at = now();
+    ON CONFLICT (schedule_id, fire_at) DO UPDATE SET action = EXCLUDED.action,
+      due_at = EXCLUDED.due_at, args = EXCLUDED.args, note = EXCLUDED.note, actor = EXCLUDED.actor,
+      at = now();
   END IF;
   IF held.is_decided AND instant > clock_timestamp()
-    AND (held.run IS NULL
-         OR (SELECT r.due_at > clock_timestamp() FROM pgcron.run r WHERE r.id = held.run)) THEN
+      AND (held.run IS NULL
+           OR (SELECT r.due_at > clock_timestamp() FROM pgcron.run r WHERE r.id = held.run)) THEN
     -- it becomes a run, or none, as every fire after an edit
     PERFORM pgcron.apply_edit(held.schedule);
     PERFORM pgcron.notify(pgcron.channel(), 'schedule');
@@ -159,77 +144,69 @@ BEGIN
     UPDATE pgcron.run r
     SET due_at = made_due, expire_at = r.expire_at + (made_due - r.due_at),
         time_limits = pgcron.time_limits_from(r.time_limits, made_due),
-           args = coalesce(wanted.args,
-                           (SELECT s.args FROM pgcron.schedule s WHERE s.id = held.schedule))
-     WHERE r.id = held.run;
+        args = coalesce(wanted.args,
+            (SELECT s.args FROM pgcron.schedule s WHERE s.id = held.schedule))
+    WHERE r.id = held.run;
     UPDATE pgcron.occurrence o
     SET reason = pgcron.override_words(coalesce(wanted.action, 'restore'), wanted.due_at,
-        wanted.actor, wanted.note)
-     WHERE o.schedule_id = held.schedule AND o.fire_at = instant;
+          wanted.actor, wanted.note)
+    WHERE o.schedule_id = held.schedule AND o.fire_at = instant;
   END IF;
 END $$;
 
 CREATE FUNCTION pgcron.skip_occurrence(schedule text, fire_time timestamptz, note text DEFAULT NULL,
-    actor text DEFAULT NULL)
-  RETURNS void
+    actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$
   SELECT pgcron.override_occurrence(skip_occurrence.schedule, skip_occurrence.fire_time,
-    ROW(NULL, NULL, 'skip', NULL, NULL, skip_occurrence.note,
-        coalesce(skip_occurrence.actor, session_user), NULL)::pgcron.occurrence_override) $$;
+           ROW(NULL, NULL, 'skip', NULL, NULL, skip_occurrence.note,
+             coalesce(skip_occurrence.actor, session_user), NULL)::pgcron.occurrence_override) $$;
 COMMENT ON FUNCTION pgcron.skip_occurrence(text, timestamptz, text, text) IS
-    'One fire to come does not run. Only a node knows beyond the horizon whether an '
-    'instant is one: the other interfaces ask first.';
+    'One fire to come does not run. Only a node knows beyond the horizon whether an instant is '
+    'one: the other interfaces ask first.';
 
 -- due_at may be before or after its fire time; the run is still that of its fire time.
 CREATE FUNCTION pgcron.move_occurrence(schedule text, fire_time timestamptz, due_at timestamptz,
-    note text DEFAULT NULL, actor text DEFAULT NULL)
-  RETURNS void
+    note text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-  IF (due_at > clock_timestamp() AND due_at <= '9998-12-31 00:00Z'
-      AND due_at <> fire_time) IS NOT TRUE THEN
+  IF (due_at > clock_timestamp() AND due_at <= '9998-12-31 00:00Z' AND due_at <> fire_time)
+      IS NOT TRUE THEN
     PERFORM pgcron.refuse('PC001',
-                          format('a fire can''t be moved from %s to %s', fire_time,
-                                 coalesce(due_at::text, 'NULL')),
-                          'It is moved to another instant to come.',
-                          'Skip it, and run the schedule for it now: pgcron.run_now(schedule, '
-                          'fire_time => …).');
+        format('a fire can''t be moved from %s to %s', fire_time, coalesce(due_at::text, 'NULL')),
+        'It is moved to another instant to come.',
+        'Skip it, and run the schedule for it now: pgcron.run_now(schedule, fire_time => …).');
   END IF;
   PERFORM pgcron.override_occurrence(move_occurrence.schedule, move_occurrence.fire_time,
       ROW(NULL, NULL, 'move', due_at, NULL, move_occurrence.note,
-          coalesce(move_occurrence.actor, session_user), NULL)::pgcron.occurrence_override);
+        coalesce(move_occurrence.actor, session_user), NULL)::pgcron.occurrence_override);
 END $$;
 COMMENT ON FUNCTION pgcron.move_occurrence(text, timestamptz, timestamptz, text, text) IS
     'One fire to come is due at another instant; it stays the fire of its own.';
 
 CREATE FUNCTION pgcron.edit_occurrence(schedule text, fire_time timestamptz, args jsonb,
-    note text DEFAULT NULL, actor text DEFAULT NULL)
-  RETURNS void
+    note text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
   IF edit_occurrence.args IS NULL THEN PERFORM pgcron.refuse_args('null'); END IF;
   PERFORM pgcron.override_occurrence(edit_occurrence.schedule, edit_occurrence.fire_time,
       ROW(NULL, NULL, 'edit', NULL, edit_occurrence.args, edit_occurrence.note,
-          coalesce(edit_occurrence.actor, session_user), NULL)::pgcron.occurrence_override);
+        coalesce(edit_occurrence.actor, session_user), NULL)::pgcron.occurrence_override);
 END $$;
 COMMENT ON FUNCTION pgcron.edit_occurrence(text, timestamptz, jsonb, text, text) IS
     'One fire to come gets other args.';
 
 CREATE FUNCTION pgcron.restore_occurrence(schedule text, fire_time timestamptz,
-    actor text DEFAULT NULL)
-  RETURNS void
+    actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$
   SELECT pgcron.override_occurrence(restore_occurrence.schedule, restore_occurrence.fire_time,
-    ROW(NULL, NULL, NULL, NULL, NULL, NULL, coalesce(restore_occurrence.actor, session_user),
-        NULL)::pgcron.occurrence_override) $$;
+           ROW(NULL, NULL, NULL, NULL, NULL, NULL, coalesce(restore_occurrence.actor, session_user),
+             NULL)::pgcron.occurrence_override) $$;
 COMMENT ON FUNCTION pgcron.restore_occurrence(text, timestamptz, text) IS
-    'A fire to come that was skipped, moved or given other args is as the schedule says '
-    'again.';
+    'A fire to come that was skipped, moved or given other args is as the schedule says again.';
 
 -- Locks and writes what only nodes may: for those whom `pgcron-ha grants` lets pause schedules.
-REVOKE ALL
-    ON FUNCTION pgcron.override_occurrence(text, timestamptz, pgcron.occurrence_override),
-        pgcron.lock_occurrence(text, timestamptz)
+REVOKE ALL ON FUNCTION pgcron.override_occurrence(text, timestamptz, pgcron.occurrence_override),
+    pgcron.lock_occurrence(text, timestamptz)
   FROM PUBLIC;
 
 -- Called where runs that wait end as skipped or superseded; nothing for schedules that don't count.
@@ -237,8 +214,8 @@ CREATE FUNCTION pgcron.give_back_runs(run_ids bigint[]) RETURNS void
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   INSERT INTO pgcron.given_back (schedule_id, runs)
   SELECT s.id, count(*) FROM pgcron.run r JOIN pgcron.schedule s ON s.id = r.schedule_id
-   WHERE r.id = ANY(run_ids) AND r.origin = 'schedule' AND r.attempt = 0 AND s.max_runs IS NOT NULL
-   GROUP BY s.id $$;
+  WHERE r.id = ANY(run_ids) AND r.origin = 'schedule' AND r.attempt = 0 AND s.max_runs IS NOT NULL
+  GROUP BY s.id $$;
 
 -- A schedule that had ended goes on with what it is given back. Returns the schedules that are done
 -- with: one that somebody has locked is left out.
@@ -249,15 +226,15 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     ORDER BY c.schedule_id FOR UPDATE SKIP LOCKED),
   taken AS (
     DELETE FROM pgcron.given_back g
-     WHERE g.schedule_id = ANY(schedules)
-       AND (g.schedule_id IN (SELECT h.schedule_id FROM held h)
-            OR NOT EXISTS (SELECT FROM pgcron.cursor c WHERE c.schedule_id = g.schedule_id))
+    WHERE g.schedule_id = ANY(schedules)
+      AND (g.schedule_id IN (SELECT h.schedule_id FROM held h)
+           OR NOT EXISTS (SELECT FROM pgcron.cursor c WHERE c.schedule_id = g.schedule_id))
     RETURNING g.schedule_id, g.runs),
   totals AS (SELECT t.schedule_id, sum(t.runs)::int AS runs FROM taken t GROUP BY 1),
   counted AS (
     UPDATE pgcron.cursor c
     SET runs_made = greatest(c.runs_made - t.runs, 0), next_fire = nullif(c.next_fire, 'infinity')
-      FROM totals t JOIN held h USING (schedule_id) WHERE c.schedule_id = t.schedule_id)
+    FROM totals t JOIN held h USING (schedule_id) WHERE c.schedule_id = t.schedule_id)
   SELECT t.schedule_id FROM totals t $$;
 
 REVOKE ALL ON FUNCTION pgcron.give_back_runs(bigint[]), pgcron.take_given_back(bigint[])
@@ -282,33 +259,33 @@ BEGIN
     RETURN 0;
   END IF;
   SELECT coalesce(max(n.lease_until - n.lease_ttl), '-infinity') INTO silent_since
-    FROM pgcron.node n;
-  FOR late IN
-    SELECT judged.reason, array_agg(judged.id ORDER BY judged.id) AS runs FROM (
-      SELECT placed.id,
-             CASE WHEN placed.catchup
-                 = 'none' THEN 'it was late, and its schedule does not catch up'
-                  WHEN placed.is_old THEN 'it was late, and older than the catch-up window'
-                  WHEN placed.place > placed.kept
-                  THEN 'it was late, and a newer late fire runs in its place' END AS reason
-        FROM (
-          SELECT r.id, s.catchup, r.due_at < now() - s.catchup_window AS is_old,
-                 row_number() OVER (PARTITION BY s.id ORDER BY r.scheduled_for DESC) AS place,
-                 CASE WHEN s.catchup = 'latest' THEN 1
-                      WHEN s.catchup LIKE 'latest %' THEN split_part(s.catchup, ' ', 2)::int END
-                 - (c.next_fire <= now() - grace AND NOT c.is_paused)::int AS kept
-            FROM pgcron.schedule s
-            JOIN pgcron.cursor c ON c.schedule_id = s.id
-           CROSS JOIN LATERAL (
-             SELECT w.* FROM pgcron.run w
-              WHERE w.schedule_id = s.id AND w.state = 'ready' AND w.origin = 'schedule'
-                AND w.attempt = 0 AND w.due_at > silent_since AND w.due_at <= now() - grace) r
-           WHERE s.catchup <> 'all' AND NOT EXISTS (
-             SELECT FROM pgcron.occurrence_override o
-              WHERE o.schedule_id = s.id AND o.fire_at = r.scheduled_for)) placed) judged
-     WHERE judged.reason IS NOT NULL GROUP BY judged.reason LOOP
+  FROM pgcron.node n;
+  FOR late IN SELECT judged.reason, array_agg(judged.id ORDER BY judged.id) AS runs
+      FROM (SELECT placed.id,
+                   CASE WHEN placed.catchup = 'none'
+                          THEN 'it was late, and its schedule does not catch up'
+                        WHEN placed.is_old THEN 'it was late, and older than the catch-up window'
+                        WHEN placed.place > placed.kept
+                          THEN 'it was late, and a newer late fire runs in its place' END AS reason
+            FROM (SELECT r.id, s.catchup, r.due_at < now() - s.catchup_window AS is_old,
+                         row_number() OVER (PARTITION BY s.id ORDER BY r.scheduled_for DESC) AS
+                           place,
+                         CASE WHEN s.catchup = 'latest' THEN 1
+                              WHEN s.catchup LIKE 'latest %'
+                                THEN split_part(s.catchup, ' ', 2)::int END
+                           - (c.next_fire <= now() - grace AND NOT c.is_paused)::int AS kept
+                  FROM pgcron.schedule s JOIN pgcron.cursor c ON c.schedule_id = s.id
+                  CROSS JOIN LATERAL (SELECT w.* FROM pgcron.run w
+                                      WHERE w.schedule_id = s.id AND w.state = 'ready'
+                                        AND w.origin = 'schedule' AND w.attempt = 0
+                                        AND w.due_at > silent_since AND w.due_at <= now() - grace) r
+                  WHERE s.catchup <> 'all'
+                    AND NOT EXISTS (SELECT FROM pgcron.occurrence_override o
+                                    WHERE o.schedule_id = s.id AND o.fire_at = r.scheduled_for))
+              placed) judged
+      WHERE judged.reason IS NOT NULL GROUP BY judged.reason LOOP
     SELECT ended + count(*) INTO ended
-      FROM pgcron.end_each_waiting_run(late.runs[:most], 'skipped', late.reason);
+    FROM pgcron.end_each_waiting_run(late.runs[:most], 'skipped', late.reason);
   END LOOP;
   RETURN ended;
 END $$;

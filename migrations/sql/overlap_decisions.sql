@@ -7,10 +7,9 @@
 -- besides, `mine` for each claimed run whose end may let another one begin.
 CREATE FUNCTION pgcron.decide_lanes(incarnation uuid, queues text[], priorities smallint[],
     handlers text[], free int, ahead int, lanes bigint[])
-RETURNS TABLE (verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt int,
-               max_attempts int, queue text, priority smallint, schedule text,
-               fire_time timestamptz, token uuid, fence bigint, timeout float8, delivery text,
-               due float8, origin text)
+  RETURNS TABLE (verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt int,
+      max_attempts int, queue text, priority smallint, schedule text, fire_time timestamptz,
+      token uuid, fence bigint, timeout float8, delivery text, due float8, origin text)
 LANGUAGE plpgsql VOLATILE ROWS 100 AS $$
 #variable_conflict use_column
 DECLARE
@@ -20,80 +19,79 @@ DECLARE
   left_waiting bigint[];
 BEGIN
   settled := (SELECT jsonb_object_agg(s.id, 'supersede')
-      FROM pgcron.replace_older(lanes, decide_lanes.handlers) s(id));
-  settled := coalesce(settled,
-                      '{}') || coalesce((SELECT jsonb_object_agg(s.id, s.verdict)
-                          FROM pgcron.settle_queues(lanes) s WHERE s.verdict <> 'go'),
-                      '{}');
+              FROM pgcron.replace_older(lanes, decide_lanes.handlers) s(id));
+  settled := coalesce(settled, '{}') || coalesce((
+        SELECT jsonb_object_agg(s.id, s.verdict) FROM pgcron.settle_queues(lanes) s
+        WHERE s.verdict <> 'go'),
+      '{}');
   IF decide_lanes.free + decide_lanes.ahead > 0 THEN
     SELECT array_agg(ranked.id) FILTER (WHERE ranked.position <= decide_lanes.free
-                                        OR ranked.delivery = 'at_least_once'),
+               OR ranked.delivery = 'at_least_once'),
            array_agg(ranked.slot) FILTER (WHERE ranked.position <= decide_lanes.free
-                                          OR ranked.delivery = 'at_least_once'),
+               OR ranked.delivery = 'at_least_once'),
            array_agg(ranked.id) FILTER (WHERE ranked.position > decide_lanes.free
-                                        AND ranked.delivery <> 'at_least_once')
-      INTO chosen, slots, left_waiting FROM (
-        WITH head AS MATERIALIZED (
-          SELECT head.* FROM unnest(lanes) AS lane(schedule_id)
-           CROSS JOIN LATERAL (
-             SELECT w.id, w.schedule_id, w.overlap, w.overlap_slot, w.priority, w.due_at,
-                    w.delivery,
-                    row_number() OVER (PARTITION BY w.overlap_slot IS NULL
-                        ORDER BY w.priority, w.due_at, w.id) AS place
-                        FROM pgcron.run w
-              WHERE w.schedule_id = lane.schedule_id AND w.state = 'ready' AND w.hold IS NULL
-                AND w.lane IS NULL AND w.requires IS NULL AND w.overlap IS NOT NULL
-                AND w.due_at <= now()
-                AND w.queue = ANY(decide_lanes.queues) AND w.handler = ANY(decide_lanes.handlers)
-                AND (w.expire_at IS NULL OR w.expire_at > now())
-                AND NOT EXISTS (SELECT FROM pgcron.queue q
-                    WHERE q.name = w.queue AND NOT q.is_plain)
-              ORDER BY w.overlap_slot NULLS LAST, w.priority, w.due_at, w.id LIMIT 1000) head),
-        kind AS MATERIALIZED (
-          SELECT k.schedule_id, k.overlap, o.room, o.open
-          FROM (SELECT DISTINCT h.schedule_id, h.overlap FROM head h) k
-           CROSS JOIN LATERAL pgcron.overlap_room(k.schedule_id, k.overlap,
-               decide_lanes.free + decide_lanes.ahead) o)
-        SELECT head.id, head.delivery, coalesce(head.overlap_slot, kind.open[head.place]) AS slot,
-               row_number() OVER (ORDER BY array_position(decide_lanes.priorities, head.priority),
-                                  head.due_at, head.id) AS position
+               AND ranked.delivery <> 'at_least_once')
+    INTO chosen, slots, left_waiting
+    FROM (WITH head AS MATERIALIZED (
+            SELECT head.* FROM unnest(lanes) AS lane(schedule_id)
+            CROSS JOIN LATERAL (
+                SELECT w.id, w.schedule_id, w.overlap, w.overlap_slot, w.priority, w.due_at,
+                       w.delivery,
+                       row_number() OVER (PARTITION BY w.overlap_slot IS NULL ORDER BY w.priority,
+                           w.due_at, w.id) AS place
+                FROM pgcron.run w
+                WHERE w.schedule_id = lane.schedule_id AND w.state = 'ready' AND w.hold IS NULL
+                  AND w.lane IS NULL AND w.requires IS NULL AND w.overlap IS NOT NULL
+                  AND w.due_at <= now() AND w.queue = ANY(decide_lanes.queues)
+                  AND w.handler = ANY(decide_lanes.handlers)
+                  AND (w.expire_at IS NULL OR w.expire_at > now())
+                  AND NOT EXISTS (SELECT FROM pgcron.queue q
+                                  WHERE q.name = w.queue AND NOT q.is_plain)
+                ORDER BY w.overlap_slot NULLS LAST, w.priority, w.due_at, w.id LIMIT 1000) head),
+          kind AS MATERIALIZED (
+            SELECT k.schedule_id, k.overlap, o.room, o.open
+            FROM (SELECT DISTINCT h.schedule_id, h.overlap FROM head h) k
+            CROSS JOIN LATERAL pgcron.overlap_room(k.schedule_id, k.overlap,
+                decide_lanes.free + decide_lanes.ahead) o)
+          SELECT head.id, head.delivery, coalesce(head.overlap_slot, kind.open[head.place]) AS slot,
+                 row_number() OVER (ORDER BY array_position(decide_lanes.priorities, head.priority),
+                     head.due_at, head.id) AS position
           FROM head JOIN kind ON kind.schedule_id = head.schedule_id AND kind.overlap = head.overlap
-         WHERE (head.overlap_slot IS NOT NULL
-                OR (head.place <= kind.room AND kind.open[head.place] IS NOT NULL))
-           AND EXISTS (SELECT FROM pgcron.claiming_node n
-               WHERE n.incarnation = decide_lanes.incarnation)
-         ORDER BY position LIMIT decide_lanes.free + decide_lanes.ahead) ranked;
-    RETURN QUERY
-      UPDATE pgcron.run r
-         SET state = 'running', owner = decide_lanes.incarnation,
-             token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid,
-             fence = nextval('pgcron.fence'),
-             attempt = r.attempt + 1, claimed_at = now(), overlap_slot = given.slot
-        FROM unnest(chosen, slots) given(id, slot)
-       WHERE given.id = r.id AND r.id = ANY(ARRAY(
-         SELECT l.id FROM pgcron.run l
-          WHERE l.id = ANY(chosen) AND l.state = 'ready' AND l.hold IS NULL AND l.lane IS NULL
-            AND l.requires IS NULL AND l.overlap IS NOT NULL AND l.due_at <= now()
-            AND l.queue = ANY(decide_lanes.queues) AND l.handler = ANY(decide_lanes.handlers)
-            AND (l.expire_at IS NULL OR l.expire_at > now())
-          ORDER BY l.id FOR UPDATE SKIP LOCKED))
+          WHERE (head.overlap_slot IS NOT NULL
+                 OR (head.place <= kind.room AND kind.open[head.place] IS NOT NULL))
+            AND EXISTS (SELECT FROM pgcron.claiming_node n
+                        WHERE n.incarnation = decide_lanes.incarnation)
+          ORDER BY position LIMIT decide_lanes.free + decide_lanes.ahead) ranked;
+    RETURN QUERY UPDATE pgcron.run r
+      SET state = 'running', owner = decide_lanes.incarnation,
+          token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid,
+          fence = nextval('pgcron.fence'), attempt = r.attempt + 1, claimed_at = now(),
+          overlap_slot = given.slot
+      FROM unnest(chosen, slots) given(id, slot)
+      WHERE given.id = r.id
+        AND r.id = ANY(ARRAY(SELECT l.id FROM pgcron.run l
+                             WHERE l.id = ANY(chosen) AND l.state = 'ready' AND l.hold IS NULL
+                               AND l.lane IS NULL AND l.requires IS NULL AND l.overlap IS NOT NULL
+                               AND l.due_at <= now() AND l.queue = ANY(decide_lanes.queues)
+                               AND l.handler = ANY(decide_lanes.handlers)
+                               AND (l.expire_at IS NULL OR l.expire_at > now())
+                             ORDER BY l.id FOR UPDATE SKIP LOCKED))
       RETURNING 'claim', r.id, r.uuid, r.handler, r.args, r.attempt,
-          coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
+                coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
                 r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token,
-                r.fence, date_part('epoch', r.timeout), r.delivery,
-                date_part('epoch', r.due_at), r.origin;
+                r.fence, date_part('epoch', r.timeout), r.delivery, date_part('epoch', r.due_at),
+                r.origin;
   END IF;
-  RETURN QUERY
-    SELECT reported.verdict, reported.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int,
-           NULL::text, NULL::smallint, NULL::text,
-           NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8,
-           NULL::text
-      FROM (SELECT s.value, s.key::bigint FROM jsonb_each_text(settled) s
-            UNION ALL SELECT 'skip', s FROM pgcron.skip_beyond(lanes) s
-            UNION ALL SELECT 'wait', s.id FROM unnest(left_waiting) s(id)
-            UNION ALL SELECT 'mine', r.id FROM pgcron.run r
-            WHERE r.id = ANY(chosen) AND r.owner = decide_lanes.incarnation
-              AND r.overlap NOT IN ('skip', 'skip many')) reported(verdict, id);
+  RETURN QUERY SELECT reported.verdict, reported.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int,
+           NULL::int, NULL::text, NULL::smallint, NULL::text, NULL::timestamptz, NULL::uuid,
+           NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text
+    FROM (SELECT s.value, s.key::bigint FROM jsonb_each_text(settled) s
+          UNION ALL SELECT 'skip', s FROM pgcron.skip_beyond(lanes) s
+          UNION ALL SELECT 'wait', s.id FROM unnest(left_waiting) s(id)
+          UNION ALL
+          SELECT 'mine', r.id FROM pgcron.run r
+          WHERE r.id = ANY(chosen) AND r.owner = decide_lanes.incarnation
+            AND r.overlap NOT IN ('skip', 'skip many')) reported(verdict, id);
 END $$;
 
 -- ready -> skipped, superseded, upstream_failed
@@ -117,34 +115,35 @@ BEGIN
       let_go := pgcron.decide_dependents();
     EXCEPTION WHEN OTHERS THEN
       refused := ARRAY(SELECT DISTINCT r.schedule_id FROM pgcron.run r
-          WHERE r.hold = 'previous' AND r.due_at <= now() + interval '1 minute' LIMIT 1000);
+                       WHERE r.hold = 'previous' AND r.due_at <= now() + interval '1 minute'
+                       LIMIT 1000);
       error := SQLERRM;
     END;
   END IF;
   FOR lane IN
-    WITH RECURSIVE walk(schedule_id) AS (
-      (SELECT r.schedule_id FROM pgcron.run r
-       WHERE r.hold = 'overlap' AND r.schedule_id > let_waiting_go.beyond ORDER BY r.schedule_id
-       LIMIT 1)
-      UNION ALL
-      SELECT next.* FROM walk CROSS JOIN LATERAL (
-        SELECT r.schedule_id FROM pgcron.run r
-        WHERE r.hold = 'overlap' AND r.schedule_id > walk.schedule_id ORDER BY r.schedule_id
-        LIMIT 1) next)
-    SELECT w.schedule_id, first.overlap, o.room FROM walk w
-     CROSS JOIN LATERAL (
-       SELECT head.overlap FROM unnest('{allow,queue,replace,terminate}'::text[]) AS word(overlap)
-       CROSS JOIN LATERAL (
-         SELECT r.overlap, r.priority, r.due_at, r.id FROM pgcron.run r
-         WHERE r.hold = 'overlap' AND r.schedule_id = w.schedule_id AND r.overlap = word.overlap
-          ORDER BY r.priority, r.due_at, r.id LIMIT 1) head
-        ORDER BY head.priority, head.due_at, head.id LIMIT 1) first
-     CROSS JOIN LATERAL pgcron.overlap_room(w.schedule_id, first.overlap, 1) o
-  LOOP
+      WITH RECURSIVE walk(schedule_id) AS (
+        (SELECT r.schedule_id FROM pgcron.run r
+         WHERE r.hold = 'overlap' AND r.schedule_id > let_waiting_go.beyond ORDER BY r.schedule_id
+         LIMIT 1)
+        UNION ALL
+        SELECT next.* FROM walk
+        CROSS JOIN LATERAL (SELECT r.schedule_id FROM pgcron.run r
+                            WHERE r.hold = 'overlap' AND r.schedule_id > walk.schedule_id
+                            ORDER BY r.schedule_id LIMIT 1) next)
+      SELECT w.schedule_id, first.overlap, o.room FROM walk w
+      CROSS JOIN LATERAL (SELECT head.overlap
+                          FROM unnest('{allow,queue,replace,terminate}'::text[]) AS word(overlap)
+                          CROSS JOIN LATERAL (
+                              SELECT r.overlap, r.priority, r.due_at, r.id FROM pgcron.run r
+                              WHERE r.hold = 'overlap' AND r.schedule_id = w.schedule_id
+                                AND r.overlap = word.overlap
+                              ORDER BY r.priority, r.due_at, r.id LIMIT 1) head
+                          ORDER BY head.priority, head.due_at, head.id LIMIT 1) first
+      CROSS JOIN LATERAL pgcron.overlap_room(w.schedule_id, first.overlap, 1) o LOOP
     steps := steps + 1;
     IF (lane.room > 0 OR lane.overlap IN ('replace', 'terminate'))
-      AND pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int,
-                                    hashint8(lane.schedule_id)) THEN
+        AND pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int,
+              hashint8(lane.schedule_id)) THEN
       BEGIN      -- a schedule whose runs can't be let go holds up no other
         IF lane.overlap IN ('replace', 'terminate') THEN
           SELECT let_go + count(*) INTO let_go

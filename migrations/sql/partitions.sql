@@ -4,28 +4,27 @@
 CREATE TABLE pgcron.retention (
   relation text PRIMARY KEY CONSTRAINT retention_is_of_a_partitioned_table
     CHECK (relation IN ('occurrence', 'history', 'attempt', 'log')),
-  period text NOT NULL CONSTRAINT a_partition_holds_a_day_or_a_month CHECK (period IN ('day',
-      'month')),
+  period text NOT NULL CONSTRAINT a_partition_holds_a_day_or_a_month
+    CHECK (period IN ('day', 'month')),
   ahead interval NOT NULL CONSTRAINT partitions_are_made_a_day_to_a_year_ahead
     CHECK (ahead BETWEEN '1 day' AND '1 year'),
-  keep interval NOT NULL CONSTRAINT retention_is_at_least_a_day CHECK (keep >= '1 day'
-      OR pgcron.refuse('PC001',
-    format('retention of %s is too short', keep),
-    'Partitions are dropped a day after the last of their rows is due, at the earliest.',
-    'Keep at least ''1 day''.'))
-    -- What is kept for longer is kept for good, and no clock can say until when.
-    CONSTRAINT retention_is_at_most_a_century CHECK (keep <= '36525 days' OR pgcron.refuse('PC001',
-      format('%s for %s is longer than a century', keep, relation),
-      'Rows are kept for a day to 36525 days.', 'Write for example ''400 days''.'))
+  keep interval NOT NULL CONSTRAINT retention_is_at_least_a_day
+    CHECK (keep >= '1 day'
+      OR pgcron.refuse('PC001', format('retention of %s is too short', keep),
+        'Partitions are dropped a day after the last of their rows is due, at the earliest.',
+        'Keep at least ''1 day''.'))
+  -- What is kept for longer is kept for good, and no clock can say until when.
+  CONSTRAINT retention_is_at_most_a_century
+    CHECK (keep <= '36525 days'
+      OR pgcron.refuse('PC001', format('%s for %s is longer than a century', keep, relation),
+        'Rows are kept for a day to 36525 days.', 'Write for example ''400 days''.'))
 );
 COMMENT ON TABLE pgcron.retention IS
     'How long each partitioned table is kept. Set by set_table_retention; a changed period holds '
     'for new partitions.';
-INSERT INTO pgcron.retention VALUES
-  ('occurrence', 'month', '40 days', '400 days'),
-  ('history', 'day', '7 days', '30 days'),
-  ('attempt', 'day', '7 days', '30 days'),
-  ('log', 'day', '7 days', '7 days');
+INSERT INTO pgcron.retention
+VALUES ('occurrence', 'month', '40 days', '400 days'), ('history', 'day', '7 days', '30 days'),
+      ('attempt', 'day', '7 days', '30 days'), ('log', 'day', '7 days', '7 days');
 
 -- Attaching takes a weaker lock on the parent than CREATE TABLE … PARTITION OF: readers don't
 -- wait behind it.
@@ -34,20 +33,20 @@ CREATE FUNCTION pgcron.add_partition(relation text, low timestamptz, high timest
 LANGUAGE plpgsql AS $$
 DECLARE
   partition text := relation || to_char(low AT TIME ZONE 'UTC',
-      CASE WHEN high > low + interval '2 days'
-           AND low = date_trunc('month', low, 'UTC') THEN '_YYYYMM'
+      CASE WHEN high > low + interval '2 days' AND low = date_trunc('month', low, 'UTC')
+             THEN '_YYYYMM'
            ELSE '_YYYYMMDD' END);
 BEGIN
   IF low = '-infinity' THEN partition := relation || '_before'; END IF;
   IF EXISTS (SELECT FROM pg_catalog.pg_class c
-      WHERE c.relname = partition AND c.relnamespace = 'pgcron'::regnamespace) THEN
+             WHERE c.relname = partition AND c.relnamespace = 'pgcron'::regnamespace) THEN
     RETURN false;
   END IF;
   EXECUTE format('CREATE TABLE pgcron.%I (LIKE pgcron.%I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)',
-                 partition, relation);
+      partition, relation);
   EXECUTE format('ALTER TABLE pgcron.%I ATTACH PARTITION pgcron.%I FOR VALUES FROM (%s) TO (%L)',
-                 relation, partition,
-                 CASE WHEN low = '-infinity' THEN 'MINVALUE' ELSE quote_literal(low) END, high);
+      relation, partition, CASE WHEN low = '-infinity' THEN 'MINVALUE' ELSE quote_literal(low) END,
+      high);
   RETURN true;
 END $$;
 
@@ -68,7 +67,7 @@ BEGIN
     -- What lies before the first partition (late finishers of a stepped clock, old back-fills) has
     -- one of its own.
     IF NOT EXISTS (SELECT FROM pg_catalog.pg_inherits i
-        WHERE i.inhparent = format('pgcron.%I', kept.relation)::regclass) THEN
+                   WHERE i.inhparent = format('pgcron.%I', kept.relation)::regclass) THEN
       made := made + pgcron.add_partition(kept.relation, '-infinity', today)::int;
     END IF;
     ended := pgcron.partitions_end(kept.relation);
@@ -76,28 +75,27 @@ BEGIN
       made := made + pgcron.add_partition(kept.relation, ended, today)::int;
     END IF;
   END LOOP;
-  FOR missing IN
-    SELECT k.relation, greatest(g.start, k.ended) AS low, g.start + k.step AS high
+  FOR missing IN SELECT k.relation, greatest(g.start, k.ended) AS low, g.start + k.step AS high
       FROM (SELECT r.relation, r.period, ('1 ' || r.period)::interval AS step, r.ahead,
-            pgcron.partitions_end(r.relation) AS ended
-      FROM pgcron.retention r) k
-     CROSS JOIN LATERAL generate_series(date_trunc(k.period, k.ended, 'UTC'), now() + k.ahead,
-         k.step) g(start)
-     WHERE greatest(g.start, k.ended) < now() + k.ahead ORDER BY 2, 1 LOOP
+                   pgcron.partitions_end(r.relation) AS ended
+            FROM pgcron.retention r) k
+      CROSS JOIN LATERAL generate_series(date_trunc(k.period, k.ended, 'UTC'), now() + k.ahead,
+          k.step) g(start)
+      WHERE greatest(g.start, k.ended) < now() + k.ahead ORDER BY 2, 1 LOOP
     EXIT WHEN made >= 50;
     made := made + pgcron.add_partition(missing.relation, missing.low, missing.high)::int;
   END LOOP;
   RETURN made;
 END $$;
 COMMENT ON FUNCTION pgcron.ensure_partitions() IS
-    'Makes partitions that are missing up to each table''s `ahead`, at most 50 or so; returns '
-    'how many. Safe to call from many sessions.';
+    'Makes partitions that are missing up to each table''s `ahead`, at most 50 or so; returns how '
+    'many. Safe to call from many sessions.';
 
 -- Where the last partition of a table ends.
 CREATE FUNCTION pgcron.partitions_end(relation text) RETURNS timestamptz
 LANGUAGE sql STABLE SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
   SELECT max((regexp_match(pg_get_expr(c.relpartbound, c.oid),
-                           'TO \(''([^'']+)''\)'))[1]::timestamptz)
+                'TO \(''([^'']+)''\)'))[1]::timestamptz)
   FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
   WHERE i.inhparent = format('pgcron.%I', relation)::regclass $$;
 
@@ -105,13 +103,12 @@ LANGUAGE sql STABLE SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
 -- them.
 CREATE FUNCTION pgcron.outlived_partitions() RETURNS TABLE (relation text, partition text)
 LANGUAGE sql STABLE SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
-  SELECT kept.relation, c.relname::text
-  FROM pgcron.retention kept
+  SELECT kept.relation, c.relname::text FROM pgcron.retention kept
   JOIN pg_catalog.pg_inherits i ON i.inhparent = format('pgcron.%I', kept.relation)::regclass
   JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
   WHERE c.relname <> kept.relation || '_before'
-    AND (regexp_match(pg_get_expr(c.relpartbound, c.oid),
-                      'TO \(''([^'']+)''\)'))[1]::timestamptz < now() - kept.keep
+    AND (regexp_match(pg_get_expr(c.relpartbound, c.oid), 'TO \(''([^'']+)''\)'))[1]::timestamptz
+        < now() - kept.keep
   ORDER BY 1, 2 $$;
 
 SELECT pgcron.ensure_partitions();
@@ -126,17 +123,17 @@ DECLARE
 BEGIN
   SELECT * INTO kept FROM pgcron.retention r WHERE r.relation = 'occurrence';
   FOR gap IN
-    WITH bound AS MATERIALIZED (
-      SELECT coalesce((regexp_match(pg_get_expr(c.relpartbound, c.oid),
-                                    'FROM \(''([^'']+)''\)'))[1]::timestamptz,
-                      '-infinity') AS low,
-             (regexp_match(pg_get_expr(c.relpartbound, c.oid),
-                           'TO \(''([^'']+)''\)'))[1]::timestamptz AS high
+      WITH bound AS MATERIALIZED (
+        SELECT coalesce((regexp_match(pg_get_expr(c.relpartbound, c.oid),
+                           'FROM \(''([^'']+)''\)'))[1]::timestamptz,
+                   '-infinity') AS low,
+               (regexp_match(pg_get_expr(c.relpartbound, c.oid),
+                  'TO \(''([^'']+)''\)'))[1]::timestamptz AS high
         FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
         WHERE i.inhparent = 'pgcron.occurrence'::regclass)
-    SELECT DISTINCT greatest(date_trunc(kept.period, i, 'UTC'),
-                             (SELECT max(b.high) FROM bound b WHERE b.high <= i)) AS low,
-           least(date_trunc(kept.period, i, 'UTC') + ('1 ' || kept.period)::interval,
+      SELECT DISTINCT greatest(date_trunc(kept.period, i, 'UTC'),
+                 (SELECT max(b.high) FROM bound b WHERE b.high <= i)) AS low,
+             least(date_trunc(kept.period, i, 'UTC') + ('1 ' || kept.period)::interval,
                  (SELECT min(b.low) FROM bound b WHERE b.low > i)) AS high
       FROM unnest(instants) i WHERE NOT EXISTS (SELECT FROM bound b WHERE b.low <= i AND b.high > i)
       ORDER BY 1 LOOP

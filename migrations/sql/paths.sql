@@ -3,7 +3,8 @@
 -- reads at the call is given a path here; the body of a BEGIN ATOMIC function was read when it was
 -- made, and can still be inlined. A procedure that commits can have no setting: wait_long qualifies
 -- each name.
-DO $do$
+DO
+  $do$
 DECLARE
   loose regprocedure;
 BEGIN

@@ -15,25 +15,22 @@ CREATE FUNCTION pgcron.path_candidates(queue text, priority smallint, look int)
 LANGUAGE sql STABLE ROWS 10
 BEGIN ATOMIC
   (SELECT c.id, c.handler FROM pgcron.run c
-    WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL
-      AND c.overlap IS NULL AND c.delivery = 'at_least_once'
-      AND c.queue = path_candidates.queue AND c.priority = path_candidates.priority
-      AND c.due_at <= now()
-          ORDER BY c.due_at, c.id LIMIT path_candidates.look)
+   WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL
+     AND c.overlap IS NULL AND c.delivery = 'at_least_once' AND c.queue = path_candidates.queue
+     AND c.priority = path_candidates.priority AND c.due_at <= now()
+   ORDER BY c.due_at, c.id LIMIT path_candidates.look)
   UNION ALL
   (SELECT c.id, c.handler FROM pgcron.run c
-    WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL
-      AND c.overlap IS NOT NULL
-      AND c.queue = path_candidates.queue AND c.priority = path_candidates.priority
-      AND c.due_at <= now()
-          ORDER BY c.due_at, c.id LIMIT path_candidates.look)
+   WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL
+     AND c.overlap IS NOT NULL AND c.queue = path_candidates.queue
+     AND c.priority = path_candidates.priority AND c.due_at <= now()
+   ORDER BY c.due_at, c.id LIMIT path_candidates.look)
   UNION ALL
   (SELECT c.id, c.handler FROM pgcron.run c
-    WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL
-      AND c.overlap IS NULL AND c.delivery <> 'at_least_once'
-      AND c.queue = path_candidates.queue AND c.priority = path_candidates.priority
-      AND c.due_at <= now()
-          ORDER BY c.due_at, c.id LIMIT path_candidates.look);
+   WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL
+     AND c.overlap IS NULL AND c.delivery <> 'at_least_once' AND c.queue = path_candidates.queue
+     AND c.priority = path_candidates.priority AND c.due_at <= now()
+   ORDER BY c.due_at, c.id LIMIT path_candidates.look);
 END;
 
 -- Which requirements wait in a queue, and since when (or from when on) for each priority: a walk
@@ -48,19 +45,19 @@ BEGIN ATOMIC
     (SELECT r.requires, r.priority, r.due_at,
             coalesce(r.requires <@ walk_requirements.labels, true), 1
      FROM pgcron.run r
-      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL
-        AND r.queue = walk_requirements.queue
-      ORDER BY r.requires, r.priority, r.due_at LIMIT 1)
+     WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL
+       AND r.queue = walk_requirements.queue
+     ORDER BY r.requires, r.priority, r.due_at LIMIT 1)
     UNION ALL
     SELECT next.requires, next.priority, next.due_at,
            coalesce(next.requires <@ walk_requirements.labels, true), walk.steps + 1
-    FROM walk CROSS JOIN LATERAL (
-      SELECT r.requires, r.priority, r.due_at FROM pgcron.run r
-       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL
-         AND r.queue = walk_requirements.queue
-         AND (r.requires, r.priority) > (walk.requires,
-              CASE WHEN walk.is_satisfied THEN walk.priority ELSE 9 END)
-       ORDER BY r.requires, r.priority, r.due_at LIMIT 1) next
+    FROM walk
+    CROSS JOIN LATERAL (SELECT r.requires, r.priority, r.due_at FROM pgcron.run r
+                        WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL
+                          AND r.requires IS NOT NULL AND r.queue = walk_requirements.queue
+                          AND (r.requires, r.priority) > (walk.requires,
+                                CASE WHEN walk.is_satisfied THEN walk.priority ELSE 9 END)
+                        ORDER BY r.requires, r.priority, r.due_at LIMIT 1) next
     WHERE walk.steps < 1000)
   SELECT walk.requires, walk.priority, walk.due_at FROM walk WHERE walk.is_satisfied;
 END;
@@ -69,10 +66,10 @@ END;
 CREATE FUNCTION pgcron.is_served(handler text, queue text, requires text[]) RETURNS boolean
 LANGUAGE sql STABLE AS $$
   SELECT EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
-                  WHERE o.handler = is_served.handler AND n.state = 'alive'
-                    AND is_served.queue = ANY(n.queues)
-                    AND (is_served.requires IS NULL
-                         OR is_served.requires <@ pgcron.label_words(n.labels))) $$;
+                 WHERE o.handler = is_served.handler AND n.state = 'alive'
+                   AND is_served.queue = ANY(n.queues)
+                   AND (is_served.requires IS NULL
+                        OR is_served.requires <@ pgcron.label_words(n.labels))) $$;
 
 -- The parked runs that somebody would take by now, whatever number of others is parked: groups of
 -- them are walked, not runs.
@@ -84,19 +81,20 @@ BEGIN ATOMIC
      WHERE r.hold NOT IN ('overlap', 'previous')
      ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1)
     UNION ALL
-    SELECT next.*, parked.steps + 1 FROM parked CROSS JOIN LATERAL (
-      SELECT r.handler, r.queue, coalesce(r.requires, '{}') AS requires FROM pgcron.run r
-       WHERE r.hold NOT IN ('overlap', 'previous')
-         AND (r.handler, r.queue, coalesce(r.requires, '{}')) > (parked.handler, parked.queue,
-              parked.requires)
-       ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1) next
+    SELECT next.*, parked.steps + 1 FROM parked
+    CROSS JOIN LATERAL (SELECT r.handler, r.queue, coalesce(r.requires, '{}') AS requires
+                        FROM pgcron.run r
+                        WHERE r.hold NOT IN ('overlap', 'previous')
+                          AND (r.handler, r.queue, coalesce(r.requires, '{}'))
+                              > (parked.handler, parked.queue, parked.requires)
+                        ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1) next
     WHERE parked.steps < 10000)
-  SELECT found.id FROM parked CROSS JOIN LATERAL (
-    SELECT r.id FROM pgcron.run r
-     WHERE r.hold = 'unserved' AND r.handler = parked.handler AND r.queue = parked.queue
-       AND coalesce(r.requires, '{}') = parked.requires
-     LIMIT served_again.at_most) found
-   WHERE pgcron.is_served(parked.handler, parked.queue, parked.requires)
-     AND NOT pgcron.is_broken(parked.handler, parked.queue)
-   LIMIT served_again.at_most;
+  SELECT found.id FROM parked
+  CROSS JOIN LATERAL (SELECT r.id FROM pgcron.run r
+                      WHERE r.hold = 'unserved' AND r.handler = parked.handler
+                        AND r.queue = parked.queue AND coalesce(r.requires, '{}') = parked.requires
+                      LIMIT served_again.at_most) found
+  WHERE pgcron.is_served(parked.handler, parked.queue, parked.requires)
+    AND NOT pgcron.is_broken(parked.handler, parked.queue)
+  LIMIT served_again.at_most;
 END;

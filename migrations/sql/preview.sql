@@ -41,9 +41,9 @@ DECLARE
 BEGIN
   IF count IS NULL OR count NOT BETWEEN 1 AND 20 THEN
     PERFORM pgcron.refuse('PC001',
-                          format('count %s is out of range', coalesce(count::text, 'NULL')),
-                          'Nodes keep the next 20 fires of a schedule.',
-                          'Ask for 1 to 20; `pgcron-ha next` computes more.');
+        format('count %s is out of range', coalesce(count::text, 'NULL')),
+        'Nodes keep the next 20 fires of a schedule.',
+        'Ask for 1 to 20; `pgcron-ha next` computes more.');
   END IF;
   SELECT * INTO state FROM pgcron.cursor c
   WHERE c.schedule_id = pgcron.schedule_id(preview.schedule);
@@ -53,35 +53,32 @@ BEGIN
   wrong := coalesce(state.error, row_found.error);
   IF wrong IS NOT NULL THEN
     PERFORM pgcron.refuse(coalesce(wrong ->> 'sqlstate', 'PC002'),
-                          format('schedule %L: %s', left(preview.schedule, 200),
-                                 wrong ->> 'message'),
-                          wrong ->> 'detail', wrong ->> 'hint');
+        format('schedule %L: %s', left(preview.schedule, 200), wrong ->> 'message'),
+        wrong ->> 'detail', wrong ->> 'hint');
   END IF;
-  RETURN QUERY
-    SELECT (f.fire ->> 'at')::timestamptz, f.fire ->> 'local',
+  RETURN QUERY SELECT (f.fire ->> 'at')::timestamptz, f.fire ->> 'local',
            nullif(concat_ws('; ', f.fire ->> 'note',
-                            CASE WHEN o.action IS NOT NULL THEN pgcron.override_words(o.action,
-                                o.due_at, o.actor, o.note) END),
-                  ''),
+               CASE WHEN o.action IS NOT NULL
+                      THEN pgcron.override_words(o.action, o.due_at, o.actor, o.note) END),
+             ''),
            row_found.sentence
-      FROM jsonb_array_elements(row_found.fires) WITH ORDINALITY f(fire, place)
-      LEFT JOIN pgcron.occurrence_override o ON o.schedule_id = state.schedule_id
-          AND o.fire_at = (f.fire ->> 'at')::timestamptz
-     WHERE coalesce(o.due_at, (f.fire ->> 'at')::timestamptz) > now() ORDER BY f.place LIMIT count;
+    FROM jsonb_array_elements(row_found.fires) WITH ORDINALITY f(fire, place)
+    LEFT JOIN pgcron.occurrence_override o ON o.schedule_id = state.schedule_id
+      AND o.fire_at = (f.fire ->> 'at')::timestamptz
+    WHERE coalesce(o.due_at, (f.fire ->> 'at')::timestamptz) > now() ORDER BY f.place LIMIT count;
   GET DIAGNOSTICS shown = ROW_COUNT;
   IF shown < count AND row_found.is_over IS DISTINCT FROM true THEN
     PERFORM pgcron.ask_preview(state.schedule_id);
   END IF;
   IF shown = 0 THEN
-    RETURN QUERY
-      SELECT NULL::timestamptz, NULL::text,
+    RETURN QUERY SELECT NULL::timestamptz, NULL::text,
              CASE WHEN row_found.is_over THEN 'it never fires again'
                   ELSE 'no node has judged it yet: ask again in some seconds' END,
              row_found.sentence;
   END IF;
 END $$;
 COMMENT ON FUNCTION pgcron.preview(text, int) IS
-    'The next fires of a schedule with local time, offset and what the clock does to them, '
-    'and the schedule in English, as nodes computed them; the note says what somebody has '
-    'skipped, moved or given other args; raises what is wrong with one that no node can read '
-    '(PC002, PC003 for its zone).';
+    'The next fires of a schedule with local time, offset and what the clock does to them, and '
+    'the schedule in English, as nodes computed them; the note says what somebody has skipped, '
+    'moved or given other args; raises what is wrong with one that no node can read (PC002, PC003 '
+    'for its zone).';

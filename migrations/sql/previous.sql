@@ -7,18 +7,17 @@ CREATE FUNCTION pgcron.previous_run(schedule_id bigint, before timestamptz, OUT 
     OUT fire_time timestamptz, OUT outcome text, OUT finished_at timestamptz, OUT result jsonb,
     OUT error text)
 LANGUAGE sql STABLE AS $$
-  SELECT o.run_id, o.fire_at, h.outcome, h.finished_at, h.result, h.error
-    FROM pgcron.occurrence o
-   CROSS JOIN LATERAL (SELECT e.* FROM pgcron.history e
-   WHERE e.id = o.run_id AND e.finished_at >= o.decided_at - interval '1 day'
-                       UNION ALL SELECT e.* FROM pgcron.history_overflow e WHERE e.id = o.run_id
-                       LIMIT 1) h
-   WHERE o.schedule_id = previous_run.schedule_id AND o.fire_at < previous_run.before
-     AND o.decision NOT IN ('skipped', 'superseded')
-   ORDER BY o.fire_at DESC LIMIT 1 $$;
+  SELECT o.run_id, o.fire_at, h.outcome, h.finished_at, h.result, h.error FROM pgcron.occurrence o
+  CROSS JOIN LATERAL (SELECT e.* FROM pgcron.history e
+                      WHERE e.id = o.run_id AND e.finished_at >= o.decided_at - interval '1 day'
+                      UNION ALL
+                      SELECT e.* FROM pgcron.history_overflow e WHERE e.id = o.run_id LIMIT 1) h
+  WHERE o.schedule_id = previous_run.schedule_id AND o.fire_at < previous_run.before
+    AND o.decision NOT IN ('skipped', 'superseded')
+  ORDER BY o.fire_at DESC LIMIT 1 $$;
 COMMENT ON FUNCTION pgcron.previous_run(bigint, timestamptz) IS
-  'How the last run before a fire time of a schedule ended, and with what result; runs by hand '
-  'and skipped fires are not looked at.';
+    'How the last run before a fire time of a schedule ended, and with what result; runs by hand '
+    'and skipped fires are not looked at.';
 
 -- The same for who works for a run, and may read no table: with the claim's token. All NULL without
 -- a schedule, too.
@@ -34,13 +33,13 @@ BEGIN
   IF NOT FOUND THEN PERFORM pgcron.refuse_claim(previous_of.run_id); END IF;
   SELECT p.run, p.fire_time, p.outcome, p.finished_at, p.result, p.error
   INTO previous, fire_time, outcome, finished_at, result, error
-    FROM pgcron.previous_run(working.schedule_id,
-                             coalesce(working.scheduled_for, working.nominal_for)) p;
+  FROM pgcron.previous_run(working.schedule_id,
+      coalesce(working.scheduled_for, working.nominal_for)) p;
 END $$;
 COMMENT ON FUNCTION pgcron.previous_of(bigint, uuid) IS
-  'How the last run before this one''s fire time ended, and with what result, for a service or a '
-  'statement that works for the run and has its token. Raises PC012 if that does not hold the '
-  'run.';
+    'How the last run before this one''s fire time ended, and with what result, for a service or '
+    'a statement that works for the run and has its token. Raises PC012 if that does not hold the '
+    'run.';
 REVOKE ALL ON FUNCTION pgcron.previous_of(bigint, uuid) FROM PUBLIC;
 
 -- Whether a fire may run after the one before it. `open`: that one is not over; `failed`: it did
@@ -57,9 +56,9 @@ DECLARE
 BEGIN
   verdict := 'fine';
   SELECT * INTO last FROM pgcron.occurrence o
-   WHERE o.schedule_id = judge_previous.schedule_id AND o.fire_at < fire
-     AND o.decision NOT IN ('skipped', 'superseded')
-   ORDER BY o.fire_at DESC LIMIT 1;
+  WHERE o.schedule_id = judge_previous.schedule_id AND o.fire_at < fire
+    AND o.decision NOT IN ('skipped', 'superseded')
+  ORDER BY o.fire_at DESC LIMIT 1;
   IF last.run_id IS NULL THEN RETURN; END IF;
   SELECT * INTO alive FROM pgcron.run r WHERE r.id = last.run_id;
   IF alive.id IS NOT NULL THEN
@@ -68,17 +67,17 @@ BEGIN
   END IF;
   SELECT * INTO ended
   FROM (SELECT h.* FROM pgcron.history h
-  WHERE h.id = last.run_id AND h.finished_at >= last.decided_at - interval '1 day'
-                            UNION ALL SELECT v.* FROM pgcron.history_overflow v
-                            WHERE v.id = last.run_id) e
-                            LIMIT 1;
+        WHERE h.id = last.run_id AND h.finished_at >= last.decided_at - interval '1 day'
+        UNION ALL SELECT v.* FROM pgcron.history_overflow v WHERE v.id = last.run_id) e
+  LIMIT 1;
   IF ended.outcome IN ('dead', 'lost', 'cancelled', 'expired', 'upstream_failed')
-     AND NOT EXISTS (SELECT FROM pgcron.history h
-         WHERE h.schedule_id = judge_previous.schedule_id AND h.finished_at >= ended.finished_at
-           AND h.outcome = 'succeeded') THEN
+      AND NOT EXISTS (SELECT FROM pgcron.history h
+                      WHERE h.schedule_id = judge_previous.schedule_id
+                        AND h.finished_at >= ended.finished_at AND h.outcome = 'succeeded') THEN
     verdict := 'failed';
-    reason := CASE ended.outcome WHEN 'upstream_failed' THEN last.reason
-                   ELSE format('run %s of the fire before ended %s', ended.id, ended.outcome) END;
+    reason := CASE ended.outcome
+        WHEN 'upstream_failed' THEN last.reason
+        ELSE format('run %s of the fire before ended %s', ended.id, ended.outcome) END;
   END IF;
 END $$;
 
@@ -95,30 +94,30 @@ DECLARE
   decided int := 0;
 BEGIN
   IF NOT EXISTS (SELECT FROM pgcron.run r
-      WHERE r.hold = 'previous' AND r.due_at <= now() + ahead) THEN
+                 WHERE r.hold = 'previous' AND r.due_at <= now() + ahead) THEN
     RETURN 0;
   END IF;
   PERFORM pgcron.require_read_committed('dependent runs');
   FOR dependent IN
-    WITH soon AS MATERIALIZED (
-      SELECT DISTINCT ON (due.schedule_id) due.id FROM (
-        SELECT r.id, r.schedule_id, r.scheduled_for FROM pgcron.run r
-        WHERE r.hold = 'previous' AND r.due_at <= now() + ahead ORDER BY r.due_at LIMIT 20000) due
-       ORDER BY due.schedule_id, due.scheduled_for LIMIT most),
-    held AS MATERIALIZED (
-      SELECT r.id, r.schedule_id, r.scheduled_for, r.due_at, r.overlap FROM pgcron.run r
-       WHERE r.id IN (SELECT soon.id FROM soon) AND r.hold = 'previous' ORDER BY r.id
-       FOR UPDATE SKIP LOCKED)
-    SELECT h.id, h.overlap, h.due_at <= now() AS is_due, reported.* FROM held h
-    CROSS JOIN LATERAL pgcron.judge_previous(h.schedule_id, h.scheduled_for) reported
-  LOOP
+      WITH soon AS MATERIALIZED (
+        SELECT DISTINCT ON (due.schedule_id) due.id
+        FROM (SELECT r.id, r.schedule_id, r.scheduled_for FROM pgcron.run r
+              WHERE r.hold = 'previous' AND r.due_at <= now() + ahead ORDER BY r.due_at LIMIT 20000)
+          due
+        ORDER BY due.schedule_id, due.scheduled_for LIMIT most),
+      held AS MATERIALIZED (
+        SELECT r.id, r.schedule_id, r.scheduled_for, r.due_at, r.overlap FROM pgcron.run r
+        WHERE r.id IN (SELECT soon.id FROM soon) AND r.hold = 'previous' ORDER BY r.id
+        FOR UPDATE SKIP LOCKED)
+      SELECT h.id, h.overlap, h.due_at <= now() AS is_due, reported.* FROM held h
+      CROSS JOIN LATERAL pgcron.judge_previous(h.schedule_id, h.scheduled_for) reported LOOP
     IF dependent.verdict = 'fine' THEN
       freed := freed || dependent.id;
     ELSIF dependent.is_due AND dependent.verdict = 'failed' THEN
       PERFORM pgcron.end_waiting_runs(ARRAY[dependent.id], 'upstream_failed', dependent.reason);
       decided := decided + 1;
     ELSIF dependent.is_due AND dependent.verdict = 'open' AND dependent.has_begun
-      AND dependent.overlap = 'skip' THEN
+        AND dependent.overlap = 'skip' THEN
       PERFORM pgcron.end_waiting_runs(ARRAY[dependent.id], 'skipped', 'the last run is not over');
       decided := decided + 1;
     END IF;
@@ -132,6 +131,6 @@ BEGIN
   RETURN decided + cardinality(freed);
 END $$;
 COMMENT ON FUNCTION pgcron.decide_dependents(interval, int) IS
-    'Lets runs go that waited for the one before them, or ends them where it failed; every '
-    'node calls it now and then.';
+    'Lets runs go that waited for the one before them, or ends them where it failed; every node '
+    'calls it now and then.';
 CREATE INDEX run_dependent ON pgcron.run (due_at) WHERE hold = 'previous';

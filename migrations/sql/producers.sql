@@ -3,26 +3,26 @@
 
 CREATE TABLE pgcron.producer_rule (
   role regrole NOT NULL,
-  queue text COLLATE "C" NOT NULL CONSTRAINT a_rule_says_which_queues CHECK (queue
-      ~ '^[A-Za-z0-9_.-]{0,100}[*]?$'
-      AND queue <> '' OR pgcron.refuse('PC001',
-    format('%L is neither a queue nor how some begin', left(queue, 200)),
-    'A rule names one queue, or how queues begin, with a star at its end.',
-    'Write for example ''mail'', ''mail-*'', or ''*'' for every queue.')),
-  handler text COLLATE "C" NOT NULL CONSTRAINT a_rule_says_which_handlers CHECK (handler
-      ~ '^[A-Za-z0-9_.:-]{0,206}[*]?$'
-      AND handler <> '' OR pgcron.refuse('PC001',
-    format('%L is neither a handler nor how some begin', left(handler, 200)),
-    'A rule names one handler, or how handlers begin, with a star at its end.',
-    'Write for example ''py:report'', ''py:*'', or ''*'' for every handler.')),
+  queue text COLLATE "C" NOT NULL CONSTRAINT a_rule_says_which_queues
+    CHECK (queue ~ '^[A-Za-z0-9_.-]{0,100}[*]?$' AND queue <> ''
+      OR pgcron.refuse('PC001',
+        format('%L is neither a queue nor how some begin', left(queue, 200)),
+        'A rule names one queue, or how queues begin, with a star at its end.',
+        'Write for example ''mail'', ''mail-*'', or ''*'' for every queue.')),
+  handler text COLLATE "C" NOT NULL CONSTRAINT a_rule_says_which_handlers
+    CHECK (handler ~ '^[A-Za-z0-9_.:-]{0,206}[*]?$' AND handler <> ''
+      OR pgcron.refuse('PC001',
+        format('%L is neither a handler nor how some begin', left(handler, 200)),
+        'A rule names one handler, or how handlers begin, with a star at its end.',
+        'Write for example ''py:report'', ''py:*'', or ''*'' for every handler.')),
   set_by text NOT NULL DEFAULT session_user,
   set_at timestamptz NOT NULL DEFAULT now(),
   PRIMARY KEY (role, queue, handler)
 );
 COMMENT ON TABLE pgcron.producer_rule IS
-    'What roles may enqueue: one that has the rights of a role which stands here may enqueue '
-    'what one of the rules allows, in its own name, and nothing else. Who may empty pgcron.run '
-    'is not asked.';
+    'What roles may enqueue: one that has the rights of a role which stands here may enqueue what '
+    'one of the rules allows, in its own name, and nothing else. Who may empty pgcron.run is not '
+    'asked.';
 
 CREATE FUNCTION pgcron.rule_fits(pattern text, name text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
@@ -34,16 +34,16 @@ END;
 CREATE FUNCTION pgcron.refuse_producer(who name, queue text, handler text) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
   SELECT pgcron.refuse('PC013',
-                       format('role %s may not enqueue handler %L into queue %L', quote_ident(who),
-                              left(handler, 200), left(queue, 200)),
-    'It may enqueue: ' || (SELECT string_agg(allowed.text, '; ')
-        FROM (SELECT format('%s into %s', p.handler, p.queue) AS text
-                             FROM pgcron.producer_rule p WHERE pg_has_role(who, p.role, 'USAGE')
-                             ORDER BY 1 LIMIT 20) allowed) || '.',
-    format(
-        'Use one of them, or let the owner of the schema allow more: pgcron.confine_producer(%L, '
-        '…).',
-           who)) $$;
+           format('role %s may not enqueue handler %L into queue %L', quote_ident(who),
+             left(handler, 200), left(queue, 200)),
+           'It may enqueue: ' || (
+               SELECT string_agg(allowed.text, '; ')
+               FROM (SELECT format('%s into %s', p.handler, p.queue) AS text
+                     FROM pgcron.producer_rule p WHERE pg_has_role(who, p.role, 'USAGE') ORDER BY 1
+                     LIMIT 20) allowed) || '.',
+           format('Use one of them, or let the owner of the schema allow more: '
+             'pgcron.confine_producer(%L, …).',
+             who)) $$;
 
 -- Whoever has the rights of a role that stands in a rule makes only what a rule of its roles
 -- allows.
@@ -56,9 +56,8 @@ BEGIN
   SELECT count(*) > 0,
          coalesce(bool_or(pgcron.rule_fits(p.queue, judge_by_rules.queue)
                           AND pgcron.rule_fits(p.handler, judge_by_rules.handler)),
-                  false)
-    INTO is_confined, is_allowed FROM pgcron.producer_rule p
-    WHERE pg_has_role(who, p.role, 'USAGE');
+           false)
+  INTO is_confined, is_allowed FROM pgcron.producer_rule p WHERE pg_has_role(who, p.role, 'USAGE');
   IF is_confined AND NOT is_allowed THEN
     PERFORM pgcron.refuse_producer(who, queue, handler);
   END IF;
@@ -74,19 +73,20 @@ LANGUAGE plpgsql STABLE AS $$
 BEGIN
   IF has_column_privilege(who, 'pgcron.run', 'origin', 'INSERT') THEN RETURN true; END IF;
   IF created_by NOT IN (who, session_user)
-    AND (is_confined OR NOT has_table_privilege(who, 'pgcron.history', 'SELECT')
-       AND EXISTS (SELECT FROM pg_roles other
-           WHERE other.rolname = judge_claims.created_by
-             AND NOT pg_has_role(session_user, other.oid, 'MEMBER'))) THEN
+      AND (is_confined
+           OR NOT has_table_privilege(who, 'pgcron.history', 'SELECT')
+              AND EXISTS (SELECT FROM pg_roles other
+                          WHERE other.rolname = judge_claims.created_by
+                            AND NOT pg_has_role(session_user, other.oid, 'MEMBER'))) THEN
     PERFORM pgcron.refuse('PC013',
-                          format('role %s may not enqueue in the name of %L', quote_ident(who),
-                                 left(created_by, 200)),
-                          'Who is named in created_by may read the run and its result.',
-                          'Leave created_by (in functions: actor) out.');
+        format('role %s may not enqueue in the name of %L', quote_ident(who),
+          left(created_by, 200)),
+        'Who is named in created_by may read the run and its result.',
+        'Leave created_by (in functions: actor) out.');
   ELSIF (id BETWEEN 1 AND pg_sequence_last_value('pgcron.run_id_seq')) IS NOT TRUE THEN
     PERFORM pgcron.refuse('PC013', format('id %s was not drawn from pgcron.run_id_seq', id),
-                          'It would be the id of another run one day.',
-                          'Leave the id out, or take nextval(''pgcron.run_id_seq'').');
+        'It would be the id of another run one day.',
+        'Leave the id out, or take nextval(''pgcron.run_id_seq'').');
   END IF;
   RETURN true;
 END $$;
@@ -98,12 +98,11 @@ CREATE FUNCTION pgcron.a_living_key_stays() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM pgcron.refuse('PC013',
-                        format('%s key %L is in use',
-                               CASE TG_TABLE_NAME WHEN 'idempotency' THEN 'idempotency'
-                                    ELSE 'unique' END,
-                               left(OLD.key, 200)),
-                        'Until its time is over it names the run that it was given with.',
-                        'Call pgcron.enqueue, which returns that run.');
+      format('%s key %L is in use',
+        CASE TG_TABLE_NAME WHEN 'idempotency' THEN 'idempotency' ELSE 'unique' END,
+        left(OLD.key, 200)),
+      'Until its time is over it names the run that it was given with.',
+      'Call pgcron.enqueue, which returns that run.');
   RETURN NULL;
 END $$;
 CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.idempotency FOR EACH ROW
@@ -134,41 +133,37 @@ BEGIN
   END IF;
   IF maker IS NULL THEN
     PERFORM pgcron.refuse('PC013',
-                          format('key %L names run %s, which this transaction did not make',
-                                 left(NEW.key, 200), NEW.run_id),
-                          'A key is given to a run that is made with it.',
-                          'Call pgcron.enqueue, not after SET CONSTRAINTS ALL IMMEDIATE.');
+        format('key %L names run %s, which this transaction did not make', left(NEW.key, 200),
+          NEW.run_id),
+        'A key is given to a run that is made with it.',
+        'Call pgcron.enqueue, not after SET CONSTRAINTS ALL IMMEDIATE.');
   ELSIF TG_TABLE_NAME = 'unique_period' THEN
     IF NEW.handler <> handler OR NEW.until > greatest(now(), due_at) + interval '366 days' THEN
       PERFORM pgcron.refuse('PC013',
-                            format('unique key %L of handler %L until %s is not that of run %s',
-                                   left(NEW.key, 200), left(NEW.handler, 200), NEW.until,
-                                   NEW.run_id),
-                            'A unique key is of its run''s handler, and has a time of at most '
-                            '366 days.',
-                            'Call pgcron.enqueue with unique_key and unique_for.');
+          format('unique key %L of handler %L until %s is not that of run %s', left(NEW.key, 200),
+            left(NEW.handler, 200), NEW.until, NEW.run_id),
+          'A unique key is of its run''s handler, and has a time of at most 366 days.',
+          'Call pgcron.enqueue with unique_key and unique_for.');
     END IF;
   END IF;
   RETURN NULL;
 END $$;
-CREATE CONSTRAINT TRIGGER a_key_names_a_new_run AFTER INSERT OR UPDATE
-    ON pgcron.idempotency DEFERRABLE INITIALLY DEFERRED
-  FOR EACH ROW
+CREATE CONSTRAINT TRIGGER a_key_names_a_new_run AFTER INSERT OR UPDATE ON pgcron.idempotency
+  DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
   WHEN (NOT has_table_privilege('pgcron.run'::regclass, 'TRUNCATE')
         AND NOT has_column_privilege('pgcron.run'::regclass, 'origin', 'INSERT'))
-      EXECUTE FUNCTION pgcron.a_key_names_a_new_run();
-CREATE CONSTRAINT TRIGGER a_key_names_a_new_run AFTER INSERT OR UPDATE
-    ON pgcron.unique_period DEFERRABLE INITIALLY DEFERRED
-  FOR EACH ROW
+  EXECUTE FUNCTION pgcron.a_key_names_a_new_run();
+CREATE CONSTRAINT TRIGGER a_key_names_a_new_run AFTER INSERT OR UPDATE ON pgcron.unique_period
+  DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
   WHEN (NOT has_table_privilege('pgcron.run'::regclass, 'TRUNCATE')
         AND NOT has_column_privilege('pgcron.run'::regclass, 'origin', 'INSERT'))
-      EXECUTE FUNCTION pgcron.a_key_names_a_new_run();
+  EXECUTE FUNCTION pgcron.a_key_names_a_new_run();
 
 -- A barrier: no function or operator of the reader's sees a row before it is known to be its own.
 CREATE VIEW pgcron.own_runs WITH (security_barrier) AS
-SELECT v.id, v.uuid, v.handler, v.queue, v.priority, v.state, v.hold, v.delivery, v.attempt,
-       v.max_attempts, v.due_at, v.started_at, v.finished_at, v.error, v.args, v.result,
-       v.lane, v.requires, v.weight, v.parent_run, v.created_at, v.created_by
+  SELECT v.id, v.uuid, v.handler, v.queue, v.priority, v.state, v.hold, v.delivery, v.attempt,
+         v.max_attempts, v.due_at, v.started_at, v.finished_at, v.error, v.args, v.result, v.lane,
+         v.requires, v.weight, v.parent_run, v.created_at, v.created_by
   FROM pgcron.runs v WHERE v.created_by IN (session_user, current_user);
 COMMENT ON VIEW pgcron.own_runs IS
     'The runs that the reader''s role has enqueued, and nobody else''s; best asked by id.';
@@ -177,10 +172,10 @@ CREATE FUNCTION pgcron.cancel_own_run(run_id bigint, reason text DEFAULT NULL) R
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF NOT EXISTS (SELECT FROM pgcron.runs v
-      WHERE v.id = cancel_own_run.run_id AND v.created_by = session_user) THEN
+                 WHERE v.id = cancel_own_run.run_id AND v.created_by = session_user) THEN
     PERFORM pgcron.refuse('PC010', format('run %s does not exist', run_id),
-                          'There is no such run, or another role has enqueued it.',
-                          'pgcron.own_runs lists your own.');
+        'There is no such run, or another role has enqueued it.',
+        'pgcron.own_runs lists your own.');
   END IF;
   RETURN pgcron.cancel_run(run_id, reason, session_user);
 END $$;
@@ -188,47 +183,43 @@ COMMENT ON FUNCTION pgcron.cancel_own_run(bigint, text) IS
     'As cancel_run, for who enqueued it and may not touch the runs of others.';
 
 CREATE FUNCTION pgcron.confine_producer(role text, queues text[] DEFAULT '{*}',
-    handlers text[] DEFAULT '{*}', actor text DEFAULT NULL)
-  RETURNS void
+    handlers text[] DEFAULT '{*}', actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
   IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles known WHERE known.rolname = role) THEN
     PERFORM pgcron.refuse('PC010', format('role %L does not exist', left(role, 200)),
-                          'Rules are those of a role of the database server.',
-                          'CREATE ROLE makes one.');
+        'Rules are those of a role of the database server.', 'CREATE ROLE makes one.');
   END IF;
   IF cardinality(queues) > 0 IS NOT TRUE OR cardinality(handlers) > 0 IS NOT TRUE
-    OR array_position(queues, NULL) IS NOT NULL OR array_position(handlers, NULL) IS NOT NULL THEN
+      OR array_position(queues, NULL) IS NOT NULL OR array_position(handlers, NULL) IS NOT NULL THEN
     PERFORM pgcron.refuse('PC001', format('role %L is to be confined to no queue or handler', role),
-                          'An empty list, or a name that is NULL, makes no rule, and a role '
-                          'without rules may enqueue anything.',
-                          'Name them, or leave the argument out for all; '
-                          'pgcron.unconfine_producer takes rules away, REVOKE the right to '
-                          'enqueue.');
+        'An empty list, or a name that is NULL, makes no rule, and a role without rules may '
+        'enqueue anything.',
+        'Name them, or leave the argument out for all; pgcron.unconfine_producer takes rules '
+        'away, REVOKE the right to enqueue.');
   END IF;
   INSERT INTO pgcron.producer_rule (role, queue, handler, set_by)
   SELECT quote_ident(confine_producer.role)::regrole, q, h, coalesce(actor, session_user)
   FROM unnest(queues) q CROSS JOIN unnest(handlers) h ON CONFLICT DO NOTHING;
 END $$;
 COMMENT ON FUNCTION pgcron.confine_producer(text, text[], text[], text) IS
-  'A role, and whoever has its rights, may enqueue these handlers into these queues from now on '
-  '(mail, mail-*, *), beside what it was allowed before, and nothing else. For the owner of the '
-  'schema.';
+    'A role, and whoever has its rights, may enqueue these handlers into these queues from now on '
+    '(mail, mail-*, *), beside what it was allowed before, and nothing else. For the owner of the '
+    'schema.';
 
 CREATE FUNCTION pgcron.unconfine_producer(role text) RETURNS int
 LANGUAGE sql AS $$
-  WITH gone AS (DELETE FROM pgcron.producer_rule p USING pg_catalog.pg_roles known
-  WHERE known.rolname = unconfine_producer.role AND p.role = known.oid RETURNING p.role)
+  WITH gone AS (
+    DELETE FROM pgcron.producer_rule p USING pg_catalog.pg_roles known
+    WHERE known.rolname = unconfine_producer.role AND p.role = known.oid RETURNING p.role)
   SELECT count(*)::int FROM gone $$;
 COMMENT ON FUNCTION pgcron.unconfine_producer(text) IS
     'Removes all rules of a role; returns how many there were.';
 
-REVOKE ALL
-    ON FUNCTION pgcron.judge_by_rules(text, text, name),
-        pgcron.judge_claims(bigint, text, name, boolean), pgcron.refuse_producer(name, text, text)
+REVOKE ALL ON FUNCTION pgcron.judge_by_rules(text, text, name),
+    pgcron.judge_claims(bigint, text, name, boolean), pgcron.refuse_producer(name, text, text)
   FROM PUBLIC;
-REVOKE ALL
-    ON FUNCTION pgcron.cancel_own_run(bigint, text),
-        pgcron.confine_producer(text, text[], text[], text), pgcron.unconfine_producer(text)
+REVOKE ALL ON FUNCTION pgcron.cancel_own_run(bigint, text),
+    pgcron.confine_producer(text, text[], text[], text), pgcron.unconfine_producer(text)
   FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgcron.a_living_key_stays(), pgcron.a_key_names_a_new_run() FROM PUBLIC;

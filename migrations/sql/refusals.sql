@@ -4,31 +4,31 @@
 -- what the server says is the error. Asked after a claim that was refused as a whole; no change
 -- remains.
 CREATE FUNCTION pgcron.refused_runs(incarnation uuid, run_ids bigint[])
-RETURNS TABLE (run_id bigint, error text)
+  RETURNS TABLE (run_id bigint, error text)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   tried record;
 BEGIN
   FOREACH run_id IN ARRAY refused_runs.run_ids LOOP
     BEGIN
-      SELECT r.priority INTO tried FROM pgcron.run r
-       WHERE r.id = run_id AND r.state = 'ready' FOR UPDATE SKIP LOCKED;
+      SELECT r.priority INTO tried FROM pgcron.run r WHERE r.id = run_id AND r.state = 'ready'
+      FOR UPDATE SKIP LOCKED;
       CONTINUE WHEN NOT FOUND;
       IF NOT tried.priority BETWEEN 0 AND 9 THEN
-        RAISE check_violation
-        USING MESSAGE = format('priority must be between 0 and 9, got %s', tried.priority);
+        RAISE check_violation USING MESSAGE = format('priority must be between 0 and 9, got %s',
+            tried.priority);
       END IF;
       UPDATE pgcron.run r SET hold = NULL WHERE r.id = run_id;
       UPDATE pgcron.run r
-         SET state = 'running', owner = refused_runs.incarnation, token = gen_random_uuid(),
-             fence = 0, attempt = r.attempt + 1, claimed_at = now(),
-             lane_slot = CASE WHEN r.lane IS NOT NULL THEN 2147483647 END,
-             overlap_slot = coalesce(r.overlap_slot, CASE r.overlap WHEN 'skip' THEN 1 END,
-                                     CASE WHEN r.overlap IS NOT NULL THEN 32767 END)
-       WHERE r.id = run_id;
+      SET state = 'running', owner = refused_runs.incarnation, token = gen_random_uuid(), fence = 0,
+          attempt = r.attempt + 1, claimed_at = now(),
+          lane_slot = CASE WHEN r.lane IS NOT NULL THEN 2147483647 END,
+          overlap_slot = coalesce(r.overlap_slot, CASE r.overlap WHEN 'skip' THEN 1 END,
+              CASE WHEN r.overlap IS NOT NULL THEN 32767 END)
+      WHERE r.id = run_id;
       RAISE EXCEPTION USING ERRCODE = 'PTRY1';      -- it can be claimed: taken back
-    EXCEPTION
-      WHEN SQLSTATE 'PTRY1' OR unique_violation OR lock_not_available OR deadlock_detected THEN
+    EXCEPTION WHEN SQLSTATE 'PTRY1' OR unique_violation OR lock_not_available
+      OR deadlock_detected THEN
         CONTINUE;
       WHEN OTHERS THEN
         error := left(SQLERRM, 500);
@@ -37,70 +37,72 @@ BEGIN
   END LOOP;
 END $$;
 COMMENT ON FUNCTION pgcron.refused_runs(uuid, bigint[]) IS
-  'Waiting runs that the database refuses to let a node claim, with its reason; changes nothing.';
+    'Waiting runs that the database refuses to let a node claim, with its reason; changes nothing.';
 
 -- The first due runs of each kind of claim of one queue, and those whose priority no claim takes.
 CREATE FUNCTION pgcron.waiting_candidates(queue text, most int)
-RETURNS TABLE (id bigint, priority smallint)
+  RETURNS TABLE (id bigint, priority smallint)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT head.* FROM generate_series(0, 9) level CROSS JOIN LATERAL (
-    (SELECT r.id, r.priority FROM pgcron.run r
-      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
-        AND r.overlap IS NULL AND r.delivery = 'at_least_once'
-        AND r.queue = waiting_candidates.queue AND r.priority = level AND r.due_at <= now()
-      ORDER BY r.due_at, r.id LIMIT most)
-    UNION ALL
-    (SELECT r.id, r.priority FROM pgcron.run r
-      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
-        AND r.overlap IS NOT NULL
-        AND r.queue = waiting_candidates.queue AND r.priority = level AND r.due_at <= now()
-      ORDER BY r.due_at, r.id LIMIT most)
-    UNION ALL
-    (SELECT r.id, r.priority FROM pgcron.run r
-      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
-        AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
-        AND r.queue = waiting_candidates.queue AND r.priority = level AND r.due_at <= now()
-      ORDER BY r.due_at, r.id LIMIT most)) head
+  SELECT head.* FROM generate_series(0, 9) level
+  CROSS JOIN LATERAL (
+      (SELECT r.id, r.priority FROM pgcron.run r
+       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+         AND r.overlap IS NULL AND r.delivery = 'at_least_once'
+         AND r.queue = waiting_candidates.queue AND r.priority = level AND r.due_at <= now()
+       ORDER BY r.due_at, r.id LIMIT most)
+      UNION ALL
+      (SELECT r.id, r.priority FROM pgcron.run r
+       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+         AND r.overlap IS NOT NULL AND r.queue = waiting_candidates.queue AND r.priority = level
+         AND r.due_at <= now()
+       ORDER BY r.due_at, r.id LIMIT most)
+      UNION ALL
+      (SELECT r.id, r.priority FROM pgcron.run r
+       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+         AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
+         AND r.queue = waiting_candidates.queue AND r.priority = level AND r.due_at <= now()
+       ORDER BY r.due_at, r.id LIMIT most)) head
   UNION ALL
   (SELECT r.id, r.priority FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
-      AND r.queue = waiting_candidates.queue AND (r.priority < 0 OR r.priority > 9) LIMIT most)
+   WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+     AND r.queue = waiting_candidates.queue AND (r.priority < 0 OR r.priority > 9)
+   LIMIT most)
   UNION ALL
   (SELECT r.id, r.priority FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL
-      AND r.queue = waiting_candidates.queue AND r.due_at <= now() ORDER BY r.lane LIMIT most)
+   WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL
+     AND r.queue = waiting_candidates.queue AND r.due_at <= now()
+   ORDER BY r.lane LIMIT most)
   UNION ALL
   (SELECT r.id, r.priority FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL
-      AND r.queue = waiting_candidates.queue AND r.due_at <= now() ORDER BY r.requires
-          LIMIT most) $$;
+   WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL
+     AND r.queue = waiting_candidates.queue AND r.due_at <= now()
+   ORDER BY r.requires LIMIT most) $$;
 
 -- Settings of queues, concurrency keys and circuit breakers that break their rules, as only a row
 -- can that was written past its constraints. A queue or key starts nothing until it is mended; a
 -- breaker stays as it is. Nothing else is held up by them.
-CREATE FUNCTION pgcron.broken_settings()
-RETURNS TABLE (kind text, name text, error text)
+CREATE FUNCTION pgcron.broken_settings() RETURNS TABLE (kind text, name text, error text)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT 'queue', q.name,
          CASE WHEN NOT pgcron.rate_is_fine(q.rate, q.per)
-              THEN format('its rate is %s in %s', coalesce(q.rate::text, 'NULL'),
-                          coalesce(q.per::text, 'NULL'))
+                THEN format('its rate is %s in %s', coalesce(q.rate::text, 'NULL'),
+                       coalesce(q.per::text, 'NULL'))
               ELSE format('max_running must be between 1 and 100000, got %s', q.max_running) END
-    FROM pgcron.queue q
-   WHERE NOT q.is_plain AND (NOT pgcron.rate_is_fine(q.rate, q.per)
-                             OR NOT coalesce(q.max_running, 1) BETWEEN 1 AND 100000)
+  FROM pgcron.queue q
+  WHERE NOT q.is_plain
+    AND (NOT pgcron.rate_is_fine(q.rate, q.per)
+         OR NOT coalesce(q.max_running, 1) BETWEEN 1 AND 100000)
   UNION ALL
   SELECT 'key', l.lane,
          CASE WHEN NOT pgcron.rate_is_fine(l.rate, l.per)
-              THEN format('its rate is %s in %s', coalesce(l.rate::text, 'NULL'),
-                          coalesce(l.per::text, 'NULL'))
+                THEN format('its rate is %s in %s', coalesce(l.rate::text, 'NULL'),
+                       coalesce(l.per::text, 'NULL'))
               ELSE format('slots must be between 1 and 10000, got %s', l.slots) END
-    FROM pgcron.lane_limit l
-   WHERE NOT pgcron.rate_is_fine(l.rate, l.per) OR NOT coalesce(l.slots, 1) BETWEEN 1 AND 10000
+  FROM pgcron.lane_limit l
+  WHERE NOT pgcron.rate_is_fine(l.rate, l.per) OR NOT coalesce(l.slots, 1) BETWEEN 1 AND 10000
   UNION ALL
-  SELECT 'breaker', b.name, 'its numbers are out of range'
-    FROM pgcron.breaker b
-   WHERE NOT pgcron.breaker_is_fine(b) $$;
+  SELECT 'breaker', b.name, 'its numbers are out of range' FROM pgcron.breaker b
+  WHERE NOT pgcron.breaker_is_fine(b) $$;
 
 -- Whether an error with this SQLSTATE may come from the row that was written. Deadlocks and lost
 -- transactions (40), limits (53), locks (55), interventions (57) and failures of the system (58) do
@@ -138,7 +140,7 @@ END $$;
 -- As end_waiting_runs, but skips runs that somebody has locked, and a run that the database refuses
 -- to end that way ends dead; the others are ended. Returns the runs that ended.
 CREATE FUNCTION pgcron.end_each_waiting_run(run_ids bigint[], outcome text, reason text)
-RETURNS SETOF bigint
+  RETURNS SETOF bigint
 LANGUAGE plpgsql AS $$
 DECLARE
   ended bigint[];
@@ -157,33 +159,35 @@ BEGIN
     END IF;
   END;
   RETURN QUERY SELECT pgcron.end_each_waiting_run(ARRAY[waiting.id], outcome, reason)
-                 FROM unnest(run_ids) waiting(id);
+    FROM unnest(run_ids) waiting(id);
 END $$;
 
 -- What is wrong with the limits of this queue or key, whose runs therefore wait; NULL: nothing.
 CREATE FUNCTION pgcron.limit_trouble(queue text, lane text) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT format('%s %L waits until it is mended: %s', b.kind, b.name, b.error)
-    FROM pgcron.broken_settings() b
-   WHERE (b.kind = 'queue' AND b.name = limit_trouble.queue)
-      OR (b.kind = 'key' AND (b.name = limit_trouble.lane OR
-            (b.name LIKE '%*' AND starts_with(limit_trouble.lane, rtrim(b.name, '*')))))
-   ORDER BY b.kind DESC, b.name LIMIT 1 $$;
+  FROM pgcron.broken_settings() b
+  WHERE (b.kind = 'queue' AND b.name = limit_trouble.queue)
+    OR (b.kind = 'key'
+        AND (b.name = limit_trouble.lane
+             OR (b.name LIKE '%*' AND starts_with(limit_trouble.lane, rtrim(b.name, '*')))))
+  ORDER BY b.kind DESC, b.name LIMIT 1 $$;
 
 -- Why living nodes do not claim due runs of this queue, as their last beats say; NULL: nothing is
 -- known.
 CREATE FUNCTION pgcron.claim_trouble(queue text) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT found.words FROM (
-    SELECT 1 AS place, format('node %s claims nothing: %s', n.name, failing.error) AS words
-      FROM pgcron.node n
-     CROSS JOIN jsonb_to_recordset(n.health -> 'failing') failing(service text, error text)
-     WHERE n.state = 'alive' AND n.lease_until > now() AND failing.service = 'dispatcher'
-    UNION ALL
-    SELECT 2, format('node %s goes on without %s: %s', n.name, aside.what, aside.error)
-      FROM pgcron.node n
-     CROSS JOIN jsonb_to_recordset(n.health -> 'without') aside(service text, what text, error text)
-     WHERE n.state = 'alive' AND n.lease_until > now() AND aside.service = 'dispatcher'
-       AND (NOT starts_with(aside.what, 'limits of queue ')
-            OR aside.what = 'limits of queue ' || quote_literal(claim_trouble.queue))) found
-   ORDER BY found.place, found.words LIMIT 1 $$;
+  SELECT found.words
+  FROM (SELECT 1 AS place, format('node %s claims nothing: %s', n.name, failing.error) AS words
+        FROM pgcron.node n
+        CROSS JOIN jsonb_to_recordset(n.health -> 'failing') failing(service text, error text)
+        WHERE n.state = 'alive' AND n.lease_until > now() AND failing.service = 'dispatcher'
+        UNION ALL
+        SELECT 2, format('node %s goes on without %s: %s', n.name, aside.what, aside.error)
+        FROM pgcron.node n
+        CROSS JOIN jsonb_to_recordset(n.health -> 'without') aside(service text, what text,
+            error text)
+        WHERE n.state = 'alive' AND n.lease_until > now() AND aside.service = 'dispatcher'
+          AND (NOT starts_with(aside.what, 'limits of queue ')
+               OR aside.what = 'limits of queue ' || quote_literal(claim_trouble.queue))) found
+  ORDER BY found.place, found.words LIMIT 1 $$;

@@ -3,32 +3,33 @@
 -- that a claim or an ending needs.
 
 CREATE TABLE pgcron.retention_rule (
-  queue text CONSTRAINT a_retention_rule_names_a_queue CHECK (queue IS NULL
-      OR (queue ~ '^[A-Za-z0-9_.-]+$' AND length(queue) <= 100) OR pgcron.refuse('PC001',
-    format('queue %L is not a queue name', left(queue, 200)),
-    'A queue has 1 to 100 letters, digits, "_", "." and "-".', 'Leave it out for every queue.')),
+  queue text CONSTRAINT a_retention_rule_names_a_queue
+    CHECK (queue IS NULL OR (queue ~ '^[A-Za-z0-9_.-]+$' AND length(queue) <= 100)
+      OR pgcron.refuse('PC001', format('queue %L is not a queue name', left(queue, 200)),
+        'A queue has 1 to 100 letters, digits, "_", "." and "-".',
+        'Leave it out for every queue.')),
   outcome text CONSTRAINT a_retention_rule_names_an_outcome
     CHECK (outcome IS NULL
-           OR outcome IN ('succeeded', 'dead', 'cancelled', 'skipped', 'superseded', 'expired',
-                          'lost', 'upstream_failed')
-           OR pgcron.refuse('PC001',
-    format('outcome %L is not known', left(outcome, 200)),
-    'Runs end succeeded, dead, lost, cancelled, expired, skipped, superseded or upstream_failed.',
-    'Leave it out for every outcome.')),
-  keep interval NOT NULL CONSTRAINT a_retention_rule_keeps_a_day CHECK (keep >= '1 day'
-      OR pgcron.refuse('PC001',
-    format('retention of %s is too short', keep),
-    'Of each run a day is kept: nodes look back so far for what would be missing.',
-    'Keep at least ''1 day''.')),
+      OR outcome IN ('succeeded', 'dead', 'cancelled', 'skipped', 'superseded', 'expired', 'lost',
+           'upstream_failed')
+      OR pgcron.refuse('PC001', format('outcome %L is not known', left(outcome, 200)),
+        'Runs end succeeded, dead, lost, cancelled, expired, skipped, superseded or '
+        'upstream_failed.',
+        'Leave it out for every outcome.')),
+  keep interval NOT NULL CONSTRAINT a_retention_rule_keeps_a_day
+    CHECK (keep >= '1 day'
+      OR pgcron.refuse('PC001', format('retention of %s is too short', keep),
+        'Of each run a day is kept: nodes look back so far for what would be missing.',
+        'Keep at least ''1 day''.')),
   set_by text NOT NULL DEFAULT session_user,
   set_at timestamptz NOT NULL DEFAULT now()
 );
 COMMENT ON TABLE pgcron.retention_rule IS
-  'How long ended runs of a queue (NULL: every queue) that ended so (NULL: however) are kept, if '
-  'not as long as history. The most specific rule counts: queue and outcome, queue, outcome, '
-  'neither.';
-CREATE UNIQUE INDEX retention_rule_once
-    ON pgcron.retention_rule (coalesce(queue, ''), coalesce(outcome, ''));
+    'How long ended runs of a queue (NULL: every queue) that ended so (NULL: however) are kept, '
+    'if not as long as history. The most specific rule counts: queue and outcome, queue, outcome, '
+    'neither.';
+CREATE UNIQUE INDEX retention_rule_once ON pgcron.retention_rule (coalesce(queue, ''),
+    coalesce(outcome, ''));
 
 CREATE FUNCTION pgcron.judge_retention_rule() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -37,16 +38,13 @@ DECLARE
 BEGIN
   IF NEW.keep > longest THEN
     PERFORM pgcron.refuse('PC001',
-                          format('retention of %s is longer than that of history', NEW.keep),
-                          format(
-                              'Rules shorten what is kept: after %s whole days of history are '
-                              'dropped.',
-                                 longest),
-                          'Raise that first, by pgcron.set_table_retention(''history'', …), and '
-                          'shorten the others by rules.');
+        format('retention of %s is longer than that of history', NEW.keep),
+        format('Rules shorten what is kept: after %s whole days of history are dropped.', longest),
+        'Raise that first, by pgcron.set_table_retention(''history'', …), and shorten the others '
+        'by rules.');
   ELSIF TG_OP = 'INSERT' AND (SELECT count(*) FROM pgcron.retention_rule) >= 1000 THEN
     PERFORM pgcron.refuse('PC004', 'there are 1000 retention rules', 'Up to 1000 rules are kept.',
-                          'Use a rule for every queue, and further ones for what differs.');
+        'Use a rule for every queue, and further ones for what differs.');
   END IF;
   RETURN NEW;
 END $$;
@@ -76,19 +74,20 @@ COMMENT ON COLUMN pgcron.retention_sweep.rules IS
     'The rules that it follows: changed ones begin it again, and so does a file that is not the '
     'one of which page says how far.';
 COMMENT ON COLUMN pgcron.retention_sweep.spared IS
-    'Runs that were due and stay for what is still to be known of their schedule; they are '
-    'looked at again when the day is twice as old.';
+    'Runs that were due and stay for what is still to be known of their schedule; they are looked '
+    'at again when the day is twice as old.';
 COMMENT ON COLUMN pgcron.retention_sweep.gone IS
     'Removed since the file was last rewritten; nothing when its space was given back.';
 
 -- The default that holds for what no rule is about is history's own.
 CREATE FUNCTION pgcron.history_keep(queue text, outcome text) RETURNS interval
 LANGUAGE sql STABLE AS $$
-  SELECT least(kept.keep, (SELECT r.keep FROM pgcron.retention_rule r
-                            WHERE (r.queue IS NULL OR r.queue = history_keep.queue)
-                              AND (r.outcome IS NULL OR r.outcome = history_keep.outcome)
-                            ORDER BY r.queue IS NULL, r.outcome IS NULL LIMIT 1))
-    FROM pgcron.retention kept WHERE kept.relation = 'history' $$;
+  SELECT least(kept.keep,
+           (SELECT r.keep FROM pgcron.retention_rule r
+            WHERE (r.queue IS NULL OR r.queue = history_keep.queue)
+              AND (r.outcome IS NULL OR r.outcome = history_keep.outcome)
+            ORDER BY r.queue IS NULL, r.outcome IS NULL LIMIT 1))
+  FROM pgcron.retention kept WHERE kept.relation = 'history' $$;
 COMMENT ON FUNCTION pgcron.history_keep(text, text) IS
     'How long a run of the queue that ended so is kept.';
 
@@ -98,25 +97,24 @@ CREATE FUNCTION pgcron.history_thinned_until() RETURNS timestamptz
 LANGUAGE sql STABLE AS $$ SELECT max(s.until) FROM pgcron.retention_sweep s WHERE s.removed > 0 $$;
 
 CREATE FUNCTION pgcron.set_retention(keep interval, queue text DEFAULT NULL,
-    outcome text DEFAULT NULL, actor text DEFAULT NULL)
-  RETURNS void
+    outcome text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
   IF set_retention.keep IS NULL THEN
     PERFORM pgcron.refuse('PC001', 'keep is not given',
-                          'It says how long the runs are kept after their end.',
-                          'Write for example ''7 days''; pgcron.delete_retention removes a rule.');
+        'It says how long the runs are kept after their end.',
+        'Write for example ''7 days''; pgcron.delete_retention removes a rule.');
   END IF;
   INSERT INTO pgcron.retention_rule AS r (queue, outcome, keep, set_by)
   VALUES (set_retention.queue, set_retention.outcome, set_retention.keep,
           coalesce(set_retention.actor, session_user))
-  ON CONFLICT (coalesce(queue, ''), coalesce(outcome, '')) DO UPDATE
-      SET keep = EXCLUDED.keep, set_by = EXCLUDED.set_by, set_at = now();
+  ON CONFLICT (coalesce(queue, ''), coalesce(outcome, '')) DO UPDATE SET keep = EXCLUDED.keep,
+    set_by = EXCLUDED.set_by, set_at = now();
 END $$;
 COMMENT ON FUNCTION pgcron.set_retention(interval, text, text, text) IS
-  'Keeps ended runs of a queue (or of every queue) that ended so (or however) for a shorter time '
-  'than history. What is over is removed within the hour, day by day.';
+    'Keeps ended runs of a queue (or of every queue) that ended so (or however) for a shorter '
+    'time than history. What is over is removed within the hour, day by day.';
 
 CREATE FUNCTION pgcron.delete_retention(queue text DEFAULT NULL, outcome text DEFAULT NULL)
   RETURNS void
@@ -127,40 +125,32 @@ BEGIN
     AND r.outcome IS NOT DISTINCT FROM delete_retention.outcome;
   IF NOT FOUND THEN
     PERFORM pgcron.refuse('PC010',
-                          format('there is no retention rule for %s',
-                                 concat_ws(' and ',
-                                           coalesce('queue '
-                                               || quote_literal(left(delete_retention.queue,
-                                               200)),
-                                                    'every queue'),
-                                           coalesce('outcome '
-                                               || quote_literal(left(delete_retention.outcome,
-                                               200)),
-                                                    'every outcome'))),
-                          'A rule is named by its queue and its outcome.',
-                          '`pgcron-ha retention list` lists them.');
+        format('there is no retention rule for %s',
+          concat_ws(' and ',
+            coalesce('queue ' || quote_literal(left(delete_retention.queue, 200)), 'every queue'),
+            coalesce('outcome ' || quote_literal(left(delete_retention.outcome, 200)),
+              'every outcome'))),
+        'A rule is named by its queue and its outcome.', '`pgcron-ha retention list` lists them.');
   END IF;
 END $$;
 COMMENT ON FUNCTION pgcron.delete_retention(text, text) IS
-    'Removes a retention rule: what it was about is kept as the next less specific rule '
-    'says, or as long as history.';
+    'Removes a retention rule: what it was about is kept as the next less specific rule says, or '
+    'as long as history.';
 
 CREATE FUNCTION pgcron.set_table_retention(relation text, keep interval) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
   IF set_table_retention.keep IS NULL THEN
     PERFORM pgcron.refuse('PC001', 'keep is not given',
-                          'It says how long the table''s rows are kept.',
-                          'Write for example ''30 days''.');
+        'It says how long the table''s rows are kept.', 'Write for example ''30 days''.');
   END IF;
   UPDATE pgcron.retention kept SET keep = set_table_retention.keep
   WHERE kept.relation = set_table_retention.relation;
   IF NOT FOUND THEN
     PERFORM pgcron.refuse('PC010',
-                          format('%L is no table with a retention',
-                                 left(set_table_retention.relation, 200)),
-                          'Those are occurrence, history, attempt and log.',
-                          'SELECT relation, keep FROM pgcron.retention lists them.');
+        format('%L is no table with a retention', left(set_table_retention.relation, 200)),
+        'Those are occurrence, history, attempt and log.',
+        'SELECT relation, keep FROM pgcron.retention lists them.');
   END IF;
 END $$;
 COMMENT ON FUNCTION pgcron.set_table_retention(text, interval) IS
@@ -175,29 +165,29 @@ LANGUAGE sql STABLE ROWS 20
 BEGIN ATOMIC
   (SELECT h.id
    FROM (SELECT e.id, e.outcome FROM pgcron.history e WHERE e.schedule_id = of_schedule
-   ORDER BY e.finished_at DESC LIMIT 200) h
+         ORDER BY e.finished_at DESC LIMIT 200) h
    WHERE h.outcome = 'succeeded' LIMIT 10)
   UNION ALL
   (SELECT h.id
    FROM (SELECT e.id, e.outcome FROM pgcron.history e WHERE e.schedule_id = of_schedule
-   ORDER BY e.finished_at DESC LIMIT 200) h
+         ORDER BY e.finished_at DESC LIMIT 200) h
    WHERE h.outcome NOT IN ('skipped', 'superseded') LIMIT 10)
   UNION ALL
   (SELECT o.run_id FROM pgcron.occurrence o
-    WHERE o.schedule_id = of_schedule AND o.fire_at <= now()
-      AND o.decision NOT IN ('skipped', 'superseded')
-    ORDER BY o.fire_at DESC LIMIT 2);
+   WHERE o.schedule_id = of_schedule AND o.fire_at <= now()
+     AND o.decision NOT IN ('skipped', 'superseded')
+   ORDER BY o.fire_at DESC LIMIT 2);
 END;
 
 -- The rules as one word.
 CREATE FUNCTION pgcron.retention_word() RETURNS text
 LANGUAGE sql STABLE AS $$
   SELECT md5(coalesce(string_agg(concat_ws(' ', coalesce(r.queue, '*'), coalesce(r.outcome, '*'),
-      extract(epoch FROM r.keep)),
-      E'\n'
-  ORDER BY coalesce(r.queue, '') COLLATE "C", coalesce(r.outcome, '') COLLATE "C"),
-                      ''))
-    FROM pgcron.retention_rule r $$;
+                   extract(epoch FROM r.keep)),
+                 E'\n' ORDER BY coalesce(r.queue, '') COLLATE "C",
+                 coalesce(r.outcome, '') COLLATE "C"),
+               ''))
+  FROM pgcron.retention_rule r $$;
 
 -- Days of history that have something to be looked at: never yet, with other rules, not to the end,
 -- since when another rule has become due, or with runs that were spared when the day was half as
@@ -205,22 +195,22 @@ LANGUAGE sql STABLE AS $$
 CREATE FUNCTION pgcron.unswept_partitions()
   RETURNS TABLE (partition text, until timestamptz, is_begun boolean)
 LANGUAGE sql STABLE SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
-  SELECT day.name, day.until, s.ended_at IS NULL AND s.rules = word.rules
-      AND s.file = pg_relation_filenode(day.oid)
-    FROM (SELECT c.oid, c.relname::text AS name,
-          (regexp_match(pg_get_expr(c.relpartbound, c.oid),
-                        'TO \(''([^'']+)''\)'))[1]::timestamptz AS until
-            FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
-           WHERE i.inhparent = 'pgcron.history'::regclass AND c.relname <> 'history_before'
-             AND NOT i.inhdetachpending) day
-   CROSS JOIN (SELECT pgcron.retention_word() AS rules) word
-    LEFT JOIN pgcron.retention_sweep s ON s.partition = day.name
-   WHERE EXISTS (SELECT FROM pgcron.retention_rule r WHERE day.until <= now() - r.keep)
-     AND (s.partition IS NULL OR s.rules <> word.rules OR s.ended_at IS NULL
-          OR EXISTS (SELECT FROM pgcron.retention_rule r
-              WHERE day.until <= now() - r.keep AND day.until > s.began_at - r.keep)
-          OR (s.spared > 0 AND now() - day.until >= 2 * (s.began_at - day.until)))
-   ORDER BY day.until $$;
+  SELECT day.name, day.until,
+         s.ended_at IS NULL AND s.rules = word.rules AND s.file = pg_relation_filenode(day.oid)
+  FROM (SELECT c.oid, c.relname::text AS name,
+               (regexp_match(pg_get_expr(c.relpartbound, c.oid),
+                  'TO \(''([^'']+)''\)'))[1]::timestamptz AS until
+        FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
+        WHERE i.inhparent = 'pgcron.history'::regclass AND c.relname <> 'history_before'
+          AND NOT i.inhdetachpending) day
+  CROSS JOIN (SELECT pgcron.retention_word() AS rules) word
+  LEFT JOIN pgcron.retention_sweep s ON s.partition = day.name
+  WHERE EXISTS (SELECT FROM pgcron.retention_rule r WHERE day.until <= now() - r.keep)
+    AND (s.partition IS NULL OR s.rules <> word.rules OR s.ended_at IS NULL
+         OR EXISTS (SELECT FROM pgcron.retention_rule r
+                    WHERE day.until <= now() - r.keep AND day.until > s.began_at - r.keep)
+         OR (s.spared > 0 AND now() - day.until >= 2 * (s.began_at - day.until)))
+  ORDER BY day.until $$;
 
 -- Removes what is over from the next few pages of one day. One who calls it while another one is at
 -- a day takes the next day. No row: nothing is to be done now. What goes with a run: its attempts
@@ -229,8 +219,7 @@ LANGUAGE sql STABLE SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
 -- sees that a fire was made good; those whose fire time has come only within a day, and those that
 -- an unfinished backfill has still to count.
 CREATE FUNCTION pgcron.sweep_history(pages int DEFAULT 64, OUT partition text, OUT removed int,
-    OUT removed_in_all bigint, OUT remaining bigint, OUT is_over boolean)
-  RETURNS SETOF record
+    OUT removed_in_all bigint, OUT remaining bigint, OUT is_over boolean) RETURNS SETOF record
 LANGUAGE plpgsql SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
 #variable_conflict use_column
 DECLARE
@@ -296,20 +285,20 @@ BEGIN
     SELECT (SELECT count(*) FROM page), (SELECT count(*) FROM due),
            coalesce(array_agg(g.id) FILTER (WHERE NOT g.is_letter), '{}'),
            coalesce(array_agg(g.id) FILTER (WHERE g.is_letter), '{}'),
-           min(g.first_at) FROM going g JOIN removed r ON r.id = g.id $sweep$, day)
-    INTO seen, over, going, letters, first_at
-    USING format('(%s,0)', held.page)::tid,
-        format('(%s,0)', held.page + greatest(sweep_history.pages, 1))::tid, held.began_at,
-        held.until;
+           min(g.first_at) FROM going g JOIN removed r ON r.id = g.id $sweep$,
+        day) INTO seen,
+    over, going, letters, first_at USING format('(%s,0)', held.page)::tid,
+    format('(%s,0)', held.page + greatest(sweep_history.pages, 1))::tid, held.began_at, held.until;
   IF going <> '{}' THEN
     -- By their time, so that no partition is looked into that can't have them; lines have the time
     -- of a node's clock.
     EXECUTE
-        'DELETE FROM pgcron.attempt a WHERE a.run_id = ANY($1) AND a.ended_at >= $2 AND '
-        'a.ended_at < $3'
-    USING going, first_at, held.until + interval '1 hour';
-    EXECUTE 'DELETE FROM pgcron.log l WHERE l.run_id = ANY($1) AND l.at >= $2 AND l.at < $3'
-    USING going, first_at - interval '1 hour', held.until + interval '1 hour';
+        'DELETE FROM pgcron.attempt a WHERE a.run_id = ANY($1) AND a.ended_at >= $2 AND a.ended_at '
+        '< $3' USING going,
+      first_at, held.until + interval '1 hour';
+    EXECUTE 'DELETE FROM pgcron.log l WHERE l.run_id = ANY($1) AND l.at >= $2 AND l.at < $3' USING
+        going,
+      first_at - interval '1 hour', held.until + interval '1 hour';
   END IF;
   all_pages := pg_relation_size(day) / current_setting('block_size')::int;
   partition := held.partition;
@@ -318,13 +307,12 @@ BEGIN
   UPDATE pgcron.retention_sweep s
   SET rules = held.rules, began_at = held.began_at, file = held.file,
       page = held.page + greatest(sweep_history.pages, 1),
-      ended_at = CASE WHEN is_over THEN now() END,
-         removed = s.removed + sweep_history.removed, gone = s.gone + sweep_history.removed,
-         spared = held.spared + over - sweep_history.removed,
-         remaining = held.remaining + seen - sweep_history.removed,
-         tries = CASE WHEN is_begun THEN s.tries ELSE 0 END
-   WHERE s.partition = held.partition RETURNING s.removed, s.remaining
-   INTO removed_in_all, remaining;
+      ended_at = CASE WHEN is_over THEN now() END, removed = s.removed + sweep_history.removed,
+      gone = s.gone + sweep_history.removed, spared = held.spared + over - sweep_history.removed,
+      remaining = held.remaining + seen - sweep_history.removed,
+      tries = CASE WHEN is_begun THEN s.tries ELSE 0 END
+  WHERE s.partition = held.partition RETURNING s.removed, s.remaining
+  INTO removed_in_all, remaining;
   RETURN NEXT;
 END $$;
 COMMENT ON FUNCTION pgcron.sweep_history(int) IS
@@ -340,18 +328,18 @@ LANGUAGE sql VOLATILE AS $$
   DELETE FROM pgcron.retention_sweep s
   WHERE to_regclass(format('pgcron.%I', s.partition)) IS NULL
     AND s.until < now() - (SELECT kept.keep FROM pgcron.retention kept
-        WHERE kept.relation = 'history');
+                           WHERE kept.relation = 'history');
   UPDATE pgcron.retention_sweep s
   SET tries = s.tries + 1, tried_at = now(),
       bytes = pg_relation_size(to_regclass(format('pgcron.%I', s.partition)))
-   WHERE s.partition = ANY(ARRAY(
-     SELECT e.partition FROM pgcron.retention_sweep e
-      WHERE e.ended_at IS NOT NULL AND e.gone > 0 AND e.gone >= e.remaining
-        AND e.remaining <= 100000 AND e.tries < 24
-        AND coalesce(e.tried_at < now() - interval '50 minutes', true)
-        AND pg_relation_size(to_regclass(format('pgcron.%I',
-            e.partition))) BETWEEN 1048576 AND 1073741824
-      ORDER BY e.until FOR UPDATE SKIP LOCKED))
+  WHERE s.partition = ANY(ARRAY(
+        SELECT e.partition FROM pgcron.retention_sweep e
+        WHERE e.ended_at IS NOT NULL AND e.gone > 0 AND e.gone >= e.remaining
+          AND e.remaining <= 100000 AND e.tries < 24
+          AND coalesce(e.tried_at < now() - interval '50 minutes', true)
+          AND pg_relation_size(to_regclass(format('pgcron.%I', e.partition))) BETWEEN 1048576 AND
+              1073741824
+        ORDER BY e.until FOR UPDATE SKIP LOCKED))
   RETURNING s.partition $$;
 
 -- After the table was rewritten: true when it has become smaller; a table that somebody was at is

@@ -25,9 +25,8 @@ CREATE FUNCTION pgcron.policy_interval(written jsonb) RETURNS interval
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
   CASE jsonb_typeof(written)
-    WHEN 'number'
-        THEN RETURN CASE WHEN written::numeric BETWEEN 0 AND 31622400
-            THEN make_interval(secs => written::float8) END;
+    WHEN 'number' THEN RETURN CASE WHEN written::numeric BETWEEN 0 AND 31622400
+                                     THEN make_interval(secs => written::float8) END;
     WHEN 'string' THEN RETURN pgcron.interval_or_null(written #>> '{}');
     ELSE RETURN NULL;
   END CASE;
@@ -45,16 +44,16 @@ END $$;
 CREATE FUNCTION pgcron.refuse_retry(fact text, rule text) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
   SELECT pgcron.refuse('PC001', 'retry: ' || fact, rule,
-    'Write for example ''{"backoff": "linear", "base": "10 seconds", "retry_for": "2 hours", '
-    '"discard_on": ["ValueError"]}'', or leave it out.') $$;
+           'Write for example ''{"backoff": "linear", "base": "10 seconds", "retry_for": "2 '
+           'hours", "discard_on": ["ValueError"]}'', or leave it out.') $$;
 
 -- Whether a list of causes is one: 1 to 50 words.
 CREATE FUNCTION pgcron.causes_are_fine(causes jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
-  SELECT CASE WHEN jsonb_typeof(causes) = 'array' THEN
-    jsonb_array_length(causes) BETWEEN 1 AND 50
-        AND causes::text ~ '^\["[A-Za-z0-9_][A-Za-z0-9_.:]*"(, "[A-Za-z0-9_][A-Za-z0-9_.:]*")*\]$'
-        ELSE false END $$;
+  SELECT CASE WHEN jsonb_typeof(causes) = 'array' THEN jsonb_array_length(causes) BETWEEN 1 AND 50
+                  AND causes::text
+                      ~ '^\["[A-Za-z0-9_][A-Za-z0-9_.:]*"(, "[A-Za-z0-9_][A-Za-z0-9_.:]*")*\]$'
+              ELSE false END $$;
 
 -- Whether a list of delays is one: 1 to 100.
 CREATE FUNCTION pgcron.delays_are_fine(delays jsonb) RETURNS boolean
@@ -64,7 +63,7 @@ BEGIN
     RETURN false;
   END IF;
   RETURN NOT EXISTS (SELECT FROM jsonb_array_elements(delays) delay
-    WHERE pgcron.policy_interval(delay) IS NULL);
+                     WHERE pgcron.policy_interval(delay) IS NULL);
 END $$;
 
 -- Whether an object of causes and delays is one: 1 to 50, none of nothing.
@@ -72,10 +71,10 @@ CREATE FUNCTION pgcron.snoozes_are_fine(naps jsonb) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
   IF jsonb_typeof(naps) <> 'object' THEN RETURN false; END IF;
-  RETURN pgcron.causes_are_fine((SELECT coalesce(jsonb_agg(pair.key), '[]')
-    FROM jsonb_each(naps) pair))
-     AND NOT EXISTS (SELECT FROM jsonb_each(naps) pair
-         WHERE (pgcron.policy_interval(pair.value) > '0') IS NOT TRUE);
+  RETURN pgcron.causes_are_fine((
+          SELECT coalesce(jsonb_agg(pair.key), '[]') FROM jsonb_each(naps) pair))
+    AND NOT EXISTS (SELECT FROM jsonb_each(naps) pair
+                    WHERE (pgcron.policy_interval(pair.value) > '0') IS NOT TRUE);
 END $$;
 
 -- Each condition is one that plpgsql evaluates without a query of its own: a run with a policy is
@@ -84,72 +83,69 @@ CREATE FUNCTION pgcron.retry_policy_is_fine(policy jsonb) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   known_keys text[] := '{backoff,base,cap,jitter,retry_for,retry_on,discard_on,snooze_on,snoozes}';
-  a_cause text :=
-      'A cause is the name of an error''s class, exit:N, signal:N, http:N, an SQLSTATE, failed, '
-      'timed_out or lease_lost; there may be 50.';
+  a_cause text := 'A cause is the name of an error''s class, exit:N, signal:N, http:N, an '
+    'SQLSTATE, failed, timed_out or lease_lost; there may be 50.';
 BEGIN
   IF jsonb_typeof(policy) <> 'object' THEN
     RETURN pgcron.refuse_retry('it is a JSON ' || jsonb_typeof(policy),
-                               'A retry policy is a JSON object.');
+        'A retry policy is a JSON object.');
   ELSIF octet_length(policy::text) > 8192 THEN
     RETURN pgcron.refuse('PC004', format('retry has %s bytes', octet_length(policy::text)),
-                         'A retry policy may have 8192 bytes as JSON text.', 'Name fewer causes.');
+        'A retry policy may have 8192 bytes as JSON text.', 'Name fewer causes.');
   ELSIF policy - known_keys <> '{}' THEN
     RETURN pgcron.refuse_retry(format('%L is no key of a policy',
-        left((SELECT min(key) FROM jsonb_object_keys(policy - known_keys) key), 100)),
-                               'The keys are ' || array_to_string(known_keys, ', ') || '.');
+          left((SELECT min(key) FROM jsonb_object_keys(policy - known_keys) key), 100)),
+        'The keys are ' || array_to_string(known_keys, ', ') || '.');
   ELSIF policy ? 'backoff'
-    AND NOT (policy -> 'backoff' IN ('"exponential"', '"linear"', '"fixed"')
-             OR pgcron.delays_are_fine(policy -> 'backoff')) THEN
+      AND NOT (policy -> 'backoff' IN ('"exponential"', '"linear"', '"fixed"')
+               OR pgcron.delays_are_fine(policy -> 'backoff')) THEN
     RETURN pgcron.refuse_retry(format('backoff %s is not known',
-        left((policy -> 'backoff')::text, 100)),
-                               'It is "exponential", "linear", "fixed" or a list of 1 to 100 '
-                               'delays: seconds or intervals of up to 366 days.');
+          left((policy -> 'backoff')::text, 100)),
+        'It is "exponential", "linear", "fixed" or a list of 1 to 100 delays: seconds or '
+        'intervals of up to 366 days.');
   ELSIF policy ? 'base'
-    AND (pgcron.policy_interval(policy
-        -> 'base') BETWEEN '1 microsecond' AND '1 day') IS NOT TRUE THEN
+      AND (pgcron.policy_interval(policy -> 'base') BETWEEN '1 microsecond' AND '1 day')
+          IS NOT TRUE THEN
     RETURN pgcron.refuse_retry(format('base %s is out of range',
-        left((policy -> 'base')::text, 100)),
-                               'The first retry waits up to this long: more than nothing, at '
-                               'most a day.');
+          left((policy -> 'base')::text, 100)),
+        'The first retry waits up to this long: more than nothing, at most a day.');
   ELSIF policy ? 'cap'
-    AND (pgcron.policy_interval(policy
-        -> 'cap') BETWEEN '1 microsecond' AND '30 days') IS NOT TRUE THEN
+      AND (pgcron.policy_interval(policy -> 'cap') BETWEEN '1 microsecond' AND '30 days')
+          IS NOT TRUE THEN
     RETURN pgcron.refuse_retry(format('cap %s is out of range', left((policy -> 'cap')::text, 100)),
-                               'No retry waits longer than this: more than nothing, at most 30 '
-                               'days.');
+        'No retry waits longer than this: more than nothing, at most 30 days.');
   ELSIF policy ? 'jitter' AND jsonb_typeof(policy -> 'jitter') <> 'boolean' THEN
     RETURN pgcron.refuse_retry(format('jitter is a JSON %s', jsonb_typeof(policy -> 'jitter')),
-                               'It is true or false.');
+        'It is true or false.');
   ELSIF policy ? 'retry_for'
-    AND (pgcron.policy_interval(policy -> 'retry_for') > '0') IS NOT TRUE THEN
+      AND (pgcron.policy_interval(policy -> 'retry_for') > '0') IS NOT TRUE THEN
     RETURN pgcron.refuse_retry(format('retry_for %s is out of range',
-        left((policy -> 'retry_for')::text, 100)),
-                               'No retry begins later than this after the first attempt: more '
-                               'than nothing, at most 366 days.');
+          left((policy -> 'retry_for')::text, 100)),
+        'No retry begins later than this after the first attempt: more than nothing, at most 366 '
+        'days.');
   ELSIF policy ? 'retry_on' AND NOT pgcron.causes_are_fine(policy -> 'retry_on') THEN
     RETURN pgcron.refuse_retry(format('retry_on %s is no list of causes',
-        left((policy -> 'retry_on')::text, 100)),
-                               a_cause);
+          left((policy -> 'retry_on')::text, 100)),
+        a_cause);
   ELSIF policy ? 'discard_on' AND NOT pgcron.causes_are_fine(policy -> 'discard_on') THEN
     RETURN pgcron.refuse_retry(format('discard_on %s is no list of causes',
-        left((policy -> 'discard_on')::text, 100)),
-                               a_cause);
+          left((policy -> 'discard_on')::text, 100)),
+        a_cause);
   ELSIF policy ? 'snooze_on' AND NOT pgcron.snoozes_are_fine(policy -> 'snooze_on') THEN
     RETURN pgcron.refuse_retry(format('snooze_on %s does not name causes and delays',
-        left((policy -> 'snooze_on')::text, 100)),
-                               'It is an object of causes and delays. ' || a_cause);
+          left((policy -> 'snooze_on')::text, 100)),
+        'It is an object of causes and delays. ' || a_cause);
   ELSIF policy ? 'snoozes'
-    AND ((policy ->> 'snoozes') ~ '^\d{1,4}$' AND jsonb_typeof(policy -> 'snoozes') = 'number'
-         AND (policy ->> 'snoozes')::numeric <= 1000) IS NOT TRUE THEN
+      AND ((policy ->> 'snoozes') ~ '^\d{1,4}$' AND jsonb_typeof(policy -> 'snoozes') = 'number'
+           AND (policy ->> 'snoozes')::numeric <= 1000) IS NOT TRUE THEN
     RETURN pgcron.refuse_retry(format('snoozes %s is out of range',
-        left((policy -> 'snoozes')::text, 100)),
-                               'A run may be snoozed 0 to 1000 times.');
+          left((policy -> 'snoozes')::text, 100)),
+        'A run may be snoozed 0 to 1000 times.');
   END IF;
   RETURN true;
 END $$;
 COMMENT ON FUNCTION pgcron.retry_policy_is_fine(jsonb) IS
-  'True for a retry policy; raises PC001 or PC004 with message, detail and hint otherwise.';
+    'True for a retry policy; raises PC001 or PC004 with message, detail and hint otherwise.';
 
 -- Exponential with full jitter: anything from nothing up to base * 2^(attempt - 1), at most cap.
 -- The exponent is bounded so that the interval can't overflow.
@@ -171,12 +167,12 @@ BEGIN
   base := coalesce(pgcron.policy_interval(policy -> 'base'), base);
   cap := coalesce(pgcron.policy_interval(policy -> 'cap'), cap);
   longest := CASE backoff
-                  WHEN 'exponential' THEN least(cap, base * power(2, least(attempt, 20) - 1))
-                          WHEN 'linear' THEN least(cap, base * attempt)
-                          WHEN 'fixed' THEN least(cap, base)
-                          ELSE pgcron.policy_interval(policy -> 'backoff' -> (least(attempt,
-                              jsonb_array_length(policy -> 'backoff')) - 1)) END;
+      WHEN 'exponential' THEN least(cap, base * power(2, least(attempt, 20) - 1))
+      WHEN 'linear' THEN least(cap, base * attempt)
+      WHEN 'fixed' THEN least(cap, base)
+      ELSE pgcron.policy_interval(policy -> 'backoff' -> (least(attempt,
+                                      jsonb_array_length(policy -> 'backoff')) - 1)) END;
   RETURN longest * CASE WHEN coalesce((policy ->> 'jitter')::boolean,
-      backoff IN ('exponential', 'linear')) THEN random()
+                               backoff IN ('exponential', 'linear')) THEN random()
                         ELSE 1 END;
 END $$;

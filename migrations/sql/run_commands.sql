@@ -12,9 +12,8 @@ BEGIN
   END IF;
   IF ended.id IS NULL THEN
     PERFORM pgcron.refuse('PC010', format('run %s does not exist', run),
-                          'It was never enqueued, its transaction was rolled back, or retention '
-                          'removed it.',
-                          'SELECT id FROM pgcron.runs lists runs; so does `pgcron-ha runs list`.');
+        'It was never enqueued, its transaction was rolled back, or retention removed it.',
+        'SELECT id FROM pgcron.runs lists runs; so does `pgcron-ha runs list`.');
   END IF;
   RETURN ended;
 END $$;
@@ -27,7 +26,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
   found_state text;
   why text := concat_ws(': ', 'cancelled by ' || left(coalesce(actor, session_user), 300),
-                        left(reason, 500));
+      left(reason, 500));
 BEGIN
   SELECT r.state INTO found_state FROM pgcron.run r WHERE r.id = run_id FOR UPDATE;
   IF found_state IS NULL THEN
@@ -62,14 +61,13 @@ BEGIN
     RETURN run_id;
   ELSIF found_state IS NOT NULL THEN
     PERFORM pgcron.refuse('PC011', format('run %s is %s', run_id, found_state),
-                          'Only a waiting or an ended run can be retried.',
-                          'Cancel it first, or wait until it has ended.');
+        'Only a waiting or an ended run can be retried.',
+        'Cancel it first, or wait until it has ended.');
   END IF;
   ended := pgcron.ended_run(run_id);
   INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority,
-                          handler, args, delivery, max_attempts, timeout, retry_base, retry_cap,
-                          retry, lane, requires, expire_at, time_limits, weight, created_by,
-                          unique_key, unique_scope)
+        handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry, lane,
+        requires, expire_at, time_limits, weight, created_by, unique_key, unique_scope)
   VALUES ('rerun', ended.schedule_id, ended.schedule,
           coalesce(ended.scheduled_for, ended.nominal_for), ended.id, ended.queue, ended.priority,
           ended.handler, ended.args, ended.delivery,
@@ -80,12 +78,11 @@ BEGIN
           pgcron.time_limits_from(ended.time_limits, now()), ended.weight,
           coalesce(actor, session_user), ended.unique_key,
           CASE ended.unique_scope WHEN 'taken' THEN 'waiting' ELSE ended.unique_scope END)
-  ON CONFLICT (unique_key, handler) WHERE pgcron.has_key(unique_key, unique_scope, attempt)
-      DO NOTHING RETURNING id INTO new_id;
+  ON CONFLICT (unique_key, handler)
+  WHERE pgcron.has_key(unique_key, unique_scope, attempt) DO NOTHING RETURNING id INTO new_id;
   IF new_id IS NULL THEN
     PERFORM pgcron.refuse_met(format('run %s can''t be run again', run_id),
-                              pgcron.run_with_key(ended.unique_key, ended.handler),
-                              ended.unique_key);
+        pgcron.run_with_key(ended.unique_key, ended.handler), ended.unique_key);
   END IF;
   RETURN new_id;
 END $$;

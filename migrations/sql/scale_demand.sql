@@ -14,117 +14,120 @@ DECLARE
   begin_now bigint;
 BEGIN
   SELECT q.paused_at, least(q.max_running - running.runs, rated.room) AS room INTO limits
-    FROM pgcron.queue q
-    LEFT JOIN LATERAL (
-      SELECT count(*)::int AS runs FROM (
-        SELECT FROM pgcron.run r
-        WHERE r.state = 'running' AND r.owner IS NOT NULL AND r.queue = q.name
-        LIMIT q.max_running) r
-        WHERE q.max_running IS NOT NULL) running
-            ON true
-    LEFT JOIN LATERAL (SELECT w.room
-    FROM pgcron.rate_room('queue', q.name, q.rate, q.per, clock_timestamp()) w
-    WHERE q.rate IS NOT NULL) rated
-        ON true
-   WHERE q.name = due_demand.queue;
+  FROM pgcron.queue q
+  LEFT JOIN LATERAL (SELECT count(*)::int AS runs
+                     FROM (SELECT FROM pgcron.run r
+                           WHERE r.state = 'running' AND r.owner IS NOT NULL AND r.queue = q.name
+                           LIMIT q.max_running) r
+                     WHERE q.max_running IS NOT NULL) running ON true
+  LEFT JOIN LATERAL (SELECT w.room
+                     FROM pgcron.rate_room('queue', q.name, q.rate, q.per, clock_timestamp()) w
+                     WHERE q.rate IS NOT NULL) rated ON true
+  WHERE q.name = due_demand.queue;
   slots := 0; looked := 0;
   IF limits.paused_at IS NOT NULL OR limits.room <= 0 THEN RETURN; END IF;
 
-  SELECT count(*) AS looked, count(*) FILTER (WHERE due.schedule_id IS NULL AND due.is_alive)
-         + count(DISTINCT due.schedule_id) FILTER (WHERE due.is_alive AND NOT EXISTS (
-             SELECT FROM pgcron.run h
-             WHERE h.schedule_id = due.schedule_id AND h.overlap_slot IS NOT NULL
-               AND (h.state = 'running' OR h.due_at > now()))) AS runs
-    INTO light FROM (
-    SELECT found.schedule_id, coalesce(found.expire_at > now(), true) AS is_alive
-    FROM generate_series(0, 9) level CROSS JOIN LATERAL (
-      (SELECT NULL::bigint AS schedule_id, r.expire_at FROM pgcron.run r
-        WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
-          AND r.overlap IS NULL AND r.delivery = 'at_least_once'
-          AND r.queue = due_demand.queue AND r.priority = level AND r.due_at <= now()
-              ORDER BY r.due_at, r.id LIMIT due_demand.most)
-      UNION ALL
-      (SELECT NULL, r.expire_at FROM pgcron.run r
-        WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
-          AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
-          AND r.queue = due_demand.queue AND r.priority = level AND r.due_at <= now()
-              ORDER BY r.due_at, r.id LIMIT due_demand.most)
-      UNION ALL
-      -- of other policies only what may begin has no hold
-      (SELECT CASE r.overlap WHEN 'skip' THEN r.schedule_id END, r.expire_at FROM pgcron.run r
-        WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
-          AND r.overlap IS NOT NULL
-          AND r.queue = due_demand.queue AND r.priority = level AND r.due_at <= now()
-              ORDER BY r.due_at, r.id LIMIT due_demand.most)) found
-    LIMIT due_demand.most) due;
+  SELECT count(*) AS looked,
+         count(*) FILTER (WHERE due.schedule_id IS NULL AND due.is_alive)
+           + count(DISTINCT due.schedule_id) FILTER (WHERE due.is_alive
+             AND NOT EXISTS (SELECT FROM pgcron.run h
+                             WHERE h.schedule_id = due.schedule_id AND h.overlap_slot IS NOT NULL
+                               AND (h.state = 'running' OR h.due_at > now()))) AS runs
+  INTO light
+  FROM (SELECT found.schedule_id, coalesce(found.expire_at > now(), true) AS is_alive
+        FROM generate_series(0, 9) level
+        CROSS JOIN LATERAL (
+            (SELECT NULL::bigint AS schedule_id, r.expire_at FROM pgcron.run r
+             WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+               AND r.overlap IS NULL AND r.delivery = 'at_least_once' AND r.queue = due_demand.queue
+               AND r.priority = level AND r.due_at <= now()
+             ORDER BY r.due_at, r.id LIMIT due_demand.most)
+            UNION ALL
+            (SELECT NULL, r.expire_at FROM pgcron.run r
+             WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+               AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
+               AND r.queue = due_demand.queue AND r.priority = level AND r.due_at <= now()
+             ORDER BY r.due_at, r.id LIMIT due_demand.most)
+            UNION ALL
+            -- of other policies only what may begin has no hold
+            (SELECT CASE r.overlap WHEN 'skip' THEN r.schedule_id END, r.expire_at FROM pgcron.run r
+             WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+               AND r.overlap IS NOT NULL AND r.queue = due_demand.queue AND r.priority = level
+               AND r.due_at <= now()
+             ORDER BY r.due_at, r.id LIMIT due_demand.most)) found
+        LIMIT due_demand.most) due;
   looked := light.looked;
 
-  SELECT count(*) AS looked, count(*) FILTER (WHERE due.is_alive) AS runs INTO placed FROM (
-    SELECT coalesce(found.expire_at > now(), true) AS is_alive
-    FROM pgcron.walk_requirements(due_demand.queue, NULL) place CROSS JOIN LATERAL (
-      SELECT r.expire_at FROM pgcron.run r
-       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL
-         AND r.queue = due_demand.queue AND r.requires = place.requires
-         AND r.priority = place.priority AND r.due_at <= now() ORDER BY r.due_at, r.id
-             LIMIT due_demand.most - looked) found
-    LIMIT due_demand.most - looked) due;
+  SELECT count(*) AS looked, count(*) FILTER (WHERE due.is_alive) AS runs INTO placed
+  FROM (SELECT coalesce(found.expire_at > now(), true) AS is_alive
+        FROM pgcron.walk_requirements(due_demand.queue, NULL) place
+        CROSS JOIN LATERAL (SELECT r.expire_at FROM pgcron.run r
+                            WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL
+                              AND r.requires IS NOT NULL AND r.queue = due_demand.queue
+                              AND r.requires = place.requires AND r.priority = place.priority
+                              AND r.due_at <= now()
+                            ORDER BY r.due_at, r.id LIMIT due_demand.most - looked) found
+        LIMIT due_demand.most - looked) due;
   looked := looked + placed.looked;
 
   SELECT coalesce(sum(of_lane.looked), 0)::int AS looked, coalesce(sum(of_lane.runs), 0) AS runs,
          coalesce(sum(of_lane.slots), 0) AS slots
-  INTO keyed FROM (
-    SELECT count(*) AS looked, least(count(*) FILTER (WHERE due.is_alive), max(due.room)) AS runs,
-           ceil(sum(due.weight) FILTER (WHERE due.is_alive) * least(1,
-               max(due.room)::numeric / nullif(count(*) FILTER (WHERE due.is_alive), 0))) AS slots
-               FROM (
-      SELECT pair.lane, pair.room, coalesce(found.weight, 1) AS weight,
-             coalesce(found.expire_at > now(), true) AS is_alive
-        FROM pgcron.walk_lanes(due_demand.queue, '', due_demand.most - looked) walked
-       CROSS JOIN LATERAL unnest(walked.lanes, walked.priorities, walked.rooms) pair(lane, priority,
-                                 room)
-       CROSS JOIN LATERAL (
-         SELECT r.weight, r.expire_at FROM pgcron.run r
-          WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL
-            AND r.queue = due_demand.queue AND r.lane = pair.lane AND r.priority = pair.priority
-            AND r.due_at <= now() ORDER BY r.due_at, r.id
-                LIMIT least(pair.room, due_demand.most - looked)) found
-       WHERE due_demand.most > looked LIMIT due_demand.most - looked) due
-    GROUP BY due.lane) of_lane;
+  INTO keyed
+  FROM (SELECT count(*) AS looked,
+               least(count(*) FILTER (WHERE due.is_alive), max(due.room)) AS runs,
+               ceil(sum(due.weight) FILTER (WHERE due.is_alive) * least(1,
+                      max(due.room)::numeric / nullif(count(*) FILTER (WHERE due.is_alive), 0))) AS
+                 slots
+        FROM (SELECT pair.lane, pair.room, coalesce(found.weight, 1) AS weight,
+                     coalesce(found.expire_at > now(), true) AS is_alive
+              FROM pgcron.walk_lanes(due_demand.queue, '', due_demand.most - looked) walked
+              CROSS JOIN LATERAL unnest(walked.lanes, walked.priorities, walked.rooms)
+                pair(lane, priority, room)
+              CROSS JOIN LATERAL (SELECT r.weight, r.expire_at FROM pgcron.run r
+                                  WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL
+                                    AND r.queue = due_demand.queue AND r.lane = pair.lane
+                                    AND r.priority = pair.priority AND r.due_at <= now()
+                                  ORDER BY r.due_at, r.id
+                                  LIMIT least(pair.room, due_demand.most - looked)) found
+              WHERE due_demand.most > looked LIMIT due_demand.most - looked) due
+        GROUP BY due.lane) of_lane;
   looked := looked + keyed.looked;
 
   begin_now := light.runs + placed.runs + keyed.runs;
   slots := ceil((light.runs + placed.runs + keyed.slots) * least(1,
-      coalesce(limits.room::numeric / nullif(begin_now, 0), 1)));
+                  coalesce(limits.room::numeric / nullif(begin_now, 0), 1)));
 END $$;
 
 -- The first queue after this one in which something waits, due or not, and is not put aside.
 CREATE FUNCTION pgcron.next_waiting_queue(beyond text) RETURNS text
 LANGUAGE sql STABLE AS $$
-  SELECT min(next.queue) FROM (
-    (SELECT r.queue FROM pgcron.run r
-     WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
-       AND r.overlap IS NULL
-        AND r.delivery = 'at_least_once' AND r.queue > next_waiting_queue.beyond ORDER BY r.queue
-            LIMIT 1)
-    UNION ALL
-    (SELECT r.queue FROM pgcron.run r
-     WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
-       AND r.overlap IS NULL
-        AND r.delivery <> 'at_least_once' AND r.queue > next_waiting_queue.beyond ORDER BY r.queue
-            LIMIT 1)
-    UNION ALL
-    (SELECT r.queue FROM pgcron.run r
-     WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
-       AND r.overlap IS NOT NULL
-        AND r.queue > next_waiting_queue.beyond ORDER BY r.queue LIMIT 1)
-    UNION ALL
-    (SELECT r.queue FROM pgcron.run r
-     WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL
-        AND r.queue > next_waiting_queue.beyond ORDER BY r.queue LIMIT 1)
-    UNION ALL
-    (SELECT r.queue FROM pgcron.run r
-     WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL
-        AND r.queue > next_waiting_queue.beyond ORDER BY r.queue LIMIT 1)) next $$;
+  SELECT min(next.queue)
+  FROM ((SELECT r.queue FROM pgcron.run r
+         WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+           AND r.overlap IS NULL AND r.delivery = 'at_least_once'
+           AND r.queue > next_waiting_queue.beyond
+         ORDER BY r.queue LIMIT 1)
+        UNION ALL
+        (SELECT r.queue FROM pgcron.run r
+         WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+           AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
+           AND r.queue > next_waiting_queue.beyond
+         ORDER BY r.queue LIMIT 1)
+        UNION ALL
+        (SELECT r.queue FROM pgcron.run r
+         WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+           AND r.overlap IS NOT NULL AND r.queue > next_waiting_queue.beyond
+         ORDER BY r.queue LIMIT 1)
+        UNION ALL
+        (SELECT r.queue FROM pgcron.run r
+         WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL
+           AND r.queue > next_waiting_queue.beyond
+         ORDER BY r.queue LIMIT 1)
+        UNION ALL
+        (SELECT r.queue FROM pgcron.run r
+         WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL
+           AND r.queue > next_waiting_queue.beyond
+         ORDER BY r.queue LIMIT 1)) next $$;
 
 -- Whether a run of the queue (NULL: of any) is put aside as no node offers its handler. Groups are
 -- walked, a thousand, not runs.
@@ -135,18 +138,19 @@ LANGUAGE sql STABLE AS $$
      WHERE r.hold NOT IN ('overlap', 'previous')
      ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1)
     UNION ALL
-    SELECT next.*, parked.steps + 1 FROM parked CROSS JOIN LATERAL (
-      SELECT r.handler, r.queue, coalesce(r.requires, '{}') AS requires, r.hold FROM pgcron.run r
-       WHERE r.hold NOT IN ('overlap', 'previous')
-         AND (r.handler, r.queue, coalesce(r.requires, '{}')) > (parked.handler, parked.queue,
-              parked.requires)
-       ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1) next
+    SELECT next.*, parked.steps + 1 FROM parked
+    CROSS JOIN LATERAL (SELECT r.handler, r.queue, coalesce(r.requires, '{}') AS requires, r.hold
+                        FROM pgcron.run r
+                        WHERE r.hold NOT IN ('overlap', 'previous')
+                          AND (r.handler, r.queue, coalesce(r.requires, '{}'))
+                              > (parked.handler, parked.queue, parked.requires)
+                        ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1) next
     WHERE parked.steps < 1000)
-  SELECT EXISTS (
-    SELECT FROM parked
-    WHERE parked.hold = 'unserved' AND parked.queue = coalesce(has_parked.queue, parked.queue)
-       AND NOT EXISTS (SELECT FROM pgcron.queue q
-           WHERE q.name = parked.queue AND q.paused_at IS NOT NULL)) $$;
+  SELECT EXISTS (SELECT FROM parked
+                 WHERE parked.hold = 'unserved'
+                   AND parked.queue = coalesce(has_parked.queue, parked.queue)
+                   AND NOT EXISTS (SELECT FROM pgcron.queue q
+                                   WHERE q.name = parked.queue AND q.paused_at IS NOT NULL)) $$;
 
 -- What is put aside, as no node offers it, is one slot altogether: enough to start a node that may
 -- offer it, and then it counts as any other. Not looked at: which nodes offer a handler, have the
@@ -157,7 +161,7 @@ LANGUAGE sql STABLE AS $$
 CREATE FUNCTION pgcron.scale_demand(queue text DEFAULT NULL, at_most int DEFAULT 5000)
   RETURNS bigint
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+  SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 #variable_conflict use_column
 DECLARE
   most CONSTANT int := greatest(1, least(coalesce(scale_demand.at_most, 5000), 100000));
@@ -166,11 +170,11 @@ DECLARE
   queue_now text := scale_demand.queue;
   due record;
 BEGIN
-  SELECT coalesce(sum(coalesce(r.weight, 1)), 0) INTO demand FROM (
-    SELECT w.weight FROM pgcron.run w
-     WHERE w.state = 'running' AND w.owner IS NOT NULL
-       AND (scale_demand.queue IS NULL OR w.queue = scale_demand.queue)
-     LIMIT most) r;
+  SELECT coalesce(sum(coalesce(r.weight, 1)), 0) INTO demand
+  FROM (SELECT w.weight FROM pgcron.run w
+        WHERE w.state = 'running' AND w.owner IS NOT NULL
+          AND (scale_demand.queue IS NULL OR w.queue = scale_demand.queue)
+        LIMIT most) r;
   IF EXISTS (SELECT FROM pgcron.cluster c WHERE c.paused_at IS NOT NULL) THEN RETURN demand; END IF;
   FOR step IN 1 .. 1000 LOOP
     IF scale_demand.queue IS NULL THEN
@@ -186,5 +190,5 @@ BEGIN
 END $$;
 REVOKE EXECUTE ON FUNCTION pgcron.scale_demand(text, int) FROM PUBLIC;
 COMMENT ON FUNCTION pgcron.scale_demand(text, int) IS
-  'How many slots a queue (NULL: all) could use now on all nodes together: of what executes and '
-  'what is due and may begin, by weight. For autoscalers; bounded, never NULL.';
+    'How many slots a queue (NULL: all) could use now on all nodes together: of what executes and '
+    'what is due and may begin, by weight. For autoscalers; bounded, never NULL.';

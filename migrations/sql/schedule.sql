@@ -4,43 +4,39 @@ CREATE TABLE pgcron.schedule (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   uuid uuid NOT NULL DEFAULT gen_random_uuid() UNIQUE,
   name text NOT NULL UNIQUE CONSTRAINT a_schedule_name_has_1_to_200_characters
-    CHECK ((length(name) BETWEEN 1 AND 200
-      AND btrim(name) <> '' AND name !~ '[\x01-\x1f\x7f-\x9f]')
-    OR pgcron.refuse('PC001', 'the schedule''s name is empty, too long or has a control character',
-                     'A name has 1 to 200 characters that can be shown.',
-                     'Give it a short name, for example ''nightly''.')),
-  spec text NOT NULL CONSTRAINT a_spec_is_readable CHECK (
-    (length(spec) <= 4096 AND spec ~ '^[\x09\x0a\x0d\x20-\x7e]*$' AND spec ~ '[!-~]'
-     AND pgcron.lines_fit(spec, 32, 256)) OR pgcron.refuse_spec(spec)),
-  timezone text NOT NULL DEFAULT 'UTC',
-  dst text NOT NULL DEFAULT 'vixie' CONSTRAINT a_dst_policy_is_known CHECK (dst IN ('vixie',
-      'robfig', 'skip')
+    CHECK ((length(name) BETWEEN 1 AND 200 AND btrim(name) <> '' AND name !~ '[\x01-\x1f\x7f-\x9f]')
       OR pgcron.refuse('PC001',
-    format('DST policy %L is not known', left(dst, 100)),
-    'The policies are vixie, robfig and skip.',
-    'Leave it out for vixie, which is what cron does.')),
-  handler text NOT NULL CONSTRAINT a_schedule_names_a_handler CHECK (pgcron.handler_is_fine(handler)
-      OR pgcron.refuse_handler(handler)),
+        'the schedule''s name is empty, too long or has a control character',
+        'A name has 1 to 200 characters that can be shown.',
+        'Give it a short name, for example ''nightly''.')),
+  spec text NOT NULL CONSTRAINT a_spec_is_readable
+    CHECK ((length(spec) <= 4096 AND spec ~ '^[\x09\x0a\x0d\x20-\x7e]*$' AND spec ~ '[!-~]'
+            AND pgcron.lines_fit(spec, 32, 256))
+      OR pgcron.refuse_spec(spec)),
+  timezone text NOT NULL DEFAULT 'UTC',
+  dst text NOT NULL DEFAULT 'vixie' CONSTRAINT a_dst_policy_is_known
+    CHECK (dst IN ('vixie', 'robfig', 'skip')
+      OR pgcron.refuse('PC001', format('DST policy %L is not known', left(dst, 100)),
+        'The policies are vixie, robfig and skip.',
+        'Leave it out for vixie, which is what cron does.')),
+  handler text NOT NULL CONSTRAINT a_schedule_names_a_handler
+    CHECK (pgcron.handler_is_fine(handler) OR pgcron.refuse_handler(handler)),
   args jsonb NOT NULL DEFAULT '{}' CONSTRAINT schedule_args_are_an_object_of_256_kib
     CHECK ((jsonb_typeof(args) = 'object'
-      AND (octet_length(args::text) <= 200
-           OR (octet_length(args::text) <= 262144
-               AND NOT jsonb_path_exists(args,
-                                         'strict $.**{100} ? (@.type() == "array" || @.type() '
-                                         '== "object")'))))
+            AND (octet_length(args::text) <= 200
+                 OR (octet_length(args::text) <= 262144
+                     AND NOT jsonb_path_exists(args,
+                           'strict $.**{100} ? (@.type() == "array" || @.type() == "object")'))))
       OR pgcron.refuse_args(args)),
-  queue text NOT NULL DEFAULT 'default' CONSTRAINT a_schedule_names_a_queue CHECK ((queue
-      ~ '^[A-Za-z0-9_.-]+$'
-      AND length(queue) <= 100)
-      OR pgcron.refuse('PC001',
-    format('queue %L is not a queue name', left(queue, 200)),
-    'A queue name has 1 to 100 letters, digits, "_", "." and "-".',
-    'Write for example ''default''.')),
+  queue text NOT NULL DEFAULT 'default' CONSTRAINT a_schedule_names_a_queue
+    CHECK ((queue ~ '^[A-Za-z0-9_.-]+$' AND length(queue) <= 100)
+      OR pgcron.refuse('PC001', format('queue %L is not a queue name', left(queue, 200)),
+        'A queue name has 1 to 100 letters, digits, "_", "." and "-".',
+        'Write for example ''default''.')),
   priority smallint NOT NULL DEFAULT 5 CONSTRAINT a_schedule_priority_is_0_to_9
     CHECK (priority BETWEEN 0 AND 9
-      OR pgcron.refuse('PC001',
-    format('priority %s is out of range', priority),
-    'A priority is a number from 0 (first) to 9 (last).', 'Leave it out for 5.')),
+      OR pgcron.refuse('PC001', format('priority %s is out of range', priority),
+        'A priority is a number from 0 (first) to 9 (last).', 'Leave it out for 5.')),
   enabled boolean NOT NULL DEFAULT true,
   paused_note text CONSTRAINT schedule_paused_note_is_short
     CHECK (paused_note IS NULL OR length(paused_note) <= 2000
@@ -51,195 +47,196 @@ CREATE TABLE pgcron.schedule (
   overlap text NOT NULL DEFAULT 'skip' CONSTRAINT an_overlap_policy_is_known
     CHECK (overlap IN ('skip', 'allow', 'queue', 'replace', 'terminate')
       OR pgcron.refuse_overlap(overlap)),
-  max_running int CONSTRAINT at_once_run_1_to_1000 CHECK (max_running IS NULL
-      OR max_running BETWEEN 1 AND 1000 OR pgcron.refuse('PC001',
-    format('max_running %s is out of range', max_running),
-    'So many runs of a schedule may execute at once: 1 to 1000.',
-    'Leave it out for 1 (for no limit with overlap allow).')),
-  max_queued int CONSTRAINT at_most_1_to_1000_wait CHECK (max_queued IS NULL
-      OR max_queued BETWEEN 1 AND 1000 OR pgcron.refuse('PC001',
-    format('max_queued %s is out of range', max_queued),
-    'So many runs may wait with overlap queue: 1 to 1000.', 'Leave it out for 1000.')),
-  queue_drops text CONSTRAINT a_full_queue_drops_the_newest_or_oldest CHECK (queue_drops IS NULL
-      OR queue_drops IN ('newest', 'oldest') OR pgcron.refuse('PC001',
-    format('queue_drops %L is not known', left(queue_drops, 100)),
-    'A full queue drops the newest or the oldest of its runs.', 'Leave it out for newest.')),
-  catchup text NOT NULL DEFAULT 'latest' CONSTRAINT a_catchup_policy_is_known CHECK (catchup
-      ~ '^(latest( ([2-9]|[1-9][0-9]|100))?|all|none)$'
-      OR pgcron.refuse('PC001',
-    format('catch-up policy %L is not known', left(catchup, 100)),
-    'The policies are latest (run the newest late fire), latest 2 to latest 100, all (of the '
-    'catch-up window) and none.',
-    'Leave it out for latest.')),
+  max_running int CONSTRAINT at_once_run_1_to_1000
+    CHECK (max_running IS NULL OR max_running BETWEEN 1 AND 1000
+      OR pgcron.refuse('PC001', format('max_running %s is out of range', max_running),
+        'So many runs of a schedule may execute at once: 1 to 1000.',
+        'Leave it out for 1 (for no limit with overlap allow).')),
+  max_queued int CONSTRAINT at_most_1_to_1000_wait
+    CHECK (max_queued IS NULL OR max_queued BETWEEN 1 AND 1000
+      OR pgcron.refuse('PC001', format('max_queued %s is out of range', max_queued),
+        'So many runs may wait with overlap queue: 1 to 1000.', 'Leave it out for 1000.')),
+  queue_drops text CONSTRAINT a_full_queue_drops_the_newest_or_oldest
+    CHECK (queue_drops IS NULL OR queue_drops IN ('newest', 'oldest')
+      OR pgcron.refuse('PC001', format('queue_drops %L is not known', left(queue_drops, 100)),
+        'A full queue drops the newest or the oldest of its runs.', 'Leave it out for newest.')),
+  catchup text NOT NULL DEFAULT 'latest' CONSTRAINT a_catchup_policy_is_known
+    CHECK (catchup ~ '^(latest( ([2-9]|[1-9][0-9]|100))?|all|none)$'
+      OR pgcron.refuse('PC001', format('catch-up policy %L is not known', left(catchup, 100)),
+        'The policies are latest (run the newest late fire), latest 2 to latest 100, all (of the '
+        'catch-up window) and none.',
+        'Leave it out for latest.')),
   catchup_window interval NOT NULL DEFAULT '1 hour' CONSTRAINT a_catchup_window_is_positive
-    CHECK (catchup_window
-      > '0'
+    CHECK (catchup_window > '0'
+      OR pgcron.refuse('PC001', format('catch-up window %s is not positive', catchup_window),
+        'It says how old a missed fire may be to be run late.',
+        'Write for example ''1 hour''; catchup ''none'' runs nothing late.'))
+    CONSTRAINT a_catchup_window_is_at_most_a_century
+    CHECK (catchup_window <= '36525 days'
       OR pgcron.refuse('PC001',
-    format('catch-up window %s is not positive', catchup_window),
-    'It says how old a missed fire may be to be run late.',
-    'Write for example ''1 hour''; catchup ''none'' runs nothing late.'))
-    CONSTRAINT a_catchup_window_is_at_most_a_century CHECK (catchup_window <= '36525 days'
-        OR pgcron.refuse('PC001',
-      format('catch-up window %s is longer than a century', catchup_window),
-      'It says how old a missed fire may be to be run late: at most 36525 days.',
-      'Write for example ''30 days''.')),
-  start_deadline interval CONSTRAINT a_start_deadline_is_positive CHECK (start_deadline IS NULL
-      OR start_deadline > '0' OR pgcron.refuse('PC001',
-    format('start deadline %s is not positive', start_deadline),
-    'A run that has not started this long after its fire time expires.',
-    'Leave it out to wait for ever.'))
-    CONSTRAINT a_start_deadline_is_at_most_a_century CHECK (start_deadline IS NULL
-        OR start_deadline <= '36525 days' OR pgcron.refuse('PC001',
-      format('start deadline %s is longer than a century', start_deadline),
-      'A run that has not started this long after its fire time expires: at most 36525 days.',
-      'Leave it out to wait for ever.')),
+        format('catch-up window %s is longer than a century', catchup_window),
+        'It says how old a missed fire may be to be run late: at most 36525 days.',
+        'Write for example ''30 days''.')),
+  start_deadline interval CONSTRAINT a_start_deadline_is_positive
+    CHECK (start_deadline IS NULL OR start_deadline > '0'
+      OR pgcron.refuse('PC001', format('start deadline %s is not positive', start_deadline),
+        'A run that has not started this long after its fire time expires.',
+        'Leave it out to wait for ever.'))
+    CONSTRAINT a_start_deadline_is_at_most_a_century
+    CHECK (start_deadline IS NULL OR start_deadline <= '36525 days'
+      OR pgcron.refuse('PC001',
+        format('start deadline %s is longer than a century', start_deadline),
+        'A run that has not started this long after its fire time expires: at most 36525 days.',
+        'Leave it out to wait for ever.')),
   timeout interval NOT NULL DEFAULT '1 hour' CONSTRAINT a_schedule_timeout_is_positive
-    CHECK ((timeout
-      > '0'
-      AND timeout <= '30 days')
-      OR pgcron.refuse('PC001',
-    format('timeout %s is out of range', timeout),
-    'A timeout must be positive and at most 30 days.', 'Write for example ''10 minutes''.')),
-  max_attempts int CONSTRAINT schedule_attempts_are_1_to_100 CHECK (max_attempts IS NULL
-      OR max_attempts BETWEEN 1 AND 100 OR pgcron.refuse('PC001',
-    format('max_attempts %s is out of range', max_attempts), 'A run is tried 1 to 100 times.',
-    'Leave it out for 5 (1 with at_most_once).')),
+    CHECK ((timeout > '0' AND timeout <= '30 days')
+      OR pgcron.refuse('PC001', format('timeout %s is out of range', timeout),
+        'A timeout must be positive and at most 30 days.', 'Write for example ''10 minutes''.')),
+  max_attempts int CONSTRAINT schedule_attempts_are_1_to_100
+    CHECK (max_attempts IS NULL OR max_attempts BETWEEN 1 AND 100
+      OR pgcron.refuse('PC001', format('max_attempts %s is out of range', max_attempts),
+        'A run is tried 1 to 100 times.', 'Leave it out for 5 (1 with at_most_once).')),
   retry_base interval NOT NULL DEFAULT '2 seconds' CONSTRAINT a_retry_base_is_positive
-    CHECK ((retry_base
-      > '0'
-      AND retry_base <= '1 day')
-      OR pgcron.refuse('PC001',
-    format('retry_base %s is out of range', retry_base),
-    'The first retry waits up to this long; it doubles with each attempt.',
-    'Write for example ''2 seconds''.')),
-  retry_cap interval NOT NULL DEFAULT '1 hour' CONSTRAINT a_retry_cap_is_positive CHECK ((retry_cap
-      > '0'
-      AND retry_cap <= '30 days')
-      OR pgcron.refuse('PC001',
-    format('retry_cap %s is out of range', retry_cap), 'No retry waits longer than this.',
-    'Write for example ''1 hour''.')),
-  retry jsonb CONSTRAINT a_retry_policy_is_readable CHECK (retry IS NULL
-      OR pgcron.retry_policy_is_fine(retry)),
+    CHECK ((retry_base > '0' AND retry_base <= '1 day')
+      OR pgcron.refuse('PC001', format('retry_base %s is out of range', retry_base),
+        'The first retry waits up to this long; it doubles with each attempt.',
+        'Write for example ''2 seconds''.')),
+  retry_cap interval NOT NULL DEFAULT '1 hour' CONSTRAINT a_retry_cap_is_positive
+    CHECK ((retry_cap > '0' AND retry_cap <= '30 days')
+      OR pgcron.refuse('PC001', format('retry_cap %s is out of range', retry_cap),
+        'No retry waits longer than this.', 'Write for example ''1 hour''.')),
+  retry jsonb CONSTRAINT a_retry_policy_is_readable
+    CHECK (retry IS NULL OR pgcron.retry_policy_is_fine(retry)),
   delivery text NOT NULL DEFAULT 'at_least_once' CONSTRAINT a_schedule_delivery_is_known
     CHECK (delivery IN ('at_least_once', 'at_most_once', 'transactional')
-      OR pgcron.refuse('PC001',
-    format('delivery %L is not known', left(delivery, 100)),
-    'This version knows at_least_once, at_most_once and transactional.',
-    'Leave it out for at_least_once.')),
-  lane text CONSTRAINT a_schedule_names_a_lane CHECK (lane IS NULL OR pgcron.lane_is_fine(lane)
-      OR pgcron.refuse_lane(lane)),
-  requires text[] CONSTRAINT a_schedule_requires_labels CHECK (requires IS NULL
-      OR pgcron.requires_is_fine(requires) OR pgcron.refuse_requires(requires)),
-  give_up_after interval CONSTRAINT a_schedule_gives_up_in_reason CHECK (give_up_after IS NULL
-      OR pgcron.time_limits_fit(give_up_after, NULL)),
+      OR pgcron.refuse('PC001', format('delivery %L is not known', left(delivery, 100)),
+        'This version knows at_least_once, at_most_once and transactional.',
+        'Leave it out for at_least_once.')),
+  lane text CONSTRAINT a_schedule_names_a_lane
+    CHECK (lane IS NULL OR pgcron.lane_is_fine(lane) OR pgcron.refuse_lane(lane)),
+  requires text[] CONSTRAINT a_schedule_requires_labels
+    CHECK (requires IS NULL OR pgcron.requires_is_fine(requires)
+      OR pgcron.refuse_requires(requires)),
+  give_up_after interval CONSTRAINT a_schedule_gives_up_in_reason
+    CHECK (give_up_after IS NULL OR pgcron.time_limits_fit(give_up_after, NULL)),
   silence_timeout interval CONSTRAINT a_schedule_silence_timeout_is_in_reason
-    CHECK (silence_timeout IS NULL
-      OR pgcron.time_limits_fit(NULL, silence_timeout)),
+    CHECK (silence_timeout IS NULL OR pgcron.time_limits_fit(NULL, silence_timeout)),
   weight int NOT NULL DEFAULT 1 CONSTRAINT a_schedule_weight_is_1_to_1000
-    CHECK (weight BETWEEN 1 AND 1000
-      OR pgcron.refuse_weight(weight)),
-  paused_until timestamptz CONSTRAINT a_pause_ends_at_an_instant CHECK (paused_until IS NULL
-      OR isfinite(paused_until) OR pgcron.refuse('PC001',
-    format('paused_until %s is no instant', paused_until),
-    'A pause ends at an instant, or when somebody resumes the schedule.',
-    'Leave it out to pause until somebody resumes it.'))
-    CONSTRAINT a_pause_ends_within_the_calendar CHECK (paused_until IS NULL
-        OR NOT isfinite(paused_until) OR paused_until < to_timestamp(253370764800)
-        OR pgcron.refuse('PC001',
-      format('paused_until %s is outside of the calendar', paused_until),
-      'A pause ends in the year 9998 at the latest.', 'Leave it out for a pause without an end.')),
+    CHECK (weight BETWEEN 1 AND 1000 OR pgcron.refuse_weight(weight)),
+  paused_until timestamptz CONSTRAINT a_pause_ends_at_an_instant
+    CHECK (paused_until IS NULL OR isfinite(paused_until)
+      OR pgcron.refuse('PC001', format('paused_until %s is no instant', paused_until),
+        'A pause ends at an instant, or when somebody resumes the schedule.',
+        'Leave it out to pause until somebody resumes it.'))
+    CONSTRAINT a_pause_ends_within_the_calendar
+    CHECK (paused_until IS NULL OR NOT isfinite(paused_until)
+      OR paused_until < to_timestamp(253370764800)
+      OR pgcron.refuse('PC001', format('paused_until %s is outside of the calendar', paused_until),
+        'A pause ends in the year 9998 at the latest.',
+        'Leave it out for a pause without an end.')),
   after_pause text NOT NULL DEFAULT 'drop' CONSTRAINT what_happens_after_a_pause_is_known
     CHECK (after_pause IN ('drop', 'catchup')
-      OR pgcron.refuse('PC001',
-    format('after_pause %L is not known', left(after_pause, 100)),
-    'What a pause held back is dropped (drop), or the catch-up policy decides about it (catchup).',
-    'Leave it out for drop.')),
-  jitter interval CONSTRAINT a_jitter_is_at_most_a_day CHECK (jitter IS NULL
-      OR (jitter > '0' AND jitter <= '1 day') OR pgcron.refuse('PC001',
-    format('jitter %s is out of range', jitter),
-    'All fires are due later by one delay within it: more than nothing, up to 1 day.',
-    'Write for example ''10 minutes''; leave it out for none.')),
+      OR pgcron.refuse('PC001', format('after_pause %L is not known', left(after_pause, 100)),
+        'What a pause held back is dropped (drop), or the catch-up policy decides about it '
+        '(catchup).',
+        'Leave it out for drop.')),
+  jitter interval CONSTRAINT a_jitter_is_at_most_a_day
+    CHECK (jitter IS NULL OR (jitter > '0' AND jitter <= '1 day')
+      OR pgcron.refuse('PC001', format('jitter %s is out of range', jitter),
+        'All fires are due later by one delay within it: more than nothing, up to 1 day.',
+        'Write for example ''10 minutes''; leave it out for none.')),
   depends_on_previous boolean NOT NULL DEFAULT false,
-  max_runs int CONSTRAINT a_schedule_ends_after_1_to_1000000000_runs CHECK (max_runs IS NULL
-      OR max_runs BETWEEN 1 AND 1000000000 OR pgcron.refuse('PC001',
-    format('max_runs %s is out of range', max_runs), 'A schedule ends after 1 to 1000000000 runs.',
-    'Leave it out for a schedule that goes on.')),
+  max_runs int CONSTRAINT a_schedule_ends_after_1_to_1000000000_runs
+    CHECK (max_runs IS NULL OR max_runs BETWEEN 1 AND 1000000000
+      OR pgcron.refuse('PC001', format('max_runs %s is out of range', max_runs),
+        'A schedule ends after 1 to 1000000000 runs.',
+        'Leave it out for a schedule that goes on.')),
   pause_after_failures int CONSTRAINT a_schedule_pauses_after_1_to_1000_failures
-    CHECK (pause_after_failures IS NULL
-      OR pause_after_failures BETWEEN 1 AND 1000 OR pgcron.refuse('PC001',
-    format('pause_after_failures %s is out of range', pause_after_failures),
-    'A schedule pauses itself after 1 to 1000 failures in a row.',
-    'Leave it out to go on whatever fails.')),
-  probe_after interval CONSTRAINT a_probe_comes_after_1_second_to_1_day CHECK (probe_after IS NULL
-      OR probe_after BETWEEN '1 second' AND '1 day' OR pgcron.refuse('PC001',
-    format('probe_after %s is out of range', probe_after),
-    'A schedule that failures have paused is probed after 1 second to 1 day.',
-    'Write for example ''10 minutes''; leave it out to stay paused until somebody resumes it.')),
+    CHECK (pause_after_failures IS NULL OR pause_after_failures BETWEEN 1 AND 1000
+      OR pgcron.refuse('PC001',
+        format('pause_after_failures %s is out of range', pause_after_failures),
+        'A schedule pauses itself after 1 to 1000 failures in a row.',
+        'Leave it out to go on whatever fails.')),
+  probe_after interval CONSTRAINT a_probe_comes_after_1_second_to_1_day
+    CHECK (probe_after IS NULL OR probe_after BETWEEN '1 second' AND '1 day'
+      OR pgcron.refuse('PC001', format('probe_after %s is out of range', probe_after),
+        'A schedule that failures have paused is probed after 1 second to 1 day.',
+        'Write for example ''10 minutes''; leave it out to stay paused until somebody resumes '
+        'it.')),
   calendars jsonb,
   managed_by text NOT NULL DEFAULT 'sql' CONSTRAINT a_schedule_is_managed_by_an_interface
     CHECK (managed_by IN ('sql', 'code', 'file', 'cli', 'ui')
-      OR pgcron.refuse('PC001',
-    format('managed_by %L is not known', left(managed_by, 100)),
-    'A schedule is managed by cli, code, file, sql or ui.',
-    'Leave it out: it stays as it is, and a new schedule belongs to the interface that makes it.')),
-  source text CONSTRAINT a_source_has_a_name CHECK (source IS NULL
-      OR (length(source) BETWEEN 1 AND 200 AND btrim(source) <> '') OR pgcron.refuse('PC001',
-    'the name of the source is empty or too long',
-    'A source is a file or a folder of schedules; its name has 1 to 200 characters.',
-    'Give it a short name, for example ''billing''.')),
+      OR pgcron.refuse('PC001', format('managed_by %L is not known', left(managed_by, 100)),
+        'A schedule is managed by cli, code, file, sql or ui.',
+        'Leave it out: it stays as it is, and a new schedule belongs to the interface that '
+        'makes it.')),
+  source text CONSTRAINT a_source_has_a_name
+    CHECK (source IS NULL OR (length(source) BETWEEN 1 AND 200 AND btrim(source) <> '')
+      OR pgcron.refuse('PC001', 'the name of the source is empty or too long',
+        'A source is a file or a folder of schedules; its name has 1 to 200 characters.',
+        'Give it a short name, for example ''billing''.')),
   version int NOT NULL DEFAULT 1,
   created_at timestamptz NOT NULL DEFAULT now(),
   updated_at timestamptz NOT NULL DEFAULT now(),
-  CONSTRAINT only_py_and_sql_handlers_share_a_transaction CHECK (delivery <> 'transactional'
-      OR handler ~ '^(py|sql):' OR pgcron.refuse('PC001',
-    format('delivery transactional with handler %L', left(handler, 200)),
-    'Only py: and sql: handlers can have their effects in the transaction that completes the run.',
-    'Use at_least_once, and give the idempotency key to whoever must not do it twice.')),
-  CONSTRAINT several_late_fires_need_overlap_allow CHECK (catchup IN ('latest', 'none')
-      OR overlap IN ('allow', 'queue') OR pgcron.refuse('PC001',
-    format('catch-up policy %L with overlap %L', left(catchup, 100), overlap),
-    'Late fires are due together, and all but one of them would not run.',
-    'Use overlap ''queue'', so that they run one after the other, or ''allow''; or catch-up '
-    '''latest''.')),
-  CONSTRAINT what_replaces_runs_alone CHECK (overlap NOT IN ('replace', 'terminate')
-      OR coalesce(max_running, 1) = 1 OR pgcron.refuse_replacing(overlap, max_running)),
-  CONSTRAINT only_a_queue_has_a_length CHECK (overlap = 'queue'
-      OR num_nonnulls(max_queued, queue_drops) = 0 OR pgcron.refuse('PC001',
-    format('%s with overlap %L',
-           CASE WHEN max_queued IS NULL THEN 'queue_drops' ELSE 'max_queued' END, overlap),
-    'Only with overlap queue is there a bound to what waits.',
-    'Use overlap ''queue'', or take them back: max_queued 0, queue_drops ''''.')),
-  CONSTRAINT all_late_fires_are_those_of_31_days_at_most CHECK (catchup <> 'all'
-      OR catchup_window <= '31 days' OR pgcron.refuse('PC001',
-    format('catch-up all with a window of %s', catchup_window),
-    'All late fires run only within a bound: 31 days at most.', 'Give a shorter catchup_window.')),
-  CONSTRAINT only_what_pauses_after_failures_is_probed CHECK (probe_after IS NULL
-      OR pause_after_failures IS NOT NULL OR pgcron.refuse('PC001',
-    format('probe_after %s without pause_after_failures', probe_after),
-    'What is probed is a schedule that failures have paused.',
-    'Say after how many: pause_after_failures.')),
-  CONSTRAINT only_a_pause_ends_by_itself CHECK (paused_until IS NULL OR NOT enabled
+  CONSTRAINT only_py_and_sql_handlers_share_a_transaction
+    CHECK (delivery <> 'transactional' OR handler ~ '^(py|sql):'
       OR pgcron.refuse('PC001',
-    format('paused_until %s of a schedule that is not paused', paused_until),
-    'It says when a pause ends by itself.',
-    'Pause it: pgcron.pause_schedule(name, until => …).')),
-  CONSTRAINT who_catches_up_on_a_pause_catches_up CHECK (after_pause <> 'catchup'
-      OR catchup <> 'none' OR pgcron.refuse('PC001',
-    'after_pause ''catchup'' with catch-up policy ''none''',
-    'The catch-up policy decides about what a pause held back, and none runs nothing late.',
-    'Use after_pause ''drop'', or catch-up ''latest'' with a window as long as the pause.')),
-  CONSTRAINT who_depends_on_the_last_run_waits_for_it CHECK (NOT depends_on_previous
-      OR (overlap IN ('skip', 'queue') AND coalesce(max_running, 1) = 1) OR pgcron.refuse('PC001',
-    format('depends_on_previous with overlap %L%s', overlap,
-           CASE WHEN max_running > 1 THEN format(' and max_running %s', max_running) ELSE '' END),
-    'Whether the fire before it succeeded is known when it is over: with overlap skip or queue, '
-    'one run at a time.',
-    'Use overlap ''skip'' or ''queue'', and leave max_running out.')),
-  CONSTRAINT at_most_once_means_one_attempt CHECK (delivery <> 'at_most_once'
-      OR coalesce(max_attempts, 1) = 1 OR pgcron.refuse('PC001',
-    format('max_attempts %s with at_most_once', max_attempts),
-    'A run that may be executed at most once can''t be tried again.',
-    'Leave max_attempts out, or use at_least_once.'))
+        format('delivery transactional with handler %L', left(handler, 200)),
+        'Only py: and sql: handlers can have their effects in the transaction that completes the '
+        'run.',
+        'Use at_least_once, and give the idempotency key to whoever must not do it twice.')),
+  CONSTRAINT several_late_fires_need_overlap_allow
+    CHECK (catchup IN ('latest', 'none') OR overlap IN ('allow', 'queue')
+      OR pgcron.refuse('PC001',
+        format('catch-up policy %L with overlap %L', left(catchup, 100), overlap),
+        'Late fires are due together, and all but one of them would not run.',
+        'Use overlap ''queue'', so that they run one after the other, or ''allow''; or catch-up '
+        '''latest''.')),
+  CONSTRAINT what_replaces_runs_alone
+    CHECK (overlap NOT IN ('replace', 'terminate') OR coalesce(max_running, 1) = 1
+      OR pgcron.refuse_replacing(overlap, max_running)),
+  CONSTRAINT only_a_queue_has_a_length
+    CHECK (overlap = 'queue' OR num_nonnulls(max_queued, queue_drops) = 0
+      OR pgcron.refuse('PC001',
+        format('%s with overlap %L',
+          CASE WHEN max_queued IS NULL THEN 'queue_drops' ELSE 'max_queued' END, overlap),
+        'Only with overlap queue is there a bound to what waits.',
+        'Use overlap ''queue'', or take them back: max_queued 0, queue_drops ''''.')),
+  CONSTRAINT all_late_fires_are_those_of_31_days_at_most
+    CHECK (catchup <> 'all' OR catchup_window <= '31 days'
+      OR pgcron.refuse('PC001', format('catch-up all with a window of %s', catchup_window),
+        'All late fires run only within a bound: 31 days at most.',
+        'Give a shorter catchup_window.')),
+  CONSTRAINT only_what_pauses_after_failures_is_probed
+    CHECK (probe_after IS NULL OR pause_after_failures IS NOT NULL
+      OR pgcron.refuse('PC001', format('probe_after %s without pause_after_failures', probe_after),
+        'What is probed is a schedule that failures have paused.',
+        'Say after how many: pause_after_failures.')),
+  CONSTRAINT only_a_pause_ends_by_itself
+    CHECK (paused_until IS NULL OR NOT enabled
+      OR pgcron.refuse('PC001',
+        format('paused_until %s of a schedule that is not paused', paused_until),
+        'It says when a pause ends by itself.',
+        'Pause it: pgcron.pause_schedule(name, until => …).')),
+  CONSTRAINT who_catches_up_on_a_pause_catches_up
+    CHECK (after_pause <> 'catchup' OR catchup <> 'none'
+      OR pgcron.refuse('PC001', 'after_pause ''catchup'' with catch-up policy ''none''',
+        'The catch-up policy decides about what a pause held back, and none runs nothing late.',
+        'Use after_pause ''drop'', or catch-up ''latest'' with a window as long as the pause.')),
+  CONSTRAINT who_depends_on_the_last_run_waits_for_it
+    CHECK (NOT depends_on_previous
+      OR (overlap IN ('skip', 'queue') AND coalesce(max_running, 1) = 1)
+      OR pgcron.refuse('PC001',
+        format('depends_on_previous with overlap %L%s', overlap,
+          CASE WHEN max_running > 1 THEN format(' and max_running %s', max_running) ELSE '' END),
+        'Whether the fire before it succeeded is known when it is over: with overlap skip or '
+        'queue, one run at a time.',
+        'Use overlap ''skip'' or ''queue'', and leave max_running out.')),
+  CONSTRAINT at_most_once_means_one_attempt
+    CHECK (delivery <> 'at_most_once' OR coalesce(max_attempts, 1) = 1
+      OR pgcron.refuse('PC001', format('max_attempts %s with at_most_once', max_attempts),
+        'A run that may be executed at most once can''t be tried again.',
+        'Leave max_attempts out, or use at_least_once.'))
 ) WITH (fillfactor = 90);
 COMMENT ON TABLE pgcron.schedule IS
     'What people write: when, what and how. INSERT, UPDATE and DELETE by plain SQL just work.';
@@ -269,10 +266,10 @@ CREATE TABLE pgcron.cursor (
   CONSTRAINT an_invalid_schedule_says_why CHECK ((status = 'invalid') = (error IS NOT NULL)),
   CONSTRAINT only_what_is_invalid_is_tried_again CHECK (retry_at IS NULL OR status = 'invalid')
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
-    autovacuum_vacuum_cost_delay = 0);
+      autovacuum_vacuum_cost_delay = 0);
 COMMENT ON TABLE pgcron.cursor IS
-    'Machine-written, apart from schedule so that edits and the materializer do not wait for '
-    'each other. Every fire up to watermark is decided.';
+    'Machine-written, apart from schedule so that edits and the materializer do not wait for each '
+    'other. Every fire up to watermark is decided.';
 COMMENT ON COLUMN pgcron.cursor.since IS
     'When this generation began: fires after it are those of the schedule as it stands.';
 COMMENT ON COLUMN pgcron.cursor.retry_at IS
@@ -281,21 +278,20 @@ COMMENT ON COLUMN pgcron.cursor.retry_at IS
 COMMENT ON COLUMN pgcron.cursor.next_fire IS
     'A hint for the poll: NULL must be computed, infinity never fires again.';
 COMMENT ON COLUMN pgcron.cursor.is_paused IS
-    'What the schedule''s enabled meant when the last edit was applied: resuming writes the '
-    'pause into missed.';
+    'What the schedule''s enabled meant when the last edit was applied: resuming writes the pause '
+    'into missed.';
 COMMENT ON COLUMN pgcron.cursor.edit_is_pending IS
-    'The edit came in a transaction that could not see new rows; a node removes the outdated '
-    'runs.';
+    'The edit came in a transaction that could not see new rows; a node removes the outdated runs.';
 COMMENT ON COLUMN pgcron.cursor.timing_is_new IS
     'The pending edit changes when the schedule fires, not only what and how.';
 COMMENT ON COLUMN pgcron.cursor.paused_until IS
-    'When the pause under way ends by itself: fires after it are not the pause''s, however late '
-    'a node resumes the schedule.';
+    'When the pause under way ends by itself: fires after it are not the pause''s, however late a '
+    'node resumes the schedule.';
 COMMENT ON COLUMN pgcron.cursor.resumed_by IS
     'Who ended the last pause: a person, or pgcron_ha at the time that the pause had.';
 COMMENT ON COLUMN pgcron.cursor.runs_made IS
-    'Of the schedule''s max_runs: fires that were decided as runs since it has such a bound, '
-    'less those that were taken back.';
+    'Of the schedule''s max_runs: fires that were decided as runs since it has such a bound, less '
+    'those that were taken back.';
 COMMENT ON COLUMN pgcron.cursor.rules_since IS
     'Since when the tzdata of now decides its fires; NULL: since it is there.';
 CREATE INDEX cursor_due ON pgcron.cursor (next_fire NULLS FIRST)
@@ -329,8 +325,7 @@ CREATE TABLE pgcron.schedule_version (
   PRIMARY KEY (schedule_id, version, operation)
 );
 COMMENT ON COLUMN pgcron.schedule_version.since IS
-    'From when on it decided: fires after it are its own. NULL while a node has still to apply '
-    'it.';
+    'From when on it decided: fires after it are its own. NULL while a node has still to apply it.';
 COMMENT ON COLUMN pgcron.schedule_version.note IS
     'What the editor said about the edit (pgcron_ha.version_note), or what it restored.';
 -- Who was called so once, and who was deleted so long ago that nobody asks.

@@ -8,7 +8,7 @@ BEGIN ATOMIC
   SELECT CASE WHEN cursor_before.watermark >= instant THEN NULL
               WHEN cursor_before.is_paused THEN 'paused'
               WHEN cursor_before.status = 'valid' AND cursor_before.next_fire = 'infinity'
-              AND cursor_before.runs_made > 0 THEN 'completed'
+                   AND cursor_before.runs_made > 0 THEN 'completed'
               WHEN cursor_before.status = 'valid' AND cursor_before.next_fire > instant THEN NULL
               ELSE 'edited' END;
 END;
@@ -25,12 +25,13 @@ LANGUAGE sql AS $$
 CREATE FUNCTION pgcron.timing_since(of pgcron.schedule) RETURNS timestamptz
 LANGUAGE sql STABLE AS $$
   SELECT min(v.since) FROM pgcron.schedule_version v
-  WHERE v.schedule_id = of.id AND v.version > coalesce((
-    SELECT max(e.version) FROM pgcron.schedule_version e WHERE e.schedule_id = of.id
-       AND (e.content ->> 'spec', e.content ->> 'timezone', e.content ->> 'dst',
-            nullif(e.content -> 'calendars', 'null')) IS DISTINCT FROM (of.spec, of.timezone,
-            of.dst, of.calendars)),
-           0) $$;
+  WHERE v.schedule_id = of.id
+    AND v.version > coalesce((SELECT max(e.version) FROM pgcron.schedule_version e
+                              WHERE e.schedule_id = of.id
+                                AND (e.content ->> 'spec', e.content ->> 'timezone',
+                                      e.content ->> 'dst', nullif(e.content -> 'calendars', 'null'))
+                                    IS DISTINCT FROM (of.spec, of.timezone, of.dst, of.calendars)),
+          0) $$;
 
 -- Whether a run that is due after its fire is so by the schedule's jitter alone: such a fire is
 -- decided again after an edit, but not one that an earlier timing owed.
@@ -38,8 +39,9 @@ CREATE FUNCTION pgcron.is_delayed(of pgcron.schedule, fire_at timestamptz, due_a
   RETURNS boolean
 LANGUAGE sql STABLE AS $$
   SELECT due_at > fire_at AND due_at < fire_at + of.jitter AND fire_at > pgcron.timing_since(of)
-     AND NOT EXISTS (SELECT FROM pgcron.occurrence_override o
-         WHERE o.schedule_id = of.id AND o.fire_at = is_delayed.fire_at AND o.action = 'move') $$;
+         AND NOT EXISTS (SELECT FROM pgcron.occurrence_override o
+                         WHERE o.schedule_id = of.id AND o.fire_at = is_delayed.fire_at
+                           AND o.action = 'move') $$;
 
 -- Makes an edit true for what is already materialized. The order is the proof: (1) the cursor row,
 -- where an edit and a materializer's compare-and-set meet; (2) the rows nobody has started; (3)
@@ -72,13 +74,14 @@ BEGIN
   WITH gone AS (
     DELETE FROM pgcron.run
     WHERE schedule_id = edited AND origin = 'schedule' AND state = 'ready' AND attempt = 0
-                             AND due_at > edit_time
-                             AND (scheduled_for > edit_time
-                                  OR (NOT (timing_changes OR cursor_before.timing_is_new)
-                                      AND pgcron.is_delayed(schedule_now, scheduled_for, due_at)))
-                           RETURNING scheduled_for),
+      AND due_at > edit_time
+      AND (scheduled_for > edit_time
+           OR (NOT (timing_changes OR cursor_before.timing_is_new)
+               AND pgcron.is_delayed(schedule_now, scheduled_for, due_at)))
+    RETURNING scheduled_for),
   forgotten AS (
-    DELETE FROM pgcron.occurrence o WHERE o.schedule_id = edited
+    DELETE FROM pgcron.occurrence o
+    WHERE o.schedule_id = edited
       AND (o.fire_at IN (SELECT scheduled_for FROM gone)
            OR (o.fire_at > edit_time AND o.run_id IS NULL)))
   SELECT count(*), min(scheduled_for) FILTER (WHERE scheduled_for <= edit_time)
@@ -90,14 +93,13 @@ BEGIN
       -- decided late, as the timing is the same; or recorded when the pause is over
       unrecorded := NULL;
     ELSIF unrecorded = 'paused' THEN
-      recorded_until := CASE schedule_now.after_pause WHEN 'catchup' THEN cursor_before.watermark
-                                                  ELSE greatest(least(cursor_before.paused_until,
-                                                                      edit_time),
-                                                                cursor_before.watermark,
-                                                                cursor_before.since) END;
+      recorded_until := CASE schedule_now.after_pause
+          WHEN 'catchup' THEN cursor_before.watermark
+          ELSE greatest(least(cursor_before.paused_until, edit_time), cursor_before.watermark,
+                 cursor_before.since) END;
     END IF;
   ELSIF NOT schedule_now.enabled AND unrecorded <> 'completed'
-    AND NOT (unrecorded = 'paused' AND schedule_now.after_pause = 'catchup') THEN
+      AND NOT (unrecorded = 'paused' AND schedule_now.after_pause = 'catchup') THEN
     unrecorded := NULL;
   END IF;
   IF unrecorded IS NOT NULL AND recorded_until > cursor_before.watermark THEN
@@ -105,21 +107,21 @@ BEGIN
   END IF;
   UPDATE pgcron.cursor
   SET generation = generation + 1, since = edit_time, next_fire = NULL, status = 'unchecked',
-      error = NULL, retry_at = NULL,
-         canonical = NULL, is_paused = NOT schedule_now.enabled, edit_is_pending = false,
-         timing_is_new = false,
-         pause_note = CASE WHEN NOT schedule_now.enabled THEN concat_ws(': ',
-             schedule_now.paused_by, schedule_now.paused_note) END,
-         paused_until = schedule_now.paused_until,
-         runs_made = CASE WHEN schedule_now.max_runs IS NULL THEN 0
-                          ELSE greatest(runs_made - taken_back, 0) END,
-         watermark = least(first_delayed - interval '1 microsecond',
-                           CASE WHEN unrecorded IS NOT NULL THEN recorded_until
-                                WHEN status = 'valid' AND next_fire > edit_time THEN edit_time
-                                ELSE least(watermark, edit_time) END)
-   WHERE schedule_id = edited;
+      error = NULL, retry_at = NULL, canonical = NULL, is_paused = NOT schedule_now.enabled,
+      edit_is_pending = false, timing_is_new = false,
+      pause_note = CASE WHEN NOT schedule_now.enabled
+                          THEN concat_ws(': ', schedule_now.paused_by,
+                                 schedule_now.paused_note) END,
+      paused_until = schedule_now.paused_until,
+      runs_made = CASE WHEN schedule_now.max_runs IS NULL THEN 0
+                       ELSE greatest(runs_made - taken_back, 0) END,
+      watermark = least(first_delayed - interval '1 microsecond',
+          CASE WHEN unrecorded IS NOT NULL THEN recorded_until
+               WHEN status = 'valid' AND next_fire > edit_time THEN edit_time
+               ELSE least(watermark, edit_time) END)
+  WHERE schedule_id = edited;
   UPDATE pgcron.schedule_version SET since = edit_time WHERE schedule_id = edited AND since IS NULL;
 END $$;
 COMMENT ON FUNCTION pgcron.apply_edit(bigint, boolean) IS
-    'Removes the outdated future runs of an edited schedule and starts a new generation. '
-    'Needs READ COMMITTED.';
+    'Removes the outdated future runs of an edited schedule and starts a new generation. Needs '
+    'READ COMMITTED.';

@@ -22,15 +22,16 @@ LANGUAGE sql AS $$
 -- beginning, those of its area first.
 CREATE FUNCTION pgcron.zones_like(zone text) RETURNS text
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-  WITH asked AS (SELECT lower(regexp_replace(left(zone, 100), '^.*/', '')) AS word,
-                 lower(split_part(left(zone, 100), '/', 1)) || '/' AS area)
-  SELECT string_agg(t.name, ', ' ORDER BY t.place) FROM (
-    SELECT z.name,
-           row_number() OVER (ORDER BY strpos(lower(z.name), a.word) = 0,
-                              NOT starts_with(lower(z.name), a.area), z.name) AS place
-      FROM asked a JOIN pgcron.timezone z ON strpos(lower(z.name), left(a.word, 3)) > 0
-      WHERE length(a.word) >= 3) t
-   WHERE t.place <= 3 $$;
+  WITH asked AS (
+    SELECT lower(regexp_replace(left(zone, 100), '^.*/', '')) AS word,
+           lower(split_part(left(zone, 100), '/', 1)) || '/' AS area)
+  SELECT string_agg(t.name, ', ' ORDER BY t.place)
+  FROM (SELECT z.name,
+               row_number() OVER (ORDER BY strpos(lower(z.name), a.word) = 0,
+                   NOT starts_with(lower(z.name), a.area), z.name) AS place
+        FROM asked a JOIN pgcron.timezone z ON strpos(lower(z.name), left(a.word, 3)) > 0
+        WHERE length(a.word) >= 3) t
+  WHERE t.place <= 3 $$;
 REVOKE ALL ON FUNCTION pgcron.zones_like(text) FROM PUBLIC;
 
 CREATE FUNCTION pgcron.judge_schedule() RETURNS trigger
@@ -41,10 +42,9 @@ BEGIN
   IF NOT EXISTS (SELECT FROM pgcron.timezone t WHERE t.name = NEW.timezone) THEN
     similar_names := pgcron.zones_like(NEW.timezone);
     PERFORM pgcron.refuse('PC003', format('time zone %L is not known', left(NEW.timezone, 100)),
-                          'A zone is a name of the IANA database, written exactly.',
-                          'Similar names: ' || coalesce(similar_names,
-                                                        'none; write for example Europe/Berlin')
-                                                            || '.');
+        'A zone is a name of the IANA database, written exactly.',
+        'Similar names: ' || coalesce(similar_names, 'none; write for example Europe/Berlin')
+          || '.');
   END IF;
   IF TG_OP = 'INSERT' THEN
     NEW.version := 1;
@@ -70,17 +70,16 @@ BEGIN
   ELSE
     NEW.paused_note := left(NEW.paused_note, 500);
     IF TG_OP = 'INSERT' OR OLD.enabled
-      OR (NEW.paused_note, NEW.paused_until) IS DISTINCT FROM (OLD.paused_note,
-          OLD.paused_until) THEN
+        OR (NEW.paused_note, NEW.paused_until) IS DISTINCT FROM (OLD.paused_note,
+             OLD.paused_until) THEN
       NEW.paused_by := pgcron.actor();
     END IF;
     IF NEW.paused_until <= clock_timestamp()
-      AND (TG_OP = 'INSERT' OR NEW.paused_until IS DISTINCT FROM OLD.paused_until) THEN
+        AND (TG_OP = 'INSERT' OR NEW.paused_until IS DISTINCT FROM OLD.paused_until) THEN
       PERFORM pgcron.refuse('PC001',
-                            format('the pause would end at %s, which is over', NEW.paused_until),
-                            'A pause ends by itself at an instant to come.',
-                            'Name a later one, or leave it out to pause until somebody resumes '
-                            'the schedule.');
+          format('the pause would end at %s, which is over', NEW.paused_until),
+          'A pause ends by itself at an instant to come.',
+          'Name a later one, or leave it out to pause until somebody resumes the schedule.');
     END IF;
   END IF;
   -- code puts its schedules again at each start
@@ -98,7 +97,7 @@ CREATE FUNCTION pgcron.record_version(changed pgcron.schedule, operation text, s
   RETURNS void
 LANGUAGE sql AS $$
   INSERT INTO pgcron.schedule_version (schedule_id, version, actor, interface, operation, content,
-      since, note)
+        since, note)
   VALUES (changed.id, changed.version, pgcron.actor(), pgcron.interface(), operation,
           to_jsonb(changed), since,
           left(nullif(current_setting('pgcron_ha.version_note', true), ''), 500))
@@ -111,9 +110,8 @@ LANGUAGE sql AS $$
 CREATE FUNCTION pgcron.timeless_columns() RETURNS text[]
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
-  SELECT
-      '{version,updated_at,catchup,catchup_window,paused_note,paused_by,paused_until,'
-      'after_pause,pause_after_failures,probe_after,managed_by,source}'::text[];
+  SELECT '{version,updated_at,catchup,catchup_window,paused_note,paused_by,paused_until,'
+         'after_pause,pause_after_failures,probe_after,managed_by,source}'::text[];
 END;
 
 -- Another note, author or end of a pause under way.
@@ -122,9 +120,9 @@ LANGUAGE sql AS $$
   UPDATE pgcron.cursor c
   SET pause_note = concat_ws(': ', paused.paused_by, paused.paused_note),
       paused_until = paused.paused_until
-   WHERE c.schedule_id = paused.id
-     AND (c.pause_note,
-          c.paused_until) IS DISTINCT FROM (concat_ws(': ', paused.paused_by, paused.paused_note),
+  WHERE c.schedule_id = paused.id
+    AND (c.pause_note, c.paused_until) IS DISTINCT FROM (concat_ws(': ', paused.paused_by,
+            paused.paused_note),
           paused.paused_until) $$;
 
 -- What waits follows the name; what runs or has ended keeps that of its time. The generation
@@ -145,13 +143,12 @@ CREATE FUNCTION pgcron.judge_runs_of(s pgcron.schedule) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
   RETURN pgcron.judge_run(jsonb_populate_record(NULL::pgcron.run,
-      to_jsonb(s) || jsonb_build_object('origin', 'schedule', 'schedule_id', s.id, 'schedule',
-          s.name, 'scheduled_for', now(), 'state', 'ready', 'attempt', 0, 'due_at', now(),
-          'overlap', pgcron.run_overlap(s.overlap, s.max_running), 'lane',
-          pgcron.lane_of(s.lane, s.weight), 'weight', nullif(s.weight, 1), 'time_limits',
-          CASE WHEN num_nonnulls(s.give_up_after,
-                                 s.silence_timeout) > 0 THEN pgcron.time_limits(s.give_up_after,
-                                 s.silence_timeout, now()) END)));
+        to_jsonb(s) || jsonb_build_object('origin', 'schedule', 'schedule_id', s.id, 'schedule',
+            s.name, 'scheduled_for', now(), 'state', 'ready', 'attempt', 0, 'due_at', now(),
+            'overlap', pgcron.run_overlap(s.overlap, s.max_running), 'lane',
+            pgcron.lane_of(s.lane, s.weight), 'weight', nullif(s.weight, 1), 'time_limits',
+            CASE WHEN num_nonnulls(s.give_up_after, s.silence_timeout) > 0
+                   THEN pgcron.time_limits(s.give_up_after, s.silence_timeout, now()) END)));
 END $$;
 
 CREATE FUNCTION pgcron.schedule_was_written() RETURNS trigger
@@ -160,8 +157,8 @@ DECLARE
   untouched text[] := pgcron.timeless_columns();
 BEGIN
   IF TG_OP = 'INSERT'
-    OR to_jsonb(NEW) - untouched - 'enabled'::text IS DISTINCT FROM to_jsonb(OLD) - untouched
-        - 'enabled'::text THEN
+      OR to_jsonb(NEW) - untouched - 'enabled'::text IS DISTINCT FROM to_jsonb(OLD) - untouched
+         - 'enabled'::text THEN
     PERFORM pgcron.judge_runs_of(NEW);
   END IF;
   IF TG_OP = 'INSERT' THEN
@@ -169,10 +166,9 @@ BEGIN
     SELECT NEW.id, begin, begin, NOT NEW.enabled,
            CASE WHEN NOT NEW.enabled THEN concat_ws(': ', NEW.paused_by, NEW.paused_note) END,
            NEW.paused_until
-      FROM clock_timestamp() AS begin;
+    FROM clock_timestamp() AS begin;
     PERFORM pgcron.record_version(NEW, 'create',
-                                  (SELECT c.since FROM pgcron.cursor c
-                                   WHERE c.schedule_id = NEW.id));
+        (SELECT c.since FROM pgcron.cursor c WHERE c.schedule_id = NEW.id));
   ELSIF to_jsonb(NEW) - '{version,updated_at}'::text[] IS DISTINCT FROM to_jsonb(OLD)
       - '{version,updated_at}'::text[] THEN
     IF NEW.enabled AND NOT OLD.enabled THEN
@@ -182,19 +178,18 @@ BEGIN
     ELSIF NOT NEW.enabled AND NOT OLD.enabled THEN
       PERFORM pgcron.pause_was_changed(NEW);
       IF pgcron.interface() <> 'clock'
-        AND (NEW.paused_note, NEW.paused_until) IS DISTINCT FROM (OLD.paused_note,
-             OLD.paused_until) THEN
+          AND (NEW.paused_note, NEW.paused_until) IS DISTINCT FROM (OLD.paused_note,
+                OLD.paused_until) THEN
         PERFORM pgcron.forget_failures(NEW.id);
-      ELSIF (NEW.spec, NEW.timezone, NEW.dst, NEW.calendars,
-             NEW.probe_after) IS DISTINCT FROM (OLD.spec, OLD.timezone, OLD.dst, OLD.calendars,
-             OLD.probe_after) THEN
+      ELSIF (NEW.spec, NEW.timezone, NEW.dst, NEW.calendars, NEW.probe_after) IS DISTINCT FROM
+          (OLD.spec, OLD.timezone, OLD.dst, OLD.calendars, OLD.probe_after) THEN
         UPDATE pgcron.failure_pause
-        SET probe_at = CASE WHEN NEW.probe_after IS NOT NULL THEN coalesce(probe_at,
-            clock_timestamp() + NEW.probe_after) END,
+        SET probe_at = CASE WHEN NEW.probe_after IS NOT NULL
+                              THEN coalesce(probe_at, clock_timestamp() + NEW.probe_after) END,
             probe_fire = NULL,
-               look_at = CASE WHEN NEW.probe_after IS NOT NULL THEN coalesce(probe_at,
-                   clock_timestamp() + NEW.probe_after) END
-                   WHERE schedule_id = NEW.id AND probe_run IS NULL;
+            look_at = CASE WHEN NEW.probe_after IS NOT NULL
+                             THEN coalesce(probe_at, clock_timestamp() + NEW.probe_after) END
+        WHERE schedule_id = NEW.id AND probe_run IS NULL;
       END IF;
     END IF;
     IF NEW.name <> OLD.name AND current_setting('transaction_isolation') = 'read committed' THEN
@@ -204,22 +199,21 @@ BEGIN
     IF to_jsonb(NEW) - untouched IS DISTINCT FROM to_jsonb(OLD) - untouched THEN
       IF current_setting('transaction_isolation') = 'read committed' THEN
         PERFORM pgcron.apply_edit(NEW.id,
-                                  (NEW.spec, NEW.timezone, NEW.dst,
-                                   NEW.calendars) IS DISTINCT FROM (OLD.spec, OLD.timezone, OLD.dst,
-                                   OLD.calendars));
+            (NEW.spec, NEW.timezone, NEW.dst, NEW.calendars) IS DISTINCT FROM (OLD.spec,
+                OLD.timezone, OLD.dst, OLD.calendars));
       -- this transaction's snapshot may not show rows made meanwhile: a node finishes the edit
       ELSE
-        UPDATE pgcron.cursor SET generation = generation + 1, edit_is_pending = true,
-               timing_is_new = timing_is_new
-                   OR (NEW.spec, NEW.timezone, NEW.dst, NEW.calendars) IS DISTINCT FROM (OLD.spec,
-                       OLD.timezone, OLD.dst, OLD.calendars)
-         WHERE schedule_id = NEW.id;
+        UPDATE pgcron.cursor
+        SET generation = generation + 1, edit_is_pending = true,
+            timing_is_new = timing_is_new
+              OR (NEW.spec, NEW.timezone, NEW.dst, NEW.calendars) IS DISTINCT FROM (OLD.spec,
+                   OLD.timezone, OLD.dst, OLD.calendars)
+        WHERE schedule_id = NEW.id;
       END IF;
     END IF;
     PERFORM pgcron.record_version(NEW, 'edit',
-                                  (SELECT CASE WHEN c.edit_is_pending THEN NULL
-                                               ELSE greatest(c.since, now()) END
-                                   FROM pgcron.cursor c WHERE c.schedule_id = NEW.id));
+        (SELECT CASE WHEN c.edit_is_pending THEN NULL ELSE greatest(c.since, now()) END
+         FROM pgcron.cursor c WHERE c.schedule_id = NEW.id));
     PERFORM pgcron.warn_of_owner(OLD, NEW);
   END IF;
   IF EXISTS (SELECT FROM pgcron.node WHERE state IN ('alive', 'cordoned')) THEN
@@ -244,19 +238,20 @@ BEGIN
     FOR UPDATE;
   deletion_time := clock_timestamp();
   WITH gone AS (
-    DELETE FROM pgcron.run WHERE schedule_id = OLD.id AND state = 'ready' AND attempt = 0
-                             AND scheduled_for > deletion_time AND due_at > deletion_time
-                                 RETURNING scheduled_for)
+    DELETE FROM pgcron.run
+    WHERE schedule_id = OLD.id AND state = 'ready' AND attempt = 0 AND scheduled_for > deletion_time
+      AND due_at > deletion_time
+    RETURNING scheduled_for)
   DELETE FROM pgcron.occurrence o USING gone
   WHERE o.schedule_id = OLD.id AND o.fire_at = gone.scheduled_for;
-  PERFORM pgcron.end_waiting_runs((SELECT array_agg(r.id) FROM pgcron.run r
-    WHERE r.schedule_id = OLD.id AND r.state <> 'running' AND r.attempt = 0),
+  PERFORM pgcron.end_waiting_runs((
+        SELECT array_agg(r.id) FROM pgcron.run r
+        WHERE r.schedule_id = OLD.id AND r.state <> 'running' AND r.attempt = 0),
       'cancelled', 'schedule was deleted');
   unrecorded := pgcron.unrecorded(cursor_before, deletion_time);
   IF unrecorded IS NOT NULL THEN
     PERFORM pgcron.record_missed(cursor_before, deletion_time,
-                               CASE WHEN unrecorded IN ('paused', 'completed') THEN unrecorded
-                                    ELSE 'deleted' END);
+        CASE WHEN unrecorded IN ('paused', 'completed') THEN unrecorded ELSE 'deleted' END);
   END IF;
   OLD.version := OLD.version + 1;
   PERFORM pgcron.record_version(OLD, 'delete', deletion_time);
@@ -267,9 +262,8 @@ CREATE TRIGGER schedule_is_deleted BEFORE DELETE ON pgcron.schedule FOR EACH ROW
 
 -- A trigger's function, too: whoever may execute it could hang it on a table of their own, and act
 -- with its owner's rights.
-REVOKE ALL
-    ON FUNCTION pgcron.judge_schedule(), pgcron.schedule_was_written(),
-        pgcron.schedule_is_deleted(), pgcron.apply_edit(bigint, boolean)
+REVOKE ALL ON FUNCTION pgcron.judge_schedule(), pgcron.schedule_was_written(),
+    pgcron.schedule_is_deleted(), pgcron.apply_edit(bigint, boolean)
   FROM PUBLIC;
 
 -- Edits of transactions that can't see new rows (REPEATABLE READ, SERIALIZABLE) wait for a node. A
@@ -283,9 +277,9 @@ DECLARE
 BEGIN
   IF cursor_before.edit_is_pending AND NOT cursor_before.is_paused THEN
     SELECT v.content INTO paused FROM pgcron.schedule_version v
-     WHERE v.schedule_id = cursor_before.schedule_id AND v.since IS NULL
-       AND NOT (v.content ->> 'enabled')::boolean
-     ORDER BY v.version DESC LIMIT 1;
+    WHERE v.schedule_id = cursor_before.schedule_id AND v.since IS NULL
+      AND NOT (v.content ->> 'enabled')::boolean
+    ORDER BY v.version DESC LIMIT 1;
     IF FOUND THEN
       cursor_before.is_paused := true;
       cursor_before.pause_note := concat_ws(': ', paused ->> 'paused_by', paused ->> 'paused_note');

@@ -8,15 +8,15 @@ CREATE FUNCTION pgcron.kill_run(run_id bigint, reason text DEFAULT NULL, actor t
 LANGUAGE plpgsql AS $$
 DECLARE
   why text := concat_ws(': ', 'killed by ' || left(coalesce(actor, session_user), 300),
-                        left(reason, 500));
+      left(reason, 500));
 BEGIN
   -- so that it does not begin in between
   PERFORM FROM pgcron.run r WHERE r.id = run_id FOR UPDATE;
   UPDATE pgcron.run r
   SET cancel_at = coalesce(r.cancel_at, now()), kill_at = coalesce(r.kill_at, now()),
-         cancel_reason = CASE WHEN r.kill_at IS NULL THEN concat_ws('; ', r.cancel_reason, why)
-                              ELSE r.cancel_reason END
-   WHERE r.id = run_id AND r.state = 'running';
+      cancel_reason = CASE WHEN r.kill_at IS NULL THEN concat_ws('; ', r.cancel_reason, why)
+                           ELSE r.cancel_reason END
+  WHERE r.id = run_id AND r.state = 'running';
   IF FOUND THEN
     -- a hint: the owner's next beat is the truth
     PERFORM pgcron.notify(pgcron.channel(), 'cancel');
@@ -25,8 +25,8 @@ BEGIN
   RETURN pgcron.cancel_run(run_id, reason, actor);
 END $$;
 COMMENT ON FUNCTION pgcron.kill_run(bigint, text, text) IS
-    'Ends a run by force: cancelled, requested or finished. What can''t be killed (a thread) '
-    'is only asked.';
+    'Ends a run by force: cancelled, requested or finished. What can''t be killed (a thread) is '
+    'only asked.';
 
 -- ready -> dead
 -- Runs that have failed, wait for another attempt, and whose time in all is over: they die of their
@@ -38,26 +38,23 @@ DECLARE
   waiting pgcron.run;
   last pgcron.attempt;
 BEGIN
-  FOR waiting IN
-    SELECT r.* FROM pgcron.run r
-     WHERE r.state = 'ready' AND r.expire_at IS NOT NULL AND r.expire_at <= now() AND r.attempt > 0
-       AND r.time_limits ? 'give_up_at'
-     ORDER BY r.expire_at LIMIT at_most FOR UPDATE SKIP LOCKED LOOP
+  FOR waiting IN SELECT r.* FROM pgcron.run r
+      WHERE r.state = 'ready' AND r.expire_at IS NOT NULL AND r.expire_at <= now() AND r.attempt > 0
+        AND r.time_limits ? 'give_up_at'
+      ORDER BY r.expire_at LIMIT at_most FOR UPDATE SKIP LOCKED LOOP
     SELECT * INTO last FROM pgcron.attempt a WHERE a.run_id = waiting.id
     ORDER BY a.attempt DESC, a.ended_at DESC LIMIT 1;
     PERFORM pgcron.end_run(waiting, 'dead', coalesce(last.error_class, 'GivenUp'),
-                           concat_ws(' ', waiting.last_error,
-                                     format('(not retried: it is given up %s after it was due)',
-                                            make_interval(secs => (waiting.time_limits
-                                                ->> 'give_up_after')::float8))),
-                           coalesce(last.fingerprint, left(md5('GivenUp ' || waiting.handler), 16)),
-                           NULL);
+        concat_ws(' ', waiting.last_error,
+          format('(not retried: it is given up %s after it was due)',
+            make_interval(secs => (waiting.time_limits ->> 'give_up_after')::float8))),
+        coalesce(last.fingerprint, left(md5('GivenUp ' || waiting.handler), 16)), NULL);
     RETURN NEXT waiting.id;
   END LOOP;
 END $$;
 COMMENT ON FUNCTION pgcron.give_up_runs(int) IS
-    'Ends waiting runs whose time in all is over; writes history and the dead letters in the '
-    'same transaction.';
+    'Ends waiting runs whose time in all is over; writes history and the dead letters in the same '
+    'transaction.';
 
 -- Runs of schedules that execute for longer than their schedule's history lets expect.
 
@@ -69,8 +66,8 @@ CREATE TABLE pgcron.overrun (
   noticed_at timestamptz NOT NULL DEFAULT now()
 );
 COMMENT ON TABLE pgcron.overrun IS
-    'Runs that execute, or executed a moment ago, for longer than expected; the row of a run '
-    'that is over is removed within minutes.';
+    'Runs that execute, or executed a moment ago, for longer than expected; the row of a run that '
+    'is over is removed within minutes.';
 CREATE INDEX overrun_schedule ON pgcron.overrun (schedule_id);
 
 -- How long a run of the schedule may take before it overruns: half as long again as 95 of 100 of
@@ -78,17 +75,17 @@ CREATE INDEX overrun_schedule ON pgcron.overrun (schedule_id);
 -- fewer than 5 of them did.
 CREATE FUNCTION pgcron.expected_duration(schedule_id bigint) RETURNS interval
 LANGUAGE sql STABLE AS $$
-  SELECT CASE WHEN count(*)
-      >= 5 THEN greatest(1.5 * percentile_cont(0.95) WITHIN GROUP (ORDER BY took.length),
-      interval '10 seconds') END
-    FROM (SELECT last.finished_at - last.started_at AS length FROM (
-            SELECT h.outcome, h.started_at, h.finished_at FROM pgcron.history h
-            WHERE h.schedule_id = expected_duration.schedule_id ORDER BY h.finished_at DESC
-            LIMIT 200) last
-           WHERE last.outcome = 'succeeded' AND last.started_at IS NOT NULL LIMIT 50) took $$;
+  SELECT CASE WHEN count(*) >= 5 THEN greatest(1.5 * percentile_cont(0.95) WITHIN GROUP (ORDER BY
+                        took.length),
+                    interval '10 seconds') END
+  FROM (SELECT last.finished_at - last.started_at AS length
+        FROM (SELECT h.outcome, h.started_at, h.finished_at FROM pgcron.history h
+              WHERE h.schedule_id = expected_duration.schedule_id ORDER BY h.finished_at DESC
+              LIMIT 200) last
+        WHERE last.outcome = 'succeeded' AND last.started_at IS NOT NULL LIMIT 50) took $$;
 COMMENT ON FUNCTION pgcron.expected_duration(bigint) IS
-  'What lasts longer overruns: 1.5 times the 95th percentile of the last 50 successes of the '
-  'schedule, 10 seconds at least; NULL while fewer than 5 are known.';
+    'What lasts longer overruns: 1.5 times the 95th percentile of the last 50 successes of the '
+    'schedule, 10 seconds at least; NULL while fewer than 5 are known.';
 
 -- Each run once, whoever looks: who inserts the row reports it. Where more runs last than one look
 -- compares, each look takes others.
@@ -97,10 +94,10 @@ CREATE FUNCTION pgcron.notice_overruns(at_most int)
 LANGUAGE sql VOLATILE AS $$
   WITH long AS MATERIALIZED (
     SELECT r.id, r.schedule_id, r.schedule, now() - r.started_at AS taken FROM pgcron.run r
-     WHERE r.state = 'running' AND r.owner IS NOT NULL AND r.schedule_id IS NOT NULL
-       AND r.started_at < now() - interval '10 seconds'
-       AND NOT EXISTS (SELECT FROM pgcron.overrun o WHERE o.run_id = r.id)
-     ORDER BY random() LIMIT notice_overruns.at_most),
+    WHERE r.state = 'running' AND r.owner IS NOT NULL AND r.schedule_id IS NOT NULL
+      AND r.started_at < now() - interval '10 seconds'
+      AND NOT EXISTS (SELECT FROM pgcron.overrun o WHERE o.run_id = r.id)
+    ORDER BY random() LIMIT notice_overruns.at_most),
   expected AS MATERIALIZED (
     SELECT s.schedule_id, pgcron.expected_duration(s.schedule_id) AS length
     FROM (SELECT DISTINCT l.schedule_id FROM long l) s),
@@ -111,5 +108,4 @@ LANGUAGE sql VOLATILE AS $$
     ON CONFLICT DO NOTHING RETURNING o.run_id, o.expected)
   SELECT n.run_id, l.schedule, n.expected, l.taken FROM noticed n JOIN long l ON l.id = n.run_id $$;
 COMMENT ON FUNCTION pgcron.notice_overruns(int) IS
-    'Notes runs that execute for longer than expected, each once, and returns those that are '
-    'new.';
+    'Notes runs that execute for longer than expected, each once, and returns those that are new.';

@@ -10,14 +10,14 @@ BEGIN
   -- as seconds.
   IF extract(epoch FROM give_up_after) <= 0 OR extract(epoch FROM give_up_after) > 31622400 THEN
     RETURN pgcron.refuse('PC001', format('give_up_after %s is out of range', give_up_after),
-                         'A run is given up so long after it was due, whatever it is doing: more '
-                         'than nothing, at most 366 days.',
-                         'Leave it out to wait for its last attempt.');
+        'A run is given up so long after it was due, whatever it is doing: more than nothing, at '
+        'most 366 days.',
+        'Leave it out to wait for its last attempt.');
   ELSIF extract(epoch FROM silence_timeout) < 1
-    OR extract(epoch FROM silence_timeout) > 2592000 THEN
+      OR extract(epoch FROM silence_timeout) > 2592000 THEN
     RETURN pgcron.refuse('PC001', format('silence_timeout %s is out of range', silence_timeout),
-                         'A run that gives no sign for so long is stopped: 1 second to 30 days.',
-                         'Write for example ''5 minutes'', or leave it out.');
+        'A run that gives no sign for so long is stopped: 1 second to 30 days.',
+        'Write for example ''5 minutes'', or leave it out.');
   END IF;
   RETURN true;
 END $$;
@@ -25,22 +25,22 @@ END $$;
 -- {"give_up_after": s, "give_up_at": instant, "silence_timeout": s}; NULL without limits. Raises
 -- PC001.
 CREATE FUNCTION pgcron.time_limits(give_up_after interval, silence_timeout interval,
-    due_at timestamptz)
-  RETURNS jsonb
+    due_at timestamptz) RETURNS jsonb
 LANGUAGE sql STABLE AS $$
-  SELECT nullif(jsonb_strip_nulls(jsonb_build_object(
-      'give_up_after', trim_scale(extract(epoch FROM give_up_after)),
-      'give_up_at', due_at + give_up_after,
-      'silence_timeout', trim_scale(extract(epoch FROM silence_timeout)))), '{}')
-   WHERE pgcron.time_limits_fit(give_up_after, silence_timeout) $$;
+  SELECT nullif(jsonb_strip_nulls(jsonb_build_object('give_up_after',
+               trim_scale(extract(epoch FROM give_up_after)), 'give_up_at', due_at + give_up_after,
+               'silence_timeout', trim_scale(extract(epoch FROM silence_timeout)))),
+           '{}')
+  WHERE pgcron.time_limits_fit(give_up_after, silence_timeout) $$;
 
 -- The same limits of another run, which is due now or later.
 CREATE FUNCTION pgcron.time_limits_from(limits jsonb, due_at timestamptz) RETURNS jsonb
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-  SELECT limits || CASE WHEN limits ? 'give_up_after' THEN jsonb_build_object('give_up_at',
-      due_at + make_interval(secs => (limits ->> 'give_up_after')::float8))
-                        ELSE '{}' END;
+  SELECT limits
+         || CASE WHEN limits ? 'give_up_after' THEN jsonb_build_object('give_up_at',
+                       due_at + make_interval(secs => (limits ->> 'give_up_after')::float8))
+                 ELSE '{}' END;
 END;
 
 CREATE FUNCTION pgcron.give_up_at(limits jsonb) RETURNS timestamptz
@@ -56,9 +56,9 @@ LANGUAGE plpgsql STABLE AS $$
 BEGIN
   IF start_within <= '0' OR start_within > '366 days' THEN
     PERFORM pgcron.refuse('PC001', format('start_within %s is out of range', start_within),
-                          'A run that has not started so long after it was due expires: more '
-                          'than nothing, at most 366 days.',
-                          'Leave it out to wait for ever.');
+        'A run that has not started so long after it was due expires: more than nothing, at most '
+        '366 days.',
+        'Leave it out to wait for ever.');
   END IF;
   RETURN least(due_at + start_within, pgcron.give_up_at(limits));
 END $$;
@@ -69,17 +69,17 @@ CREATE FUNCTION pgcron.time_limits_are_fine(limits jsonb) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
   IF jsonb_typeof(limits) <> 'object'
-    OR limits - '{give_up_after,give_up_at,silence_timeout}'::text[] <> '{}' THEN
+      OR limits - '{give_up_after,give_up_at,silence_timeout}'::text[] <> '{}' THEN
     RETURN false;
   END IF;
   RETURN jsonb_typeof(coalesce(limits -> 'give_up_after', '1')) = 'number'
-      AND jsonb_typeof(coalesce(limits -> 'silence_timeout', '1')) = 'number'
-     AND (limits ? 'give_up_after') = (limits ? 'give_up_at')
-     AND coalesce(limits ->> 'give_up_at',
-                  '2000-01-01T00:00') ~ '^\d{4}-\d\d-\d\dT\d\d:\d\d[0-9:.+-]*$'
-     AND coalesce((limits ->> 'give_up_after')::float8, 1) BETWEEN 1e-6 AND 31622400
-     AND coalesce((limits ->> 'silence_timeout')::float8, 1) BETWEEN 1 AND 2592000
-     AND coalesce(isfinite(pgcron.give_up_at(limits)), true);
+    AND jsonb_typeof(coalesce(limits -> 'silence_timeout', '1')) = 'number'
+    AND (limits ? 'give_up_after') = (limits ? 'give_up_at')
+    AND coalesce(limits ->> 'give_up_at', '2000-01-01T00:00')
+        ~ '^\d{4}-\d\d-\d\dT\d\d:\d\d[0-9:.+-]*$'
+    AND coalesce((limits ->> 'give_up_after')::float8, 1) BETWEEN 1e-6 AND 31622400
+    AND coalesce((limits ->> 'silence_timeout')::float8, 1) BETWEEN 1 AND 2592000
+    AND coalesce(isfinite(pgcron.give_up_at(limits)), true);
 EXCEPTION WHEN data_exception THEN
   RETURN false;
 END $$;

@@ -7,7 +7,8 @@ CREATE FUNCTION pgcron.has_key(unique_key text, unique_scope text, attempt int) 
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
   SELECT unique_key IS NOT NULL
-      AND (coalesce(unique_scope, 'open') = 'open' OR (unique_scope = 'waiting' AND attempt = 0));
+         AND (coalesce(unique_scope, 'open') = 'open'
+              OR (unique_scope = 'waiting' AND attempt = 0));
 END;
 COMMENT ON FUNCTION pgcron.has_key(text, text, int) IS
     'Whether a live run keeps others with its unique key from being made.';
@@ -33,102 +34,97 @@ CREATE FUNCTION pgcron.unique_key_is_fine(unique_key text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
   SELECT unique_key IS NOT NULL AND length(unique_key) BETWEEN 1 AND 500
-      AND btrim(unique_key) <> '';
+         AND btrim(unique_key) <> '';
 END;
 
 CREATE FUNCTION pgcron.refuse_unique_key(unique_key text, unique_scope text DEFAULT NULL)
   RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
-  SELECT CASE WHEN pgcron.unique_key_is_fine(unique_key) THEN
-    pgcron.refuse('PC001', format('unique_scope %L is not known', left(unique_scope, 100)),
-                  'A run has its unique key while it is open (it waits or executes) or while it '
-                  'is waiting.',
-      'Write ''open'' or ''waiting''; unique_for says a time.')
-  WHEN unique_key IS NULL THEN
-    pgcron.refuse('PC001', 'unique_scope is given without unique_key',
-                  'It says how long a run has its key.',
-                  'Give the key, for example unique_key => ''customer-7''.')
-  ELSE
-    pgcron.refuse('PC001', format('the unique key has %s characters', length(unique_key)),
-                  'A unique key has 1 to 500 characters and is not blank.',
-                  'Use a hash of a longer one.') END $$;
+  SELECT CASE WHEN pgcron.unique_key_is_fine(unique_key)
+                THEN pgcron.refuse('PC001',
+                       format('unique_scope %L is not known', left(unique_scope, 100)),
+                       'A run has its unique key while it is open (it waits or executes) or while '
+                       'it is waiting.',
+                       'Write ''open'' or ''waiting''; unique_for says a time.')
+              WHEN unique_key IS NULL THEN pgcron.refuse('PC001',
+                    'unique_scope is given without unique_key',
+                    'It says how long a run has its key.',
+                    'Give the key, for example unique_key => ''customer-7''.')
+              ELSE pgcron.refuse('PC001',
+                     format('the unique key has %s characters', length(unique_key)),
+                     'A unique key has 1 to 500 characters and is not blank.',
+                     'Use a hash of a longer one.') END $$;
 
 CREATE FUNCTION pgcron.refuse_unique(fact text, rule text,
-    remedy text DEFAULT 'Leave one of them out.')
-  RETURNS boolean
+    remedy text DEFAULT 'Leave one of them out.') RETURNS boolean
 LANGUAGE sql VOLATILE AS $$ SELECT pgcron.refuse('PC001', fact, rule, remedy) $$;
 
 -- What of all that can be said of uniqueness goes together.
 CREATE FUNCTION pgcron.judge_unique(unique_key text, unique_scope text, unique_for interval,
-    on_conflict text, debounce interval, debounce_max interval, due_at timestamptz)
-  RETURNS void
+    on_conflict text, debounce interval, debounce_max interval, due_at timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
   IF unique_key IS NULL THEN
     PERFORM pgcron.refuse_unique(format('%s is given without unique_key',
-        CASE WHEN debounce IS NOT NULL THEN 'debounce'
-             WHEN debounce_max IS NOT NULL THEN 'debounce_max'
-             WHEN unique_for IS NOT NULL THEN 'unique_for'
-             WHEN on_conflict IS NOT NULL THEN 'on_conflict' ELSE 'unique_scope' END),
-                                 'It says what becomes of a second run with the same unique key.',
-                                 'Give the key, for example unique_key => ''customer-7''.');
+          CASE WHEN debounce IS NOT NULL THEN 'debounce'
+               WHEN debounce_max IS NOT NULL THEN 'debounce_max'
+               WHEN unique_for IS NOT NULL THEN 'unique_for'
+               WHEN on_conflict IS NOT NULL THEN 'on_conflict'
+               ELSE 'unique_scope' END),
+        'It says what becomes of a second run with the same unique key.',
+        'Give the key, for example unique_key => ''customer-7''.');
   ELSIF NOT pgcron.unique_key_is_fine(unique_key) THEN
     PERFORM pgcron.refuse_unique_key(unique_key);
   ELSIF unique_scope NOT IN ('open', 'waiting') THEN
     PERFORM pgcron.refuse_unique_key(unique_key, unique_scope);
   ELSIF on_conflict NOT IN ('return', 'replace', 'refuse') THEN
     PERFORM pgcron.refuse_unique(format('on_conflict %L is not known', left(on_conflict, 100)),
-                                 'Who meets a run with the same unique key has its id returned, '
-                                 'replaces its args, or is refused.',
-                                 'Write ''return'', ''replace'' or ''refuse''.');
+        'Who meets a run with the same unique key has its id returned, replaces its args, or is '
+        'refused.',
+        'Write ''return'', ''replace'' or ''refuse''.');
   ELSIF unique_for <= '0' OR unique_for > '366 days' THEN
     PERFORM pgcron.refuse_unique(format('unique_for %s is out of range', unique_for),
-                                 'It must be positive and at most 366 days.',
-                                 'Write for example ''10 minutes''.');
+        'It must be positive and at most 366 days.', 'Write for example ''10 minutes''.');
   ELSIF debounce <= '0' OR debounce > '30 days' THEN
     PERFORM pgcron.refuse_unique(format('debounce %s is out of range', debounce),
-                                 'It must be positive and at most 30 days.',
-                                 'Write for example ''5 seconds''.');
+        'It must be positive and at most 30 days.', 'Write for example ''5 seconds''.');
   ELSIF unique_for IS NOT NULL AND unique_scope IS NOT NULL THEN
     PERFORM pgcron.refuse_unique('unique_for is given with unique_scope',
-                                 'A unique key has a time, or it has the run for as long as '
-                                 'that is open or waiting.');
+        'A unique key has a time, or it has the run for as long as that is open or waiting.');
   ELSIF debounce_max IS NOT NULL AND debounce IS NULL THEN
     PERFORM pgcron.refuse_unique('debounce_max is given without debounce',
-                                 'It says how far a run is pushed on at most.',
-                                 'Give debounce, or leave debounce_max out.');
+        'It says how far a run is pushed on at most.', 'Give debounce, or leave debounce_max out.');
   ELSIF debounce_max < debounce OR debounce_max > '366 days' THEN
     PERFORM pgcron.refuse_unique(format('debounce_max %s is out of range', debounce_max),
-                                 'It is at least debounce and at most 366 days, from the first '
-                                 'call on.',
-                                 'Write for example ''1 minute''.');
+        'It is at least debounce and at most 366 days, from the first call on.',
+        'Write for example ''1 minute''.');
   ELSIF debounce IS NOT NULL AND num_nonnulls(unique_scope, unique_for, on_conflict) > 0 THEN
     PERFORM pgcron.refuse_unique(format('debounce is given with %s',
-        CASE WHEN unique_scope IS NOT NULL THEN 'unique_scope'
-             WHEN unique_for IS NOT NULL THEN 'unique_for' ELSE 'on_conflict' END),
-                                 'A debounced run is pushed on, with the newest args, for as '
-                                 'long as it waits: that is all it can be.');
+          CASE WHEN unique_scope IS NOT NULL THEN 'unique_scope'
+               WHEN unique_for IS NOT NULL THEN 'unique_for'
+               ELSE 'on_conflict' END),
+        'A debounced run is pushed on, with the newest args, for as long as it waits: that is '
+        'all it can be.');
   ELSIF due_at IS NOT NULL
-    AND (debounce IS NOT NULL OR (unique_for IS NOT NULL AND on_conflict = 'replace')) THEN
+      AND (debounce IS NOT NULL OR (unique_for IS NOT NULL AND on_conflict = 'replace')) THEN
     PERFORM pgcron.refuse_unique(format('due_at is given with %s',
-        CASE WHEN debounce IS NOT NULL THEN 'debounce'
-             ELSE 'unique_for and on_conflict replace' END),
-                                 'They say when the run is due.');
+          CASE WHEN debounce IS NOT NULL THEN 'debounce'
+               ELSE 'unique_for and on_conflict replace' END),
+        'They say when the run is due.');
   END IF;
 END $$;
 
 -- Who stands in the way, said to who asked for another one.
 CREATE FUNCTION pgcron.refuse_met(fact text, met bigint, unique_key text,
-    until timestamptz DEFAULT NULL)
-  RETURNS void
+    until timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE sql VOLATILE AS $$
   SELECT pgcron.refuse('PC011',
-                       format('%s: run %s has the unique key %L', fact, met, left(unique_key, 200)),
-    CASE WHEN until IS NULL
-        THEN 'Of the runs of a handler with one unique key only one may be there at a time.'
-         ELSE format('No other run may have it before %s.', until) END,
-    CASE WHEN until IS NULL THEN format('Wait until run %s has ended, or cancel it.', met)
-         ELSE 'Ask again after that.' END) $$;
+           format('%s: run %s has the unique key %L', fact, met, left(unique_key, 200)),
+           CASE WHEN until IS NULL THEN 'Of the runs of a handler with one unique key only one may '
+                    'be there at a time.'
+                ELSE format('No other run may have it before %s.', until) END,
+           CASE WHEN until IS NULL THEN format('Wait until run %s has ended, or cancel it.', met)
+                ELSE 'Ask again after that.' END) $$;
 
 CREATE FUNCTION pgcron.run_with_key(unique_key text, handler text) RETURNS bigint
 LANGUAGE sql STABLE AS $$
@@ -143,35 +139,34 @@ COMMENT ON FUNCTION pgcron.run_with_key(text, text) IS
 -- but not later than `latest`. With the rights of the owner, so that a producer changes what it has
 -- asked for and nothing else.
 CREATE FUNCTION pgcron.replace_run(run bigint, unique_key text, handler text, args jsonb,
-    priority int, due_at timestamptz, most interval, latest timestamptz)
-  RETURNS boolean
+    priority int, due_at timestamptz, most interval, latest timestamptz) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   maker text := (SELECT r.created_by FROM pgcron.run r
-      WHERE r.id = run AND r.unique_key = replace_run.unique_key
-        AND r.handler = replace_run.handler);
+                 WHERE r.id = run AND r.unique_key = replace_run.unique_key
+                   AND r.handler = replace_run.handler);
 BEGIN
   IF maker <> session_user AND NOT has_table_privilege(session_user, 'pgcron.run', 'TRUNCATE')
-     AND EXISTS (SELECT FROM pgcron.producer_rule p
-         WHERE pg_has_role(session_user, p.role, 'MEMBER')) THEN
+      AND EXISTS (SELECT FROM pgcron.producer_rule p
+                  WHERE pg_has_role(session_user, p.role, 'MEMBER')) THEN
     PERFORM pgcron.refuse('PC013',
-                          format('run %s with the unique key %L is not of role %s', run,
-                                 left(replace_run.unique_key, 200), quote_ident(session_user)),
-                          'A producer that has rules changes only runs that it has made.',
-                          'Use keys of your own, for example with the service''s name in front; '
-                          'on_conflict ''return'' gives the id.');
+        format('run %s with the unique key %L is not of role %s', run,
+          left(replace_run.unique_key, 200), quote_ident(session_user)),
+        'A producer that has rules changes only runs that it has made.',
+        'Use keys of your own, for example with the service''s name in front; on_conflict '
+        '''return'' gives the id.');
   END IF;
-  UPDATE pgcron.run r SET args = replace_run.args, priority = replace_run.priority,
-         due_at = CASE WHEN replace_run.due_at IS NOT NULL THEN least(replace_run.due_at,
-             r.created_at + most)
-                       ELSE least(r.due_at, latest) END
-   WHERE r.id = run AND r.unique_key = replace_run.unique_key AND r.handler = replace_run.handler
-     AND r.state <> 'running' AND r.attempt = 0;
+  UPDATE pgcron.run r
+  SET args = replace_run.args, priority = replace_run.priority,
+      due_at = CASE WHEN replace_run.due_at IS NOT NULL
+                      THEN least(replace_run.due_at, r.created_at + most)
+                    ELSE least(r.due_at, latest) END
+  WHERE r.id = run AND r.unique_key = replace_run.unique_key AND r.handler = replace_run.handler
+    AND r.state <> 'running' AND r.attempt = 0;
   RETURN FOUND;
 END $$;
-REVOKE ALL
-    ON FUNCTION pgcron.replace_run(bigint, text, text, jsonb, int, timestamptz, interval,
-        timestamptz)
+REVOKE ALL ON FUNCTION pgcron.replace_run(bigint, text, text, jsonb, int, timestamptz, interval,
+      timestamptz)
   FROM PUBLIC;
 
 -- As pgcron.enqueue, for a run that says something of its uniqueness. The unique index decides
@@ -181,8 +176,7 @@ CREATE FUNCTION pgcron.enqueue_unique(handler text, args jsonb, queue text, prio
     due_at timestamptz, timeout interval, max_attempts int, delivery text, retry jsonb, actor text,
     lane text, requires text[], unique_key text, unique_scope text, unique_for interval,
     on_conflict text, debounce interval, debounce_max interval, start_within interval,
-    give_up_after interval, silence_timeout interval, weight int)
-  RETURNS bigint
+    give_up_after interval, silence_timeout interval, weight int) RETURNS bigint
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -190,7 +184,7 @@ DECLARE
                       ELSE coalesce(enqueue_unique.on_conflict, 'return') END;
   scope text := CASE WHEN unique_for IS NOT NULL THEN 'period'
                      ELSE coalesce(enqueue_unique.unique_scope,
-                                   CASE manner WHEN 'replace' THEN 'waiting' ELSE 'open' END) END;
+                            CASE manner WHEN 'replace' THEN 'waiting' ELSE 'open' END) END;
   wanted timestamptz := coalesce(now() + debounce, enqueue_unique.due_at);
   waits_for_ever boolean := current_setting('lock_timeout') = '0';
   met bigint;
@@ -201,38 +195,36 @@ BEGIN
     PERFORM pgcron.refuse_handler(coalesce(enqueue_unique.handler, ''));
   END IF;
   PERFORM pgcron.judge_unique(enqueue_unique.unique_key, enqueue_unique.unique_scope, unique_for,
-                              enqueue_unique.on_conflict, debounce, debounce_max,
-                              enqueue_unique.due_at);
+      enqueue_unique.on_conflict, debounce, debounce_max, enqueue_unique.due_at);
   IF waits_for_ever THEN PERFORM set_config('lock_timeout', '10s', true); END IF;
   -- Each round that ends without an answer saw somebody else's run come or go meanwhile.
   FOR round IN 1..1000 LOOP
     IF scope <> 'period' THEN
       SELECT r.id INTO met FROM pgcron.run r
-       WHERE r.unique_key = enqueue_unique.unique_key
-         AND r.handler = coalesce(enqueue_unique.handler, '')
-         AND pgcron.has_key(r.unique_key, r.unique_scope, r.attempt);
+      WHERE r.unique_key = enqueue_unique.unique_key
+        AND r.handler = coalesce(enqueue_unique.handler, '')
+        AND pgcron.has_key(r.unique_key, r.unique_scope, r.attempt);
     ELSE
       SELECT p.run_id, p.until INTO met, met_until FROM pgcron.unique_period p
-       WHERE p.key = enqueue_unique.unique_key AND p.handler = coalesce(enqueue_unique.handler, '')
-         AND p.until > now();
+      WHERE p.key = enqueue_unique.unique_key AND p.handler = coalesce(enqueue_unique.handler, '')
+        AND p.until > now();
     END IF;
     IF met IS NOT NULL THEN
       CASE manner
         WHEN 'refuse' THEN PERFORM pgcron.refuse_met('the run was not made', met,
-            enqueue_unique.unique_key, met_until);
+              enqueue_unique.unique_key, met_until);
         WHEN 'return' THEN made := met;
         ELSE
           IF pgcron.replace_run(met, enqueue_unique.unique_key,
-                                coalesce(enqueue_unique.handler, ''),
-                                coalesce(enqueue_unique.args, '{}'),
-                                coalesce(enqueue_unique.priority, 5), wanted,
-                                debounce_max,
-                                CASE scope WHEN 'period' THEN 'infinity' ELSE now() END)
-             -- One that a node has taken and that has its key all the same is left as it is.
-             OR (scope <> 'period'
-                 AND EXISTS (SELECT FROM pgcron.run r
-                     WHERE r.id = met AND pgcron.has_key(r.unique_key, r.unique_scope, r.attempt)
-                       AND r.attempt > 0)) THEN
+                coalesce(enqueue_unique.handler, ''), coalesce(enqueue_unique.args, '{}'),
+                coalesce(enqueue_unique.priority, 5), wanted, debounce_max,
+                CASE scope WHEN 'period' THEN 'infinity' ELSE now() END)
+              -- One that a node has taken and that has its key all the same is left as it is.
+              OR (scope <> 'period'
+                  AND EXISTS (SELECT FROM pgcron.run r
+                              WHERE r.id = met
+                                AND pgcron.has_key(r.unique_key, r.unique_scope, r.attempt)
+                                AND r.attempt > 0)) THEN
             made := met;
           END IF;
       END CASE;
@@ -241,13 +233,13 @@ BEGIN
     END IF;
     IF scope = 'period' THEN
       made := pgcron.take_period(enqueue_unique.unique_key, coalesce(enqueue_unique.handler, ''),
-                                 met, coalesce(met_until, wanted, now()), unique_for);
+          met, coalesce(met_until, wanted, now()), unique_for);
       CONTINUE WHEN made IS NULL;
       wanted := coalesce(met_until, wanted);
     END IF;
     INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts,
-                            delivery, retry, created_by, lane, requires, weight, unique_key,
-                            unique_scope, expire_at, time_limits)
+          delivery, retry, created_by, lane, requires, weight, unique_key, unique_scope, expire_at,
+          time_limits)
     VALUES (coalesce(made, nextval('pgcron.run_id_seq')), coalesce(enqueue_unique.handler, ''),
             coalesce(enqueue_unique.args, '{}'), coalesce(enqueue_unique.queue, 'default'),
             coalesce(enqueue_unique.priority, 5), coalesce(wanted, now()),
@@ -257,22 +249,21 @@ BEGIN
             pgcron.lane_of(enqueue_unique.lane, enqueue_unique.weight),
             nullif(enqueue_unique.requires, '{}'), nullif(enqueue_unique.weight, 1),
             enqueue_unique.unique_key, scope,
-            CASE WHEN num_nonnulls(start_within,
-                                   give_up_after) > 0 THEN pgcron.expire_at(start_within,
-                                   pgcron.time_limits(give_up_after, NULL, coalesce(wanted, now())),
-                                   coalesce(wanted, now())) END,
-            CASE WHEN num_nonnulls(give_up_after,
-                                   silence_timeout) > 0 THEN pgcron.time_limits(give_up_after,
-                                   silence_timeout, coalesce(wanted, now())) END)
-    ON CONFLICT (unique_key, handler) WHERE pgcron.has_key(unique_key, unique_scope, attempt)
-        DO NOTHING RETURNING id INTO made;
+            CASE WHEN num_nonnulls(start_within, give_up_after) > 0
+                   THEN pgcron.expire_at(start_within,
+                          pgcron.time_limits(give_up_after, NULL, coalesce(wanted, now())),
+                          coalesce(wanted, now())) END,
+            CASE WHEN num_nonnulls(give_up_after, silence_timeout) > 0
+                   THEN pgcron.time_limits(give_up_after, silence_timeout,
+                          coalesce(wanted, now())) END)
+    ON CONFLICT (unique_key, handler)
+    WHERE pgcron.has_key(unique_key, unique_scope, attempt) DO NOTHING RETURNING id INTO made;
     EXIT WHEN made IS NOT NULL;
   END LOOP;
   IF made IS NULL THEN
     PERFORM pgcron.refuse('PC011',
-                          format('unique key %L changes hands all the time',
-                                 left(enqueue_unique.unique_key, 200)),
-                          'Somebody else had it each time that it was looked at.', 'Ask again.');
+        format('unique key %L changes hands all the time', left(enqueue_unique.unique_key, 200)),
+        'Somebody else had it each time that it was looked at.', 'Ask again.');
   END IF;
   IF waits_for_ever THEN PERFORM set_config('lock_timeout', '0', true); END IF;
   RETURN made;
@@ -281,8 +272,7 @@ END $$;
 -- The id of a run to be made that is the first of a time, or the next one after `met`; NULL when
 -- somebody else was quicker. Whoever has it keeps its twins waiting until its transaction is over.
 CREATE FUNCTION pgcron.take_period(unique_key text, handler text, met bigint, starting timestamptz,
-    unique_for interval)
-  RETURNS bigint
+    unique_for interval) RETURNS bigint
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -292,7 +282,6 @@ BEGIN
   VALUES (take_period.unique_key, take_period.handler, nextval('pgcron.run_id_seq'),
           greatest(now(), starting) + unique_for)
   ON CONFLICT (key, handler) DO UPDATE SET run_id = EXCLUDED.run_id, until = EXCLUDED.until
-      WHERE p.run_id = met OR p.until <= now()
-  RETURNING p.run_id INTO taken;
+  WHERE p.run_id = met OR p.until <= now() RETURNING p.run_id INTO taken;
   RETURN taken;
 END $$;

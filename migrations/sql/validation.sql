@@ -12,7 +12,7 @@ BEGIN
   RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail, HINT = hint;
 END $$;
 COMMENT ON FUNCTION pgcron.refuse(text, text, text, text) IS
-  'Raises an error with SQLSTATE, message, detail and hint; boolean so that a CHECK can call it.';
+    'Raises an error with SQLSTATE, message, detail and hint; boolean so that a CHECK can call it.';
 
 -- Notes, and the names of those who act, are for people: what is longer than a screen is a mistake,
 -- or fills the disk.
@@ -20,8 +20,8 @@ CREATE FUNCTION pgcron.refuse_words(what text, given text, most int) RETURNS boo
 LANGUAGE plpgsql AS $$
 BEGIN
   RETURN pgcron.refuse('PC001', format('%s has %s characters', what, length(given)),
-                       format('It has at most %s: %s …', most, left(given, 40)),
-                       'Say it in a few words, and keep the rest elsewhere.');
+      format('It has at most %s: %s …', most, left(given, 40)),
+      'Say it in a few words, and keep the rest elsewhere.');
 END $$;
 
 CREATE FUNCTION pgcron.handler_is_fine(handler text) RETURNS boolean
@@ -33,25 +33,24 @@ END;
 CREATE FUNCTION pgcron.refuse_handler(handler text) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
   SELECT pgcron.refuse('PC001', format('handler %L is not a handler name', left(handler, 200)),
-    'A handler is written kind:name; the kinds are py, shell, http, sql and those of other '
-    'executors, the name has letters, digits, "_", "." and "-".',
-    'Write for example ''py:report'' or ''shell:backup''; `pgcron-ha nodes` lists what live '
-    'nodes offer.') $$;
+           'A handler is written kind:name; the kinds are py, shell, http, sql and those of other '
+           'executors, the name has letters, digits, "_", "." and "-".',
+           'Write for example ''py:report'' or ''shell:backup''; `pgcron-ha nodes` lists what '
+           'live nodes offer.') $$;
 
 CREATE FUNCTION pgcron.refuse_args(args jsonb) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
-  SELECT CASE WHEN jsonb_typeof(args) <> 'object' THEN
-    pgcron.refuse('PC001', format('args is a JSON %s', jsonb_typeof(args)),
-                  'args must be a JSON object: names and values.',
-                  'Write for example ''{"day": 1}''.')
-  WHEN octet_length(args::text) <= 262144 THEN
-    pgcron.refuse('PC004', 'args is nested more than 100 levels deep',
-                  'Objects and lists of args may stand in each other 100 levels deep.',
-                  'Write it flatter, or pass the nested value as one text.')
-  ELSE
-    pgcron.refuse('PC004', format('args has %s bytes', octet_length(args::text)),
-                  'args may have 262144 bytes (256 KiB) as JSON text.',
-                  'Store the payload in a table or file of yours and pass its key.') END $$;
+  SELECT CASE WHEN jsonb_typeof(args) <> 'object' THEN pgcron.refuse('PC001',
+                    format('args is a JSON %s', jsonb_typeof(args)),
+                    'args must be a JSON object: names and values.',
+                    'Write for example ''{"day": 1}''.')
+              WHEN octet_length(args::text) <= 262144
+                THEN pgcron.refuse('PC004', 'args is nested more than 100 levels deep',
+                       'Objects and lists of args may stand in each other 100 levels deep.',
+                       'Write it flatter, or pass the nested value as one text.')
+              ELSE pgcron.refuse('PC004', format('args has %s bytes', octet_length(args::text)),
+                     'args may have 262144 bytes (256 KiB) as JSON text.',
+                     'Store the payload in a table or file of yours and pass its key.') END $$;
 
 -- What may stand in a lane's name: anything that is not blank, but no star, which stands at the end
 -- of a lane_limit for many lanes.
@@ -72,72 +71,73 @@ END;
 CREATE FUNCTION pgcron.refuse_weight(weight int) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
   SELECT pgcron.refuse('PC001', format('weight %s is out of range', weight),
-                       'A run takes 1 to 1000 of the slots of the node that executes it.',
-                       'Leave it out for 1.') $$;
+           'A run takes 1 to 1000 of the slots of the node that executes it.',
+           'Leave it out for 1.') $$;
 
 CREATE FUNCTION pgcron.refuse_lane(lane text) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
   SELECT pgcron.refuse('PC001', format('lane %L is not the name of a lane', left(lane, 200)),
-    'A lane has 1 to 200 characters that can be shown, is not blank and has no "*".',
-    'Write for example ''customer-7''; pgcron.set_lane says how many of its runs execute at '
-    'once.') $$;
+           'A lane has 1 to 200 characters that can be shown, is not blank and has no "*".',
+           'Write for example ''customer-7''; pgcron.set_lane says how many of its runs '
+           'execute at once.') $$;
 
 CREATE FUNCTION pgcron.rate_is_fine(rate int, per interval) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
   SELECT CASE WHEN rate IS NULL AND per IS NULL THEN true
               ELSE rate IS NOT NULL AND per IS NOT NULL AND rate BETWEEN 1 AND 1000000
-              AND per BETWEEN '100 milliseconds' AND '31 days' END;
+                   AND per BETWEEN '100 milliseconds' AND '31 days' END;
 END;
 
 CREATE FUNCTION pgcron.refuse_rate(rate int, per interval) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
   SELECT pgcron.refuse('PC001',
-                       format('a rate of %s per %s is out of range', coalesce(rate::text, 'NULL'),
-                              coalesce(per::text, 'NULL')),
-    'A rate is 1 to 1000000 starts in 100 milliseconds to 31 days; both are given, or neither.',
-    'Write for example rate => 10, per => ''1 minute''.') $$;
+           format('a rate of %s per %s is out of range', coalesce(rate::text, 'NULL'),
+             coalesce(per::text, 'NULL')),
+           'A rate is 1 to 1000000 starts in 100 milliseconds to 31 days; both are given, or '
+           'neither.',
+           'Write for example rate => 10, per => ''1 minute''.') $$;
 
 -- Whether a text has at most so many lines of at most so many characters, blank ones and space at
 -- their ends aside.
 CREATE FUNCTION pgcron.lines_fit(written text, most_lines int, most_characters int) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
   SELECT count(*) FILTER (WHERE line <> '') <= most_lines
-      AND coalesce(max(length(line)), 0) <= most_characters
-    FROM (SELECT btrim(each, E' \t\r') AS line
-    FROM unnest(string_to_array(written, E'\n')) each) l $$;
+         AND coalesce(max(length(line)), 0) <= most_characters
+  FROM (SELECT btrim(each, E' \t\r') AS line FROM unnest(string_to_array(written, E'\n')) each)
+    l $$;
 
 -- SQL knows the shape and size of a spec; its grammar is in the nodes, which judge it within a
 -- second.
 CREATE FUNCTION pgcron.refuse_spec(spec text) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
   SELECT pgcron.refuse('PC002',
-    format('the spec is empty, too long (%s characters), or not ASCII', length(spec)),
-    'A spec has 1 to 4096 ASCII characters, in up to 32 lines of up to 256 characters.',
-    'Write for example ''0 3 * * *''.') $$;
+           format('the spec is empty, too long (%s characters), or not ASCII', length(spec)),
+           'A spec has 1 to 4096 ASCII characters, in up to 32 lines of up to 256 characters.',
+           'Write for example ''0 3 * * *''.') $$;
 
 CREATE FUNCTION pgcron.refuse_overlap(overlap text) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
   SELECT pgcron.refuse('PC001', format('overlap policy %L is not known', left(overlap, 100)),
-    'The policies are skip (do not start while the last run is not over), allow, queue (wait for '
-    'it), replace (stop it, then start) and terminate (as replace, by force).',
-    'Leave it out for skip.') $$;
+           'The policies are skip (do not start while the last run is not over), allow, queue '
+           '(wait for it), replace (stop it, then start) and terminate (as replace, by force).',
+           'Leave it out for skip.') $$;
 
 CREATE FUNCTION pgcron.refuse_replacing(overlap text, max_running int) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
   SELECT pgcron.refuse('PC001', format('overlap %s with max_running %s', overlap, max_running),
-                       'A run that takes the place of the last one runs alone.',
-    'Leave max_running out (0 takes it back), or use overlap ''queue''.') $$;
+           'A run that takes the place of the last one runs alone.',
+           'Leave max_running out (0 takes it back), or use overlap ''queue''.') $$;
 
 -- Of a run, by pgcron.judge_run.
 CREATE FUNCTION pgcron.refuse_instants(due_at timestamptz, expire_at timestamptz) RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   PERFORM pgcron.refuse('PC001',
-                        format('due_at %s or expire_at %s is outside of the calendar', due_at,
-                               coalesce(expire_at::text, 'NULL')),
-                        'A run is due, and expires, in the years 1900 to 9998, or at infinity.',
-                        'Leave due_at out for now.');
+      format('due_at %s or expire_at %s is outside of the calendar', due_at,
+        coalesce(expire_at::text, 'NULL')),
+      'A run is due, and expires, in the years 1900 to 9998, or at infinity.',
+      'Leave due_at out for now.');
   RETURN NULL;
 END $$;
 
@@ -145,36 +145,37 @@ END $$;
 -- (key=value), or a name alone for any value.
 CREATE FUNCTION pgcron.labels_are_fine(labels jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
-  SELECT CASE WHEN jsonb_typeof(labels) = 'object' THEN
-    (SELECT count(*) <= 64
-     AND coalesce(bool_and(jsonb_typeof(label.value) = 'string'
-                           AND label.key ~ '^[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}$'
-                                                 AND label.value #>> '{}'
-                                                     ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/+@-]{0,99}$'),
-                                                     true)
-                                                     FROM jsonb_each(labels) label)
-                                                     ELSE false END $$;
+  SELECT CASE WHEN jsonb_typeof(labels) = 'object'
+                THEN (SELECT count(*) <= 64
+                             AND coalesce(bool_and(jsonb_typeof(label.value) = 'string'
+                                     AND label.key ~ '^[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}$'
+                                     AND label.value #>> '{}'
+                                         ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/+@-]{0,99}$'),
+                                   true)
+                      FROM jsonb_each(labels) label)
+              ELSE false END $$;
 
 CREATE FUNCTION pgcron.refuse_labels(labels jsonb) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
   SELECT pgcron.refuse('PC001', format('labels %L are not labels', left(labels::text, 200)),
-    'A node has at most 64 labels: names of 1 to 100 letters, digits, "_", ".", "/" and "-", '
-    'with values that may have ":", "+" and "@", too.',
-    'Write for example ''{"gpu": "a100"}''.') $$;
+           'A node has at most 64 labels: names of 1 to 100 letters, digits, "_", ".", "/" and '
+           '"-", with values that may have ":", "+" and "@", too.',
+           'Write for example ''{"gpu": "a100"}''.') $$;
 
 CREATE FUNCTION pgcron.requires_is_fine(requires text[]) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
   SELECT array_ndims(requires) = 1 AND cardinality(requires) <= 16
-     AND (SELECT bool_and((word ~
-         '^[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}(=[A-Za-z0-9_][A-Za-z0-9_.:/+@-]{0,99})?$') IS TRUE)
-          AND count(DISTINCT split_part(word, '=', 1)) = count(*)
-            FROM unnest(requires) word) $$;
+         AND (SELECT bool_and((word ~ '^[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}'
+                                      '(=[A-Za-z0-9_][A-Za-z0-9_.:/+@-]{0,99})?$') IS TRUE)
+                     AND count(DISTINCT split_part(word, '=', 1)) = count(*)
+              FROM unnest(requires) word) $$;
 
 CREATE FUNCTION pgcron.refuse_requires(requires text[]) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
   SELECT pgcron.refuse('PC001',
-                       format('requires %L is not a list of labels', left(requires::text, 200)),
-    'It has 1 to 16 labels, none of them twice: key=value, or a key alone for any value. Keys '
-    'have 1 to 100 letters, digits, "_", ".", "/" and "-", values may have ":", "+" and "@", '
-    'too.',
-    'Write for example ''{gpu=a100,ssd}''; `pgcron-ha nodes` lists the labels of live nodes.') $$;
+           format('requires %L is not a list of labels', left(requires::text, 200)),
+           'It has 1 to 16 labels, none of them twice: key=value, or a key alone for any value. '
+           'Keys have 1 to 100 letters, digits, "_", ".", "/" and "-", values may have ":", "+" '
+           'and "@", too.',
+           'Write for example ''{gpu=a100,ssd}''; `pgcron-ha nodes` lists the labels of live '
+           'nodes.') $$;

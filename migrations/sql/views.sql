@@ -2,60 +2,52 @@
 
 CREATE VIEW pgcron.runs AS
   SELECT r.id, r.uuid, r.origin, r.schedule, r.schedule_id, r.scheduled_for, r.nominal_for,
-         r.parent_run, r.handler, r.queue, r.priority, r.state, r.hold, r.delivery,
-         r.attempt,
-         coalesce(r.max_attempts,
-                  CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts,
-         r.due_at, r.claimed_at, r.started_at,
-         NULL::timestamptz AS finished_at, n.name AS node, r.owner, r.last_error AS error, r.args,
-         NULL::jsonb AS result, r.created_at, r.created_by, r.cancel_at, r.lane, r.requires,
-         coalesce(r.weight, 1) AS weight,
-         CASE WHEN r.state = 'running' THEN (SELECT o.expected FROM pgcron.overrun o
-             WHERE o.run_id = r.id) END AS overrun_after
-    FROM pgcron.run r LEFT JOIN pgcron.node n ON n.incarnation = r.owner
+         r.parent_run, r.handler, r.queue, r.priority, r.state, r.hold, r.delivery, r.attempt,
+         coalesce(r.max_attempts, CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS
+           max_attempts,
+         r.due_at, r.claimed_at, r.started_at, NULL::timestamptz AS finished_at, n.name AS node,
+         r.owner, r.last_error AS error, r.args, NULL::jsonb AS result, r.created_at, r.created_by,
+         r.cancel_at, r.lane, r.requires, coalesce(r.weight, 1) AS weight,
+         CASE WHEN r.state = 'running'
+                THEN (SELECT o.expected FROM pgcron.overrun o WHERE o.run_id = r.id) END AS
+           overrun_after
+  FROM pgcron.run r LEFT JOIN pgcron.node n ON n.incarnation = r.owner
   UNION ALL
   SELECT h.id, h.uuid, h.origin, h.schedule, h.schedule_id, h.scheduled_for, h.nominal_for,
-         h.parent_run, h.handler, h.queue, h.priority, h.outcome, NULL, h.delivery,
-         h.attempt,
+         h.parent_run, h.handler, h.queue, h.priority, h.outcome, NULL, h.delivery, h.attempt,
          coalesce(h.max_attempts, CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END),
-         h.due_at, h.claimed_at, h.started_at,
-         h.finished_at, h.node, h.owner, h.error, h.args, h.result, h.created_at, h.created_by,
-         NULL, h.lane, h.requires, coalesce(h.weight, 1), NULL
-    FROM pgcron.history h
+         h.due_at, h.claimed_at, h.started_at, h.finished_at, h.node, h.owner, h.error, h.args,
+         h.result, h.created_at, h.created_by, NULL, h.lane, h.requires, coalesce(h.weight, 1), NULL
+  FROM pgcron.history h
   UNION ALL
   SELECT h.id, h.uuid, h.origin, h.schedule, h.schedule_id, h.scheduled_for, h.nominal_for,
-         h.parent_run, h.handler, h.queue, h.priority, h.outcome, NULL, h.delivery,
-         h.attempt,
+         h.parent_run, h.handler, h.queue, h.priority, h.outcome, NULL, h.delivery, h.attempt,
          coalesce(h.max_attempts, CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END),
-         h.due_at, h.claimed_at, h.started_at,
-         h.finished_at, h.node, h.owner, h.error, h.args, h.result, h.created_at, h.created_by,
-         NULL, h.lane, h.requires, coalesce(h.weight, 1), NULL
-    FROM pgcron.history_overflow h;
+         h.due_at, h.claimed_at, h.started_at, h.finished_at, h.node, h.owner, h.error, h.args,
+         h.result, h.created_at, h.created_by, NULL, h.lane, h.requires, coalesce(h.weight, 1), NULL
+  FROM pgcron.history_overflow h;
 COMMENT ON VIEW pgcron.runs IS 'Live and ended runs; state is the live state or the outcome.';
 
 CREATE VIEW pgcron.schedules AS
   SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.handler, s.args, s.queue, s.priority,
-         s.enabled, s.paused_note, s.paused_by, s.overlap, s.catchup,
-         s.catchup_window, s.start_deadline, s.timeout, s.max_attempts, s.delivery, s.managed_by,
-         s.version, s.created_at, s.updated_at, s.lane, s.requires, s.give_up_after,
-         s.silence_timeout, s.weight,
-         s.source,
-         s.max_running, s.max_queued, s.queue_drops,
-         s.paused_until, s.after_pause,
-         s.jitter, s.max_runs, c.runs_made, s.pause_after_failures, s.probe_after,
+         s.enabled, s.paused_note, s.paused_by, s.overlap, s.catchup, s.catchup_window,
+         s.start_deadline, s.timeout, s.max_attempts, s.delivery, s.managed_by, s.version,
+         s.created_at, s.updated_at, s.lane, s.requires, s.give_up_after, s.silence_timeout,
+         s.weight, s.source, s.max_running, s.max_queued, s.queue_drops, s.paused_until,
+         s.after_pause, s.jitter, s.max_runs, c.runs_made, s.pause_after_failures, s.probe_after,
          s.depends_on_previous,
          CASE WHEN c.status = 'valid' AND c.next_fire = 'infinity'
-              AND NOT EXISTS (SELECT FROM pgcron.run r
-                  WHERE r.schedule_id = s.id AND r.origin = 'schedule') THEN 'done'
+                   AND NOT EXISTS (SELECT FROM pgcron.run r
+                                   WHERE r.schedule_id = s.id AND r.origin = 'schedule') THEN 'done'
               ELSE c.status END AS status,
          c.error, c.canonical, c.watermark,
          coalesce((SELECT min(r.scheduled_for) FROM pgcron.run r
-             WHERE r.schedule_id = s.id AND r.state = 'ready' AND r.scheduled_for > now()),
-                  CASE WHEN isfinite(c.next_fire) THEN c.next_fire END) AS next_fire,
+                   WHERE r.schedule_id = s.id AND r.state = 'ready' AND r.scheduled_for > now()),
+             CASE WHEN isfinite(c.next_fire) THEN c.next_fire END) AS next_fire,
          (SELECT count(*)::int FROM pgcron.overrun o
-          JOIN pgcron.run r ON r.id = o.run_id AND r.state = 'running'
-          WHERE o.schedule_id = s.id) AS overrunning
-    FROM pgcron.schedule s JOIN pgcron.cursor c ON c.schedule_id = s.id;
+          JOIN pgcron.run r ON r.id = o.run_id AND r.state = 'running' WHERE o.schedule_id = s.id)
+           AS overrunning
+  FROM pgcron.schedule s JOIN pgcron.cursor c ON c.schedule_id = s.id;
 COMMENT ON VIEW pgcron.schedules IS
     'Schedules and how they stand. status: unchecked, valid, invalid (error says why), or done: '
     'it has no fire to come, and its last run is over.';
@@ -65,12 +57,11 @@ CREATE VIEW pgcron.occurrences AS
          o.run_id, 1 AS fires, o.decided_at,
          CASE WHEN o.decision = 'run' AND o.reason IS NULL THEN 'run'
               ELSE pgcron.reason_code(o.decision, o.reason) END AS code
-    FROM pgcron.occurrence o LEFT JOIN pgcron.schedule s ON s.id = o.schedule_id
+  FROM pgcron.occurrence o LEFT JOIN pgcron.schedule s ON s.id = o.schedule_id
   UNION ALL
   SELECT s.name, m.schedule_id, m.first_at, m.last_at, 'missed', concat_ws(': ', m.reason, m.note),
-         NULL, m.fires, m.decided_at,
-         pgcron.reason_code('missed', m.reason)
-    FROM pgcron.missed m LEFT JOIN pgcron.schedule s ON s.id = m.schedule_id;
+         NULL, m.fires, m.decided_at, pgcron.reason_code('missed', m.reason)
+  FROM pgcron.missed m LEFT JOIN pgcron.schedule s ON s.id = m.schedule_id;
 COMMENT ON VIEW pgcron.occurrences IS
     'The ledger: one row for each fire time, or for each range of fires that were dropped '
     'together (fires NULL: not counted). code: a word that stays; pgcron.why says what it means.';
@@ -78,19 +69,18 @@ COMMENT ON VIEW pgcron.occurrences IS
 CREATE VIEW pgcron.nodes AS
   SELECT n.incarnation, n.name, n.host, n.process_id, n.version,
          CASE WHEN n.state NOT IN ('alive', 'cordoned') THEN n.state
-              WHEN c.node IS NULL THEN 'alive' ELSE 'cordoned' END AS state,
+              WHEN c.node IS NULL THEN 'alive'
+              ELSE 'cordoned' END AS state,
          n.lease_until, n.lease_ttl, n.state <> 'dead' AND n.lease_until > now() AS has_lease,
          n.slots, n.slots_used, n.queues,
          (SELECT array_agg(o.handler ORDER BY o.handler) FROM pgcron.offer o
           WHERE o.incarnation = n.incarnation) AS handlers,
-         n.is_idle, n.started_at, n.ended_at, n.ended_because, n.labels,
-         c.set_at AS cordoned_at, c.set_by AS cordoned_by, c.reason AS cordon_reason, n.is_pooled,
-         n.tzdata, n.health
-    FROM pgcron.node n
-    LEFT JOIN LATERAL (SELECT e.* FROM pgcron.cordon e
-    WHERE e.lifted_at IS NULL AND e.node IN (n.name, n.incarnation::text) ORDER BY e.set_at
-    LIMIT 1) c
-        ON n.state <> 'dead';
+         n.is_idle, n.started_at, n.ended_at, n.ended_because, n.labels, c.set_at AS cordoned_at,
+         c.set_by AS cordoned_by, c.reason AS cordon_reason, n.is_pooled, n.tzdata, n.health
+  FROM pgcron.node n
+  LEFT JOIN LATERAL (SELECT e.* FROM pgcron.cordon e
+                     WHERE e.lifted_at IS NULL AND e.node IN (n.name, n.incarnation::text)
+                     ORDER BY e.set_at LIMIT 1) c ON n.state <> 'dead';
 COMMENT ON VIEW pgcron.nodes IS
     'Processes that work, or have worked: what they offer, and whether they hold their lease.';
 
@@ -98,19 +88,20 @@ CREATE VIEW pgcron.queues AS
   SELECT coalesce(q.name, w.queue) AS name, q.paused_at, q.paused_by, q.paused_note, q.max_running,
          coalesce(w.waiting, 0) AS waiting, coalesce(w.due, 0) AS due,
          coalesce(w.running, 0) AS running, coalesce(w.held, 0) AS held, w.oldest_due
-    FROM pgcron.queue q FULL JOIN (
-      SELECT r.queue, count(*) FILTER (WHERE r.state = 'ready') AS waiting,
-             count(*) FILTER (WHERE r.state = 'ready' AND r.due_at <= now()) AS due,
-             count(*) FILTER (WHERE r.state = 'running') AS running,
-             count(*) FILTER (WHERE r.hold NOT IN ('overlap', 'previous')) AS held,
-             min(r.due_at) FILTER (WHERE r.state = 'ready' AND r.due_at <= now()) AS oldest_due
-        FROM pgcron.run r GROUP BY r.queue) w ON w.queue = q.name;
+  FROM pgcron.queue q
+  FULL JOIN (SELECT r.queue, count(*) FILTER (WHERE r.state = 'ready') AS waiting,
+                    count(*) FILTER (WHERE r.state = 'ready' AND r.due_at <= now()) AS due,
+                    count(*) FILTER (WHERE r.state = 'running') AS running,
+                    count(*) FILTER (WHERE r.hold NOT IN ('overlap', 'previous')) AS held,
+                    min(r.due_at) FILTER (WHERE r.state = 'ready' AND r.due_at <= now()) AS
+                      oldest_due
+             FROM pgcron.run r GROUP BY r.queue) w ON w.queue = q.name;
 COMMENT ON VIEW pgcron.queues IS 'Queues with what waits in them, is due, runs and is held.';
 
 CREATE VIEW pgcron.dead_letters AS
   SELECT d.run_id, d.uuid, d.outcome, d.died_at, d.schedule, d.scheduled_for, d.handler, d.queue,
-         d.priority, d.args, d.attempts, d.error_class, d.error,
-         d.fingerprint, d.requeued_as, d.requeued_at, d.requeued_by
-    FROM pgcron.dead_letter d;
+         d.priority, d.args, d.attempts, d.error_class, d.error, d.fingerprint, d.requeued_as,
+         d.requeued_at, d.requeued_by
+  FROM pgcron.dead_letter d;
 COMMENT ON VIEW pgcron.dead_letters IS
     'Runs that ended dead or lost, and whether they were sent again.';

@@ -11,13 +11,13 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   -- to now. One far ahead of now is frozen, so very old.
   SELECT r.state,
          coalesce(nearest.away < 1000000
-                  AND pg_xact_status((newest.xid + nearest.away)::text::xid8) = 'in progress',
-                      false)
-    FROM pgcron.run r,
-         LATERAL (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS xid) newest,
-         LATERAL (SELECT (r.xmin::text::bigint - newest.xid % 4294967296 + 6442450944) % 4294967296
-             - 2147483648 AS away) nearest
-   WHERE r.id = live_state.run_id AND pgcron.may_read_run(r.created_by) $$;
+             AND pg_xact_status((newest.xid + nearest.away)::text::xid8) = 'in progress',
+           false)
+  FROM pgcron.run r,
+    LATERAL (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS xid) newest,
+    LATERAL (SELECT (r.xmin::text::bigint - newest.xid % 4294967296 + 6442450944) % 4294967296
+                    - 2147483648 AS away) nearest
+  WHERE r.id = live_state.run_id AND pgcron.may_read_run(r.created_by) $$;
 
 -- One look. Refuses what could only be a wait in vain.
 CREATE FUNCTION pgcron.look_for_end(run_id bigint, OUT ended boolean, OUT state text,
@@ -33,25 +33,21 @@ BEGIN
     FROM pgcron.run_status(look_for_end.run_id) s;
     IF NOT FOUND THEN
       PERFORM pgcron.refuse('PC010', format('run %s does not exist', look_for_end.run_id),
-                            'There is no such run, or it is not yours and you may not read those '
-                            'of others, or its history is no longer kept.',
-                            'pgcron.enqueue gives the id of a run.');
+          'There is no such run, or it is not yours and you may not read those of others, or its '
+          'history is no longer kept.',
+          'pgcron.enqueue gives the id of a run.');
     END IF;
   ELSIF is_own THEN
     PERFORM pgcron.refuse('PC011',
-                          format('run %s was made or changed by this very transaction',
-                                 look_for_end.run_id),
-                          'Until it is committed no node sees it: it would be waited for in vain.',
-                          'Commit first, then wait.');
+        format('run %s was made or changed by this very transaction', look_for_end.run_id),
+        'Until it is committed no node sees it: it would be waited for in vain.',
+        'Commit first, then wait.');
   ELSIF current_setting('transaction_isolation') NOT LIKE 'read %' THEN
     PERFORM pgcron.refuse('PC011',
-                          format('run %s is not over for this transaction, and never will be',
-                                 look_for_end.run_id),
-                          format(
-                              'With isolation level %s a transaction sees what there was when it '
-                              'began.',
-                                 current_setting('transaction_isolation')),
-                          'Wait outside of it, or with READ COMMITTED.');
+        format('run %s is not over for this transaction, and never will be', look_for_end.run_id),
+        format('With isolation level %s a transaction sees what there was when it began.',
+          current_setting('transaction_isolation')),
+        'Wait outside of it, or with READ COMMITTED.');
   END IF;
 END $$;
 
@@ -60,8 +56,8 @@ LANGUAGE plpgsql AS $$
 BEGIN
   IF timeout IS NULL OR timeout < '0' OR timeout > most THEN
     PERFORM pgcron.refuse('PC001',
-                          format('timeout %s is out of range', coalesce(timeout::text, 'NULL')),
-                          format('Here a wait takes between nothing and %s.', most), remedy);
+        format('timeout %s is out of range', coalesce(timeout::text, 'NULL')),
+        format('Here a wait takes between nothing and %s.', most), remedy);
   END IF;
   RETURN clock_timestamp() + timeout;
 END $$;
@@ -71,11 +67,11 @@ END $$;
 CREATE FUNCTION pgcron.pause_of_look(looks int, until timestamptz) RETURNS float8
 LANGUAGE sql VOLATILE AS $$
   SELECT greatest(0,
-                  least(0.5, 0.01 * 1.5 ^ least(looks, 20),
-                        extract(epoch FROM until - clock_timestamp())))::float8 $$;
+           least(0.5, 0.01 * 1.5 ^ least(looks, 20),
+             extract(epoch FROM until - clock_timestamp())))::float8 $$;
 
 CREATE FUNCTION pgcron.wait(run_id bigint, timeout interval DEFAULT '10 s', OUT ended boolean,
-                            OUT state text, OUT result jsonb, OUT error text)
+    OUT state text, OUT result jsonb, OUT error text)
 LANGUAGE plpgsql AS $$
 DECLARE
   until timestamptz := pgcron.judge_wait(timeout, '1 minute',
@@ -91,13 +87,13 @@ BEGIN
   END LOOP;
 END $$;
 COMMENT ON FUNCTION pgcron.wait(bigint, interval) IS
-  'Waits for the end of a run, up to a minute: state is the outcome when it has ended, and '
-  'otherwise how it stands. Holds a connection, and a snapshot: vacuum leaves what dies '
-  'meanwhile.';
+    'Waits for the end of a run, up to a minute: state is the outcome when it has ended, and '
+    'otherwise how it stands. Holds a connection, and a snapshot: vacuum leaves what dies '
+    'meanwhile.';
 
 CREATE PROCEDURE pgcron.wait_long(run_id bigint, timeout interval DEFAULT '10 minutes',
     INOUT ended boolean DEFAULT NULL, INOUT state text DEFAULT NULL,
-                                  INOUT result jsonb DEFAULT NULL, INOUT error text DEFAULT NULL)
+    INOUT result jsonb DEFAULT NULL, INOUT error text DEFAULT NULL)
 LANGUAGE plpgsql AS $$
 DECLARE      -- It commits, so it can't have a path of its own: every name is qualified.
   until timestamp with time zone := pgcron.judge_wait(timeout, '1 day',
@@ -108,8 +104,8 @@ BEGIN
   -- itself says so (2D000).
   IF pg_catalog.pg_current_xact_id_if_assigned() IS NOT NULL THEN
     PERFORM pgcron.refuse('PC011', 'pgcron.wait_long is called within a transaction',
-                          'It commits after each look, so that vacuum need not wait for it.',
-                          'Call it with autocommit, or SELECT * FROM pgcron.wait(…).');
+        'It commits after each look, so that vacuum need not wait for it.',
+        'Call it with autocommit, or SELECT * FROM pgcron.wait(…).');
   END IF;
   LOOP
     SELECT l.* INTO ended, state, result, error FROM pgcron.look_for_end(wait_long.run_id) l;
@@ -121,5 +117,5 @@ BEGIN
   END LOOP;
 END $$;
 COMMENT ON PROCEDURE pgcron.wait_long(bigint, interval, boolean, text, jsonb, text) IS
-  'As pgcron.wait, up to a day, outside of a transaction: commits after each look, and so keeps '
-  'no snapshot. CALL pgcron.wait_long(42).';
+    'As pgcron.wait, up to a day, outside of a transaction: commits after each look, and so keeps '
+    'no snapshot. CALL pgcron.wait_long(42).';

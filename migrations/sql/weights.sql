@@ -10,15 +10,16 @@ CREATE FUNCTION pgcron.choose_awaited(incarnation uuid, heavy bigint[], OUT id b
     OUT weight int)
 LANGUAGE sql VOLATILE AS $$
   UPDATE pgcron.node mine SET awaits = chosen.id
-    FROM (SELECT r.id, r.weight FROM unnest(choose_awaited.heavy) WITH ORDINALITY given(id, place)
-    JOIN pgcron.run r ON r.id = given.id
-           WHERE r.due_at <= now() - interval '2 seconds'
-             AND r.weight <= (SELECT n.slots FROM pgcron.node n
-                 WHERE n.incarnation = choose_awaited.incarnation)
-             AND NOT EXISTS (SELECT FROM pgcron.node other
-                 WHERE other.awaits = r.id AND other.state = 'alive' AND other.lease_until > now())
-           ORDER BY given.place LIMIT 1) chosen
-   WHERE mine.incarnation = choose_awaited.incarnation AND mine.state = 'alive'
+  FROM (SELECT r.id, r.weight FROM unnest(choose_awaited.heavy) WITH ORDINALITY given(id, place)
+        JOIN pgcron.run r ON r.id = given.id
+        WHERE r.due_at <= now() - interval '2 seconds'
+          AND r.weight <= (SELECT n.slots FROM pgcron.node n
+                           WHERE n.incarnation = choose_awaited.incarnation)
+          AND NOT EXISTS (SELECT FROM pgcron.node other
+                          WHERE other.awaits = r.id AND other.state = 'alive'
+                            AND other.lease_until > now())
+        ORDER BY given.place LIMIT 1) chosen
+  WHERE mine.incarnation = choose_awaited.incarnation AND mine.state = 'alive'
   RETURNING chosen.id, chosen.weight $$;
 
 -- Due runs at the heads of lanes that no live node may take leave the claim index: else they would
@@ -26,30 +27,37 @@ LANGUAGE sql VOLATILE AS $$
 -- first thousand that want the same, a thousand in a call. Whoever joins and may take them lets
 -- them go. Returns how many were parked.
 CREATE FUNCTION pgcron.park_lanes(queues text[], lanes text[], priorities smallint[],
-    handlers text[])
-  RETURNS int
+    handlers text[]) RETURNS int
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   RETURN (SELECT count(*)
-    FROM pgcron.set_hold(ARRAY(SELECT p.id FROM pgcron.run p
-    WHERE p.state = 'ready' AND p.hold IS NULL
-      AND p.id = ANY(ARRAY(SELECT alike.id
-          FROM unnest(park_lanes.queues, park_lanes.lanes, park_lanes.priorities) pair(queue, lane,
-                      priority)
-          CROSS JOIN LATERAL (SELECT c.handler, c.requires FROM pgcron.run c
-          WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NOT NULL AND c.queue = pair.queue
-            AND c.lane = pair.lane AND c.priority = pair.priority AND c.due_at <= now()
-          ORDER BY c.due_at, c.id LIMIT 1) head
-          CROSS JOIN LATERAL (SELECT c.id, c.handler, c.requires FROM pgcron.run c
-          WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NOT NULL AND c.queue = pair.queue
-            AND c.lane = pair.lane AND c.priority = pair.priority AND c.due_at <= now()
-          ORDER BY c.due_at, c.id LIMIT 1000) alike
-          WHERE (head.handler <> ALL(park_lanes.handlers) OR head.requires IS NOT NULL)
-            AND NOT pgcron.is_served(head.handler, pair.queue, head.requires)
-            AND alike.handler = head.handler AND alike.requires IS NOT DISTINCT FROM head.requires
-          LIMIT 1000))
-    FOR UPDATE SKIP LOCKED),
-                         'unserved'));
+          FROM pgcron.set_hold(ARRAY(
+                SELECT p.id FROM pgcron.run p
+                WHERE p.state = 'ready' AND p.hold IS NULL
+                  AND p.id = ANY(ARRAY(
+                          SELECT alike.id
+                          FROM unnest(park_lanes.queues, park_lanes.lanes, park_lanes.priorities)
+                            pair(queue, lane, priority)
+                          CROSS JOIN LATERAL (SELECT c.handler, c.requires FROM pgcron.run c
+                                              WHERE c.state = 'ready' AND c.hold IS NULL
+                                                AND c.lane IS NOT NULL AND c.queue = pair.queue
+                                                AND c.lane = pair.lane
+                                                AND c.priority = pair.priority AND c.due_at <= now()
+                                              ORDER BY c.due_at, c.id LIMIT 1) head
+                          CROSS JOIN LATERAL (SELECT c.id, c.handler, c.requires FROM pgcron.run c
+                                              WHERE c.state = 'ready' AND c.hold IS NULL
+                                                AND c.lane IS NOT NULL AND c.queue = pair.queue
+                                                AND c.lane = pair.lane
+                                                AND c.priority = pair.priority AND c.due_at <= now()
+                                              ORDER BY c.due_at, c.id LIMIT 1000) alike
+                          WHERE (head.handler <> ALL(park_lanes.handlers)
+                                 OR head.requires IS NOT NULL)
+                            AND NOT pgcron.is_served(head.handler, pair.queue, head.requires)
+                            AND alike.handler = head.handler
+                            AND alike.requires IS NOT DISTINCT FROM head.requires
+                          LIMIT 1000))
+                FOR UPDATE SKIP LOCKED),
+              'unserved'));
 END $$;
 
 -- How many slots the largest node has that lives, offers the handler for the queue and has the
@@ -57,7 +65,7 @@ END $$;
 CREATE FUNCTION pgcron.largest_server(handler text, queue text, requires text[]) RETURNS int
 LANGUAGE sql STABLE AS $$
   SELECT max(n.slots) FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
-   WHERE o.handler = largest_server.handler AND n.state = 'alive' AND n.lease_until > now()
-     AND largest_server.queue = ANY(n.queues)
-     AND (largest_server.requires IS NULL
-          OR largest_server.requires <@ pgcron.label_words(n.labels)) $$;
+  WHERE o.handler = largest_server.handler AND n.state = 'alive' AND n.lease_until > now()
+    AND largest_server.queue = ANY(n.queues)
+    AND (largest_server.requires IS NULL
+         OR largest_server.requires <@ pgcron.label_words(n.labels)) $$;

@@ -4,9 +4,9 @@
 -- superseded, expired, cancelled, missed, not yet, not an instant or not known; `code` says why in
 -- a word that stays (pgcron.reason), `reason` as it was recorded then, `meaning` in a sentence.
 CREATE FUNCTION pgcron.why(schedule text, instant timestamptz, OUT decision text, OUT reason text,
-                           OUT run_id bigint, OUT outcome text, OUT code text, OUT meaning text,
-                           OUT note text, OUT actor text, OUT decided_at timestamptz,
-                           OUT due_at timestamptz, OUT late_by interval, OUT until timestamptz)
+    OUT run_id bigint, OUT outcome text, OUT code text, OUT meaning text, OUT note text,
+    OUT actor text, OUT decided_at timestamptz, OUT due_at timestamptz, OUT late_by interval,
+    OUT until timestamptz)
 LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_variable
 DECLARE
@@ -26,14 +26,13 @@ BEGIN
     SELECT reported.actor, reported.note INTO actor, note FROM pgcron.recorded_by(reason) reported;
     IF due_at IS NULL THEN      -- it is due later by the schedule's jitter
       SELECT v.due_at,
-             CASE WHEN v.started_at IS NOT NULL THEN greatest(v.started_at - greatest(v.due_at,
-                 to_timestamp(-2208988800)),
-                 '0')
-                  WHEN now() > v.due_at THEN now() - greatest(v.due_at,
-                      to_timestamp(-2208988800)) END
-      INTO due_at, late_by
-        FROM pgcron.runs v JOIN pgcron.schedule s ON s.id = known AND s.jitter IS NOT NULL
-        WHERE v.id = run_id AND v.attempt <= 1 AND v.due_at > instant LIMIT 1;
+             CASE WHEN v.started_at IS NOT NULL
+                    THEN greatest(v.started_at - greatest(v.due_at, to_timestamp(-2208988800)), '0')
+                  WHEN now() > v.due_at
+                    THEN now() - greatest(v.due_at, to_timestamp(-2208988800)) END
+      INTO due_at, late_by FROM pgcron.runs v
+      JOIN pgcron.schedule s ON s.id = known AND s.jitter IS NOT NULL
+      WHERE v.id = run_id AND v.attempt <= 1 AND v.due_at > instant LIMIT 1;
       IF NOT FOUND THEN
         SELECT reported.due_at, reported.late_by INTO due_at, late_by
         FROM pgcron.why_of_run(run_id, instant, changed.due_at) reported;
@@ -69,9 +68,10 @@ BEGIN
       INTO decision, code, reason, actor, note, until
       FROM pgcron.why_undecided(known, instant) reported;
       IF code = 'not_yet' AND changed.action IS NOT NULL THEN
-        reason := CASE changed.action WHEN 'skip' THEN 'it is to be skipped'
-                       WHEN 'move' THEN 'it is to run at ' || changed.due_at
-                       ELSE 'it is to run with other args' END;
+        reason := CASE changed.action
+            WHEN 'skip' THEN 'it is to be skipped'
+            WHEN 'move' THEN 'it is to run at ' || changed.due_at
+            ELSE 'it is to run with other args' END;
         actor := changed.actor; note := changed.note; due_at := changed.due_at;
       END IF;
     END IF;
@@ -82,26 +82,26 @@ BEGIN
   meaning := (SELECT r.meaning FROM pgcron.reason r WHERE r.code = why.code);
 END $$;
 COMMENT ON FUNCTION pgcron.why(text, timestamptz) IS
-  'Why a fire time of a schedule did or did not run: one answer for every instant, from what is '
-  'stored. until: when the pause ends by itself; late_by: from when it was due to its start, or '
-  'to now.';
+    'Why a fire time of a schedule did or did not run: one answer for every instant, from what is '
+    'stored. until: when the pause ends by itself; late_by: from when it was due to its start, or '
+    'to now.';
 
 -- What came of the run that a fire became; due_at only if that is not its fire time.
 CREATE FUNCTION pgcron.why_of_run(run bigint, instant timestamptz, moved_to timestamptz,
     OUT outcome text, OUT code text, OUT due_at timestamptz, OUT late_by interval)
 LANGUAGE sql STABLE AS $$
   SELECT v.state,
-         CASE WHEN moved_to IS NOT NULL THEN 'moved' WHEN v.origin = 'backfill' THEN 'backfilled'
+         CASE WHEN moved_to IS NOT NULL THEN 'moved'
+              WHEN v.origin = 'backfill' THEN 'backfilled'
               ELSE 'run' END,
          moved_to,
-         CASE WHEN v.started_at IS NOT NULL THEN greatest(v.started_at - coalesce(moved_to,
-             instant),
-             '0')
-              WHEN v.state IN ('ready', 'blocked')
-              AND now() > coalesce(moved_to, instant) THEN now() - coalesce(moved_to, instant) END
-    FROM (SELECT 1) one
-    LEFT JOIN LATERAL (SELECT r.* FROM pgcron.runs r WHERE r.id = why_of_run.run LIMIT 1) v
-        ON true $$;
+         CASE WHEN v.started_at IS NOT NULL
+                THEN greatest(v.started_at - coalesce(moved_to, instant), '0')
+              WHEN v.state IN ('ready', 'blocked') AND now() > coalesce(moved_to, instant)
+                THEN now() - coalesce(moved_to, instant) END
+  FROM (SELECT 1) one
+  LEFT JOIN LATERAL (SELECT r.* FROM pgcron.runs r WHERE r.id = why_of_run.run LIMIT 1) v ON
+    true $$;
 
 -- An instant that no row of the ledger is about.
 CREATE FUNCTION pgcron.why_undecided(known bigint, instant timestamptz, OUT decision text,
@@ -122,19 +122,18 @@ BEGIN
   IF definition.id IS NULL AND deletion.schedule_id IS NULL THEN RETURN; END IF;
   created := coalesce(definition.created_at, (deletion.content ->> 'created_at')::timestamptz);
   IF instant > cursor_now.watermark AND cursor_now.status = 'valid'
-    AND cursor_now.runs_made >= definition.max_runs THEN
+      AND cursor_now.runs_made >= definition.max_runs THEN
     decision := 'not an instant'; code := 'completed';
     reason := format('the schedule ended after %s',
-                     CASE definition.max_runs WHEN 1 THEN '1 run'
-                          ELSE definition.max_runs || ' runs' END);
+        CASE definition.max_runs WHEN 1 THEN '1 run' ELSE definition.max_runs || ' runs' END);
   ELSIF instant < created THEN
     decision := 'not an instant'; code := 'not_created';
-    reason := 'the schedule did not exist then; it was created at ' || date_trunc('second',
-        created);
+    reason := 'the schedule did not exist then; it was created at '
+      || date_trunc('second', created);
   ELSIF instant > coalesce(deletion.since, deletion.at) THEN
     decision := 'not an instant'; code := 'is_deleted'; actor := deletion.actor;
-    reason := 'the schedule did not exist then; it was deleted at ' || date_trunc('second',
-        deletion.at);
+    reason := 'the schedule did not exist then; it was deleted at '
+      || date_trunc('second', deletion.at);
   ELSIF instant > cursor_now.watermark THEN
     decision := 'not yet';
     IF NOT definition.enabled THEN

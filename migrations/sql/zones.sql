@@ -1,7 +1,9 @@
 -- Time zones: which schedules have fires ahead that another version of tzdata decided than the one
 -- that decides now.
 
-CREATE TABLE pgcron.outdated_plan (schedule_id bigint PRIMARY KEY);
+CREATE TABLE pgcron.outdated_plan (
+  schedule_id bigint PRIMARY KEY
+);
 COMMENT ON TABLE pgcron.outdated_plan IS
     'Schedules with fires ahead that another tzdata than cluster.tzdata decided: a node decides '
     'them again.';
