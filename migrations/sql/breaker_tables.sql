@@ -34,13 +34,17 @@ CREATE TABLE pgcron.breaker (
   set_at timestamptz NOT NULL DEFAULT now(),
   state text NOT NULL DEFAULT 'closed' CONSTRAINT a_breaker_is_closed_open_or_half_open
     CHECK (state IN ('closed', 'open', 'half_open')),
+  -- The latest failures, no more than open it.
   failed_at timestamptz[] NOT NULL DEFAULT '{}',
   opened_at timestamptz,
   open_until timestamptz,
+  -- How often in a row it opened: after a probe that failed it stays open twice as long as before,
+  -- up to open_for_at_most.
   openings int NOT NULL DEFAULT 0,
   reason text,
   last_error text,
   probe_run bigint,
+  -- Fence number of the claim that probes: when no run has it any more, the probe is over.
   probe_fence bigint,
   reset_by text CONSTRAINT breaker_reset_by_is_short
     CHECK (reset_by IS NULL OR length(reset_by) <= 300
@@ -70,12 +74,6 @@ CREATE TABLE pgcron.breaker (
 COMMENT ON TABLE pgcron.breaker IS
     'Circuit breakers. set_by NULL: declared by the nodes that offer the handler; else a '
     'person''s setting, which the nodes leave alone.';
-COMMENT ON COLUMN pgcron.breaker.failed_at IS 'The latest failures, no more than open it.';
-COMMENT ON COLUMN pgcron.breaker.openings IS
-    'How often in a row it opened: after a probe that failed it stays open twice as long as '
-    'before, up to open_for_at_most.';
-COMMENT ON COLUMN pgcron.breaker.probe_fence IS
-    'Fence number of the claim that probes: when no run has it any more, the probe is over.';
 
 -- One whose numbers break the rules, as a row may that was written past its constraints, stands
 -- still: it counts and holds back nothing (pgcron.broken_settings names it).

@@ -120,10 +120,11 @@ END $$;
 
 -- ready -> running
 -- ready -> skipped, superseded
--- One probe of one breaker whose time is over, by a node that offers one of its handlers and has a
--- free slot for it. The breaker's row decides: it is locked, and names the claim. Nothing in here
--- waits: what somebody else has locked is left to them. A run that has a lane, required labels, an
--- overlap policy or a limited queue is claimed by the functions that decide those.
+-- Claims one held run of a breaker whose time is over, as its one probe; no row when there is none
+-- to claim. One probe of one breaker whose time is over, by a node that offers one of its handlers
+-- and has a free slot for it. The breaker's row decides: it is locked, and names the claim. Nothing
+-- in here waits: what somebody else has locked is left to them. A run that has a lane, required
+-- labels, an overlap policy or a limited queue is claimed by the functions that decide those.
 CREATE FUNCTION pgcron.claim_probe(incarnation uuid, queues text[], handlers text[])
   RETURNS TABLE (breaker text, id bigint, uuid uuid, handler text, args jsonb, attempt int,
       max_attempts int, queue text, priority smallint, schedule text, fire_time timestamptz,
@@ -191,9 +192,6 @@ BEGIN
     RETURN;
   END LOOP;
 END $$;
-COMMENT ON FUNCTION pgcron.claim_probe(uuid, text[], text[]) IS
-    'Claims one held run of a breaker whose time is over, as its one probe; no row when there is '
-    'none to claim.';
 
 -- Due runs that wait for a breaker are executed by its fallback handler, or moved to its fallback
 -- queue; each run once. Not when the time is over: then one of them is the probe, and its end

@@ -49,10 +49,10 @@ BEGIN
     CROSS JOIN LATERAL jsonb_populate_record(NULL::pgcron.calendar, before -> c.name) p
     WHERE apply_calendars.contents ? c.name ORDER BY c.name;
 END $$;
-COMMENT ON FUNCTION pgcron.apply_calendars(jsonb, text, boolean, text, text[]) IS
-    'Makes the calendars of a source what its files say, all at once.';
 
--- After its schedules: one that is still used, but by others that go, too, is refused (PC011).
+-- Deletes the calendars that a source owns, but for those of these names; refused while others use
+-- them. After its schedules: one that is still used, but by others that go, too, is refused
+-- (PC011).
 CREATE FUNCTION pgcron.prune_calendars(source text, kept text[], actor text DEFAULT NULL)
   RETURNS TABLE (name text, previous pgcron.calendar)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -80,9 +80,6 @@ BEGIN
   END LOOP;
   RETURN QUERY DELETE FROM pgcron.calendar c WHERE c.name = ANY(outdated) RETURNING c.name, c;
 END $$;
-COMMENT ON FUNCTION pgcron.prune_calendars(text, text[], text) IS
-    'Deletes the calendars that a source owns, but for those of these names; refused while others '
-    'use them.';
 
 REVOKE ALL ON FUNCTION pgcron.apply_calendars(jsonb, text, boolean, text, text[]),
     pgcron.prune_calendars(text, text[], text)

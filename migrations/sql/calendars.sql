@@ -63,8 +63,6 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     UNION SELECT unnest(c.parts) FROM used JOIN pgcron.calendar c ON c.name = used.name)
   SELECT jsonb_object_agg(c.name, c.content ORDER BY c.name) FROM used
   JOIN pgcron.calendar c ON c.name = used.name $$;
-COMMENT ON FUNCTION pgcron.calendars_of(text) IS
-    'The contents of the calendars that a spec needs, by name.';
 
 -- For the trigger of a schedule that is written. A calendar that is being changed is waited for:
 -- its writer sees this schedule, or this schedule sees it.

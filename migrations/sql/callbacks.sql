@@ -7,13 +7,16 @@ CREATE TABLE pgcron.callback (
   token_hash bytea NOT NULL CONSTRAINT a_callback_token_is_kept_as_sha256
     CHECK (octet_length(token_hash) = 32),
   opened_at timestamptz NOT NULL DEFAULT now(),
+  -- The run was stopped: nothing more is taken.
   closed_at timestamptz,
   answered_at timestamptz,
+  -- How the service says that it ended; NULL: it has not said so.
   status text CONSTRAINT an_answer_is_known
     CHECK (status IN ('succeeded', 'failed', 'discarded', 'retry')),
   result jsonb,
   error text,
   retry_after float8 CONSTRAINT an_answer_asks_for_no_negative_delay CHECK (retry_after >= 0),
+  -- Progress or lines that the node has not fetched.
   has_news boolean NOT NULL DEFAULT false,
   done float8,
   total float8,
@@ -26,10 +29,6 @@ CREATE INDEX callback_age ON pgcron.callback (opened_at);
 COMMENT ON TABLE pgcron.callback IS
     'Attempts that wait, or waited within the last day, for a service''s callback. The token '
     'itself is nowhere but in the request that the service got.';
-COMMENT ON COLUMN pgcron.callback.closed_at IS 'The run was stopped: nothing more is taken.';
-COMMENT ON COLUMN pgcron.callback.status IS
-    'How the service says that it ended; NULL: it has not said so.';
-COMMENT ON COLUMN pgcron.callback.has_news IS 'Progress or lines that the node has not fetched.';
 
 -- All bytes are looked at, so that the time it takes reveals nothing about where two hashes differ.
 CREATE FUNCTION pgcron.is_same_hash(one bytea, other bytea) RETURNS boolean
@@ -50,16 +49,14 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
         WHERE octet_length(g.token_hash) = 32 OFFSET 0) given
   JOIN pgcron.callback c ON c.run_id = given.run_id AND c.fence = given.fence
     AND pgcron.is_same_hash(c.token_hash, given.token_hash) $$;
-COMMENT ON FUNCTION pgcron.known_callbacks(bigint[], bigint[], bytea[]) IS
-    'Which of these attempts wait, or waited within the last day, for a callback with a token of '
-    'this SHA-256: their positions in the arrays.';
 
--- What a service said, guarded by the hash of its token, by the fence of the attempt, and by the
--- run itself: as long as this attempt holds it. The row of the run is locked as a service's
--- transaction locks it: whoever takes the run away comes before, and the answer is refused, or
--- after, and sees the answer. Answers `taken`, `again` (it has said so before), `other` (it has
--- said something else), `gone` (the attempt is over) or `unknown` (no such token; which of its
--- parts is wrong is not said).
+-- Takes what a called service says of a run: status succeeded, failed, discarded, retry, or NULL
+-- while it goes on. Answers taken, again, other, gone or unknown. What a service said, guarded by
+-- the hash of its token, by the fence of the attempt, and by the run itself: as long as this
+-- attempt holds it. The row of the run is locked as a service's transaction locks it: whoever takes
+-- the run away comes before, and the answer is refused, or after, and sees the answer. Answers
+-- `taken`, `again` (it has said so before), `other` (it has said something else), `gone` (the
+-- attempt is over) or `unknown` (no such token; which of its parts is wrong is not said).
 CREATE FUNCTION pgcron.answer_callback(run bigint, fence bigint, token_hash bytea, status text,
     result jsonb DEFAULT NULL, error text DEFAULT NULL, retry_after float8 DEFAULT NULL,
     done float8 DEFAULT NULL, total float8 DEFAULT NULL, note text DEFAULT NULL,
@@ -102,10 +99,6 @@ BEGIN
   PERFORM pgcron.notify(pgcron.channel(), 'callback');
   RETURN 'taken';
 END $$;
-COMMENT ON FUNCTION pgcron.answer_callback(bigint, bigint, bytea, text, jsonb, text, float8, float8,
-      float8, text, text[]) IS
-    'Takes what a called service says of a run: status succeeded, failed, discarded, retry, or '
-    'NULL while it goes on. Answers taken, again, other, gone or unknown.';
 
 -- running -> ready, dead, lost, cancelled, succeeded
 -- Ends attempts of rows that the caller has locked and whose node is dead. What their services had

@@ -4,6 +4,8 @@ CREATE TABLE pgcron.cluster (
   one boolean PRIMARY KEY DEFAULT true CONSTRAINT there_is_one_cluster_row CHECK (one),
   system_identifier bigint,
   timeline int,
+  -- Whether the server waits for a standby with each commit, as beats found it; after a failover it
+  -- says so of the old server. NULL: not known.
   is_synchronous boolean,
   epoch bigint NOT NULL DEFAULT 1,
   quarantine_until timestamptz NOT NULL DEFAULT '-infinity',
@@ -14,18 +16,13 @@ CREATE TABLE pgcron.cluster (
   paused_note text CONSTRAINT cluster_paused_note_is_short
     CHECK (paused_note IS NULL OR length(paused_note) <= 2000
       OR pgcron.refuse_words('paused_note', paused_note, 2000)),
+  -- The version of tzdata that decides, the newest of the living nodes (2026a < 2026b): nodes with
+  -- another one materialize no schedules. NULL: none came so far.
   tzdata text COLLATE "C",
+  -- Another tzdata decides: schedules with larger ids may have fires ahead that the one before
+  -- decided. NULL: none has.
   replan_after bigint
 );
-COMMENT ON COLUMN pgcron.cluster.is_synchronous IS
-    'Whether the server waits for a standby with each commit, as beats found it; after a failover '
-    'it says so of the old server. NULL: not known.';
-COMMENT ON COLUMN pgcron.cluster.tzdata IS
-    'The version of tzdata that decides, the newest of the living nodes (2026a < 2026b): nodes '
-    'with another one materialize no schedules. NULL: none came so far.';
-COMMENT ON COLUMN pgcron.cluster.replan_after IS
-    'Another tzdata decides: schedules with larger ids may have fires ahead that the one before '
-    'decided. NULL: none has.';
 COMMENT ON TABLE pgcron.cluster IS
     'One row: the server''s timeline as last seen, claims refused until quarantine_until or while '
     'paused_at is set.';
@@ -38,7 +35,11 @@ CREATE TABLE pgcron.node (
   host text NOT NULL,
   process_id int NOT NULL,
   version text NOT NULL,
+  -- The version of the package tzdata where it runs; older than the cluster's, it materializes no
+  -- schedules.
   tzdata text COLLATE "C",
+  -- Start of the machine, and file whose exclusive lock proves that an earlier incarnation of the
+  -- same home is dead.
   home text,
   state text NOT NULL DEFAULT 'alive' CONSTRAINT a_node_is_alive_cordoned_draining_or_dead
     CHECK (state IN ('alive', 'cordoned', 'draining', 'dead')),
@@ -52,8 +53,14 @@ CREATE TABLE pgcron.node (
   labels jsonb NOT NULL DEFAULT '{}' CONSTRAINT node_labels_are_words
     CHECK (pgcron.labels_are_fine(labels) OR pgcron.refuse_labels(labels)),
   is_idle boolean NOT NULL DEFAULT false,
+  -- It came through a pooler that hands sessions around: no notification reaches it, it looks for
+  -- work instead.
   is_pooled boolean NOT NULL DEFAULT false,
+  -- A waiting run that takes more slots than are free here: the node claims nothing else until it
+  -- has them.
   awaits bigint,
+  -- What is wrong with its services, as its last beat said: which fail, and what each goes on
+  -- without; NULL: nothing.
   health jsonb,
   started_at timestamptz NOT NULL DEFAULT now(),
   ended_at timestamptz,
@@ -64,21 +71,6 @@ CREATE TABLE pgcron.node (
 COMMENT ON TABLE pgcron.node IS
     'One row for each process incarnation; the row is its lease. name is a label, never an '
     'identity.';
-COMMENT ON COLUMN pgcron.node.tzdata IS
-    'The version of the package tzdata where it runs; older than the cluster''s, it materializes '
-    'no schedules.';
-COMMENT ON COLUMN pgcron.node.home IS
-    'Start of the machine, and file whose exclusive lock proves that an earlier incarnation of '
-    'the same home is dead.';
-COMMENT ON COLUMN pgcron.node.is_pooled IS
-    'It came through a pooler that hands sessions around: no notification reaches it, it looks '
-    'for work instead.';
-COMMENT ON COLUMN pgcron.node.health IS
-    'What is wrong with its services, as its last beat said: which fail, and what each goes on '
-    'without; NULL: nothing.';
-COMMENT ON COLUMN pgcron.node.awaits IS
-    'A waiting run that takes more slots than are free here: the node claims nothing else until '
-    'it has them.';
 CREATE INDEX node_living ON pgcron.node (incarnation) WHERE state <> 'dead';
 
 -- A server that was promoted has another one than the server before it.
@@ -108,6 +100,7 @@ CREATE TABLE pgcron.queue (
   paused_note text CONSTRAINT queue_paused_note_is_short
     CHECK (paused_note IS NULL OR length(paused_note) <= 2000
       OR pgcron.refuse_words('paused_note', paused_note, 2000)),
+  -- So many of its runs execute at once, on all nodes together; NULL is no limit.
   max_running int CONSTRAINT a_queue_runs_1_to_100000_at_once
     CHECK (max_running IS NULL OR max_running BETWEEN 1 AND 100000
       OR pgcron.refuse('PC001', format('max_running %s is out of range', max_running),
@@ -118,6 +111,7 @@ CREATE TABLE pgcron.queue (
   set_by text CONSTRAINT queue_set_by_is_short
     CHECK (set_by IS NULL OR length(set_by) <= 300 OR pgcron.refuse_words('set_by', set_by, 300)),
   set_at timestamptz,
+  -- Its runs can be claimed without a look at what runs: neither paused nor limited.
   is_plain boolean NOT NULL GENERATED ALWAYS AS (paused_at IS NULL AND max_running IS NULL
         AND rate IS NULL) STORED,
   CONSTRAINT a_queue_starts_1_to_1000000_runs_in_a_time
@@ -125,10 +119,6 @@ CREATE TABLE pgcron.queue (
 );
 COMMENT ON TABLE pgcron.queue IS
     'Settings of queues; a queue without a row exists as soon as a run names it.';
-COMMENT ON COLUMN pgcron.queue.max_running IS
-    'So many of its runs execute at once, on all nodes together; NULL is no limit.';
-COMMENT ON COLUMN pgcron.queue.is_plain IS
-    'Its runs can be claimed without a look at what runs: neither paused nor limited.';
 
 CREATE TABLE pgcron.lane_limit (
   lane text COLLATE "C" PRIMARY KEY CONSTRAINT a_lane_limit_names_a_lane_or_its_beginning
@@ -170,22 +160,19 @@ COMMENT ON TABLE pgcron.timezone IS
     'IANA zones that the nodes'' own tzdata knows (PostgreSQL''s may differ); nodes add what they '
     'know.';
 
+-- The NOTIFY channel of this installation. Notifications are hints; nothing depends on them.
 CREATE FUNCTION pgcron.channel() RETURNS text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
   SELECT 'pgcron_' || 'pgcron'::regnamespace::oid::text;
 END;
-COMMENT ON FUNCTION pgcron.channel() IS
-    'The NOTIFY channel of this installation. Notifications are hints; nothing depends on them.';
 
--- A session that listens and leaves a transaction open keeps what was sent to anybody on the
--- server; when that queue is full PostgreSQL refuses to commit what notifies. From half of it on
--- nothing is sent, and everybody looks by himself.
+-- NOTIFY, but for a server whose queue of notifications is half full: then what it would say is
+-- found by looking. A session that listens and leaves a transaction open keeps what was sent to
+-- anybody on the server; when that queue is full PostgreSQL refuses to commit what notifies. From
+-- half of it on nothing is sent, and everybody looks by himself.
 CREATE FUNCTION pgcron.notify(channel text, payload text) RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
   SELECT pg_notify(channel, payload) WHERE pg_notification_queue_usage() < 0.5;
 END;
-COMMENT ON FUNCTION pgcron.notify(text, text) IS
-    'NOTIFY, but for a server whose queue of notifications is half full: then what it would say '
-    'is found by looking.';

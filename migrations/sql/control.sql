@@ -1,8 +1,9 @@
 -- What people do to a schedule and its fires beside editing it: its pauses end by themselves, and
 -- it gets another name.
 
--- True when the pause of this schedule is over by the database's clock, and this call resumed it:
--- of several nodes one does.
+-- Resumes a schedule whose pause had an end that has passed; fires from that end on are owed. True
+-- when the pause of this schedule is over by the database's clock, and this call resumed it: of
+-- several nodes one does.
 CREATE FUNCTION pgcron.resume_overdue(paused bigint) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -11,8 +12,6 @@ BEGIN
   WHERE s.id = paused AND NOT s.enabled AND s.paused_until <= clock_timestamp();
   RETURN FOUND;
 END $$;
-COMMENT ON FUNCTION pgcron.resume_overdue(bigint) IS
-    'Resumes a schedule whose pause had an end that has passed; fires from that end on are owed.';
 
 -- Id, uuid and history stay: runs that wait follow the name, those that run or have ended keep that
 -- of their time.

@@ -2,8 +2,9 @@
 
 -- ready -> skipped, superseded, expired, cancelled, upstream_failed
 -- blocked -> cancelled
--- Rows that began to run meanwhile are left alone, and so is one that did and waits for its retry
--- when its start deadline is why. Returns the runs that ended.
+-- Ends runs that are not running; writes history and the ledger in the same transaction. Rows that
+-- began to run meanwhile are left alone, and so is one that did and waits for its retry when its
+-- start deadline is why. Returns the runs that ended.
 CREATE FUNCTION pgcron.end_waiting_runs(run_ids bigint[], outcome text, reason text)
   RETURNS SETOF bigint
 LANGUAGE plpgsql AS $$
@@ -53,8 +54,6 @@ BEGIN
   DELETE FROM pgcron.run r WHERE r.id = ANY(ending);
   RETURN QUERY SELECT unnest(ending);
 END $$;
-COMMENT ON FUNCTION pgcron.end_waiting_runs(bigint[], text, text) IS
-    'Ends runs that are not running; writes history and the ledger in the same transaction.';
 
 -- Whether two nodes in a row ended while they prepared the run, before its handler began: it would
 -- end the others, too. Of the first one that is only known afterwards, and it may just have held

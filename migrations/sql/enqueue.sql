@@ -79,9 +79,9 @@ CREATE FUNCTION pgcron.judge_requests(runs jsonb) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   known_keys text[] :=
-    '{handler,args,queue,priority,due_at,idempotency_key,key_lifetime,timeout,max_attempts,deliver'
-    'y,retry,lane,requires,unique_key,unique_scope,unique_for,on_conflict,debounce,debounce_max,st'
-    'art_within,give_up_after,silence_timeout,weight}';
+    '{handler,args,queue,priority,due_at,idempotency_key,key_lifetime,timeout,max_attempts,'
+    'delivery,retry,lane,requires,unique_key,unique_scope,unique_for,on_conflict,debounce,'
+    'debounce_max,start_within,give_up_after,silence_timeout,weight}';
   has_keys boolean;
   wrong int;
   example text := 'Write for example ''[{"handler": "py:report", "args": {"day": 1}}]''.';
@@ -97,8 +97,8 @@ BEGIN
         'Call it several times; in one transaction they exist together or not at all.');
   END IF;
   SELECT coalesce(bool_or(options ?|
-                          '{idempotency_key,unique_key,unique_scope,unique_for,on_conflict,deboun'
-                          'ce,debounce_max}'),
+                          '{idempotency_key,unique_key,unique_scope,unique_for,on_conflict,'
+                          'debounce,debounce_max}'),
            false),
          min(position) FILTER (WHERE CASE jsonb_typeof(options)
                                  WHEN 'object' THEN options - known_keys <> '{}'
@@ -136,16 +136,15 @@ BEGIN
   INSERT INTO pgcron.idempotency AS known (key, run_id, expires_at)
   SELECT DISTINCT ON (options.key) options.key, options.new_id,
          now() + coalesce(options.lifetime, '1 day')
-  FROM ROWS
-  FROM (jsonb_to_recordset(runs) AS (idempotency_key text, key_lifetime interval), unnest(new_ids))
-    options(key, lifetime, new_id)
+  FROM ROWS FROM (jsonb_to_recordset(runs) AS (idempotency_key text, key_lifetime interval),
+      unnest(new_ids)) options(key, lifetime, new_id)
   WHERE options.key IS NOT NULL ORDER BY options.key, options.new_id
   ON CONFLICT (key) DO UPDATE SET run_id = EXCLUDED.run_id, expires_at = EXCLUDED.expires_at
   WHERE known.expires_at <= now();
   -- Only a new statement can see a key that was inserted meanwhile.
-  ids := ARRAY(SELECT coalesce(known.run_id, options.new_id) FROM ROWS
-               FROM (jsonb_to_recordset(runs) AS (idempotency_key text), unnest(new_ids)) WITH
-                 ORDINALITY options(key, new_id, position)
+  ids := ARRAY(SELECT coalesce(known.run_id, options.new_id)
+               FROM ROWS FROM (jsonb_to_recordset(runs) AS (idempotency_key text), unnest(new_ids))
+                 WITH ORDINALITY options(key, new_id, position)
                LEFT JOIN pgcron.idempotency known ON known.key = options.key
                ORDER BY options.position);
   FOR single IN SELECT element.options, element.position
@@ -237,8 +236,7 @@ BEGIN
                 THEN pgcron.time_limits(options.give_up_after, options.silence_timeout,
                        coalesce(options.due_at, now())) END,
          nullif(options.weight, 1)
-  FROM ROWS
-  FROM (jsonb_to_recordset(runs) AS (handler text, args jsonb, queue text, priority int,
+  FROM ROWS FROM (jsonb_to_recordset(runs) AS (handler text, args jsonb, queue text, priority int,
           due_at timestamptz, timeout interval, max_attempts int, delivery text, retry jsonb,
           lane text, requires text[], start_within interval, give_up_after interval,
           silence_timeout interval, weight int),

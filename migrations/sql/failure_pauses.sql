@@ -20,6 +20,7 @@ CREATE TABLE pgcron.failure_pause (
   pauses int NOT NULL DEFAULT 1,
   since timestamptz NOT NULL,
   probe_at timestamptz,
+  -- When a node looks for that fire (again): it may lie far ahead.
   look_at timestamptz,
   probe_fire timestamptz,
   probe_run bigint
@@ -27,8 +28,6 @@ CREATE TABLE pgcron.failure_pause (
 COMMENT ON TABLE pgcron.failure_pause IS
     'Schedules that failures have paused: the first fire after probe_at is let through; its '
     'success resumes the schedule, its failure pauses it for twice as long.';
-COMMENT ON COLUMN pgcron.failure_pause.look_at IS
-    'When a node looks for that fire (again): it may lie far ahead.';
 CREATE INDEX failure_pause_due ON pgcron.failure_pause (look_at) WHERE probe_run IS NULL;
 CREATE INDEX failure_pause_probing ON pgcron.failure_pause (probe_run) WHERE probe_run IS NOT NULL;
 
@@ -58,9 +57,10 @@ LANGUAGE sql STABLE AS $$
          WHERE h.schedule_id = of_schedule AND h.finished_at >= since AND h.outcome = 'succeeded'
            AND h.origin = 'schedule')) reported $$;
 
--- Judges what has failed since the last time: the schedule's row is locked, so that of several
--- nodes one does, and edits wait. Returns the note of a pause that it began or went on with,
--- 'resumed', or NULL.
+-- Pauses a schedule that has failed pause_after_failures times in a row; settles the probe of one
+-- that is paused so. Judges what has failed since the last time: the schedule's row is locked, so
+-- that of several nodes one does, and edits wait. Returns the note of a pause that it began or went
+-- on with, 'resumed', or NULL.
 CREATE FUNCTION pgcron.judge_failures(failing bigint) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -98,9 +98,6 @@ BEGIN
   RETURN pgcron.pause_for_failures(failing, failures, format('run %s', latest.run_id),
       latest.error);
 END $$;
-COMMENT ON FUNCTION pgcron.judge_failures(bigint) IS
-    'Pauses a schedule that has failed pause_after_failures times in a row; settles the probe of '
-    'one that is paused so.';
 
 CREATE FUNCTION pgcron.pause_for_failures(failing bigint, failures int, latest text, error text)
   RETURNS text

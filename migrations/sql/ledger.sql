@@ -90,6 +90,8 @@ CREATE TABLE pgcron.history (
         'upstream_failed')),
   attempt int NOT NULL,
   max_attempts int,
+  -- As are retry_base and retry_cap: NULL means the default of pgcron.run, so that most rows do not
+  -- pay for what few have.
   timeout interval,
   retry_base interval,
   retry_cap interval,
@@ -111,9 +113,6 @@ CREATE TABLE pgcron.history (
 ) PARTITION BY RANGE (finished_at);
 COMMENT ON TABLE pgcron.history IS
     'How each run ended, append-only, readable without its schedule. Old partitions are dropped.';
-COMMENT ON COLUMN pgcron.history.timeout IS
-    'As are retry_base and retry_cap: NULL means the default of pgcron.run, so that most rows do '
-    'not pay for what few have.';
 CREATE INDEX history_id ON pgcron.history (id);
 CREATE INDEX history_schedule ON pgcron.history (schedule_id, finished_at)
   WHERE schedule_id IS NOT NULL;

@@ -95,11 +95,12 @@ BEGIN
 END $$;
 
 -- ready -> skipped, superseded, upstream_failed
--- Lets those go that were put aside and may have a slot now: each node calls it, when a run has
--- ended that kept others waiting, and now and then. A walk over the schedules that keep runs
--- waiting, from `beyond`, `most` of them; `ended_at` is where it ended (NULL: it saw all). Whether
--- one of them starts is decided by its claim. Where a run waits for one that was not asked to stop
--- yet it is asked.
+-- Runs that wait for a slot of their schedule become claimable where one is free. Lets those go
+-- that were put aside and may have a slot now: each node calls it, when a run has ended that kept
+-- others waiting, and now and then. A walk over the schedules that keep runs waiting, from
+-- `beyond`, `most` of them; `ended_at` is where it ended (NULL: it saw all). Whether one of them
+-- starts is decided by its claim. Where a run waits for one that was not asked to stop yet it is
+-- asked.
 CREATE FUNCTION pgcron.let_waiting_go(beyond bigint, most int, OUT let_go int, OUT ended_at bigint,
     OUT refused bigint[], OUT error text)
 LANGUAGE plpgsql VOLATILE AS $$
@@ -162,5 +163,3 @@ BEGIN
     END IF;
   END LOOP;
 END $$;
-COMMENT ON FUNCTION pgcron.let_waiting_go(bigint, int) IS
-    'Runs that wait for a slot of their schedule become claimable where one is free.';

@@ -50,8 +50,9 @@ BEGIN
   RETURN true;
 END $$;
 
--- Bounds are whole days and months of UTC: in a session's own zone a day may have 23 hours, and the
--- next bound would not come.
+-- Makes partitions that are missing up to each table's `ahead`, at most 50 or so; returns how many.
+-- Safe to call from many sessions. Bounds are whole days and months of UTC: in a session's own zone
+-- a day may have 23 hours, and the next bound would not come.
 CREATE FUNCTION pgcron.ensure_partitions() RETURNS int
 LANGUAGE plpgsql SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
 DECLARE
@@ -87,9 +88,6 @@ BEGIN
   END LOOP;
   RETURN made;
 END $$;
-COMMENT ON FUNCTION pgcron.ensure_partitions() IS
-    'Makes partitions that are missing up to each table''s `ahead`, at most 50 or so; returns how '
-    'many. Safe to call from many sessions.';
 
 -- Where the last partition of a table ends.
 CREATE FUNCTION pgcron.partitions_end(relation text) RETURNS timestamptz

@@ -7,13 +7,12 @@ CREATE TABLE pgcron.schedule_preview (
   fires jsonb,
   is_over boolean,
   error jsonb,
+  -- Somebody asked for more than there is: a node computes it anew.
   asked_at timestamptz
 ) WITH (fillfactor = 80);
 COMMENT ON TABLE pgcron.schedule_preview IS
     'The next fires of schedules, and schedules in English: written when a new generation is '
     'judged, and for those that were asked for.';
-COMMENT ON COLUMN pgcron.schedule_preview.asked_at IS
-    'Somebody asked for more than there is: a node computes it anew.';
 CREATE INDEX schedule_preview_asked ON pgcron.schedule_preview (asked_at)
   WHERE asked_at IS NOT NULL;
 

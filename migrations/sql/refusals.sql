@@ -1,5 +1,6 @@
 -- What the engine goes on without: runs that no claim takes, and settings that break their rules.
 
+-- Waiting runs that the database refuses to let a node claim, with its reason; changes nothing.
 -- Which of these waiting runs can't become running: each is claimed by itself and given back, and
 -- what the server says is the error. Asked after a claim that was refused as a whole; no change
 -- remains.
@@ -36,8 +37,6 @@ BEGIN
     END;
   END LOOP;
 END $$;
-COMMENT ON FUNCTION pgcron.refused_runs(uuid, bigint[]) IS
-    'Waiting runs that the database refuses to let a node claim, with its reason; changes nothing.';
 
 -- The first due runs of each kind of claim of one queue, and those whose priority no claim takes.
 CREATE FUNCTION pgcron.waiting_candidates(queue text, most int)

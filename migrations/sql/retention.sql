@@ -54,14 +54,19 @@ CREATE TRIGGER judge_retention_rule BEFORE INSERT OR UPDATE ON pgcron.retention_
 CREATE TABLE pgcron.retention_sweep (
   partition text PRIMARY KEY,
   until timestamptz NOT NULL,
+  -- The rules that it follows: changed ones begin it again, and so does a file that is not the one
+  -- of which page says how far.
   rules text NOT NULL,
   began_at timestamptz NOT NULL,
   file oid,
   page bigint NOT NULL DEFAULT 0,
   ended_at timestamptz,
   removed bigint NOT NULL DEFAULT 0,
+  -- Runs that were due and stay for what is still to be known of their schedule; they are looked at
+  -- again when the day is twice as old.
   spared bigint NOT NULL DEFAULT 0,
   remaining bigint NOT NULL DEFAULT 0,
+  -- Removed since the file was last rewritten; nothing when its space was given back.
   gone bigint NOT NULL DEFAULT 0,
   bytes bigint,
   tries int NOT NULL DEFAULT 0,
@@ -70,16 +75,9 @@ CREATE TABLE pgcron.retention_sweep (
 COMMENT ON TABLE pgcron.retention_sweep IS
     'How far the runs of a day of history have been looked at by the rules of retention, and '
     'whether its space was given back.';
-COMMENT ON COLUMN pgcron.retention_sweep.rules IS
-    'The rules that it follows: changed ones begin it again, and so does a file that is not the '
-    'one of which page says how far.';
-COMMENT ON COLUMN pgcron.retention_sweep.spared IS
-    'Runs that were due and stay for what is still to be known of their schedule; they are looked '
-    'at again when the day is twice as old.';
-COMMENT ON COLUMN pgcron.retention_sweep.gone IS
-    'Removed since the file was last rewritten; nothing when its space was given back.';
 
--- The default that holds for what no rule is about is history's own.
+-- How long a run of the queue that ended so is kept. The default that holds for what no rule is
+-- about is history's own.
 CREATE FUNCTION pgcron.history_keep(queue text, outcome text) RETURNS interval
 LANGUAGE sql STABLE AS $$
   SELECT least(kept.keep,
@@ -88,8 +86,6 @@ LANGUAGE sql STABLE AS $$
               AND (r.outcome IS NULL OR r.outcome = history_keep.outcome)
             ORDER BY r.queue IS NULL, r.outcome IS NULL LIMIT 1))
   FROM pgcron.retention kept WHERE kept.relation = 'history' $$;
-COMMENT ON FUNCTION pgcron.history_keep(text, text) IS
-    'How long a run of the queue that ended so is kept.';
 
 -- Runs that ended before may have been removed by a rule: what looks for runs that are gone must
 -- not look there.
@@ -315,9 +311,6 @@ BEGIN
   INTO removed_in_all, remaining;
   RETURN NEXT;
 END $$;
-COMMENT ON FUNCTION pgcron.sweep_history(int) IS
-    'Removes ended runs that a rule of retention keeps no longer, from so many pages of one day; '
-    'no row: nothing is due. Safe to call from many sessions.';
 
 -- Days of which half or more is gone and that are so small (100,000 runs left, 1 GiB) that their
 -- table is rewritten within about a second. Each for one caller an hour, and a day long: who looks

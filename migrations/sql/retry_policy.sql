@@ -77,8 +77,9 @@ BEGIN
                     WHERE (pgcron.policy_interval(pair.value) > '0') IS NOT TRUE);
 END $$;
 
--- Each condition is one that plpgsql evaluates without a query of its own: a run with a policy is
--- judged when it comes.
+-- True for a retry policy; raises PC001 or PC004 with message, detail and hint otherwise. Each
+-- condition is one that plpgsql evaluates without a query of its own: a run with a policy is judged
+-- when it comes.
 CREATE FUNCTION pgcron.retry_policy_is_fine(policy jsonb) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
@@ -144,8 +145,6 @@ BEGIN
   END IF;
   RETURN true;
 END $$;
-COMMENT ON FUNCTION pgcron.retry_policy_is_fine(jsonb) IS
-    'True for a retry policy; raises PC001 or PC004 with message, detail and hint otherwise.';
 
 -- Exponential with full jitter: anything from nothing up to base * 2^(attempt - 1), at most cap.
 -- The exponent is bounded so that the interval can't overflow.

@@ -96,9 +96,10 @@ COMMENT ON COLUMN pgcron.run.awaited IS
 COMMENT ON COLUMN pgcron.run.snoozes IS
     'How many of its attempts came back without having used up one; NULL is none.';
 
--- The rules of a live run, each under the name that its refusal gives. They stand in one function,
--- and not in a CHECK each: PostgreSQL reads the text of every constraint anew for every statement,
--- which cost an INSERT more than all else it did.
+-- True, or raises: PC001, PC004 or PC013 for what an enqueuer wrote, check_violation with the
+-- rule's name otherwise. The rules of a live run, each under the name that its refusal gives. They
+-- stand in one function, and not in a CHECK each: PostgreSQL reads the text of every constraint
+-- anew for every statement, which cost an INSERT more than all else it did.
 CREATE FUNCTION pgcron.judge_run(r pgcron.run) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
@@ -199,9 +200,6 @@ DECLARE
 BEGIN
   RETURN broken IS NULL OR pgcron.refuse_run(r, broken);
 END $$;
-COMMENT ON FUNCTION pgcron.judge_run(pgcron.run) IS
-    'True, or raises: PC001, PC004 or PC013 for what an enqueuer wrote, check_violation with the '
-    'rule''s name otherwise.';
 
 CREATE FUNCTION pgcron.refuse_run(r pgcron.run, broken text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
@@ -265,10 +263,11 @@ BEGIN
   END CASE;
 END $$;
 
--- For each run that somebody makes who is no owner of the table. Everything is judged with the
--- owner's rights and path, the other rules, too: whoever has a schema of its own could put
--- operators on its path that find everything fine. What need not be looked up is not: while there
--- are no rules their table has no page.
+-- True, or raises PC013 for what the role may not make, or whatever pgcron.judge_run raises. For
+-- each run that somebody makes who is no owner of the table. Everything is judged with the owner's
+-- rights and path, the other rules, too: whoever has a schema of its own could put operators on its
+-- path that find everything fine. What need not be looked up is not: while there are no rules their
+-- table has no page.
 CREATE FUNCTION pgcron.judge_guest(r pgcron.run, who name) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -281,8 +280,6 @@ BEGIN
   END IF;
   RETURN pgcron.judge_run(r);
 END $$;
-COMMENT ON FUNCTION pgcron.judge_guest(pgcron.run, name) IS
-    'True, or raises PC013 for what the role may not make, or whatever pgcron.judge_run raises.';
 
 -- In front of the rules stands what is true of a first attempt without a lane, and breaks none of
 -- them: the claim, which writes it, must not pay for a call. Who may not empty the table is a

@@ -246,22 +246,36 @@ CREATE INDEX schedule_paused_until ON pgcron.schedule (paused_until) WHERE pause
 CREATE TABLE pgcron.cursor (
   schedule_id bigint PRIMARY KEY REFERENCES pgcron.schedule ON DELETE CASCADE,
   generation bigint NOT NULL DEFAULT 1,
+  -- When this generation began: fires after it are those of the schedule as it stands.
   since timestamptz NOT NULL,
   watermark timestamptz NOT NULL,
+  -- A hint for the poll: NULL must be computed, infinity never fires again.
   next_fire timestamptz,
   status text NOT NULL DEFAULT 'unchecked' CONSTRAINT a_schedule_is_unchecked_valid_or_invalid
     CHECK (status IN ('unchecked', 'valid', 'invalid')),
   error jsonb,
+  -- When a schedule that the database refused is tried again; NULL: nodes can't read it, and look
+  -- again after an edit, or with another version.
   retry_at timestamptz,
   canonical text,
+  -- What the schedule's enabled meant when the last edit was applied: resuming writes the pause
+  -- into missed.
   is_paused boolean NOT NULL DEFAULT false,
   pause_note text,
+  -- When the pause under way ends by itself: fires after it are not the pause's, however late a
+  -- node resumes the schedule.
   paused_until timestamptz,
+  -- Who ended the last pause: a person, or pgcron_ha at the time that the pause had.
   resumed_by text,
   resumed_at timestamptz,
+  -- The edit came in a transaction that could not see new rows; a node removes the outdated runs.
   edit_is_pending boolean NOT NULL DEFAULT false,
+  -- The pending edit changes when the schedule fires, not only what and how.
   timing_is_new boolean NOT NULL DEFAULT false,
+  -- Of the schedule's max_runs: fires that were decided as runs since it has such a bound, less
+  -- those that were taken back.
   runs_made int NOT NULL DEFAULT 0,
+  -- Since when the tzdata of now decides its fires; NULL: since it is there.
   rules_since timestamptz,
   CONSTRAINT an_invalid_schedule_says_why CHECK ((status = 'invalid') = (error IS NOT NULL)),
   CONSTRAINT only_what_is_invalid_is_tried_again CHECK (retry_at IS NULL OR status = 'invalid')
@@ -270,30 +284,6 @@ CREATE TABLE pgcron.cursor (
 COMMENT ON TABLE pgcron.cursor IS
     'Machine-written, apart from schedule so that edits and the materializer do not wait for each '
     'other. Every fire up to watermark is decided.';
-COMMENT ON COLUMN pgcron.cursor.since IS
-    'When this generation began: fires after it are those of the schedule as it stands.';
-COMMENT ON COLUMN pgcron.cursor.retry_at IS
-    'When a schedule that the database refused is tried again; NULL: nodes can''t read it, and '
-    'look again after an edit, or with another version.';
-COMMENT ON COLUMN pgcron.cursor.next_fire IS
-    'A hint for the poll: NULL must be computed, infinity never fires again.';
-COMMENT ON COLUMN pgcron.cursor.is_paused IS
-    'What the schedule''s enabled meant when the last edit was applied: resuming writes the pause '
-    'into missed.';
-COMMENT ON COLUMN pgcron.cursor.edit_is_pending IS
-    'The edit came in a transaction that could not see new rows; a node removes the outdated runs.';
-COMMENT ON COLUMN pgcron.cursor.timing_is_new IS
-    'The pending edit changes when the schedule fires, not only what and how.';
-COMMENT ON COLUMN pgcron.cursor.paused_until IS
-    'When the pause under way ends by itself: fires after it are not the pause''s, however late a '
-    'node resumes the schedule.';
-COMMENT ON COLUMN pgcron.cursor.resumed_by IS
-    'Who ended the last pause: a person, or pgcron_ha at the time that the pause had.';
-COMMENT ON COLUMN pgcron.cursor.runs_made IS
-    'Of the schedule''s max_runs: fires that were decided as runs since it has such a bound, less '
-    'those that were taken back.';
-COMMENT ON COLUMN pgcron.cursor.rules_since IS
-    'Since when the tzdata of now decides its fires; NULL: since it is there.';
 CREATE INDEX cursor_due ON pgcron.cursor (next_fire NULLS FIRST)
   WHERE status <> 'invalid' AND NOT is_paused;
 CREATE INDEX cursor_refused ON pgcron.cursor (retry_at) WHERE retry_at IS NOT NULL;
@@ -320,14 +310,12 @@ CREATE TABLE pgcron.schedule_version (
   operation text NOT NULL CONSTRAINT a_version_is_a_creation_edit_or_deletion
     CHECK (operation IN ('create', 'edit', 'delete')),
   content jsonb NOT NULL,
+  -- From when on it decided: fires after it are its own. NULL while a node has still to apply it.
   since timestamptz,
+  -- What the editor said about the edit (pgcron_ha.version_note), or what it restored.
   note text,
   PRIMARY KEY (schedule_id, version, operation)
 );
-COMMENT ON COLUMN pgcron.schedule_version.since IS
-    'From when on it decided: fires after it are its own. NULL while a node has still to apply it.';
-COMMENT ON COLUMN pgcron.schedule_version.note IS
-    'What the editor said about the edit (pgcron_ha.version_note), or what it restored.';
 -- Who was called so once, and who was deleted so long ago that nobody asks.
 CREATE INDEX schedule_version_deleted ON pgcron.schedule_version ((content ->> 'name'), at)
   WHERE operation = 'delete';

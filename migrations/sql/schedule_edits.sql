@@ -43,15 +43,16 @@ LANGUAGE sql STABLE AS $$
                          WHERE o.schedule_id = of.id AND o.fire_at = is_delayed.fire_at
                            AND o.action = 'move') $$;
 
--- Makes an edit true for what is already materialized. The order is the proof: (1) the cursor row,
--- where an edit and a materializer's compare-and-set meet; (2) the rows nobody has started; (3)
--- only now the clock: what was claimed before is due before it; (4) a new statement deletes what
--- lies after. Reading the clock earlier runs a fire twice. The new timing begins at the edit: an
--- instant before it is never decided by it. What the old timing owed and nobody has decided (all
--- nodes were away, or the last edit was a moment ago) is recorded as missed. A pause that had an
--- end was over then, whenever it is resumed: what lies after it is owed, unless an edit came in
--- between. What it held back is recorded, or left to the catch-up policy; not to a timing that did
--- not name it.
+-- Removes the outdated future runs of an edited schedule and starts a new generation. Needs READ
+-- COMMITTED. Makes an edit true for what is already materialized. The order is the proof: (1) the
+-- cursor row, where an edit and a materializer's compare-and-set meet; (2) the rows nobody has
+-- started; (3) only now the clock: what was claimed before is due before it; (4) a new statement
+-- deletes what lies after. Reading the clock earlier runs a fire twice. The new timing begins at
+-- the edit: an instant before it is never decided by it. What the old timing owed and nobody has
+-- decided (all nodes were away, or the last edit was a moment ago) is recorded as missed. A pause
+-- that had an end was over then, whenever it is resumed: what lies after it is owed, unless an edit
+-- came in between. What it held back is recorded, or left to the catch-up policy; not to a timing
+-- that did not name it.
 CREATE FUNCTION pgcron.apply_edit(edited bigint, timing_changes boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -122,6 +123,3 @@ BEGIN
   WHERE schedule_id = edited;
   UPDATE pgcron.schedule_version SET since = edit_time WHERE schedule_id = edited AND since IS NULL;
 END $$;
-COMMENT ON FUNCTION pgcron.apply_edit(bigint, boolean) IS
-    'Removes the outdated future runs of an edited schedule and starts a new generation. Needs '
-    'READ COMMITTED.';

@@ -29,9 +29,10 @@ COMMENT ON FUNCTION pgcron.kill_run(bigint, text, text) IS
     'only asked.';
 
 -- ready -> dead
--- Runs that have failed, wait for another attempt, and whose time in all is over: they die of their
--- last error. One that never began expires. Rows that somebody else has locked are left for the
--- next look.
+-- Ends waiting runs whose time in all is over; writes history and the dead letters in the same
+-- transaction. Runs that have failed, wait for another attempt, and whose time in all is over: they
+-- die of their last error. One that never began expires. Rows that somebody else has locked are
+-- left for the next look.
 CREATE FUNCTION pgcron.give_up_runs(at_most int) RETURNS SETOF bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -52,9 +53,6 @@ BEGIN
     RETURN NEXT waiting.id;
   END LOOP;
 END $$;
-COMMENT ON FUNCTION pgcron.give_up_runs(int) IS
-    'Ends waiting runs whose time in all is over; writes history and the dead letters in the same '
-    'transaction.';
 
 -- Runs of schedules that execute for longer than their schedule's history lets expect.
 
@@ -83,11 +81,9 @@ LANGUAGE sql STABLE AS $$
               WHERE h.schedule_id = expected_duration.schedule_id ORDER BY h.finished_at DESC
               LIMIT 200) last
         WHERE last.outcome = 'succeeded' AND last.started_at IS NOT NULL LIMIT 50) took $$;
-COMMENT ON FUNCTION pgcron.expected_duration(bigint) IS
-    'What lasts longer overruns: 1.5 times the 95th percentile of the last 50 successes of the '
-    'schedule, 10 seconds at least; NULL while fewer than 5 are known.';
 
--- Each run once, whoever looks: who inserts the row reports it. Where more runs last than one look
+-- Notes runs that execute for longer than expected, each once, and returns those that are new. Each
+-- run once, whoever looks: who inserts the row reports it. Where more runs last than one look
 -- compares, each look takes others.
 CREATE FUNCTION pgcron.notice_overruns(at_most int)
   RETURNS TABLE (run_id bigint, schedule text, expected interval, taken interval)
@@ -107,5 +103,3 @@ LANGUAGE sql VOLATILE AS $$
     JOIN expected e ON e.schedule_id = l.schedule_id WHERE l.taken > e.length ORDER BY l.id
     ON CONFLICT DO NOTHING RETURNING o.run_id, o.expected)
   SELECT n.run_id, l.schedule, n.expected, l.taken FROM noticed n JOIN long l ON l.id = n.run_id $$;
-COMMENT ON FUNCTION pgcron.notice_overruns(int) IS
-    'Notes runs that execute for longer than expected, each once, and returns those that are new.';

@@ -46,9 +46,6 @@ BEGIN
   END;
   RETURN true;
 END $$;
-COMMENT ON FUNCTION pgcron.end_refused_run(bigint, uuid, text, text) IS
-    'Ends a run that the database refuses to write as usual: dead, with the reason as its error; '
-    'token NULL for one that waits. False: the run is not there, or not this claim''s.';
 
 -- running -> ready, dead, lost, cancelled
 -- By the owner, fenced by the token: what is not returned was not the caller's any more.
@@ -113,9 +110,6 @@ BEGIN
     RETURN NEXT late.id;
   END LOOP;
 END $$;
-COMMENT ON FUNCTION pgcron.finish_late(bigint[], bigint[], text[], text) IS
-    'Completes runs that a node finished while it was cut off, and that wait because its lease '
-    'ran out: those that nobody has begun since.';
 
 -- Sessions that runs still name as their owner and that are not alive: each owner once, by one
 -- index descent, not each running row.
@@ -133,9 +127,11 @@ LANGUAGE sql STABLE AS $$
   WHERE o.owner IS NOT NULL AND (n.incarnation IS NULL OR n.state = 'dead') $$;
 
 -- running -> ready, dead, lost, cancelled, succeeded
--- By anybody, level-triggered: whatever runs under a session that is not alive, or of that only
--- some runs. Rows that somebody has locked are left for the next look, and stand in nobody's way. A
--- row is locked by its owner: one that was reaped and claimed anew meanwhile has another.
+-- Ends attempts whose node is dead, or only some of them: retried, dead, lost (at_most_once),
+-- cancelled, or as the service that was called has answered. By anybody, level-triggered: whatever
+-- runs under a session that is not alive, or of that only some runs. Rows that somebody has locked
+-- are left for the next look, and stand in nobody's way. A row is locked by its owner: one that was
+-- reaped and claimed anew meanwhile has another.
 CREATE FUNCTION pgcron.reap_runs(at_most int, only_these bigint[] DEFAULT NULL)
   RETURNS TABLE (run_id bigint, verdict text)
 LANGUAGE plpgsql AS $$
@@ -158,6 +154,3 @@ BEGIN
       LATERAL pgcron.end_orphans(g.ids, g.errors, g.node_names) e
     WHERE g.ids IS NOT NULL;
 END $$;
-COMMENT ON FUNCTION pgcron.reap_runs(int, bigint[]) IS
-    'Ends attempts whose node is dead, or only some of them: retried, dead, lost (at_most_once), '
-    'cancelled, or as the service that was called has answered.';

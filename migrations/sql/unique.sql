@@ -3,6 +3,7 @@
 -- takes it (waiting): between attempts it is open, and waits no more. With a time (period) the key
 -- is kept here instead, until the time is over, whatever becomes of the run.
 
+-- Whether a live run keeps others with its unique key from being made.
 CREATE FUNCTION pgcron.has_key(unique_key text, unique_scope text, attempt int) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
@@ -10,8 +11,6 @@ BEGIN ATOMIC
          AND (coalesce(unique_scope, 'open') = 'open'
               OR (unique_scope = 'waiting' AND attempt = 0));
 END;
-COMMENT ON FUNCTION pgcron.has_key(text, text, int) IS
-    'Whether a live run keeps others with its unique key from being made.';
 
 -- The net under all that follows, and under an INSERT by hand. Nothing that happens to a run gives
 -- it a key that it had lost.
@@ -126,13 +125,12 @@ LANGUAGE sql VOLATILE AS $$
            CASE WHEN until IS NULL THEN format('Wait until run %s has ended, or cancel it.', met)
                 ELSE 'Ask again after that.' END) $$;
 
+-- The run of the handler that has the unique key now; NULL when none has it.
 CREATE FUNCTION pgcron.run_with_key(unique_key text, handler text) RETURNS bigint
 LANGUAGE sql STABLE AS $$
   SELECT r.id FROM pgcron.run r
   WHERE r.unique_key = run_with_key.unique_key AND r.handler = run_with_key.handler
     AND pgcron.has_key(r.unique_key, r.unique_scope, r.attempt) $$;
-COMMENT ON FUNCTION pgcron.run_with_key(text, text) IS
-    'The run of the handler that has the unique key now; NULL when none has it.';
 
 -- Gives a run that no node has taken yet what a later request says; false when there is none any
 -- more. It is due at due_at, but not later than `most` after it was made; without due_at as it was,

@@ -4,6 +4,7 @@
 -- answered with a message (the fact), a detail (the rule), a hint (what now) and an SQLSTATE of
 -- class PC.
 
+-- Raises an error with SQLSTATE, message, detail and hint; boolean so that a CHECK can call it.
 -- Volatile on purpose: a call with constant arguments in a CHECK must not be evaluated when the
 -- statement is planned.
 CREATE FUNCTION pgcron.refuse(code text, message text, detail text, hint text) RETURNS boolean
@@ -11,8 +12,6 @@ LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail, HINT = hint;
 END $$;
-COMMENT ON FUNCTION pgcron.refuse(text, text, text, text) IS
-    'Raises an error with SQLSTATE, message, detail and hint; boolean so that a CHECK can call it.';
 
 -- Notes, and the names of those who act, are for people: what is longer than a screen is a mistake,
 -- or fills the disk.
