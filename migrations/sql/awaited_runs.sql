@@ -3,9 +3,7 @@
 
 CREATE FUNCTION pgcron.end_channel() RETURNS text
 LANGUAGE sql STABLE
-BEGIN ATOMIC
-  SELECT pgcron.channel() || '_ended';
-END;
+RETURN pgcron.channel() || '_ended';
 COMMENT ON FUNCTION pgcron.end_channel() IS
     'The NOTIFY channel on which the ids of awaited runs come when they are over. Notifications '
     'are hints; nothing depends on them.';
@@ -25,9 +23,7 @@ CREATE TRIGGER wake_waiting_clients AFTER DELETE ON pgcron.run FOR EACH ROW WHEN
 -- these functions are their owner's.
 CREATE FUNCTION pgcron.may_read_run(created_by text) RETURNS boolean
 LANGUAGE sql STABLE
-BEGIN ATOMIC
-  SELECT created_by = session_user OR has_table_privilege(session_user, 'pgcron.history', 'SELECT');
-END;
+RETURN created_by = session_user OR has_table_privilege(session_user, 'pgcron.history', 'SELECT');
 
 -- Rows that somebody has locked are left out, so nobody waits here; and so are those that are
 -- probably being claimed just now: a claim skips what is locked, and might come back a second

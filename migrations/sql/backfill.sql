@@ -5,15 +5,13 @@
 -- one of them being dropped.
 CREATE FUNCTION pgcron.most_at_once(overlap text, definition jsonb) RETURNS int
 LANGUAGE sql IMMUTABLE
-BEGIN ATOMIC
-  SELECT CASE coalesce(overlap, definition ->> 'overlap')
-           WHEN 'allow' THEN 1000
-           WHEN 'queue' THEN least(coalesce((definition ->> 'max_running')::int, 1)
-                   + coalesce((definition ->> 'max_queued')::int, 1000),
-                 1000)
-           WHEN 'skip' THEN coalesce((definition ->> 'max_running')::int, 1)
-           ELSE 1 END;
-END;
+RETURN CASE coalesce(overlap, definition ->> 'overlap')
+    WHEN 'allow' THEN 1000
+    WHEN 'queue' THEN least(coalesce((definition ->> 'max_running')::int, 1)
+            + coalesce((definition ->> 'max_queued')::int, 1000),
+          1000)
+    WHEN 'skip' THEN coalesce((definition ->> 'max_running')::int, 1)
+    ELSE 1 END;
 
 CREATE TABLE pgcron.backfill (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

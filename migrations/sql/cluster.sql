@@ -163,9 +163,7 @@ COMMENT ON TABLE pgcron.timezone IS
 -- The NOTIFY channel of this installation. Notifications are hints; nothing depends on them.
 CREATE FUNCTION pgcron.channel() RETURNS text
 LANGUAGE sql STABLE
-BEGIN ATOMIC
-  SELECT 'pgcron_' || 'pgcron'::regnamespace::oid::text;
-END;
+RETURN 'pgcron_' || 'pgcron'::regnamespace::oid::text;
 
 -- NOTIFY, but for a server whose queue of notifications is half full: then what it would say is
 -- found by looking. A session that listens and leaves a transaction open keeps what was sent to

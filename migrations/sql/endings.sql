@@ -65,14 +65,12 @@ SELECT kind = 'lease_lost' AND run.started_at IS NULL AND coalesce(run.lost_earl
 -- What becomes of an attempt that did not succeed.
 CREATE FUNCTION pgcron.attempt_verdict(run pgcron.run, kind text, retryable boolean) RETURNS text
 LANGUAGE sql IMMUTABLE
-BEGIN ATOMIC
-  SELECT CASE WHEN kind = 'cancelled' OR run.cancel_at IS NOT NULL THEN 'cancelled'
-              WHEN run.delivery = 'at_most_once'
-                THEN CASE kind WHEN 'lease_lost' THEN 'lost' ELSE 'dead' END
-              WHEN pgcron.ended_two_nodes(run, kind) THEN 'dead'
-              WHEN retryable AND run.attempt < coalesce(run.max_attempts, 5) THEN 'retry'
-              ELSE 'dead' END;
-END;
+RETURN CASE WHEN kind = 'cancelled' OR run.cancel_at IS NOT NULL THEN 'cancelled'
+            WHEN run.delivery = 'at_most_once'
+              THEN CASE kind WHEN 'lease_lost' THEN 'lost' ELSE 'dead' END
+            WHEN pgcron.ended_two_nodes(run, kind) THEN 'dead'
+            WHEN retryable AND run.attempt < coalesce(run.max_attempts, 5) THEN 'retry'
+            ELSE 'dead' END;
 
 -- The same for a run with a retry policy or time limits, or one whose handler asks to come back
 -- later (kind `snoozed`): also after what delay it comes back, how the attempt is recorded, and why

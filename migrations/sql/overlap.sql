@@ -8,11 +8,9 @@
 -- others ask the schedule for their number.
 CREATE FUNCTION pgcron.run_overlap(overlap text, max_running int) RETURNS text
 LANGUAGE sql IMMUTABLE
-BEGIN ATOMIC
-  SELECT CASE WHEN overlap = 'allow' AND max_running IS NULL THEN NULL
-              WHEN overlap = 'skip' AND max_running > 1 THEN 'skip many'
-              ELSE overlap END;
-END;
+RETURN CASE WHEN overlap = 'allow' AND max_running IS NULL THEN NULL
+            WHEN overlap = 'skip' AND max_running > 1 THEN 'skip many'
+            ELSE overlap END;
 
 -- The same for one run that is to have another policy than its schedule; raises PC001.
 CREATE FUNCTION pgcron.run_overlap(overlap text, schedule pgcron.schedule) RETURNS text

@@ -26,10 +26,8 @@ COMMENT ON TABLE pgcron.producer_rule IS
 
 CREATE FUNCTION pgcron.rule_fits(pattern text, name text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
-BEGIN ATOMIC
-  SELECT CASE WHEN right(pattern, 1) = '*' THEN starts_with(name, left(pattern, -1))
-              ELSE name = pattern END;
-END;
+RETURN CASE WHEN right(pattern, 1) = '*' THEN starts_with(name, left(pattern, -1))
+            ELSE name = pattern END;
 
 CREATE FUNCTION pgcron.refuse_producer(who name, queue text, handler text) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$

@@ -150,9 +150,7 @@ END $$;
 -- The exponent is bounded so that the interval can't overflow.
 CREATE FUNCTION pgcron.retry_delay(attempt int, base interval, cap interval) RETURNS interval
 LANGUAGE sql VOLATILE
-BEGIN ATOMIC
-  SELECT random() * least(cap, base * power(2, least(attempt, 20) - 1));
-END;
+RETURN random() * least(cap, base * power(2, least(attempt, 20) - 1));
 
 -- The same by a policy. `attempt` counts those that used up one.
 CREATE FUNCTION pgcron.policy_delay(policy jsonb, attempt int, base interval, cap interval)

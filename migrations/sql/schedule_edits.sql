@@ -4,14 +4,12 @@
 -- none.
 CREATE FUNCTION pgcron.unrecorded(cursor_before pgcron.cursor, instant timestamptz) RETURNS text
 LANGUAGE sql IMMUTABLE
-BEGIN ATOMIC
-  SELECT CASE WHEN cursor_before.watermark >= instant THEN NULL
-              WHEN cursor_before.is_paused THEN 'paused'
-              WHEN cursor_before.status = 'valid' AND cursor_before.next_fire = 'infinity'
-                   AND cursor_before.runs_made > 0 THEN 'completed'
-              WHEN cursor_before.status = 'valid' AND cursor_before.next_fire > instant THEN NULL
-              ELSE 'edited' END;
-END;
+RETURN CASE WHEN cursor_before.watermark >= instant THEN NULL
+            WHEN cursor_before.is_paused THEN 'paused'
+            WHEN cursor_before.status = 'valid' AND cursor_before.next_fire = 'infinity'
+                 AND cursor_before.runs_made > 0 THEN 'completed'
+            WHEN cursor_before.status = 'valid' AND cursor_before.next_fire > instant THEN NULL
+            ELSE 'edited' END;
 
 CREATE FUNCTION pgcron.record_missed(cursor_before pgcron.cursor, instant timestamptz, reason text)
   RETURNS void

@@ -2,15 +2,11 @@
 
 CREATE FUNCTION pgcron.actor() RETURNS text
 LANGUAGE sql STABLE
-BEGIN ATOMIC
-  SELECT coalesce(nullif(current_setting('pgcron_ha.actor', true), ''), session_user::text);
-END;
+RETURN coalesce(nullif(current_setting('pgcron_ha.actor', true), ''), session_user::text);
 
 CREATE FUNCTION pgcron.interface() RETURNS text
 LANGUAGE sql STABLE
-BEGIN ATOMIC
-  SELECT coalesce(nullif(current_setting('pgcron_ha.interface', true), ''), 'sql');
-END;
+RETURN coalesce(nullif(current_setting('pgcron_ha.interface', true), ''), 'sql');
 
 -- For the rest of the transaction: who acts, and through which interface.
 CREATE FUNCTION pgcron.act_as(actor text, interface text) RETURNS void
@@ -109,10 +105,8 @@ LANGUAGE sql AS $$
 -- What an edit may change without a word to the runs that are made already.
 CREATE FUNCTION pgcron.timeless_columns() RETURNS text[]
 LANGUAGE sql IMMUTABLE
-BEGIN ATOMIC
-  SELECT '{version,updated_at,catchup,catchup_window,paused_note,paused_by,paused_until,'
-         'after_pause,pause_after_failures,probe_after,managed_by,source}'::text[];
-END;
+RETURN '{version,updated_at,catchup,catchup_window,paused_note,paused_by,paused_until,after_pause,'
+  'pause_after_failures,probe_after,managed_by,source}'::text[];
 
 -- Another note, author or end of a pause under way.
 CREATE FUNCTION pgcron.pause_was_changed(paused pgcron.schedule) RETURNS void

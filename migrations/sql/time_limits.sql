@@ -36,18 +36,14 @@ LANGUAGE sql STABLE AS $$
 -- The same limits of another run, which is due now or later.
 CREATE FUNCTION pgcron.time_limits_from(limits jsonb, due_at timestamptz) RETURNS jsonb
 LANGUAGE sql STABLE
-BEGIN ATOMIC
-  SELECT limits
-         || CASE WHEN limits ? 'give_up_after' THEN jsonb_build_object('give_up_at',
-                       due_at + make_interval(secs => (limits ->> 'give_up_after')::float8))
-                 ELSE '{}' END;
-END;
+RETURN limits || CASE WHEN limits ? 'give_up_after'
+                        THEN jsonb_build_object('give_up_at',
+                               due_at + make_interval(secs => (limits ->> 'give_up_after')::float8))
+                      ELSE '{}' END;
 
 CREATE FUNCTION pgcron.give_up_at(limits jsonb) RETURNS timestamptz
 LANGUAGE sql STABLE
-BEGIN ATOMIC
-  SELECT (limits ->> 'give_up_at')::timestamptz;
-END;
+RETURN (limits ->> 'give_up_at')::timestamptz;
 
 -- Until when a run may wait for its first attempt. Raises PC001.
 CREATE FUNCTION pgcron.expire_at(start_within interval, limits jsonb, due_at timestamptz)

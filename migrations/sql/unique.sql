@@ -6,11 +6,8 @@
 -- Whether a live run keeps others with its unique key from being made.
 CREATE FUNCTION pgcron.has_key(unique_key text, unique_scope text, attempt int) RETURNS boolean
 LANGUAGE sql IMMUTABLE
-BEGIN ATOMIC
-  SELECT unique_key IS NOT NULL
-         AND (coalesce(unique_scope, 'open') = 'open'
-              OR (unique_scope = 'waiting' AND attempt = 0));
-END;
+RETURN unique_key IS NOT NULL
+  AND (coalesce(unique_scope, 'open') = 'open' OR (unique_scope = 'waiting' AND attempt = 0));
 
 -- The net under all that follows, and under an INSERT by hand. Nothing that happens to a run gives
 -- it a key that it had lost.
@@ -31,10 +28,7 @@ CREATE INDEX unique_period_until ON pgcron.unique_period (until);
 
 CREATE FUNCTION pgcron.unique_key_is_fine(unique_key text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
-BEGIN ATOMIC
-  SELECT unique_key IS NOT NULL AND length(unique_key) BETWEEN 1 AND 500
-         AND btrim(unique_key) <> '';
-END;
+RETURN unique_key IS NOT NULL AND length(unique_key) BETWEEN 1 AND 500 AND btrim(unique_key) <> '';
 
 CREATE FUNCTION pgcron.refuse_unique_key(unique_key text, unique_scope text DEFAULT NULL)
   RETURNS boolean

@@ -25,9 +25,7 @@ END $$;
 
 CREATE FUNCTION pgcron.handler_is_fine(handler text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
-BEGIN ATOMIC
-  SELECT handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$' AND length(handler) <= 206;
-END;
+RETURN handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$' AND length(handler) <= 206;
 
 CREATE FUNCTION pgcron.refuse_handler(handler text) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
@@ -55,17 +53,13 @@ LANGUAGE sql VOLATILE AS $$
 -- of a lane_limit for many lanes.
 CREATE FUNCTION pgcron.lane_is_fine(lane text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
-BEGIN ATOMIC
-  SELECT length(lane) BETWEEN 1 AND 200 AND btrim(lane) <> '' AND lane !~ '[*\x01-\x1f\x7f-\x9f]';
-END;
+RETURN length(lane) BETWEEN 1 AND 200 AND btrim(lane) <> '' AND lane !~ '[*\x01-\x1f\x7f-\x9f]';
 
 -- Where a run waits: in its own lane, or, if it takes more than one slot of a node and has none, in
 -- the one of its weight, which has no limit.
 CREATE FUNCTION pgcron.lane_of(lane text, weight int) RETURNS text
 LANGUAGE sql IMMUTABLE
-BEGIN ATOMIC
-  SELECT CASE WHEN lane IS NULL AND weight > 1 THEN '*weight ' || weight ELSE lane END;
-END;
+RETURN CASE WHEN lane IS NULL AND weight > 1 THEN '*weight ' || weight ELSE lane END;
 
 CREATE FUNCTION pgcron.refuse_weight(weight int) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
@@ -82,11 +76,9 @@ LANGUAGE sql VOLATILE AS $$
 
 CREATE FUNCTION pgcron.rate_is_fine(rate int, per interval) RETURNS boolean
 LANGUAGE sql IMMUTABLE
-BEGIN ATOMIC
-  SELECT CASE WHEN rate IS NULL AND per IS NULL THEN true
-              ELSE rate IS NOT NULL AND per IS NOT NULL AND rate BETWEEN 1 AND 1000000
-                   AND per BETWEEN '100 milliseconds' AND '31 days' END;
-END;
+RETURN CASE WHEN rate IS NULL AND per IS NULL THEN true
+            ELSE rate IS NOT NULL AND per IS NOT NULL AND rate BETWEEN 1 AND 1000000
+                 AND per BETWEEN '100 milliseconds' AND '31 days' END;
 
 CREATE FUNCTION pgcron.refuse_rate(rate int, per interval) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
