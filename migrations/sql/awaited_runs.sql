@@ -4,7 +4,7 @@
 CREATE FUNCTION pgcron.end_channel() RETURNS text
 LANGUAGE sql STABLE
 RETURN pgcron.channel() || '_ended';
-COMMENT ON FUNCTION pgcron.end_channel() IS
+COMMENT ON FUNCTION pgcron.end_channel IS
     'The NOTIFY channel on which the ids of awaited runs come when they are over. Notifications '
     'are hints; nothing depends on them.';
 
@@ -54,7 +54,7 @@ BEGIN
          coalesce(array_agg(given.id) FILTER (WHERE r.id IS NOT NULL AND r.awaited IS NULL), '{}')
   INTO ended, unmarked FROM unnest(run_ids) given(id) LEFT JOIN pgcron.run r ON r.id = given.id;
 END $$;
-COMMENT ON FUNCTION pgcron.await_runs(bigint[]) IS
+COMMENT ON FUNCTION pgcron.await_runs IS
     'From now on the ends of these runs are sent on pgcron.end_channel(). ended: those that are '
     'not alive; unmarked: those of others, and those to ask for again in a moment.';
 
@@ -70,6 +70,6 @@ BEGIN
     LEFT JOIN pgcron.progress p ON p.run_id = v.id AND p.attempt = v.attempt AND v.state = 'running'
     WHERE v.id = run_status.run_id AND pgcron.may_read_run(v.created_by) LIMIT 1;
 END $$;
-COMMENT ON FUNCTION pgcron.run_status(bigint) IS
+COMMENT ON FUNCTION pgcron.run_status IS
     'How a run stands, and its result: for who enqueued it, and for roles that may read history. '
     'No row: there is none.';

@@ -39,15 +39,8 @@ CREATE TABLE pgcron.backfill (
         'succeed (failed), or all run again (all).',
         'Leave it out for skip.')),
   args jsonb CONSTRAINT backfill_args_are_an_object_of_256_kib
-    CHECK (args IS NULL
-      OR (jsonb_typeof(args) = 'object'
-          AND (octet_length(args::text) <= 200
-               OR (octet_length(args::text) <= 262144
-                   AND NOT jsonb_path_exists(args,
-                         'strict $.**{100} ? (@.type() == "array" || @.type() == "object")'))))
-      OR pgcron.refuse_args(args)),
-  note text CONSTRAINT backfill_note_is_short
-    CHECK (note IS NULL OR length(note) <= 2000 OR pgcron.refuse_words('note', note, 2000)),
+    CHECK (args IS NULL OR pgcron.args_are_fine(args) OR pgcron.refuse_args(args)),
+  note text CONSTRAINT backfill_note_is_short CHECK (pgcron.is_short('note', note, 2000)),
   state text NOT NULL DEFAULT 'open' CONSTRAINT a_backfill_state_is_known
     CHECK (state IN ('open', 'paused', 'stopping', 'stopped', 'done')),
   reached timestamptz,
@@ -59,12 +52,10 @@ CREATE TABLE pgcron.backfill (
   error jsonb,
   created_at timestamptz NOT NULL DEFAULT now(),
   created_by text NOT NULL CONSTRAINT backfill_created_by_is_short
-    CHECK (created_by IS NULL OR length(created_by) <= 300
-      OR pgcron.refuse_words('created_by', created_by, 300)),
+    CHECK (pgcron.is_short('created_by', created_by, 300)),
   changed_at timestamptz NOT NULL DEFAULT now(),
   changed_by text CONSTRAINT backfill_changed_by_is_short
-    CHECK (changed_by IS NULL OR length(changed_by) <= 300
-      OR pgcron.refuse_words('changed_by', changed_by, 300)),
+    CHECK (pgcron.is_short('changed_by', changed_by, 300)),
   ended_at timestamptz,
   CONSTRAINT a_backfill_lies_in_the_past
     CHECK ((since < until AND until <= created_at AND until - since <= '3660 days')
@@ -191,8 +182,7 @@ BEGIN
   PERFORM pgcron.wake_backfills();
   RETURN new_id;
 END $$;
-COMMENT ON FUNCTION pgcron.backfill(text, timestamptz, timestamptz, text, int, text, text, jsonb,
-      text, text, int) IS
+COMMENT ON FUNCTION pgcron.backfill IS
     'Asks for runs of the schedule''s instants from since on and before until (now); returns the '
     'backfill''s id. At most parallelism of its runs are open at once; the view backfills shows '
     'how far it is. Jitter and start deadline do not count; with depends_on_previous it goes '
@@ -229,7 +219,7 @@ BEGIN
       changed_by = coalesce(pause_backfill.actor, session_user)
   WHERE b.id = held.id AND b.state = 'open';
 END $$;
-COMMENT ON FUNCTION pgcron.pause_backfill(bigint, text) IS
+COMMENT ON FUNCTION pgcron.pause_backfill IS
     'Makes no more runs of a backfill until it is resumed.';
 
 CREATE FUNCTION pgcron.resume_backfill(backfill_id bigint, actor text DEFAULT NULL) RETURNS void
@@ -243,8 +233,7 @@ BEGIN
   WHERE b.id = held.id AND b.state = 'paused';
   PERFORM pgcron.wake_backfills();
 END $$;
-COMMENT ON FUNCTION pgcron.resume_backfill(bigint, text) IS
-    'Goes on with a backfill that was paused.';
+COMMENT ON FUNCTION pgcron.resume_backfill IS 'Goes on with a backfill that was paused.';
 
 -- What has not begun is cancelled, with the reason in the ledger; what runs ends as it ends.
 -- Returns how many were cancelled.
@@ -273,7 +262,7 @@ BEGIN
   PERFORM pgcron.wake_backfills();
   RETURN cancelled;
 END $$;
-COMMENT ON FUNCTION pgcron.stop_backfill(bigint, text, text) IS
+COMMENT ON FUNCTION pgcron.stop_backfill IS
     'Ends a backfill: makes no more runs, cancels those that wait, leaves those that run. Returns '
     'how many were cancelled.';
 
@@ -307,8 +296,5 @@ COMMENT ON VIEW pgcron.backfills IS
     'Backfills and how far they are: of planned instants some were decided already, for created '
     'ones runs were made; open ones are not over, remaining ones not looked at yet.';
 
-REVOKE ALL ON FUNCTION pgcron.backfill(text, timestamptz, timestamptz, text, int, text, text, jsonb,
-        text, text, int),
-    pgcron.pause_backfill(bigint, text), pgcron.resume_backfill(bigint, text),
-    pgcron.stop_backfill(bigint, text, text), pgcron.backfills_stop_with_their_schedule()
-  FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.backfill, pgcron.pause_backfill, pgcron.resume_backfill,
+    pgcron.stop_backfill, pgcron.backfills_stop_with_their_schedule FROM PUBLIC;

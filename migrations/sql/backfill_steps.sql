@@ -139,11 +139,10 @@ DECLARE
   room int;
   may_wait int;
   still_open int;
-  claims timestamptz[];
-  again timestamptz[];
+  fires timestamptz[];
+  are_claims boolean[];
   parents bigint[];
   new_reached timestamptz; next_fire timestamptz;
-  who text;
   policy text;
 BEGIN
   PERFORM pgcron.require_read_committed('backfills');
@@ -187,67 +186,51 @@ BEGIN
     WITH judged AS MATERIALIZED (
       SELECT j.*, count(*) FILTER (WHERE j.verdict <> 'leave') OVER (ORDER BY j.place) AS used
       FROM pgcron.judge_backfill(b, step_backfill.instants) j)
-    SELECT count(*), array_agg(j.fire_at ORDER BY j.place) FILTER (WHERE j.verdict = 'claim'),
-           array_agg(j.fire_at ORDER BY j.place) FILTER (WHERE j.verdict = 'again'),
-           array_agg(j.parent ORDER BY j.place) FILTER (WHERE j.verdict = 'again'),
+    SELECT count(*), array_agg(j.fire_at ORDER BY j.place) FILTER (WHERE j.verdict <> 'leave'),
+           array_agg(j.verdict = 'claim' ORDER BY j.place) FILTER (WHERE j.verdict <> 'leave'),
+           array_agg(j.parent ORDER BY j.place) FILTER (WHERE j.verdict <> 'leave'),
            (array_agg(j.fire_at ORDER BY j.place DESC))[1]
-    INTO taken, claims, again, parents, new_reached FROM judged j WHERE j.used <= room;
-    who := format('backfill %s by %s', b.id, b.created_by);
-    IF claims IS NOT NULL THEN
-      PERFORM pgcron.reopen_ledger(claims);
+    INTO taken, fires, are_claims, parents, new_reached FROM judged j WHERE j.used <= room;
+    IF fires IS NOT NULL THEN
+      PERFORM pgcron.reopen_ledger(fires);
       WITH numbered AS MATERIALIZED (
-        SELECT c.fire_at, nextval(pg_get_serial_sequence('pgcron.run', 'id')) AS run_id
-        FROM (SELECT u.fire_at FROM unnest(claims) WITH ORDINALITY u(fire_at, place)
-              ORDER BY u.place) c),
+        SELECT f.*, nextval(pg_get_serial_sequence('pgcron.run', 'id')) AS run_id
+        FROM (SELECT u.fire_at, u.is_claim, u.parent
+              FROM unnest(fires, are_claims, parents) WITH ORDINALITY
+                u(fire_at, is_claim, parent, place)
+              ORDER BY u.place) f),
       ledger AS (
         INSERT INTO pgcron.occurrence (schedule_id, fire_at, decision, reason, run_id)
         SELECT b.schedule_id, n.fire_at, 'run', format('backfill %s', b.id), n.run_id
-        FROM numbered n ORDER BY n.fire_at ON CONFLICT (schedule_id, fire_at) DO NOTHING
-        RETURNING fire_at, run_id),
+        FROM numbered n WHERE n.is_claim ORDER BY n.fire_at
+        ON CONFLICT (schedule_id, fire_at) DO NOTHING RETURNING run_id),
       fresh AS (
-        INSERT INTO pgcron.run (id, uuid, origin, schedule_id, schedule, scheduled_for, queue,
-              priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap,
-              retry, overlap, lane, requires, weight, expire_at, time_limits, created_by)
-        SELECT l.run_id, md5(plan.uuid::text || '/' || extract(epoch FROM l.fire_at)::text)::uuid,
-               'backfill', b.schedule_id, b.schedule, l.fire_at, plan.queue, plan.priority,
-               plan.handler, coalesce(b.args, o.args, plan.args), plan.delivery, plan.max_attempts,
-               plan.timeout, plan.retry_base, plan.retry_cap, plan.retry, policy,
+        INSERT INTO pgcron.run (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for,
+              parent_run, queue, priority, handler, args, delivery, max_attempts, timeout,
+              retry_base, retry_cap, retry, overlap, lane, requires, weight, expire_at, time_limits,
+              created_by)
+        SELECT n.run_id,
+               CASE WHEN n.is_claim
+                      THEN md5(plan.uuid::text || '/' || extract(epoch FROM n.fire_at)::text)::uuid
+                    ELSE gen_random_uuid() END,
+               CASE WHEN n.is_claim THEN 'backfill' ELSE 'rerun' END, b.schedule_id, b.schedule,
+               CASE WHEN n.is_claim THEN n.fire_at END, CASE WHEN NOT n.is_claim THEN n.fire_at END,
+               n.parent, plan.queue, plan.priority, plan.handler,
+               coalesce(b.args, o.args, plan.args), plan.delivery, plan.max_attempts, plan.timeout,
+               plan.retry_base, plan.retry_cap, plan.retry, policy,
                pgcron.lane_of(plan.lane, plan.weight), plan.requires, nullif(plan.weight, 1),
                now() + plan.give_up_after,
-               CASE WHEN num_nonnulls(plan.give_up_after, plan.silence_timeout) > 0
-                      THEN pgcron.time_limits(plan.give_up_after, plan.silence_timeout, now()) END,
-               who
-        FROM ledger l
-        LEFT JOIN pgcron.occurrence_override o ON o.schedule_id = b.schedule_id
-          AND o.fire_at = l.fire_at
-        RETURNING id, scheduled_for),
+               pgcron.time_limits(plan.give_up_after, plan.silence_timeout, now()),
+               format('backfill %s by %s', b.id, b.created_by)
+        FROM numbered n
+        LEFT JOIN pgcron.occurrence_override o ON n.is_claim AND o.schedule_id = b.schedule_id
+          AND o.fire_at = n.fire_at
+        WHERE NOT n.is_claim OR n.run_id IN (SELECT l.run_id FROM ledger l)
+        RETURNING id, coalesce(scheduled_for, nominal_for) AS fire_at),
       noted AS (
         INSERT INTO pgcron.backfill_run (backfill_id, run_id, fire_at)
-        SELECT b.id, f.id, f.scheduled_for FROM fresh f RETURNING run_id)
+        SELECT b.id, f.id, f.fire_at FROM fresh f RETURNING run_id)
       SELECT count(*) INTO made FROM noted;
-    END IF;
-    IF again IS NOT NULL THEN
-      WITH numbered AS MATERIALIZED (
-        SELECT c.fire_at, c.parent, nextval(pg_get_serial_sequence('pgcron.run', 'id')) AS run_id
-        FROM (SELECT u.fire_at, u.parent
-              FROM unnest(again, parents) WITH ORDINALITY u(fire_at, parent, place)
-              ORDER BY u.place) c),
-      fresh AS (
-        INSERT INTO pgcron.run (id, origin, schedule_id, schedule, nominal_for, parent_run, queue,
-              priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap,
-              retry, overlap, lane, requires, weight, expire_at, time_limits, created_by)
-        SELECT n.run_id, 'rerun', b.schedule_id, b.schedule, n.fire_at, n.parent, plan.queue,
-               plan.priority, plan.handler, coalesce(b.args, plan.args), plan.delivery,
-               plan.max_attempts, plan.timeout, plan.retry_base, plan.retry_cap, plan.retry, policy,
-               pgcron.lane_of(plan.lane, plan.weight), plan.requires, nullif(plan.weight, 1),
-               now() + plan.give_up_after,
-               CASE WHEN num_nonnulls(plan.give_up_after, plan.silence_timeout) > 0
-                      THEN pgcron.time_limits(plan.give_up_after, plan.silence_timeout, now()) END,
-               who
-        FROM numbered n RETURNING id, nominal_for)
-      INSERT INTO pgcron.backfill_run (backfill_id, run_id, fire_at)
-      SELECT b.id, f.id, f.nominal_for FROM fresh f;
-      made := made + cardinality(again);
     END IF;
     still_open := still_open + made;
     IF taken > 0 OR (step_backfill.is_last AND still_open = 0) THEN

@@ -29,8 +29,7 @@ CREATE TABLE pgcron.breaker (
       OR pgcron.refuse('PC001', format('queue %L is not a queue name', left(fallback_queue, 200)),
         'A queue name has 1 to 100 letters, digits, "_", "." and "-".',
         'Write for example ''default''.')),
-  set_by text CONSTRAINT breaker_set_by_is_short
-    CHECK (set_by IS NULL OR length(set_by) <= 300 OR pgcron.refuse_words('set_by', set_by, 300)),
+  set_by text CONSTRAINT breaker_set_by_is_short CHECK (pgcron.is_short('set_by', set_by, 300)),
   set_at timestamptz NOT NULL DEFAULT now(),
   state text NOT NULL DEFAULT 'closed' CONSTRAINT a_breaker_is_closed_open_or_half_open
     CHECK (state IN ('closed', 'open', 'half_open')),
@@ -47,8 +46,7 @@ CREATE TABLE pgcron.breaker (
   -- Fence number of the claim that probes: when no run has it any more, the probe is over.
   probe_fence bigint,
   reset_by text CONSTRAINT breaker_reset_by_is_short
-    CHECK (reset_by IS NULL OR length(reset_by) <= 300
-      OR pgcron.refuse_words('reset_by', reset_by, 300)),
+    CHECK (pgcron.is_short('reset_by', reset_by, 300)),
   reset_at timestamptz,
   CONSTRAINT a_breaker_is_open_no_longer_than_a_week
     CHECK (open_for_at_most BETWEEN open_for AND '7 days'

@@ -261,8 +261,7 @@ LANGUAGE sql AS $$
   FROM unnest(set_breaker.breaker || set_breaker.handlers) one(handler)
   ON CONFLICT ON CONSTRAINT breaker_handler_pkey DO UPDATE SET breaker = EXCLUDED.breaker;
   SELECT pgcron.notify(pgcron.channel(), 'breaker') $$;
-COMMENT ON FUNCTION pgcron.set_breaker(text, int, interval, interval, interval, text, text, text[],
-      text) IS
+COMMENT ON FUNCTION pgcron.set_breaker IS
     'A handler (or those of one http service) that fails so often within a time is left alone for '
     'a while, then probed with one run at a time.';
 
@@ -322,7 +321,7 @@ BEGIN
   WHERE b.name = row_found.name;
   RETURN row_found.state <> 'closed';
 END $$;
-COMMENT ON FUNCTION pgcron.reset_breaker(text, text) IS
+COMMENT ON FUNCTION pgcron.reset_breaker IS
     'Closes a breaker by hand; the runs that wait for it go at once.';
 
 -- A node whose file or application declares it makes it again when it starts.

@@ -81,6 +81,4 @@ BEGIN
   RETURN QUERY DELETE FROM pgcron.calendar c WHERE c.name = ANY(outdated) RETURNING c.name, c;
 END $$;
 
-REVOKE ALL ON FUNCTION pgcron.apply_calendars(jsonb, text, boolean, text, text[]),
-    pgcron.prune_calendars(text, text[], text)
-  FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.apply_calendars, pgcron.prune_calendars FROM PUBLIC;

@@ -2,14 +2,6 @@
 -- business-days, move next`); each schedule carries what they contained when it was last written,
 -- so that a spec, its versions and its backfills can be read by themselves.
 
-CREATE FUNCTION pgcron.refuse_calendar(content text) RETURNS boolean
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT pgcron.refuse('PC005',
-           format('the calendar is too long (%s bytes), or has a control character',
-             octet_length(content)),
-           'A calendar has up to 65536 bytes, in up to 5000 lines of up to 512 characters.',
-           'Split a longer one, and name the parts with `calendar` lines.') $$;
-
 -- The calendars that it names, each once. Line by line: an expression over the whole of a long text
 -- costs tens of milliseconds.
 CREATE FUNCTION pgcron.parts_of_calendar(content text) RETURNS text[]
@@ -31,12 +23,15 @@ CREATE TABLE pgcron.calendar (
   content text NOT NULL CONSTRAINT a_calendar_is_readable
     CHECK ((octet_length(content) <= 65536 AND content !~ '[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]'
             AND pgcron.lines_fit(regexp_replace(content, '^[ \t\r]*#.*$', '', 'gn'), 5000, 512))
-      OR pgcron.refuse_calendar(content)),
+      OR pgcron.refuse('PC005',
+        format('the calendar is too long (%s bytes), or has a control character',
+          octet_length(content)),
+        'A calendar has up to 65536 bytes, in up to 5000 lines of up to 512 characters.',
+        'Split a longer one, and name the parts with `calendar` lines.')),
   version int NOT NULL DEFAULT 1,
   updated_at timestamptz NOT NULL DEFAULT now(),
   updated_by text NOT NULL CONSTRAINT calendar_updated_by_is_short
-    CHECK (updated_by IS NULL OR length(updated_by) <= 300
-      OR pgcron.refuse_words('updated_by', updated_by, 300)),
+    CHECK (pgcron.is_short('updated_by', updated_by, 300)),
   parts text[] NOT NULL GENERATED ALWAYS AS (pgcron.parts_of_calendar(content)) STORED,
   source text CONSTRAINT a_source_has_a_name
     CHECK (source IS NULL OR (length(source) BETWEEN 1 AND 200 AND btrim(source) <> '')
@@ -230,7 +225,7 @@ BEGIN
   END IF;
   RETURN known;
 END $$;
-COMMENT ON FUNCTION pgcron.put_calendar(text, text, text, text, boolean) IS
+COMMENT ON FUNCTION pgcron.put_calendar IS
     'Makes or changes a calendar; returns its id. The future runs of the schedules that use it '
     'are made again. Refuses a calendar that contains itself; with take_over no file owns it any '
     'more.';
@@ -268,7 +263,7 @@ BEGIN
   END IF;
   DELETE FROM pgcron.calendar c WHERE c.name = delete_calendar.calendar;
 END $$;
-COMMENT ON FUNCTION pgcron.delete_calendar(text, text) IS 'Deletes a calendar that nobody uses.';
+COMMENT ON FUNCTION pgcron.delete_calendar IS 'Deletes a calendar that nobody uses.';
 
 CREATE VIEW pgcron.calendars AS
   SELECT c.id, c.name, c.content, c.version, c.updated_at, c.updated_by,
@@ -279,6 +274,5 @@ CREATE VIEW pgcron.calendars AS
 COMMENT ON VIEW pgcron.calendars IS
     'Calendars, and how many schedules use each, directly or within another.';
 
-REVOKE ALL ON FUNCTION pgcron.put_calendar(text, text, text, text, boolean),
-    pgcron.delete_calendar(text, text), pgcron.take_calendars(text), pgcron.calendars_of(text)
-  FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.put_calendar, pgcron.delete_calendar, pgcron.take_calendars,
+    pgcron.calendars_of FROM PUBLIC;

@@ -72,7 +72,8 @@ BEGIN
   WHERE c.run_id = answer_callback.run AND c.fence = answer_callback.fence;
   IF octet_length(answer_callback.token_hash) IS DISTINCT FROM 32
       OR NOT pgcron.is_same_hash(coalesce(expected, none), answer_callback.token_hash)
-      OR expected IS NULL THEN RETURN 'unknown';
+      OR expected IS NULL THEN
+    RETURN 'unknown';
      END IF;
   SELECT c.* INTO STRICT kept FROM pgcron.callback c
   WHERE c.run_id = answer_callback.run AND c.fence = answer_callback.fence FOR UPDATE;
@@ -93,8 +94,8 @@ BEGIN
       done = coalesce(answer_callback.done, c.done),
       total = CASE WHEN answer_callback.done IS NULL THEN c.total ELSE answer_callback.total END,
       note = CASE WHEN answer_callback.done IS NULL THEN c.note ELSE answer_callback.note END,
-  -- more than a node fetches in a second, and bounded when none does
-  lines = (c.lines || answer_callback.lines)[1:1000]
+      -- more than a node fetches in a second, and bounded when none does
+      lines = (c.lines || answer_callback.lines)[1:1000]
   WHERE c.run_id = kept.run_id AND c.fence = kept.fence;
   PERFORM pgcron.notify(pgcron.channel(), 'callback');
   RETURN 'taken';
@@ -148,8 +149,5 @@ END $$;
 
 -- Who knows a token answers for that attempt; but only a role that was granted it (`pgcron-ha
 -- grants callbacks`) may bring one.
-REVOKE ALL ON FUNCTION pgcron.answer_callback(bigint, bigint, bytea, text, jsonb, text, float8,
-        float8, float8, text, text[]),
-    pgcron.is_same_hash(bytea, bytea), pgcron.known_callbacks(bigint[], bigint[], bytea[]),
-    pgcron.end_orphans(bigint[], text[], text[])
-  FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.answer_callback, pgcron.is_same_hash, pgcron.known_callbacks,
+    pgcron.end_orphans FROM PUBLIC;

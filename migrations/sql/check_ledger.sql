@@ -14,38 +14,36 @@ LANGUAGE sql STABLE AS $$
                          pgcron.schedule_id(check_ledger.schedule)) END AS id),
   -- A range of ids is one or all by the same index; an OR would read every row.
   asked AS MATERIALIZED (
-        SELECT coalesce(chosen.id, 0) AS low, coalesce(chosen.id, 9223372036854775807) AS high,
-               coalesce(check_ledger.since, now() - interval '1 day') AS since,
-               (SELECT greatest(now() - kept.keep, pgcron.history_thinned_until())
-                FROM pgcron.retention kept WHERE kept.relation = 'history') AS history_since,
-               (SELECT now() - kept.keep FROM pgcron.retention kept
-                WHERE kept.relation = 'occurrence') AS ledger_since
-        FROM chosen),
-    decided AS MATERIALIZED (
-        SELECT o.*, r.id AS live_run, r.origin AS live_origin, past.outcome, past.origin,
-               letter.run_id AS letter,
-        -- Somebody cancelled it or let it go ahead of its time: it stands, whatever becomes of
-        -- the schedule until then.
-        (o.decision <> 'run' AND o.decided_at < o.fire_at)
-          OR coalesce(past.began, r.claimed_at, CASE WHEN r.attempt > 0 THEN now() END) < o.fire_at
-             AS is_early
-        FROM asked a
-        JOIN pgcron.occurrence o ON o.schedule_id BETWEEN a.low AND a.high AND o.fire_at >= a.since
-        LEFT JOIN pgcron.run r ON r.id = o.run_id
-        LEFT JOIN LATERAL (SELECT h.outcome, h.origin,
-                                  coalesce(h.claimed_at, h.finished_at) AS began
-                           FROM pgcron.history h WHERE h.id = o.run_id
-                           UNION ALL
-                           SELECT h.outcome, h.origin, coalesce(h.claimed_at, h.finished_at)
-                           FROM pgcron.history_overflow h WHERE h.id = o.run_id LIMIT 1) past ON
-          true
-        LEFT JOIN pgcron.dead_letter letter ON letter.run_id = o.run_id) (
-        SELECT 'a run is gone', d.schedule_id, d.fire_at, d.run_id,
-               'the fire became a run that is neither alive nor in history'
-        FROM decided d CROSS JOIN asked a
-        WHERE d.run_id IS NOT NULL AND d.live_run IS NULL AND d.outcome IS NULL AND d.letter IS NULL
-          AND d.decided_at > a.history_since
-        LIMIT at_most)
+    SELECT coalesce(chosen.id, 0) AS low, coalesce(chosen.id, 9223372036854775807) AS high,
+           coalesce(check_ledger.since, now() - interval '1 day') AS since,
+           (SELECT greatest(now() - kept.keep, pgcron.history_thinned_until())
+            FROM pgcron.retention kept WHERE kept.relation = 'history') AS history_since,
+           (SELECT now() - kept.keep FROM pgcron.retention kept WHERE kept.relation = 'occurrence')
+             AS ledger_since
+    FROM chosen),
+  decided AS MATERIALIZED (
+    SELECT o.*, r.id AS live_run, r.origin AS live_origin, past.outcome, past.origin,
+           letter.run_id AS letter,
+           -- Somebody cancelled it or let it go ahead of its time: it stands, whatever becomes of
+           -- the schedule until then.
+           (o.decision <> 'run' AND o.decided_at < o.fire_at)
+             OR coalesce(past.began, r.claimed_at, CASE WHEN r.attempt > 0 THEN now() END)
+                < o.fire_at AS is_early
+    FROM asked a
+    JOIN pgcron.occurrence o ON o.schedule_id BETWEEN a.low AND a.high AND o.fire_at >= a.since
+    LEFT JOIN pgcron.run r ON r.id = o.run_id
+    LEFT JOIN LATERAL (SELECT h.outcome, h.origin, coalesce(h.claimed_at, h.finished_at) AS began
+                       FROM pgcron.history h WHERE h.id = o.run_id
+                       UNION ALL
+                       SELECT h.outcome, h.origin, coalesce(h.claimed_at, h.finished_at)
+                       FROM pgcron.history_overflow h WHERE h.id = o.run_id LIMIT 1) past ON true
+    LEFT JOIN pgcron.dead_letter letter ON letter.run_id = o.run_id)
+  (SELECT 'a run is gone', d.schedule_id, d.fire_at, d.run_id,
+          'the fire became a run that is neither alive nor in history'
+   FROM decided d CROSS JOIN asked a
+   WHERE d.run_id IS NOT NULL AND d.live_run IS NULL AND d.outcome IS NULL AND d.letter IS NULL
+     AND d.decided_at > a.history_since
+   LIMIT at_most)
   UNION ALL
   (SELECT 'a run is alive and over', d.schedule_id, d.fire_at, d.run_id,
           'the run is alive, and history has its end'
@@ -92,8 +90,8 @@ LANGUAGE sql STABLE AS $$
      AND coalesce(d.live_origin, d.origin, 'schedule') = 'schedule'
      AND NOT EXISTS (SELECT FROM pgcron.occurrence_override o
                      WHERE o.schedule_id = d.schedule_id AND o.fire_at = d.fire_at)
-   -- its probes
-   AND NOT EXISTS (SELECT FROM pgcron.failure_pause p WHERE p.schedule_id = d.schedule_id)
+     -- its probes
+     AND NOT EXISTS (SELECT FROM pgcron.failure_pause p WHERE p.schedule_id = d.schedule_id)
    LIMIT at_most)
   UNION ALL
   (SELECT 'ranges overlap', m.schedule_id, m.first_at, NULL,
@@ -125,6 +123,6 @@ LANGUAGE sql STABLE AS $$
    WHERE NOT EXISTS (SELECT FROM pgcron.schedule_version v
                      WHERE v.schedule_id = s.id AND v.version = s.version)
    LIMIT at_most) $$;
-COMMENT ON FUNCTION pgcron.check_ledger(text, int, timestamptz) IS
+COMMENT ON FUNCTION pgcron.check_ledger IS
     'Rows that break the invariant of the ledger: nothing is missing, nothing is double. None is '
     'how it must be. Looks at what fired, ended or was dropped since (a day).';

@@ -336,6 +336,6 @@ BEGIN
     IF due > 0 THEN RETURN NEXT; END IF;
   END IF;
 END $$;
-COMMENT ON FUNCTION pgcron.claim_limited(uuid, text[], text[], text[], int, int, int, boolean) IS
+COMMENT ON FUNCTION pgcron.claim_limited IS
     'Claims up to free + ahead due runs that have a lane, wait in a limited queue or require '
     'labels that the node has, never more than their lane has slots or their queue may run.';

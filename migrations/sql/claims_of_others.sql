@@ -54,7 +54,7 @@ BEGIN
   INSERT INTO pgcron.assertion (run, token) VALUES (assert_token.run_id, assert_token.token)
   ON CONFLICT DO NOTHING;
 END $$;
-COMMENT ON FUNCTION pgcron.assert_token(bigint, uuid) IS
+COMMENT ON FUNCTION pgcron.assert_token IS
     'Raises PC012 now, or at the end of the caller''s transaction, if the token does not hold the '
     'run (any more): it can''t commit after the run was taken away. Nobody waits for the caller '
     'before its COMMIT.';
@@ -92,13 +92,11 @@ BEGIN
   PERFORM pgcron.end_run(ending, 'succeeded', NULL, NULL, NULL, finish_run.node, finish_run.result,
       clock_timestamp());
 END $$;
-COMMENT ON FUNCTION pgcron.finish_run(bigint, uuid, float8, jsonb, text) IS
+COMMENT ON FUNCTION pgcron.finish_run IS
     'Completes a run inside the caller''s transaction: its effects and the completion are '
     'committed together or not at all. Raises PC012 if the token does not hold the run.';
 
 -- Who knows a token acts for that claim; but only a role that was granted it (`pgcron-ha grants
 -- service`) may show one.
-REVOKE ALL ON FUNCTION pgcron.assert_token(bigint, uuid),
-    pgcron.finish_run(bigint, uuid, float8, jsonb, text), pgcron.judge_assertions(),
-    pgcron.refuse_claim(bigint)
-  FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.assert_token, pgcron.finish_run, pgcron.judge_assertions,
+    pgcron.refuse_claim FROM PUBLIC;

@@ -11,11 +11,9 @@ CREATE TABLE pgcron.cluster (
   quarantine_until timestamptz NOT NULL DEFAULT '-infinity',
   paused_at timestamptz,
   paused_by text CONSTRAINT cluster_paused_by_is_short
-    CHECK (paused_by IS NULL OR length(paused_by) <= 300
-      OR pgcron.refuse_words('paused_by', paused_by, 300)),
+    CHECK (pgcron.is_short('paused_by', paused_by, 300)),
   paused_note text CONSTRAINT cluster_paused_note_is_short
-    CHECK (paused_note IS NULL OR length(paused_note) <= 2000
-      OR pgcron.refuse_words('paused_note', paused_note, 2000)),
+    CHECK (pgcron.is_short('paused_note', paused_note, 2000)),
   -- The version of tzdata that decides, the newest of the living nodes (2026a < 2026b): nodes with
   -- another one materialize no schedules. NULL: none came so far.
   tzdata text COLLATE "C",
@@ -51,7 +49,11 @@ CREATE TABLE pgcron.node (
   slots_used int NOT NULL DEFAULT 0,
   queues text[] NOT NULL,
   labels jsonb NOT NULL DEFAULT '{}' CONSTRAINT node_labels_are_words
-    CHECK (pgcron.labels_are_fine(labels) OR pgcron.refuse_labels(labels)),
+    CHECK (pgcron.labels_are_fine(labels)
+      OR pgcron.refuse('PC001', format('labels %L are not labels', left(labels::text, 200)),
+        'A node has at most 64 labels: names of 1 to 100 letters, digits, "_", ".", "/" and "-", '
+        'with values that may have ":", "+" and "@", too.',
+        'Write for example ''{"gpu": "a100"}''.')),
   is_idle boolean NOT NULL DEFAULT false,
   -- It came through a pooler that hands sessions around: no notification reaches it, it looks for
   -- work instead.
@@ -95,11 +97,9 @@ CREATE TABLE pgcron.queue (
         'Write for example ''default''.')),
   paused_at timestamptz,
   paused_by text CONSTRAINT queue_paused_by_is_short
-    CHECK (paused_by IS NULL OR length(paused_by) <= 300
-      OR pgcron.refuse_words('paused_by', paused_by, 300)),
+    CHECK (pgcron.is_short('paused_by', paused_by, 300)),
   paused_note text CONSTRAINT queue_paused_note_is_short
-    CHECK (paused_note IS NULL OR length(paused_note) <= 2000
-      OR pgcron.refuse_words('paused_note', paused_note, 2000)),
+    CHECK (pgcron.is_short('paused_note', paused_note, 2000)),
   -- So many of its runs execute at once, on all nodes together; NULL is no limit.
   max_running int CONSTRAINT a_queue_runs_1_to_100000_at_once
     CHECK (max_running IS NULL OR max_running BETWEEN 1 AND 100000
@@ -108,8 +108,7 @@ CREATE TABLE pgcron.queue (
         'NULL is no limit; pausing the queue lets nothing run.')),
   rate int,
   per interval,
-  set_by text CONSTRAINT queue_set_by_is_short
-    CHECK (set_by IS NULL OR length(set_by) <= 300 OR pgcron.refuse_words('set_by', set_by, 300)),
+  set_by text CONSTRAINT queue_set_by_is_short CHECK (pgcron.is_short('set_by', set_by, 300)),
   set_at timestamptz,
   -- Its runs can be claimed without a look at what runs: neither paused nor limited.
   is_plain boolean NOT NULL GENERATED ALWAYS AS (paused_at IS NULL AND max_running IS NULL
@@ -131,7 +130,7 @@ CREATE TABLE pgcron.lane_limit (
       OR pgcron.refuse('PC001', format('%s slots are out of range', slots),
         'A lane has 1 to 10000 slots.', 'NULL is no limit.')),
   set_by text NOT NULL DEFAULT session_user CONSTRAINT lane_limit_set_by_is_short
-    CHECK (set_by IS NULL OR length(set_by) <= 300 OR pgcron.refuse_words('set_by', set_by, 300)),
+    CHECK (pgcron.is_short('set_by', set_by, 300)),
   set_at timestamptz NOT NULL DEFAULT now(),
   CONSTRAINT a_lane_starts_1_to_1000000_runs_in_a_time
     CHECK (pgcron.rate_is_fine(rate, per) OR pgcron.refuse_rate(rate, per))

@@ -29,5 +29,5 @@ EXCEPTION WHEN unique_violation THEN
       'No two schedules have the same name.',
       'Choose another name, or rename or delete that one first.');
 END $$;
-COMMENT ON FUNCTION pgcron.rename_schedule(text, text, text, text) IS
+COMMENT ON FUNCTION pgcron.rename_schedule IS
     'Gives a schedule another name; it stays the same schedule, with its history.';

@@ -9,11 +9,10 @@ CREATE TABLE pgcron.cordon (
       OR pgcron.refuse('PC001', format('the reason has %s characters', length(reason)),
         'A reason has at most 500 characters.', 'Say it shorter.')),
   set_by text NOT NULL DEFAULT session_user CONSTRAINT cordon_set_by_is_short
-    CHECK (set_by IS NULL OR length(set_by) <= 300 OR pgcron.refuse_words('set_by', set_by, 300)),
+    CHECK (pgcron.is_short('set_by', set_by, 300)),
   set_at timestamptz NOT NULL DEFAULT now(),
   lifted_by text CONSTRAINT cordon_lifted_by_is_short
-    CHECK (lifted_by IS NULL OR length(lifted_by) <= 300
-      OR pgcron.refuse_words('lifted_by', lifted_by, 300)),
+    CHECK (pgcron.is_short('lifted_by', lifted_by, 300)),
   lifted_at timestamptz,
   CONSTRAINT a_lifted_cordon_says_by_whom CHECK ((lifted_at IS NULL) = (lifted_by IS NULL))
 );
@@ -66,7 +65,7 @@ BEGIN
           WHERE n.state <> 'dead'
             AND (n.name = cordon_node.node OR n.incarnation::text = cordon_node.node));
 END $$;
-COMMENT ON FUNCTION pgcron.cordon_node(text, text, text) IS
+COMMENT ON FUNCTION pgcron.cordon_node IS
     'The nodes of that name (until it is lifted, also after a restart), or the process of that '
     'incarnation, claim nothing more; what they hold goes on. Returns how many live.';
 
@@ -99,6 +98,6 @@ BEGIN
             AND NOT EXISTS (SELECT FROM pgcron.cordon c
                             WHERE c.lifted_at IS NULL AND c.node IN (n.name, n.incarnation::text)));
 END $$;
-COMMENT ON FUNCTION pgcron.uncordon_node(text, text) IS
+COMMENT ON FUNCTION pgcron.uncordon_node IS
     'The nodes of that name, or the process of that incarnation, claim runs again. Returns how '
     'many do.';

@@ -134,6 +134,5 @@ BEGIN
     EXIT WHEN made = at_most OR seen < room;
   END LOOP;
 END $$;
-COMMENT ON FUNCTION pgcron.redrive_many(text, text, text, text, text, timestamptz, timestamptz,
-      boolean, jsonb, int, interval, timestamptz, int, text) IS
+COMMENT ON FUNCTION pgcron.redrive_many IS
     'Runs dead letters again by filter, throttled if asked for; each once.';

@@ -1,5 +1,19 @@
 -- The one way in which runs that are not running end.
 
+-- The rows of history of runs that end while they wait. Column by column: an operator, who ends
+-- them, may not read their tokens.
+CREATE FUNCTION pgcron.history_of_waiting(run_ids bigint[], outcome text, reason text)
+  RETURNS SETOF pgcron.history
+LANGUAGE sql STABLE AS $$
+  SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for,
+         r.parent_run, r.queue, r.lane, r.unique_key, r.unique_scope, r.requires, r.weight,
+         r.priority, r.handler, r.args, r.delivery, history_of_waiting.outcome, r.attempt,
+         r.max_attempts, nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'),
+         nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.time_limits, r.due_at, r.created_at,
+         r.created_by, NULL::timestamptz, NULL::timestamptz, now(), NULL::uuid, NULL::text,
+         NULL::bigint, NULL::text, reason, NULL::jsonb
+  FROM pgcron.run r WHERE r.id = ANY(run_ids) $$;
+
 -- ready -> skipped, superseded, expired, cancelled, upstream_failed
 -- blocked -> cancelled
 -- Ends runs that are not running; writes history and the ledger in the same transaction. Rows that
@@ -22,30 +36,11 @@ BEGIN
   WHERE r.id = ANY(ending) AND r.scheduled_for IS NOT NULL AND o.schedule_id = r.schedule_id
     AND o.fire_at = r.scheduled_for;
   BEGIN
-    INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for,
-          parent_run, queue, lane, unique_key, unique_scope, requires, weight, priority, handler,
-          args, delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap, retry,
-          snoozes, time_limits, due_at, created_at, created_by, error)
-    SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for,
-           r.parent_run, r.queue, r.lane, r.unique_key, r.unique_scope, r.requires, r.weight,
-           r.priority, r.handler, r.args, r.delivery, end_waiting_runs.outcome, r.attempt,
-           r.max_attempts, nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'),
-           nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.time_limits, r.due_at, r.created_at,
-           r.created_by, end_waiting_runs.reason
-    FROM pgcron.run r WHERE r.id = ANY(ending);
+    INSERT INTO pgcron.history SELECT * FROM pgcron.history_of_waiting(ending, outcome, reason);
   -- no partition for now(): a run must be able to end all the same
   EXCEPTION WHEN check_violation THEN
-    INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for,
-          nominal_for, parent_run, queue, lane, unique_key, unique_scope, requires, weight,
-          priority, handler, args, delivery, outcome, attempt, max_attempts, timeout, retry_base,
-          retry_cap, retry, snoozes, time_limits, due_at, created_at, created_by, error)
-    SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for,
-           r.parent_run, r.queue, r.lane, r.unique_key, r.unique_scope, r.requires, r.weight,
-           r.priority, r.handler, r.args, r.delivery, end_waiting_runs.outcome, r.attempt,
-           r.max_attempts, nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'),
-           nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.time_limits, r.due_at, r.created_at,
-           r.created_by, end_waiting_runs.reason
-    FROM pgcron.run r WHERE r.id = ANY(ending);
+    INSERT INTO pgcron.history_overflow
+    SELECT * FROM pgcron.history_of_waiting(ending, outcome, reason);
   END;
   IF outcome IN ('skipped', 'superseded')
       AND EXISTS (SELECT FROM pgcron.run r WHERE r.id = ANY(ending) AND r.origin = 'schedule') THEN
@@ -260,6 +255,19 @@ BEGIN
   END IF;
 END $$;
 
+-- The row of history of a run that a node has executed.
+CREATE FUNCTION pgcron.history_of(r pgcron.run, outcome text, error text,
+    node_name text, result jsonb, finished_at timestamptz)
+  RETURNS SETOF pgcron.history
+LANGUAGE sql STABLE ROWS 1 AS $$
+  SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for,
+         r.parent_run, r.queue, r.lane, r.unique_key, r.unique_scope, r.requires, r.weight,
+         r.priority, r.handler, r.args, r.delivery, history_of.outcome, r.attempt, r.max_attempts,
+         nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'),
+         nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.time_limits, r.due_at, r.created_at,
+         r.created_by, r.claimed_at, r.started_at, coalesce(history_of.finished_at, now()), r.owner,
+         node_name, r.fence, r.cancel_reason, history_of.error, history_of.result $$;
+
 -- One running row into history, and into the dead letters when it ended dead or lost.
 CREATE FUNCTION pgcron.end_run(ending pgcron.run, outcome text, error_class text, error text,
     fingerprint text, node_name text, result jsonb DEFAULT NULL,
@@ -283,38 +291,12 @@ BEGIN
     END IF;
   END IF;
   BEGIN
-    INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for,
-          parent_run, queue, lane, unique_key, unique_scope, requires, weight, priority, handler,
-          args, delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap, retry,
-          snoozes, time_limits, due_at, created_at, created_by, claimed_at, started_at, owner, node,
-          fence, cancel_reason, error, result, finished_at)
-    VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule,
-            ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue, ending.lane,
-            ending.unique_key, ending.unique_scope, ending.requires, ending.weight, ending.priority,
-            ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt,
-            ending.max_attempts, nullif(ending.timeout, '1 hour'),
-            nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'),
-            ending.retry, ending.snoozes, ending.time_limits, ending.due_at, ending.created_at,
-            ending.created_by, ending.claimed_at, ending.started_at, ending.owner, node_name,
-            ending.fence, ending.cancel_reason, end_run.error, end_run.result,
-            coalesce(end_run.finished_at, now()));
+    INSERT INTO pgcron.history
+    SELECT h.* FROM pgcron.history_of(ending, outcome, error, node_name, result, finished_at) h;
   -- no partition for this instant: a run must be able to end all the same
   EXCEPTION WHEN check_violation THEN
-    INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for,
-          nominal_for, parent_run, queue, lane, unique_key, unique_scope, requires, weight,
-          priority, handler, args, delivery, outcome, attempt, max_attempts, timeout, retry_base,
-          retry_cap, retry, snoozes, time_limits, due_at, created_at, created_by, claimed_at,
-          started_at, owner, node, fence, cancel_reason, error, result, finished_at)
-    VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule,
-            ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue, ending.lane,
-            ending.unique_key, ending.unique_scope, ending.requires, ending.weight, ending.priority,
-            ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt,
-            ending.max_attempts, nullif(ending.timeout, '1 hour'),
-            nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'),
-            ending.retry, ending.snoozes, ending.time_limits, ending.due_at, ending.created_at,
-            ending.created_by, ending.claimed_at, ending.started_at, ending.owner, node_name,
-            ending.fence, ending.cancel_reason, end_run.error, end_run.result,
-            coalesce(end_run.finished_at, now()));
+    INSERT INTO pgcron.history_overflow
+    SELECT h.* FROM pgcron.history_of(ending, outcome, error, node_name, result, finished_at) h;
   END;
   DELETE FROM pgcron.run r WHERE r.id = ending.id;
 END $$;

@@ -66,9 +66,7 @@ BEGIN
   END IF;
   RETURN new_id;
 END $$;
-COMMENT ON FUNCTION pgcron.enqueue(text, jsonb, text, int, timestamptz, text, interval, interval,
-      int, text, jsonb, text, text, text[], text, text, interval, text, interval, interval,
-      interval, interval, interval, int) IS
+COMMENT ON FUNCTION pgcron.enqueue IS
     'Enqueues one run in the caller''s transaction; returns its id. Of the runs of one lane no '
     'more execute at once than pgcron.set_lane says; only nodes with all labels that it requires '
     'take it; a run takes weight (1) of a node''s slots.';
@@ -251,6 +249,6 @@ EXCEPTION WHEN OTHERS THEN
   END IF;
   RAISE;
 END $$;
-COMMENT ON FUNCTION pgcron.enqueue_many(jsonb, text) IS
+COMMENT ON FUNCTION pgcron.enqueue_many IS
     'Enqueues up to 10000 runs, an array of objects with the arguments of enqueue, in the '
     'caller''s transaction; returns their ids in order.';

@@ -136,6 +136,6 @@ BEGIN
     FROM (SELECT 'skip', s.id FROM unnest(skipped) s(id)
           UNION ALL SELECT 'wait', s.id FROM unnest(left_waiting) s(id)) reported(verdict, id);
 END $$;
-COMMENT ON FUNCTION pgcron.claim_lanes(uuid, text[], smallint[], text[], int, int, int) IS
+COMMENT ON FUNCTION pgcron.claim_lanes IS
     'Decides due runs of schedules with an overlap policy: claims up to free + ahead of them '
     '(ahead: none that may start only once), skips what finds its lane held.';

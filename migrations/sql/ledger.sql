@@ -39,17 +39,11 @@ CREATE TABLE pgcron.occurrence_override (
     CHECK (action IN ('skip', 'move', 'edit')),
   due_at timestamptz,
   args jsonb CONSTRAINT override_args_are_an_object_of_256_kib
-    CHECK (args IS NULL
-      OR (jsonb_typeof(args) = 'object'
-          AND (octet_length(args::text) <= 200
-               OR (octet_length(args::text) <= 262144
-                   AND NOT jsonb_path_exists(args,
-                         'strict $.**{100} ? (@.type() == "array" || @.type() == "object")'))))
-      OR pgcron.refuse_args(args)),
+    CHECK (args IS NULL OR pgcron.args_are_fine(args) OR pgcron.refuse_args(args)),
   note text CONSTRAINT occurrence_override_note_is_short
-    CHECK (note IS NULL OR length(note) <= 2000 OR pgcron.refuse_words('note', note, 2000)),
+    CHECK (pgcron.is_short('note', note, 2000)),
   actor text NOT NULL DEFAULT session_user CONSTRAINT occurrence_override_actor_is_short
-    CHECK (actor IS NULL OR length(actor) <= 300 OR pgcron.refuse_words('actor', actor, 300)),
+    CHECK (pgcron.is_short('actor', actor, 300)),
   at timestamptz NOT NULL DEFAULT now(),
   PRIMARY KEY (schedule_id, fire_at),
   CONSTRAINT a_fire_lies_within_the_calendar

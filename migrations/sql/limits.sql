@@ -82,7 +82,7 @@ LANGUAGE sql AS $$
   ON CONFLICT (name) DO UPDATE SET max_running = EXCLUDED.max_running, rate = EXCLUDED.rate,
     per = EXCLUDED.per, set_by = EXCLUDED.set_by, set_at = EXCLUDED.set_at;
   SELECT pgcron.notify(pgcron.channel(), 'run') $$;
-COMMENT ON FUNCTION pgcron.set_queue(text, int, int, interval, text) IS
+COMMENT ON FUNCTION pgcron.set_queue IS
     'Limits how many runs of a queue execute at once (max_running), and how many start in any '
     'span of time (rate, per), on all nodes together; what is left out is no limit.';
 
@@ -101,7 +101,7 @@ LANGUAGE sql AS $$
   ON CONFLICT (lane) DO UPDATE SET slots = EXCLUDED.slots, rate = EXCLUDED.rate, per = EXCLUDED.per,
     set_by = EXCLUDED.set_by, set_at = now();
   SELECT pgcron.notify(pgcron.channel(), 'run') $$;
-COMMENT ON FUNCTION pgcron.set_lane(text, int, int, interval, text) IS
+COMMENT ON FUNCTION pgcron.set_lane IS
     'Says how many runs of a lane (customer-7), of each lane that begins so (customer-*) or of '
     'any other lane (*) execute at once, and how many start in any span of time.';
 
@@ -109,7 +109,7 @@ CREATE FUNCTION pgcron.delete_lane(lane text) RETURNS void
 LANGUAGE sql AS $$
   DELETE FROM pgcron.lane_limit l WHERE l.lane = delete_lane.lane;
   SELECT pgcron.notify(pgcron.channel(), 'run') $$;
-COMMENT ON FUNCTION pgcron.delete_lane(text) IS
+COMMENT ON FUNCTION pgcron.delete_lane IS
     'Removes the limits that set_lane gave a lane; it has one slot again, or what a pattern says.';
 
 CREATE FUNCTION pgcron.pause_queue(queue text, note text DEFAULT NULL, actor text DEFAULT NULL)

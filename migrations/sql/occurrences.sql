@@ -160,7 +160,7 @@ LANGUAGE sql AS $$
   SELECT pgcron.override_occurrence(skip_occurrence.schedule, skip_occurrence.fire_time,
            ROW(NULL, NULL, 'skip', NULL, NULL, skip_occurrence.note,
              coalesce(skip_occurrence.actor, session_user), NULL)::pgcron.occurrence_override) $$;
-COMMENT ON FUNCTION pgcron.skip_occurrence(text, timestamptz, text, text) IS
+COMMENT ON FUNCTION pgcron.skip_occurrence IS
     'One fire to come does not run. Only a node knows beyond the horizon whether an instant is '
     'one: the other interfaces ask first.';
 
@@ -180,7 +180,7 @@ BEGIN
       ROW(NULL, NULL, 'move', due_at, NULL, move_occurrence.note,
         coalesce(move_occurrence.actor, session_user), NULL)::pgcron.occurrence_override);
 END $$;
-COMMENT ON FUNCTION pgcron.move_occurrence(text, timestamptz, timestamptz, text, text) IS
+COMMENT ON FUNCTION pgcron.move_occurrence IS
     'One fire to come is due at another instant; it stays the fire of its own.';
 
 CREATE FUNCTION pgcron.edit_occurrence(schedule text, fire_time timestamptz, args jsonb,
@@ -192,8 +192,7 @@ BEGIN
       ROW(NULL, NULL, 'edit', NULL, edit_occurrence.args, edit_occurrence.note,
         coalesce(edit_occurrence.actor, session_user), NULL)::pgcron.occurrence_override);
 END $$;
-COMMENT ON FUNCTION pgcron.edit_occurrence(text, timestamptz, jsonb, text, text) IS
-    'One fire to come gets other args.';
+COMMENT ON FUNCTION pgcron.edit_occurrence IS 'One fire to come gets other args.';
 
 CREATE FUNCTION pgcron.restore_occurrence(schedule text, fire_time timestamptz,
     actor text DEFAULT NULL) RETURNS void
@@ -201,13 +200,11 @@ LANGUAGE sql AS $$
   SELECT pgcron.override_occurrence(restore_occurrence.schedule, restore_occurrence.fire_time,
            ROW(NULL, NULL, NULL, NULL, NULL, NULL, coalesce(restore_occurrence.actor, session_user),
              NULL)::pgcron.occurrence_override) $$;
-COMMENT ON FUNCTION pgcron.restore_occurrence(text, timestamptz, text) IS
+COMMENT ON FUNCTION pgcron.restore_occurrence IS
     'A fire to come that was skipped, moved or given other args is as the schedule says again.';
 
 -- Locks and writes what only nodes may: for those whom `pgcron-ha grants` lets pause schedules.
-REVOKE ALL ON FUNCTION pgcron.override_occurrence(text, timestamptz, pgcron.occurrence_override),
-    pgcron.lock_occurrence(text, timestamptz)
-  FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.override_occurrence, pgcron.lock_occurrence FROM PUBLIC;
 
 -- Called where runs that wait end as skipped or superseded; nothing for schedules that don't count.
 CREATE FUNCTION pgcron.give_back_runs(run_ids bigint[]) RETURNS void
@@ -237,8 +234,7 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     FROM totals t JOIN held h USING (schedule_id) WHERE c.schedule_id = t.schedule_id)
   SELECT t.schedule_id FROM totals t $$;
 
-REVOKE ALL ON FUNCTION pgcron.give_back_runs(bigint[]), pgcron.take_given_back(bigint[])
-  FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.give_back_runs, pgcron.take_given_back FROM PUBLIC;
 
 -- After a time in which no node lived: what became due meanwhile is late, also where it was a run
 -- already. A node asks before it may claim, so the catch-up policy of the schedule decides first.

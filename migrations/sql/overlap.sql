@@ -125,13 +125,11 @@ END $$;
 CREATE FUNCTION pgcron.line_up(schedules bigint[]) RETURNS TABLE (id bigint, is_held boolean)
 LANGUAGE sql VOLATILE AS $$
   UPDATE pgcron.run r SET hold = CASE WHEN r.hold IS NULL THEN 'overlap' END
-  WHERE r.id
-    = ANY(ARRAY(
+  WHERE r.id = ANY(ARRAY(
         SELECT l.id FROM pgcron.run l
         WHERE l.state = 'ready' AND coalesce(l.hold, 'overlap') = 'overlap'
           AND l.overlap_slot IS NULL
-          AND l.id
-              = ANY(ARRAY(
+          AND l.id = ANY(ARRAY(
                   WITH fresh AS MATERIALIZED (
                     SELECT n.id, n.schedule_id, n.overlap, n.hold, n.priority, n.due_at
                     FROM unnest(schedules) AS one(schedule_id)
@@ -158,22 +156,22 @@ LANGUAGE sql VOLATILE AS $$
                   -- Of what stands apart only as many can be among the first as there are slots:
                   -- a long backlog is not read.
                   waiting AS MATERIALIZED (
-                      SELECT w.id, w.schedule_id, w.overlap, w.hold,
-                             row_number() OVER (PARTITION BY w.schedule_id ORDER BY w.priority,
-                                 w.due_at, w.id) AS place
-                      FROM (SELECT f.* FROM fresh f
-                            UNION ALL
-                            SELECT h.* FROM aside a
-                            JOIN (SELECT k.schedule_id, max(k.room) AS room FROM kind k GROUP BY 1)
-                              most ON most.schedule_id = a.schedule_id
-                            CROSS JOIN LATERAL (SELECT r.id, r.schedule_id, r.overlap, r.hold,
-                                                       r.priority, r.due_at
-                                                FROM pgcron.run r
-                                                WHERE r.schedule_id = a.schedule_id
-                                                  AND r.hold = 'overlap' AND r.overlap = a.overlap
-                                                  AND r.due_at <= now() AND r.overlap_slot IS NULL
-                                                ORDER BY r.priority, r.due_at, r.id LIMIT most.room)
-                              h) w)
+                    SELECT w.id, w.schedule_id, w.overlap, w.hold,
+                           row_number() OVER (PARTITION BY w.schedule_id ORDER BY w.priority,
+                               w.due_at, w.id) AS place
+                    FROM (SELECT f.* FROM fresh f
+                          UNION ALL
+                          SELECT h.* FROM aside a
+                          JOIN (SELECT k.schedule_id, max(k.room) AS room FROM kind k GROUP BY 1)
+                            most ON most.schedule_id = a.schedule_id
+                          CROSS JOIN LATERAL (SELECT r.id, r.schedule_id, r.overlap, r.hold,
+                                                     r.priority, r.due_at
+                                              FROM pgcron.run r
+                                              WHERE r.schedule_id = a.schedule_id
+                                                AND r.hold = 'overlap' AND r.overlap = a.overlap
+                                                AND r.due_at <= now() AND r.overlap_slot IS NULL
+                                              ORDER BY r.priority, r.due_at, r.id LIMIT most.room)
+                            h) w)
                   SELECT w.id FROM waiting w
                   JOIN kind ON kind.schedule_id = w.schedule_id AND kind.overlap = w.overlap
                   WHERE (w.hold IS NULL) = (w.place > kind.room) LIMIT 1000))

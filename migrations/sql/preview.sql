@@ -25,7 +25,7 @@ BEGIN
   ON CONFLICT (schedule_id) DO UPDATE SET asked_at = EXCLUDED.asked_at WHERE p.asked_at IS NULL;
 END $$;
 -- for those who may read what it asks for
-REVOKE ALL ON FUNCTION pgcron.ask_preview(bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.ask_preview FROM PUBLIC;
 
 -- Raises what is wrong with a schedule that no node can read. A row without fire_at says in its
 -- note why there is none.
@@ -76,7 +76,7 @@ BEGIN
              row_found.sentence;
   END IF;
 END $$;
-COMMENT ON FUNCTION pgcron.preview(text, int) IS
+COMMENT ON FUNCTION pgcron.preview IS
     'The next fires of a schedule with local time, offset and what the clock does to them, and '
     'the schedule in English, as nodes computed them; the note says what somebody has skipped, '
     'moved or given other args; raises what is wrong with one that no node can read (PC002, PC003 '

@@ -34,11 +34,11 @@ BEGIN
   FROM pgcron.previous_run(working.schedule_id,
       coalesce(working.scheduled_for, working.nominal_for)) p;
 END $$;
-COMMENT ON FUNCTION pgcron.previous_of(bigint, uuid) IS
+COMMENT ON FUNCTION pgcron.previous_of IS
     'How the last run before this one''s fire time ended, and with what result, for a service or '
     'a statement that works for the run and has its token. Raises PC012 if that does not hold the '
     'run.';
-REVOKE ALL ON FUNCTION pgcron.previous_of(bigint, uuid) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.previous_of FROM PUBLIC;
 
 -- Whether a fire may run after the one before it. `open`: that one is not over; `failed`: it did
 -- not succeed, and since then no other run of the schedule (tried again, redriven, by hand, a

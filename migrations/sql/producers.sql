@@ -177,7 +177,7 @@ BEGIN
   END IF;
   RETURN pgcron.cancel_run(run_id, reason, session_user);
 END $$;
-COMMENT ON FUNCTION pgcron.cancel_own_run(bigint, text) IS
+COMMENT ON FUNCTION pgcron.cancel_own_run IS
     'As cancel_run, for who enqueued it and may not touch the runs of others.';
 
 CREATE FUNCTION pgcron.confine_producer(role text, queues text[] DEFAULT '{*}',
@@ -200,7 +200,7 @@ BEGIN
   SELECT quote_ident(confine_producer.role)::regrole, q, h, coalesce(actor, session_user)
   FROM unnest(queues) q CROSS JOIN unnest(handlers) h ON CONFLICT DO NOTHING;
 END $$;
-COMMENT ON FUNCTION pgcron.confine_producer(text, text[], text[], text) IS
+COMMENT ON FUNCTION pgcron.confine_producer IS
     'A role, and whoever has its rights, may enqueue these handlers into these queues from now on '
     '(mail, mail-*, *), beside what it was allowed before, and nothing else. For the owner of the '
     'schema.';
@@ -211,13 +211,11 @@ LANGUAGE sql AS $$
     DELETE FROM pgcron.producer_rule p USING pg_catalog.pg_roles known
     WHERE known.rolname = unconfine_producer.role AND p.role = known.oid RETURNING p.role)
   SELECT count(*)::int FROM gone $$;
-COMMENT ON FUNCTION pgcron.unconfine_producer(text) IS
+COMMENT ON FUNCTION pgcron.unconfine_producer IS
     'Removes all rules of a role; returns how many there were.';
 
-REVOKE ALL ON FUNCTION pgcron.judge_by_rules(text, text, name),
-    pgcron.judge_claims(bigint, text, name, boolean), pgcron.refuse_producer(name, text, text)
+REVOKE ALL ON FUNCTION pgcron.judge_by_rules, pgcron.judge_claims, pgcron.refuse_producer
   FROM PUBLIC;
-REVOKE ALL ON FUNCTION pgcron.cancel_own_run(bigint, text),
-    pgcron.confine_producer(text, text[], text[], text), pgcron.unconfine_producer(text)
+REVOKE ALL ON FUNCTION pgcron.cancel_own_run, pgcron.confine_producer, pgcron.unconfine_producer
   FROM PUBLIC;
-REVOKE ALL ON FUNCTION pgcron.a_living_key_stays(), pgcron.a_key_names_a_new_run() FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.a_living_key_stays, pgcron.a_key_names_a_new_run FROM PUBLIC;

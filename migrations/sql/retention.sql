@@ -108,7 +108,7 @@ BEGIN
   ON CONFLICT (coalesce(queue, ''), coalesce(outcome, '')) DO UPDATE SET keep = EXCLUDED.keep,
     set_by = EXCLUDED.set_by, set_at = now();
 END $$;
-COMMENT ON FUNCTION pgcron.set_retention(interval, text, text, text) IS
+COMMENT ON FUNCTION pgcron.set_retention IS
     'Keeps ended runs of a queue (or of every queue) that ended so (or however) for a shorter '
     'time than history. What is over is removed within the hour, day by day.';
 
@@ -129,7 +129,7 @@ BEGIN
         'A rule is named by its queue and its outcome.', '`pgcron-ha retention list` lists them.');
   END IF;
 END $$;
-COMMENT ON FUNCTION pgcron.delete_retention(text, text) IS
+COMMENT ON FUNCTION pgcron.delete_retention IS
     'Removes a retention rule: what it was about is kept as the next less specific rule says, or '
     'as long as history.';
 
@@ -149,7 +149,7 @@ BEGIN
         'SELECT relation, keep FROM pgcron.retention lists them.');
   END IF;
 END $$;
-COMMENT ON FUNCTION pgcron.set_table_retention(text, interval) IS
+COMMENT ON FUNCTION pgcron.set_table_retention IS
     'How long occurrence (the ledger), history, attempt or log is kept: whole partitions are '
     'dropped after it.';
 

@@ -52,7 +52,7 @@ CREATE TABLE pgcron.run (
   created_at timestamptz NOT NULL DEFAULT now(),
   created_by text NOT NULL DEFAULT session_user CONSTRAINT run_created_by_is_short
     CHECK (created_by IS NULL OR length(created_by) <= 300
-      OR pgcron.refuse_words('created_by', created_by, 300)),
+      OR pgcron.is_short('created_by', created_by, 300)),
   awaited boolean
 ) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,
       autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0,
@@ -155,7 +155,7 @@ DECLARE
            OR (r.expire_at IS NOT NULL AND isfinite(r.expire_at)
                AND (r.expire_at < to_timestamp(-2208988800)
                     OR r.expire_at >= to_timestamp(253370764800)))
-        THEN pgcron.refuse_instants(r.due_at, r.expire_at)
+        THEN 'a_run_lies_within_the_calendar'
       WHEN (r.origin IN ('schedule', 'backfill', 'manual', 'enqueued', 'rerun', 'redrive'))
            IS NOT TRUE THEN 'a_run_has_a_known_origin'
       WHEN (r.handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$'
@@ -163,12 +163,7 @@ DECLARE
       WHEN (r.queue = 'default' OR (r.queue ~ '^[A-Za-z0-9_.-]+$' AND length(r.queue) <= 100))
            IS NOT TRUE THEN 'a_run_names_a_queue'
       WHEN (r.priority BETWEEN 0 AND 9) IS NOT TRUE THEN 'a_run_priority_is_0_to_9'
-      WHEN (jsonb_typeof(r.args) = 'object'
-            AND (octet_length(r.args::text) <= 200
-                 OR (octet_length(r.args::text) <= 262144
-                     AND NOT jsonb_path_exists(r.args,
-                           'strict $.**{100} ? (@.type() == "array" || @.type() == "object")'))))
-           IS NOT TRUE THEN 'run_args_are_an_object_of_256_kib'
+      WHEN pgcron.args_are_fine(r.args) IS NOT TRUE THEN 'run_args_are_an_object_of_256_kib'
       WHEN (r.delivery IN ('at_least_once', 'at_most_once', 'transactional')) IS NOT TRUE
         THEN 'a_run_delivery_is_known'
       WHEN (r.delivery <> 'transactional' OR r.handler ~ '^(py|sql):') IS NOT TRUE
@@ -201,12 +196,33 @@ BEGIN
   RETURN broken IS NULL OR pgcron.refuse_run(r, broken);
 END $$;
 
+-- Judges a run as the schedule would make it now: what no run may be is refused when it is written,
+-- not at its first fire.
+CREATE FUNCTION pgcron.judge_runs_of(s pgcron.schedule) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  made pgcron.run := jsonb_populate_record(NULL::pgcron.run,
+      to_jsonb(s) || jsonb_build_object('origin', 'schedule', 'schedule_id', s.id, 'schedule',
+          s.name, 'scheduled_for', now(), 'state', 'ready', 'attempt', 0, 'due_at', now(),
+          'overlap', pgcron.run_overlap(s.overlap, s.max_running), 'lane',
+          pgcron.lane_of(s.lane, s.weight), 'weight', nullif(s.weight, 1), 'time_limits',
+          pgcron.time_limits(s.give_up_after, s.silence_timeout, now())));
+BEGIN
+  made.args := s.args; made.retry := s.retry;      -- a JSON null is none
+  RETURN pgcron.judge_run(made);
+END $$;
+
 CREATE FUNCTION pgcron.refuse_run(r pgcron.run, broken text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   CASE broken
     WHEN 'a_run_names_a_handler' THEN RETURN pgcron.refuse_handler(r.handler);
     WHEN 'run_args_are_an_object_of_256_kib' THEN RETURN pgcron.refuse_args(r.args);
+    WHEN 'a_run_lies_within_the_calendar' THEN RETURN pgcron.refuse('PC001',
+          format('due_at %s or expire_at %s is outside of the calendar', r.due_at,
+            coalesce(r.expire_at::text, 'NULL')),
+          'A run is due, and expires, in the years 1900 to 9998, or at infinity.',
+          'Leave due_at out for now.');
     WHEN 'a_run_names_a_queue' THEN RETURN pgcron.refuse('PC001',
           format('queue %L is not a queue name', left(r.queue, 200)),
           'A queue name has 1 to 100 letters, digits, "_", "." and "-".',
@@ -247,8 +263,17 @@ BEGIN
     WHEN 'a_run_names_a_lane' THEN RETURN pgcron.refuse_lane(r.lane);
     WHEN 'a_unique_key_is_readable' THEN RETURN pgcron.refuse_unique_key(r.unique_key,
           r.unique_scope);
-    WHEN 'a_run_requires_labels' THEN RETURN pgcron.refuse_requires(r.requires);
-    WHEN 'a_run_weighs_1_to_1000' THEN RETURN pgcron.refuse_weight(r.weight);
+    WHEN 'a_run_requires_labels' THEN RETURN pgcron.refuse('PC001',
+          format('requires %L is not a list of labels', left(r.requires::text, 200)),
+          'It has 1 to 16 labels, none of them twice: key=value, or a key alone for any value. '
+          'Keys have 1 to 100 letters, digits, "_", ".", "/" and "-", values may have ":", "+" and '
+          '"@", too.',
+          'Write for example ''{gpu=a100,ssd}''; `pgcron-ha nodes` lists the labels of live '
+          'nodes.');
+    WHEN 'a_run_weighs_1_to_1000' THEN RETURN pgcron.refuse('PC001',
+          format('weight %s is out of range', r.weight),
+          'A run takes 1 to 1000 of the slots of the node that executes it.',
+          'Leave it out for 1.');
     WHEN 'a_heavy_run_waits_in_a_lane' THEN RETURN pgcron.refuse('PC001',
           format('weight %s without a lane', r.weight),
           'A run that takes more than one slot of a node waits in a lane; pgcron.enqueue chooses '
@@ -354,7 +379,7 @@ CREATE TRIGGER wake_idle_nodes AFTER INSERT ON pgcron.run FOR EACH STATEMENT
 CREATE CONSTRAINT TRIGGER wake_at_commit AFTER INSERT ON pgcron.run DEFERRABLE INITIALLY DEFERRED
   FOR EACH ROW WHEN (statement_timestamp() > transaction_timestamp())
   EXECUTE FUNCTION pgcron.wake_idle_nodes();
-REVOKE ALL ON FUNCTION pgcron.wake_idle_nodes() FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.wake_idle_nodes FROM PUBLIC;
 
 CREATE TABLE pgcron.progress (
   run_id bigint PRIMARY KEY,

@@ -1,5 +1,7 @@
 -- What people write (schedule), what the machine writes (cursor), and what was (schedule_version).
 
+-- What a schedule shares with its runs has no CHECK here: it is judged as the run that the schedule
+-- would make (pgcron.judge_runs_of).
 CREATE TABLE pgcron.schedule (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   uuid uuid NOT NULL DEFAULT gen_random_uuid() UNIQUE,
@@ -9,41 +11,30 @@ CREATE TABLE pgcron.schedule (
         'the schedule''s name is empty, too long or has a control character',
         'A name has 1 to 200 characters that can be shown.',
         'Give it a short name, for example ''nightly''.')),
+  -- SQL knows the shape and size of a spec; its grammar is in the nodes, which judge it within a
+  -- second.
   spec text NOT NULL CONSTRAINT a_spec_is_readable
     CHECK ((length(spec) <= 4096 AND spec ~ '^[\x09\x0a\x0d\x20-\x7e]*$' AND spec ~ '[!-~]'
             AND pgcron.lines_fit(spec, 32, 256))
-      OR pgcron.refuse_spec(spec)),
+      OR pgcron.refuse('PC002',
+        format('the spec is empty, too long (%s characters), or not ASCII', length(spec)),
+        'A spec has 1 to 4096 ASCII characters, in up to 32 lines of up to 256 characters.',
+        'Write for example ''0 3 * * *''.')),
   timezone text NOT NULL DEFAULT 'UTC',
   dst text NOT NULL DEFAULT 'vixie' CONSTRAINT a_dst_policy_is_known
     CHECK (dst IN ('vixie', 'robfig', 'skip')
       OR pgcron.refuse('PC001', format('DST policy %L is not known', left(dst, 100)),
         'The policies are vixie, robfig and skip.',
         'Leave it out for vixie, which is what cron does.')),
-  handler text NOT NULL CONSTRAINT a_schedule_names_a_handler
-    CHECK (pgcron.handler_is_fine(handler) OR pgcron.refuse_handler(handler)),
-  args jsonb NOT NULL DEFAULT '{}' CONSTRAINT schedule_args_are_an_object_of_256_kib
-    CHECK ((jsonb_typeof(args) = 'object'
-            AND (octet_length(args::text) <= 200
-                 OR (octet_length(args::text) <= 262144
-                     AND NOT jsonb_path_exists(args,
-                           'strict $.**{100} ? (@.type() == "array" || @.type() == "object")'))))
-      OR pgcron.refuse_args(args)),
-  queue text NOT NULL DEFAULT 'default' CONSTRAINT a_schedule_names_a_queue
-    CHECK ((queue ~ '^[A-Za-z0-9_.-]+$' AND length(queue) <= 100)
-      OR pgcron.refuse('PC001', format('queue %L is not a queue name', left(queue, 200)),
-        'A queue name has 1 to 100 letters, digits, "_", "." and "-".',
-        'Write for example ''default''.')),
-  priority smallint NOT NULL DEFAULT 5 CONSTRAINT a_schedule_priority_is_0_to_9
-    CHECK (priority BETWEEN 0 AND 9
-      OR pgcron.refuse('PC001', format('priority %s is out of range', priority),
-        'A priority is a number from 0 (first) to 9 (last).', 'Leave it out for 5.')),
+  handler text NOT NULL,
+  args jsonb NOT NULL DEFAULT '{}',
+  queue text NOT NULL DEFAULT 'default',
+  priority smallint NOT NULL DEFAULT 5,
   enabled boolean NOT NULL DEFAULT true,
   paused_note text CONSTRAINT schedule_paused_note_is_short
-    CHECK (paused_note IS NULL OR length(paused_note) <= 2000
-      OR pgcron.refuse_words('paused_note', paused_note, 2000)),
+    CHECK (pgcron.is_short('paused_note', paused_note, 2000)),
   paused_by text CONSTRAINT schedule_paused_by_is_short
-    CHECK (paused_by IS NULL OR length(paused_by) <= 300
-      OR pgcron.refuse_words('paused_by', paused_by, 300)),
+    CHECK (pgcron.is_short('paused_by', paused_by, 300)),
   overlap text NOT NULL DEFAULT 'skip' CONSTRAINT an_overlap_policy_is_known
     CHECK (overlap IN ('skip', 'allow', 'queue', 'replace', 'terminate')
       OR pgcron.refuse_overlap(overlap)),
@@ -88,41 +79,17 @@ CREATE TABLE pgcron.schedule (
         format('start deadline %s is longer than a century', start_deadline),
         'A run that has not started this long after its fire time expires: at most 36525 days.',
         'Leave it out to wait for ever.')),
-  timeout interval NOT NULL DEFAULT '1 hour' CONSTRAINT a_schedule_timeout_is_positive
-    CHECK ((timeout > '0' AND timeout <= '30 days')
-      OR pgcron.refuse('PC001', format('timeout %s is out of range', timeout),
-        'A timeout must be positive and at most 30 days.', 'Write for example ''10 minutes''.')),
-  max_attempts int CONSTRAINT schedule_attempts_are_1_to_100
-    CHECK (max_attempts IS NULL OR max_attempts BETWEEN 1 AND 100
-      OR pgcron.refuse('PC001', format('max_attempts %s is out of range', max_attempts),
-        'A run is tried 1 to 100 times.', 'Leave it out for 5 (1 with at_most_once).')),
-  retry_base interval NOT NULL DEFAULT '2 seconds' CONSTRAINT a_retry_base_is_positive
-    CHECK ((retry_base > '0' AND retry_base <= '1 day')
-      OR pgcron.refuse('PC001', format('retry_base %s is out of range', retry_base),
-        'The first retry waits up to this long; it doubles with each attempt.',
-        'Write for example ''2 seconds''.')),
-  retry_cap interval NOT NULL DEFAULT '1 hour' CONSTRAINT a_retry_cap_is_positive
-    CHECK ((retry_cap > '0' AND retry_cap <= '30 days')
-      OR pgcron.refuse('PC001', format('retry_cap %s is out of range', retry_cap),
-        'No retry waits longer than this.', 'Write for example ''1 hour''.')),
-  retry jsonb CONSTRAINT a_retry_policy_is_readable
-    CHECK (retry IS NULL OR pgcron.retry_policy_is_fine(retry)),
-  delivery text NOT NULL DEFAULT 'at_least_once' CONSTRAINT a_schedule_delivery_is_known
-    CHECK (delivery IN ('at_least_once', 'at_most_once', 'transactional')
-      OR pgcron.refuse('PC001', format('delivery %L is not known', left(delivery, 100)),
-        'This version knows at_least_once, at_most_once and transactional.',
-        'Leave it out for at_least_once.')),
-  lane text CONSTRAINT a_schedule_names_a_lane
-    CHECK (lane IS NULL OR pgcron.lane_is_fine(lane) OR pgcron.refuse_lane(lane)),
-  requires text[] CONSTRAINT a_schedule_requires_labels
-    CHECK (requires IS NULL OR pgcron.requires_is_fine(requires)
-      OR pgcron.refuse_requires(requires)),
-  give_up_after interval CONSTRAINT a_schedule_gives_up_in_reason
-    CHECK (give_up_after IS NULL OR pgcron.time_limits_fit(give_up_after, NULL)),
-  silence_timeout interval CONSTRAINT a_schedule_silence_timeout_is_in_reason
-    CHECK (silence_timeout IS NULL OR pgcron.time_limits_fit(NULL, silence_timeout)),
-  weight int NOT NULL DEFAULT 1 CONSTRAINT a_schedule_weight_is_1_to_1000
-    CHECK (weight BETWEEN 1 AND 1000 OR pgcron.refuse_weight(weight)),
+  timeout interval NOT NULL DEFAULT '1 hour',
+  max_attempts int,
+  retry_base interval NOT NULL DEFAULT '2 seconds',
+  retry_cap interval NOT NULL DEFAULT '1 hour',
+  retry jsonb,
+  delivery text NOT NULL DEFAULT 'at_least_once',
+  lane text,
+  requires text[],
+  give_up_after interval,
+  silence_timeout interval,
+  weight int NOT NULL DEFAULT 1,
   paused_until timestamptz CONSTRAINT a_pause_ends_at_an_instant
     CHECK (paused_until IS NULL OR isfinite(paused_until)
       OR pgcron.refuse('PC001', format('paused_until %s is no instant', paused_until),
@@ -178,13 +145,6 @@ CREATE TABLE pgcron.schedule (
   version int NOT NULL DEFAULT 1,
   created_at timestamptz NOT NULL DEFAULT now(),
   updated_at timestamptz NOT NULL DEFAULT now(),
-  CONSTRAINT only_py_and_sql_handlers_share_a_transaction
-    CHECK (delivery <> 'transactional' OR handler ~ '^(py|sql):'
-      OR pgcron.refuse('PC001',
-        format('delivery transactional with handler %L', left(handler, 200)),
-        'Only py: and sql: handlers can have their effects in the transaction that completes the '
-        'run.',
-        'Use at_least_once, and give the idempotency key to whoever must not do it twice.')),
   CONSTRAINT several_late_fires_need_overlap_allow
     CHECK (catchup IN ('latest', 'none') OR overlap IN ('allow', 'queue')
       OR pgcron.refuse('PC001',
@@ -231,12 +191,7 @@ CREATE TABLE pgcron.schedule (
           CASE WHEN max_running > 1 THEN format(' and max_running %s', max_running) ELSE '' END),
         'Whether the fire before it succeeded is known when it is over: with overlap skip or '
         'queue, one run at a time.',
-        'Use overlap ''skip'' or ''queue'', and leave max_running out.')),
-  CONSTRAINT at_most_once_means_one_attempt
-    CHECK (delivery <> 'at_most_once' OR coalesce(max_attempts, 1) = 1
-      OR pgcron.refuse('PC001', format('max_attempts %s with at_most_once', max_attempts),
-        'A run that may be executed at most once can''t be tried again.',
-        'Leave max_attempts out, or use at_least_once.'))
+        'Use overlap ''skip'' or ''queue'', and leave max_running out.'))
 ) WITH (fillfactor = 90);
 COMMENT ON TABLE pgcron.schedule IS
     'What people write: when, what and how. INSERT, UPDATE and DELETE by plain SQL just work.';
@@ -305,7 +260,7 @@ CREATE TABLE pgcron.schedule_version (
   version int NOT NULL,
   at timestamptz NOT NULL DEFAULT now(),
   actor text NOT NULL CONSTRAINT schedule_version_actor_is_short
-    CHECK (actor IS NULL OR length(actor) <= 300 OR pgcron.refuse_words('actor', actor, 300)),
+    CHECK (pgcron.is_short('actor', actor, 300)),
   interface text NOT NULL,
   operation text NOT NULL CONSTRAINT a_version_is_a_creation_edit_or_deletion
     CHECK (operation IN ('create', 'edit', 'delete')),

@@ -28,7 +28,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
         FROM asked a JOIN pgcron.timezone z ON strpos(lower(z.name), left(a.word, 3)) > 0
         WHERE length(a.word) >= 3) t
   WHERE t.place <= 3 $$;
-REVOKE ALL ON FUNCTION pgcron.zones_like(text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.zones_like FROM PUBLIC;
 
 CREATE FUNCTION pgcron.judge_schedule() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -129,20 +129,6 @@ BEGIN
     FOR UPDATE;
   UPDATE pgcron.run r SET schedule = new_name
   WHERE r.schedule_id = renamed AND r.state <> 'running';
-END $$;
-
--- Judges a run as the schedule would make it now: what no run may be is refused when it is written,
--- not at its first fire.
-CREATE FUNCTION pgcron.judge_runs_of(s pgcron.schedule) RETURNS boolean
-LANGUAGE plpgsql STABLE AS $$
-BEGIN
-  RETURN pgcron.judge_run(jsonb_populate_record(NULL::pgcron.run,
-        to_jsonb(s) || jsonb_build_object('origin', 'schedule', 'schedule_id', s.id, 'schedule',
-            s.name, 'scheduled_for', now(), 'state', 'ready', 'attempt', 0, 'due_at', now(),
-            'overlap', pgcron.run_overlap(s.overlap, s.max_running), 'lane',
-            pgcron.lane_of(s.lane, s.weight), 'weight', nullif(s.weight, 1), 'time_limits',
-            CASE WHEN num_nonnulls(s.give_up_after, s.silence_timeout) > 0
-                   THEN pgcron.time_limits(s.give_up_after, s.silence_timeout, now()) END)));
 END $$;
 
 CREATE FUNCTION pgcron.schedule_was_written() RETURNS trigger
@@ -256,9 +242,8 @@ CREATE TRIGGER schedule_is_deleted BEFORE DELETE ON pgcron.schedule FOR EACH ROW
 
 -- A trigger's function, too: whoever may execute it could hang it on a table of their own, and act
 -- with its owner's rights.
-REVOKE ALL ON FUNCTION pgcron.judge_schedule(), pgcron.schedule_was_written(),
-    pgcron.schedule_is_deleted(), pgcron.apply_edit(bigint, boolean)
-  FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.judge_schedule, pgcron.schedule_was_written,
+    pgcron.schedule_is_deleted, pgcron.apply_edit FROM PUBLIC;
 
 -- Edits of transactions that can't see new rows (REPEATABLE READ, SERIALIZABLE) wait for a node. A
 -- pause that began and ended before one came was a pause all the same: the fires that it held back
@@ -282,4 +267,4 @@ BEGIN
   END IF;
   RETURN cursor_before;
 END $$;
-REVOKE ALL ON FUNCTION pgcron.with_pending_pause(pgcron.cursor) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.with_pending_pause FROM PUBLIC;

@@ -24,7 +24,7 @@ BEGIN
   END IF;
   RETURN pgcron.cancel_run(run_id, reason, actor);
 END $$;
-COMMENT ON FUNCTION pgcron.kill_run(bigint, text, text) IS
+COMMENT ON FUNCTION pgcron.kill_run IS
     'Ends a run by force: cancelled, requested or finished. What can''t be killed (a thread) is '
     'only asked.';
 

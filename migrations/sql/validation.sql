@@ -15,10 +15,11 @@ END $$;
 
 -- Notes, and the names of those who act, are for people: what is longer than a screen is a mistake,
 -- or fills the disk.
-CREATE FUNCTION pgcron.refuse_words(what text, given text, most int) RETURNS boolean
+CREATE FUNCTION pgcron.is_short(what text, given text, most int) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
-  RETURN pgcron.refuse('PC001', format('%s has %s characters', what, length(given)),
+  RETURN given IS NULL OR length(given) <= most OR pgcron.refuse('PC001',
+      format('%s has %s characters', what, length(given)),
       format('It has at most %s: %s …', most, left(given, 40)),
       'Say it in a few words, and keep the rest elsewhere.');
 END $$;
@@ -34,6 +35,15 @@ LANGUAGE sql VOLATILE AS $$
            'executors, the name has letters, digits, "_", "." and "-".',
            'Write for example ''py:report'' or ''shell:backup''; `pgcron-ha nodes` lists what '
            'live nodes offer.') $$;
+
+-- An object of 256 KiB, nested 100 levels deep; a short text can't be too deep.
+CREATE FUNCTION pgcron.args_are_fine(args jsonb) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+RETURN jsonb_typeof(args) = 'object'
+  AND (octet_length(args::text) <= 200
+       OR (octet_length(args::text) <= 262144
+           AND NOT jsonb_path_exists(args,
+                 'strict $.**{100} ? (@.type() == "array" || @.type() == "object")')));
 
 CREATE FUNCTION pgcron.refuse_args(args jsonb) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
@@ -60,12 +70,6 @@ RETURN length(lane) BETWEEN 1 AND 200 AND btrim(lane) <> '' AND lane !~ '[*\x01-
 CREATE FUNCTION pgcron.lane_of(lane text, weight int) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN lane IS NULL AND weight > 1 THEN '*weight ' || weight ELSE lane END;
-
-CREATE FUNCTION pgcron.refuse_weight(weight int) RETURNS boolean
-LANGUAGE sql VOLATILE AS $$
-  SELECT pgcron.refuse('PC001', format('weight %s is out of range', weight),
-           'A run takes 1 to 1000 of the slots of the node that executes it.',
-           'Leave it out for 1.') $$;
 
 CREATE FUNCTION pgcron.refuse_lane(lane text) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
@@ -98,15 +102,6 @@ LANGUAGE sql IMMUTABLE AS $$
   FROM (SELECT btrim(each, E' \t\r') AS line FROM unnest(string_to_array(written, E'\n')) each)
     l $$;
 
--- SQL knows the shape and size of a spec; its grammar is in the nodes, which judge it within a
--- second.
-CREATE FUNCTION pgcron.refuse_spec(spec text) RETURNS boolean
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT pgcron.refuse('PC002',
-           format('the spec is empty, too long (%s characters), or not ASCII', length(spec)),
-           'A spec has 1 to 4096 ASCII characters, in up to 32 lines of up to 256 characters.',
-           'Write for example ''0 3 * * *''.') $$;
-
 CREATE FUNCTION pgcron.refuse_overlap(overlap text) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
   SELECT pgcron.refuse('PC001', format('overlap policy %L is not known', left(overlap, 100)),
@@ -119,18 +114,6 @@ LANGUAGE sql IMMUTABLE AS $$
   SELECT pgcron.refuse('PC001', format('overlap %s with max_running %s', overlap, max_running),
            'A run that takes the place of the last one runs alone.',
            'Leave max_running out (0 takes it back), or use overlap ''queue''.') $$;
-
--- Of a run, by pgcron.judge_run.
-CREATE FUNCTION pgcron.refuse_instants(due_at timestamptz, expire_at timestamptz) RETURNS text
-LANGUAGE plpgsql VOLATILE AS $$
-BEGIN
-  PERFORM pgcron.refuse('PC001',
-      format('due_at %s or expire_at %s is outside of the calendar', due_at,
-        coalesce(expire_at::text, 'NULL')),
-      'A run is due, and expires, in the years 1900 to 9998, or at infinity.',
-      'Leave due_at out for now.');
-  RETURN NULL;
-END $$;
 
 -- Labels of a node are names and values; a requirement is a list of words, each a label
 -- (key=value), or a name alone for any value.
@@ -146,13 +129,6 @@ LANGUAGE sql IMMUTABLE AS $$
                       FROM jsonb_each(labels) label)
               ELSE false END $$;
 
-CREATE FUNCTION pgcron.refuse_labels(labels jsonb) RETURNS boolean
-LANGUAGE sql VOLATILE AS $$
-  SELECT pgcron.refuse('PC001', format('labels %L are not labels', left(labels::text, 200)),
-           'A node has at most 64 labels: names of 1 to 100 letters, digits, "_", ".", "/" and '
-           '"-", with values that may have ":", "+" and "@", too.',
-           'Write for example ''{"gpu": "a100"}''.') $$;
-
 CREATE FUNCTION pgcron.requires_is_fine(requires text[]) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
   SELECT array_ndims(requires) = 1 AND cardinality(requires) <= 16
@@ -160,13 +136,3 @@ LANGUAGE sql IMMUTABLE AS $$
                                       '(=[A-Za-z0-9_][A-Za-z0-9_.:/+@-]{0,99})?$') IS TRUE)
                      AND count(DISTINCT split_part(word, '=', 1)) = count(*)
               FROM unnest(requires) word) $$;
-
-CREATE FUNCTION pgcron.refuse_requires(requires text[]) RETURNS boolean
-LANGUAGE sql VOLATILE AS $$
-  SELECT pgcron.refuse('PC001',
-           format('requires %L is not a list of labels', left(requires::text, 200)),
-           'It has 1 to 16 labels, none of them twice: key=value, or a key alone for any value. '
-           'Keys have 1 to 100 letters, digits, "_", ".", "/" and "-", values may have ":", "+" '
-           'and "@", too.',
-           'Write for example ''{gpu=a100,ssd}''; `pgcron-ha nodes` lists the labels of live '
-           'nodes.') $$;

@@ -86,7 +86,7 @@ BEGIN
     looks := looks + 1;
   END LOOP;
 END $$;
-COMMENT ON FUNCTION pgcron.wait(bigint, interval) IS
+COMMENT ON FUNCTION pgcron.wait IS
     'Waits for the end of a run, up to a minute: state is the outcome when it has ended, and '
     'otherwise how it stands. Holds a connection, and a snapshot: vacuum leaves what dies '
     'meanwhile.';
@@ -116,6 +116,6 @@ BEGIN
     looks := looks OPERATOR(pg_catalog.+) 1;
   END LOOP;
 END $$;
-COMMENT ON PROCEDURE pgcron.wait_long(bigint, interval, boolean, text, jsonb, text) IS
+COMMENT ON PROCEDURE pgcron.wait_long IS
     'As pgcron.wait, up to a day, outside of a transaction: commits after each look, and so keeps '
     'no snapshot. CALL pgcron.wait_long(42).';

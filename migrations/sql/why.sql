@@ -81,7 +81,7 @@ BEGIN
   END IF;
   meaning := (SELECT r.meaning FROM pgcron.reason r WHERE r.code = why.code);
 END $$;
-COMMENT ON FUNCTION pgcron.why(text, timestamptz) IS
+COMMENT ON FUNCTION pgcron.why IS
     'Why a fire time of a schedule did or did not run: one answer for every instant, from what is '
     'stored. until: when the pause ends by itself; late_by: from when it was due to its start, or '
     'to now.';

@@ -24,4 +24,4 @@ BEGIN
   WHERE c.schedule_id = outdated;
 END $$;
 
-REVOKE ALL ON FUNCTION pgcron.replan(bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.replan FROM PUBLIC;
