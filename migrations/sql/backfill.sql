@@ -122,14 +122,6 @@ COMMENT ON TABLE pgcron.backfill_run IS
     'that did not succeed.';
 CREATE INDEX backfill_run_open ON pgcron.backfill_run (backfill_id) WHERE outcome IS NULL;
 
-CREATE FUNCTION pgcron.wake_backfills() RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-  IF EXISTS (SELECT FROM pgcron.node WHERE state IN ('alive', 'cordoned')) THEN
-    PERFORM pgcron.notify(pgcron.channel(), 'backfill');
-  END IF;
-END $$;
-
 -- The cursor's row is held for a moment, so that two backfills of one range can't be asked for at
 -- once. `planned` is given by callers that can count a spec's instants; else the first node that
 -- looks does it.
@@ -179,7 +171,7 @@ BEGIN
           backfill.overlap, coalesce(backfill.if_ran, 'skip'), backfill.args,
           left(backfill.note, 500), backfill.planned, coalesce(backfill.actor, session_user))
   RETURNING made.id INTO new_id;
-  PERFORM pgcron.wake_backfills();
+  PERFORM pgcron.wake_nodes('backfill');
   RETURN new_id;
 END $$;
 COMMENT ON FUNCTION pgcron.backfill IS
@@ -231,7 +223,7 @@ BEGIN
   SET state = 'open', error = NULL, changed_at = now(),
       changed_by = coalesce(resume_backfill.actor, session_user)
   WHERE b.id = held.id AND b.state = 'paused';
-  PERFORM pgcron.wake_backfills();
+  PERFORM pgcron.wake_nodes('backfill');
 END $$;
 COMMENT ON FUNCTION pgcron.resume_backfill IS 'Goes on with a backfill that was paused.';
 
@@ -259,7 +251,7 @@ BEGIN
       changed_by = coalesce(stop_backfill.actor, session_user)
   WHERE b.id = held.id;
   PERFORM pgcron.settle_backfill(held.id);
-  PERFORM pgcron.wake_backfills();
+  PERFORM pgcron.wake_nodes('backfill');
   RETURN cancelled;
 END $$;
 COMMENT ON FUNCTION pgcron.stop_backfill IS

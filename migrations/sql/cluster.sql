@@ -173,3 +173,8 @@ LANGUAGE sql VOLATILE
 BEGIN ATOMIC
   SELECT pg_notify(channel, payload) WHERE pg_notification_queue_usage() < 0.5;
 END;
+
+CREATE FUNCTION pgcron.wake_nodes(about text) RETURNS void
+LANGUAGE sql VOLATILE AS $$
+  SELECT pgcron.notify(pgcron.channel(), about)
+  WHERE EXISTS (SELECT FROM pgcron.node n WHERE n.state IN ('alive', 'cordoned')) $$;

@@ -57,27 +57,17 @@ CREATE TABLE pgcron.schedule (
         'The policies are latest (run the newest late fire), latest 2 to latest 100, all (of the '
         'catch-up window) and none.',
         'Leave it out for latest.')),
-  catchup_window interval NOT NULL DEFAULT '1 hour' CONSTRAINT a_catchup_window_is_positive
-    CHECK (catchup_window > '0'
-      OR pgcron.refuse('PC001', format('catch-up window %s is not positive', catchup_window),
-        'It says how old a missed fire may be to be run late.',
-        'Write for example ''1 hour''; catchup ''none'' runs nothing late.'))
-    CONSTRAINT a_catchup_window_is_at_most_a_century
-    CHECK (catchup_window <= '36525 days'
-      OR pgcron.refuse('PC001',
-        format('catch-up window %s is longer than a century', catchup_window),
-        'It says how old a missed fire may be to be run late: at most 36525 days.',
-        'Write for example ''30 days''.')),
-  start_deadline interval CONSTRAINT a_start_deadline_is_positive
-    CHECK (start_deadline IS NULL OR start_deadline > '0'
-      OR pgcron.refuse('PC001', format('start deadline %s is not positive', start_deadline),
-        'A run that has not started this long after its fire time expires.',
-        'Leave it out to wait for ever.'))
-    CONSTRAINT a_start_deadline_is_at_most_a_century
-    CHECK (start_deadline IS NULL OR start_deadline <= '36525 days'
-      OR pgcron.refuse('PC001',
-        format('start deadline %s is longer than a century', start_deadline),
-        'A run that has not started this long after its fire time expires: at most 36525 days.',
+  catchup_window interval NOT NULL DEFAULT '1 hour' CONSTRAINT a_catchup_window_is_at_most_a_century
+    CHECK ((catchup_window > '0' AND catchup_window <= '36525 days')
+      OR pgcron.refuse('PC001', format('catch-up window %s is out of range', catchup_window),
+        'It says how old a missed fire may be to be run late: more than nothing, at most 36525 '
+        'days.',
+        'Write for example ''1 hour''; catchup ''none'' runs nothing late.')),
+  start_deadline interval CONSTRAINT a_start_deadline_is_at_most_a_century
+    CHECK (start_deadline IS NULL OR (start_deadline > '0' AND start_deadline <= '36525 days')
+      OR pgcron.refuse('PC001', format('start deadline %s is out of range', start_deadline),
+        'A run that has not started this long after its fire time expires: more than nothing, at '
+        'most 36525 days.',
         'Leave it out to wait for ever.')),
   timeout interval NOT NULL DEFAULT '1 hour',
   max_attempts int,
@@ -90,17 +80,12 @@ CREATE TABLE pgcron.schedule (
   give_up_after interval,
   silence_timeout interval,
   weight int NOT NULL DEFAULT 1,
-  paused_until timestamptz CONSTRAINT a_pause_ends_at_an_instant
-    CHECK (paused_until IS NULL OR isfinite(paused_until)
-      OR pgcron.refuse('PC001', format('paused_until %s is no instant', paused_until),
-        'A pause ends at an instant, or when somebody resumes the schedule.',
-        'Leave it out to pause until somebody resumes it.'))
-    CONSTRAINT a_pause_ends_within_the_calendar
-    CHECK (paused_until IS NULL OR NOT isfinite(paused_until)
-      OR paused_until < to_timestamp(253370764800)
+  paused_until timestamptz CONSTRAINT a_pause_ends_within_the_calendar
+    CHECK (paused_until IS NULL
+      OR (isfinite(paused_until) AND paused_until < to_timestamp(253370764800))
       OR pgcron.refuse('PC001', format('paused_until %s is outside of the calendar', paused_until),
-        'A pause ends in the year 9998 at the latest.',
-        'Leave it out for a pause without an end.')),
+        'A pause ends in the year 9998 at the latest, or when somebody resumes the schedule.',
+        'Leave it out to pause until somebody resumes it.')),
   after_pause text NOT NULL DEFAULT 'drop' CONSTRAINT what_happens_after_a_pause_is_known
     CHECK (after_pause IN ('drop', 'catchup')
       OR pgcron.refuse('PC001', format('after_pause %L is not known', left(after_pause, 100)),

@@ -196,9 +196,7 @@ BEGIN
          FROM pgcron.cursor c WHERE c.schedule_id = NEW.id));
     PERFORM pgcron.warn_of_owner(OLD, NEW);
   END IF;
-  IF EXISTS (SELECT FROM pgcron.node WHERE state IN ('alive', 'cordoned')) THEN
-    PERFORM pgcron.notify(pgcron.channel(), 'schedule');
-  END IF;
+  PERFORM pgcron.wake_nodes('schedule');
   RETURN NULL;
 END $$;
 CREATE TRIGGER schedule_was_written AFTER INSERT OR UPDATE ON pgcron.schedule FOR EACH ROW

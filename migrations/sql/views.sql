@@ -18,14 +18,7 @@ CREATE VIEW pgcron.runs AS
          coalesce(h.max_attempts, CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END),
          h.due_at, h.claimed_at, h.started_at, h.finished_at, h.node, h.owner, h.error, h.args,
          h.result, h.created_at, h.created_by, NULL, h.lane, h.requires, coalesce(h.weight, 1), NULL
-  FROM pgcron.history h
-  UNION ALL
-  SELECT h.id, h.uuid, h.origin, h.schedule, h.schedule_id, h.scheduled_for, h.nominal_for,
-         h.parent_run, h.handler, h.queue, h.priority, h.outcome, NULL, h.delivery, h.attempt,
-         coalesce(h.max_attempts, CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END),
-         h.due_at, h.claimed_at, h.started_at, h.finished_at, h.node, h.owner, h.error, h.args,
-         h.result, h.created_at, h.created_by, NULL, h.lane, h.requires, coalesce(h.weight, 1), NULL
-  FROM pgcron.history_overflow h;
+  FROM (SELECT e.* FROM pgcron.history e UNION ALL SELECT o.* FROM pgcron.history_overflow o) h;
 COMMENT ON VIEW pgcron.runs IS 'Live and ended runs; state is the live state or the outcome.';
 
 CREATE VIEW pgcron.schedules AS
