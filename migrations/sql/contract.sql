@@ -1,8 +1,7 @@
 -- The SQL contract: what people and applications may call, read and write (migrations/SQL.md).
 -- All else may change with any version, and its comment begins with the word Private.
 
-DO
-  $do$
+DO $do$
 DECLARE
   functions CONSTANT text[] := ARRAY[
     'enqueue', 'enqueue_many', 'cancel_run', 'cancel_own_run', 'kill_run', 'retry_run',

@@ -20,21 +20,12 @@ CREATE FUNCTION pgcron.run_of_letter(letter pgcron.dead_letter, args jsonb, due_
     actor text) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
+  ended pgcron.history := jsonb_populate_record(NULL::pgcron.history, to_jsonb(letter));
   new_id bigint;
-  limits jsonb := pgcron.time_limits_from(letter.time_limits, run_of_letter.due_at);
 BEGIN
-  INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority,
-        handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry, lane,
-        requires, weight, due_at, expire_at, time_limits, created_by, unique_key, unique_scope)
-  VALUES ('redrive', letter.schedule_id, letter.schedule, letter.scheduled_for, letter.run_id,
-          letter.queue, letter.priority, letter.handler, coalesce(run_of_letter.args, letter.args),
-          letter.delivery, letter.max_attempts, letter.timeout, letter.retry_base, letter.retry_cap,
-          letter.retry, letter.lane, letter.requires, letter.weight, run_of_letter.due_at,
-          pgcron.give_up_at(limits), limits, coalesce(run_of_letter.actor, session_user),
-          letter.unique_key,
-          CASE letter.unique_scope WHEN 'taken' THEN 'waiting' ELSE letter.unique_scope END)
-  ON CONFLICT (unique_key, handler)
-  WHERE pgcron.has_key(unique_key, unique_scope, attempt) DO NOTHING RETURNING id INTO new_id;
+  ended.id := letter.run_id;
+  ended.args := coalesce(run_of_letter.args, letter.args);
+  new_id := pgcron.run_again('redrive', ended, run_of_letter.due_at, run_of_letter.actor);
   IF new_id IS NULL THEN RETURN NULL; END IF;
   UPDATE pgcron.dead_letter d
   SET requeued_as = new_id, requeued_at = now(),

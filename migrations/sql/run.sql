@@ -196,22 +196,6 @@ BEGIN
   RETURN broken IS NULL OR pgcron.refuse_run(r, broken);
 END $$;
 
--- Judges a run as the schedule would make it now: what no run may be is refused when it is written,
--- not at its first fire.
-CREATE FUNCTION pgcron.judge_runs_of(s pgcron.schedule) RETURNS boolean
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-  made pgcron.run := jsonb_populate_record(NULL::pgcron.run,
-      to_jsonb(s) || jsonb_build_object('origin', 'schedule', 'schedule_id', s.id, 'schedule',
-          s.name, 'scheduled_for', now(), 'state', 'ready', 'attempt', 0, 'due_at', now(),
-          'overlap', pgcron.run_overlap(s.overlap, s.max_running), 'lane',
-          pgcron.lane_of(s.lane, s.weight), 'weight', nullif(s.weight, 1), 'time_limits',
-          pgcron.time_limits(s.give_up_after, s.silence_timeout, now())));
-BEGIN
-  made.args := s.args; made.retry := s.retry;      -- a JSON null is none
-  RETURN pgcron.judge_run(made);
-END $$;
-
 CREATE FUNCTION pgcron.refuse_run(r pgcron.run, broken text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN

@@ -46,6 +46,31 @@ END $$;
 COMMENT ON FUNCTION pgcron.cancel_run IS
     'Ends a run: cancelled (had not begun), requested (its node stops it) or finished.';
 
+-- Makes a run of what ended before; NULL when another one has its unique key.
+CREATE FUNCTION pgcron.run_again(origin text, ended pgcron.history, due_at timestamptz, actor text)
+  RETURNS bigint
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+  new_id bigint;
+  limits jsonb := pgcron.time_limits_from(ended.time_limits, run_again.due_at);
+BEGIN
+  INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority,
+        handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry, lane,
+        requires, weight, due_at, expire_at, time_limits, created_by, unique_key, unique_scope)
+  VALUES (run_again.origin, ended.schedule_id, ended.schedule,
+          coalesce(ended.scheduled_for, ended.nominal_for), ended.id, ended.queue, ended.priority,
+          ended.handler, ended.args, ended.delivery,
+          ended.max_attempts - coalesce(ended.snoozes, 0), coalesce(ended.timeout, '1 hour'),
+          coalesce(ended.retry_base, '2 seconds'), coalesce(ended.retry_cap, '1 hour'), ended.retry,
+          ended.lane, ended.requires, ended.weight, run_again.due_at, pgcron.give_up_at(limits),
+          limits, coalesce(run_again.actor, session_user), ended.unique_key,
+          CASE ended.unique_scope WHEN 'taken' THEN 'waiting' ELSE ended.unique_scope END)
+  ON CONFLICT (unique_key, handler)
+  WHERE pgcron.has_key(unique_key, unique_scope, attempt) DO NOTHING RETURNING id INTO new_id;
+  RETURN new_id;
+END $$;
+
 -- A waiting run becomes due now (same id); an ended one is run again as a new run that names it
 -- (new id).
 CREATE FUNCTION pgcron.retry_run(run_id bigint, actor text DEFAULT NULL) RETURNS bigint
@@ -65,21 +90,7 @@ BEGIN
         'Cancel it first, or wait until it has ended.');
   END IF;
   ended := pgcron.ended_run(run_id);
-  INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority,
-        handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry, lane,
-        requires, expire_at, time_limits, weight, created_by, unique_key, unique_scope)
-  VALUES ('rerun', ended.schedule_id, ended.schedule,
-          coalesce(ended.scheduled_for, ended.nominal_for), ended.id, ended.queue, ended.priority,
-          ended.handler, ended.args, ended.delivery,
-          ended.max_attempts - coalesce(ended.snoozes, 0), coalesce(ended.timeout, '1 hour'),
-          coalesce(ended.retry_base, '2 seconds'), coalesce(ended.retry_cap, '1 hour'), ended.retry,
-          ended.lane, ended.requires,
-          pgcron.give_up_at(pgcron.time_limits_from(ended.time_limits, now())),
-          pgcron.time_limits_from(ended.time_limits, now()), ended.weight,
-          coalesce(actor, session_user), ended.unique_key,
-          CASE ended.unique_scope WHEN 'taken' THEN 'waiting' ELSE ended.unique_scope END)
-  ON CONFLICT (unique_key, handler)
-  WHERE pgcron.has_key(unique_key, unique_scope, attempt) DO NOTHING RETURNING id INTO new_id;
+  new_id := pgcron.run_again('rerun', ended, now(), retry_run.actor);
   IF new_id IS NULL THEN
     PERFORM pgcron.refuse_met(format('run %s can''t be run again', run_id),
         pgcron.run_with_key(ended.unique_key, ended.handler), ended.unique_key);

@@ -7,9 +7,8 @@ DECLARE
 BEGIN
   IF found_id IS NULL THEN
     PERFORM pgcron.refuse('PC010', format('schedule %L does not exist', left(name, 200)),
-                          'A schedule is named exactly as it was created.',
-                          'SELECT name FROM pgcron.schedules lists them; so does `pgcron-ha '
-                          'schedules list`.');
+        'A schedule is named exactly as it was created.',
+        'SELECT name FROM pgcron.schedules lists them; so does `pgcron-ha schedules list`.');
   END IF;
   RETURN found_id;
 END $$;
@@ -32,8 +31,7 @@ CREATE FUNCTION pgcron.put_schedule(schedule text, spec text, handler text, args
     expected_version int DEFAULT NULL, max_running int DEFAULT NULL, max_queued int DEFAULT NULL,
     queue_drops text DEFAULT NULL, after_pause text DEFAULT NULL, jitter interval DEFAULT NULL,
     max_runs int DEFAULT NULL, pause_after_failures int DEFAULT NULL,
-    probe_after interval DEFAULT NULL, depends_on_previous boolean DEFAULT NULL)
-  RETURNS bigint
+    probe_after interval DEFAULT NULL, depends_on_previous boolean DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql SET intervalstyle = 'postgres' AS $$
 DECLARE
   empty CONSTANT jsonb := '{"lane": "", "requires": [], "retry": {}, "max_running": 0,
@@ -61,7 +59,7 @@ BEGIN
   SELECT jsonb_object_agg(w.key, CASE WHEN w.value = empty -> w.key THEN 'null' ELSE w.value END)
   INTO wanted FROM jsonb_each(wanted) w
   WHERE w.value <> 'null' OR w.key IN ('name', 'spec', 'handler')
-     OR (w.key = 'args' AND put_schedule.args IS NOT NULL);
+    OR (w.key = 'args' AND put_schedule.args IS NOT NULL);
   SELECT * INTO known FROM pgcron.schedule s WHERE s.name = put_schedule.schedule;
   IF known.id IS NULL THEN
     BEGIN
@@ -98,8 +96,7 @@ COMMENT ON FUNCTION pgcron.pause_schedule IS
     'No fires from now on; those that pass meanwhile are one missed range with the note.';
 
 CREATE FUNCTION pgcron.resume_schedule(schedule text, actor text DEFAULT NULL,
-    interface text DEFAULT NULL)
-  RETURNS void
+    interface text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM pgcron.act_as(resume_schedule.actor, resume_schedule.interface);
@@ -108,8 +105,7 @@ END $$;
 COMMENT ON FUNCTION pgcron.resume_schedule IS 'Fires again from now on.';
 
 CREATE FUNCTION pgcron.delete_schedule(schedule text, actor text DEFAULT NULL,
-    interface text DEFAULT NULL)
-  RETURNS void
+    interface text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM pgcron.act_as(delete_schedule.actor, delete_schedule.interface);
@@ -124,34 +120,49 @@ COMMENT ON FUNCTION pgcron.delete_schedule IS
 -- this run, which would be executed after it. overlap: another policy than the schedule's, for this
 -- run alone.
 CREATE FUNCTION pgcron.run_now(schedule text, args jsonb DEFAULT NULL, actor text DEFAULT NULL,
-    overlap text DEFAULT NULL, fire_time timestamptz DEFAULT NULL)
-  RETURNS bigint
+    overlap text DEFAULT NULL, fire_time timestamptz DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
   new_id bigint;
 BEGIN
   IF run_now.fire_time NOT BETWEEN '1900-01-01 00:00Z' AND '9998-12-31 00:00Z' THEN
     PERFORM pgcron.refuse('PC001',
-                          format('fire time %s is outside of the calendar', run_now.fire_time),
-                          'Schedules fire in the years 1900 to 9998.', 'Leave it out for now.');
+        format('fire time %s is outside of the calendar', run_now.fire_time),
+        'Schedules fire in the years 1900 to 9998.', 'Leave it out for now.');
   END IF;
   INSERT INTO pgcron.run AS made (origin, schedule_id, schedule, nominal_for, queue, priority,
-      handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry, overlap, lane,
-      requires, expire_at, time_limits, weight, created_by)
+        handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry, overlap, lane,
+        requires, expire_at, time_limits, weight, created_by)
   SELECT 'manual', s.id, s.name, coalesce(run_now.fire_time, now()), s.queue, s.priority, s.handler,
-         coalesce(run_now.args, s.args), s.delivery, s.max_attempts, s.timeout,
-         s.retry_base, s.retry_cap, s.retry, pgcron.run_overlap(run_now.overlap, s),
-         pgcron.lane_of(s.lane, s.weight), s.requires,
-         now() + s.give_up_after, pgcron.time_limits(s.give_up_after, s.silence_timeout, now()),
-         nullif(s.weight, 1), coalesce(run_now.actor, session_user)
-    FROM pgcron.schedule s WHERE s.id = pgcron.schedule_id(run_now.schedule) FOR KEY SHARE OF s
+         coalesce(run_now.args, s.args), s.delivery, s.max_attempts, s.timeout, s.retry_base,
+         s.retry_cap, s.retry, pgcron.run_overlap(run_now.overlap, s),
+         pgcron.lane_of(s.lane, s.weight), s.requires, now() + s.give_up_after,
+         pgcron.time_limits(s.give_up_after, s.silence_timeout, now()), nullif(s.weight, 1),
+         coalesce(run_now.actor, session_user)
+  FROM pgcron.schedule s WHERE s.id = pgcron.schedule_id(run_now.schedule) FOR KEY SHARE OF s
   RETURNING made.id INTO new_id;
   IF new_id IS NULL THEN      -- deleted meanwhile: refused, unless it was made anew
     RETURN pgcron.run_now(run_now.schedule, run_now.args, run_now.actor, run_now.overlap,
-                          run_now.fire_time);
+        run_now.fire_time);
   END IF;
   RETURN new_id;
 END $$;
 COMMENT ON FUNCTION pgcron.run_now IS
     'A run beside the schedule''s fires; args NULL means the schedule''s. Returns the id of the '
     'run.';
+
+-- Judges a run as the schedule would make it now: what no run may be is refused when it is written,
+-- not at its first fire.
+CREATE FUNCTION pgcron.judge_runs_of(s pgcron.schedule) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  made pgcron.run := jsonb_populate_record(NULL::pgcron.run,
+      to_jsonb(s) || jsonb_build_object('origin', 'schedule', 'schedule_id', s.id, 'schedule',
+          s.name, 'scheduled_for', now(), 'state', 'ready', 'attempt', 0, 'due_at', now(),
+          'overlap', pgcron.run_overlap(s.overlap, s.max_running), 'lane',
+          pgcron.lane_of(s.lane, s.weight), 'weight', nullif(s.weight, 1), 'time_limits',
+          pgcron.time_limits(s.give_up_after, s.silence_timeout, now())));
+BEGIN
+  made.args := s.args; made.retry := s.retry;      -- a JSON null is none
+  RETURN pgcron.judge_run(made);
+END $$;

@@ -11,21 +11,21 @@ BEGIN
   SELECT * INTO edit FROM pgcron.schedule_version v WHERE v.schedule_id = known.id
   ORDER BY v.version DESC LIMIT 1;
   PERFORM pgcron.refuse('PC014',
-                        CASE WHEN expected = 0 THEN format('schedule %L exists already', known.name)
-                             ELSE format('schedule %L has version %s, not %s', known.name,
-                                         known.version, expected) END,
-                        format('It was written by %s through %s at %s.',
-                               coalesce(edit.actor, 'somebody'), coalesce(edit.interface, 'sql'),
-                               to_char(coalesce(edit.at, known.updated_at) AT TIME ZONE 'UTC',
-                                       'YYYY-MM-DD"T"HH24:MI:SS"Z"')),
-                        format(
-                            'Read it again, and edit version %s; `pgcron-ha schedules diff` '
-                            'shows what was changed.',
-                               known.version));
+      CASE WHEN expected = 0 THEN format('schedule %L exists already', known.name)
+           ELSE format('schedule %L has version %s, not %s', known.name, known.version,
+                  expected) END,
+      format('It was written by %s through %s at %s.', coalesce(edit.actor, 'somebody'),
+        coalesce(edit.interface, 'sql'),
+        to_char(coalesce(edit.at, known.updated_at) AT TIME ZONE 'UTC',
+          'YYYY-MM-DD"T"HH24:MI:SS"Z"')),
+      format('Read it again, and edit version %s; `pgcron-ha schedules diff` shows what was '
+        'changed.',
+        known.version));
 END $$;
 
--- NULL expects nothing, 0 that there is no such schedule. The row is locked, so that what was
--- expected holds until the edit.
+-- Locks the schedule until the transaction ends, if it has the version that is expected; else
+-- raises PC014, which names who changed it and when. NULL expects nothing, 0 that there is no such
+-- schedule. The row is locked, so that what was expected holds until the edit.
 CREATE FUNCTION pgcron.expect_version(name text, expected int) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -34,24 +34,19 @@ BEGIN
   IF expected IS NULL THEN RETURN; END IF;
   IF expected < 0 THEN
     PERFORM pgcron.refuse('PC001', format('expected version %s is negative', expected),
-                          'Versions count from 1; 0 means that there is no such schedule yet.',
-                          'Leave it out to edit whatever is there.');
+        'Versions count from 1; 0 means that there is no such schedule yet.',
+        'Leave it out to edit whatever is there.');
   END IF;
   SELECT * INTO known FROM pgcron.schedule s WHERE s.name = expect_version.name FOR NO KEY UPDATE;
   IF known.id IS NOT NULL AND known.version <> expected THEN
     PERFORM pgcron.refuse_version(known, expected);
   ELSIF known.id IS NULL AND expected > 0 THEN
     PERFORM pgcron.refuse('PC014',
-                          format('schedule %L has no version %s any more', left(name, 200),
-                                 expected),
-                          'It was deleted or renamed meanwhile.',
-                          '`pgcron-ha schedules versions` shows by whom; expect version 0 to '
-                          'create it.');
+        format('schedule %L has no version %s any more', left(name, 200), expected),
+        'It was deleted or renamed meanwhile.',
+        '`pgcron-ha schedules versions` shows by whom; expect version 0 to create it.');
   END IF;
 END $$;
-COMMENT ON FUNCTION pgcron.expect_version(text, int) IS
-    'Locks the schedule until the transaction ends, if it has the version that is expected; '
-    'else raises PC014, which names who changed it and when.';
 
 -- Said with every edit through an interface that is not the schedule's, once for twenty schedules
 -- of a transaction.
@@ -59,43 +54,40 @@ CREATE FUNCTION pgcron.warn_of_owner(before pgcron.schedule, after pgcron.schedu
 LANGUAGE plpgsql AS $$
 DECLARE
   left_to_operators CONSTANT text[] :=
-      '{version,updated_at,enabled,paused_note,paused_by,paused_until,calendars}';
+    '{version,updated_at,enabled,paused_note,paused_by,paused_until,calendars}';
   interface text := pgcron.interface();
   reported int := coalesce(nullif(current_setting('pgcron_ha.owners_warned', true), '')::int, 0);
 BEGIN
   IF interface = before.managed_by OR after.managed_by <> before.managed_by OR reported >= 20
-     OR to_jsonb(before) - left_to_operators IS NOT DISTINCT FROM to_jsonb(after)
+      OR to_jsonb(before) - left_to_operators IS NOT DISTINCT FROM to_jsonb(after)
          - left_to_operators THEN
     RETURN;
   END IF;
   PERFORM set_config('pgcron_ha.owners_warned', (reported + 1)::text, true);
-  RAISE NOTICE
-      USING ERRCODE = '01PC1',
-          MESSAGE = format('schedule %L is managed by %s, and was edited through %s', before.name,
-                           pgcron.owner_words(before.managed_by), interface),
+  RAISE NOTICE USING ERRCODE = '01PC1',
+    MESSAGE = format('schedule %L is managed by %s, and was edited through %s', before.name,
+        pgcron.owner_words(before.managed_by), interface),
     DETAIL = pgcron.owner_puts_back(before.managed_by),
     HINT = format('Edit it there; or make it yours: managed_by %L.', interface);
 END $$;
 
 CREATE FUNCTION pgcron.owner_words(managed_by text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
-  SELECT CASE managed_by WHEN 'code' THEN 'the code of an application' WHEN 'file' THEN 'a file'
-              WHEN 'ui' THEN 'the pages' WHEN 'cli' THEN 'the command line' ELSE 'SQL' END $$;
+  SELECT CASE managed_by
+           WHEN 'code' THEN 'the code of an application'
+           WHEN 'file' THEN 'a file'
+           WHEN 'ui' THEN 'the pages'
+           WHEN 'cli' THEN 'the command line'
+           ELSE 'SQL' END $$;
 
 CREATE FUNCTION pgcron.owner_puts_back(managed_by text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE managed_by
-              WHEN 'code'
-                  THEN
-                      'The next start of a node with that application puts it back as the code '
-                      'has it, but for a pause.'
-                         WHEN 'file'
-                             THEN
-                                 'The next `pgcron-ha schedules apply` of that file puts it back '
-                                 'as the file has it.'
-                         ELSE
-                             'The edit stays; whoever looks after it there may not expect '
-                             'it.' END $$;
+           WHEN 'code' THEN 'The next start of a node with that application puts it back as the '
+               'code has it, but for a pause.'
+           WHEN 'file' THEN 'The next `pgcron-ha schedules apply` of that file puts it back as the '
+               'file has it.'
+           ELSE 'The edit stays; whoever looks after it there may not expect it.' END $$;
 
 CREATE FUNCTION pgcron.owner_of(interface text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
@@ -110,29 +102,25 @@ DECLARE
 BEGIN
   IF existing.id IS NULL THEN
     SELECT string_agg(quote_ident(w.key), ', ') INTO columns FROM jsonb_each(wanted) w;
-    EXECUTE format(
-        'INSERT INTO pgcron.schedule (%1$s) SELECT %1$s FROM '
+    EXECUTE format('INSERT INTO pgcron.schedule (%1$s) SELECT %1$s FROM '
         'jsonb_populate_record(NULL::pgcron.schedule, $1)',
-                   columns)
-    USING wanted;
+        columns) USING wanted;
     RETURN;
   END IF;
   wanted := to_jsonb(jsonb_populate_record(existing, wanted));
   -- a day is 24 hours, however it is written
   SELECT string_agg(quote_ident(a.attname), ', ') INTO columns
-    FROM pg_attribute a, to_jsonb(existing) e
-   WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0 AND wanted ? a.attname
-     AND wanted -> a.attname IS DISTINCT FROM e -> a.attname
-     AND NOT coalesce(CASE WHEN a.atttypid
-         = 'interval'::regtype THEN (wanted ->> a.attname)::interval
-         = (e ->> a.attname)::interval END,
-                      false);
+  FROM pg_attribute a, to_jsonb(existing) e
+  WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0 AND wanted ? a.attname
+    AND wanted -> a.attname IS DISTINCT FROM e -> a.attname
+    AND NOT coalesce(CASE WHEN a.atttypid = 'interval'::regtype
+                            THEN (wanted ->> a.attname)::interval = (e ->> a.attname)::interval END,
+          false);
   IF columns IS NOT NULL THEN
-    EXECUTE format(
-        'UPDATE pgcron.schedule SET (%1$s) = (SELECT %1$s FROM '
-        'jsonb_populate_record(NULL::pgcron.schedule, $1)) WHERE id = $2',
-                   columns)
-      USING wanted, existing.id;
+    EXECUTE format('UPDATE pgcron.schedule SET (%1$s) = (SELECT %1$s FROM '
+          'jsonb_populate_record(NULL::pgcron.schedule, $1)) WHERE id = $2',
+          columns) USING wanted,
+      existing.id;
   END IF;
 END $$;
 
@@ -140,58 +128,55 @@ END $$;
 CREATE FUNCTION pgcron.schedule_of_versions(name text) RETURNS bigint
 LANGUAGE sql STABLE AS $$
   SELECT coalesce((SELECT s.id FROM pgcron.schedule s WHERE s.name = schedule_of_versions.name),
-                  (SELECT v.schedule_id FROM pgcron.schedule_version v
-                   WHERE v.operation = 'delete' AND v.content ->> 'name' = schedule_of_versions.name
-                   ORDER BY v.at DESC, v.schedule_id DESC LIMIT 1)) $$;
+           (SELECT v.schedule_id FROM pgcron.schedule_version v
+            WHERE v.operation = 'delete' AND v.content ->> 'name' = schedule_of_versions.name
+            ORDER BY v.at DESC, v.schedule_id DESC LIMIT 1)) $$;
 
 CREATE VIEW pgcron.schedule_versions AS
   SELECT v.schedule_id, v.content ->> 'name' AS schedule, v.version, v.operation, v.at, v.actor,
          v.interface, v.note, v.since,
-         EXISTS (SELECT FROM pgcron.schedule s
-             WHERE s.id = v.schedule_id AND s.version = v.version) AS is_current,
+         EXISTS (SELECT FROM pgcron.schedule s WHERE s.id = v.schedule_id AND s.version = v.version)
+           AS is_current,
          v.content
-    FROM pgcron.schedule_version v;
+  FROM pgcron.schedule_version v;
 COMMENT ON VIEW pgcron.schedule_versions IS
-  'Every version of every schedule, deleted ones too, under the name that it had then: the '
-  'newest 200 of each, and of a deleted one as long as its ledger is kept.';
+    'Every version of every schedule, deleted ones too, under the name that it had then: the '
+    'newest 200 of each, and of a deleted one as long as its ledger is kept.';
 
 -- For those who are given columns by name: PC001 for one that nobody writes, or that there is not.
 CREATE FUNCTION pgcron.refuse_columns(given text[], besides text[]) RETURNS void
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
-  unknown text := (SELECT min(k) FROM unnest(given) k
-                    WHERE k
-                        = ANY (besides ||
-                            '{id,uuid,version,created_at,updated_at,paused_by,calendars}'::text[])
-                       OR NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a
-                           WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0
-                             AND NOT a.attisdropped AND a.attgenerated = '' AND a.attname = k));
+  unknown text := (
+      SELECT min(k) FROM unnest(given) k
+      WHERE k = ANY (besides
+                     || '{id,uuid,version,created_at,updated_at,paused_by,calendars}'::text[])
+        OR NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a
+                       WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0
+                         AND NOT a.attisdropped AND a.attgenerated = '' AND a.attname = k));
 BEGIN
   IF unknown IS NOT NULL THEN
     PERFORM pgcron.refuse('PC001',
-                          format('a schedule has no column %L that can be edited',
-                                 left(unknown, 100)),
-                          'What can be is what INSERT INTO pgcron.schedule takes; '
-                          'pgcron.rename_schedule changes a name.',
-                          'Correct its spelling, or leave it out.');
+        format('a schedule has no column %L that can be edited', left(unknown, 100)),
+        'What can be is what INSERT INTO pgcron.schedule takes; pgcron.rename_schedule changes a '
+        'name.',
+        'Correct its spelling, or leave it out.');
   END IF;
 END $$;
 
 CREATE FUNCTION pgcron.refuse_value(name text, reported text) RETURNS void
 LANGUAGE sql AS $$
   SELECT pgcron.refuse('PC001',
-                       format('schedule %L: %s', left(refuse_value.name, 200),
-                              refuse_value.reported),
-                       'Each value has the type of its column, a duration as text (''90 s''); '
-                       'few columns may be null.',
-                       'Correct it, or leave it out for what there is.') $$;
+           format('schedule %L: %s', left(refuse_value.name, 200), refuse_value.reported),
+           'Each value has the type of its column, a duration as text (''90 s''); few columns may '
+           'be null.',
+           'Correct it, or leave it out for what there is.') $$;
 
 -- Changes some columns of a schedule, named as in pgcron.schedule; null is the column's default.
 -- Needs the rights on these columns and no other.
 CREATE FUNCTION pgcron.edit_schedule(schedule text, changes jsonb,
     expected_version int DEFAULT NULL, note text DEFAULT NULL, actor text DEFAULT NULL,
-    interface text DEFAULT NULL)
-  RETURNS int
+    interface text DEFAULT NULL) RETURNS int
 LANGUAGE plpgsql AS $$
 DECLARE
   known bigint;
@@ -200,37 +185,35 @@ DECLARE
 BEGIN
   IF jsonb_typeof(changes) <> 'object' THEN
     PERFORM pgcron.refuse('PC001', format('the changes are a JSON %s', jsonb_typeof(changes)),
-                          'They are an object: columns of pgcron.schedule, and what each shall be.',
-                          'Write for example {"spec": "@daily"}.');
+        'They are an object: columns of pgcron.schedule, and what each shall be.',
+        'Write for example {"spec": "@daily"}.');
   END IF;
   PERFORM pgcron.refuse_columns(ARRAY(SELECT jsonb_object_keys(changes)), '{name}');
   IF changes -> 'spec' = 'null' OR changes -> 'handler' = 'null' THEN
     PERFORM pgcron.refuse('PC001', 'a schedule has no spec or no handler',
-                          'It says when it fires, and what runs then.',
-                          'Leave out what is to stay as it is.');
+        'It says when it fires, and what runs then.', 'Leave out what is to stay as it is.');
   END IF;
   PERFORM pgcron.expect_version(edit_schedule.schedule, expected_version);
   PERFORM pgcron.act_as(edit_schedule.actor, edit_schedule.interface);
   known := pgcron.schedule_id(edit_schedule.schedule);
   SELECT string_agg(format(CASE WHEN changes -> k = 'null' THEN '%1$I = DEFAULT'
-                                ELSE
-                                    '%1$I = (SELECT n.%1$I FROM '
-                                    'jsonb_populate_record(NULL::pgcron.schedule, $1) n)' END,
-                           k),
-                    ', ')
-    INTO assigned FROM jsonb_object_keys(changes) k;
+                                ELSE '%1$I = (SELECT n.%1$I FROM '
+                                     'jsonb_populate_record(NULL::pgcron.schedule, $1) n)' END,
+             k),
+           ', ')
+  INTO assigned FROM jsonb_object_keys(changes) k;
   PERFORM set_config('pgcron_ha.version_note', coalesce(edit_schedule.note, ''), true);
   EXECUTE format('UPDATE pgcron.schedule s SET %s WHERE s.id = $2 RETURNING s.version',
-                 coalesce(assigned, 'spec = s.spec'))
-  INTO new_version USING changes, known;
+        coalesce(assigned, 'spec = s.spec')) INTO new_version USING changes,
+    known;
   PERFORM set_config('pgcron_ha.version_note', '', true);
   RETURN new_version;
 EXCEPTION WHEN data_exception OR not_null_violation THEN
   PERFORM pgcron.refuse_value(edit_schedule.schedule, SQLERRM);
 END $$;
-COMMENT ON FUNCTION pgcron.edit_schedule(text, jsonb, int, text, text, text) IS
-  'Changes some columns of a schedule, null to their defaults, if it has the version that is '
-  'expected (PC014); returns its version. The note is kept with the version.';
+COMMENT ON FUNCTION pgcron.edit_schedule IS
+    'Changes some columns of a schedule, null to their defaults, if it has the version that is '
+    'expected (PC014); returns its version. The note is kept with the version.';
 
 -- What the version said about when, what and how becomes true again, as a new version that says so.
 -- Name, owner, and whether it is paused stay as they are. A deleted schedule is created anew, with
@@ -242,18 +225,18 @@ LANGUAGE plpgsql AS $$
 DECLARE
   known bigint := pgcron.schedule_of_versions(restore_schedule.schedule);
   old jsonb := (SELECT v.content FROM pgcron.schedule_version v
-      WHERE v.schedule_id = known AND v.version = restore_schedule.version LIMIT 1);
+                WHERE v.schedule_id = known AND v.version = restore_schedule.version LIMIT 1);
   is_gone boolean := NOT EXISTS (SELECT FROM pgcron.schedule s WHERE s.id = known);
   existing pgcron.schedule;
 BEGIN
   IF old IS NULL THEN
     PERFORM pgcron.refuse('PC010',
-                          format('schedule %L has no version %s',
-                                 left(restore_schedule.schedule, 200), restore_schedule.version),
-                          'The newest 200 versions of a schedule are kept, and those of a '
-                          'deleted one as long as its ledger.',
-                          format('`pgcron-ha schedules versions %s` lists them.',
-                                 left(restore_schedule.schedule, 200)));
+        format('schedule %L has no version %s', left(restore_schedule.schedule, 200),
+          restore_schedule.version),
+        'The newest 200 versions of a schedule are kept, and those of a deleted one as long as '
+        'its ledger.',
+        format('`pgcron-ha schedules versions %s` lists them.',
+          left(restore_schedule.schedule, 200)));
   END IF;
   PERFORM pgcron.expect_version(restore_schedule.schedule, expected_version);
   PERFORM pgcron.act_as(restore_schedule.actor, restore_schedule.interface);
@@ -261,17 +244,14 @@ BEGIN
   IF is_gone AND (old ->> 'paused_until')::timestamptz <= clock_timestamp() THEN
     old := old || '{"enabled": true, "paused_note": null, "paused_until": null}';
   END IF;
-  note := format('restored from version %s',
-                 restore_schedule.version)
-                     || CASE WHEN is_gone THEN format(' of deleted schedule %s',
-                     known)
-      ELSE '' END;
+  note := format('restored from version %s', restore_schedule.version)
+    || CASE WHEN is_gone THEN format(' of deleted schedule %s', known) ELSE '' END;
   PERFORM set_config('pgcron_ha.version_note', note, true);
   SELECT jsonb_object_agg(a.attname, old -> a.attname) INTO old FROM pg_catalog.pg_attribute a
-   WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0 AND NOT a.attisdropped
-     AND old ? a.attname AND a.attgenerated = ''
-     AND a.attname <> ALL ('{id,uuid,version,created_at,updated_at,paused_by,calendars}')
-     AND (is_gone OR a.attname !~ '^(name|enabled|managed_by|source|paused_.*)$');
+  WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0 AND NOT a.attisdropped
+    AND old ? a.attname AND a.attgenerated = ''
+    AND a.attname <> ALL ('{id,uuid,version,created_at,updated_at,paused_by,calendars}')
+    AND (is_gone OR a.attname !~ '^(name|enabled|managed_by|source|paused_.*)$');
   IF is_gone THEN
     old := old || jsonb_build_object('name', restore_schedule.schedule);
   END IF;
@@ -281,6 +261,6 @@ BEGIN
   WHERE s.name = restore_schedule.schedule;
   PERFORM set_config('pgcron_ha.version_note', '', true);
 END $$;
-COMMENT ON FUNCTION pgcron.restore_schedule(text, int, text, text, int) IS
-  'Makes an earlier version of a schedule, living or deleted, its next one; returns its id, the '
-  'new version and what it is called.';
+COMMENT ON FUNCTION pgcron.restore_schedule IS
+    'Makes an earlier version of a schedule, living or deleted, its next one; returns its id, the '
+    'new version and what it is called.';

@@ -38,7 +38,7 @@ def check_list(rule: str) -> set[str]:
     """The values that a CHECK, or a rule of `pgcron.judge_run`, allows."""
     match = re.search(
         rf"CONSTRAINT {rule}\s+CHECK \(\w+ IN \(([^)]+)\)\)"
-        rf"|WHEN \([\w.]+ IN \(([^)]+)\)\) IS NOT TRUE THEN '{rule}'",
+        rf"|WHEN \([\w.]+ IN \(([^)]+)\)\) IS NOT TRUE\s+THEN '{rule}'",
         _MIGRATIONS,
     )
     assert match is not None
