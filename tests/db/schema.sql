@@ -13,10 +13,10 @@ CREATE TABLE pgcron.calendar (
     updated_by text NOT NULL,
     parts text[] GENERATED ALWAYS AS (pgcron.parts_of_calendar(content)) STORED NOT NULL,
     source text,
-    CONSTRAINT a_calendar_is_readable CHECK ((((octet_length(content) <= 65536) AND (content !~ '[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]'::text) AND pgcron.lines_fit(regexp_replace(content, '^[ \t\r]*#.*$'::text, ''::text, 'gn'::text), 5000, 512)) OR pgcron.refuse_calendar(content))),
+    CONSTRAINT a_calendar_is_readable CHECK ((((octet_length(content) <= 65536) AND (content !~ '[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]'::text) AND pgcron.lines_fit(regexp_replace(content, '^[ \t\r]*#.*$'::text, ''::text, 'gn'::text), 5000, 512)) OR pgcron.refuse('PC005'::text, format('the calendar is too long (%s bytes), or has a control character'::text, octet_length(content)), 'A calendar has up to 65536 bytes, in up to 5000 lines of up to 512 characters.'::text, 'Split a longer one, and name the parts with `calendar` lines.'::text))),
     CONSTRAINT a_calendar_name_is_one_word CHECK (((name ~ '^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$'::text) OR pgcron.refuse('PC005'::text, format('%L is not a name of a calendar'::text, "left"(name, 200)), 'A name has 1 to 100 letters, digits, "_", "." and "-", and begins with a letter or a digit.'::text, 'Write for example ''holidays''.'::text))),
     CONSTRAINT a_source_has_a_name CHECK (((source IS NULL) OR (((length(source) >= 1) AND (length(source) <= 200)) AND (btrim(source) <> ''::text)) OR pgcron.refuse('PC001'::text, 'the name of the source is empty or too long'::text, 'A source is a file or a folder of schedules; its name has 1 to 200 characters.'::text, 'Give it a short name, for example ''billing''.'::text))),
-    CONSTRAINT calendar_updated_by_is_short CHECK (((updated_by IS NULL) OR (length(updated_by) <= 300) OR pgcron.refuse_words('updated_by'::text, updated_by, 300)))
+    CONSTRAINT calendar_updated_by_is_short CHECK (pgcron.is_short('updated_by'::text, updated_by, 300))
 );
 
 COMMENT ON TABLE pgcron.calendar IS 'Private: Named days that schedules share. Written by put_calendar and delete_calendar, which see to the schedules that use them.';
@@ -67,39 +67,22 @@ CREATE TABLE pgcron.schedule (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     CONSTRAINT a_catchup_policy_is_known CHECK (((catchup ~ '^(latest( ([2-9]|[1-9][0-9]|100))?|all|none)$'::text) OR pgcron.refuse('PC001'::text, format('catch-up policy %L is not known'::text, "left"(catchup, 100)), 'The policies are latest (run the newest late fire), latest 2 to latest 100, all (of the catch-up window) and none.'::text, 'Leave it out for latest.'::text))),
-    CONSTRAINT a_catchup_window_is_at_most_a_century CHECK (((catchup_window <= '36525 days'::interval) OR pgcron.refuse('PC001'::text, format('catch-up window %s is longer than a century'::text, catchup_window), 'It says how old a missed fire may be to be run late: at most 36525 days.'::text, 'Write for example ''30 days''.'::text))),
-    CONSTRAINT a_catchup_window_is_positive CHECK (((catchup_window > '00:00:00'::interval) OR pgcron.refuse('PC001'::text, format('catch-up window %s is not positive'::text, catchup_window), 'It says how old a missed fire may be to be run late.'::text, 'Write for example ''1 hour''; catchup ''none'' runs nothing late.'::text))),
+    CONSTRAINT a_catchup_window_is_at_most_a_century CHECK ((((catchup_window > '00:00:00'::interval) AND (catchup_window <= '36525 days'::interval)) OR pgcron.refuse('PC001'::text, format('catch-up window %s is out of range'::text, catchup_window), 'It says how old a missed fire may be to be run late: more than nothing, at most 36525 days.'::text, 'Write for example ''1 hour''; catchup ''none'' runs nothing late.'::text))),
     CONSTRAINT a_dst_policy_is_known CHECK (((dst = ANY (ARRAY['vixie'::text, 'robfig'::text, 'skip'::text])) OR pgcron.refuse('PC001'::text, format('DST policy %L is not known'::text, "left"(dst, 100)), 'The policies are vixie, robfig and skip.'::text, 'Leave it out for vixie, which is what cron does.'::text))),
     CONSTRAINT a_full_queue_drops_the_newest_or_oldest CHECK (((queue_drops IS NULL) OR (queue_drops = ANY (ARRAY['newest'::text, 'oldest'::text])) OR pgcron.refuse('PC001'::text, format('queue_drops %L is not known'::text, "left"(queue_drops, 100)), 'A full queue drops the newest or the oldest of its runs.'::text, 'Leave it out for newest.'::text))),
     CONSTRAINT a_jitter_is_at_most_a_day CHECK (((jitter IS NULL) OR ((jitter > '00:00:00'::interval) AND (jitter <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('jitter %s is out of range'::text, jitter), 'All fires are due later by one delay within it: more than nothing, up to 1 day.'::text, 'Write for example ''10 minutes''; leave it out for none.'::text))),
-    CONSTRAINT a_pause_ends_at_an_instant CHECK (((paused_until IS NULL) OR isfinite(paused_until) OR pgcron.refuse('PC001'::text, format('paused_until %s is no instant'::text, paused_until), 'A pause ends at an instant, or when somebody resumes the schedule.'::text, 'Leave it out to pause until somebody resumes it.'::text))),
-    CONSTRAINT a_pause_ends_within_the_calendar CHECK (((paused_until IS NULL) OR (NOT isfinite(paused_until)) OR (paused_until < to_timestamp(('253370764800'::bigint)::double precision)) OR pgcron.refuse('PC001'::text, format('paused_until %s is outside of the calendar'::text, paused_until), 'A pause ends in the year 9998 at the latest.'::text, 'Leave it out for a pause without an end.'::text))),
+    CONSTRAINT a_pause_ends_within_the_calendar CHECK (((paused_until IS NULL) OR (isfinite(paused_until) AND (paused_until < to_timestamp(('253370764800'::bigint)::double precision))) OR pgcron.refuse('PC001'::text, format('paused_until %s is outside of the calendar'::text, paused_until), 'A pause ends in the year 9998 at the latest, or when somebody resumes the schedule.'::text, 'Leave it out to pause until somebody resumes it.'::text))),
     CONSTRAINT a_probe_comes_after_1_second_to_1_day CHECK (((probe_after IS NULL) OR ((probe_after >= '00:00:01'::interval) AND (probe_after <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('probe_after %s is out of range'::text, probe_after), 'A schedule that failures have paused is probed after 1 second to 1 day.'::text, 'Write for example ''10 minutes''; leave it out to stay paused until somebody resumes it.'::text))),
-    CONSTRAINT a_retry_base_is_positive CHECK ((((retry_base > '00:00:00'::interval) AND (retry_base <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('retry_base %s is out of range'::text, retry_base), 'The first retry waits up to this long; it doubles with each attempt.'::text, 'Write for example ''2 seconds''.'::text))),
-    CONSTRAINT a_retry_cap_is_positive CHECK ((((retry_cap > '00:00:00'::interval) AND (retry_cap <= '30 days'::interval)) OR pgcron.refuse('PC001'::text, format('retry_cap %s is out of range'::text, retry_cap), 'No retry waits longer than this.'::text, 'Write for example ''1 hour''.'::text))),
-    CONSTRAINT a_retry_policy_is_readable CHECK (((retry IS NULL) OR pgcron.retry_policy_is_fine(retry))),
-    CONSTRAINT a_schedule_delivery_is_known CHECK (((delivery = ANY (ARRAY['at_least_once'::text, 'at_most_once'::text, 'transactional'::text])) OR pgcron.refuse('PC001'::text, format('delivery %L is not known'::text, "left"(delivery, 100)), 'This version knows at_least_once, at_most_once and transactional.'::text, 'Leave it out for at_least_once.'::text))),
     CONSTRAINT a_schedule_ends_after_1_to_1000000000_runs CHECK (((max_runs IS NULL) OR ((max_runs >= 1) AND (max_runs <= 1000000000)) OR pgcron.refuse('PC001'::text, format('max_runs %s is out of range'::text, max_runs), 'A schedule ends after 1 to 1000000000 runs.'::text, 'Leave it out for a schedule that goes on.'::text))),
-    CONSTRAINT a_schedule_gives_up_in_reason CHECK (((give_up_after IS NULL) OR pgcron.time_limits_fit(give_up_after, NULL::interval))),
     CONSTRAINT a_schedule_is_managed_by_an_interface CHECK (((managed_by = ANY (ARRAY['sql'::text, 'code'::text, 'file'::text, 'cli'::text, 'ui'::text])) OR pgcron.refuse('PC001'::text, format('managed_by %L is not known'::text, "left"(managed_by, 100)), 'A schedule is managed by cli, code, file, sql or ui.'::text, 'Leave it out: it stays as it is, and a new schedule belongs to the interface that makes it.'::text))),
     CONSTRAINT a_schedule_name_has_1_to_200_characters CHECK (((((length(name) >= 1) AND (length(name) <= 200)) AND (btrim(name) <> ''::text) AND (name !~ '[\x01-\x1f\x7f-\x9f]'::text)) OR pgcron.refuse('PC001'::text, 'the schedule''s name is empty, too long or has a control character'::text, 'A name has 1 to 200 characters that can be shown.'::text, 'Give it a short name, for example ''nightly''.'::text))),
-    CONSTRAINT a_schedule_names_a_handler CHECK ((pgcron.handler_is_fine(handler) OR pgcron.refuse_handler(handler))),
-    CONSTRAINT a_schedule_names_a_lane CHECK (((lane IS NULL) OR pgcron.lane_is_fine(lane) OR pgcron.refuse_lane(lane))),
-    CONSTRAINT a_schedule_names_a_queue CHECK ((((queue ~ '^[A-Za-z0-9_.-]+$'::text) AND (length(queue) <= 100)) OR pgcron.refuse('PC001'::text, format('queue %L is not a queue name'::text, "left"(queue, 200)), 'A queue name has 1 to 100 letters, digits, "_", "." and "-".'::text, 'Write for example ''default''.'::text))),
     CONSTRAINT a_schedule_pauses_after_1_to_1000_failures CHECK (((pause_after_failures IS NULL) OR ((pause_after_failures >= 1) AND (pause_after_failures <= 1000)) OR pgcron.refuse('PC001'::text, format('pause_after_failures %s is out of range'::text, pause_after_failures), 'A schedule pauses itself after 1 to 1000 failures in a row.'::text, 'Leave it out to go on whatever fails.'::text))),
-    CONSTRAINT a_schedule_priority_is_0_to_9 CHECK ((((priority >= 0) AND (priority <= 9)) OR pgcron.refuse('PC001'::text, format('priority %s is out of range'::text, priority), 'A priority is a number from 0 (first) to 9 (last).'::text, 'Leave it out for 5.'::text))),
-    CONSTRAINT a_schedule_requires_labels CHECK (((requires IS NULL) OR pgcron.requires_is_fine(requires) OR pgcron.refuse_requires(requires))),
-    CONSTRAINT a_schedule_silence_timeout_is_in_reason CHECK (((silence_timeout IS NULL) OR pgcron.time_limits_fit(NULL::interval, silence_timeout))),
-    CONSTRAINT a_schedule_timeout_is_positive CHECK ((((timeout > '00:00:00'::interval) AND (timeout <= '30 days'::interval)) OR pgcron.refuse('PC001'::text, format('timeout %s is out of range'::text, timeout), 'A timeout must be positive and at most 30 days.'::text, 'Write for example ''10 minutes''.'::text))),
-    CONSTRAINT a_schedule_weight_is_1_to_1000 CHECK ((((weight >= 1) AND (weight <= 1000)) OR pgcron.refuse_weight(weight))),
     CONSTRAINT a_source_has_a_name CHECK (((source IS NULL) OR (((length(source) >= 1) AND (length(source) <= 200)) AND (btrim(source) <> ''::text)) OR pgcron.refuse('PC001'::text, 'the name of the source is empty or too long'::text, 'A source is a file or a folder of schedules; its name has 1 to 200 characters.'::text, 'Give it a short name, for example ''billing''.'::text))),
-    CONSTRAINT a_spec_is_readable CHECK ((((length(spec) <= 4096) AND (spec ~ '^[\x09\x0a\x0d\x20-\x7e]*$'::text) AND (spec ~ '[!-~]'::text) AND pgcron.lines_fit(spec, 32, 256)) OR pgcron.refuse_spec(spec))),
-    CONSTRAINT a_start_deadline_is_at_most_a_century CHECK (((start_deadline IS NULL) OR (start_deadline <= '36525 days'::interval) OR pgcron.refuse('PC001'::text, format('start deadline %s is longer than a century'::text, start_deadline), 'A run that has not started this long after its fire time expires: at most 36525 days.'::text, 'Leave it out to wait for ever.'::text))),
-    CONSTRAINT a_start_deadline_is_positive CHECK (((start_deadline IS NULL) OR (start_deadline > '00:00:00'::interval) OR pgcron.refuse('PC001'::text, format('start deadline %s is not positive'::text, start_deadline), 'A run that has not started this long after its fire time expires.'::text, 'Leave it out to wait for ever.'::text))),
+    CONSTRAINT a_spec_is_readable CHECK ((((length(spec) <= 4096) AND (spec ~ '^[\x09\x0a\x0d\x20-\x7e]*$'::text) AND (spec ~ '[!-~]'::text) AND pgcron.lines_fit(spec, 32, 256)) OR pgcron.refuse('PC002'::text, format('the spec is empty, too long (%s characters), or not ASCII'::text, length(spec)), 'A spec has 1 to 4096 ASCII characters, in up to 32 lines of up to 256 characters.'::text, 'Write for example ''0 3 * * *''.'::text))),
+    CONSTRAINT a_start_deadline_is_at_most_a_century CHECK (((start_deadline IS NULL) OR ((start_deadline > '00:00:00'::interval) AND (start_deadline <= '36525 days'::interval)) OR pgcron.refuse('PC001'::text, format('start deadline %s is out of range'::text, start_deadline), 'A run that has not started this long after its fire time expires: more than nothing, at most 36525 days.'::text, 'Leave it out to wait for ever.'::text))),
     CONSTRAINT all_late_fires_are_those_of_31_days_at_most CHECK (((catchup <> 'all'::text) OR (catchup_window <= '31 days'::interval) OR pgcron.refuse('PC001'::text, format('catch-up all with a window of %s'::text, catchup_window), 'All late fires run only within a bound: 31 days at most.'::text, 'Give a shorter catchup_window.'::text))),
     CONSTRAINT an_overlap_policy_is_known CHECK (((overlap = ANY (ARRAY['skip'::text, 'allow'::text, 'queue'::text, 'replace'::text, 'terminate'::text])) OR pgcron.refuse_overlap(overlap))),
     CONSTRAINT at_most_1_to_1000_wait CHECK (((max_queued IS NULL) OR ((max_queued >= 1) AND (max_queued <= 1000)) OR pgcron.refuse('PC001'::text, format('max_queued %s is out of range'::text, max_queued), 'So many runs may wait with overlap queue: 1 to 1000.'::text, 'Leave it out for 1000.'::text))),
-    CONSTRAINT at_most_once_means_one_attempt CHECK (((delivery <> 'at_most_once'::text) OR (COALESCE(max_attempts, 1) = 1) OR pgcron.refuse('PC001'::text, format('max_attempts %s with at_most_once'::text, max_attempts), 'A run that may be executed at most once can''t be tried again.'::text, 'Leave max_attempts out, or use at_least_once.'::text))),
     CONSTRAINT at_once_run_1_to_1000 CHECK (((max_running IS NULL) OR ((max_running >= 1) AND (max_running <= 1000)) OR pgcron.refuse('PC001'::text, format('max_running %s is out of range'::text, max_running), 'So many runs of a schedule may execute at once: 1 to 1000.'::text, 'Leave it out for 1 (for no limit with overlap allow).'::text))),
     CONSTRAINT only_a_pause_ends_by_itself CHECK (((paused_until IS NULL) OR (NOT enabled) OR pgcron.refuse('PC001'::text, format('paused_until %s of a schedule that is not paused'::text, paused_until), 'It says when a pause ends by itself.'::text, 'Pause it: pgcron.pause_schedule(name, until => …).'::text))),
     CONSTRAINT only_a_queue_has_a_length CHECK (((overlap = 'queue'::text) OR (num_nonnulls(max_queued, queue_drops) = 0) OR pgcron.refuse('PC001'::text, format('%s with overlap %L'::text,
@@ -107,12 +90,9 @@ CASE
     WHEN (max_queued IS NULL) THEN 'queue_drops'::text
     ELSE 'max_queued'::text
 END, overlap), 'Only with overlap queue is there a bound to what waits.'::text, 'Use overlap ''queue'', or take them back: max_queued 0, queue_drops ''''.'::text))),
-    CONSTRAINT only_py_and_sql_handlers_share_a_transaction CHECK (((delivery <> 'transactional'::text) OR (handler ~ '^(py|sql):'::text) OR pgcron.refuse('PC001'::text, format('delivery transactional with handler %L'::text, "left"(handler, 200)), 'Only py: and sql: handlers can have their effects in the transaction that completes the run.'::text, 'Use at_least_once, and give the idempotency key to whoever must not do it twice.'::text))),
     CONSTRAINT only_what_pauses_after_failures_is_probed CHECK (((probe_after IS NULL) OR (pause_after_failures IS NOT NULL) OR pgcron.refuse('PC001'::text, format('probe_after %s without pause_after_failures'::text, probe_after), 'What is probed is a schedule that failures have paused.'::text, 'Say after how many: pause_after_failures.'::text))),
-    CONSTRAINT schedule_args_are_an_object_of_256_kib CHECK ((((jsonb_typeof(args) = 'object'::text) AND ((octet_length((args)::text) <= 200) OR ((octet_length((args)::text) <= 262144) AND (NOT jsonb_path_exists(args, 'strict $.**{100}?(@.type() == "array" || @.type() == "object")'::jsonpath))))) OR pgcron.refuse_args(args))),
-    CONSTRAINT schedule_attempts_are_1_to_100 CHECK (((max_attempts IS NULL) OR ((max_attempts >= 1) AND (max_attempts <= 100)) OR pgcron.refuse('PC001'::text, format('max_attempts %s is out of range'::text, max_attempts), 'A run is tried 1 to 100 times.'::text, 'Leave it out for 5 (1 with at_most_once).'::text))),
-    CONSTRAINT schedule_paused_by_is_short CHECK (((paused_by IS NULL) OR (length(paused_by) <= 300) OR pgcron.refuse_words('paused_by'::text, paused_by, 300))),
-    CONSTRAINT schedule_paused_note_is_short CHECK (((paused_note IS NULL) OR (length(paused_note) <= 2000) OR pgcron.refuse_words('paused_note'::text, paused_note, 2000))),
+    CONSTRAINT schedule_paused_by_is_short CHECK (pgcron.is_short('paused_by'::text, paused_by, 300)),
+    CONSTRAINT schedule_paused_note_is_short CHECK (pgcron.is_short('paused_note'::text, paused_note, 2000)),
     CONSTRAINT several_late_fires_need_overlap_allow CHECK (((catchup = ANY (ARRAY['latest'::text, 'none'::text])) OR (overlap = ANY (ARRAY['allow'::text, 'queue'::text])) OR pgcron.refuse('PC001'::text, format('catch-up policy %L with overlap %L'::text, "left"(catchup, 100), overlap), 'Late fires are due together, and all but one of them would not run.'::text, 'Use overlap ''queue'', so that they run one after the other, or ''allow''; or catch-up ''latest''.'::text))),
     CONSTRAINT what_happens_after_a_pause_is_known CHECK (((after_pause = ANY (ARRAY['drop'::text, 'catchup'::text])) OR pgcron.refuse('PC001'::text, format('after_pause %L is not known'::text, "left"(after_pause, 100)), 'What a pause held back is dropped (drop), or the catch-up policy decides about it (catchup).'::text, 'Leave it out for drop.'::text))),
     CONSTRAINT what_replaces_runs_alone CHECK (((overlap <> ALL (ARRAY['replace'::text, 'terminate'::text])) OR (COALESCE(max_running, 1) = 1) OR pgcron.refuse_replacing(overlap, max_running))),
@@ -174,7 +154,7 @@ CREATE TABLE pgcron.run (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     created_by text DEFAULT SESSION_USER NOT NULL,
     awaited boolean,
-    CONSTRAINT run_created_by_is_short CHECK (((created_by IS NULL) OR (length(created_by) <= 300) OR pgcron.refuse_words('created_by'::text, created_by, 300)))
+    CONSTRAINT run_created_by_is_short CHECK (((created_by IS NULL) OR (length(created_by) <= 300) OR pgcron.is_short('created_by'::text, created_by, 300)))
 )
 WITH (fillfactor='60', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='20000');
 
@@ -240,18 +220,12 @@ CREATE TABLE pgcron.breaker (
     CONSTRAINT a_fallback_queue_is_simple CHECK (((fallback_queue IS NULL) OR ((fallback_queue ~ '^[A-Za-z0-9_.-]+$'::text) AND (length(fallback_queue) <= 100)) OR pgcron.refuse('PC001'::text, format('queue %L is not a queue name'::text, "left"(fallback_queue, 200)), 'A queue name has 1 to 100 letters, digits, "_", "." and "-".'::text, 'Write for example ''default''.'::text))),
     CONSTRAINT a_probe_belongs_to_a_half_open_breaker CHECK ((((state = 'half_open'::text) = (probe_run IS NOT NULL)) AND ((probe_run IS NULL) = (probe_fence IS NULL)))),
     CONSTRAINT an_open_breaker_says_until_when_and_why CHECK (((state = 'closed'::text) OR ((open_until IS NOT NULL) AND (opened_at IS NOT NULL) AND (reason IS NOT NULL)))),
-    CONSTRAINT breaker_reset_by_is_short CHECK (((reset_by IS NULL) OR (length(reset_by) <= 300) OR pgcron.refuse_words('reset_by'::text, reset_by, 300))),
-    CONSTRAINT breaker_set_by_is_short CHECK (((set_by IS NULL) OR (length(set_by) <= 300) OR pgcron.refuse_words('set_by'::text, set_by, 300))),
+    CONSTRAINT breaker_reset_by_is_short CHECK (pgcron.is_short('reset_by'::text, reset_by, 300)),
+    CONSTRAINT breaker_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300)),
     CONSTRAINT failures_count_for_1_second_to_1_day CHECK ((((within >= '00:00:01'::interval) AND (within <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('within %s is out of range'::text, within), 'A failure counts for 1 second to 1 day.'::text, 'Leave it out for ''1 minute''.'::text)))
 );
 
 COMMENT ON TABLE pgcron.breaker IS 'Private: Circuit breakers. set_by NULL: declared by the nodes that offer the handler; else a person''s setting, which the nodes leave alone.';
-
-COMMENT ON COLUMN pgcron.breaker.failed_at IS 'The latest failures, no more than open it.';
-
-COMMENT ON COLUMN pgcron.breaker.openings IS 'How often in a row it opened: after a probe that failed it stays open twice as long as before, up to open_for_at_most.';
-
-COMMENT ON COLUMN pgcron.breaker.probe_fence IS 'Fence number of the claim that probes: when no run has it any more, the probe is over.';
 
 CREATE TABLE pgcron.history (
     id bigint NOT NULL,
@@ -299,8 +273,6 @@ PARTITION BY RANGE (finished_at);
 
 COMMENT ON TABLE pgcron.history IS 'Private: How each run ended, append-only, readable without its schedule. Old partitions are dropped.';
 
-COMMENT ON COLUMN pgcron.history.timeout IS 'As are retry_base and retry_cap: NULL means the default of pgcron.run, so that most rows do not pay for what few have.';
-
 CREATE TABLE pgcron.backfill (
     id bigint NOT NULL,
     schedule_id bigint NOT NULL,
@@ -345,10 +317,10 @@ END))),
     CONSTRAINT a_backfill_says_what_of_instants_that_ran CHECK (((if_ran = ANY (ARRAY['skip'::text, 'failed'::text, 'all'::text])) OR pgcron.refuse('PC001'::text, format('if_ran %L is not known'::text, "left"(if_ran, 100)), 'Instants that were decided already are left alone (skip), run again if they did not succeed (failed), or all run again (all).'::text, 'Leave it out for skip.'::text))),
     CONSTRAINT a_backfill_state_is_known CHECK ((state = ANY (ARRAY['open'::text, 'paused'::text, 'stopping'::text, 'stopped'::text, 'done'::text]))),
     CONSTRAINT a_backfill_that_is_over_says_when CHECK (((state = ANY (ARRAY['stopped'::text, 'done'::text])) = (ended_at IS NOT NULL))),
-    CONSTRAINT backfill_args_are_an_object_of_256_kib CHECK (((args IS NULL) OR ((jsonb_typeof(args) = 'object'::text) AND ((octet_length((args)::text) <= 200) OR ((octet_length((args)::text) <= 262144) AND (NOT jsonb_path_exists(args, 'strict $.**{100}?(@.type() == "array" || @.type() == "object")'::jsonpath))))) OR pgcron.refuse_args(args))),
-    CONSTRAINT backfill_changed_by_is_short CHECK (((changed_by IS NULL) OR (length(changed_by) <= 300) OR pgcron.refuse_words('changed_by'::text, changed_by, 300))),
-    CONSTRAINT backfill_created_by_is_short CHECK (((created_by IS NULL) OR (length(created_by) <= 300) OR pgcron.refuse_words('created_by'::text, created_by, 300))),
-    CONSTRAINT backfill_note_is_short CHECK (((note IS NULL) OR (length(note) <= 2000) OR pgcron.refuse_words('note'::text, note, 2000))),
+    CONSTRAINT backfill_args_are_an_object_of_256_kib CHECK (((args IS NULL) OR pgcron.args_are_fine(args) OR pgcron.refuse_args(args))),
+    CONSTRAINT backfill_changed_by_is_short CHECK (pgcron.is_short('changed_by'::text, changed_by, 300)),
+    CONSTRAINT backfill_created_by_is_short CHECK (pgcron.is_short('created_by'::text, created_by, 300)),
+    CONSTRAINT backfill_note_is_short CHECK (pgcron.is_short('note'::text, note, 2000)),
     CONSTRAINT runs_that_depend_on_the_one_before_are_filled_in_one_by_one CHECK (((NOT COALESCE(((definition ->> 'depends_on_previous'::text))::boolean, false)) OR ((direction = 'forward'::text) AND (parallelism = 1)) OR pgcron.refuse('PC001'::text, format('direction %s and parallelism %s with depends_on_previous'::text, direction, parallelism), 'Each run of the schedule needs that of the instant before: they are made one after the other, the oldest first.'::text, 'Leave both out, or set depends_on_previous to false first.'::text)))
 )
 WITH (fillfactor='50');
@@ -475,9 +447,9 @@ CREATE TABLE pgcron.occurrence_override (
     CONSTRAINT a_move_says_where_to CHECK (((action = 'move'::text) = (due_at IS NOT NULL))),
     CONSTRAINT an_edit_has_args CHECK (((action <> 'edit'::text) OR (args IS NOT NULL))),
     CONSTRAINT an_override_skips_moves_or_edits CHECK ((action = ANY (ARRAY['skip'::text, 'move'::text, 'edit'::text]))),
-    CONSTRAINT occurrence_override_actor_is_short CHECK (((actor IS NULL) OR (length(actor) <= 300) OR pgcron.refuse_words('actor'::text, actor, 300))),
-    CONSTRAINT occurrence_override_note_is_short CHECK (((note IS NULL) OR (length(note) <= 2000) OR pgcron.refuse_words('note'::text, note, 2000))),
-    CONSTRAINT override_args_are_an_object_of_256_kib CHECK (((args IS NULL) OR ((jsonb_typeof(args) = 'object'::text) AND ((octet_length((args)::text) <= 200) OR ((octet_length((args)::text) <= 262144) AND (NOT jsonb_path_exists(args, 'strict $.**{100}?(@.type() == "array" || @.type() == "object")'::jsonpath))))) OR pgcron.refuse_args(args)))
+    CONSTRAINT occurrence_override_actor_is_short CHECK (pgcron.is_short('actor'::text, actor, 300)),
+    CONSTRAINT occurrence_override_note_is_short CHECK (pgcron.is_short('note'::text, note, 2000)),
+    CONSTRAINT override_args_are_an_object_of_256_kib CHECK (((args IS NULL) OR pgcron.args_are_fine(args) OR pgcron.refuse_args(args)))
 );
 
 COMMENT ON TABLE pgcron.occurrence_override IS 'Private: One fire skipped, moved or given other args, applied when it is materialized.';
@@ -495,8 +467,6 @@ CREATE TABLE pgcron.failure_pause (
 
 COMMENT ON TABLE pgcron.failure_pause IS 'Private: Schedules that failures have paused: the first fire after probe_at is let through; its success resumes the schedule, its failure pauses it for twice as long.';
 
-COMMENT ON COLUMN pgcron.failure_pause.look_at IS 'When a node looks for that fire (again): it may lie far ahead.';
-
 CREATE TABLE pgcron.lane_limit (
     lane text NOT NULL COLLATE pg_catalog."C",
     rate integer,
@@ -507,7 +477,7 @@ CREATE TABLE pgcron.lane_limit (
     CONSTRAINT a_lane_has_1_to_10000_slots CHECK (((slots IS NULL) OR ((slots >= 1) AND (slots <= 10000)) OR pgcron.refuse('PC001'::text, format('%s slots are out of range'::text, slots), 'A lane has 1 to 10000 slots.'::text, 'NULL is no limit.'::text))),
     CONSTRAINT a_lane_limit_names_a_lane_or_its_beginning CHECK (((lane = '*'::text) OR pgcron.lane_is_fine(regexp_replace(lane, '\*$'::text, ''::text)) OR pgcron.refuse_lane(lane))),
     CONSTRAINT a_lane_starts_1_to_1000000_runs_in_a_time CHECK ((pgcron.rate_is_fine(rate, per) OR pgcron.refuse_rate(rate, per))),
-    CONSTRAINT lane_limit_set_by_is_short CHECK (((set_by IS NULL) OR (length(set_by) <= 300) OR pgcron.refuse_words('set_by'::text, set_by, 300)))
+    CONSTRAINT lane_limit_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300))
 );
 
 COMMENT ON TABLE pgcron.lane_limit IS 'Private: How many runs of a lane execute at once, and how many start in any span of time. The lane''s own row counts, else that with the longest beginning (customer-*), else that of *, else one.';
@@ -538,26 +508,6 @@ CREATE TABLE pgcron.cursor (
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='500', autovacuum_vacuum_cost_delay='0');
 
 COMMENT ON TABLE pgcron.cursor IS 'Private: Machine-written, apart from schedule so that edits and the materializer do not wait for each other. Every fire up to watermark is decided.';
-
-COMMENT ON COLUMN pgcron.cursor.since IS 'When this generation began: fires after it are those of the schedule as it stands.';
-
-COMMENT ON COLUMN pgcron.cursor.next_fire IS 'A hint for the poll: NULL must be computed, infinity never fires again.';
-
-COMMENT ON COLUMN pgcron.cursor.retry_at IS 'When a schedule that the database refused is tried again; NULL: nodes can''t read it, and look again after an edit, or with another version.';
-
-COMMENT ON COLUMN pgcron.cursor.is_paused IS 'What the schedule''s enabled meant when the last edit was applied: resuming writes the pause into missed.';
-
-COMMENT ON COLUMN pgcron.cursor.paused_until IS 'When the pause under way ends by itself: fires after it are not the pause''s, however late a node resumes the schedule.';
-
-COMMENT ON COLUMN pgcron.cursor.resumed_by IS 'Who ended the last pause: a person, or pgcron_ha at the time that the pause had.';
-
-COMMENT ON COLUMN pgcron.cursor.edit_is_pending IS 'The edit came in a transaction that could not see new rows; a node removes the outdated runs.';
-
-COMMENT ON COLUMN pgcron.cursor.timing_is_new IS 'The pending edit changes when the schedule fires, not only what and how.';
-
-COMMENT ON COLUMN pgcron.cursor.runs_made IS 'Of the schedule''s max_runs: fires that were decided as runs since it has such a bound, less those that were taken back.';
-
-COMMENT ON COLUMN pgcron.cursor.rules_since IS 'Since when the tzdata of now decides its fires; NULL: since it is there.';
 
 CREATE TABLE pgcron.alembic_version (
     version_num character varying(32) NOT NULL
@@ -705,12 +655,6 @@ CREATE TABLE pgcron.callback (
 
 COMMENT ON TABLE pgcron.callback IS 'Private: Attempts that wait, or waited within the last day, for a service''s callback. The token itself is nowhere but in the request that the service got.';
 
-COMMENT ON COLUMN pgcron.callback.closed_at IS 'The run was stopped: nothing more is taken.';
-
-COMMENT ON COLUMN pgcron.callback.status IS 'How the service says that it ended; NULL: it has not said so.';
-
-COMMENT ON COLUMN pgcron.callback.has_news IS 'Progress or lines that the node has not fetched.';
-
 CREATE TABLE pgcron.cluster (
     one boolean DEFAULT true NOT NULL,
     system_identifier bigint,
@@ -723,18 +667,12 @@ CREATE TABLE pgcron.cluster (
     paused_note text,
     tzdata text COLLATE pg_catalog."C",
     replan_after bigint,
-    CONSTRAINT cluster_paused_by_is_short CHECK (((paused_by IS NULL) OR (length(paused_by) <= 300) OR pgcron.refuse_words('paused_by'::text, paused_by, 300))),
-    CONSTRAINT cluster_paused_note_is_short CHECK (((paused_note IS NULL) OR (length(paused_note) <= 2000) OR pgcron.refuse_words('paused_note'::text, paused_note, 2000))),
+    CONSTRAINT cluster_paused_by_is_short CHECK (pgcron.is_short('paused_by'::text, paused_by, 300)),
+    CONSTRAINT cluster_paused_note_is_short CHECK (pgcron.is_short('paused_note'::text, paused_note, 2000)),
     CONSTRAINT there_is_one_cluster_row CHECK (one)
 );
 
 COMMENT ON TABLE pgcron.cluster IS 'Private: One row: the server''s timeline as last seen, claims refused until quarantine_until or while paused_at is set.';
-
-COMMENT ON COLUMN pgcron.cluster.is_synchronous IS 'Whether the server waits for a standby with each commit, as beats found it; after a failover it says so of the old server. NULL: not known.';
-
-COMMENT ON COLUMN pgcron.cluster.tzdata IS 'The version of tzdata that decides, the newest of the living nodes (2026a < 2026b): nodes with another one materialize no schedules. NULL: none came so far.';
-
-COMMENT ON COLUMN pgcron.cluster.replan_after IS 'Another tzdata decides: schedules with larger ids may have fires ahead that the one before decided. NULL: none has.';
 
 CREATE TABLE pgcron.cordon (
     node text NOT NULL,
@@ -746,8 +684,8 @@ CREATE TABLE pgcron.cordon (
     lifted_at timestamp with time zone,
     CONSTRAINT a_cordon_has_a_reason_of_500_characters CHECK (((reason IS NULL) OR (length(reason) <= 500) OR pgcron.refuse('PC001'::text, format('the reason has %s characters'::text, length(reason)), 'A reason has at most 500 characters.'::text, 'Say it shorter.'::text))),
     CONSTRAINT a_lifted_cordon_says_by_whom CHECK (((lifted_at IS NULL) = (lifted_by IS NULL))),
-    CONSTRAINT cordon_lifted_by_is_short CHECK (((lifted_by IS NULL) OR (length(lifted_by) <= 300) OR pgcron.refuse_words('lifted_by'::text, lifted_by, 300))),
-    CONSTRAINT cordon_set_by_is_short CHECK (((set_by IS NULL) OR (length(set_by) <= 300) OR pgcron.refuse_words('set_by'::text, set_by, 300)))
+    CONSTRAINT cordon_lifted_by_is_short CHECK (pgcron.is_short('lifted_by'::text, lifted_by, 300)),
+    CONSTRAINT cordon_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300))
 );
 
 COMMENT ON TABLE pgcron.cordon IS 'Private: Which nodes claim nothing: by a name, for every process of that name until it is lifted, or by the incarnation of one process.';
@@ -779,21 +717,11 @@ CREATE TABLE pgcron.node (
     CONSTRAINT a_lease_lives_1_second_to_5_minutes CHECK (((lease_ttl >= '00:00:01'::interval) AND (lease_ttl <= '00:05:00'::interval))),
     CONSTRAINT a_node_is_alive_cordoned_draining_or_dead CHECK ((state = ANY (ARRAY['alive'::text, 'cordoned'::text, 'draining'::text, 'dead'::text]))),
     CONSTRAINT a_node_name_has_1_to_200_characters CHECK (((length(name) >= 1) AND (length(name) <= 200))),
-    CONSTRAINT node_labels_are_words CHECK ((pgcron.labels_are_fine(labels) OR pgcron.refuse_labels(labels)))
+    CONSTRAINT node_labels_are_words CHECK ((pgcron.labels_are_fine(labels) OR pgcron.refuse('PC001'::text, format('labels %L are not labels'::text, "left"((labels)::text, 200)), 'A node has at most 64 labels: names of 1 to 100 letters, digits, "_", ".", "/" and "-", with values that may have ":", "+" and "@", too.'::text, 'Write for example ''{"gpu": "a100"}''.'::text)))
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='200');
 
 COMMENT ON TABLE pgcron.node IS 'Private: One row for each process incarnation; the row is its lease. name is a label, never an identity.';
-
-COMMENT ON COLUMN pgcron.node.tzdata IS 'The version of the package tzdata where it runs; older than the cluster''s, it materializes no schedules.';
-
-COMMENT ON COLUMN pgcron.node.home IS 'Start of the machine, and file whose exclusive lock proves that an earlier incarnation of the same home is dead.';
-
-COMMENT ON COLUMN pgcron.node.is_pooled IS 'It came through a pooler that hands sessions around: no notification reaches it, it looks for work instead.';
-
-COMMENT ON COLUMN pgcron.node.awaits IS 'A waiting run that takes more slots than are free here: the node claims nothing else until it has them.';
-
-COMMENT ON COLUMN pgcron.node.health IS 'What is wrong with its services, as its last beat said: which fail, and what each goes on without; NULL: nothing.';
 
 CREATE VIEW pgcron.claiming_node AS
  SELECT n.incarnation
@@ -1112,45 +1040,87 @@ UNION ALL
     h.requires,
     COALESCE(h.weight, 1) AS weight,
     NULL::interval AS overrun_after
-   FROM pgcron.history h
-UNION ALL
- SELECT h.id,
-    h.uuid,
-    h.origin,
-    h.schedule,
-    h.schedule_id,
-    h.scheduled_for,
-    h.nominal_for,
-    h.parent_run,
-    h.handler,
-    h.queue,
-    h.priority,
-    h.outcome AS state,
-    NULL::text AS hold,
-    h.delivery,
-    h.attempt,
-    COALESCE(h.max_attempts,
-        CASE
-            WHEN (h.delivery = 'at_most_once'::text) THEN 1
-            ELSE 5
-        END) AS max_attempts,
-    h.due_at,
-    h.claimed_at,
-    h.started_at,
-    h.finished_at,
-    h.node,
-    h.owner,
-    h.error,
-    h.args,
-    h.result,
-    h.created_at,
-    h.created_by,
-    NULL::timestamp with time zone AS cancel_at,
-    h.lane,
-    h.requires,
-    COALESCE(h.weight, 1) AS weight,
-    NULL::interval AS overrun_after
-   FROM pgcron.history_overflow h;
+   FROM ( SELECT e.id,
+            e.uuid,
+            e.origin,
+            e.schedule_id,
+            e.schedule,
+            e.scheduled_for,
+            e.nominal_for,
+            e.parent_run,
+            e.queue,
+            e.lane,
+            e.unique_key,
+            e.unique_scope,
+            e.requires,
+            e.weight,
+            e.priority,
+            e.handler,
+            e.args,
+            e.delivery,
+            e.outcome,
+            e.attempt,
+            e.max_attempts,
+            e.timeout,
+            e.retry_base,
+            e.retry_cap,
+            e.retry,
+            e.snoozes,
+            e.time_limits,
+            e.due_at,
+            e.created_at,
+            e.created_by,
+            e.claimed_at,
+            e.started_at,
+            e.finished_at,
+            e.owner,
+            e.node,
+            e.fence,
+            e.cancel_reason,
+            e.error,
+            e.result
+           FROM pgcron.history e
+        UNION ALL
+         SELECT o.id,
+            o.uuid,
+            o.origin,
+            o.schedule_id,
+            o.schedule,
+            o.scheduled_for,
+            o.nominal_for,
+            o.parent_run,
+            o.queue,
+            o.lane,
+            o.unique_key,
+            o.unique_scope,
+            o.requires,
+            o.weight,
+            o.priority,
+            o.handler,
+            o.args,
+            o.delivery,
+            o.outcome,
+            o.attempt,
+            o.max_attempts,
+            o.timeout,
+            o.retry_base,
+            o.retry_cap,
+            o.retry,
+            o.snoozes,
+            o.time_limits,
+            o.due_at,
+            o.created_at,
+            o.created_by,
+            o.claimed_at,
+            o.started_at,
+            o.finished_at,
+            o.owner,
+            o.node,
+            o.fence,
+            o.cancel_reason,
+            o.error,
+            o.result
+           FROM pgcron.history_overflow o) h;
 
 COMMENT ON VIEW pgcron.runs IS 'Live and ended runs; state is the live state or the outcome.';
 
@@ -1222,16 +1192,12 @@ CREATE TABLE pgcron.queue (
     CONSTRAINT a_queue_name_is_simple CHECK ((((name ~ '^[A-Za-z0-9_.-]+$'::text) AND (length(name) <= 100)) OR pgcron.refuse('PC001'::text, format('queue %L is not a queue name'::text, "left"(name, 200)), 'A queue name has 1 to 100 letters, digits, "_", "." and "-".'::text, 'Write for example ''default''.'::text))),
     CONSTRAINT a_queue_runs_1_to_100000_at_once CHECK (((max_running IS NULL) OR ((max_running >= 1) AND (max_running <= 100000)) OR pgcron.refuse('PC001'::text, format('max_running %s is out of range'::text, max_running), 'Of one queue 1 to 100000 runs may execute at once.'::text, 'NULL is no limit; pausing the queue lets nothing run.'::text))),
     CONSTRAINT a_queue_starts_1_to_1000000_runs_in_a_time CHECK ((pgcron.rate_is_fine(rate, per) OR pgcron.refuse_rate(rate, per))),
-    CONSTRAINT queue_paused_by_is_short CHECK (((paused_by IS NULL) OR (length(paused_by) <= 300) OR pgcron.refuse_words('paused_by'::text, paused_by, 300))),
-    CONSTRAINT queue_paused_note_is_short CHECK (((paused_note IS NULL) OR (length(paused_note) <= 2000) OR pgcron.refuse_words('paused_note'::text, paused_note, 2000))),
-    CONSTRAINT queue_set_by_is_short CHECK (((set_by IS NULL) OR (length(set_by) <= 300) OR pgcron.refuse_words('set_by'::text, set_by, 300)))
+    CONSTRAINT queue_paused_by_is_short CHECK (pgcron.is_short('paused_by'::text, paused_by, 300)),
+    CONSTRAINT queue_paused_note_is_short CHECK (pgcron.is_short('paused_note'::text, paused_note, 2000)),
+    CONSTRAINT queue_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300))
 );
 
 COMMENT ON TABLE pgcron.queue IS 'Private: Settings of queues; a queue without a row exists as soon as a run names it.';
-
-COMMENT ON COLUMN pgcron.queue.max_running IS 'So many of its runs execute at once, on all nodes together; NULL is no limit.';
-
-COMMENT ON COLUMN pgcron.queue.is_plain IS 'Its runs can be claimed without a look at what runs: neither paused nor limited.';
 
 CREATE VIEW pgcron.queues AS
  SELECT COALESCE(q.name, w.queue) AS name,
@@ -1323,12 +1289,6 @@ CREATE TABLE pgcron.retention_sweep (
 
 COMMENT ON TABLE pgcron.retention_sweep IS 'Private: How far the runs of a day of history have been looked at by the rules of retention, and whether its space was given back.';
 
-COMMENT ON COLUMN pgcron.retention_sweep.rules IS 'The rules that it follows: changed ones begin it again, and so does a file that is not the one of which page says how far.';
-
-COMMENT ON COLUMN pgcron.retention_sweep.spared IS 'Runs that were due and stay for what is still to be known of their schedule; they are looked at again when the day is twice as old.';
-
-COMMENT ON COLUMN pgcron.retention_sweep.gone IS 'Removed since the file was last rewritten; nothing when its space was given back.';
-
 ALTER TABLE pgcron.run ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME pgcron.run_id_seq
     START WITH 1
@@ -1360,8 +1320,6 @@ WITH (fillfactor='80');
 
 COMMENT ON TABLE pgcron.schedule_preview IS 'Private: The next fires of schedules, and schedules in English: written when a new generation is judged, and for those that were asked for.';
 
-COMMENT ON COLUMN pgcron.schedule_preview.asked_at IS 'Somebody asked for more than there is: a node computes it anew.';
-
 CREATE TABLE pgcron.schedule_version (
     schedule_id bigint NOT NULL,
     version integer NOT NULL,
@@ -1373,14 +1331,10 @@ CREATE TABLE pgcron.schedule_version (
     since timestamp with time zone,
     note text,
     CONSTRAINT a_version_is_a_creation_edit_or_deletion CHECK ((operation = ANY (ARRAY['create'::text, 'edit'::text, 'delete'::text]))),
-    CONSTRAINT schedule_version_actor_is_short CHECK (((actor IS NULL) OR (length(actor) <= 300) OR pgcron.refuse_words('actor'::text, actor, 300)))
+    CONSTRAINT schedule_version_actor_is_short CHECK (pgcron.is_short('actor'::text, actor, 300))
 );
 
 COMMENT ON TABLE pgcron.schedule_version IS 'Private: Every version of every schedule as it stood, who wrote it and through which interface. No foreign key: it outlives the schedule.';
-
-COMMENT ON COLUMN pgcron.schedule_version.since IS 'From when on it decided: fires after it are its own. NULL while a node has still to apply it.';
-
-COMMENT ON COLUMN pgcron.schedule_version.note IS 'What the editor said about the edit (pgcron_ha.version_note), or what it restored.';
 
 CREATE VIEW pgcron.schedule_versions AS
  SELECT schedule_id,
