@@ -18,7 +18,7 @@ from typing import Any, Final
 import click
 
 from pgcron_ha.cli.context import command_context
-from pgcron_ha.cli.nodes import with_shown_columns
+from pgcron_ha.cli.nodes import SLOTS, STATE
 from pgcron_ha.cli.output import Column, plural, shown, table_lines
 from pgcron_ha.cli.schedule_verify import proof_lines
 from pgcron_ha.cli.status import read_tables, summary_lines
@@ -47,10 +47,10 @@ _MOST_SCHEDULES: Final = 15
 
 _NODES: Final = (
     Column("NODE", "name", 16),
-    Column("STATE", "shown_state", 14),
+    STATE,
     Column("PID", "process_id"),
     Column("LEASE", "shown_lease"),
-    Column("SLOTS", "shown_slots"),
+    SLOTS,
     Column("ENDED", "ended_because"),
 )
 _SCHEDULES: Final = (
@@ -312,7 +312,7 @@ class _Demo:
 def _shown_node(row: overview.Row, now: datetime) -> overview.Row:
     """The row with what the table shows: a lease runs out when its node has been killed."""
     left = max((row["lease_until"] - now).total_seconds(), 0.0)
-    return {**with_shown_columns(row), "shown_lease": f"{left:.1f} s"}
+    return {**row, "shown_lease": f"{left:.1f} s"}
 
 
 def _shown_schedule(row: overview.Row, now: datetime) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import importlib.metadata
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from pgcron_ha.cli.context import CommandContext
 from pgcron_ha.cli.output import echo, print_json
 from pgcron_ha.db.driver.dsn import without_password
 from pgcron_ha.errors import ConfigError, PgcronError
+from pgcron_ha.version import installed_version
 
 FAILED = 1
 INTERRUPTED = 130
@@ -52,7 +52,7 @@ COMMANDS: dict[str, Subcommand] = {
     "runs": Subcommand("runs:runs_group", "List, show, cancel, kill, retry runs; read their logs."),
     "dead": Subcommand("dead:dead_group", "List dead letters and send them again."),
     "queues": Subcommand("queues:queues_group", "List, limit, pause and resume queues."),
-    "lanes": Subcommand("lanes:lanes_group", "Concurrency keys: limit the runs that share one."),
+    "lanes": Subcommand("queues:lanes_group", "Concurrency keys: limit the runs that share one."),
     "breakers": Subcommand(
         "breakers:breakers_group", "Circuit breakers: stop running handlers that keep failing."
     ),
@@ -123,7 +123,7 @@ class LazyGroup(click.Group):
 
 def _print_version(context: click.Context, option: click.Parameter, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
-        echo(f"pgcron-ha {_installed_version()}")
+        echo(f"pgcron-ha {installed_version()}")
         context.exit()
 
 
@@ -158,13 +158,6 @@ def cli(
             " password_command.",
         )
     context.obj = CommandContext(config_file, {"dsn": dsn, "schema": schema})
-
-
-def _installed_version() -> str:
-    try:
-        return importlib.metadata.version("pgcron-ha")
-    except importlib.metadata.PackageNotFoundError:
-        return "(not installed)"
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from pgcron_ha.cli.context import pass_settings
+from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo, echo_file
 from pgcron_ha.config import Settings
 from pgcron_ha.db.driver.revision import NEWEST, is_newer
@@ -32,8 +32,7 @@ from pgcron_ha.errors import DatabaseUnavailable, Refused, SchemaError
     is_flag=True,
     help="With --uninstall: despite nodes, what others have built on it, and their alembic.",
 )
-@pass_settings
-def migrate_command(settings: Settings, /, **flags: Any) -> None:
+def migrate_command(**flags: Any) -> None:
     """Bring the schema up to this version. Safe to repeat and to run at once from many places.
 
     Nodes of the version before and of this one work with either schema: migrate first and then
@@ -44,6 +43,7 @@ def migrate_command(settings: Settings, /, **flags: Any) -> None:
     Roles stay, and so does a schema that was there before.
     """
     wanted = Wanted(**flags)
+    settings = command_context().load()
     # Alembic takes a quarter of a second to import, and only this command needs it.
     from pgcron_ha.db.schema import migrate as schema
 

@@ -1,12 +1,17 @@
-"""One connection for one command: settings, connection, schema check, and the loop around it."""
+"""One connection for one command: settings, connection, schema check, and the loop around it.
+
+A command of one statement says ``call(query, …)``, or ``act(change, …)`` when it is kept with who
+did it. One of several gets a `Session` by `with_session`, or by `on_database` for a part of it.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import getpass
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo
@@ -16,7 +21,10 @@ from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.clients import Connection, connect_client
 from pgcron_ha.db.driver.revision import require_revision
 
+Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
+Statement = Callable[Concatenate[Any, Parameters], Awaitable[Result]]
+"""A function of `pgcron_ha.db` that takes a connection first and a schema by name."""
 
 _CLOSE_SECONDS = 5
 
@@ -29,6 +37,56 @@ class Session:
     schema: str
     settings: Settings
     actor: str | None
+
+    async def call(
+        self,
+        statement: Statement[Parameters, Result],
+        *arguments: Parameters.args,
+        **options: Parameters.kwargs,
+    ) -> Result:
+        """What `statement` answers on this connection, in this schema."""
+        asked: Callable[..., Awaitable[Result]] = statement
+        return await asked(self.connection, *arguments, **options, schema=self.schema)
+
+    async def act(
+        self,
+        statement: Statement[Parameters, Result],
+        *arguments: Parameters.args,
+        **options: Parameters.kwargs,
+    ) -> Result:
+        """As `call`, for a change that is kept with who made it."""
+        asked: Callable[..., Awaitable[Result]] = statement
+        return await self.call(asked, *arguments, **options, actor=self.actor)
+
+
+def with_session(
+    command: Callable[Concatenate[Session, Parameters], Awaitable[Result]],
+) -> Callable[Parameters, Result]:
+    """Gives a click command a session as its first argument; raises as `on_database`."""
+
+    @functools.wraps(command)
+    def run(*arguments: Parameters.args, **options: Parameters.kwargs) -> Result:
+        return on_database(lambda session: command(session, *arguments, **options))
+
+    return run
+
+
+def call(
+    statement: Statement[Parameters, Result],
+    *arguments: Parameters.args,
+    **options: Parameters.kwargs,
+) -> Result:
+    """`Session.call` on a connection of its own; raises as `on_database`."""
+    return on_database(lambda session: session.call(statement, *arguments, **options))
+
+
+def act(
+    statement: Statement[Parameters, Result],
+    *arguments: Parameters.args,
+    **options: Parameters.kwargs,
+) -> Result:
+    """`Session.act` on a connection of its own; raises as `on_database`."""
+    return on_database(lambda session: session.act(statement, *arguments, **options))
 
 
 def on_database(
