@@ -20,7 +20,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 MOST_ROWS: Final = 10_000
 # Args have 256 KiB at most; what is more is refused in words that say so.
-MOST_BYTES_OF_A_FILE: Final = 512 * 1024
+_MOST_BYTES_OF_ARGS: Final = 512 * 1024
 
 
 class _RunId(click.IntRange):
@@ -103,10 +103,26 @@ def rate(option: str, text: str) -> Rate:
     if not count.isdecimal() or len(count) > 9 or not per:
         raise InvalidInput(
             f"{option} '{text[:60]}' is not a rate",
-            "A rate is a number of runs, a slash and a duration.",
+            "A rate is a number of runs and a duration: COUNT/DURATION.",
             "Write for example 10/1m.",
         )
     return Rate(int(count), duration(option, per))
+
+
+def file_text(path: Path, most_bytes: int) -> str:
+    """What is in a file in UTF-8; raises InvalidInput if it can't be read or is larger."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(most_bytes + 1)
+        if len(content) > most_bytes:
+            raise ValueError(f"it is larger than {most_bytes // 1024} KiB")
+        return content.decode("utf-8-sig")
+    except (OSError, ValueError) as error:
+        raise InvalidInput(
+            f"{str(path)[:200]} can't be read",
+            f"{error}.",
+            "Name a file in UTF-8 that you may read.",
+        ) from None
 
 
 class ReadBy(click.ParamType[Any]):
@@ -163,16 +179,7 @@ def _requires(
 def _args(context: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
     if text is None or not text.startswith("@"):
         return text
-    path = Path(text[1:])
-    try:
-        with path.open("rb") as file:
-            return file.read(MOST_BYTES_OF_A_FILE).decode()
-    except (OSError, ValueError) as error:
-        raise InvalidInput(
-            f"--args '{text[:200]}' can't be read",
-            f"{error}.",
-            "After @ comes the name of a file with a JSON object, in UTF-8.",
-        ) from None
+    return file_text(Path(text[1:]), _MOST_BYTES_OF_ARGS)
 
 
 retry_option = click.option(

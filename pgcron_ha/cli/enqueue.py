@@ -24,14 +24,6 @@ BATCH: Final = 1000
 MOST_RUNS: Final = 1_000_000
 # Args have 256 KiB at most, and everything else of a run is short.
 MOST_CHARACTERS_OF_A_LINE: Final = 512 * 1024
-_DURATIONS: Final = (
-    *("unique_for", "debounce", "debounce_max"),
-    "timeout",
-    "key_lifetime",
-    "start_within",
-    "give_up_after",
-    "silence_timeout",
-)
 _EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}}.'
 
 
@@ -198,9 +190,6 @@ def _options(line: str, which: str) -> dict[str, Any]:
     options = {key: value for key, value in options.items() if value is not None}
     if isinstance(options.get("due_at"), str):
         options["due_at"] = arguments.instant(f"{which}: due_at", options["due_at"])
-    for key in _DURATIONS:
-        if isinstance(options.get(key), str):
-            options[key] = arguments.duration(f"{which}: {key}", options[key])
     if not options.keys().isdisjoint(UNIQUE_ARGUMENTS):
         options["unique"] = unique_of(*(options.pop(name, None) for name in UNIQUE_ARGUMENTS))
     return options

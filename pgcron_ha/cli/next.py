@@ -89,7 +89,6 @@ class Question:
 @click.option("--tz", default="UTC", show_default=True, metavar="ZONE", help="An IANA time zone.")
 @click.option(
     "--from",
-    "start",
     metavar="ISO",
     help="List fires after (with --prev: before) this instant; without an offset it is local time"
     " in ZONE. Default: now.",
@@ -121,16 +120,7 @@ class Question:
 @arguments.json_option
 @click.option("--batch", is_flag=True, help="Answer the questions on stdin, JSON lines, in order.")
 def next_command(
-    spec: str | None,
-    tz: str,
-    start: str | None,
-    count: int,
-    dst: str,
-    seed: str | None,
-    calendars: tuple[str, ...],
-    prev: bool,
-    as_json: bool,
-    batch: bool,
+    spec: str | None, calendars: tuple[str, ...], as_json: bool, batch: bool, **given: Any
 ) -> None:
     """Print SPEC in English and its fire times, in local time and in UTC.
 
@@ -150,8 +140,7 @@ def next_command(
         return
     if spec is None:
         raise click.UsageError("Missing argument 'SPEC' (or --batch).")
-    found = _calendars_for(spec, calendars)
-    question = _question(spec, tz, start, count, dst, prev, seed, found)
+    question = _question({**given, "expr": spec}, _calendars_for(spec, calendars))
     if as_json:
         for fire in question.marked_fires():
             print_json(fire_json(fire))
@@ -213,10 +202,7 @@ def _understood(asked: dict[str, object]) -> Question:
             f"its keys are {', '.join(_KEYS)}",
             "remove the key or correct its spelling",
         )
-    given = {key: _value(asked, key) for key in _KEYS if key != "id"}
-    return _question(
-        *(given[key] for key in ("expr", "tz", "from", "count", "dst", "prev", "seed"))
-    )
+    return _question({key: _value(asked, key) for key in _KEYS if key != "id"})
 
 
 def _value(asked: dict[str, object], key: str) -> Any:
@@ -245,21 +231,14 @@ def _finite(text: str) -> float:
     return number
 
 
-def _question(
-    spec: str,
-    tz: str,
-    start: str | None,
-    count: int,
-    dst: str,
-    backwards: bool,
-    seed: str | None,
-    calendars: Calendars = (),
-) -> Question:
-    parsed = parse_spec(spec, tz, DstPolicy.parse(dst), seed or None, calendars)
+def _question(given: Mapping[str, Any], calendars: Calendars = ()) -> Question:
+    """What a question of a batch, or the options of the command, ask for."""
+    timezone, dst = given["tz"], DstPolicy.parse(given["dst"])
+    parsed = parse_spec(given["expr"], timezone, dst, given["seed"] or None, calendars)
     moment = datetime.now(UTC)
-    if start:
-        moment = arguments.in_zone(arguments.local_instant("from", start), tz)
-    return Question(parsed, moment, count, backwards)
+    if given["from"]:
+        moment = arguments.in_zone(arguments.local_instant("from", given["from"]), timezone)
+    return Question(parsed, moment, given["count"], given["prev"])
 
 
 def _utc_text(fire: datetime) -> str:
@@ -317,11 +296,4 @@ def _from_file(given: str) -> tuple[str, str]:
             "It is written NAME=FILE; the file has a rule in each line.",
             "Write for example --calendar holidays=holidays.txt.",
         )
-    try:
-        with Path(path).open(encoding="utf-8") as file:
-            content = file.read(MOST_CHARACTERS + 1)
-    except (OSError, ValueError) as error:
-        raise InvalidInput(
-            f"{path[:200]} can't be read", f"{error}.", "Name a file in UTF-8 that you may read."
-        ) from None
-    return name, content
+    return name, arguments.file_text(Path(path), 4 * MOST_CHARACTERS)

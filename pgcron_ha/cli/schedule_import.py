@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 import click
 
+from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import echo, echo_file, plural
 from pgcron_ha.cli.schedule_files import apply_definitions, write_file
 from pgcron_ha.db.queries.foreign_schedulers import pg_cron_jobs
-from pgcron_ha.errors import InvalidInput
 from pgcron_ha.schedule_files.crontab import import_crontab
 from pgcron_ha.schedule_files.definitions import Definitions
 from pgcron_ha.schedule_files.documents import MOST_BYTES, read_file
@@ -61,7 +61,9 @@ def import_group() -> None:
 def crontab_command(file: Path, is_system: bool, timezone: str, **outcome: Any) -> None:
     """Import a crontab; CRON_TZ in it wins over --timezone."""
     load_zone(timezone)
-    found = import_crontab(_text(file), str(file), timezone=timezone, is_system=is_system)
+    found = import_crontab(
+        arguments.file_text(file, MOST_BYTES), str(file), timezone=timezone, is_system=is_system
+    )
     _report(found, default_source=file.stem, **outcome)
 
 
@@ -97,7 +99,7 @@ def pg_cron_command(
     else:
         assert file is not None  # one of them was given
         name = str(file)
-        rows = read_jobs(_text(file), name)
+        rows = read_jobs(arguments.file_text(file, MOST_BYTES), name)
     load_zone(zone or "UTC")
     found = import_pg_cron(rows, name, timezone=zone or "UTC", server=server)
     _report(found, default_source=file.stem if file else "pg_cron", **outcome)
@@ -131,16 +133,3 @@ def _report(
     if apply_now:
         definitions = Definitions(found.judged(), [])
         apply_definitions(definitions, source or default_source, dry_run=dry_run)
-
-
-def _text(file: Path) -> str:
-    try:
-        with file.open("rb") as opened:
-            content = opened.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise ValueError(f"it is larger than {MOST_BYTES // 1024 // 1024} MiB")
-        return content.decode("utf-8-sig")
-    except (OSError, ValueError) as error:
-        raise InvalidInput(
-            f"{file} can't be read", f"{error}.", "Name a file in UTF-8 that you may read."
-        ) from None

@@ -10,6 +10,7 @@ from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import echo, print_json, shown
 from pgcron_ha.cli.session import Session, with_session
 from pgcron_ha.db.driver.clients import Connection
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.blocking import blocking_sessions, holding_words, naming, session_words
 from pgcron_ha.db.queries.node_health import read_health, without_words
@@ -25,7 +26,7 @@ async def status_command(session: Session, as_json: bool) -> None:
     blocking = await session.call(blocking_sessions)
     await session.connection.execute("SET lock_timeout = '1s'")  # who locks is said, not waited for
     try:
-        status = {"blocking": blocking, **await read_tables(session.connection, session.schema)}
+        status = {"blocking": blocking, **await session.call(read_tables)}
     except Conflict as error:
         raise naming(error, await session.call(blocking_sessions)) from error
     if as_json:
@@ -36,7 +37,7 @@ async def status_command(session: Session, as_json: bool) -> None:
         echo(line)
 
 
-async def read_tables(connection: Connection, schema: str) -> overview.Row:
+async def read_tables(connection: Connection, *, schema: str = DEFAULT_SCHEMA) -> overview.Row:
     """What runs, what waits, and what has ended of late."""
     return {
         "counts": await overview.counts(connection, schema=schema),

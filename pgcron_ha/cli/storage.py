@@ -18,19 +18,24 @@ from pgcron_ha.errors import NotFound
 from pgcron_ha.model.storage import Part, TableSize, total_growth
 from pgcron_ha.spec.text import in_bytes
 
+
+def _size(heading: str, key: str) -> Column:
+    return Column(heading, lambda row: None if row[key] is None else in_bytes(row[key]))
+
+
 _SIZES = (
     Column("ROWS", "rows"),
     Column("DEAD", "dead"),
-    Column("HEAP", "heap"),
-    Column("INDEXES", "indexes"),
-    Column("TOAST", "toast"),
-    Column("TOTAL", "total"),
+    _size("HEAP", "heap"),
+    _size("INDEXES", "indexes"),
+    _size("TOAST", "toast"),
+    _size("TOTAL", "total"),
 )
 TABLES = (
     Column("TABLE", "table"),
     Column("PARTITIONS", "partitions"),
     *_SIZES,
-    Column("A DAY", "a_day"),
+    _size("A DAY", "a_day"),
     Column("KEPT", "kept"),
     Column("VACUUMED", "vacuumed_at"),
 )
@@ -42,7 +47,6 @@ PARTS = (
     Column("VACUUMED", "vacuumed_at"),
     Column("DROPPED", "dropped_at"),
 )
-_IN_BYTES = ("heap", "indexes", "toast", "total", "a_day")
 
 
 @click.command("storage", short_help="Show how large the tables are, and when partitions go.")
@@ -59,10 +63,10 @@ async def storage_command(session: Session, table: str | None, as_json: bool) ->
     found = await session.call(storage)
     if table is not None:
         rows = [_part(part) for part in _named(found.tables, table).parts]
-        print_rows(_shown(rows, as_json), PARTS, as_json, "no partitions")
+        print_rows(rows, PARTS, as_json, "no partitions")
         return
     rows = [_table(each, now) for each in found.tables]
-    print_rows(_shown(rows, as_json), TABLES, as_json, "no tables")
+    print_rows(rows, TABLES, as_json, "no tables")
     if as_json:
         return
     growth = in_bytes(total_growth(found.tables, now))
@@ -108,12 +112,3 @@ def _part(part: Part) -> dict[str, Any]:
         "vacuumed_at": part.vacuumed_at,
         "dropped_at": part.dropped_at,
     }
-
-
-def _shown(rows: list[dict[str, Any]], as_json: bool) -> list[dict[str, Any]]:
-    if as_json:
-        return rows
-    return [
-        {**row, **{key: in_bytes(row[key]) for key in _IN_BYTES if row.get(key) is not None}}
-        for row in rows
-    ]
