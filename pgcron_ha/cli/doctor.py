@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 from typing import Final
@@ -25,14 +24,6 @@ from pgcron_ha.db.queries import health, overview
 from pgcron_ha.db.queries.blocking import blocking_sessions
 from pgcron_ha.errors import Conflict, PgcronError, Refused, SchemaError
 
-QUERIES: Final = (
-    *(health.snapshot_holders, health.idle_slots, health.tables_without_autovacuum),
-    *(health.wraparound, health.never_vacuumed, health.dead_rows, health.broken_indexes),
-    *(health.swollen_indexes, health.spent_days, health.partition_gaps, health.stray_partitions),
-    *(health.role, health.excess_privileges, health.lock_holders, health.notification_queue),
-    *(health.risks, health.zones, health.unaccounted),
-    *(overview.nodes, overview.parked, overview.invalid_schedules),
-)
 CHECKS: Final[tuple[Callable[[Diagnosis], Iterator[Finding]], ...]] = (
     doctor_server.check_server,
     doctor_schema.check_schema,
@@ -69,18 +60,6 @@ _MAY_NOT_LOOK: Final = (
 )
 
 
-@dataclass(frozen=True)
-class Examination:
-    """What was found, and whether anything of it is a problem rather than advice."""
-
-    findings: tuple[Finding, ...]
-
-    @property
-    def is_well(self) -> bool:
-        """No finding is a problem."""
-        return all(finding.level != "problem" for finding in self.findings)
-
-
 @click.command("doctor")
 @arguments.json_option
 def doctor_command(as_json: bool) -> int:
@@ -88,18 +67,18 @@ def doctor_command(as_json: bool) -> int:
 
     Exit code 1 if there is a problem; advice alone is 0.
     """
-    examination = on_database(examine, needs_schema=False)
-    for finding in examination.findings:
+    findings = on_database(examine, needs_schema=False)
+    for finding in findings:
         if as_json:
             print_json(finding._asdict())
             continue
         echo(f"{finding.level:<8} {finding.check:<14} {finding.message}")
         if finding.hint:
             echo(f"{'':<24}{finding.hint}")
-    return 0 if examination.is_well else 1
+    return 1 if any(finding.level == "problem" for finding in findings) else 0
 
 
-async def examine(session: Session) -> Examination:
+async def examine(session: Session) -> list[Finding]:
     """Every check, in its order; one finding alone when the schema is not there, or not for us."""
     asked = datetime.now(UTC)
     server = await session.call(health.server)
@@ -108,7 +87,7 @@ async def examine(session: Session) -> Examination:
         await require_supported(session.connection, session.schema)
         revision = await require_revision(session.connection, session.schema)
     except SchemaError as error:
-        return Examination((problem("schema", error.message, error.hint),))
+        return [problem("schema", error.message, error.hint)]
     blocking = await session.call(blocking_sessions)
     await session.connection.execute("SET lock_timeout = '1s'")  # who locks is said, not waited for
     middle = asked + (answered - asked) / 2  # it read its clock somewhere between the two
@@ -129,14 +108,17 @@ async def examine(session: Session) -> Examination:
                 ),
                 is_pooled=was_pooled(session.settings.required_dsn()),
                 heard=await listen_past(session),
-                **{query.__name__: await session.call(query) for query in QUERIES},
+                nodes=await session.call(overview.nodes),
+                parked=await session.call(overview.parked),
+                invalid_schedules=await session.call(overview.invalid_schedules),
+                **await session.call(health.readings),
             )
     except Refused as error:
-        return Examination((problem("role", error.message, _MAY_NOT_LOOK),))
+        return [problem("role", error.message, _MAY_NOT_LOOK)]
     except Conflict as error:
         found = doctor_schema.blocked(await session.call(blocking_sessions))
-        return Examination((*found, problem("database", error.message, error.hint)))
-    return Examination(tuple(finding for check in CHECKS for finding in check(diagnosis)))
+        return [*found, problem("database", error.message, error.hint)]
+    return [finding for check in CHECKS for finding in check(diagnosis)]
 
 
 async def listen_past(session: Session) -> float | str | None:

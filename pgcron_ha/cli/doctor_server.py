@@ -59,10 +59,7 @@ def problem(check: str, message: str, hint: str | None) -> Finding:
 
 
 class Diagnosis(SimpleNamespace):
-    """What was read: of each query of `doctor.QUERIES` by its name, and what `doctor.examine` adds:
-    settings, server, revision, clock_difference (seconds), ledger, blocking, is_pooled and heard
-    (as `doctor.listen_past` says it).
-    """
+    """What was read: what `health.readings` has, by its names, and what `doctor.examine` adds."""
 
 
 def check_server(found: Diagnosis) -> Iterator[Finding]:
