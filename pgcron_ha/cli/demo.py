@@ -31,8 +31,7 @@ from pgcron_ha.db.queries.pages.overview import recent
 from pgcron_ha.db.queries.pages.schedules import schedules
 from pgcron_ha.demo.app import put_examples
 from pgcron_ha.demo.database import WorkDatabase
-from pgcron_ha.demo.folder import LEASE_TTL, DemoFolder
-from pgcron_ha.demo.process import DemoProcess, stop_all
+from pgcron_ha.demo.folder import LEASE_TTL, DemoFolder, DemoProcess, stop_all
 from pgcron_ha.demo.screen import Screen
 from pgcron_ha.errors import Conflict, DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.process.descendants import descendants_die_too

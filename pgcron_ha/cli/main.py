@@ -34,7 +34,9 @@ class Subcommand(NamedTuple):
 
 COMMANDS: dict[str, Subcommand] = {
     "demo": Subcommand("demo:demo_command", "Watch two nodes work on an embedded PostgreSQL."),
-    "dev": Subcommand("dev:dev_command", "Run one node on an embedded PostgreSQL, for developing."),
+    "dev": Subcommand(
+        "node:dev_command", "Run one node on an embedded PostgreSQL, for developing."
+    ),
     "node": Subcommand("node:node_command", "Run a node until it is stopped."),
     "web": Subcommand("web:web_command", "Serve the pages, the probes and the metrics."),
     "migrate": Subcommand("migrate:migrate_command", "Bring the schema up to this version."),

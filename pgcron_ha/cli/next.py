@@ -15,18 +15,18 @@ import click
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo, print_json
-from pgcron_ha.cli.previews import fire_json, print_fires
 from pgcron_ha.cli.session import call
 from pgcron_ha.db.commands.calendars import calendars_of
 from pgcron_ha.errors import InvalidInput, InvalidSpec, PgcronError
 from pgcron_ha.spec.calendars.calendar import MOST_CHARACTERS, NAME, Calendars, parts_of
 from pgcron_ha.spec.cron.fires import DstPolicy
-from pgcron_ha.spec.preview import PreviewFire, marked
+from pgcron_ha.spec.preview import Preview, PreviewFire, marked
 from pgcron_ha.spec.sentences import sentence
 from pgcron_ha.spec.spec import Spec, calendar_names, parse_spec
 
 DEFAULT_COUNT = 5
 MOST_FIRES = 10_000
+_LOCAL_WIDTH = 32
 # A question is a spec of at most 4,096 characters, escaped at worst sixfold, and a few words.
 MOST_BYTES_A_LINE = 65_536
 
@@ -297,3 +297,27 @@ def _from_file(given: str) -> tuple[str, str]:
             "Write for example --calendar holidays=holidays.txt.",
         )
     return name, arguments.file_text(Path(path), 4 * MOST_CHARACTERS)
+
+
+def print_preview(preview: Preview) -> None:
+    """The sentence and the fires; notes for who wrote the spec go to stderr."""
+    for note in preview.notes:
+        echo(f"note: {note}", err=True)
+    echo(preview.sentence)
+    print_fires(preview.fires, preview.timezone)
+    if preview.is_over:
+        echo("no fires after that")
+
+
+def print_fires(fires: Iterable[PreviewFire], timezone: str) -> None:
+    """A line for each, under their headings; nothing for none."""
+    for number, fire in enumerate(fires):
+        if number == 0:
+            echo(f"{timezone:<{_LOCAL_WIDTH}}UTC")
+        note = f"   {fire.note}" if fire.note else ""
+        echo(f"{fire.local_text:<{_LOCAL_WIDTH}}{fire.utc_text}{note}")
+
+
+def fire_json(fire: PreviewFire) -> dict[str, str | None]:
+    """As ``next --json`` and ``schedules show --json`` print one."""
+    return {"fire_at": fire.utc_text, "local": fire.local.isoformat(), "note": fire.note}

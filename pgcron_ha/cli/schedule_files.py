@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from difflib import SequenceMatcher
+from difflib import unified_diff
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -174,10 +175,7 @@ async def export_command(
             "`pgcron-ha schedules list` lists them.",
         )
     text = as_yaml({row["name"]: definition_of(row, default) for row in rows}, contents)
-    if output is None:
-        echo_file(text)
-    else:
-        write_file(output, text)
+    print_or_write(text, output)
 
 
 @click.command("schema", short_help="Print the JSON Schema of a file of schedules.")
@@ -186,8 +184,11 @@ def schema_command() -> None:
     echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
 
 
-def write_file(path: Path, text: str) -> None:
-    """Raises InvalidInput when it can't be written."""
+def print_or_write(text: str, path: Path | None) -> None:
+    """To stdout without a path; raises InvalidInput when the file can't be written."""
+    if path is None:
+        echo_file(text)
+        return
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -249,12 +250,9 @@ def _print_calendar_change(one: calendar_files.AppliedCalendar, source: str) -> 
 
 def _changed_lines(one: calendar_files.AppliedCalendar) -> Iterator[str]:
     before, after = (_lines(text) for text in (one.before, one.after))
-    for tag, low, high, first, last in SequenceMatcher(
-        None, before, after, autojunk=False
-    ).get_opcodes():
-        if tag != "equal":
-            yield from (f"- {line}" for line in before[low:high])
-            yield from (f"+ {line}" for line in after[first:last])
+    for line in islice(unified_diff(before, after, n=0, lineterm=""), 2, None):
+        if not line.startswith("@@"):
+            yield f"{line[0]} {line[1:]}"
 
 
 def _lines(text: str | None) -> list[str]:

@@ -11,6 +11,7 @@ import click
 
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.backfills import backfill_command
+from pgcron_ha.cli.next import fire_json, print_preview
 from pgcron_ha.cli.output import (
     Column,
     echo,
@@ -20,7 +21,6 @@ from pgcron_ha.cli.output import (
     print_rows,
     shown,
 )
-from pgcron_ha.cli.previews import fire_json, print_preview
 from pgcron_ha.cli.runs import print_run_id, print_runs
 from pgcron_ha.cli.schedule_files import apply_command, export_command, schema_command
 from pgcron_ha.cli.schedule_import import import_group

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import shutil
 import sys
 import time
@@ -57,15 +58,19 @@ async def follow(
     ahead = await session.call(database_time) - datetime.now(UTC)
     screen = Screen(ahead if abs(ahead) > timedelta(seconds=1) else timedelta(0))
     followed = _Followed(session, run_id, screen, with_log)
-    pause = FIRST_LOOK_SECONDS
+    pause, end = FIRST_LOOK_SECONDS, math.inf
+    if timeout is not None:
+        end = time.monotonic() + timeout
     try:
-        async with asyncio.timeout(timeout):
-            while not (status := await followed.look(pause == LOOK_SECONDS)).is_ended:
-                await asyncio.sleep(pause)
-                pause = min(LOOK_SECONDS, pause * 1.5)
-            return status
-    except TimeoutError:
-        raise timed_out(run_id, timeout) from None
+        while True:
+            left = end - time.monotonic()
+            status = await followed.look(is_patient=left <= 0 or pause == LOOK_SECONDS)
+            if status.is_ended:
+                return status
+            if left <= 0:
+                raise timed_out(run_id, timeout)
+            await asyncio.sleep(min(pause, left))
+            pause = min(LOOK_SECONDS, pause * 1.5)
     finally:
         screen.clear()
 
