@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any, Final
 
 import click
@@ -12,6 +11,8 @@ from pgcron_ha.cli.output import Column, plural, print_result, print_rows, shown
 from pgcron_ha.cli.session import act, call
 from pgcron_ha.config import format_duration
 from pgcron_ha.db.commands import breakers
+from pgcron_ha.db.commands.functions import perform
+from pgcron_ha.db.queries import overview
 
 COLUMNS: Final = (
     Column("BREAKER", "name", 32),
@@ -36,7 +37,7 @@ def breakers_group() -> None:
 @arguments.json_option
 def list_command(limit: int, as_json: bool) -> None:
     """List circuit breakers, those that are open first."""
-    print_rows(call(breakers.breakers, limit=limit), COLUMNS, as_json, "no breakers")
+    print_rows(call(overview.rows, "list_breakers", limit=limit), COLUMNS, as_json, "no breakers")
 
 
 @breakers_group.command("set")
@@ -66,17 +67,16 @@ def list_command(limit: int, as_json: bool) -> None:
 @click.option("--fallback-queue", metavar="QUEUE", help="Queue for them while the breaker is open.")
 @click.option("--share", "handlers", multiple=True, metavar="HANDLER", help="One that shares it.")
 @arguments.json_option
-def set_command(
-    handler: str, failures: int, within: timedelta, open_for: timedelta, as_json: bool, **given: Any
-) -> None:
+def set_command(handler: str, as_json: bool, **given: Any) -> None:
     """Leave HANDLER alone after so many failures within a time, then probe it run by run.
 
     What is set here counts before what nodes declare.
     """
-    act(breakers.set_breaker, handler, failures, within, open_for, **given)
+    act(perform, "set_breaker", name=handler, **given)
+    failures = plural(given["failures"], "failure")
     print_result(
-        {"breaker": handler, "failures": failures},
-        f"breaker '{handler}' opens after {plural(failures, 'failure')} in {shown(within)}",
+        {"breaker": handler, "failures": given["failures"]},
+        f"breaker '{handler}' opens after {failures} in {shown(given['within'])}",
         as_json,
     )
 
@@ -99,7 +99,7 @@ def reset_command(breaker: str, as_json: bool) -> None:
 @arguments.json_option
 def delete_command(breaker: str, as_json: bool) -> None:
     """Delete BREAKER; a node that declares it makes it again when it starts."""
-    call(breakers.delete_breaker, breaker)
+    act(perform, "delete_breaker", name=breaker)
     print_result(
         {"breaker": breaker, "is_set": False}, f"there is no breaker '{breaker}' any more", as_json
     )

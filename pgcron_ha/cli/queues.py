@@ -11,6 +11,7 @@ from pgcron_ha.cli.output import Column, plural, print_result, print_rows
 from pgcron_ha.cli.session import act, call
 from pgcron_ha.client import checks
 from pgcron_ha.db.commands import queues
+from pgcron_ha.db.commands.functions import perform
 from pgcron_ha.db.queries import overview
 
 QUEUES: Final = (
@@ -63,7 +64,7 @@ def queues_group() -> None:
 @arguments.json_option
 def list_queues_command(limit: int, as_json: bool) -> None:
     """List queues that have live runs or settings."""
-    print_rows(call(overview.queues, limit=limit), QUEUES, as_json, "no queues")
+    print_rows(call(overview.rows, "list_queues", limit=limit), QUEUES, as_json, "no queues")
 
 
 @queues_group.command("demand")
@@ -119,7 +120,8 @@ def set_queue_command(
     queue: str, max_running: int | None, rate: arguments.Rate, as_json: bool
 ) -> None:
     """Limit QUEUE; what runs goes on, and counts. What is left out is no limit."""
-    act(queues.set_queue, checks.queue_name(queue), max_running, **rate._asdict())
+    name = checks.queue_name(queue)
+    act(perform, "set_queue", name=name, max_running=max_running, **rate._asdict())
     most = "as many runs as there are slots"
     if max_running is not None:
         most = f"at most {plural(max_running, 'run')}"
@@ -140,7 +142,7 @@ def lanes_group() -> None:
 @arguments.json_option
 def list_lanes_command(limit: int, as_json: bool) -> None:
     """List lanes that have settings or running runs. A lane without a setting has one slot."""
-    print_rows(call(overview.lanes, limit=limit), LANES, as_json, "no lanes")
+    print_rows(call(overview.rows, "list_lanes", limit=limit), LANES, as_json, "no lanes")
 
 
 @lanes_group.command("set")
@@ -154,7 +156,7 @@ def set_lane_command(lane: str, slots: int | None, rate: arguments.Rate, as_json
     A LANE that ends with a star is for all lanes that begin so and have no setting of their own;
     "*" is for all the others.
     """
-    act(queues.set_lane, lane, slots, **rate._asdict())
+    act(perform, "set_lane", lane=lane, slots=slots, **rate._asdict())
     print_result(
         {"lane": lane, "slots": slots, **rate._asdict()},
         f"lane '{lane}' has {plural(slots, 'slot') if slots else 'any number of slots'}"
@@ -168,7 +170,7 @@ def set_lane_command(lane: str, slots: int | None, rate: arguments.Rate, as_json
 @arguments.json_option
 def delete_command(lane: str, as_json: bool) -> None:
     """Delete what was set for LANE."""
-    call(queues.delete_lane, lane)
+    act(perform, "delete_lane", lane=lane)
     print_result(
         {"lane": lane, "is_set": False}, f"lane '{lane}' has no setting of its own", as_json
     )

@@ -87,19 +87,6 @@ async def stop_backfill(
     return int(await _value(connection, schema, "stop_backfill", **values))
 
 
-async def decided_between(
-    connection: Any,
-    schedule_id: int,
-    since: datetime,
-    until: datetime,
-    *,
-    schema: str = DEFAULT_SCHEMA,
-) -> int:
-    """How many instants of the range the ledger has a decision of its own for."""
-    values = {"schedule_id": schedule_id, "since": since, "until": until}
-    return int(await _value(connection, schema, "decided_between", **values))
-
-
 async def backfills(
     connection: asyncpg.Connection,
     *,

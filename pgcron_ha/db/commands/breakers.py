@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import asyncpg
@@ -13,14 +13,7 @@ import asyncpg
 from pgcron_ha.config.values import format_duration
 from pgcron_ha.db.driver.foreign import fetch_row
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, load
-from pgcron_ha.db.queries.overview import DEFAULT_LIMIT, Row, fetch_rows, why_parked
-
-
-async def breakers(
-    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
-) -> list[Row]:
-    """All of them, those that are not closed first; `waiting` counts up to 10,000 runs."""
-    return await fetch_rows(connection, "list_breakers", schema, limit=limit)
+from pgcron_ha.db.queries.overview import Row, fetch_rows, why_parked
 
 
 async def breaker_of_run(
@@ -79,45 +72,9 @@ def diversion_words(row: Mapping[str, Any]) -> str:
     return f"{asked}; the circuit of {row['name']} was open: {row['reason'][:300]}"
 
 
-async def set_breaker(
-    connection: Any,
-    name: str,
-    failures: int,
-    within: timedelta,
-    open_for: timedelta,
-    *,
-    open_for_at_most: timedelta | None = None,
-    fallback_handler: str | None = None,
-    fallback_queue: str | None = None,
-    handlers: Sequence[str] = (),
-    actor: str | None = None,
-    schema: str = DEFAULT_SCHEMA,
-) -> None:
-    """These settings count before what nodes declare. `handlers` share it with the one that it is
-    named after. InvalidInput.
-    """
-    values = {
-        "name": name,
-        "failures": failures,
-        "within": within.total_seconds(),
-        "open_for": open_for.total_seconds(),
-        "open_for_at_most": None if open_for_at_most is None else open_for_at_most.total_seconds(),
-        "fallback_handler": fallback_handler,
-        "fallback_queue": fallback_queue,
-        "handlers": list(handlers),
-        "actor": actor,
-    }
-    await fetch_row(connection, load(schema)["set_breaker"], values)
-
-
 async def reset_breaker(
     connection: Any, name: str, *, actor: str | None = None, schema: str = DEFAULT_SCHEMA
 ) -> bool:
     """Closes it; what waits for it goes. Whether it was not closed. NotFound."""
     row = await fetch_row(connection, load(schema)["reset_breaker"], {"name": name, "actor": actor})
     return bool(row[0])
-
-
-async def delete_breaker(connection: Any, name: str, *, schema: str = DEFAULT_SCHEMA) -> None:
-    """It is gone; a node that declares it makes it anew when it starts. NotFound."""
-    await fetch_row(connection, load(schema)["delete_breaker"], {"name": name})

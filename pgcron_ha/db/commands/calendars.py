@@ -8,7 +8,7 @@ from typing import Any
 
 from pgcron_ha.db.driver import asking
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
-from pgcron_ha.db.queries.overview import DEFAULT_LIMIT, Row, fetch_rows
+from pgcron_ha.db.queries.overview import Row, fetch_rows
 from pgcron_ha.errors import NotFound
 
 
@@ -53,15 +53,6 @@ async def calendars_of(connection: Any, spec: str, *, schema: str = DEFAULT_SCHE
     return found
 
 
-async def calendars(
-    connection: Any, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
-) -> list[Row]:
-    """``name``, ``schedules`` (how many use it), ``version``, ``updated_at``, ``updated_by``,
-    ``source`` (whose files define it) and ``content``, by name.
-    """
-    return await fetch_rows(connection, "list_calendars", schema, limit=limit)
-
-
 async def calendar(connection: Any, name: str, *, schema: str = DEFAULT_SCHEMA) -> Row:
     """One of them, and ``parts``: JSON, its content and those of the calendars that it names.
     NotFound.
@@ -74,11 +65,3 @@ async def calendar(connection: Any, name: str, *, schema: str = DEFAULT_SCHEMA) 
             "`pgcron-ha calendars list` lists them.",
         )
     return rows[0]
-
-
-async def users_of_calendar(
-    connection: Any, name: str, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
-) -> list[str]:
-    """The schedules that use it, directly or within another, by name."""
-    rows = await fetch_rows(connection, "users_of_calendar", schema, name=name, limit=limit)
-    return [row["name"] for row in rows]

@@ -31,6 +31,19 @@ class Redriven(NamedTuple):
     next_due: datetime | None
 
 
+async def perform(
+    connection: Any,
+    statement: str,
+    /,
+    *,
+    actor: str | None = None,
+    schema: str = DEFAULT_SCHEMA,
+    **values: Any,
+) -> Any:
+    """What a statement answers that changes something, by its name and its values."""
+    return await _value(connection, schema, statement, actor=actor, **values)
+
+
 async def enqueue(
     connection: Any,
     handler: str,
