@@ -17,8 +17,9 @@ from pgcron_ha.cli.output import (
     print_rows,
     shown,
 )
+from pgcron_ha.cli.screen import progress_of, progress_text
 from pgcron_ha.cli.session import Session, act, call, with_session
-from pgcron_ha.cli.watching import follow_to_end, log_line, progress_of, progress_text
+from pgcron_ha.cli.watching import follow_to_end, log_line
 from pgcron_ha.db.commands import breakers, functions
 from pgcron_ha.db.queries import overview
 from pgcron_ha.model.run import RunOutcome, RunState

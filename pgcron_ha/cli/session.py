@@ -7,6 +7,7 @@ did it. One of several gets a `Session` by `with_session`, or by `on_database` f
 from __future__ import annotations
 
 import asyncio
+import errno
 import functools
 import getpass
 from collections.abc import Awaitable, Callable
@@ -27,6 +28,10 @@ Statement = Callable[Concatenate[Any, Parameters], Awaitable[Result]]
 """A function of `pgcron_ha.db` that takes a connection first and a schema by name."""
 
 _CLOSE_SECONDS = 5
+
+
+class _NobodyReads(Exception):
+    """What reads the output of the command has gone: no error of the database."""
 
 
 @dataclass(frozen=True)
@@ -110,9 +115,14 @@ async def _run(
         with answers():
             if needs_schema:
                 await require_revision(connection, settings.schema)
-            done = await work(Session(connection, settings.schema, settings, _actor()))
+            try:
+                done = await work(Session(connection, settings.schema, settings, _actor()))
+            except BrokenPipeError as error:
+                raise _NobodyReads from error
         await asyncio.sleep(0)  # warnings are told a turn later
         return done
+    except _NobodyReads:
+        raise BrokenPipeError(errno.EPIPE, "nobody reads the output") from None  # click ends it
     finally:
         await connection.close(timeout=_CLOSE_SECONDS)
 

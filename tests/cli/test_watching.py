@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from pgcron_ha.cli.watching import elapsed
+from pgcron_ha.cli.screen import elapsed
 from tests.cli.conftest import Cli, Execute, dsn_of
 from tests.cli.test_runs import insert_ended
 
