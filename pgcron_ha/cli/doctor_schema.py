@@ -27,7 +27,7 @@ SHORTEST_ADVISED_LEASE: Final = 5.0
 PARTITIONS_AHEAD: Final = timedelta(days=1)
 MOST_BREAKS: Final = 20
 
-# Kind of `health.excess_privileges`: how bad, what is said, what to do.
+# Kind of a row of `list_privileges_excess`: how bad, what is said, what to do.
 _EXCESS: Final[dict[str, tuple[Level, str, str]]] = {
     "creates": (
         "problem",

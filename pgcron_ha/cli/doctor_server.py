@@ -59,7 +59,9 @@ def problem(check: str, message: str, hint: str | None) -> Finding:
 
 
 class Diagnosis(SimpleNamespace):
-    """What was read: what `health.readings` has, by its names, and what `doctor.examine` adds."""
+    """What was read: what `health.readings` has, by its names, and what `doctor.examine` adds:
+    ``clock_difference`` is in seconds, ``heard`` as `doctor.listen_past` says it.
+    """
 
 
 def check_server(found: Diagnosis) -> Iterator[Finding]:
