@@ -115,14 +115,8 @@ def backfill_command(
         now = await session.call(overview.database_time)
         measured = measure(spec_of(found), first, end or now, now)
         if dry_run:
-            (decided,) = await session.call(
-                overview.rows,
-                "decided_between",
-                schedule_id=found["id"],
-                since=first,
-                until=end or now,
-            )
-            return None, measured, decided["instants"]
+            decided = await session.call(backfills.decided_between, found["id"], first, end or now)
+            return None, measured, decided
         planned = measured.instants
         made = await session.act(backfills.backfill, name, first, end, planned=planned, **given)
         return made, measured, 0

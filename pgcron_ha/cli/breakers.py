@@ -11,8 +11,6 @@ from pgcron_ha.cli.output import Column, plural, print_result, print_rows, shown
 from pgcron_ha.cli.session import act, call
 from pgcron_ha.config import format_duration
 from pgcron_ha.db.commands import breakers
-from pgcron_ha.db.commands.functions import perform
-from pgcron_ha.db.queries import overview
 
 COLUMNS: Final = (
     Column("BREAKER", "name", 32),
@@ -37,7 +35,7 @@ def breakers_group() -> None:
 @arguments.json_option
 def list_command(limit: int, as_json: bool) -> None:
     """List circuit breakers, those that are open first."""
-    print_rows(call(overview.rows, "list_breakers", limit=limit), COLUMNS, as_json, "no breakers")
+    print_rows(call(breakers.breakers, limit=limit), COLUMNS, as_json, "no breakers")
 
 
 @breakers_group.command("set")
@@ -72,7 +70,7 @@ def set_command(handler: str, as_json: bool, **given: Any) -> None:
 
     What is set here counts before what nodes declare.
     """
-    act(perform, "set_breaker", name=handler, **given)
+    act(breakers.set_breaker, handler, **given)
     failures = plural(given["failures"], "failure")
     print_result(
         {"breaker": handler, "failures": given["failures"]},
@@ -99,7 +97,7 @@ def reset_command(breaker: str, as_json: bool) -> None:
 @arguments.json_option
 def delete_command(breaker: str, as_json: bool) -> None:
     """Delete BREAKER; a node that declares it makes it again when it starts."""
-    act(perform, "delete_breaker", name=breaker)
+    call(breakers.delete_breaker, breaker)
     print_result(
         {"breaker": breaker, "is_set": False}, f"there is no breaker '{breaker}' any more", as_json
     )

@@ -19,7 +19,6 @@ from pgcron_ha.cli.output import (
 )
 from pgcron_ha.cli.session import Session, act, call, on_database, with_session
 from pgcron_ha.db.commands import calendars as interfaces
-from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.spec.calendars.calendar import read_calendar, read_calendars
@@ -47,7 +46,7 @@ def calendars_group() -> None:
 @arguments.json_option
 def list_command(limit: int, as_json: bool) -> None:
     """List calendars by name, and how many schedules use each."""
-    print_rows(call(overview.rows, "list_calendars", limit=limit), COLUMNS, as_json, "no calendars")
+    print_rows(call(interfaces.calendars, limit=limit), COLUMNS, as_json, "no calendars")
 
 
 @calendars_group.command("show")
@@ -57,8 +56,7 @@ def list_command(limit: int, as_json: bool) -> None:
 async def show_command(session: Session, name: str, as_json: bool) -> None:
     """Show a calendar, who uses it and its next days."""
     found = await session.call(interfaces.calendar, name)
-    using = await session.call(overview.rows, "users_of_calendar", name=name, limit=_MOST_USERS)
-    users = [row["name"] for row in using]
+    users = await session.call(interfaces.users_of_calendar, name, limit=_MOST_USERS)
     parts = calendars_in(found.pop("parts"))
     days: list[tuple[date, str]] = []
     try:

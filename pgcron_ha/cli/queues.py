@@ -11,7 +11,6 @@ from pgcron_ha.cli.output import Column, plural, print_result, print_rows
 from pgcron_ha.cli.session import act, call
 from pgcron_ha.client import checks
 from pgcron_ha.db.commands import queues
-from pgcron_ha.db.commands.functions import perform
 from pgcron_ha.db.queries import overview
 
 QUEUES: Final = (
@@ -121,7 +120,7 @@ def set_queue_command(
 ) -> None:
     """Limit QUEUE; what runs goes on, and counts. What is left out is no limit."""
     name = checks.queue_name(queue)
-    act(perform, "set_queue", name=name, max_running=max_running, **rate._asdict())
+    act(queues.set_queue, name, max_running, **rate._asdict())
     most = "as many runs as there are slots"
     if max_running is not None:
         most = f"at most {plural(max_running, 'run')}"
@@ -156,7 +155,7 @@ def set_lane_command(lane: str, slots: int | None, rate: arguments.Rate, as_json
     A LANE that ends with a star is for all lanes that begin so and have no setting of their own;
     "*" is for all the others.
     """
-    act(perform, "set_lane", lane=lane, slots=slots, **rate._asdict())
+    act(queues.set_lane, lane, slots, **rate._asdict())
     print_result(
         {"lane": lane, "slots": slots, **rate._asdict()},
         f"lane '{lane}' has {plural(slots, 'slot') if slots else 'any number of slots'}"
@@ -170,7 +169,7 @@ def set_lane_command(lane: str, slots: int | None, rate: arguments.Rate, as_json
 @arguments.json_option
 def delete_command(lane: str, as_json: bool) -> None:
     """Delete what was set for LANE."""
-    act(perform, "delete_lane", lane=lane)
+    call(queues.delete_lane, lane)
     print_result(
         {"lane": lane, "is_set": False}, f"lane '{lane}' has no setting of its own", as_json
     )

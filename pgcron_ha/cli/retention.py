@@ -11,7 +11,6 @@ from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import Column, print_result, print_rows, shown
 from pgcron_ha.cli.session import act, call
 from pgcron_ha.db.commands import retention
-from pgcron_ha.db.commands.functions import perform
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.model.run import RunOutcome
 
@@ -72,9 +71,9 @@ def set_command(
             "Leave --table out for a rule.",
         )
     if table is not None:
-        act(perform, "set_table_retention", relation=table, keep=duration)
+        call(retention.set_table_retention, table, duration)
     else:
-        act(perform, "set_retention", keep=duration, queue=queue, outcome=outcome)
+        act(retention.set_retention, duration, queue=queue, outcome=outcome)
     row = {"relation": table, "queue": queue, "outcome": outcome}
     kept = f"{'is' if table else 'are'} kept for {shown(duration)}"
     print_result({**row, "keep": duration}, f"{retention.scope_words(row)} {kept}", as_json)
@@ -86,7 +85,7 @@ def set_command(
 @arguments.json_option
 def delete_command(queue: str | None, outcome: str | None, as_json: bool) -> None:
     """Delete a rule: the next less specific one counts, or history's own."""
-    act(perform, "delete_retention", queue=queue, outcome=outcome)
+    call(retention.delete_retention, queue=queue, outcome=outcome)
     row = {"relation": None, "queue": queue, "outcome": outcome}
     gone = f"there is no rule for {retention.scope_words(row)} any more"
     print_result({**row, "keep": None}, gone, as_json)

@@ -24,8 +24,8 @@ from pgcron_ha.db.driver.revision import require_revision
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
-Statement = Callable[Concatenate[Any, Parameters], Awaitable[Result]]
-"""A function of `pgcron_ha.db` that takes a connection first and a schema by name."""
+Statement = Callable[..., Awaitable[Result]]
+"""What `pgcron_ha.db` asks: it takes a connection first and a schema by name."""
 
 _CLOSE_SECONDS = 5
 
@@ -43,25 +43,13 @@ class Session:
     settings: Settings
     actor: str | None
 
-    async def call(
-        self,
-        statement: Statement[Parameters, Result],
-        *arguments: Parameters.args,
-        **options: Parameters.kwargs,
-    ) -> Result:
+    async def call(self, statement: Statement[Result], *values: Any, **options: Any) -> Result:
         """What `statement` answers on this connection, in this schema."""
-        asked: Callable[..., Awaitable[Result]] = statement
-        return await asked(self.connection, *arguments, **options, schema=self.schema)
+        return await statement(self.connection, *values, **options, schema=self.schema)
 
-    async def act(
-        self,
-        statement: Statement[Parameters, Result],
-        *arguments: Parameters.args,
-        **options: Parameters.kwargs,
-    ) -> Result:
+    async def act(self, statement: Statement[Result], *values: Any, **options: Any) -> Result:
         """As `call`, for a change that is kept with who made it."""
-        asked: Callable[..., Awaitable[Result]] = statement
-        return await self.call(asked, *arguments, **options, actor=self.actor)
+        return await self.call(statement, *values, **options, actor=self.actor)
 
 
 def with_session(
@@ -76,22 +64,14 @@ def with_session(
     return run
 
 
-def call(
-    statement: Statement[Parameters, Result],
-    *arguments: Parameters.args,
-    **options: Parameters.kwargs,
-) -> Result:
+def call(statement: Statement[Result], *values: Any, **options: Any) -> Result:
     """`Session.call` on a connection of its own; raises as `on_database`."""
-    return on_database(lambda session: session.call(statement, *arguments, **options))
+    return on_database(lambda session: session.call(statement, *values, **options))
 
 
-def act(
-    statement: Statement[Parameters, Result],
-    *arguments: Parameters.args,
-    **options: Parameters.kwargs,
-) -> Result:
+def act(statement: Statement[Result], *values: Any, **options: Any) -> Result:
     """`Session.act` on a connection of its own; raises as `on_database`."""
-    return on_database(lambda session: session.act(statement, *arguments, **options))
+    return on_database(lambda session: session.act(statement, *values, **options))
 
 
 def on_database(

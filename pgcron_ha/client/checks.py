@@ -15,7 +15,6 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from pgcron_ha.client.json_values import json_value
 from pgcron_ha.config import QUEUE_NAME, parse_duration
 from pgcron_ha.errors import InvalidInput, TooLarge
 from pgcron_ha.harmless import has_controls
@@ -36,8 +35,17 @@ DELIVERIES: Final = ("at_least_once", "at_most_once", "transactional")
 _HANDLER: Final = re.compile(r"[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 MOST_HANDLER_CHARACTERS: Final = 206
 _QUEUE: Final = re.compile(QUEUE_NAME)
+
+
+def _json_value(value: object) -> object:
+    """Of what JSON has no word for: dates, durations, models, … as annotations read them."""
+    import pydantic_core  # takes memory, and most args need none of it
+
+    return pydantic_core.to_jsonable_python(value)
+
+
 # As PostgreSQL writes jsonb, so that both count the same bytes.
-_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=json_value)
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_json_value)
 _DURATION_HINT: Final = "Write for example 10m, in Python also timedelta(minutes=10)."
 _ARGS_HINT: Final = 'Write for example {"day": 1}.'
 

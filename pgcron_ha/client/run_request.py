@@ -12,7 +12,6 @@ from pgcron_ha.client.requirements import Requirements, requirement_words
 from pgcron_ha.client.retry_policy import RetryPolicy, retry_text
 from pgcron_ha.client.uniqueness import Uniqueness, unique_members
 from pgcron_ha.db.commands import functions
-from pgcron_ha.db.commands.unique import enqueue_request
 from pgcron_ha.db.driver.callers import Parameters, Style, in_style
 from pgcron_ha.errors import InvalidInput
 
@@ -42,7 +41,9 @@ class RunRequest(NamedTuple):
     async def send(self, connection: Any, schema: str, actor: str | None = None) -> int:
         """The run's id; in the transaction of `connection`."""
         if self.unique is not None:
-            return await enqueue_request(connection, self.as_json(), actor=actor, schema=schema)
+            return await functions.enqueue_request(
+                connection, self.as_json(), actor=actor, schema=schema
+            )
         return await functions.enqueue(
             connection,
             self.handler,

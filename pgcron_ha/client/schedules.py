@@ -17,8 +17,7 @@ from pgcron_ha.config import format_duration
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.commands.schedule_policies import SchedulePolicies
 from pgcron_ha.errors import InvalidInput
-from pgcron_ha.model.jitter import LONGEST
-from pgcron_ha.model.plan import CatchUp
+from pgcron_ha.model.plan import LONGEST_JITTER, CatchUp
 from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.macros import EXAMPLE_SEED
 from pgcron_ha.spec.spec import check_spec
@@ -179,7 +178,9 @@ def _check_durations(policies: SchedulePolicies) -> None:
     jitter = policies.get("jitter")
     if jitter is not None:
         is_none = checks.seconds("jitter", jitter) == 0  # takes away what the schedule has
-        policies["jitter"] = timedelta(0) if is_none else checks.duration("jitter", jitter, LONGEST)
+        policies["jitter"] = (
+            timedelta(0) if is_none else checks.duration("jitter", jitter, LONGEST_JITTER)
+        )
     window = policies.get("catchup_window")
     if policies.get("catchup") == "all" and window and window > LONGEST_CATCHUP_OF_ALL:
         raise InvalidInput(

@@ -6,21 +6,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import asyncpg
 
 from pgcron_ha.config.values import format_duration
-from pgcron_ha.db.driver.foreign import fetch_row
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, load
-from pgcron_ha.db.queries.overview import Row, fetch_rows, why_parked
+from pgcron_ha.db.commands.rows import Rows
+from pgcron_ha.db.driver.calls import Call
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
+from pgcron_ha.db.queries.overview import DEFAULT_LIMIT, why_parked
 
+breakers: Final = Rows("list_breakers", limit=DEFAULT_LIMIT)
+"""All of them, those that are not closed first; `waiting` counts up to 10,000 runs."""
 
-async def breaker_of_run(
-    connection: asyncpg.Connection, run_id: int, *, schema: str = DEFAULT_SCHEMA
-) -> list[Row]:
-    """The breaker that a run waits for (`state` is set), and that whose fallback took it."""
-    return await fetch_rows(connection, "breaker_of_run", schema, run_id=run_id)
+breaker_of_run: Final = Rows("breaker_of_run", "run_id")
+"""The breaker that a run waits for (`state` is set), and that whose fallback took it."""
+
+set_breaker: Final = Call[None](
+    "set_breaker", "name", "failures", "within", "open_for", handlers=()
+)
+"""These settings count before what nodes declare. `handlers` share it with the one that it is
+named after. InvalidInput.
+"""
+
+reset_breaker: Final = Call[bool]("reset_breaker", "name")
+"""Closes it; what waits for it goes. Whether it was not closed. NotFound."""
+
+delete_breaker: Final = Call[None]("delete_breaker", "name")
+"""It is gone; a node that declares it makes it anew when it starts. NotFound."""
 
 
 async def reported_of_run(
@@ -70,11 +83,3 @@ def diversion_words(row: Mapping[str, Any]) -> str:
     """Why a run is not what it was asked for, as a row of `breaker_of_run` has it."""
     asked = f"asked for {row['asked_handler']} in queue {row['asked_queue']}"
     return f"{asked}; the circuit of {row['name']} was open: {row['reason'][:300]}"
-
-
-async def reset_breaker(
-    connection: Any, name: str, *, actor: str | None = None, schema: str = DEFAULT_SCHEMA
-) -> bool:
-    """Closes it; what waits for it goes. Whether it was not closed. NotFound."""
-    row = await fetch_row(connection, load(schema)["reset_breaker"], {"name": name, "actor": actor})
-    return bool(row[0])
