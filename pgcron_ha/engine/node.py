@@ -39,6 +39,7 @@ from pgcron_ha.engine.service_health import ServiceHealth
 from pgcron_ha.engine.snapshot import NodeLook
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.contract.base import Context, Executor, Interrupted, StopReason
+from pgcron_ha.executors.contract.coroutines import post
 from pgcron_ha.executors.contract.masking import remember_password
 from pgcron_ha.operating_system import boottime
 from pgcron_ha.telemetry.events import NodeEndsItself, NodeLeft
@@ -207,20 +208,16 @@ class Node:
 
     def _hooks(self) -> SessionHooks:
         return SessionHooks(
-            beat=lambda beat: self._post(self._on_beat, beat),
+            beat=lambda beat: post(self._loop, self._on_beat, beat),
             phase=self._on_phase,
-            fenced=lambda: self._post(self._on_fenced),
-            joined=lambda: self._post(self._on_joined),
+            fenced=lambda: post(self._loop, self._on_fenced),
+            joined=lambda: post(self._loop, self._on_joined),
             renewed=self._on_renewed,
             slots_used=lambda: self._runner.executing,
             is_quiet=lambda: self._runner.executing == 0 and self._runner.waiting == 0,
             is_unresponsive=lambda: self._listener.is_unresponsive,
             health=lambda: self._health.text,
         )
-
-    def _post(self, callback: Callable[..., None], *arguments: object) -> None:
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(callback, *arguments)
 
     # Working.
 

@@ -33,7 +33,7 @@ class Named:
         in which they are listed here. The statement's other parameters are NULL unless given.
         """
         self.name = name
-        self._required = required
+        self.required = required
         self._defaults = defaults
 
     def bound(
@@ -42,17 +42,17 @@ class Named:
         """All parameters of the statement. Raises TypeError for one that it does not have, is
         missing, or given twice.
         """
-        in_order = dict(zip((*self._required, *self._defaults), values, strict=False))
+        in_order = dict(zip((*self.required, *self._defaults), values, strict=False))
         given = self._defaults | in_order | options
         if (
             given.keys() - set(statement.parameters)
-            or set(self._required) - given.keys()
+            or set(self.required) - given.keys()
             or in_order.keys() & options.keys()
             or len(values) > len(in_order)
         ):
             raise TypeError(
                 f"{self.name} takes {', '.join(statement.parameters)}, and needs"
-                f" {', '.join(self._required)}: given were {len(values)} values and {list(options)}"
+                f" {', '.join(self.required)}: given were {len(values)} values and {list(options)}"
             )
         return dict.fromkeys(statement.parameters) | given
 

@@ -24,6 +24,7 @@ from pgcron_ha.engine.lease.reconcile import Beat
 from pgcron_ha.engine.links import link_title
 from pgcron_ha.engine.service import MOST_UNKNOWN_FAILURES, unforeseen
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError, Refused, SchemaError
+from pgcron_ha.executors.contract.coroutines import post
 from pgcron_ha.operating_system import boottime
 from pgcron_ha.spec.zones import TZDATA, zone_names
 from pgcron_ha.telemetry.counters import COUNTERS
@@ -73,10 +74,10 @@ class SessionHooks:
     block.
     """
 
-    beat: Callable[[Beat], None]
+    beat: Callable[[Beat], object]
     phase: Callable[[LeasePhase], None]
-    fenced: Callable[[], None]
-    joined: Callable[[], None]
+    fenced: Callable[[], object]
+    joined: Callable[[], object]
     renewed: Callable[[float], None]
     slots_used: Callable[[], int]
     is_quiet: Callable[[], bool]
@@ -129,8 +130,7 @@ class Session(threading.Thread):
 
     def beat_now(self) -> None:
         """Ask for the next beat at once; thread-safe."""
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._wake.set)
+        post(self._loop, self._wake.set)
 
     def drain(self) -> None:
         """No more claims from now on; the lease is kept."""

@@ -174,6 +174,8 @@ class ShellExecutor(ProcessLoop[ShellRun]):
 
     async def close(self, grace: float) -> None:
         """Stop all runs, kill them after ``grace`` seconds, end the supervisor and the thread."""
+        if self._has_closed:
+            return
         await super().close(grace)
         if self._transactions is not None:
             await self._transactions.close()
