@@ -20,11 +20,9 @@ import psycopg
 from psycopg import sql
 
 from pgcron_ha.embedded import Binaries, find_binaries
-from pgcron_ha.embedded.cluster import readable_binaries
-from pgcron_ha.embedded.directory import DataDirectory
-from pgcron_ha.embedded.identity import Identity, identity_for, user_namespaces_work
+from pgcron_ha.embedded.cluster import find_postmaster, readable_binaries
+from pgcron_ha.embedded.directory import DataDirectory, Identity, identity_for, user_namespaces_work
 from pgcron_ha.embedded.locks import FileLock
-from pgcron_ha.embedded.postmaster import find_postmaster
 from tests.sessions import USUAL
 from tests.waiting import COMMAND_SECONDS, wait_for
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, TypeVar
-from zoneinfo import ZoneInfo
+from typing import Any, Final, NamedTuple, TypeVar
 
 import click
 
+from pgcron_ha.cli.output import shown
 from pgcron_ha.cli.session import Session
 from pgcron_ha.config.values import parse_duration
 from pgcron_ha.db.queries import overview
@@ -18,8 +18,9 @@ from pgcron_ha.spec.cron.fires import load_zone
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+MOST_ROWS: Final = 10_000
 # Args have 256 KiB at most; what is more is refused in words that say so.
-MOST_BYTES_OF_A_FILE: Final = 512 * 1024
+_MOST_BYTES_OF_ARGS: Final = 512 * 1024
 
 
 class _RunId(click.IntRange):
@@ -30,33 +31,43 @@ class _RunId(click.IntRange):
 RUN_ID = _RunId(1, 2**63 - 1)
 
 
-def instant(option: str, text: str | None, zone: ZoneInfo | None = None) -> datetime | None:
-    """An aware datetime from ISO 8601; without an offset it is local time in `zone`, if given."""
-    if text is None:
-        return None
+def local_instant(option: str, text: str) -> datetime:
+    """A datetime from ISO 8601, with or without an offset; `in_zone` says which instant it is."""
     try:
-        found = datetime.fromisoformat(text.strip())
+        return datetime.fromisoformat(text.strip())
     except ValueError:
         raise InvalidInput(
             f"{option} '{text[:60]}' is not an ISO 8601 date and time",
             "An instant has a date, a time and an offset.",
             "Write for example 2026-12-24T18:00:00Z or 2026-12-24T18:00+01:00.",
         ) from None
-    if found.tzinfo is not None:
-        return found
-    if zone is None:
+
+
+def in_zone(moment: datetime, timezone: str) -> datetime:
+    """The instant; without an offset `moment` is local time in the zone."""
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=load_zone(timezone))
+
+
+async def in_zone_of(session: Session, schedule: str, moment: datetime) -> datetime:
+    """The instant; without an offset `moment` is local time in the schedule's zone. NotFound."""
+    found = await session.call(overview.schedule, schedule)
+    return in_zone(moment, found["timezone"])
+
+
+def instant(option: str, text: str) -> datetime:
+    """An aware datetime from ISO 8601."""
+    found = local_instant(option, text)
+    if found.tzinfo is None:
         raise InvalidInput(
             f"{option} '{text[:60]}' has no offset",
             "The same wall time is another instant elsewhere.",
             f"Write {text[:60]}Z for UTC, or an offset such as +01:00.",
         )
-    return found.replace(tzinfo=zone)
+    return found
 
 
-def duration(option: str, text: str | None) -> timedelta | None:
+def duration(option: str, text: str) -> timedelta:
     """A duration such as ``90s``, ``15m`` or ``1h30m``."""
-    if text is None:
-        return None
     try:
         return timedelta(seconds=parse_duration(text.strip()))
     except (ValueError, OverflowError):
@@ -67,7 +78,7 @@ def duration(option: str, text: str | None) -> timedelta | None:
         ) from None
 
 
-def duration_or_none(text: str | None) -> timedelta | None:
+def duration_or_none(text: str) -> timedelta | None:
     """What `duration` reads; None for what is none, which may be an instant."""
     try:
         return duration("", text)
@@ -75,42 +86,86 @@ def duration_or_none(text: str | None) -> timedelta | None:
         return None
 
 
-async def instant_of_schedule(option: str, text: str, name: str, session: Session) -> datetime:
-    """An aware datetime from ISO 8601; without an offset it is local time in the schedule's zone.
+class Rate(NamedTuple):
+    """So many runs in any such time; None and None: no limit."""
 
-    NotFound, InvalidInput.
-    """
-    instant(option, text, load_zone("UTC"))  # what is no instant is told first
-    found = await overview.schedule(session.connection, name, schema=session.schema)
-    meant = instant(option, text, load_zone(found["timezone"]))
-    assert meant is not None
-    return meant
+    rate: int | None = None
+    per: timedelta | None = None
+
+    def words(self) -> str:
+        """What a confirmation adds for it."""
+        return f", and at most {self.rate} start in any {shown(self.per)}" if self.per else ""
+
+
+def rate(option: str, text: str) -> Rate:
+    """A rate such as ``10/1m``."""
+    count, _, per = text.partition("/")
+    if not count.isdecimal() or len(count) > 9 or not per:
+        raise InvalidInput(
+            f"{option} '{text[:60]}' is not a rate",
+            "A rate is a number of runs and a duration: COUNT/DURATION.",
+            "Write for example 10/1m.",
+        )
+    return Rate(int(count), duration(option, per))
+
+
+def file_text(path: Path, most_bytes: int) -> str:
+    """What is in a file in UTF-8; raises InvalidInput if it can't be read or is larger."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(most_bytes + 1)
+        if len(content) > most_bytes:
+            raise ValueError(f"it is larger than {most_bytes // 1024} KiB")
+        return content.decode("utf-8-sig")
+    except (OSError, ValueError) as error:
+        raise InvalidInput(
+            f"{str(path)[:200]} can't be read",
+            f"{error}.",
+            "Name a file in UTF-8 that you may read.",
+        ) from None
+
+
+class ReadBy(click.ParamType[Any]):
+    """Reads a word by a function that is told how the option or argument is called."""
+
+    def __init__(self, name: str, read: Callable[[str, str], object]) -> None:
+        self.name = name
+        self._read = read
+
+    def convert(
+        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
+    ) -> object:
+        """The value; a default may be one already."""
+        if not isinstance(value, str) or parameter is None:
+            return value
+        is_option = isinstance(parameter, click.Option)
+        return self._read(parameter.opts[0] if is_option else parameter.human_readable_name, value)
+
+
+DURATION: Final = ReadBy("duration", duration)
+INSTANT: Final = ReadBy("iso", instant)
+LOCAL_INSTANT: Final = ReadBy("instant", local_instant)
+RATE: Final = ReadBy("count/duration", rate)
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+
+
+def limit_option(default: int = 50) -> Callable[[Command], Command]:
+    """``--limit N``: how many rows at most."""
+    return click.option(
+        "--limit",
+        type=click.IntRange(1, MOST_ROWS),
+        default=default,
+        show_default=True,
+        help="How many rows at most.",
+    )
 
 
 def args_option(words: str) -> Callable[[Command], Command]:
     """``--args JSON``, or ``--args @FILE`` for the JSON in a file."""
     return click.option(
         "--args", "args", metavar="JSON|@FILE", callback=_args, help=f"{words} @FILE reads it."
-    )
-
-
-def retry_option() -> Callable[[Command], Command]:
-    """``--retry JSON``: a retry policy."""
-    return click.option(
-        "--retry",
-        metavar="JSON",
-        help='How it is retried: {"backoff": "linear", "retry_for": "2h"}.',
-    )
-
-
-def requires_option() -> Callable[[Command], Command]:
-    """``--requires LABEL``, once for each."""
-    return click.option(
-        "--requires",
-        multiple=True,
-        metavar="LABEL",
-        callback=_requires,
-        help="Only nodes with this label (gpu=a100, or gpu for any); may be repeated.",
     )
 
 
@@ -124,13 +179,16 @@ def _requires(
 def _args(context: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
     if text is None or not text.startswith("@"):
         return text
-    path = Path(text[1:])
-    try:
-        with path.open("rb") as file:
-            return file.read(MOST_BYTES_OF_A_FILE).decode()
-    except (OSError, ValueError) as error:
-        raise InvalidInput(
-            f"--args '{text[:200]}' can't be read",
-            f"{error}.",
-            "After @ comes the name of a file with a JSON object, in UTF-8.",
-        ) from None
+    return file_text(Path(text[1:]), _MOST_BYTES_OF_ARGS)
+
+
+retry_option = click.option(
+    "--retry", metavar="JSON", help='How it is retried: {"backoff": "linear", "retry_for": "2h"}.'
+)
+requires_option = click.option(
+    "--requires",
+    multiple=True,
+    metavar="LABEL",
+    callback=_requires,
+    help="Only nodes with this label (gpu=a100, or gpu for any); may be repeated.",
+)

@@ -14,16 +14,14 @@ from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import (
     Column,
     echo,
-    instant_text,
-    json_option,
-    limit_option,
     plural,
     print_fields,
     print_json,
+    print_result,
     print_rows,
     shown,
 )
-from pgcron_ha.cli.session import Session, on_database
+from pgcron_ha.cli.session import Session, act, on_database, with_session
 from pgcron_ha.client import checks
 from pgcron_ha.db.commands import backfills
 from pgcron_ha.db.queries import overview
@@ -31,7 +29,6 @@ from pgcron_ha.errors import PgcronError
 from pgcron_ha.model.backfill import BackfillRange, measure
 from pgcron_ha.spec.schedule_spec import spec_of
 from pgcron_ha.spec.text import in_number
-from pgcron_ha.spec.zones import load_zone
 
 LOOK_SECONDS: Final = 0.5
 BACKFILL_ID: Final = arguments.RUN_ID
@@ -63,8 +60,15 @@ _SHOWN_RUNS: Final = 20
 
 @click.command("backfill")
 @click.argument("name")
-@click.option("--since", required=True, metavar="INSTANT", help="Start of the range (inclusive).")
-@click.option("--until", metavar="INSTANT", help="End of the range (exclusive). Default: now.")
+@click.option(
+    "--since",
+    required=True,
+    type=arguments.LOCAL_INSTANT,
+    help="Start of the range (inclusive).",
+)
+@click.option(
+    "--until", type=arguments.LOCAL_INSTANT, help="End of the range (exclusive). Default: now."
+)
 @click.option("--direction", type=click.Choice(backfills.DIRECTIONS), default="forward")
 @click.option("--parallelism", type=int, default=1, help="Maximum runs of it at the same time.")
 @click.option(
@@ -80,9 +84,15 @@ _SHOWN_RUNS: Final = 20
 @click.option("--note", help="Reason, kept with the backfill.")
 @click.option("--dry-run", is_flag=True, help="Show what would run, and change nothing.")
 @click.option("--wait", is_flag=True, help="Wait until it ends; exit code 1 if a run failed.")
-@json_option
+@arguments.json_option
 def backfill_command(
-    name: str, since: str, until: str | None, dry_run: bool, wait: bool, **given: Any
+    name: str,
+    since: datetime,
+    until: datetime | None,
+    dry_run: bool,
+    wait: bool,
+    as_json: bool,
+    **given: Any,
 ) -> None:
     """Run a range of instants that have passed.
 
@@ -95,35 +105,20 @@ def backfill_command(
     other, the oldest first, each after the success of the one before; a failure pauses the backfill
     until it is resumed. The first one runs whatever the fire before the range came to.
     """
-    as_json = given.pop("as_json")
-    for option, text in (("--since", since), ("--until", until)):
-        arguments.instant(option, text, load_zone("UTC"))  # before anybody is asked
     if given["args"] is not None:
         given["args"] = checks.args_text(given["args"])
 
     async def ask(session: Session) -> tuple[int | None, BackfillRange, int]:
-        found = await overview.schedule(session.connection, name, schema=session.schema)
-        zone = load_zone(found["timezone"])
-        first, end = (
-            arguments.instant("--since", since, zone),
-            arguments.instant("--until", until, zone),
-        )
-        assert first is not None
-        now = await overview.database_time(session.connection, schema=session.schema)
-        spec = spec_of(found)
-        measured = measure(spec, first, end or now, now)
+        found = await session.call(overview.schedule, name)
+        first = arguments.in_zone(since, found["timezone"])
+        end = until and arguments.in_zone(until, found["timezone"])
+        now = await session.call(overview.database_time)
+        measured = measure(spec_of(found), first, end or now, now)
         if dry_run:
-            return None, measured, await _decided(session, found["id"], first, end or now)
-        made = await backfills.backfill(
-            session.connection,
-            name,
-            first,
-            end,
-            planned=measured.instants,
-            actor=session.actor,
-            schema=session.schema,
-            **given,
-        )
+            decided = await session.call(backfills.decided_between, found["id"], first, end or now)
+            return None, measured, decided
+        planned = measured.instants
+        made = await session.act(backfills.backfill, name, first, end, planned=planned, **given)
         return made, measured, 0
 
     made, measured, decided = on_database(ask)
@@ -131,10 +126,8 @@ def backfill_command(
         _print_plan(measured, decided, as_json)
     elif wait:
         _follow(made, as_json)
-    elif as_json:
-        print_json({"backfill": made, "planned": measured.instants})
     else:
-        echo(made)
+        print_result({"backfill": made, "planned": measured.instants}, made, as_json)
 
 
 @click.group("backfills")
@@ -145,40 +138,28 @@ def backfills_group() -> None:
 @backfills_group.command("list")
 @click.option("--schedule", help="Those of this schedule.")
 @click.option("--state", type=click.Choice(backfills.STATES))
-@limit_option()
-@json_option
-def list_command(schedule: str | None, state: str | None, limit: int, as_json: bool) -> None:
+@arguments.limit_option()
+@arguments.json_option
+@with_session
+async def list_command(
+    session: Session, schedule: str | None, state: str | None, limit: int, as_json: bool
+) -> None:
     """List backfills, the newest first."""
-
-    async def read(session: Session) -> list[overview.Row]:
-        connection, schema = session.connection, session.schema
-        known = schedule and await overview.schedule(connection, schedule, schema=schema)
-        return await backfills.backfills(
-            connection,
-            schedule_id=known["id"] if known else None,
-            state=state,
-            limit=limit,
-            schema=schema,
-        )
-
-    print_rows(on_database(read), COLUMNS, as_json, "no backfills")
+    of = None
+    if schedule is not None:
+        of = (await session.call(overview.schedule, schedule))["id"]
+    rows = await session.call(backfills.backfills, schedule_id=of, state=state, limit=limit)
+    print_rows(rows, COLUMNS, as_json, "no backfills")
 
 
 @backfills_group.command("show")
 @click.argument("backfill", type=BACKFILL_ID)
-@json_option
-def show_command(backfill: int, as_json: bool) -> None:
+@arguments.json_option
+@with_session
+async def show_command(session: Session, backfill: int, as_json: bool) -> None:
     """Show a backfill, its open runs and the last ones that did not succeed."""
-
-    async def read(session: Session) -> tuple[overview.Row, list[overview.Row]]:
-        connection, schema = session.connection, session.schema
-        found = await backfills.one_backfill(connection, backfill, schema=schema)
-        runs = await backfills.runs_of_backfill(
-            connection, backfill, limit=_SHOWN_RUNS, schema=schema
-        )
-        return found, runs
-
-    found, runs = on_database(read)
+    found = await session.call(backfills.one_backfill, backfill)
+    runs = await session.call(backfills.runs_of_backfill, backfill, limit=_SHOWN_RUNS)
     if as_json:
         print_json({**found, "runs": runs})
         return
@@ -189,69 +170,48 @@ def show_command(backfill: int, as_json: bool) -> None:
 
 @backfills_group.command("pause")
 @click.argument("backfill", type=BACKFILL_ID)
-@json_option
+@arguments.json_option
 def pause_command(backfill: int, as_json: bool) -> None:
     """Make no more runs of BACKFILL until it is resumed; those that were made go on."""
-    on_database(
-        lambda s: backfills.pause_backfill(s.connection, backfill, actor=s.actor, schema=s.schema)
-    )
+    act(backfills.pause_backfill, backfill)
     _say(backfill, "paused", as_json)
 
 
 @backfills_group.command("resume")
 @click.argument("backfill", type=BACKFILL_ID)
-@json_option
+@arguments.json_option
 def resume_command(backfill: int, as_json: bool) -> None:
     """Go on with BACKFILL."""
-    on_database(
-        lambda s: backfills.resume_backfill(s.connection, backfill, actor=s.actor, schema=s.schema)
-    )
+    act(backfills.resume_backfill, backfill)
     _say(backfill, "resumed", as_json)
 
 
 @backfills_group.command("stop")
 @click.argument("backfill", type=BACKFILL_ID)
 @click.option("--reason", help="Why; kept with the runs that are cancelled.")
-@json_option
+@arguments.json_option
 def stop_command(backfill: int, reason: str | None, as_json: bool) -> None:
     """End BACKFILL: what waits is cancelled, what runs goes on."""
-    cancelled = on_database(
-        lambda s: backfills.stop_backfill(
-            s.connection, backfill, reason, actor=s.actor, schema=s.schema
-        )
-    )
-    if as_json:
-        print_json({"backfill": backfill, "done": "stopped", "cancelled": cancelled})
-    else:
-        echo(f"backfill {backfill} is stopped; waiting runs that were cancelled: {cancelled}")
-
-
-async def _decided(session: Session, schedule_id: int, since: datetime, until: datetime) -> int:
-    return await backfills.decided_between(
-        session.connection, schedule_id, since, until, schema=session.schema
+    cancelled = act(backfills.stop_backfill, backfill, reason)
+    print_result(
+        {"backfill": backfill, "done": "stopped", "cancelled": cancelled},
+        f"backfill {backfill} is stopped; waiting runs that were cancelled: {cancelled}",
+        as_json,
     )
 
 
 def _print_plan(measured: BackfillRange, decided: int, as_json: bool) -> None:
     first, last = measured.first, measured.last
     if as_json:
-        plan = {
-            "planned": measured.instants,
-            "first": first and instant_text(first),
-            "last": last and instant_text(last),
-            "decided": decided,
-        }
-        print_json(plan)
+        planned = {"planned": measured.instants, "first": first, "last": last}
+        print_json({**planned, "decided": decided})
     elif first is None:
         echo("the range has no instant of the schedule")
     else:
         instants = plural(measured.instants, "instant")
         echo(f"{instants}, from {shown(first)} to {shown(last)}")
-        were = in_number(decided, "was", "were")
-        reported = (
-            f"{plural(decided, 'instant')} of the range {were} decided already, each by itself"
-        )
-        echo(reported)
+        were = f"{plural(decided, 'instant')} of the range {in_number(decided, 'was', 'were')}"
+        echo(f"{were} decided already, each by itself")
 
 
 def _follow(backfill: int, as_json: bool) -> None:
@@ -262,10 +222,7 @@ def _follow(backfill: int, as_json: bool) -> None:
         again = f"`pgcron-ha backfills show {backfill}` shows how far it is"
         echo(f"backfill {backfill} goes on; {again}", err=True)
         raise
-    if as_json:
-        print_json(row)
-    else:
-        echo(_progress(row))
+    print_result(row, _progress(row), as_json)
     if row["state"] != "done" or row["failed"]:
         raise PgcronError(
             f"backfill {backfill} is {row['state']}; runs that did not succeed: {row['failed']}",
@@ -277,7 +234,7 @@ def _follow(backfill: int, as_json: bool) -> None:
 async def _until_over(session: Session, backfill: int) -> overview.Row:
     reported = ""
     while True:
-        row = await backfills.one_backfill(session.connection, backfill, schema=session.schema)
+        row = await session.call(backfills.one_backfill, backfill)
         if row["ended_at"] is not None:
             return row
         if (progress := _progress(row)) != reported:
@@ -296,7 +253,5 @@ def _progress(row: overview.Row) -> str:
 
 
 def _say(backfill: int, done: str, as_json: bool) -> None:
-    if as_json:
-        print_json({"backfill": backfill, "done": done})
-    else:
-        echo(f"backfill {backfill} is {done}")
+    document = {"backfill": backfill, "done": done}
+    print_result(document, f"backfill {backfill} is {done}", as_json)

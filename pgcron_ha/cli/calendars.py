@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
-from typing import Any, Final, TextIO
+from typing import Final, TextIO
 
 import click
 
+from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import (
     Column,
     echo,
-    json_option,
-    limit_option,
+    plural,
     print_fields,
     print_json,
+    print_result,
     print_rows,
 )
-from pgcron_ha.cli.session import Session, on_database
+from pgcron_ha.cli.session import Session, act, call, on_database, with_session
 from pgcron_ha.db.commands import calendars as interfaces
 from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.errors import InvalidInput
@@ -41,28 +42,21 @@ def calendars_group() -> None:
 
 
 @calendars_group.command("list")
-@limit_option()
-@json_option
+@arguments.limit_option()
+@arguments.json_option
 def list_command(limit: int, as_json: bool) -> None:
     """List calendars by name, and how many schedules use each."""
-    rows = on_database(lambda s: interfaces.calendars(s.connection, limit=limit, schema=s.schema))
-    print_rows(rows, COLUMNS, as_json, "no calendars")
+    print_rows(call(interfaces.calendars, limit=limit), COLUMNS, as_json, "no calendars")
 
 
 @calendars_group.command("show")
 @click.argument("name")
-@json_option
-def show_command(name: str, as_json: bool) -> None:
+@arguments.json_option
+@with_session
+async def show_command(session: Session, name: str, as_json: bool) -> None:
     """Show a calendar, who uses it and its next days."""
-
-    async def read(session: Session) -> tuple[Row, list[str]]:
-        found = await interfaces.calendar(session.connection, name, schema=session.schema)
-        users = await interfaces.users_of_calendar(
-            session.connection, name, limit=_MOST_USERS, schema=session.schema
-        )
-        return found, users
-
-    found, users = on_database(read)
+    found = await session.call(interfaces.calendar, name)
+    users = await session.call(interfaces.users_of_calendar, name, limit=_MOST_USERS)
     parts = calendars_in(found.pop("parts"))
     days: list[tuple[date, str]] = []
     try:
@@ -86,7 +80,7 @@ def show_command(name: str, as_json: bool) -> None:
 @click.argument("name")
 @click.argument("file", type=click.File("r", encoding="utf-8"))
 @click.option("--take-over", is_flag=True, help="From the files that define it.")
-@json_option
+@arguments.json_option
 def put_command(name: str, file: TextIO, take_over: bool, as_json: bool) -> None:
     """Make or change the calendar NAME: FILE ("-": stdin) has a rule in each line.
 
@@ -98,35 +92,24 @@ def put_command(name: str, file: TextIO, take_over: bool, as_json: bool) -> None
     read_calendar(content)
 
     async def put(session: Session) -> Row:
-        await interfaces.put_calendar(
-            session.connection,
-            name,
-            content,
-            actor=session.actor,
-            interface="cli",
-            take_over=take_over,
-            schema=session.schema,
-        )
-        return await interfaces.calendar(session.connection, name, schema=session.schema)
+        put_calendar = interfaces.put_calendar
+        await session.act(put_calendar, name, content, interface="cli", take_over=take_over)
+        return await session.call(interfaces.calendar, name)
 
-    found: dict[str, Any] = on_database(put)
-    if as_json:
-        print_json({"calendar": name, "version": found["version"], "schedules": found["schedules"]})
-        return
-    users = found["schedules"]
-    used = "no schedule uses it" if not users else f"used by {users} schedule{'s'[: users > 1]}"
-    echo(f"calendar '{name}' is version {found['version']}, {used}")
+    found = on_database(put)
+    version, users = found["version"], found["schedules"]
+    used = f"used by {plural(users, 'schedule')}" if users else "no schedule uses it"
+    print_result(
+        {"calendar": name, "version": version, "schedules": users},
+        f"calendar '{name}' is version {version}, {used}",
+        as_json,
+    )
 
 
 @calendars_group.command("delete")
 @click.argument("name")
-@json_option
+@arguments.json_option
 def delete_command(name: str, as_json: bool) -> None:
     """Delete a calendar that nobody uses."""
-    on_database(
-        lambda s: interfaces.delete_calendar(s.connection, name, actor=s.actor, schema=s.schema)
-    )
-    if as_json:
-        print_json({"calendar": name, "done": "deleted"})
-    else:
-        echo(f"calendar '{name}' is deleted")
+    act(interfaces.delete_calendar, name)
+    print_result({"calendar": name, "done": "deleted"}, f"calendar '{name}' is deleted", as_json)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import click
 
 from pgcron_ha.cli.context import command_context
-from pgcron_ha.cli.output import echo, print_json
-from pgcron_ha.config import SETTINGS, Setting, SourcedSettings, load_settings
+from pgcron_ha.cli.output import echo, print_result
+from pgcron_ha.config import SETTINGS, Setting, SourcedValue, load_settings
 from pgcron_ha.config.loading import shown
-from pgcron_ha.config.settings import BY_KEY
 
 
 @click.command("config")
@@ -20,14 +18,9 @@ from pgcron_ha.config.settings import BY_KEY
 def config_command(explain: bool, as_json: bool) -> None:
     """Show the settings and where each comes from."""
     sources = command_context().read()
-    if as_json:
-        for description in _descriptions(sources):
-            print_json(description)
-    elif explain:
-        echo("\n\n".join(_paragraph(setting, sources) for setting in SETTINGS))
-    else:
-        for key, value in sources.values.items():
-            echo(f"{key} = {_toml(BY_KEY[key], value.raw)}  # {value.origin}")
+    for setting in SETTINGS:
+        description = _description(setting, sources.values[setting.key])
+        print_result(description, _words(description, explain), as_json)
     # Shown first and judged last: whoever has a wrong value sees where it stands.
     settings = load_settings(sources)
     if not as_json:
@@ -36,30 +29,26 @@ def config_command(explain: bool, as_json: bool) -> None:
                 echo(f"[{kind}.{name}]  # {sources.file}")
 
 
-def _descriptions(sources: SourcedSettings) -> Iterator[dict[str, object]]:
-    for setting in SETTINGS:
-        value = sources.values[setting.key]
-        yield {
-            "key": setting.key,
-            "value": _visible(setting, value.raw),
-            "origin": value.origin,
-            "default": _visible(setting, setting.raw_default()),
-            "variable": setting.variable,
-            "help": setting.help,
-        }
+def _description(setting: Setting, value: SourcedValue) -> dict[str, object]:
+    return {
+        "key": setting.key,
+        "value": _visible(setting, value.raw),
+        "origin": value.origin,
+        "default": _visible(setting, setting.raw_default()),
+        "variable": setting.variable,
+        "help": setting.help,
+    }
 
 
-def _paragraph(setting: Setting, sources: SourcedSettings) -> str:
-    value = sources.values[setting.key]
-    return (
-        f"{setting.key} = {_toml(setting, value.raw)}  # {value.origin}\n"
-        f"    {setting.help}\n"
-        f"    default {_toml(setting, setting.raw_default())}, variable {setting.variable}"
-    )
+def _words(each: dict[str, object], explain: bool) -> str:
+    line = f"{each['key']} = {_toml(each['value'])}  # {each['origin']}"
+    if not explain:
+        return line
+    default = f"default {_toml(each['default'])}, variable {each['variable']}"
+    return f"{line}\n    {each['help']}\n    {default}\n"
 
 
-def _toml(setting: Setting, raw: object) -> str:
-    visible = _visible(setting, raw)
+def _toml(visible: object) -> str:
     return "(none)" if visible is None else json.dumps(visible, ensure_ascii=False)
 
 

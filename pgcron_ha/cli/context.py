@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
 
 import click
 
@@ -17,9 +16,6 @@ from pgcron_ha.db.driver.dsn import without_password
 from pgcron_ha.db.driver.passwords import use_command
 from pgcron_ha.db.driver.pooling import assume
 from pgcron_ha.errors import ConfigError
-
-Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -78,22 +74,6 @@ def _warn_of_readers(sources: SourcedSettings) -> None:
                 f"  chmod 600 {sources.file}",
                 err=True,
             )
-
-
-def pass_settings(
-    command: Callable[Concatenate[Settings, Parameters], Result],
-) -> Callable[Parameters, Result]:
-    """Give the loaded settings to a click command as its first argument."""
-
-    def call(*arguments: Parameters.args, **options: Parameters.kwargs) -> Result:
-        return command(command_context().load(), *arguments, **options)
-
-    call.__name__, call.__doc__ = command.__name__, command.__doc__
-    # Options declared above this decorator are kept by click on the function it gets.
-    declared = getattr(command, "__click_params__", None)
-    if declared is not None:
-        call.__click_params__ = declared  # type: ignore[attr-defined]
-    return call
 
 
 def command_context() -> CommandContext:

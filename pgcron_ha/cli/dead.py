@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple, TypeVar
+from datetime import UTC, datetime
+from typing import Any, Final, TypeVar
 
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import Column, echo, json_option, limit_option, print_json, print_rows
-from pgcron_ha.cli.session import Session, on_database
+from pgcron_ha.cli.output import Column, echo, print_result, print_rows
+from pgcron_ha.cli.session import Session, call, on_database
 from pgcron_ha.client.checks import args_text
-from pgcron_ha.config.values import parse_duration
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.queries import overview
-from pgcron_ha.errors import InvalidInput
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -37,6 +35,13 @@ GROUP_COLUMNS = (
     Column("CLASS", "error_class", 18),
     Column("MESSAGE", "message", 30),
 )
+
+
+def _now_or_instant(option: str, text: str) -> datetime:
+    return datetime.now(UTC) if text == "now" else arguments.instant(option, text)
+
+
+_INSTANT: Final = arguments.ReadBy("iso", _now_or_instant)
 # Each is locked until all are sent; more belong into several calls.
 MOST_AT_ONCE: Final = 1000
 _FILTERS: Final = (
@@ -47,16 +52,9 @@ _FILTERS: Final = (
     click.option("--queue", help="Only this queue."),
     click.option("--class", "error_class", metavar="CLASS", help="Only this error class."),
     click.option("--schedule", help="Only this schedule."),
-    click.option("--since", metavar="ISO", help="Died at this time or later."),
-    click.option("--until", metavar="ISO", help="Died before this time, or `now`."),
+    click.option("--since", type=_INSTANT, help="Died at this time or later."),
+    click.option("--until", type=_INSTANT, help="Died before this time, or `now`."),
 )
-
-
-class Rate(NamedTuple):
-    """So many runs in an interval."""
-
-    runs: int | None
-    per: timedelta
 
 
 @click.group("dead")
@@ -70,44 +68,26 @@ def _filter_options(command: Command) -> Command:
     return command
 
 
-def _filters(given: dict[str, Any]) -> dict[str, Any]:
-    """The filters among the options of a command, taken out of them; instants read."""
-    names = ("fingerprint", "handler", "queue", "error_class", "schedule", "since", "until")
-    found = {name: given.pop(name) for name in names}
-    for name in ("since", "until"):
-        text = found[name]
-        found[name] = datetime.now(UTC) if text == "now" else arguments.instant(f"--{name}", text)
-    return found
-
-
 @dead_group.command("list")
 @_filter_options
 @click.option("--all", "also_redriven", is_flag=True, help="Include those that were redriven.")
-@limit_option()
-@json_option
-def list_command(also_redriven: bool, limit: int, as_json: bool, **given: Any) -> None:
+@arguments.limit_option()
+@arguments.json_option
+def list_command(as_json: bool, **given: Any) -> None:
     """List dead letters, newest first."""
-    filters = _filters(given)
-    rows = on_database(
-        lambda s: overview.dead_letters(
-            s.connection, also_redriven=also_redriven, limit=limit, schema=s.schema, **filters
-        )
+    print_rows(
+        call(overview.rows, "list_dead_letters", **given), COLUMNS, as_json, "no dead letters"
     )
-    print_rows(rows, COLUMNS, as_json, "no dead letters")
 
 
 @dead_group.command("groups")
 @click.option("--all", "also_redriven", is_flag=True, help="Include groups that were redriven.")
-@limit_option()
-@json_option
+@arguments.limit_option()
+@arguments.json_option
 def groups_command(also_redriven: bool, limit: int, as_json: bool) -> None:
     """List what they died of, one line for each cause."""
-    rows = on_database(
-        lambda s: overview.error_groups(
-            s.connection, also_redriven=also_redriven, limit=limit, schema=s.schema
-        )
-    )
-    print_rows(rows, GROUP_COLUMNS, as_json, "no dead letters")
+    groups = call(overview.rows, "list_error_groups", also_redriven=also_redriven, limit=limit)
+    print_rows(groups, GROUP_COLUMNS, as_json, "no dead letters")
 
 
 @dead_group.command("redrive")
@@ -118,27 +98,26 @@ def groups_command(also_redriven: bool, limit: int, as_json: bool) -> None:
 )
 @click.option(
     "--rate",
+    type=arguments.RATE,
     metavar="N/DURATION",
     help="Spread them: 10/1m makes 10 due each minute. Default: all now.",
 )
 @click.option("--most", type=click.IntRange(1), help="At most this many, the oldest first.")
 @arguments.args_option("Arguments instead of theirs, a JSON object.")
-@json_option
+@arguments.json_option
 def redrive_command(
     run_ids: tuple[int, ...],
     also_lost: bool,
-    rate: str | None,
+    rate: arguments.Rate | None,
     most: int | None,
     args: str | None,
     as_json: bool,
-    **given: Any,
+    **filters: Any,
 ) -> None:
     """Send dead letters again as new runs, each once.
 
     Those named: all of them, or none. Or all open ones that fit every filter, in batches.
     """
-    filters = _filters(given)
-    prefetching = _rate(rate)
     args = None if args is None else args_text(args)
     is_filtered = any(value is not None for value in filters.values())
     if run_ids and is_filtered:
@@ -150,20 +129,14 @@ def redrive_command(
             raise click.UsageError("--rate and --most go with a filter")
         sent = on_database(lambda session: _redrive_named(session, run_ids, args))
     else:
-        options = {
-            "also_lost": also_lost,
-            "args": args,
-            "rate": prefetching.runs,
-            "per": prefetching.per,
-        }
-        sent = on_database(lambda session: _redrive_many(session, most, {**filters, **options}))
+        options = {**filters, **(rate._asdict() if rate else {})}
+        options |= {"also_lost": also_lost, "args": args}
+        sent = on_database(lambda session: _redrive_many(session, most, options))
         if not sent and not as_json:
             echo("no open dead letter fits")
     for run_id, new_id in sent:
-        if as_json:
-            print_json({"dead_letter": run_id, "run_id": new_id})
-        else:
-            echo(f"dead letter {run_id} runs again as run {new_id}")
+        document = {"dead_letter": run_id, "run_id": new_id}
+        print_result(document, f"dead letter {run_id} runs again as run {new_id}", as_json)
 
 
 async def _redrive_named(
@@ -172,15 +145,7 @@ async def _redrive_named(
     if len(run_ids) > MOST_AT_ONCE:
         raise click.UsageError(f"at most {MOST_AT_ONCE} dead letters at once")
     async with session.connection.transaction():
-        return [
-            (
-                run_id,
-                await functions.redrive(
-                    session.connection, run_id, args, actor=session.actor, schema=session.schema
-                ),
-            )
-            for run_id in run_ids
-        ]
+        return [(each, await session.act(functions.redrive, each, args)) for each in run_ids]
 
 
 async def _redrive_many(
@@ -191,30 +156,11 @@ async def _redrive_many(
     starting = None
     while most is None or len(sent) < most:
         at_most = MOST_AT_ONCE if most is None else min(MOST_AT_ONCE, most - len(sent))
-        batch = await functions.redrive_many(
-            session.connection,
-            **options,
-            starting=starting,
-            at_most=at_most,
-            actor=session.actor,
-            schema=session.schema,
+        batch = await session.act(
+            functions.redrive_many, **options, starting=starting, at_most=at_most
         )
         sent += zip(batch.letters, batch.runs, strict=True)
         if len(batch.runs) < at_most:
             break
         starting = batch.next_due
     return sent
-
-
-def _rate(text: str | None) -> Rate:
-    if text is None:
-        return Rate(None, timedelta(minutes=1))
-    count, _, per = text.partition("/")
-    try:
-        return Rate(int(count), timedelta(seconds=parse_duration(per.strip())))
-    except (ValueError, OverflowError):
-        raise InvalidInput(
-            f"--rate '{text[:60]}' is not a rate",
-            "A rate is a number of runs, a slash and a duration.",
-            "Write for example 10/1m.",
-        ) from None

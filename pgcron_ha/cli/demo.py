@@ -11,6 +11,7 @@ import socket
 import sys
 import time
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +19,7 @@ from typing import Any, Final
 import click
 
 from pgcron_ha.cli.context import command_context
-from pgcron_ha.cli.nodes import with_shown_columns
+from pgcron_ha.cli.nodes import SLOTS, STATE
 from pgcron_ha.cli.output import Column, plural, shown, table_lines
 from pgcron_ha.cli.schedule_verify import proof_lines
 from pgcron_ha.cli.status import read_tables, summary_lines
@@ -30,8 +31,7 @@ from pgcron_ha.db.queries.pages.overview import recent
 from pgcron_ha.db.queries.pages.schedules import schedules
 from pgcron_ha.demo.app import put_examples
 from pgcron_ha.demo.database import WorkDatabase
-from pgcron_ha.demo.folder import LEASE_TTL, DemoFolder
-from pgcron_ha.demo.process import DemoProcess, stop_all
+from pgcron_ha.demo.folder import LEASE_TTL, DemoFolder, DemoProcess, stop_all
 from pgcron_ha.demo.screen import Screen
 from pgcron_ha.errors import Conflict, DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.process.descendants import descendants_die_too
@@ -45,21 +45,52 @@ _FIRST_RUN_PAUSE: Final = 0.05
 # A terminal shows no more.
 _MOST_SCHEDULES: Final = 15
 
+
+def _seconds_to(moment: datetime, row: overview.Row) -> float:
+    seconds: float = (moment - row["now"]).total_seconds()
+    return max(seconds, 0.0)
+
+
+def _next(row: overview.Row) -> str | None:
+    return row["next_fire"] and f"in {_seconds_to(row['next_fire'], row):.0f} s"
+
+
+def _now(row: overview.Row) -> str | None:
+    if not row["enabled"]:
+        return f"paused: {row['paused_note']}"
+    if row["running_runs"]:
+        return "running"
+    return f"retries: {row['retry_error']}" if row["retry_error"] else None
+
+
+def _took(row: overview.Row) -> str | None:
+    newest = row["durations"][0] if row["durations"] else None
+    return None if newest is None else f"{newest * 1000:.0f} ms"
+
+
+def _outcomes(row: overview.Row) -> list[str]:
+    """Its newest runs, counted by outcome."""
+    counted = Counter(row["outcomes"] or ()).most_common()
+    return [f"{count} {outcome}" for outcome, count in counted]
+
+
+# Of rows that have the database's time as "now".
 _NODES: Final = (
     Column("NODE", "name", 16),
-    Column("STATE", "shown_state", 14),
+    STATE,
     Column("PID", "process_id"),
-    Column("LEASE", "shown_lease"),
-    Column("SLOTS", "shown_slots"),
+    # It runs out when its node has been killed.
+    Column("LEASE", lambda row: f"{_seconds_to(row['lease_until'], row):.1f} s"),
+    SLOTS,
     Column("ENDED", "ended_because"),
 )
 _SCHEDULES: Final = (
     Column("SCHEDULE", "name", 16),
-    Column("SPEC", "spec", 24),
-    Column("NEXT", "shown_next"),
-    Column("LAST RUNS", "shown_runs"),
-    Column("TOOK", "shown_took"),
-    Column("NOW", "shown_now", 60),
+    Column("SPEC", lambda row: row["spec"].replace("\n", " | "), 24),
+    Column("NEXT", _next),
+    Column("LAST RUNS", _outcomes),
+    Column("TOOK", _took),
+    Column("NOW", _now, 60),
 )
 
 
@@ -171,10 +202,10 @@ class _Demo:
         self._screen.say(f"starting {plural(nodes, 'node')} on {where}")
         await self._database.up(anew=True)
         self._folder.configure(self._database, self._port)
-        await put_examples(await self._connected(), self._schema)
+        await self._call(put_examples)
 
     async def _work(self, nodes: int) -> int:
-        since = await overview.database_time(await self._connected(), schema=self._schema)
+        since = await self._call(overview.database_time)
         try:
             listen = ("--listen", f"127.0.0.1:{self._port}")
             self._pages.append(DemoProcess(self._folder, "web", "web", *listen))
@@ -210,7 +241,7 @@ class _Demo:
     async def _first_run(self) -> None:
         end = time.monotonic() + _FIRST_RUN_SECONDS
         while not self._stop.is_set():
-            ended = await overview.outcomes(await self._connected(), schema=self._schema)
+            ended = await self._call(overview.outcomes)
             if any(each["outcome"] == "succeeded" for each in ended):
                 break
             first = self._nodes[0]
@@ -242,17 +273,15 @@ class _Demo:
 
     async def _table(self) -> list[str]:
         """What `pgcron-ha nodes`, the pages' schedules and `pgcron-ha status` show."""
-        connection, schema = await self._connected(), self._schema
-        now = await overview.database_time(connection, schema=schema)
-        nodes = await overview.nodes(connection, also_dead=True, schema=schema)
-        found = await schedules(connection, limit=_MOST_SCHEDULES, schema=schema)
-        status = await read_tables(connection, schema)
+        now = {"now": await self._call(overview.database_time)}
+        nodes = await self._call(overview.nodes, also_dead=True)
+        found = await self._call(schedules, limit=_MOST_SCHEDULES)
         return [
-            *table_lines([_shown_node(row, now) for row in nodes], _NODES),
+            *table_lines([row | now for row in nodes], _NODES),
             "",
-            *table_lines([_shown_schedule(row, now) for row in found], _SCHEDULES),
+            *table_lines([row | now for row in found], _SCHEDULES),
             "",
-            *summary_lines(status),
+            *summary_lines(await self._call(read_tables)),
             *self._notes.values(),
         ]
 
@@ -277,11 +306,10 @@ class _Demo:
     async def _verify(self, since: datetime, living: int) -> int:
         """Prove from the specs and the ledger that nothing is missing and nothing double."""
         await self._database.restore()
-        connection, schema = await self._connected(), self._schema
-        proof = await prove(connection, since, schema=schema)
-        ended = await overview.outcomes(connection, schema=schema)
+        proof = await self._call(prove, since)
+        ended = await self._call(overview.outcomes)
         words = ", ".join(f"{each['runs']} {each['outcome']}" for each in ended)
-        delay = (await recent(connection, schema=schema)).get("start_delay_p99")
+        delay = (await self._call(recent)).get("start_delay_p99")
         self._screen.say(
             "",
             f"after {self._elapsed()}, {living} of {len(self._nodes)} nodes alive at the end:",
@@ -296,10 +324,12 @@ class _Demo:
             await self._database.clear()
         return 1 if proof.breaks else 0
 
-    async def _connected(self) -> Connection:
+    async def _call(
+        self, statement: Callable[..., Awaitable[Any]], *given: Any, **options: Any
+    ) -> Any:
         if self._connection is None or self._connection.is_closed():
             self._connection = await connect_client(self._database.dsn)
-        return self._connection
+        return await statement(self._connection, *given, schema=self._schema, **options)
 
     async def _pause(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
@@ -307,31 +337,3 @@ class _Demo:
 
     def _elapsed(self) -> str:
         return f"{time.monotonic() - self._began:.1f} s"
-
-
-def _shown_node(row: overview.Row, now: datetime) -> overview.Row:
-    """The row with what the table shows: a lease runs out when its node has been killed."""
-    left = max((row["lease_until"] - now).total_seconds(), 0.0)
-    return {**with_shown_columns(row), "shown_lease": f"{left:.1f} s"}
-
-
-def _shown_schedule(row: overview.Row, now: datetime) -> dict[str, Any]:
-    """The row with what the table shows; its newest runs are counted by outcome."""
-    counted = Counter(row["outcomes"] or ()).most_common()
-    took = row["durations"][0] if row["durations"] else None
-    words = None
-    if not row["enabled"]:
-        words = f"paused: {row['paused_note']}"
-    elif row["running_runs"]:
-        words = "running"
-    elif row["retry_error"]:
-        words = f"retries: {row['retry_error']}"
-    seconds = row["next_fire"] and max((row["next_fire"] - now).total_seconds(), 0.0)
-    return {
-        **row,
-        "spec": row["spec"].replace("\n", " | "),
-        "shown_next": None if seconds is None else f"in {seconds:.0f} s",
-        "shown_runs": ", ".join(f"{count} {outcome}" for outcome, count in counted) or None,
-        "shown_took": None if took is None else f"{took * 1000:.0f} ms",
-        "shown_now": words,
-    }

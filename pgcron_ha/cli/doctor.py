@@ -2,27 +2,53 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from time import monotonic
+from typing import Final
 
 import click
 
-from pgcron_ha.cli.doctor_checks import BASICS, CHECKS, Diagnosis, Finding
-from pgcron_ha.cli.doctor_nodes import NODES, blocked
-from pgcron_ha.cli.doctor_notifications import check_pooler, listen_past
-from pgcron_ha.cli.doctor_rights import RIGHTS
-from pgcron_ha.cli.doctor_upkeep import UPKEEP
-from pgcron_ha.cli.output import echo, json_option, print_json
+from pgcron_ha.cli import arguments, doctor_schema, doctor_server
+from pgcron_ha.cli.doctor_server import Diagnosis, Finding, problem
+from pgcron_ha.cli.output import echo, print_json
 from pgcron_ha.cli.session import Session, on_database
+from pgcron_ha.client.run_status import probe_ends
 from pgcron_ha.client.verifying import prove
 from pgcron_ha.db.driver.answers import answers
+from pgcron_ha.db.driver.link import Link
 from pgcron_ha.db.driver.pooling import was_pooled
 from pgcron_ha.db.driver.revision import require_revision, require_supported
 from pgcron_ha.db.queries import health, overview
 from pgcron_ha.db.queries.blocking import blocking_sessions
-from pgcron_ha.errors import Conflict, Refused, SchemaError
+from pgcron_ha.errors import Conflict, PgcronError, Refused, SchemaError
 
+CHECKS: Final[tuple[Callable[[Diagnosis], Iterator[Finding]], ...]] = (
+    doctor_server.check_server,
+    doctor_schema.check_schema,
+    doctor_server.check_autovacuum,
+    doctor_server.check_holders,
+    doctor_server.check_vacuum,
+    doctor_server.check_storage,
+    doctor_server.check_connections,
+    doctor_server.check_clock,
+    doctor_schema.check_zones,
+    doctor_schema.check_lease,
+    doctor_schema.check_delivery,
+    doctor_schema.check_work,
+    doctor_schema.check_ledger,
+    doctor_schema.check_blocking,
+    doctor_schema.check_services,
+    doctor_server.check_pooler,
+    doctor_schema.check_role,
+    doctor_schema.check_privileges,
+    doctor_schema.check_partition_gaps,
+    doctor_schema.check_stray_partitions,
+    doctor_schema.check_locks,
+    doctor_server.check_notifications,
+)
+HEARD_SECONDS: Final = 2.0
 # A look, not a proof: `schedules verify` looks at all of it.
 LEDGER_WINDOW: Final = timedelta(hours=1)
 LEDGER_SCHEDULES: Final = 200
@@ -34,108 +60,83 @@ _MAY_NOT_LOOK: Final = (
 )
 
 
-@dataclass(frozen=True)
-class Examination:
-    """What was found, and whether anything of it is a problem rather than advice."""
-
-    findings: tuple[Finding, ...]
-
-    @property
-    def is_well(self) -> bool:
-        """No finding is a problem."""
-        return all(finding.level != "problem" for finding in self.findings)
-
-
 @click.command("doctor")
-@json_option
+@arguments.json_option
 def doctor_command(as_json: bool) -> int:
     """Check the database, the schema, the settings.
 
     Exit code 1 if there is a problem; advice alone is 0.
     """
-    examination = on_database(examine, needs_schema=False)
-    for finding in examination.findings:
+    findings = on_database(examine, needs_schema=False)
+    for finding in findings:
         if as_json:
             print_json(finding._asdict())
             continue
         echo(f"{finding.level:<8} {finding.check:<14} {finding.message}")
         if finding.hint:
             echo(f"{'':<24}{finding.hint}")
-    return 0 if examination.is_well else 1
+    return 1 if any(finding.level == "problem" for finding in findings) else 0
 
 
-async def examine(session: Session) -> Examination:
+async def examine(session: Session) -> list[Finding]:
     """Every check, in its order; one finding alone when the schema is not there, or not for us."""
-    connection, schema = session.connection, session.schema
     asked = datetime.now(UTC)
-    server = await health.server(connection, schema=schema)
+    server = await session.call(health.server)
     answered = datetime.now(UTC)
     try:
-        await require_supported(connection, schema)
-        revision = await require_revision(connection, schema)
+        await require_supported(session.connection, session.schema)
+        revision = await require_revision(session.connection, session.schema)
     except SchemaError as error:
-        return Examination((Finding("schema", "problem", error.message, error.hint),))
-    blocking = await blocking_sessions(connection, schema=schema)
-    await connection.execute("SET lock_timeout = '1s'")  # who locks is said, not waited for
+        return [problem("schema", error.message, error.hint)]
+    blocking = await session.call(blocking_sessions)
+    await session.connection.execute("SET lock_timeout = '1s'")  # who locks is said, not waited for
     middle = asked + (answered - asked) / 2  # it read its clock somewhere between the two
     try:
         with answers():
-            diagnosis = await _read(
-                session, server=server, revision=revision, asked=middle, blocking=blocking
+            diagnosis = Diagnosis(
+                settings=session.settings,
+                server=server,
+                revision=revision,
+                clock_difference=(server["now"] - middle).total_seconds(),
+                blocking=blocking,
+                ledger=await session.call(
+                    prove,
+                    server["now"] - LEDGER_WINDOW,
+                    schedules=LEDGER_SCHEDULES,
+                    instants=LEDGER_INSTANTS,
+                    seconds=LEDGER_SECONDS,
+                ),
+                is_pooled=was_pooled(session.settings.required_dsn()),
+                heard=await listen_past(session),
+                nodes=await session.call(overview.nodes),
+                parked=await session.call(overview.parked),
+                invalid_schedules=await session.call(overview.invalid_schedules),
+                **await session.call(health.readings),
             )
     except Refused as error:
-        return Examination((Finding("role", "problem", error.message, _MAY_NOT_LOOK),))
+        return [problem("role", error.message, _MAY_NOT_LOOK)]
     except Conflict as error:
-        found = tuple(blocked(await blocking_sessions(connection, schema=schema)))
-        return Examination((*found, Finding("database", "problem", error.message, error.hint)))
-    checks = (*BASICS, *UPKEEP, *CHECKS, *NODES, check_pooler, *RIGHTS)
-    return Examination(tuple(finding for check in checks for finding in check(diagnosis)))
+        found = doctor_schema.blocked(await session.call(blocking_sessions))
+        return [*found, problem("database", error.message, error.hint)]
+    return [finding for check in CHECKS for finding in check(diagnosis)]
 
 
-async def _read(
-    session: Session,
-    *,
-    server: dict[str, Any],
-    revision: str,
-    asked: datetime,
-    blocking: list[dict[str, Any]],
-) -> Diagnosis:
-    connection, schema = session.connection, session.schema
-    return Diagnosis(
-        settings=session.settings,
-        server=server,
-        revision=revision,
-        clock_difference=(server["now"] - asked).total_seconds(),
-        snapshot_holders=await health.snapshot_holders(connection, schema=schema),
-        idle_slots=await health.idle_slots(connection, schema=schema),
-        without_autovacuum=await health.tables_without_autovacuum(connection, schema=schema),
-        risks=await health.risks(connection, schema=schema),
-        zones=await health.zones(connection, schema=schema),
-        parked=await overview.parked(connection, schema=schema),
-        invalid=await overview.invalid_schedules(connection, schema=schema),
-        unaccounted=await health.unaccounted(connection, schema=schema),
-        ledger=await prove(
-            connection,
-            server["now"] - LEDGER_WINDOW,
-            schedules=LEDGER_SCHEDULES,
-            instants=LEDGER_INSTANTS,
-            seconds=LEDGER_SECONDS,
-            schema=schema,
-        ),
-        broken_indexes=await health.broken_indexes(connection, schema=schema),
-        dead_rows=await health.dead_rows(connection, schema=schema),
-        spent_days=await health.spent_days(connection, schema=schema),
-        swollen_indexes=await health.swollen_indexes(connection, schema=schema),
-        is_pooled=was_pooled(session.settings.required_dsn()),
-        wraparound=await health.wraparound(connection, schema=schema),
-        never_vacuumed=await health.never_vacuumed(connection, schema=schema),
-        partition_gaps=await health.partition_gaps(connection, schema=schema),
-        stray_partitions=await health.stray_partitions(connection, schema=schema),
-        excess_privileges=await health.excess_privileges(connection, schema=schema),
-        role=await health.role(connection, schema=schema),
-        lock_holders=await health.lock_holders(connection, schema=schema),
-        blocking=blocking,
-        notification_queue=await health.notification_queue(connection, schema=schema),
-        nodes=await overview.nodes(connection, schema=schema),
-        heard=await listen_past(session),
-    )
+async def listen_past(session: Session) -> float | str | None:
+    """The seconds until a notification came by listen_dsn; or why none came; None without one."""
+    dsn = session.settings.listen_dsn
+    if dsn is None:
+        return None
+    link = Link(dsn, session.schema, title="pgcron_ha command")
+    heard = asyncio.Event()
+    try:
+        await link.listen(lambda _: heard.set(), "end_channel", insists=True)
+        began = monotonic()
+        await probe_ends(session.connection, session.schema)
+        await asyncio.wait_for(heard.wait(), HEARD_SECONDS)
+        return monotonic() - began
+    except TimeoutError:
+        return f"none came within {HEARD_SECONDS:g} s"
+    except PgcronError as error:
+        return f"{error.message} ({error.detail})"
+    finally:
+        await link.close()

@@ -10,7 +10,6 @@ from typing import Any, Final, TextIO
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import json_option
 from pgcron_ha.cli.runs import print_run_id
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.cli.watching import follow_to_end
@@ -25,14 +24,6 @@ BATCH: Final = 1000
 MOST_RUNS: Final = 1_000_000
 # Args have 256 KiB at most, and everything else of a run is short.
 MOST_CHARACTERS_OF_A_LINE: Final = 512 * 1024
-_DURATIONS: Final = (
-    *("unique_for", "debounce", "debounce_max"),
-    "timeout",
-    "key_lifetime",
-    "start_within",
-    "give_up_after",
-    "silence_timeout",
-)
 _EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}}.'
 
 
@@ -53,15 +44,24 @@ _EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}
     help="The queue, which decides which nodes may run it.",
 )
 @click.option("--priority", type=int, default=5, show_default=True, help="0 runs first, 9 last.")
-@click.option("--due", metavar="ISO", help="Do not start before this instant. Default: now.")
-@click.option("--key", help="Idempotency key: for a day it returns the same run.")
-@click.option("--timeout", metavar="DURATION", help="Maximum duration of an attempt. Default: 1h.")
 @click.option(
-    "--start-within", metavar="DURATION", help="The run expires if it has not started by then."
+    "--due",
+    "due_at",
+    type=arguments.INSTANT,
+    help="Do not start before this instant. Default: now.",
 )
-@click.option("--give-up-after", metavar="DURATION", help="Maximum age, retries included.")
+@click.option("--key", help="Idempotency key: for a day it returns the same run.")
 @click.option(
-    "--silence-timeout", metavar="DURATION", help="Stop it when it reports nothing for this long."
+    "--timeout", type=arguments.DURATION, help="Maximum duration of an attempt. Default: 1h."
+)
+@click.option(
+    "--start-within", type=arguments.DURATION, help="The run expires if it has not started by then."
+)
+@click.option("--give-up-after", type=arguments.DURATION, help="Maximum age, retries included.")
+@click.option(
+    "--silence-timeout",
+    type=arguments.DURATION,
+    help="Stop it when it reports nothing for this long.",
 )
 @click.option("--max-attempts", type=int, help="Maximum attempts. Default: 5.")
 @click.option(
@@ -70,34 +70,32 @@ _EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}
     show_default=True,
     help="at_least_once, at_most_once or transactional.",
 )
-@arguments.retry_option()
+@arguments.retry_option
 @click.option("--lane", help="Concurrency key: limits the runs that have it.")
-@arguments.requires_option()
+@arguments.requires_option
 @click.option("--unique-key", help="Deduplication key: one open run of HANDLER has it.")
 @click.option(
     "--unique-scope", help="How long the key holds: open (until the run ends) or waiting."
 )
 @click.option(
-    "--unique-for", metavar="DURATION", help="At most one run in this time, ended or not."
+    "--unique-for", type=arguments.DURATION, help="At most one run in this time, ended or not."
 )
 @click.option("--on-conflict", help="return its id (the default), replace its args, or refuse.")
 @click.option(
-    "--debounce", metavar="DURATION", help="Start this long after the last call with the key."
+    "--debounce", type=arguments.DURATION, help="Start this long after the last call with the key."
 )
 @click.option(
-    "--debounce-max", metavar="DURATION", help="Start at most this long after the first one."
+    "--debounce-max", type=arguments.DURATION, help="Start at most this long after the first one."
 )
 @click.option("--weight", type=int, help="Slots that it takes of its node. Default: 1.")
 @click.option("--wait", is_flag=True, help="Wait until the run ends, and print its result.")
 @click.option("--log", "with_log", is_flag=True, help="With --wait: print its log on stderr.")
-@json_option
+@arguments.json_option
 def enqueue_command(
     handler: str | None,
     file: TextIO | None,
     args: str | None,
-    due: str | None,
     key: str | None,
-    timeout: str | None,
     wait: bool,
     with_log: bool,
     as_json: bool,
@@ -111,15 +109,9 @@ def enqueue_command(
     unique_scope, unique_for, on_conflict, debounce, debounce_max and weight; what it leaves out is
     as HANDLER and the options say. Prints the ids in order.
     """
-    given["due_at"] = arguments.instant("--due", due)
-    given["timeout"] = arguments.duration("--timeout", timeout)
-    for name in ("unique_for", "debounce", "debounce_max"):
-        given[name] = arguments.duration(f"--{name.replace('_', '-')}", given[name])
     given["unique"] = unique_of(*(given.pop(name) for name in UNIQUE_ARGUMENTS))
     if with_log and not wait:
         raise click.UsageError("--log goes with --wait; `runs logs` prints what a run printed")
-    for limit in ("start_within", "give_up_after", "silence_timeout"):
-        given[limit] = arguments.duration(f"--{limit.replace('_', '-')}", given[limit])
     if file is None:
         if handler is None:
             raise click.UsageError("Missing argument 'HANDLER' (or --file).")
@@ -140,7 +132,7 @@ def enqueue_command(
 
 async def _send_one(session: Session, request: RunRequest, is_awaited: bool) -> int:
     """A role that may read its own runs only must be named as who enqueued what it waits for."""
-    reads_all = not is_awaited or await may_read_history(session.connection, schema=session.schema)
+    reads_all = not is_awaited or await session.call(may_read_history)
     return await request.send(
         session.connection, session.schema, session.actor if reads_all else None
     )
@@ -198,9 +190,6 @@ def _options(line: str, which: str) -> dict[str, Any]:
     options = {key: value for key, value in options.items() if value is not None}
     if isinstance(options.get("due_at"), str):
         options["due_at"] = arguments.instant(f"{which}: due_at", options["due_at"])
-    for key in _DURATIONS:
-        if isinstance(options.get(key), str):
-            options[key] = arguments.duration(f"{which}: {key}", options[key])
     if not options.keys().isdisjoint(UNIQUE_ARGUMENTS):
         options["unique"] = unique_of(*(options.pop(name, None) for name in UNIQUE_ARGUMENTS))
     return options

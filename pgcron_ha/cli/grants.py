@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from pgcron_ha.cli.context import pass_settings
+from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo
-from pgcron_ha.config import Settings
 from pgcron_ha.db.driver.statements import in_schema, literal
 from pgcron_ha.errors import InvalidInput
 
@@ -127,9 +126,8 @@ _EXAMPLES = {"queue": "mail-*", "handler": "py:mail.*"}
 @click.argument("role")
 @click.option("--queue", "queues", multiple=True, help="a producer's: a name, or mail-* (repeat)")
 @click.option("--handler", "handlers", multiple=True, help="a producer's: py:mail, or py:*")
-@pass_settings
 def grants_command(
-    settings: Settings, part: str, role: str, queues: tuple[str, ...], handlers: tuple[str, ...]
+    part: str, role: str, queues: tuple[str, ...], handlers: tuple[str, ...]
 ) -> None:
     """Print the SQL that gives ROLE the rights of a part.
 
@@ -146,10 +144,11 @@ def grants_command(
             "They say what a producer may enqueue.",
             "Leave them out, or print the part producer.",
         )
-    printed = list(statements(part, role, settings.schema))
+    schema = command_context().load().schema
+    printed = list(statements(part, role, schema))
     if queues or handlers:
         # The rules first, and nothing without them: a producer without rules may enqueue anything.
-        rules = confinement(role, queues, handlers, settings.schema)
+        rules = confinement(role, queues, handlers, schema)
         printed = ["BEGIN;", rules, *printed, "COMMIT;"]
     for statement in printed:
         echo(statement)

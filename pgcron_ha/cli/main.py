@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import importlib.metadata
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from pgcron_ha.cli.context import CommandContext
 from pgcron_ha.cli.output import echo, print_json
 from pgcron_ha.db.driver.dsn import without_password
 from pgcron_ha.errors import ConfigError, PgcronError
+from pgcron_ha.version import installed_version
 
 FAILED = 1
 INTERRUPTED = 130
@@ -34,7 +34,9 @@ class Subcommand(NamedTuple):
 
 COMMANDS: dict[str, Subcommand] = {
     "demo": Subcommand("demo:demo_command", "Watch two nodes work on an embedded PostgreSQL."),
-    "dev": Subcommand("dev:dev_command", "Run one node on an embedded PostgreSQL, for developing."),
+    "dev": Subcommand(
+        "node:dev_command", "Run one node on an embedded PostgreSQL, for developing."
+    ),
     "node": Subcommand("node:node_command", "Run a node until it is stopped."),
     "web": Subcommand("web:web_command", "Serve the pages, the probes and the metrics."),
     "migrate": Subcommand("migrate:migrate_command", "Bring the schema up to this version."),
@@ -52,7 +54,7 @@ COMMANDS: dict[str, Subcommand] = {
     "runs": Subcommand("runs:runs_group", "List, show, cancel, kill, retry runs; read their logs."),
     "dead": Subcommand("dead:dead_group", "List dead letters and send them again."),
     "queues": Subcommand("queues:queues_group", "List, limit, pause and resume queues."),
-    "lanes": Subcommand("lanes:lanes_group", "Concurrency keys: limit the runs that share one."),
+    "lanes": Subcommand("queues:lanes_group", "Concurrency keys: limit the runs that share one."),
     "breakers": Subcommand(
         "breakers:breakers_group", "Circuit breakers: stop running handlers that keep failing."
     ),
@@ -123,7 +125,7 @@ class LazyGroup(click.Group):
 
 def _print_version(context: click.Context, option: click.Parameter, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
-        echo(f"pgcron-ha {_installed_version()}")
+        echo(f"pgcron-ha {installed_version()}")
         context.exit()
 
 
@@ -158,13 +160,6 @@ def cli(
             " password_command.",
         )
     context.obj = CommandContext(config_file, {"dsn": dsn, "schema": schema})
-
-
-def _installed_version() -> str:
-    try:
-        return importlib.metadata.version("pgcron-ha")
-    except importlib.metadata.PackageNotFoundError:
-        return "(not installed)"
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from typing import Any
 
 import click
 
-from pgcron_ha.cli.context import pass_settings
+from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo, echo_file
 from pgcron_ha.config import Settings
 from pgcron_ha.db.driver.revision import NEWEST, is_newer
@@ -32,8 +30,14 @@ from pgcron_ha.errors import DatabaseUnavailable, Refused, SchemaError
     is_flag=True,
     help="With --uninstall: despite nodes, what others have built on it, and their alembic.",
 )
-@pass_settings
-def migrate_command(settings: Settings, /, **flags: Any) -> None:
+def migrate_command(
+    as_sql: bool,
+    since: str | None,
+    only_check: bool,
+    is_removal: bool,
+    is_sure: bool,
+    by_force: bool,
+) -> None:
     """Bring the schema up to this version. Safe to repeat and to run at once from many places.
 
     Nodes of the version before and of this one work with either schema: migrate first and then
@@ -43,46 +47,31 @@ def migrate_command(settings: Settings, /, **flags: Any) -> None:
     With --uninstall remove everything of it from the database instead: schedules, runs, history.
     Roles stay, and so does a schema that was there before.
     """
-    wanted = Wanted(**flags)
+    if only_check + is_removal + as_sql > 1:
+        raise click.UsageError("--check, --uninstall and --sql exclude each other")
+    if since is not None and not as_sql:
+        raise click.UsageError("--from belongs to --sql")
+    if (is_sure or by_force) and not is_removal:
+        raise click.UsageError("--yes and --force belong to --uninstall")
+    settings = command_context().load()
     # Alembic takes a quarter of a second to import, and only this command needs it.
     from pgcron_ha.db.schema import migrate as schema
 
-    if wanted.is_removal:
-        _uninstall(settings, wanted.is_sure, wanted.by_force)
+    if is_removal:
+        _uninstall(settings, is_sure, by_force)
         return
-    if wanted.as_sql:
-        echo_file(_script(settings, wanted) + "\n")
+    if as_sql:
+        echo_file(_script(settings, since) + "\n")
         return
     dsn = settings.required_dsn()
-    if not wanted.only_check:
+    if not only_check:
         asyncio.run(schema.migrate(dsn, settings.schema))
     echo(_judged(settings.schema, asyncio.run(schema.check(dsn, settings.schema))))
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """The options; raises UsageError for those that exclude each other."""
-
-    as_sql: bool
-    since: str | None
-    only_check: bool
-    is_removal: bool
-    is_sure: bool
-    by_force: bool
-
-    def __post_init__(self) -> None:
-        if self.only_check + self.is_removal + self.as_sql > 1:
-            raise click.UsageError("--check, --uninstall and --sql exclude each other")
-        if self.since is not None and not self.as_sql:
-            raise click.UsageError("--from belongs to --sql")
-        if (self.is_sure or self.by_force) and not self.is_removal:
-            raise click.UsageError("--yes and --force belong to --uninstall")
-
-
-def _script(settings: Settings, wanted: Wanted) -> str:
+def _script(settings: Settings, since: str | None) -> str:
     from pgcron_ha.db.schema import migrate as schema
 
-    since = wanted.since
     if since is None and settings.dsn is not None:
         since = _asked(settings.dsn, settings.schema)
     since = since or schema.BASE

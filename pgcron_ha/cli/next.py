@@ -4,29 +4,57 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import BinaryIO
+from pathlib import Path
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import click
 
+from pgcron_ha.cli import arguments
+from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo, print_json
-from pgcron_ha.cli.preview_calendars import calendars_for
-from pgcron_ha.cli.previews import fire_json, print_fires
-from pgcron_ha.errors import InvalidInput, PgcronError
-from pgcron_ha.spec.calendars.calendar import Calendars
-from pgcron_ha.spec.cron.fires import DstPolicy, load_zone
-from pgcron_ha.spec.preview import PreviewFire, marked
+from pgcron_ha.cli.session import call
+from pgcron_ha.db.commands.calendars import calendars_of
+from pgcron_ha.errors import InvalidInput, InvalidSpec, PgcronError
+from pgcron_ha.spec.calendars.calendar import MOST_CHARACTERS, NAME, Calendars, parts_of
+from pgcron_ha.spec.cron.fires import DstPolicy
+from pgcron_ha.spec.preview import Preview, PreviewFire, marked
 from pgcron_ha.spec.sentences import sentence
-from pgcron_ha.spec.spec import Spec, parse_spec
+from pgcron_ha.spec.spec import Spec, calendar_names, parse_spec
 
 DEFAULT_COUNT = 5
 MOST_FIRES = 10_000
+_LOCAL_WIDTH = 32
 # A question is a spec of at most 4,096 characters, escaped at worst sixfold, and a few words.
 MOST_BYTES_A_LINE = 65_536
 
-_KEYS = ("id", "expr", "tz", "from", "count", "dst", "prev", "seed")
+
+class _Key(NamedTuple):
+    """What a question may have under a key: of which type, how it is written, what it is else."""
+
+    kind: type
+    rule: str
+    wrong: str
+    default: object
+    example: str
+
+
+def _text(default: str | None, example: str) -> _Key:
+    return _Key(str, "a JSON string", "text", default, example)
+
+
+_KEYS: Final = {
+    "id": _Key(object, "any JSON value", "", None, "1"),
+    "expr": _text(None, '"0 9 * * mon-fri"'),
+    "tz": _text("UTC", '"Europe/Berlin"'),
+    "from": _text("", '"2026-01-01T00:00:00Z"'),
+    "count": _Key(int, f"1 to {MOST_FIRES}", "a number of fires", DEFAULT_COUNT, "5"),
+    "dst": _text("vixie", '"vixie"'),
+    "prev": _Key(bool, "a JSON boolean", "true or false", False, "true"),
+    "seed": _text("", '"8f14e45f-ceea-467f-9575-9dc4a1c9e2b1"'),
+}
 
 
 @dataclass(frozen=True)
@@ -61,7 +89,6 @@ class Question:
 @click.option("--tz", default="UTC", show_default=True, metavar="ZONE", help="An IANA time zone.")
 @click.option(
     "--from",
-    "start",
     metavar="ISO",
     help="List fires after (with --prev: before) this instant; without an offset it is local time"
     " in ZONE. Default: now.",
@@ -90,19 +117,10 @@ class Question:
     " one. May be given several times.",
 )
 @click.option("--prev", is_flag=True, help="Look back, newest first.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@arguments.json_option
 @click.option("--batch", is_flag=True, help="Answer the questions on stdin, JSON lines, in order.")
 def next_command(
-    spec: str | None,
-    tz: str,
-    start: str | None,
-    count: int,
-    dst: str,
-    seed: str | None,
-    calendars: tuple[str, ...],
-    prev: bool,
-    as_json: bool,
-    batch: bool,
+    spec: str | None, calendars: tuple[str, ...], as_json: bool, batch: bool, **given: Any
 ) -> None:
     """Print SPEC in English and its fire times, in local time and in UTC.
 
@@ -122,20 +140,11 @@ def next_command(
         return
     if spec is None:
         raise click.UsageError("Missing argument 'SPEC' (or --batch).")
-    found = calendars_for(spec, calendars)
-    question = _question(spec, tz, start, count, dst, prev, seed, found)
+    question = _question({**given, "expr": spec}, _calendars_for(spec, calendars))
     if as_json:
-        _print_json(question)
-    else:
-        _print_table(question)
-
-
-def _print_json(question: Question) -> None:
-    for fire in question.marked_fires():
-        print_json(fire_json(fire))
-
-
-def _print_table(question: Question) -> None:
+        for fire in question.marked_fires():
+            print_json(fire_json(fire))
+        return
     for note in question.spec.notes:
         echo(f"note: {note}", err=True)
     fires = list(question.marked_fires())
@@ -193,15 +202,22 @@ def _understood(asked: dict[str, object]) -> Question:
             f"its keys are {', '.join(_KEYS)}",
             "remove the key or correct its spelling",
         )
-    return _question(
-        _word(asked, "expr", None),
-        _word(asked, "tz", "UTC"),
-        _word(asked, "from", ""),
-        _count(asked),
-        _word(asked, "dst", "vixie"),
-        _backwards(asked),
-        _word(asked, "seed", "") or None,
-    )
+    return _question({key: _value(asked, key) for key in _KEYS if key != "id"})
+
+
+def _value(asked: dict[str, object], key: str) -> Any:
+    """What the question has under the key; null is its default."""
+    allowed = _KEYS[key]
+    value: Any = allowed.default if asked.get(key) is None else asked[key]
+    is_right = type(value) is allowed.kind
+    if not is_right or (key == "count" and not 1 <= value <= MOST_FIRES):
+        found = "is missing" if value is None else f"is not {allowed.wrong}"
+        raise InvalidInput(
+            f'"{key}" {found}',
+            f'"{key}" is {allowed.rule}',
+            f'for example {{"{key}": {allowed.example}}}',
+        )
+    return value
 
 
 def _refuse_constant(name: str) -> object:
@@ -215,71 +231,93 @@ def _finite(text: str) -> float:
     return number
 
 
-def _word(asked: dict[str, object], key: str, default: str | None) -> str:
-    value = asked.get(key)
-    if value is None:
-        value = default
-    if not isinstance(value, str):
-        found = "is missing" if value is None else "is not text"
-        raise InvalidInput(f'"{key}" {found}', f'"{key}" is a JSON string', _hint_of(key))
-    return value
-
-
-def _count(asked: dict[str, object]) -> int:
-    count = DEFAULT_COUNT if asked.get("count") is None else asked["count"]
-    if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MOST_FIRES:
-        raise InvalidInput(
-            '"count" is not a number of fires', f"a count is 1 to {MOST_FIRES}", _hint_of("count")
-        )
-    return count
-
-
-def _backwards(asked: dict[str, object]) -> bool:
-    prev = asked.get("prev")
-    if prev is None or isinstance(prev, bool):
-        return bool(prev)
-    raise InvalidInput('"prev" is not true or false', '"prev" is a JSON boolean', _hint_of("prev"))
-
-
-def _hint_of(key: str) -> str:
-    examples = {
-        "expr": '"0 9 * * mon-fri"',
-        "tz": '"Europe/Berlin"',
-        "from": '"2026-01-01T00:00:00Z"',
-        "count": "5",
-        "dst": '"vixie"',
-        "prev": "true",
-        "seed": '"8f14e45f-ceea-467f-9575-9dc4a1c9e2b1"',
-    }
-    return f'for example {{"{key}": {examples[key]}}}'
-
-
-def _question(
-    spec: str,
-    tz: str,
-    start: str | None,
-    count: int,
-    dst: str,
-    backwards: bool,
-    seed: str | None,
-    calendars: Calendars = (),
-) -> Question:
-    parsed = parse_spec(spec, tz, DstPolicy.parse(dst), seed, calendars)
-    moment = _instant(start, tz) if start else datetime.now(UTC)
-    return Question(parsed, moment, count, backwards)
-
-
-def _instant(text: str, tz: str) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise InvalidInput(
-            f'"{text[:40]}" is not an ISO 8601 date and time',
-            "with an offset (Z, +01:00) it is an instant, without one local time in the zone",
-            'for example "2026-01-01T00:00:00Z" or "2026-01-01 09:00"',
-        ) from None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=load_zone(tz))
+def _question(given: Mapping[str, Any], calendars: Calendars = ()) -> Question:
+    """What a question of a batch, or the options of the command, ask for."""
+    timezone, dst = given["tz"], DstPolicy.parse(given["dst"])
+    parsed = parse_spec(given["expr"], timezone, dst, given["seed"] or None, calendars)
+    moment = datetime.now(UTC)
+    if given["from"]:
+        moment = arguments.in_zone(arguments.local_instant("from", given["from"]), timezone)
+    return Question(parsed, moment, given["count"], given["prev"])
 
 
 def _utc_text(fire: datetime) -> str:
     return f"{fire:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _calendars_for(spec: str, given: Sequence[str]) -> Calendars:
+    """What the spec needs, and no more. ``given`` are ``NAME=FILE``; what they don't have is asked
+    of the database, if there is one. A spec that names no calendar needs neither.
+
+    Raises InvalidSpec for a calendar that is not known, InvalidInput for a file that can't be read.
+    """
+    contents = dict(_from_file(one) for one in given)
+    if "in" not in spec.lower().split():
+        return ()
+    names = calendar_names(spec)
+    while missing := _missing(names, contents):
+        found = _of_database(missing)
+        if not set(missing) & set(found):
+            raise InvalidSpec(
+                f'calendar "{missing[0]}" is not known',
+                "a spec names calendars that exist, spelled exactly",
+                f"give its lines (--calendar {missing[0]}=FILE), or the database with it (--dsn)",
+            )
+        contents = {**found, **contents}
+    return tuple(sorted((name, contents[name]) for name in _reached(names, contents)))
+
+
+def _reached(names: Iterable[str], contents: Mapping[str, str]) -> list[str]:
+    """These calendars and those that they name, known or not."""
+    reached = list(names)
+    for name in reached:  # it grows as they name others
+        reached += [part for part in parts_of(contents.get(name, "")) if part not in reached]
+    return reached
+
+
+def _missing(names: Iterable[str], contents: Mapping[str, str]) -> list[str]:
+    return [name for name in _reached(names, contents) if name not in contents]
+
+
+def _of_database(names: Sequence[str]) -> dict[str, str]:
+    if command_context().load().dsn is None:
+        return {}
+    asked = "\n".join(f"not in {name}" for name in names)
+    found = call(calendars_of, asked)
+    contents: dict[str, str] = json.loads(found or "{}")
+    return contents
+
+
+def _from_file(given: str) -> tuple[str, str]:
+    name, is_given, path = given.partition("=")
+    if not is_given or not NAME.fullmatch(name):
+        raise InvalidInput(
+            f"{given[:100]!r} does not name a calendar and its file",
+            "It is written NAME=FILE; the file has a rule in each line.",
+            "Write for example --calendar holidays=holidays.txt.",
+        )
+    return name, arguments.file_text(Path(path), 4 * MOST_CHARACTERS)
+
+
+def print_preview(preview: Preview) -> None:
+    """The sentence and the fires; notes for who wrote the spec go to stderr."""
+    for note in preview.notes:
+        echo(f"note: {note}", err=True)
+    echo(preview.sentence)
+    print_fires(preview.fires, preview.timezone)
+    if preview.is_over:
+        echo("no fires after that")
+
+
+def print_fires(fires: Iterable[PreviewFire], timezone: str) -> None:
+    """A line for each, under their headings; nothing for none."""
+    for number, fire in enumerate(fires):
+        if number == 0:
+            echo(f"{timezone:<{_LOCAL_WIDTH}}UTC")
+        note = f"   {fire.note}" if fire.note else ""
+        echo(f"{fire.local_text:<{_LOCAL_WIDTH}}{fire.utc_text}{note}")
+
+
+def fire_json(fire: PreviewFire) -> dict[str, str | None]:
+    """As ``next --json`` and ``schedules show --json`` print one."""
+    return {"fire_at": fire.utc_text, "local": fire.local.isoformat(), "note": fire.note}

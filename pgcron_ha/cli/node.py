@@ -1,4 +1,4 @@
-"""``pgcron-ha node``: runs a node until it is told to stop."""
+"""``pgcron-ha node`` and ``dev``: run a node until it is told to stop."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 import click
 
 from pgcron_ha.cli.context import command_context
-from pgcron_ha.cli.process import allow_descriptors, run
-from pgcron_ha.cli.web import beside, callback_server, web_server
+from pgcron_ha.cli.output import echo
+from pgcron_ha.cli.web import allow_descriptors, beside, callback_server, run, web_server
 from pgcron_ha.client import App, load_app
 from pgcron_ha.config import Settings
 from pgcron_ha.engine.node import Node
@@ -110,3 +110,27 @@ async def live(settings: Settings, apps: list[App], serves: Serves) -> ForcedExi
     async with beside(*servers):
         await node.run()
     return node.forced_exit
+
+
+@click.command(name="dev")
+@click.option("--app", "apps", multiple=True, metavar="MODULE:ATTRIBUTE", help="An App to offer.")
+def dev_command(apps: tuple[str, ...]) -> int:
+    """Run one node on an embedded PostgreSQL, for developing.
+
+    The database is kept from one time to the next. With a DSN (PGCRON_HA_DSN, --dsn or
+    pgcron-ha.toml) it works there instead. The schema is brought up to this version.
+    """
+    # No other node loads what only this one needs.
+    from pgcron_ha.demo.database import WorkDatabase
+    from pgcron_ha.embedded import default_data_directory
+
+    flags: dict[str, object] = {"node.apps": list(apps) or None}
+    settings = command_context().load(flags, named=("node.apps",))
+    database = WorkDatabase(settings.dsn, default_data_directory(), settings.schema)
+    try:
+        asyncio.run(database.up())
+        echo(f"database  {database.shown_dsn()}")
+        run_node(command_context().load({**flags, "dsn": database.dsn}))
+        return 0
+    finally:
+        asyncio.run(database.down())

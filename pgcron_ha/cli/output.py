@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
 import click
@@ -16,33 +16,24 @@ from pgcron_ha.config import format_duration
 from pgcron_ha.harmless import harmless, harmless_json
 from pgcron_ha.spec.text import in_number
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-MOST_ROWS = 10_000
 _GAP = "  "
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: its heading, the row's key, and the most characters it may take."""
+    """A column of a table: its heading, the row's key or what is made of the row, and the most
+    characters it may take.
+    """
 
     heading: str
-    key: str
+    value: str | Callable[[Any], object]
     most: int = 40
 
-
-json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-
-
-def limit_option(default: int = 50) -> Callable[[Command], Command]:
-    """``--limit N``: how many rows at most."""
-    return click.option(
-        "--limit",
-        type=click.IntRange(1, MOST_ROWS),
-        default=default,
-        show_default=True,
-        help="How many rows at most.",
-    )
+    def cell(self, row: Mapping[str, Any]) -> str:
+        """The text of this column for a row, on one line."""
+        value = self.value(row) if callable(self.value) else row.get(self.value)
+        text = harmless(" ".join(shown(value).split()))
+        return text if len(text) <= self.most else text[: self.most - 1] + "…"
 
 
 def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
@@ -81,6 +72,14 @@ def print_fields(row: Mapping[str, Any], as_json: bool) -> None:
         if value is not None:
             text = shown(value).replace("\n", f"\n{' ' * width}{_GAP}")
             echo(f"{key:<{width}}{_GAP}{text}")
+
+
+def print_result(document: object, sentence: object, as_json: bool) -> None:
+    """What a command has done: a JSON document for programs, or a sentence for people."""
+    if as_json:
+        print_json(document)
+    else:
+        echo(sentence)
 
 
 def print_json(document: object, *, err: bool = False) -> None:
@@ -131,7 +130,7 @@ def table_lines(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) ->
     """The heading and a line for each row; none without rows."""
     if not rows:
         return
-    cells = [[_cell(row.get(column.key), column.most) for column in columns] for row in rows]
+    cells = [[column.cell(row) for column in columns] for row in rows]
     widths = [
         max(len(column.heading), *(len(line[position]) for line in cells))
         for position, column in enumerate(columns)
@@ -139,8 +138,3 @@ def table_lines(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) ->
     for line in ([column.heading for column in columns], *cells):
         padded = (f"{text:<{width}}" for text, width in zip(line, widths, strict=True))
         yield _GAP.join(padded).rstrip()
-
-
-def _cell(value: object, most: int) -> str:
-    text = harmless(" ".join(shown(value).split()))
-    return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,25 +1,19 @@
-"""``pgcron-ha queues``: list, limit, pause and resume them, and what they want of nodes."""
+"""``pgcron-ha queues`` and ``lanes``: list them, limit them, pause and resume queues."""
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 
-from pgcron_ha.cli.lanes import rate_in_words, rate_option, slots_option
-from pgcron_ha.cli.output import (
-    Column,
-    echo,
-    json_option,
-    limit_option,
-    plural,
-    print_json,
-    print_rows,
-)
-from pgcron_ha.cli.session import on_database
+from pgcron_ha.cli import arguments
+from pgcron_ha.cli.output import Column, plural, print_result, print_rows
+from pgcron_ha.cli.session import act, call
 from pgcron_ha.client import checks
-from pgcron_ha.db.commands import queues as queue_interfaces
+from pgcron_ha.db.commands import queues
 from pgcron_ha.db.queries import overview
 
-COLUMNS = (
+QUEUES: Final = (
     Column("QUEUE", "name", 24),
     Column("WAITING", "waiting"),
     Column("DUE", "due"),
@@ -32,6 +26,31 @@ COLUMNS = (
     Column("PAUSED", "paused_at"),
     Column("NOTE", "paused_note", 20),
 )
+LANES: Final = (
+    Column("LANE", "lane", 32),
+    Column("SLOTS", "slots"),
+    Column("RATE", "rate"),
+    Column("PER", "per"),
+    Column("RUNNING", "running"),
+    Column("SET BY", "set_by", 16),
+    Column("SET AT", "set_at"),
+)
+_NO_LIMIT: Final = "none"
+_rate = click.option(
+    "--rate",
+    type=arguments.RATE,
+    default=arguments.Rate(),
+    help="So many start in any such time: 10/1m.",
+)
+
+
+def _most(option: str, text: str) -> int | None:
+    """A number of at least one, or ``none`` for no limit."""
+    if text == _NO_LIMIT:
+        return None
+    if not text.isdecimal() or not 0 < int(text) <= 1_000_000_000:
+        raise click.UsageError(f"{option} is a number from 1, or '{_NO_LIMIT}': not '{text[:40]}'")
+    return int(text)
 
 
 @click.group("queues")
@@ -40,12 +59,11 @@ def queues_group() -> None:
 
 
 @queues_group.command("list")
-@limit_option()
-@json_option
-def list_command(limit: int, as_json: bool) -> None:
+@arguments.limit_option()
+@arguments.json_option
+def list_queues_command(limit: int, as_json: bool) -> None:
     """List queues that have live runs or settings."""
-    rows = on_database(lambda s: overview.queues(s.connection, limit=limit, schema=s.schema))
-    print_rows(rows, COLUMNS, as_json, "no queues")
+    print_rows(call(overview.rows, "list_queues", limit=limit), QUEUES, as_json, "no queues")
 
 
 @queues_group.command("demand")
@@ -57,78 +75,101 @@ def list_command(limit: int, as_json: bool) -> None:
     show_default=True,
     help="So many due runs are counted at most.",
 )
-@json_option
+@arguments.json_option
 def demand_command(queue: str | None, cap: int, as_json: bool) -> None:
     """Count the slots that QUEUE, or all, could use now.
 
     On all nodes together, by weight: what executes, and what is due and may begin. For autoscalers.
     """
     name = None if queue is None else checks.queue_name(queue)
-    slots = on_database(lambda s: overview.demand(s.connection, name, cap, schema=s.schema))
-    if as_json:
-        print_json({"queue": name, "slots": slots})
-    else:
-        echo(slots)
+    slots = call(overview.demand, name, cap)
+    print_result({"queue": name, "slots": slots}, slots, as_json)
 
 
 @queues_group.command("pause")
 @click.argument("queue")
 @click.option("--note", help="Why; shown wherever the queue is.")
-@json_option
+@arguments.json_option
 def pause_command(queue: str, note: str | None, as_json: bool) -> None:
     """Let nobody take runs from QUEUE; what runs goes on."""
-    name = checks.queue_name(queue)
-    on_database(
-        lambda s: queue_interfaces.pause_queue(
-            s.connection, name, note, actor=s.actor, schema=s.schema
-        )
-    )
-    _say(name, "paused", as_json)
+    act(queues.pause_queue, checks.queue_name(queue), note)
+    print_result({"queue": queue, "is_paused": True}, f"queue '{queue}' is paused", as_json)
 
 
 @queues_group.command("resume")
 @click.argument("queue")
-@json_option
+@arguments.json_option
 def resume_command(queue: str, as_json: bool) -> None:
     """Take runs from QUEUE again."""
-    name = checks.queue_name(queue)
-    on_database(
-        lambda s: queue_interfaces.resume_queue(s.connection, name, actor=s.actor, schema=s.schema)
-    )
-    _say(name, "resumed", as_json)
+    act(queues.resume_queue, checks.queue_name(queue))
+    print_result({"queue": queue, "is_paused": False}, f"queue '{queue}' is resumed", as_json)
 
 
 @queues_group.command("set")
 @click.argument("queue")
 @click.option(
     "--max-running",
-    default="none",
-    metavar="COUNT",
+    type=arguments.ReadBy("count", _most),
+    default=_NO_LIMIT,
     help="So many of its runs execute at once on all nodes together; none: no limit.",
 )
-@click.option("--rate", metavar="COUNT/DURATION", help="So many start in any such time: 10/1m.")
-@json_option
-def set_command(queue: str, max_running: str, rate: str | None, as_json: bool) -> None:
+@_rate
+@arguments.json_option
+def set_queue_command(
+    queue: str, max_running: int | None, rate: arguments.Rate, as_json: bool
+) -> None:
     """Limit QUEUE; what runs goes on, and counts. What is left out is no limit."""
     name = checks.queue_name(queue)
-    most = slots_option("--max-running", max_running)
-    starts, per = rate_option(rate)
-    on_database(
-        lambda s: queue_interfaces.set_queue(
-            s.connection, name, most, rate=starts, per=per, actor=s.actor, schema=s.schema
-        )
+    act(queues.set_queue, name, max_running, **rate._asdict())
+    most = "as many runs as there are slots"
+    if max_running is not None:
+        most = f"at most {plural(max_running, 'run')}"
+    print_result(
+        {"queue": queue, "max_running": max_running, **rate._asdict()},
+        f"queue '{queue}' executes {most} at once{rate.words()}",
+        as_json,
     )
-    if as_json:
-        print_json({"queue": name, "max_running": most, "rate": starts, "per": per})
-    else:
-        limit = (
-            "as many runs as there are slots" if most is None else f"at most {plural(most, 'run')}"
-        )
-        echo(f"queue '{name}' executes {limit} at once{rate_in_words(rate)}")
 
 
-def _say(name: str, done: str, as_json: bool) -> None:
-    if as_json:
-        print_json({"queue": name, "is_paused": done == "paused"})
-    else:
-        echo(f"queue '{name}' is {done}")
+@click.group("lanes")
+def lanes_group() -> None:
+    """Say how many runs of a lane execute at once."""
+
+
+@lanes_group.command("list")
+@arguments.limit_option()
+@arguments.json_option
+def list_lanes_command(limit: int, as_json: bool) -> None:
+    """List lanes that have settings or running runs. A lane without a setting has one slot."""
+    print_rows(call(overview.rows, "list_lanes", limit=limit), LANES, as_json, "no lanes")
+
+
+@lanes_group.command("set")
+@click.argument("lane")
+@click.argument("slots", type=arguments.ReadBy("slots", _most))
+@_rate
+@arguments.json_option
+def set_lane_command(lane: str, slots: int | None, rate: arguments.Rate, as_json: bool) -> None:
+    """Let SLOTS runs of LANE execute at once ("none": no limit).
+
+    A LANE that ends with a star is for all lanes that begin so and have no setting of their own;
+    "*" is for all the others.
+    """
+    act(queues.set_lane, lane, slots, **rate._asdict())
+    print_result(
+        {"lane": lane, "slots": slots, **rate._asdict()},
+        f"lane '{lane}' has {plural(slots, 'slot') if slots else 'any number of slots'}"
+        f"{rate.words()}",
+        as_json,
+    )
+
+
+@lanes_group.command("delete")
+@click.argument("lane")
+@arguments.json_option
+def delete_command(lane: str, as_json: bool) -> None:
+    """Delete what was set for LANE."""
+    call(queues.delete_lane, lane)
+    print_result(
+        {"lane": lane, "is_set": False}, f"lane '{lane}' has no setting of its own", as_json
+    )

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any, Final
 
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import Column, echo, json_option, limit_option, print_json, print_rows
-from pgcron_ha.cli.session import Session, on_database
-from pgcron_ha.config import format_duration
+from pgcron_ha.cli.output import Column, print_result, print_rows, shown
+from pgcron_ha.cli.session import act, call
 from pgcron_ha.db.commands import retention
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.model.run import RunOutcome
 
+
+def _kept(row: dict[str, Any]) -> str:
+    if row["in_force"] < row["keep"]:
+        return f"{shown(row['keep'])}, but history for {shown(row['in_force'])}"
+    return shown(row["keep"])
+
+
 COLUMNS: Final = (
-    Column("WHAT", "scope", 60),
-    Column("KEPT FOR", "kept_for"),
+    Column("WHAT", retention.scope_words, 60),
+    Column("KEPT FOR", _kept),
     Column("SET BY", "set_by", 16),
     Column("SINCE", "set_at"),
 )
@@ -36,88 +43,49 @@ def retention_group() -> None:
 
 
 @retention_group.command("list")
-@limit_option()
-@json_option
+@arguments.limit_option()
+@arguments.json_option
 def list_command(limit: int, as_json: bool) -> None:
     """List what is kept for how long: tables, then rules, the first that fits counts."""
-    rows = on_database(lambda s: retention.retention(s.connection, limit=limit, schema=s.schema))
-    if not as_json:
-        rows = [
-            {**row, "scope": retention.scope_words(row), "kept_for": _kept(row)} for row in rows
-        ]
-    print_rows(rows, COLUMNS, as_json, "no tables")
+    print_rows(call(retention.retention, limit=limit), COLUMNS, as_json, "no tables")
 
 
 @retention_group.command("set", short_help="Keep ended runs for DURATION after their end.")
-@click.argument("duration")
+@click.argument("duration", type=arguments.DURATION)
 @_queue
 @_outcome
 @click.option("--table", type=click.Choice(_TABLES), help="All that this table has.")
-@json_option
+@arguments.json_option
 def set_command(
-    duration: str, queue: str | None, outcome: str | None, table: str | None, as_json: bool
+    duration: timedelta, queue: str | None, outcome: str | None, table: str | None, as_json: bool
 ) -> None:
     """Keep ended runs for DURATION after their end, such as 7d; not longer than all of history.
 
     The most specific rule counts: queue and outcome, queue, outcome, neither. What is over is
     removed within the hour, in whole days. Dead letters stay until somebody handles them.
     """
-    keep = arguments.duration("DURATION", duration)
-    assert keep is not None
     if table is not None and (queue or outcome):
         raise InvalidInput(
             "--table is given with --queue or --outcome",
             "A table is kept as a whole; rules are about ended runs.",
             "Leave --table out for a rule.",
         )
-
-    async def put(session: Session) -> None:
-        connection, schema = session.connection, session.schema
-        if table is not None:
-            await retention.set_table_retention(connection, table, keep, schema=schema)
-        else:
-            await retention.set_retention(
-                connection,
-                keep,
-                queue=queue,
-                outcome=outcome,
-                actor=session.actor,
-                schema=schema,
-            )
-
-    on_database(put)
-    row = {"relation": table, "queue": queue, "outcome": outcome}
-    if as_json:
-        print_json({**row, "keep": keep})
+    if table is not None:
+        call(retention.set_table_retention, table, duration)
     else:
-        verb = "is" if table else "are"
-        echo(f"{retention.scope_words(row)} {verb} kept for {format_duration(_seconds(keep))}")
+        act(retention.set_retention, duration, queue=queue, outcome=outcome)
+    row = {"relation": table, "queue": queue, "outcome": outcome}
+    kept = f"{'is' if table else 'are'} kept for {shown(duration)}"
+    print_result({**row, "keep": duration}, f"{retention.scope_words(row)} {kept}", as_json)
 
 
 @retention_group.command("delete")
 @_queue
 @_outcome
-@json_option
+@arguments.json_option
 def delete_command(queue: str | None, outcome: str | None, as_json: bool) -> None:
     """Delete a rule: the next less specific one counts, or history's own."""
-    on_database(
-        lambda s: retention.delete_retention(
-            s.connection, queue=queue, outcome=outcome, schema=s.schema
-        )
-    )
+    call(retention.delete_retention, queue=queue, outcome=outcome)
     row = {"relation": None, "queue": queue, "outcome": outcome}
-    if as_json:
-        print_json({**row, "keep": None})
-    else:
-        echo(f"there is no rule for {retention.scope_words(row)} any more")
-
-
-def _kept(row: dict[str, Any]) -> str:
-    if row["in_force"] < row["keep"]:
-        in_force = format_duration(_seconds(row["in_force"]))
-        return f"{format_duration(_seconds(row['keep']))}, but history for {in_force}"
-    return format_duration(_seconds(row["keep"]))
-
-
-def _seconds(keep: Any) -> float:
-    return float(keep.total_seconds())
+    gone = f"there is no rule for {retention.scope_words(row)} any more"
+    print_result({**row, "keep": None}, gone, as_json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import click
@@ -10,27 +11,31 @@ from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import (
     Column,
     echo,
-    json_option,
-    limit_option,
     print_fields,
     print_json,
+    print_result,
     print_rows,
     shown,
 )
-from pgcron_ha.cli.progress_bar import progress_of, progress_text
-from pgcron_ha.cli.session import Session, on_database
-from pgcron_ha.cli.watching import follow_to_end
+from pgcron_ha.cli.screen import progress_of, progress_text
+from pgcron_ha.cli.session import Session, act, call, with_session
+from pgcron_ha.cli.watching import follow_to_end, log_line
 from pgcron_ha.db.commands import breakers, functions
 from pgcron_ha.db.queries import overview
-from pgcron_ha.harmless import one_line
 from pgcron_ha.model.run import RunOutcome, RunState
+
+
+def _shown_state(row: overview.Row) -> str:
+    more = "overruns" if row.get("overrun_after") is not None else row["hold"]
+    return f"{row['state']} ({more})" if more else str(row["state"])
+
 
 COLUMNS = (
     Column("ID", "id"),
     Column("HANDLER", "handler", 24),
     Column("SCHEDULE", "schedule", 16),
-    Column("STATE", "shown_state"),
-    Column("TRY", "tries"),
+    Column("STATE", _shown_state),
+    Column("TRY", lambda row: f"{row['attempt']}/{row['max_attempts']}"),
     Column("DUE", "due_at"),
     Column("NODE", "node", 12),
     Column("ERROR", "error", 30),
@@ -47,48 +52,26 @@ def runs_group() -> None:
 @click.option("--state", type=click.Choice(_STATES), help="A live state or an outcome.")
 @click.option("--handler", help="Runs of this handler.")
 @click.option("--queue", help="Runs of this queue.")
-@click.option("--schedule", help="Runs of the schedule of this name.")
-@limit_option()
-@json_option
-def list_command(
-    state: str | None,
-    handler: str | None,
-    queue: str | None,
-    schedule: str | None,
-    limit: int,
-    as_json: bool,
-) -> None:
+@click.option("--schedule", "schedule_name", help="Runs of the schedule of this name.")
+@arguments.limit_option()
+@arguments.json_option
+def list_command(as_json: bool, **given: Any) -> None:
     """List runs, live and ended, newest first.
 
     Looks at the newest 20,000.
     """
-    rows = on_database(
-        lambda s: overview.runs(
-            s.connection,
-            state=state,
-            handler=handler,
-            queue=queue,
-            schedule_name=schedule,
-            limit=limit,
-            schema=s.schema,
-        )
-    )
-    print_runs(rows, as_json)
+    print_runs(call(overview.runs, **given), as_json)
 
 
 @runs_group.command("show")
 @click.argument("run_id", type=arguments.RUN_ID)
-@json_option
-def show_command(run_id: int, as_json: bool) -> None:
+@arguments.json_option
+@with_session
+async def show_command(session: Session, run_id: int, as_json: bool) -> None:
     """Show one run with its attempts that did not succeed."""
-
-    async def read(session: Session) -> tuple[overview.Row, list[overview.Row]]:
-        found = await overview.run(session.connection, run_id, schema=session.schema)
-        attempts = await overview.attempts(session.connection, run_id, schema=session.schema)
-        found |= await breakers.reported_of_run(session.connection, run_id, schema=session.schema)
-        return found, attempts
-
-    found, attempts = on_database(read)
+    found = await session.call(overview.run, run_id)
+    found |= await session.call(breakers.reported_of_run, run_id)
+    attempts = await session.call(overview.rows, "list_attempts", run_id=run_id)
     reported = progress_of(found)
     if as_json:
         print_json({**found, "progress": reported and reported._asdict(), "attempts": attempts})
@@ -103,41 +86,33 @@ def show_command(run_id: int, as_json: bool) -> None:
 
 @runs_group.command("watch")
 @click.argument("run_id", type=arguments.RUN_ID)
-@click.option("--timeout", metavar="DURATION", help="Wait no longer. Default: until it ends.")
+@click.option("--timeout", type=arguments.DURATION, help="Wait no longer. Default: until it ends.")
 @click.option("--log", "with_log", is_flag=True, help="Print its log lines on stderr as they come.")
-@json_option
-def watch_command(run_id: int, timeout: str | None, with_log: bool, as_json: bool) -> None:
+@arguments.json_option
+def watch_command(run_id: int, timeout: timedelta | None, with_log: bool, as_json: bool) -> None:
     """Follow a run until it ends, and print its result.
 
     Shows its progress on stderr meanwhile, on a terminal as a bar. Ctrl-C ends the showing and
     leaves the run alone. Exit code 0 means that it succeeded.
     """
-    given = arguments.duration("--timeout", timeout)
-    seconds = None if given is None else given.total_seconds()
+    seconds = None if timeout is None else timeout.total_seconds()
     follow_to_end(run_id, timeout=seconds, with_log=with_log, as_json=as_json)
 
 
 @runs_group.command("logs")
 @click.argument("run_id", type=arguments.RUN_ID)
 @click.option("--attempt", type=click.IntRange(1, 100), help="Only this attempt.")
-@limit_option(1000)
-@json_option
-def logs_command(run_id: int, attempt: int | None, limit: int, as_json: bool) -> None:
+@arguments.limit_option(1000)
+@arguments.json_option
+@with_session
+async def logs_command(
+    session: Session, run_id: int, attempt: int | None, limit: int, as_json: bool
+) -> None:
     """Print what a run printed, in order."""
-
-    async def read(session: Session) -> list[overview.Row]:
-        await overview.run(session.connection, run_id, schema=session.schema)
-        return await overview.lines(
-            session.connection, run_id, attempt=attempt, limit=limit, schema=session.schema
-        )
-
-    lines = on_database(read)
+    await session.call(overview.run, run_id)
+    lines = await session.call(overview.lines, run_id, attempt=attempt, limit=limit)
     for line in lines:
-        if as_json:
-            print_json(line)
-        else:
-            text = one_line(line["line"])
-            echo(f"{shown(line['at'])} {line['attempt']} {line['stream']:<6} {text}")
+        print_result(line, log_line(line), as_json)
     if len(lines) == limit and not as_json:
         echo(f"there may be more than these {limit} lines: --limit", err=True)
 
@@ -145,74 +120,52 @@ def logs_command(run_id: int, attempt: int | None, limit: int, as_json: bool) ->
 @runs_group.command("cancel")
 @click.argument("run_id", type=arguments.RUN_ID)
 @click.option("--reason", help="Is kept with the run.")
-@json_option
+@arguments.json_option
 def cancel_command(run_id: int, reason: str | None, as_json: bool) -> None:
     """Cancel a run.
 
     One that waits ends now, one that runs is asked to stop.
     """
-    verdict = on_database(
-        lambda s: functions.cancel_run(s.connection, run_id, reason, actor=s.actor, schema=s.schema)
-    )
+    verdict = act(functions.cancel_run, run_id, reason)
     _print_stopped(run_id, verdict, "is asked to stop", as_json)
 
 
 @runs_group.command("kill")
 @click.argument("run_id", type=arguments.RUN_ID)
 @click.option("--reason", help="Is kept with the run.")
-@json_option
+@arguments.json_option
 def kill_command(run_id: int, reason: str | None, as_json: bool) -> None:
     """Cancel a run without any grace.
 
     Its node kills its processes at once and ends its SQL session. A function in a thread of the
     node can't be killed: it is asked to stop, and its slot is free when it does.
     """
-    verdict = on_database(
-        lambda s: functions.cancel_run(
-            s.connection, run_id, reason, by_force=True, actor=s.actor, schema=s.schema
-        )
-    )
+    verdict = act(functions.cancel_run, run_id, reason, by_force=True)
     _print_stopped(run_id, verdict, "is ended by force where that can be", as_json)
 
 
 @runs_group.command("retry")
 @click.argument("run_id", type=arguments.RUN_ID)
-@json_option
+@arguments.json_option
 def retry_command(run_id: int, as_json: bool) -> None:
     """Run now what waits, or again what has ended.
 
     Prints the id: what waits keeps its own, what has ended runs under a new one.
     """
-    new_id = on_database(
-        lambda s: functions.retry_run(s.connection, run_id, actor=s.actor, schema=s.schema)
-    )
-    print_run_id(new_id, as_json)
+    print_run_id(act(functions.retry_run, run_id), as_json)
 
 
 def print_runs(rows: list[overview.Row], as_json: bool) -> None:
     """A listing of runs."""
-    if not as_json:
-        rows = [_with_shown_columns(row) for row in rows]
     print_rows(rows, COLUMNS, as_json, "no runs")
-
-
-def _print_stopped(run_id: int, verdict: str, asked: str, as_json: bool) -> None:
-    sentences = {"cancelled": "is cancelled", "requested": asked, "finished": "had already ended"}
-    if as_json:
-        print_json({"run_id": run_id, "verdict": verdict})
-    else:
-        echo(f"run {run_id} {sentences[verdict]}")
 
 
 def print_run_id(run_id: int, as_json: bool) -> None:
     """The id alone, for shell scripts, or an object."""
-    if as_json:
-        print_json({"run_id": run_id})
-    else:
-        echo(run_id)
+    print_result({"run_id": run_id}, run_id, as_json)
 
 
-def _with_shown_columns(row: overview.Row) -> dict[str, Any]:
-    more = "overruns" if row.get("overrun_after") is not None else row["hold"]
-    state = f"{row['state']} ({more})" if more else row["state"]
-    return {**row, "shown_state": state, "tries": f"{row['attempt']}/{row['max_attempts']}"}
+def _print_stopped(run_id: int, verdict: str, asked: str, as_json: bool) -> None:
+    sentences = {"cancelled": "is cancelled", "requested": asked, "finished": "had already ended"}
+    document = {"run_id": run_id, "verdict": verdict}
+    print_result(document, f"run {run_id} {sentences[verdict]}", as_json)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from difflib import unified_diff
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import click
 
-from pgcron_ha.cli.calendar_changes import SIGNS, counted, print_calendar_changes
-from pgcron_ha.cli.output import echo, echo_file, json_option, print_json, shown
-from pgcron_ha.cli.session import Session, on_database
+from pgcron_ha.cli import arguments
+from pgcron_ha.cli.output import echo, echo_file, print_json, shown
+from pgcron_ha.cli.session import Session, on_database, with_session
 from pgcron_ha.db.commands import calendar_files
 from pgcron_ha.db.commands import schedule_files as interfaces
 from pgcron_ha.db.driver.clients import tried
@@ -21,7 +23,9 @@ from pgcron_ha.schedule_files.definitions import POLICIES, Definitions, files_of
 from pgcron_ha.schedule_files.json_schema import json_schema
 from pgcron_ha.schedule_files.writing import as_yaml, definition_of
 
+_SIGNS = {"added": "+", "changed": "~", "pruned": "-"}
 _MOST_CHARACTERS = 200
+_MOST_LINES = 40
 _REPORTED = ("spec", "handler", *POLICIES, "managed_by", "source")
 
 
@@ -37,7 +41,7 @@ Applied = tuple[
 @click.option("--prune", is_flag=True, help="Delete what the source owns and no longer defines.")
 @click.option("--take-over", is_flag=True, help="Also schedules that another source owns.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
-@json_option
+@arguments.json_option
 def apply_command(
     path: Path, source: str | None, prune: bool, take_over: bool, dry_run: bool, as_json: bool
 ) -> None:
@@ -74,17 +78,16 @@ def apply_definitions(
     async def put(session: Session) -> Applied:
         async with tried(session.connection, keep=not dry_run):
             calendars, applied = await _apply(session, definitions, source, prune, take_over)
-        default = await interfaces.default_schedule(session.connection, schema=session.schema)
-        return calendars, applied, default
+        return calendars, applied, await session.call(interfaces.default_schedule)
 
     calendars, applied, default = on_database(put)
-    print_calendar_changes(calendars, source, as_json=as_json)
+    _print_calendar_changes(calendars, source, as_json=as_json)
     _print_changes(applied, default, as_json)
     if as_json:
         return
     if calendars:
-        echo(f"calendars: {counted([one.change for one in calendars])}")
-    echo(counted([one.change for one in applied]) or "no schedules")
+        echo(f"calendars: {_counted([one.change for one in calendars])}")
+    echo(_counted([one.change for one in applied]) or "no schedules")
     if dry_run:
         echo("nothing is changed: this was a dry run")
 
@@ -93,22 +96,19 @@ async def _apply(
     session: Session, definitions: Definitions, source: str, prune: bool, take_over: bool
 ) -> tuple[list[calendar_files.AppliedCalendar], list[interfaces.AppliedSchedule]]:
     """Calendars first; what is pruned goes in the other order."""
-    given: dict[str, Any] = {"actor": session.actor, "schema": session.schema}
     schedules = [{"name": name, **values} for name, values in definitions.schedules.items()]
     contents = definitions.calendars
     calendars: list[calendar_files.AppliedCalendar] = []
     if contents:
         names = list(definitions.schedules)
-        calendars = await calendar_files.apply_calendars(
-            session.connection, contents, source, take_over=take_over, schedules=names, **given
+        calendars = await session.act(
+            calendar_files.apply_calendars, contents, source, take_over=take_over, schedules=names
         )
-    applied = await interfaces.apply_schedules(
-        session.connection, schedules, source, prune=prune, take_over=take_over, **given
+    applied = await session.act(
+        interfaces.apply_schedules, schedules, source, prune=prune, take_over=take_over
     )
     if prune:
-        calendars += await calendar_files.prune_calendars(
-            session.connection, source, list(contents), **given
-        )
+        calendars += await session.act(calendar_files.prune_calendars, source, list(contents))
     return calendars, applied
 
 
@@ -122,8 +122,8 @@ def _print_changes(
             )
         return
     for one in applied:
-        if one.change in SIGNS:
-            echo(f"{SIGNS[one.change]} {one.name}")
+        if one.change in _SIGNS:
+            echo(f"{_SIGNS[one.change]} {one.name}")
             for column, (before, after) in _columns(one, default).items():
                 was = "" if one.previous is None else f"{_short(before)} → "
                 echo(f"    {column}: {was}{_short(after)}")
@@ -148,31 +148,25 @@ def _print_changes(
 @click.option(
     "--output", type=click.Path(path_type=Path, dir_okay=False), help="A file instead of stdout."
 )
-def export_command(
-    names: tuple[str, ...], source: str | None, calendars: str, output: Path | None
+@with_session
+async def export_command(
+    session: Session,
+    names: tuple[str, ...],
+    source: str | None,
+    calendars: str,
+    output: Path | None,
 ) -> None:
     """Print schedules as a file that "apply" takes: all, or those of these names.
 
     Only what is not a default is written.
     """
-
-    async def read(session: Session) -> tuple[list[interfaces.Row], dict[str, str], interfaces.Row]:
-        rows = await interfaces.schedules_to_export(
-            session.connection, names or None, source, schema=session.schema
-        )
-        used = {name for row in rows for name in json.loads(row["calendars"] or "{}")}
-        contents: dict[str, str] = {}
-        if calendars != "none":
-            contents = await calendar_files.calendars_to_export(
-                session.connection,
-                None if calendars == "all" else sorted(used),
-                source,
-                schema=session.schema,
-            )
-        default = await interfaces.default_schedule(session.connection, schema=session.schema)
-        return rows, contents, default
-
-    rows, contents, default = on_database(read)
+    rows = await session.call(interfaces.schedules_to_export, names or None, source)
+    used = {name for row in rows for name in json.loads(row["calendars"] or "{}")}
+    contents: dict[str, str] = {}
+    if calendars != "none":
+        chosen = None if calendars == "all" else sorted(used)
+        contents = await session.call(calendar_files.calendars_to_export, chosen, source)
+    default = await session.call(interfaces.default_schedule)
     missing = sorted(set(names) - {row["name"] for row in rows})
     if missing:
         raise NotFound(
@@ -181,10 +175,7 @@ def export_command(
             "`pgcron-ha schedules list` lists them.",
         )
     text = as_yaml({row["name"]: definition_of(row, default) for row in rows}, contents)
-    if output is None:
-        echo_file(text)
-    else:
-        write_file(output, text)
+    print_or_write(text, output)
 
 
 @click.command("schema", short_help="Print the JSON Schema of a file of schedules.")
@@ -193,8 +184,11 @@ def schema_command() -> None:
     echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
 
 
-def write_file(path: Path, text: str) -> None:
-    """Raises InvalidInput when it can't be written."""
+def print_or_write(text: str, path: Path | None) -> None:
+    """To stdout without a path; raises InvalidInput when the file can't be written."""
+    if path is None:
+        echo_file(text)
+        return
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -219,3 +213,47 @@ def _columns(
 def _short(value: object) -> str:
     text = " ".join(shown(value).split())
     return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 1]}…"
+
+
+def _print_calendar_changes(
+    applied: Sequence[calendar_files.AppliedCalendar], source: str, *, as_json: bool
+) -> None:
+    """Each that is not as it was, with its lines that are new or gone."""
+    for one in applied:
+        if as_json:
+            lines = list(_changed_lines(one))
+            print_json({"calendar": one.name, "change": one.change, "lines": lines})
+        elif one.change in _SIGNS:
+            _print_calendar_change(one, source)
+
+
+def _counted(changes: Sequence[str]) -> str:
+    """``2 added, 1 unchanged``; empty if there is nothing."""
+    counts = {word: changes.count(word) for word in ("added", "changed", "unchanged", "pruned")}
+    return ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+
+
+def _print_calendar_change(one: calendar_files.AppliedCalendar, source: str) -> None:
+    echo(f"{_SIGNS[one.change]} calendar {one.name}")
+    if one.change == "pruned":
+        return
+    if one.change == "changed" and one.source_before != source:
+        echo(f"    source: {one.source_before or '-'} → {source}")
+    lines = list(_changed_lines(one))
+    for line in lines[:_MOST_LINES]:
+        echo(f"    {line}")
+    if len(lines) > _MOST_LINES:
+        echo(f"    and {len(lines) - _MOST_LINES} more lines")
+    if one.change == "changed" and lines and one.users:
+        echo(f"    used by {one.users} schedule{'s'[: one.users > 1]}")
+
+
+def _changed_lines(one: calendar_files.AppliedCalendar) -> Iterator[str]:
+    before, after = (_lines(text) for text in (one.before, one.after))
+    for line in islice(unified_diff(before, after, n=0, lineterm=""), 2, None):
+        if not line.startswith("@@"):
+            yield f"{line[0]} {line[1:]}"
+
+
+def _lines(text: str | None) -> list[str]:
+    return (text or "").rstrip(" \t\r\n").split("\n") if (text or "").strip() else []

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 import click
 
-from pgcron_ha.cli.output import echo, echo_file, plural
-from pgcron_ha.cli.schedule_files import apply_definitions, write_file
+from pgcron_ha.cli.output import echo, plural
+from pgcron_ha.cli.schedule_files import apply_definitions, print_or_write
 from pgcron_ha.db.queries.foreign_schedulers import pg_cron_jobs
 from pgcron_ha.schedule_files.crontab import import_crontab
 from pgcron_ha.schedule_files.documents import read_file, read_text
@@ -101,12 +101,10 @@ def _report(
     dry_run: bool,
 ) -> None:
     text, fragment = found.schedules_text(), found.templates_text()
-    if output is not None:
-        write_file(output, text)
-    elif not apply_now:
-        echo_file(text)
+    if output is not None or not apply_now:
+        print_or_write(text, output)
     if templates is not None:
-        write_file(templates, fragment)
+        print_or_write(fragment, templates)
     elif fragment:
         echo("# What pgcron-ha.toml of the nodes needs:\n#")
         for line in fragment.splitlines():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
@@ -10,18 +10,6 @@ import click
 from pgcron_ha.cli import arguments
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-_DURATIONS = (
-    "catchup_window",
-    "start_deadline",
-    "probe_after",
-    "timeout",
-    "retry_base",
-    "retry_cap",
-    "give_up_after",
-    "silence_timeout",
-    "jitter",
-)
 
 _OPTIONS = (
     arguments.args_option("A JSON object of arguments."),
@@ -32,31 +20,39 @@ _OPTIONS = (
     click.option("--enabled/--paused", "enabled", default=None, help="Whether it fires."),
     click.option("--overlap", metavar="POLICY", help="skip, allow, queue, replace or terminate."),
     click.option("--catchup", metavar="POLICY", help="latest, latest N, all or none."),
-    click.option("--catchup-window", metavar="DURATION", help="How old a late fire may be."),
+    click.option("--catchup-window", type=arguments.DURATION, help="How old a late fire may be."),
     click.option("--after-pause", metavar="WHAT", help="drop what a pause held back, or catchup."),
     click.option("--pause-after-failures", type=int, help="Pause it after so many; 0: never."),
-    click.option("--probe-after", metavar="DURATION", help="Then let a fire through as a probe."),
     click.option(
-        "--start-deadline", metavar="DURATION", help="A run that has not started by then expires."
+        "--probe-after", type=arguments.DURATION, help="Then let a fire through as a probe."
     ),
-    click.option("--timeout", metavar="DURATION", help="Maximum duration of an attempt."),
     click.option(
-        "--give-up-after", metavar="DURATION", help="Maximum age of a run, retries included."
+        "--start-deadline",
+        type=arguments.DURATION,
+        help="A run that has not started by then expires.",
+    ),
+    click.option("--timeout", type=arguments.DURATION, help="Maximum duration of an attempt."),
+    click.option(
+        "--give-up-after", type=arguments.DURATION, help="Maximum age of a run, retries included."
     ),
     click.option(
         "--silence-timeout",
-        metavar="DURATION",
+        type=arguments.DURATION,
         help="Stop a run that reports nothing for this long.",
     ),
     click.option("--max-attempts", type=int, help="Maximum attempts."),
-    click.option("--retry-base", metavar="DURATION", help="Longest wait before the first retry."),
-    click.option("--retry-cap", metavar="DURATION", help="Longest wait before any retry."),
-    arguments.retry_option(),
+    click.option(
+        "--retry-base", type=arguments.DURATION, help="Longest wait before the first retry."
+    ),
+    click.option("--retry-cap", type=arguments.DURATION, help="Longest wait before any retry."),
+    arguments.retry_option,
     click.option("--delivery", metavar="HOW", help="at_least_once, at_most_once or transactional."),
     click.option("--lane", help="Concurrency key: limits the runs that have it; empty removes it."),
-    arguments.requires_option(),
+    arguments.requires_option,
     click.option(
-        "--jitter", metavar="DURATION", help="Delay all fires by one amount within it; 0s: none."
+        "--jitter",
+        type=arguments.DURATION,
+        help="Delay all fires by one amount within it; 0s: none.",
     ),
     click.option(
         "--depends-on-previous/--independent",
@@ -82,12 +78,3 @@ def policy_options(command: Command) -> Command:
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
-
-
-def policies_of(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The policies that were given, durations read; raises InvalidInput."""
-    given = {name: value for name, value in options.items() if value is not None}
-    for name in _DURATIONS:
-        if name in given:
-            given[name] = arguments.duration(f"--{name.replace('_', '-')}", given[name])
-    return given

@@ -6,16 +6,9 @@ from typing import Any
 
 import click
 
-from pgcron_ha.cli.output import (
-    Column,
-    echo,
-    json_option,
-    limit_option,
-    print_json,
-    print_rows,
-    shown,
-)
-from pgcron_ha.cli.session import Session, on_database
+from pgcron_ha.cli import arguments
+from pgcron_ha.cli.output import Column, echo, print_json, print_result, print_rows, shown
+from pgcron_ha.cli.session import act, call
 from pgcron_ha.db.commands import schedule_versions as ask
 from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.errors import NotFound
@@ -34,16 +27,14 @@ COLUMNS = (
 
 @click.command("versions", short_help="List the versions of a schedule, newest first.")
 @click.argument("name")
-@limit_option(20)
-@json_option
+@arguments.limit_option(20)
+@arguments.json_option
 def versions_command(name: str, limit: int, as_json: bool) -> None:
     """List the versions of a schedule, newest first; of a deleted one by its last name.
 
     The newest 200 are kept, those of a deleted schedule as long as its ledger.
     """
-    found = on_database(
-        lambda s: ask.schedule_versions(s.connection, name, limit=limit + 1, schema=s.schema)
-    )
+    found = call(ask.schedule_versions, name, limit=limit + 1)
     rows = [
         {**row, "changed": _changed(row, before)}
         for row, before in zip(found[:limit], [*found[1:], None], strict=False)
@@ -55,16 +46,13 @@ def versions_command(name: str, limit: int, as_json: bool) -> None:
 @click.argument("name")
 @click.argument("first", required=False, type=click.IntRange(1), metavar="[A]")
 @click.argument("second", required=False, type=click.IntRange(1), metavar="[B]")
-@json_option
+@arguments.json_option
 def diff_command(name: str, first: int | None, second: int | None, as_json: bool) -> None:
     """Show what changed from version A to version B of a schedule.
 
     B is the newest one if it is left out, A the one before B.
     """
-    rows = {
-        row["version"]: row
-        for row in on_database(lambda s: ask.schedule_versions(s.connection, name, schema=s.schema))
-    }
+    rows = {row["version"]: row for row in call(ask.schedule_versions, name)}
     newer = _version(name, rows, max(rows) if second is None else second)
     older = _version(name, rows, max(newer["version"] - 1, min(rows)) if first is None else first)
     differences = changes(older["content"], newer["content"])
@@ -84,29 +72,21 @@ def diff_command(name: str, first: int | None, second: int | None, as_json: bool
 @click.argument("name")
 @click.argument("version", type=click.IntRange(1))
 @click.option("--expect-version", type=click.IntRange(0), help="Refuse if it has another one.")
-@json_option
+@arguments.json_option
 def restore_command(name: str, version: int, expect_version: int | None, as_json: bool) -> None:
     """Make VERSION of a schedule its next one; a deleted schedule is created anew.
 
     Its name, its owner and whether it is paused stay as they are.
     """
 
-    async def restore(session: Session) -> ask.Restored:
-        return await ask.restore_schedule(
-            session.connection,
-            name,
-            version,
-            expected_version=expect_version,
-            actor=session.actor,
-            interface="cli",
-            schema=session.schema,
-        )
-
-    done = on_database(restore)
-    if as_json:
-        print_json({"schedule": name, **done._asdict()})
-    else:
-        echo(f"schedule '{name}' has version {done.version}: {done.note}")
+    done = act(
+        ask.restore_schedule, name, version, expected_version=expect_version, interface="cli"
+    )
+    print_result(
+        {"schedule": name, **done._asdict()},
+        f"schedule '{name}' has version {done.version}: {done.note}",
+        as_json,
+    )
 
 
 def _version(name: str, rows: dict[int, Row], version: int) -> Row:

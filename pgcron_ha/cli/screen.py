@@ -5,19 +5,21 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 import click
 
-from pgcron_ha.cli.progress_bar import bar, progress_text
 from pgcron_ha.client.run_status import RunStatus
+from pgcron_ha.executors.contract.progress import Progress
 from pgcron_ha.harmless import one_line
 
 PLAIN_SECONDS: Final = 2.0
 """Between two plain lines that differ in the progress only."""
 
 _CLEAR: Final = "\r\x1b[K"
+_BAR_WIDTH: Final = 24
 
 
 class Screen:
@@ -44,7 +46,6 @@ class Screen:
 
     def print_line(self, line: str) -> None:
         """A line that stays, above the one that changes."""
-        line = one_line(line)
         click.echo(_CLEAR + line if self._is_terminal else line, err=True)
         if self._is_terminal and self._shown:
             click.echo(self._shown, err=True, nl=False)
@@ -89,3 +90,30 @@ def elapsed(seconds: float) -> str:
     minutes, rest = divmod(whole, 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def progress_of(row: Mapping[str, Any]) -> Progress | None:
+    """What a row with ``done``, ``total`` and ``note`` says."""
+    if row["done"] is None:
+        return None
+    return Progress(row["done"], row["total"], row["note"])
+
+
+def progress_text(reported: Progress) -> str:
+    """Such as ``30 % (3 of 10) copying orders``; without a total ``3 copying orders``."""
+    amount = f"{reported.done:.10g}"
+    if reported.total is not None:
+        amount = f"{_share(reported):.0%} ({amount} of {reported.total:.10g})".replace("%", " %")
+    return amount if reported.note is None else f"{amount} {reported.note}"
+
+
+def bar(reported: Progress) -> str:
+    """The text behind a bar, when there is a total."""
+    if reported.total is None:
+        return progress_text(reported)
+    full = int(_BAR_WIDTH * _share(reported))
+    return f"[{'#' * full}{'.' * (_BAR_WIDTH - full)}] {progress_text(reported)}"
+
+
+def _share(reported: Progress) -> float:
+    return min(1.0, reported.done / reported.total) if reported.total else 0.0

@@ -1,12 +1,18 @@
-"""One connection for one command: settings, connection, schema check, and the loop around it."""
+"""One connection for one command: settings, connection, schema check, and the loop around it.
+
+A command of one statement says ``call(query, …)``, or ``act(change, …)`` when it is kept with who
+did it. One of several gets a `Session` by `with_session`, or by `on_database` for a part of it.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import errno
+import functools
 import getpass
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo
@@ -16,9 +22,16 @@ from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.clients import Connection, connect_client
 from pgcron_ha.db.driver.revision import require_revision
 
+Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
+Statement = Callable[..., Awaitable[Result]]
+"""What `pgcron_ha.db` asks: it takes a connection first and a schema by name."""
 
 _CLOSE_SECONDS = 5
+
+
+class _NobodyReads(Exception):
+    """What reads the output of the command has gone: no error of the database."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +42,36 @@ class Session:
     schema: str
     settings: Settings
     actor: str | None
+
+    async def call(self, statement: Statement[Result], *values: Any, **options: Any) -> Result:
+        """What `statement` answers on this connection, in this schema."""
+        return await statement(self.connection, *values, **options, schema=self.schema)
+
+    async def act(self, statement: Statement[Result], *values: Any, **options: Any) -> Result:
+        """As `call`, for a change that is kept with who made it."""
+        return await self.call(statement, *values, **options, actor=self.actor)
+
+
+def with_session(
+    command: Callable[Concatenate[Session, Parameters], Awaitable[Result]],
+) -> Callable[Parameters, Result]:
+    """Gives a click command a session as its first argument; raises as `on_database`."""
+
+    @functools.wraps(command)
+    def run(*arguments: Parameters.args, **options: Parameters.kwargs) -> Result:
+        return on_database(lambda session: command(session, *arguments, **options))
+
+    return run
+
+
+def call(statement: Statement[Result], *values: Any, **options: Any) -> Result:
+    """`Session.call` on a connection of its own; raises as `on_database`."""
+    return on_database(lambda session: session.call(statement, *values, **options))
+
+
+def act(statement: Statement[Result], *values: Any, **options: Any) -> Result:
+    """`Session.act` on a connection of its own; raises as `on_database`."""
+    return on_database(lambda session: session.act(statement, *values, **options))
 
 
 def on_database(
@@ -52,9 +95,14 @@ async def _run(
         with answers():
             if needs_schema:
                 await require_revision(connection, settings.schema)
-            done = await work(Session(connection, settings.schema, settings, _actor()))
+            try:
+                done = await work(Session(connection, settings.schema, settings, _actor()))
+            except BrokenPipeError as error:
+                raise _NobodyReads from error
         await asyncio.sleep(0)  # warnings are told a turn later
         return done
+    except _NobodyReads:
+        raise BrokenPipeError(errno.EPIPE, "nobody reads the output") from None  # click ends it
     finally:
         await connection.close(timeout=_CLOSE_SECONDS)
 

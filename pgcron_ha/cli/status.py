@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from pgcron_ha.cli.output import echo, json_option, print_json, shown
-from pgcron_ha.cli.session import Session, on_database
+from pgcron_ha.cli import arguments
+from pgcron_ha.cli.output import echo, print_json, shown
+from pgcron_ha.cli.session import Session, with_session
 from pgcron_ha.db.driver.clients import Connection
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.blocking import blocking_sessions, holding_words, naming, session_words
 from pgcron_ha.db.queries.node_health import read_health, without_words
@@ -17,10 +19,16 @@ from pgcron_ha.errors import Conflict
 
 
 @click.command("status")
-@json_option
-def status_command(as_json: bool) -> None:
+@arguments.json_option
+@with_session
+async def status_command(session: Session, as_json: bool) -> None:
     """Show what the cluster does and what waits."""
-    status = on_database(_read)
+    blocking = await session.call(blocking_sessions)
+    await session.connection.execute("SET lock_timeout = '1s'")  # who locks is said, not waited for
+    try:
+        status = {"blocking": blocking, **await session.call(read_tables)}
+    except Conflict as error:
+        raise naming(error, await session.call(blocking_sessions)) from error
     if as_json:
         print_json(status)
         return
@@ -29,17 +37,7 @@ def status_command(as_json: bool) -> None:
         echo(line)
 
 
-async def _read(session: Session) -> overview.Row:
-    connection, schema = session.connection, session.schema
-    blocking = await blocking_sessions(connection, schema=schema)
-    await connection.execute("SET lock_timeout = '1s'")  # who locks is said, not waited for
-    try:
-        return {"blocking": blocking, **await read_tables(connection, schema)}
-    except Conflict as error:
-        raise naming(error, await blocking_sessions(connection, schema=schema)) from error
-
-
-async def read_tables(connection: Connection, schema: str) -> overview.Row:
+async def read_tables(connection: Connection, *, schema: str = DEFAULT_SCHEMA) -> overview.Row:
     """What runs, what waits, and what has ended of late."""
     return {
         "counts": await overview.counts(connection, schema=schema),

@@ -9,27 +9,33 @@ from typing import Any
 
 import click
 
-from pgcron_ha.cli.output import Column, echo, json_option, print_rows
-from pgcron_ha.cli.session import Session, on_database
+from pgcron_ha.cli import arguments
+from pgcron_ha.cli.output import Column, echo, print_rows
+from pgcron_ha.cli.session import Session, with_session
 from pgcron_ha.db.queries import overview
-from pgcron_ha.db.queries.storage import Storage, storage
+from pgcron_ha.db.queries.storage import storage
 from pgcron_ha.errors import NotFound
 from pgcron_ha.model.storage import Part, TableSize, total_growth
 from pgcron_ha.spec.text import in_bytes
 
+
+def _size(heading: str, key: str) -> Column:
+    return Column(heading, lambda row: None if row[key] is None else in_bytes(row[key]))
+
+
 _SIZES = (
     Column("ROWS", "rows"),
     Column("DEAD", "dead"),
-    Column("HEAP", "heap"),
-    Column("INDEXES", "indexes"),
-    Column("TOAST", "toast"),
-    Column("TOTAL", "total"),
+    _size("HEAP", "heap"),
+    _size("INDEXES", "indexes"),
+    _size("TOAST", "toast"),
+    _size("TOTAL", "total"),
 )
 TABLES = (
     Column("TABLE", "table"),
     Column("PARTITIONS", "partitions"),
     *_SIZES,
-    Column("A DAY", "a_day"),
+    _size("A DAY", "a_day"),
     Column("KEPT", "kept"),
     Column("VACUUMED", "vacuumed_at"),
 )
@@ -41,30 +47,26 @@ PARTS = (
     Column("VACUUMED", "vacuumed_at"),
     Column("DROPPED", "dropped_at"),
 )
-_IN_BYTES = ("heap", "indexes", "toast", "total", "a_day")
 
 
 @click.command("storage", short_help="Show how large the tables are, and when partitions go.")
 @click.argument("table", required=False)
-@json_option
-def storage_command(table: str | None, as_json: bool) -> None:
+@arguments.json_option
+@with_session
+async def storage_command(session: Session, table: str | None, as_json: bool) -> None:
     """Show how large the tables are, how fast they grow and who keeps dead rows in them.
 
     With TABLE its partitions, and when retention drops each. Rows are the server's estimates, no
     table is read; sizes are bytes in JSON. A day: by the partitions of the last seven.
     """
-
-    async def read(session: Session) -> tuple[Storage, datetime]:
-        now = await overview.database_time(session.connection, schema=session.schema)
-        return await storage(session.connection, schema=session.schema), now
-
-    found, now = on_database(read)
+    now = await session.call(overview.database_time)
+    found = await session.call(storage)
     if table is not None:
         rows = [_part(part) for part in _named(found.tables, table).parts]
-        print_rows(_shown(rows, as_json), PARTS, as_json, "no partitions")
+        print_rows(rows, PARTS, as_json, "no partitions")
         return
     rows = [_table(each, now) for each in found.tables]
-    print_rows(_shown(rows, as_json), TABLES, as_json, "no tables")
+    print_rows(rows, TABLES, as_json, "no tables")
     if as_json:
         return
     growth = in_bytes(total_growth(found.tables, now))
@@ -110,12 +112,3 @@ def _part(part: Part) -> dict[str, Any]:
         "vacuumed_at": part.vacuumed_at,
         "dropped_at": part.dropped_at,
     }
-
-
-def _shown(rows: list[dict[str, Any]], as_json: bool) -> list[dict[str, Any]]:
-    if as_json:
-        return rows
-    return [
-        {**row, **{key: in_bytes(row[key]) for key in _IN_BYTES if row.get(key) is not None}}
-        for row in rows
-    ]

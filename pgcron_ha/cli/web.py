@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import signal
-from collections.abc import AsyncIterator
+import sys
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo
-from pgcron_ha.cli.process import allow_descriptors, run
 from pgcron_ha.config import Settings
 from pgcron_ha.telemetry import log
 from pgcron_ha.version import installed_version
@@ -20,6 +21,14 @@ from pgcron_ha.version import installed_version
 if TYPE_CHECKING:
     from pgcron_ha.telemetry.node_snapshot import LookAtNode
     from pgcron_ha.web.serving import WebServer
+
+
+Result = TypeVar("Result")
+
+_DESCRIPTORS: Final = 65_536
+"""No process of pgcron_ha needs more open files; programs that it starts inherit the number, and
+some of them close so many at their start.
+"""
 
 
 @click.command("web")
@@ -92,3 +101,22 @@ async def beside(*servers: WebServer) -> AsyncIterator[None]:
         for server in servers:
             server.stop()
         await asyncio.gather(*serving, return_exceptions=True)
+
+
+def allow_descriptors() -> None:
+    """Raises the limit of open files as far as the system lets it: the usual 1,024 are little for
+    sessions, programs and their output, and connections of others.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_DESCRIPTORS, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def run(main: Coroutine[Any, Any, Result]) -> Result:
+    """Runs `main` on the fastest event loop there is."""
+    if sys.platform == "win32":
+        return asyncio.run(main)
+    import uvloop
+
+    return uvloop.run(main)

@@ -81,7 +81,7 @@ app.add_schedule("report", "*/10 * * * * *", "sql:report")
 app.add_schedule("ready", "*/5 * * * * *", "http:ready", retry_base=1, retry_cap=2)
 
 
-async def put_examples(connection: Connection, schema: str) -> None:
+async def put_examples(connection: Connection, *, schema: str) -> None:
     """A calendar, a schedule that uses it, and one that somebody has paused."""
     owner: dict[str, Any] = {"actor": "demo", "schema": schema}
     await calendars.put_calendar(connection, "holidays", _HOLIDAYS, **owner)

@@ -11,7 +11,7 @@ from typing import Final
 from pgcron_ha.db.driver.dsn import without_password
 from pgcron_ha.db.schema.uninstall import uninstall
 from pgcron_ha.embedded import EmbeddedPostgres
-from pgcron_ha.embedded.postmaster import find_postmaster
+from pgcron_ha.embedded.cluster import find_postmaster
 
 _STOP_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 0.05

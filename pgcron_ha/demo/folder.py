@@ -1,12 +1,16 @@
-"""The demo's folder: its server, its configuration, and what its jobs and nodes write."""
+"""The demo's folder: its server, its configuration, what its jobs and nodes write; and the
+processes of the demo: the nodes and the pages.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from string import Template
@@ -16,10 +20,15 @@ from pgcron_ha.demo.database import WorkDatabase
 from pgcron_ha.embedded import default_data_directory
 from pgcron_ha.embedded.locks import FileLock
 from pgcron_ha.errors import ConfigError, Conflict
+from pgcron_ha.operating_system import how_it_ended
 
 LEASE_TTL: Final = "5s"
 """Short, so that what a killed node left starts elsewhere while one watches."""
 
+# After its grace a node gives back what runs, which takes it a moment.
+_STOP_SECONDS: Final = 20.0
+# Of a node's log, what fits on a screen and has the reason.
+_LONGEST_REASON: Final = 1200
 _TEMPLATE: Final = Path(__file__).with_name("nodes.toml")
 
 
@@ -88,3 +97,51 @@ class DemoFolder:
             detail,
             "Choose one that is empty or not there yet: demo --data DIRECTORY.",
         )
+
+
+class DemoProcess:
+    """``pgcron-ha ARGUMENT…``; its group is its own, so that a Ctrl-C reaches the demo alone."""
+
+    def __init__(self, folder: DemoFolder, name: str, *arguments: str) -> None:
+        self.name = name
+        self.log = folder.logs / f"{name}.log"
+        kept = ("PGCRON_HA_PG_BIN",)  # the folder's file has all the settings
+        with self.log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "pgcron_ha", "--config", folder.configuration, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env={
+                    name: value
+                    for name, value in os.environ.items()
+                    if not name.startswith("PGCRON_HA_") or name in kept
+                },
+                start_new_session=True,
+            )
+        self.pid = self._process.pid
+
+    @property
+    def ending(self) -> str | None:
+        """How it ended, in words; None while it runs."""
+        code = self._process.poll()
+        return None if code is None else how_it_ended(code)
+
+    def last_words(self) -> str:
+        """The end of its log."""
+        return self.log.read_text(errors="replace").strip()[-_LONGEST_REASON:]
+
+    def stop(self) -> None:
+        """Tell it to end in order, wait until it has, and end it by force if it does not."""
+        if self.ending is None:
+            self._process.terminate()
+        try:
+            self._process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+async def stop_all(processes: Sequence[DemoProcess]) -> None:
+    """All at once; returns when they have ended."""
+    await asyncio.gather(*(asyncio.to_thread(process.stop) for process in processes))

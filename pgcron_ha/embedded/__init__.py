@@ -14,7 +14,7 @@ What holds it together are three kinds of `flock`, which the kernel gives back w
 - ``start.lock``, exclusive: held while somebody makes or starts the server.
 
 Connections come through a unix socket only, with a password kept in a file of mode 0600. As root
-the server runs in a user namespace, or as ``nobody`` where that is not allowed (`identity`).
+the server runs in a user namespace, or as ``nobody`` where that is not allowed (`directory`).
 Nothing outside the folder is changed, except that a folder whose path is too long for a socket gets
 a private folder for it in ``/tmp``. It needs no event loop and no driver: calls block.
 """

@@ -1,4 +1,7 @@
-"""Making the cluster of a folder, and telling whether the programs at hand can run it."""
+"""The cluster of a folder: made, fitting the programs at hand, and running or not.
+
+A pid in a file is a claim; `find_postmaster` checks it.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,12 @@ import secrets
 import shutil
 import signal
 import subprocess
+from dataclasses import dataclass
+from pathlib import Path
 
 from pgcron_ha.embedded.binaries import BIN_VARIABLE, Binaries
-from pgcron_ha.embedded.deadline import Deadline, expired
-from pgcron_ha.embedded.directory import DataDirectory
-from pgcron_ha.embedded.identity import Identity
-from pgcron_ha.embedded.locks import FileLock
+from pgcron_ha.embedded.directory import DataDirectory, Identity
+from pgcron_ha.embedded.locks import Deadline, FileLock, expired
 from pgcron_ha.errors import ConfigError, DatabaseUnavailable
 
 SUPERUSER = "pgcron"
@@ -34,6 +37,12 @@ _PROBE_TIMEOUT_SECONDS = 10.0
 
 # Of what initdb says, the last lines have the reason.
 _LONGEST_REASON = 800
+
+# Lines of postmaster.pid, counted from 0 (PostgreSQL: src/include/utils/pidfile.h).
+_PID, _SOCKET_DIRECTORY, _STATUS = 0, 4, 7
+
+# `ps` answers in milliseconds; more means the machine is not usable.
+_PS_TIMEOUT_SECONDS = 5.0
 
 
 def initialise(
@@ -188,3 +197,93 @@ def _run(command: list[str], binaries: Binaries, start_lock: FileLock, deadline:
             output.strip()[-_LONGEST_REASON:],
             "Remove the cause and start again; nothing unfinished is kept.",
         )
+
+
+@dataclass(frozen=True)
+class Postmaster:
+    """The live server of a folder."""
+
+    pid: int
+    socket_directory: str
+    is_ready: bool
+
+
+def find_postmaster(pgdata: Path) -> Postmaster | None:
+    """The server that runs on `pgdata` now, or None.
+
+    A dead pid, a zombie, and a pid that the system gave to another program since are None.
+    """
+    lines = _pid_file(pgdata)
+    pid = _pid(lines)
+    if pid is None or str(pgdata) not in _command_of(pid):
+        return None
+    return Postmaster(
+        pid=pid,
+        socket_directory=_line(lines, _SOCKET_DIRECTORY),
+        is_ready=_line(lines, _STATUS) == "ready",
+    )
+
+
+def remove_stale_pid_file(pgdata: Path) -> None:
+    """Remove postmaster.pid if it names a process that is not our server but lives or is a zombie.
+
+    PostgreSQL believes any such pid and would refuse to start. Call it only when `find_postmaster`
+    says None and nobody else can start the server. Leftover backends of a killed server are still
+    noticed: since PostgreSQL 12 their shared memory is found by the folder, not by this file.
+    """
+    pid = _pid(_pid_file(pgdata))
+    if pid is not None and _exists(pid):
+        (pgdata / "postmaster.pid").unlink(missing_ok=True)
+
+
+def _pid_file(pgdata: Path) -> list[str]:
+    try:
+        return (pgdata / "postmaster.pid").read_text().splitlines()
+    except OSError:
+        return []
+
+
+def _line(lines: list[str], number: int) -> str:
+    return lines[number].strip() if number < len(lines) else ""
+
+
+def _pid(lines: list[str]) -> int | None:
+    text = _line(lines, _PID)
+    return int(text) if text.isdecimal() and int(text) > 1 else None
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _command_of(pid: int) -> str:
+    """The command line of a live process; empty for none, and for a zombie."""
+    if Path("/proc/self/cmdline").exists():
+        return _command_from_proc(pid)
+    return _command_from_ps(pid)
+
+
+def _command_from_proc(pid: int) -> str:
+    try:
+        # A zombie has no memory left, and with it no arguments: the file is empty.
+        return os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" "))
+    except OSError:
+        return ""
+
+
+def _command_from_ps(pid: int) -> str:
+    answer = subprocess.run(
+        ["ps", "-o", "stat=,command=", "-p", str(pid)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_PS_TIMEOUT_SECONDS,
+    )
+    state, _, command = answer.stdout.strip().partition(" ")
+    return "" if state.startswith("Z") else command

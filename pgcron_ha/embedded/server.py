@@ -12,16 +12,16 @@ from urllib.parse import quote
 from pgcron_ha.embedded.binaries import Binaries, find_binaries
 from pgcron_ha.embedded.cluster import (
     SUPERUSER,
+    Postmaster,
     check_version,
+    find_postmaster,
     hand_over,
     initialise,
     readable_binaries,
+    remove_stale_pid_file,
 )
-from pgcron_ha.embedded.deadline import Deadline
-from pgcron_ha.embedded.directory import DataDirectory
-from pgcron_ha.embedded.identity import Identity, identity_for
-from pgcron_ha.embedded.locks import FileLock
-from pgcron_ha.embedded.postmaster import Postmaster, find_postmaster, remove_stale_pid_file
+from pgcron_ha.embedded.directory import DataDirectory, Identity, identity_for
+from pgcron_ha.embedded.locks import Deadline, FileLock
 from pgcron_ha.errors import ConfigError, DatabaseUnavailable
 
 # A fresh start takes a second and recovery a few; a machine under load needs several times that.

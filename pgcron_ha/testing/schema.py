@@ -23,24 +23,20 @@ async def make_schema(dsn: str, schema: str) -> None:
     """
     from pgcron_ha.db.schema.migrate import migrate  # who imports this may never make one
 
+    statements = load(schema)
     connection = await connect(dsn)
     try:
-        sql = load(schema)["testing_schema_comment"].sql
-        found = await connection.fetchrow(sql, schema)
-    finally:
-        await connection.close(timeout=5)
-    if found is not None and found["is_there"] and found["comment"] != _MARK:
-        raise ConfigError(
-            f"the schema '{schema}' is in the database for tests already",
-            "Tests empty it before each of them, so it must be one that they have made.",
-            "Name a database without it (the fixture pgcron_dsn), or another schema "
-            "(pgcron_schema); `pgcron-ha migrate --uninstall --yes` removes it.",
-        )
-    await remove_schema(dsn, schema)
-    await migrate(dsn, schema)
-    connection = await connect(dsn)
-    try:
-        await connection.execute(load(schema)["testing_mark_schema"].sql)
+        found = await connection.fetchrow(statements["testing_schema_comment"].sql, schema)
+        if found is not None and found["is_there"] and found["comment"] != _MARK:
+            raise ConfigError(
+                f"the schema '{schema}' is in the database for tests already",
+                "Tests empty it before each of them, so it must be one that they have made.",
+                "Name a database without it (the fixture pgcron_dsn), or another schema "
+                "(pgcron_schema); `pgcron-ha migrate --uninstall --yes` removes it.",
+            )
+        await remove_schema(dsn, schema)
+        await migrate(dsn, schema)
+        await connection.execute(statements["testing_mark_schema"].sql)
     finally:
         await connection.close(timeout=5)
 

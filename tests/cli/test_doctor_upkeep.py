@@ -9,7 +9,7 @@ from datetime import date
 import psycopg
 import pytest
 
-from pgcron_ha.cli import doctor_checks
+from pgcron_ha.cli import doctor_server
 from pgcron_ha.db.queries import health
 from tests.cli.conftest import Answer, Cli, Execute, dsn_of
 from tests.servers import ThrowAwayServer
@@ -148,7 +148,7 @@ def test_a_version_is_told_before_its_corrections_end(
         (today, f" gets its last corrections on {today}"),
         (date(2020, 1, 1), " has had no corrections since 2020-01-01"),
     ):
-        monkeypatch.setitem(doctor_checks.END_OF_LIFE, major, until)
+        monkeypatch.setitem(doctor_server.END_OF_LIFE, major, until)
         (line,) = lines(cli("doctor", "--json"), "server")
         assert line.startswith("PostgreSQL ")
         assert line.endswith(said)

@@ -10,17 +10,16 @@ import click
 import pytest
 
 from pgcron_ha.cli import main as main_module
-from pgcron_ha.cli.context import CommandContext, pass_settings
+from pgcron_ha.cli.context import CommandContext, command_context
 from pgcron_ha.cli.main import COMMANDS, Subcommand, cli, main
-from pgcron_ha.config import Settings
 from pgcron_ha.errors import Conflict
 from tests.waiting import COMMAND_SECONDS
 
 
 @click.command("probe")
 @click.option("--json", "as_json", is_flag=True)
-@pass_settings
-def probe_command(settings: Settings, as_json: bool) -> None:
+def probe_command(as_json: bool) -> None:
+    settings = command_context().load()
     click.echo(json.dumps([settings.dsn, settings.schema, as_json]))
 
 

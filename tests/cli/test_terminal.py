@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -83,3 +86,22 @@ def test_commands_print_by_the_functions_that_make_text_harmless() -> None:
         if own.search(path.read_text()) and path.name not in ("output.py", "screen.py")
     ]
     assert found == []
+
+
+def test_a_reader_that_has_gone_is_no_error_of_the_database(database: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+
+    ended = subprocess.run(
+        [sys.executable, "-m", "pgcron_ha", "status"],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PGCRON_HA_DSN": database},
+        check=False,
+        timeout=300,
+    )
+
+    os.close(writing)
+    assert (ended.returncode, ended.stderr) == (1, "")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pgcron_ha.embedded import EmbeddedPostgres, find_binaries
-from pgcron_ha.embedded.identity import user_namespaces_work
+from pgcron_ha.embedded.directory import user_namespaces_work
 from pgcron_ha.errors import ConfigError
 from tests.embedded.processes import (
     Owner,

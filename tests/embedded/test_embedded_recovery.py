@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from pgcron_ha.embedded import EmbeddedPostgres
-from pgcron_ha.embedded.deadline import Deadline
-from pgcron_ha.embedded.locks import FileLock
+from pgcron_ha.embedded.locks import Deadline, FileLock
 from pgcron_ha.errors import ConfigError, DatabaseUnavailable
 from tests.embedded.processes import (
     Owner,

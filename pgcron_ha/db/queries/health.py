@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import asyncpg
 
@@ -27,188 +27,75 @@ YOUNG_STATISTICS_SECONDS: Final = 86_400.0
 # With the owner's rights, and for everybody: each asks who the caller is.
 FOR_EVERYBODY: Final = ("run_status", "live_state", "await_runs", "judge_guest")
 
+ROWS: Final = {
+    "role": "read_role",
+    "risks": "read_risks",
+    "zones": "read_zones",
+    "wraparound": "read_wraparound",
+    "notification_queue": "read_notification_queue",
+}
+"""What the doctor reads as one row, by statement."""
+
+LISTS: Final = {
+    "snapshot_holders": "list_snapshot_holders",
+    "idle_slots": "list_idle_slots",
+    "tables_without_autovacuum": "list_tables_without_autovacuum",
+    "never_vacuumed": "list_never_vacuumed",
+    "dead_rows": "list_dead_rows",
+    "broken_indexes": "list_broken_indexes",
+    "swollen_indexes": "list_swollen_indexes",
+    "spent_days": "list_spent_days",
+    "partition_gaps": "list_partition_gaps",
+    "stray_partitions": "stray_partitions",
+    "excess_privileges": "list_privileges_excess",
+    "lock_holders": "list_lock_holders",
+    "unaccounted": "unaccounted",
+}
+"""What it reads as many rows, each of which is a finding."""
+
 
 async def server(connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA) -> Row:
     """Version, clock, and the settings that work or safety depend on."""
-    (found,) = await fetch_rows(connection, "read_server", schema)
+    (found,) = await health_rows(connection, "read_server", schema=schema)
     return found
 
 
-async def snapshot_holders(
-    connection: asyncpg.Connection,
-    *,
-    limit: int = DEFAULT_LIMIT,
-    schema: str = DEFAULT_SCHEMA,
-) -> list[Row]:
-    """Who keeps dead rows alive: kind, name, age in transactions, seconds, other_database (None:
-    it is in ours); the oldest first.
-    """
-    return await fetch_rows(
-        connection,
-        "list_snapshot_holders",
-        schema,
-        age=OLD_SNAPSHOT_TRANSACTIONS,
-        seconds=LONG_TRANSACTION_SECONDS,
-        limit=limit,
-    )
-
-
-async def idle_slots(
-    connection: asyncpg.Connection,
-    *,
-    limit: int = DEFAULT_LIMIT,
-    schema: str = DEFAULT_SCHEMA,
-) -> list[Row]:
-    """Replication slots that nobody reads, and that keep much of the log: name, bytes."""
-    return await fetch_rows(
-        connection, "list_idle_slots", schema, least=MUCH_LOG_BYTES, limit=limit
-    )
-
-
-async def tables_without_autovacuum(
-    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
-) -> list[Row]:
-    """Tables of the schema for which somebody turned autovacuum off: name, option."""
-    return await fetch_rows(connection, "list_tables_without_autovacuum", schema, limit=limit)
-
-
-async def broken_indexes(
-    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
-) -> list[Row]:
-    """Indexes of the schema that no statement uses: name, relation, has_partitions."""
-    return await fetch_rows(connection, "list_broken_indexes", schema, limit=limit)
-
-
-async def dead_rows(
-    connection: asyncpg.Connection,
-    *,
-    least: int = MANY_DEAD_ROWS,
-    limit: int = DEFAULT_LIMIT,
-    schema: str = DEFAULT_SCHEMA,
-) -> list[Row]:
-    """Tables with `least` dead rows that outnumber the living: name, dead, living, vacuumed_at."""
-    return await fetch_rows(connection, "list_dead_rows", schema, least=least, limit=limit)
-
-
-async def spent_days(
-    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
-) -> list[Row]:
-    """Days of history of `LARGE_DAY_BYTES` that rules of retention have emptied by half or more,
-    and that nodes leave as they are: name, bytes, remaining runs, dropped_at.
-    """
-    return await fetch_rows(
-        connection, "list_spent_days", schema, least=LARGE_DAY_BYTES, limit=limit
-    )
-
-
-async def swollen_indexes(
-    connection: asyncpg.Connection,
-    *,
-    least: int = LARGE_INDEX_BYTES,
-    limit: int = DEFAULT_LIMIT,
-    schema: str = DEFAULT_SCHEMA,
-) -> list[Row]:
-    """Indexes of `least` bytes that are mostly empty: name, bytes, entries."""
-    return await fetch_rows(
-        connection,
-        "list_swollen_indexes",
-        schema,
-        least=least,
-        bytes_an_entry=MOST_BYTES_AN_ENTRY,
-        limit=limit,
-    )
-
-
-async def risks(connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA) -> Row:
-    """Overflow rows, at-most-once work, living nodes, the shortest lease, where partitions end."""
-    (found,) = await fetch_rows(connection, "read_risks", schema)
-    return found
-
-
-async def zones(
-    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
-) -> Row:
-    """The version of tzdata that decides, and nodes with older ones."""
-    (found,) = await fetch_rows(connection, "read_zones", schema, limit=limit)
-    return found
-
-
-async def unaccounted(
-    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
-) -> list[Row]:
-    """Fires of the last day that were decided and whose run is nowhere; there must be none."""
-    return await fetch_rows(connection, "unaccounted", schema, at_most=limit)
-
-
-async def wraparound(connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA) -> Row:
-    """Ages of the oldest transaction id: of our oldest table, of all here, and of all databases."""
-    (found,) = await fetch_rows(connection, "read_wraparound", schema)
-    return found
-
-
-async def never_vacuumed(
-    connection: asyncpg.Connection,
-    *,
-    least: int = MANY_DEAD_ROWS,
-    limit: int = DEFAULT_LIMIT,
-    schema: str = DEFAULT_SCHEMA,
-) -> list[Row]:
-    """Tables that nobody ever vacuumed though much has changed: name, dead, inserted."""
-    return await fetch_rows(
-        connection,
-        "list_never_vacuumed",
-        schema,
-        least=least,
-        seconds=YOUNG_STATISTICS_SECONDS,
-        limit=limit,
-    )
-
-
-async def partition_gaps(
-    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
-) -> list[Row]:
-    """Spans to come without a partition between others: relation, since, until."""
-    return await fetch_rows(connection, "list_partition_gaps", schema, limit=limit)
-
-
-async def stray_partitions(
+async def readings(
     connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA
-) -> list[Row]:
-    """Partitions that are detached, or half so: relation, partition, low, high, was_ours,
-    is_pending, is_outlived.
-    """
-    return await fetch_rows(connection, "stray_partitions", schema)
-
-
-async def excess_privileges(
-    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
-) -> list[Row]:
-    """Rights that nobody should have, and what is not its owner's: kind, name, who,
-    remedy (where kind, name and who do not tell it).
-    """
-    return await fetch_rows(
-        connection, "list_privileges_excess", schema, known=list(FOR_EVERYBODY), limit=limit
-    )
-
-
-async def role(connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA) -> Row:
-    """Who asks: name, whether it is a superuser, has the rights of the owner, is told of others."""
-    (found,) = await fetch_rows(connection, "read_role", schema)
+) -> dict[str, Any]:
+    """By the names of `ROWS` and `LISTS` what their statements answer."""
+    found: dict[str, Any] = {}
+    for name, statement in ROWS.items():
+        (found[name],) = await health_rows(connection, statement, schema=schema)
+    for name, statement in LISTS.items():
+        found[name] = await health_rows(connection, statement, schema=schema)
     return found
 
 
-async def notification_queue(
-    connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA
-) -> Row:
-    """How full the server's queue of notifications is, and the oldest open transactions."""
-    (found,) = await fetch_rows(connection, "read_notification_queue", schema)
-    return found
-
-
-async def lock_holders(
-    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
+async def health_rows(
+    connection: asyncpg.Connection,
+    statement: str,
+    *,
+    schema: str = DEFAULT_SCHEMA,
+    **values: object,
 ) -> list[Row]:
-    """Who holds our advisory locks for long: name, process_id, seconds."""
-    return await fetch_rows(
-        connection, "list_lock_holders", schema, seconds=LONG_LOCK_SECONDS, limit=limit
-    )
+    """The rows of one of the statements, by the thresholds above or by other `values`."""
+    usual: dict[str, dict[str, object]] = {
+        "list_snapshot_holders": {
+            "age": OLD_SNAPSHOT_TRANSACTIONS,
+            "seconds": LONG_TRANSACTION_SECONDS,
+        },
+        "list_idle_slots": {"least": MUCH_LOG_BYTES},
+        "list_dead_rows": {"least": MANY_DEAD_ROWS},
+        "list_spent_days": {"least": LARGE_DAY_BYTES},
+        "list_swollen_indexes": {
+            "least": LARGE_INDEX_BYTES,
+            "bytes_an_entry": MOST_BYTES_AN_ENTRY,
+        },
+        "list_never_vacuumed": {"least": MANY_DEAD_ROWS, "seconds": YOUNG_STATISTICS_SECONDS},
+        "list_privileges_excess": {"known": list(FOR_EVERYBODY)},
+        "list_lock_holders": {"seconds": LONG_LOCK_SECONDS},
+        "unaccounted": {"at_most": DEFAULT_LIMIT},
+    }
+    given = {"limit": DEFAULT_LIMIT, **usual.get(statement, {}), **values}
+    return await fetch_rows(connection, statement, schema, **given)

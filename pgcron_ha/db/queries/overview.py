@@ -15,7 +15,7 @@ import asyncpg
 
 from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.calls import fitting
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, load
 from pgcron_ha.db.queries.unresponsive_runs import UNRESPONSIVE
 from pgcron_ha.errors import NotFound
 
@@ -30,29 +30,18 @@ DEMAND_CAP: Final = 5000
 _NEVER: Final = (datetime.max.year, datetime.min.year)
 
 
-async def schedules(
+async def rows(
     connection: asyncpg.Connection,
+    statement: str,
+    /,
     *,
-    name: str | None = None,
-    handler: str | None = None,
-    queue: str | None = None,
-    status: str | None = None,
-    enabled: bool | None = None,
     limit: int = DEFAULT_LIMIT,
     schema: str = DEFAULT_SCHEMA,
+    **values: object,
 ) -> list[Row]:
-    """Schedules by name, with next fire and last outcome; `name` is any part of it."""
-    return await fetch_rows(
-        connection,
-        "list_schedules",
-        schema,
-        name=name,
-        handler=handler,
-        queue=queue,
-        status=status,
-        enabled=enabled,
-        limit=limit,
-    )
+    """The rows of a statement that lists something; a filter that is left out is NULL."""
+    filters = dict.fromkeys(load(schema)[statement].parameters)
+    return await fetch_rows(connection, statement, schema, **{**filters, "limit": limit, **values})
 
 
 async def schedule(
@@ -104,17 +93,6 @@ async def run(connection: asyncpg.Connection, run_id: int, *, schema: str = DEFA
     return found[0]
 
 
-async def attempts(
-    connection: asyncpg.Connection,
-    run_id: int,
-    *,
-    limit: int = DEFAULT_LIMIT,
-    schema: str = DEFAULT_SCHEMA,
-) -> list[Row]:
-    """The attempts of a run that did not succeed, oldest first."""
-    return await fetch_rows(connection, "list_attempts", schema, run_id=run_id, limit=limit)
-
-
 async def lines(
     connection: asyncpg.Connection,
     run_id: int,
@@ -137,57 +115,6 @@ async def lines(
     )
 
 
-async def dead_letters(
-    connection: asyncpg.Connection,
-    *,
-    handler: str | None = None,
-    fingerprint: str | None = None,
-    queue: str | None = None,
-    error_class: str | None = None,
-    schedule: str | None = None,
-    since: datetime | None = None,
-    until: datetime | None = None,
-    also_redriven: bool = False,
-    limit: int = DEFAULT_LIMIT,
-    schema: str = DEFAULT_SCHEMA,
-) -> list[Row]:
-    """Runs that ended dead or lost, newest first; without those that were sent again."""
-    return await fetch_rows(
-        connection,
-        "list_dead_letters",
-        schema,
-        handler=handler,
-        fingerprint=fingerprint,
-        queue=queue,
-        error_class=error_class,
-        schedule=schedule,
-        since=since,
-        until=until,
-        also_redriven=also_redriven,
-        limit=limit,
-    )
-
-
-async def error_groups(
-    connection: asyncpg.Connection,
-    *,
-    also_redriven: bool = False,
-    limit: int = DEFAULT_LIMIT,
-    schema: str = DEFAULT_SCHEMA,
-) -> list[Row]:
-    """What dead letters died of: groups with open letters first, then the newest."""
-    return await fetch_rows(
-        connection, "list_error_groups", schema, also_redriven=also_redriven, limit=limit
-    )
-
-
-async def queues(
-    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
-) -> list[Row]:
-    """Queues that have settings or live runs, with counts."""
-    return await fetch_rows(connection, "list_queues", schema, limit=limit)
-
-
 async def demand(
     connection: asyncpg.Connection,
     queue: str | None = None,
@@ -198,13 +125,6 @@ async def demand(
     """How many slots the queue (None: all) could use now, on all nodes together."""
     found = await fetch_rows(connection, "read_demand", schema, queue=queue, cap=cap)
     return int(found[0]["slots"])
-
-
-async def lanes(
-    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
-) -> list[Row]:
-    """Lanes that have a setting or run something; `slots` None is no limit."""
-    return await fetch_rows(connection, "list_lanes", schema, limit=limit)
 
 
 async def nodes(

@@ -1,0 +1,328 @@
+"""Checks of `pgcron-ha doctor` that are about the schema and who works with it; pure functions of
+what was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from pgcron_ha.cli.doctor_server import Diagnosis, Finding, Level, advice, ok, problem
+from pgcron_ha.cli.output import plural, shown
+from pgcron_ha.db.driver.revision import NEWEST
+from pgcron_ha.db.queries.blocking import holding_words, session_words
+from pgcron_ha.db.queries.node_health import (
+    LONG_SECONDS,
+    Failing,
+    Without,
+    merged,
+    read_health,
+    without_words,
+)
+from pgcron_ha.db.queries.overview import Row
+from pgcron_ha.spec.zones import TZDATA
+
+SHORTEST_ADVISED_LEASE: Final = 5.0
+PARTITIONS_AHEAD: Final = timedelta(days=1)
+MOST_BREAKS: Final = 20
+
+# Kind of a row of `list_privileges_excess`: how bad, what is said, what to do.
+_EXCESS: Final[dict[str, tuple[Level, str, str]]] = {
+    "creates": (
+        "problem",
+        "{who} may create objects in schema {name}",
+        "As the owner: REVOKE CREATE ON SCHEMA {name} FROM {who}; only nodes make anything there.",
+    ),
+    "public reads": (
+        "advice",
+        "everybody may read {name}",
+        "As the owner: REVOKE ALL ON {name} FROM PUBLIC; `pgcron-ha grants viewer` lets one look.",
+    ),
+    "public writes": (
+        "problem",
+        "everybody has {who} on {name}",
+        "As the owner: REVOKE ALL ON {name} FROM PUBLIC; `pgcron-ha grants` has what parts need.",
+    ),
+    "public executes": (
+        "problem",
+        "everybody may execute {name} with its owner's rights",
+        "As the owner: REVOKE ALL ON FUNCTION {name} FROM PUBLIC;",
+    ),
+    "loose path": (
+        "problem",
+        "{name} has its owner's rights ({who}) and looks where its caller says",
+        "As the owner: ALTER FUNCTION {name} SET search_path = pg_catalog, pg_temp;",
+    ),
+    "other owner": (
+        "problem",
+        "{name} is of {who}, not of the owner of the other objects",
+        "As a superuser: {remedy}",
+    ),
+    "default rights": (
+        "advice",
+        "new {name} of the schema's owner are for {who}, too: so is each new partition",
+        "As the owner: {remedy} Those that are made already keep them: see \\dp of psql.",
+    ),
+}
+
+
+def check_schema(found: Diagnosis) -> Iterator[Finding]:
+    """The revision (judged before) and partitions made ahead."""
+    ends, now = found.risks["partitions_end"], found.server["now"]
+    yield _judged_revision(found.settings.schema, found.revision)
+    if ends is None or ends < now + PARTITIONS_AHEAD:
+        yield problem(
+            "partitions",
+            f"partitions are made up to {shown(ends)} only",
+            f"Nodes make them; now: SELECT {found.settings.schema}.ensure_partitions();",
+        )
+    if found.risks["overflow"]:
+        yield problem(
+            "partitions",
+            f"history_overflow has {found.risks['overflow']} rows: they found no partition",
+            "A node's janitor moves them; look at the logs of the nodes if they stay.",
+        )
+
+
+def _judged_revision(schema: str, revision: str) -> Finding:
+    if revision == NEWEST:
+        return ok("schema", f"'{schema}' is as this version brings it")
+    reported = f"'{schema}' is at revision {revision}; this version brings {NEWEST}"
+    if revision > NEWEST:
+        return ok("schema", f"{reported}, and works with it")
+    return advice(
+        "schema",
+        f"{reported} and works with it, but for what is new",
+        "`pgcron-ha migrate` brings it, while nodes of this version and the one before go on.",
+    )
+
+
+def check_partition_gaps(found: Diagnosis) -> Iterator[Finding]:
+    """Partitions that somebody dropped out of the row."""
+    for gap in found.partition_gaps:
+        schema, relation = found.settings.schema, gap["relation"]
+        since, until = gap["since"], gap["until"]
+        detached = [
+            stray
+            for stray in found.stray_partitions
+            if stray["relation"] == relation and stray["low"] < until and stray["high"] > since
+        ]
+        yield problem(
+            "partitions",
+            f"{relation} has none from {shown(since)} to {shown(until)}",
+            f"{detached[0]['partition']} was detached: {_attaching(schema, detached[0])}"
+            if detached
+            else f"This makes one: SELECT {schema}.add_partition('{relation}',"
+            f" '{since.isoformat()}', '{until.isoformat()}')",
+        )
+
+
+def check_stray_partitions(found: Diagnosis) -> Iterator[Finding]:
+    """Partitions that are detached, or half so, and still there."""
+    schema = found.settings.schema
+    for stray in found.stray_partitions:
+        table = f"{schema}.{stray['partition']}"
+        level: Level = "advice"
+        if stray["is_pending"]:
+            message = "is half detached: nobody sees its rows"
+            hint = f"A node ends it within the hour; now: {_finalizing(schema, stray)}"
+        elif not stray["is_outlived"]:
+            level = "problem"
+            message = "is detached: nobody sees its rows"
+            hint = f"This brings them back: {_attaching(schema, stray)}"
+        elif stray["was_own"]:
+            message = "is detached and not dropped yet"
+            hint = f"A node does it within the hour, once nobody reads it; now: DROP TABLE {table};"
+        else:
+            message = "is detached, and older than what is kept"
+            hint = f"No node drops it; nobody but you knows what it is for: DROP TABLE {table};"
+        yield Finding("partitions", level, f"{stray['partition']} {message}", hint)
+
+
+def _finalizing(schema: str, stray: dict[str, Any]) -> str:
+    relation, partition = stray["relation"], stray["partition"]
+    return f"ALTER TABLE {schema}.{relation} DETACH PARTITION {schema}.{partition} FINALIZE;"
+
+
+def _attaching(schema: str, stray: dict[str, Any]) -> str:
+    bounds = f"FROM ('{stray['low'].isoformat()}') TO ('{stray['high'].isoformat()}')"
+    relation, partition = stray["relation"], stray["partition"]
+    attach = f"ALTER TABLE {schema}.{relation} ATTACH PARTITION {schema}.{partition}"
+    begin = f"{_finalizing(schema, stray)} " if stray["is_pending"] else ""
+    return f"{begin}{attach} FOR VALUES {bounds};"
+
+
+def check_role(found: Diagnosis) -> Iterator[Finding]:
+    """Whether the DSN's role could run a node here, with no more than it takes."""
+    role = found.role
+    name, owner = role["name"], role["owner"]
+    if role["is_superuser"] or role["passes_policies"]:
+        yield advice(
+            "role",
+            f"{name} is a superuser or passes row security",
+            "A node needs neither: give it a role that owns the schema and nothing else.",
+        )
+    elif not role["is_owner"]:
+        yield ok("role", f"{name} can read; nodes connect as {owner} or a member of it")
+    elif not role["makes_partitions"]:
+        yield problem(
+            "role",
+            f"{name} may not make partitions: it lacks CREATE on the schema",
+            f"As its owner: GRANT CREATE ON SCHEMA {found.settings.schema} TO {owner};",
+        )
+    else:
+        yield ok("role", f"{name} has the rights of the owner and is no superuser")
+
+
+def check_privileges(found: Diagnosis) -> Iterator[Finding]:
+    """Rights in the schema that somebody added, and objects of other owners."""
+    for row in found.excess_privileges:
+        level, message, hint = _EXCESS[row["kind"]]
+        yield Finding("privileges", level, message.format(**row), hint.format(**row))
+    if not found.excess_privileges:
+        yield ok("privileges", "no excess privileges")
+
+
+def check_locks(found: Diagnosis) -> Iterator[Finding]:
+    """Sessions that sit on locks for which there are no privileges."""
+    for holder in found.lock_holders:
+        lasting = timedelta(seconds=int(holder["seconds"]))
+        yield problem(
+            "locks",
+            f"session {holder['name']} holds an advisory lock of the engine's for {lasting}",
+            "Lanes, limited queues or new partitions wait for it: "
+            f"SELECT pg_terminate_backend({holder['process_id']});",
+        )
+
+
+def check_blocking(found: Diagnosis) -> Iterator[Finding]:
+    """Sessions that keep nodes waiting for a lock."""
+    return blocked(found.blocking)
+
+
+def blocked(rows: Sequence[Row]) -> Iterator[Finding]:
+    """A finding for each session of `blocking_sessions`."""
+    for row in rows:
+        doing = f"; its statement: {shown(row['statement'])}" if row["statement"] else ""
+        ending = f"SELECT pg_terminate_backend({row['process_id']});"
+        yield Finding(
+            "locks",
+            "problem" if row["waiting"] else "advice",
+            f"{session_words(row)} {holding_words(row)}{doing}",
+            "What waits goes on when its transaction ends: "
+            + (ending if row["process_id"] else "COMMIT PREPARED or ROLLBACK PREPARED."),
+        )
+
+
+def check_services(found: Diagnosis) -> Iterator[Finding]:
+    """Services whose passes do not succeed, and what others go on without."""
+    health = [(node["name"], read_health(node)) for node in found.nodes]
+    for nodes, cause in merged(health):
+        where = f"node{'s' if len(nodes) > 1 else ''} {', '.join(nodes)}"
+        yield _failing(where, cause) if isinstance(cause, Failing) else _without(where, cause)
+    more = sum(each.more for _, each in health)
+    if more:
+        yield problem("set aside", f"{more} more", "The logs of the nodes name them.")
+
+
+def _failing(where: str, each: Failing) -> Finding:
+    return problem(
+        "services",
+        f"{each.service} of {where}: no pass has succeeded for {each.seconds:.0f} s: {each.error}",
+        f"{each.consequence} It goes on by itself once the cause is gone.".strip(),
+    )
+
+
+def _without(where: str, each: Without) -> Finding:
+    return Finding(
+        "set aside",
+        "problem" if each.seconds > LONG_SECONDS else "advice",
+        f"{each.what}: on {where} {without_words(each)}",
+        "It is tried again by itself, after five minutes at most.",
+    )
+
+
+def check_zones(found: Diagnosis) -> Iterator[Finding]:
+    """The newest tzdata of the nodes decides; who has an older one takes no part in it."""
+    tzdata = found.zones["tzdata"]
+    reported = (
+        "no node has brought any so far" if tzdata is None else f"schedules follow tzdata {tzdata}"
+    )
+    here = "" if tzdata in (None, TZDATA) else f"; {TZDATA} is installed here"
+    yield ok("time zones", reported + here)
+    for node in found.zones["older"]:
+        yield advice(
+            "time zones",
+            f"node {node} has an older tzdata: it materializes no schedules",
+            "Upgrade the package tzdata there, and start the node anew.",
+        )
+
+
+def check_lease(found: Diagnosis) -> Iterator[Finding]:
+    """Leases that a short failover or a busy machine outlasts."""
+    leases = [found.settings.node.lease_ttl, found.risks["shortest_lease"]]
+    shortest = min(lease for lease in leases if lease is not None)
+    if shortest < SHORTEST_ADVISED_LEASE:
+        yield advice(
+            "lease",
+            f"a lease of {shortest:g} s is short",
+            "Use at least 5s, above the failover time of the database, or runs are repeated.",
+        )
+    else:
+        yield ok("lease", f"{shortest:g} s")
+
+
+def check_delivery(found: Diagnosis) -> Iterator[Finding]:
+    """At-most-once work on a server whose failover can forget a commit."""
+    count = found.risks["at_most_once_schedules"]
+    if not found.server["is_synchronous"] and (count or found.risks["has_at_most_once_run"]):
+        yield advice(
+            "delivery",
+            f"at_most_once is used ({plural(count, 'schedule')}) without a synchronous standby",
+            "A failover to an asynchronous standby may forget that a run began, and repeat it.",
+        )
+
+
+def check_work(found: Diagnosis) -> Iterator[Finding]:
+    """Nodes, parked runs, invalid schedules, and the invariant of the ledger."""
+    nodes = found.risks["nodes"]
+    yield Finding(
+        "nodes",
+        "ok" if nodes else "advice",
+        f"{nodes} alive",
+        None if nodes else "Nothing fires and nothing runs; start one with `pgcron-ha node`.",
+    )
+    for parked in found.parked:
+        hint = "Start a node that offers it for this queue."
+        message = f"{plural(parked['runs'], 'run')}: {parked['reason']}"
+        yield advice("parked", message, hint)
+    for invalid in found.invalid_schedules:
+        message = f"'{invalid['name']}': {invalid['error'].get('message')}"
+        yield problem("invalid", message, invalid["error"].get("hint"))
+    for fire in found.unaccounted:
+        yield problem(
+            "unaccounted",
+            f"the fire of schedule {fire['schedule_id']} at {shown(fire['fire_at'])}: "
+            f"its run {fire['run_id']} is neither alive nor in history",
+            "This must not happen: keep the database's log and report it to the project.",
+        )
+
+
+def check_ledger(found: Diagnosis) -> Iterator[Finding]:
+    """Whether the instants of the last hour have one answer each."""
+    proof = found.ledger
+    for row in proof.breaks[:MOST_BREAKS]:
+        at = "" if row["fire_at"] is None else f" at {shown(row['fire_at'])}"
+        yield problem(
+            "ledger",
+            f"{row['rule']}: schedule '{row['schedule']}'{at}, {row['detail']}",
+            "This must not happen: keep the database's log and report it to the project.",
+        )
+    if not proof.breaks:
+        some = " (not all of them: `pgcron-ha schedules verify` looks at more)"
+        yield ok(
+            "ledger",
+            f"the last hour, schedules: {proof.schedules}, instants: {proof.instants}, each with "
+            f"one answer{some if proof.is_cut else ''}",
+        )

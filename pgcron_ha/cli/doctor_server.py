@@ -1,0 +1,315 @@
+"""Checks of `pgcron-ha doctor` that are about the server; pure functions of what was read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date, timedelta
+from types import SimpleNamespace
+from typing import Any, Final, Literal, NamedTuple
+
+from pgcron_ha.cli.output import plural, shown
+from pgcron_ha.db.queries.storage import LOGICAL, release_words
+
+# When the project's last minor release of a major version is due.
+END_OF_LIFE: Final = {
+    14: date(2026, 11, 12),
+    15: date(2027, 11, 11),
+    16: date(2028, 11, 9),
+    17: date(2029, 11, 8),
+    18: date(2030, 11, 14),
+}
+NOTICE_OF_END: Final = timedelta(days=180)
+MOST_CLOCK_DIFFERENCE: Final = 1.0
+FREE_CONNECTIONS: Final = 10
+# Of 2^31; the server warns at 40 million that are left, and takes no more writes at 3 million.
+MOST_TRANSACTIONS: Final = 1_600_000_000
+_LAST_TRANSACTION: Final = 2**31 - 1 - 3_000_000
+_MUCH_USAGE: Final = 0.25
+_LOOKING: Final = (
+    "Nodes work through it but hear no notification: they look every node.poll_interval. Give them "
+    "a listen_dsn that leads to the server itself. If it gives each client a session of its own, "
+    'set pooler = "session".'
+)
+
+Level = Literal["ok", "advice", "problem"]
+
+
+class Finding(NamedTuple):
+    """One line of the report."""
+
+    check: str
+    level: Level
+    message: str
+    hint: str | None = None
+
+
+def ok(check: str, message: str) -> Finding:
+    """What is as it should be."""
+    return Finding(check, "ok", message)
+
+
+def advice(check: str, message: str, hint: str) -> Finding:
+    """What may cost or lose something."""
+    return Finding(check, "advice", message, hint)
+
+
+def problem(check: str, message: str, hint: str | None) -> Finding:
+    """What does not work, or loses something."""
+    return Finding(check, "problem", message, hint)
+
+
+class Diagnosis(SimpleNamespace):
+    """What was read: what `health.readings` has, by its names, and what `doctor.examine` adds:
+    ``clock_difference`` is in seconds, ``heard`` as `doctor.listen_past` says it.
+    """
+
+
+def check_server(found: Diagnosis) -> Iterator[Finding]:
+    """Version, role in replication, durability."""
+    server = found.server
+    yield _judged_version(server)
+    if server["is_read_only"]:
+        yield problem(
+            "server",
+            "default_transaction_read_only is on",
+            "No node joins and nothing can be enqueued. If that is not meant: SET "
+            "default_transaction_read_only = off; or no ALTER is taken either; then ALTER DATABASE "
+            "… RESET, ALTER ROLE … RESET, or ALTER SYSTEM RESET (\\drds of psql shows where).",
+        )
+    if server["is_standby"]:
+        yield problem(
+            "server",
+            "the server is a standby",
+            "Add target_session_attrs=read-write to the DSN, with all hosts.",
+        )
+    if server["careless"]:
+        off = " and ".join(server["careless"])
+        yield advice(
+            "durability",
+            f"{off} {'are' if len(server['careless']) > 1 else 'is'} off",
+            "A crash of the machine can lose or double runs, or spoil the database: "
+            + " ".join(f"ALTER SYSTEM SET {name} = on;" for name in server["careless"])
+            + " SELECT pg_reload_conf();",
+        )
+    if server["synchronous_commit"] == "off":
+        yield advice(
+            "durability",
+            "synchronous_commit is off where sessions begin",
+            "Nodes set it for themselves, but a crash may lose what a client saw "
+            "committed: ALTER DATABASE … RESET, ALTER ROLE … RESET (\\drds of psql shows where it "
+            "is), or ALTER SYSTEM RESET synchronous_commit; SELECT pg_reload_conf();",
+        )
+    if server["wal_level"] == "minimal":
+        yield advice(
+            "durability",
+            "wal_level is minimal: no standby and no archive is possible",
+            "With the machine's disk all runs are gone: ALTER SYSTEM SET wal_level = replica; and "
+            "ALTER SYSTEM RESET max_wal_senders; restart the server, then add a standby.",
+        )
+
+
+def _judged_version(server: dict[str, Any]) -> Finding:
+    version, today = f"PostgreSQL {server['version']}", server["now"].date()
+    until = END_OF_LIFE.get(server["major"])
+    if until is None or today < until - NOTICE_OF_END:
+        return ok("server", version)
+    ends = "has had no corrections since" if today > until else "gets its last corrections on"
+    return advice(
+        "server",
+        f"{version} {ends} {until}",
+        "Upgrade: pg_upgrade, or dump and restore; nodes may stay up, they wait for it.",
+    )
+
+
+def check_autovacuum(found: Diagnosis) -> Iterator[Finding]:
+    """Whether anybody vacuums."""
+    for setting in found.server["without"]:
+        yield problem(
+            "autovacuum",
+            f"{setting} is off for the whole server: dead rows stay, and tables grow",
+            f"ALTER SYSTEM SET {setting} = on; SELECT pg_reload_conf();",
+        )
+    for table in found.tables_without_autovacuum:
+        toast = " (values out of line)" if table["option"].startswith("toast.") else ""
+        yield problem(
+            "autovacuum",
+            f"it is off for {table['name']}{toast}",
+            f"ALTER TABLE {table['name']} RESET ({table['option']});",
+        )
+    if not (found.server["without"] or found.tables_without_autovacuum):
+        yield ok("autovacuum", "on")
+
+
+def check_holders(found: Diagnosis) -> Iterator[Finding]:
+    """Who keeps dead rows alive, and who keeps the server's log."""
+    for holder in found.snapshot_holders:
+        seconds, other = holder["seconds"], holder["other_database"]
+        lasting = f" for {timedelta(seconds=int(seconds))}" if seconds is not None else ""
+        there = f" in database {other} (a standby reports it)" if other is not None else ""
+        dead = "Dead rows of the catalog" if holder["kind"] in LOGICAL else "Dead rows"
+        yield advice(
+            "old snapshots",
+            f"{holder['kind']} {holder['name']}{there} holds one{lasting}, "
+            f"{holder['age']:,} transactions old",
+            f"{dead} stay as long; if nobody needs it: {release_words(holder)}",
+        )
+    if not found.role["sees_all"]:
+        yield advice(
+            "old snapshots",
+            f"{found.role['name']} may not see what sessions of other roles hold",
+            f"As a superuser: GRANT pg_read_all_stats TO {found.role['name']};",
+        )
+    for slot in found.idle_slots:
+        yield advice(
+            "replication",
+            f"nobody reads slot {slot['name']}: {slot['bytes'] // 2**20:,} MiB of log are kept",
+            "The disk fills up, unless max_slot_wal_keep_size bounds it. If nobody needs it: "
+            f"{release_words({**slot, 'kind': 'replication slot'})}",
+        )
+
+
+def check_vacuum(found: Diagnosis) -> Iterator[Finding]:
+    """Tables that nobody ever vacuumed, and the end of the transaction ids."""
+    for table in found.never_vacuumed:
+        yield advice(
+            "autovacuum",
+            f"it never came to {table['name']}: {table['dead']:,} dead rows, "
+            f"{table['inserted']:,} inserted",
+            f"Now: VACUUM (ANALYZE) {found.settings.schema}.{table['name']}; and give autovacuum"
+            " more workers, or a higher autovacuum_vacuum_cost_limit.",
+        )
+    yield from _check_wraparound(found.wraparound)
+
+
+def _check_wraparound(read: dict[str, Any]) -> Iterator[Finding]:
+    oldest, felt = read["database_name"], max(2 * read["freeze_max_age"], MOST_TRANSACTIONS // 4)
+    if read["database_age"] > felt and read["is_this"]:
+        what = f"this database ({read['oldest_here']})"
+        yield _aged(what, read["database_age"], "VACUUM (FREEZE);")
+        return  # of all tables, ours too
+    if read["database_age"] > felt:
+        into = f"connect to {oldest} (ALTER DATABASE … ALLOW_CONNECTIONS true lets one in)"
+        yield _aged(f"database {oldest}", read["database_age"], f"{into}, and VACUUM (FREEZE);")
+    if read["table_age"] > felt:
+        table = read["table_name"]
+        yield _aged(f"table {table}", read["table_age"], f"VACUUM (FREEZE) {table};")
+
+
+def _aged(what: str, age: int, remedy: str) -> Finding:
+    return Finding(
+        "wraparound",
+        "problem" if age > MOST_TRANSACTIONS else "advice",
+        f"the oldest transaction of {what} is {age:,} old: the server takes no more writes at"
+        f" {_LAST_TRANSACTION:,}",
+        f"End what holds old snapshots (above), then, as a superuser: {remedy}",
+    )
+
+
+def check_storage(found: Diagnosis) -> Iterator[Finding]:
+    """Indexes that are broken or swollen, and tables of dead rows."""
+    for index in found.broken_indexes:
+        yield problem(
+            "indexes",
+            f"{index['name']} of {index['relation']} is not valid: no statement uses it",
+            _mended(index),
+        )
+    for index in found.swollen_indexes:
+        size = index["bytes"] // 2**20
+        yield advice(
+            "indexes",
+            f"{index['name']} has {size:,} MiB for {plural(index['entries'], 'entry')}",
+            f"REINDEX INDEX CONCURRENTLY {index['name']}; nodes may go on meanwhile.",
+        )
+    for table in found.dead_rows:
+        when = table["vacuumed_at"]
+        yield advice(
+            "dead rows",
+            f"{table['name']} has {table['dead']:,} dead rows and {table['living']:,} living; "
+            + ("it was never vacuumed" if when is None else f"vacuumed {shown(when)}"),
+            "See who holds an old snapshot above; if nobody does, VACUUM it, and give autovacuum"
+            " more workers.",
+        )
+    for day in found.spent_days:
+        yield advice(
+            "retention",
+            f"{day['name']} has {day['bytes'] // 2**20:,} MiB for"
+            f" {plural(day['remaining'], 'run')} that its rules have left",
+            f"It is dropped {shown(day['dropped_at'])}; VACUUM FULL {day['name']} gives the room"
+            " back now, and keeps who reads runs of that day waiting meanwhile.",
+        )
+    if not (found.broken_indexes or found.swollen_indexes or found.dead_rows):
+        yield ok("storage", "indexes are valid and dead rows few")
+
+
+def _mended(index: dict[str, Any]) -> str:
+    if index["has_partitions"]:  # REINDEX would make those of the partitions anew, and not it
+        return (
+            f"It lacks some of a partition. DROP INDEX {index['name']}; and make it without ONLY."
+        )
+    name = index["name"]
+    if "_ccnew" in name or "_ccold" in name:
+        return f"A REINDEX left it: DROP INDEX CONCURRENTLY {name};"
+    return f"REINDEX INDEX CONCURRENTLY {name}; or DROP INDEX CONCURRENTLY {name}; if it is yours."
+
+
+def check_connections(found: Diagnosis) -> Iterator[Finding]:
+    """Room for more nodes."""
+    used, most = found.server["connections"], found.server["most_connections"]
+    level: Level = "advice" if most - used < FREE_CONNECTIONS else "ok"
+    hint = "Raise max_connections, or put a pooler between." if level == "advice" else None
+    yield Finding("connections", level, f"{used} of {most} used", hint)
+
+
+def check_clock(found: Diagnosis) -> Iterator[Finding]:
+    """Nodes use the database's clock alone; a difference confuses only people."""
+    difference = found.clock_difference
+    level: Level = "advice" if abs(difference) > MOST_CLOCK_DIFFERENCE else "ok"
+    hint = "Fires follow the server's clock; let NTP set both." if level == "advice" else None
+    way = "ahead of" if difference >= 0 else "behind"
+    yield Finding(
+        "clock", level, f"the server's is {abs(difference):.3f} s {way} this machine's", hint
+    )
+
+
+def check_pooler(found: Diagnosis) -> Iterator[Finding]:
+    """What a pooler that hands sessions around takes away, and whether listen_dsn gives it back."""
+    if isinstance(found.heard, str):
+        yield advice(
+            "notifications",
+            f"they do not arrive by listen_dsn: {found.heard}",
+            "It must lead to the same database, to the server itself or through a pooler in "
+            "session mode. Until it does, nodes look every node.poll_interval.",
+        )
+    elif found.heard is not None:
+        arrive = f"they arrive by listen_dsn, within {found.heard * 1000:.0f} ms"
+        yield ok("notifications", arrive)
+    if not found.is_pooled:
+        return
+    through = "the DSN leads through a pooler that hands sessions around"
+    if found.heard is None:
+        yield advice("pooler", through, _LOOKING)
+    else:
+        yield ok("pooler", through)
+    if found.server["default_isolation"] != "read committed":
+        yield problem(
+            "pooler",
+            f"default_transaction_isolation is '{found.server['default_isolation']}'",
+            "Through a pooler no session can change it, and edits need another: ALTER ROLE "
+            f"{found.role['name']} SET default_transaction_isolation = 'read committed'; then "
+            "RECONNECT in the pooler's console. Or use a DSN that leads to the server itself.",
+        )
+
+
+def check_notifications(found: Diagnosis) -> Iterator[Finding]:
+    """The server's queue of notifications, of which a listener that is idle keeps the end."""
+    usage, open_ones = found.notification_queue["usage"], found.notification_queue["open"]
+    if usage < _MUCH_USAGE:
+        return
+    yield problem(
+        "notifications",
+        f"the server's queue of notifications is {usage:.0%} full; from half of it on nodes are"
+        " not woken, and look at each poll interval",
+        "A session that listens keeps it and has a transaction open: the oldest are "
+        f"{'; '.join(open_ones) or 'not shown to this role'}. End it: SELECT"
+        " pg_terminate_backend(PID);",
+    )
