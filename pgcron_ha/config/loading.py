@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import re
-from types import MappingProxyType
+from dataclasses import fields
 from typing import Any
 from urllib.parse import urlsplit
 
-from pgcron_ha.config.capabilities import read_shell_templates
-from pgcron_ha.config.http_destinations import read_http_destinations
-from pgcron_ha.config.settings import (
-    BY_KEY,
-    LogSettings,
-    NodeSettings,
-    Setting,
-    Settings,
-    WebSettings,
-)
-from pgcron_ha.config.sources import CAPABILITIES, SourcedSettings, SourcedValue, read_sources
-from pgcron_ha.config.sql_profiles import read_sql_profiles
+from pgcron_ha.config.capability_table import read_tables
+from pgcron_ha.config.settings import BY_KEY, CAPABILITIES, SECTIONS, Setting, Settings
+from pgcron_ha.config.sources import SourcedSettings, SourcedValue, read_sources
 from pgcron_ha.config.values import LOOPBACK
 from pgcron_ha.errors import ConfigError
 
@@ -40,27 +31,17 @@ def load_settings(sources: SourcedSettings | None = None) -> Settings:
         except ValueError as error:
             problems.append(_problem(BY_KEY[key], value, str(error)))
     problems.extend(_clear_text(typed))
-    shell, shell_problems = read_shell_templates(sources.tables.get("shell", {}))
-    http, http_problems = read_http_destinations(sources.tables.get("http", {}))
-    sql, sql_problems = read_sql_profiles(sources.tables.get("sql", {}))
-    found = (*shell_problems, *http_problems, *sql_problems)
-    problems.extend(f"{problem} ({sources.file})" for problem in found)
+    templates: dict[str, Any] = {}
+    for kind, template in CAPABILITIES.items():
+        templates[kind], found = read_tables(kind, sources.tables.get(kind, {}), template)
+        problems.extend(f"{problem} ({sources.file})" for problem in found)
     if problems:
         raise _config_error(problems)
-    return Settings(
-        dsn=typed["dsn"],
-        password_command=typed["password_command"],
-        listen_dsn=typed["listen_dsn"],
-        pooler=typed["pooler"],
-        schema=typed["schema"],
-        node=NodeSettings(**_table(typed, "node")),
-        log=LogSettings(**_table(typed, "log")),
-        web=WebSettings(**_table(typed, "web")),
-        shell=MappingProxyType(shell),
-        http=MappingProxyType(http),
-        sql=MappingProxyType(sql),
-        plugins=sources.plugins,
-    )
+    sections = {
+        name: section(**{each.name: typed.pop(f"{name}.{each.name}") for each in fields(section)})
+        for name, section in SECTIONS.items()
+    }
+    return Settings(**typed, **sections, **templates, plugins=sources.plugins)
 
 
 def shown(setting: Setting, raw: object) -> str:
@@ -103,10 +84,3 @@ def _config_error(problems: list[str]) -> ConfigError:
     if len(problems) == 1:
         return ConfigError(problems[0], None, hint)
     return ConfigError(f"{len(problems)} problems in the configuration", "\n".join(problems), hint)
-
-
-def _table(typed: dict[str, Any], table: str) -> dict[str, Any]:
-    prefix = f"{table}."
-    return {
-        key.removeprefix(prefix): value for key, value in typed.items() if key.startswith(prefix)
-    }

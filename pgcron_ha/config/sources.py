@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import stat
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pgcron_ha.config.settings import BY_KEY, ENVIRONMENT_PREFIX, SETTINGS
+from pgcron_ha.config.settings import BY_KEY, CAPABILITIES, ENVIRONMENT_PREFIX, SETTINGS
+from pgcron_ha.config.values import did_you_mean
 from pgcron_ha.errors import ConfigError
 
 DEFAULT_FILE = "pgcron-ha.toml"
 # A configuration file is read by people; one of this size is another file given by mistake.
 MAX_FILE_BYTES = 1 << 20
-# The kinds of handlers that are built in and made from tables [KIND.NAME] of the file.
-CAPABILITIES = ("shell", "http", "sql")
 # Alike enough to be a slip. Orchestrators set variables of their own with our prefix (a service
 # called pgcron-ha gives PGCRON_HA_PORT), so an unlike name is not ours to refuse.
 _SLIP = 0.85
@@ -32,7 +30,7 @@ class SourcedValue:
     name: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class SourcedSettings:
     """The winning raw value of each key, the capability tables by kind, and what was not
     understood.
@@ -41,15 +39,7 @@ class SourcedSettings:
     that a node loads for them.
     """
 
-    values: Mapping[str, SourcedValue]
-    tables: Mapping[str, Mapping[str, object]]
-    plugins: Mapping[str, Mapping[str, Mapping[str, object]]]
-    problems: tuple[str, ...]
     file: Path | None
-
-
-@dataclass
-class _Merge:
     values: dict[str, SourcedValue] = field(default_factory=dict)
     tables: dict[str, Mapping[str, object]] = field(default_factory=dict)
     plugins: dict[str, Mapping[str, Mapping[str, object]]] = field(default_factory=dict)
@@ -67,12 +57,11 @@ def read_sources(
     then it must be this user's or root's, and nobody else's to write. Raises `ConfigError` for a
     file that can't be read or is not TOML; unknown names are problems.
     """
-    merge = _Merge()
+    found = file if file is not None else Path(DEFAULT_FILE)
+    merge = SourcedSettings(found if file is not None or found.is_file() else None)
     for setting in SETTINGS:
         merge.values[setting.key] = SourcedValue(setting.raw_default(), "default", setting.key)
-    found = file if file is not None else Path(DEFAULT_FILE)
-    is_read = file is not None or found.is_file()
-    if is_read:
+    if merge.file is not None:
         _merge_file(merge, found, is_named=file is not None)
     _merge_environment(merge, os.environ if environment is None else environment)
     for key, raw in (flags or {}).items():
@@ -80,22 +69,10 @@ def read_sources(
             raise KeyError(f"no setting is called {key!r}")
         if raw is not None:
             merge.values[key] = SourcedValue(raw, "flag", BY_KEY[key].flag)
-    return SourcedSettings(
-        merge.values,
-        merge.tables,
-        merge.plugins,
-        tuple(merge.problems),
-        found if is_read else None,
-    )
+    return merge
 
 
-def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """``; did you mean 'slots'?`` or an empty text: the end of a sentence about an unknown name."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
-    return f"; did you mean '{near[0]}'?" if near else ""
-
-
-def _merge_file(merge: _Merge, path: Path, *, is_named: bool) -> None:
+def _merge_file(merge: SourcedSettings, path: Path, *, is_named: bool) -> None:
     content = _read_toml(path, is_named=is_named)
     for kind in CAPABILITIES:
         tables = content.pop(kind, {})
@@ -110,7 +87,7 @@ def _merge_file(merge: _Merge, path: Path, *, is_named: bool) -> None:
             merge.values[key] = SourcedValue(raw, str(path), key)
         else:
             known = [*BY_KEY, *CAPABILITIES]
-            merge.problems.append(f"'{key}' ({path}): unknown setting{nearest(key, known)}")
+            merge.problems.append(f"'{key}' ({path}): unknown setting{did_you_mean(key, known)}")
 
 
 def _is_for_a_plugin(name: str, raw: object) -> bool:
@@ -119,7 +96,7 @@ def _is_for_a_plugin(name: str, raw: object) -> bool:
         isinstance(raw, dict) and bool(raw) and all(isinstance(v, dict) for v in raw.values())
     )
     own = [*{key.partition(".")[0] for key in BY_KEY}, *CAPABILITIES]
-    return is_nested and name not in own and not nearest(name, own)
+    return is_nested and name not in own and not did_you_mean(name, own)
 
 
 def _read_toml(path: Path, *, is_named: bool) -> dict[str, object]:
@@ -181,7 +158,7 @@ def _flatten(content: Mapping[str, object]) -> list[tuple[str, object]]:
     return flat
 
 
-def _merge_environment(merge: _Merge, environment: Mapping[str, str]) -> None:
+def _merge_environment(merge: SourcedSettings, environment: Mapping[str, str]) -> None:
     by_variable = {setting.variable: setting.key for setting in SETTINGS}
     endings = [variable.removeprefix(ENVIRONMENT_PREFIX) for variable in by_variable]
     for variable, raw in sorted(environment.items()):
@@ -190,7 +167,7 @@ def _merge_environment(merge: _Merge, environment: Mapping[str, str]) -> None:
         if variable in by_variable:
             merge.values[by_variable[variable]] = SourcedValue(raw, "environment", variable)
         elif variable.startswith(ENVIRONMENT_PREFIX):
-            guess = nearest(variable.removeprefix(ENVIRONMENT_PREFIX), endings, _SLIP)
+            guess = did_you_mean(variable.removeprefix(ENVIRONMENT_PREFIX), endings, _SLIP)
             if guess:
                 guess = guess.replace("'", f"'{ENVIRONMENT_PREFIX}", 1)
                 merge.problems.append(f"{variable} (environment): unknown setting{guess}")
