@@ -16,7 +16,6 @@ from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.cli.watching import follow_to_end
 from pgcron_ha.client.new_runs import request_new_run, send_runs
 from pgcron_ha.client.run_request import RunRequest, request_run
-from pgcron_ha.client.uniqueness import UNIQUE_ARGUMENTS, unique_of
 from pgcron_ha.db.queries.overview import may_read_history
 from pgcron_ha.errors import InvalidInput, TooLarge
 
@@ -115,7 +114,6 @@ def enqueue_command(
     given["timeout"] = arguments.duration("--timeout", timeout)
     for name in ("unique_for", "debounce", "debounce_max"):
         given[name] = arguments.duration(f"--{name.replace('_', '-')}", given[name])
-    given["unique"] = unique_of(*(given.pop(name) for name in UNIQUE_ARGUMENTS))
     if with_log and not wait:
         raise click.UsageError("--log goes with --wait; `runs logs` prints what a run printed")
     for limit in ("start_within", "give_up_after", "silence_timeout"):
@@ -123,7 +121,7 @@ def enqueue_command(
     if file is None:
         if handler is None:
             raise click.UsageError("Missing argument 'HANDLER' (or --file).")
-        request = request_run(handler, args, idempotency_key=key, **given)
+        request = request_run(handler, args, {"idempotency_key": key, **given})
         run_id = on_database(lambda s: _send_one(s, request, wait))
         print_run_id(run_id, as_json)
         if wait:
@@ -166,7 +164,7 @@ def _requests(file: TextIO, defaults: Mapping[str, Any]) -> Iterator[str]:
             )
         if line.strip():
             options = _options(line, f"line {number}")
-            request = request_new_run({**defaults, **options}, _as_it_is, f"line {number}")
+            request = request_new_run({**defaults, **options}, f"line {number}")
             yield request.as_json()
 
 
@@ -201,10 +199,4 @@ def _options(line: str, which: str) -> dict[str, Any]:
     for key in _DURATIONS:
         if isinstance(options.get(key), str):
             options[key] = arguments.duration(f"{which}: {key}", options[key])
-    if not options.keys().isdisjoint(UNIQUE_ARGUMENTS):
-        options["unique"] = unique_of(*(options.pop(name, None) for name in UNIQUE_ARGUMENTS))
     return options
-
-
-def _as_it_is(handler: Any) -> Any:
-    return handler

@@ -1,8 +1,6 @@
 """The Python door: `App` has handlers and schedules and asks for runs; `load_app` finds one."""
 
-from pgcron_ha.client.app import App
-from pgcron_ha.client.enqueue_statement import EnqueueStatement
-from pgcron_ha.client.enqueued_run import EnqueuedRun
+from pgcron_ha.client.app import App, EnqueuedRun, EnqueueStatement
 from pgcron_ha.client.loading import load_app
 from pgcron_ha.client.new_runs import NewRun
 from pgcron_ha.client.run_status import RunStatus

@@ -1,18 +1,14 @@
-"""Many wishes for runs: each judged as `App.enqueue` judges one, sent in one call."""
+"""Many requests for runs: each judged as `App.enqueue` judges one, sent in one call."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
 from itertools import islice
-from types import MappingProxyType
-from typing import Any, Final, Required, TypedDict
+from typing import Any, Final, Required, TypeAlias, TypedDict
 
 from pgcron_ha.client import checks
-from pgcron_ha.client.requirements import Requirements
-from pgcron_ha.client.retry_policy import RetryPolicy
+from pgcron_ha.client.options import RunOptions
 from pgcron_ha.client.run_request import RunRequest, request_run
-from pgcron_ha.client.uniqueness import Uniqueness
 from pgcron_ha.db.commands import functions
 from pgcron_ha.errors import InvalidInput, PgcronError, TooLarge
 
@@ -21,27 +17,6 @@ MOST_RUNS: Final = 10_000
 MOST_BYTES: Final = 64 * 1024 * 1024
 _HINT: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}}.'
 _DIVIDE: Final = "Ask several times; in one transaction they exist together or not at all."
-
-
-class RunOptions(TypedDict, total=False):
-    """What may be said of a run that is asked for; what it leaves out has the default."""
-
-    queue: str
-    priority: int
-    due_at: datetime | None
-    idempotency_key: str | None
-    key_lifetime: timedelta | float | str | None
-    timeout: timedelta | float | str | None
-    max_attempts: int | None
-    delivery: str
-    retry: RetryPolicy | str | None
-    lane: str | None
-    requires: Requirements | None
-    start_within: timedelta | float | str | None
-    give_up_after: timedelta | float | str | None
-    silence_timeout: timedelta | float | str | None
-    unique: Uniqueness | None
-    weight: int | None
 
 
 class _What(TypedDict, total=False):
@@ -53,18 +28,17 @@ class NewRun(_What, RunOptions, total=False):
     """One of the runs that `App.enqueue_many` asks for: what `App.enqueue` takes, by its names."""
 
 
-_KEYS: Final = NewRun.__annotations__.keys()
-_NOTHING: Final[Mapping[str, tuple[str, ...] | None]] = MappingProxyType({})
+Request: TypeAlias = Callable[[Any, Any, Mapping[str, Any]], RunRequest]
+"""Makes a checked request of a handler, args and options, as `request_run` does."""
 
 
 def request_runs(
     runs: Iterable[Mapping[str, Any]],
-    name_of: Callable[[Any], str],
+    request: Request = request_run,
     check_args: Callable[[str, str], None] | None = None,
-    requires_of: Mapping[str, tuple[str, ...] | None] = _NOTHING,
 ) -> Iterator[str]:
-    """The checked requests in order, as JSON; `name_of` gives a handler's full name, `check_args`
-    judges the args (JSON text) of a handler, `requires_of` has what handlers require by default.
+    """The checked requests in order, as JSON; `check_args` judges the args (JSON text) of a handler
+    where a request is like one before but for them.
 
     Raises as `request_run`, TooLarge for more than `MOST_RUNS`; the message says which one it is.
     """
@@ -82,10 +56,10 @@ def request_runs(
         rest = _all_but_args(options)
         known = judged.get(rest) if rest else None
         if known is None:
-            request = request_new_run(options, name_of, which, check_args, requires_of)
-            args, members = request.args, request.all_but_args()
+            made = request_new_run(options, which, request)
+            args, members = made.args, made.all_but_args()
             if rest:
-                judged[rest] = request.handler, members
+                judged[rest] = made.handler, members
         else:
             handler, members = known
             args = _judged_args(handler, options["args"], which, check_args)
@@ -119,30 +93,13 @@ def _judged_args(
     return text
 
 
-def request_new_run(
-    options: object,
-    name_of: Callable[[Any], str],
-    which: str,
-    check_args: Callable[[str, str], None] | None = None,
-    requires_of: Mapping[str, tuple[str, ...] | None] = _NOTHING,
-) -> RunRequest:
-    """The checked request; messages begin with `which`. None stands for what is left out."""
+def request_new_run(options: object, which: str, request: Request = request_run) -> RunRequest:
+    """The checked request; messages begin with `which`."""
     if not isinstance(options, Mapping):
         raise InvalidInput(f"{which} is a {type(options).__name__}", "A run is a mapping.", _HINT)
-    if not options.keys() <= _KEYS:
-        raise InvalidInput(
-            f"{which}: '{min(map(str, options.keys() - _KEYS))[:100]}' is no argument of enqueue",
-            f"The keys are {', '.join(NewRun.__annotations__)}.",
-            _HINT,
-        )
-    given = {key: value for key, value in options.items() if value is not None}
+    rest = {key: value for key, value in options.items() if key not in ("handler", "args")}
     try:
-        request = request_run(name_of(given.pop("handler", "")), **given)
-        if "requires" not in given:
-            request = request._replace(requires=requires_of.get(request.handler))
-        if check_args is not None:
-            check_args(request.handler, request.args)
-        return request
+        return request(options.get("handler") or "", options.get("args"), rest)
     except PgcronError as error:
         raise _named(which, error) from None
 
@@ -159,19 +116,14 @@ async def send_runs(
 
     Raises TooLarge.
     """
-    objects: list[str] = []
-    size = 0
-    for request in requests:
-        objects.append(request)
-        size += len(request)
-        if size > MOST_BYTES:
-            raise TooLarge(
-                f"{len(objects)} of {len(requests)} runs have more than {MOST_BYTES} characters",
-                f"One call takes up to {MOST_BYTES} bytes (64 MiB) as JSON.",
-                _DIVIDE,
-            )
-    if not objects:
+    if not requests:
         return []
+    if (size := sum(map(len, requests))) > MOST_BYTES:
+        raise TooLarge(
+            f"{len(requests)} runs have {size} characters",
+            f"One call takes up to {MOST_BYTES} bytes (64 MiB) as JSON.",
+            _DIVIDE,
+        )
     return await functions.enqueue_many(
-        connection, f"[{','.join(objects)}]", actor=actor, schema=schema
+        connection, f"[{','.join(requests)}]", actor=actor, schema=schema
     )

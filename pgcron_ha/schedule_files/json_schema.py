@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, get_type_hints
 
-from pgcron_ha.client.checks import DELIVERIES, MOST_HANDLER_CHARACTERS, MOST_NAME_CHARACTERS
-from pgcron_ha.client.overlap import OVERLAPS
+from pgcron_ha.client.checks import MOST_HANDLER_CHARACTERS, MOST_NAME_CHARACTERS
+from pgcron_ha.client.options import DELIVERIES, OVERLAPS
 from pgcron_ha.db.commands.schedule_policies import SchedulePolicies
 from pgcron_ha.schedule_files.calendar_definitions import CALENDARS
 from pgcron_ha.schedule_files.definitions import POLICIES, TOP

@@ -11,7 +11,7 @@ from typing import Any, Final, Unpack
 
 from pgcron_ha.client import App, RunStatus
 from pgcron_ha.client.checks import duration
-from pgcron_ha.client.new_runs import RunOptions
+from pgcron_ha.client.options import RunOptions
 from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.client.run_status import read_status
 from pgcron_ha.config import Settings, load_settings, read_sources
