@@ -7,16 +7,20 @@ Each check takes a value as a caller gave it and returns it as the functions of
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import json
 import math
 import re
 from collections.abc import Callable, Collection, Mapping
-from datetime import datetime, timedelta
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from pathlib import PurePath
 from typing import Any, Final
+from uuid import UUID
 
-from pgcron_ha.client.json_values import json_value
-from pgcron_ha.config import QUEUE_NAME, parse_duration
+from pgcron_ha.config import QUEUE_NAME, seconds_of
 from pgcron_ha.errors import InvalidInput, TooLarge
 from pgcron_ha.harmless import has_controls
 from pgcron_ha.model.nesting import MOST_LEVELS, levels_of
@@ -28,8 +32,6 @@ MOST_NAME_CHARACTERS: Final = 200
 _HANDLER: Final = re.compile(r"[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 MOST_HANDLER_CHARACTERS: Final = 206
 _QUEUE: Final = re.compile(QUEUE_NAME)
-# As PostgreSQL writes jsonb, so that both count the same bytes.
-_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=json_value)
 _DURATION_HINT: Final = "Write for example 10m, in Python also timedelta(minutes=10)."
 _ARGS_HINT: Final = 'Write for example {"day": 1}.'
 
@@ -61,6 +63,32 @@ def no_other_arguments(
             f"It takes {', '.join(names)}: what a function is, and not what is asked of a run.",
             "Say the latter where runs are asked for: app.enqueue(…) or @app.schedule(…).",
         )
+
+
+def json_value(value: Any) -> Any:
+    """For `json.JSONEncoder.default`: instants and dates as ISO 8601, durations as seconds, UUIDs,
+    decimals and paths as text, enums as their values, sets as lists, dataclasses and pydantic
+    models as objects. Raises TypeError for anything else.
+    """
+    if isinstance(value, (datetime, date, time)):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, (UUID, Decimal, PurePath)):
+        return str(value)
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, (set, frozenset)):
+        return list(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if hasattr(type(value), "model_dump"):
+        return value.model_dump(mode="json")
+    raise TypeError(f"{type(value).__name__} is no JSON value")
+
+
+# As PostgreSQL writes jsonb, so that both count the same bytes.
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=json_value)
 
 
 def args_text(args: Mapping[str, Any] | str | None) -> str:
@@ -138,8 +166,17 @@ def duration(
     may_be_zero: bool = False,
 ) -> timedelta | None:
     """A duration within bounds, or zero; numbers are seconds, a text says its unit, None stays."""
-    found = _read_duration(what, value)
-    if found is None or (may_be_zero and not found) or least <= found <= most:
+    if value is None:
+        return None
+    seconds = seconds_of(value)
+    if math.isnan(seconds):
+        raise InvalidInput(
+            f"{what} {value!r:.100} is not a duration",
+            "A duration is a timedelta, a number of seconds, or a text such as '90s' or '1h30m'.",
+            _DURATION_HINT,
+        )
+    found = timedelta.max if math.isinf(seconds) else timedelta(seconds=seconds)
+    if (may_be_zero and not found) or least <= found <= most:
         return found
     rule = "positive" if least == timedelta.resolution else f"at least {least.seconds} s"
     raise InvalidInput(
@@ -147,25 +184,6 @@ def duration(
         f"It must be {rule} and at most {most.days} days.",
         _DURATION_HINT,
     )
-
-
-def _read_duration(what: str, value: object) -> timedelta | None:
-    if value is None or isinstance(value, timedelta):
-        return value
-    try:
-        seconds = parse_duration(value) if isinstance(value, str) else value
-    except ValueError:
-        seconds = None
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or math.isnan(seconds):
-        raise InvalidInput(
-            f"{what} {value!r:.100} is not a duration",
-            "A duration is a timedelta, a number of seconds, or a text such as '90s' or '1h30m'.",
-            _DURATION_HINT,
-        )
-    try:
-        return timedelta(seconds=seconds)
-    except OverflowError:
-        return timedelta.max
 
 
 def instant(what: str, value: object) -> datetime | None:
@@ -190,6 +208,13 @@ def text(what: str, value: object, most: int) -> str:
             f"It has 1 to {most} characters, none of them a control or format character.",
             "Choose a short text.",
         )
+    return value
+
+
+def true_or_false(what: str, value: object) -> bool:
+    """A bool."""
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{what} {value!r:.100} is not true or false")
     return value
 
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 from pgcron_ha.client.run_status import await_ends, probe_ends
 from pgcron_ha.db.driver.link import Link
 from pgcron_ha.errors import PgcronError
+from pgcron_ha.telemetry.events import EndsAreNotHeard
 from pgcron_ha.telemetry.log import emit
-from pgcron_ha.telemetry.notification_events import EndsAreNotHeard
 
 PROBE_SECONDS: Final = 2.0
 """A notification that has not come by then doesn't come: there is a pooler between."""

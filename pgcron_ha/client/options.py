@@ -20,6 +20,7 @@ from pgcron_ha.client.checks import (
     lane_name,
     queue_name,
     text,
+    true_or_false,
     whole_number,
 )
 from pgcron_ha.client.requirements import Requirements, requirement_words
@@ -99,13 +100,6 @@ class Policies(_RunsAndSchedules, total=False):
     pause_after_failures: int | None
     probe_after: Span | None
     depends_on_previous: bool
-
-
-def true_or_false(what: str, value: object) -> bool:
-    """A bool."""
-    if not isinstance(value, bool):
-        raise InvalidInput(f"{what} {value!r:.100} is not true or false")
-    return value
 
 
 def _number(what: str, least: int, most: int, rule: str) -> Check:

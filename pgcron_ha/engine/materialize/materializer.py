@@ -30,8 +30,8 @@ from pgcron_ha.model.jitter import delay_of
 from pgcron_ha.model.plan import Plan, plan
 from pgcron_ha.spec.schedule_spec import spec_of
 from pgcron_ha.spec.zones import TZDATA
-from pgcron_ha.telemetry.events import ScheduleIsInvalid
 from pgcron_ha.telemetry.log import emit
+from pgcron_ha.telemetry.schedule_events import ScheduleIsInvalid
 from pgcron_ha.version import installed_version
 
 BATCH: Final = 200
