@@ -18,7 +18,7 @@ from pgcron_ha.cli.output import (
     print_rows,
 )
 from pgcron_ha.cli.session import on_database
-from pgcron_ha.config import format_duration
+from pgcron_ha.config.values import format_duration
 from pgcron_ha.db.commands import breakers
 
 COLUMNS: Final = (

@@ -9,9 +9,8 @@ import click
 
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo, print_json
-from pgcron_ha.config import SETTINGS, Setting, SourcedSettings, load_settings
-from pgcron_ha.config.loading import shown
-from pgcron_ha.config.settings import BY_KEY
+from pgcron_ha.config.loading import SourcedSettings, load_settings, shown
+from pgcron_ha.config.settings import BY_KEY, SETTINGS, Setting
 
 
 @click.command("config")

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from pgcron_ha.cli.output import plural, shown
 from pgcron_ha.client.verifying import Proof
-from pgcron_ha.config import Settings
+from pgcron_ha.config.settings import Settings
 from pgcron_ha.db.driver.revision import NEWEST
 from pgcron_ha.spec.zones import TZDATA
 

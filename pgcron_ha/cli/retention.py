@@ -9,7 +9,7 @@ import click
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import Column, echo, json_option, limit_option, print_json, print_rows
 from pgcron_ha.cli.session import Session, on_database
-from pgcron_ha.config import format_duration
+from pgcron_ha.config.values import format_duration
 from pgcron_ha.db.commands import retention
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.model.run import RunOutcome

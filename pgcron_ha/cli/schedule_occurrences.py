@@ -12,7 +12,7 @@ from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import echo, instant_text, json_option, print_json
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client import checks
-from pgcron_ha.client.occurrences import NO_FIRE, changed_words, is_fire, require_fire
+from pgcron_ha.client.fires import NO_FIRE, changed_words, is_fire, require_fire
 from pgcron_ha.db.commands import occurrences
 from pgcron_ha.db.queries import overview
 

@@ -9,7 +9,7 @@ import click
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import instant_text, json_option, print_fields
 from pgcron_ha.cli.session import Session, on_database
-from pgcron_ha.client.explaining import Explained, explain
+from pgcron_ha.client.fires import Explained, explain
 from pgcron_ha.db.commands.schedule_versions import last_definition
 from pgcron_ha.db.queries import reasons
 from pgcron_ha.spec.cron.fires import load_zone

@@ -32,9 +32,8 @@ from pgcron_ha.cli.schedule_versions import diff_command, restore_command, versi
 from pgcron_ha.cli.schedule_why import why_command
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client import checks
-from pgcron_ha.client.offers import not_offered
 from pgcron_ha.client.options import OF_SCHEDULES, check_each
-from pgcron_ha.client.previews import schedule_preview
+from pgcron_ha.client.previews import not_offered, schedule_preview
 from pgcron_ha.client.schedules import check_schedule
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.commands.occurrences import changed_occurrences

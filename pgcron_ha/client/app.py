@@ -20,8 +20,8 @@ from pgcron_ha.client.run_request import RunRequest, request_run
 from pgcron_ha.client.run_status import RunStatus, ended_among, read_status
 from pgcron_ha.client.schedules import CodeSchedule, define_schedule
 from pgcron_ha.client.waiting import Waiting, require_success
-from pgcron_ha.config import load_settings
 from pgcron_ha.config.breaker import Breaker, read_breaker
+from pgcron_ha.config.loading import load_settings
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.callers import Parameters, Style
 from pgcron_ha.db.driver.clients import ClientPools

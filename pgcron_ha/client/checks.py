@@ -20,7 +20,7 @@ from pathlib import PurePath
 from typing import Any, Final
 from uuid import UUID
 
-from pgcron_ha.config import QUEUE_NAME, seconds_of
+from pgcron_ha.config.values import QUEUE_NAME, seconds_of
 from pgcron_ha.errors import InvalidInput, TooLarge
 from pgcron_ha.harmless import has_controls
 from pgcron_ha.model.nesting import MOST_LEVELS, levels_of

@@ -16,7 +16,7 @@ from typing import Any, Final, get_type_hints
 from pgcron_ha.client import checks
 from pgcron_ha.client.options import AFTER_PAUSE, DELIVERIES, INTERFACES, OVERLAPS, QUEUE_DROPS
 from pgcron_ha.client.schedules import CodeSchedule, check_schedule
-from pgcron_ha.config import format_duration
+from pgcron_ha.config.values import format_duration
 from pgcron_ha.db.commands.schedule_policies import SchedulePolicies
 from pgcron_ha.errors import InvalidInput, InvalidSpec, UnknownZone
 from pgcron_ha.spec.cron.fires import DstPolicy

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import timedelta
-from difflib import get_close_matches
 from typing import Any, Final, cast
 
 from pgcron_ha.client import checks
 from pgcron_ha.client.options import NOTHING, OF_SCHEDULES, check_attempts, check_each
-from pgcron_ha.config import format_duration
+from pgcron_ha.config.values import did_you_mean, format_duration
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.commands.schedule_policies import SchedulePolicies
 from pgcron_ha.errors import InvalidInput
@@ -107,11 +106,10 @@ def check_schedule(
 def _check_names(policies: Mapping[str, Any], known: list[str]) -> None:
     unknown = set(policies) - set(known)
     if unknown:
-        near = get_close_matches(min(unknown), known, n=1)
         raise InvalidInput(
-            f"a schedule has no policy '{min(unknown)}'",
+            f"a schedule has no policy '{min(unknown)}'{did_you_mean(min(unknown), known)}",
             f"The policies are {', '.join(known)}.",
-            f"Did you mean '{near[0]}'?" if near else "Correct its spelling, or leave it out.",
+            "Correct its spelling, or leave it out.",
         )
 
 

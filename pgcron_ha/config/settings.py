@@ -18,17 +18,17 @@ from pgcron_ha.config.values import (
     QUEUE_NAME,
     Address,
     Choice,
-    Command,
     Duration,
     Integer,
-    Labels,
     Reader,
     Text,
     TextList,
     address,
     base_url,
+    command,
     directory,
     flag,
+    labels,
     optional,
 )
 from pgcron_ha.errors import ConfigError
@@ -57,8 +57,9 @@ class Setting:
 
         The flag of a list is given once for each of its values, so its name is singular.
         """
-        name = self.key.rpartition(".")[2].replace("_", "-")
-        return "--" + (name.removesuffix("s") if isinstance(self.read, TextList | Labels) else name)
+        name = "--" + self.key.rpartition(".")[2].replace("_", "-")
+        is_list = self.read is labels or isinstance(self.read, TextList)
+        return name.removesuffix("s") if is_list else name
 
     def raw_default(self) -> object:
         """The default on this machine."""
@@ -113,7 +114,7 @@ class NodeSettings:
         TextList(_QUEUE, False), ["default"], "The queues this node takes runs from."
     )
     labels: Mapping[str, str] = setting(
-        Labels(), {}, "What the node says of itself, such as gpu=a100: runs may require it."
+        labels, {}, "What the node says of itself, such as gpu=a100: runs may require it."
     )
     slots: int = setting(Integer(1, 10_000), 16, "How many runs may execute here at once.")
     lease_ttl: float = setting(
@@ -230,7 +231,7 @@ class Settings:
         _DSN, None, "The database. The one setting production needs.", is_secret=True
     )
     password_command: tuple[str, ...] = setting(
-        Command(),
+        command,
         [],
         "A program that prints the password of now, for a DSN without one (IAM tokens).",
     )

@@ -96,12 +96,11 @@ class Integer:
 
     def __call__(self, raw: object) -> int:
         """Read ``16`` or ``"16"``."""
-        is_number = isinstance(raw, int) and not isinstance(raw, bool)
-        if isinstance(raw, str) and re.fullmatch(r"[+-]?[0-9]{1,18}", raw.strip()):
-            raw, is_number = int(raw), True
-        if not is_number or not self.least <= int(str(raw)) <= self.most:
+        is_written = isinstance(raw, str) and re.fullmatch(r"[+-]?[0-9]{1,18}", raw.strip())
+        number = int(str(raw)) if is_written else raw
+        if type(number) is not int or not self.least <= number <= self.most:
             raise ValueError(f"a whole number from {self.least:,} to {self.most:,}")
-        return int(str(raw))
+        return number
 
 
 @dataclass(frozen=True)
@@ -153,52 +152,33 @@ class TextList:
         return items
 
 
-@dataclass(frozen=True)
-class Command:
-    """A program and its arguments: a list in the file, words as a shell quotes them elsewhere."""
-
-    def __call__(self, raw: object) -> tuple[str, ...]:
-        """Read ``["aws", "rds"]`` or ``aws rds``; empty for none."""
-        if isinstance(raw, str):
-            try:
-                raw = shlex.split(raw)
-            except ValueError:
-                raise ValueError(
-                    "a program and its arguments, each quotation with its end"
-                ) from None
-        return texts(raw)
+def command(raw: object) -> tuple[str, ...]:
+    """Read a program and its arguments, ``["aws", "rds"]`` or, as a shell quotes them, ``aws rds``;
+    empty for none.
+    """
+    if isinstance(raw, str):
+        try:
+            raw = shlex.split(raw)
+        except ValueError:
+            raise ValueError("a program and its arguments, each quotation with its end") from None
+    return texts(raw)
 
 
-@dataclass(frozen=True)
-class Labels:
-    """Names and values, which the database allows in the same form."""
-
-    def __call__(self, raw: object) -> Mapping[str, str]:
-        """Read a table of the file, ``gpu=a100,zone=eu``, or a list of ``gpu=a100``."""
-        if isinstance(raw, str):
-            raw = [part.strip() for part in raw.split(",") if part.strip()]
-        if isinstance(raw, list | tuple):
-            pairs = [str(part).partition("=") for part in raw]
-            labels: dict[object, object] = {name: value for name, _, value in pairs}
-            is_fine = len(labels) == len(pairs)
-        else:
-            labels, is_fine = (dict(raw), True) if isinstance(raw, dict) else ({}, False)
-        if not is_fine or len(labels) > MOST_LABELS or not all(map(_is_label, labels.items())):
-            raise ValueError(
-                f"at most {MOST_LABELS} labels, none twice, such as gpu=a100: letters, digits and"
-                " _ . / - in a name, : + @ too in a value, up to 100 of them"
-            )
-        return {str(name): str(value) for name, value in labels.items()}
-
-
-def _is_label(label: tuple[object, object]) -> bool:
-    name, value = label
-    return (
-        isinstance(name, str)
-        and isinstance(value, str)
-        and re.fullmatch(LABEL_NAME, name) is not None
-        and re.fullmatch(LABEL_VALUE, value) is not None
-    )
+def labels(raw: object) -> Mapping[str, str]:
+    """Read a table of the file, ``gpu=a100,zone=eu``, or a list of ``gpu=a100``."""
+    if isinstance(raw, dict):
+        raw = [f"{name}={text if isinstance(text, str) else ''}" for name, text in raw.items()]
+    elif isinstance(raw, str):
+        raw = [part.strip() for part in raw.split(",") if part.strip()]
+    items = raw if isinstance(raw, list | tuple) and len(raw) <= MOST_LABELS else [None]
+    label = re.compile(f"{LABEL_NAME}={LABEL_VALUE}")
+    found = dict(str(each).split("=") for each in items if label.fullmatch(str(each)))
+    if len(found) < len(items):
+        raise ValueError(
+            f"at most {MOST_LABELS} labels, none twice, such as gpu=a100: letters, digits and"
+            " _ . / - in a name, : + @ too in a value, up to 100 of them"
+        )
+    return found
 
 
 @dataclass(frozen=True)

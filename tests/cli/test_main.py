@@ -12,7 +12,7 @@ import pytest
 from pgcron_ha.cli import main as main_module
 from pgcron_ha.cli.context import CommandContext, pass_settings
 from pgcron_ha.cli.main import COMMANDS, Subcommand, cli, main
-from pgcron_ha.config import Settings
+from pgcron_ha.config.settings import Settings
 from pgcron_ha.errors import Conflict
 from tests.waiting import COMMAND_SECONDS
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pgcron_ha.config import Settings, load_settings, read_sources
-from pgcron_ha.config.settings import NodeSettings
+from pgcron_ha.config.loading import load_settings, read_sources
+from pgcron_ha.config.settings import NodeSettings, Settings
 from pgcron_ha.engine.lease.session import Identity, Session
 from pgcron_ha.engine.lease.state_directory import Home
 from pgcron_ha.engine.node import Node

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgcron_ha.config import Settings
+from pgcron_ha.config.settings import Settings
 from pgcron_ha.db.driver.link import Link
 from pgcron_ha.db.driver.transactions import Transactions
 from pgcron_ha.errors import ConfigError

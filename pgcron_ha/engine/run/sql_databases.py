@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from pgcron_ha.config import Settings
 from pgcron_ha.config.secret_reference import SecretReference
+from pgcron_ha.config.settings import Settings
 from pgcron_ha.config.sql_profiles import SqlProfile
 from pgcron_ha.db.driver.sql_session import SqlDatabase
 from pgcron_ha.engine.run.recorder import Recorder
