@@ -12,16 +12,17 @@ from typing import Any, Final
 from pgcron_ha.client import checks
 from pgcron_ha.client.options import OF_RUNS, check_attempts, check_each
 from pgcron_ha.client.uniqueness import check_keys, unique_arguments
-from pgcron_ha.db.commands import functions
-from pgcron_ha.db.commands.unique import enqueue_request
+from pgcron_ha.db.commands.functions import KEY_LIFETIME
+from pgcron_ha.db.driver.asking import value
 from pgcron_ha.db.driver.callers import Parameters, Style, in_style
 from pgcron_ha.errors import InvalidInput
 
 _DEFAULTS: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(OF_RUNS),
     "queue": "default",
     "priority": 5,
-    "key_lifetime": functions.KEY_LIFETIME,
-    "timeout": functions.RUN_TIMEOUT,
+    "key_lifetime": KEY_LIFETIME,
+    "timeout": timedelta(hours=1),
     "delivery": "at_least_once",
 }
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -29,7 +30,7 @@ _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """What `pgcron_ha.db.commands.functions.enqueue` takes, every value checked."""
+    """What `pgcron.enqueue` takes, every value checked."""
 
     handler: str
     args: str
@@ -38,18 +39,22 @@ class RunRequest:
 
     async def send(self, connection: Any, schema: str, actor: str | None = None) -> int:
         """The run's id; in the transaction of `connection`."""
-        if "unique_key" in self.options:
-            return await enqueue_request(connection, self.as_json(), actor=actor, schema=schema)
-        return await functions.enqueue(
-            connection, self.handler, self.args, **self.options, actor=actor, schema=schema
-        )
+        name, values = self._statement()
+        run_id: int = await value(connection, schema, name, actor=actor, **values)
+        return run_id
 
     def as_statement(self, style: Style, schema: str) -> tuple[str, Parameters]:
         """The statement that `send` sends, and its parameters, for a cursor of the caller's."""
+        name, values = self._statement()
+        return in_style(name, values, style, schema)
+
+    def _statement(self) -> tuple[str, dict[str, Any]]:
         if "unique_key" in self.options:
-            return in_style("enqueue_request", {"options": self.as_json()}, style, schema)
+            return "enqueue_request", {"options": self.as_json()}
         values = {"handler": self.handler, "args": self.args, **_DEFAULTS, **self.options}
-        return in_style("enqueue", values, style, schema)
+        if values["requires"] is not None:
+            values["requires"] = list(values["requires"])  # what every driver takes as an array
+        return "enqueue", values
 
     def as_json(self) -> str:
         """What `pgcron.enqueue_many` takes for it, without what has the default."""
@@ -58,11 +63,11 @@ class RunRequest:
     def all_but_args(self) -> str:
         """The members of that object that say more than args."""
         members: dict[str, Any] = {"handler": self.handler}
-        for name, value in self.options.items():
+        for name, given in self.options.items():
             if name == "retry":
-                members[name] = json.loads(value)
-            elif value != _DEFAULTS.get(name):
-                members[name] = value
+                members[name] = json.loads(given)
+            elif given != _DEFAULTS.get(name):
+                members[name] = given
         return json.dumps(members, default=_written, separators=(",", ":"))[1:-1]
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from itertools import islice
 from time import monotonic
 from typing import Final
 
@@ -35,7 +34,6 @@ NET_SECONDS: Final = 5.0
 LINGER_SECONDS: Final = 30.0
 """So long it is listened for nobody: who waits next need not connect."""
 
-MOST_AT_ONCE: Final = 10_000
 _SECONDS_FOR_EACH: Final = 1e-5
 
 _NOT_STARTED: Final = (RunOutcome.SKIPPED, RunOutcome.SUPERSEDED, RunOutcome.EXPIRED)
@@ -142,16 +140,13 @@ class Waiting:
         if self._notifications is not None and self._notifications.is_proved:
             await self._look_and_mark(self._notifications)
             return
-        asked = list(islice(self._waiters, MOST_AT_ONCE))
-        for run_id in await self._look(asked):
+        for run_id in await self._look(list(self._waiters)):
             self._end(run_id)
-        self._ask_others_next(asked)
 
     async def _look_and_mark(self, notifications: Notifications) -> None:
         now = monotonic()
         is_net = now >= self._net_at
-        wanted = (run for run in self._waiters if is_net or run not in self._reported)
-        asked = list(islice(wanted, MOST_AT_ONCE))
+        asked = [run for run in self._waiters if is_net or run not in self._reported]
         if is_net:
             self._net_at = now + NET_SECONDS
         ended, unmarked = await notifications.mark(asked) if asked else ([], [])
@@ -161,13 +156,6 @@ class Waiting:
             self._end(run_id)
         if self._reported.issuperset(self._waiters):
             self._pause = max(FIRST_PAUSE_SECONDS, self._net_at - monotonic())
-        self._ask_others_next(asked)
-
-    def _ask_others_next(self, asked: list[int]) -> None:
-        if len(asked) == MOST_AT_ONCE:  # whoever was asked for is the last in the next look
-            for run_id in asked:
-                if run_id in self._waiters:
-                    self._waiters[run_id] = self._waiters.pop(run_id)
 
     def _end(self, run_id: int) -> None:
         for waiter in self._waiters.get(run_id, ()):

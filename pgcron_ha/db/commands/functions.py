@@ -8,7 +8,7 @@ session user) and ``interface`` how (``cli``, ``code``, …).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple, Unpack
 
@@ -20,7 +20,6 @@ from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 KEY_LIFETIME: Final = timedelta(days=1)
 # By one call of `redrive_many`: each is locked until all are.
 MOST_REDRIVEN: Final = 1000
-RUN_TIMEOUT: Final = timedelta(hours=1)
 
 
 class Redriven(NamedTuple):
@@ -31,62 +30,12 @@ class Redriven(NamedTuple):
     next_due: datetime | None
 
 
-async def enqueue(
-    connection: Any,
-    handler: str,
-    args: str = "{}",
-    *,
-    queue: str = "default",
-    priority: int = 5,
-    due_at: datetime | None = None,
-    idempotency_key: str | None = None,
-    key_lifetime: timedelta = KEY_LIFETIME,
-    timeout: timedelta = RUN_TIMEOUT,
-    max_attempts: int | None = None,
-    delivery: str = "at_least_once",
-    retry: str | None = None,
-    lane: str | None = None,
-    requires: Sequence[str] | None = None,
-    start_within: timedelta | None = None,
-    give_up_after: timedelta | None = None,
-    silence_timeout: timedelta | None = None,
-    weight: int | None = None,
-    actor: str | None = None,
-    schema: str = DEFAULT_SCHEMA,
-) -> int:
-    """The id of the new run, or of the run that a living idempotency key already named."""
-    found: int = await _value(
-        connection,
-        schema,
-        "enqueue",
-        handler=handler,
-        args=args,
-        queue=queue,
-        priority=priority,
-        due_at=due_at,
-        idempotency_key=idempotency_key,
-        key_lifetime=key_lifetime,
-        timeout=timeout,
-        max_attempts=max_attempts,
-        delivery=delivery,
-        retry=retry,
-        actor=actor,
-        lane=lane,
-        requires=None if requires is None else list(requires),
-        start_within=start_within,
-        give_up_after=give_up_after,
-        silence_timeout=silence_timeout,
-        weight=weight,
-    )
-    return found
-
-
 async def enqueue_many(
     connection: Any, runs: str, *, actor: str | None = None, schema: str = DEFAULT_SCHEMA
 ) -> list[int]:
     """The ids of the runs that a JSON array asks for, in its order: all of them, or an error.
 
-    Its objects have what `enqueue` takes, by the names of the SQL function's arguments.
+    Its objects have what `pgcron.enqueue` takes, by the names of its arguments.
     """
     found = await _value(connection, schema, "enqueue_many", runs=runs, actor=actor)
     return list(found)
