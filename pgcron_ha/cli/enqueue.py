@@ -14,8 +14,7 @@ from pgcron_ha.cli.output import json_option
 from pgcron_ha.cli.runs import print_run_id
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.cli.watching import follow_to_end
-from pgcron_ha.client.new_runs import request_new_run, send_runs
-from pgcron_ha.client.run_request import RunRequest, request_run
+from pgcron_ha.client.run_request import RunRequest, request_new_run, request_run, send_runs
 from pgcron_ha.db.queries.overview import may_read_history
 from pgcron_ha.errors import InvalidInput, TooLarge
 

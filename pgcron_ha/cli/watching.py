@@ -11,9 +11,8 @@ from typing import Any, Final
 from pgcron_ha.cli.output import echo, print_json, shown
 from pgcron_ha.cli.screen import Screen
 from pgcron_ha.cli.session import Session, on_database
-from pgcron_ha.client.notifications import Notifications
 from pgcron_ha.client.run_status import RunStatus, ended_among, read_status
-from pgcron_ha.client.waiting import Waiting, require_success
+from pgcron_ha.client.waiting import Notifications, Waiting, require_success
 from pgcron_ha.db.commands.breakers import why_run_waits
 from pgcron_ha.db.driver.link import Link
 from pgcron_ha.db.queries.overview import database_time, lines

@@ -7,23 +7,28 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from types import MappingProxyType, TracebackType
-from typing import Any, Literal, NamedTuple, Self, TypeVar, Unpack
+from types import MappingProxyType
+from typing import Any, Literal, Self, TypeVar, Unpack
 from weakref import WeakKeyDictionary
 
 from pgcron_ha.client import checks
-from pgcron_ha.client.new_runs import NewRun, request_runs, send_runs
-from pgcron_ha.client.notifications import Notifications
-from pgcron_ha.client.options import OF_RUNS, Policies, RunOptions, Times, check_each
+from pgcron_ha.client.options import OF_RUNS, Policies, RunOptions, Times, check_each, given
 from pgcron_ha.client.requirements import Requirements
-from pgcron_ha.client.run_request import RunRequest, request_run
-from pgcron_ha.client.run_status import RunStatus, ended_among, read_status
+from pgcron_ha.client.run_request import (
+    EnqueueStatement,
+    NewRun,
+    RunRequest,
+    request_run,
+    request_runs,
+    send_runs,
+)
+from pgcron_ha.client.run_status import EnqueuedRun, RunStatus, ended_among, read_status
 from pgcron_ha.client.schedules import CodeSchedule, define_schedule
-from pgcron_ha.client.waiting import Waiting, require_success
+from pgcron_ha.client.waiting import Notifications, Waiting, require_success
 from pgcron_ha.config.breaker import Breaker, read_breaker
 from pgcron_ha.config.loading import load_settings
 from pgcron_ha.db.commands import functions
-from pgcron_ha.db.driver.callers import Parameters, Style
+from pgcron_ha.db.driver.callers import Style
 from pgcron_ha.db.driver.clients import ClientPools
 from pgcron_ha.db.driver.link import Link
 from pgcron_ha.db.driver.pooling import assume
@@ -143,7 +148,7 @@ class App:
             self._handlers[full_name] = added
             if circuit is not None:
                 self._breakers[full_name] = circuit
-            self._defaults[full_name] = _given(defaults)
+            self._defaults[full_name] = given(defaults)
             return function
 
         return register
@@ -233,7 +238,7 @@ class App:
         or ``numeric_dollar`` (asyncpg).
         """
         request = self._request(handler, args, options, check_args)
-        return EnqueueStatement(*request.as_statement(style, self.schema))
+        return request.as_statement(style, self.schema)
 
     async def enqueue_many(
         self, runs: Iterable[NewRun], *, check_args: bool = True, conn: Any = None
@@ -314,12 +319,7 @@ class App:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def __repr__(self) -> str:
@@ -349,7 +349,7 @@ class App:
         """The checked request; what `options` leave out is as the handler says."""
         full_name = self._name_of(handler)
         defaults = self._defaults.get(full_name, {})
-        request = request_run(full_name, args, {**defaults, **_given(options)})
+        request = request_run(full_name, args, {**defaults, **given(options)})
         if check_args:
             self._check_args(full_name, request.args)
         return request
@@ -387,43 +387,3 @@ class App:
             self._listen_dsn = self._listen_dsn or settings.listen_dsn
             assume(self._dsn, settings.pooler)
         return self._dsn
-
-
-class EnqueueStatement(NamedTuple):
-    """``cursor.execute(*statement)``; its one row has the run's id (of many runs an array of ids).
-
-    What only the database can refuse comes as the driver's own error, with an SQLSTATE of class
-    ``PC``, message, detail and hint.
-    """
-
-    sql: str
-    parameters: Parameters
-
-
-class EnqueuedRun(int):
-    """What `App.enqueue` gives: the run's id, an integer wherever one is wanted."""
-
-    _app: App
-
-    @classmethod
-    def of(cls, run_id: int, app: App) -> EnqueuedRun:
-        """The run of that id, behind the door of `app`."""
-        made = cls(run_id)
-        made._app = app
-        return made
-
-    async def status(self) -> RunStatus:
-        """How it stands. Raises NotFound before the transaction that enqueued it has committed."""
-        return await self._app.run(int(self))
-
-    async def wait(self, timeout: float | None = None) -> RunStatus:
-        """As `App.wait`."""
-        return await self._app.wait(int(self), timeout)
-
-    async def result(self, timeout: float | None = None) -> Any:
-        """As `App.result`."""
-        return await self._app.result(int(self), timeout)
-
-
-def _given(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}

@@ -188,6 +188,11 @@ def check_each(values: Mapping[str, Any], checks: Mapping[str, Check]) -> dict[s
     }
 
 
+def given(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that are not None."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
 def check_attempts(max_attempts: int | None, delivery: str | None) -> None:
     """Raises InvalidInput for more than one attempt of a run that may be executed only once."""
     if delivery == "at_most_once" and max_attempts not in (None, 1):

@@ -1,31 +1,57 @@
-"""One request for a run, judged before anything is sent."""
+"""Requests for runs, one or many: judged before anything is sent, and sent in one statement."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import islice
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Required, TypeAlias, TypedDict
 
 from pgcron_ha.client import checks
-from pgcron_ha.client.options import OF_RUNS, check_attempts, check_each
+from pgcron_ha.client.options import OF_RUNS, RunOptions, check_attempts, check_each, given
 from pgcron_ha.client.uniqueness import check_keys, unique_arguments
-from pgcron_ha.db.commands.functions import KEY_LIFETIME
+from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.asking import value
 from pgcron_ha.db.driver.callers import Parameters, Style, in_style
-from pgcron_ha.errors import InvalidInput
+from pgcron_ha.errors import InvalidInput, PgcronError, TooLarge
 
+# What `pgcron.enqueue_many` takes at once: one statement stays short enough to be repeated.
+MOST_RUNS: Final = 10_000
+MOST_BYTES: Final = 64 * 1024 * 1024
+_HINT: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}}.'
+_DIVIDE: Final = "Ask several times; in one transaction they exist together or not at all."
 _DEFAULTS: Final[Mapping[str, Any]] = {
     **dict.fromkeys(OF_RUNS),
     "queue": "default",
     "priority": 5,
-    "key_lifetime": KEY_LIFETIME,
+    "key_lifetime": functions.KEY_LIFETIME,
     "timeout": timedelta(hours=1),
     "delivery": "at_least_once",
 }
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+class _What(TypedDict, total=False):
+    handler: Required[str | Callable[..., Any]]
+    args: Mapping[str, Any] | None
+
+
+class NewRun(_What, RunOptions, total=False):
+    """One of the runs that `App.enqueue_many` asks for: what `App.enqueue` takes, by its names."""
+
+
+class EnqueueStatement(NamedTuple):
+    """``cursor.execute(*statement)``; its one row has the run's id (of many runs an array of ids).
+
+    What only the database can refuse comes as the driver's own error, with an SQLSTATE of class
+    ``PC``, message, detail and hint.
+    """
+
+    sql: str
+    parameters: Parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +69,10 @@ class RunRequest:
         run_id: int = await value(connection, schema, name, actor=actor, **values)
         return run_id
 
-    def as_statement(self, style: Style, schema: str) -> tuple[str, Parameters]:
+    def as_statement(self, style: Style, schema: str) -> EnqueueStatement:
         """The statement that `send` sends, and its parameters, for a cursor of the caller's."""
         name, values = self._statement()
-        return in_style(name, values, style, schema)
+        return EnqueueStatement(*in_style(name, values, style, schema))
 
     def _statement(self) -> tuple[str, dict[str, Any]]:
         if "unique_key" in self.options:
@@ -63,11 +89,11 @@ class RunRequest:
     def all_but_args(self) -> str:
         """The members of that object that say more than args."""
         members: dict[str, Any] = {"handler": self.handler}
-        for name, given in self.options.items():
+        for name, option in self.options.items():
             if name == "retry":
-                members[name] = json.loads(given)
-            elif given != _DEFAULTS.get(name):
-                members[name] = given
+                members[name] = json.loads(option)
+            elif option != _DEFAULTS.get(name):
+                members[name] = option
         return json.dumps(members, default=_written, separators=(",", ":"))[1:-1]
 
 
@@ -81,18 +107,18 @@ def request_run(
     `handler` is a full name; `args` a mapping or JSON text; `options` are those of `RunOptions`, or
     in place of ``unique`` the arguments of `pgcron.enqueue`. None stands for what is left out.
     """
-    given = {name: value for name, value in options.items() if value is not None}
-    if "unique" in given:
-        given |= unique_arguments(given.pop("unique"))
-    if not given.keys() <= OF_RUNS.keys():
+    asked = given(options)
+    if "unique" in asked:
+        asked |= unique_arguments(asked.pop("unique"))
+    if not asked.keys() <= OF_RUNS.keys():
         raise InvalidInput(
-            f"'{min(map(str, given.keys() - OF_RUNS.keys()))[:100]}' is no argument of enqueue",
+            f"'{min(map(str, asked.keys() - OF_RUNS.keys()))[:100]}' is no argument of enqueue",
             f"The keys are handler, args, unique, {', '.join(OF_RUNS)}.",
-            'Write for example {"handler": "py:report", "args": {"day": 1}}.',
+            _HINT,
         )
     name = checks.handler_name(handler)
     text = "{}" if args is None else checks.args_text(args)
-    checked = {key: value for key, value in check_each(given, OF_RUNS).items() if value is not None}
+    checked = given(check_each(asked, OF_RUNS))
     check_attempts(checked.get("max_attempts"), checked.get("delivery"))
     check_keys(checked)
     return RunRequest(name, text, checked)
@@ -104,3 +130,104 @@ def _written(value: timedelta | datetime) -> str:
     # In hours, which no time zone makes longer or shorter.
     minutes, seconds = divmod(value.days * 86_400 + value.seconds, 60)
     return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}.{value.microseconds:06}"
+
+
+Request: TypeAlias = Callable[[Any, Any, Mapping[str, Any]], RunRequest]
+"""Makes a checked request of a handler, args and options, as `request_run` does."""
+
+
+def request_runs(
+    runs: Iterable[Mapping[str, Any]],
+    request: Request = request_run,
+    check_args: Callable[[str, str], None] | None = None,
+) -> Iterator[str]:
+    """The checked requests in order, as JSON; `check_args` judges the args (JSON text) of a handler
+    where a request is like one before but for them.
+
+    Raises as `request_run`, TooLarge for more than `MOST_RUNS`; the message says which one it is.
+    """
+    requested = list(islice(runs, MOST_RUNS + 1))
+    if len(requested) > MOST_RUNS:
+        raise TooLarge(
+            f"more than {MOST_RUNS} runs are asked for",
+            f"One call takes up to {MOST_RUNS} runs.",
+            _DIVIDE,
+        )
+    judged: dict[object, tuple[str, str]] = {}
+    for place, options in enumerate(requested, 1):
+        which = f"run {place} of {len(requested)}"
+        # Most differ in nothing but their args, and the rest is the dearer part.
+        rest = _all_but_args(options)
+        known = judged.get(rest) if rest else None
+        if known is None:
+            made = request_new_run(options, which, request)
+            args, members = made.args, made.all_but_args()
+            if rest:
+                judged[rest] = made.handler, members
+        else:
+            handler, members = known
+            args = _judged_args(handler, options["args"], which, check_args)
+        yield f'{{{members},"args":{args}}}'
+
+
+def _all_but_args(options: object) -> tuple[object, ...]:
+    """What makes two requests the same but for their args; empty when it can't be compared.
+
+    Types are part of it: True is no priority although it equals 1.
+    """
+    if type(options) is not dict or "args" not in options:
+        return ()
+    rest = tuple([(key, value, type(value)) for key, value in options.items() if key != "args"])
+    try:
+        hash(rest)
+    except TypeError:
+        return ()
+    return rest
+
+
+def _judged_args(
+    handler: str, args: Any, which: str, check_args: Callable[[str, str], None] | None
+) -> str:
+    try:
+        text = checks.args_text(args)
+        if check_args is not None:
+            check_args(handler, text)
+    except PgcronError as error:
+        raise _named(which, error) from None
+    return text
+
+
+def request_new_run(options: object, which: str, request: Request = request_run) -> RunRequest:
+    """The checked request; messages begin with `which`."""
+    if not isinstance(options, Mapping):
+        raise InvalidInput(f"{which} is a {type(options).__name__}", "A run is a mapping.", _HINT)
+    rest = {key: value for key, value in options.items() if key not in ("handler", "args")}
+    try:
+        return request(options.get("handler") or "", options.get("args"), rest)
+    except PgcronError as error:
+        raise _named(which, error) from None
+
+
+def _named(which: str, error: PgcronError) -> PgcronError:
+    """The same error, saying of which run it is."""
+    return type(error)(f"{which}: {error.message}", error.detail, error.hint)
+
+
+async def send_runs(
+    connection: Any, requests: Sequence[str], schema: str, actor: str | None = None
+) -> list[int]:
+    """The ids of requests as JSON, in their order; in the transaction of `connection`.
+
+    Raises TooLarge.
+    """
+    if not requests:
+        return []
+    if (size := sum(map(len, requests))) > MOST_BYTES:
+        raise TooLarge(
+            f"{len(requests)} runs have {size} characters",
+            f"One call takes up to {MOST_BYTES} bytes (64 MiB) as JSON.",
+            _DIVIDE,
+        )
+    return await functions.enqueue_many(
+        connection, f"[{','.join(requests)}]", actor=actor, schema=schema
+    )

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, Final, cast
 
 from pgcron_ha.client import checks
-from pgcron_ha.client.options import NOTHING, OF_SCHEDULES, check_attempts, check_each
+from pgcron_ha.client.options import NOTHING, OF_SCHEDULES, check_attempts, check_each, given
 from pgcron_ha.config.values import did_you_mean, format_duration
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.commands.schedule_policies import SchedulePolicies
@@ -80,8 +80,7 @@ def define_schedule(
     known = [field.name for field in fields(CodeSchedule)[3:]]
     _check_names(policies, known)
     checked = check_schedule(name, spec, handler, {"overlap": "skip", **policies})
-    given: dict[str, Any] = {key: value for key, value in checked.items() if value is not None}
-    return CodeSchedule(name=name, spec=spec, handler=handler, **given)
+    return CodeSchedule(name=name, spec=spec, handler=handler, **given(checked))
 
 
 def check_schedule(

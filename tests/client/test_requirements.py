@@ -9,9 +9,8 @@ import asyncpg
 import pytest
 
 from pgcron_ha import App
-from pgcron_ha.client.new_runs import request_runs
 from pgcron_ha.client.requirements import requirement_words
-from pgcron_ha.client.run_request import request_run
+from pgcron_ha.client.run_request import request_run, request_runs
 from pgcron_ha.errors import InvalidInput
 
 
