@@ -29,9 +29,9 @@ _UNITS: Final = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 
 
 
 def _argv(raw: object) -> tuple[str, ...]:
-    argv = texts([] if raw is None else raw)
-    if not argv or not argv[0]:
-        raise ValueError("a list whose first string is the program")
+    argv = texts([] if raw is None or isinstance(raw, str) else raw)
+    if not argv or not argv[0]:  # a command line may hold a secret: it is not shown
+        raise Refused("expected a list whose first string is the program")
     if PLACEHOLDER.search(argv[0]):
         raise Refused("the program itself can't come from a run: no placeholder in it")
     return argv

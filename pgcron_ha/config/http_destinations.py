@@ -87,7 +87,7 @@ def _url(raw: object) -> str:
     except ValueError as error:
         raise Refused(f"is no URL: {error}") from None
     if not raw.startswith(("http://", "https://")) or not host:
-        raise ValueError("http://HOST… or https://HOST…")
+        raise Refused("expected http://HOST… or https://HOST…")
     if "{" in parts.netloc:
         raise Refused("scheme, host and port can't come from a run: no placeholder there")
     if "@" in parts.netloc:
@@ -95,7 +95,7 @@ def _url(raw: object) -> str:
     if "#" in raw or port == 0:
         raise Refused("has a fragment or the port 0")
     if len(raw) > MAX_URL_CHARACTERS or not re.fullmatch(r"[\x21-\x7e]*", raw):
-        raise ValueError(f"at most {MAX_URL_CHARACTERS} ASCII characters, no blanks")
+        raise Refused(f"expected at most {MAX_URL_CHARACTERS} ASCII characters, no blanks")
     if re.search("[{}]", PLACEHOLDER.sub("", raw)):
         raise Refused("a brace stands only around the name of a placeholder")
     return raw
@@ -103,7 +103,7 @@ def _url(raw: object) -> str:
 
 def _headers(raw: object) -> dict[str, str]:
     if not isinstance(raw, dict):
-        raise ValueError('a table such as { Accept = "application/json" }')
+        raise Refused('expected a table such as { Accept = "application/json" }')
     for name, value in raw.items():
         own = name.lower() in _OWN_HEADERS or name.lower().startswith("pgcron-")
         if not _HEADER.fullmatch(name) or own:
@@ -125,7 +125,7 @@ def _authorization(raw: object) -> HttpAuthorization:
     needed = {"bearer": set(), "basic": {"user"}, "header": {"header"}}
     scheme = raw.get("scheme") if isinstance(raw, dict) else None
     if not isinstance(raw, dict) or not isinstance(scheme, str) or scheme not in needed:
-        raise ValueError('a table such as { scheme = "bearer", secret = "env:KEY" }')
+        raise Refused('expected a table such as { scheme = "bearer", secret = "env:KEY" }')
     if raw.keys() != {"scheme", "secret", *needed[scheme]}:
         keys = ", ".join(["scheme", "secret", *needed[scheme]])
         raise Refused(f"the keys of this scheme are {keys}")

@@ -140,8 +140,14 @@ def test_a_wrong_destination_is_refused_with_a_sentence(toml: str, sentence: str
 
 
 def test_a_secret_that_stands_in_the_file_is_not_told_again() -> None:
-    toml = f"[a]\n{URL}auth = {{scheme = 'bearer', secret = 'hunter2'}}"
-    assert "hunter2" not in problems_of(toml)
+    for toml in (
+        f"[a]\n{URL}auth = {{scheme = 'bearer', secret = 'hunter2'}}",
+        f"[a]\n{URL}auth = 'hunter2'",
+        f"[a]\n{URL}headers = 'Authorization: hunter2'",
+        "[a]\nurl = 'ftp://u:hunter2@x/'",
+        "[a]\nurl = 'https://u:hunter2@x/a b'",
+    ):
+        assert "hunter2" not in problems_of(toml)
 
 
 @pytest.mark.parametrize("raw", ["", "env:", "env:A B", "file:x", "file:", "s3cret", 5, None])
