@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pgcron_ha.config.breaker import Breaker
     from pgcron_ha.executors.contract.attempt import Stopped
     from pgcron_ha.executors.contract.context import Context
-    from pgcron_ha.executors.contract.endings import Cancel, Discard, Retry, Snooze
+    from pgcron_ha.executors.contract.outcome import Cancel, Discard, Retry, Snooze
 
 __all__ = [
     "App",
@@ -53,12 +53,12 @@ __all__ = [
 _PLACES = {
     "App": "pgcron_ha.client",
     "Breaker": "pgcron_ha.config.breaker",
-    "Cancel": "pgcron_ha.executors.contract.endings",
+    "Cancel": "pgcron_ha.executors.contract.outcome",
     "Context": "pgcron_ha.executors.contract.context",
     "Debounce": "pgcron_ha.client",
-    "Discard": "pgcron_ha.executors.contract.endings",
-    "Retry": "pgcron_ha.executors.contract.endings",
-    "Snooze": "pgcron_ha.executors.contract.endings",
+    "Discard": "pgcron_ha.executors.contract.outcome",
+    "Retry": "pgcron_ha.executors.contract.outcome",
+    "Snooze": "pgcron_ha.executors.contract.outcome",
     "Stopped": "pgcron_ha.executors.contract.attempt",
     "Throttle": "pgcron_ha.client",
     "Unique": "pgcron_ha.client",

@@ -17,7 +17,8 @@ END $$;
 -- Creates or changes the schedule of that name; what is NULL stays as it is, or takes the default.
 -- An empty lane is none, and so are empty requirements, a max_running or max_queued of 0 and an
 -- empty queue_drops, no jitter and 0 runs. A schedule that is new is managed by the interface that
--- made it, unless said.
+-- made it, unless said. A put that would change nothing writes nothing: nodes put the schedules of
+-- their code at every start, all of them at once.
 CREATE FUNCTION pgcron.put_schedule(schedule text, spec text, handler text, args jsonb DEFAULT NULL,
     timezone text DEFAULT NULL, dst text DEFAULT NULL, queue text DEFAULT NULL,
     priority int DEFAULT NULL, enabled boolean DEFAULT NULL, overlap text DEFAULT NULL,
@@ -33,76 +34,52 @@ CREATE FUNCTION pgcron.put_schedule(schedule text, spec text, handler text, args
     max_runs int DEFAULT NULL, pause_after_failures int DEFAULT NULL,
     probe_after interval DEFAULT NULL, depends_on_previous boolean DEFAULT NULL)
   RETURNS bigint
-LANGUAGE sql AS $$
-  SELECT pgcron.act_as(put_schedule.actor, put_schedule.interface);
-  SELECT pgcron.expect_version(put_schedule.schedule, put_schedule.expected_version);
-  INSERT INTO pgcron.schedule AS existing (name, spec, handler, args, timezone, dst, queue,
-      priority, enabled, overlap, catchup, catchup_window, start_deadline, timeout, max_attempts,
-      retry_base, retry_cap, retry, delivery, managed_by, lane, requires, give_up_after,
-      silence_timeout, weight, max_running, max_queued, queue_drops, after_pause, jitter, max_runs,
-      pause_after_failures, probe_after, depends_on_previous)
-  VALUES (put_schedule.schedule, put_schedule.spec, put_schedule.handler,
-          coalesce(put_schedule.args, '{}'), coalesce(put_schedule.timezone, 'UTC'),
-          coalesce(put_schedule.dst, 'vixie'), coalesce(put_schedule.queue, 'default'),
-          coalesce(put_schedule.priority, 5), coalesce(put_schedule.enabled, true),
-          coalesce(put_schedule.overlap, 'skip'), coalesce(put_schedule.catchup, 'latest'),
-          coalesce(put_schedule.catchup_window, '1 hour'), put_schedule.start_deadline,
-          coalesce(put_schedule.timeout, '1 hour'), put_schedule.max_attempts,
-          coalesce(put_schedule.retry_base, '2 seconds'),
-          coalesce(put_schedule.retry_cap, '1 hour'), nullif(put_schedule.retry, '{}'),
-          coalesce(put_schedule.delivery, 'at_least_once'),
-          coalesce(put_schedule.managed_by, pgcron.owner_of(pgcron.interface())),
-          nullif(put_schedule.lane, ''), nullif(put_schedule.requires, '{}'),
-          put_schedule.give_up_after, put_schedule.silence_timeout,
-          coalesce(put_schedule.weight, 1), nullif(put_schedule.max_running, 0),
-          nullif(put_schedule.max_queued, 0), nullif(put_schedule.queue_drops, ''),
-          coalesce(put_schedule.after_pause, 'drop'), nullif(put_schedule.jitter, '0'),
-          nullif(put_schedule.max_runs, 0), nullif(put_schedule.pause_after_failures, 0),
-          nullif(put_schedule.probe_after, '0'), coalesce(put_schedule.depends_on_previous, false))
-  ON CONFLICT (name) DO UPDATE SET
-    -- created meanwhile
-    name = CASE WHEN put_schedule.expected_version = 0 THEN pgcron.refuse_version(existing, 0)
-                ELSE existing.name END,
-    spec = put_schedule.spec, handler = put_schedule.handler,
-    args = coalesce(put_schedule.args, existing.args),
-    timezone = coalesce(put_schedule.timezone, existing.timezone),
-    dst = coalesce(put_schedule.dst, existing.dst),
-    queue = coalesce(put_schedule.queue, existing.queue),
-    priority = coalesce(put_schedule.priority, existing.priority),
-    enabled = coalesce(put_schedule.enabled, existing.enabled),
-    overlap = coalesce(put_schedule.overlap, existing.overlap),
-    catchup = coalesce(put_schedule.catchup, existing.catchup),
-    catchup_window = coalesce(put_schedule.catchup_window, existing.catchup_window),
-    start_deadline = coalesce(put_schedule.start_deadline, existing.start_deadline),
-    timeout = coalesce(put_schedule.timeout, existing.timeout),
-    max_attempts = coalesce(put_schedule.max_attempts, existing.max_attempts),
-    retry_base = coalesce(put_schedule.retry_base, existing.retry_base),
-    retry_cap = coalesce(put_schedule.retry_cap, existing.retry_cap),
-    retry = nullif(coalesce(put_schedule.retry, existing.retry), '{}'),
-    delivery = coalesce(put_schedule.delivery, existing.delivery),
-    managed_by = coalesce(put_schedule.managed_by, existing.managed_by),
-    lane = CASE WHEN put_schedule.lane IS NULL THEN existing.lane
-                ELSE nullif(put_schedule.lane, '') END,
-    requires = CASE WHEN put_schedule.requires IS NULL THEN existing.requires
-                    ELSE nullif(put_schedule.requires, '{}') END,
-    give_up_after = coalesce(put_schedule.give_up_after, existing.give_up_after),
-    silence_timeout = coalesce(put_schedule.silence_timeout, existing.silence_timeout),
-    weight = coalesce(put_schedule.weight, existing.weight),
-    max_running = nullif(coalesce(put_schedule.max_running, existing.max_running), 0),
-    max_queued = nullif(coalesce(put_schedule.max_queued, existing.max_queued), 0),
-    queue_drops = nullif(coalesce(put_schedule.queue_drops, existing.queue_drops), ''),
-    after_pause = coalesce(put_schedule.after_pause, existing.after_pause),
-    jitter = nullif(coalesce(put_schedule.jitter, existing.jitter), '0'),
-    max_runs = nullif(coalesce(put_schedule.max_runs, existing.max_runs), 0),
-    pause_after_failures = nullif(coalesce(put_schedule.pause_after_failures,
-        existing.pause_after_failures),
-                                  0),
-    probe_after = CASE WHEN put_schedule.pause_after_failures = 0
-                       AND put_schedule.probe_after IS NULL THEN NULL
-                       ELSE nullif(coalesce(put_schedule.probe_after, existing.probe_after),
-                                   '0') END,
-    depends_on_previous = coalesce(put_schedule.depends_on_previous, existing.depends_on_previous)
-  RETURNING id $$;
+LANGUAGE plpgsql SET intervalstyle = 'postgres' AS $$
+DECLARE
+  empty CONSTANT jsonb := '{"lane": "", "requires": [], "retry": {}, "max_running": 0,
+    "max_queued": 0, "queue_drops": "", "jitter": "00:00:00", "max_runs": 0,
+    "pause_after_failures": 0, "probe_after": "00:00:00"}';
+  wanted jsonb;
+  known pgcron.schedule;
+BEGIN
+  PERFORM pgcron.act_as(put_schedule.actor, put_schedule.interface);
+  PERFORM pgcron.expect_version(put_schedule.schedule, put_schedule.expected_version);
+  IF pause_after_failures = 0 THEN      -- nothing is probed that is never paused
+    probe_after := coalesce(probe_after, '0');
+  END IF;
+  wanted := jsonb_build_object('name', schedule, 'spec', spec, 'handler', handler, 'args', args,
+      'timezone', timezone, 'dst', dst, 'queue', queue, 'priority', priority, 'enabled', enabled,
+      'overlap', overlap, 'catchup', catchup, 'catchup_window', catchup_window,
+      'start_deadline', start_deadline, 'timeout', timeout, 'max_attempts', max_attempts,
+      'retry_base', retry_base, 'retry_cap', retry_cap, 'retry', retry, 'delivery', delivery,
+      'managed_by', managed_by, 'lane', lane, 'requires', requires,
+      'give_up_after', give_up_after, 'silence_timeout', silence_timeout, 'weight', weight,
+      'max_running', max_running, 'max_queued', max_queued, 'queue_drops', queue_drops,
+      'after_pause', after_pause, 'jitter', jitter, 'max_runs', max_runs,
+      'pause_after_failures', pause_after_failures, 'probe_after', probe_after,
+      'depends_on_previous', depends_on_previous);
+  SELECT jsonb_object_agg(w.key, CASE WHEN w.value = empty -> w.key THEN 'null' ELSE w.value END)
+  INTO wanted FROM jsonb_each(wanted) w
+  WHERE w.value <> 'null' OR w.key IN ('name', 'spec', 'handler')
+     OR (w.key = 'args' AND put_schedule.args IS NOT NULL);
+  SELECT * INTO known FROM pgcron.schedule s WHERE s.name = put_schedule.schedule;
+  IF known.id IS NULL THEN
+    BEGIN
+      PERFORM pgcron.write_schedule(
+          jsonb_build_object('managed_by', pgcron.owner_of(pgcron.interface())) || wanted, known);
+    EXCEPTION WHEN unique_violation THEN
+      SELECT * INTO known FROM pgcron.schedule s WHERE s.name = put_schedule.schedule;
+      IF known.id IS NULL THEN RAISE; END IF;
+      IF expected_version = 0 THEN      -- created meanwhile
+        PERFORM pgcron.refuse_version(known, 0);
+      END IF;
+    END;
+  END IF;
+  IF known.id IS NOT NULL THEN
+    PERFORM pgcron.write_schedule(wanted, known);
+  END IF;
+  RETURN (SELECT s.id FROM pgcron.schedule s WHERE s.name = put_schedule.schedule);
+END $$;
 COMMENT ON FUNCTION pgcron.put_schedule IS
     'Creates or changes the schedule of that name; what is NULL stays as it is, or takes the '
     'default. Returns its id.';

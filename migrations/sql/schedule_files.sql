@@ -34,40 +34,15 @@ LANGUAGE plpgsql AS $$
 DECLARE
   -- whose it is says the caller, not the file
   wanted jsonb := defaults || (definition - '{managed_by,source}'::text[]);
-  columns text;
   refusal text;
   rule text;
   advice text;
 BEGIN
-  IF existing.id IS NULL THEN
-    SELECT string_agg(quote_ident(w.key), ', ') INTO columns FROM jsonb_each(wanted) w;
-    EXECUTE format(
-        'INSERT INTO pgcron.schedule (%1$s) SELECT %1$s FROM '
-        'jsonb_populate_record(NULL::pgcron.schedule, $1)',
-                   columns)
-    USING wanted;
-    RETURN;
-  END IF;
-  IF NOT definition ? 'enabled' THEN      -- a pause outlives what files say of everything else
+  -- a pause outlives what files say of everything else
+  IF existing.id IS NOT NULL AND NOT definition ? 'enabled' THEN
     wanted := wanted - 'enabled';
   END IF;
-  wanted := to_jsonb(jsonb_populate_record(existing, wanted));
-  -- a day is 24 hours, however it is written
-  SELECT string_agg(quote_ident(a.attname), ', ') INTO columns
-    FROM pg_attribute a, to_jsonb(existing) e
-   WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0 AND wanted ? a.attname
-     AND wanted -> a.attname IS DISTINCT FROM e -> a.attname
-     AND NOT coalesce(CASE WHEN a.atttypid
-         = 'interval'::regtype THEN (wanted ->> a.attname)::interval
-         = (e ->> a.attname)::interval END,
-                      false);
-  IF columns IS NOT NULL THEN
-    EXECUTE format(
-        'UPDATE pgcron.schedule SET (%1$s) = (SELECT %1$s FROM '
-        'jsonb_populate_record(NULL::pgcron.schedule, $1)) WHERE id = $2',
-                   columns)
-      USING wanted, existing.id;
-  END IF;
+  PERFORM pgcron.write_schedule(wanted, existing);
 EXCEPTION WHEN data_exception OR not_null_violation THEN
   PERFORM pgcron.refuse_value(definition ->> 'name', SQLERRM);
 WHEN OTHERS THEN      -- one of many is at fault: which

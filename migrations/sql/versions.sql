@@ -101,6 +101,41 @@ CREATE FUNCTION pgcron.owner_of(interface text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
 SELECT CASE WHEN interface IN ('code', 'file', 'cli', 'ui') THEN interface ELSE 'sql' END $$;
 
+-- Makes the schedule so: a new one of these columns; or those of an existing one that differ, and
+-- nothing when none does.
+CREATE FUNCTION pgcron.write_schedule(wanted jsonb, existing pgcron.schedule) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  columns text;
+BEGIN
+  IF existing.id IS NULL THEN
+    SELECT string_agg(quote_ident(w.key), ', ') INTO columns FROM jsonb_each(wanted) w;
+    EXECUTE format(
+        'INSERT INTO pgcron.schedule (%1$s) SELECT %1$s FROM '
+        'jsonb_populate_record(NULL::pgcron.schedule, $1)',
+                   columns)
+    USING wanted;
+    RETURN;
+  END IF;
+  wanted := to_jsonb(jsonb_populate_record(existing, wanted));
+  -- a day is 24 hours, however it is written
+  SELECT string_agg(quote_ident(a.attname), ', ') INTO columns
+    FROM pg_attribute a, to_jsonb(existing) e
+   WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0 AND wanted ? a.attname
+     AND wanted -> a.attname IS DISTINCT FROM e -> a.attname
+     AND NOT coalesce(CASE WHEN a.atttypid
+         = 'interval'::regtype THEN (wanted ->> a.attname)::interval
+         = (e ->> a.attname)::interval END,
+                      false);
+  IF columns IS NOT NULL THEN
+    EXECUTE format(
+        'UPDATE pgcron.schedule SET (%1$s) = (SELECT %1$s FROM '
+        'jsonb_populate_record(NULL::pgcron.schedule, $1)) WHERE id = $2',
+                   columns)
+      USING wanted, existing.id;
+  END IF;
+END $$;
+
 -- Who is, or last was, called so.
 CREATE FUNCTION pgcron.schedule_of_versions(name text) RETURNS bigint
 LANGUAGE sql STABLE AS $$
@@ -209,7 +244,7 @@ DECLARE
   old jsonb := (SELECT v.content FROM pgcron.schedule_version v
       WHERE v.schedule_id = known AND v.version = restore_schedule.version LIMIT 1);
   is_gone boolean := NOT EXISTS (SELECT FROM pgcron.schedule s WHERE s.id = known);
-  columns text;
+  existing pgcron.schedule;
 BEGIN
   IF old IS NULL THEN
     PERFORM pgcron.refuse('PC010',
@@ -232,27 +267,18 @@ BEGIN
                      known)
       ELSE '' END;
   PERFORM set_config('pgcron_ha.version_note', note, true);
-  SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) INTO columns
-  FROM pg_catalog.pg_attribute a
+  SELECT jsonb_object_agg(a.attname, old -> a.attname) INTO old FROM pg_catalog.pg_attribute a
    WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0 AND NOT a.attisdropped
      AND old ? a.attname AND a.attgenerated = ''
      AND a.attname <> ALL ('{id,uuid,version,created_at,updated_at,paused_by,calendars}')
      AND (is_gone OR a.attname !~ '^(name|enabled|managed_by|source|paused_.*)$');
   IF is_gone THEN
-    EXECUTE format(
-        'INSERT INTO pgcron.schedule AS s (%1$s) SELECT %1$s FROM '
-        'jsonb_populate_record(NULL::pgcron.schedule, $1) RETURNING s.id, s.version',
-                   columns)
-       INTO schedule_id, new_version
-       USING old || jsonb_build_object('name', restore_schedule.schedule);
-  ELSE
-    EXECUTE format(
-        'UPDATE pgcron.schedule s SET (%1$s) = (SELECT %1$s FROM '
-        'jsonb_populate_record(NULL::pgcron.schedule, $1)) WHERE s.id = $2 RETURNING s.id, '
-        's.version',
-                   columns)
-       INTO schedule_id, new_version USING old, known;
+    old := old || jsonb_build_object('name', restore_schedule.schedule);
   END IF;
+  SELECT s.* INTO existing FROM pgcron.schedule s WHERE s.id = known;
+  PERFORM pgcron.write_schedule(old, existing);
+  SELECT s.id, s.version INTO schedule_id, new_version FROM pgcron.schedule s
+  WHERE s.name = restore_schedule.schedule;
   PERFORM set_config('pgcron_ha.version_note', '', true);
 END $$;
 COMMENT ON FUNCTION pgcron.restore_schedule(text, int, text, text, int) IS

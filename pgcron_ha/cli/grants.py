@@ -10,8 +10,7 @@ import click
 from pgcron_ha.cli.context import pass_settings
 from pgcron_ha.cli.output import echo
 from pgcron_ha.config.settings import Settings
-from pgcron_ha.db.driver.literals import literal
-from pgcron_ha.db.driver.statements import in_schema
+from pgcron_ha.db.driver.statements import in_schema, literal
 from pgcron_ha.errors import InvalidInput
 
 PARTS = ("producer", "scheduler", "operator", "viewer", "service", "callbacks", "autoscaler")

@@ -94,11 +94,11 @@ async def _apply(
 ) -> tuple[list[calendar_files.AppliedCalendar], list[interfaces.AppliedSchedule]]:
     """Calendars first; what is pruned goes in the other order."""
     given: dict[str, Any] = {"actor": session.actor, "schema": session.schema}
-    schedules = [definition.as_put() for definition in definitions.schedules]
-    contents = {calendar.name: calendar.content for calendar in definitions.calendars}
+    schedules = [{"name": name, **values} for name, values in definitions.schedules.items()]
+    contents = definitions.calendars
     calendars: list[calendar_files.AppliedCalendar] = []
     if contents:
-        names = [definition.name for definition in definitions.schedules]
+        names = list(definitions.schedules)
         calendars = await calendar_files.apply_calendars(
             session.connection, contents, source, take_over=take_over, schedules=names, **given
         )

@@ -14,13 +14,11 @@ import click
 from pgcron_ha.cli.output import echo, echo_file, plural
 from pgcron_ha.cli.schedule_files import apply_definitions, write_file
 from pgcron_ha.db.queries.foreign_schedulers import pg_cron_jobs
-from pgcron_ha.errors import InvalidInput
 from pgcron_ha.schedule_files.crontab import import_crontab
-from pgcron_ha.schedule_files.definitions import Definitions
-from pgcron_ha.schedule_files.documents import MOST_BYTES, read_file
+from pgcron_ha.schedule_files.documents import read_file, read_text
 from pgcron_ha.schedule_files.imported import Imported
 from pgcron_ha.schedule_files.kubernetes import import_kubernetes
-from pgcron_ha.schedule_files.pg_cron import import_pg_cron, read_jobs
+from pgcron_ha.schedule_files.pg_cron import import_pg_cron
 from pgcron_ha.spec.zones import load_zone
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -61,7 +59,7 @@ def import_group() -> None:
 def crontab_command(file: Path, is_system: bool, timezone: str, **outcome: Any) -> None:
     """Import a crontab; CRON_TZ in it wins over --timezone."""
     load_zone(timezone)
-    found = import_crontab(_text(file), str(file), timezone=timezone, is_system=is_system)
+    found = import_crontab(read_text(file), str(file), timezone=timezone, is_system=is_system)
     _report(found, default_source=file.stem, **outcome)
 
 
@@ -78,29 +76,18 @@ def kubernetes_command(files: tuple[Path, ...], timezone: str, **outcome: Any) -
 
 
 @import_group.command("pg_cron")
-@click.argument("file", type=_FILE, required=False)
-@click.option("--from-dsn", metavar="URL", help="The database that has the table cron.job.")
+@click.option("--from-dsn", metavar="URL", required=True, help="The database that has cron.job.")
 @click.option("--timezone", help="pg_cron's; without it what the database says, or UTC.")
 @_outcome
-def pg_cron_command(
-    file: Path | None, from_dsn: str | None, timezone: str | None, **outcome: Any
-) -> None:
-    """Import pg_cron's jobs: from its table, or from a dump of it in CSV or JSON."""
-    if (file is None) == (from_dsn is None):
-        raise click.UsageError("Give either FILE or --from-dsn.")
-    zone, server, name = timezone, None, "cron.job"
-    if from_dsn is not None:
-        texts, reported = asyncio.run(pg_cron_jobs(from_dsn))
-        rows = [json.loads(text) for text in texts]
-        zone = zone or {"GMT": "UTC"}.get(reported or "", reported)
-        server = urlsplit(from_dsn).hostname
-    else:
-        assert file is not None  # one of them was given
-        name = str(file)
-        rows = read_jobs(_text(file), name)
-    load_zone(zone or "UTC")
-    found = import_pg_cron(rows, name, timezone=zone or "UTC", server=server)
-    _report(found, default_source=file.stem if file else "pg_cron", **outcome)
+def pg_cron_command(from_dsn: str, timezone: str | None, **outcome: Any) -> None:
+    """Import pg_cron's jobs from its table."""
+    texts, reported = asyncio.run(pg_cron_jobs(from_dsn))
+    zone = timezone or {"GMT": "UTC"}.get(reported or "", reported) or "UTC"
+    load_zone(zone)
+    rows = [json.loads(text) for text in texts]
+    server = urlsplit(from_dsn).hostname
+    found = import_pg_cron(rows, "cron.job", timezone=zone, server=server)
+    _report(found, default_source="pg_cron", **outcome)
 
 
 def _report(
@@ -129,18 +116,4 @@ def _report(
     count = len(found.definitions)
     echo(f"{plural(count, 'schedule')} carried over", err=True)
     if apply_now:
-        definitions = Definitions(found.judged(), [])
-        apply_definitions(definitions, source or default_source, dry_run=dry_run)
-
-
-def _text(file: Path) -> str:
-    try:
-        with file.open("rb") as opened:
-            content = opened.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise ValueError(f"it is larger than {MOST_BYTES // 1024 // 1024} MiB")
-        return content.decode("utf-8-sig")
-    except (OSError, ValueError) as error:
-        raise InvalidInput(
-            f"{file} can't be read", f"{error}.", "Name a file in UTF-8 that you may read."
-        ) from None
+        apply_definitions(found.judged(), source or default_source, dry_run=dry_run)

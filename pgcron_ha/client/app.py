@@ -34,7 +34,7 @@ from pgcron_ha.db.driver.link import Link
 from pgcron_ha.db.driver.pooling import assume
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, in_schema
 from pgcron_ha.errors import ConfigError
-from pgcron_ha.executors.contract.lease_loss import STOP, LeaseLoss, read_lease_loss
+from pgcron_ha.executors.contract.base import STOP, LeaseLoss, read_lease_loss
 from pgcron_ha.executors.python.handler import PythonHandler
 from pgcron_ha.executors.python.isolation import read_isolation
 

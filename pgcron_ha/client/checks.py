@@ -7,18 +7,13 @@ Each check takes a value as a caller gave it and returns it as the functions of
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import json
 import math
 import re
 from collections.abc import Callable, Collection, Mapping
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
-from enum import Enum
-from pathlib import PurePath
+from datetime import datetime, timedelta
 from typing import Any, Final
-from uuid import UUID
 
 from pgcron_ha.config.values import QUEUE_NAME, seconds_of
 from pgcron_ha.errors import InvalidInput, TooLarge
@@ -32,6 +27,17 @@ MOST_NAME_CHARACTERS: Final = 200
 _HANDLER: Final = re.compile(r"[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 MOST_HANDLER_CHARACTERS: Final = 206
 _QUEUE: Final = re.compile(QUEUE_NAME)
+
+
+def _json_value(value: object) -> object:
+    """Of what JSON has no word for: dates, durations, models, … as annotations read them."""
+    import pydantic_core  # takes memory, and most args need none of it
+
+    return pydantic_core.to_jsonable_python(value)
+
+
+# As PostgreSQL writes jsonb, so that both count the same bytes.
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_json_value)
 _DURATION_HINT: Final = "Write for example 10m, in Python also timedelta(minutes=10)."
 _ARGS_HINT: Final = 'Write for example {"day": 1}.'
 
@@ -63,32 +69,6 @@ def no_other_arguments(
             f"It takes {', '.join(names)}: what a function is, and not what is asked of a run.",
             "Say the latter where runs are asked for: app.enqueue(…) or @app.schedule(…).",
         )
-
-
-def json_value(value: Any) -> Any:
-    """For `json.JSONEncoder.default`: instants and dates as ISO 8601, durations as seconds, UUIDs,
-    decimals and paths as text, enums as their values, sets as lists, dataclasses and pydantic
-    models as objects. Raises TypeError for anything else.
-    """
-    if isinstance(value, (datetime, date, time)):
-        return value.isoformat()
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    if isinstance(value, (UUID, Decimal, PurePath)):
-        return str(value)
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, (set, frozenset)):
-        return list(value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    if hasattr(type(value), "model_dump"):
-        return value.model_dump(mode="json")
-    raise TypeError(f"{type(value).__name__} is no JSON value")
-
-
-# As PostgreSQL writes jsonb, so that both count the same bytes.
-_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=json_value)
 
 
 def args_text(args: Mapping[str, Any] | str | None) -> str:

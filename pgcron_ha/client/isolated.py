@@ -14,16 +14,14 @@ from pgcron_ha.executors.python.handler import PythonHandler
 _CODE: Final = "import sys; sys.path[:] = {path}; from {module} import main; main()"
 
 
-def child_program(
-    places: Sequence[str], dsn: str, schema: str, inherit: Sequence[int] = ()
-) -> ChildProgram | None:
+def child_program(places: Sequence[str], dsn: str, schema: str) -> ChildProgram | None:
     """How the children of a node with the Apps at these places (``shop.jobs:app``) are started;
-    None without a place. ``inherit``: descriptors that stay open until the last child is gone.
+    None without a place.
     """
     if not places:
         return None
     code = _CODE.format(path=repr(sys.path), module=__name__)
-    return ChildProgram(code, {"apps": list(places), "dsn": dsn, "schema": schema}, inherit)
+    return ChildProgram(code, {"apps": list(places), "dsn": dsn, "schema": schema})
 
 
 def main() -> None:

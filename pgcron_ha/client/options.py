@@ -27,8 +27,7 @@ from pgcron_ha.client.requirements import Requirements, requirement_words
 from pgcron_ha.client.retry_policy import RetryPolicy, retry_text
 from pgcron_ha.client.uniqueness import MANNERS, SCOPES, Uniqueness
 from pgcron_ha.errors import InvalidInput
-from pgcron_ha.model.jitter import LONGEST as LONGEST_JITTER
-from pgcron_ha.model.plan import CatchUp
+from pgcron_ha.model.plan import LONGEST_JITTER, CatchUp
 
 Span: TypeAlias = timedelta | float | str
 """A duration: a timedelta, seconds, or a text such as ``90s``."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from pgcron_ha.config.values import format_duration
 from pgcron_ha.db.commands.schedule_policies import SchedulePolicies
-from pgcron_ha.model.jitter import delay_of
+from pgcron_ha.model.plan import delay_of
 from pgcron_ha.spec.preview import Preview, PreviewFire, preview
 from pgcron_ha.spec.schedule_spec import spec_of
 

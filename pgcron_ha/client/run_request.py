@@ -14,7 +14,6 @@ from pgcron_ha.client import checks
 from pgcron_ha.client.options import OF_RUNS, RunOptions, check_attempts, check_each, given
 from pgcron_ha.client.uniqueness import check_keys, unique_arguments
 from pgcron_ha.db.commands import functions
-from pgcron_ha.db.driver.asking import value
 from pgcron_ha.db.driver.callers import Parameters, Style, in_style
 from pgcron_ha.errors import InvalidInput, PgcronError, TooLarge
 
@@ -24,11 +23,10 @@ MOST_BYTES: Final = 64 * 1024 * 1024
 _HINT: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}}.'
 _DIVIDE: Final = "Ask several times; in one transaction they exist together or not at all."
 _DEFAULTS: Final[Mapping[str, Any]] = {
-    **dict.fromkeys(OF_RUNS),
     "queue": "default",
     "priority": 5,
     "key_lifetime": functions.KEY_LIFETIME,
-    "timeout": timedelta(hours=1),
+    "timeout": functions.RUN_TIMEOUT,
     "delivery": "at_least_once",
 }
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -65,22 +63,20 @@ class RunRequest:
 
     async def send(self, connection: Any, schema: str, actor: str | None = None) -> int:
         """The run's id; in the transaction of `connection`."""
-        name, values = self._statement()
-        run_id: int = await value(connection, schema, name, actor=actor, **values)
-        return run_id
+        if "unique_key" in self.options:
+            options = self.as_json()
+            return await functions.enqueue_request(connection, options, actor=actor, schema=schema)
+        return await functions.enqueue(
+            connection, self.handler, self.args, **self.options, actor=actor, schema=schema
+        )
 
     def as_statement(self, style: Style, schema: str) -> EnqueueStatement:
         """The statement that `send` sends, and its parameters, for a cursor of the caller's."""
-        name, values = self._statement()
+        name, values = "enqueue_request", {"options": self.as_json()}
+        if "unique_key" not in self.options:
+            what = {"handler": self.handler, "args": self.args}
+            name, values = "enqueue", {**what, **_DEFAULTS, **self.options}
         return EnqueueStatement(*in_style(name, values, style, schema))
-
-    def _statement(self) -> tuple[str, dict[str, Any]]:
-        if "unique_key" in self.options:
-            return "enqueue_request", {"options": self.as_json()}
-        values = {"handler": self.handler, "args": self.args, **_DEFAULTS, **self.options}
-        if values["requires"] is not None:
-            values["requires"] = list(values["requires"])  # what every driver takes as an array
-        return "enqueue", values
 
     def as_json(self) -> str:
         """What `pgcron.enqueue_many` takes for it, without what has the default."""

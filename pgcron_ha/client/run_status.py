@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pgcron_ha.db.driver.foreign import fetch_row
+from pgcron_ha.db.driver.calls import fetch_row
 from pgcron_ha.db.driver.statements import load
 from pgcron_ha.errors import NotFound
 from pgcron_ha.executors.contract.progress import Progress

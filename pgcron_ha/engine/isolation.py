@@ -42,13 +42,14 @@ _SYSTEMIC_AFTER: Final = 16
 async def isolate(
     batch: Sequence[Item],
     send: Callable[[Sequence[Item]], Awaitable[Answer]],
-    refused: Callable[[Item, PgcronError], Awaitable[None]],
+    refused: Callable[[Item, PgcronError], Awaitable[None]] | None,
     delayed: Callable[[Item, PgcronError], None],
 ) -> list[Answer]:
     """The answers to the parts of `batch` that went through: one, unless something was wrong.
 
     `send` makes one statement of a part. `refused` gets an item that the database refuses when it
-    stands alone; `delayed` one whose statement waits for a lock, is too slow or is not answered.
+    stands alone; `delayed` one whose statement waits for a lock, is too slow or is not answered,
+    and what is refused, too, where `refused` is None.
 
     Raises DatabaseUnavailable when there is no database, and Refused or SchemaError when nothing
     of the batch went through for want of a right or of a table: then no row is at fault. So it is
@@ -62,7 +63,10 @@ async def isolate(
     for item, error in parts.delayed:
         delayed(item, error)
     for item, error in parts.refused:
-        await refused(item, error)
+        if refused is None:
+            delayed(item, error)
+        else:
+            await refused(item, error)
     return parts.answers
 
 

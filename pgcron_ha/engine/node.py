@@ -31,10 +31,9 @@ from pgcron_ha.engine.materialize.materializer import Materializer
 from pgcron_ha.engine.notifications import Listener
 from pgcron_ha.engine.process_exit import EXIT_UNRESPONSIVE, ForcedExit
 from pgcron_ha.engine.run.executors import build_executors, callbacks_came, finishing_handlers
-from pgcron_ha.engine.run.hard_stop import LAST_RESORT_SECONDS, end_soon
 from pgcron_ha.engine.run.recorder import Recorder
 from pgcron_ha.engine.run.runner import Ended, Runner
-from pgcron_ha.engine.run.timeouts import Watch
+from pgcron_ha.engine.run.timeouts import LAST_RESORT_SECONDS, Watch, end_soon
 from pgcron_ha.engine.service import Service
 from pgcron_ha.engine.service_health import ServiceHealth
 from pgcron_ha.engine.snapshot import NodeLook

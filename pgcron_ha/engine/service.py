@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 
 from pgcron_ha.db.driver.link import Busy
 from pgcron_ha.engine.isolation import SetAside
-from pgcron_ha.errors import PgcronError, Refused
+from pgcron_ha.errors import InvalidSpec, PgcronError, Refused
 from pgcron_ha.telemetry.events import ServiceFailed
 from pgcron_ha.telemetry.log import emit
 
@@ -150,6 +150,11 @@ def reported(error: PgcronError) -> str:
     if not isinstance(error, Refused):
         return error.message
     return f"{error.message}; a node has the rights of the role that migrated, or it is GRANTed one"
+
+
+def known(error: Exception) -> PgcronError:
+    """Itself, or what says of an exception that is none of ours where it was raised."""
+    return error if isinstance(error, PgcronError) else InvalidSpec(unforeseen(error))
 
 
 def unforeseen(error: BaseException) -> str:

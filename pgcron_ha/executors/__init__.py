@@ -9,7 +9,7 @@ profiles.
 A package can bring executors of its own. Its entry point in the group ``pgcron_ha.executors`` has
 the kind of handlers as its name (1 to 20 lower-case letters, digits and ``_``) and is called once,
 when a node starts, with the tables ``[KIND.NAME]`` of the node's file and a
-`executor_services.ExecutorServices`::
+`contract.base.ExecutorServices`::
 
     # pyproject.toml
     [project.entry-points."pgcron_ha.executors"]

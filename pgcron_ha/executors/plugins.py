@@ -8,22 +8,18 @@ with the tables ``[KIND.NAME]`` of the node's file and a `ExecutorServices`, and
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, TypeAlias
 
 from pgcron_ha.errors import ConfigError, PgcronError
-from pgcron_ha.executors.contract.base import Executor
-from pgcron_ha.executors.contract.services import ExecutorServices
+from pgcron_ha.executors.contract.base import Executor, ExecutorServices
 
 GROUP: Final = "pgcron_ha.executors"
 BUILT_IN: Final = frozenset({"py", "shell", "http", "sql"})
 
 Tables: TypeAlias = Mapping[str, Mapping[str, Any]]
 """The tables ``[KIND.NAME]`` of the node's file, by NAME, as TOML gave them."""
-
-ExecutorFactory: TypeAlias = Callable[[Tables, ExecutorServices], Executor]
-"""Makes the executor. Raises `ConfigError` for a table it can't use, naming table and key."""
 
 MAX_HANDLERS: Final = 10_000
 MAX_NAME_CHARACTERS: Final = 206

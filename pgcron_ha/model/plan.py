@@ -5,14 +5,16 @@ Pure: the same arguments give the same plan on every node.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.spec.budget import MOST_STEPS, TooManySteps, spent
 from pgcron_ha.spec.cron.fires import EARLIEST
+from pgcron_ha.spec.schedule_spec import ScheduleRow
 from pgcron_ha.spec.spec import Spec
 
 # A missed range is counted exactly up to here; an every-second schedule after a weekend must be
@@ -24,6 +26,10 @@ MOST_LATEST = 100
 
 # After so many steps a plan takes no more fires, which are for the next one, and counts no more.
 MOST_STEPS_OF_PLAN = 2 * MOST_STEPS
+
+LONGEST_JITTER: Final = timedelta(days=1)
+
+_MILLISECOND: Final = timedelta(milliseconds=1)
 
 _INSTANT_LATER = timedelta(microseconds=1)
 _KEPT: dict[str, int | None] = {"latest": 1, "all": None, "none": 0}
@@ -235,3 +241,17 @@ def _missed(
 def _before(moment: datetime, distance: timedelta) -> datetime:
     """``moment - distance``, but not before the calendar begins."""
     return EARLIEST if distance >= moment - EARLIEST else moment - distance
+
+
+def delay_of(row: ScheduleRow) -> timedelta:
+    """How much later than they fire its runs are due, so that not all fall on one second: whole
+    milliseconds, fewer than the row's ``jitter`` (a duration, seconds or None) has.
+
+    A hash of the schedule's uuid: the same at every fire, on every node and in previews.
+    """
+    jitter = row["jitter"]
+    if not jitter:
+        return timedelta(0)
+    length = jitter if isinstance(jitter, timedelta) else timedelta(seconds=jitter)
+    digest = hashlib.sha256(f"{row['uuid']}/jitter".encode()).digest()
+    return int.from_bytes(digest[:8], "big") % max(length // _MILLISECOND, 1) * _MILLISECOND

@@ -22,7 +22,6 @@ What a definition leaves out has its default; whether a schedule is paused is le
 file says ``enabled``. A *source* (one file, or a folder of them) is known by its name: it owns what
 it defines, and pruning deletes what it once owned and defines no longer.
 
-`documents` reads files with the lines where things stand, `definitions` (and
-`calendar_definitions`) judges them, `json_schema` is the published form, `writing` the way back;
-`crontab`, `kubernetes` and `pg_cron` import.
+`documents` reads files with the lines of their keys, `definitions` judges them, `json_schema` is
+the published form, `writing` the way back; `crontab`, `kubernetes` and `pg_cron` import.
 """

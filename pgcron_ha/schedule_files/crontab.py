@@ -25,8 +25,6 @@ _VARIABLE: Final = re.compile(
 )
 _SHELL: Final = "/bin/sh"
 _PERCENT: Final = re.compile(r"(?<!\\)%")
-# FreeBSD's, and what no wall clock has.
-_STRANGE_MACROS: Final = {"@every_minute": "* * * * *", "@every_second": "* * * * * *"}
 
 
 @dataclass
@@ -73,16 +71,11 @@ def _set(context: _Context, name: str, value: str, where: str, found: Imported) 
     elif name in ("MAILTO", "MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING"):
         if value:
             found.lose(where, f"{name}: nobody is mailed; what a run prints is its log")
-    elif name == "RANDOM_DELAY" or name == "START_HOURS_RANGE":
-        found.lose(where, f"{name} is not carried over: runs start at their instant")
     else:
         context.variables[name] = value
 
 
 def _entry(found: Imported, context: _Context, line: str, where: str, is_system: bool) -> None:
-    if line.startswith("-"):
-        line = line[1:].lstrip()
-        found.lose(where, "the leading - (do not log) is not carried over")
     spec, rest = _split_spec(line)
     user = None
     if is_system:
@@ -106,7 +99,7 @@ def _entry(found: Imported, context: _Context, line: str, where: str, is_system:
     if context.home is not None and context.home.startswith("/"):
         template["working_directory"] = context.home
     said: dict[str, Any] = {
-        "spec": _spec(spec),
+        "spec": spec,
         "timezone": context.timezone,
         "overlap": "allow",
         "catchup": "none",
@@ -114,13 +107,6 @@ def _entry(found: Imported, context: _Context, line: str, where: str, is_system:
         "max_attempts": 1,
     }
     found.add(where, program_name(command), "shell", said, template)
-
-
-def _spec(spec: str) -> str:
-    folded = spec.lower()
-    if re.fullmatch(r"@\d+", folded):
-        return f"every {folded[1:]}s"
-    return _STRANGE_MACROS.get(folded, spec)
 
 
 def _split_spec(line: str) -> tuple[str, str]:

@@ -1,62 +1,45 @@
-"""What files define: each definition judged as every door judges it, with its place in the file."""
+"""What files define: each schedule and calendar judged as every interface judges it, with its place
+in the file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from pgcron_ha.client.schedules import check_schedule
 from pgcron_ha.db.commands.schedule_policies import SchedulePolicies
-from pgcron_ha.errors import InvalidInput, PgcronError
-from pgcron_ha.schedule_files.calendar_definitions import (
-    CALENDARS,
-    CalendarDefinition,
-    calendar_definitions,
-    circle_of,
-)
+from pgcron_ha.errors import InvalidCalendar, InvalidInput, PgcronError
 from pgcron_ha.schedule_files.documents import SUFFIXES, Document, read_file
+from pgcron_ha.spec.calendars import calendar
 
 MOST_FILES: Final = 1000
-# As many problems are told at once.
+# As many problems are reported at once.
 MOST_REPORTED: Final = 20
-TOP: Final = "schedules"
+SCHEDULES: Final = "schedules"
+CALENDARS: Final = "calendars"
 POLICIES: Final = tuple(
     name for name in SchedulePolicies.__annotations__ if name not in ("managed_by",)
 )
 KEYS: Final = ("spec", "handler", *POLICIES)
 
-_TABLES: Final = (TOP, CALENDARS)
-
-
-@dataclass(frozen=True)
-class Definition:
-    """One schedule as a file says it."""
-
-    name: str
-    values: Mapping[str, Any]
-    """``spec``, ``handler``, and the policies that are set, as `interfaces.put_schedule` takes
-    them.
-    """
-    where: str
-    """``file, line 3``."""
-
-    def as_put(self) -> dict[str, Any]:
-        """As `pgcron_ha.db.commands.schedule_files.apply_schedules` takes it."""
-        return {"name": self.name, **self.values}
+_TABLES: Final = (SCHEDULES, CALENDARS)
 
 
 @dataclass(frozen=True)
 class Definitions:
-    """What files define, each by name."""
+    """What files define, by name."""
 
-    schedules: list[Definition]
-    calendars: list[CalendarDefinition]
-
-
-Named = TypeVar("Named", Definition, CalendarDefinition)
+    schedules: Mapping[str, Mapping[str, Any]]
+    """``spec``, ``handler``, and the policies that are set, as
+    `pgcron_ha.db.commands.schedule_files.apply_schedules` takes them.
+    """
+    calendars: Mapping[str, str]
+    """A rule in each line, as `pgcron_ha.spec.calendars.calendar` reads them."""
 
 
 def files_of(path: Path) -> list[Path]:
@@ -82,32 +65,27 @@ def files_of(path: Path) -> list[Path]:
 def read_definitions(paths: Iterable[Path]) -> Definitions:
     """The schedules and calendars of all files, by name.
 
-    Raises InvalidInput that tells every problem (up to `MOST_REPORTED`) with its file and line.
+    Raises InvalidInput that names every problem (up to `MOST_REPORTED`) with its file and line.
     """
     problems: list[PgcronError] = []
-    calendars: dict[str, CalendarDefinition] = {}
-    schedules: dict[str, Definition] = {}
-    for document in _documents(paths, problems):
-        if not _is_file_of_own(document, problems):
-            continue
-        if CALENDARS in document.value:
-            found = calendar_definitions(document, document.value[CALENDARS], problems)
-            _keep("calendar", calendars, found, problems)
-        if TOP in document.value:
-            defined = _definitions(document, document.value[TOP], problems)
-            _keep("schedule", schedules, defined, problems)
-    circle = circle_of(calendars)
-    if circle is not None:
-        problems.append(circle)
+    found: dict[str, dict[str, Any]] = {table: {} for table in _TABLES}
+    places: dict[tuple[str, str], str] = {}
+    for path in paths:
+        with _kept(problems):
+            document = _only_document(path)
+            for table, name, value in _entries(document):
+                with _kept(problems):
+                    judged = _judged(document, table, name, value)
+                    where = document.where(table, name)
+                    _refuse_twins(table, name, places.setdefault((table, name), where), where)
+                    found[table][name] = judged
     if problems:
         raise _together(problems)
-    return Definitions(
-        [schedules[name] for name in sorted(schedules)],
-        [calendars[name] for name in sorted(calendars)],
-    )
+    schedules, calendars = (dict(sorted(found[table].items())) for table in _TABLES)
+    return Definitions(schedules, calendars)
 
 
-def judge(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def judged_schedule(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """The values of one schedule, complete and checked; what is empty is left out.
 
     Raises the errors of `pgcron_ha.client.schedules.check_schedule`.
@@ -117,9 +95,7 @@ def judge(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
             raise InvalidInput(
                 f"{key} is missing", "A schedule has a spec and a handler.", f"Write its {key}."
             )
-    spec = values["spec"]
-    if isinstance(spec, list) and all(isinstance(line, str) for line in spec):
-        spec = "\n".join(spec)
+    spec = _joined(values["spec"])
     policies = {key: value for key, value in values.items() if key in POLICIES}
     if not isinstance(policies.get("enabled", True), bool):
         raise InvalidInput("enabled is not true or false", "It says whether the schedule fires.")
@@ -128,97 +104,117 @@ def judge(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     return {"spec": spec, "handler": values["handler"], **set_ones}
 
 
-def _documents(paths: Iterable[Path], problems: list[PgcronError]) -> Iterable[Document]:
-    for path in paths:
-        try:
-            documents = read_file(path)
-            if len(documents) > 1:
-                raise InvalidInput(
-                    f"{path} has {len(documents)} documents",
-                    "A file of schedules is one document.",
-                    "Remove the lines with --- between them.",
-                )
-            yield from documents
-        except PgcronError as error:
-            problems.append(error)
+@contextmanager
+def _kept(problems: list[PgcronError]) -> Iterator[None]:
+    """What is refused inside is one of the problems, and does not hide the next."""
+    try:
+        yield
+    except PgcronError as error:
+        problems.append(error)
 
 
-def _is_file_of_own(document: Document, problems: list[PgcronError]) -> bool:
-    top = document.value
-    if top is None:
-        return False
-    strange = [key for key in top if key not in _TABLES] if isinstance(top, dict) else []
-    if strange:
-        problems.append(_unknown_key(document.where(strange[0]), strange[0], _TABLES))
-    elif not isinstance(top, dict) or not top:
-        problems.append(_no_schedules(document))
-    return isinstance(top, dict) and not strange
+def _only_document(path: Path) -> Document:
+    documents = read_file(path)
+    if len(documents) > 1:
+        raise InvalidInput(
+            f"{path} has {len(documents)} documents",
+            "A file of schedules is one document.",
+            "Remove the lines with --- between them.",
+        )
+    return documents[0]
 
 
-def _keep(
-    kind: str, kept: dict[str, Named], defined: Iterable[Named], problems: list[PgcronError]
-) -> None:
-    """By name; a name that stands in two files is a problem."""
-    for definition in defined:
-        twin = kept.setdefault(definition.name, definition)
-        if twin is not definition:
-            problems.append(
-                InvalidInput(
-                    f"{kind} {definition.name!r} is defined twice: in {twin.where}, and in"
-                    f" {definition.where}",
-                    "One name has one definition.",
-                    "Remove one of them, or choose another name.",
-                )
-            )
+def _entries(document: Document) -> Iterator[tuple[str, str, Any]]:
+    """Table, name and value of each definition; none of an empty file."""
+    top = {SCHEDULES: {}} if document.value is None else document.value
+    if not isinstance(top, dict) or not top:
+        raise _no_table(document, f"there is no table {SCHEDULES!r}")
+    _refuse_unknown_keys(document, top, _TABLES)
+    for table, entries in top.items():
+        if not isinstance(entries, dict):
+            raise _no_table(document, f"{table!r} is no table", table)
+        for name, value in entries.items():
+            yield table, name, value
 
 
-def _no_schedules(document: Document) -> InvalidInput:
+def _no_table(document: Document, fact: str, *place: str) -> InvalidInput:
     return InvalidInput(
-        f"{document.where()}: there is no table {TOP!r}",
-        f"A file has tables {TOP} and {CALENDARS}: names and their definitions.",
+        f"{document.where(*place)}: {fact}",
+        f"A file has tables {SCHEDULES} and {CALENDARS}: names and their definitions.",
         "`pgcron-ha schedules schema` prints its form, `schedules export` an example.",
     )
 
 
-def _definitions(
-    document: Document, schedules: object, problems: list[PgcronError]
-) -> Iterable[Definition]:
-    if not isinstance(schedules, dict):
-        problems.append(_no_schedules(document))
-        return
-    for name, values in schedules.items():
-        try:
-            yield _definition(document, name, values)
-        except PgcronError as error:
-            problems.append(error)
+def _judged(document: Document, table: str, name: str, value: Any) -> Any:
+    if table == SCHEDULES and isinstance(value, dict):
+        _refuse_unknown_keys(document, value, KEYS, table, name)
+    try:
+        return _schedule(name, value) if table == SCHEDULES else _calendar(name, value)
+    except PgcronError as error:
+        where = f"{document.where(table, name)}: {_kind(table)} {name!r}"
+        raise type(error)(f"{where}: {error.message}", error.detail, error.hint) from error
 
 
-def _definition(document: Document, name: str, values: object) -> Definition:
-    where = document.where(TOP, name)
-    if not isinstance(values, dict):
+def _schedule(name: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
         raise InvalidInput(
-            f"{where}: schedule {name!r} is no table",
+            "it is no table",
             "A definition has at least spec and handler.",
             "Write them beneath its name.",
         )
-    for key in values:
-        if key not in KEYS:
-            raise _unknown_key(document.where(TOP, name, key), key, KEYS)
-    try:
-        return Definition(name, judge(name, values), where)
-    except PgcronError as error:
-        raise type(error)(
-            f"{where}: schedule {name!r}: {error.message}", error.detail, error.hint
-        ) from error
+    return judged_schedule(name, value)
 
 
-def _unknown_key(where: str, key: str, known: Sequence[str]) -> InvalidInput:
-    near = get_close_matches(key, known, n=1, cutoff=0.5)
-    return InvalidInput(
-        f"{where}: there is no key {key[:100]!r}",
-        f"The keys here are {', '.join(known)}.",
-        f"Did you mean {near[0]!r}?" if near else "Correct its spelling, or leave it out.",
-    )
+def _calendar(name: str, value: Any) -> str:
+    if not calendar.NAME.fullmatch(name):
+        raise InvalidCalendar(
+            "it is not a name of a calendar",
+            'A name has 1 to 100 letters, digits, "_", "." and "-", and begins with a letter or a'
+            " digit.",
+            "Write for example holidays.",
+        )
+    content = _joined(value)
+    if not isinstance(content, str):
+        raise InvalidCalendar(
+            "it is no text, and no list of texts",
+            "A calendar has a rule in each line.",
+            'Write for example ["yearly 12-25 # Christmas Day", "sat,sun"].',
+        )
+    content = content.rstrip(" \t\r\n")
+    calendar.read_calendar(content)
+    return f"{content}\n"
+
+
+def _joined(value: Any) -> Any:
+    """A list of lines as the text that it is."""
+    is_lines = isinstance(value, list) and all(isinstance(line, str) for line in value)
+    return "\n".join(value) if is_lines else value
+
+
+def _refuse_twins(table: str, name: str, first: str, where: str) -> None:
+    if first != where:
+        raise InvalidInput(
+            f"{_kind(table)} {name!r} is defined twice: in {first}, and in {where}",
+            "One name has one definition.",
+            "Remove one of them, or choose another name.",
+        )
+
+
+def _kind(table: str) -> str:
+    return table.removesuffix("s")
+
+
+def _refuse_unknown_keys(
+    document: Document, given: Iterable[str], known: Sequence[str], *place: str
+) -> None:
+    for key in given:
+        if key not in known:
+            near = get_close_matches(key, known, n=1, cutoff=0.5)
+            raise InvalidInput(
+                f"{document.where(*place, key)}: there is no key {key[:100]!r}",
+                f"The keys here are {', '.join(known)}.",
+                f"Did you mean {near[0]!r}?" if near else "Correct its spelling, or leave it out.",
+            )
 
 
 def _together(problems: Sequence[PgcronError]) -> PgcronError:

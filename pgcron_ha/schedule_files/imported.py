@@ -17,7 +17,7 @@ import tomli_w
 from pgcron_ha.config.capability_table import PLACEHOLDER, read_tables
 from pgcron_ha.config.settings import CAPABILITIES
 from pgcron_ha.errors import InvalidInput, PgcronError
-from pgcron_ha.schedule_files.definitions import Definition, judge
+from pgcron_ha.schedule_files.definitions import Definitions, judged_schedule
 from pgcron_ha.schedule_files.writing import as_yaml
 
 # More belong into several files.
@@ -44,7 +44,6 @@ class Imported:
     """The outcome of one import; `losses` in the order of the file."""
 
     definitions: dict[str, dict[str, Any]] = field(default_factory=dict)
-    places: dict[str, str] = field(default_factory=dict)
     templates: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     """By kind (``shell``, ``sql``) and name."""
     losses: list[Loss] = field(default_factory=list)
@@ -67,7 +66,7 @@ class Imported:
         unique = self._free_name(_NAME.sub("-", name).strip("-.")[:_MOST_NAME] or "job")
         values = {"spec": said["spec"], "handler": f"{kind}:{unique}", **said}
         try:
-            judge(unique, values)
+            judged_schedule(unique, values)
         except PgcronError as error:
             reason = "; ".join(text for text in (error.message, error.detail) if text)
             self.lose(where, f"not carried over: {reason}")
@@ -75,7 +74,6 @@ class Imported:
         if len(self.definitions) >= MOST_JOBS:
             raise InvalidInput(f"there are more than {MOST_JOBS} jobs", "An import is one file.")
         self.definitions[unique] = values
-        self.places[unique] = where
         if template is not None:
             problems = read_tables(kind, {unique: template}, CAPABILITIES[kind])[1]
             if problems:
@@ -91,12 +89,10 @@ class Imported:
         """A fragment of the configuration file of nodes."""
         return tomli_w.dumps(self.templates)
 
-    def judged(self) -> list[Definition]:
+    def judged(self) -> Definitions:
         """As they are applied."""
-        return [
-            Definition(name, judge(name, said), self.places[name])
-            for name, said in sorted(self.definitions.items())
-        ]
+        named = sorted(self.definitions.items())
+        return Definitions({name: judged_schedule(name, said) for name, said in named}, {})
 
     def _free_name(self, name: str) -> str:
         number, free = 2, name

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, get_type_hints
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Final, get_args, get_type_hints
 
 from pgcron_ha.client.checks import MOST_HANDLER_CHARACTERS, MOST_NAME_CHARACTERS
 from pgcron_ha.client.options import DELIVERIES, OVERLAPS
 from pgcron_ha.db.commands.schedule_policies import SchedulePolicies
-from pgcron_ha.schedule_files.calendar_definitions import CALENDARS
-from pgcron_ha.schedule_files.definitions import POLICIES, TOP
+from pgcron_ha.schedule_files.definitions import CALENDARS, POLICIES, SCHEDULES
 from pgcron_ha.spec.calendars import calendar
 from pgcron_ha.spec.spec import MOST_CHARACTERS, MOST_LINES
 
@@ -20,13 +20,12 @@ _DURATION: Final = {
         {"type": "string", "pattern": "^([0-9]+(\\.[0-9]+)?(ms|s|m|h|d|w))+$"},
     ],
 }
-_BY_TYPE: Final[Mapping[str, Mapping[str, Any]]] = {
-    "timedelta": _DURATION,
-    "Sequence[str]": {"type": "array", "items": {"type": "string"}},
-    "str": {"type": "string"},
-    "int": {"type": "integer"},
-    "bool": {"type": "boolean"},
-    "float": {"type": "number"},
+_BY_TYPE: Final[Mapping[Any, Mapping[str, Any]]] = {
+    timedelta: _DURATION,
+    Sequence[str]: {"type": "array", "items": {"type": "string"}},
+    str: {"type": "string"},
+    int: {"type": "integer"},
+    bool: {"type": "boolean"},
 }
 _BY_NAME: Final[Mapping[str, Mapping[str, Any]]] = {
     "args": {"type": ["object", "string"], "description": "What each run is given."},
@@ -46,16 +45,14 @@ _BY_NAME: Final[Mapping[str, Mapping[str, Any]]] = {
 
 def json_schema() -> dict[str, Any]:
     """The schema (draft 2020-12) of a file."""
-    text = {"type": "string", "minLength": 1, "maxLength": MOST_CHARACTERS}
     definition = {
         "type": "object",
         "required": ["spec", "handler"],
         "additionalProperties": False,
         "properties": {
-            "spec": {
-                "description": "A cron expression, an interval, …: a rule a line.",
-                "anyOf": [text, {"type": "array", "items": text, "maxItems": MOST_LINES}],
-            },
+            "spec": _lines(
+                "A cron expression, an interval, …: a rule a line.", 1, MOST_CHARACTERS, MOST_LINES
+            ),
             "handler": {
                 "type": "string",
                 "pattern": "^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$",
@@ -64,12 +61,19 @@ def json_schema() -> dict[str, Any]:
             **{name: _nullable(_policy(name)) for name in POLICIES},
         },
     }
+    days = _lines(
+        "A rule in each line: 2026-12-24..2027-01-01 # closed, yearly 12-25,"
+        " yearly easter+1, sat,sun, calendar other-name, or not and any of these.",
+        0,
+        calendar.MOST_CHARACTERS,
+        calendar.MOST_LINES,
+    )
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Schedules of pgcron_ha",
         "type": "object",
         "additionalProperties": False,
-        "anyOf": [{"required": [TOP]}, {"required": [CALENDARS]}],
+        "anyOf": [{"required": [SCHEDULES]}, {"required": [CALENDARS]}],
         "properties": {
             CALENDARS: {
                 "type": "object",
@@ -77,33 +81,25 @@ def json_schema() -> dict[str, Any]:
                 "propertyNames": {"pattern": f"^{calendar.NAME.pattern}$"},
                 "additionalProperties": {"$ref": "#/$defs/calendar"},
             },
-            TOP: {
+            SCHEDULES: {
                 "type": "object",
                 "propertyNames": {"minLength": 1, "maxLength": MOST_NAME_CHARACTERS},
                 "additionalProperties": {"$ref": "#/$defs/schedule"},
             },
         },
-        "$defs": {"schedule": definition, "calendar": _calendar()},
+        "$defs": {"schedule": definition, "calendar": days},
     }
 
 
-def _calendar() -> dict[str, Any]:
-    text = {"type": "string", "maxLength": calendar.MOST_CHARACTERS}
-    return {
-        "description": "A rule in each line: 2026-12-24..2027-01-01 # closed, yearly 12-25,"
-        " yearly easter+1, sat,sun, calendar other-name, or not and any of these.",
-        "anyOf": [text, {"type": "array", "items": text, "maxItems": calendar.MOST_LINES}],
-    }
+def _lines(description: str, least: int, most_characters: int, most_lines: int) -> dict[str, Any]:
+    text = {"type": "string", "minLength": least, "maxLength": most_characters}
+    lines = {"type": "array", "items": text, "maxItems": most_lines}
+    return {"description": description, "anyOf": [text, lines]}
 
 
 def _policy(name: str) -> Mapping[str, Any]:
-    if name in _BY_NAME:
-        return _BY_NAME[name]
-    hint = str(get_type_hints(SchedulePolicies)[name])
-    for word, schema in _BY_TYPE.items():
-        if word in hint.replace("collections.abc.", ""):
-            return schema
-    raise TypeError(f"no JSON Schema for policy {name}: {hint}")
+    kind, *_ = get_args(get_type_hints(SchedulePolicies)[name])
+    return _BY_NAME.get(name) or _BY_TYPE[kind]
 
 
 def _nullable(schema: Mapping[str, Any]) -> dict[str, Any]:

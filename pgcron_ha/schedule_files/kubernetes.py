@@ -30,7 +30,6 @@ _CRON_JOB_KEYS: Final = frozenset(
         "jobTemplate",
     }
 )
-_ZONE_PREFIX: Final = re.compile(r"(?:CRON_)?TZ=(\S+)\s+(.*)", re.DOTALL)
 _STARRED_STEP: Final = re.compile(r"\*/(\d+)")
 
 
@@ -63,15 +62,11 @@ def _cron_job(
     spec = _mapping(manifest.get("spec"))
     job = _mapping(_mapping(spec.get("jobTemplate")).get("spec"))
     pod = _mapping(_mapping(job.get("template")).get("spec"))
-    written = str(spec.get("schedule", ""))
-    zone = spec.get("timeZone") or timezone
-    if match := _ZONE_PREFIX.fullmatch(written):
-        zone, written = match[1], match[2]
     said: dict[str, Any] = {
-        "spec": _spec(found, where, written),
-        "timezone": zone,
+        "spec": _spec(found, where, str(spec.get("schedule", ""))),
+        "timezone": spec.get("timeZone") or timezone,
         "dst": "robfig",
-        "overlap": _overlap(found, where, spec.get("concurrencyPolicy", "Allow")),
+        "overlap": _OVERLAPS.get(str(spec.get("concurrencyPolicy", "Allow")), "skip"),
         "timeout": LONGEST,
         "max_attempts": _attempts(found, where, job.get("backoffLimit", _BACKOFF_LIMIT)),
     }
@@ -105,14 +100,6 @@ def _spec(found: Imported, where: str, written: str) -> str:
             if step is not None and int(step[1]) > 1:
                 fields[place] = f"{bounds}/{step[1]}"
     return " ".join(fields)
-
-
-def _overlap(found: Imported, where: str, policy: object) -> str:
-    overlap = _OVERLAPS.get(str(policy))
-    if overlap is not None:
-        return overlap
-    found.lose(where, f"concurrencyPolicy {str(policy)[:60]} is not known: skip is taken")
-    return "skip"
 
 
 def _attempts(found: Imported, where: str, limit: object) -> int:

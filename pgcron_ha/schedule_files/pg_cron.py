@@ -1,46 +1,19 @@
-"""pg_cron's table ``cron.job`` as schedules: its rows, read from the database or from a dump.
+"""pg_cron's table ``cron.job`` as schedules.
 
 A command becomes a SQL profile of the nodes, for the database and the role that pg_cron used.
 """
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
 from pgcron_ha.config.sql_script import parse_script
-from pgcron_ha.errors import InvalidInput
 from pgcron_ha.schedule_files.imported import LONGEST, Imported
 
 _SECONDS: Final = re.compile(r"(\d+) seconds?", re.IGNORECASE)
-_COLUMNS: Final = ("schedule", "command")
-
-
-def read_jobs(text: str, name: str) -> list[dict[str, Any]]:
-    """The rows of a dump: JSON (an array, or an object a line) or CSV with headings.
-
-    Raises InvalidInput.
-    """
-    stripped = text.lstrip("\ufeff \t\r\n")
-    rows: Any
-    try:
-        if stripped.startswith("["):
-            rows = json.loads(stripped)
-        elif stripped.startswith("{"):
-            rows = [json.loads(line) for line in stripped.splitlines() if line.strip()]
-        else:
-            rows = list(csv.DictReader(io.StringIO(stripped), strict=True))
-    except (ValueError, csv.Error, RecursionError) as error:
-        raise _refusal(name, f"{error}.") from None
-    for row in rows:
-        if not isinstance(row, dict) or not all(isinstance(row.get(c), str) for c in _COLUMNS):
-            raise _refusal(name, "Each row has at least the columns schedule and command.")
-    return list(rows)
 
 
 def import_pg_cron(
@@ -61,7 +34,7 @@ def import_pg_cron(
             "timeout": LONGEST,
             "max_attempts": 1,
         }
-        if not _is_active(row.get("active")):
+        if row.get("active") is False:
             said["enabled"] = False
         found.add(where, title, "sql", said, _profile(found, where, row, server))
     return found
@@ -75,10 +48,6 @@ def _spec(found: Imported, where: str, written: str) -> str:
     if len(fields) == 5 and "$" in fields[2]:  # pg_cron's last day of the month
         fields[2] = fields[2].replace("$", "L")
     return " ".join(fields)
-
-
-def _is_active(value: Any) -> bool:
-    return value not in (False, "f", "false", "False", "0", 0)
 
 
 def _profile(
@@ -108,11 +77,3 @@ def _dsn(row: Mapping[str, Any], server: str | None) -> str:
     if host.startswith("/") or not re.fullmatch(r"[A-Za-z0-9_.:-]+", host):
         host = "localhost"
     return f"postgresql://{role}@{host}{port}/{quote(str(row.get('database') or role), safe='')}"
-
-
-def _refusal(name: str, rule: str) -> InvalidInput:
-    return InvalidInput(
-        f"{name} is no dump of cron.job",
-        rule,
-        "Make one with: \\copy (SELECT row_to_json(j) FROM cron.job j) TO jobs.json",
-    )

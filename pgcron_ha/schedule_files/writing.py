@@ -11,8 +11,7 @@ from typing import Any, Final
 import yaml
 
 from pgcron_ha.config.values import format_duration
-from pgcron_ha.schedule_files.calendar_definitions import CALENDARS
-from pgcron_ha.schedule_files.definitions import POLICIES, TOP
+from pgcron_ha.schedule_files.definitions import CALENDARS, POLICIES, SCHEDULES
 
 _JSON: Final = frozenset({"args", "retry"})
 
@@ -58,7 +57,7 @@ def as_yaml(
     """The text of a file; ends with a newline."""
     schedules = {name: dict(said) for name, said in definitions.items()}
     return yaml.dump(
-        {**({CALENDARS: dict(calendars)} if calendars else {}), TOP: schedules},
+        {**({CALENDARS: dict(calendars)} if calendars else {}), SCHEDULES: schedules},
         Dumper=_Dumper,
         sort_keys=False,
         allow_unicode=True,

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from pgcron_ha.executors.contract.attempt import Attempt
-from pgcron_ha.executors.contract.base import Context, Outcome, Stream
+from pgcron_ha.executors.contract.base import Context, ExecutorServices, Outcome, Stream
 from pgcron_ha.executors.contract.progress import Progress
-from pgcron_ha.executors.contract.services import ExecutorServices
 
 DEADLINE_SECONDS = 20.0
 """Nothing a test waits for takes so long on a machine that is not broken."""

@@ -33,7 +33,7 @@ from pgcron_ha.db.commands.callbacks import (
 from pgcron_ha.db.driver.clients import ClientPools
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import InvalidInput, PgcronError, TooLarge
-from pgcron_ha.executors.http.callback_answer import MAX_BODY_BYTES, PATH, read_callback
+from pgcron_ha.executors.http.work_reports import MAX_BODY_BYTES, PATH, read_callback
 from pgcron_ha.telemetry.log import LOGGER
 from pgcron_ha.web.callback_tokens import TokenCheck
 from pgcron_ha.web.connections import Bounds

@@ -20,7 +20,7 @@ from prometheus_client import (
     generate_latest,
 )
 
-from pgcron_ha.db.driver.read_pool import PoolUse
+from pgcron_ha.db.driver.pool import PoolUse
 from pgcron_ha.errors import PgcronError
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"

@@ -139,11 +139,6 @@ def test_calendars_may_name_one_another_but_not_in_a_circle(
     write(tmp_path / "jobs" / "b.yaml", "calendars:\n  b: [calendar c]\n")
     assert cli("schedules", "apply", tmp_path / "jobs").code == 0
 
-    write(tmp_path / "jobs" / "a.yaml", "calendars: {a: calendar b, c: [sat, calendar a]}\n")
-    refused = cli("schedules", "apply", tmp_path / "jobs").err.splitlines()[0]
-    reported = refused.replace(f"{tmp_path / 'jobs'}/", "")
-    assert "contains itself: " in reported
-    assert "b (b.yaml, line 2) > c (a.yaml, line 1) > a (a.yaml, line 1)" in reported * 2
     file = write(tmp_path / "one.yaml", "calendars: {a: calendar b}\n")
     refused = cli("schedules", "apply", file, "--source", "jobs").err.splitlines()[0]
     assert refused == "error: calendar 'a' contains itself: a > b > c > a"
@@ -155,9 +150,10 @@ def test_calendars_may_name_one_another_but_not_in_a_circle(
     [
         ("calendar: {}\n", "line 1: there is no key 'calendar'"),
         ("calendars: [a]\n", "'calendars' is no table"),
-        ("calendars:\n  a b: sat\n", "line 2: 'a b' is not a name of a calendar"),
-        ("calendars:\n  a: {days: sat}\n", "line 2: calendar 'a' is no text"),
+        ("calendars:\n  a b: sat\n", "line 2: calendar 'a b': it is not a name of a calendar"),
+        ("calendars:\n  a: {days: sat}\n", "line 2: calendar 'a': it is no text"),
         ("calendars:\n  a: [sat, 2026-02-30]\n", "calendar 'a': line 2: "),
+        ("calendars: {a: calendar b, b: calendar a}\n", "contains itself: a > b > a"),
         ("calendars:\n  a: calendar b\n", "calendar 'a' names calendar 'b', which is not known"),
         (
             'schedules:\n  x: {spec: "@daily\\nnot in b", handler: py:x}\n',

@@ -155,7 +155,8 @@ def test_every_problem_of_the_files_is_told_with_its_line(cli: Cli, tmp_path: Pa
         "b.yaml, line 2: schedule 'x': the minute field does not allow \"61\": for example"
         ' "*/15 * * * *"',
         "b.yaml, line 3: schedule 'y': handler is missing: Write its handler.",
-        "c.yaml, line 2: this is not YAML: Correct it there, or just before it.",
+        "c.yaml, line 2: did not find expected <document start>: Correct it there, or just before"
+        " it.",
         "d.yaml, line 2: schedule 'x': priority 12 is out of range: Leave it out for the default.",
     ]
 
@@ -165,11 +166,11 @@ def test_every_problem_of_the_files_is_told_with_its_line(cli: Cli, tmp_path: Pa
     [
         ("schedule: {}\n", "there is no key 'schedule'"),
         ("- a\n", "there is no table 'schedules'"),
-        ("schedules:\n  a: 5\n", "line 2: schedule 'a' is no table"),
-        ("schedules:\n  a: {}\n  a: {}\n", "line 3: 'a' stands twice; first in line 2"),
+        ("schedules:\n  a: 5\n", "line 2: schedule 'a': it is no table"),
+        ("schedules:\n  a: {}\n  a: {}\n", "line 3: 'a' is given twice; first in line 2"),
         ("schedules: {}\n---\nschedules: {}\n", "has 2 documents"),
-        ("schedules: &a\n  b: *a\n", "this is not YAML"),
-        ("schedules: !!python/none x\n", "the tag"),
+        ("schedules: &a\n  b: *a\n", "line 1: found unconstructable recursive node"),
+        ("schedules: !!python/none x\n", "for the tag 'tag:yaml.org,2002:python/none'"),
         ("schedules:\n  a: {spec: '@daily', handler: py:x, enabled: maybe}\n", "enabled is not"),
         ("schedules:\n  a: {spec: '@daily', handler: py:x, args: [1]}\n", "args is a JSON array"),
     ],

@@ -50,9 +50,7 @@ def test_manifests_of_kubernetes(cli: Cli, tmp_path: Path) -> None:
     assert "    enabled: false\n" in reported.out
 
 
-def test_the_table_of_pg_cron_is_read(
-    cli: Cli, execute: Execute, database: str, tmp_path: Path
-) -> None:
+def test_the_table_of_pg_cron_is_read(cli: Cli, execute: Execute, database: str) -> None:
     execute("CREATE SCHEMA cron")
     execute(
         "CREATE TABLE cron.job (jobid bigint, schedule text, command text, nodename text,"
@@ -65,8 +63,6 @@ def test_the_table_of_pg_cron_is_read(
     reported = cli("schedules", "import", "pg_cron", "--from-dsn", database)
     assert "  nightly:\n    spec: 0 4 * * *\n    handler: sql:nightly\n" in reported.out
     assert '# statement = "VACUUM"\n' in reported.out
-    (tmp_path / "jobs.csv").write_text("schedule,command\n@daily,SELECT 1\n")
-    assert "spec: '@daily'" in cli("schedules", "import", "pg_cron", "jobs.csv").out
     assert cli("schedules", "import", "pg_cron").code == 2
     execute("DROP SCHEMA cron CASCADE")
     assert cli("schedules", "import", "pg_cron", "--from-dsn", database).code == 1

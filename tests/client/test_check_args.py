@@ -7,7 +7,7 @@ import json
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
-from pathlib import PurePosixPath
+from pathlib import Path
 from uuid import UUID
 
 import asyncpg
@@ -46,9 +46,11 @@ async def test_enqueue_refuses_what_the_handler_would_refuse(database: str) -> N
         interface.handler("report")(report)
         with pytest.raises(InvalidInput, match="the arg 'day' of py:report is missing"):
             await interface.enqueue(report)
-        with pytest.raises(InvalidInput, match="'day' of py:report is \"soon\"; expected: a date"):
+        with pytest.raises(InvalidInput, match="'day' is \"soon\": Input should be a valid date"):
             await interface.enqueue("report", {"day": "soon"})
-        with pytest.raises(InvalidInput, match="run 2 of 2: the arg 'copies'"):
+        with pytest.raises(
+            InvalidInput, match="run 2 of 2: the args don't fit py:report: 'copies'"
+        ):
             await interface.enqueue_many(
                 [
                     {"handler": "report", "args": {"day": "2026-01-31"}},
@@ -90,7 +92,7 @@ def test_values_are_written_as_annotations_read_them() -> None:
             "every": timedelta(minutes=90),
             "id": UUID(int=7),
             "amount": Decimal("12.50"),
-            "path": PurePosixPath("a/b"),
+            "path": Path("a/b"),
             "tags": {"a"},
         }
     )
@@ -98,8 +100,8 @@ def test_values_are_written_as_annotations_read_them() -> None:
         "order": {"number": 1, "due": "2026-01-31"},
         "customer": {"name": "Bo", "since": "2020-01-01"},
         "colour": "red",
-        "at": "2026-01-31T00:00:00+00:00",
-        "every": 5400.0,
+        "at": "2026-01-31T00:00:00Z",
+        "every": "PT1H30M",
         "id": str(UUID(int=7)),
         "amount": "12.50",
         "path": "a/b",

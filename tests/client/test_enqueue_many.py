@@ -166,7 +166,10 @@ async def test_runs_that_differ_in_their_args_alone_are_judged_each(
             (options({"n": 5}, 1.0), "priority 1.0 is out of range"),
             (options({"n": 5}, [1]), "priority [1] is out of range"),
             (options("{"), "args '{' is not JSON"),
-            (options({"n": "x"}), "the arg 'n' of py:report is \"x\"; expected: a whole number"),
+            (
+                options({"n": "x"}),
+                "the args don't fit py:report: 'n' is \"x\": Input should be a valid integer",
+            ),
             (options("[]"), "args is a JSON array"),
         ):
             with pytest.raises(InvalidInput) as refusal:

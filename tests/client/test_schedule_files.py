@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgcron_ha.client.schedules import CodeSchedule
-from pgcron_ha.errors import TooLarge
-from pgcron_ha.schedule_files.definitions import KEYS, POLICIES, judge
+from pgcron_ha.errors import InvalidInput, TooLarge
+from pgcron_ha.schedule_files.definitions import KEYS, POLICIES, judged_schedule
 from pgcron_ha.schedule_files.documents import MOST_VALUES, read_yaml
 from pgcron_ha.schedule_files.json_schema import json_schema
 from pgcron_ha.schedule_files.writing import as_yaml, definition_of
@@ -82,7 +82,7 @@ def test_what_is_written_is_read_back_and_has_the_published_form(
     assert list(value["schedules"]) == list(said)
     VALIDATOR.validate(value)
     for name, row in rows.items():
-        judged = judge(name, value["schedules"][name])
+        judged = judged_schedule(name, value["schedules"][name])
         for key in KEYS:
             wanted = row.get(key, DEFAULT.get(key))
             found = judged.get(key, DEFAULT.get(key))
@@ -129,10 +129,12 @@ def test_yaml_that_is_nested_too_deeply_is_refused_before_it_is_put_together(tex
 
 
 def test_yaml_is_read_as_its_version_1_2() -> None:
-    text = "a: no\nb: 1:30\nc: 2026-01-01\nd: 0x1F\ne: 12\nf: 1e3\ng: true\nh: ~\ni: !!str 5\n"
+    text = (
+        "a: no\nb: 1:30\nc: 2026-01-01\nd: 0x1F\ne: 12\nf: 1e3\ng: true\nh: ~\ni: !!str 5\nj: 007\n"
+    )
     (document,) = read_yaml(text, "x")
     assert list(document.value.values()) == [
-        "no", "1:30", "2026-01-01", "0x1F", 12, 1000.0, True, None, "5",
+        "no", "1:30", "2026-01-01", "0x1F", 12, 1000.0, True, None, "5", "007",
     ]  # fmt: skip
 
 
@@ -143,6 +145,12 @@ def test_defaults_are_inherited_and_lines_known() -> None:
     assert document.value["y"] == {"a": 1, "b": 2, "c": 4}
     assert document.where("x", "b") == "x.yaml, line 6"
     assert document.where("x", "unknown") == "x.yaml, line 4"
+
+
+@pytest.mark.parametrize("text", ["a: 1\na: 2\n", "{a: 1,\n a: 2}\n", "{b: 1, a: 1,\n a: 2}\n"])
+def test_a_key_that_is_given_twice_is_refused_with_both_lines(text: str) -> None:
+    with pytest.raises(InvalidInput, match="x, line 2: 'a' is given twice; first in line 1"):
+        read_yaml(text, "x")
 
 
 def test_what_anchors_repeat_is_bounded() -> None:

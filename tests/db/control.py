@@ -107,16 +107,17 @@ async def claim(
     """Claim from every priority of the node's queues."""
     queues = [queue for queue in node.queues for _ in range(10)]
     priorities = [priority for _ in node.queues for priority in range(10)]
-    values: dict[str, Any] = {
-        "incarnation": node.incarnation,
-        "queues": queues,
-        "priorities": priorities,
-        "handlers": list(node.handlers),
-        "limit": limit,
-    }
-    if statement == "claim_runs":
-        values |= {"bound_dues": [NO_BOUND] * len(queues), "bound_ids": [0] * len(queues)}
-    return await call(connection, statement, **values)
+    return await call(
+        connection,
+        statement,
+        incarnation=node.incarnation,
+        queues=queues,
+        priorities=priorities,
+        bound_dues=[NO_BOUND] * len(queues),
+        bound_ids=[0] * len(queues),
+        handlers=list(node.handlers),
+        limit=limit,
+    )
 
 
 async def claim_lanes(

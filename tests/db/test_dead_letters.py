@@ -98,7 +98,7 @@ async def test_filters_choose_letters(
 ) -> None:
     ids = await die(connection, 1, "aa") + await die(connection, 1, "bb", handler="py:other")
 
-    answer = await functions.redrive_many(connection, **filters)  # type: ignore[arg-type]
+    answer = await functions.redrive_many(connection, **filters)
 
     assert answer.letters == [ids[place] for place in wanted]
 

@@ -11,7 +11,7 @@ import pytest
 
 from pgcron_ha.db.driver.link import Link
 from pgcron_ha.engine.materialize.materializer import Materializer
-from pgcron_ha.model.jitter import delay_of
+from pgcron_ha.model.plan import delay_of
 from tests.db.control import (
     Connect,
     Connection,

@@ -9,8 +9,8 @@ import pytest
 
 from pgcron_ha.db.driver.clients import ClientPools
 from pgcron_ha.db.driver.connecting import connect
-from pgcron_ha.db.driver.handler_pool import HandlerPool
 from pgcron_ha.db.driver.hosts import open_connection
+from pgcron_ha.db.driver.pool import handler_pool
 from pgcron_ha.db.driver.session_settings import HANDLER
 from pgcron_ha.errors import DatabaseUnavailable
 from tests.servers import PASSWORD, USER, ThrowAwayServer
@@ -64,7 +64,7 @@ async def test_a_frozen_host_before_the_primary_keeps_nobody(
     async with pools.connection(dsn) as connection:
         assert await connection.fetchval("SELECT inet_server_port()") == primary.port
     await pools.close()
-    handlers = HandlerPool(lambda: dsn, 1, HANDLER)
+    handlers = handler_pool(lambda: dsn, 1, HANDLER)
     held = await handlers.acquire()
     assert await held.fetchval("SELECT inet_server_port()") == primary.port
     handlers.give_back(held)

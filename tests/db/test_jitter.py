@@ -9,7 +9,8 @@ import asyncpg
 import pytest
 
 from pgcron_ha.db.commands import functions
-from pgcron_ha.engine.materialize.materializer import _columns, decide
+from pgcron_ha.engine.materialize.materializer import decide
+from pgcron_ha.engine.materialize.schedule_duties import materialize_parameters
 from tests.db.control import (
     Connect,
     Connection,
@@ -45,7 +46,7 @@ async def pass_of_a_node(connection: Connection, horizon: float = 600.0) -> int:
     rows = await call(connection, "due_cursors", refill=horizon, at_most=10, aside=[])
     if not rows:
         return 0
-    columns = _columns([(row, *decide(row, horizon)) for row in rows])
+    columns = materialize_parameters([(row, *decide(row, horizon)) for row in rows])
     return int((await call(connection, "materialize", **columns))[0]["runs"])
 
 
@@ -259,7 +260,7 @@ async def test_a_run_that_is_given_back_while_a_node_decides_is_made(
         " FROM pgcron.run"
     )
     await take_given_back(connection)
-    columns = _columns([(row, *decide(row, 600.0)) for row in rows])
+    columns = materialize_parameters([(row, *decide(row, 600.0)) for row in rows])
     await call(connection, "materialize", **columns)
 
     assert await pass_of_a_node(connection) == 1

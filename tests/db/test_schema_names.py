@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgcron_ha.db.driver.schema_names import require_plain
-from pgcron_ha.db.driver.statements import load
+from pgcron_ha.db.driver.statements import load, require_plain
 from pgcron_ha.errors import ConfigError
 
 

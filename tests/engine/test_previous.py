@@ -13,7 +13,7 @@ from pgcron_ha.db.driver.transactions import Transactions
 from pgcron_ha.engine.run.runner import _OF_A_CLAIM
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.executors.contract.attempt import Attempt
-from pgcron_ha.executors.contract.base import Context, Outcome, Succeeded
+from pgcron_ha.executors.contract.base import Context, ExecutorServices, Outcome, Succeeded
 from pgcron_ha.executors.contract.previous import Previous
 from pgcron_ha.executors.python.executor import PythonExecutor
 from pgcron_ha.executors.python.handler import PythonHandler
@@ -51,10 +51,9 @@ async def run(database: str) -> AsyncIterator[Run]:
         name = HANDLER.partition(":")[2]
         executor = PythonExecutor(
             {name: PythonHandler(name, function)},
-            lambda context, outcome: outcomes.append(outcome),
-            lambda: None,
-            Sink(),
-            4,
+            ExecutorServices(
+                lambda context, outcome: outcomes.append(outcome), lambda: None, Sink(), 4
+            ),
             Transactions(database, 2),
             lambda context: None,  # type: ignore[arg-type,return-value]
         )

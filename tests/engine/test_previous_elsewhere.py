@@ -85,9 +85,7 @@ async def expected(connection: Connection, fires: tuple[Row, Row]) -> dict[str, 
 async def run_program(dsn: str, run: Context, **settings: Any) -> tuple[Any, Record]:
     record = Record()
     offered = template("sh", "-c", REPORTS, previous=True, **settings)
-    running = ShellExecutor(
-        {"t": offered}, record.done, record.feed, record, transactions=Transactions(dsn, 1)
-    )
+    running = ShellExecutor({"t": offered}, record.services(), transactions=Transactions(dsn, 1))
     try:
         running.start([run])
         return await asyncio.to_thread(record.outcome, run), record
@@ -129,8 +127,7 @@ async def test_the_file_goes_with_its_run(
     record = Record()
     offered = template("sh", "-c", "echo $PGCRON_PREVIOUS_FILE", previous=True)
     running = ShellExecutor(
-        {"t": offered}, record.done, record.feed, record,
-        directory=tmp_path, transactions=Transactions(database, 1),
+        {"t": offered}, record.services(directory=tmp_path), transactions=Transactions(database, 1),
     )  # fmt: skip
     run = context_of(fires[1], "shell:t")
     running.start([run])
@@ -169,14 +166,12 @@ async def test_a_run_that_waits_for_the_answer_can_be_stopped(
     record = Record()
     offered = template("echo", "started", previous=True)
     running = ShellExecutor(
-        {"t": offered}, record.done, record.feed, record,
+        {"t": offered}, record.services(),
         transactions=Silent(),  # type: ignore[arg-type]
     )  # fmt: skip
     run = context_of(fires[1], "shell:t")
     running.start([run])
-    desk = running._loop._previous
-    assert desk is not None
-    await until("the database was asked", lambda: bool(desk.waiting))
+    await until("the database was asked", lambda: bool(running._waiting()))
     if how == "stop":
         running.stop(run, StopReason.CANCELLED)
     elif how == "kill":
@@ -244,14 +239,14 @@ async def isolated(database: str) -> AsyncIterator[tuple[PythonExecutor, Record]
     record = Record()
     program = child_program([PLACE], database, "pgcron")
     running = PythonExecutor(
-        app.handlers, record.done, record.feed, record, 1, Transactions(database, 1),
+        app.handlers, record.services(1), Transactions(database, 1),
         children=program,
     )  # fmt: skip
     yield running, record
     await running.close(5)
 
 
-async def test_a_process_of_its_own_asks_through_its_node(
+async def test_a_process_of_its_own_asks_by_itself(
     fires: tuple[Row, Row], expected: dict[str, Any], isolated: tuple[PythonExecutor, Record]
 ) -> None:
     running, record = isolated
@@ -269,7 +264,7 @@ async def test_a_process_of_its_own_hears_why_there_is_no_answer(fires: tuple[Ro
     record = Record()
     program = child_program([PLACE], NOWHERE, "pgcron")
     running = PythonExecutor(
-        app.handlers, record.done, record.feed, record, 1, Transactions(NOWHERE, 1),
+        app.handlers, record.services(1), Transactions(NOWHERE, 1),
         children=program,
     )  # fmt: skip
     run = context_of(fires[1], "py:reported")

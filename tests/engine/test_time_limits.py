@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from pgcron_ha.db.driver.link import Link
-from pgcron_ha.engine.run.time_limits import TimeLimits
-from pgcron_ha.engine.run.timeouts import Watch
+from pgcron_ha.engine.run.timeouts import TimeLimits, Watch
 from pgcron_ha.executors.contract.base import Context, Interrupted, StopReason
 from pgcron_ha.executors.contract.log_lines import RunLog
 from tests.db.control import Connection, Row, history_row, run_row

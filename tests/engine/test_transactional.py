@@ -21,6 +21,7 @@ from pgcron_ha.executors.contract.base import (
     Committed,
     Context,
     Doubtful,
+    ExecutorServices,
     Failed,
     Interrupted,
     Outcome,
@@ -68,10 +69,7 @@ class Stage:
 
         self.executor = PythonExecutor(
             {"work": PythonHandler("work", function)},
-            done,
-            self.runner.feed_for("py"),
-            self.recorder,
-            16,
+            ExecutorServices(done, self.runner.feed_for("py"), self.recorder, 16),
             Transactions(dsn, most, node="a node"),
             self.recorder.flush_from_thread,
         )

@@ -8,9 +8,14 @@ import time
 from pathlib import Path
 
 from pgcron_ha import App, Context
-from pgcron_ha.executors.contract.base import MAX_RESULT_BYTES, SUCCEEDED, Failed, Outcome
+from pgcron_ha.executors.contract.base import (
+    MAX_RESULT_BYTES,
+    SUCCEEDED,
+    ExecutorServices,
+    Failed,
+    Outcome,
+)
 from pgcron_ha.executors.contract.log_lines import MAX_LINE_BYTES, MAX_LINES
-from pgcron_ha.executors.contract.services import ExecutorServices
 from pgcron_ha.executors.contract.tasks import TaskExecutor
 
 FOLDER = "PGCRON_TEST_FOLDER"

@@ -9,6 +9,7 @@ import fcntl
 import os
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 from pgcron_ha.executors.contract.base import Context, Interrupted, Outcome
@@ -32,7 +33,7 @@ def main() -> None:
         sys.executable, str(Path(__file__).with_name("family.py")), str(directory), "stays"
     )
     running = ShellExecutor(
-        {"t": family}, done, record.feed, record, inherit=[lock], directory=directory
+        {"t": family}, replace(record.services(), done=done, inherit=(lock,), directory=directory)
     )
     running.renew_lease(boottime() + ttl)
     run = context(1, "shell:t")

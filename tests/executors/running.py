@@ -14,7 +14,7 @@ from typing import Any
 
 from pgcron_ha.config.capabilities import ShellTemplate
 from pgcron_ha.executors.contract.attempt import Attempt
-from pgcron_ha.executors.contract.base import Context, Outcome, Stream
+from pgcron_ha.executors.contract.base import Context, ExecutorServices, Outcome, Stream
 from pgcron_ha.executors.contract.progress import Progress
 from tests.waiting import DEADLINE_SECONDS
 
@@ -29,6 +29,9 @@ class Record:
         self.waiting: deque[Context] = deque()
         self.doubled: list[int] = []
         self.reports: list[Progress] = []
+
+    def services(self, slots: int = 64, **more: Any) -> ExecutorServices:
+        return ExecutorServices(self.done, self.feed, self, slots, **more)
 
     def done(self, context: Context, outcome: Outcome) -> None:
         with self.changed:

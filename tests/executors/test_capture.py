@@ -20,7 +20,7 @@ from tests.waiting import wait_for
 async def executor(*functions: Callable[..., Any]) -> AsyncIterator[tuple[PythonExecutor, Record]]:
     record = Record()
     handlers = {each.__name__: PythonHandler(each.__name__, each) for each in functions}
-    running = PythonExecutor(handlers, record.done, record.feed, record)
+    running = PythonExecutor(handlers, record.services())
     try:
         yield running, record
     finally:

@@ -22,7 +22,7 @@ async def chain(
     """An executor with one slot, and runs of one handler that follow each other in it."""
     record = Record()
     handler = PythonHandler("handler", function, **settings)
-    running = PythonExecutor({"handler": handler}, record.done, record.feed, record)
+    running = PythonExecutor({"handler": handler}, record.services())
     contexts = [context(number + 1, "py:handler") for number in range(runs)]
     record.waiting.extend(contexts[1:])
     running.start(contexts[:1])
@@ -139,7 +139,7 @@ async def test_runs_that_do_not_wait_let_the_others_of_the_loop_go_on() -> None:
 
     record = Record()
     handlers = {"handler": PythonHandler("handler", handler)}
-    running = PythonExecutor(handlers, record.done, record.feed, record)
+    running = PythonExecutor(handlers, record.services())
     runs = [context(number + 1, "py:handler") for number in range(20_000)]
     record.waiting.extend(runs[2:])
     running.start(runs[:2])

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from pgcron_ha.client.isolated import child_program
-from pgcron_ha.executors.contract.base import Context, Executor
+from pgcron_ha.executors.contract.base import Context, Executor, ExecutorServices
 from pgcron_ha.executors.contract.log_lines import MAX_LINE_BYTES, MAX_LINES
 from pgcron_ha.executors.contract.outcome import MAX_RESULT_BYTES
-from pgcron_ha.executors.contract.services import ExecutorServices
 from pgcron_ha.executors.http.executor import HttpExecutor
 from pgcron_ha.executors.process.executor import ShellExecutor
 from pgcron_ha.executors.python.executor import PythonExecutor
@@ -70,7 +69,7 @@ class TestPython(ExecutorConformance):
         functions: list[Any] = [lasts, fails, talks, succeeds, returns_much]
         registry = {each.__name__: PythonHandler(each.__name__, each) for each in functions}
         place = executor_services
-        return PythonExecutor(registry, place.done, place.feed, place.sink, place.slots)
+        return PythonExecutor(registry, place)
 
     def is_at_work(self, context: Context) -> bool:
         return context.run_id in self.at_work
@@ -94,9 +93,7 @@ class TestIsolatedPython(ExecutorConformance):
     def make(self, executor_services: ExecutorServices) -> Executor:
         program = child_program(["tests.executors.conforming:app"], NOWHERE, "pgcron")
         place, handlers = executor_services, conforming.app.handlers
-        return PythonExecutor(
-            handlers, place.done, place.feed, place.sink, place.slots, children=program
-        )
+        return PythonExecutor(handlers, place, children=program)
 
     def is_at_work(self, context: Context) -> bool:
         file = self.folder / str(context.run_id)
@@ -145,9 +142,7 @@ class TestShell(ExecutorConformance):
             template(sys.executable, "-I", "-S", "-c", much, name="talks"),
         ]
         place = executor_services
-        return ShellExecutor(
-            {each.name: each for each in templates}, place.done, place.feed, place.sink
-        )
+        return ShellExecutor({each.name: each for each in templates}, place)
 
     def is_at_work(self, context: Context) -> bool:
         file = self.pids / str(context.run_id)

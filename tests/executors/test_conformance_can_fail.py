@@ -14,12 +14,12 @@ from pgcron_ha.executors.contract.base import (
     SUCCEEDED,
     Context,
     Executor,
+    ExecutorServices,
     Failed,
     Interrupted,
     Outcome,
     StopReason,
 )
-from pgcron_ha.executors.contract.services import ExecutorServices
 from pgcron_ha.executors.contract.tasks import TaskExecutor
 from pgcron_ha.testing import recording
 from pgcron_ha.testing.conformance import ExecutorConformance, Sample

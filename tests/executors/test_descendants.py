@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pgcron_ha.executors.process.descendants import MARK, bury_descendants
-from pgcron_ha.executors.python.child_supervisor import _environment
+from pgcron_ha.executors.python.child_pool import _environment
 from tests.executors.running import alive, readable_pid
 from tests.waiting import wait_for
 

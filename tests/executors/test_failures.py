@@ -215,7 +215,7 @@ def test_plain_sentences_stay_as_they_are(text: str) -> None:
 @pytest.fixture
 def own_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(masking, "_secrets", set())
-    monkeypatch.setattr(masking, "_known", None)
+    monkeypatch.setattr(masking, "_known", masking.Masker(()))
 
 
 @pytest.mark.usefixtures("own_secrets")

@@ -43,9 +43,7 @@ NOWHERE = "postgresql://127.0.0.1:1/nobody"
 async def executor(limit: int = 4) -> AsyncIterator[tuple[PythonExecutor, Record]]:
     record = Record()
     program = child_program([PLACE], NOWHERE, "pgcron")
-    running = PythonExecutor(
-        app.handlers, record.done, record.feed, record, limit, children=program
-    )
+    running = PythonExecutor(app.handlers, record.services(limit), children=program)
     try:
         yield running, record
     finally:
@@ -57,7 +55,7 @@ def warm() -> Iterator[Warm]:
     """One executor for the tests that leave it as it was: an interpreter takes its time."""
     record = Record()
     program = child_program([PLACE], NOWHERE, "pgcron")
-    running = PythonExecutor(app.handlers, record.done, record.feed, record, 4, children=program)
+    running = PythonExecutor(app.handlers, record.services(4), children=program)
     yield running, record
     with ThreadPoolExecutor(1) as thread:  # an event loop may already belong to this one
         thread.submit(lambda: asyncio.run(running.close(5))).result()
@@ -140,7 +138,7 @@ def test_wrong_args_are_refused_before_the_call(warm: Warm) -> None:
     outcome = outcome_of(warm, "add", left="two")
     assert isinstance(outcome, Failed)
     assert (outcome.error_class, outcome.retry) == ("InvalidInput", False)
-    assert "the arg 'left' of py:add is \"two\"; expected: a whole number" in outcome.message
+    assert "py:add: 'left' is \"two\": Input should be a valid integer" in outcome.message
 
 
 @pytest.mark.parametrize(
@@ -296,7 +294,7 @@ async def test_close_leaves_no_process_behind(tmp_path: Path) -> None:
 async def test_an_app_that_can_not_be_imported_fails_the_run_in_words() -> None:
     record = Record()
     program = child_program(["tests.executors.nowhere:app"], NOWHERE, "pgcron")
-    running = PythonExecutor(app.handlers, record.done, record.feed, record, 4, children=program)
+    running = PythonExecutor(app.handlers, record.services(4), children=program)
     run = context(1, "py:add", {"left": 1})
     running.start([run])
     outcome = record.outcome(run)
@@ -337,4 +335,4 @@ def test_limits_without_a_process_and_limits_that_are_none_are_refused() -> None
 def test_an_isolated_handler_without_a_place_is_a_configuration_error() -> None:
     record = Record()
     with pytest.raises(ConfigError, match="can't have a process of its own"):
-        PythonExecutor(app.handlers, record.done, record.feed, record)
+        PythonExecutor(app.handlers, record.services())

@@ -11,7 +11,7 @@ from decimal import Decimal
 from enum import Enum, IntEnum, StrEnum
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NewType, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NewType, Protocol, TypedDict
 from uuid import UUID
 
 import pydantic
@@ -67,9 +67,28 @@ class Options(TypedDict, total=False):
     depth: int
 
 
+class Connection:
+    """Nothing that JSON could say."""
+
+
+@dataclass
+class Wide:
+    number: int
+    connection: Connection | None = None
+
+
+class SupportsSum(Protocol):
+    def total(self) -> int: ...
+
+
 class Customer(BaseModel):
     name: str = Field(min_length=2)
     born: date | None = None
+
+
+@dataclass
+class Unresolved:
+    odd: OnlyForTypeCheckers | None = None
 
 
 Identity = NewType("Identity", int)
@@ -93,7 +112,6 @@ def read(annotation: Any, value: Any) -> Any:
     ("annotation", "given", "value"),
     [
         (int, 5, 5),
-        (int, 5.0, 5),
         (float, 5, 5.0),
         (str, "5", "5"),
         (bool, False, False),
@@ -103,8 +121,7 @@ def read(annotation: Any, value: Any) -> Any:
         (datetime, "2026-01-31T12:00:00Z", NOON),
         (date, "2026-01-31", date(2026, 1, 31)),
         (time, "09:30", time(9, 30)),
-        (timedelta, 90, timedelta(seconds=90)),
-        (timedelta, "1h30m", timedelta(minutes=90)),
+        (timedelta, "PT1H30M", timedelta(minutes=90)),
         (timedelta, "P1DT1.5S", timedelta(days=1, seconds=1.5)),
         (UUID, "0190163d-8694-739b-aea5-966c26f8ad91", UUID("0190163d8694739baea5966c26f8ad91")),
         (Path, "a/b", Path("a/b")),
@@ -112,7 +129,6 @@ def read(annotation: Any, value: Any) -> Any:
         (Size, 1, Size.SMALL),
         (Mode, "fast", Mode.FAST),
         (Literal["a", 1, None], 1, 1),
-        (Literal[Colour.RED], "red", Colour.RED),
         (int | None, None, None),
         (date | str, "soon", "soon"),
         (date | str, "2026-01-31", date(2026, 1, 31)),
@@ -137,7 +153,8 @@ def read(annotation: Any, value: Any) -> Any:
         (Annotated[int, Field(gt=3)], 4, 4),
         (Any, {"whatever": 1}, {"whatever": 1}),
         (object, 1, 1),
-        (Callable[[], None], "not judged", "not judged"),
+        (Wide, {"number": 1}, Wide(1)),
+        (SupportsSum, "not judged", "not judged"),
     ],
 )  # fmt: skip
 def test_a_value_that_fits_is_what_the_annotation_says(
@@ -151,50 +168,42 @@ def test_a_value_that_fits_is_what_the_annotation_says(
 @pytest.mark.parametrize(
     ("annotation", "given", "sentence"),
     [
-        (int, "5", "'value' of py:takes is \"5\"; expected: a whole number"),
-        (int, True, "is true; expected: a whole number"),
-        (int, 5.5, "is 5.5; expected: a whole number"),
-        (int, float("inf"), "expected: a whole number"),
-        (float, 10**400, "expected: a number"),
-        (str, 5, "is 5; expected: text"),
-        (bool, 1, "is 1; expected: true or false"),
-        (str, None, "is null; expected: text"),
-        (Decimal, "NaN", "expected: a decimal number"),
-        (date, "yesterday", 'is "yesterday"; expected: a date, such as "2026-01-31"'),
-        (datetime, 5, "expected: an instant"),
-        (timedelta, "a while", "expected: a duration"),
-        (timedelta, "P", "expected: a duration"),
-        (timedelta, 1e300, "expected: a duration"),
-        (UUID, "u", "expected: a UUID"),
-        (Colour, "blue", 'expected: one of "red", "green"'),
-        (Size, True, "expected: one of 1"),
-        (Literal["a", 1], True, 'expected: one of "a", 1'),
-        (Literal["a"], ["a"], 'expected: one of "a"'),
-        (int | None, "a", "expected: a whole number or null"),
-        (list[int], 5, "expected: a list, each item a whole number"),
-        (list[int], [1, "b"], "'value[1]' of py:takes is \"b\"; expected: a whole number"),
-        (tuple[int, str], [1], "expected: a list of 2: a whole number, text"),
-        (dict[str, list[int]], {"a": [None]}, "'value.a[0]' of py:takes is null"),
-        (dict[int, int], {"a": 1}, "'value.a'"),
-        (Line, {"text": "a", "amuont": 1}, "'value.amuont' of py:takes is 1; expected: no such"),
-        (Line, {}, "expected: an object with 'text'"),
-        (Order | None, {"lines": [{"text": 5}]}, "'value.lines[0].text' of py:takes is 5"),
+        (int, "5", "'value' is \"5\": Input should be a valid integer"),
+        (int, True, "is true: Input should be a valid integer"),
+        (int, 5.5, "is 5.5: Input should be a valid integer"),
+        (str, 5, "is 5: Input should be a valid string"),
+        (bool, 1, "is 1: Input should be a valid boolean"),
+        (str, None, "is null: Input should be a valid string"),
+        (Decimal, "NaN", "Input should be a finite number"),
+        (date, "yesterday", 'is "yesterday": Input should be a valid date in the format'),
+        (datetime, 5, "Input should be a valid datetime"),
+        (timedelta, "a while", "Input should be a valid duration"),
+        (timedelta, 90, "Input should be a valid duration"),
+        (UUID, "u", "Input should be a valid UUID"),
+        (Colour, "blue", "Input should be 'red' or 'green'"),
+        (Literal["a"], ["a"], "Input should be 'a'"),
+        (int | None, "a", "Input should be a valid integer"),
+        (list[int], 5, "Input should be a valid array"),
+        (list[int], [1, "b"], "'value[1]' is \"b\": Input should be a valid integer"),
+        (tuple[int, str], [1], "'value[1]' is missing"),
+        (dict[str, list[int]], {"a": [None]}, "'value.a[0]' is null"),
+        (dict[int, int], {"a": 1}, "'value.a.[key]' is \"a\""),
+        (Line, {"text": "a", "amuont": 1}, "'value.amuont' is 1: Unexpected keyword argument"),
+        (Line, {}, "'value.text' is missing"),
+        (Order | None, {"lines": [{"text": 5}]}, "'value.lines[0].text' is 5"),
         (Order, {"lines": []}, "an order has lines"),
-        (Point, [1, 2], "expected: an object with x, y"),
-        (Options, {"depth": "x"}, "'value.depth'"),
-        (Customer, {"name": "B"}, "'value.name' of py:takes is \"B\"; expected: String should"),
-        (list[Customer], [{"born": 1, "nam": 2}], "'value[0].name'"),
+        (Connection, 1, "'value' is 1: JSON has no values of the class that is annotated"),
+        (Wide, {"number": 1, "connection": 2}, "'value.connection' is 2: JSON has no values of"),
+        (Unresolved, {}, "not fully defined"),
+        (Customer, {"name": "B"}, "'value.name' is \"B\": String should have at least 2"),
+        (list[Customer], [{"born": 1, "nam": 2}], "'value[0].name' is missing; 'value[0].born'"),
         (Annotated[int, Field(gt=3)], 3, "greater than 3"),
-        (str, "x" * 0 + "y", None),
         (int, "z" * 10_000, "zzz… (10002 characters)"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_told_with_its_place_its_value_and_what_is_expected(
-    annotation: Any, given: Any, sentence: str | None
+    annotation: Any, given: Any, sentence: str
 ) -> None:
-    if sentence is None:
-        read(annotation, given)
-        return
     with pytest.raises(InvalidInput) as refused:
         read(annotation, given)
     assert sentence in refused.value.message
@@ -222,8 +231,8 @@ def test_the_rest_is_judged_by_its_own_annotation() -> None:
     def takes(first: str, **numbers: int) -> None: ...
 
     parameters = Parameters("py:takes", takes)
-    assert parameters.values({"first": "a", "b": 2.0}) == {"first": "a", "b": 2}
-    with pytest.raises(InvalidInput, match="'c' of py:takes"):
+    assert parameters.values({"first": "a", "b": 2}) == {"first": "a", "b": 2}
+    with pytest.raises(InvalidInput, match="py:takes: 'c' is"):
         parameters.values({"first": "a", "c": "x"})
 
 
@@ -243,7 +252,7 @@ def test_an_annotation_that_only_type_checkers_know_is_not_judged_and_hides_no_o
     def takes(odd: OnlyForTypeCheckers, number: int) -> None: ...
 
     parameters = Parameters("py:takes", takes)
-    assert parameters.values({"odd": [1], "number": 1.0}) == {"odd": [1], "number": 1}
+    assert parameters.values({"odd": [1], "number": 1}) == {"odd": [1], "number": 1}
     with pytest.raises(InvalidInput, match="'number'"):
         parameters.values({"odd": [1], "number": "x"})
 
@@ -276,7 +285,7 @@ def test_a_validator_that_breaks_is_a_refusal_in_words() -> None:
         Parameters("py:takes", takes).values({"value": {"number": 1}})
 
 
-def test_several_errors_of_pydantic_are_told_together() -> None:
+def test_several_errors_are_reported_together() -> None:
     class Many(pydantic.BaseModel):
         a: int
         b: int
@@ -285,19 +294,22 @@ def test_several_errors_of_pydantic_are_told_together() -> None:
 
     with pytest.raises(InvalidInput) as refused:
         read(Many, {"a": "x", "b": "y", "c": "z"})
-    assert "'value.a' of py:takes is \"x\"" in refused.value.message
-    assert "at .b: Input should be a valid integer" in refused.value.message
+    assert "'value.a' is \"x\": Input should be a valid integer" in refused.value.message
+    assert "'value.b' is \"y\": Input should be a valid integer" in refused.value.message
     assert "1 more errors" in refused.value.message
 
 
-def test_pydantic_is_not_imported_by_the_product() -> None:
+def test_pydantic_is_imported_for_handlers_that_need_it_alone() -> None:
     code = (
         "import sys\n"
         "from pgcron_ha.executors.python.parameters import Parameters\n"
         "import pgcron_ha.cli.node\n"
-        "def takes(number: int, names: list[str]): ...\n"
-        "Parameters('py:takes', takes).values({'number': 1, 'names': []})\n"
-        "assert 'pydantic' not in sys.modules\n"
+        "def plain(number: int, name: 'str', context): ...\n"
+        "Parameters('py:plain', plain).values({'number': 1, 'name': 'a', 'context': 1})\n"
+        "assert not sys.modules.keys() & {'pydantic', 'pydantic_core'}\n"
+        "def takes(names: list[str]): ...\n"
+        "Parameters('py:takes', takes)\n"
+        "assert 'pydantic' in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=COMMAND_SECONDS)
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from pgcron_ha.errors import ConfigError
-from pgcron_ha.executors.contract.base import Failed, Succeeded
-from pgcron_ha.executors.contract.services import ExecutorServices
+from pgcron_ha.executors.contract.base import ExecutorServices, Failed, Succeeded
 from pgcron_ha.executors.plugins import load_plugin
 from tests.executors.distribution import install, install_the_documented_one
 from tests.executors.running import Record, context
@@ -29,7 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def executor_services(record: Record) -> ExecutorServices:
-    return ExecutorServices(record.done, record.feed, record, 16)
+    return record.services(16)
 
 
 def refusal(kind: str) -> ConfigError:

@@ -34,7 +34,7 @@ Started = Callable[..., Awaitable[Any]]
 async def executor(*functions: Callable[..., Any]) -> AsyncIterator[tuple[PythonExecutor, Record]]:
     record = Record()
     handlers = {each.__name__: PythonHandler(each.__name__, each) for each in functions}
-    running = PythonExecutor(handlers, record.done, record.feed, record)
+    running = PythonExecutor(handlers, record.services())
     try:
         yield running, record
     finally:
@@ -88,7 +88,10 @@ async def test_a_first_parameter_annotated_as_context_gets_it_under_any_name() -
         ({}, "the arg 'left' of py:add is missing"),
         ({"left": 1, "lefd": 2}, "py:add takes no arg 'lefd'; did you mean 'left'?"),
         ({"left": 1, "ctx": 2}, "py:add takes no arg 'ctx'"),
-        ({"left": "1"}, "the arg 'left' of py:add is \"1\"; expected: a whole number"),
+        (
+            {"left": "1"},
+            "the args don't fit py:add: 'left' is \"1\": Input should be a valid integer",
+        ),
         ("[1]", "no JSON object"),
         ("{", "not JSON"),
     ],
@@ -481,7 +484,7 @@ async def test_plain_functions_use_at_most_the_given_threads() -> None:
 
     record = Record()
     handlers = {"plain": PythonHandler("plain", plain)}
-    running = PythonExecutor(handlers, record.done, record.feed, record, max_threads=2)
+    running = PythonExecutor(handlers, record.services(2))
     runs = [context(number, "py:plain") for number in range(50)]
     running.start(runs)
     assert all(record.outcome(run) is SUCCEEDED for run in runs)
@@ -536,7 +539,7 @@ async def test_a_task_that_ignores_its_cancellation_is_over_after_the_grace() ->
 
     record = Record()
     handlers = {"ignores": PythonHandler("ignores", ignores)}
-    running = PythonExecutor(handlers, record.done, record.feed, record)
+    running = PythonExecutor(handlers, record.services())
     run = context(1, "py:ignores")
     running.start([run])
     assert begun.wait(5)

@@ -29,7 +29,7 @@ NOWHERE = "postgresql://127.0.0.1:1/nobody"
 @pytest.fixture(autouse=True)
 def _known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(masking, "_secrets", set())
-    monkeypatch.setattr(masking, "_known", None)
+    monkeypatch.setattr(masking, "_known", masking.Masker(()))
     remember_secret(SECRET)
 
 
@@ -111,7 +111,7 @@ def test_each_line_of_a_secret_of_several_is_one() -> None:
 async def test_an_isolated_handler_leaves_none_of_it(before: int) -> None:
     record = Record()
     program = child_program(["tests.executors.isolated_handlers:app"], NOWHERE, "pgcron")
-    running = PythonExecutor(app.handlers, record.done, record.feed, record, 1, children=program)
+    running = PythonExecutor(app.handlers, record.services(1), children=program)
     try:
         for more in (0, 1):
             run = context(more, "py:leaks", {"secret": SECRET, "before": before + more})
@@ -133,7 +133,7 @@ async def test_a_program_leaves_none_of_it_also_in_the_end_of_its_stderr() -> No
         )
         for n in range(2020, 2056, 3)
     }
-    running = ShellExecutor(offered, record.done, record.feed, record)
+    running = ShellExecutor(offered, record.services())
     try:
         runs = [context(number, f"shell:{name}") for number, name in enumerate(offered)]
         running.start(runs)

@@ -33,11 +33,11 @@ IGNORES_SIGTERM = "trap '' TERM; echo ready; while :; do sleep 1; done"
 
 @asynccontextmanager
 async def executor(
-    *templates: ShellTemplate, **settings: Any
+    *templates: ShellTemplate, environment: dict[str, str] | None = None, **services: Any
 ) -> AsyncIterator[tuple[ShellExecutor, Record]]:
     record = Record()
     by_name = {each.name: each for each in templates}
-    running = ShellExecutor(by_name, record.done, record.feed, record, **settings)
+    running = ShellExecutor(by_name, record.services(**services), environment)
     try:
         yield running, record
     finally:
@@ -168,7 +168,7 @@ async def test_a_run_has_exactly_the_documented_environment() -> None:
 
 async def test_a_program_inherits_no_descriptor_and_ignores_no_signal(tmp_path: Path) -> None:
     with (tmp_path / "lock").open("w") as lock:
-        _, listed = await run_once(template("ls", "/proc/self/fd"), inherit=[lock.fileno()])
+        _, listed = await run_once(template("ls", "/proc/self/fd"), inherit=(lock.fileno(),))
     _, status = await run_once(template("grep", "-E", "Sig(Ign|Blk)", "/proc/self/status"))
     assert lines(listed, "stdout") == ["0", "1", "2", "3"], "3 is the directory that ls reads"
     masks = [int(line.split()[1], 16) & ~OF_THE_C_LIBRARY for line in lines(status, "stdout")]
@@ -300,7 +300,7 @@ async def test_a_thread_that_ends_by_an_error_is_reported(monkeypatch: pytest.Mo
 
     record = Breaks()
     offered = {"t": shell("true")}
-    running = ShellExecutor(offered, record.done, record.feed, record, failed=failures.append)
+    running = ShellExecutor(offered, record.services(failed=failures.append))
     running.start([run := context(1, "shell:t")])
     await asyncio.to_thread(record.outcome, run)
     await asyncio.wait_for(running.close(20), 10)

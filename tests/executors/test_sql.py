@@ -25,7 +25,6 @@ from pgcron_ha.executors.contract.base import (
     StopReason,
     Succeeded,
 )
-from pgcron_ha.executors.contract.services import ExecutorServices
 from pgcron_ha.executors.sql.executor import SqlExecutor
 from pgcron_ha.operating_system import boottime
 from tests.db.control import Connection, claim, enqueue, history_row, join, release
@@ -55,7 +54,7 @@ async def executor(
     running = SqlExecutor(
         {"t": profile},
         {"t": SqlDatabase(lambda: dsn, None, profile.connections, node="a node")},
-        ExecutorServices(record.done, record.feed, record, 16),
+        record.services(16),
         flushed,
         None if warnings is None else warnings.append,
     )

@@ -6,9 +6,8 @@ import psycopg
 import pytest
 
 from pgcron_ha.db.driver.sql_session import SqlDatabase
-from pgcron_ha.executors.contract.base import Context, Executor
+from pgcron_ha.executors.contract.base import Context, Executor, ExecutorServices
 from pgcron_ha.executors.contract.log_lines import MAX_LINE_BYTES, MAX_LINES
-from pgcron_ha.executors.contract.services import ExecutorServices
 from pgcron_ha.executors.sql.executor import SqlExecutor
 from pgcron_ha.testing.conformance import ExecutorConformance, Sample
 from tests.executors.test_sql import flushed, profile

@@ -91,13 +91,13 @@ def test_a_stop_that_arrives_before_the_program_begins_reaches_it(tmp_path: Path
             run = {"argv": ["/bin/sleep", "60"], "environment": environment, "grace": 3600.0}
             run |= {"directory": None, "account": None, "timeout": None, "run": number}
             run |= {"descriptors": 2, "mark": "PGCRON_FENCE", "outlives_lease": False}
-            client.send({"do": "run", **run}, (os.dup(writing), os.dup(writing)))
-            client.send({"do": "stop", "run": number})
+            client.queue({"do": "run", **run}, (os.dup(writing), os.dup(writing)))
+            client.queue({"do": "stop", "run": number})
         ended: dict[int, tuple[str, int]] = {}
 
         def all_ended() -> bool:
             client.flush()
-            for message in client.receive() or []:
+            for message in client.received() or []:
                 if message["event"] == "ended":
                     ended[message["run"]] = message["cause"], message["status"]
             return len(ended) == 20

@@ -13,6 +13,7 @@ from pgcron_ha.executors.contract import tasks
 from pgcron_ha.executors.contract.base import (
     SUCCEEDED,
     Context,
+    ExecutorServices,
     Failed,
     Interrupted,
     Outcome,
@@ -20,7 +21,6 @@ from pgcron_ha.executors.contract.base import (
     Succeeded,
 )
 from pgcron_ha.executors.contract.failures import MAX_MESSAGE_CHARACTERS, MAX_TRACEBACK_CHARACTERS
-from pgcron_ha.executors.contract.services import ExecutorServices
 from pgcron_ha.executors.contract.tasks import TaskExecutor
 from tests.executors.running import Record, context
 from tests.waiting import until
@@ -49,7 +49,7 @@ async def executor(**works: Work) -> AsyncIterator[tuple[Worker, Record]]:
         return SUCCEEDED
 
     record = Record()
-    place = ExecutorServices(record.done, record.feed, record, 16)
+    place = record.services(16)
     running = Worker({"good": good, **works}, place)
     try:
         yield running, record
@@ -222,7 +222,7 @@ async def test_a_run_is_asked_to_stop_in_the_way_of_its_executor() -> None:
         await running.asked.wait()
         return SUCCEEDED
 
-    running = Outside({"work": work}, ExecutorServices(record.done, record.feed, record, 16))
+    running = Outside({"work": work}, record.services(16))
     run = context(1, "x:work")
     running.start([run])
     await until("it has begun", lambda: run.started_monotonic is not None)

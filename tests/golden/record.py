@@ -19,8 +19,8 @@ import psycopg
 from pgcron_ha.cli.main import FAILED, INTERRUPTED, cli
 from pgcron_ha.config.settings import SETTINGS
 from pgcron_ha.engine.process_exit import EXIT_UNRESPONSIVE
-from pgcron_ha.engine.run.hard_stop import EXIT_WITHOUT_LEASE
-from pgcron_ha.executors.http.callback_answer import PATH
+from pgcron_ha.engine.run.timeouts import EXIT_WITHOUT_LEASE
+from pgcron_ha.executors.http.work_reports import PATH
 from pgcron_ha.web.routes import ROUTES
 from tests.db.sql_reference import codes, public_functions
 from tests.house.checkout import ROOT

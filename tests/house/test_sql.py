@@ -34,7 +34,7 @@ _STATEMENT = re.compile(
 
 # file, how the text begins, why it is no named statement.
 ALLOWED = (
-    ("pgcron_ha/db/driver/client_connection.py", "BEGIN", "asyncpg's; can't be prepared"),
+    ("pgcron_ha/db/driver/pooling.py", "BEGIN", "asyncpg's; can't be prepared"),
     ("pgcron_ha/db/driver/hosts.py", "BEGIN ", "asked before anything is prepared"),
     ("pgcron_ha/db/driver/hosts.py", "ROLLBACK", "asked before anything is prepared"),
     ("pgcron_ha/db/driver/pooling.py", "ROLLBACK", "asked before anything is prepared"),

@@ -12,8 +12,8 @@ import pytest
 
 from pgcron_ha.db.driver.clients import ClientPools, connect_client
 from pgcron_ha.db.driver.connecting import connect
-from pgcron_ha.db.driver.handler_pool import HandlerPool
 from pgcron_ha.db.driver.link import Busy, Link
+from pgcron_ha.db.driver.pool import handler_pool
 from pgcron_ha.db.driver.pooling import Pooling, is_pooled, pooling_of
 from pgcron_ha.db.driver.read_pool import ReadPool
 from pgcron_ha.db.driver.revision import NEWEST
@@ -111,7 +111,7 @@ async def test_nothing_is_left_to_those_who_get_the_session_next(
     links: list[Link], database: str
 ) -> None:
     reading, pools, client = ReadPool(database), ClientPools(), await connect_client(database)
-    handlers = HandlerPool(lambda: database, 2, HANDLER._replace(local=("lock_timeout = '7s'",)))
+    handlers = handler_pool(lambda: database, 2, HANDLER._replace(local=("lock_timeout = '7s'",)))
     await asyncio.gather(*(link.rows("expired_runs", at_most=5) for link in links))
     assert not await links[0].listen(lambda _: None)
     await (await connect(database)).close()
@@ -134,7 +134,7 @@ async def test_nothing_is_left_to_those_who_get_the_session_next(
 
 
 async def test_a_profile_whose_sessions_would_be_shared_is_refused(database: str) -> None:
-    profile = HandlerPool(lambda: database, 2, PROFILE, needs_session=True)
+    profile = handler_pool(lambda: database, 2, PROFILE, needs_session=True)
 
     with pytest.raises(DatabaseUnavailable, match="hands sessions around") as refused:
         await profile.acquire()

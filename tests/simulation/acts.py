@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
-from pgcron_ha.engine.materialize.materializer import _columns, decide
+from pgcron_ha.engine.materialize.materializer import decide
+from pgcron_ha.engine.materialize.schedule_duties import materialize_parameters
 from tests.simulation.tables import Row
 
 Call = Callable[..., list[Row]]
@@ -140,7 +141,7 @@ def _fail(kind: str, retryable: bool) -> Act:
 
 def _materialize(scene: Scene) -> Statement:
     decisions: list[Any] = [(row, *decide(row, HORIZON)) for row in scene.cursors]
-    return "materialize", _columns(decisions)
+    return "materialize", materialize_parameters(decisions)
 
 
 def _of_schedule(verb: str, **more: Any) -> Act:

@@ -20,7 +20,7 @@ from pgcron_ha.db.driver.link import Link
 from pgcron_ha.engine import node as node_module
 from pgcron_ha.engine.lease.session import Session
 from pgcron_ha.engine.lease.state_directory import Home
-from pgcron_ha.engine.run import hard_stop
+from pgcron_ha.engine.run import timeouts
 from pgcron_ha.operating_system import boottime
 from tests.simulation.tables import FIRST_INSTANT
 from tests.simulation.world import Process, ProcessExit, World
@@ -117,7 +117,7 @@ def installed(replacements: Replacements, seed: int) -> Iterator[None]:
         system = replacements.of_node()
         change(node_module, "os", system["os"])
         for name, value in system.items():
-            change(hard_stop, name, value)
+            change(timeouts, name, value)
         yield
     finally:
         random.setstate(state)

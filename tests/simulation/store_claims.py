@@ -41,15 +41,18 @@ class ClaimStatements(EndingStatements):
         incarnation: UUID,
         queues: Sequence[str],
         priorities: Sequence[int],
+        bound_dues: Sequence[datetime],
+        bound_ids: Sequence[int],
         handlers: Sequence[str],
         limit: int,
     ) -> list[Row]:
+        bounds = list(zip(bound_dues, bound_ids, strict=True))
         if not self.is_alive(incarnation) or self.is_paused:
             return []
         due = self._due()
         found: list[Run] = []
-        for path in zip(queues, priorities, strict=True):
-            found += self._claimable(due.get(path, []), handlers, "at_most_once", limit, None)
+        for path, bound in zip(zip(queues, priorities, strict=True), bounds, strict=True):
+            found += self._claimable(due.get(path, []), handlers, "at_most_once", limit, bound)
         return self._claim(found[:limit], incarnation)
 
     def let_waiting_go(self, *, beyond: int, most: int) -> list[Row]:

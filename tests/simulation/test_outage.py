@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.engine.materialize.materializer import BATCH, FIRES_PER_SCHEDULE, _columns, decide
+from pgcron_ha.engine.materialize.materializer import BATCH, FIRES_PER_SCHEDULE, decide
+from pgcron_ha.engine.materialize.schedule_duties import materialize_parameters
 from tests.simulation.outages import GRACE, OUTAGE, Owed, Watched, watched
 from tests.simulation.real import RealStore
 from tests.simulation.tables import FIRST_INSTANT
@@ -84,7 +85,7 @@ def _materialize_all(real: RealStore) -> int:
     while rows := real.call("due_cursors", refill=HORIZON / 2, at_most=BATCH, aside=[]):
         decisions: list[Any] = [(row, *decide(row, HORIZON)) for row in rows]
         assert all(len(planned.fires) <= FIRES_PER_SCHEDULE for _, planned, _ in decisions)
-        columns = _columns(decisions)
+        columns = materialize_parameters(decisions)
         real.call("materialize", **columns)
         passes += 1
         assert passes <= 100, "the materializer comes to an end"

@@ -13,7 +13,11 @@ from tests.simulation.store import Store
 
 _SENT = re.compile(r"\brows\(\s*(?:\"[a-z ]+\",\s*)?\"(\w+)\"")
 _ENGINE = "\n".join(path.read_text() for path in files(".py", under=("pgcron_ha/engine",)))
-SENT = sorted({*_SENT.findall(_ENGINE), *("append_lines", "append_lines_again")})
+_NAMED_ELSEWHERE = (
+    *("append_lines", "append_lines_again", "unpark_served", "unpark_mended"),
+    *("replan", "apply_edit", "resume_overdue"),
+)
+SENT = sorted({*_SENT.findall(_ENGINE), *_NAMED_ELSEWHERE})
 
 
 def test_the_engine_sends_what_is_looked_at_here() -> None:

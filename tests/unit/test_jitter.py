@@ -7,8 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from pgcron_ha.client.previews import schedule_preview
-from pgcron_ha.model.jitter import delay_of
-from pgcron_ha.model.plan import Plan, plan
+from pgcron_ha.model.plan import Plan, delay_of, plan
 from pgcron_ha.spec.spec import parse_spec
 
 SEED = "8f14e45f-ceea-467f-9575-9dc4a1c9e2b1"

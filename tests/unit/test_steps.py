@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pytest
 
-from pgcron_ha.engine.materialize.computing import compute
+from pgcron_ha.engine.materialize.previews import compute
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.model.plan import MOST_STEPS_OF_PLAN, plan
 from pgcron_ha.spec.bounds import LATEST

@@ -5,10 +5,10 @@ from __future__ import annotations
 import psycopg
 import pytest
 
+from pgcron_ha.db.driver.calls import fitting
 from pgcron_ha.db.driver.link import Link
 from pgcron_ha.db.driver.revision import NEWEST
 from pgcron_ha.db.driver.statements import load
-from pgcron_ha.db.driver.variants import fitting
 from pgcron_ha.errors import SchemaError
 from tests.db.control import Connection
 from tests.db.dump_schema import dump

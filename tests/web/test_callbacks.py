@@ -15,7 +15,7 @@ from pgcron_ha.config.values import Address
 from pgcron_ha.db.commands.callbacks import CallbackKey, hash_of_token, known_callbacks
 from pgcron_ha.db.driver.clients import ClientPools
 from pgcron_ha.errors import ConfigError
-from pgcron_ha.executors.http.callback_answer import MAX_BODY_BYTES
+from pgcron_ha.executors.http.work_reports import MAX_BODY_BYTES
 from pgcron_ha.web.app import create_app
 from pgcron_ha.web.callback_tokens import TokenCheck
 from pgcron_ha.web.callbacks import (

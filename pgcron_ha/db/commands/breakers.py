@@ -4,30 +4,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
 
 import asyncpg
 
 from pgcron_ha.config.values import format_duration
-from pgcron_ha.db.driver.foreign import fetch_row
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, load
-from pgcron_ha.db.queries.overview import DEFAULT_LIMIT, Row, fetch_rows, why_parked
+from pgcron_ha.db.commands.rows import Rows
+from pgcron_ha.db.driver.calls import Call
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
+from pgcron_ha.db.queries.overview import DEFAULT_LIMIT, why_parked
 
+breakers: Final = Rows("list_breakers", limit=DEFAULT_LIMIT)
+"""All of them, those that are not closed first; `waiting` counts up to 10,000 runs."""
 
-async def breakers(
-    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
-) -> list[Row]:
-    """All of them, those that are not closed first; `waiting` counts up to 10,000 runs."""
-    return await fetch_rows(connection, "list_breakers", schema, limit=limit)
+breaker_of_run: Final = Rows("breaker_of_run", "run_id")
+"""The breaker that a run waits for (`state` is set), and that whose fallback took it."""
 
+set_breaker: Final = Call[None](
+    "set_breaker", "name", "failures", "within", "open_for", handlers=()
+)
+"""These settings count before what nodes declare. `handlers` share it with the one that it is
+named after. InvalidInput.
+"""
 
-async def breaker_of_run(
-    connection: asyncpg.Connection, run_id: int, *, schema: str = DEFAULT_SCHEMA
-) -> list[Row]:
-    """The breaker that a run waits for (`state` is set), and that whose fallback took it."""
-    return await fetch_rows(connection, "breaker_of_run", schema, run_id=run_id)
+reset_breaker: Final = Call[bool]("reset_breaker", "name")
+"""Closes it; what waits for it goes. Whether it was not closed. NotFound."""
+
+delete_breaker: Final = Call[None]("delete_breaker", "name")
+"""It is gone; a node that declares it makes it anew when it starts. NotFound."""
 
 
 async def reported_of_run(
@@ -77,47 +83,3 @@ def diversion_words(row: Mapping[str, Any]) -> str:
     """Why a run is not what it was asked for, as a row of `breaker_of_run` has it."""
     asked = f"asked for {row['asked_handler']} in queue {row['asked_queue']}"
     return f"{asked}; the circuit of {row['name']} was open: {row['reason'][:300]}"
-
-
-async def set_breaker(
-    connection: Any,
-    name: str,
-    failures: int,
-    within: timedelta,
-    open_for: timedelta,
-    *,
-    open_for_at_most: timedelta | None = None,
-    fallback_handler: str | None = None,
-    fallback_queue: str | None = None,
-    handlers: Sequence[str] = (),
-    actor: str | None = None,
-    schema: str = DEFAULT_SCHEMA,
-) -> None:
-    """These settings count before what nodes declare. `handlers` share it with the one that it is
-    named after. InvalidInput.
-    """
-    values = {
-        "name": name,
-        "failures": failures,
-        "within": within.total_seconds(),
-        "open_for": open_for.total_seconds(),
-        "open_for_at_most": None if open_for_at_most is None else open_for_at_most.total_seconds(),
-        "fallback_handler": fallback_handler,
-        "fallback_queue": fallback_queue,
-        "handlers": list(handlers),
-        "actor": actor,
-    }
-    await fetch_row(connection, load(schema)["set_breaker"], values)
-
-
-async def reset_breaker(
-    connection: Any, name: str, *, actor: str | None = None, schema: str = DEFAULT_SCHEMA
-) -> bool:
-    """Closes it; what waits for it goes. Whether it was not closed. NotFound."""
-    row = await fetch_row(connection, load(schema)["reset_breaker"], {"name": name, "actor": actor})
-    return bool(row[0])
-
-
-async def delete_breaker(connection: Any, name: str, *, schema: str = DEFAULT_SCHEMA) -> None:
-    """It is gone; a node that declares it makes it anew when it starts. NotFound."""
-    await fetch_row(connection, load(schema)["delete_breaker"], {"name": name})

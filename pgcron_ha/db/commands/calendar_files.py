@@ -6,12 +6,15 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
-from pgcron_ha.db.driver.answers import answers
+from pgcron_ha.db.commands.rows import Rows
 from pgcron_ha.db.driver.clients import Connection
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, load
 
 # As many as one answer holds; each has 64 KiB at most.
 MOST_CALENDARS: Final = 10_000
+
+_apply: Final = Rows("apply_calendars", "contents", "source", take_over=False, schedules=())
+_prune: Final = Rows("prune_calendars", "source", "kept")
+_export: Final = Rows("calendars_to_export", "names", source=None, at_most=MOST_CALENDARS)
 
 
 class AppliedCalendar(NamedTuple):
@@ -28,26 +31,15 @@ class AppliedCalendar(NamedTuple):
 
 
 async def apply_calendars(
-    connection: Connection,
-    contents: Mapping[str, str],
-    source: str,
-    *,
-    take_over: bool = False,
-    schedules: Sequence[str] = (),
-    actor: str | None = None,
-    schema: str = DEFAULT_SCHEMA,
+    connection: Connection, contents: Mapping[str, str], source: str, **options: Any
 ) -> list[AppliedCalendar]:
     """Make the calendars of a source so, in the caller's transaction and all at once: they may
     name one another. ``schedules`` are those that are applied next.
 
-    Raises Conflict for the calendar of another source, InvalidCalendar for one that contains
-    itself, whatever others it does so by.
+    Raises Conflict for the calendar of another source, unless ``take_over``; InvalidCalendar for
+    one that contains itself, whatever others it does so by.
     """
-    with answers():
-        rows = await connection.fetch(
-            load(schema)["apply_calendars"].sql,
-            *(json.dumps(dict(contents)), source, take_over, actor, list(schedules)),
-        )
+    rows = await _apply(connection, json.dumps(dict(contents)), source, **options)
     return [
         AppliedCalendar(
             row["name"],
@@ -62,18 +54,10 @@ async def apply_calendars(
 
 
 async def prune_calendars(
-    connection: Connection,
-    source: str,
-    kept: Sequence[str],
-    *,
-    actor: str | None = None,
-    schema: str = DEFAULT_SCHEMA,
+    connection: Connection, source: str, kept: Sequence[str], **options: Any
 ) -> list[AppliedCalendar]:
     """Delete those that the source owns and that are not kept; Conflict for one in use."""
-    with answers():
-        rows = await connection.fetch(
-            load(schema)["prune_calendars"].sql, source, list(kept), actor
-        )
+    rows = await _prune(connection, source, kept, **options)
     return [
         AppliedCalendar(row["name"], "pruned", row["previous"]["content"], None, source, 0)
         for row in rows
@@ -81,17 +65,10 @@ async def prune_calendars(
 
 
 async def calendars_to_export(
-    connection: Connection,
-    names: Sequence[str] | None,
-    source: str | None = None,
-    *,
-    schema: str = DEFAULT_SCHEMA,
+    connection: Connection, names: Sequence[str] | None, source: str | None = None, **options: Any
 ) -> dict[str, str]:
     """Contents by name: of all (None), or of these and those of a source."""
-    given = None if names is None else list(names)
-    rows = await connection.fetch(
-        load(schema)["calendars_to_export"].sql, given, source, MOST_CALENDARS
-    )
+    rows = await _export(connection, names, source, **options)
     return {row["name"]: row["content"] for row in rows}
 
 

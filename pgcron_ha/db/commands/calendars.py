@@ -1,84 +1,51 @@
-"""Calendars, days that schedules share: ``sql/calendars.sql``. Errors are those of
-`pgcron_ha.errors`: InvalidCalendar for what names no days, or itself.
+"""Calendars, days that schedules share: ``sql/calendars.sql``. InvalidCalendar for what names no
+days, or itself.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from pgcron_ha.db.driver import asking
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
-from pgcron_ha.db.queries.overview import DEFAULT_LIMIT, Row, fetch_rows
+from pgcron_ha.db.commands.rows import Rows
+from pgcron_ha.db.driver.calls import Call
+from pgcron_ha.db.queries.overview import DEFAULT_LIMIT, Row
 from pgcron_ha.errors import NotFound
 
+put_calendar: Final = Call[int]("put_calendar", "name", "content", take_over=False)
+"""Makes or changes it, and with it the future runs of the schedules that use it; its id.
 
-async def put_calendar(
-    connection: Any,
-    name: str,
-    content: str,
-    *,
-    actor: str | None = None,
-    interface: str | None = None,
-    take_over: bool = False,
-    schema: str = DEFAULT_SCHEMA,
-) -> int:
-    """Makes or changes it, and with it the future runs of the schedules that use it; its id.
+Whose files define it is warned, unless it is taken over: then no file owns it any more.
+"""
 
-    Whose files define it is warned, unless it is taken over: then no file owns it any more.
-    """
-    return int(
-        await asking.value(
-            connection,
-            schema,
-            "put_calendar",
-            name=name,
-            content=content,
-            actor=actor,
-            interface=interface,
-            take_over=take_over,
-        )
-    )
+delete_calendar: Final = Call[None]("delete_calendar", "name")
+"""NotFound; Conflict for one that schedules or calendars use, who are named."""
+
+calendars_of: Final = Call[str | None]("calendars_of", "spec")
+"""JSON: the contents of the calendars that a spec needs, by name; None when it names none."""
+
+calendars: Final = Rows("list_calendars", limit=DEFAULT_LIMIT)
+"""``name``, ``schedules`` (how many use it), ``version``, ``updated_at``, ``updated_by``,
+``source`` (whose files define it) and ``content``, by name.
+"""
+
+_one_calendar: Final = Rows("one_calendar", "name")
+_users_of_calendar: Final = Rows("users_of_calendar", "name", limit=DEFAULT_LIMIT)
 
 
-async def delete_calendar(
-    connection: Any, name: str, *, actor: str | None = None, schema: str = DEFAULT_SCHEMA
-) -> None:
-    """NotFound; Conflict for one that schedules or calendars use, who are named."""
-    await asking.value(connection, schema, "delete_calendar", name=name, actor=actor)
-
-
-async def calendars_of(connection: Any, spec: str, *, schema: str = DEFAULT_SCHEMA) -> str | None:
-    """JSON: the contents of the calendars that a spec needs, by name; None when it names none."""
-    found: str | None = await asking.value(connection, schema, "calendars_of", spec=spec)
-    return found
-
-
-async def calendars(
-    connection: Any, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
-) -> list[Row]:
-    """``name``, ``schedules`` (how many use it), ``version``, ``updated_at``, ``updated_by``,
-    ``source`` (whose files define it) and ``content``, by name.
-    """
-    return await fetch_rows(connection, "list_calendars", schema, limit=limit)
-
-
-async def calendar(connection: Any, name: str, *, schema: str = DEFAULT_SCHEMA) -> Row:
+async def calendar(connection: Any, name: str, **options: Any) -> Row:
     """One of them, and ``parts``: JSON, its content and those of the calendars that it names.
     NotFound.
     """
-    rows = await fetch_rows(connection, "one_calendar", schema, name=name)
-    if not rows:
+    found = await _one_calendar.first(connection, name, **options)
+    if found is None:
         raise NotFound(
             f"calendar '{name[:200]}' does not exist",
             "A calendar is named exactly as it was made.",
             "`pgcron-ha calendars list` lists them.",
         )
-    return rows[0]
+    return found
 
 
-async def users_of_calendar(
-    connection: Any, name: str, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
-) -> list[str]:
+async def users_of_calendar(connection: Any, name: str, **options: Any) -> list[str]:
     """The schedules that use it, directly or within another, by name."""
-    rows = await fetch_rows(connection, "users_of_calendar", schema, name=name, limit=limit)
-    return [row["name"] for row in rows]
+    return [row["name"] for row in await _users_of_calendar(connection, name, **options)]

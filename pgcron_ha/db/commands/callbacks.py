@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from pgcron_ha.db.driver.foreign import fetch_row
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, load
+from pgcron_ha.db.driver.calls import Call
 
 End: TypeAlias = Literal["succeeded", "failed", "discarded", "retry"]
 Taken: TypeAlias = Literal["taken", "again", "other", "gone", "unknown"]
@@ -43,31 +42,20 @@ def hash_of_token(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
 
 
-async def known_callbacks(
-    connection: Any, keys: Sequence[CallbackKey], *, schema: str = DEFAULT_SCHEMA
-) -> set[int]:
+_known_callbacks: Final = Call[list[int]]("known_callbacks", "run_ids", "fences", "token_hashes")
+_answer_callback: Final = Call[Taken]("answer_callback", "run_id", "fence", "token_hash")
+
+
+async def known_callbacks(connection: Any, keys: Sequence[CallbackKey], **options: Any) -> set[int]:
     """The positions of the keys whose token is that of their attempt."""
-    values = {
-        "run_ids": [key.run for key in keys],
-        "fences": [key.fence for key in keys],
-        "token_hashes": [key.token_hash for key in keys],
-    }
-    row = await fetch_row(connection, load(schema)["known_callbacks"], values)
-    return {position - 1 for position in row[0]}
+    columns = ([key[column] for key in keys] for column in range(len(CallbackKey._fields)))
+    return {position - 1 for position in await _known_callbacks(connection, *columns, **options)}
 
 
 async def answer_callback(
-    connection: Any, key: CallbackKey, answer: CallbackAnswer, *, schema: str = DEFAULT_SCHEMA
+    connection: Any, key: CallbackKey, answer: CallbackAnswer, **options: Any
 ) -> Taken:
     """What became of it: ``taken``, ``again`` (it was said before), ``other`` (another end was),
     ``gone`` (the attempt is over), ``unknown`` (no such token).
     """
-    values = {
-        **asdict(answer),
-        "run_id": key.run,
-        "fence": key.fence,
-        "token_hash": key.token_hash,
-    }
-    row = await fetch_row(connection, load(schema)["answer_callback"], values)
-    found: Taken = row[0]
-    return found
+    return await _answer_callback(connection, *key, **asdict(answer), **options)

@@ -1,25 +1,18 @@
-"""The SQL interface from Python: one function for each statement of ``sql/functions.sql``.
-
-Each takes a connection (asyncpg's, or one that `pgcron_ha.db.driver.foreign` knows), works in its
-transaction, and raises the errors of `pgcron_ha.errors` with the sentences that SQL gave. Args and
-retry policies are JSON text, durations `timedelta`; ``actor`` is who asks (None: the database's
-session user) and ``interface`` how (``cli``, ``code``, …).
-"""
+"""What people do to runs and schedules: the SQL functions of ``sql/functions.sql`` from Python."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
-from typing import Any, Final, NamedTuple, Unpack
+from typing import Any, Final, NamedTuple
 
-from pgcron_ha.db.commands.schedule_policies import SchedulePolicies
-from pgcron_ha.db.driver.asking import row as _row
-from pgcron_ha.db.driver.asking import value as _value
+from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 
 KEY_LIFETIME: Final = timedelta(days=1)
 # By one call of `redrive_many`: each is locked until all are.
 MOST_REDRIVEN: Final = 1000
+RUN_TIMEOUT: Final = timedelta(hours=1)
 
 
 class Redriven(NamedTuple):
@@ -30,50 +23,70 @@ class Redriven(NamedTuple):
     next_due: datetime | None
 
 
-async def enqueue_many(
-    connection: Any, runs: str, *, actor: str | None = None, schema: str = DEFAULT_SCHEMA
-) -> list[int]:
-    """The ids of the runs that a JSON array asks for, in its order: all of them, or an error.
+enqueue: Final = Call[int](
+    "enqueue",
+    "handler",
+    args="{}",
+    queue="default",
+    priority=5,
+    key_lifetime=KEY_LIFETIME,
+    timeout=RUN_TIMEOUT,
+    delivery="at_least_once",
+)
+"""The id of the new run, or of the run that a living idempotency key already named."""
 
-    Its objects have what `pgcron.enqueue` takes, by the names of its arguments.
-    """
-    found = await _value(connection, schema, "enqueue_many", runs=runs, actor=actor)
-    return list(found)
+enqueue_request: Final = Call[int]("enqueue_request", "options")
+"""The id of the run that a JSON object asks for, one of those that `enqueue_many` takes."""
 
+enqueue_many: Final = Call[list[int]]("enqueue_many", "runs")
+"""The ids of the runs that a JSON array asks for, in its order: all of them, or an error.
 
-async def put_schedule(
-    connection: Any,
-    name: str,
-    spec: str,
-    handler: str,
-    *,
-    actor: str | None = None,
-    interface: str | None = None,
-    schema: str = DEFAULT_SCHEMA,
-    expected_version: int | None = None,
-    **policies: Unpack[SchedulePolicies],
-) -> int:
-    """Creates or changes the schedule of that name; its id. One that is so is not touched.
+Its objects have what `enqueue` takes, by the names of the SQL function's arguments.
+"""
 
-    VersionConflict when it has not the `expected_version` (0: when there is one) any more.
-    """
-    values: dict[str, Any] = dict.fromkeys(SchedulePolicies.__annotations__)
-    values.update(policies)
-    if values["requires"] is not None:
-        values["requires"] = list(values["requires"])  # what every driver takes as an array
-    found: int = await _value(
-        connection,
-        schema,
-        "put_schedule",
-        name=name,
-        spec=spec,
-        handler=handler,
-        actor=actor,
-        interface=interface,
-        expected_version=expected_version,
-        **values,
-    )
-    return found
+put_schedule: Final = Call[int]("put_schedule", "name", "spec", "handler")
+"""Creates or changes the schedule of that name; its id. One that is so is not touched.
+
+Its options are `SchedulePolicies`. VersionConflict when it has not the `expected_version` (0: when
+there is one) any more.
+"""
+
+_pause_schedule: Final = Call[None]("pause_schedule", "name", "note")
+
+resume_schedule: Final = Call[None]("resume_schedule", "name")
+"""Fires again from now on. NotFound."""
+
+rename_schedule: Final = Call[None]("rename_schedule", "name", "new_name")
+"""The same schedule under another name, with its history. NotFound; Conflict: it is taken."""
+
+delete_schedule: Final = Call[None]("delete_schedule", "name")
+"""Ends what has not started and removes the schedule; its history stays. NotFound."""
+
+run_now: Final = Call[int]("run_now", "name", args=None)
+"""The id of a run beside the schedule's fires; `args` None means the schedule's, and so does
+`overlap`. NotFound, InvalidInput.
+
+`fire_time` (aware) is the instant that it is for, whenever it runs; None: now.
+"""
+
+_cancel_run: Final = Call[str]("cancel_run", "run_id", "reason")
+_kill_run: Final = Call[str]("kill_run", "run_id", "reason")
+
+retry_run: Final = Call[int]("retry_run", "run_id")
+"""A waiting run is due now (same id), an ended one runs again (new id). NotFound, Conflict."""
+
+redrive: Final = Call[int]("redrive", "run_id", args=None)
+"""The id of the new run of a dead letter; once for each letter. NotFound, Conflict.
+
+`args` None means the letter's own.
+"""
+
+_redrive_many: Final = Call[list[int]](
+    "redrive_many", also_lost=False, per=timedelta(minutes=1), at_most=MOST_REDRIVEN
+)
+_begin_operation: Final = Call[bool]("begin_operation", "key", "lifetime")
+_end_operation: Final = Call[None]("end_operation", "key", "run_id")
+_run_of_operation: Final = Call[int]("run_of_operation", "key")
 
 
 async def pause_schedule(
@@ -82,99 +95,15 @@ async def pause_schedule(
     note: str | None = None,
     *,
     until: datetime | timedelta | None = None,
-    actor: str | None = None,
-    interface: str | None = None,
-    schema: str = DEFAULT_SCHEMA,
+    **options: Any,
 ) -> None:
     """No fires from now on; those that pass meanwhile are missed with this note.
 
     `until`: an instant, or how long from now by the database's clock; a node resumes it then.
     NotFound, InvalidInput for an end that is over.
     """
-    await _row(
-        connection,
-        schema,
-        "pause_schedule",
-        name=name,
-        note=note,
-        until=until if isinstance(until, datetime) else None,
-        pause=until if isinstance(until, timedelta) else None,
-        actor=actor,
-        interface=interface,
-    )
-
-
-async def resume_schedule(
-    connection: Any,
-    name: str,
-    *,
-    actor: str | None = None,
-    interface: str | None = None,
-    schema: str = DEFAULT_SCHEMA,
-) -> None:
-    """Fires again from now on. NotFound."""
-    await _row(connection, schema, "resume_schedule", name=name, actor=actor, interface=interface)
-
-
-async def rename_schedule(
-    connection: Any,
-    name: str,
-    new_name: str,
-    *,
-    actor: str | None = None,
-    interface: str | None = None,
-    schema: str = DEFAULT_SCHEMA,
-) -> None:
-    """The same schedule under another name, with its history. NotFound; Conflict: it is taken."""
-    await _row(
-        connection,
-        schema,
-        "rename_schedule",
-        name=name,
-        new_name=new_name,
-        actor=actor,
-        interface=interface,
-    )
-
-
-async def delete_schedule(
-    connection: Any,
-    name: str,
-    *,
-    actor: str | None = None,
-    interface: str | None = None,
-    schema: str = DEFAULT_SCHEMA,
-) -> None:
-    """Ends what has not started and removes the schedule; its history stays. NotFound."""
-    await _row(connection, schema, "delete_schedule", name=name, actor=actor, interface=interface)
-
-
-async def run_now(
-    connection: Any,
-    name: str,
-    args: str | None = None,
-    *,
-    fire_time: datetime | None = None,
-    actor: str | None = None,
-    overlap: str | None = None,
-    schema: str = DEFAULT_SCHEMA,
-) -> int:
-    """The id of a run beside the schedule's fires; `args` None means the schedule's, and so does
-    `overlap`. NotFound, InvalidInput.
-
-    `fire_time` (aware) is the instant that it is for, whenever it runs; None: now.
-    """
-    found: int = await _value(
-        connection,
-        schema,
-        "run_now",
-        name=name,
-        args=args,
-        actor=actor,
-        overlap=overlap,
-        fire_time=fire_time,
-    )
-    return found
+    end: dict[str, Any] = {"pause" if isinstance(until, timedelta) else "until": until}
+    await _pause_schedule(connection, name, note, **end, **options)
 
 
 async def cancel_run(
@@ -183,86 +112,24 @@ async def cancel_run(
     reason: str | None = None,
     *,
     by_force: bool = False,
-    actor: str | None = None,
-    schema: str = DEFAULT_SCHEMA,
+    **options: Any,
 ) -> str:
     """``cancelled`` (had not begun), ``requested`` (its node stops it), ``finished``. NotFound.
 
     `by_force`: its node kills what can be killed, without grace.
     """
-    name = "kill_run" if by_force else "cancel_run"
-    verdict: str = await _value(connection, schema, name, run_id=run_id, reason=reason, actor=actor)
-    return verdict
+    stop = _kill_run if by_force else _cancel_run
+    return await stop(connection, run_id, reason, **options)
 
 
-async def retry_run(
-    connection: Any, run_id: int, *, actor: str | None = None, schema: str = DEFAULT_SCHEMA
-) -> int:
-    """A waiting run is due now (same id), an ended one runs again (new id). NotFound, Conflict."""
-    found: int = await _value(connection, schema, "retry_run", run_id=run_id, actor=actor)
-    return found
-
-
-async def redrive(
-    connection: Any,
-    run_id: int,
-    args: str | None = None,
-    *,
-    actor: str | None = None,
-    schema: str = DEFAULT_SCHEMA,
-) -> int:
-    """The id of the new run of a dead letter; once for each letter. NotFound, Conflict.
-
-    `args` None means the letter's own.
-    """
-    found: int = await _value(connection, schema, "redrive", run_id=run_id, args=args, actor=actor)
-    return found
-
-
-async def redrive_many(
-    connection: Any,
-    *,
-    fingerprint: str | None = None,
-    handler: str | None = None,
-    queue: str | None = None,
-    error_class: str | None = None,
-    schedule: str | None = None,
-    since: datetime | None = None,
-    until: datetime | None = None,
-    also_lost: bool = False,
-    args: str | None = None,
-    rate: int | None = None,
-    per: timedelta = timedelta(minutes=1),
-    starting: datetime | None = None,
-    at_most: int = MOST_REDRIVEN,
-    actor: str | None = None,
-    schema: str = DEFAULT_SCHEMA,
-) -> Redriven:
+async def redrive_many(connection: Any, **options: Any) -> Redriven:
     """Runs the oldest open letters again that fit all filters, each once; up to `at_most` of them.
 
-    With `rate` so many become due in each interval `per`, the first at `starting` (now). Lost ones,
-    which may have taken effect, only if `also_lost`. InvalidInput without any filter.
+    Filters are fingerprint, handler, queue, error_class, schedule, since and until. With `rate` so
+    many become due in each interval `per`, the first at `starting` (now). Lost ones, which may have
+    taken effect, only if `also_lost`. InvalidInput without any filter.
     """
-    row = await _row(
-        connection,
-        schema,
-        "redrive_many",
-        fingerprint=fingerprint,
-        handler=handler,
-        queue=queue,
-        error_class=error_class,
-        schedule=schedule,
-        since=since,
-        until=until,
-        also_lost=also_lost,
-        args=args,
-        rate=rate,
-        per=per,
-        starting=starting,
-        at_most=at_most,
-        actor=actor,
-    )
-    return Redriven(list(row[0]), list(row[1]), row[2])
+    return Redriven(*await _redrive_many.row(connection, **options))
 
 
 async def once(
@@ -280,8 +147,8 @@ async def once(
     then to be rolled back, and the operation is not done.
     """
     lifetime = KEY_LIFETIME.total_seconds()
-    if await _row(connection, schema, "begin_operation", key=operation, lifetime=lifetime):
+    if await _begin_operation.row(connection, operation, lifetime=lifetime, schema=schema):
         run = await verb()
-        await _row(connection, schema, "end_operation", key=operation, run_id=run)
+        await _end_operation(connection, operation, run, schema=schema)
         return run, True
-    return await _value(connection, schema, "run_of_operation", key=operation), False
+    return await _run_of_operation(connection, operation, schema=schema), False

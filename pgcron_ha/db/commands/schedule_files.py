@@ -10,15 +10,13 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final, Literal, NamedTuple
 
-from pgcron_ha.db.driver.answers import answers
+from pgcron_ha.db.commands.rows import Rows
 from pgcron_ha.db.driver.clients import Connection
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, load
 
 Row = dict[str, Any]
 
 # As many as one transaction may change, and one answer hold.
 MOST_SCHEDULES: Final = 100_000
-
 
 # Some seconds for each statement, however many a folder has.
 AT_ONCE: Final = 1000
@@ -33,6 +31,12 @@ class AppliedSchedule(NamedTuple):
     content: Row | None
 
 
+_apply: Final = Rows("apply_schedules", "definitions", "source", take_over=False)
+_prune: Final = Rows("prune_schedules", "source", "kept")
+_export: Final = Rows("schedules_to_export", names=None, source=None, at_most=MOST_SCHEDULES)
+_default: Final = Rows("default_schedule")
+
+
 async def apply_schedules(
     connection: Connection,
     definitions: Sequence[Mapping[str, Any]],
@@ -40,27 +44,22 @@ async def apply_schedules(
     *,
     prune: bool = False,
     take_over: bool = False,
-    actor: str | None = None,
-    schema: str = DEFAULT_SCHEMA,
+    **options: Any,
 ) -> list[AppliedSchedule]:
     """Make the schedules of a source so, in the caller's transaction.
 
     Definitions have ``name``, ``spec``, ``handler`` and policies as `interfaces.put_schedule` takes
     them. Raises Conflict for the schedule of another source, and what SQL refuses.
     """
-    statements = load(schema)
     applied: list[AppliedSchedule] = []
-    with answers():
-        for start in range(0, len(definitions), AT_ONCE):
-            batch = [_as_json(definition) for definition in definitions[start : start + AT_ONCE]]
-            rows = await connection.fetch(
-                statements["apply_schedules"].sql, json.dumps(batch), source, take_over, actor
-            )
-            applied += [_applied(row, row["change"], row["content"]) for row in rows]
-        if prune:
-            names = [definition["name"] for definition in definitions]
-            rows = await connection.fetch(statements["prune_schedules"].sql, source, names, actor)
-            applied += [_applied(row, "pruned", None) for row in rows]
+    for start in range(0, len(definitions), AT_ONCE):
+        batch = [_as_json(definition) for definition in definitions[start : start + AT_ONCE]]
+        rows = await _apply(connection, json.dumps(batch), source, take_over, **options)
+        applied += [_applied(row, row["change"], row["content"]) for row in rows]
+    if prune:
+        names = [definition["name"] for definition in definitions]
+        rows = await _prune(connection, source, names, **options)
+        applied += [_applied(row, "pruned", None) for row in rows]
     return applied
 
 
@@ -68,21 +67,16 @@ async def schedules_to_export(
     connection: Connection,
     names: Sequence[str] | None = None,
     source: str | None = None,
-    *,
-    schema: str = DEFAULT_SCHEMA,
+    **options: Any,
 ) -> list[Row]:
     """All schedules, those of these names, or those of a source, by name."""
-    given = None if names is None else list(names)
-    rows = await connection.fetch(
-        load(schema)["schedules_to_export"].sql, given, source, MOST_SCHEDULES
-    )
+    rows = await _export(connection, names, source, **options)
     return [dict(row["content"]) for row in rows]
 
 
-async def default_schedule(connection: Connection, *, schema: str = DEFAULT_SCHEMA) -> Row:
+async def default_schedule(connection: Connection, **options: Any) -> Row:
     """A schedule of which nothing is said: what files need not say."""
-    row = await connection.fetchrow(load(schema)["default_schedule"].sql)
-    assert row is not None
+    (row,) = await _default(connection, **options)
     return dict(row["content"])
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from pgcron_ha.db.driver import asking
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
-from pgcron_ha.db.queries.overview import Row, fetch_rows
+from pgcron_ha.db.commands.rows import Rows
+from pgcron_ha.db.driver.calls import Call
+from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.errors import NotFound
 
 MOST_VERSIONS: Final = 200
@@ -24,88 +24,38 @@ class Restored(NamedTuple):
     note: str
 
 
-async def restore_schedule(
-    connection: Any,
-    name: str,
-    version: int,
-    *,
-    expected_version: int | None = None,
-    actor: str | None = None,
-    interface: str | None = None,
-    schema: str = DEFAULT_SCHEMA,
-) -> Restored:
+edit_schedule: Final = Call[int]("edit_schedule", "name", "changes")
+"""Changes columns of a schedule, given as a JSON object (null: the default); its version.
+
+The `note` is kept with the version. NotFound, VersionConflict, InvalidInput.
+"""
+
+written_schedule: Final = Rows("written_schedule", "name").first
+"""Every column of a schedule as people wrote it; None: there is none of that name."""
+
+written_version: Final = Rows("written_version", "name", "version").first
+"""As `written_schedule`, of an earlier version; None: it is not kept."""
+
+_restore_schedule: Final = Call[int]("restore_schedule", "name", "version")
+_schedule_versions: Final = Rows("schedule_versions", "name", limit=MOST_VERSIONS)
+
+
+async def restore_schedule(connection: Any, name: str, version: int, **options: Any) -> Restored:
     """Makes an earlier version the next one, of a deleted schedule too. NotFound, VersionConflict.
 
     The name, the owner and a pause stay as they are; `expected_version` as in `put_schedule`.
     """
-    values = {
-        "name": name,
-        "version": version,
-        "actor": actor,
-        "interface": interface,
-        "expected_version": expected_version,
-    }
-    return Restored(*await asking.row(connection, schema, "restore_schedule", **values))
-
-
-async def edit_schedule(
-    connection: Any,
-    name: str,
-    changes: str,
-    *,
-    expected_version: int | None = None,
-    note: str | None = None,
-    actor: str | None = None,
-    interface: str | None = None,
-    schema: str = DEFAULT_SCHEMA,
-) -> int:
-    """Changes columns of a schedule, given as a JSON object (null: the default); its version.
-
-    The `note` is kept with the version. NotFound, VersionConflict, InvalidInput.
-    """
-    values = {
-        "name": name,
-        "changes": changes,
-        "expected_version": expected_version,
-        "note": note,
-        "actor": actor,
-        "interface": interface,
-    }
-    version: int = await asking.value(connection, schema, "edit_schedule", **values)
-    return version
-
-
-async def written_schedule(
-    connection: Any, name: str, *, schema: str = DEFAULT_SCHEMA
-) -> Row | None:
-    """Every column of a schedule as people wrote it; None: there is none of that name."""
-    found = await fetch_rows(connection, "written_schedule", schema, name=name)
-    return found[0] if found else None
-
-
-async def written_version(
-    connection: Any, name: str, version: int, *, schema: str = DEFAULT_SCHEMA
-) -> Row | None:
-    """As `written_schedule`, of an earlier version; None: it is not kept."""
-    found = await fetch_rows(connection, "written_version", schema, name=name, version=version)
-    return found[0] if found else None
+    return Restored(*await _restore_schedule.row(connection, name, version, **options))
 
 
 async def schedule_versions(
-    connection: Any,
-    name: str,
-    *,
-    before: int | None = None,
-    limit: int = MOST_VERSIONS,
-    schema: str = DEFAULT_SCHEMA,
+    connection: Any, name: str, *, before: int | None = None, **options: Any
 ) -> list[Row]:
     """The versions of the schedule that is, or was last, called so; newest first. NotFound.
 
     `content` has all columns as they stood, `operation` is create, edit or delete.
     """
-    found = await fetch_rows(
-        connection, "schedule_versions", schema, name=name, before=before, limit=limit
-    )
+    found = await _schedule_versions(connection, name, before=before, **options)
     if not found and before is None:
         raise NotFound(
             f"schedule '{name[:200]}' does not exist",
@@ -116,9 +66,9 @@ async def schedule_versions(
     return found
 
 
-async def last_definition(connection: Any, name: str, *, schema: str = DEFAULT_SCHEMA) -> Row:
+async def last_definition(connection: Any, name: str, **options: Any) -> Row:
     """The columns of the schedule of that name, or as it was when it was deleted. NotFound."""
-    (newest,) = await schedule_versions(connection, name, limit=1, schema=schema)
+    (newest,) = await schedule_versions(connection, name, limit=1, **options)
     content: Row = newest["content"]
     return content
 

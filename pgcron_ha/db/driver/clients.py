@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 import asyncpg
 
-from pgcron_ha.db.driver.client_connection import ClientConnection
-from pgcron_ha.db.driver.connecting import connect, prepare_connection, reaching
-from pgcron_ha.db.driver.pooling import was_pooled
-from pgcron_ha.db.driver.pools import close_pool, make_pool
+from pgcron_ha.db.driver.connecting import connect
+from pgcron_ha.db.driver.pool import Pool
+from pgcron_ha.db.driver.pooling import ClientConnection
 from pgcron_ha.db.driver.session_settings import CLIENT, COMMAND
 
 Connection: TypeAlias = asyncpg.Connection
@@ -47,41 +45,25 @@ class ClientPools:
     """A small pool for each event loop that asks: an App serves a program's and its handlers'."""
 
     def __init__(self) -> None:
-        self._pools: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncpg.Pool] = (
-            WeakKeyDictionary()
-        )
+        self._pools: WeakKeyDictionary[asyncio.AbstractEventLoop, Pool] = WeakKeyDictionary()
 
     @asynccontextmanager
     async def connection(self, dsn: str) -> AsyncIterator[Any]:
         """A connection of this loop's pool, made when none is free. Raises DatabaseUnavailable."""
-        pool = await self._pool(dsn)
-        with reaching():
-            acquired = await pool.acquire(timeout=_CONNECT_SECONDS)
+        loop = asyncio.get_running_loop()
+        if loop not in self._pools:
+            self._pools[loop] = Pool(
+                lambda: dsn, MOST_CONNECTIONS, CLIENT, connection_class=ClientConnection
+            )
+        pool = self._pools[loop]
+        connection = await pool.acquire(_CONNECT_SECONDS)
         try:
-            yield acquired
+            yield connection
         finally:
-            await pool.release(acquired)
+            await pool.release(connection)
 
     async def close(self) -> None:
         """Close what was opened in this event loop; the next use opens it again."""
         pool = self._pools.pop(asyncio.get_running_loop(), None)
         if pool is not None:
-            await close_pool(pool, _CLOSE_SECONDS)
-
-    async def _pool(self, dsn: str) -> asyncpg.Pool:
-        loop = asyncio.get_running_loop()
-        if loop not in self._pools:
-            with reaching():
-                made = await make_pool(
-                    dsn,
-                    MOST_CONNECTIONS,
-                    prepare=partial(_prepare, dsn),
-                    seconds=_CONNECT_SECONDS,
-                    connection_class=ClientConnection,
-                )
-            self._pools.setdefault(loop, made)  # somebody else may have made it meanwhile
-        return self._pools[loop]
-
-
-async def _prepare(dsn: str, connection: Any) -> None:
-    await prepare_connection(connection, CLIENT, is_pooled=was_pooled(dsn))
+            await pool.close(_CLOSE_SECONDS)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import asyncpg
 
@@ -30,7 +30,11 @@ from pgcron_ha.db.driver.session_settings import CONTROL, STATEMENT_TIMEOUT_MS
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, load
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 
+T = TypeVar("T")
 Row = asyncpg.Record
+
+HANDLER_ANSWER_SECONDS: Final = 10.0
+"""For handlers' statements; also for a COMMIT that waits for a synchronous standby."""
 
 # The server ends a statement after its timeout; this much later the connection is taken for dead.
 _ANSWER_SECONDS: Final = STATEMENT_TIMEOUT_MS / 1000 + 2
@@ -141,8 +145,7 @@ class Link:
         """A command that takes no parameters and can't be a named statement (DETACH, DROP of a
         partition).
         """
-        async with self._lock:
-            await self._command(command)
+        await self.check(lambda connection: connection.execute(command))
 
     async def check(self, judge: Callable[[asyncpg.Connection], Any]) -> Any:
         """Opens the connection and lets `judge` look at it; what it finds or raises comes back."""
@@ -201,10 +204,6 @@ class Link:
         )
         return rows
 
-    async def _command(self, command: str) -> None:
-        connection = await self._open()
-        await self._answer(connection.execute(command))
-
     async def _open(self) -> asyncpg.Connection:
         if self._connection is None or self._connection.is_closed():
             try:
@@ -225,10 +224,8 @@ class Link:
             self._dsn, self._settings, timeout=_CONNECT_SECONDS, keeps_statements=True
         )
         try:
-            if self._greeting is not None and self.is_pooled:
+            if self._greeting is not None:
                 await self._in_transaction(connection, self._greeting, ())
-            elif self._greeting is not None:
-                await connection.execute(self._greeting)
         except BaseException:
             connection.terminate()
             raise
@@ -250,24 +247,13 @@ class Link:
         return rows
 
     async def _answer(self, sending: Any) -> Any:
-        task = asyncio.ensure_future(sending)
         blockers: list[Row] = []
+
+        async def look() -> None:
+            blockers.extend(await self._blockers())
+
         try:
-            done, _ = await asyncio.wait({task}, timeout=min(_PATIENCE, self._answer_seconds))
-            if not done:
-                blockers = await self._blockers()
-                left = max(0.0, self._answer_seconds - _PATIENCE)
-                done, _ = await asyncio.wait({task}, timeout=left)
-        except asyncio.CancelledError:
-            self._forsake(task)
-            raise
-        if not done:
-            self._forsake(task)
-            raise Unanswered(
-                "the database did not answer in time", "The statement may have happened."
-            )
-        try:
-            return task.result()
+            return await answer_or_drop(sending, self.drop, self._answer_seconds, look)
         except RETRYABLE_ERRORS as error:
             kind = TableBusy if any(row["is_of_table"] for row in blockers) else Busy
             names = "".join(f"; it waited for {row['name']}" for row in blockers)
@@ -281,9 +267,7 @@ class Link:
             raise Busy(str(error), "A pooler between lost what was prepared.") from error
         except CONNECTION_ERRORS as error:
             self.drop()
-            raise Unanswered(
-                "the connection to the database broke", f"{type(error).__name__}: {error}"
-            ) from error
+            raise unanswered(error) from error
         except asyncpg.CheckViolationError as error:
             if error.constraint_name is None and "no partition" in str(error):
                 raise NoPartition(str(error)) from error
@@ -305,7 +289,40 @@ class Link:
             return []
         return asking.result()
 
-    def _forsake(self, task: asyncio.Future[Any]) -> None:
-        """Drops the connection; the statement's own error, when it comes, is nobody's any more."""
-        self.drop()
-        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+
+async def answer_or_drop(
+    sending: Awaitable[T],
+    drop: Callable[[], None],
+    seconds: float = HANDLER_ANSWER_SECONDS,
+    when_slow: Callable[[], Awaitable[None]] | None = None,
+) -> T:
+    """The answer to what is being sent, which is never cancelled: a cancel request can make a
+    COMMIT visible that waits for its standby. After `seconds`, or when who waits is cancelled,
+    `drop` ends the connection. `when_slow` is called when there is no answer for a second.
+
+    Raises Unanswered, and the driver's errors.
+    """
+    task = asyncio.ensure_future(sending)
+    is_answered = False
+    try:
+        if when_slow is not None:
+            await asyncio.wait({task}, timeout=min(_PATIENCE, seconds))
+            seconds = max(0.0, seconds - _PATIENCE)
+            if not task.done():
+                await when_slow()
+        if not task.done():
+            await asyncio.wait({task}, timeout=seconds)
+        is_answered = task.done()
+    finally:
+        if not is_answered:
+            drop()
+            # Its own error, when it comes, is nobody's any more.
+            task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+    if not is_answered:
+        raise Unanswered("the database did not answer in time", "It may have happened.")
+    return task.result()
+
+
+def unanswered(error: BaseException) -> Unanswered:
+    """For a connection that broke under a statement: whether it happened is unknown."""
+    return Unanswered("the connection to the database broke", f"{type(error).__name__}: {error}")

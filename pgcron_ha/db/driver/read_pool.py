@@ -8,18 +8,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import asyncpg
 
 from pgcron_ha.db.driver.answers import answers
-from pgcron_ha.db.driver.connecting import prepare_connection, reaching
-from pgcron_ha.db.driver.pooling import was_pooled
-from pgcron_ha.db.driver.pools import close_pool, make_pool
+from pgcron_ha.db.driver.pool import Pool, PoolUse, cut
 from pgcron_ha.db.driver.revision import require_revision
 from pgcron_ha.db.driver.session_settings import PAGE_TIMEOUT_MS, PAGES
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
-from pgcron_ha.errors import DatabaseUnavailable
 
 Connection: TypeAlias = asyncpg.Connection
 
@@ -32,13 +29,6 @@ _CLOSE_SECONDS: Final = 3.0
 _BEGIN: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
-class PoolUse(NamedTuple):
-    """How many connections are open, and how many of them nobody uses."""
-
-    open: int
-    idle: int
-
-
 class ReadPool:
     """Read-only transactions on a few connections, which are made when they are needed.
 
@@ -46,9 +36,15 @@ class ReadPool:
     """
 
     def __init__(self, dsn: str, schema: str = DEFAULT_SCHEMA) -> None:
-        self._dsn = dsn
         self._schema = schema
-        self._pool: asyncpg.Pool | None = None
+        self._pool = Pool(
+            lambda: dsn,
+            MOST_CONNECTIONS,
+            PAGES,
+            self._check,
+            seconds=_CONNECT_SECONDS,
+            command_timeout=_ANSWER_SECONDS,
+        )
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Any]:
@@ -58,71 +54,39 @@ class ReadPool:
         statement took too long), and what else `pgcron_ha.db.driver.answers` makes of an error
         inside.
         """
-        with reaching():
-            pool = await self._opened()
-            connection = await self._acquired(pool)
+        connection = await self._pool.acquire(_ANSWER_SECONDS)
         try:
             with answers():
                 await self._begin(connection)
                 yield connection
                 await connection.execute("ROLLBACK")  # there is nothing to commit
         except BaseException:
-            await self._give_up(connection)
+            await _give_up(connection)
             raise
         finally:
-            await pool.release(connection, timeout=_CLOSE_SECONDS)
+            await self._pool.release(connection)
 
     def use(self) -> PoolUse:
         """How the connections are used right now."""
-        if self._pool is None:
-            return PoolUse(0, 0)
-        return PoolUse(self._pool.get_size(), self._pool.get_idle_size())
+        return self._pool.use()
 
     async def close(self) -> None:
         """Close every connection; the next use opens them again."""
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            await close_pool(pool, _CLOSE_SECONDS)
+        await self._pool.close(_CLOSE_SECONDS)
 
-    async def _opened(self) -> asyncpg.Pool:
-        if self._pool is None:
-            made = await make_pool(
-                self._dsn,
-                MOST_CONNECTIONS,
-                prepare=self._prepare,
-                seconds=_CONNECT_SECONDS,
-                command_timeout=_ANSWER_SECONDS,
-            )
-            if self._pool is None:  # nobody else has made it meanwhile
-                self._pool = made
-        return self._pool
-
-    async def _acquired(self, pool: asyncpg.Pool) -> Any:
-        try:
-            return await pool.acquire(timeout=_ANSWER_SECONDS)
-        except TimeoutError as error:
-            raise DatabaseUnavailable(
-                "the database does not answer",
-                f"No connection was free or could be made within {_ANSWER_SECONDS:g} s.",
-                "Try again in a moment.",
-            ) from error
-
-    async def _prepare(self, connection: Any) -> None:
-        await prepare_connection(connection, PAGES, is_pooled=was_pooled(self._dsn))
+    async def _check(self, connection: Any) -> None:
         await self._begin(connection)
         await require_revision(connection, self._schema)
         await connection.execute("ROLLBACK")
 
     async def _begin(self, connection: Any) -> None:
-        begin = _BEGIN
-        if was_pooled(self._dsn):
-            begin += "; " + PAGES.in_transaction(connection.get_server_version().major)
-        await connection.execute(begin)
+        await connection.execute(_BEGIN + self._pool.transaction_settings(connection))
 
-    async def _give_up(self, connection: Any) -> None:
-        """Ends the transaction of a connection that goes back to the pool after an error."""
-        try:
-            async with asyncio.timeout(_CLOSE_SECONDS):
-                await connection.execute("ROLLBACK")
-        except Exception:
-            connection.terminate()
+
+async def _give_up(connection: Any) -> None:
+    """Ends the transaction of a connection that goes back to the pool after an error."""
+    try:
+        async with asyncio.timeout(_CLOSE_SECONDS):
+            await connection.execute("ROLLBACK")
+    except Exception:
+        cut(connection)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from pgcron_ha.db.driver.literals import literal
+from pgcron_ha.db.driver.statements import literal
 
 STATEMENT_TIMEOUT_MS: Final = 5_000
 """Of the engine's statements."""

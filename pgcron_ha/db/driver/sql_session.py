@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, NoReturn
 from uuid import UUID
 
 import asyncpg
 
 from pgcron_ha.db.driver.connecting import CONNECTION_ERRORS
-from pgcron_ha.db.driver.handler_pool import HandlerPool, answer_or_cut, cut
 from pgcron_ha.db.driver.hosts import open_connection
-from pgcron_ha.db.driver.link import Unanswered
+from pgcron_ha.db.driver.link import unanswered
+from pgcron_ha.db.driver.pool import cut, handler_pool
 from pgcron_ha.db.driver.session_settings import PROFILE
 from pgcron_ha.db.driver.sql_values import as_json, as_text, read_by_text
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, Statement, load
-from pgcron_ha.db.driver.transactions import MARK_TRANSACTION, TransactionEnded
+from pgcron_ha.db.driver.transactions import MARK_TRANSACTION, HeldConnection
 from pgcron_ha.errors import PgcronError
 
-T = TypeVar("T")
 Say = Callable[[str], None]
 
 FETCH_ROWS: Final = 500
@@ -76,21 +75,23 @@ class SqlDatabase:
         self._schema = schema
         self._dsn = dsn
         self._password = password
-        self._pool = HandlerPool(dsn, most, PROFILE, read_by_text, password, needs_session=True)
+        self.pool = handler_pool(
+            dsn, most, PROFILE, read_by_text, password=password, needs_session=True
+        )
 
     async def open(self, settings: Mapping[str, str]) -> SqlSession:
         """A session in which these settings stand, when one of the profile's is free.
 
         Raises DatabaseUnavailable, SqlError, or ConfigError.
         """
-        connection = await self._pool.acquire()
+        connection = await self.pool.acquire()
         try:
             login = await self._describe(connection)
             names, values = list(settings), list(settings.values())
             await connection.fetch(self.statements["give_settings"].sql, names, values)
         except BaseException as error:
             cut(connection)
-            self._pool.give_back(connection)
+            self.pool.give_back(connection)
             raise_reported(error)
         return SqlSession(self, connection, login)
 
@@ -100,13 +101,9 @@ class SqlDatabase:
         session.leave()
         return session.login
 
-    def give_back(self, connection: Any) -> None:
-        """It is free, or broken."""
-        self._pool.give_back(connection)
-
     async def close(self) -> None:
         """Ends all connections."""
-        await self._pool.close()
+        await self.pool.close()
 
     @asynccontextmanager
     async def outside(self) -> AsyncIterator[asyncpg.Connection]:
@@ -125,23 +122,24 @@ class SqlDatabase:
         return Login(**row)
 
 
-class SqlSession:
-    """One connection while it works for one run."""
+class SqlSession(HeldConnection):
+    """One connection while it works for one run. Its `finish` takes the result as JSON's value, and
+    raises SqlError (PC012) when the token does not hold the run any more.
+    """
 
     def __init__(self, database: SqlDatabase, connection: Any, login: Login) -> None:
+        finish = database.statements["finish_run"].sql
+        super().__init__(database.pool, connection, finish, database.node)
         self.login = login
         self._database = database
-        self._connection = connection
-        self._transaction: Any = None
         self._signalling = asyncio.Lock()
         self._may_be_cancelled = True
-        self._is_over = False
 
     async def begin(self) -> None:
         """All that follows is one transaction."""
-        self._transaction = self._connection.transaction()
-        await self._answered(self._transaction.start())
-        await self._answered(self._connection.execute(MARK_TRANSACTION))
+        self._transaction = self.connection.transaction()
+        await self._answer(self._transaction.start())
+        await self._answer(self.connection.execute(MARK_TRANSACTION))
 
     async def execute(
         self, text: str, values: Sequence[Any], keep: int, say: Say
@@ -153,7 +151,7 @@ class SqlSession:
         def heard(_: Any, message: Any) -> None:
             say(f"{message.severity}: {message.message}")
 
-        self._connection.add_log_listener(heard)
+        self.connection.add_log_listener(heard)
         try:
             return await self._execute(text, values, keep, say)
         except BaseException as error:
@@ -162,29 +160,14 @@ class SqlSession:
             self._unhear(heard)
 
     async def finish(self, run: int, token: UUID, elapsed: float, result: Any) -> None:
-        """The run's fenced completion, in this transaction; `result` is JSON's value. Raises
-        SqlError (PC012), and TransactionEnded.
-        """
+        """As its base, and nobody cancels it."""
         await self._hush()
-        statement = self._database.statements["finish_run"].sql
-        values = (run, str(token), elapsed, result, self._database.node)
-        row = await self._answered(self._connection.fetchrow(statement, *values))
-        if not row["is_same"]:
-            raise TransactionEnded("a statement of the profile ended the run's transaction")
+        await super().finish(run, token, elapsed, result)
 
     async def commit(self) -> None:
-        """Raises Unanswered when it may have happened. Never cancelled."""
+        """As its base, and nobody cancels it."""
         await self._hush()
-        if self._transaction is not None:
-            await self._answered(self._transaction.commit())
-
-    async def roll_back(self) -> None:
-        """Raises nothing: what can't be rolled back is cut off, which is the same."""
-        try:
-            if self._transaction is not None:
-                await self._answered(self._transaction.rollback())
-        except Exception:
-            cut(self._connection)
+        await super().commit()
 
     async def cancel(self) -> None:
         """Ends the statement under way, if there is one, through another connection.
@@ -203,7 +186,7 @@ class SqlSession:
         """
         if self._is_over:
             return True
-        cut(self._connection)
+        cut(self.connection)
         try:
             async with asyncio.timeout(_OUTSIDE_SECONDS), self._database.outside() as other:
                 await self._fetch(other, "end_session")
@@ -213,25 +196,19 @@ class SqlSession:
             return False
         return True
 
-    def leave(self) -> None:
-        """Gives the connection back; what it was given for is over."""
-        if not self._is_over:
-            self._is_over = True
-            self._database.give_back(self._connection)
-
     async def _execute(
         self, text: str, values: Sequence[Any], keep: int, say: Say
     ) -> list[dict[str, Any]]:
-        prepared = await self._connection.prepare(text)
+        prepared = await self.connection.prepare(text)
         kinds = prepared.get_parameters()
         fitting = [_fitting(*pair) for pair in zip(values, kinds, strict=True)]
         if not prepared.get_attributes():
             await prepared.fetch(*fitting)
             say(prepared.get_statusmsg())
             return []
-        if self._connection.is_in_transaction():
+        if self.connection.is_in_transaction():
             return await self._fetch_rows(prepared, fitting, keep, say)
-        async with self._connection.transaction():
+        async with self.connection.transaction():
             return await self._fetch_rows(prepared, fitting, keep, say)
 
     async def _fetch_rows(
@@ -261,15 +238,12 @@ class SqlSession:
         statement: Statement = self._database.statements[name]
         return await other.fetchval(statement.sql, self.login.pid, self.login.began)
 
-    async def _answered(self, sending: Awaitable[T]) -> T:
-        try:
-            return await answer_or_cut(sending, self._connection)
-        except BaseException as error:
-            raise_reported(error)
+    def _reported(self, error: Exception) -> BaseException:
+        return reported(error)
 
     def _unhear(self, heard: Callable[..., None]) -> None:
         try:
-            self._connection.remove_log_listener(heard)
+            self.connection.remove_log_listener(heard)
         except asyncpg.InterfaceError:
             pass  # the connection is gone
 
@@ -290,9 +264,7 @@ def reported(error: BaseException) -> BaseException:
     if isinstance(error, asyncpg.InterfaceError) and isinstance(error, ValueError):
         return InvalidValue(str(error))
     if isinstance(error, CONNECTION_ERRORS) and not isinstance(error, PgcronError):
-        return Unanswered(
-            "the connection to the database broke", f"{type(error).__name__}: {error}"
-        )
+        return unanswered(error)
     return error
 
 

@@ -19,14 +19,18 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from pgcron_ha.db.driver.schema_names import require_plain
 from pgcron_ha.errors import ConfigError, SchemaError
 
+_PLAIN: Final = re.compile(r"(?!pg_|information_schema$)[a-z_][a-z0-9_]{0,39}")
 DEFAULT_SCHEMA: Final = "pgcron"
 _FOLDER: Final = Path(__file__).parents[1] / "sql"
 _NAME: Final = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _SINCE: Final = re.compile(r"^-- since: (\w+)$")
 _PARAMETER: Final = re.compile(r"(?<![:\w]):([a-z][a-z_0-9]*)")
+_TWINS: Final = {
+    "claim_at_most_once": ("claim_runs", "c.delivery = ", "c.delivery <> "),
+    "finish_runs_overflow": ("finish_runs", "pgcron.history ", "pgcron.history_overflow "),
+}
 _SCHEMA: Final = re.compile(r"\bpgcron\.|'pgcron'(?=::regnamespace)")
 
 
@@ -72,6 +76,26 @@ class Statements(dict[str, Statement]):
             self[statement.name] = statement
 
 
+def require_plain(schema: str) -> None:
+    """Raises ConfigError for a schema that is no plain lower-case name, or PostgreSQL's own.
+
+    Keywords are left to `pgcron_ha.db.driver.revision.require_supported`: the server knows its own.
+    """
+    if not _PLAIN.fullmatch(schema):
+        raise ConfigError(
+            f"schema {schema!r} is not a plain name",
+            "It has up to 40 lower-case letters, digits and '_', and is not PostgreSQL's own"
+            " (pg_…, information_schema).",
+            "Choose a name such as 'pgcron' or 'jobs'.",
+        )
+
+
+def literal(text: str) -> str:
+    """The text as a literal that means the same whatever standard_conforming_strings is."""
+    escape = "E" if "\\" in text else ""
+    return escape + "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
 def in_schema(text: str, schema: str) -> str:
     """`text` with every reference to the schema ``pgcron`` changed to `schema` (a plain
     lower-case name).
@@ -92,18 +116,15 @@ def load(schema: str = DEFAULT_SCHEMA, revision: str | None = None) -> Statement
     They are those for a database at `revision`. Without it they are the oldest of each name, which
     a database of every revision takes that has what it needs.
 
-    ``finish_runs`` has a twin, ``finish_runs_overflow``, for the moment in which history has no
-    partition.
+    Two have twins that differ in a word: ``claim_at_most_once``, of other runs than
+    ``claim_runs``; ``finish_runs_overflow``, for the moment in which history has no partition.
     """
     found = Statements(revision)
     for statement in every_variant(schema):
         found.add(statement)
-    finish = found["finish_runs"]
-    found[f"{finish.name}_overflow"] = replace(
-        finish,
-        name=f"{finish.name}_overflow",
-        sql=finish.sql.replace(f"{schema}.history ", f"{schema}.history_overflow "),
-    )
+    for name, (twin, text, instead) in _TWINS.items():
+        sql = found[twin].sql.replace(in_schema(text, schema), in_schema(instead, schema))
+        found[name] = replace(found[twin], name=name, sql=sql)
     return found
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from functools import partial
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 from uuid import UUID
 
 import asyncpg
 
 from pgcron_ha.db.driver.connecting import CONNECTION_ERRORS, unavailable
-from pgcron_ha.db.driver.handler_pool import ANSWER_SECONDS, HandlerPool, answer_or_cut, cut
-from pgcron_ha.db.driver.link import Unanswered
-from pgcron_ha.db.driver.pooling import was_pooled
+from pgcron_ha.db.driver.link import HANDLER_ANSWER_SECONDS, answer_or_drop, unanswered
+from pgcron_ha.db.driver.pool import Pool, cut, handler_pool
 from pgcron_ha.db.driver.session_settings import TRANSACTION
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, load
 from pgcron_ha.errors import from_sqlstate
@@ -20,7 +20,6 @@ from pgcron_ha.errors import from_sqlstate
 Isolation: TypeAlias = Literal["read_committed", "repeatable_read", "serializable"]
 
 T = TypeVar("T")
-
 
 MARK_TRANSACTION: Final = "SET LOCAL pgcron_ha.transaction = 'open'"
 """Gone with the transaction in which it was said, whatever begins after it; `finish_run` reads it.
@@ -31,13 +30,84 @@ class TransactionEnded(Exception):
     """A statement of the run's own ended the transaction, and another one began after it."""
 
 
+class HeldConnection:
+    """A connection of a pool while it works for one run. Nothing may be done with it after
+    `commit`, `roll_back` and `leave`.
+    """
+
+    def __init__(self, pool: Pool, connection: Any, finish: str, node: str) -> None:
+        """`finish` is the statement of a fenced completion, `node` the name that the run keeps."""
+        self.connection = connection
+        """An `asyncpg.Connection`."""
+        self._pool = pool
+        self._finish = finish
+        self._node = node
+        self._transaction: Any = None
+        self._is_over = False
+
+    async def finish(self, run: int, token: UUID, elapsed: float, result: Any) -> None:
+        """The fenced completion, in this transaction: raises what `_reported` makes of the refusal
+        when the token does not hold the run any more, TransactionEnded, and Unanswered.
+        """
+        values = (run, str(token), elapsed, result, self._node)
+        row = await self._answer(self.connection.fetchrow(self._finish, *values))
+        if not row["is_same"]:
+            raise TransactionEnded("a statement of the run's own ended its transaction")
+
+    async def commit(self) -> None:
+        """Raises Unanswered when it may have happened, other errors when it did not."""
+        if self._transaction is not None:
+            await self._answer(self._transaction.commit())
+        self.leave()
+
+    async def roll_back(self) -> None:
+        """Raises nothing: what can't be rolled back is cut off, which is the same."""
+        try:
+            if self._transaction is not None:
+                await self._answer(self._transaction.rollback())
+        except Exception:
+            cut(self.connection)
+        self.leave()
+
+    def drop(self) -> None:
+        """Ends the connection at once, whatever is under way."""
+        if not self._is_over:
+            cut(self.connection)
+            self.leave()
+
+    def leave(self) -> None:
+        """Gives the connection back; what it was given for is over."""
+        if not self._is_over:
+            self._is_over = True
+            self._pool.give_back(self.connection)
+
+    def _reported(self, error: Exception) -> BaseException:
+        """The error to raise for one of the driver."""
+        if isinstance(error, CONNECTION_ERRORS):
+            cut(self.connection)
+            return unanswered(error)
+        if isinstance(error, asyncpg.PostgresError):
+            # Errors of ours as such; others as the handler's own statements raise them.
+            own = from_sqlstate(error.sqlstate, error.message, error.detail, error.hint)
+            return own or error
+        return error
+
+    async def _answer(self, sending: Awaitable[T]) -> T:
+        try:
+            return await answer_or_drop(sending, partial(cut, self.connection))
+        except Exception as error:
+            reported = self._reported(error)
+            if reported is error:
+                raise
+            raise reported from error
+
+
 class Transactions:
     """At most `most` at a time; who comes then waits. Belongs to the loop that first uses it."""
 
     def __init__(self, dsn: str, most: int, schema: str = DEFAULT_SCHEMA, node: str = "") -> None:
         """`node` is the name that completed runs keep."""
-        self._dsn = dsn
-        self._pool = HandlerPool(lambda: dsn, most, TRANSACTION)
+        self._pool = handler_pool(lambda: dsn, most, TRANSACTION)
         self._node = node
         statements = load(schema)
         self._finish = statements["finish_run"].sql
@@ -50,32 +120,26 @@ class Transactions:
         Raises DatabaseUnavailable, or the server's error.
         """
         connection = await self._pool.acquire()
+        held = Open(self._pool, connection, self._finish, self._node, isolation)
         try:
             if isolation != "read_committed":
                 # Its snapshot is of its beginning: whoever writes the row afterwards ends it. So
                 # what a node writes into the row of a run that lasts is written before.
                 await connection.fetch(self._mark, [run], [token], [elapsed])
-            transaction = connection.transaction(isolation=isolation)
-            await transaction.start()
-            begin = MARK_TRANSACTION
-            if was_pooled(self._dsn):
-                major = connection.get_server_version().major
-                begin += "; " + TRANSACTION.in_transaction(major)
-            await connection.execute(begin)
+            await held.begin(MARK_TRANSACTION + self._pool.transaction_settings(connection))
         except BaseException as error:
-            cut(connection)
-            self._pool.give_back(connection)
+            held.drop()
             if isinstance(error, CONNECTION_ERRORS):
                 raise unavailable(error) from error
             raise
-        return Open(self, connection, transaction, isolation)
+        return held
 
     async def previous(self, run: int) -> Any:
         """The row of ``previous_result``, or None. Raises DatabaseUnavailable, also where all
         connections are in use for long.
         """
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
+            async with asyncio.timeout(HANDLER_ANSWER_SECONDS):
                 connection = await self._pool.acquire()
                 try:
                     return await connection.fetchrow(self._previous, run)
@@ -91,29 +155,21 @@ class Transactions:
         """Ends all connections, at once those that are in use."""
         await self._pool.close()
 
-    def give_back(self, connection: Any) -> None:
-        """Its transaction is over, or it is broken."""
-        self._pool.give_back(connection)
 
-    def finish_arguments(
-        self, run: int, token: UUID, elapsed: float, result: str | None
-    ) -> tuple[Any, ...]:
-        """The statement of a fenced completion, and its arguments."""
-        return (self._finish, run, token, elapsed, result, self._node)
-
-
-class Open:
-    """A transaction under way. Nothing may be done with it after `commit` and `roll_back`."""
+class Open(HeldConnection):
+    """A transaction under way."""
 
     def __init__(
-        self, transactions: Transactions, connection: Any, transaction: Any, isolation: Isolation
+        self, pool: Pool, connection: Any, finish: str, node: str, isolation: Isolation
     ) -> None:
-        self.connection = connection
-        """An `asyncpg.Connection`, for the handler."""
+        super().__init__(pool, connection, finish, node)
         self.isolation = isolation
-        self._transactions = transactions
-        self._transaction = transaction
-        self._is_over = False
+        self._transaction = connection.transaction(isolation=isolation)
+
+    async def begin(self, command: str) -> None:
+        """Begins it, and sends what belongs to its beginning."""
+        await self._transaction.start()
+        await self.connection.execute(command)
 
     @property
     def was_ended(self) -> bool:
@@ -128,49 +184,3 @@ class Open:
         savepoint = self.connection.transaction()
         await savepoint.start()
         return savepoint
-
-    async def finish(self, run: int, token: UUID, elapsed: float, result: str | None) -> None:
-        """The fenced completion: raises Fenced when the token does not hold the run any more,
-        TransactionEnded, and Unanswered.
-        """
-        statement = self._transactions.finish_arguments(run, token, elapsed, result)
-        row = await self._answer(self.connection.fetchrow(*statement))
-        if not row["is_same"]:
-            raise TransactionEnded
-
-    async def commit(self) -> None:
-        """Raises Unanswered when it may have happened, other errors when it did not."""
-        await self._answer(self._transaction.commit())
-        self._leave()
-
-    async def roll_back(self) -> None:
-        """Raises nothing: what can't be rolled back is cut off, which is the same."""
-        try:
-            await self._answer(self._transaction.rollback())
-        except Exception:
-            cut(self.connection)
-        self._leave()
-
-    def drop(self) -> None:
-        """Ends the connection at once, whatever is under way."""
-        if not self._is_over:
-            cut(self.connection)
-            self._leave()
-
-    def _leave(self) -> None:
-        if not self._is_over:
-            self._is_over = True
-            self._transactions.give_back(self.connection)
-
-    async def _answer(self, sending: Awaitable[T]) -> T:
-        try:
-            return await answer_or_cut(sending, self.connection)
-        except CONNECTION_ERRORS as error:
-            cut(self.connection)
-            raise Unanswered(
-                "the connection to the database broke", f"{type(error).__name__}: {error}"
-            ) from error
-        except asyncpg.PostgresError as error:
-            # Errors of ours as such; others as the handler's own statements raise them.
-            own = from_sqlstate(error.sqlstate, error.message, error.detail, error.hint)
-            raise own or error from error

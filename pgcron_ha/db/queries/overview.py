@@ -14,8 +14,8 @@ from typing import Any, Final, TypeAlias
 import asyncpg
 
 from pgcron_ha.db.driver.answers import answers
+from pgcron_ha.db.driver.calls import fitting
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
-from pgcron_ha.db.driver.variants import fitting
 from pgcron_ha.db.queries.unresponsive_runs import UNRESPONSIVE
 from pgcron_ha.errors import NotFound
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from pgcron_ha.db.driver import asking
+from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
+
+_why: Final = Call[str]("why", "schedule", "instant")
 
 
 class Reason(NamedTuple):
@@ -41,7 +43,7 @@ async def why(
 
     A deleted schedule is found by the last name that it had.
     """
-    row = await asking.row(connection, schema, "why", schedule=schedule, instant=instant)
+    row = await _why.row(connection, schedule, instant, schema=schema)
     reported = Reason(*row)
     late = None if row[10] is None else timedelta(seconds=row[10])
     return reported._replace(late_by=late)

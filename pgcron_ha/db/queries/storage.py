@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from pgcron_ha.db.driver.literals import literal
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, literal
 from pgcron_ha.db.queries.pages.fetching import Row, fetch
 from pgcron_ha.model.storage import TableSize, tables_of
 

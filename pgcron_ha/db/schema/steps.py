@@ -19,7 +19,6 @@ from sqlalchemy import text
 from sqlalchemy.exc import ProgrammingError
 
 from pgcron_ha.assets import MIGRATIONS
-from pgcron_ha.db.driver.literals import literal
 from pgcron_ha.db.driver.revision import (
     VERSION_TABLE,
     checksum_of_scripts,
@@ -28,13 +27,12 @@ from pgcron_ha.db.driver.revision import (
     unsupported,
 )
 from pgcron_ha.db.driver.session_settings import PATH
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, in_schema, load
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, in_schema, literal, load
 from pgcron_ha.db.schema.uninstall import (
     MIGRATION_KEY,
     dependents_there,
     foreign_objects,
     known_names,
-    not_empty,
 )
 from pgcron_ha.errors import PgcronError, SchemaError
 from pgcron_ha.spec.zones import zone_names
@@ -56,7 +54,7 @@ def begin_step(revision: str) -> bool:
     if not _begin(revision):
         return False
     if revision == _FIRST:
-        _require_empty()
+        _refuse_others(op.get_context(), {VERSION_TABLE})
     table = f"{_schema(op.get_context())}.{VERSION_TABLE}"
     op.execute(f"COMMENT ON TABLE {table} IS 'Private: {checksum_of_scripts()}'")
     return True
@@ -114,17 +112,14 @@ def drop_everything() -> None:
     if not context.as_sql and _noted(schema) is None:
         return
     op.execute(_forgetting(schema))
-    error = partial(foreign_objects, schema)
-    _refuse(context, "orphans_in_schema", error, known_names())
+    _refuse_others(context, known_names())
     _refuse(context, "dependents_of_schema", dependents_there)
     run_script("drop")
 
 
-def _require_empty() -> None:
+def _refuse_others(context: MigrationContext, known: set[str]) -> None:
     """Raises Conflict when others have something in the schema, which would go with ours."""
-    context = op.get_context()
-    schema = _schema(context)
-    _refuse(context, "orphans_in_schema", partial(not_empty, schema), {VERSION_TABLE})
+    _refuse(context, "orphans_in_schema", partial(foreign_objects, _schema(context)), known)
 
 
 def refuse_unsupported(context: MigrationContext) -> None:

@@ -103,20 +103,11 @@ async def _require_no_history(connection: asyncpg.Connection, schema: str) -> No
 
 
 def foreign_objects(schema: str, names: Iterable[str]) -> Conflict:
-    """That the schema can't be emptied, as not all in it is ours."""
-    return Conflict(
-        f"the schema '{schema}' has more than what migrations made: {', '.join(names)}",
-        "All that stands in the schema would be removed.",
-        "Move or drop these first.",
-    )
-
-
-def not_empty(schema: str, names: Iterable[str]) -> Conflict:
     """That the schema is not for us alone."""
     return Conflict(
         f"the schema '{schema}' has objects of others: {', '.join(names)}",
         "pgcron_ha has a schema of its own: what removes it empties the schema.",
-        "Name another schema (--schema; pgcron_ha_schema in alembic.ini), or move or drop these.",
+        "Move or drop these, or name another schema (--schema; pgcron_ha_schema in alembic.ini).",
     )
 
 

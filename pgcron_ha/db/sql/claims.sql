@@ -8,7 +8,8 @@
 -- another's: a secret of the statement and the run's id, hashed (a random number for each row costs
 -- five times as much). `due` is in seconds since 1970: a client makes an instant of it ten times as
 -- fast as of a timestamp. The paths have an ORDER BY of their own: a join with queue may shuffle
--- them.
+-- them. Its twin claim_at_most_once claims those that may start only once: never more than there
+-- are free slots.
 UPDATE pgcron.run r
 SET state = 'running', owner = :incarnation::uuid,
     token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid, fence = nextval('pgcron.fence'),
@@ -30,37 +31,6 @@ WHERE r.id = ANY(ARRAY(
       AND c.overlap IS NULL AND c.delivery = 'at_least_once'
       AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now()
       AND (c.due_at, c.id) >= (path.bound_due, path.bound_id)
-      AND c.handler = ANY(:handlers::text[]) AND (c.expire_at IS NULL OR c.expire_at > now())
-    ORDER BY c.due_at, c.id LIMIT :limit FOR UPDATE SKIP LOCKED) due
-  LIMIT :limit))
-RETURNING r.id, r.uuid, r.handler, r.args, r.attempt,
-    coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts,
-    r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for) AS fire_time,
-          r.token, r.fence, date_part('epoch', r.timeout) AS timeout, r.delivery,
-          date_part('epoch', r.due_at) AS due, r.origin, r.lost_early;
-
--- name: claim_at_most_once
--- ready -> running
--- As claim_runs, for runs that may start only once: never more than there are free slots.
-UPDATE pgcron.run r
-SET state = 'running', owner = :incarnation::uuid,
-    token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid, fence = nextval('pgcron.fence'),
-    attempt = r.attempt + 1,
-    claimed_at = now()
-WHERE r.id = ANY(ARRAY(
-  SELECT due.id
-  FROM (
-    SELECT open_path.*
-    FROM unnest(:queues::text[], :priorities::smallint[]) WITH ORDINALITY AS open_path(queue,
-                priority, position)
-    WHERE EXISTS (SELECT FROM pgcron.claiming_node n WHERE n.incarnation = :incarnation)
-      AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = open_path.queue AND NOT q.is_plain)
-    ORDER BY open_path.position) path
-  CROSS JOIN LATERAL (
-    SELECT c.id FROM pgcron.run c
-    WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL
-      AND c.overlap IS NULL AND c.delivery <> 'at_least_once'
-      AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now()
       AND c.handler = ANY(:handlers::text[]) AND (c.expire_at IS NULL OR c.expire_at > now())
     ORDER BY c.due_at, c.id LIMIT :limit FOR UPDATE SKIP LOCKED) due
   LIMIT :limit))

@@ -19,87 +19,34 @@ SELECT pgcron.enqueue_request(:options::text::jsonb, :actor::text) AS run_id;
 SELECT pgcron.enqueue_many(:runs::text::jsonb, :actor::text) AS run_ids;
 
 -- name: put_schedule
--- A put that would change nothing writes nothing: nodes put the schedules of their code at every
--- start, all of them at once.
-SELECT CASE WHEN same.id IS NULL THEN pgcron.put_schedule(
-         schedule => :name::text, spec => :spec::text, handler => :handler::text,
-             args => :args::text::jsonb, timezone => :timezone::text, dst => :dst::text,
-         queue => :queue::text, priority => :priority::int, enabled => :enabled::boolean,
-         overlap => :overlap::text, catchup => :catchup::text,
-         catchup_window => pg_catalog.make_interval(secs => :catchup_window::float8),
-         start_deadline => pg_catalog.make_interval(secs => :start_deadline::float8),
-         timeout => pg_catalog.make_interval(secs => :timeout::float8),
-         max_attempts => :max_attempts::int,
-         retry_base => pg_catalog.make_interval(secs => :retry_base::float8),
-         retry_cap => pg_catalog.make_interval(secs => :retry_cap::float8),
-         retry => :retry::text::jsonb, delivery => :delivery::text, managed_by => :managed_by::text,
-         actor => :actor::text,
-         interface => :interface::text, lane => :lane::text, requires => :requires::text[],
-         give_up_after => pg_catalog.make_interval(secs => :give_up_after::float8),
-         silence_timeout => pg_catalog.make_interval(secs => :silence_timeout::float8),
-         weight => :weight::int,
-         expected_version => :expected_version::int,
-         max_running => :max_running::int, max_queued => :max_queued::int,
-         queue_drops => :queue_drops::text,
-         after_pause => :after_pause::text,
-         jitter => pg_catalog.make_interval(secs => :jitter::float8), max_runs => :max_runs::int,
-         pause_after_failures => :pause_after_failures::int,
-         probe_after => pg_catalog.make_interval(secs => :probe_after::float8),
-         depends_on_previous => :depends_on_previous::boolean) ELSE same.id END AS schedule_id
-FROM (SELECT 1) one
-LEFT JOIN pgcron.schedule same ON :expected_version::int IS NULL AND same.name = :name
-    AND same.spec = :spec AND same.handler = :handler
-  AND same.args = coalesce(:args::text::jsonb, same.args)
-  AND same.timezone = coalesce(:timezone, same.timezone) AND same.dst = coalesce(:dst, same.dst)
-  AND same.queue = coalesce(:queue, same.queue)
-  AND same.priority = coalesce(:priority::int, same.priority)
-  AND same.enabled = coalesce(:enabled, same.enabled)
-  AND same.overlap = coalesce(:overlap, same.overlap)
-  AND same.catchup = coalesce(:catchup, same.catchup)
-  AND same.catchup_window = coalesce(pg_catalog.make_interval(secs => :catchup_window),
-      same.catchup_window)
-  AND same.start_deadline IS NOT
-      DISTINCT FROM coalesce(pg_catalog.make_interval(secs => :start_deadline),
-      same.start_deadline)
-  AND same.give_up_after IS NOT
-      DISTINCT FROM coalesce(pg_catalog.make_interval(secs => :give_up_after),
-      same.give_up_after)
-  AND same.silence_timeout IS NOT
-      DISTINCT FROM coalesce(pg_catalog.make_interval(secs => :silence_timeout),
-      same.silence_timeout)
-  AND same.timeout = coalesce(pg_catalog.make_interval(secs => :timeout), same.timeout)
-  AND same.max_attempts IS NOT DISTINCT FROM coalesce(:max_attempts, same.max_attempts)
-  AND same.retry_base = coalesce(pg_catalog.make_interval(secs => :retry_base), same.retry_base)
-  AND same.retry_cap = coalesce(pg_catalog.make_interval(secs => :retry_cap), same.retry_cap)
-  AND same.retry IS NOT DISTINCT FROM nullif(coalesce(:retry::text::jsonb, same.retry), '{}')
-  AND same.delivery = coalesce(:delivery, same.delivery)
-  AND same.managed_by = coalesce(:managed_by, same.managed_by)
-  AND coalesce(same.lane, '') = coalesce(:lane, same.lane, '')
-  AND coalesce(same.requires, '{}') = coalesce(:requires, same.requires, '{}')
-  AND same.weight = coalesce(:weight, same.weight)
-  AND same.max_running IS NOT DISTINCT FROM nullif(coalesce(:max_running, same.max_running), 0)
-  AND same.max_queued IS NOT DISTINCT FROM nullif(coalesce(:max_queued, same.max_queued), 0)
-  AND same.queue_drops IS NOT DISTINCT FROM nullif(coalesce(:queue_drops, same.queue_drops), '')
-  AND same.after_pause = coalesce(:after_pause, same.after_pause)
-  AND coalesce(same.jitter, '0') = coalesce(pg_catalog.make_interval(secs => :jitter), same.jitter,
-               '0')
-  AND coalesce(same.max_runs, 0) = coalesce(:max_runs, same.max_runs, 0)
-  AND same.pause_after_failures IS NOT DISTINCT FROM nullif(coalesce(:pause_after_failures,
-      same.pause_after_failures),
-      0)
-  AND same.probe_after IS NOT
-      DISTINCT FROM nullif(coalesce(pg_catalog.make_interval(secs => :probe_after),
-      CASE WHEN :pause_after_failures = 0 THEN NULL ELSE same.probe_after END),
-      '0')
-  AND same.depends_on_previous = coalesce(:depends_on_previous, same.depends_on_previous);
+SELECT pgcron.put_schedule(
+  :name::text, :spec::text, :handler::text, args => :args::text::jsonb,
+  timezone => :timezone::text, dst => :dst::text, queue => :queue::text,
+  priority => :priority::int, enabled => :enabled::boolean, overlap => :overlap::text,
+  catchup => :catchup::text,
+  catchup_window => pg_catalog.make_interval(secs => :catchup_window::float8),
+  start_deadline => pg_catalog.make_interval(secs => :start_deadline::float8),
+  timeout => pg_catalog.make_interval(secs => :timeout::float8),
+  max_attempts => :max_attempts::int,
+  retry_base => pg_catalog.make_interval(secs => :retry_base::float8),
+  retry_cap => pg_catalog.make_interval(secs => :retry_cap::float8),
+  retry => :retry::text::jsonb, delivery => :delivery::text, managed_by => :managed_by::text,
+  actor => :actor::text, interface => :interface::text, lane => :lane::text,
+  requires => :requires::text[],
+  give_up_after => pg_catalog.make_interval(secs => :give_up_after::float8),
+  silence_timeout => pg_catalog.make_interval(secs => :silence_timeout::float8),
+  weight => :weight::int, expected_version => :expected_version::int,
+  max_running => :max_running::int, max_queued => :max_queued::int,
+  queue_drops => :queue_drops::text, after_pause => :after_pause::text,
+  jitter => pg_catalog.make_interval(secs => :jitter::float8), max_runs => :max_runs::int,
+  pause_after_failures => :pause_after_failures::int,
+  probe_after => pg_catalog.make_interval(secs => :probe_after::float8),
+  depends_on_previous => :depends_on_previous::boolean) AS schedule_id;
 
 -- name: pause_schedule
 SELECT pgcron.pause_schedule(:name::text, :note::text, :actor::text, :interface::text,
-                             until => coalesce(:until::timestamptz,
-                                               pg_catalog.now()
-                                                   +
-                                                       pg_catalog.make_interval(secs =>
-                                                           :pause::float8)));
+  coalesce(:until::timestamptz,
+           pg_catalog.now() + pg_catalog.make_interval(secs => :pause::float8)));
 
 -- name: resume_schedule
 SELECT pgcron.resume_schedule(:name::text, :actor::text, :interface::text);
@@ -129,13 +76,11 @@ SELECT pgcron.redrive(:run_id::bigint, :actor::text, :args::text::jsonb) AS run_
 -- name: redrive_many
 SELECT coalesce(pg_catalog.array_agg(m.dead_letter ORDER BY m.run_id), '{}') AS letters,
        coalesce(pg_catalog.array_agg(m.run_id ORDER BY m.run_id), '{}') AS runs,
-       pg_catalog.max(m.due_at)
-           + coalesce(pg_catalog.make_interval(secs => :per::float8) / nullif(:rate::int,
-           0),
-           '0') AS next_due
+       pg_catalog.max(m.due_at) + coalesce(
+         pg_catalog.make_interval(secs => :per::float8) / nullif(:rate::int, 0), '0') AS next_due
 FROM pgcron.redrive_many(
   fingerprint => :fingerprint::text, handler => :handler::text, queue => :queue::text,
-      error_class => :error_class::text, schedule => :schedule::text,
+  error_class => :error_class::text, schedule => :schedule::text,
   since => :since::timestamptz, until => :until::timestamptz, also_lost => :also_lost::boolean,
   args => :args::text::jsonb, rate => :rate::int,
   per => pg_catalog.make_interval(secs => :per::float8), starting => :starting::timestamptz,

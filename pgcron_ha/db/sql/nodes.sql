@@ -86,25 +86,8 @@ WITH renewed AS (
                       ELSE 'alive' END
   WHERE incarnation = :incarnation AND state <> 'dead' RETURNING incarnation, state)
 SELECT now() AS now,
-       ARRAY(SELECT r.id FROM pgcron.run r
-           WHERE r.owner = renewed.incarnation AND r.state = 'running' ORDER BY r.id) AS run_ids,
-       ARRAY(SELECT r.token FROM pgcron.run r
-           WHERE r.owner = renewed.incarnation AND r.state = 'running' ORDER BY r.id) AS tokens,
-       ARRAY(SELECT r.id FROM pgcron.run r
-           WHERE r.owner = renewed.incarnation AND r.state = 'running'
-             AND r.cancel_at IS NOT NULL) AS cancelled_ids,
-       ARRAY(SELECT r.id FROM pgcron.run r
-           WHERE r.owner = renewed.incarnation AND r.state = 'running'
-             AND r.kill_at IS NOT NULL) AS killed_ids,
-       ARRAY(SELECT n.incarnation FROM pgcron.node n
-           WHERE n.state <> 'dead' AND n.incarnation <> renewed.incarnation
-           ORDER BY n.incarnation) AS peers,
-       ARRAY(SELECT n.beat_sequence FROM pgcron.node n
-           WHERE n.state <> 'dead' AND n.incarnation <> renewed.incarnation
-           ORDER BY n.incarnation) AS peer_sequences,
-       ARRAY(SELECT extract(epoch FROM n.lease_ttl)::float8 FROM pgcron.node n
-           WHERE n.state <> 'dead' AND n.incarnation <> renewed.incarnation
-           ORDER BY n.incarnation) AS peer_ttls,
+       mine.run_ids, mine.tokens, mine.cancelled_ids, mine.killed_ids, peer.peers,
+       peer.peer_sequences, peer.peer_ttls,
        ARRAY(SELECT b.name FROM pgcron.breaker b WHERE b.state <> 'closed'
            ORDER BY b.name) AS breakers,
        renewed.state = 'cordoned' AS is_cordoned,
@@ -114,7 +97,19 @@ SELECT now() AS now,
        (SELECT k.is_synchronous IS DISTINCT FROM (current_setting('synchronous_standby_names')
            <> '')
         FROM pgcron.cluster k) AS is_otherwise_synchronous
-FROM renewed;
+FROM renewed
+CROSS JOIN LATERAL (
+  SELECT coalesce(array_agg(r.id ORDER BY r.id), '{}') AS run_ids,
+         coalesce(array_agg(r.token ORDER BY r.id), '{}') AS tokens,
+         coalesce(array_agg(r.id) FILTER (WHERE r.cancel_at IS NOT NULL), '{}') AS cancelled_ids,
+         coalesce(array_agg(r.id) FILTER (WHERE r.kill_at IS NOT NULL), '{}') AS killed_ids
+  FROM pgcron.run r WHERE r.owner = renewed.incarnation AND r.state = 'running') mine
+CROSS JOIN LATERAL (
+  SELECT coalesce(array_agg(n.incarnation ORDER BY n.incarnation), '{}') AS peers,
+         coalesce(array_agg(n.beat_sequence ORDER BY n.incarnation), '{}') AS peer_sequences,
+         coalesce(array_agg(extract(epoch FROM n.lease_ttl)::float8 ORDER BY n.incarnation),
+                  '{}') AS peer_ttls
+  FROM pgcron.node n WHERE n.state <> 'dead' AND n.incarnation <> renewed.incarnation) peer;
 
 -- name: say_idle
 -- An idle node is woken by NOTIFY; a busy one looks by itself and spares the enqueuers the

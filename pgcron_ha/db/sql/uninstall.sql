@@ -52,34 +52,16 @@ WITH own AS (
   UNION ALL SELECT 'pg_proc'::regclass, p.oid FROM pg_catalog.pg_proc p
   WHERE p.pronamespace = to_regnamespace(:schema::text)
   UNION ALL SELECT 'pg_type'::regclass, t.oid FROM pg_catalog.pg_type t
-  WHERE t.typnamespace = to_regnamespace(:schema::text)),
-built AS (
-  SELECT d.classid, d.objid, d.objsubid,
-         CASE d.classid
-              WHEN 'pg_rewrite'::regclass THEN (SELECT r.ev_class FROM pg_catalog.pg_rewrite r
-                  WHERE r.oid = d.objid)
-                        WHEN 'pg_constraint'::regclass THEN (SELECT r.conrelid
-                            FROM pg_catalog.pg_constraint r WHERE r.oid = d.objid)
-                        WHEN 'pg_attrdef'::regclass THEN (SELECT r.adrelid
-                            FROM pg_catalog.pg_attrdef r WHERE r.oid = d.objid)
-                        WHEN 'pg_trigger'::regclass THEN (SELECT r.tgrelid
-                            FROM pg_catalog.pg_trigger r WHERE r.oid = d.objid)
-                        WHEN 'pg_policy'::regclass THEN (SELECT r.polrelid
-                            FROM pg_catalog.pg_policy r WHERE r.oid = d.objid)
-                        WHEN 'pg_class'::regclass THEN d.objid END AS relation,
-         CASE d.classid
-              WHEN 'pg_proc'::regclass THEN (SELECT r.pronamespace FROM pg_catalog.pg_proc r
-                  WHERE r.oid = d.objid)
-                        WHEN 'pg_type'::regclass THEN (SELECT r.typnamespace
-                            FROM pg_catalog.pg_type r WHERE r.oid = d.objid) END AS namespace
-    FROM pg_catalog.pg_depend d JOIN own ON own.classid = d.refclassid AND own.oid = d.refobjid
-   WHERE d.classid IN ('pg_rewrite'::regclass, 'pg_constraint'::regclass, 'pg_attrdef'::regclass,
-                       'pg_trigger'::regclass, 'pg_policy'::regclass, 'pg_class'::regclass,
-                       'pg_proc'::regclass, 'pg_type'::regclass))
-SELECT DISTINCT pg_catalog.pg_describe_object(b.classid, b.objid, b.objsubid) AS name
-  FROM built b LEFT JOIN pg_catalog.pg_class c ON c.oid = b.relation
- WHERE coalesce(b.namespace, c.relnamespace) NOT IN (to_regnamespace(:schema::text),
-                'pg_toast'::regnamespace)
+  WHERE t.typnamespace = to_regnamespace(:schema::text))
+SELECT DISTINCT pg_catalog.pg_describe_object(d.classid, d.objid, d.objsubid) AS name
+  FROM pg_catalog.pg_depend d JOIN own ON own.classid = d.refclassid AND own.oid = d.refobjid
+  CROSS JOIN LATERAL pg_catalog.pg_identify_object(d.classid, d.objid, d.objsubid) o
+  -- What is a part of a table begins with the table's schema here.
+  CROSS JOIN LATERAL pg_catalog.pg_identify_object_as_address(d.classid, d.objid, d.objsubid) part
+ WHERE d.classid IN ('pg_rewrite'::regclass, 'pg_constraint'::regclass, 'pg_attrdef'::regclass,
+                     'pg_trigger'::regclass, 'pg_policy'::regclass, 'pg_class'::regclass,
+                     'pg_proc'::regclass, 'pg_type'::regclass)
+   AND coalesce(o.schema, part.object_names[1]) NOT IN (:schema::text, 'pg_toast')
  ORDER BY 1 LIMIT 20;
 
 -- name: version_tables_of_others

@@ -74,7 +74,7 @@ class CarefulClaims:
             limit=free,
             incarnation=self._session.incarnation,
             handlers=list(self._handlers),
-            **self._paths.all(first),
+            **self._paths.once(first),
         )
 
     async def decide_lanes(self, free: int, ahead: int, first: Sequence[Path] = ()) -> Decided:

@@ -72,6 +72,16 @@ class ClaimPaths:
             "bound_ids": [bound[1] for bound in known.values()],
         }
 
+    def once(self, first: Sequence[Path] = ()) -> dict[str, list[Any]]:
+        """Parameters of a claim of runs that may start only once: `all`, whose bounds hide none."""
+        paths = self.all(first)
+        none = [_NO_BOUND] * len(paths["queues"])
+        return {
+            **paths,
+            "bound_dues": [_instant(due) for due, _ in none],
+            "bound_ids": [id_ for _, id_ in none],
+        }
+
     def all(self, first: Sequence[Path] = ()) -> dict[str, list[Any]]:
         """Parameters of a claim that knows no bounds; it begins with the paths of `first`."""
         usual = [(queue, priority) for priority in PRIORITIES for queue in self._queues]

@@ -7,7 +7,7 @@ refused is looked up by its fence number.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Container, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -28,7 +28,7 @@ from pgcron_ha.engine.finish.outcomes import (
 from pgcron_ha.engine.isolation import SetAside, impatience, isolate
 from pgcron_ha.engine.run.counters import count_failures, count_successes
 from pgcron_ha.engine.run.recorder import Recorder
-from pgcron_ha.engine.run.runner import Ended, Runner
+from pgcron_ha.engine.run.runner import Ended, Runner, claims_of, started_claims_of
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.contract.base import Committed, Context, Doubtful, Succeeded
@@ -192,11 +192,7 @@ class Completer(Service):
 
     async def _not_locked(self, batch: Sequence[Ended]) -> list[Ended]:
         """Those whose rows nobody has locked; the others are set aside."""
-        rows = await self._link.rows(
-            "locked_runs",
-            run_ids=[ended[0].run_id for ended in batch],
-            tokens=[ended[0].token for ended in batch],
-        )
+        rows = await self._link.rows("locked_runs", **claims_of(ended[0] for ended in batch))
         if not rows:
             return list(batch)
         self._asks_for_locks_until = monotonic() + _LOCKS_SECONDS
@@ -312,14 +308,8 @@ class Completer(Service):
         self._runner.owed = owed
 
     async def _finish(self, batch: Sequence[Ended]) -> _Reported:
-        now = monotonic()
-        parameters = {
-            "run_ids": [ended[0].run_id for ended in batch],
-            "tokens": [ended[0].token for ended in batch],
-            "elapsed_seconds": [now - (ended[0].started_monotonic or now) for ended in batch],
-            "results": results_of(batch),
-            "node": self._node,
-        }
+        claims = started_claims_of(ended[0] for ended in batch)
+        parameters = {**claims, "results": results_of(batch), "node": self._node}
         try:
             rows = await self._link.rows("finish_runs", **parameters)
         except NoPartition:
@@ -329,27 +319,20 @@ class Completer(Service):
             return _Reported([ended[0] for ended in batch], [])
         accepted = {row[0] for row in rows}
         count_successes([ended for ended in batch if ended[0].run_id in accepted])
-        return _Reported(
-            [ended[0] for ended in batch if ended[0].run_id in accepted],
-            [ended[0] for ended in batch if ended[0].run_id not in accepted],
-        )
+        return _reported(batch, accepted)
 
     async def _release(self, batch: Sequence[Ended]) -> _Reported:
-        contexts = [ended[0] for ended in batch]
-        rows = await self._link.rows(
-            "release_runs", run_ids=[c.run_id for c in contexts], tokens=[c.token for c in contexts]
-        )
+        rows = await self._link.rows("release_runs", **claims_of(ended[0] for ended in batch))
         accepted = {row[0] for row in rows}
+        released = _reported(batch, accepted)
         if accepted:
             emit(RunsReleased(len(accepted), "this node stops"))
             await self._wake_others()
-        self._resent.update(c for c in contexts if c.run_id in accepted)
+        self._resent.update(released.over)
         # A run with a cancel request is not given back: it ends as cancelled.
         asked = [ended for ended in batch if ended[0].run_id not in accepted]
         reported = await self._fail(asked) if asked else _Reported([], [])
-        return _Reported(
-            [c for c in contexts if c.run_id in accepted] + reported.over, reported.refused
-        )
+        return _Reported(released.over + reported.over, reported.refused)
 
     async def _wake_others(self) -> None:
         try:
@@ -362,8 +345,7 @@ class Completer(Service):
         failures = [failure_of(ended[1]) for ended in batch]
         rows = await self._link.rows(
             "fail_runs",
-            run_ids=[ended[0].run_id for ended in batch],
-            tokens=[ended[0].token for ended in batch],
+            **claims_of(ended[0] for ended in batch),
             kinds=[kind_of(ended[1]) for ended in batch],
             retryables=[failure.retry for failure in failures],
             retry_afters=[
@@ -394,7 +376,13 @@ class Completer(Service):
         for (context, _, _), failure in pairs[:REPORTED_SINGLY]:
             run, verdict = context.run_id, verdicts[context.run_id]
             emit(RunFailed(run, context.handler, context.attempt, verdict, failure.message[:300]))
-        return _Reported(
-            [ended[0] for ended in batch if ended[0].run_id in verdicts],
-            [ended[0] for ended in batch if ended[0].run_id not in verdicts],
-        )
+        return _reported(batch, verdicts)
+
+
+def _reported(batch: Sequence[Ended], over: Container[int]) -> _Reported:
+    """These runs are over; the others were refused."""
+    contexts = [ended[0] for ended in batch]
+    return _Reported(
+        [context for context in contexts if context.run_id in over],
+        [context for context in contexts if context.run_id not in over],
+    )

@@ -41,18 +41,15 @@ async def settle_orphans(link: Link, node: str, orphans: Sequence[tuple[int, UUI
 
 async def _cancel(link: Link, node: str, orphans: Sequence[tuple[int, UUID]]) -> None:
     count = len(orphans)
+    unknown = ("retry_afters", "elapsed_seconds", "tracebacks", "causes", "fingerprints")
     await link.rows(
         "fail_runs",
         run_ids=[run for run, _ in orphans],
         tokens=[token for _, token in orphans],
         kinds=["cancelled"] * count,
         retryables=[False] * count,
-        retry_afters=[None] * count,
-        elapsed_seconds=[None] * count,
         error_classes=["Cancelled"] * count,
         errors=["asked to stop before it began"] * count,
-        tracebacks=[None] * count,
-        causes=[None] * count,
-        fingerprints=[None] * count,
+        **dict.fromkeys(unknown, [None] * count),
         node=node,
     )

@@ -10,13 +10,13 @@ from math import inf
 from time import monotonic
 from typing import ClassVar, Final
 
-from pgcron_ha.db.driver.link import Busy, Link, Unanswered
+from pgcron_ha.db.driver.link import Busy, Link, Row, Unanswered
 from pgcron_ha.db.driver.statements import in_schema
 from pgcron_ha.engine.isolation import SetAside, isolate
 from pgcron_ha.engine.maintain.retention import Sweep
 from pgcron_ha.engine.materialize.materializer import judge
 from pgcron_ha.engine.materialize.previews import write_previews
-from pgcron_ha.engine.run.time_limits import notice_overruns
+from pgcron_ha.engine.run.timeouts import notice_overruns
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.telemetry.counters import COUNTERS
@@ -98,12 +98,13 @@ class Janitor(Service):
         """Seconds to the next round; None for the interval."""
         self._round_at = -inf
         await self._in_turn("partitions", PARTITIONS_EVERY, self._make_partitions)
-        await self._in_turn("parked runs", 0, self._unpark)
+        await self._in_turn("parked runs", 0, partial(self._unpark, "unpark_served"))
         await self._in_turn("retries", 0, self._give_up)
         await self._in_turn("previews", 0, partial(write_previews, self._link, self.aside))
         await self._in_turn("settings", 0, self._name_broken_settings)
         await self._in_turn("overruns", NETS_EVERY, partial(notice_overruns, self._link))
-        await self._in_turn("mended handlers", NETS_EVERY, self._unpark_mended)
+        mended = partial(self._unpark, "unpark_mended")
+        await self._in_turn("mended handlers", NETS_EVERY, mended)
         for statement in _SWEEPS:
             await self._in_turn(statement, SWEEPS_EVERY, partial(self._sweep, statement))
         for statement in _SMALL_SWEEPS:
@@ -114,8 +115,8 @@ class Janitor(Service):
         await self._in_turn("retention", RETENTION_EVERY, self._retain)
         return await self._sweep_of_history.run_once()
 
-    async def _unpark(self) -> None:
-        unparked = await self._link.rows("unpark_served", at_most=BATCH)
+    async def _unpark(self, statement: str) -> None:
+        unparked = await self._link.rows(statement, at_most=BATCH)
         if unparked:
             await self._link.rows("wake_idle_nodes")
         self._has_more |= len(unparked) >= BATCH
@@ -135,10 +136,6 @@ class Janitor(Service):
     async def _make_partitions(self) -> None:
         while (await self._link.value("ensure_partitions") or 0) >= PARTITIONS_AT_ONCE:
             pass
-
-    async def _unpark_mended(self) -> None:
-        if await self._link.rows("unpark_mended", at_most=BATCH):
-            await self._link.rows("wake_idle_nodes")
 
     async def _recheck(self) -> None:
         await self._link.rows("recheck_invalid", judge=judge())
@@ -210,16 +207,13 @@ class Janitor(Service):
             for run in runs:
                 self.aside.forget(run)
 
-        async def refused(run: int, error: PgcronError) -> None:
-            delayed(run, error)
-
         def delayed(run: int, error: PgcronError) -> None:
             self.aside.put(run, f"history of run {run}", error)
 
         async def drain_some() -> int:
             aside = [key for key in self.aside.waiting() if isinstance(key, int)]
             rows = await self._link.rows("overflowed", aside=aside, at_most=BATCH)
-            await isolate([row["id"] for row in rows], send, refused, delayed)
+            await isolate([row["id"] for row in rows], send, None, delayed)
             return len(rows)
 
         await self._repeat(drain_some)
@@ -239,8 +233,7 @@ class Janitor(Service):
 
     async def _drop_outlived(self) -> None:
         for row in await self._link.rows("outlived_partitions"):
-            parent = in_schema(f'pgcron."{row["relation"]}"', self._schema)
-            partition = in_schema(f'pgcron."{row["partition"]}"', self._schema)
+            parent, partition = self._tables_of(row)
             try:
                 await self._detach(parent, partition)
                 await self._link.execute(f"DROP TABLE IF EXISTS {partition}")
@@ -251,8 +244,7 @@ class Janitor(Service):
     async def _drop_strays(self) -> None:
         """Ends what was interrupted: a detach half-way, or before the table was dropped."""
         for row in await self._link.rows("stray_partitions"):
-            parent = in_schema(f'pgcron."{row["relation"]}"', self._schema)
-            partition = in_schema(f'pgcron."{row["partition"]}"', self._schema)
+            parent, partition = self._tables_of(row)
             try:
                 if row["is_pending"]:
                     await self._finish_detach(parent, partition)
@@ -260,6 +252,11 @@ class Janitor(Service):
                     await self._link.execute(f"DROP TABLE IF EXISTS {partition}")
             except Busy:
                 return
+
+    def _tables_of(self, row: Row) -> tuple[str, str]:
+        names = (row["relation"], row["partition"])
+        parent, partition = (in_schema(f'pgcron."{name}"', self._schema) for name in names)
+        return parent, partition
 
     async def _detach(self, parent: str, partition: str) -> None:
         try:

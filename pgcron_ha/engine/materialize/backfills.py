@@ -12,8 +12,8 @@ from typing import ClassVar, Final
 
 from pgcron_ha.db.driver.link import Link, Row
 from pgcron_ha.engine.isolation import one_by_one
-from pgcron_ha.engine.service import Service, unforeseen
-from pgcron_ha.errors import InvalidSpec, PgcronError
+from pgcron_ha.engine.service import Service, known
+from pgcron_ha.errors import PgcronError
 from pgcron_ha.model.backfill import MOST_INSTANTS, count, following, too_many
 from pgcron_ha.spec.schedule_spec import spec_of
 from pgcron_ha.spec.spec import Spec
@@ -96,8 +96,8 @@ class Backfills(Service):
 
     def _leave_out(self, row: Row, error: Exception) -> None:
         """Whatever is wrong with it, the others have their step; it is tried again alone."""
-        reported = error.message if isinstance(error, PgcronError) else unforeseen(error)
-        self.aside.put(row["id"], f"backfill {row['id']} of schedule {row['schedule']!r}", reported)
+        what = f"backfill {row['id']} of schedule {row['schedule']!r}"
+        self.aside.put(row["id"], what, known(error).message)
 
     async def _step(self, row: Row) -> bool:
         """Whether there is more to do at once."""
@@ -114,11 +114,8 @@ class Backfills(Service):
                 row["direction"],
                 min(self._most[row["id"]] + max(row["room"], 0), MOST_AT_ONCE),
             )
-        except PgcronError as error:
-            await self._give_up(row, error)
-            instants, is_last, planned = [], False, None
         except Exception as error:
-            await self._give_up(row, InvalidSpec(unforeseen(error)))
+            await self._give_up(row, known(error))
             instants, is_last, planned = [], False, None
         if planned is not None:  # whichever node is first
             await self._link.rows("plan_backfill", backfill=row["id"], planned=planned)

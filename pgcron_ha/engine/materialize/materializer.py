@@ -13,23 +13,25 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, ClassVar, Final
 
 from pgcron_ha.db.driver.link import Link, NoPartition, Row
 from pgcron_ha.engine.isolation import impatience, isolate
 from pgcron_ha.engine.lease.session import LATE_AFTER
-from pgcron_ha.engine.materialize.computing import compute
-from pgcron_ha.engine.materialize.previews import AT_ONCE, write_previews
-from pgcron_ha.engine.materialize.schedule_duties import Control, forget_absent
+from pgcron_ha.engine.materialize.previews import AT_ONCE, compute, write_previews
+from pgcron_ha.engine.materialize.schedule_duties import (
+    Control,
+    Decision,
+    forget_absent,
+    materialize_parameters,
+)
 from pgcron_ha.engine.run.counters import count_decided
-from pgcron_ha.engine.service import Service, unforeseen
-from pgcron_ha.errors import DatabaseUnavailable, InvalidSpec, PgcronError, Refused, SchemaError
-from pgcron_ha.model.jitter import delay_of
-from pgcron_ha.model.plan import Plan, plan
+from pgcron_ha.engine.service import Service, known
+from pgcron_ha.errors import DatabaseUnavailable, PgcronError, Refused, SchemaError
+from pgcron_ha.model.plan import Plan, delay_of, plan
 from pgcron_ha.spec.schedule_spec import spec_of
-from pgcron_ha.spec.zones import TZDATA
 from pgcron_ha.telemetry.log import emit
 from pgcron_ha.telemetry.schedule_events import ScheduleIsInvalid
 from pgcron_ha.version import installed_version
@@ -52,10 +54,6 @@ RETRY_SECONDS: Final = 60.0
 
 LOOK_AGAIN_SECONDS: Final = 0.5
 """When nothing of a whole batch moved: other nodes are at it, or its rows are locked."""
-
-_NEVER: Final = datetime.max.replace(tzinfo=UTC)
-
-Decision = tuple[Row, Plan, str]
 
 
 class Materializer(Service):
@@ -132,7 +130,7 @@ class Materializer(Service):
         return row["status"] == "invalid" or self.aside.is_aside(("fires", row["schedule_id"]))
 
     async def _send(self, part: Sequence[Decision]) -> Row:
-        columns = _columns(part)
+        columns = materialize_parameters(part)
         try:
             return (await self._link.rows("materialize", **columns))[0]
         except NoPartition:
@@ -170,10 +168,8 @@ class Materializer(Service):
             try:
                 planned = await compute(partial(decide, row, self._horizon, share))
                 decided.append((row, *planned))
-            except PgcronError as error:
-                await self._mark_invalid(row, error)
             except Exception as error:
-                await self._mark_invalid(row, InvalidSpec(unforeseen(error)))
+                await self._mark_invalid(row, known(error))
             if number % 25 == 24:
                 await asyncio.sleep(0)  # a cold spec costs some tenths of a millisecond
         return decided
@@ -231,40 +227,3 @@ def decide(
         delay_of(row),
     )
     return decision, spec.canonical
-
-
-def _counted(taken: Sequence[Decision]) -> list[tuple[Row, datetime]]:
-    """The fires of schedules that end after so many."""
-    return [
-        (row, fire)
-        for row, planned, _ in taken
-        if row["max_runs"] is not None
-        for fire in planned.fires
-    ]
-
-
-def _columns(taken: Sequence[Decision]) -> dict[str, Any]:
-    """The parameters of ``materialize``."""
-    missed = [
-        (row["schedule_id"], dropped) for row, planned, _ in taken for dropped in planned.missed
-    ]
-    return {
-        "schedule_ids": [row["schedule_id"] for row, _, _ in taken],
-        "generations": [row["generation"] for row, _, _ in taken],
-        "watermarks": [row["watermark"] for row, _, _ in taken],
-        "new_watermarks": [planned.watermark for _, planned, _ in taken],
-        "next_fires": [planned.next_fire or _NEVER for _, planned, _ in taken],
-        "canonicals": [canonical for _, _, canonical in taken],
-        "max_runs": [row["max_runs"] for row, _, _ in taken],
-        "delays": [delay_of(row) for row, _, _ in taken],
-        "counted_ids": [row["schedule_id"] for row, fire in _counted(taken)],
-        "counted_fires": [fire for _, fire in _counted(taken)],
-        "dropped_ids": [schedule for schedule, _ in missed],
-        "dropped_firsts": [dropped.first for _, dropped in missed],
-        "dropped_lasts": [dropped.last for _, dropped in missed],
-        "dropped_counts": [dropped.count for _, dropped in missed],
-        "dropped_reasons": [dropped.reason for _, dropped in missed],
-        "fire_ids": [row["schedule_id"] for row, planned, _ in taken for _ in planned.fires],
-        "fires": [fire for _, planned, _ in taken for fire in planned.fires],
-        "tzdata": TZDATA,
-    }

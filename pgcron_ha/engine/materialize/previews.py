@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.db.driver.link import Link, Row
 from pgcron_ha.engine.isolation import SetAside, isolate
-from pgcron_ha.engine.materialize.computing import compute
-from pgcron_ha.engine.service import unforeseen
-from pgcron_ha.errors import InvalidSpec, PgcronError
+from pgcron_ha.engine.service import known
+from pgcron_ha.errors import PgcronError
+from pgcron_ha.spec.budget import TakesLong, quickly
 from pgcron_ha.spec.zones import TZDATA
 
 FIRES: Final = 20
@@ -28,8 +28,21 @@ AT_ONCE: Final = 25
 somebody asks for one of them.
 """
 
+_Answer = TypeVar("_Answer")
+
 Preview = tuple[Row, str | None, str | None, bool | None, str | None]
 """A schedule: its sentence, fires, whether these are all, and what is wrong instead."""
+
+
+async def compute(function: Callable[[], _Answer]) -> _Answer:
+    """The answer of a pure function. Most are found at once; what takes longer begins anew in a
+    thread, so that the lease, and all else on the loop, goes on meanwhile.
+    """
+    try:
+        with quickly():
+            return function()
+    except TakesLong:
+        return await asyncio.to_thread(function)
 
 
 async def write_previews(link: Link, aside: SetAside[Any], schedule_ids: Sequence[int] = ()) -> int:
@@ -63,10 +76,7 @@ async def write_previews(link: Link, aside: SetAside[Any], schedule_ids: Sequenc
         what = f"the preview of schedule {row['name']!r}"
         aside.put(("preview", row["schedule_id"]), what, error.message)
 
-    async def refused(preview: Preview, error: PgcronError) -> None:
-        delayed(preview, error)
-
-    written = [row for rows in await isolate(previews, send, refused, delayed) for row in rows]
+    written = [row for rows in await isolate(previews, send, None, delayed) for row in rows]
     for row in written:
         aside.forget(("preview", row["schedule_id"]))
     return len(written)
@@ -76,10 +86,8 @@ def _preview(row: Row) -> tuple[str | None, str | None, bool | None, str | None]
     """Sentence, fires, whether these are all, and what is wrong instead."""
     try:
         ahead = schedule_preview(dict(row), row["now"], FIRES)
-    except PgcronError as error:
-        return None, None, None, error.as_kept()
     except Exception as error:
-        return None, None, None, InvalidSpec(unforeseen(error)).as_kept()
+        return None, None, None, known(error).as_kept()
     fires = [
         {"at": fire.utc_text, "local": fire.local_text, "note": fire.note} for fire in ahead.fires
     ]

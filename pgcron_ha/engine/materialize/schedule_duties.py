@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 from pgcron_ha.db.driver.link import Link, Row
 from pgcron_ha.engine.isolation import SetAside, isolate, one_by_one
 from pgcron_ha.engine.lease.session import LATE_AFTER
 from pgcron_ha.engine.run.counters import count_decided
-from pgcron_ha.engine.service import unforeseen
+from pgcron_ha.engine.service import known
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
-from pgcron_ha.model.jitter import delay_of
+from pgcron_ha.model.plan import Plan, delay_of
 from pgcron_ha.spec.schedule_spec import spec_of
 from pgcron_ha.spec.zones import TZDATA
 from pgcron_ha.telemetry.log import emit
@@ -24,6 +25,10 @@ MOST: Final = 200
 Key = tuple[str, int]
 """A duty and a schedule: what is set aside for one is not for the others."""
 
+Decision = tuple[Row, Plan, str]
+"""A schedule, what it owes, and the canonical text of its spec."""
+
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
 _OLDER: Final = ("tzdata", 0)
 
 
@@ -90,11 +95,14 @@ class Control:
     def _fulfilled_by(self) -> dict[str, Callable[[], Awaitable[None]]]:
         return {
             "outdated_plans": self._replan_outdated,
-            "pending_edits": self._finish_edits,
-            "overdue_pauses": self._end_pauses,
-            "failing_schedules": self._judge_failures,
-            "early_fires": self._make_early_fires,
-            "due_probes": self._make_probes,
+            # Edits made under another isolation level than READ COMMITTED are made true here.
+            "pending_edits": partial(self._each, "pending_edits", "apply_edit"),
+            "overdue_pauses": partial(self._each, "overdue_pauses", "resume_overdue"),
+            "failing_schedules": partial(self._each, "failing_schedules", self._judge),
+            "early_fires": partial(
+                self._each, "early_fires", self._make_early_fire, horizon=self._horizon
+            ),
+            "due_probes": partial(self._each, "due_probes", self._make_probe),
             "take_given_back": self._take_given_back,
         }
 
@@ -102,38 +110,16 @@ class Control:
         """Makes anew what another tzdata has made ahead."""
         noted = await self._link.rows("note_outdated_plans", at_most=MOST)
         self._goes_on |= bool(noted)
-        await self._each("outdated_plans", self._replan)
-
-    async def _replan(self, row: Row) -> None:
-        await self._link.rows("replan", schedule_id=row["schedule_id"])
-
-    async def _finish_edits(self) -> None:
-        """Edits made under another isolation level than READ COMMITTED are made true here."""
-        await self._each("pending_edits", self._finish_edit)
-
-    async def _finish_edit(self, row: Row) -> None:
-        await self._link.rows("apply_edit", schedule_id=row["schedule_id"])
-
-    async def _end_pauses(self) -> None:
-        await self._each("overdue_pauses", self._end_pause)
-
-    async def _end_pause(self, row: Row) -> None:
-        await self._link.rows("resume_overdue", schedule_id=row["schedule_id"])
-
-    async def _judge_failures(self) -> None:
-        """Pauses schedules that have failed too often, and resumes those whose probe succeeded."""
-        await self._each("failing_schedules", self._judge)
+        await self._each("outdated_plans", "replan")
 
     async def _judge(self, row: Row) -> None:
+        """Pauses a schedule that has failed too often, or resumes it when its probe succeeded."""
         schedule = row["schedule_id"]
         verdict = (await self._link.rows("judge_failures", schedule_id=schedule))[0]["verdict"]
         if verdict == "resumed":
             emit(ProbeSucceeded(schedule))
         elif verdict is not None:
             emit(SchedulePausedItself(schedule, verdict))
-
-    async def _make_early_fires(self) -> None:
-        await self._each("early_fires", self._make_early_fire, horizon=self._horizon)
 
     async def _make_early_fire(self, row: Row) -> None:
         """Unless it is none any more: the schedule was edited, or SQL was given an instant that it
@@ -142,9 +128,6 @@ class Control:
         if is_fire(row, row["fire_at"]):
             await self._make_fire(row, row["fire_at"])
 
-    async def _make_probes(self) -> None:
-        await self._each("due_probes", self._make_probe)
-
     async def _make_probe(self, row: Row) -> None:
         probe = await chosen_probe(self._link, row, self._horizon)
         if probe is not None:
@@ -152,8 +135,8 @@ class Control:
             await self._link.rows("mark_probe", schedule_id=row["schedule_id"])
 
     async def _make_fire(self, row: Row, fire: datetime) -> None:
-        columns = one_fire(row, fire, spec_of(row).canonical)
-        counts = (await self._link.rows("materialize", **columns))[0]
+        parameters = one_fire(row, fire, spec_of(row).canonical)
+        counts = (await self._link.rows("materialize", **parameters))[0]
         self._made += counts["runs"]
         count_decided(counts)
 
@@ -166,13 +149,10 @@ class Control:
             taken = await self._link.rows("take_given_back", schedule_ids=list(part))
             return {row["schedule_id"] for row in taken}
 
-        async def refused(schedule: int, error: PgcronError) -> None:
-            self._failed("given_back", by_id[schedule], error)
-
         def delayed(schedule: int, error: PgcronError) -> None:
             self._failed("given_back", by_id[schedule], error)
 
-        taken = set().union(*await isolate(ids, take, refused, delayed))
+        taken = set().union(*await isolate(ids, take, None, delayed))
         for schedule in ids:
             if schedule in taken:
                 self._aside.forget(("given_back", schedule))
@@ -180,14 +160,16 @@ class Control:
                 delayed(schedule, PgcronError("another session holds its row"))
 
     async def _each(
-        self, duty: str, act: Callable[[Row], Awaitable[None]], **parameters: Any
+        self, duty: str, act: Callable[[Row], Awaitable[None]] | str, **parameters: Any
     ) -> None:
-        """`act` on each of the schedules that the statement `duty` finds."""
-
+        """`act` (or its statement) on each of the schedules that the statement `duty` finds."""
         rows = await self._candidates(duty, **parameters)
 
         async def go(row: Row) -> None:
-            await act(row)
+            if isinstance(act, str):
+                await self._link.rows(act, schedule_id=row["schedule_id"])
+            else:
+                await act(row)
             self._aside.forget((duty, row["schedule_id"]))
             self._goes_on |= len(rows) == MOST
 
@@ -201,9 +183,8 @@ class Control:
         return rows
 
     def _failed(self, duty: str, row: Row, error: Exception) -> None:
-        reported = error.message if isinstance(error, PgcronError) else unforeseen(error)
         what = f"schedule {row['name']!r}, {duty.replace('_', ' ')}"
-        self._aside.put((duty, row["schedule_id"]), what, reported)
+        self._aside.put((duty, row["schedule_id"]), what, known(error).message)
 
 
 def forget_absent(aside: SetAside[Key], duty: str, present: set[int]) -> None:
@@ -237,21 +218,47 @@ def is_fire(row: Row | dict[str, Any], instant: datetime) -> bool:
         return False
 
 
-def one_fire(row: Row | dict[str, Any], fire: datetime, canonical: str) -> dict[str, Any]:
-    """The parameters of ``materialize`` for a fire ahead of the cursor, which stays where it is."""
+def one_fire(row: Row, fire: datetime, canonical: str) -> dict[str, Any]:
+    """The parameters of ``materialize`` for a fire ahead of the cursor, which stays where it is,
+    also if it has no next fire yet.
+    """
+    stays = {"next_fires": [row["next_fire"]]}
+    ahead = Plan([fire], [], row["watermark"], None)
+    return materialize_parameters([(row, ahead, canonical)]) | stays
+
+
+def _counted(taken: Sequence[Decision]) -> list[tuple[Row, datetime]]:
+    """The fires of schedules that end after so many."""
+    return [
+        (row, fire)
+        for row, planned, _ in taken
+        if row["max_runs"] is not None
+        for fire in planned.fires
+    ]
+
+
+def materialize_parameters(taken: Sequence[Decision]) -> dict[str, Any]:
+    """The parameters of ``materialize``."""
+    missed = [
+        (row["schedule_id"], dropped) for row, planned, _ in taken for dropped in planned.missed
+    ]
     return {
-        "schedule_ids": [row["schedule_id"]],
-        "generations": [row["generation"]],
-        "watermarks": [row["watermark"]],
-        "new_watermarks": [row["watermark"]],
-        "next_fires": [row["next_fire"]],
-        "canonicals": [canonical],
-        **{f"dropped_{column}": [] for column in ("ids", "firsts", "lasts", "counts", "reasons")},
-        "max_runs": [row["max_runs"]],
-        "delays": [delay_of(row)],
-        "counted_ids": [] if row["max_runs"] is None else [row["schedule_id"]],
-        "counted_fires": [] if row["max_runs"] is None else [fire],
-        "fire_ids": [row["schedule_id"]],
-        "fires": [fire],
+        "schedule_ids": [row["schedule_id"] for row, _, _ in taken],
+        "generations": [row["generation"] for row, _, _ in taken],
+        "watermarks": [row["watermark"] for row, _, _ in taken],
+        "new_watermarks": [planned.watermark for _, planned, _ in taken],
+        "next_fires": [planned.next_fire or _NEVER for _, planned, _ in taken],
+        "canonicals": [canonical for _, _, canonical in taken],
+        "max_runs": [row["max_runs"] for row, _, _ in taken],
+        "delays": [delay_of(row) for row, _, _ in taken],
+        "counted_ids": [row["schedule_id"] for row, fire in _counted(taken)],
+        "counted_fires": [fire for _, fire in _counted(taken)],
+        "dropped_ids": [schedule for schedule, _ in missed],
+        "dropped_firsts": [dropped.first for _, dropped in missed],
+        "dropped_lasts": [dropped.last for _, dropped in missed],
+        "dropped_counts": [dropped.count for _, dropped in missed],
+        "dropped_reasons": [dropped.reason for _, dropped in missed],
+        "fire_ids": [row["schedule_id"] for row, planned, _ in taken for _ in planned.fires],
+        "fires": [fire for _, planned, _ in taken for fire in planned.fires],
         "tzdata": TZDATA,
     }

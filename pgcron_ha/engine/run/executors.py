@@ -12,12 +12,12 @@ from pgcron_ha.engine.lease.state_directory import Home
 from pgcron_ha.engine.run.recorder import Recorder
 from pgcron_ha.engine.run.runner import Runner
 from pgcron_ha.errors import ConfigError
-from pgcron_ha.executors.contract.base import Executor
-from pgcron_ha.executors.contract.lease_loss import FINISH
-from pgcron_ha.executors.contract.services import ExecutorServices
+from pgcron_ha.executors.contract.base import FINISH, Executor, ExecutorServices
 from pgcron_ha.executors.process.executor import ShellExecutor
 from pgcron_ha.executors.python.executor import PythonExecutor
 from pgcron_ha.executors.python.handler import PythonHandler
+from pgcron_ha.telemetry.events import ProfileIsRisky
+from pgcron_ha.telemetry.log import emit
 
 if TYPE_CHECKING:
     from pgcron_ha.client import App
@@ -49,19 +49,20 @@ async def build_executors(
     try:
         _add_configured(executors, settings, executor_services)
         if settings.sql:
-            from pgcron_ha.engine.run.sql_databases import sql_executor
+            from pgcron_ha.executors.sql.executor import sql_executor
 
-            executors["sql"] = sql_executor(settings, executor_services("sql"), recorder)
+            executors["sql"] = sql_executor(
+                settings,
+                executor_services("sql"),
+                recorder.flush_from_thread,
+                lambda sentence: emit(ProfileIsRisky(sentence)),
+            )
         python = executors["py"] = PythonExecutor(
             handlers,
-            runner.done,
-            runner.feed_for("py"),
-            recorder,
-            node.slots,
+            executor_services("py"),
             Transactions(settings.required_dsn(), node.transactions, settings.schema, node.name),
             recorder.flush_from_thread,
-            child_program(node.apps, settings.required_dsn(), settings.schema, [home.descriptor]),
-            runner.executor_failed,
+            child_program(node.apps, settings.required_dsn(), settings.schema),
         )
         python.at_end += [app.close for app in apps]  # what handlers have enqueued with
     except BaseException:
@@ -83,9 +84,10 @@ def finishing_handlers(settings: Settings, apps: Sequence[App]) -> frozenset[str
 def callbacks_came(executors: Mapping[str, Executor]) -> None:
     """The database says that a service has called back, perhaps for a run of this node."""
     if "http" in executors:
-        from pgcron_ha.engine.run.http_services import pass_to_executor
+        from pgcron_ha.executors.http.executor import HttpExecutor
 
-        pass_to_executor(executors["http"])
+        if isinstance(executor := executors["http"], HttpExecutor):
+            executor.callbacks_came()
 
 
 def _add_configured(
@@ -96,25 +98,17 @@ def _add_configured(
     """Those the file has tables for; what was made before an error stands in ``executors``."""
     # The shell's supervisor is a process of its own: it is started before this one has threads.
     if settings.shell:
-        place = executor_services("shell")
         reported = any(template.previous for template in settings.shell.values())
         executors["shell"] = ShellExecutor(
             settings.shell,
-            place.done,
-            place.feed,
-            place.sink,
-            place.inherit,
-            place.directory,
+            executor_services("shell"),
             # At most one connection, closed when it was not used for a minute.
             transactions=(
                 Transactions(settings.required_dsn(), 1, settings.schema) if reported else None
             ),
-            failed=place.failed,
         )
     if settings.http:
-        from pgcron_ha.engine.run.http_services import (
-            http_executor,  # and the client library with it
-        )
+        from pgcron_ha.executors.http.executor import http_executor  # with the client library
 
         executors["http"] = http_executor(settings, executor_services("http"))
     kinds = {*settings.plugins, *settings.node.executors}

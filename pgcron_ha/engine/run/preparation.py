@@ -14,7 +14,7 @@ from time import monotonic
 from typing import Final
 
 from pgcron_ha.db.driver.link import Link
-from pgcron_ha.engine.run.runner import Runner
+from pgcron_ha.engine.run.runner import Runner, claims_of, started_claims_of
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.contract.base import Context
 
@@ -40,11 +40,7 @@ class Preparation:
     async def _prepare(self, contexts: Sequence[Context]) -> None:
         suspected: set[int] = set()
         try:
-            rows = await self._link.rows(
-                "prepare_runs",
-                run_ids=[context.run_id for context in contexts],
-                tokens=[context.token for context in contexts],
-            )
+            rows = await self._link.rows("prepare_runs", **claims_of(contexts))
             suspected = {row["id"] for row in rows}
         except PgcronError:
             pass  # while the database is away nothing is known of them, and they must not wait
@@ -59,15 +55,9 @@ class Preparation:
         """Says of each that its handler has begun, as soon as it has."""
         end = monotonic() + _LONGEST_SECONDS
         while contexts and monotonic() < end:
-            now = monotonic()
             begun = [each for each in contexts if each.started_monotonic is not None]
             if begun:
-                await self._link.rows(
-                    "mark_started",
-                    run_ids=[context.run_id for context in begun],
-                    tokens=[context.token for context in begun],
-                    elapsed_seconds=[now - (each.started_monotonic or now) for each in begun],
-                )
+                await self._link.rows("mark_started", **started_claims_of(begun))
             contexts = [
                 each for each in contexts if each not in begun and self._runner.holds(each.run_id)
             ]

@@ -17,10 +17,12 @@ from typing import Any, ClassVar, Final
 from pgcron_ha.db.driver.link import Busy, Link, Unanswered
 from pgcron_ha.engine.isolation import impatience, isolate
 from pgcron_ha.engine.run.counters import count_dropped_lines, count_lines
+from pgcron_ha.engine.run.runner import claims_of
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.contract.attempt import Attempt
 from pgcron_ha.executors.contract.base import Stream
+from pgcron_ha.executors.contract.coroutines import post
 from pgcron_ha.executors.contract.progress import Progress
 from pgcron_ha.telemetry.events import LinesDropped
 from pgcron_ha.telemetry.log import emit
@@ -114,10 +116,7 @@ class Recorder(Service):
     def _awake(self) -> None:
         if not self._is_awake:
             self._is_awake = True
-            try:
-                self._loop.call_soon_threadsafe(self.wake)
-            except RuntimeError:  # the loop is closed: the node is gone
-                pass
+            post(self._loop, self.wake)
 
     async def _write_progress(self) -> None:
         """The latest words, when the last ones are a second old. What is refused is forgotten."""
@@ -193,7 +192,7 @@ class Recorder(Service):
                 raise
             except PgcronError:
                 # Lines that the database refuses must not stop the run's end, nor other lines.
-                await isolate(_by_claim(batch), self._send_lines_of, self._drop, self._drop_slow)
+                await isolate(_by_claim(batch), self._send_lines_of, None, self._drop)
             for _ in batch:
                 self._lines.popleft()
             self._doubtful = max(0, self._doubtful - len(batch))
@@ -230,10 +229,7 @@ class Recorder(Service):
     async def _send_lines_of(self, claims: Sequence[Sequence[_Line]]) -> None:
         await self._send_lines([line for lines in claims for line in lines])
 
-    async def _drop(self, lines: Sequence[_Line], error: PgcronError) -> None:
-        self._drop_slow(lines, error)
-
-    def _drop_slow(self, lines: Sequence[_Line], error: PgcronError) -> None:
+    def _drop(self, lines: Sequence[_Line], error: PgcronError) -> None:
         self.dropped += len(lines)
         count_dropped_lines("refused", [line[4] for line in lines])
 
@@ -252,8 +248,7 @@ def _by_claim(batch: Sequence[_Line]) -> list[list[_Line]]:
 
 def _columns(batch: Sequence[_Line]) -> dict[str, list[Any]]:
     return {
-        "run_ids": [line[0].run_id for line in batch],
-        "tokens": [line[0].token for line in batch],
+        **claims_of(line[0] for line in batch),
         "sequences": [line[1] for line in batch],
         "times": [line[2] for line in batch],
         "streams": [line[3] for line in batch],
@@ -263,8 +258,7 @@ def _columns(batch: Sequence[_Line]) -> dict[str, list[Any]]:
 
 def _progress_columns(reports: Sequence[_Report]) -> dict[str, list[Any]]:
     return {
-        "run_ids": [context.run_id for context, _, _ in reports],
-        "tokens": [context.token for context, _, _ in reports],
+        **claims_of(context for context, _, _ in reports),
         "times": [at for _, at, _ in reports],
         "dones": [progress.done for _, _, progress in reports],
         "totals": [progress.total for _, _, progress in reports],

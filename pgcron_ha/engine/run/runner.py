@@ -14,13 +14,15 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from datetime import datetime
 from operator import itemgetter
 from time import monotonic
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from uuid import UUID
 
 from pgcron_ha.engine.lease.reconcile import Held
 from pgcron_ha.engine.service import unforeseen
 from pgcron_ha.errors import PgcronError
+from pgcron_ha.executors.contract.attempt import Attempt
 from pgcron_ha.executors.contract.base import Context, Executor, Interrupted, Outcome, StopReason
+from pgcron_ha.executors.contract.coroutines import post
 from pgcron_ha.operating_system import boottime
 
 if TYPE_CHECKING:
@@ -45,6 +47,22 @@ _OF_A_CLAIM: Final[Callable[[Row], _Claimed]] = itemgetter(
 
 Ended = tuple[Context, Outcome, float]
 """Context, outcome, and the `time.monotonic` instant at which the handler had stopped."""
+
+
+def claims_of(contexts: Iterable[Attempt]) -> dict[str, list[Any]]:
+    """The runs and the tokens of their claims, as parameters of statements."""
+    contexts = list(contexts)
+    return {
+        "run_ids": [context.run_id for context in contexts],
+        "tokens": [context.token for context in contexts],
+    }
+
+
+def started_claims_of(contexts: Iterable[Context]) -> dict[str, list[Any]]:
+    """As `claims_of`, with the seconds since their handlers began."""
+    contexts, now = list(contexts), monotonic()
+    seconds = [now - (context.started_monotonic or now) for context in contexts]
+    return claims_of(contexts) | {"elapsed_seconds": seconds}
 
 
 class Runner:
@@ -313,13 +331,11 @@ class Runner:
         if self._surplus and (surplus := self._surplus.pop(context, 0)):
             with self._lock:
                 self._executing -= surplus
-            self._look_at_heavy()
+            post(self._loop, self.start_waiting)
         if not self._is_collecting:
             self._is_collecting = True
-            try:
-                self._loop.call_soon_threadsafe(self._collect_ended)
-            except RuntimeError:
-                pass  # the loop is closed: the node is gone, its successor settles the run
+            # If the loop is closed the node is gone; its successor settles the run.
+            post(self._loop, self._collect_ended)
 
     def executor_failed(self, error: BaseException) -> None:
         """A thread that serves an executor has ended: the node must."""
@@ -339,7 +355,7 @@ class Runner:
             with self._lock:
                 self._executing -= 1
             if self._heavy:
-                self._look_at_heavy()
+                post(self._loop, self.start_waiting)  # slots got free that no feed gives on
             return None
 
         return feed
@@ -355,13 +371,6 @@ class Runner:
             batch += self._drain()  # what came before the line above was seen woke nobody
         if batch:
             self._collect(batch)
-
-    def _look_at_heavy(self) -> None:
-        """Slots got free that no feed gives on."""
-        try:
-            self._loop.call_soon_threadsafe(self.start_waiting)
-        except RuntimeError:
-            pass  # the loop is closed
 
     def _remove_waiting(self, context: Context) -> None:
         """Raises ValueError for one that is with its executor."""

@@ -1,22 +1,27 @@
-"""Looks after runs that last: time limits, handlers that do not stop, and the start time of
-those that are still at it.
+"""Looks after runs that last: time limits, the start time of those that are still at it, and
+handlers that do not stop, which in the end only the end of the process stops in time. All is judged
+by this node's monotonic clock.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from time import monotonic
 from typing import ClassVar, Final
 
-from pgcron_ha.db.driver.link import Link
+from pgcron_ha.db.driver.link import Link, Row
 from pgcron_ha.engine.isolation import isolate
-from pgcron_ha.engine.run.runner import Runner
-from pgcron_ha.engine.run.time_limits import TimeLimits
+from pgcron_ha.engine.lease.lease import Lease, LeasePhase
+from pgcron_ha.engine.run.runner import Runner, started_claims_of
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.contract.base import Context, StopReason
-from pgcron_ha.telemetry.events import RunIsStuck
+from pgcron_ha.operating_system import boottime
+from pgcron_ha.telemetry.events import RunIsStuck, RunOverruns, ServiceFailed
 from pgcron_ha.telemetry.log import emit
 
 INTERVAL_SECONDS: Final = 0.2
@@ -26,6 +31,75 @@ MARK_AFTER_SECONDS: Final = 0.5
 """Shorter runs say when they began when they end, and cost no write."""
 
 MARK_BATCH: Final = 1000
+
+LAST_RESORT_SECONDS: Final = 1.0
+"""Between the kill of what ran without a lease and the end of the process, for handlers that only
+need a moment; half of what is left of the lease at most, so that the end comes before its end.
+"""
+
+EXIT_WITHOUT_LEASE: Final = 71
+"""The status of such a process."""
+
+
+@dataclass(slots=True)
+class _Limits:
+    silence_timeout: float | None
+    give_up_at: float | None
+    last_sign: float
+
+
+class TimeLimits:
+    """Limits that few runs have: silence, and the time in all. A claim does not carry them: a run
+    that lasts learns them when it is marked as started, so one without them, or a short one, costs
+    nothing.
+    """
+
+    def __init__(self) -> None:
+        self._limits: dict[Context, _Limits] = {}
+
+    def learn(self, contexts: Sequence[Context], rows: Iterable[Row], now: float) -> None:
+        """Takes what ``mark_started`` has answered about these runs."""
+        by_run: Mapping[int, Context] = {context.run_id: context for context in contexts}
+        for row in rows:
+            silence, give_up_in = row["silence_timeout"], row["give_up_in"]
+            if silence is not None or give_up_in is not None:
+                context = by_run[row["id"]]
+                self._limits[context] = _Limits(
+                    silence,
+                    None if give_up_in is None else now + give_up_in,
+                    context.started_monotonic or now,
+                )
+
+    def exceeded(self, held: Iterable[Context], now: float) -> list[tuple[Context, StopReason]]:
+        """Those of the `held` runs that are over a limit, and over which; others are forgotten."""
+        if not self._limits:
+            return []
+        known = set(held)
+        self._limits = {each: limits for each, limits in self._limits.items() if each in known}
+        found = []
+        for context, limits in self._limits.items():
+            if context.gave_sign:
+                context.gave_sign = False
+                limits.last_sign = now
+            if limits.give_up_at is not None and now >= limits.give_up_at:
+                found.append((context, StopReason.GIVEN_UP))
+            elif limits.silence_timeout is not None and (
+                now - limits.last_sign >= limits.silence_timeout
+            ):
+                found.append((context, StopReason.SILENT))
+        return found
+
+
+_AT_ONCE: Final = 200
+"""Long runs that one look compares with what was expected of them."""
+
+
+async def notice_overruns(link: Link) -> int:
+    """How many are new to everybody; which node tells of one is decided by the database."""
+    rows = await link.rows("notice_overruns", at_most=_AT_ONCE)
+    for row in rows:
+        emit(RunOverruns(row["run_id"], row["schedule"], row["expected"], row["taken"]))
+    return len(rows)
 
 
 class Watch(Service):
@@ -90,13 +164,7 @@ class Watch(Service):
             self._reported = {claim: at for claim, at in self._reported.items() if claim in held}
 
     async def _mark_these(self, fresh: Sequence[Context]) -> None:
-        now = monotonic()
-        rows = await self._link.rows(
-            "mark_started",
-            run_ids=[context.run_id for context in fresh],
-            tokens=[context.token for context in fresh],
-            elapsed_seconds=[now - (context.started_monotonic or now) for context in fresh],
-        )
+        rows = await self._link.rows("mark_started", **started_claims_of(fresh))
         self._limits.learn(fresh, rows, monotonic())
         locked = {row["id"] for row in rows if not row["is_marked"]}
         for context in fresh:
@@ -119,3 +187,17 @@ class Watch(Service):
             and (context.run_id, context.attempt) not in self._marked
             and not self.aside.waits(context)
         )
+
+
+def end_soon(runner: Runner, lease: Lease) -> None:
+    """After a moment, unless what can't be killed has ended by then or the lease is back."""
+    timer = threading.Timer(min(LAST_RESORT_SECONDS, 0.05 * lease.ttl), _end, (runner, lease))
+    timer.daemon = True
+    timer.start()
+
+
+def _end(runner: Runner, lease: Lease) -> None:
+    if lease.phase(boottime()) is LeasePhase.OVER and runner.kill_stopped(grace=0):
+        message = "handlers do not stop although the lease is over; this process ends"
+        emit(ServiceFailed("node", message, 0.0))
+        os._exit(EXIT_WITHOUT_LEASE)

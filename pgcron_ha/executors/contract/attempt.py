@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal, Protocol, TypeAlias
@@ -51,92 +52,43 @@ class Lease:
         self.deadline = math.inf
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Attempt:
     """What the engine and the executors know of one attempt; `Context` is it with what a handler
     may do.
     """
 
-    __slots__ = (
-        "_args",
-        "_idempotency_key",
-        "_lease",
-        "_log",
-        "_pass_beat",
-        "_previous",
-        "_previous_found",
-        "_sink",
-        "_transaction",
-        "_values",
-        "_work",
-        "attempt",
-        "delivery",
-        "fence",
-        "fire_time",
-        "gave_sign",
-        "handler",
-        "max_attempts",
-        "origin",
-        "outlives_lease",
-        "priority",
-        "queue",
-        "run_id",
-        "run_uuid",
-        "schedule",
-        "started_monotonic",
-        "stop_reason",
-        "timeout",
-        "token",
-    )
-
-    def __init__(
-        self,
-        run_id: int,
-        run_uuid: UUID | str,
-        handler: str,
-        args: dict[str, Any] | str,
-        attempt: int,
-        max_attempts: int,
-        queue: str,
-        priority: int,
-        schedule: str | None,
-        fire_time: datetime | None,
-        token: UUID,
-        fence: int,
-        idempotency_key: str | None = None,
-        timeout: float | None = None,
-        delivery: str = "at_least_once",
-        origin: str = "enqueued",
-    ) -> None:
-        """``args`` may be JSON text: it is parsed when it is first read."""
-        self.run_id = run_id
-        self.run_uuid = run_uuid
-        self.handler = handler
-        self._args = args
-        self.attempt = attempt
-        self.max_attempts = max_attempts
-        self.queue = queue
-        self.priority = priority
-        self.schedule = schedule
-        self.fire_time = fire_time
-        self.token = token
-        self.fence = fence
-        self._idempotency_key = idempotency_key
-        self.timeout = timeout
-        self.delivery = delivery
-        self.origin = origin
-        self.started_monotonic: float | None = None
-        self.stop_reason: StopReason | None = None
-        self.outlives_lease = False
-        self.gave_sign = False
-        self._sink: LogSink | None = None
-        self._lease: Lease | None = None
-        self._log: Any = None
-        self._values: Mapping[str, Any]  # of the call, once the args were judged
-        self._transaction: Any = None
-        self._previous: Any = None
-        self._previous_found: Any = None
-        self._work: Any = None
-        self._pass_beat: Callable[[Any], None] | None = None
+    run_id: int
+    run_uuid: UUID | str
+    handler: str
+    _args: dict[str, Any] | str
+    """JSON text is parsed when it is first read."""
+    attempt: int
+    max_attempts: int
+    queue: str
+    priority: int
+    schedule: str | None
+    fire_time: datetime | None
+    token: UUID
+    fence: int
+    _idempotency_key: str | None = None
+    timeout: float | None = None
+    delivery: str = "at_least_once"
+    origin: str = "enqueued"
+    started_monotonic: float | None = field(default=None, init=False)
+    stop_reason: StopReason | None = field(default=None, init=False)
+    outlives_lease: bool = field(default=False, init=False)
+    gave_sign: bool = field(default=False, init=False)
+    _sink: LogSink | None = field(default=None, init=False)
+    _lease: Lease | None = field(default=None, init=False)
+    _log: Any = field(default=None, init=False)
+    _values: Mapping[str, Any] = field(init=False)
+    """Of the call, once the args were judged."""
+    _transaction: Any = field(default=None, init=False)
+    _previous: Any = field(default=None, init=False)
+    _previous_found: Any = field(default=None, init=False)
+    _work: Any = field(default=None, init=False)
+    _pass_beat: Callable[[Any], None] | None = field(default=None, init=False)
 
     def __repr__(self) -> str:
         name = type(self).__name__

@@ -8,19 +8,25 @@ engine.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, Protocol, TypeAlias, cast
 
+from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.contract.attempt import LogSink, Stopped, StopReason, Stream
 from pgcron_ha.executors.contract.context import Context
-from pgcron_ha.executors.contract.endings import Cancel, Discard, Retry, Snooze
 from pgcron_ha.executors.contract.outcome import (
     MAX_RESULT_BYTES,
     SUCCEEDED,
+    Cancel,
     Committed,
+    Discard,
     Doubtful,
     Failed,
     Interrupted,
     Outcome,
+    Retry,
+    Snooze,
     Succeeded,
 )
 
@@ -34,10 +40,12 @@ __all__ = [
     "Done",
     "Doubtful",
     "Executor",
+    "ExecutorServices",
     "Failed",
     "Failure",
     "Feed",
     "Interrupted",
+    "LeaseLoss",
     "LogSink",
     "Outcome",
     "Retry",
@@ -63,6 +71,25 @@ another process takes its place.
 
 def ignore_failure(error: BaseException) -> None:
     """The `Failure` of an executor that no node has made."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorServices:
+    """The engine's side of one executor, and where it may leave files.
+
+    ``slots`` bounds how many runs it is given at the same time. ``directory`` belongs to this node
+    alone and outlives it. An open descriptor of ``inherit`` in a child process keeps the node's
+    successor from beginning before the child is gone, too. Call ``failed`` when a thread that
+    serves the runs has ended by an error: the node ends.
+    """
+
+    done: Done
+    feed: Feed
+    sink: LogSink
+    slots: int
+    directory: Path | None = None
+    inherit: tuple[int, ...] = ()
+    failed: Failure = ignore_failure
 
 
 class Executor(Protocol):
@@ -95,3 +122,25 @@ class Executor(Protocol):
 
     async def close(self, grace: float) -> None:
         """Stop all runs, wait at most ``grace`` seconds, kill the rest, leave nothing behind."""
+
+
+LeaseLoss: TypeAlias = Literal["stop", "finish"]
+
+STOP: Final = "stop"
+"""It is asked to stop, then killed, before another node may begin its run."""
+
+FINISH: Final = "finish"
+"""It goes on. Its end is told when the database is back, and counts if the run is still this
+node's; else it is stopped then. Another node may have begun the run meanwhile.
+"""
+
+
+def read_lease_loss(value: str) -> LeaseLoss:
+    """From what `App.handler` was given. Raises `ConfigError`."""
+    if value not in (STOP, FINISH):
+        raise ConfigError(
+            f"on_lease_loss is {value!r}",
+            "A handler whose node can't reach the database stops, or finishes what it does.",
+            "Write 'stop' or 'finish'.",
+        )
+    return cast(LeaseLoss, value)

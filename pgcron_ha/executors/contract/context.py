@@ -7,7 +7,7 @@ import threading
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.executors.contract.attempt import Attempt, Stream
 from pgcron_ha.executors.contract.log_lines import RunLog
-from pgcron_ha.executors.contract.previous import AskedPrevious, Previous, PreviousRuns, Source
+from pgcron_ha.executors.contract.previous import AskedPrevious, Previous, Source
 from pgcron_ha.executors.contract.progress import judged
 from pgcron_ha.executors.contract.transaction import Isolation, RunTransaction, TransactionBlock
 
@@ -35,7 +35,7 @@ class Context(Attempt):
     __slots__ = ()
     _log: RunLog | None
     _transaction: RunTransaction | None
-    _previous: Source
+    _previous: Source | None
     _previous_found: Previous | None  # of a template that asks for it
 
     def connection(self, isolation: Isolation = "read_committed") -> TransactionBlock:
@@ -67,14 +67,14 @@ class Context(Attempt):
         `InvalidInput` where the handler is no ``py:`` one.
         """
         if self.schedule is None:
-            return AskedPrevious(None, self.run_id)
+            return AskedPrevious(None, self)
         if self._previous is None:
             raise InvalidInput(
                 f"run {self.run_id} can't ask for the one before it",
                 "Only py: handlers of a node can; templates have previous = true instead.",
                 "Ask in SQL: pgcron.previous_of(run_id, token).",
             )
-        return AskedPrevious(PreviousRuns(*self._previous), self.run_id)
+        return AskedPrevious(self._previous, self)
 
     def log(self, line: str, stream: Stream = "log") -> None:
         """Add to the run's log; a text of several lines becomes several. Thread-safe."""

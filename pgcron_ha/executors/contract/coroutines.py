@@ -1,12 +1,18 @@
-"""The event loop of an executor's thread, and coroutines begun outside a task of its own."""
+"""The event loop of an executor's thread, coroutines begun outside a task of its own, and waiting
+for one in another thread.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import types
-from collections.abc import Awaitable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from concurrent.futures import Future
 from contextvars import Context as Variables
 from typing import Any
+
+from pgcron_ha.errors import InvalidInput
 
 
 @types.coroutine
@@ -47,3 +53,44 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     except ImportError:
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
+
+
+def run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
+    """In the loop's own thread. SystemExit of a task that a handler left behind does not end it."""
+    asyncio.set_event_loop(loop)
+    while True:
+        try:
+            loop.run_forever()
+            return
+        except BaseException:
+            continue
+
+
+def post(loop: asyncio.AbstractEventLoop, callback: Callable[..., Any], *arguments: Any) -> bool:
+    """Have it called on the loop; from any thread. False when the loop is closed: nothing runs
+    there any more.
+    """
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(callback, *arguments)
+        return True
+    return False
+
+
+def wait_for(loop: asyncio.AbstractEventLoop, sending: Coroutine[Any, Any, Any]) -> Any:
+    """The result of something that is done on the loop, for another thread; not to be stopped."""
+    return submit(loop, sending).result()
+
+
+def submit(loop: asyncio.AbstractEventLoop, sending: Coroutine[Any, Any, Any]) -> Future[Any]:
+    """Begin something on the loop, from another thread. Raises InvalidInput on the loop itself."""
+    try:
+        is_the_loops = asyncio.get_running_loop() is loop
+    except RuntimeError:
+        is_the_loops = False
+    if is_the_loops:
+        raise InvalidInput(
+            "a plain `with` on the event loop of async handlers",
+            "It would wait for itself.",
+            "In an async handler write `async with context.connection() as connection`.",
+        )
+    return asyncio.run_coroutine_threadsafe(sending, loop)

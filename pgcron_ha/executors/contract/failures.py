@@ -13,14 +13,17 @@ from typing import Any
 
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.contract.attempt import Attempt, Stopped, StopReason
-from pgcron_ha.executors.contract.endings import Cancel, Discard, Retry, Snooze
 from pgcron_ha.executors.contract.fingerprints import fingerprint_of_error
 from pgcron_ha.executors.contract.masking import mask, mask_document, room
 from pgcron_ha.executors.contract.outcome import (
     MAX_RESULT_BYTES,
+    Cancel,
+    Discard,
     Failed,
     Interrupted,
     Outcome,
+    Retry,
+    Snooze,
     Succeeded,
 )
 from pgcron_ha.model.nesting import MOST_LEVELS, levels_of

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import sys
 import sysconfig
 from collections.abc import Iterator
 from types import FrameType
@@ -71,12 +70,8 @@ def _functions(error: BaseException) -> Iterator[tuple[str, bool]]:
     while step is not None:
         frame = step.tb_frame
         module = str(frame.f_globals.get("__name__", ""))
-        yield f"{module}.{_name(frame)}", not _is_library(frame, module)
+        yield f"{module}.{frame.f_code.co_qualname}", not _is_library(frame, module)
         step = step.tb_next
-
-
-def _name(frame: FrameType) -> str:
-    return frame.f_code.co_qualname if sys.version_info >= (3, 11) else frame.f_code.co_name
 
 
 def _is_library(frame: FrameType, module: str) -> bool:

@@ -11,6 +11,7 @@ import base64
 import json
 import os
 import re
+from collections.abc import Iterable
 from typing import Any, Final
 from urllib.parse import quote, quote_plus
 
@@ -74,8 +75,40 @@ _PATTERNS: Final = tuple(
     )
 )
 
+
+class Masker:
+    """Knows some secrets, each in all of its forms. Mask first and cut afterwards: half a secret is
+    one, too.
+    """
+
+    def __init__(self, secrets: Iterable[str], longest: int | None = None) -> None:
+        """Of each form ``longest`` characters are looked for, or all."""
+        forms = {form[:longest] for secret in secrets for form in forms_of(secret)}
+        # The longest first, so that no part of one is left over.
+        ordered = sorted(forms, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
+
+    def finds(self, text: str) -> bool:
+        """Whether one stands in it."""
+        return self._pattern is not None and self._pattern.search(text) is not None
+
+    def mask(self, text: str) -> str:
+        """The text without them."""
+        return text if self._pattern is None else self._pattern.sub(MASK, text)
+
+    def mask_document(self, document: Any) -> Any:
+        """A JSON document whose texts are without them. Raises RecursionError for a deep one."""
+        if self._pattern is None:
+            return document
+        if isinstance(document, dict):
+            return {self.mask(k): self.mask_document(v) for k, v in document.items()}
+        if isinstance(document, list):
+            return [self.mask_document(each) for each in document]
+        return self.mask(document) if isinstance(document, str) else document
+
+
 _secrets: set[str] = set()
-_known: re.Pattern[str] | None = None
+_known = Masker(())
 _is_passed_on = False
 
 
@@ -91,9 +124,7 @@ def remember_secret(value: str | None) -> None:
     if len(_secrets) >= MOST_SECRETS:
         return
     _secrets.add(value)
-    every = {form[:_LONGEST_SECRET] for secret in _secrets for form in forms_of(secret)}
-    longest_first = sorted(every, key=len, reverse=True)
-    _known = re.compile("|".join(map(re.escape, longest_first)))
+    _known = Masker(_secrets, _LONGEST_SECRET)
 
 
 def forms_of(secret: str) -> set[str]:
@@ -144,7 +175,7 @@ def mask(text: str, limit: int | None = None) -> str:
         # What stands at the cuts may be a part of a secret that is not known by it.
         head, tail = mask(text[:part])[:-MARGIN], mask(text[-part:])[MARGIN:]
         return f"{head}{' ' * (len(text) - len(head) - len(tail))}{tail}"
-    text = mask_known(text)
+    text = _known.mask(text)
     lowered = text.lower()
     for words, pattern, replacement in _PATTERNS:
         for word in words:
@@ -154,24 +185,11 @@ def mask(text: str, limit: int | None = None) -> str:
     return text
 
 
-def mask_known(text: str) -> str:
-    """Without the secrets that the configuration knows."""
-    return text if _known is None else _known.sub(MASK, text)
-
-
 def mask_document(text: str) -> str:
     """JSON text in whose texts and names no known secret is left."""
-    if _known is None or _known.search(text) is None:
+    if not _known.finds(text):
         return text
-
-    def masked(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {mask_known(name): masked(each) for name, each in value.items()}
-        if isinstance(value, list):
-            return [masked(each) for each in value]
-        return mask_known(value) if isinstance(value, str) else value
-
-    document = masked(json.loads(text))
+    document = _known.mask_document(json.loads(text))
     return json.dumps(document, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
 

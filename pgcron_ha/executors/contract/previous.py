@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from pgcron_ha.executors.contract.coroutines import wait_for
 from pgcron_ha.executors.contract.failures import bounded_text
 from pgcron_ha.executors.contract.outcome import Failed
 
@@ -55,13 +56,6 @@ def rfc3339(instant: datetime) -> str:
     return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-async def find_previous(database: AsksDatabase, context: Attempt) -> Previous | None:
-    """Of the run before this one, for a template; None also for runs without a schedule."""
-    if context.schedule is None:
-        return None
-    return await PreviousRuns(database, asyncio.get_running_loop()).find(context.run_id)
-
-
 def not_reported(error: PgcronError) -> Failed:
     """The outcome of a run that could not be told of the one before it: it is tried again."""
     return Failed(type(error).__name__, bounded_text(f"the run before is not known: {error}"))
@@ -74,54 +68,42 @@ class AsksDatabase(Protocol):
         """The row, its result as JSON text; None without one. Raises an error of ours."""
 
 
-Source: TypeAlias = tuple[AsksDatabase, asyncio.AbstractEventLoop] | None
-"""Whom handlers ask, and on which loop; None where they can't."""
+Source: TypeAlias = tuple[AsksDatabase, asyncio.AbstractEventLoop]
+"""Whom handlers ask, and on which loop: that of the handlers."""
 
 
-class PreviousRuns:
-    """Asks the database, on a loop: that of the handlers."""
-
-    def __init__(self, database: AsksDatabase, loop: asyncio.AbstractEventLoop) -> None:
-        self._database = database
-        self._loop = loop
-
-    async def find(self, run: int) -> Previous | None:
-        """Of the run before this one."""
-        row = await self._database.previous(run)
-        if row is None:
-            return None
-        result = None if row["result"] is None else json.loads(row["result"])
-        return Previous(
-            run_id=row["run"],
-            fire_time=row["fire_time"],
-            outcome=row["outcome"],
-            finished_at=row["finished_at"],
-            result=result,
-            error=row["error"],
-        )
-
-    def wait(self, run: int) -> Previous | None:
-        """The same, in the thread of a plain function."""
-        from pgcron_ha.executors.contract.transaction import wait_for
-
-        found: Previous | None = wait_for(self._loop, self.find(run))
-        return found
+async def find_previous(database: AsksDatabase, context: Attempt) -> Previous | None:
+    """Of the run before this one; None also for runs without a schedule."""
+    row = None if context.schedule is None else await database.previous(context.run_id)
+    if row is None:
+        return None
+    return Previous(
+        run_id=row["run"],
+        fire_time=row["fire_time"],
+        outcome=row["outcome"],
+        finished_at=row["finished_at"],
+        result=None if row["result"] is None else json.loads(row["result"]),
+        error=row["error"],
+    )
 
 
 class AskedPrevious:
     """``await`` it in an async handler; a plain function calls `wait`."""
 
-    def __init__(self, runs: PreviousRuns | None, run: int) -> None:
-        self._runs = runs
-        self._run = run
+    def __init__(self, source: Source | None, context: Attempt) -> None:
+        self._source = source
+        self._context = context
 
     def __await__(self) -> Generator[Any, None, Previous | None]:
         """None: this is the first, or it is not kept any more."""
         return self._find().__await__()
 
     async def _find(self) -> Previous | None:
-        return None if self._runs is None else await self._runs.find(self._run)
+        return None if self._source is None else await find_previous(self._source[0], self._context)
 
     def wait(self) -> Previous | None:
         """As `await` gives it, in a plain function. Raises InvalidInput on the event loop."""
-        return None if self._runs is None else self._runs.wait(self._run)
+        if self._source is None:
+            return None
+        found: Previous | None = wait_for(self._source[1], self._find())
+        return found

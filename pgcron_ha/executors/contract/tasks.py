@@ -18,8 +18,9 @@ from time import monotonic
 from typing import Any, ClassVar
 
 from pgcron_ha.executors.contract.attempt import Lease, StopReason
+from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
-from pgcron_ha.executors.contract.coroutines import new_event_loop
+from pgcron_ha.executors.contract.coroutines import new_event_loop, post, run_until_stopped
 from pgcron_ha.executors.contract.failures import (
     MAX_TRACEBACK_CHARACTERS,
     bounded_text,
@@ -35,7 +36,6 @@ from pgcron_ha.executors.contract.outcome import (
     Succeeded,
     stopped_early,
 )
-from pgcron_ha.executors.contract.services import ExecutorServices
 from pgcron_ha.operating_system import boottime
 
 KILL_SECONDS = 1.0
@@ -164,11 +164,7 @@ class TaskExecutor(ABC):
         self._refuse_inbox()
 
     def _post(self, callback: Any, *arguments: Any) -> bool:
-        """False when the loop is closed: nothing runs any more."""
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(callback, *arguments)
-            return True
-        return False
+        return post(self._loop, callback, *arguments)
 
     def _refuse_inbox(self) -> None:
         while self._inbox:
@@ -180,13 +176,7 @@ class TaskExecutor(ABC):
     # The loop's side.
 
     def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        while True:
-            try:
-                self._loop.run_forever()
-                break
-            except BaseException:  # SystemExit of a run's task: the loop goes on
-                continue
+        run_until_stopped(self._loop)
         with contextlib.suppress(BaseException):
             self._loop.run_until_complete(asyncio.wait_for(self.shut(), _SHUT_SECONDS))
         with contextlib.suppress(BaseException):

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 from pgcron_ha.db.driver.link import Unanswered
 from pgcron_ha.db.driver.transactions import Isolation, TransactionEnded
 from pgcron_ha.errors import Conflict, Fenced, InvalidInput
+from pgcron_ha.executors.contract.coroutines import submit, wait_for
 from pgcron_ha.executors.contract.failures import bounded_text, outcome_of_error
 from pgcron_ha.executors.contract.outcome import Committed, Doubtful, Failed, Outcome, Succeeded
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from pgcron_ha.db.driver.transactions import Open, Transactions
     from pgcron_ha.executors.contract.attempt import Attempt
 
@@ -30,7 +29,6 @@ __all__ = [
     "RunTransaction",
     "TransactionBlock",
     "flush_lines",
-    "wait_for",
 ]
 
 FlushLines = Callable[["Attempt"], "Future[None]"]
@@ -110,7 +108,7 @@ class RunTransaction:
         """The answer to a statement, in the thread of a plain function. Raises Stopped."""
         try:
             self._context.check()
-            self._statement = future = _submit(self.loop, sending)
+            self._statement = future = submit(self.loop, sending)
         except BaseException:
             sending.close()
             raise
@@ -224,12 +222,7 @@ class TransactionBlock:
             )
         return await self._transaction.enter(self._isolation)
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: object, traceback: object) -> None:
         await self._transaction.leave(error is not None)
 
     def __enter__(self) -> PlainConnection:
@@ -237,12 +230,7 @@ class TransactionBlock:
         plain._connection = self._transaction.wait(self._transaction.enter(self._isolation))
         return plain
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
         wait_for(self._transaction.loop, self._transaction.leave(error is not None))
 
 
@@ -285,25 +273,6 @@ async def flush_lines(context: Attempt, flush: FlushLines) -> None:
         await asyncio.wait({flushed}, timeout=_FLUSH_SECONDS)
         if flushed.done() and not flushed.cancelled():
             flushed.exception()
-
-
-def wait_for(loop: asyncio.AbstractEventLoop, sending: Coroutine[Any, Any, Any]) -> Any:
-    """The result of something that is done on the loop, for another thread; not to be stopped."""
-    return _submit(loop, sending).result()
-
-
-def _submit(loop: asyncio.AbstractEventLoop, sending: Coroutine[Any, Any, Any]) -> Future[Any]:
-    try:
-        is_the_loops = asyncio.get_running_loop() is loop
-    except RuntimeError:
-        is_the_loops = False
-    if is_the_loops:
-        raise InvalidInput(
-            "a plain `with` on the event loop of async handlers",
-            "It would wait for itself.",
-            "In an async handler write `async with context.connection() as connection`.",
-        )
-    return asyncio.run_coroutine_threadsafe(sending, loop)
 
 
 def _ended() -> Failed:

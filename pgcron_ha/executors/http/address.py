@@ -11,6 +11,7 @@ import contextlib
 import ipaddress
 import socket
 import threading
+from concurrent.futures import Future
 from typing import Final, TypeAlias
 
 from pgcron_ha.config.http_destinations import Network
@@ -82,32 +83,18 @@ async def _look_up(host: str, port: int) -> list[Address]:
         return [ipaddress.ip_address(host)]
     # In a thread of its own: a resolver may be silent for a minute, and neither the end of the run
     # nor that of the node waits for it.
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[list[Address]] = loop.create_future()
-    arguments = (host, port, loop, answer)
-    threading.Thread(target=_ask, args=arguments, name="pgcron-resolver", daemon=True).start()
-    return await answer
+    answer: Future[list[Address]] = Future()
+    answer.set_running_or_notify_cancel()  # who waits no more does not cancel it
 
-
-def _ask(
-    host: str, port: int, loop: asyncio.AbstractEventLoop, answer: asyncio.Future[list[Address]]
-) -> None:
-    found: list[Address] = []
-    error: Exception | None = None
-    try:
-        answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        texts = dict.fromkeys(str(each[4][0]) for each in answers)
-        found = [ipaddress.ip_address(text) for text in texts]
-    except (OSError, UnicodeError, ValueError) as caught:
-        error = caught if isinstance(caught, OSError) else OSError(str(caught))
-
-    def report() -> None:
-        if answer.done():  # nobody waits any more
-            return
-        if error is not None:
+    def ask() -> None:
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            texts = dict.fromkeys(str(each[4][0]) for each in found)
+            answer.set_result([ipaddress.ip_address(text) for text in texts])
+        except OSError as error:
             answer.set_exception(error)
-        else:
-            answer.set_result(found)
+        except (UnicodeError, ValueError) as error:
+            answer.set_exception(OSError(str(error)))
 
-    with contextlib.suppress(RuntimeError):  # the loop is closed
-        loop.call_soon_threadsafe(report)
+    threading.Thread(target=ask, name="pgcron-resolver", daemon=True).start()
+    return await asyncio.wrap_future(answer)

@@ -12,9 +12,10 @@ from urllib.parse import urlsplit
 from pgcron_ha.config.http_destinations import AnswerCheck, HttpDestination, Statuses
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.failures import bounded_text, outcome_of_result
+from pgcron_ha.executors.contract.masking import Masker
 from pgcron_ha.executors.contract.outcome import SUCCEEDED, Failed, Outcome, Succeeded
 from pgcron_ha.executors.http.client import HttpAnswer
-from pgcron_ha.executors.http.secret_forms import Masker
+from pgcron_ha.executors.http.work_reports import read_json
 
 MAX_RETRY_AFTER: Final = timedelta(hours=24)
 """The longest pause a service may ask for."""
@@ -101,8 +102,7 @@ def json_of(answer: HttpAnswer, masker: Masker) -> Any:
     if media_type != "application/json" and not media_type.endswith("+json"):
         raise NotJson(f"the answer is of type {media_type[:100]!r}")
     try:
-        text = answer.body.decode("utf-8-sig")
-        return masker.mask_document(json.loads(text, parse_constant=_refuse_constant))
+        return masker.mask_document(read_json(answer.body))
     except (ValueError, RecursionError) as error:
         raise NotJson(f"the answer is no JSON ({str(error)[:200]})") from None
 
@@ -190,7 +190,3 @@ def _is_same(found: Any, expected: str | int | float | bool) -> bool:
     if isinstance(found, float) and not math.isfinite(found):
         return False
     return bool(found == expected)
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")

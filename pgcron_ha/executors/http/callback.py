@@ -3,7 +3,7 @@
 The contract, for a destination with ``completion = "callback"``. The request carries
 ``Pgcron-Callback-Url`` and ``Pgcron-Callback-Token``; the body may name them, too, as
 ``{callback_url}`` and ``{callback_token}``. The service answers 202 and later, as often as it
-likes, sends POST to that address, with the token and the JSON of `callback_answer`::
+likes, sends POST to that address, with the token and the JSON of `work_reports`::
 
     curl --retry 10 "$CALLBACK_URL" -H "Authorization: Bearer $CALLBACK_TOKEN" \\
          -d '{"status": "succeeded", "result": {"rows": 5}}'
@@ -43,14 +43,13 @@ from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.contract.attempt import Stopped, StopReason
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.failures import ASKED_TO_RETRY, bounded_text
+from pgcron_ha.executors.contract.masking import Masker
 from pgcron_ha.executors.contract.outcome import SUCCEEDED, Failed, Outcome
 from pgcron_ha.executors.http.answer import outcome_of_document
-from pgcron_ha.executors.http.callback_answer import PATH
-from pgcron_ha.executors.http.secret_forms import Masker
+from pgcron_ha.executors.http.request import CallbackAddress
+from pgcron_ha.executors.http.work_reports import PATH
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pgcron_ha.db.driver.link import Row
 
 CLOSE_SECONDS: Final = 3.0
@@ -67,9 +66,8 @@ class Callback:
     def __init__(self, desk: CallbackDesk, context: Context, url: str) -> None:
         self._desk = desk
         self._context = context
-        self.url = url
-        self.token = secrets.token_urlsafe(32)
-        self.masker = Masker((self.token,))
+        self.address = CallbackAddress(url, secrets.token_urlsafe(32))
+        self.masker = Masker((self.address.token,))
         self._ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
     @property
@@ -80,14 +78,6 @@ class Callback:
     def reported(self) -> Outcome | None:
         """The outcome, once its service has told it."""
         return self._ended.result() if self._ended.done() else None
-
-    def texts(self) -> Mapping[str, str]:
-        """What the request's body may name."""
-        return {"callback_url": self.url, "callback_token": self.token}
-
-    def headers(self) -> Mapping[str, str]:
-        """What tells the service where to call."""
-        return {"Pgcron-Callback-Url": self.url, "Pgcron-Callback-Token": self.token}
 
     async def wait(self) -> Outcome:
         """The outcome that the service tells."""
@@ -154,7 +144,7 @@ class CallbackDesk:
         """Before the service is called. Raises `Stopped` when the run is not held any more."""
         run, fence = context.run_id, context.fence
         callback = Callback(self, context, self._public_url + PATH.format(run=run, fence=fence))
-        hashed = hash_of_token(callback.token)
+        hashed = hash_of_token(callback.address.token)
         if not await self._insist("open_callback", context, token=context.token, token_hash=hashed):
             raise Stopped(StopReason.LEASE_LOST)
         self._waiting[callback.key] = callback

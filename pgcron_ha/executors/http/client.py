@@ -127,8 +127,7 @@ class HttpClient:
         if url is None or (answer.status in (301, 302) and not is_safe):
             return None  # to send a POST as a GET would do something else than was asked
         if answer.status == 303 and not is_safe:
-            headers = {k: v for k, v in request.headers.items() if k != "Content-Type"}
-            return replace(request, method="GET", url=url, headers=headers, content=None)
+            return request.as_get(url)
         return replace(request, url=url)
 
     async def _send(self, request: HttpRequest) -> HttpAnswer:

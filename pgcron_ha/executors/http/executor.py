@@ -21,19 +21,22 @@ import asyncio
 import ssl
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import httpx
 
 from pgcron_ha.config.http_destinations import HttpDestination
+from pgcron_ha.config.settings import Settings
+from pgcron_ha.db.driver.link import Link
+from pgcron_ha.db.driver.transactions import Transactions
 from pgcron_ha.errors import ConfigError, DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.contract.attempt import StopReason
+from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.failures import bounded_text, refused
-from pgcron_ha.executors.contract.masking import remember_secret
+from pgcron_ha.executors.contract.masking import Masker, remember_secret
 from pgcron_ha.executors.contract.outcome import Failed, Interrupted, Outcome
 from pgcron_ha.executors.contract.previous import find_previous, not_reported
-from pgcron_ha.executors.contract.services import ExecutorServices
 from pgcron_ha.executors.contract.tasks import TaskExecutor
 from pgcron_ha.executors.http.address import AddressRefused
 from pgcron_ha.executors.http.answer import outcome_of_answer
@@ -41,10 +44,6 @@ from pgcron_ha.executors.http.callback import Callback, CallbackDesk
 from pgcron_ha.executors.http.client import HttpClient, Origin, TooManyRedirects, tls_context
 from pgcron_ha.executors.http.operation import Operation
 from pgcron_ha.executors.http.request import authorization_header, render_request
-from pgcron_ha.executors.http.secret_forms import Masker
-
-if TYPE_CHECKING:
-    from pgcron_ha.db.driver.transactions import Transactions
 
 _ACCEPTED: Final = 202
 
@@ -128,9 +127,10 @@ class HttpExecutor(TaskExecutor):
     async def _exchange(
         self, destination: HttpDestination, context: Context, callback: Callback | None = None
     ) -> Outcome:
-        secrets = [] if callback is None else [callback.token]
+        address = None if callback is None else callback.address
+        secrets = [] if address is None else [address.token]
         try:
-            request = render_request(destination, context, callback)
+            request = render_request(destination, context, address)
             if destination.auth is not None:
                 secret = destination.auth.secret.read()
                 remember_secret(secret)
@@ -151,8 +151,7 @@ class HttpExecutor(TaskExecutor):
             if callback is not None and answer.status == _ACCEPTED:
                 return await callback.wait()
             if destination.poll is not None and answer.status == _ACCEPTED:
-                operation = Operation(destination, client, context, masker, context.check)
-                return await operation.follow(answer)
+                return await Operation(destination, client, context, masker).follow(answer)
         except (
             OSError,
             httpx.HTTPError,
@@ -169,6 +168,30 @@ class HttpExecutor(TaskExecutor):
             client = HttpClient(destination, self._tls[destination.ca_file])
             self._clients[destination.name] = client
         return client
+
+
+def http_executor(settings: Settings, executor_services: ExecutorServices) -> HttpExecutor:
+    """Works from now on. A connection of its own is for callbacks, if a destination has them, and
+    another one, while it is used, for those that are told of the run before.
+
+    Raises `ConfigError` for what `HttpExecutor` can't use, and for callbacks without an address.
+    """
+    reported = any(each.previous for each in settings.http.values())
+    transactions = Transactions(settings.required_dsn(), 1, settings.schema) if reported else None
+    called_back = [each.name for each in settings.http.values() if each.completion == "callback"]
+    if not called_back:
+        return HttpExecutor(settings.http, executor_services, None, transactions)
+    if settings.web.public_url is None:
+        raise ConfigError(
+            f"http.{called_back[0]}.completion: its service has no address to call back",
+            'With completion = "callback" each request says where the callback goes, and'
+            " web.public_url is not set.",
+            'Set web.public_url = "https://…" to how services reach what `pgcron-ha web --callbacks'
+            " HOST:PORT` serves.",
+        )
+    link = Link(settings.required_dsn(), settings.schema)
+    desk = CallbackDesk(link, settings.web.public_url, settings.node.poll_interval)
+    return HttpExecutor(settings.http, executor_services, desk, transactions)
 
 
 def _failure(error: Exception, destination: HttpDestination, masker: Masker) -> Failed:

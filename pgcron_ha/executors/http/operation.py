@@ -22,16 +22,13 @@ the same ``Idempotency-Key`` and a higher ``Pgcron-Fence``.
 from __future__ import annotations
 
 import asyncio
-import math
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import httpx
 
 from pgcron_ha.config.http_destinations import HttpDestination
 from pgcron_ha.executors.contract.context import Context
-from pgcron_ha.executors.contract.failures import bounded_text
+from pgcron_ha.executors.contract.masking import Masker
 from pgcron_ha.executors.contract.outcome import Failed, Outcome
 from pgcron_ha.executors.http.answer import (
     NotJson,
@@ -45,8 +42,7 @@ from pgcron_ha.executors.http.answer import (
 )
 from pgcron_ha.executors.http.client import HttpAnswer, HttpClient, TooManyRedirects
 from pgcron_ha.executors.http.request import HttpRequest
-from pgcron_ha.executors.http.secret_forms import Masker
-from pgcron_ha.executors.http.work_words import BADLY, GOES_ON, WELL, failure_text, plain_word
+from pgcron_ha.executors.http.work_reports import percent_of, work_status_of
 
 MAX_LOST_ANSWERS: Final = 10
 """In a row, before the work is given up."""
@@ -59,18 +55,12 @@ class Operation:
     """The work one run waits for."""
 
     def __init__(
-        self,
-        destination: HttpDestination,
-        client: HttpClient,
-        context: Context,
-        masker: Masker,
-        may_send: Callable[[], None],
+        self, destination: HttpDestination, client: HttpClient, context: Context, masker: Masker
     ) -> None:
         self._destination = destination
         self._client = client
         self._context = context
         self._masker = masker
-        self._may_send = may_send
         self._pause = destination.poll or 0.0
 
     async def follow(self, accepted: HttpAnswer) -> Outcome:
@@ -84,7 +74,7 @@ class Operation:
         pause = self._next_pause(accepted)
         while True:
             await asyncio.sleep(pause)
-            self._may_send()
+            self._context.check()
             try:
                 answer = await self._client.exchange(request)
             except (OSError, httpx.TransportError, TimeoutError, TooManyRedirects) as error:
@@ -110,8 +100,7 @@ class Operation:
         url = self._client.same_origin(asked.url, location) if location else None
         if url is None:
             return None
-        kept = {name: value for name, value in asked.headers.items() if name != "Content-Type"}
-        return replace(asked, method="GET", url=url, headers=kept, content=None)
+        return asked.as_get(url)
 
     def _next_pause(self, answer: HttpAnswer) -> float:
         wanted = retry_after(answer)
@@ -128,27 +117,14 @@ class Operation:
             document = json_of(answer, self._masker)
         except NotJson:
             document = None
-        status = document.get("status") if isinstance(document, dict) else None
-        word = plain_word(status) if isinstance(status, str) else ""
-        if isinstance(document, dict) and word in GOES_ON:
-            self._show_progress(document)
+        status = work_status_of(document)
+        if status.goes_on:
+            if (percent := percent_of(document)) is not None:
+                self._context.progress(percent, 100)
             return None
-        if isinstance(document, dict) and word in WELL:
-            self._context.log(f"the work has ended: {word}")
+        if status.is_well:
+            self._context.log(status.error)
             return outcome_of_document(document.get("result"), self._context)
-        if isinstance(document, dict) and word in BADLY:
-            return _failure(document, word)
+        if status.has_failed:
+            return Failed("OperationFailed", status.error, retry=status.may_retry)
         return outcome_of_answer(self._destination, answer, self._context, self._masker)
-
-    def _show_progress(self, document: dict[str, Any]) -> None:
-        done = document.get("percentComplete")
-        if isinstance(done, int | float) and not isinstance(done, bool) and math.isfinite(done):
-            self._context.progress(max(0.0, min(float(done), 100.0)), 100)
-
-
-def _failure(document: dict[str, Any], word: str) -> Failed:
-    return Failed(
-        "OperationFailed",
-        bounded_text(failure_text(document.get("error"), word)),
-        retry=document.get("retry") is not False,
-    )

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 from uuid import UUID
 
@@ -40,16 +40,21 @@ class HttpRequest:
     headers: Mapping[str, str]
     content: bytes | None
 
+    def as_get(self, url: str) -> HttpRequest:
+        """What is asked with GET instead, with the same headers."""
+        headers = {name: each for name, each in self.headers.items() if name != "Content-Type"}
+        return HttpRequest("GET", url, headers, None)
 
-class CalledBack(Protocol):
-    """Where the service calls back: as headers, and as what the body may name."""
 
-    def headers(self) -> Mapping[str, str]: ...  # noqa: D102
-    def texts(self) -> Mapping[str, str]: ...  # noqa: D102
+class CallbackAddress(NamedTuple):
+    """Where the service calls back, and the token that it sends with it."""
+
+    url: str
+    token: str
 
 
 def render_request(
-    destination: HttpDestination, context: Context, callback: CalledBack | None = None
+    destination: HttpDestination, context: Context, callback: CallbackAddress | None = None
 ) -> HttpRequest:
     """The request of a run, without what authorizes it.
 
@@ -69,8 +74,8 @@ def render_request(
         del headers["Pgcron-Token"]
     made: dict[str, Any] = {}
     if callback is not None:
-        made |= callback.texts()
-        headers |= callback.headers()
+        made |= {"callback_url": callback.url, "callback_token": callback.token}
+        headers |= {"Pgcron-Callback-Url": callback.url, "Pgcron-Callback-Token": callback.token}
     if destination.previous:
         previous = context._previous_found
         made[PREVIOUS_PLACEHOLDER] = None if previous is None else previous.document()

@@ -1,336 +1,354 @@
-"""The thread of `ShellExecutor`: output of runs, supervisor's messages, node's requests."""
+"""The thread that starts processes through a supervisor, reads what they print and hears how they
+end: written once, for programs and for the processes of isolated Python handlers.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import math
 import os
 import selectors
+import socket
+import threading
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Generic, Literal, TypeVar
 
-from pgcron_ha.config.capabilities import ShellTemplate
-from pgcron_ha.errors import PgcronError
-from pgcron_ha.executors.contract.attempt import Lease, LogSink, StopReason
-from pgcron_ha.executors.contract.base import Done, Feed
+from pgcron_ha.executors.contract.attempt import Lease, StopReason
+from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
-from pgcron_ha.executors.contract.failures import bounded_text, outcome_of_error, refused
-from pgcron_ha.executors.contract.outcome import Failed, Interrupted, Outcome, stopped_early
-from pgcron_ha.executors.process.command import (
-    Account,
-    render_argv,
-    run_environment,
-    write_json_file,
+from pgcron_ha.executors.contract.outcome import Interrupted, Outcome, stopped_early
+from pgcron_ha.executors.process.output import (
+    FLOOD_SECONDS,
+    FloodWatch,
+    Lines,
+    OutputPipe,
+    Watched,
 )
-from pgcron_ha.executors.process.flood_watch import FLOOD_SECONDS, FloodWatch
-from pgcron_ha.executors.process.previous import PreviousDesk
-from pgcron_ha.executors.process.run import OutputPipe, ShellRun
-from pgcron_ha.executors.process.supervisor_client import SupervisorClient
-from pgcron_ha.executors.process.waker import Waker
+from pgcron_ha.executors.process.supervisor_client import Supervision
+from pgcron_ha.operating_system import kill_group
 
-Request: TypeAlias = tuple[
-    Literal["start", "reported", "stop", "kill", "close", "kill all", "end"], Sequence[Context]
-]
+_KILL_SECONDS: Final = 5.0
+"""How long `close` waits for what it has killed."""
 
-_ORPHAN_SECONDS = 0.05  # between two looks at groups whose supervisor died
+_ORPHAN_SECONDS: Final = 0.05  # between two looks at groups whose supervisor died
+_MOST_WAKE_BYTES: Final = 4096
+
+Request = Literal["start", "stop", "kill", "close", "kill all", "end"]
 
 
-class ShellLoop:
-    """Everything but `report` and `renew_lease` belongs to the thread that calls `serve`."""
+class SupervisedProcess:
+    """A process group between its start and its end. ``pid`` is 0 until the supervisor has told it;
+    ``context`` is the run that it executes.
+    """
+
+    def __init__(self, number: int, context: Context | None = None) -> None:
+        self.number = number
+        self.context = context
+        self.pid = 0
+        self.pipes: tuple[OutputPipe, ...] = ()
+
+    def open_pipes(self, log: Lines) -> tuple[int, int]:
+        """Make the pipes; gives the writing ends of stdout and stderr. Raises OSError."""
+        output, their_output = os.pipe()
+        try:
+            errors, their_errors = os.pipe()
+        except OSError:
+            os.close(output)
+            os.close(their_output)
+            raise
+        self.pipes = OutputPipe(output, "stdout", log), OutputPipe(errors, "stderr", log)
+        return their_output, their_errors
+
+    def watched(self) -> Sequence[Watched]:
+        """All that it may say something through."""
+        return self.pipes
+
+    def note_started(self, started: dict[str, Any]) -> None:
+        """Take the supervisor's message."""
+        self.pid = started["pid"]
+
+    def group_is_gone(self) -> bool:
+        """Kill the process group from here (its supervisor died); True when none of it lives."""
+        return self.pid == 0 or not kill_group(self.pid)
+
+    def close(self) -> None:
+        """Take the rest of the output of what has ended."""
+        for pipe in self.pipes:
+            pipe.close()
+
+    def last_of_stderr(self) -> str | None:
+        """What is kept with an error."""
+        return self.pipes[1].tail() if self.pipes else None
+
+
+Process = TypeVar("Process", bound=SupervisedProcess)
+
+
+class ProcessLoop(ABC, Generic[Process]):
+    """`start`, `stop`, `kill`, `renew_lease` and `close` may be called from any thread, and do not
+    wait; all else belongs to the loop's own. A subclass starts `_thread` when it is made.
+    """
 
     def __init__(
         self,
-        offered: Mapping[str, tuple[ShellTemplate, Account | None]],
-        done: Done,
-        feed: Feed,
-        sink: LogSink,
-        inherit: tuple[int, ...],
-        directory: Path,
-        environment: Mapping[str, str],
-        previous: PreviousDesk | None = None,
+        name: str,
+        executor_services: ExecutorServices,
+        directory: Path | None = None,
     ) -> None:
-        self.nothing_left: Future[None] = Future()
-        self._offered = offered
-        self._done = done
-        self._feed = feed
-        self._sink = sink
-        self._inherit = inherit
-        self._directory = directory
-        self._environment = environment
-        self._previous = previous
+        """``directory`` goes with the supervisor."""
+        self._done = executor_services.done
+        self._failed = executor_services.failed
         self._lease = Lease()
-        self._lease_sent = math.inf
-        self._requests: deque[Request] = deque()
-        self._runs: dict[int, ShellRun] = {}
-        self._orphans: list[ShellRun] = []
+        self._requests: deque[tuple[Request, Sequence[Context]]] = deque()
+        self._processes: dict[int, Process] = {}
+        self._orphans: list[Process] = []
         self._last_number = 0
-        self._closing = False
-        self._serving = True
-        self._watch: FloodWatch[OutputPipe] = FloodWatch()
-        self._selector = self._watch.selector
-        self._waker = Waker(self._selector)
-        self._supervisor: SupervisorClient | None = None
-        self._open_supervisor()
+        self._has_closed = False
+        self._is_closing = False
+        self._is_serving = True
+        self._nothing_left: Future[None] = Future()
+        self._ended: Future[None] = Future()
+        self._watch = FloodWatch()
+        self._waker = _Waker(self._watch.selector)
+        inherit = executor_services.inherit
+        self._supervisor = Supervision(self._watch.selector, inherit, directory)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
-    def report(self, request: Request) -> None:
-        """Thread-safe and without waiting: what the thread shall do next."""
-        self._requests.append(request)
-        self._waker.wake()
+    def start(self, contexts: Sequence[Context]) -> None:
+        """Hand all over to the thread."""
+        self._request("start", contexts)
+
+    def stop(self, context: Context, reason: StopReason) -> None:
+        """Ask the run to stop."""
+        if context.stop_reason is None:
+            context.stop_reason = reason
+            self._request("stop", (context,))
+
+    def kill(self, context: Context) -> bool:
+        """SIGKILL to the run's process group and all that stem from it."""
+        context.stop_reason = context.stop_reason or StopReason.CANCELLED
+        self._request("kill", (context,))
+        return True
 
     def renew_lease(self, deadline: float) -> None:
-        """Thread-safe and without waiting: only the last deadline counts."""
+        """The supervisor kills everything at this instant, even if this process is frozen."""
         self._lease.deadline = deadline
         self._waker.wake()
 
-    def refuse_waiting(self) -> None:
-        """Thread-safe, once `serve` has ended: what came too late is not begun."""
-        while self._requests:
-            with contextlib.suppress(IndexError):  # another thread was quicker
-                what, contexts = self._requests.popleft()
-                if what == "start":
-                    for context in contexts:
-                        context.stop_reason = context.stop_reason or StopReason.SHUTDOWN
-                        self._done(context, stopped_early(context.stop_reason))
+    async def close(self, grace: float) -> None:
+        """Stop all runs, kill them after ``grace`` seconds, end the supervisor and the thread."""
+        if self._has_closed:
+            return
+        self._has_closed = True
+        nothing_left, ended = map(asyncio.wrap_future, (self._nothing_left, self._ended))
+        endings: tuple[tuple[Request, float], ...] = ("close", grace), ("kill all", _KILL_SECONDS)
+        for what, seconds in endings:
+            if not nothing_left.done():
+                self._request(what)
+                first = asyncio.FIRST_COMPLETED
+                await asyncio.wait({nothing_left, ended}, timeout=seconds, return_when=first)
+        self._request("end")
+        await ended
+        self._thread.join()
 
-    def serve(self) -> None:
-        """Work until told to end."""
-        while self._serving:
-            for key, _ in self._selector.select(self._pause()):
-                if isinstance(key.data, OutputPipe):
-                    self._read(key.data)
-            # After the output: the end of a run closes its pipes.
+    def _request(self, what: Request, contexts: Sequence[Context] = ()) -> None:
+        self._requests.append((what, contexts))
+        if threading.get_ident() != self._thread.ident:  # else it looks at them before it waits
+            self._waker.wake()
+
+    # What a subclass says.
+
+    @abstractmethod
+    def _begin(self, context: Context) -> None:
+        """Start the run, or keep it until there is a process for it."""
+
+    @abstractmethod
+    def _give_up(self, context: Context) -> None:
+        """It was asked to stop, and has no process yet."""
+
+    @abstractmethod
+    def _waiting(self) -> Sequence[Context]:
+        """Runs that have no process yet."""
+
+    @abstractmethod
+    def _stop(self, process: Process) -> None:
+        """Ask the process to stop its run."""
+
+    def _kill(self, process: Process) -> None:
+        self._supervisor.kill(process.number)
+
+    @abstractmethod
+    def _bury(self, process: Process, ended: dict[str, Any] | None) -> None:
+        """It is gone, and all that stemmed from it: `_forget` it, and tell the outcome. ``ended``
+        is the supervisor's message; None: it is gone with its supervisor.
+        """
+
+    def _assign(self) -> None:
+        """At the end of each turn."""
+
+    def _lease_was_sent(self) -> None:
+        """The supervisor knows a new deadline."""
+
+    # The thread.
+
+    def _run(self) -> None:
+        try:
+            self._serve()
+        except BaseException as error:
+            self._failed(error)
+            self._supervisor.close()  # the processes are killed, their runs have no outcome
+            for process in self._processes.values():
+                for pipe in process.pipes:
+                    os.close(pipe.descriptor)
+            self._watch.selector.close()
+            self._waker.close()
+            raise
+        finally:
+            self._ended.set_result(None)
+
+    def _serve(self) -> None:
+        while self._is_serving:
+            self._flush()
+            for watched, events in self._watch.ready(0 if self._requests else self._pause()):
+                self._attend(watched, events)
             self._waker.drain()
-            self._listen()
+            self._listen()  # after the output: the end of a process closes its pipes
             self._watch.resume()
-            self._send_lease()
+            if self._supervisor.renew_lease(self._lease.deadline):
+                self._lease_was_sent()
             while self._requests:
                 self._obey(*self._requests.popleft())
-            self._end_orphans()
-            self._flush()
+            for process in [each for each in self._orphans if each.group_is_gone()]:
+                self._orphans.remove(process)
+                self._bury(process, None)
+            self._assign()
         self._close()
-
-    def break_off(self) -> None:
-        """After an error of `serve`: its programs are killed, their runs have no outcome."""
-        if self._supervisor is not None:
-            self._supervisor.close()
-        for run in self._runs.values():
-            for pipe in run.pipes:
-                os.close(pipe.descriptor)
-        self._selector.close()
-        self._waker.close()
 
     def _pause(self) -> float | None:
         if self._orphans:
             return _ORPHAN_SECONDS
         return FLOOD_SECONDS if self._watch.has_paused else None
 
-    # Requests.
-
-    def _obey(self, what: str, contexts: Sequence[Context]) -> None:
-        for context in contexts:
-            run: ShellRun | None = context._work
-            if what == "start":
-                self._start_chain(context)
-            elif what == "reported":
-                self._start_reported(context)
-            elif self._previous is not None and run is None:
-                self._previous.stop(context)
-            elif run is not None and run.number in self._runs:
-                self._send({"do": what, "run": run.number})
-        if what in ("close", "kill all") and self._previous is not None:
-            for context in self._previous.waiting:
-                context.stop_reason = context.stop_reason or StopReason.SHUTDOWN
-                self._previous.stop(context)
-        if what == "close":
-            self._closing = True
-            for run in self._runs.values():
-                run.context.stop_reason = run.context.stop_reason or StopReason.SHUTDOWN
-                self._send({"do": "stop", "run": run.number})
-        elif what == "kill all":
-            for number in self._runs:
-                self._send({"do": "kill", "run": number})
-        elif what == "end":
-            self._serving = False
-        self._note_nothing_left()
-
-    def _start_chain(self, context: Context | None) -> None:
-        """Start it; when it is refused, the slot takes the next one."""
-        while context is not None:
-            refused = self._start(context)
-            if refused is None:
-                return
-            self._done(context, refused)
-            context = None if self._closing else self._feed()
-
-    def _start_reported(self, context: Context) -> None:
-        """The database has said how the run before it ended, or could not."""
-        assert self._previous is not None  # it was asked
-        refused = self._previous.take(context) or self._start(context, is_reported=True)
-        if refused is not None:
-            self._done(context, refused)
-            self._start_chain(None if self._closing else self._feed())
-
-    def _start(self, context: Context, is_reported: bool = False) -> Outcome | None:
-        if self._closing and context.stop_reason is None:
-            context.stop_reason = StopReason.SHUTDOWN
-        if context.stop_reason is not None:
-            return stopped_early(context.stop_reason)
-        if context.handler not in self._offered:
-            message = f"this node does not offer the handler {context.handler!r}"
-            return Failed("NotFound", message)
-        template, account = self._offered[context.handler]
-        if template.previous and self._previous is not None and not is_reported:
-            self._previous.ask(context, lambda: self.report(("reported", (context,))))
-            return None
-        self._last_number += 1
-        run = ShellRun(self._last_number, context, template)
-        context._sink, context._lease = self._sink, self._lease
-        try:
-            self._send_run(run, account)
-        except PgcronError as error:
-            return refused(error)
-        except OSError as error:
-            return Failed("CouldNotStart", bounded_text(str(error)))
-        except Exception as error:  # such as RecursionError: nothing of one run ends this thread
-            return outcome_of_error(error, context)
-        context._work = run
-        self._runs[run.number] = run
-        for pipe in run.pipes:
-            self._watch.add(pipe)
-        return None
-
-    def _send_run(self, run: ShellRun, account: Account | None) -> None:
-        """Raises `InvalidInput` for args that don't fit, OSError when the system has no room."""
-        context, template = run.context, run.template
-        # The fence number names the claim, as its token does, and is no secret.
-        args_file = self._directory / f"{context.run_id}-{context.fence}.json"
-        previous_file = args_file.with_suffix(".previous.json") if template.previous else None
-        environment = run_environment(
-            template, context, args_file, previous_file, self._environment
-        )
-        limits = [each for each in (context.timeout, template.timeout) if each is not None]
-        message = {
-            "do": "run",
-            "run": run.number,
-            "descriptors": 2,
-            "mark": "PGCRON_FENCE",
-            "argv": render_argv(template, context),
-            "environment": environment,
-            "directory": template.working_directory,
-            "account": account,
-            "timeout": min(limits, default=None),
-            "grace": template.grace,
-            "outlives_lease": context.outlives_lease,
-            "limits": dict(template.limits),
-            "reads_args": template.stdin == "args",
-        }
-        if self._supervisor is None:
-            self._open_supervisor()
-        files: dict[Path, Any] = {args_file: context.args}
-        if previous_file is not None:
-            found = context._previous_found
-            files[previous_file] = None if found is None else found.document()
-        try:
-            for path, value in files.items():
-                write_json_file(path, value, account)
-            descriptors = run.open_pipes(self._sink)
-        except BaseException:
-            for path in files:
-                path.unlink(missing_ok=True)
-            raise
-        self._send(message, descriptors)
-
-    # Output.
-
-    def _read(self, pipe: OutputPipe) -> None:
-        if pipe.read() == 0:
-            self._watch.remove(pipe)
-        self._watch.pause_a_flood(pipe)
-
-    # The supervisor.
-
-    def _open_supervisor(self) -> None:
-        self._supervisor = SupervisorClient(self._inherit, self._directory)
-        self._selector.register(self._supervisor.socket, selectors.EVENT_READ)
-        self._lease_sent = math.inf
-
-    def _send(self, message: dict[str, Any], descriptors: tuple[int, ...] = ()) -> None:
-        if self._supervisor is not None:
-            self._supervisor.send(message, descriptors)
-
-    def _send_lease(self) -> None:
-        deadline = self._lease.deadline
-        if deadline != self._lease_sent and self._supervisor is not None:
-            self._lease_sent = deadline
-            self._send({"do": "lease", "deadline": deadline})
+    def _attend(self, watched: Watched, events: int) -> None:
+        if isinstance(watched, OutputPipe):
+            if watched.read() == 0:
+                self._watch.remove(watched)
+            self._watch.pause_a_flood(watched)
 
     def _flush(self) -> None:
-        if self._supervisor is None:
-            return
         self._supervisor.flush()
-        writing = selectors.EVENT_WRITE if self._supervisor.writing else 0
-        self._selector.modify(self._supervisor.socket, selectors.EVENT_READ | writing)
 
     def _listen(self) -> None:
-        if self._supervisor is None:
-            return
         messages = self._supervisor.receive()
         if messages is None:
-            self._lose_supervisor(self._supervisor)
-            return
-        for message in messages:
-            run = self._runs[message["run"]]
+            self._lose_supervisor()
+        for message in messages or ():
+            process = self._processes[message["run"]]
             if message["event"] == "started":
-                run.pid = message["pid"]
-                run.context.started_monotonic = message["at"]
+                process.note_started(message)
             else:
-                self._close_output(run)
-                self._finish(run, run.outcome(message))
+                self._bury(process, message)
 
-    def _lose_supervisor(self, supervisor: SupervisorClient) -> None:
+    def _lose_supervisor(self) -> None:
         """Somebody killed it. Its children die with it; the next start makes a new one."""
-        self._selector.unregister(supervisor.socket)
-        supervisor.close()
-        self._supervisor = None
-        self._orphans = list(self._runs.values())
+        self._orphans = list(self._processes.values())
 
-    def _end_orphans(self) -> None:
-        for run in [each for each in self._orphans if each.group_is_gone()]:
-            self._orphans.remove(run)
-            self._close_output(run)
-            message = "the supervisor of this node's programs was killed, and the program with it"
-            self._finish(run, Failed("SupervisorLost", message))
-
-    # Ends.
-
-    def _close_output(self, run: ShellRun) -> None:
-        for pipe in run.pipes:
-            self._watch.remove(pipe)
-        run.close()
-
-    def _finish(self, run: ShellRun, outcome: Outcome) -> None:
-        del self._runs[run.number]
-        run.context._work = None
-        self._done(run.context, outcome)
+    def _obey(self, what: Request, contexts: Sequence[Context]) -> None:
+        for context in contexts:
+            process: Any = context._work
+            if what == "start":
+                self._begin(context)
+            elif isinstance(process, SupervisedProcess) and process.context is context:
+                self._end_one(what, self._processes[process.number])
+            else:
+                self._give_up(context)
+        if what in ("close", "kill all"):
+            self._is_closing = True
+            for context in self._waiting():
+                context.stop_reason = context.stop_reason or StopReason.SHUTDOWN
+                self._give_up(context)
+            for process in self._processes.values():
+                if process.context is not None:
+                    process.context.stop_reason = process.context.stop_reason or StopReason.SHUTDOWN
+                self._end_one(what, process)
+        elif what == "end":
+            self._is_serving = False
         self._note_nothing_left()
-        if not self._closing:
-            self._start_chain(self._feed())
+
+    def _end_one(self, what: Request, process: Process) -> None:
+        if what in ("kill", "kill all"):
+            self._kill(process)
+        elif process.context is not None:
+            self._stop(process)
+
+    def _forget(self, process: Process) -> None:
+        """After its end: take the rest of what it said."""
+        del self._processes[process.number]
+        for watched in process.watched():
+            self._watch.remove(watched)
+        process.close()
+
+    def _finish(self, context: Context, outcome: Outcome) -> None:
+        context._work = None
+        self._done(context, outcome)
+        self._note_nothing_left()
+
+    def _refuse(self, context: Context) -> None:
+        context.stop_reason = context.stop_reason or StopReason.SHUTDOWN
+        self._finish(context, stopped_early(context.stop_reason))
+
+    def _refuse_requests(self) -> None:
+        """Once the thread has ended: what came too late is not begun."""
+        while self._requests:
+            with contextlib.suppress(IndexError):  # another thread was quicker
+                what, contexts = self._requests.popleft()
+                for context in contexts if what == "start" else ():
+                    self._refuse(context)
 
     def _note_nothing_left(self) -> None:
-        is_asking = self._previous is not None and self._previous.waiting
-        if self._closing and not self._runs and not is_asking and not self.nothing_left.done():
-            self.nothing_left.set_result(None)
+        is_over = self._is_closing and not self._nothing_left.done()
+        if is_over and not self._processes and not self._waiting():
+            self._nothing_left.set_result(None)
 
     def _close(self) -> None:
-        gone = self._supervisor is None or self._supervisor.close()
-        for run in list(self._runs.values()):
-            self._close_output(run)
-            if gone:
-                reason = run.context.stop_reason or StopReason.SHUTDOWN
-                self._finish(run, Interrupted(reason, "killed at the end of the node"))
-        self.refuse_waiting()
-        self._selector.close()
+        gone = self._supervisor.close()
+        for process in list(self._processes.values()):
+            self._forget(process)
+            if gone and process.context is not None:
+                reason = process.context.stop_reason or StopReason.SHUTDOWN
+                ended = Interrupted(reason, "killed at the end of the node")
+                self._finish(process.context, ended)
+        for context in self._waiting():
+            self._give_up(context)
+        self._refuse_requests()
+        self._watch.selector.close()
         self._waker.close()
+
+
+class _Waker:
+    """Wakes a thread that waits in a selector; `wake` may be called from any thread."""
+
+    def __init__(self, selector: selectors.BaseSelector) -> None:
+        self._heard, self._said = socket.socketpair()
+        self._heard.setblocking(False)
+        self._said.setblocking(False)
+        selector.register(self._heard, selectors.EVENT_READ)
+
+    def wake(self) -> None:
+        """The thread's next wait, or the one under way, ends at once. Never waits."""
+        with contextlib.suppress(OSError):  # full: it is awake already; closed: nothing to do
+            self._said.send(b"\0")
+
+    def drain(self) -> None:
+        """Awake: forget how often that was said."""
+        with contextlib.suppress(BlockingIOError):
+            self._heard.recv(_MOST_WAKE_BYTES)
+
+    def close(self) -> None:
+        """After the selector."""
+        self._heard.close()
+        self._said.close()

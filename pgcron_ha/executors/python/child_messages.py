@@ -1,9 +1,8 @@
 """What a node and a child process of its say to each other: JSON, one message a line.
 
 To the child: ``open`` (once), ``run``, ``stop``, ``lease``; the end of the stream ends it. From the
-child: ``ready`` or ``failed``, then ``begun``, ``line``, ``progress``, ``beat`` and ``ended``; it
-asks ``previous``, and is told ``previous``. What comes from a child is judged: its handler's code
-may have written it.
+child: ``ready`` or ``failed``, then ``begun``, ``line``, ``progress``, ``beat`` and ``ended``. What
+comes from a child is judged: its handler's code may have written it.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import dataclasses
 import inspect
 import json
 import typing
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -27,19 +25,16 @@ from pgcron_ha.executors.contract.failures import (
 )
 from pgcron_ha.executors.contract.outcome import MAX_RESULT_BYTES, Failed, Outcome, Succeeded
 from pgcron_ha.executors.contract.progress import Progress
-
-MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
-"""Args or a result, each character escaped, and a traceback fit; more is no message of ours."""
+from pgcron_ha.executors.process.conversation import BadMessage
 
 _OUTCOMES: Final = {kind.__name__: kind for kind in typing.get_args(Outcome)}
 _OF_A_CONTEXT: Final = tuple(inspect.signature(Context).parameters)
 _BOUNDS: Final = {"traceback": MAX_TRACEBACK_CHARACTERS, "error_class": 200, "fingerprint": 200}
-_HIDDEN: Final = {"args": "_args", "idempotency_key": "_idempotency_key"}
 
 
 class Heard(NamedTuple):
-    """A message of a child, judged: ``event`` is ready, failed, begun, line, progress, beat,
-    previous or ended.
+    """A message of a child, judged: ``event`` is ready, failed, begun, line, progress, beat
+    or ended.
 
     ``resident`` are the bytes that the child holds, ``left`` counts the processes that the run has
     started and that still live, ``dropped`` the lines that it wrote and the child did not send.
@@ -74,7 +69,7 @@ def heard(message: dict[str, Any]) -> Heard:
         event = message["event"]
         if event == "ready":
             return Heard(event, resident=int(message["resident"]))
-        if event in ("begun", "beat", "previous"):
+        if event in ("begun", "beat"):
             return Heard(event, int(message["run"]))
         if event == "failed":
             return Heard(event, text=str(message["message"]))
@@ -102,34 +97,9 @@ def heard(message: dict[str, Any]) -> Heard:
     raise BadMessage(f"an event of no known kind: {message!r:.200}")
 
 
-class BadMessage(Exception):
-    """What arrived is no message of this protocol."""
-
-
-class Incoming:
-    """Bytes as they arrive, messages as they are complete."""
-
-    def __init__(self) -> None:
-        self._bytes = bytearray()
-
-    def take(self, data: bytes) -> Iterator[dict[str, Any]]:
-        """The messages that these bytes complete. Raises `BadMessage`."""
-        self._bytes += data
-        *complete, self._bytes = self._bytes.split(b"\n")
-        if len(self._bytes) > MAX_MESSAGE_BYTES:
-            raise BadMessage(f"a message of more than {MAX_MESSAGE_BYTES} bytes")
-        for line in complete:
-            yield _parsed(line)
-
-
-def message_bytes(message: dict[str, Any]) -> bytes:
-    """A message as it is sent."""
-    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
-
-
 def context_members(context: Context) -> dict[str, Any]:
     """A context as JSON values."""
-    members = {name: getattr(context, _HIDDEN.get(name, name)) for name in _OF_A_CONTEXT}
+    members = {name: getattr(context, name) for name in _OF_A_CONTEXT}
     for name, value in members.items():
         if isinstance(value, UUID):
             members[name] = str(value)
@@ -193,13 +163,3 @@ def _success(text: str | None) -> Outcome:
         message = f"the result has more than {MAX_RESULT_BYTES} bytes"
         return Failed("TooLarge", message, retry=False)
     return success(json.loads(text), text)
-
-
-def _parsed(line: bytes | bytearray) -> dict[str, Any]:
-    try:
-        message = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise BadMessage(f"no JSON: {error}") from None
-    if not isinstance(message, dict):
-        raise BadMessage("no JSON object")
-    return message

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import signal
 import socket
 import time
-from collections import deque
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
 from typing import Any, Final
@@ -17,24 +16,18 @@ from pgcron_ha.executors.contract.attempt import StopReason, Stream
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.failures import bounded_text
 from pgcron_ha.executors.contract.outcome import Failed, Interrupted, Outcome, stopped_early
-from pgcron_ha.executors.process.run import READ_BYTES, OutputPipe
-from pgcron_ha.executors.python.child_messages import (
-    Heard,
-    Incoming,
-    context_members,
-    heard,
-    message_bytes,
-)
+from pgcron_ha.executors.process.conversation import Conversation
+from pgcron_ha.executors.process.loop import SupervisedProcess
+from pgcron_ha.executors.process.output import Watched
+from pgcron_ha.executors.python.child_messages import Heard, context_members, heard
 from pgcron_ha.executors.python.isolation import Isolation
-from pgcron_ha.operating_system import how_it_ended, kill_group
+from pgcron_ha.operating_system import how_it_ended
 
 MOST_RUNS: Final = 1_000
 """Of one process; what a library leaks ends with it."""
 
 MOST_GROWTH_BYTES: Final = 128 * 1024 * 1024
 """What a process may hold after a run beyond what it held when it was warm."""
-
-_MAX_LAST_READS: Final = 32  # two pipes of 1 MiB, the largest there are
 
 
 class State(Enum):
@@ -46,50 +39,39 @@ class State(Enum):
     LEAVING = "leaving"
 
 
-class ChildProcess:
-    """``pid`` is 0 until the supervisor has told it. ``fault`` is why the node killed it by itself,
-    ``pending`` an outcome that is told when the process is gone; ``silent_since`` is the instant at
-    which its end of the socket was closed, ``since`` that of its state.
+class ChildProcess(SupervisedProcess, Conversation):
+    """``fault`` is why the node killed it by itself, ``pending`` an outcome that is told when the
+    process is gone; ``silent_since`` is the instant at which its end of the socket was closed,
+    ``since`` that of its state.
     """
 
     def __init__(self, number: int) -> None:
-        self.number = number
-        self.pid = 0
+        SupervisedProcess.__init__(self, number)
+        Conversation.__init__(self)
         self.state = State.STARTING
         self.since = time.monotonic()
-        self.context: Context | None = None
         self.isolation = Isolation()
         self.has_begun = False
         self.fault: str | None = None
         self.pending: Outcome | None = None
         self.silent_since: float | None = None
-        self.allowance = 0
         self._runs = 0
         self._warm_bytes = 0
-        self._incoming = Incoming()
-        self._outgoing: deque[memoryview] = deque()
-        self.pipes: tuple[OutputPipe, ...] = ()
-
-    def fileno(self) -> int:
-        """The descriptor of its socket, for selectors."""
-        return self.control.fileno()
 
     def open(self) -> tuple[int, ...]:
         """Make its pipes and its socket; gives the ends that are its own. Raises OSError."""
-        with contextlib.ExitStack() as undo:
-            theirs = []
-            readers = []
-            for _ in ("stdout", "stderr"):
-                reading, writing = os.pipe()
-                undo.callback(os.close, reading)
-                undo.callback(os.close, writing)
-                readers.append(reading)
-                theirs.append(writing)
-            self.control, their_control = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-            undo.pop_all()
-        self.pipes = OutputPipe(readers[0], "stdout", self), OutputPipe(readers[1], "stderr", self)
-        self.control.setblocking(False)
-        return (*theirs, their_control.detach())
+        control = self.open_socket()
+        try:
+            theirs = self.open_pipes(self)
+        except OSError:
+            self.socket.close()
+            control.close()
+            raise
+        return (*theirs, control.detach())
+
+    def watched(self) -> Sequence[Watched]:
+        """All that it may say something through; it stands for its socket itself."""
+        return self, *self.pipes
 
     def feed(self, stream: Stream, text: str) -> bool:
         """Output belongs to the run that executes; what comes between runs goes nowhere."""
@@ -103,30 +85,10 @@ class ChildProcess:
         """Whether it executes a run that goes on without a lease."""
         return self.context is not None and self.context.outlives_lease
 
-    @property
-    def is_writing(self) -> bool:
-        """Whether messages wait for room in the socket."""
-        return bool(self._outgoing)
-
     def say(self, message: dict[str, Any]) -> None:
         """Send as much as the socket takes; `flush` sends the rest."""
-        self._outgoing.append(memoryview(message_bytes(message)))
+        self.queue(message)
         self.flush()
-
-    def flush(self) -> None:
-        """Send what waits. A child that is gone shows in the supervisor's messages."""
-        try:
-            while self._outgoing:
-                sent = self.control.send(self._outgoing[0])
-                rest = self._outgoing[0][sent:]
-                if rest:
-                    self._outgoing[0] = rest
-                else:
-                    self._outgoing.popleft()
-        except BlockingIOError:
-            return
-        except OSError:
-            self._outgoing.clear()
 
     def begin(self, context: Context, isolation: Isolation, lease: float) -> None:
         """Hand a run over; ``lease`` is the boottime instant at which the node's is over. Raises
@@ -136,7 +98,7 @@ class ChildProcess:
         limits = {"memory": isolation.memory, "cpu": isolation.cpu, "lease": lease}
         members = context_members(context)
         message = {"do": "run", "run": self._runs + 1, "context": members, **limits}
-        self._outgoing.append(memoryview(message_bytes(message)))  # what raises comes before this
+        self.queue(message)  # what raises comes before this
         self.state, self.context, self.isolation = State.BUSY, context, isolation
         self._runs += 1
         self.has_begun = False
@@ -151,14 +113,8 @@ class ChildProcess:
 
     def receive(self) -> list[Heard] | None:
         """The messages that have arrived; None at the end of the stream. Raises `BadMessage`."""
-        try:
-            data = self.control.recv(READ_BYTES)
-        except BlockingIOError:
-            return []
-        except OSError:
-            data = b""
-        self.allowance -= len(data)
-        return [heard(each) for each in self._incoming.take(data)] if data else None
+        messages = self.received()
+        return None if messages is None else [heard(each) for each in messages]
 
     def is_of_now(self, message: Heard) -> bool:
         """Whether it is about the run that executes."""
@@ -186,29 +142,22 @@ class ChildProcess:
     def read_rest(self) -> None:
         """What was written before the run ended is in the pipes."""
         for pipe in self.pipes:
-            for _ in range(_MAX_LAST_READS):
-                if pipe.read() <= 0:
-                    break
+            pipe.read_rest()
 
     def close(self) -> None:
         """After the end of the process."""
-        for pipe in self.pipes:
-            pipe.close()
+        super().close()
         if self.pipes:
-            self.control.close()
+            self.socket.close()
 
     def end_conversation(self) -> None:
         """Nothing more comes from the node: the child ends."""
         with contextlib.suppress(OSError):
-            self.control.shutdown(socket.SHUT_WR)
+            self.socket.shutdown(socket.SHUT_WR)
 
     def can_be_replaced(self, context: Context) -> bool:
         """Whether it died, used and idle, before it saw the run that was on its way to it."""
         return not self.has_begun and self._runs > 1 and context.stop_reason is None
-
-    def group_is_gone(self) -> bool:
-        """Kill the process group from here (its supervisor died); True when none of it lives."""
-        return self.pid == 0 or not kill_group(self.pid)
 
     def outcome_of_death(self, context: Context, ended: dict[str, Any] | None) -> Outcome:
         """Of the run that it executed. ``ended`` is the supervisor's message, None if that died."""
@@ -225,7 +174,7 @@ class ChildProcess:
             return Interrupted(context.stop_reason, f"stopped ({context.stop_reason}): {how}")
         if self.fault is not None and status == -signal.SIGKILL:
             return Failed("BadChild", bounded_text(f"{self.fault}; its process was {how}"))
-        tail = self._last_of_stderr()
+        tail = self.last_of_stderr()
         if status is None:
             return Failed("CouldNotStart", bounded_text(str(ended["error"])), tail)
         if status >= 0:
@@ -249,7 +198,4 @@ class ChildProcess:
         status = ended["status"]
         how = ended["error"] or ("" if status is None else f"its process {how_it_ended(status)}")
         message = f"no process for the handler could be started: {self.fault or how}"
-        return Failed("CouldNotStart", bounded_text(message), self._last_of_stderr())
-
-    def _last_of_stderr(self) -> str | None:
-        return self.pipes[1].tail() if self.pipes else None
+        return Failed("CouldNotStart", bounded_text(message), self.last_of_stderr())

@@ -18,18 +18,15 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pgcron_ha.db.driver.transactions import Transactions
 from pgcron_ha.executors.contract.attempt import Attempt, StopReason, Stream
+from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.masking import leave_masking_to_the_node
 from pgcron_ha.executors.contract.outcome import Outcome
 from pgcron_ha.executors.contract.progress import Progress
-from pgcron_ha.executors.python.child_messages import (
-    Incoming,
-    context_from,
-    message_bytes,
-    outcome_members,
-)
-from pgcron_ha.executors.python.child_previous import AsksNode
+from pgcron_ha.executors.process.conversation import Incoming, message_bytes
+from pgcron_ha.executors.python.child_messages import context_from, outcome_members
 from pgcron_ha.executors.python.executor import PythonExecutor
 from pgcron_ha.executors.python.handler import PythonHandler
 from pgcron_ha.operating_system import (
@@ -73,7 +70,6 @@ class Child:
         self._number = 0
         self._context: Context | None = None
         self._executor: PythonExecutor | None = None
-        self._previous: AsksNode | None = None
         self._next_report = self._next_beat = 0.0
 
     def serve(self) -> None:
@@ -100,8 +96,6 @@ class Child:
             executor.renew_lease(message["deadline"])
         elif what == "run":
             self._run(executor, message)
-        elif what == "previous" and self._previous is not None:
-            self._previous.hear(message)
         elif what == "stop" and message["run"] == self._number and self._context is not None:
             executor.stop(self._context, StopReason(message["reason"]))
 
@@ -112,18 +106,17 @@ class Child:
         except BaseException as error:
             self._say({"event": "failed", "message": f"{type(error).__name__}: {error}"[:4096]})
             raise
-        executor = PythonExecutor(handlers, self._done, lambda: None, self, max_threads=1)
-        self._previous = AsksNode(self._say, executor._loop)
-        executor._previous = self._previous, executor._loop
-        self._executor = executor
+        previous = _PreviousRuns(message["dsn"], message["schema"])
+        self._executor = PythonExecutor(
+            handlers, ExecutorServices(self._done, lambda: None, self, 1), previous=previous
+        )
+        self._executor.at_end.append(previous.close)
         self._say({"event": "ready", "resident": resident_bytes()})
 
     def _run(self, executor: PythonExecutor, message: dict[str, Any]) -> None:
         self._number, self._context = message["run"], context_from(message["context"])
         self._next_report = self._next_beat = 0.0
         self._context._pass_beat = self._beat
-        if self._previous is not None:
-            self._previous.begin(self._number)
         executor.renew_lease(message["lease"])
         set_limits(message["memory"], message["cpu"])
         self._say({"event": "begun", "run": self._number})
@@ -177,6 +170,24 @@ class Child:
             except OSError as error:  # a handler closed it, or the node is gone
                 os.write(2, f"nothing can be sent to the node any more: {error}\n".encode())
                 os._exit(1)
+
+
+class _PreviousRuns:
+    """Asks the database by a connection of the child's own, made when a handler first asks."""
+
+    def __init__(self, dsn: str, schema: str) -> None:
+        self._database = dsn, 1, schema
+        self._transactions: Transactions | None = None
+
+    async def previous(self, run: int) -> Any:
+        """The row of ``previous_result``."""
+        self._transactions = self._transactions or Transactions(*self._database)
+        return await self._transactions.previous(run)
+
+    async def close(self) -> None:
+        """Of no use afterwards."""
+        if self._transactions is not None:
+            await self._transactions.close()
 
 
 def set_limits(memory: int | None, cpu: float | None) -> None:

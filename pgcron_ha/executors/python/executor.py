@@ -15,13 +15,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pgcron_ha.executors.contract.attempt import Lease, LogSink, StopReason
-from pgcron_ha.executors.contract.base import Done, Failure, Feed, ignore_failure
+from pgcron_ha.executors.contract.attempt import Lease, StopReason
+from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
-from pgcron_ha.executors.contract.coroutines import go_on, new_event_loop
+from pgcron_ha.executors.contract.coroutines import go_on, new_event_loop, post, run_until_stopped
 from pgcron_ha.executors.contract.failures import outcome_of_error, outcome_of_result
 from pgcron_ha.executors.contract.outcome import SUCCEEDED, Failed, Outcome, stopped_early
 from pgcron_ha.executors.python.capture import capture, current_run
@@ -33,11 +34,8 @@ from pgcron_ha.operating_system import boottime
 
 if TYPE_CHECKING:
     from pgcron_ha.db.driver.transactions import Transactions
-    from pgcron_ha.executors.contract.previous import Source
+    from pgcron_ha.executors.contract.previous import AsksDatabase, Source
     from pgcron_ha.executors.contract.transaction import FlushLines
-
-MAX_THREADS = 64
-"""Plain functions that run at the same time; the engine's slots are usually fewer."""
 
 _TURN_SECONDS = 0.002
 """So long one slot's short runs may follow each other before the loop turns to the others."""
@@ -58,25 +56,23 @@ class PythonExecutor:
     def __init__(
         self,
         registry: Mapping[str, PythonHandler],
-        done: Done,
-        feed: Feed,
-        sink: LogSink,
-        max_threads: int = MAX_THREADS,
+        executor_services: ExecutorServices,
         transactions: Transactions | None = None,
         flush: FlushLines | None = None,
         children: ChildProgram | None = None,
-        failed: Failure = ignore_failure,
+        previous: AsksDatabase | None = None,
     ) -> None:
         """``transactions`` are those of runs with that delivery; ``flush`` writes the lines of a
         run before it is committed. ``children`` says how a process for an isolated handler is
-        started; there are at most ``max_threads``. Raises `ConfigError` where an isolated handler
-        can't have one.
+        started. There are at most as many threads, and processes, as slots. ``previous`` finds the
+        run before another one where ``transactions`` don't. Raises `ConfigError` where an isolated
+        handler can't have a process.
         """
         self._handlers = {handler.full_name: handler for handler in registry.values()}
         isolated = isolations_of(self._handlers, children)
-        self._done = done
-        self._feed = feed
-        self._sink = sink
+        self._done = executor_services.done
+        self._feed = executor_services.feed
+        self._sink = executor_services.sink
         self._transactions = transactions
         self._flush = flush
         self._lease = Lease()
@@ -88,9 +84,10 @@ class PythonExecutor:
         self._nothing_left: Future[None] = Future()
         self._loop_ended: Future[None] = Future()
         self._variables = contextvars.copy_context()
-        self._threads = HandlerThreads(self._execute_plain, max_threads)
+        self._threads = HandlerThreads(self._execute_plain, executor_services.slots)
         self._loop = new_event_loop()
-        self._previous: Source = None if transactions is None else (transactions, self._loop)
+        database = transactions or previous
+        self._previous: Source | None = None if database is None else (database, self._loop)
         self._loop_thread = threading.Thread(
             target=self._run_loop, name="pgcron-handlers", daemon=True
         )
@@ -98,9 +95,8 @@ class PythonExecutor:
         self._loop_thread.start()
         self._children: ChildPool | None = None
         if isolated and children is not None:
-            self._children = ChildPool(
-                children, isolated, self._end_isolated, max_threads, self._previous, failed
-            )
+            services = replace(executor_services, done=self._end_isolated)
+            self._children = ChildPool(children, isolated, services)
         watch_for_copies(self)
 
     def handlers(self) -> frozenset[str]:
@@ -122,14 +118,13 @@ class PythonExecutor:
     def stop(self, context: Context, reason: StopReason) -> None:
         """Cancel the task of an async handler; a plain one learns it from `Context.check`."""
         if context.stop_reason is None:
-            context.stop_reason = reason
             if self._children is not None and self._is_isolated(context):
-                self._children.stop(context)
+                self._children.stop(context, reason)
                 return
+            context.stop_reason = reason
             if context._transaction is not None:
                 context._transaction.interrupt()
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nothing runs any more
-                self._loop.call_soon_threadsafe(self._cancel, context)
+            post(self._loop, self._cancel, context)
 
     def kill(self, context: Context) -> bool:
         """False without a process of its own: nothing ends a thread or a task that does not want
@@ -137,8 +132,7 @@ class PythonExecutor:
         """
         if self._children is None or not self._is_isolated(context):
             return False
-        self._children.kill(context)
-        return True
+        return self._children.kill(context)
 
     def renew_lease(self, deadline: float) -> None:
         """From this instant on `Context.check` raises; processes of their own are dead then."""
@@ -172,7 +166,7 @@ class PythonExecutor:
             closing = asyncio.run_coroutine_threadsafe(end(), self._loop)
             await asyncio.wait({asyncio.wrap_future(closing)}, timeout=_END_SECONDS)
         if self._children is not None:
-            await self._children.close()
+            await self._children.close(0)
         self._loop.call_soon_threadsafe(self._loop.stop)
         await asyncio.wait({asyncio.wrap_future(self._loop_ended)}, timeout=_END_SECONDS)
         if self._loop_ended.done():  # else user code blocks the loop; the thread ends after it
@@ -302,13 +296,7 @@ class PythonExecutor:
             context._work.cancel()
 
     def _run_loop(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        while True:
-            try:
-                self._loop.run_forever()
-                break
-            except BaseException:  # SystemExit of a task a handler left behind: the loop goes on
-                continue
+        run_until_stopped(self._loop)
         self._abandon_tasks()
         self._loop.close()
         self._loop_ended.set_result(None)
@@ -360,7 +348,7 @@ class PythonExecutor:
         if self._children is None or context._work.in_thread:
             self._threads.submit(context)
         else:
-            self._children.start(context)
+            self._children.start((context,))
 
 
 def _begin(context: Context, handler: PythonHandler) -> tuple[Coroutine[Any, Any, Any] | None, Any]:

@@ -8,10 +8,10 @@ from types import CoroutineType
 from typing import Any
 
 from pgcron_ha.errors import PgcronError
+from pgcron_ha.executors.contract.base import STOP, LeaseLoss
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.coroutines import as_coroutine
 from pgcron_ha.executors.contract.failures import bounded_text, refused
-from pgcron_ha.executors.contract.lease_loss import STOP, LeaseLoss
 from pgcron_ha.executors.contract.outcome import Failed
 from pgcron_ha.executors.python.isolation import Isolation
 from pgcron_ha.executors.python.parameters import Parameters
@@ -24,22 +24,9 @@ class PythonHandler:
 
     The function's first positional parameter gets the `Context` if it is named ``ctx`` or
     ``context`` or annotated as Context; the keys of args are keyword arguments, judged and
-    converted by the annotations of their parameters (`pgcron_ha.executors.python.json_kinds`).
+    converted by the annotations of their parameters (`pgcron_ha.executors.python.annotations`).
     Raises `ConfigError` for a callable without a readable signature.
     """
-
-    __slots__ = (
-        "_parameters",
-        "function",
-        "in_thread",
-        "is_async",
-        "isolation",
-        "name",
-        "on_lease_loss",
-        "on_loop",
-        "takes_context",
-        "weight",
-    )
 
     def __init__(
         self,

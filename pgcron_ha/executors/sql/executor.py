@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import ClassVar
 
+from pgcron_ha.config.secret_reference import SecretReference
+from pgcron_ha.config.settings import Settings
 from pgcron_ha.config.sql_profiles import SqlProfile
 from pgcron_ha.db.driver.sql_session import SqlDatabase
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.contract.attempt import StopReason
+from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
+from pgcron_ha.executors.contract.masking import remember_password, remember_secret
 from pgcron_ha.executors.contract.outcome import Outcome
-from pgcron_ha.executors.contract.services import ExecutorServices
 from pgcron_ha.executors.contract.tasks import TaskExecutor
 from pgcron_ha.executors.contract.transaction import FlushLines
 from pgcron_ha.executors.sql.run import SqlRun
@@ -116,3 +120,45 @@ class SqlExecutor(TaskExecutor):
                 warn(f"{handler} works as {login.role!r}, a superuser: give it a role of its own")
             elif login.owns_schema:
                 warn(f"{handler} works as {login.role!r}, which owns the product's tables")
+
+
+def sql_executor(
+    settings: Settings, executor_services: ExecutorServices, flush: FlushLines, warn: Warn
+) -> SqlExecutor:
+    """Works from now on. ``warn`` is told of a profile that can't be used, or whose role may too
+    much.
+    """
+    return SqlExecutor(
+        settings.sql,
+        {name: _database(profile, settings) for name, profile in settings.sql.items()},
+        executor_services,
+        flush,
+        warn,
+    )
+
+
+def _database(profile: SqlProfile, settings: Settings) -> SqlDatabase:
+    return SqlDatabase(
+        _dsn_of(profile, settings),
+        None if profile.password is None else partial(_read, profile.password),
+        profile.connections,
+        settings.schema,
+        settings.node.name,
+    )
+
+
+def _dsn_of(profile: SqlProfile, settings: Settings) -> Callable[[], str]:
+    if profile.dsn is None:
+        return settings.required_dsn
+    if isinstance(profile.dsn, SecretReference):
+        return partial(_read, profile.dsn)
+    written = profile.dsn
+    remember_password(written)
+    return lambda: written
+
+
+def _read(secret: SecretReference) -> str:
+    """The secret, which is masked from now on wherever it would be stored or shown."""
+    found = secret.read()
+    remember_secret(found)
+    return found

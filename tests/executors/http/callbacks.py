@@ -15,7 +15,6 @@ import httpx
 from pgcron_ha.config.values import Address
 from pgcron_ha.db.driver.link import Link
 from pgcron_ha.executors.contract.base import Context
-from pgcron_ha.executors.contract.services import ExecutorServices
 from pgcron_ha.executors.http.callback import CallbackDesk
 from pgcron_ha.executors.http.executor import HttpExecutor
 from pgcron_ha.web.callbacks import callback_listener
@@ -45,7 +44,7 @@ async def called_back(
 ) -> AsyncIterator[tuple[HttpExecutor, Record]]:
     """An executor of one destination "d" on this service, which calls back."""
     record = Record()
-    place = ExecutorServices(record.done, record.feed, record, 16, Path())
+    place = record.services(16, directory=Path())
     offered = destination(service.url + "/", completion="callback", **table)
     desk = CallbackDesk(Link(dsn), public_url, 0.1)
     running = HttpExecutor({"d": offered}, place, desk)

@@ -12,7 +12,6 @@ from pgcron_ha.config.capability_table import read_tables
 from pgcron_ha.config.http_destinations import HttpDestination
 from pgcron_ha.db.driver.transactions import Transactions
 from pgcron_ha.executors.contract.base import Context, Outcome
-from pgcron_ha.executors.contract.services import ExecutorServices
 from pgcron_ha.executors.http.executor import HttpExecutor
 from tests.executors.http.service import Service
 from tests.executors.running import Record, context
@@ -31,7 +30,7 @@ async def executor(
     *offered: HttpDestination, transactions: Transactions | None = None
 ) -> AsyncIterator[tuple[HttpExecutor, Record]]:
     record = Record()
-    place = ExecutorServices(record.done, record.feed, record, 16, Path())
+    place = record.services(16, directory=Path())
     running = HttpExecutor({each.name: each for each in offered}, place, None, transactions)
     try:
         yield running, record

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from pgcron_ha.db.driver.variants import fitting
+from pgcron_ha.db.driver.calls import fitting
 
 Row: TypeAlias = dict[str, Any]
 

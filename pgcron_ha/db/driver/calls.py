@@ -1,4 +1,5 @@
-"""One statement in the caller's transaction: on a connection of asyncpg, psycopg or SQLAlchemy.
+"""Named statements as functions of their parameters, in the caller's own transaction: on a
+connection of asyncpg, psycopg or SQLAlchemy.
 
 Neither psycopg nor SQLAlchemy is imported: who hands over one of their objects has imported them.
 """
@@ -7,18 +8,88 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
 from pgcron_ha.db.driver.answers import answers
-from pgcron_ha.db.driver.statements import Statement
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, Statement, load, varying
 from pgcron_ha.errors import InvalidInput
+
+T = TypeVar("T")
 
 _OWN: Final = (asyncpg.Connection, PoolConnectionProxy)
 _DOLLAR: Final = re.compile(r"\$(\d+)")
+
+
+class Named:
+    """A named statement, and how a function that sends it takes its parameters."""
+
+    def __init__(self, name: str, *required: str, **defaults: Any) -> None:
+        """Values without a name are those `required`, then the ones with `defaults`, in the order
+        in which they are listed here. The statement's other parameters are NULL unless given.
+        """
+        self.name = name
+        self._required = required
+        self._defaults = defaults
+
+    def bound(
+        self, statement: Statement, values: Sequence[Any], options: dict[str, Any]
+    ) -> dict[str, Any]:
+        """All parameters of the statement. Raises TypeError for one that it does not have, is
+        missing, or given twice.
+        """
+        in_order = dict(zip((*self._required, *self._defaults), values, strict=False))
+        given = self._defaults | in_order | options
+        if (
+            given.keys() - set(statement.parameters)
+            or set(self._required) - given.keys()
+            or in_order.keys() & options.keys()
+            or len(values) > len(in_order)
+        ):
+            raise TypeError(
+                f"{self.name} takes {', '.join(statement.parameters)}, and needs"
+                f" {', '.join(self._required)}: given were {len(values)} values and {list(options)}"
+            )
+        return dict.fromkeys(statement.parameters) | given
+
+
+class Call(Named, Generic[T]):
+    """``await call(connection, *values, schema=…, **options)``: what a person or a client does.
+
+    In the transaction of the connection. Args and retry policies are JSON text, durations
+    `timedelta`; ``actor`` is who asks (None: the database's session user) and ``interface`` how
+    (``cli``, ``code``, …). Raises the errors of `pgcron_ha.errors` with the sentences of SQL.
+    """
+
+    async def __call__(
+        self, connection: Any, *values: Any, schema: str = DEFAULT_SCHEMA, **options: Any
+    ) -> T:
+        """The first column of its only row."""
+        found: T = (await self.row(connection, *values, schema=schema, **options))[0]
+        return found
+
+    async def row(
+        self, connection: Any, *values: Any, schema: str = DEFAULT_SCHEMA, **options: Any
+    ) -> Sequence[Any]:
+        """All columns of the row; () when there is none."""
+        statement = await fitting(connection, self.name, schema)
+        return await fetch_row(connection, statement, self.bound(statement, values, options))
+
+
+async def fitting(connection: Any, name: str, schema: str) -> Statement:
+    """The statement `name` as the database behind `connection` takes it, whatever its driver.
+
+    The database is asked for its revision only if that matters. Raises SchemaError when it is too
+    old for the statement.
+    """
+    if name not in varying(schema):
+        return load(schema)[name]
+    (revision,) = await fetch_row(connection, load(schema)["read_revision"], {})
+    return load(schema, revision)[name]
 
 
 async def fetch_row(
@@ -30,13 +101,20 @@ async def fetch_row(
     connection. Nothing is committed or rolled back here. After a refusal by the database (not one
     by a Python check) PostgreSQL takes the caller's transaction for failed, as after any error.
     """
-    ordered = [values[name] for name in statement.parameters]
+    ordered = [plain(values[name]) for name in statement.parameters]
     with answers():
         if isinstance(connection, _OWN):
             found = await connection.fetchrow(statement.sql, *ordered)
         else:
             found = await _fetch_row_of_other(connection, statement, ordered)
     return () if found is None else tuple(found)
+
+
+def plain(value: Any) -> Any:
+    """A value as every driver takes it: durations are seconds, arrays are lists."""
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    return list(value) if isinstance(value, tuple) else value
 
 
 async def _fetch_row_of_other(connection: Any, statement: Statement, ordered: list[Any]) -> Any:

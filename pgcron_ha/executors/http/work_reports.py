@@ -1,5 +1,6 @@
-"""What a service says when it calls back: a JSON object, judged when it comes, so that the service
-learns at once what is wrong with it.
+"""What services say of work that they have accepted: how it stands, whether they are asked or call
+back; and what they say when they call back, judged when it comes, so that the service learns at
+once what is wrong with it: a JSON object.
 
 ``status`` must be there, in any case, blanks, ``-`` and ``_`` left out:
 
@@ -19,17 +20,26 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, Final
+import re
+from typing import Any, Final, NamedTuple
 
 from pgcron_ha.db.commands.callbacks import CallbackAnswer, End
 from pgcron_ha.errors import InvalidInput, TooLarge
 from pgcron_ha.executors.contract.failures import bounded_text, outcome_of_result
 from pgcron_ha.executors.contract.outcome import MAX_RESULT_BYTES, Failed, Succeeded
 from pgcron_ha.executors.contract.progress import MOST_NOTE
-from pgcron_ha.executors.http.work_words import BADLY, GOES_ON, WELL, failure_text, plain_word
 
 PATH: Final = "/callback/runs/{run}/{fence}"
 """Of the address that services get, behind ``web.public_url``."""
+
+_GOES_ON: Final = frozenset(
+    {
+        *("notstarted", "accepted", "pending", "queued"),
+        *("running", "inprogress", "processing"),
+    }
+)
+_WELL: Final = frozenset({"succeeded", "success", "completed", "done"})
+_BADLY: Final = frozenset({"failed", "failure", "error", "cancelled", "canceled"})
 
 MAX_BODY_BYTES: Final = MAX_RESULT_BYTES + 64 * 1024
 """Of one callback: a whole result, and what else it may say."""
@@ -41,12 +51,52 @@ MAX_LINE_CHARACTERS: Final = 8192
 MAX_RETRY_AFTER_SECONDS: Final = 86_400.0
 
 
+class WorkStatus(NamedTuple):
+    """How work stands. ``word`` is its status in lower case, without blanks, ``-`` and ``_``;
+    ``error`` says how it ended, and why it failed as its service gives it.
+    """
+
+    word: str
+    goes_on: bool
+    is_well: bool
+    has_failed: bool
+    error: str
+    may_retry: bool
+
+
+def work_status_of(document: Any) -> WorkStatus:
+    """From an object with ``status``; nothing of it holds for another document."""
+    known: dict[str, Any] = document if isinstance(document, dict) else {}
+    status, error = known.get("status"), known.get("error")
+    word = re.sub("[ _-]", "", status).lower() if isinstance(status, str) else ""
+    if isinstance(error, dict):
+        error = error.get("message", error)
+    reason = error if isinstance(error, str) else json.dumps(error)
+    return WorkStatus(
+        word,
+        word in _GOES_ON,
+        word in _WELL,
+        word in _BADLY,
+        bounded_text(f"the work has ended: {word}" + (f" ({reason})" if error is not None else "")),
+        known.get("retry") is not False,
+    )
+
+
+def percent_of(document: dict[str, Any]) -> float | None:
+    """Its ``percentComplete``, if that is a number."""
+    percent = _number(document.get("percentComplete"))
+    return None if percent is None else max(0.0, min(percent, 100.0))
+
+
+def read_json(body: bytes) -> Any:
+    """As JSON has it, without NaN and Infinity. Raises ValueError or RecursionError."""
+    return json.loads(body.decode("utf-8-sig"), parse_constant=_refuse_constant)
+
+
 def read_callback(body: bytes) -> CallbackAnswer:
     """The answer in a body. Raises `InvalidInput`, or `TooLarge` for a result over its bound."""
     document = _document(body)
-    status = document.get("status")
-    word = plain_word(status) if isinstance(status, str) else ""
-    end, error = _end(word, document)
+    end, error = _end(document)
     done, total, note = _progress(document)
     return CallbackAnswer(
         status=end,
@@ -62,7 +112,7 @@ def read_callback(body: bytes) -> CallbackAnswer:
 
 def _document(body: bytes) -> dict[str, Any]:
     try:
-        document = json.loads(body.decode("utf-8-sig"), parse_constant=_refuse_constant)
+        document = read_json(body)
     except (ValueError, RecursionError) as error:
         raise InvalidInput(
             "the body is no JSON", str(error)[:200], 'Send {"status": "succeeded"}.'
@@ -74,22 +124,22 @@ def _document(body: bytes) -> dict[str, Any]:
     return document
 
 
-def _end(word: str, document: dict[str, Any]) -> tuple[End | None, str | None]:
+def _end(document: dict[str, Any]) -> tuple[End | None, str | None]:
     """How it has ended, if it has, and the reason of a failure."""
-    if word in GOES_ON or word == "progress":
+    status = work_status_of(document)
+    if status.goes_on or status.word == "progress":
         return None, None
-    if word in WELL:
+    if status.is_well:
         return "succeeded", None
-    if word not in BADLY and word != "retry":
+    if status.word == "retry":
+        return "retry", status.error
+    if not status.has_failed:
         raise InvalidInput(
             f"the status is {json.dumps(document.get('status'))[:100]}",
             "A status is one of succeeded, failed, retry and progress, or a synonym.",
             'Send {"status": "succeeded"}.',
         )
-    text = bounded_text(failure_text(document.get("error"), word))
-    if word == "retry":
-        return "retry", text
-    return ("discarded" if document.get("retry") is False else "failed"), text
+    return ("failed" if status.may_retry else "discarded"), status.error
 
 
 def _result(document: dict[str, Any]) -> str | None:
@@ -123,8 +173,7 @@ def _retry_after(document: dict[str, Any]) -> float | None:
 
 def _progress(document: dict[str, Any]) -> tuple[float | None, float | None, str | None]:
     """Done, total and note; a report that makes no sense is passed over, as everywhere."""
-    percent = _number(document.get("percentComplete"))
-    reported = document.get("progress")
+    percent, reported = percent_of(document), document.get("progress")
     if isinstance(reported, dict):
         done, total = _number(reported.get("done")), _number(reported.get("total"))
         note = reported.get("note")
@@ -132,7 +181,7 @@ def _progress(document: dict[str, Any]) -> tuple[float | None, float | None, str
         if done is not None and done >= 0:
             return done, total if total is not None and total > 0 else None, text
     if percent is not None:
-        return max(0.0, min(percent, 100.0)), 100.0, None
+        return percent, 100.0, None
     return None, None, None
 
 

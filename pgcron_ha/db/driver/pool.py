@@ -1,0 +1,173 @@
+"""A few connections of one kind, made when they are needed: of an App, of pages, of handlers.
+
+What handlers do must never keep a node from its leases and completions, so each purpose has a pool
+of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, NamedTuple
+
+import asyncpg
+
+from pgcron_ha.db.driver.connecting import CONNECTION_ERRORS, prepare_connection, reaching
+from pgcron_ha.db.driver.hosts import open_connection
+from pgcron_ha.db.driver.pooling import cache_options, is_pooled
+from pgcron_ha.db.driver.session_settings import SessionSettings
+from pgcron_ha.errors import DatabaseUnavailable
+
+_CONNECT: Final[Any] = open_connection  # asyncpg's protocol for it names what nobody needs
+_RELEASE_SECONDS: Final = 10.0
+# What asyncpg's own reset leaves as the handler made it.
+_TIDY: Final = "SET SESSION AUTHORIZATION DEFAULT; DISCARD TEMP; "
+
+
+class PoolUse(NamedTuple):
+    """How many connections are open, and how many of them nobody uses."""
+
+    open: int
+    idle: int
+
+
+class Pool:
+    """At most `most` connections at a time; who comes then waits. Belongs to the loop that first
+    uses it.
+    """
+
+    def __init__(
+        self,
+        dsn: Callable[[], str],
+        most: int,
+        settings: SessionSettings,
+        prepare: Callable[[Any], Awaitable[None]] | None = None,
+        *,
+        seconds: float = 10.0,
+        password: Callable[[], str] | None = None,
+        needs_session: bool = False,
+        is_tidied: bool = False,
+        **options: Any,
+    ) -> None:
+        """Each connection is made within `seconds`; `password` is asked before, `prepare` is called
+        after. With `needs_session` a pooler that hands sessions around is refused. `is_tidied`:
+        nothing of one user's session reaches the next one. `options` are the driver's.
+        """
+        self._dsn = dsn
+        self._settings = settings
+        self._prepare_more = prepare
+        self._seconds = seconds
+        self._password = password
+        self._needs_session = needs_session
+        self._is_tidied = is_tidied
+        self._options = {"max_size": most, "min_size": 0, **options}
+        self._is_pooled = False
+        self._pool: Any = None
+        self._leaving: set[asyncio.Task[None]] = set()
+
+    async def acquire(self, seconds: float | None = None) -> Any:
+        """A connection of asyncpg's; waits for it up to `seconds`. Raises DatabaseUnavailable."""
+        with reaching():
+            if self._pool is None:
+                await self._make()
+            try:
+                return await self._pool.acquire(timeout=seconds)
+            except TimeoutError as error:
+                if seconds is None:
+                    raise
+                raise DatabaseUnavailable(
+                    "the database does not answer",
+                    f"No connection was free or could be made within {seconds:g} s.",
+                    "Try again in a moment.",
+                ) from error
+
+    async def release(self, connection: Any) -> None:
+        """Takes it back, tidied up; one that is of no more use is dropped."""
+        if self._pool is not None:
+            try:
+                await self._pool.release(connection, timeout=_RELEASE_SECONDS)
+            except Exception:  # the pool makes another one
+                cut(connection)
+
+    def give_back(self, connection: Any) -> None:
+        """As `release`, not awaited: the next run must not wait for the tidying up after this."""
+        task = asyncio.ensure_future(self.release(connection))
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+
+    def transaction_settings(self, connection: Any) -> str:
+        """What comes behind the first command of a transaction: settings, through a pooler."""
+        if not self._is_pooled:
+            return ""
+        return "; " + self._settings.in_transaction(connection.get_server_version().major)
+
+    def use(self) -> PoolUse:
+        """How the connections are used right now."""
+        if self._pool is None:
+            return PoolUse(0, 0)
+        return PoolUse(self._pool.get_size(), self._pool.get_idle_size())
+
+    async def close(self, seconds: float = 1.0) -> None:
+        """Ends all connections: within `seconds` those that are free, and then all; the next use
+        opens them again.
+        """
+        if self._pool is not None:
+            try:
+                await asyncio.wait_for(self._pool.close(), seconds)
+            except CONNECTION_ERRORS:  # a time-out is one of them
+                self._pool.terminate()
+            finally:
+                self._pool = None
+
+    async def _make(self) -> None:
+        dsn = self._dsn()
+        pooled = await is_pooled(dsn, timeout=self._seconds, password=self._password)
+        if pooled and self._needs_session:
+            raise DatabaseUnavailable(
+                "this DSN leads through a pooler that hands sessions around",
+                "A session's settings would be left to others, and others' statements be ended.",
+                "Point it at the server itself.",
+            )
+        made = await asyncpg.create_pool(
+            dsn,
+            connect=_CONNECT,
+            password=self._password,
+            init=self._prepare,
+            reset=self._tidy,
+            timeout=self._seconds,
+            **cache_options(pooled),
+            **self._options,
+        )
+        if self._pool is None:  # nobody else has made it meanwhile
+            self._pool, self._is_pooled = made, pooled
+
+    async def _prepare(self, connection: Any) -> None:
+        await prepare_connection(connection, self._settings, is_pooled=self._is_pooled)
+        if self._prepare_more is not None:
+            await self._prepare_more(connection)
+
+    async def _tidy(self, connection: Any) -> None:
+        # A RESET would undo the settings of sessions in which nothing is left behind; a pooler's
+        # session is another's by now.
+        if self._is_tidied and not self._is_pooled:
+            # The pool has rolled back and forgotten listeners before. All of it in one round trip.
+            major = connection.get_server_version().major
+            settings = self._settings.in_session(major, is_pooled=False)
+            await connection.execute(f"{connection.get_reset_query()}\n{_TIDY}{settings}")
+
+
+def handler_pool(
+    dsn: Callable[[], str], most: int, settings: SessionSettings, *others: Any, **options: Any
+) -> Pool:
+    """Connections that handlers use as they like, and that are closed after a minute unused."""
+    return Pool(
+        dsn, most, settings, *others, is_tidied=True, max_inactive_connection_lifetime=60, **options
+    )
+
+
+def cut(connection: Any) -> None:
+    """Ends a connection at once, whatever is under way on it."""
+    try:
+        connection.terminate()
+    except asyncpg.InterfaceError:
+        pass  # it broke before, and the pool took it back
