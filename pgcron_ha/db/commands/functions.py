@@ -149,6 +149,6 @@ async def once(
     lifetime = KEY_LIFETIME.total_seconds()
     if await _begin_operation.row(connection, operation, lifetime=lifetime, schema=schema):
         run = await verb()
-        await _end_operation(connection, operation, run, schema=schema)
+        await _end_operation.row(connection, operation, run, schema=schema)
         return run, True
     return await _run_of_operation(connection, operation, schema=schema), False
