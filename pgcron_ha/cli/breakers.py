@@ -9,7 +9,7 @@ import click
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import Column, plural, print_result, print_rows, shown
 from pgcron_ha.cli.session import act, call
-from pgcron_ha.config import format_duration
+from pgcron_ha.config.values import format_duration
 from pgcron_ha.db.commands import breakers
 
 COLUMNS: Final = (

@@ -8,8 +8,8 @@ import click
 
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo, print_result
-from pgcron_ha.config import SETTINGS, Setting, SourcedValue, load_settings
-from pgcron_ha.config.loading import shown
+from pgcron_ha.config.loading import SourcedValue, load_settings, shown
+from pgcron_ha.config.settings import SETTINGS, Setting
 
 
 @click.command("config")

@@ -11,7 +11,8 @@ from pathlib import Path
 import click
 
 from pgcron_ha.cli.output import echo
-from pgcron_ha.config import Settings, SourcedSettings, load_settings, may_others, read_sources
+from pgcron_ha.config.loading import SourcedSettings, load_settings, may_others, read_sources
+from pgcron_ha.config.settings import Settings
 from pgcron_ha.db.driver.dsn import without_password
 from pgcron_ha.db.driver.passwords import use_command
 from pgcron_ha.db.driver.pooling import assume

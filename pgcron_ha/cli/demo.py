@@ -24,7 +24,7 @@ from pgcron_ha.cli.output import Column, plural, shown, table_lines
 from pgcron_ha.cli.schedule_verify import proof_lines
 from pgcron_ha.cli.status import read_tables, summary_lines
 from pgcron_ha.client.verifying import prove
-from pgcron_ha.config import load_settings
+from pgcron_ha.config.loading import load_settings
 from pgcron_ha.db.driver.clients import Connection, connect_client
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.pages.overview import recent

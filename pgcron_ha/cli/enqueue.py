@@ -13,9 +13,7 @@ from pgcron_ha.cli import arguments
 from pgcron_ha.cli.runs import print_run_id
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.cli.watching import follow_to_end
-from pgcron_ha.client.new_runs import request_new_run, send_runs
-from pgcron_ha.client.run_request import RunRequest, request_run
-from pgcron_ha.client.uniqueness import UNIQUE_ARGUMENTS, unique_of
+from pgcron_ha.client.run_request import RunRequest, request_new_run, request_run, send_runs
 from pgcron_ha.db.queries.overview import may_read_history
 from pgcron_ha.errors import InvalidInput, TooLarge
 
@@ -109,13 +107,12 @@ def enqueue_command(
     unique_scope, unique_for, on_conflict, debounce, debounce_max and weight; what it leaves out is
     as HANDLER and the options say. Prints the ids in order.
     """
-    given["unique"] = unique_of(*(given.pop(name) for name in UNIQUE_ARGUMENTS))
     if with_log and not wait:
         raise click.UsageError("--log goes with --wait; `runs logs` prints what a run printed")
     if file is None:
         if handler is None:
             raise click.UsageError("Missing argument 'HANDLER' (or --file).")
-        request = request_run(handler, args, idempotency_key=key, **given)
+        request = request_run(handler, args, {"idempotency_key": key, **given})
         run_id = on_database(lambda s: _send_one(s, request, wait))
         print_run_id(run_id, as_json)
         if wait:
@@ -158,7 +155,7 @@ def _requests(file: TextIO, defaults: Mapping[str, Any]) -> Iterator[str]:
             )
         if line.strip():
             options = _options(line, f"line {number}")
-            request = request_new_run({**defaults, **options}, _as_it_is, f"line {number}")
+            request = request_new_run({**defaults, **options}, f"line {number}")
             yield request.as_json()
 
 
@@ -190,10 +187,4 @@ def _options(line: str, which: str) -> dict[str, Any]:
     options = {key: value for key, value in options.items() if value is not None}
     if isinstance(options.get("due_at"), str):
         options["due_at"] = arguments.instant(f"{which}: due_at", options["due_at"])
-    if not options.keys().isdisjoint(UNIQUE_ARGUMENTS):
-        options["unique"] = unique_of(*(options.pop(name, None) for name in UNIQUE_ARGUMENTS))
     return options
-
-
-def _as_it_is(handler: Any) -> Any:
-    return handler

@@ -8,7 +8,7 @@ import click
 
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo, echo_file
-from pgcron_ha.config import Settings
+from pgcron_ha.config.settings import Settings
 from pgcron_ha.db.driver.revision import NEWEST, is_newer
 from pgcron_ha.errors import DatabaseUnavailable, Refused, SchemaError
 

@@ -14,7 +14,7 @@ from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo
 from pgcron_ha.cli.web import allow_descriptors, beside, callback_server, run, web_server
 from pgcron_ha.client import App, load_app
-from pgcron_ha.config import Settings
+from pgcron_ha.config.settings import Settings
 from pgcron_ha.engine.node import Node
 from pgcron_ha.engine.process_exit import ForcedExit, bid
 from pgcron_ha.executors.process.descendants import MARK, descendants_die_too

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import click
 
-from pgcron_ha.config import format_duration
+from pgcron_ha.config.values import format_duration
 from pgcron_ha.harmless import harmless, harmless_json
 from pgcron_ha.spec.text import in_number
 

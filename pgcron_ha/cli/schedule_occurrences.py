@@ -12,8 +12,7 @@ from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import instant_text, print_fields, print_result
 from pgcron_ha.cli.session import Session, with_session
 from pgcron_ha.client import checks
-from pgcron_ha.client.explaining import explain
-from pgcron_ha.client.occurrences import NO_FIRE, changed_words, is_fire, require_fire
+from pgcron_ha.client.fires import NO_FIRE, changed_words, explain, is_fire, require_fire
 from pgcron_ha.db.commands import occurrences
 from pgcron_ha.db.commands.schedule_versions import last_definition
 from pgcron_ha.db.queries import overview, reasons

@@ -30,9 +30,8 @@ from pgcron_ha.cli.schedule_verify import verify_command
 from pgcron_ha.cli.schedule_versions import diff_command, restore_command, versions_command
 from pgcron_ha.cli.session import Session, act, call, on_database, with_session
 from pgcron_ha.client import checks
-from pgcron_ha.client.offers import not_offered
-from pgcron_ha.client.overlap import check_run_overlap
-from pgcron_ha.client.previews import schedule_preview
+from pgcron_ha.client.options import OF_SCHEDULES, check_each
+from pgcron_ha.client.previews import not_offered, schedule_preview
 from pgcron_ha.client.schedules import check_schedule
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.commands.occurrences import changed_occurrences
@@ -281,7 +280,7 @@ def run_now_command(
     without an offset it is local time in the schedule's zone; the handler is told it as its fire
     time.
     """
-    check_run_overlap(overlap)
+    check_each({"overlap": overlap}, OF_SCHEDULES)
     given = None if args is None else checks.args_text(args)
 
     async def run(session: Session) -> int:

@@ -16,7 +16,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo
-from pgcron_ha.config import Settings
+from pgcron_ha.config.settings import Settings
 from pgcron_ha.db.commands.schedule_versions import on_warning
 from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.clients import Connection, connect_client

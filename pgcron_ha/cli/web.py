@@ -14,7 +14,7 @@ import click
 
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo
-from pgcron_ha.config import Settings
+from pgcron_ha.config.settings import Settings
 from pgcron_ha.telemetry import log
 from pgcron_ha.version import installed_version
 

@@ -1,11 +1,9 @@
 """The Python door: `App` has handlers and schedules and asks for runs; `load_app` finds one."""
 
 from pgcron_ha.client.app import App
-from pgcron_ha.client.enqueue_statement import EnqueueStatement
-from pgcron_ha.client.enqueued_run import EnqueuedRun
 from pgcron_ha.client.loading import load_app
-from pgcron_ha.client.new_runs import NewRun
-from pgcron_ha.client.run_status import RunStatus
+from pgcron_ha.client.run_request import EnqueueStatement, NewRun
+from pgcron_ha.client.run_status import EnqueuedRun, RunStatus
 from pgcron_ha.client.schedules import CodeSchedule
 from pgcron_ha.client.uniqueness import Debounce, Throttle, Unique
 

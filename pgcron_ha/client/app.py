@@ -6,24 +6,27 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from types import MappingProxyType, TracebackType
+from functools import partial
+from types import MappingProxyType
 from typing import Any, Literal, Self, TypeVar, Unpack
 from weakref import WeakKeyDictionary
 
 from pgcron_ha.client import checks
-from pgcron_ha.client.enqueue_statement import EnqueueStatement
-from pgcron_ha.client.enqueued_run import EnqueuedRun
-from pgcron_ha.client.handler_limits import HandlerLimits, Times
-from pgcron_ha.client.new_runs import NewRun, RunOptions, request_runs, send_runs
-from pgcron_ha.client.notifications import Notifications
-from pgcron_ha.client.policies import Policies
-from pgcron_ha.client.requirements import Requirements, requirement_words
-from pgcron_ha.client.run_request import RunRequest, request_run
-from pgcron_ha.client.run_status import RunStatus, ended_among, read_status
+from pgcron_ha.client.options import OF_RUNS, Policies, RunOptions, Times, check_each, given
+from pgcron_ha.client.requirements import Requirements
+from pgcron_ha.client.run_request import (
+    EnqueueStatement,
+    NewRun,
+    RunRequest,
+    request_run,
+    request_runs,
+    send_runs,
+)
+from pgcron_ha.client.run_status import EnqueuedRun, RunStatus, ended_among, read_status
 from pgcron_ha.client.schedules import CodeSchedule, define_schedule
-from pgcron_ha.client.waiting import Waiting, require_success
-from pgcron_ha.config import load_settings
+from pgcron_ha.client.waiting import Notifications, Waiting, require_success
 from pgcron_ha.config.breaker import Breaker, read_breaker
+from pgcron_ha.config.loading import load_settings
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.callers import Style
 from pgcron_ha.db.driver.clients import ClientPools
@@ -56,10 +59,9 @@ class App:
         self._listen_dsn = listen_dsn
         self._schema = schema
         self._handlers: dict[str, PythonHandler] = {}
-        self._requires: dict[str, tuple[str, ...] | None] = {}
+        self._defaults: dict[str, Mapping[str, Any]] = {}
         self._schedules: dict[str, CodeSchedule] = {}
         self._breakers: dict[str, Breaker | str] = {}
-        self._limits = HandlerLimits()
         self._pools = ClientPools()
         self._waiting: WeakKeyDictionary[asyncio.AbstractEventLoop, Waiting] = WeakKeyDictionary()
 
@@ -121,8 +123,9 @@ class App:
         limits = read_isolation(isolation, memory, cpu)
         lease_loss = read_lease_loss(on_lease_loss)
         circuit = None if breaker is None else read_breaker(breaker)
-        labels = requirement_words(requires)
-        slots = checks.weight(weight) or 1
+        slots: int = OF_RUNS["weight"](weight)
+        heavy = {"weight": slots} if slots > 1 else {}
+        defaults = check_each({**times, "requires": requires, **heavy}, OF_RUNS)
         if callable(name):
             raise ConfigError(
                 "@app.handler is used without parentheses",
@@ -142,11 +145,10 @@ class App:
                     "Within an App a name is one function's.",
                     "Give one of them another name: @app.handler('other').",
                 )
-            self._limits.declare(full_name, times)
             self._handlers[full_name] = added
             if circuit is not None:
                 self._breakers[full_name] = circuit
-            self._requires[full_name] = labels
+            self._defaults[full_name] = given(defaults)
             return function
 
         return register
@@ -173,10 +175,10 @@ class App:
     ) -> CodeSchedule:
         """A schedule in code of any handler, ``shell:backup`` say. Raises as `schedule`."""
         full_name = self._name_of(handler)
-        policies.setdefault("requires", self._requires.get(full_name))
-        complete = self._limits.of_schedule(full_name, policies)
-        policies.setdefault("weight", self._weight_of(full_name))
-        defined = define_schedule(name, spec, full_name, complete)
+        defaults = dict(self._defaults.get(full_name, {}))
+        if "start_within" in defaults:
+            defaults["start_deadline"] = defaults.pop("start_within")
+        defined = define_schedule(name, spec, full_name, {**defaults, **policies})
         self._check_args(defined.handler, defined.args)
         if defined.name in self._schedules:
             raise ConfigError(
@@ -215,7 +217,7 @@ class App:
         `silence_timeout` is stopped. Raises errors of `pgcron_ha.errors` only; bad values are
         refused before anything is sent.
         """
-        request = self._request(handler, args, check_args, **options)
+        request = self._request(handler, args, options, check_args)
         async with self._connection(conn) as connection:
             return EnqueuedRun.of(await request.send(connection, self.schema), self)
 
@@ -235,8 +237,8 @@ class App:
         are written: ``format`` (psycopg, Django), ``pyformat``, ``named`` (SQLAlchemy's ``text()``)
         or ``numeric_dollar`` (asyncpg).
         """
-        request = self._request(handler, args, check_args, **options)
-        return EnqueueStatement(*request.as_statement(style, self.schema))
+        request = self._request(handler, args, options, check_args)
+        return request.as_statement(style, self.schema)
 
     async def enqueue_many(
         self, runs: Iterable[NewRun], *, check_args: bool = True, conn: Any = None
@@ -247,9 +249,8 @@ class App:
         A living `idempotency_key`, or one that stands twice, gives the same id. Raises as
         `enqueue` does, in words that begin with ``run 3 of 20``; TooLarge for more.
         """
-        check = self._check_args if check_args else None
-        requested = self._limits.of_runs(runs, self._name_of)
-        requests = list(request_runs(requested, self._name_of, check, self._requires))
+        request = partial(self._request, check_args=check_args)
+        requests = list(request_runs(runs, request, self._check_args if check_args else None))
         async with self._connection(conn) as connection:
             return await send_runs(connection, requests, self.schema)
 
@@ -318,12 +319,7 @@ class App:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def __repr__(self) -> str:
@@ -347,16 +343,13 @@ class App:
         self,
         handler: str | Callable[..., Any],
         args: Mapping[str, Any] | None,
+        options: Mapping[str, Any],
         check_args: bool,
-        **options: Unpack[RunOptions],
     ) -> RunRequest:
-        """The checked request, with what the handler says of its runs where the wish is silent."""
+        """The checked request; what `options` leave out is as the handler says."""
         full_name = self._name_of(handler)
-        request = request_run(full_name, args, **self._limits.of_options(full_name, options))
-        if request.requires is None and options.get("requires") is None:
-            request = request._replace(requires=self._requires.get(full_name))
-        if request.weight is None:
-            request = request._replace(weight=self._weight_of(full_name))
+        defaults = self._defaults.get(full_name, {})
+        request = request_run(full_name, args, {**defaults, **given(options)})
         if check_args:
             self._check_args(full_name, request.args)
         return request
@@ -366,10 +359,6 @@ class App:
         known = self._handlers.get(handler)
         if known is not None:
             known.check_args(json.loads(args))
-
-    def _weight_of(self, handler: str) -> int | None:
-        known = self._handlers.get(handler)
-        return known.weight if known is not None and known.weight > 1 else None
 
     def _name_of(self, handler: str | Callable[..., Any]) -> str:
         if isinstance(handler, str):

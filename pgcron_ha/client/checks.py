@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from pgcron_ha.config import QUEUE_NAME, parse_duration
+from pgcron_ha.config.values import QUEUE_NAME, seconds_of
 from pgcron_ha.errors import InvalidInput, TooLarge
 from pgcron_ha.harmless import has_controls
 from pgcron_ha.model.nesting import MOST_LEVELS, levels_of
@@ -23,14 +23,6 @@ from pgcron_ha.model.nesting import MOST_LEVELS, levels_of
 MOST_ARGS_BYTES: Final = 256 * 1024
 MOST_KEY_CHARACTERS: Final = 500
 MOST_NAME_CHARACTERS: Final = 200
-LONGEST_TIMEOUT: Final = timedelta(days=30)
-LONGEST_WAIT: Final = timedelta(days=366)
-LEAST_SILENCE: Final = timedelta(seconds=1)
-LONGEST_RETRY_BASE: Final = timedelta(days=1)
-MOST_ATTEMPTS: Final = 100
-MOST_WEIGHT: Final = 1000
-MOST_RUNS: Final = 1_000_000_000
-DELIVERIES: Final = ("at_least_once", "at_most_once", "transactional")
 
 _HANDLER: Final = re.compile(r"[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 MOST_HANDLER_CHARACTERS: Final = 206
@@ -123,10 +115,8 @@ def queue_name(name: object) -> str:
     return name
 
 
-def lane_name(name: object) -> str | None:
-    """A lane's name, or None."""
-    if name is None:
-        return None
+def lane_name(name: object) -> str:
+    """A lane's name."""
     if not isinstance(name, str) or "*" in name:
         raise InvalidInput(
             f"lane '{str(name)[:200]}' is not the name of a lane",
@@ -134,41 +124,6 @@ def lane_name(name: object) -> str | None:
             "Write for example 'customer-7'.",
         )
     return text("the lane", name, MOST_NAME_CHARACTERS)
-
-
-def weight(value: object) -> int | None:
-    """1 to 1000 slots of a node; None means 1."""
-    if value is None:
-        return None
-    return whole_number("weight", value, 1, MOST_WEIGHT, "A run takes 1 to 1000 slots of a node.")
-
-
-def priority(value: object) -> int:
-    """0 (first) to 9 (last)."""
-    return whole_number(
-        "priority", value, 0, 9, "A priority is a number from 0 (first) to 9 (last)."
-    )
-
-
-def max_attempts(value: object, delivery_name: str | None = None) -> int | None:
-    """1 to 100; None means 5, or 1 with ``at_most_once``, where nothing else is possible."""
-    if value is None:
-        return None
-    count = whole_number("max_attempts", value, 1, MOST_ATTEMPTS, "A run is tried 1 to 100 times.")
-    if delivery_name == "at_most_once" and count != 1:
-        raise InvalidInput(
-            f"max_attempts {count} with at_most_once",
-            "A run that may be executed at most once can't be tried again.",
-            "Leave max_attempts out, or use at_least_once.",
-        )
-    return count
-
-
-def max_runs(value: object) -> int | None:
-    """After so many runs a schedule ends; 0: it doesn't. None stays None."""
-    if value is None:
-        return None
-    return whole_number("max_runs", value, 0, MOST_RUNS, f"It is 1 to {MOST_RUNS}.")
 
 
 def choice(what: str, value: object, known: tuple[str, ...]) -> str:
@@ -182,53 +137,33 @@ def choice(what: str, value: object, known: tuple[str, ...]) -> str:
     return value
 
 
-def silence(value: object) -> timedelta | None:
-    """A silence timeout, given as a `duration`; None stays None."""
-    found = duration("silence_timeout", value, LONGEST_TIMEOUT)
-    if found is not None and found < LEAST_SILENCE:
-        raise InvalidInput(
-            f"silence_timeout {found} is out of range",
-            "A run that gives no sign for so long is stopped: 1 second to 30 days.",
-            "Write for example 5m, in Python also timedelta(minutes=5).",
-        )
-    return found
-
-
-def duration(what: str, value: object, most: timedelta | None = None) -> timedelta | None:
-    """A positive duration; numbers are seconds, a text says its unit, None stays None."""
-    found = _read_duration(what, value)
-    if found is not None and not timedelta(0) < found <= (most or timedelta(days=36_525)):
-        raise InvalidInput(
-            f"{what} {found} is out of range",
-            f"It must be positive and at most {(most or timedelta(days=36_525)).days} days.",
-            _DURATION_HINT,
-        )
-    return found
-
-
-def seconds(what: str, value: object) -> float:
-    """What a duration is in seconds; nothing and less than nothing are told as they are."""
-    found = _read_duration(what, value)
-    return 0.0 if found is None else found.total_seconds()
-
-
-def _read_duration(what: str, value: object) -> timedelta | None:
-    if value is None or isinstance(value, timedelta):
-        return value
-    try:
-        seconds = parse_duration(value) if isinstance(value, str) else value
-    except ValueError:
-        seconds = None
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or math.isnan(seconds):
+def duration(
+    what: str,
+    value: object,
+    most: timedelta = timedelta(days=36_525),
+    least: timedelta = timedelta.resolution,
+    *,
+    may_be_zero: bool = False,
+) -> timedelta | None:
+    """A duration within bounds, or zero; numbers are seconds, a text says its unit, None stays."""
+    if value is None:
+        return None
+    seconds = seconds_of(value)
+    if math.isnan(seconds):
         raise InvalidInput(
             f"{what} {value!r:.100} is not a duration",
             "A duration is a timedelta, a number of seconds, or a text such as '90s' or '1h30m'.",
             _DURATION_HINT,
         )
-    try:
-        return timedelta(seconds=seconds)
-    except OverflowError:
-        return timedelta.max
+    found = timedelta.max if math.isinf(seconds) else timedelta(seconds=seconds)
+    if (may_be_zero and not found) or least <= found <= most:
+        return found
+    rule = "positive" if least == timedelta.resolution else f"at least {least.seconds} s"
+    raise InvalidInput(
+        f"{what} {found} is out of range",
+        f"It must be {rule} and at most {most.days} days.",
+        _DURATION_HINT,
+    )
 
 
 def instant(what: str, value: object) -> datetime | None:
@@ -253,6 +188,13 @@ def text(what: str, value: object, most: int) -> str:
             f"It has 1 to {most} characters, none of them a control or format character.",
             "Choose a short text.",
         )
+    return value
+
+
+def true_or_false(what: str, value: object) -> bool:
+    """A bool."""
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{what} {value!r:.100} is not true or false")
     return value
 
 

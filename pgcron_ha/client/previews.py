@@ -1,13 +1,16 @@
-"""What a schedule will do, from its row: for the command line and the pages alike."""
+"""What a schedule will do, from its row, and who would execute it: for the command line and the
+pages alike.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from difflib import get_close_matches
 from typing import Any
 
-from pgcron_ha.config import format_duration
+from pgcron_ha.config.values import format_duration
 from pgcron_ha.db.commands.schedule_policies import SchedulePolicies
 from pgcron_ha.model.plan import delay_of
 from pgcron_ha.spec.preview import Preview, PreviewFire, preview
@@ -19,8 +22,8 @@ def schedule_preview(row: Mapping[str, Any], after: datetime, count: int) -> Pre
     max_runs also watermark and runs_made), as if it were not paused. Raises as `spec_of`.
     """
     ahead = preview(spec_of(row), after, count, policies_in(row))
-    left = _runs_left(row)
-    if left is not None:
+    if row.get("max_runs") is not None:
+        left = max(0, int(row["max_runs"]) - int(row["runs_made"]))
         within = [fire for fire in ahead.fires if fire.fire_at <= row["watermark"]]
         fires = ahead.fires[: len(within) + left]
         is_over = ahead.is_over or len(fires) < len(ahead.fires)
@@ -32,13 +35,6 @@ def schedule_preview(row: Mapping[str, Any], after: datetime, count: int) -> Pre
     return ahead
 
 
-def _runs_left(row: Mapping[str, Any]) -> int | None:
-    """How many fires beyond the decided ones will run; None: there is no bound."""
-    if row.get("max_runs") is None:
-        return None
-    return max(0, int(row["max_runs"]) - int(row["runs_made"]))
-
-
 def _noted(fire: PreviewFire, note: str) -> PreviewFire:
     return replace(fire, note="; ".join(filter(None, (fire.note, note))))
 
@@ -46,3 +42,17 @@ def _noted(fire: PreviewFire, note: str) -> PreviewFire:
 def policies_in(row: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the row's values that are policies."""
     return {name: row[name] for name in SchedulePolicies.__annotations__ if name in row}
+
+
+def not_offered(handler: str, queue: str, offered: Mapping[str, Any]) -> str | None:
+    """A sentence, with the nearest handler that is offered; None: some node takes its runs.
+
+    `offered` of `pgcron_ha.db.queries.pages.schedules.offered`.
+    """
+    if offered["is_served"]:
+        return None
+    said = f"No living node offers {handler[:206]} for queue {queue[:100]}: its runs would wait"
+    if handler in offered["handlers"]:
+        return f"{said} until a node with that handler serves that queue, and has what it requires."
+    near = get_close_matches(handler, offered["handlers"], n=1)
+    return f"{said} until one does." + (f" Did you mean {near[0]}?" if near else "")

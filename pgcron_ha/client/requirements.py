@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from pgcron_ha.config import LABEL_NAME, LABEL_VALUE
+from pgcron_ha.config.values import LABEL_NAME, LABEL_VALUE
 from pgcron_ha.errors import InvalidInput
 
 Requirements = Mapping[str, str | bool] | Iterable[str]

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final, TypeAlias, TypedDict
 
-from pgcron_ha.config import seconds_of
+from pgcron_ha.client.checks import duration, true_or_false, whole_number
 from pgcron_ha.errors import InvalidInput, TooLarge
 
 Delay: TypeAlias = timedelta | float | str
@@ -21,10 +22,7 @@ Delay: TypeAlias = timedelta | float | str
 MOST_BYTES: Final = 8192
 MOST_CAUSES: Final = 50
 MOST_DELAYS: Final = 100
-MOST_SNOOZES: Final = 1000
 LONGEST_DELAY: Final = timedelta(days=366)
-LONGEST_BASE: Final = timedelta(days=1)
-LONGEST_CAP: Final = timedelta(days=30)
 BACKOFFS: Final = ("exponential", "linear", "fixed")
 
 _CAUSE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:]*")
@@ -74,7 +72,7 @@ def retry_text(policy: object) -> str | None:
             f"'{min(unknown)[:100]}' is no key of a policy",
             f"The keys are {', '.join(RetryPolicy.__annotations__)}.",
         )
-    text = json.dumps({key: _READERS[key](key, value) for key, value in given.items()})
+    text = json.dumps({key: _READERS[key](f"retry: {key}", value) for key, value in given.items()})
     if len(text) > MOST_BYTES:
         raise TooLarge(
             f"retry has {len(text)} bytes",
@@ -84,83 +82,56 @@ def retry_text(policy: object) -> str | None:
     return text
 
 
-def _backoff(key: str, value: Any) -> Any:
+def _seconds(
+    what: str, value: object, most: timedelta = LONGEST_DELAY, *, may_be_zero: bool = False
+) -> float:
+    found = duration(what, value, most, may_be_zero=may_be_zero)
+    if found is None:
+        raise InvalidInput(f"{what} has no value", "It is a duration.", _HINT)
+    return found.total_seconds()
+
+
+def _backoff(what: str, value: Any) -> Any:
     if isinstance(value, str) and value in BACKOFFS:
         return value
     if isinstance(value, list | tuple) and 1 <= len(value) <= MOST_DELAYS:
-        return [_seconds(key, each, LONGEST_DELAY, may_be_nothing=True) for each in value]
-    raise _refusal(
-        f"backoff '{str(value)[:100]}' is not known",
+        return [_seconds(what, each, may_be_zero=True) for each in value]
+    raise InvalidInput(
+        f"{what} '{str(value)[:100]}' is not known",
         f"It is {', '.join(BACKOFFS)} or a list of 1 to {MOST_DELAYS} delays.",
+        _HINT,
     )
 
 
-def _base(key: str, value: Any) -> float:
-    return _seconds(key, value, LONGEST_BASE)
-
-
-def _cap(key: str, value: Any) -> float:
-    return _seconds(key, value, LONGEST_CAP)
-
-
-def _retry_for(key: str, value: Any) -> float:
-    return _seconds(key, value, LONGEST_DELAY)
-
-
-def _jitter(key: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise _refusal(f"jitter is a {type(value).__name__}", "It is true or false.")
-    return value
-
-
-def _causes(key: str, value: Any) -> list[str]:
+def _causes(what: str, value: Any) -> list[str]:
     causes = list(value) if isinstance(value, list | tuple | set | frozenset | Mapping) else []
     fine = all(isinstance(cause, str) and _CAUSE.fullmatch(cause) for cause in causes)
     if not fine or not 1 <= len(causes) <= MOST_CAUSES:
-        raise _refusal(f"{key} '{str(value)[:100]}' is no list of causes", _CAUSE_RULE)
+        raise InvalidInput(f"{what} '{str(value)[:100]}' is no list of causes", _CAUSE_RULE, _HINT)
     return causes
 
 
-def _snooze_on(key: str, value: Any) -> dict[str, float]:
+def _snooze_on(what: str, value: Any) -> dict[str, float]:
     if not isinstance(value, Mapping):
-        raise _refusal(
-            f"{key} is a {type(value).__name__}", "It is an object of causes and delays."
+        raise InvalidInput(
+            f"{what} is a {type(value).__name__}", "It is an object of causes and delays.", _HINT
         )
-    return {cause: _seconds(key, value[cause], LONGEST_DELAY) for cause in _causes(key, value)}
+    return {cause: _seconds(what, value[cause]) for cause in _causes(what, value)}
 
 
-def _snoozes(key: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_SNOOZES:
-        raise _refusal(
-            f"snoozes {str(value)[:100]} is out of range",
-            f"A run may be snoozed 0 to {MOST_SNOOZES} times.",
-        )
-    return value
-
-
-_READERS: Final = {
+_READERS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
     "backoff": _backoff,
-    "base": _base,
-    "cap": _cap,
-    "jitter": _jitter,
-    "retry_for": _retry_for,
+    "base": partial(_seconds, most=timedelta(days=1)),
+    "cap": partial(_seconds, most=timedelta(days=30)),
+    "jitter": true_or_false,
+    "retry_for": _seconds,
     "retry_on": _causes,
     "discard_on": _causes,
     "snooze_on": _snooze_on,
-    "snoozes": _snoozes,
+    "snoozes": partial(
+        whole_number, least=0, most=1000, rule="A run may be snoozed 0 to 1000 times."
+    ),
 }
-
-
-def _seconds(key: str, value: Any, most: timedelta, *, may_be_nothing: bool = False) -> float:
-    seconds = seconds_of(value.strip() if isinstance(value, str) else value)
-    least = 0.0 if may_be_nothing else 1e-6
-    if not least <= seconds <= most.total_seconds():
-        nothing = "from nothing" if may_be_nothing else "more than nothing"
-        raise _refusal(
-            f"{key} '{str(value)[:100]}' is out of range or no duration",
-            f"It is {nothing}, at most {most.days} days: seconds, or a text such as 90s or 1h30m.",
-        )
-    return seconds
 
 
 def _parsed(text: str) -> Any:

@@ -1,77 +1,82 @@
-"""One wish for a run, judged before anything is sent."""
+"""Requests for runs, one or many: judged before anything is sent, and sent in one statement."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from itertools import islice
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, Required, TypeAlias, TypedDict
 
 from pgcron_ha.client import checks
-from pgcron_ha.client.requirements import Requirements, requirement_words
-from pgcron_ha.client.retry_policy import RetryPolicy, retry_text
-from pgcron_ha.client.uniqueness import Uniqueness, unique_members
+from pgcron_ha.client.options import OF_RUNS, RunOptions, check_attempts, check_each, given
+from pgcron_ha.client.uniqueness import check_keys, unique_arguments
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.callers import Parameters, Style, in_style
-from pgcron_ha.errors import InvalidInput
+from pgcron_ha.errors import InvalidInput, PgcronError, TooLarge
+
+# What `pgcron.enqueue_many` takes at once: one statement stays short enough to be repeated.
+MOST_RUNS: Final = 10_000
+MOST_BYTES: Final = 64 * 1024 * 1024
+_HINT: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}}.'
+_DIVIDE: Final = "Ask several times; in one transaction they exist together or not at all."
+_DEFAULTS: Final[Mapping[str, Any]] = {
+    "queue": "default",
+    "priority": 5,
+    "key_lifetime": functions.KEY_LIFETIME,
+    "timeout": functions.RUN_TIMEOUT,
+    "delivery": "at_least_once",
+}
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-class RunRequest(NamedTuple):
-    """What `pgcron_ha.db.commands.functions.enqueue` takes, every value checked."""
+class _What(TypedDict, total=False):
+    handler: Required[str | Callable[..., Any]]
+    args: Mapping[str, Any] | None
+
+
+class NewRun(_What, RunOptions, total=False):
+    """One of the runs that `App.enqueue_many` asks for: what `App.enqueue` takes, by its names."""
+
+
+class EnqueueStatement(NamedTuple):
+    """``cursor.execute(*statement)``; its one row has the run's id (of many runs an array of ids).
+
+    What only the database can refuse comes as the driver's own error, with an SQLSTATE of class
+    ``PC``, message, detail and hint.
+    """
+
+    sql: str
+    parameters: Parameters
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """What `pgcron.enqueue` takes, every value checked."""
 
     handler: str
     args: str
-    queue: str
-    priority: int
-    due_at: datetime | None
-    idempotency_key: str | None
-    key_lifetime: timedelta
-    timeout: timedelta
-    max_attempts: int | None
-    delivery: str
-    retry: str | None
-    lane: str | None
-    requires: tuple[str, ...] | None
-    start_within: timedelta | None
-    give_up_after: timedelta | None
-    silence_timeout: timedelta | None
-    unique: str | None
-    weight: int | None
+    options: Mapping[str, Any]
+    """Those that are given; none is None."""
 
     async def send(self, connection: Any, schema: str, actor: str | None = None) -> int:
         """The run's id; in the transaction of `connection`."""
-        if self.unique is not None:
-            return await functions.enqueue_request(
-                connection, self.as_json(), actor=actor, schema=schema
-            )
+        if "unique_key" in self.options:
+            options = self.as_json()
+            return await functions.enqueue_request(connection, options, actor=actor, schema=schema)
         return await functions.enqueue(
-            connection,
-            self.handler,
-            self.args,
-            queue=self.queue,
-            priority=self.priority,
-            due_at=self.due_at,
-            idempotency_key=self.idempotency_key,
-            key_lifetime=self.key_lifetime,
-            timeout=self.timeout,
-            max_attempts=self.max_attempts,
-            delivery=self.delivery,
-            retry=self.retry,
-            lane=self.lane,
-            requires=self.requires,
-            start_within=self.start_within,
-            give_up_after=self.give_up_after,
-            silence_timeout=self.silence_timeout,
-            weight=self.weight,
-            actor=actor,
-            schema=schema,
+            connection, self.handler, self.args, **self.options, actor=actor, schema=schema
         )
 
-    def as_statement(self, style: Style, schema: str) -> tuple[str, Parameters]:
+    def as_statement(self, style: Style, schema: str) -> EnqueueStatement:
         """The statement that `send` sends, and its parameters, for a cursor of the caller's."""
-        if self.unique is not None:
-            return in_style("enqueue_request", {"options": self.as_json()}, style, schema)
-        return in_style("enqueue", self._asdict(), style, schema)
+        name, values = "enqueue_request", {"options": self.as_json()}
+        if "unique_key" not in self.options:
+            what = {"handler": self.handler, "args": self.args}
+            name, values = "enqueue", {**what, **_DEFAULTS, **self.options}
+        return EnqueueStatement(*in_style(name, values, style, schema))
 
     def as_json(self) -> str:
         """What `pgcron.enqueue_many` takes for it, without what has the default."""
@@ -79,97 +84,146 @@ class RunRequest(NamedTuple):
 
     def all_but_args(self) -> str:
         """The members of that object that say more than args."""
-        members = [f'"handler":"{self.handler}"']
-        if self.queue != "default":
-            members.append(f'"queue":"{self.queue}"')
-        if self.priority != 5:
-            members.append(f'"priority":{self.priority}')
-        if self.due_at is not None:
-            members.append(f'"due_at":"{self.due_at.isoformat()}"')
-        if self.idempotency_key is not None:
-            members.append(f'"idempotency_key":{json.dumps(self.idempotency_key)}')
-            members.append(f'"key_lifetime":"{_interval(self.key_lifetime)}"')
-        if self.timeout != functions.RUN_TIMEOUT:
-            members.append(f'"timeout":"{_interval(self.timeout)}"')
-        if self.max_attempts is not None:
-            members.append(f'"max_attempts":{self.max_attempts}')
-        if self.delivery != "at_least_once":
-            members.append(f'"delivery":"{self.delivery}"')
-        if self.retry is not None:
-            members.append(f'"retry":{self.retry}')
-        if self.lane is not None:
-            members.append(f'"lane":{json.dumps(self.lane)}')
-        if self.requires is not None:
-            members.append(f'"requires":{json.dumps(self.requires)}')
-        for name in ("start_within", "give_up_after", "silence_timeout"):
-            limit = getattr(self, name)
-            if limit is not None:
-                members.append(f'"{name}":"{_interval(limit)}"')
-        if self.unique is not None:
-            members.append(self.unique)
-        if self.weight is not None:
-            members.append(f'"weight":{self.weight}')
-        return ",".join(members)
+        members: dict[str, Any] = {"handler": self.handler}
+        for name, option in self.options.items():
+            if name == "retry":
+                members[name] = json.loads(option)
+            elif option != _DEFAULTS.get(name):
+                members[name] = option
+        return json.dumps(members, default=_written, separators=(",", ":"))[1:-1]
 
 
 def request_run(
     handler: str,
     args: Mapping[str, Any] | str | None = None,
-    *,
-    queue: str = "default",
-    priority: int = 5,
-    due_at: datetime | None = None,
-    idempotency_key: str | None = None,
-    key_lifetime: timedelta | float | str | None = None,
-    timeout: timedelta | float | str | None = None,
-    max_attempts: int | None = None,
-    delivery: str = "at_least_once",
-    retry: RetryPolicy | str | None = None,
-    lane: str | None = None,
-    requires: Requirements | None = None,
-    start_within: timedelta | float | str | None = None,
-    give_up_after: timedelta | float | str | None = None,
-    silence_timeout: timedelta | float | str | None = None,
-    unique: Uniqueness | None = None,
-    weight: int | None = None,
+    options: Mapping[str, Any] = _NOTHING,
 ) -> RunRequest:
     """The checked request; raises InvalidInput or TooLarge with the rule and what to do.
 
-    `handler` is a full name; `args` a mapping or JSON text; durations are timedelta or seconds.
+    `handler` is a full name; `args` a mapping or JSON text; `options` are those of `RunOptions`, or
+    in place of ``unique`` the arguments of `pgcron.enqueue`. None stands for what is left out.
     """
-    if key_lifetime is not None and idempotency_key is None:
+    asked = given(options)
+    if "unique" in asked:
+        asked |= unique_arguments(asked.pop("unique"))
+    if not asked.keys() <= OF_RUNS.keys():
         raise InvalidInput(
-            "key_lifetime is given without idempotency_key",
-            "It says how long the key is remembered.",
-            "Give the key, or leave key_lifetime out.",
+            f"'{min(map(str, asked.keys() - OF_RUNS.keys()))[:100]}' is no argument of enqueue",
+            f"The keys are handler, args, unique, {', '.join(OF_RUNS)}.",
+            _HINT,
         )
-    key = idempotency_key
-    return RunRequest(
-        handler=checks.handler_name(handler),
-        args="{}" if args is None else checks.args_text(args),
-        queue=checks.queue_name(queue),
-        priority=checks.priority(priority),
-        due_at=checks.instant("due_at", due_at),
-        idempotency_key=None
-        if key is None
-        else checks.text("the idempotency key", key, checks.MOST_KEY_CHARACTERS),
-        key_lifetime=checks.duration("key_lifetime", key_lifetime) or functions.KEY_LIFETIME,
-        timeout=checks.duration("timeout", timeout, checks.LONGEST_TIMEOUT)
-        or functions.RUN_TIMEOUT,
-        delivery=checks.choice("delivery", delivery, checks.DELIVERIES),
-        max_attempts=checks.max_attempts(max_attempts, delivery),
-        retry=retry_text(retry),
-        lane=checks.lane_name(lane),
-        requires=requirement_words(requires),
-        start_within=checks.duration("start_within", start_within, checks.LONGEST_WAIT),
-        give_up_after=checks.duration("give_up_after", give_up_after, checks.LONGEST_WAIT),
-        silence_timeout=checks.silence(silence_timeout),
-        unique=unique_members(unique, idempotency_key, due_at),
-        weight=checks.weight(weight),
+    name = checks.handler_name(handler)
+    text = "{}" if args is None else checks.args_text(args)
+    checked = given(check_each(asked, OF_RUNS))
+    check_attempts(checked.get("max_attempts"), checked.get("delivery"))
+    check_keys(checked)
+    return RunRequest(name, text, checked)
+
+
+def _written(value: timedelta | datetime) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    # In hours, which no time zone makes longer or shorter.
+    minutes, seconds = divmod(value.days * 86_400 + value.seconds, 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}.{value.microseconds:06}"
+
+
+Request: TypeAlias = Callable[[Any, Any, Mapping[str, Any]], RunRequest]
+"""Makes a checked request of a handler, args and options, as `request_run` does."""
+
+
+def request_runs(
+    runs: Iterable[Mapping[str, Any]],
+    request: Request = request_run,
+    check_args: Callable[[str, str], None] | None = None,
+) -> Iterator[str]:
+    """The checked requests in order, as JSON; `check_args` judges the args (JSON text) of a handler
+    where a request is like one before but for them.
+
+    Raises as `request_run`, TooLarge for more than `MOST_RUNS`; the message says which one it is.
+    """
+    requested = list(islice(runs, MOST_RUNS + 1))
+    if len(requested) > MOST_RUNS:
+        raise TooLarge(
+            f"more than {MOST_RUNS} runs are asked for",
+            f"One call takes up to {MOST_RUNS} runs.",
+            _DIVIDE,
+        )
+    judged: dict[object, tuple[str, str]] = {}
+    for place, options in enumerate(requested, 1):
+        which = f"run {place} of {len(requested)}"
+        # Most differ in nothing but their args, and the rest is the dearer part.
+        rest = _all_but_args(options)
+        known = judged.get(rest) if rest else None
+        if known is None:
+            made = request_new_run(options, which, request)
+            args, members = made.args, made.all_but_args()
+            if rest:
+                judged[rest] = made.handler, members
+        else:
+            handler, members = known
+            args = _judged_args(handler, options["args"], which, check_args)
+        yield f'{{{members},"args":{args}}}'
+
+
+def _all_but_args(options: object) -> tuple[object, ...]:
+    """What makes two requests the same but for their args; empty when it can't be compared.
+
+    Types are part of it: True is no priority although it equals 1.
+    """
+    if type(options) is not dict or "args" not in options:
+        return ()
+    rest = tuple([(key, value, type(value)) for key, value in options.items() if key != "args"])
+    try:
+        hash(rest)
+    except TypeError:
+        return ()
+    return rest
+
+
+def _judged_args(
+    handler: str, args: Any, which: str, check_args: Callable[[str, str], None] | None
+) -> str:
+    try:
+        text = checks.args_text(args)
+        if check_args is not None:
+            check_args(handler, text)
+    except PgcronError as error:
+        raise _named(which, error) from None
+    return text
+
+
+def request_new_run(options: object, which: str, request: Request = request_run) -> RunRequest:
+    """The checked request; messages begin with `which`."""
+    if not isinstance(options, Mapping):
+        raise InvalidInput(f"{which} is a {type(options).__name__}", "A run is a mapping.", _HINT)
+    rest = {key: value for key, value in options.items() if key not in ("handler", "args")}
+    try:
+        return request(options.get("handler") or "", options.get("args"), rest)
+    except PgcronError as error:
+        raise _named(which, error) from None
+
+
+def _named(which: str, error: PgcronError) -> PgcronError:
+    """The same error, saying of which run it is."""
+    return type(error)(f"{which}: {error.message}", error.detail, error.hint)
+
+
+async def send_runs(
+    connection: Any, requests: Sequence[str], schema: str, actor: str | None = None
+) -> list[int]:
+    """The ids of requests as JSON, in their order; in the transaction of `connection`.
+
+    Raises TooLarge.
+    """
+    if not requests:
+        return []
+    if (size := sum(map(len, requests))) > MOST_BYTES:
+        raise TooLarge(
+            f"{len(requests)} runs have {size} characters",
+            f"One call takes up to {MOST_BYTES} bytes (64 MiB) as JSON.",
+            _DIVIDE,
+        )
+    return await functions.enqueue_many(
+        connection, f"[{','.join(requests)}]", actor=actor, schema=schema
     )
-
-
-def _interval(duration: timedelta) -> str:
-    """In hours, which no time zone makes longer or shorter."""
-    minutes, seconds = divmod(duration.days * 86_400 + duration.seconds, 60)
-    return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}.{duration.microseconds:06}"

@@ -46,6 +46,33 @@ class RunStatus:
         return self.outcome is not None
 
 
+class EnqueuedRun(int):
+    """What `App.enqueue` gives: the run's id, an integer wherever one is wanted."""
+
+    _app: Any  # the App, which has what is below
+
+    @classmethod
+    def of(cls, run_id: int, app: Any) -> EnqueuedRun:
+        """The run of that id, behind the door of `app`."""
+        made = cls(run_id)
+        made._app = app
+        return made
+
+    async def status(self) -> RunStatus:
+        """How it stands. Raises NotFound before the transaction that enqueued it has committed."""
+        status: RunStatus = await self._app.run(int(self))
+        return status
+
+    async def wait(self, timeout: float | None = None) -> RunStatus:
+        """As `App.wait`."""
+        status: RunStatus = await self._app.wait(int(self), timeout)
+        return status
+
+    async def result(self, timeout: float | None = None) -> Any:
+        """As `App.result`."""
+        return await self._app.result(int(self), timeout)
+
+
 async def ended_among(connection: Any, run_ids: list[int], schema: str) -> list[int]:
     """Those of these runs that are not alive."""
     (found,) = await fetch_row(connection, load(schema)["ended_runs"], {"run_ids": run_ids})

@@ -14,10 +14,9 @@ from types import MappingProxyType
 from typing import Any, Final, get_type_hints
 
 from pgcron_ha.client import checks
-from pgcron_ha.client.overlap import OVERLAPS, QUEUE_DROPS
-from pgcron_ha.client.pauses import AFTER_PAUSE
-from pgcron_ha.client.schedules import INTERFACES, CodeSchedule, check_schedule
-from pgcron_ha.config import format_duration
+from pgcron_ha.client.options import AFTER_PAUSE, DELIVERIES, INTERFACES, OVERLAPS, QUEUE_DROPS
+from pgcron_ha.client.schedules import CodeSchedule, check_schedule
+from pgcron_ha.config.values import format_duration
 from pgcron_ha.db.commands.schedule_policies import SchedulePolicies
 from pgcron_ha.errors import InvalidInput, InvalidSpec, UnknownZone
 from pgcron_ha.spec.cron.fires import DstPolicy
@@ -43,7 +42,7 @@ CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "overlap": OVERLAPS,
     "queue_drops": QUEUE_DROPS,
     "after_pause": AFTER_PAUSE,
-    "delivery": checks.DELIVERIES,
+    "delivery": DELIVERIES,
     "managed_by": INTERFACES,
     **{name: _YES_NO for name, kind in _KINDS.items() if kind == bool | None},
 }

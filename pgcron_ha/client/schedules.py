@@ -5,25 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import timedelta
-from difflib import get_close_matches
 from typing import Any, Final, cast
 
 from pgcron_ha.client import checks
-from pgcron_ha.client.overlap import check_overlap
-from pgcron_ha.client.pauses import check_pauses
-from pgcron_ha.client.requirements import requirement_words
-from pgcron_ha.client.retry_policy import retry_text
-from pgcron_ha.config import format_duration
+from pgcron_ha.client.options import NOTHING, OF_SCHEDULES, check_attempts, check_each, given
+from pgcron_ha.config.values import did_you_mean, format_duration
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.commands.schedule_policies import SchedulePolicies
 from pgcron_ha.errors import InvalidInput
-from pgcron_ha.model.plan import LONGEST_JITTER, CatchUp
 from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.macros import EXAMPLE_SEED
 from pgcron_ha.spec.spec import check_spec
 
 LONGEST_CATCHUP_OF_ALL: Final = timedelta(days=31)
-INTERFACES: Final = ("cli", "code", "file", "sql", "ui")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,14 +63,8 @@ class CodeSchedule:
     async def put(self, connection: Any, schema: str, actor: str | None = None) -> int:
         """Make the database's schedule of this name so; its id. Nothing is written if it is."""
         policies = {field.name: getattr(self, field.name) for field in fields(self)}
-        policies["lane"] = self.lane or ""  # the code decides that there is none, too
-        policies["max_running"] = self.max_running or 0
-        policies["pause_after_failures"] = self.pause_after_failures or 0
-        policies["probe_after"] = self.probe_after or timedelta(0)
-        policies["max_queued"] = self.max_queued or 0
-        policies["queue_drops"] = self.queue_drops or ""
-        policies["jitter"] = self.jitter or timedelta(0)
-        policies["max_runs"] = self.max_runs or 0
+        # The code decides that there is none, too.
+        policies |= {key: nothing for key, nothing in NOTHING.items() if policies[key] is None}
         return await functions.put_schedule(
             connection, **policies, managed_by="code", actor=actor, interface="code", schema=schema
         )
@@ -92,8 +80,7 @@ def define_schedule(
     known = [field.name for field in fields(CodeSchedule)[3:]]
     _check_names(policies, known)
     checked = check_schedule(name, spec, handler, {"overlap": "skip", **policies})
-    given: dict[str, Any] = {key: value for key, value in checked.items() if value is not None}
-    return CodeSchedule(name=name, spec=spec, handler=handler, **given)
+    return CodeSchedule(name=name, spec=spec, handler=handler, **given(checked))
 
 
 def check_schedule(
@@ -106,26 +93,26 @@ def check_schedule(
     _check_names(policies, list(SchedulePolicies.__annotations__))
     checks.text("the schedule's name", name, checks.MOST_NAME_CHARACTERS)
     checks.handler_name(handler)
-    checked = cast(SchedulePolicies, dict(policies))
-    _check_choices(checked)
-    _check_durations(checked)
-    checks.max_runs(checked.get("max_runs"))
+    checked = check_each(policies, OF_SCHEDULES)
+    check_attempts(checked.get("max_attempts"), checked.get("delivery"))
+    _check_overlap(checked)
+    _check_late_fires(checked)
+    _check_pauses(checked)
     _check_spec(spec, checked)
-    return checked
+    return cast(SchedulePolicies, checked)
 
 
 def _check_names(policies: Mapping[str, Any], known: list[str]) -> None:
     unknown = set(policies) - set(known)
     if unknown:
-        near = get_close_matches(min(unknown), known, n=1)
         raise InvalidInput(
-            f"a schedule has no policy '{min(unknown)}'",
+            f"a schedule has no policy '{min(unknown)}'{did_you_mean(min(unknown), known)}",
             f"The policies are {', '.join(known)}.",
-            f"Did you mean '{near[0]}'?" if near else "Correct its spelling, or leave it out.",
+            "Correct its spelling, or leave it out.",
         )
 
 
-def _check_spec(spec: str, policies: SchedulePolicies) -> None:
+def _check_spec(spec: str, policies: dict[str, Any]) -> None:
     zone, dst = policies.get("timezone"), policies.get("dst")
     for what, value in (("spec", spec), ("timezone", zone), ("dst", dst)):
         if value is not None and not isinstance(value, str):
@@ -136,55 +123,60 @@ def _check_spec(spec: str, policies: SchedulePolicies) -> None:
     check_spec(spec, "UTC" if zone is None else zone, policy, EXAMPLE_SEED)
 
 
-def _check_choices(policies: SchedulePolicies) -> None:
-    if policies.get("args") is not None:
-        policies["args"] = checks.args_text(policies["args"])
-    if policies.get("retry") is not None:
-        policies["retry"] = retry_text(policies["retry"])
-    if policies.get("queue") is not None:
-        checks.queue_name(policies["queue"])
-    if policies.get("priority") is not None:
-        checks.priority(policies["priority"])
-    if policies.get("catchup") is not None:
-        policies["catchup"] = CatchUp.parse(str(policies["catchup"])).text
-    check_overlap(policies)
-    check_pauses(policies)
-    if policies.get("delivery") is not None:
-        checks.choice("delivery", policies["delivery"], checks.DELIVERIES)
-    if policies.get("managed_by") is not None:
-        checks.choice("managed_by", policies["managed_by"], INTERFACES)
-    if policies.get("lane"):
-        checks.lane_name(policies["lane"])
-    if policies.get("requires") is not None:
-        policies["requires"] = requirement_words(policies["requires"]) or ()
-    checks.weight(policies.get("weight"))
-    checks.max_attempts(policies.get("max_attempts"), policies.get("delivery"))
+def _check_overlap(policies: Mapping[str, Any]) -> None:
+    """What is only wrong beside what the schedule says already is found by the database."""
+    overlap, running = policies.get("overlap"), policies.get("max_running") or 0
+    if policies.get("depends_on_previous") and (
+        overlap not in (None, "skip", "queue") or running > 1
+    ):
+        raise InvalidInput(
+            f"depends_on_previous with overlap '{overlap}' and max_running {running or 1}",
+            "Whether the fire before it succeeded is known when it is over.",
+            "Use overlap 'skip' or 'queue', and leave max_running out.",
+        )
+    if overlap in ("replace", "terminate") and running > 1:
+        raise InvalidInput(
+            f"overlap {overlap} with max_running {running}",
+            "A run that takes the place of the last one runs alone.",
+            "Leave max_running out (0 takes it back), or use overlap 'queue'.",
+        )
+    bound = next((name for name in ("max_queued", "queue_drops") if policies.get(name)), None)
+    if bound is not None and overlap not in (None, "queue"):
+        raise InvalidInput(
+            f"{bound} with overlap '{overlap}'",
+            "Only with overlap queue is there a bound to what waits.",
+            "Use overlap 'queue', or take them back: max_queued 0, queue_drops ''.",
+        )
 
 
-def _check_durations(policies: SchedulePolicies) -> None:
-    bounds: dict[str, timedelta | None] = {
-        "catchup_window": None,
-        "start_deadline": None,
-        "timeout": checks.LONGEST_TIMEOUT,
-        "retry_base": checks.LONGEST_RETRY_BASE,
-        "retry_cap": checks.LONGEST_TIMEOUT,
-        "give_up_after": checks.LONGEST_WAIT,
-    }
-    for name, most in bounds.items():
-        if policies.get(name) is not None:
-            policies[name] = checks.duration(name, policies[name], most)  # type: ignore[literal-required]
-    if policies.get("silence_timeout") is not None:
-        policies["silence_timeout"] = checks.silence(policies["silence_timeout"])
-    jitter = policies.get("jitter")
-    if jitter is not None:
-        is_none = checks.seconds("jitter", jitter) == 0  # takes away what the schedule has
-        policies["jitter"] = (
-            timedelta(0) if is_none else checks.duration("jitter", jitter, LONGEST_JITTER)
+def _check_late_fires(policies: Mapping[str, Any]) -> None:
+    overlap, catchup = policies.get("overlap"), policies.get("catchup")
+    if catchup not in (None, "latest", "none") and overlap not in (None, "allow", "queue"):
+        raise InvalidInput(
+            f"catch-up policy '{catchup}' with overlap '{overlap}'",
+            "Late fires are due together, and all but one of them would not run.",
+            "Use overlap 'queue', so that they run one after the other, or 'allow'; "
+            "or catch-up 'latest'.",
         )
     window = policies.get("catchup_window")
-    if policies.get("catchup") == "all" and window and window > LONGEST_CATCHUP_OF_ALL:
+    if catchup == "all" and window and window > LONGEST_CATCHUP_OF_ALL:
         raise InvalidInput(
             f"catch-up all with a window of {format_duration(window.total_seconds())}",
             "All late fires run only within a bound: 31 days at most.",
             "Give a shorter catchup_window.",
+        )
+
+
+def _check_pauses(policies: Mapping[str, Any]) -> None:
+    if (policies.get("after_pause"), policies.get("catchup")) == ("catchup", "none"):
+        raise InvalidInput(
+            "after_pause 'catchup' with catch-up policy 'none'",
+            "The catch-up policy decides what a pause held back; none runs nothing late.",
+            "Use after_pause 'drop', or catch-up 'latest'.",
+        )
+    if policies.get("probe_after") and policies.get("pause_after_failures") == 0:
+        raise InvalidInput(
+            "probe_after without pause_after_failures",
+            "What is probed is a schedule that failures have paused.",
+            "Say after how many: pause_after_failures.",
         )

@@ -7,28 +7,95 @@ gives values for its placeholders.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from pathlib import Path
-from types import MappingProxyType
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Final
 
 from pgcron_ha.config.breaker import Breaker
-from pgcron_ha.config.capability_table import DEFAULT_PATTERN, PLACEHOLDER, CapabilityTable
-from pgcron_ha.config.program_limits import read_limits
-
-__all__ = ["DEFAULT_PATTERN", "PLACEHOLDER", "ShellTemplate", "read_shell_templates"]
-
-DEFAULT_GRACE_SECONDS = 10.0
-DEFAULT_SNOOZE_SECONDS = 300.0
-MAX_WEIGHT = 1000
-MAX_EXIT_STATUS = 255
+from pgcron_ha.config.capability_table import (
+    PLACEHOLDER,
+    TIME_LIMIT,
+    Refused,
+    Template,
+    breaker_or_sharer,
+    one_string,
+    patterns_by_name,
+)
+from pgcron_ha.config.values import Choice, Duration, Integer, absolute_path, flag, texts
 
 _STATUS_KEYS = ("retry_on", "discard_on", "snooze_on")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_UNITS: Final = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+
+
+def _argv(raw: object) -> tuple[str, ...]:
+    argv = texts([] if raw is None or isinstance(raw, str) else raw)
+    if not argv or not argv[0]:  # a command line may hold a secret: it is not shown
+        raise Refused("expected a list whose first string is the program")
+    if PLACEHOLDER.search(argv[0]):
+        raise Refused("the program itself can't come from a run: no placeholder in it")
+    return argv
+
+
+def _variables(raw: object) -> tuple[str, ...]:
+    names = texts(raw)
+    for name in names:
+        if not _VARIABLE.fullmatch(name):
+            raise Refused(f"'{name}' is no name of a variable")
+    return names
+
+
+def _statuses(raw: object) -> frozenset[int]:
+    if not isinstance(raw, list) or not all(type(each) is int and 1 <= each < 256 for each in raw):
+        raise ValueError("a list of exit statuses from 1 to 255")
+    return frozenset(raw)
+
+
+def _some_statuses(raw: object) -> frozenset[int] | None:
+    return _statuses(raw) or None
+
+
+def _size(raw: object) -> int:
+    """Bytes."""
+    match = re.fullmatch(r"(\d{1,12})(B|KiB|MiB|GiB|TiB)", str(raw), re.ASCII)
+    if match is None or int(match[1]) == 0:
+        raise ValueError('a size such as "512MiB"')
+    return int(match[1]) * _UNITS[match[2]]
+
+
+_CPU: Final = Duration("1s", "365d")
+_LIMITS: Final[Mapping[str, Callable[[object], int]]] = {
+    "cpu": lambda raw: round(_CPU(raw)),
+    "memory": _size,
+    "file_size": _size,
+    "open_files": Integer(1, 1_000_000),
+    "processes": Integer(1, 1_000_000),
+}
+"""What the system refuses a program beyond (setrlimit).
+
+- ``cpu``: processor time of each process (a duration), then SIGXCPU;
+- ``memory``: address space of each process (a size), beyond which allocation fails;
+- ``file_size``: of what each process writes (a size), beyond which writing fails;
+- ``open_files``: of each process; ``processes``: of the user, with those that are no run.
+"""
+
+
+def _limits(raw: object) -> dict[str, int]:
+    if not isinstance(raw, dict):
+        raise ValueError('a table such as { memory = "512MiB", cpu = "10m" }')
+    limits: dict[str, int] = {}
+    for name, value in raw.items():
+        if name not in _LIMITS:
+            raise Refused(f"'{name}' is no limit; the limits are {', '.join(_LIMITS)}")
+        try:
+            limits[name] = _LIMITS[name](value)
+        except ValueError as error:
+            raise Refused(f"'{value}': expected {error}", name) from None
+    return limits
 
 
 @dataclass(frozen=True, slots=True)
-class ShellTemplate:
+class ShellTemplate(Template):
     """One command line. Each item of `argv` reaches the program as one argument; there is no shell.
 
     ``{name}`` inside an item stands for an arg of the run, whose text must match
@@ -36,118 +103,35 @@ class ShellTemplate:
 
     What exit statuses mean: with `retry_on` only those are tried again, those of `discard_on` never
     are, and those of `snooze_on` come back after `snooze` seconds without having used up an
-    attempt. `limits` are what `pgcron_ha.config.program_limits` reads. `stdin` is ``nothing``, or
+    attempt. `limits` are numbers, bytes and seconds. `stdin` is ``nothing``, or
     ``args``: the run's args as JSON. `on_lease_loss` is ``stop`` or ``finish``: what becomes of the
     program while its node can't renew its lease. A run takes `weight` of the node's slots. With
     `previous` the program is told how the schedule's run before this one ended.
     """
 
-    name: str
-    argv: tuple[str, ...]
-    placeholders: Mapping[str, str]
-    timeout: float | None = None
-    user: str | None = None
-    environment: tuple[str, ...] = ()
-    working_directory: str | None = None
-    grace: float = DEFAULT_GRACE_SECONDS
-    retry_on: frozenset[int] | None = None
-    discard_on: frozenset[int] = frozenset()
-    snooze_on: frozenset[int] = frozenset()
-    snooze: float = DEFAULT_SNOOZE_SECONDS
-    limits: Mapping[str, int] = field(default_factory=dict)
-    stdin: str = "nothing"
-    on_lease_loss: str = "stop"
-    breaker: Breaker | str | None = None
-    weight: int = 1
-    previous: bool = False
+    argv: Annotated[tuple[str, ...], _argv]
+    placeholders: Annotated[Mapping[str, str], patterns_by_name] = field(default_factory=dict)
+    timeout: Annotated[float | None, TIME_LIMIT] = None
+    user: Annotated[str | None, one_string] = None
+    environment: Annotated[tuple[str, ...], _variables] = ()
+    working_directory: Annotated[str | None, absolute_path] = None
+    grace: Annotated[float, TIME_LIMIT] = 10.0
+    retry_on: Annotated[frozenset[int] | None, _some_statuses] = None
+    discard_on: Annotated[frozenset[int], _statuses] = frozenset()
+    snooze_on: Annotated[frozenset[int], _statuses] = frozenset()
+    snooze: Annotated[float, TIME_LIMIT] = 300.0
+    limits: Annotated[Mapping[str, int], _limits] = field(default_factory=dict)
+    stdin: Annotated[str, Choice(("nothing", "args"))] = "nothing"
+    on_lease_loss: Annotated[str, Choice(("stop", "finish"))] = "stop"
+    breaker: Annotated[Breaker | str | None, breaker_or_sharer] = None
+    weight: Annotated[int, Integer(1, 1000)] = 1
+    previous: Annotated[bool, flag] = False
 
-
-KEYS = tuple(each.name for each in fields(ShellTemplate) if each.name != "name")
-
-
-def read_shell_templates(
-    tables: Mapping[str, object],
-) -> tuple[dict[str, ShellTemplate], list[str]]:
-    """The templates of the tables ``[shell.NAME]``, and a sentence for each thing wrong in them."""
-    templates: dict[str, ShellTemplate] = {}
-    problems: list[str] = []
-    for name, table in tables.items():
-        reader = _ShellTable("shell", name, table, KEYS)
-        template = reader.read()
-        if reader.problems:
-            problems.extend(reader.problems)
-        else:
-            templates[name] = template
-    return templates, problems
-
-
-class _ShellTable(CapabilityTable):
-    def read(self) -> ShellTemplate:
-        placeholders = self.placeholders()
-        grace, snooze = self.seconds("grace"), self.seconds("snooze")
-        retry_on, discard_on, snooze_on = map(self._statuses, _STATUS_KEYS)
-        for status in sorted((discard_on & snooze_on) | (retry_on & (discard_on | snooze_on))):
-            self.refuse("discard_on", f"{status} stands in two of {', '.join(_STATUS_KEYS)}")
-        return ShellTemplate(
-            name=self.name,
-            argv=self._argv(placeholders),
-            placeholders=MappingProxyType(placeholders),
-            timeout=self.seconds("timeout"),
-            user=self.text("user"),
-            environment=self._environment(),
-            working_directory=self._working_directory(),
-            grace=DEFAULT_GRACE_SECONDS if grace is None else grace,
-            retry_on=retry_on or None,
-            discard_on=discard_on,
-            snooze_on=snooze_on,
-            snooze=DEFAULT_SNOOZE_SECONDS if snooze is None else snooze,
-            limits=self._limits(),
-            stdin=self.choice("stdin", ("nothing", "args")),
-            on_lease_loss=self.choice("on_lease_loss", ("stop", "finish")),
-            breaker=self.breaker(),
-            weight=self.integer("weight", 1, 1, MAX_WEIGHT),
-            previous=self.flag("previous"),
-        )
-
-    def _limits(self) -> Mapping[str, int]:
-        try:
-            return read_limits(self.table.get("limits", {}))
-        except ValueError as error:
-            self.refuse("limits", str(error))
-            return {}
-
-    def _statuses(self, key: str) -> frozenset[int]:
-        raw = self.table.get(key, [])
-        fine = isinstance(raw, list) and all(
-            type(status) is int and 1 <= status <= MAX_EXIT_STATUS for status in raw
-        )
-        if not fine or not isinstance(raw, list):
-            self.refuse(key, f"expected a list of exit statuses from 1 to {MAX_EXIT_STATUS}")
-            return frozenset()
-        return frozenset(raw)
-
-    def _argv(self, placeholders: Mapping[str, str]) -> tuple[str, ...]:
-        argv = self.texts("argv")
-        if not argv or not argv[0]:
-            if not any(problem.startswith(f"shell.{self.name}.argv") for problem in self.problems):
-                self.refuse("argv", "expected a list whose first string is the program")
-            return ()
-        if PLACEHOLDER.search(argv[0]):
-            self.refuse("argv", "the program itself can't come from a run: no placeholder in it")
-        used = {name for item in argv for name in PLACEHOLDER.findall(item)}
-        for name in sorted(used - placeholders.keys()):
-            self.refuse("argv", f"'{{{name}}}' is not declared in placeholders")
-        return argv
-
-    def _environment(self) -> tuple[str, ...]:
-        names = self.texts("environment")
-        for name in names:
-            if not _VARIABLE.fullmatch(name):
-                self.refuse("environment", f"'{name}' is no name of a variable")
-        return names
-
-    def _working_directory(self) -> str | None:
-        path = self.text("working_directory")
-        if path is not None and not Path(path).is_absolute():
-            self.refuse("working_directory", f"'{path}': expected an absolute path")
-        return path
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        """Exit statuses that mean two things, and placeholders that are not declared."""
+        retry, discard, snooze = (getattr(self, key) or frozenset() for key in _STATUS_KEYS)
+        for status in sorted((discard & snooze) | (retry & (discard | snooze))):
+            yield "discard_on", f"{status} stands in two of {', '.join(_STATUS_KEYS)}"
+        used = {name for item in self.argv for name in PLACEHOLDER.findall(item)}
+        for name in sorted(used - self.placeholders.keys()):
+            yield "argv", f"'{{{name}}}' is not declared in placeholders"

@@ -1,135 +1,172 @@
-"""Reads one table ``[KIND.NAME]`` of what a node may run; every problem is collected."""
+"""Tables ``[KIND.NAME]`` of what a node may run: each becomes a frozen dataclass.
+
+A field's annotation has its reader, ``Annotated[int, Integer(1, 100)]``, and its key where that is
+not its name. What a table does not say has the field's default; a field without one must be given.
+"""
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields
+from functools import lru_cache
+from typing import Any, Final, Protocol, TypeVar, get_type_hints
 
 from pgcron_ha.config.breaker import Breaker, read_breaker
-from pgcron_ha.config.patterns import compile_pattern
-from pgcron_ha.config.values import parse_duration
+from pgcron_ha.config.values import Duration, Reader, did_you_mean
 from pgcron_ha.errors import ConfigError
 
 PLACEHOLDER = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
 # What `placeholders = { name = true }` allows: no spaces, no quotes, and no leading dash, which
 # the called program would read as an option.
-DEFAULT_PATTERN = r"(?!-)[A-Za-z0-9_.:/@=+,-]{1,200}"
-MAX_TIMEOUT_SECONDS = 7 * 86400.0
-MAX_ITEMS = 100
+DEFAULT_PATTERN = r"[A-Za-z0-9_.:/@=+,][A-Za-z0-9_.:/@=+,-]{0,199}"
+TIME_LIMIT: Final = Duration("1ms", "7d")
 
 # As in a run's handler, which is the kind, a colon and this.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 
 
-class CapabilityTable:
-    """One table; a key that can't be read is a sentence in `problems` and the default's place."""
+class Refused(ValueError):
+    """A whole sentence about a value, of which `part` of it is wrong; the value is not shown."""
 
-    def __init__(self, kind: str, name: str, table: object, keys: Sequence[str]) -> None:
-        self.kind = kind
-        self.name = name
-        self.problems: list[str] = []
-        self.table: Mapping[str, object] = table if isinstance(table, dict) else {}
-        if not isinstance(table, dict):
-            self.problems.append(f"{kind}.{name}: expected a table [{kind}.{name}]")
+    def __init__(self, sentence: str, part: str = "") -> None:
+        super().__init__(sentence)
+        self.part = part
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """What a table becomes; `name` is the table's."""
+
+    name: str
+
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        """Keys that are wrong beside others, each with a sentence."""
+        return iter(())
+
+
+T = TypeVar("T", bound=Template)
+
+
+def read_tables(
+    kind: str, tables: Mapping[str, object], template: type[T]
+) -> tuple[dict[str, T], list[str]]:
+    """The templates of the tables ``[KIND.NAME]``, and a sentence for each thing wrong in them."""
+    found: dict[str, T] = {}
+    problems: list[str] = []
+    for name, table in tables.items():
+        place = f"{kind}.{name}"
         if not _NAME.fullmatch(name):
             rule = "expected a name of 1 to 200 letters, digits and _ . -"
-            self.problems.append(f"{kind}.'{name}': {rule}")
-        for key in self.table:
-            if key not in keys:
-                near = difflib.get_close_matches(key, keys, n=1)
-                guess = f"; did you mean '{near[0]}'?" if near else ""
-                self.refuse(key, f"unknown key{guess}")
+            problems.append(f"{kind}.'{name}': {rule}")
+        elif not isinstance(table, dict):
+            problems.append(f"{place}: expected a table [{place}]")
+        else:
+            values, wrong = _read(table, template)
+            if not wrong:
+                found[name] = template(name=name, **values)
+                wrong = list(found[name].conflicts())
+            problems.extend(f"{place}.{key}: {sentence}" for key, sentence in wrong)
+            if wrong:
+                found.pop(name, None)
+    return found, problems
 
-    def refuse(self, key: str, sentence: str) -> None:
-        """Note that this key can't be used."""
-        self.problems.append(f"{self.kind}.{self.name}.{key}: {sentence}")
 
-    def text(self, key: str) -> str | None:
-        """A text that is not empty; None when it is not given."""
-        raw = self.table.get(key)
-        if raw is not None and (not isinstance(raw, str) or not raw):
-            self.refuse(key, "expected a string")
-            return None
-        return raw
-
-    def texts(self, key: str) -> tuple[str, ...]:
-        """A list of at most `MAX_ITEMS` texts."""
-        raw = self.table.get(key, [])
-        if not isinstance(raw, list) or not all(isinstance(item, str) for item in raw):
-            self.refuse(key, "expected a list of strings")
-            return ()
-        if len(raw) > MAX_ITEMS or any("\0" in item for item in raw):
-            self.refuse(key, f"expected at most {MAX_ITEMS} strings without NUL")
-            return ()
-        return tuple(raw)
-
-    def flag(self, key: str) -> bool:
-        """True or false; false when it is not given."""
-        raw = self.table.get(key, False)
-        if not isinstance(raw, bool):
-            self.refuse(key, "expected true or false")
-        return raw is True
-
-    def choice(self, key: str, words: Sequence[str]) -> str:
-        """One of these words; the first when it is not given."""
-        raw = self.table.get(key, words[0])
-        if not isinstance(raw, str) or raw not in words:
-            self.refuse(key, f"'{raw}': expected {' or '.join(words)}")
-            return words[0]
-        return raw
-
-    def integer(self, key: str, default: int, least: int, most: int) -> int:
-        """A whole number between two bounds, both allowed."""
-        raw = self.table.get(key, default)
-        if not isinstance(raw, int) or isinstance(raw, bool) or not least <= raw <= most:
-            self.refuse(key, f"'{raw}': expected a whole number from {least:,} to {most:,}")
-            return default
-        return raw
-
-    def seconds(self, key: str, most: float = MAX_TIMEOUT_SECONDS) -> float | None:
-        """A duration above 0; None when it is not given."""
-        raw = self.table.get(key)
-        if raw is None:
-            return None
+def _read(
+    table: Mapping[str, object], template: type[T]
+) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """The values of a table by field, and (key, sentence) for each that can't be read."""
+    keys = _keys(template)  # type: ignore[arg-type]
+    required = (key for key, (_, _, is_required) in keys.items() if is_required)
+    values: dict[str, Any] = {}
+    wrong: list[tuple[str, str]] = []
+    for key in dict.fromkeys((*table, *required)):
+        if key not in keys:
+            wrong.append((key, f"unknown key{did_you_mean(key, keys)}"))
+            continue
+        raw = table.get(key)
+        name, reader, _ = keys[key]
         try:
-            seconds = parse_duration(raw if isinstance(raw, str) else "")
+            values[name] = reader(raw)
+        except Refused as error:
+            wrong.append((f"{key}.{error.part}" if error.part else key, str(error)))
         except ValueError as error:
-            self.refuse(key, f"'{raw}': expected {error}")
-            return None
-        if not 0 < seconds <= most:
-            bound = "7d" if most == MAX_TIMEOUT_SECONDS else f"{most:g}s"
-            self.refuse(key, f"'{raw}': expected more than 0s and at most {bound}")
-        return seconds
+            shown = f"'{str(raw)[:80]}': " if isinstance(raw, str | int | float) else ""
+            wrong.append((key, f"{shown}expected {error}"))
+    return values, wrong
 
-    def breaker(self) -> Breaker | str | None:
-        """Its circuit breaker, or the handler whose breaker it shares; None when it has none."""
-        raw = self.table.get("breaker")
-        try:
-            return None if raw is None else read_breaker(raw)
-        except ConfigError as error:
-            fact, rule = error.message.removeprefix("breaker: "), error.detail or ""
-            self.refuse("breaker", f"{fact}. {rule}")
-            return None
 
-    def placeholders(self) -> dict[str, str]:
-        """The patterns by name: what a run's args may put into the table's ``{name}``."""
-        raw = self.table.get("placeholders", {})
-        if not isinstance(raw, dict):
-            self.refuse("placeholders", 'expected a table such as { db = "[a-z_]{1,63}" }')
-            return {}
-        return {name: self._pattern(name, pattern) for name, pattern in raw.items()}
+@lru_cache
+def _keys(template: type[Template]) -> dict[str, tuple[str, Reader, bool]]:
+    """By key: its field, its reader, and whether it must be given."""
+    hints = get_type_hints(template, include_extras=True)
+    keys: dict[str, tuple[str, Reader, bool]] = {}
+    for each in fields(template):
+        if each.name != "name":
+            reader, *key = hints[each.name].__metadata__
+            is_required = each.default is MISSING and each.default_factory is MISSING
+            keys[key[0] if key else each.name] = each.name, reader, is_required
+    return keys
 
-    def _pattern(self, name: str, raw: object) -> str:
+
+def one_string(raw: object) -> str:
+    """A text that is not empty."""
+    if not isinstance(raw, str) or not raw:
+        raise ValueError("a string")
+    return raw
+
+
+def breaker_or_sharer(raw: object) -> Breaker | str:
+    """A circuit breaker, or the handler whose breaker it shares."""
+    try:
+        return read_breaker(raw)
+    except ConfigError as error:
+        raise Refused(f"{error.message.removeprefix('breaker: ')}. {error.detail}") from None
+
+
+def patterns_by_name(raw: object) -> dict[str, str]:
+    """The patterns by name: what a run's args may put into the table's ``{name}``."""
+    if not isinstance(raw, dict):
+        raise ValueError('a table such as { db = "[a-z_]{1,63}" }')
+    patterns = {name: DEFAULT_PATTERN if each is True else each for name, each in raw.items()}
+    for name, pattern in patterns.items():
         if not PLACEHOLDER.fullmatch(f"{{{name}}}"):
-            self.refuse(f"placeholders.{name}", "expected a name of lower-case letters, digits, _")
-        if raw is True:
-            return DEFAULT_PATTERN
-        if not isinstance(raw, str) or not raw:
-            self.refuse(f"placeholders.{name}", "expected a regular expression, or true")
-            return DEFAULT_PATTERN
+            raise Refused("expected a name of lower-case letters, digits, _", name)
+        if not isinstance(pattern, str) or not pattern:
+            raise Refused("expected a regular expression, or true", name)
         try:
-            compile_pattern(raw)
+            compile_pattern(pattern)
         except ValueError as error:
-            self.refuse(f"placeholders.{name}", str(error))
-        return raw
+            raise Refused(str(error), name) from None
+    return patterns
+
+
+class Pattern(Protocol):
+    """What is used of a compiled pattern."""
+
+    def fullmatch(self, text: str) -> Any:
+        """None if the text does not match from end to end."""
+
+
+@lru_cache(maxsize=1000)
+def compile_pattern(text: str) -> Pattern:
+    """A pattern that judges what comes with a run, matched in linear time (RE2): Python's own `re`
+    goes back and tries again, which can take years, and no other thread has a turn meanwhile.
+
+    Raises ValueError with the rule that the text does not keep.
+    """
+    import re2  # a node without placeholders does not load it
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        compiled: Pattern = re2.compile(text, options)
+    except re2.error as error:
+        (reason,) = error.args
+        reported = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+        raise ValueError(
+            f"'{text}' is no regular expression of RE2's syntax: {reported}; it has no"
+            " backreferences, no look-around and no repetition of more than 1,000 times, and"
+            " matches in linear time"
+        ) from None
+    return compiled

@@ -1,29 +1,192 @@
-"""Types applied once, every problem reported together."""
+"""The settings in force: sources merged as raw values that remember their origin, then typed once,
+every problem reported together.
+"""
 
 from __future__ import annotations
 
+import os
 import re
-from types import MappingProxyType
+import stat
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from pgcron_ha.config.capabilities import read_shell_templates
-from pgcron_ha.config.http_destinations import read_http_destinations
+from pgcron_ha.config.capability_table import read_tables
 from pgcron_ha.config.settings import (
     BY_KEY,
-    LogSettings,
-    NodeSettings,
+    CAPABILITIES,
+    ENVIRONMENT_PREFIX,
+    SECTIONS,
+    SETTINGS,
     Setting,
     Settings,
-    WebSettings,
 )
-from pgcron_ha.config.sources import CAPABILITIES, SourcedSettings, SourcedValue, read_sources
-from pgcron_ha.config.sql_profiles import read_sql_profiles
-from pgcron_ha.config.values import LOOPBACK
+from pgcron_ha.config.values import LOOPBACK, did_you_mean
 from pgcron_ha.errors import ConfigError
 
 # The beginning of a value is enough to recognize it in a sentence.
 _SHOWN_CHARACTERS = 80
+DEFAULT_FILE = "pgcron-ha.toml"
+# A configuration file is read by people; one of this size is another file given by mistake.
+MAX_FILE_BYTES = 1 << 20
+# Alike enough to be a slip. Orchestrators set variables of their own with our prefix (a service
+# called pgcron-ha gives PGCRON_HA_PORT), so an unlike name is not ours to refuse.
+_SLIP = 0.85
+
+
+@dataclass(frozen=True)
+class SourcedValue:
+    """A raw value, its origin ("default", "environment", "flag" or the file) and its name there."""
+
+    raw: object
+    origin: str
+    name: str
+
+
+@dataclass
+class SourcedSettings:
+    """The winning raw value of each key, the capability tables by kind, and what was not
+    understood.
+
+    `plugins` are tables of kinds that are not built in: what they mean is known to the executor
+    that a node loads for them.
+    """
+
+    file: Path | None
+    values: dict[str, SourcedValue] = field(default_factory=dict)
+    tables: dict[str, Mapping[str, object]] = field(default_factory=dict)
+    plugins: dict[str, Mapping[str, Mapping[str, object]]] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+
+def read_sources(
+    file: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    flags: Mapping[str, object] | None = None,
+) -> SourcedSettings:
+    """Merge default < file < environment < flags. A flag of None, an empty variable: not given.
+
+    `file` must exist when it is named; without a name ``./pgcron-ha.toml`` is read if it is there:
+    then it must be this user's or root's, and nobody else's to write. Raises `ConfigError` for a
+    file that can't be read or is not TOML; unknown names are problems.
+    """
+    found = file if file is not None else Path(DEFAULT_FILE)
+    merge = SourcedSettings(found if file is not None or found.is_file() else None)
+    for setting in SETTINGS:
+        merge.values[setting.key] = SourcedValue(setting.raw_default(), "default", setting.key)
+    if merge.file is not None:
+        _merge_file(merge, found, is_named=file is not None)
+    _merge_environment(merge, os.environ if environment is None else environment)
+    for key, raw in (flags or {}).items():
+        if key not in BY_KEY:
+            raise KeyError(f"no setting is called {key!r}")
+        if raw is not None:
+            merge.values[key] = SourcedValue(raw, "flag", BY_KEY[key].flag)
+    return merge
+
+
+def _merge_file(merge: SourcedSettings, path: Path, *, is_named: bool) -> None:
+    content = _read_toml(path, is_named=is_named)
+    for kind in CAPABILITIES:
+        tables = content.pop(kind, {})
+        if isinstance(tables, dict):
+            merge.tables[kind] = tables
+        else:
+            merge.problems.append(f"{kind} ({path}): expected tables [{kind}.NAME]")
+    for kind in [name for name, raw in content.items() if _is_for_a_plugin(name, raw)]:
+        merge.plugins[kind] = content.pop(kind)  # type: ignore[assignment]
+    for key, raw in _flatten(content):
+        if key in BY_KEY:
+            merge.values[key] = SourcedValue(raw, str(path), key)
+        else:
+            known = [*BY_KEY, *CAPABILITIES]
+            merge.problems.append(f"'{key}' ({path}): unknown setting{did_you_mean(key, known)}")
+
+
+def _is_for_a_plugin(name: str, raw: object) -> bool:
+    """Tables in a table, which no settings are, under a name that is no slip of one we know."""
+    is_nested = (
+        isinstance(raw, dict) and bool(raw) and all(isinstance(v, dict) for v in raw.values())
+    )
+    own = [*{key.partition(".")[0] for key in BY_KEY}, *CAPABILITIES]
+    return is_nested and name not in own and not did_you_mean(name, own)
+
+
+def _read_toml(path: Path, *, is_named: bool) -> dict[str, object]:
+    try:
+        with path.open("rb") as file:
+            if not is_named:
+                _require_own(path, os.fstat(file.fileno()))
+            content = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(
+            f"the configuration file '{path}' can't be read",
+            error.strerror,
+            "name another one with --config FILE, or leave the flag away for the defaults",
+        ) from error
+    if len(content) > MAX_FILE_BYTES:
+        raise ConfigError(
+            f"'{path}' is not a pgcron-ha configuration file",
+            f"it is over {MAX_FILE_BYTES:,} bytes",
+        )
+    try:
+        return tomllib.loads(content.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"the configuration file '{path}' is not TOML",
+            str(error),
+            'a setting is a line such as schema = "pgcron"; README.md shows a whole file',
+        ) from error
+
+
+def _require_own(path: Path, found: os.stat_result) -> None:
+    """A folder that somebody else writes to must not say what a command does there."""
+    if found.st_uid not in (os.geteuid(), 0):
+        wrong = f"belongs to the user with the id {found.st_uid}"
+    elif may_others(found, stat.S_IWGRP, stat.S_IWOTH):
+        wrong = f"may be written by others (mode {stat.S_IMODE(found.st_mode):04o})"
+    else:
+        return
+    raise ConfigError(
+        f"the configuration file '{path}' of this folder {wrong}",
+        "A file that is not named must belong to you or root, and nobody else may write to it.",
+        f"If you trust it, name it: --config {path}; or change its owner and mode.",
+    )
+
+
+def may_others(found: os.stat_result, by_group: int, by_others: int) -> bool:
+    """Whether others than its owner may do this to a file. A group of one's own is no other."""
+    by_a_group = bool(found.st_mode & by_group) and found.st_gid not in (os.getegid(), 0)
+    return by_a_group or bool(found.st_mode & by_others)
+
+
+def _flatten(content: Mapping[str, object]) -> list[tuple[str, object]]:
+    """The keys of the file as settings name them: one level of tables."""
+    flat: list[tuple[str, object]] = []
+    for name, raw in content.items():
+        if isinstance(raw, dict) and name not in BY_KEY:
+            flat.extend((f"{name}.{inner}", value) for inner, value in raw.items())
+        else:
+            flat.append((name, raw))
+    return flat
+
+
+def _merge_environment(merge: SourcedSettings, environment: Mapping[str, str]) -> None:
+    by_variable = {setting.variable: setting.key for setting in SETTINGS}
+    endings = [variable.removeprefix(ENVIRONMENT_PREFIX) for variable in by_variable]
+    for variable, raw in sorted(environment.items()):
+        if not raw:
+            continue
+        if variable in by_variable:
+            merge.values[by_variable[variable]] = SourcedValue(raw, "environment", variable)
+        elif variable.startswith(ENVIRONMENT_PREFIX):
+            guess = did_you_mean(variable.removeprefix(ENVIRONMENT_PREFIX), endings, _SLIP)
+            if guess:
+                guess = guess.replace("'", f"'{ENVIRONMENT_PREFIX}", 1)
+                merge.problems.append(f"{variable} (environment): unknown setting{guess}")
 
 
 def load_settings(sources: SourcedSettings | None = None) -> Settings:
@@ -40,27 +203,17 @@ def load_settings(sources: SourcedSettings | None = None) -> Settings:
         except ValueError as error:
             problems.append(_problem(BY_KEY[key], value, str(error)))
     problems.extend(_clear_text(typed))
-    shell, shell_problems = read_shell_templates(sources.tables.get("shell", {}))
-    http, http_problems = read_http_destinations(sources.tables.get("http", {}))
-    sql, sql_problems = read_sql_profiles(sources.tables.get("sql", {}))
-    found = (*shell_problems, *http_problems, *sql_problems)
-    problems.extend(f"{problem} ({sources.file})" for problem in found)
+    templates: dict[str, Any] = {}
+    for kind, template in CAPABILITIES.items():
+        templates[kind], found = read_tables(kind, sources.tables.get(kind, {}), template)
+        problems.extend(f"{problem} ({sources.file})" for problem in found)
     if problems:
         raise _config_error(problems)
-    return Settings(
-        dsn=typed["dsn"],
-        password_command=typed["password_command"],
-        listen_dsn=typed["listen_dsn"],
-        pooler=typed["pooler"],
-        schema=typed["schema"],
-        node=NodeSettings(**_table(typed, "node")),
-        log=LogSettings(**_table(typed, "log")),
-        web=WebSettings(**_table(typed, "web")),
-        shell=MappingProxyType(shell),
-        http=MappingProxyType(http),
-        sql=MappingProxyType(sql),
-        plugins=sources.plugins,
-    )
+    sections = {
+        name: section(**{each.name: typed.pop(f"{name}.{each.name}") for each in fields(section)})
+        for name, section in SECTIONS.items()
+    }
+    return Settings(**typed, **sections, **templates, plugins=sources.plugins)
 
 
 def shown(setting: Setting, raw: object) -> str:
@@ -103,10 +256,3 @@ def _config_error(problems: list[str]) -> ConfigError:
     if len(problems) == 1:
         return ConfigError(problems[0], None, hint)
     return ConfigError(f"{len(problems)} problems in the configuration", "\n".join(problems), hint)
-
-
-def _table(typed: dict[str, Any], table: str) -> dict[str, Any]:
-    prefix = f"{table}."
-    return {
-        key.removeprefix(prefix): value for key, value in typed.items() if key.startswith(prefix)
-    }

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from pgcron_ha.config.capability_table import Refused
 from pgcron_ha.errors import ConfigError
 
 MAX_SECRET_BYTES = 64 * 1024
 """More than any token or key; a larger file was named by mistake."""
-
-EXPECTED = "env:NAME (a variable of the node) or file:/absolute/path"
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
@@ -67,7 +66,7 @@ class SecretReference:
 
 
 def parse_secret_reference(raw: object) -> SecretReference:
-    """Raises `ValueError` with what was expected; the value itself is not told, as it may be a
+    """Raises `Refused` with what was expected; the value itself is not shown, as it may be a
     secret that somebody wrote into the file.
     """
     kind, _, place = raw.partition(":") if isinstance(raw, str) else ("", "", "")
@@ -75,4 +74,4 @@ def parse_secret_reference(raw: object) -> SecretReference:
         return SecretReference("env", place)
     if kind == "file" and Path(place).is_absolute() and "\0" not in place:
         return SecretReference("file", place)
-    raise ValueError(EXPECTED)
+    raise Refused("expected env:NAME (a variable of the node) or file:/absolute/path")

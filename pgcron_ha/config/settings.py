@@ -6,100 +6,34 @@ import os
 import re
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 from pgcron_ha.config.capabilities import ShellTemplate
+from pgcron_ha.config.capability_table import Template
 from pgcron_ha.config.http_destinations import HttpDestination
 from pgcron_ha.config.sql_profiles import SqlProfile
 from pgcron_ha.config.values import (
     QUEUE_NAME,
     Address,
     Choice,
-    Command,
     Duration,
     Integer,
-    Labels,
     Reader,
     Text,
     TextList,
     address,
+    base_url,
+    command,
     directory,
     flag,
-    optional_address,
-    optional_base_url,
+    labels,
+    optional,
 )
 from pgcron_ha.errors import ConfigError
 
 ENVIRONMENT_PREFIX = "PGCRON_HA_"
-
-
-@dataclass(frozen=True)
-class NodeSettings:
-    """What one node is called, offers and keeps to; durations are seconds."""
-
-    name: str
-    queues: tuple[str, ...]
-    labels: Mapping[str, str]
-    slots: int
-    lease_ttl: float
-    apps: tuple[str, ...]
-    executors: tuple[str, ...]
-    prefetch: int
-    grace: float
-    state_directory: Path
-    horizon: float
-    poll_interval: float
-    transactions: int
-    on_unresponsive_handler: str
-    unresponsive_after: float
-
-
-@dataclass(frozen=True)
-class LogSettings:
-    """How a process of ours logs about itself."""
-
-    format: str
-    level: str
-
-
-@dataclass(frozen=True)
-class WebSettings:
-    """Where the pages are served, and where services that were called call back."""
-
-    listen: Address
-    callbacks: Address | None = None
-    public_url: str | None = None
-    allow_private: bool = False
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Every setting, typed and checked: a field for each line of `SETTINGS`, grouped by table."""
-
-    dsn: str | None = field(repr=False)  # it may hold a password
-    schema: str
-    node: NodeSettings
-    log: LogSettings
-    web: WebSettings
-    shell: Mapping[str, ShellTemplate]
-    http: Mapping[str, HttpDestination]
-    sql: Mapping[str, SqlProfile]
-    plugins: Mapping[str, Mapping[str, Mapping[str, object]]]
-    """Tables of executors that are not ours, by kind and name."""
-    password_command: tuple[str, ...] = ()
-    listen_dsn: str | None = field(default=None, repr=False)
-    pooler: str = "auto"
-
-    def required_dsn(self) -> str:
-        """The DSN; raises `ConfigError` that says where to give one."""
-        if self.dsn is None:
-            raise ConfigError(
-                "no database is given",
-                "This command works on a database of yours; `demo` and `dev` bring their own.",
-                f"set {ENVIRONMENT_PREFIX}DSN=postgresql://user@host/database, or give --dsn",
-            )
-        return self.dsn
 
 
 @dataclass(frozen=True)
@@ -123,12 +57,20 @@ class Setting:
 
         The flag of a list is given once for each of its values, so its name is singular.
         """
-        name = self.key.rpartition(".")[2].replace("_", "-")
-        return "--" + (name.removesuffix("s") if isinstance(self.read, TextList | Labels) else name)
+        name = "--" + self.key.rpartition(".")[2].replace("_", "-")
+        is_list = self.read is labels or isinstance(self.read, TextList)
+        return name.removesuffix("s") if is_list else name
 
     def raw_default(self) -> object:
         """The default on this machine."""
         return self.default() if callable(self.default) else self.default
+
+
+def setting(
+    read: Reader, default: object | Callable[[], object], help: str, *, is_secret: bool = False
+) -> Any:
+    """A field of a section that is a setting, and what `Setting` says of it."""
+    return field(repr=not is_secret, metadata={"setting": (read, default, help, is_secret)})
 
 
 def _host_name() -> str:
@@ -144,14 +86,6 @@ def _state_directory() -> Path:
         return Path("/var/lib/pgcron_ha")
 
 
-def _optional_dsn(raw: object) -> str | None:
-    if raw is None:
-        return None
-    if not isinstance(raw, str) or not re.match(r"postgres(ql)?://\S", raw):
-        raise ValueError("a URL such as postgresql://user@host:5432/database")
-    return raw
-
-
 # The names are those the database allows; its CHECKs say the same.
 _QUEUE = Text(QUEUE_NAME, "a name of 1 to 100 letters, digits and _ . -")
 _SCHEMA = Text(
@@ -163,151 +97,188 @@ _KIND = Text(
     r"[a-z][a-z0-9_]{0,19}",
     "a kind of handlers: 1 to 20 lower-case letters, digits and _, beginning with a letter",
 )
+_DSN = optional(
+    Text(r"(?s)postgres(ql)?://\S.*", "a URL such as postgresql://user@host:5432/database")
+)
 _APP = Text(
     r"[A-Za-z_][\w.]{0,200}:[A-Za-z_][\w.]{0,100}", "module:attribute, such as shop.jobs:app"
 )
 
-SETTINGS: tuple[Setting, ...] = (
-    Setting("dsn", _optional_dsn, None, "The database. The one setting production needs.", True),
-    Setting(
-        "password_command",
-        Command(),
-        [],
-        "A program that prints the password of now, for a DSN without one (IAM tokens).",
-    ),
-    Setting(
-        "listen_dsn",
-        _optional_dsn,
-        None,
-        "Where to LISTEN, past a pooler that passes no notifications: the same database's server.",
-        True,
-    ),
-    Setting(
-        "pooler",
-        Choice(("auto", "session", "transaction", "prepared")),
-        "auto",
-        "What stands between the DSN and its server: session for nothing or a session for each"
-        " client, transaction, prepared for one that keeps track of prepared statements.",
-    ),
-    Setting("schema", _SCHEMA, "pgcron", "The schema the tables and functions stand in."),
-    Setting("node.name", _NODE, _host_name, "A label for people; the host's name by default."),
-    Setting(
-        "node.queues", TextList(_QUEUE, False), ["default"], "The queues this node takes runs from."
-    ),
-    Setting(
-        "node.labels",
-        Labels(),
-        {},
-        "What the node says of itself, such as gpu=a100: runs may require it.",
-    ),
-    Setting("node.slots", Integer(1, 10_000), 16, "How many runs may execute here at once."),
-    Setting(
-        "node.lease_ttl",
+
+@dataclass(frozen=True)
+class NodeSettings:
+    """What one node is called, offers and keeps to; durations are seconds."""
+
+    name: str = setting(_NODE, _host_name, "A label for people; the host's name by default.")
+    queues: tuple[str, ...] = setting(
+        TextList(_QUEUE, False), ["default"], "The queues this node takes runs from."
+    )
+    labels: Mapping[str, str] = setting(
+        labels, {}, "What the node says of itself, such as gpu=a100: runs may require it."
+    )
+    slots: int = setting(Integer(1, 10_000), 16, "How many runs may execute here at once.")
+    lease_ttl: float = setting(
         Duration("1s", "5m"),
         "15s",
         "How long after its last heartbeat a node is taken for dead. Below 5s only in tests;"
         " above the failover time of the database in production.",
-    ),
-    Setting(
-        "node.apps",
+    )
+    apps: tuple[str, ...] = setting(
         TextList(_APP, True),
         [],
         "Python applications whose handlers this node offers: module:attribute.",
-    ),
-    Setting(
-        "node.executors",
+    )
+    executors: tuple[str, ...] = setting(
         TextList(_KIND, True),
         [],
         "Executors of other packages that this node offers without a table for them in the file.",
-    ),
-    Setting(
-        "node.prefetch",
+    )
+    prefetch: int = setting(
         Integer(0, 100_000),
         1000,
         "How many runs may be claimed ahead of a free slot, where that is safe.",
-    ),
-    Setting(
-        "node.grace",
-        Duration("0s", "1h"),
-        "30s",
-        "How long a node that is asked to stop lets its runs end.",
-    ),
-    Setting(
-        "node.state_directory",
+    )
+    grace: float = setting(
+        Duration("0s", "1h"), "30s", "How long a node that is asked to stop lets its runs end."
+    )
+    state_directory: Path = setting(
         directory,
         _state_directory,
         "Where a node keeps its lock and private files; every name has its own folder in it.",
-    ),
-    Setting(
-        "node.horizon",
-        Duration("1s", "1h"),
-        "60s",
-        "How far ahead of its time a fire becomes a run.",
-    ),
-    Setting(
-        "node.poll_interval",
+    )
+    horizon: float = setting(
+        Duration("1s", "1h"), "60s", "How far ahead of its time a fire becomes a run."
+    )
+    poll_interval: float = setting(
         Duration("50ms", "1m"),
         "1s",
         "How long a missed wake-up can go unnoticed; three times that where notifications arrive.",
-    ),
-    Setting(
-        "node.transactions",
+    )
+    transactions: int = setting(
         Integer(1, 1000),
         4,
         "How many handlers may have a transaction open at once (delivery transactional).",
-    ),
-    Setting(
-        "node.on_unresponsive_handler",
+    )
+    on_unresponsive_handler: str = setting(
         Choice(("keep", "exit")),
         "keep",
         "What a node does about a handler that does not stop though asked to and can't be"
         " killed: keep goes on without its slot, exit drains and ends the process (status 72).",
-    ),
-    Setting(
-        "node.unresponsive_after",
+    )
+    unresponsive_after: float = setting(
         Duration("1s", "1h"),
         "30s",
         "How long after its grace a handler that does not stop counts as unresponsive.",
-    ),
-    Setting(
-        "log.format",
-        Choice(("text", "json")),
-        "text",
-        "How a process logs on stderr: text or json.",
-    ),
-    Setting(
-        "log.level",
+    )
+
+
+@dataclass(frozen=True)
+class LogSettings:
+    """How a process logs about itself."""
+
+    format: str = setting(
+        Choice(("text", "json")), "text", "How a process logs on stderr: text or json."
+    )
+    level: str = setting(
         Choice(("debug", "info", "warning", "error")),
         "info",
         "From which level on a process logs: debug, info, warning or error.",
-    ),
-    Setting(
-        "web.listen",
+    )
+
+
+@dataclass(frozen=True)
+class WebSettings:
+    """Where the pages are served, and where services that were called call back."""
+
+    listen: Address = setting(
         address,
         "127.0.0.1:8420",
         "Where `pgcron-ha web` serves its pages; only this machine's own addresses, as there is"
         " no login.",
-    ),
-    Setting(
-        "web.callbacks",
-        optional_address,
+    )
+    callbacks: Address | None = setting(
+        optional(address),
         None,
         "Where `pgcron-ha web` takes callbacks of called services, and nothing else; any address"
         " behind an https web.public_url, as each of them brings its token.",
-    ),
-    Setting(
-        "web.public_url",
-        optional_base_url,
+    )
+    public_url: str | None = setting(
+        optional(base_url),
         None,
         "How services reach web.callbacks, through whatever stands before it:"
         " https://jobs.example.com.",
-    ),
-    Setting(
-        "web.allow_private",
+    )
+    allow_private: bool = setting(
         flag,
         False,
         "Callbacks come over a private network: their tokens may be sent in the clear (http).",
-    ),
-)
+    )
 
+
+@dataclass(frozen=True)
+class Settings:
+    """Every setting, typed and checked, and what the tables of the file let a node run."""
+
+    node: NodeSettings
+    log: LogSettings
+    web: WebSettings
+    shell: Mapping[str, ShellTemplate]
+    http: Mapping[str, HttpDestination]
+    sql: Mapping[str, SqlProfile]
+    plugins: Mapping[str, Mapping[str, Mapping[str, object]]]
+    """Tables of executors of other packages, by kind and name."""
+    dsn: str | None = setting(
+        _DSN, None, "The database. The one setting production needs.", is_secret=True
+    )
+    password_command: tuple[str, ...] = setting(
+        command,
+        [],
+        "A program that prints the password of now, for a DSN without one (IAM tokens).",
+    )
+    listen_dsn: str | None = setting(
+        _DSN,
+        None,
+        "Where to LISTEN, past a pooler that passes no notifications: the same database's server.",
+        is_secret=True,
+    )
+    pooler: str = setting(
+        Choice(("auto", "session", "transaction", "prepared")),
+        "auto",
+        "What stands between the DSN and its server: session for nothing or a session for each"
+        " client, transaction, prepared for one that keeps track of prepared statements.",
+    )
+    schema: str = setting(_SCHEMA, "pgcron", "The schema the tables and functions stand in.")
+
+    def required_dsn(self) -> str:
+        """The DSN; raises `ConfigError` that says where to give one."""
+        if self.dsn is None:
+            raise ConfigError(
+                "no database is given",
+                "This command works on a database of yours; `demo` and `dev` bring their own.",
+                f"set {ENVIRONMENT_PREFIX}DSN=postgresql://user@host/database, or give --dsn",
+            )
+        return self.dsn
+
+
+# The kinds of handlers that are built in and made from tables [KIND.NAME] of the file.
+CAPABILITIES: Mapping[str, type[Template]] = {
+    "shell": ShellTemplate,
+    "http": HttpDestination,
+    "sql": SqlProfile,
+}
+SECTIONS: Mapping[str, type] = {"node": NodeSettings, "log": LogSettings, "web": WebSettings}
+
+
+def _settings_in(section: type, prefix: str = "") -> list[Setting]:
+    return [
+        Setting(prefix + each.name, *each.metadata["setting"])
+        for each in fields(section)
+        if "setting" in each.metadata
+    ]
+
+
+SETTINGS: tuple[Setting, ...] = (
+    *_settings_in(Settings),
+    *(each for name, section in SECTIONS.items() for each in _settings_in(section, f"{name}.")),
+)
 BY_KEY: Mapping[str, Setting] = {setting.key: setting for setting in SETTINGS}

@@ -38,7 +38,7 @@ class SqlStatement:
 
 def parse_script(text: str) -> tuple[SqlStatement, ...]:
     """The statements of a text, at least one. Raises `ValueError` with what is wrong."""
-    statements = tuple(each for each in _statements(text) if _has_code(each.text))
+    statements = tuple(_statements(text))
     if not statements:
         raise ValueError("expected a statement of SQL")
     if len(statements) > MAX_STATEMENTS:
@@ -49,27 +49,31 @@ def parse_script(text: str) -> tuple[SqlStatement, ...]:
 
 
 def _statements(text: str) -> Iterator[SqlStatement]:
+    """Those that have more than comments."""
     parts: list[str] = []
     order: dict[str, int] = {}
-    at = 0
+    at, has_code = 0, False
     while (token := _TOKEN.search(text, at)) is not None:
         parts.append(text[at : token.start()])
-        kind, at = token.lastgroup, token.end()
+        is_comment = token["line"] or token["comment"]
+        has_code = has_code or bool(parts[-1].strip()) or not (is_comment or token["end"])
+        at = token.end()
         if token["open"]:
             raise ValueError(f"a quote that begins at character {token.start() + 1} has no end")
         if token["dollar"]:
             at = _end_of_dollar_quote(text, token)
         elif token["comment"]:
             at = _end_of_comment(text, token)
-        if token["end"]:
-            yield SqlStatement("".join(parts).strip(), tuple(order))
-            parts, order = [], {}
-        elif token["parameter"]:
+        if token["parameter"]:
             parts.append(f"${order.setdefault(token['name'], len(order) + 1)}")
-        else:
-            assert kind is not None
+        elif not token["end"]:
             parts.append(text[token.start() : at])
-    yield SqlStatement("".join([*parts, text[at:]]).strip(), tuple(order))
+        elif has_code:
+            yield SqlStatement("".join(parts).strip(), tuple(order))
+        if token["end"]:
+            parts, order, has_code = [], {}, False
+    if has_code or text[at:].strip():
+        yield SqlStatement("".join([*parts, text[at:]]).strip(), tuple(order))
 
 
 def _end_of_dollar_quote(text: str, token: re.Match[str]) -> int:
@@ -88,18 +92,3 @@ def _end_of_comment(text: str, token: re.Match[str]) -> int:
         depth += 1 if edge[0] == "/*" else -1
         at = edge.end()
     return at
-
-
-def _has_code(text: str) -> bool:
-    """Whether there is more than comments."""
-    at = 0
-    while (token := _TOKEN.search(text, at)) is not None:
-        if text[at : token.start()].strip():
-            return True
-        if token["comment"]:
-            at = _end_of_comment(text, token)
-        elif token["line"]:
-            at = token.end()
-        else:
-            return True
-    return bool(text[at:].strip())

@@ -5,10 +5,11 @@ A reader raises `ValueError` with what was expected, worded to follow "expected 
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -95,12 +96,11 @@ class Integer:
 
     def __call__(self, raw: object) -> int:
         """Read ``16`` or ``"16"``."""
-        is_number = isinstance(raw, int) and not isinstance(raw, bool)
-        if isinstance(raw, str) and re.fullmatch(r"[+-]?[0-9]{1,18}", raw.strip()):
-            raw, is_number = int(raw), True
-        if not is_number or not self.least <= int(str(raw)) <= self.most:
+        is_written = isinstance(raw, str) and re.fullmatch(r"[+-]?[0-9]{1,18}", raw.strip())
+        number = int(str(raw)) if is_written else raw
+        if type(number) is not int or not self.least <= number <= self.most:
             raise ValueError(f"a whole number from {self.least:,} to {self.most:,}")
-        return int(str(raw))
+        return number
 
 
 @dataclass(frozen=True)
@@ -125,10 +125,10 @@ class Choice:
 
     def __call__(self, raw: object) -> str:
         """Read one of the words, in any case."""
-        word = raw.lower() if isinstance(raw, str) else ""
-        if word not in self.words:
+        by_folded = {word.lower(): word for word in self.words}
+        if not isinstance(raw, str) or raw.lower() not in by_folded:
             raise ValueError(f"one of {', '.join(self.words)}")
-        return word
+        return by_folded[raw.lower()]
 
 
 @dataclass(frozen=True)
@@ -152,54 +152,33 @@ class TextList:
         return items
 
 
-@dataclass(frozen=True)
-class Command:
-    """A program and its arguments: a list in the file, words as a shell quotes them elsewhere."""
-
-    def __call__(self, raw: object) -> tuple[str, ...]:
-        """Read ``["aws", "rds"]`` or ``aws rds``; empty for none."""
-        if isinstance(raw, str):
-            try:
-                raw = shlex.split(raw)
-            except ValueError:  # a quotation that does not end
-                raw = None
-        if not isinstance(raw, list | tuple) or len(raw) > MAX_LIST_ITEMS:
-            raise ValueError(f"a program and its arguments, at most {MAX_LIST_ITEMS} texts")
-        if not all(isinstance(word, str) and "\0" not in word for word in raw):
-            raise ValueError("a program and its arguments, each a text")
-        return tuple(raw)
+def command(raw: object) -> tuple[str, ...]:
+    """Read a program and its arguments, ``["aws", "rds"]`` or, as a shell quotes them, ``aws rds``;
+    empty for none.
+    """
+    if isinstance(raw, str):
+        try:
+            raw = shlex.split(raw)
+        except ValueError:
+            raise ValueError("a program and its arguments, each quotation with its end") from None
+    return texts(raw)
 
 
-@dataclass(frozen=True)
-class Labels:
-    """Names and values, which the database allows in the same form."""
-
-    def __call__(self, raw: object) -> Mapping[str, str]:
-        """Read a table of the file, ``gpu=a100,zone=eu``, or a list of ``gpu=a100``."""
-        if isinstance(raw, str):
-            raw = [part.strip() for part in raw.split(",") if part.strip()]
-        if isinstance(raw, list | tuple):
-            pairs = [str(part).partition("=") for part in raw]
-            labels: dict[object, object] = {name: value for name, _, value in pairs}
-            is_fine = len(labels) == len(pairs)
-        else:
-            labels, is_fine = (dict(raw), True) if isinstance(raw, dict) else ({}, False)
-        if not is_fine or len(labels) > MOST_LABELS or not all(map(_is_label, labels.items())):
-            raise ValueError(
-                f"at most {MOST_LABELS} labels, none twice, such as gpu=a100: letters, digits and"
-                " _ . / - in a name, : + @ too in a value, up to 100 of them"
-            )
-        return {str(name): str(value) for name, value in labels.items()}
-
-
-def _is_label(label: tuple[object, object]) -> bool:
-    name, value = label
-    return (
-        isinstance(name, str)
-        and isinstance(value, str)
-        and re.fullmatch(LABEL_NAME, name) is not None
-        and re.fullmatch(LABEL_VALUE, value) is not None
-    )
+def labels(raw: object) -> Mapping[str, str]:
+    """Read a table of the file, ``gpu=a100,zone=eu``, or a list of ``gpu=a100``."""
+    if isinstance(raw, dict):
+        raw = [f"{name}={text if isinstance(text, str) else ''}" for name, text in raw.items()]
+    elif isinstance(raw, str):
+        raw = [part.strip() for part in raw.split(",") if part.strip()]
+    items = raw if isinstance(raw, list | tuple) and len(raw) <= MOST_LABELS else [None]
+    label = re.compile(f"{LABEL_NAME}={LABEL_VALUE}")
+    found = dict(str(each).split("=") for each in items if label.fullmatch(str(each)))
+    if len(found) < len(items):
+        raise ValueError(
+            f"at most {MOST_LABELS} labels, none twice, such as gpu=a100: letters, digits and"
+            " _ . / - in a name, : + @ too in a value, up to 100 of them"
+        )
+    return found
 
 
 @dataclass(frozen=True)
@@ -223,17 +202,8 @@ def address(raw: object) -> Address:
     return Address(found[1].strip("[]"), int(found[2]))
 
 
-def optional_address(raw: object) -> Address | None:
-    """As `address`; None for none."""
-    return None if raw is None else address(raw)
-
-
-def optional_base_url(raw: object) -> str | None:
-    """Read ``https://jobs.example.com`` or ``https://example.com/jobs``, without the last slash;
-    None for none.
-    """
-    if raw is None:
-        return None
+def base_url(raw: object) -> str:
+    """Read ``https://jobs.example.com`` or ``https://example.com/jobs``, without the last slash."""
     pattern = (
         r"https?://(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9.-]{1,253})(:[0-9]{1,5})?(/[\w.~/-]{0,200})?"
     )
@@ -241,6 +211,11 @@ def optional_base_url(raw: object) -> str | None:
     if not re.fullmatch(pattern, text, re.ASCII):
         raise ValueError("a URL without user and query, such as https://jobs.example.com")
     return text.rstrip("/")
+
+
+def optional(reader: Reader) -> Reader:
+    """None stays None, for what has no default."""
+    return lambda raw: None if raw is None else reader(raw)
 
 
 def flag(raw: object) -> bool:
@@ -251,9 +226,28 @@ def flag(raw: object) -> bool:
     return word == "true"
 
 
-def directory(raw: object) -> Path:
+def absolute_path(raw: object) -> str:
     """An absolute path; ``~`` is this user's home."""
     path = Path(str(raw)).expanduser() if isinstance(raw, str | Path) and str(raw) else Path()
     if not path.is_absolute():
         raise ValueError("an absolute path")
-    return path
+    return str(path)
+
+
+def directory(raw: object) -> Path:
+    """As `absolute_path`."""
+    return Path(absolute_path(raw))
+
+
+def texts(raw: object) -> tuple[str, ...]:
+    """Read a list of strings of the file, as it stands."""
+    items = raw if isinstance(raw, list | tuple) and len(raw) <= MAX_LIST_ITEMS else [None]
+    if not all(isinstance(item, str) and "\0" not in item for item in items):
+        raise ValueError(f"a list of strings, at most {MAX_LIST_ITEMS} and without NUL")
+    return tuple(items)
+
+
+def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """``; did you mean 'slots'?`` or an empty text: the end of a sentence about an unknown name."""
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
+    return f"; did you mean '{near[0]}'?" if near else ""

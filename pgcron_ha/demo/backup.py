@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from pgcron_ha.config import load_settings
+from pgcron_ha.config.loading import load_settings
 from pgcron_ha.db.driver.dsn import password_of, without_password
 from pgcron_ha.embedded import find_binaries
 

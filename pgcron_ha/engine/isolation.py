@@ -18,7 +18,7 @@ from typing import Final, Generic, TypeVar
 
 from pgcron_ha.db.driver.link import IMPATIENT, Busy, TableBusy, Unanswered
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError, Refused, SchemaError
-from pgcron_ha.telemetry.health_events import IsNoLongerAside, WasSetAside
+from pgcron_ha.telemetry.events import IsNoLongerAside, WasSetAside
 from pgcron_ha.telemetry.log import emit
 
 Item = TypeVar("Item")

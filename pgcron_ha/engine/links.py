@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pgcron_ha.config import Settings
+from pgcron_ha.config.settings import Settings
 from pgcron_ha.db.driver.link import Link
 
 

@@ -11,8 +11,8 @@ from pgcron_ha.db.driver.link import Link
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.telemetry.counters import COUNTERS
+from pgcron_ha.telemetry.events import NotificationsAreLost, NotificationsArrive
 from pgcron_ha.telemetry.log import emit
-from pgcron_ha.telemetry.notification_events import NotificationsAreLost, NotificationsArrive
 
 PROBE_SECONDS: Final = 3.0
 """A notification that has not come by then does not come."""

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import tomli_w
 
-from pgcron_ha.config.capabilities import PLACEHOLDER, read_shell_templates
-from pgcron_ha.config.sql_profiles import read_sql_profiles
+from pgcron_ha.config.capability_table import PLACEHOLDER, read_tables
+from pgcron_ha.config.settings import CAPABILITIES
 from pgcron_ha.errors import InvalidInput, PgcronError
 from pgcron_ha.schedule_files.definitions import Definitions, judged_schedule
 from pgcron_ha.schedule_files.writing import as_yaml
@@ -24,10 +24,6 @@ from pgcron_ha.schedule_files.writing import as_yaml
 MOST_JOBS: Final = 10_000
 # No scheduler that is imported stops a run; a template's longest time limit is this.
 LONGEST: Final = "7d"
-_READERS: Final[Mapping[str, Callable[[Mapping[str, object]], tuple[object, list[str]]]]] = {
-    "shell": read_shell_templates,
-    "sql": read_sql_profiles,
-}
 _NAME: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 _MOST_NAME: Final = 60
 # They begin command lines whose work is done by others.
@@ -79,7 +75,7 @@ class Imported:
             raise InvalidInput(f"there are more than {MOST_JOBS} jobs", "An import is one file.")
         self.definitions[unique] = values
         if template is not None:
-            problems = _READERS[kind]({unique: template})[1]
+            problems = read_tables(kind, {unique: template}, CAPABILITIES[kind])[1]
             if problems:
                 self.lose(where, f"its template is not carried over: {problems[0][:300]}")
             else:

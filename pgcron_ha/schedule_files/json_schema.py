@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final, get_args, get_type_hints
 
-from pgcron_ha.client.checks import DELIVERIES, MOST_HANDLER_CHARACTERS, MOST_NAME_CHARACTERS
-from pgcron_ha.client.overlap import OVERLAPS
+from pgcron_ha.client.checks import MOST_HANDLER_CHARACTERS, MOST_NAME_CHARACTERS
+from pgcron_ha.client.options import DELIVERIES, OVERLAPS
 from pgcron_ha.db.commands.schedule_policies import SchedulePolicies
 from pgcron_ha.schedule_files.definitions import CALENDARS, POLICIES, SCHEDULES
 from pgcron_ha.spec.calendars import calendar

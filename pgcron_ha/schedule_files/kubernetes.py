@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from pgcron_ha.config import format_duration
+from pgcron_ha.config.values import format_duration
 from pgcron_ha.schedule_files.documents import Document
 from pgcron_ha.schedule_files.imported import LONGEST, Imported, as_argv, with_variables
 

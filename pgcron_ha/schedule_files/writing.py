@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import yaml
 
-from pgcron_ha.config import format_duration
+from pgcron_ha.config.values import format_duration
 from pgcron_ha.schedule_files.definitions import CALENDARS, POLICIES, SCHEDULES
 
 _JSON: Final = frozenset({"args", "retry"})

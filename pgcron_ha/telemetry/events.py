@@ -1,4 +1,4 @@
-"""One frozen dataclass for each thing that happens in a node: its fields, its level and its
+"""One frozen dataclass for each thing that happens in a node: its facts, its level and its
 sentence.
 """
 
@@ -11,17 +11,34 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened. `level` is one of logging's; `sentence` is for people."""
+    """Something that happened. `level` is one of logging's; `text` is for people, with the names of
+    facts in braces.
+    """
 
     level: ClassVar[int] = logging.INFO
+    text: ClassVar[str]
 
     def sentence(self) -> str:
         """What happened, in words."""
-        raise TypeError(f"{type(self).__name__} has no sentence")
+        return self.text.format_map(self.fields())
 
     def fields(self) -> dict[str, Any]:
         """The facts, for machines."""
         return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class WarningEvent(Event):
+    """Something that people should see."""
+
+    level = logging.WARNING
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorEvent(Event):
+    """Something that people should look into."""
+
+    level = logging.ERROR
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,78 +72,57 @@ class NodeCordoned(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class NodeHasATwin(Event):
+class NodeHasATwin(WarningEvent):
     """A living node of this name has the folder; this one took another."""
 
-    level = logging.WARNING
+    text = (
+        "another node named {node!r} runs on this host: this one keeps its state in "
+        "{directory!r}; give each a node.name of its own"
+    )
     node: str
     directory: str
-
-    def sentence(self) -> str:
-        """Says what follows from it."""
-        return (
-            f"another node named {self.node!r} runs on this host: this one keeps its state in "
-            f"{self.directory!r}; give each a node.name of its own"
-        )
 
 
 @dataclass(frozen=True, slots=True)
 class NodeLeft(Event):
     """A session ended in order."""
 
+    text = "node {node!r} left: {reason}"
     node: str
     reason: str
 
-    def sentence(self) -> str:
-        """Says why."""
-        return f"node {self.node!r} left: {self.reason}"
-
 
 @dataclass(frozen=True, slots=True)
-class LeaseEndangered(Event):
+class LeaseEndangered(WarningEvent):
     """The lease was not renewed in time; handlers are stopped."""
 
-    level = logging.WARNING
+    text = "the lease was last renewed {seconds:.1f} s ago: {phase}"
     seconds: float
     phase: str
 
-    def sentence(self) -> str:
-        """Says for how long, and what is done."""
-        return f"the lease was last renewed {self.seconds:.1f} s ago: {self.phase}"
-
 
 @dataclass(frozen=True, slots=True)
-class NodeFenced(Event):
+class NodeFenced(WarningEvent):
     """This incarnation was declared dead; everything it does is refused from now on."""
 
-    level = logging.WARNING
+    text = (
+        "incarnation {incarnation} was declared dead; its handlers are stopped and it joins again"
+    )
     incarnation: str
-
-    def sentence(self) -> str:
-        """Says which incarnation."""
-        return (
-            f"incarnation {self.incarnation} was declared dead; "
-            "its handlers are stopped and it joins again"
-        )
 
 
 @dataclass(frozen=True, slots=True)
-class PeerDied(Event):
+class PeerDied(WarningEvent):
     """Another node's lease ran out and this one declared it dead."""
 
-    level = logging.WARNING
+    text = "node {incarnation} did not renew its lease and was declared dead"
     incarnation: str
-
-    def sentence(self) -> str:
-        """Says which."""
-        return f"node {self.incarnation} did not renew its lease and was declared dead"
 
 
 @dataclass(frozen=True, slots=True)
-class RunsReaped(Event):
+class RunsReaped(WarningEvent):
     """Runs of dead nodes were ended or made ready again."""
 
-    level = logging.WARNING
     verdicts: dict[str, int]
 
     def sentence(self) -> str:
@@ -136,107 +132,75 @@ class RunsReaped(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class RunRefused(Event):
+class RunRefused(ErrorEvent):
     """The database refuses what happens to every run: it ended as a dead letter."""
 
-    level = logging.ERROR
+    text = "run {run} can't be claimed and is dead: {error}"
     run: int
     error: str
 
-    def sentence(self) -> str:
-        """Says which run, and the server's reason."""
-        return f"run {self.run} can't be claimed and is dead: {self.error}"
-
 
 @dataclass(frozen=True, slots=True)
-class RunFenced(Event):
+class RunFenced(WarningEvent):
     """A completion was refused: the run is not this node's any more."""
 
-    level = logging.WARNING
+    text = (
+        "run {run}: the end of attempt {attempt} was refused, "
+        "the run belongs to somebody else by now"
+    )
     run: int
     attempt: int
 
-    def sentence(self) -> str:
-        """Says which run."""
-        return (
-            f"run {self.run}: the end of attempt {self.attempt} was refused, "
-            "the run belongs to somebody else by now"
-        )
-
 
 @dataclass(frozen=True, slots=True)
-class RunFailed(Event):
+class RunFailed(WarningEvent):
     """An attempt did not succeed."""
 
-    level = logging.WARNING
+    text = "run {run} ({handler}) attempt {attempt}: {error} -> {verdict}"
     run: int
     handler: str
     attempt: int
     verdict: str
     error: str
 
-    def sentence(self) -> str:
-        """Says what became of it."""
-        what = f"run {self.run} ({self.handler}) attempt {self.attempt}"
-        return f"{what}: {self.error} -> {self.verdict}"
-
 
 @dataclass(frozen=True, slots=True)
-class MoreRunsFailed(Event):
+class MoreRunsFailed(WarningEvent):
     """More attempts failed at once than are told singly."""
 
-    level = logging.WARNING
+    text = "{runs} more run(s) failed in the same moment; `pgcron-ha runs list` has them"
     runs: int
-
-    def sentence(self) -> str:
-        """Says how many."""
-        return f"{self.runs} more run(s) failed in the same moment; `pgcron-ha runs list` has them"
 
 
 @dataclass(frozen=True, slots=True)
-class LinesDropped(Event):
+class LinesDropped(WarningEvent):
     """Lines of runs were not kept: too many at once, or refused by the database."""
 
-    level = logging.WARNING
+    text = "{lines} line(s) of runs were dropped"
     lines: int
-
-    def sentence(self) -> str:
-        """Says how many."""
-        return f"{self.lines} line(s) of runs were dropped"
 
 
 @dataclass(frozen=True, slots=True)
 class RunsReleased(Event):
     """Claimed runs were given back unstarted."""
 
+    text = "gave back {runs} run(s) that had not begun: {reason}"
     runs: int
     reason: str
 
-    def sentence(self) -> str:
-        """Says how many and why."""
-        return f"gave back {self.runs} run(s) that had not begun: {self.reason}"
-
 
 @dataclass(frozen=True, slots=True)
-class RunsParked(Event):
+class RunsParked(WarningEvent):
     """Due runs whose handler nobody offers were set aside."""
 
-    level = logging.WARNING
+    text = "parked {runs} run(s): no live node offers their handler; `pgcron-ha status` names it"
     runs: int
-
-    def sentence(self) -> str:
-        """Says how many."""
-        return (
-            f"parked {self.runs} run(s): no live node offers their handler; "
-            "`pgcron-ha status` names it"
-        )
 
 
 @dataclass(frozen=True, slots=True)
-class CircuitOpened(Event):
+class CircuitOpened(WarningEvent):
     """A handler fails so often that the cluster leaves it alone for a while."""
 
-    level = logging.WARNING
     breaker: str
     reason: str
     error: str
@@ -254,123 +218,140 @@ class CircuitOpened(Event):
 class CircuitClosed(Event):
     """A probe succeeded, or somebody reset the breaker: the handler's runs go again."""
 
+    text = "the circuit of {breaker} is closed again"
     breaker: str
 
-    def sentence(self) -> str:
-        """Says whose."""
-        return f"the circuit of {self.breaker} is closed again"
-
 
 @dataclass(frozen=True, slots=True)
-class RunsGivenUp(Event):
+class RunsGivenUp(WarningEvent):
     """Waiting runs died because their time in all was over."""
 
-    level = logging.WARNING
+    text = "gave up {runs} run(s) that waited for another attempt: their time is over"
     runs: int
-
-    def sentence(self) -> str:
-        """Says how many."""
-        return f"gave up {self.runs} run(s) that waited for another attempt: their time is over"
 
 
 @dataclass(frozen=True, slots=True)
-class RunOverruns(Event):
+class RunOverruns(WarningEvent):
     """A run executes for longer than its schedule's history lets expect; told once for each run."""
 
-    level = logging.WARNING
+    text = (
+        "run {run} of schedule '{schedule}' executes for {taken:.0f} s; "
+        "expected about {expected:.0f} s"
+    )
     run: int
     schedule: str | None
     expected: float
     taken: float
 
-    def sentence(self) -> str:
-        """Says for how long, and what was expected."""
-        return (
-            f"run {self.run} of schedule '{self.schedule}' executes for {self.taken:.0f} s; "
-            f"expected about {self.expected:.0f} s"
-        )
-
 
 @dataclass(frozen=True, slots=True)
-class RunIsStuck(Event):
+class RunIsStuck(ErrorEvent):
     """A handler ignores that it was asked to stop and can't be ended by force."""
 
-    level = logging.ERROR
+    text = "run {run} ({handler}) does not stop though asked to ({reason}); it keeps its slot"
     run: int
     handler: str
     reason: str
 
-    def sentence(self) -> str:
-        """Says which handler."""
-        return (
-            f"run {self.run} ({self.handler}) does not stop though asked to ({self.reason}); "
-            "it keeps its slot"
-        )
-
 
 @dataclass(frozen=True, slots=True)
-class NodeEndsItself(Event):
+class NodeEndsItself(ErrorEvent):
     """A handler that nothing can end costs the node its process."""
 
-    level = logging.ERROR
+    text = (
+        "run {run} ({handler}) goes on though asked to stop; this node lets its "
+        "other runs end, then ends itself (node.on_unresponsive_handler)"
+    )
     run: int
     handler: str
 
-    def sentence(self) -> str:
-        """Says because of whom."""
-        return (
-            f"run {self.run} ({self.handler}) goes on though asked to stop; this node lets its "
-            "other runs end, then ends itself (node.on_unresponsive_handler)"
-        )
-
 
 @dataclass(frozen=True, slots=True)
-class ScheduleIsInvalid(Event):
-    """A schedule can't be read by this version, or the database refuses its runs."""
-
-    level = logging.ERROR
-    schedule: str
-    error: str
-
-    def sentence(self) -> str:
-        """Says what is wrong."""
-        return f"schedule {self.schedule!r} is marked invalid: {self.error}"
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceFailed(Event):
+class ServiceFailed(WarningEvent):
     """One pass of a service failed; it will be tried again."""
 
-    level = logging.WARNING
+    text = "{service}: {error}; trying again in {pause:.1f} s"
     service: str
     error: str
     pause: float
 
-    def sentence(self) -> str:
-        """Says what, and when it tries again."""
-        return f"{self.service}: {self.error}; trying again in {self.pause:.1f} s"
-
 
 @dataclass(frozen=True, slots=True)
-class ProfileIsRisky(Event):
+class ProfileIsRisky(WarningEvent):
     """A SQL profile can't be used, or its role may do more than its statements need."""
 
-    level = logging.WARNING
+    text = "{warning}"
     warning: str
-
-    def sentence(self) -> str:
-        """Says which, and why."""
-        return self.warning
 
 
 @dataclass(frozen=True, slots=True)
-class RepairWasNeeded(Event):
+class RepairWasNeeded(ErrorEvent):
     """A sweep found what should never be found."""
 
-    level = logging.ERROR
+    text = "repaired {count}: {what}"
     what: str
     count: int
 
-    def sentence(self) -> str:
-        """Says what it found."""
-        return f"repaired {self.count}: {self.what}"
+
+@dataclass(frozen=True, slots=True)
+class WasSetAside(WarningEvent):
+    """A service goes on without a run, a schedule or another row that stops its statements."""
+
+    text = "{service} goes on without {what}, and tries it again: {error}"
+    service: str
+    what: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class IsNoLongerAside(Event):
+    """What a service went on without went through, or is gone."""
+
+    text = "{service}: {what} is settled after {seconds:.1f} s"
+    service: str
+    what: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationsAreLost(WarningEvent):
+    """No notification reaches the node: it looks for work instead."""
+
+    text = (
+        "{why}: no notification arrives, work is looked for every node.poll_interval; "
+        "a listen_dsn that leads to the server itself lets it begin at once"
+    )
+    service: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationsArrive(Event):
+    """They reach the node again."""
+
+    text = "notifications arrive again: work begins at once"
+    service: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndsAreNotHeard(WarningEvent):
+    """Who waits for runs is not reached by notifications, and looks instead."""
+
+    text = (
+        "no notification arrived within {waited:g} s (through a pooler in transaction "
+        "mode none does): results are looked for twice a second; a listen_dsn that leads "
+        "to the server itself brings them at once"
+    )
+    waited: float
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryThinned(Event):
+    """The rules of retention have gone through a day of history."""
+
+    text = (
+        "{partition}: {removed} run(s) removed so far by the rules of retention, {remaining} kept"
+    )
+    partition: str
+    removed: int
+    remaining: int

@@ -11,10 +11,11 @@ from typing import Any, Final, Unpack
 
 from pgcron_ha.client import App, RunStatus
 from pgcron_ha.client.checks import duration
-from pgcron_ha.client.new_runs import RunOptions
+from pgcron_ha.client.options import RunOptions
 from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.client.run_status import read_status
-from pgcron_ha.config import Settings, load_settings, read_sources
+from pgcron_ha.config.loading import load_settings, read_sources
+from pgcron_ha.config.settings import Settings
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.connecting import connect
 from pgcron_ha.engine.node import Node

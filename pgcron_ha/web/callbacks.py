@@ -23,7 +23,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from pgcron_ha.config import Address
+from pgcron_ha.config.values import Address
 from pgcron_ha.db.commands.callbacks import (
     CallbackKey,
     answer_callback,

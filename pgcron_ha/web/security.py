@@ -13,7 +13,7 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pgcron_ha.config import LOOPBACK, Address
+from pgcron_ha.config.values import LOOPBACK, Address
 from pgcron_ha.errors import ConfigError
 
 # Args of a schedule have 256 KiB; a form writes a byte with up to three characters.

@@ -11,7 +11,7 @@ from typing import Final
 import uvicorn
 from starlette.types import ASGIApp
 
-from pgcron_ha.config import Address
+from pgcron_ha.config.values import Address
 from pgcron_ha.errors import ConfigError
 from pgcron_ha.web.connections import Bounds, Connections, Refuse, bounded_protocol
 from pgcron_ha.web.security import require_loopback

@@ -8,7 +8,7 @@ from typing import Any
 
 import asyncpg
 
-from pgcron_ha.config import load_settings, read_sources
+from pgcron_ha.config.loading import load_settings, read_sources
 from tests.benchmarks import machine
 from tests.benchmarks.bare_loop import BATCH
 

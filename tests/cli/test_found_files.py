@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pgcron_ha.config.sources import _require_own
+from pgcron_ha.config.loading import _require_own
 from pgcron_ha.errors import ConfigError
 from tests.cli.conftest import Cli
 from tests.waiting import COMMAND_SECONDS

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from pgcron_ha import App
-from pgcron_ha.config import load_settings, read_sources
+from pgcron_ha.config.loading import load_settings, read_sources
 from tests.cli.conftest import Cli, Execute
 from tests.house.checkout import ROOT
 

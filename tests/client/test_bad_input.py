@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from pgcron_ha import App
-from pgcron_ha.db.commands import functions
+from pgcron_ha.client.run_request import RunRequest
 from pgcron_ha.errors import InvalidInput, InvalidSpec, TooLarge, UnknownZone
 
 Reader: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -112,8 +112,9 @@ async def test_python_and_sql_draw_the_line_for_args_at_the_same_byte(
         await app.enqueue("x", {"text": filler}, conn=connection)
         with pytest.raises(TooLarge):
             await app.enqueue("x", {"text": filler + "xxx"}, conn=connection)
+        unchecked = RunRequest("py:x", '{"text": "' + "x" * (MOST + 1) + '"}', {})
         with pytest.raises(TooLarge):
-            await functions.enqueue(connection, "py:x", '{"text": "' + "x" * (MOST + 1) + '"}')
+            await unchecked.send(connection, "pgcron")
 
 
 @pytest.mark.parametrize(
@@ -135,8 +136,10 @@ async def test_sql_refuses_the_same_in_the_same_words(
     given: dict[str, Any], connection: Reader
 ) -> None:
     handler = given.pop("handler", "py:x")
+    options = {name: value for name, value in given.items() if name != "args"}
+    unchecked = RunRequest(handler, given.get("args", "{}"), options)
     with pytest.raises(InvalidInput) as by_sql:
-        await functions.enqueue(connection, handler, **given)
+        await unchecked.send(connection, "pgcron")
     with pytest.raises(InvalidInput) as by_python:
         await App().enqueue(handler, conn=connection, **given)
 

@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from pgcron_ha import App
-from pgcron_ha.client.new_runs import MOST_RUNS, NewRun
+from pgcron_ha.client.run_request import MOST_RUNS, NewRun
 from pgcron_ha.errors import ConfigError, InvalidInput, PgcronError, TooLarge
 from tests.client.drivers import KINDS, Open
 

@@ -14,8 +14,7 @@ import pytest
 from pgcron_ha import App
 from pgcron_ha.cli.grants import statements
 from pgcron_ha.client import waiting
-from pgcron_ha.client.notifications import Notifications
-from pgcron_ha.client.waiting import Waiting
+from pgcron_ha.client.waiting import Notifications, Waiting
 from pgcron_ha.db.driver.link import Link
 from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import NotFound, Refused
@@ -113,7 +112,7 @@ async def test_where_nothing_is_heard_results_are_looked_for_and_it_is_said(
     database: str, connection: control.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As behind a pooler: LISTEN succeeds, and nothing ever comes."""
-    monkeypatch.setattr("pgcron_ha.client.notifications.PROBE_SECONDS", 0.05)
+    monkeypatch.setattr("pgcron_ha.client.waiting.PROBE_SECONDS", 0.05)
     unresponsive = Link(database)
 
     async def listen_in_vain(*_: object) -> None:

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pgcron_ha.config.capabilities import read_shell_templates
-from pgcron_ha.config.sql_profiles import read_sql_profiles
+from pgcron_ha.config.capabilities import ShellTemplate
+from pgcron_ha.config.capability_table import read_tables
+from pgcron_ha.config.sql_profiles import SqlProfile
 from pgcron_ha.schedule_files.crontab import import_crontab
 from pgcron_ha.schedule_files.documents import Document, read_yaml
 from pgcron_ha.schedule_files.imported import Imported, as_argv
@@ -39,8 +40,8 @@ def assert_usable(found: Imported) -> None:
     assert list(document.value["schedules"]) == list(found.definitions)
     assert list(found.judged().schedules) == sorted(found.definitions)
     fragment = tomllib.loads(found.templates_text())
-    assert read_shell_templates(fragment.get("shell", {}))[1] == []
-    assert read_sql_profiles(fragment.get("sql", {}))[1] == []
+    assert read_tables("shell", fragment.get("shell", {}), ShellTemplate)[1] == []
+    assert read_tables("sql", fragment.get("sql", {}), SqlProfile)[1] == []
 
 
 def losses(found: Imported) -> list[str]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import asyncpg
 import pytest
 
 from pgcron_ha import App
-from pgcron_ha.client.new_runs import request_runs
 from pgcron_ha.client.requirements import requirement_words
-from pgcron_ha.client.run_request import request_run
+from pgcron_ha.client.run_request import request_run, request_runs
 from pgcron_ha.errors import InvalidInput
 
 
@@ -54,7 +54,8 @@ def test_what_is_no_list_of_labels_is_refused_with_the_rule(given: Any) -> None:
 
 
 def test_a_request_says_what_it_requires_and_only_then() -> None:
-    assert '"requires":["gpu=a100"]' in request_run("py:a", requires={"gpu": "a100"}).as_json()
+    given = {"requires": {"gpu": "a100"}}
+    assert '"requires":["gpu=a100"]' in request_run("py:a", None, given).as_json()
     assert "requires" not in request_run("py:a").as_json()
 
 
@@ -70,7 +71,7 @@ def test_what_a_handler_requires_is_the_default_of_its_schedules_and_runs() -> N
     assert app.schedules["anywhere"].requires == ()
     requested: list[dict[str, Any]] = [{"handler": "py:train"}]
     requested.append({"handler": "py:train", "requires": []})
-    first, second = request_runs(requested, str, None, {"py:train": ("gpu=a100",)})
+    first, second = request_runs(requested, partial(app._request, check_args=True))
     assert '"requires":["gpu=a100"]' in first
     assert "requires" not in second
     with pytest.raises(InvalidInput, match="is not a list of labels"):

@@ -10,7 +10,6 @@ import pytest
 from pgcron_ha import App
 from pgcron_ha.errors import Conflict, InvalidInput, InvalidSpec, NotFound, PgcronError
 from tests.client.drivers import KINDS, Open
-from tests.waiting import COMMAND_SECONDS
 
 every_driver = pytest.mark.parametrize("open_caller", KINDS.values(), ids=KINDS.keys())
 Reader: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -34,7 +33,7 @@ async def test_a_run_exists_when_the_callers_transaction_commits(
             priority=2,
             due_at=due_at,
             idempotency_key="once",
-            timeout=COMMAND_SECONDS,
+            timeout=90,
             max_attempts=3,
             conn=caller.connection,
         )

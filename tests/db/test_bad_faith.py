@@ -6,7 +6,8 @@ import asyncpg
 import pytest
 
 from pgcron_ha.cli.grants import statements
-from pgcron_ha.db.commands.functions import enqueue, once
+from pgcron_ha.client.run_request import RunRequest
+from pgcron_ha.db.commands.functions import once
 from tests.db.control import Connection
 from tests.db.roles import Become, verdict, verdicts
 
@@ -112,11 +113,14 @@ async def test_a_producer_in_good_faith_has_its_keys(
 
 async def test_an_operator_s_form_is_one_operation(connection: Connection, become: Become) -> None:
     operator = await become("operator")
+    request = RunRequest("py:x", "{}", {})
 
     reported = []
     for _ in range(2):
         async with operator.transaction():
-            reported.append(await once(operator, "form 7", lambda: enqueue(operator, "py:x")))
+            reported.append(
+                await once(operator, "form 7", lambda: request.send(operator, "pgcron"))
+            )
     assert reported == [(reported[0][0], True), (reported[0][0], False)]
 
 

@@ -58,7 +58,7 @@ async def test_every_door_puts_a_heavy_run_where_it_waits(
     [many] = await connection.fetchval(
         "SELECT pgcron.enqueue_many($1::text::jsonb)", json.dumps([{"handler": HANDLER, **given}])
     )
-    request = request_run(HANDLER, **given)
+    request = request_run(HANDLER, None, given)
     sent = await request.send(connection, "pgcron")
     [as_json] = await connection.fetchval(
         "SELECT pgcron.enqueue_many($1::text::jsonb)", f"[{request.as_json()}]"

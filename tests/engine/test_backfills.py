@@ -9,8 +9,8 @@ import pytest
 from pgcron_ha.db.commands import backfills as interfaces
 from pgcron_ha.db.driver.link import Link, Row, Unanswered
 from pgcron_ha.engine.materialize.backfills import BATCH, BUSY_SECONDS, MOST_AT_ONCE, Backfills
-from pgcron_ha.telemetry.backfill_events import BackfillCantGoOn, BackfillIsOver, BackfillIsPaused
 from pgcron_ha.telemetry.events import Event
+from pgcron_ha.telemetry.schedule_events import BackfillCantGoOn, BackfillIsOver, BackfillIsPaused
 from tests.db.control import (
     Connection,
     claim,

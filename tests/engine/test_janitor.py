@@ -8,8 +8,7 @@ import pytest
 from pgcron_ha.db.driver.link import Busy, Link
 from pgcron_ha.engine.maintain import janitor as janitors
 from pgcron_ha.engine.maintain.janitor import Janitor
-from pgcron_ha.telemetry.events import Event, RepairWasNeeded, RunOverruns
-from pgcron_ha.telemetry.retention_events import HistoryThinned
+from pgcron_ha.telemetry.events import Event, HistoryThinned, RepairWasNeeded, RunOverruns
 from tests.db import control
 from tests.db.control import Connect, Connection, Row
 from tests.db.retention import ended, kept, make_days

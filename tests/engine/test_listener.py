@@ -8,8 +8,7 @@ import pytest
 from pgcron_ha.db.driver.link import Link
 from pgcron_ha.engine import notifications
 from pgcron_ha.engine.notifications import Listener
-from pgcron_ha.telemetry.events import Event
-from pgcron_ha.telemetry.notification_events import NotificationsAreLost, NotificationsArrive
+from pgcron_ha.telemetry.events import Event, NotificationsAreLost, NotificationsArrive
 from tests.db import control
 from tests.db.control import Connection
 from tests.engine.conftest import MakeLink

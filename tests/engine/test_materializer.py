@@ -11,7 +11,8 @@ from pgcron_ha.engine.materialize.materializer import Materializer, decide
 from pgcron_ha.errors import UnknownZone
 from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.spec import parse_spec
-from pgcron_ha.telemetry.events import Event, ScheduleIsInvalid
+from pgcron_ha.telemetry.events import Event
+from pgcron_ha.telemetry.schedule_events import ScheduleIsInvalid
 from tests.db.control import Connection, cursor_of, database_now, put_schedule
 from tests.engine.conftest import MakeLink
 

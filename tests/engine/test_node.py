@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from pgcron_ha import App
-from pgcron_ha.config import Settings, load_settings, read_sources
+from pgcron_ha.config.loading import load_settings, read_sources
+from pgcron_ha.config.settings import Settings
 from pgcron_ha.db.driver.connecting import connect
 from pgcron_ha.db.queries.overview import why_parked
 from pgcron_ha.engine.node import Node

@@ -14,7 +14,8 @@ from pgcron_ha.db.driver.link import Link
 from pgcron_ha.engine.maintain.janitor import Janitor
 from pgcron_ha.engine.materialize import materializer as module
 from pgcron_ha.engine.materialize.materializer import Materializer
-from pgcron_ha.telemetry.events import Event, ScheduleIsInvalid
+from pgcron_ha.telemetry.events import Event
+from pgcron_ha.telemetry.schedule_events import ScheduleIsInvalid
 from tests.db.control import Connection, cursor_of, put_schedule
 from tests.engine.conftest import MakeLink
 

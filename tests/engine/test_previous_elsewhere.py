@@ -13,8 +13,9 @@ import pytest
 
 from pgcron_ha.cli.grants import statements
 from pgcron_ha.client.isolated import child_program
-from pgcron_ha.config.capabilities import read_shell_templates
-from pgcron_ha.config.http_destinations import read_http_destinations
+from pgcron_ha.config.capabilities import ShellTemplate
+from pgcron_ha.config.capability_table import read_tables
+from pgcron_ha.config.http_destinations import HttpDestination
 from pgcron_ha.db.driver.transactions import Transactions
 from pgcron_ha.engine.run.runner import _OF_A_CLAIM
 from pgcron_ha.executors.contract.base import SUCCEEDED, Context, Failed, StopReason, Succeeded
@@ -303,10 +304,10 @@ async def test_a_statement_asks_with_its_token_and_needs_no_right_on_tables(
 
 def test_a_table_that_names_the_run_before_without_asking_is_refused() -> None:
     asks = {"url": "https://example.com/", "body": {"last": "{pgcron_previous}"}}
-    found, problems = read_http_destinations({"d": asks})
+    found, problems = read_tables("http", {"d": asks}, HttpDestination)
     assert (found, len(problems)) == ({}, 1)
     taken = {"url": asks["url"], "previous": True, "placeholders": {"pgcron_previous": True}}
-    _, problems = read_http_destinations({"d": taken})
-    assert "is the run before" in problems[0]
-    _, problems = read_shell_templates({"t": {"argv": ["true"], "previous": "yes"}})
-    assert problems == ["shell.t.previous: expected true or false"]
+    _, problems = read_tables("http", {"d": taken}, HttpDestination)
+    assert "is made for each run" in problems[0]
+    _, problems = read_tables("shell", {"t": {"argv": ["true"], "previous": "yes"}}, ShellTemplate)
+    assert problems == ["shell.t.previous: 'yes': expected true or false"]

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.config.sql_profiles import SqlProfile, read_sql_profiles
+from pgcron_ha.config.capability_table import read_tables
+from pgcron_ha.config.sql_profiles import SqlProfile
 from pgcron_ha.db.driver.sql_session import SqlDatabase
 from pgcron_ha.executors.contract.attempt import Attempt
 from pgcron_ha.executors.contract.base import (
@@ -34,7 +35,7 @@ from tests.waiting import slowness, until
 
 def profile(statement: str, **keys: Any) -> SqlProfile:
     table = {"dsn": "postgresql://somewhere", "statement": statement, **keys}
-    profiles, problems = read_sql_profiles({"t": table})
+    profiles, problems = read_tables("sql", {"t": table}, SqlProfile)
     assert problems == []
     return profiles["t"]
 

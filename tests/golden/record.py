@@ -17,7 +17,7 @@ import click
 import psycopg
 
 from pgcron_ha.cli.main import FAILED, INTERRUPTED, cli
-from pgcron_ha.config import SETTINGS
+from pgcron_ha.config.settings import SETTINGS
 from pgcron_ha.engine.process_exit import EXIT_UNRESPONSIVE
 from pgcron_ha.engine.run.timeouts import EXIT_WITHOUT_LEASE
 from pgcron_ha.executors.http.work_reports import PATH

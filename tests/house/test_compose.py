@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from pgcron_ha.config import SETTINGS
+from pgcron_ha.config.settings import SETTINGS
 from pgcron_ha.config.values import address
 from pgcron_ha.web.security import require_loopback
 from tests.house.checkout import ROOT

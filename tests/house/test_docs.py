@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 
 from pgcron_ha.cli.main import COMMANDS
-from pgcron_ha.config import SETTINGS
+from pgcron_ha.config.settings import SETTINGS
 from tests.house.checkout import ROOT
 
 README = (ROOT / "README.md").read_text()

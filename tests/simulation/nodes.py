@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pgcron_ha.config import Settings
-from pgcron_ha.config.settings import LogSettings, NodeSettings, WebSettings
-from pgcron_ha.config.values import Address
+from pgcron_ha.config.loading import load_settings, read_sources
+from pgcron_ha.config.settings import NodeSettings, Settings
 from pgcron_ha.engine.lease.session import Identity, Session
 from pgcron_ha.engine.lease.state_directory import Home
 from pgcron_ha.engine.node import Node
@@ -202,9 +201,7 @@ class Place:
             on_unresponsive_handler="keep",
             unresponsive_after=30.0,
         )
-        web = WebSettings(Address("127.0.0.1", 0))
-        log = LogSettings("text", "error")
-        return Settings("stand-in", "pgcron", node, log, web, shell={}, http={}, sql={}, plugins={})
+        return replace(load_settings(read_sources(environment={})), dsn="stand-in", node=node)
 
     def _make_wire(
         self, dsn: str, schema: str = "pgcron", answer_seconds: float = ANSWER_SECONDS, **_: Any

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from pgcron_ha.config.capability_table import read_tables
 from pgcron_ha.config.http_destinations import (
     DEFAULT_RETRY,
     AnswerCheck,
     HttpAuthorization,
     HttpDestination,
-    read_http_destinations,
 )
 from pgcron_ha.config.secret_reference import SecretReference, parse_secret_reference
 from pgcron_ha.errors import ConfigError
@@ -40,13 +40,13 @@ URL = "url = 'https://example.com/'\n"
 
 
 def problems_of(toml: str) -> str:
-    destinations, problems = read_http_destinations(tomllib.loads(toml))
+    destinations, problems = read_tables("http", tomllib.loads(toml), HttpDestination)
     assert destinations == {}
     return "\n".join(problems)
 
 
 def test_a_whole_destination_is_read() -> None:
-    destinations, problems = read_http_destinations(tomllib.loads(WHOLE))
+    destinations, problems = read_tables("http", tomllib.loads(WHOLE), HttpDestination)
 
     assert problems == []
     found = destinations["billing"]
@@ -69,7 +69,9 @@ def test_a_whole_destination_is_read() -> None:
 
 
 def test_only_the_url_must_be_given() -> None:
-    destinations, problems = read_http_destinations({"a": {"url": "http://example.com"}})
+    destinations, problems = read_tables(
+        "http", {"a": {"url": "http://example.com"}}, HttpDestination
+    )
 
     assert problems == []
     assert destinations["a"] == HttpDestination("a", "http://example.com", {})
@@ -81,7 +83,7 @@ def test_only_the_url_must_be_given() -> None:
     ("toml", "sentence"),
     [
         ("[a]", "http.a.url: expected a URL such as https://"),
-        ("[a]\nurl = 5", "http.a.url: expected a string"),
+        ("[a]\nurl = 5", "http.a.url: '5': expected a URL"),
         ("[a]\nurl = 'ftp://x/'", "expected http://HOST… or https://HOST…"),
         ("[a]\nurl = 'HTTPS://x/'", "expected http://HOST… or https://HOST…"),
         ("[a]\nurl = 'https:///x'", "expected http://HOST… or https://HOST…"),
@@ -124,10 +126,10 @@ def test_only_the_url_must_be_given() -> None:
         (f"[a]\n{URL}check = {{path = 'a'}}", "expected a table such as"),
         (f"[a]\n{URL}check = {{path = '', value = 1}}", "expected a table such as"),
         (f"[a]\n{URL}method = 'HEAD'\ncheck = {{path = 'a', value = 1}}", "HEAD has no body"),
-        (f"[a]\n{URL}poll = '2h'", "at most 3600s"),
+        (f"[a]\n{URL}poll = '2h'", "'2h': expected a duration from 1ms to 1h"),
         (f"[a]\n{URL}connections = 0", "'0': expected a whole number from 1 to 1,000"),
-        (f"[a]\n{URL}allow_private = ['10.0.0.1/8']", "has host bits set; expected true or"),
-        (f"[a]\n{URL}allow_private = 'yes'", "expected a list of strings"),
+        (f"[a]\n{URL}allow_private = ['10.0.0.1/8']", "has host bits set"),
+        (f"[a]\n{URL}allow_private = 'yes'", "expected true or networks"),
         (f"[a]\n{URL}ca_file = 'ca.pem'", "expected an absolute path"),
         (f"[a]\n{URL}timeuot = '5s'", "unknown key; did you mean 'timeout'?"),
         ("a = 5", "http.a: expected a table [http.a]"),
@@ -138,8 +140,14 @@ def test_a_wrong_destination_is_refused_with_a_sentence(toml: str, sentence: str
 
 
 def test_a_secret_that_stands_in_the_file_is_not_told_again() -> None:
-    toml = f"[a]\n{URL}auth = {{scheme = 'bearer', secret = 'hunter2'}}"
-    assert "hunter2" not in problems_of(toml)
+    for toml in (
+        f"[a]\n{URL}auth = {{scheme = 'bearer', secret = 'hunter2'}}",
+        f"[a]\n{URL}auth = 'hunter2'",
+        f"[a]\n{URL}headers = 'Authorization: hunter2'",
+        "[a]\nurl = 'ftp://u:hunter2@x/'",
+        "[a]\nurl = 'https://u:hunter2@x/a b'",
+    ):
+        assert "hunter2" not in problems_of(toml)
 
 
 @pytest.mark.parametrize("raw", ["", "env:", "env:A B", "file:x", "file:", "s3cret", 5, None])
@@ -170,7 +178,7 @@ CALLED_BACK = "[x]\n" + URL + "completion = 'callback'\n"
 def test_a_body_may_name_where_the_service_calls_back() -> None:
     body = 'body = { to = "{callback_url}", with = "Bearer {callback_token}" }\n'
 
-    destinations, problems = read_http_destinations(tomllib.loads(CALLED_BACK + body))
+    destinations, problems = read_tables("http", tomllib.loads(CALLED_BACK + body), HttpDestination)
 
     assert problems == []
     assert destinations["x"].completion == "callback"
@@ -179,7 +187,7 @@ def test_a_body_may_name_where_the_service_calls_back() -> None:
 
 @pytest.mark.parametrize(("more", "completion"), [("", "answer"), ("poll = '1s'\n", "poll")])
 def test_how_a_run_ends_without_saying_so(more: str, completion: str) -> None:
-    destinations, _ = read_http_destinations(tomllib.loads("[x]\n" + URL + more))
+    destinations, _ = read_tables("http", tomllib.loads("[x]\n" + URL + more), HttpDestination)
 
     assert destinations["x"].completion == completion
 
@@ -210,5 +218,7 @@ def test_no_token_of_a_callback_goes_to_a_service_in_the_clear() -> None:
         f"[a]\nurl = 'http://x/'\n{callback}"
     ).replace("http.a.", "")
     for fine in ("url = 'https://x/'", "url = 'http://x/'\nallow_private = ['10.0.0.0/8']"):
-        _, problems = read_http_destinations(tomllib.loads(f"[a]\n{fine}\n{callback}"))
+        _, problems = read_tables(
+            "http", tomllib.loads(f"[a]\n{fine}\n{callback}"), HttpDestination
+        )
         assert problems == []

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.config.sql_profiles import read_sql_profiles
+from pgcron_ha.config.capability_table import read_tables
+from pgcron_ha.config.sql_profiles import SqlProfile
 from pgcron_ha.config.sql_script import SqlStatement, parse_script
 
 
@@ -57,7 +58,7 @@ def test_a_profile_is_read() -> None:
         "connections": 3,
     }
 
-    profiles, problems = read_sql_profiles({"clean": table})
+    profiles, problems = read_tables("sql", {"clean": table}, SqlProfile)
 
     assert problems == []
     profile = profiles["clean"]
@@ -73,7 +74,7 @@ def test_a_profile_is_read() -> None:
 def test_the_password_of_a_dsn_is_not_shown() -> None:
     table = {"dsn": "postgresql://u:secret@h/d", "statement": "SELECT 1"}
 
-    profiles, _ = read_sql_profiles({"x": table})
+    profiles, _ = read_tables("sql", {"x": table}, SqlProfile)
 
     assert "secret" not in repr(profiles)
 
@@ -91,13 +92,13 @@ def test_the_password_of_a_dsn_is_not_shown() -> None:
         ({"dsn": "env:D", "statement": "SELECT :pgcron_tokn"}, "there are pgcron_run_id"),
         ({"dsn": "env:D", "statement": "SELECT 1", "statment": 1}, "did you mean 'statement'"),
         ({"dsn": "env:D", "statement": "SELECT 1", "connections": 0}, "whole number from 1"),
-        ({"dsn": "env:D", "statement": "SELECT 1", "rows": 1}, "sql.x.rows: expected true"),
+        ({"dsn": "env:D", "statement": "SELECT 1", "rows": 1}, "sql.x.rows: '1': expected true"),
         ({"transactional": True, "atomic": False, "statement": "SELECT 1"}, "sql.x.atomic"),
         ({"dsn": "env:D", "statement": "SELECT 1", "password": "geheim"}, "sql.x.password"),
     ],
 )
 def test_what_is_wrong_in_a_profile_is_told(table: dict[str, object], sentence: str) -> None:
-    profiles, problems = read_sql_profiles({"x": table})
+    profiles, problems = read_tables("sql", {"x": table}, SqlProfile)
 
     assert profiles == {}
     assert any(sentence in problem for problem in problems), problems

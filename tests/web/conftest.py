@@ -16,7 +16,7 @@ import httpx
 import pytest
 from psycopg import sql
 
-from pgcron_ha.config import Address
+from pgcron_ha.config.values import Address
 from pgcron_ha.web.app import create_app
 from pgcron_ha.web.serving import WebServer
 from tests.servers import ThrowAwayServer

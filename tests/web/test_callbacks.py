@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from pgcron_ha.config import Address
+from pgcron_ha.config.values import Address
 from pgcron_ha.db.commands.callbacks import CallbackKey, hash_of_token, known_callbacks
 from pgcron_ha.db.driver.clients import ClientPools
 from pgcron_ha.errors import ConfigError

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from pgcron_ha.config import Address
+from pgcron_ha.config.values import Address
 from pgcron_ha.web.connections import Bounds, group_of
 from pgcron_ha.web.serving import WebServer
 

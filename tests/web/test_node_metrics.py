@@ -14,7 +14,8 @@ from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from pgcron_ha import App, Context
-from pgcron_ha.config import Address, load_settings, read_sources
+from pgcron_ha.config.loading import load_settings, read_sources
+from pgcron_ha.config.values import Address
 from pgcron_ha.engine.node import Node
 from pgcron_ha.telemetry.counters import MOST_SERIES, OTHER, Counters
 from pgcron_ha.telemetry.node_snapshot import NodeSnapshot

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from pgcron_ha.assets import STATIC, TEMPLATES
-from pgcron_ha.config import Address
+from pgcron_ha.config.values import Address
 from pgcron_ha.errors import ConfigError
 from pgcron_ha.web.routes import PERMISSIONS, ROUTES, WebRoute
 from pgcron_ha.web.security import MOST_BODY_BYTES, is_host_own, require_loopback

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.config import load_settings, read_sources
+from pgcron_ha.config.loading import load_settings, read_sources
 from pgcron_ha.db.queries.node_health import Failing, NodeHealth, Without, written
 from pgcron_ha.engine.isolation import SetAside
 from pgcron_ha.engine.node import Node

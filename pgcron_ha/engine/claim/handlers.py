@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from pgcron_ha.config import Settings
 from pgcron_ha.config.breaker import Breaker, declare
+from pgcron_ha.config.settings import Settings
 from pgcron_ha.errors import ConfigError
 
 if TYPE_CHECKING:

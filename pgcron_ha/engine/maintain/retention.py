@@ -9,8 +9,8 @@ from typing import Final
 
 from pgcron_ha.db.driver.link import Busy, Link
 from pgcron_ha.db.driver.statements import in_schema
+from pgcron_ha.telemetry.events import HistoryThinned
 from pgcron_ha.telemetry.log import emit
-from pgcron_ha.telemetry.retention_events import HistoryThinned
 
 PAGES: Final = 64
 """Of one transaction: half a megabyte, so some 1,500 runs, which is some ten milliseconds."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pgcron_ha.config.patterns import compile_pattern
+from pgcron_ha.config.capability_table import compile_pattern
 from pgcron_ha.errors import InvalidInput
 
 MAX_VALUE_CHARACTERS = 4 * 1024

@@ -25,8 +25,8 @@ from typing import Final
 
 import httpx
 
-from pgcron_ha.config import Settings
 from pgcron_ha.config.http_destinations import HttpDestination
+from pgcron_ha.config.settings import Settings
 from pgcron_ha.db.driver.link import Link
 from pgcron_ha.db.driver.transactions import Transactions
 from pgcron_ha.errors import ConfigError, DatabaseUnavailable, PgcronError

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pgcron_ha.config.capabilities import PLACEHOLDER, ShellTemplate
+from pgcron_ha.config.capabilities import ShellTemplate
+from pgcron_ha.config.capability_table import PLACEHOLDER
 from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.placeholders import placeholder_text, refuse_unknown_args

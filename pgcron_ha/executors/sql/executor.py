@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import ClassVar
 
-from pgcron_ha.config import Settings
 from pgcron_ha.config.secret_reference import SecretReference
+from pgcron_ha.config.settings import Settings
 from pgcron_ha.config.sql_profiles import SqlProfile
 from pgcron_ha.db.driver.sql_session import SqlDatabase
 from pgcron_ha.errors import PgcronError

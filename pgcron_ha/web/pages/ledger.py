@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from starlette.responses import Response
 
-from pgcron_ha.client.explaining import explain
+from pgcron_ha.client.fires import explain
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import ledger as ask
 from pgcron_ha.db.queries.pages import schedules as ask_schedules

@@ -8,7 +8,7 @@ from typing import Any
 from starlette.responses import Response
 
 from pgcron_ha.client.checks import args_text
-from pgcron_ha.client.occurrences import require_fire, was_edited
+from pgcron_ha.client.fires import require_fire, was_edited
 from pgcron_ha.db.commands import occurrences
 from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import Conflict, InvalidInput, NotFound

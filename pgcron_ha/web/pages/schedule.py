@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from pgcron_ha.client.occurrences import NO_FIRE, changed_words, is_fire, was_edited
+from pgcron_ha.client.fires import NO_FIRE, changed_words, is_fire, was_edited
 from pgcron_ha.client.previews import policies_in, schedule_preview
 from pgcron_ha.db.commands.occurrences import changed_occurrences
 from pgcron_ha.db.driver.read_pool import Connection

@@ -9,8 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-from pgcron_ha.client.offers import not_offered
-from pgcron_ha.client.previews import schedule_preview
+from pgcron_ha.client.previews import not_offered, schedule_preview
 from pgcron_ha.client.schedule_edits import (
     CHOICES,
     FIELDS,

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from pgcron_ha.config import Address
+from pgcron_ha.config.values import Address
 from pgcron_ha.db.driver.link import Link
 from pgcron_ha.executors.contract.base import Context
 from pgcron_ha.executors.http.callback import CallbackDesk

@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from pgcron_ha.config.http_destinations import HttpDestination, read_http_destinations
+from pgcron_ha.config.capability_table import read_tables
+from pgcron_ha.config.http_destinations import HttpDestination
 from pgcron_ha.db.driver.transactions import Transactions
 from pgcron_ha.executors.contract.base import Context, Outcome
 from pgcron_ha.executors.http.executor import HttpExecutor
@@ -19,7 +20,7 @@ from tests.executors.running import Record, context
 def destination(url: str, name: str = "d", **table: Any) -> HttpDestination:
     """As it is read from a file; private addresses are allowed unless the test says otherwise."""
     table = {"url": url, "allow_private": True, **table}
-    found, problems = read_http_destinations({name: table})
+    found, problems = read_tables("http", {name: table}, HttpDestination)
     assert problems == []
     return found[name]
 

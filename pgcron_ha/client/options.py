@@ -1,0 +1,202 @@
+"""What may be said of a run, and of a schedule: one table of checks for every interface.
+
+A check takes a value as a caller gave it and returns it as the functions of
+`pgcron_ha.db.commands.functions` want it, or raises `InvalidInput` (`TooLarge`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, Final, TypeAlias, TypedDict
+
+from pgcron_ha.client.checks import (
+    MOST_KEY_CHARACTERS,
+    args_text,
+    choice,
+    duration,
+    instant,
+    lane_name,
+    queue_name,
+    text,
+    true_or_false,
+    whole_number,
+)
+from pgcron_ha.client.requirements import Requirements, requirement_words
+from pgcron_ha.client.retry_policy import RetryPolicy, retry_text
+from pgcron_ha.client.uniqueness import MANNERS, SCOPES, Uniqueness
+from pgcron_ha.errors import InvalidInput
+from pgcron_ha.model.plan import LONGEST_JITTER, CatchUp
+
+Span: TypeAlias = timedelta | float | str
+"""A duration: a timedelta, seconds, or a text such as ``90s``."""
+
+Check: TypeAlias = Callable[[Any], Any]
+
+DELIVERIES: Final = ("at_least_once", "at_most_once", "transactional")
+OVERLAPS: Final = ("skip", "allow", "queue", "replace", "terminate")
+QUEUE_DROPS: Final = ("newest", "oldest")
+AFTER_PAUSE: Final = ("drop", "catchup")
+INTERFACES: Final = ("cli", "code", "file", "sql", "ui")
+
+_SECOND: Final = timedelta(seconds=1)
+_DAY: Final = timedelta(days=1)
+_MONTH: Final = timedelta(days=30)
+_YEAR: Final = timedelta(days=366)
+
+
+class Times(TypedDict, total=False):
+    """Time limits of a run."""
+
+    timeout: Span | None
+    start_within: Span | None
+    give_up_after: Span | None
+    silence_timeout: Span | None
+
+
+class _RunsAndSchedules(TypedDict, total=False):
+    queue: str
+    priority: int
+    max_attempts: int | None
+    delivery: str
+    retry: RetryPolicy | str | None
+    lane: str | None
+    requires: Requirements | None
+    weight: int | None
+
+
+class RunOptions(Times, _RunsAndSchedules, total=False):
+    """What may be said of a run that is asked for; what it leaves out has the default."""
+
+    due_at: datetime | None
+    idempotency_key: str | None
+    key_lifetime: Span | None
+    unique: Uniqueness | None
+
+
+class Policies(_RunsAndSchedules, total=False):
+    """What a schedule in code may say beside its spec; what it leaves out has the default."""
+
+    args: Mapping[str, Any] | None
+    timezone: str
+    dst: str
+    overlap: str
+    catchup: str
+    catchup_window: Span
+    start_deadline: Span | None
+    timeout: Span
+    retry_base: Span
+    retry_cap: Span
+    give_up_after: Span | None
+    silence_timeout: Span | None
+    max_running: int | None
+    max_queued: int | None
+    queue_drops: str | None
+    after_pause: str
+    jitter: Span | None
+    max_runs: int | None
+    pause_after_failures: int | None
+    probe_after: Span | None
+    depends_on_previous: bool
+
+
+def _number(what: str, least: int, most: int, rule: str) -> Check:
+    return partial(whole_number, what, least=least, most=most, rule=rule)
+
+
+def _choice_or_none(value: object) -> str:
+    return "" if value == "" else choice("queue_drops", value, QUEUE_DROPS)
+
+
+_OF_BOTH: Final[Mapping[str, Check]] = {
+    "queue": queue_name,
+    "priority": _number("priority", 0, 9, "A priority is a number from 0 (first) to 9 (last)."),
+    "timeout": partial(duration, "timeout", most=_MONTH),
+    "max_attempts": _number("max_attempts", 1, 100, "A run is tried 1 to 100 times."),
+    "delivery": partial(choice, "delivery", known=DELIVERIES),
+    "retry": retry_text,
+    "requires": requirement_words,
+    "give_up_after": partial(duration, "give_up_after", most=_YEAR),
+    "silence_timeout": partial(duration, "silence_timeout", most=_MONTH, least=_SECOND),
+    "weight": _number("weight", 1, 1000, "A run takes 1 to 1000 slots of a node."),
+}
+OF_RUNS: Final[Mapping[str, Check]] = {
+    **_OF_BOTH,
+    "lane": lane_name,
+    "due_at": partial(instant, "due_at"),
+    "idempotency_key": partial(text, "the idempotency key", most=MOST_KEY_CHARACTERS),
+    "key_lifetime": partial(duration, "key_lifetime"),
+    "start_within": partial(duration, "start_within", most=_YEAR),
+    "unique_key": partial(text, "the unique key", most=MOST_KEY_CHARACTERS),
+    "unique_scope": partial(choice, "unique_scope", known=SCOPES),
+    "unique_for": partial(duration, "unique_for", most=_YEAR),
+    "on_conflict": partial(choice, "on_conflict", known=MANNERS),
+    "debounce": partial(duration, "debounce", most=_MONTH),
+    "debounce_max": partial(duration, "debounce_max", most=_YEAR),
+}
+OF_SCHEDULES: Final[Mapping[str, Check]] = {
+    **_OF_BOTH,
+    "args": args_text,
+    "lane": lambda lane: lane and lane_name(lane),
+    "requires": lambda labels: requirement_words(labels) or (),
+    "overlap": partial(choice, "overlap policy", known=OVERLAPS),
+    "catchup": lambda policy: CatchUp.parse(str(policy)).text,
+    "catchup_window": partial(duration, "catchup_window"),
+    "start_deadline": partial(duration, "start_deadline"),
+    "retry_base": partial(duration, "retry_base", most=_DAY),
+    "retry_cap": partial(duration, "retry_cap", most=_MONTH),
+    "managed_by": partial(choice, "managed_by", known=INTERFACES),
+    "max_running": _number(
+        "max_running", 0, 1000, "So many runs of a schedule may execute at once: 1 to 1000."
+    ),
+    "max_queued": _number(
+        "max_queued", 0, 1000, "So many runs may wait with overlap queue: 1 to 1000."
+    ),
+    "queue_drops": _choice_or_none,
+    "depends_on_previous": partial(true_or_false, "depends_on_previous"),
+    "after_pause": partial(choice, "after_pause", known=AFTER_PAUSE),
+    "pause_after_failures": _number(
+        "pause_after_failures",
+        0,
+        1000,
+        "A schedule pauses itself after 1 to 1000 failures in a row; 0: never.",
+    ),
+    "probe_after": partial(duration, "probe_after", most=_DAY, least=_SECOND, may_be_zero=True),
+    "jitter": partial(duration, "jitter", most=LONGEST_JITTER, may_be_zero=True),
+    "max_runs": _number("max_runs", 0, 1_000_000_000, "It is 1 to 1000000000."),
+}
+NOTHING: Final[Mapping[str, Any]] = {
+    "lane": "",
+    "max_running": 0,
+    "pause_after_failures": 0,
+    "probe_after": timedelta(0),
+    "max_queued": 0,
+    "queue_drops": "",
+    "jitter": timedelta(0),
+    "max_runs": 0,
+}
+"""What takes back a policy that has no default to go back to."""
+
+
+def check_each(values: Mapping[str, Any], checks: Mapping[str, Check]) -> dict[str, Any]:
+    """The values, each as its check returns it; None stays None, and so does what has no check."""
+    return {
+        name: checks[name](value) if value is not None and name in checks else value
+        for name, value in values.items()
+    }
+
+
+def given(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that are not None."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def check_attempts(max_attempts: int | None, delivery: str | None) -> None:
+    """Raises InvalidInput for more than one attempt of a run that may be executed only once."""
+    if delivery == "at_most_once" and max_attempts not in (None, 1):
+        raise InvalidInput(
+            f"max_attempts {max_attempts} with at_most_once",
+            "A run that may be executed at most once can't be tried again.",
+            "Leave max_attempts out, or use at_least_once.",
+        )
