@@ -16,7 +16,6 @@ from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages import (
     assets_page,
     backfills,
-    breakers,
     calendars,
     dead_letters,
     ledger,
@@ -25,8 +24,6 @@ from pgcron_ha.web.pages import (
     overview,
     queues,
     run,
-    run_log,
-    run_verbs,
     runs,
     schedule,
     schedule_edit,
@@ -140,11 +137,7 @@ ROUTES: Final[tuple[WebRoute, ...]] = (
         schedule_versions.show_versions,
     ),
     WebRoute(
-        "POST",
-        "/schedules/{name}/restore",
-        "restore",
-        "schedules:edit",
-        schedule_versions.restore,
+        "POST", "/schedules/{name}/restore", "restore", "schedules:edit", schedule_versions.restore
     ),
     WebRoute(
         "POST",
@@ -175,7 +168,9 @@ ROUTES: Final[tuple[WebRoute, ...]] = (
     WebRoute("GET", "/queues/{name}", "queue", "queues:read", queues.show_queue),
     WebRoute("POST", "/queues/{name}/pause", "pause_queue", "queues:pause", queues.pause),
     WebRoute("POST", "/queues/{name}/resume", "resume_queue", "queues:pause", queues.resume),
-    WebRoute("POST", "/breakers/{name}/reset", "reset_breaker", "breakers:reset", breakers.reset),
+    WebRoute(
+        "POST", "/breakers/{name}/reset", "reset_breaker", "breakers:reset", queues.reset_breaker
+    ),
     WebRoute("GET", "/nodes", "nodes", "nodes:read", nodes.show_nodes),
     WebRoute("GET", "/nodes/{incarnation}", "node", "nodes:read", nodes.show_node),
     WebRoute("POST", "/nodes/{incarnation}/cordon", "cordon", "nodes:drain", nodes.cordon),
@@ -184,10 +179,10 @@ ROUTES: Final[tuple[WebRoute, ...]] = (
     WebRoute("GET", "/storage/{name}", "storage_table", "storage:read", storage.show_table),
     WebRoute("GET", "/runs", "runs", "runs:read", runs.show_runs),
     WebRoute("GET", "/runs/{id}", "run", "runs:read", run.show_run),
-    WebRoute("GET", "/runs/{id}/log", "run_log", "runs:logs", run_log.show_log),
-    WebRoute("POST", "/runs/{id}/cancel", "cancel", "runs:cancel", run_verbs.cancel),
-    WebRoute("POST", "/runs/{id}/kill", "kill", "runs:cancel", run_verbs.kill),
-    WebRoute("POST", "/runs/{id}/retry", "retry", "runs:retry", run_verbs.retry),
+    WebRoute("GET", "/runs/{id}/log", "run_log", "runs:logs", run.show_log),
+    WebRoute("POST", "/runs/{id}/cancel", "cancel", "runs:cancel", run.cancel),
+    WebRoute("POST", "/runs/{id}/kill", "kill", "runs:cancel", run.kill),
+    WebRoute("POST", "/runs/{id}/retry", "retry", "runs:retry", run.retry),
     WebRoute("GET", "/static/{file}", "static", "open", assets_page.show_static_file),
     WebRoute("GET", "/favicon.ico", "favicon", "open", assets_page.show_icon),
     WebRoute("GET", "/robots.txt", "robots", "open", assets_page.show_robots),

@@ -7,6 +7,7 @@ Every row is a dictionary of plain values: aware UTC datetimes, `UUID`, and JSON
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from contextlib import nullcontext
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias
@@ -26,6 +27,12 @@ DEFAULT_LIMIT: Final = 50
 LOOK: Final = 20_000
 # Due runs that are counted when the demand is asked for: some milliseconds.
 DEMAND_CAP: Final = 5000
+# All nodes with all that they offer.
+LISTED_NODES: Final[Mapping[str, Any]] = {
+    **UNRESPONSIVE,
+    **dict.fromkeys(("incarnation", "is_dead", "ended_within", "queue", "handler")),
+    "names": 10_000,
+}
 # A listing of infinity would be a date nobody can read.
 _NEVER: Final = (datetime.max.year, datetime.min.year)
 
@@ -215,11 +222,11 @@ async def nodes(
     schema: str = DEFAULT_SCHEMA,
 ) -> list[Row]:
     """Nodes with lease, slots, queues and handlers; the living first. `lease_ttl` is in seconds,
-    `unresponsive_runs` are the first that go on though told to stop.
+    `runs` is how many a node holds, `unresponsive_runs` are the first that go on though told to
+    stop.
     """
-    return await fetch_rows(
-        connection, "list_nodes", schema, also_dead=also_dead, limit=limit, **UNRESPONSIVE
-    )
+    values = {**LISTED_NODES, "is_dead": None if also_dead else False, "limit": limit}
+    return await fetch_rows(connection, "list_nodes", schema, **values)
 
 
 async def counts(connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA) -> Row:

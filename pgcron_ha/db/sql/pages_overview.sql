@@ -33,31 +33,6 @@ FROM (SELECT d.handler, d.outcome, d.died_at, d.schedule_id, d.schedule, d.run_i
       LIMIT :look::int) newest
 GROUP BY newest.handler, newest.cause ORDER BY max(newest.died_at) DESC LIMIT :limit::int;
 
--- name: page_living_nodes
--- The living, and who died lately without having said goodbye.
-SELECT n.incarnation, n.name, n.host, n.process_id, n.version, n.lease_until,
-       CASE WHEN n.state NOT IN ('alive', 'cordoned') THEN n.state WHEN c.node IS NULL THEN 'alive'
-            ELSE 'cordoned' END AS state,
-       extract(epoch FROM n.lease_ttl)::float8 AS lease_ttl,
-       extract(epoch FROM n.lease_until - now())::float8 AS lease_left, n.slots, n.slots_used,
-       n.queues, n.started_at, n.ended_at, n.ended_because,
-       c.reason AS cordon_reason, c.set_by AS cordoned_by, c.set_at AS cordoned_at,
-       n.health::text AS health,
-       extract(epoch FROM clock_timestamp() - (n.lease_until - n.lease_ttl))::float8 AS health_age,
-       ARRAY(SELECT r.id
-           FROM (SELECT e.id, e.cancel_at, e.kill_at FROM pgcron.run e
-           WHERE e.state = 'running' AND e.owner = n.incarnation AND n.state <> 'dead'
-           LIMIT :look_unresponsive::int) r
-             WHERE r.kill_at < now() - make_interval(secs => :killed_for::float8)
-               OR r.cancel_at < now() - make_interval(secs => :asked_for::float8)
-             ORDER BY r.id LIMIT :few::int) AS unresponsive_runs
-FROM pgcron.node n
-LEFT JOIN LATERAL (SELECT d.* FROM pgcron.cordon d
-WHERE d.lifted_at IS NULL AND d.node IN (n.name, n.incarnation::text) ORDER BY d.set_at LIMIT 1) c
-    ON n.state IN ('alive', 'cordoned')
-WHERE n.state <> 'dead' OR n.ended_at > now() - interval '1 hour'
-ORDER BY n.state = 'dead', n.name, n.started_at DESC LIMIT :limit::int;
-
 -- name: page_due
 -- The oldest due runs of each way to the claim: one index descent for each queue and priority, and
 -- at most :look rows of each. Counting all that wait would walk a million future runs. There are

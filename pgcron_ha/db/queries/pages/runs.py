@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
-from pgcron_ha.db.queries.pages.fetching import Row, fetch, fetch_one
+from pgcron_ha.db.queries.pages.fetching import Query, Row, fetch, fetch_one
 
 PAGE_ROWS: Final = 50
 # Rows of one source that are looked at for one page: some ten milliseconds of an index's walk. Most
@@ -185,32 +185,17 @@ async def runs_of_schedule(
     return RunPage([*first, *rows], beyond, scan.looked, scan.floor_at, is_stopped=True)
 
 
-async def choices(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> Row:
-    """``queues``, ``handlers``, ``nodes``, ``schedules`` to suggest; the ``period`` of history."""
-    found = await fetch_one(
-        connection, "page_run_choices", schema, look=CHOICES_LOOK, limit=CHOICES
-    )
-    assert found is not None  # a SELECT without FROM
-    return found
+choices: Final = Query("page_run_choices", look=CHOICES_LOOK, limit=CHOICES)
+"""A row of ``queues``, ``handlers``, ``nodes``, ``schedules`` to suggest; history's ``period``."""
 
+counts: Final = Query("page_run_counts", most=COUNTED_EXACTLY)
+"""A row of ``now``, and how many run and wait, each at most `COUNTED_EXACTLY` + 1."""
 
-async def counts(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> Row:
-    """``now``; how many run and wait, each at most `COUNTED_EXACTLY` + 1."""
-    found = await fetch_one(connection, "page_run_counts", schema, most=COUNTED_EXACTLY)
-    assert found is not None
-    return found
+schedule_id: Final = Query("page_schedule_id")
+"""The `id` of the schedule called ``name``."""
 
-
-async def schedule_id(connection: Any, name: str, *, schema: str = DEFAULT_SCHEMA) -> int | None:
-    """The id of the schedule of that name, if it exists."""
-    found = await fetch_one(connection, "page_schedule_id", schema, name=name)
-    return None if found is None else found["id"]
-
-
-async def run_of_key(connection: Any, key: str, *, schema: str = DEFAULT_SCHEMA) -> int | None:
-    """The run that a living idempotency key names, or that has the unique key now."""
-    found = await fetch_one(connection, "page_key_run", schema, key=key)
-    return None if found is None else found["run_id"]
+run_of_key: Final = Query("page_key_run")
+"""The `run_id` that a living idempotency ``key`` names, or that has the unique key now."""
 
 
 async def near_runs(connection: Any, run_id: int, *, schema: str = DEFAULT_SCHEMA) -> list[int]:
