@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-import asyncpg
-
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
-from pgcron_ha.db.queries.overview import DEFAULT_LIMIT, Row, fetch_rows
+from pgcron_ha.db.queries.overview import DEFAULT_LIMIT
+from pgcron_ha.db.queries.rows import ParsedQuery
 
 # Past these a snapshot is felt: claims walk over the dead rows of that many transactions.
 OLD_SNAPSHOT_TRANSACTIONS: Final = 1_000_000
@@ -28,187 +26,88 @@ YOUNG_STATISTICS_SECONDS: Final = 86_400.0
 FOR_EVERYBODY: Final = ("run_status", "live_state", "await_runs", "judge_guest")
 
 
-async def server(connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA) -> Row:
-    """Version, clock, and the settings that work or safety depend on."""
-    (found,) = await fetch_rows(connection, "read_server", schema)
-    return found
+server: Final = ParsedQuery("read_server").the
+"""Version, clock, and the settings that work or safety depend on."""
 
+snapshot_holders: Final = ParsedQuery(
+    "list_snapshot_holders",
+    age=OLD_SNAPSHOT_TRANSACTIONS,
+    seconds=LONG_TRANSACTION_SECONDS,
+    limit=DEFAULT_LIMIT,
+)
+"""Who keeps dead rows alive: kind, name, age in transactions, seconds, other_database (None: it is
+in ours); the oldest first.
+"""
 
-async def snapshot_holders(
-    connection: asyncpg.Connection,
-    *,
-    limit: int = DEFAULT_LIMIT,
-    schema: str = DEFAULT_SCHEMA,
-) -> list[Row]:
-    """Who keeps dead rows alive: kind, name, age in transactions, seconds, other_database (None:
-    it is in ours); the oldest first.
-    """
-    return await fetch_rows(
-        connection,
-        "list_snapshot_holders",
-        schema,
-        age=OLD_SNAPSHOT_TRANSACTIONS,
-        seconds=LONG_TRANSACTION_SECONDS,
-        limit=limit,
-    )
+idle_slots: Final = ParsedQuery("list_idle_slots", least=MUCH_LOG_BYTES, limit=DEFAULT_LIMIT)
+"""Replication slots that nobody reads, and that keep much of the log: name, bytes."""
 
+tables_without_autovacuum: Final = ParsedQuery(
+    "list_tables_without_autovacuum", limit=DEFAULT_LIMIT
+)
+"""Tables of the schema for which somebody turned autovacuum off: name, option."""
 
-async def idle_slots(
-    connection: asyncpg.Connection,
-    *,
-    limit: int = DEFAULT_LIMIT,
-    schema: str = DEFAULT_SCHEMA,
-) -> list[Row]:
-    """Replication slots that nobody reads, and that keep much of the log: name, bytes."""
-    return await fetch_rows(
-        connection, "list_idle_slots", schema, least=MUCH_LOG_BYTES, limit=limit
-    )
+broken_indexes: Final = ParsedQuery("list_broken_indexes", limit=DEFAULT_LIMIT)
+"""Indexes of the schema that no statement uses: name, relation, has_partitions."""
 
+dead_rows: Final = ParsedQuery("list_dead_rows", least=MANY_DEAD_ROWS, limit=DEFAULT_LIMIT)
+"""Tables with ``least`` dead rows that outnumber the living: name, dead, living, vacuumed_at."""
 
-async def tables_without_autovacuum(
-    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
-) -> list[Row]:
-    """Tables of the schema for which somebody turned autovacuum off: name, option."""
-    return await fetch_rows(connection, "list_tables_without_autovacuum", schema, limit=limit)
+spent_days: Final = ParsedQuery("list_spent_days", least=LARGE_DAY_BYTES, limit=DEFAULT_LIMIT)
+"""Days of history of `LARGE_DAY_BYTES` that rules of retention have emptied by half or more, and
+that nodes leave as they are: name, bytes, remaining runs, dropped_at.
+"""
 
+swollen_indexes: Final = ParsedQuery(
+    "list_swollen_indexes",
+    least=LARGE_INDEX_BYTES,
+    bytes_an_entry=MOST_BYTES_AN_ENTRY,
+    limit=DEFAULT_LIMIT,
+)
+"""Indexes of ``least`` bytes that are mostly empty: name, bytes, entries."""
 
-async def broken_indexes(
-    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
-) -> list[Row]:
-    """Indexes of the schema that no statement uses: name, relation, has_partitions."""
-    return await fetch_rows(connection, "list_broken_indexes", schema, limit=limit)
+risks: Final = ParsedQuery("read_risks").the
+"""Overflow rows, at-most-once work, living nodes, the shortest lease, where partitions end."""
 
+zones: Final = ParsedQuery("read_zones", limit=DEFAULT_LIMIT).the
+"""The version of tzdata that decides, and nodes with older ones."""
 
-async def dead_rows(
-    connection: asyncpg.Connection,
-    *,
-    least: int = MANY_DEAD_ROWS,
-    limit: int = DEFAULT_LIMIT,
-    schema: str = DEFAULT_SCHEMA,
-) -> list[Row]:
-    """Tables with `least` dead rows that outnumber the living: name, dead, living, vacuumed_at."""
-    return await fetch_rows(connection, "list_dead_rows", schema, least=least, limit=limit)
+unaccounted: Final = ParsedQuery("unaccounted", at_most=DEFAULT_LIMIT)
+"""Fires of the last day that were decided and whose run is nowhere; there must be none."""
 
+wraparound: Final = ParsedQuery("read_wraparound").the
+"""Ages of the oldest transaction id: of our oldest table, of all here, and of all databases."""
 
-async def spent_days(
-    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
-) -> list[Row]:
-    """Days of history of `LARGE_DAY_BYTES` that rules of retention have emptied by half or more,
-    and that nodes leave as they are: name, bytes, remaining runs, dropped_at.
-    """
-    return await fetch_rows(
-        connection, "list_spent_days", schema, least=LARGE_DAY_BYTES, limit=limit
-    )
+never_vacuumed: Final = ParsedQuery(
+    "list_never_vacuumed",
+    least=MANY_DEAD_ROWS,
+    seconds=YOUNG_STATISTICS_SECONDS,
+    limit=DEFAULT_LIMIT,
+)
+"""Tables that nobody ever vacuumed though much has changed: name, dead, inserted."""
 
+partition_gaps: Final = ParsedQuery("list_partition_gaps", limit=DEFAULT_LIMIT)
+"""Spans to come without a partition between others: relation, since, until."""
 
-async def swollen_indexes(
-    connection: asyncpg.Connection,
-    *,
-    least: int = LARGE_INDEX_BYTES,
-    limit: int = DEFAULT_LIMIT,
-    schema: str = DEFAULT_SCHEMA,
-) -> list[Row]:
-    """Indexes of `least` bytes that are mostly empty: name, bytes, entries."""
-    return await fetch_rows(
-        connection,
-        "list_swollen_indexes",
-        schema,
-        least=least,
-        bytes_an_entry=MOST_BYTES_AN_ENTRY,
-        limit=limit,
-    )
+stray_partitions: Final = ParsedQuery("stray_partitions")
+"""Partitions that are detached, or half so: relation, partition, low, high, was_ours, is_pending,
+is_outlived.
+"""
 
+excess_privileges: Final = ParsedQuery(
+    "list_privileges_excess", known=list(FOR_EVERYBODY), limit=DEFAULT_LIMIT
+)
+"""Rights that nobody should have, and what is not its owner's: kind, name, who, remedy (where
+kind, name and who do not tell it).
+"""
 
-async def risks(connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA) -> Row:
-    """Overflow rows, at-most-once work, living nodes, the shortest lease, where partitions end."""
-    (found,) = await fetch_rows(connection, "read_risks", schema)
-    return found
+role: Final = ParsedQuery("read_role").the
+"""Who asks: name, whether it is a superuser, has the rights of the owner, is told of others."""
 
+notification_queue: Final = ParsedQuery("read_notification_queue").the
+"""How full the server's queue of notifications is, and the oldest open transactions."""
 
-async def zones(
-    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
-) -> Row:
-    """The version of tzdata that decides, and nodes with older ones."""
-    (found,) = await fetch_rows(connection, "read_zones", schema, limit=limit)
-    return found
-
-
-async def unaccounted(
-    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
-) -> list[Row]:
-    """Fires of the last day that were decided and whose run is nowhere; there must be none."""
-    return await fetch_rows(connection, "unaccounted", schema, at_most=limit)
-
-
-async def wraparound(connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA) -> Row:
-    """Ages of the oldest transaction id: of our oldest table, of all here, and of all databases."""
-    (found,) = await fetch_rows(connection, "read_wraparound", schema)
-    return found
-
-
-async def never_vacuumed(
-    connection: asyncpg.Connection,
-    *,
-    least: int = MANY_DEAD_ROWS,
-    limit: int = DEFAULT_LIMIT,
-    schema: str = DEFAULT_SCHEMA,
-) -> list[Row]:
-    """Tables that nobody ever vacuumed though much has changed: name, dead, inserted."""
-    return await fetch_rows(
-        connection,
-        "list_never_vacuumed",
-        schema,
-        least=least,
-        seconds=YOUNG_STATISTICS_SECONDS,
-        limit=limit,
-    )
-
-
-async def partition_gaps(
-    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
-) -> list[Row]:
-    """Spans to come without a partition between others: relation, since, until."""
-    return await fetch_rows(connection, "list_partition_gaps", schema, limit=limit)
-
-
-async def stray_partitions(
-    connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA
-) -> list[Row]:
-    """Partitions that are detached, or half so: relation, partition, low, high, was_ours,
-    is_pending, is_outlived.
-    """
-    return await fetch_rows(connection, "stray_partitions", schema)
-
-
-async def excess_privileges(
-    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
-) -> list[Row]:
-    """Rights that nobody should have, and what is not its owner's: kind, name, who,
-    remedy (where kind, name and who do not tell it).
-    """
-    return await fetch_rows(
-        connection, "list_privileges_excess", schema, known=list(FOR_EVERYBODY), limit=limit
-    )
-
-
-async def role(connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA) -> Row:
-    """Who asks: name, whether it is a superuser, has the rights of the owner, is told of others."""
-    (found,) = await fetch_rows(connection, "read_role", schema)
-    return found
-
-
-async def notification_queue(
-    connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA
-) -> Row:
-    """How full the server's queue of notifications is, and the oldest open transactions."""
-    (found,) = await fetch_rows(connection, "read_notification_queue", schema)
-    return found
-
-
-async def lock_holders(
-    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
-) -> list[Row]:
-    """Who holds our advisory locks for long: name, process_id, seconds."""
-    return await fetch_rows(
-        connection, "list_lock_holders", schema, seconds=LONG_LOCK_SECONDS, limit=limit
-    )
+lock_holders: Final = ParsedQuery(
+    "list_lock_holders", seconds=LONG_LOCK_SECONDS, limit=DEFAULT_LIMIT
+)
+"""Who holds our advisory locks for long: name, process_id, seconds."""

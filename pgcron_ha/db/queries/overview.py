@@ -6,21 +6,19 @@ Every row is a dictionary of plain values: aware UTC datetimes, `UUID`, and JSON
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from contextlib import nullcontext
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 import asyncpg
 
-from pgcron_ha.db.driver.answers import answers
-from pgcron_ha.db.driver.calls import fitting
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
+from pgcron_ha.db.queries import rows
+from pgcron_ha.db.queries.rows import ParsedQuery, fetch_rows
 from pgcron_ha.db.queries.unresponsive_runs import UNRESPONSIVE
 from pgcron_ha.errors import NotFound
 
-Row: TypeAlias = dict[str, Any]
+Row: TypeAlias = rows.Row
 
 DEFAULT_LIMIT: Final = 50
 # A filter that matches little is given up after so many rows: some tens of milliseconds.
@@ -33,33 +31,14 @@ LISTED_NODES: Final[Mapping[str, Any]] = {
     **dict.fromkeys(("incarnation", "is_dead", "ended_within", "queue", "handler")),
     "names": 10_000,
 }
-# A listing of infinity would be a date nobody can read.
-_NEVER: Final = (datetime.max.year, datetime.min.year)
 
 
-async def schedules(
-    connection: asyncpg.Connection,
-    *,
-    name: str | None = None,
-    handler: str | None = None,
-    queue: str | None = None,
-    status: str | None = None,
-    enabled: bool | None = None,
-    limit: int = DEFAULT_LIMIT,
-    schema: str = DEFAULT_SCHEMA,
-) -> list[Row]:
-    """Schedules by name, with next fire and last outcome; `name` is any part of it."""
-    return await fetch_rows(
-        connection,
-        "list_schedules",
-        schema,
-        name=name,
-        handler=handler,
-        queue=queue,
-        status=status,
-        enabled=enabled,
-        limit=limit,
-    )
+schedules: Final = ParsedQuery(
+    "list_schedules",
+    **dict.fromkeys(("name", "handler", "queue", "status", "enabled")),
+    limit=DEFAULT_LIMIT,
+)
+"""Schedules by name, with next fire and last outcome; ``name`` is any part of it."""
 
 
 async def schedule(
@@ -144,55 +123,23 @@ async def lines(
     )
 
 
-async def dead_letters(
-    connection: asyncpg.Connection,
-    *,
-    handler: str | None = None,
-    fingerprint: str | None = None,
-    queue: str | None = None,
-    error_class: str | None = None,
-    schedule: str | None = None,
-    since: datetime | None = None,
-    until: datetime | None = None,
-    also_redriven: bool = False,
-    limit: int = DEFAULT_LIMIT,
-    schema: str = DEFAULT_SCHEMA,
-) -> list[Row]:
-    """Runs that ended dead or lost, newest first; without those that were sent again."""
-    return await fetch_rows(
-        connection,
-        "list_dead_letters",
-        schema,
-        handler=handler,
-        fingerprint=fingerprint,
-        queue=queue,
-        error_class=error_class,
-        schedule=schedule,
-        since=since,
-        until=until,
-        also_redriven=also_redriven,
-        limit=limit,
-    )
+dead_letters: Final = ParsedQuery(
+    "list_dead_letters",
+    **dict.fromkeys(("handler", "fingerprint", "queue", "error_class", "schedule")),
+    since=None,
+    until=None,
+    also_redriven=False,
+    limit=DEFAULT_LIMIT,
+)
+"""Runs that ended dead or lost, newest first; without those that were sent again."""
 
 
-async def error_groups(
-    connection: asyncpg.Connection,
-    *,
-    also_redriven: bool = False,
-    limit: int = DEFAULT_LIMIT,
-    schema: str = DEFAULT_SCHEMA,
-) -> list[Row]:
-    """What dead letters died of: groups with open letters first, then the newest."""
-    return await fetch_rows(
-        connection, "list_error_groups", schema, also_redriven=also_redriven, limit=limit
-    )
+error_groups: Final = ParsedQuery("list_error_groups", also_redriven=False, limit=DEFAULT_LIMIT)
+"""What dead letters died of: groups with open letters first, then the newest."""
 
 
-async def queues(
-    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
-) -> list[Row]:
-    """Queues that have settings or live runs, with counts."""
-    return await fetch_rows(connection, "list_queues", schema, limit=limit)
+queues: Final = ParsedQuery("list_queues", limit=DEFAULT_LIMIT)
+"""Queues that have settings or live runs, with counts."""
 
 
 async def demand(
@@ -207,11 +154,8 @@ async def demand(
     return int(found[0]["slots"])
 
 
-async def lanes(
-    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
-) -> list[Row]:
-    """Lanes that have a setting or run something; `slots` None is no limit."""
-    return await fetch_rows(connection, "list_lanes", schema, limit=limit)
+lanes: Final = ParsedQuery("list_lanes", limit=DEFAULT_LIMIT)
+"""Lanes that have a setting or run something; `slots` None is no limit."""
 
 
 async def nodes(
@@ -236,14 +180,8 @@ async def counts(connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA
     return {**live, **(pauses[0] if pauses else {})}
 
 
-async def outcomes(
-    connection: asyncpg.Connection,
-    since: timedelta = timedelta(hours=1),
-    *,
-    schema: str = DEFAULT_SCHEMA,
-) -> list[Row]:
-    """How runs ended in the last while: outcome, runs, last_finished_at."""
-    return await fetch_rows(connection, "count_outcomes", schema, seconds=since.total_seconds())
+outcomes: Final = ParsedQuery("count_outcomes", seconds=3600.0)
+"""How runs ended in the last ``seconds``: outcome, runs, last_finished_at."""
 
 
 async def parked(
@@ -290,33 +228,5 @@ def _nobody_offers(row: Row) -> str:
     return f"needs {needed}: no live node that {what} announces it"
 
 
-async def invalid_schedules(
-    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
-) -> list[Row]:
-    """Schedules that do not fire because nobody can read them: name, spec, timezone, error."""
-    return await fetch_rows(connection, "list_invalid_schedules", schema, limit=limit)
-
-
-async def fetch_rows(
-    connection: asyncpg.Connection, name: str, schema: str, /, **values: Any
-) -> list[Row]:
-    """The rows of a named statement as dictionaries, its JSON columns parsed."""
-    statement = await fitting(connection, name, schema)
-    # A connection of another class keeps its settings.
-    settled: Any = getattr(connection, "settled", nullcontext)
-    with answers():
-        async with settled():
-            prepared = await connection.prepare(statement.sql)
-            json_columns = {a.name for a in prepared.get_attributes() if a.type.name == "jsonb"}
-            found = await prepared.fetch(*[values[name] for name in statement.parameters])
-    return [
-        {key: _plain(value, key in json_columns) for key, value in row.items()} for row in found
-    ]
-
-
-def _plain(value: Any, is_json: bool) -> Any:
-    if is_json and isinstance(value, str):
-        return json.loads(value)
-    if isinstance(value, datetime) and value.year in _NEVER:
-        return None
-    return value
+invalid_schedules: Final = ParsedQuery("list_invalid_schedules", limit=DEFAULT_LIMIT)
+"""Schedules that do not fire because nobody can read them: name, spec, timezone, error."""

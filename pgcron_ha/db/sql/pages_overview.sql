@@ -1,7 +1,3 @@
--- name: page_clock
--- When a page was read: the database's clock, not this machine's.
-SELECT clock_timestamp() AS now;
-
 -- name: page_cluster
 -- Counts stop at :most + 1, so that a million dead letters cost no more than some thousands.
 SELECT now() AS now, c.paused_at, c.paused_by, c.paused_note,
@@ -212,10 +208,6 @@ SELECT c.schedule_id, s.name, c.error ->> 'message' AS message, c.error ->> 'hin
        s.updated_at AS since
 FROM pgcron.cursor c JOIN pgcron.schedule s ON s.id = c.schedule_id
 WHERE c.status = 'invalid' AND s.enabled ORDER BY s.updated_at DESC LIMIT :limit::int;
-
--- name: page_paused_queues
-SELECT q.name, q.paused_at, q.paused_by, q.paused_note FROM pgcron.queue q
-WHERE q.paused_at IS NOT NULL ORDER BY q.paused_at LIMIT :limit::int;
 
 -- name: page_lane_runs
 -- Ended runs of some schedules since an instant, newest first, at most :each of one schedule.

@@ -91,7 +91,7 @@ async def show_backfills(page_request: PageRequest) -> Response:
     async def read(connection: Connection, *, schema: str) -> list[dict[str, Any]] | None:
         of_it = None
         if name is not None:
-            of_it = await ask_schedules.schedule.one(connection, name=name, schema=schema)
+            of_it = await ask_schedules.schedule(connection, name=name, schema=schema)
             if of_it is None:
                 return None
         id_ = None if of_it is None else of_it["id"]

@@ -110,7 +110,7 @@ async def _read_calendar(
 ) -> tuple[dict[str, Any] | None, list[dict[str, Any]], list[dict[str, Any]]]:
     """Its row, schedules that use it, calendars that name it."""
     return (
-        await ask.calendar.one(connection, name=name, schema=schema),
+        await ask.calendar(connection, name=name, schema=schema),
         await ask.users(connection, name=name, schema=schema),
         await ask.parents(connection, name=name, schema=schema),
     )

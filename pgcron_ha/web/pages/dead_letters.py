@@ -130,7 +130,7 @@ async def _read_letters(
     return (
         await ask.groups(connection, **wanted, schema=schema),
         await ask.letters(connection, **wanted, before_at=at, before_id=number, schema=schema),
-        await ask.counted.the(connection, schema=schema),
+        await ask.counted(connection, schema=schema),
     )
 
 

@@ -11,6 +11,7 @@ from pgcron_ha.db.queries.blocking import blocking_sessions
 from pgcron_ha.db.queries.pages import breakers as ask_breakers
 from pgcron_ha.db.queries.pages import nodes as ask_nodes
 from pgcron_ha.db.queries.pages import overview as ask
+from pgcron_ha.db.queries.pages import queues as ask_queues
 from pgcron_ha.db.queries.pages import schedules as ask_schedules
 from pgcron_ha.web.health import Health, judge
 from pgcron_ha.web.pages.nodes import NodeRow
@@ -86,9 +87,11 @@ async def read_facts(connection: Connection, length: timedelta, *, schema: str) 
         breakers=await ask_breakers.open_breakers(connection, schema=schema),
         broken=await ask_breakers.broken(connection, schema=schema),
         running=running,
-        recent=await ask.recent.the(connection, schema=schema),
+        recent=await ask.recent(connection, schema=schema),
         dead=await ask.dead_groups(connection, schema=schema),
-        paused_queues=await ask.paused_queues(connection, schema=schema),
+        paused_queues=[
+            row for row in await ask_queues.settings(connection, schema=schema) if row["paused_at"]
+        ],
         schedules=schedules,
         blocking=await blocking_sessions(connection, schema=schema),
         lanes=await ask.lane_runs(connection, schedule_ids=chosen, since=since, schema=schema),

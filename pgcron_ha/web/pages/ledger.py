@@ -13,8 +13,8 @@ from pgcron_ha.client.explaining import explain
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import ledger as ask
 from pgcron_ha.db.queries.pages import schedules as ask_schedules
-from pgcron_ha.db.queries.pages.fetching import clock
 from pgcron_ha.db.queries.reasons import Reason, why
+from pgcron_ha.db.queries.rows import clock
 from pgcron_ha.errors import PgcronError, UnknownZone
 from pgcron_ha.spec.schedule_spec import spec_of
 from pgcron_ha.spec.spec import Spec
@@ -154,7 +154,7 @@ async def _read_ledger(
     schema: str,
 ) -> Found:
     """The definition, one page of decisions, and the answers. InvalidInput for what is no time."""
-    row = await ask_schedules.schedule.one(connection, name=name, schema=schema)
+    row = await ask_schedules.schedule(connection, name=name, schema=schema)
     if row is None:
         near = await ask_schedules.near_names(connection, name, schema=schema)
         return Found(None, [], [], near)

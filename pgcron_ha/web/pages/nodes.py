@@ -219,7 +219,7 @@ async def _read_node(
 ) -> tuple[dict[str, Any] | None, Rows, Rows]:
     """The node, its runs, and, if there is none, those that may have been meant."""
     incarnation = _incarnation(given)
-    node = incarnation and await ask.node.one(connection, incarnation=incarnation, schema=schema)
+    node = incarnation and await ask.node(connection, incarnation=incarnation, schema=schema)
     if not node:
         return None, [], await ask.near_nodes(connection, text=given, schema=schema)
     return node, await ask.node_runs(connection, incarnation=incarnation, schema=schema), []

@@ -187,7 +187,7 @@ async def _read_run(
 ) -> Found | list[int]:
     """Everything the page shows, in one read-only transaction; the runs next to one that is not."""
     of_it: dict[str, Any] = {"run_id": run_id, "schema": schema}
-    run = await ask.run.one(connection, **of_it)
+    run = await ask.run(connection, **of_it)
     if run is None:
         return await ask_runs.near_runs(connection, run_id, schema=schema)
     is_ended, is_running = run["finished_at"] is not None, run["state"] == "running"
@@ -201,9 +201,9 @@ async def _read_run(
         lines = await ask.lines_after(connection, attempt=attempt, sequence=sequence, **of_it)
     return Found(
         run=run,
-        waits=await ask.waits_for.one(connection, **of_it) if is_waiting else None,
-        progress=await ask.progress.one(connection, **of_it) if is_running else None,
-        letter=await ask.letter.one(connection, **of_it) if is_dead else None,
+        waits=await ask.waits_for(connection, **of_it) if is_waiting else None,
+        progress=await ask.progress(connection, **of_it) if is_running else None,
+        letter=await ask.letter(connection, **of_it) if is_dead else None,
         attempts=await ask.attempts(connection, **of_it),
         children=await ask.children(connection, **of_it) if is_ended else [],
         lines=lines,

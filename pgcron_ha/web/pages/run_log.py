@@ -103,7 +103,7 @@ def _at(line: dict[str, Any]) -> str:
 
 async def read_log(connection: Connection, run_id: int, *, schema: str) -> str | None:
     """The text, at most about `MOST_CHARACTERS`; None: no such run."""
-    if await ask.run.one(connection, run_id=run_id, schema=schema) is None:
+    if await ask.run(connection, run_id=run_id, schema=schema) is None:
         return None
     parts: list[str] = []
     size, line = 0, (0, 0)

@@ -106,7 +106,7 @@ async def show_runs(page_request: PageRequest) -> Response:
     if "find" in given:
         return await _jump(page_request, given["find"])
     asked = _understood(page_request, given)
-    choices = await page_request.read(("run_choices",), ask.choices.the, life=_CHOICES_LIFE_SECONDS)
+    choices = await page_request.read(("run_choices",), ask.choices, life=_CHOICES_LIFE_SECONDS)
     period = choices.value["period"]
     snapshot = await page_request.read(("runs", asked, period), _read_listing, asked, period)
     if (drawn := page_request.drawn(snapshot)) is not None:
@@ -120,14 +120,14 @@ async def _read_listing(
     connection: Connection, asked: _Asked, period: str, *, schema: str
 ) -> Listing:
     """One page of runs, and how many run and wait."""
-    counts = await ask.counts.the(connection, schema=schema)
+    counts = await ask.counts(connection, schema=schema)
     now = counts["now"]
     wanted = replace(
         asked.filter,
         since=ask.LONG_AGO if asked.since is None else resolve(asked.since, now),
         until=ask.FAR_AHEAD if asked.until is None else resolve(asked.until, now),
     )
-    known = await ask.schedule_id.one(connection, name=wanted.schedule, schema=schema)
+    known = await ask.schedule_id(connection, name=wanted.schedule, schema=schema)
     position = asked.position or Position()
     # A schedule that was deleted left runs with its name, which no index knows.
     if known is not None and (asked.position is None or position.at is not None):
@@ -142,7 +142,7 @@ async def _jump(page_request: PageRequest, text: str) -> Response:
     text = text.strip()
     if text.isdecimal() and len(text) <= 18:
         return RedirectResponse(page_request.link("run", id=int(text)), 303)
-    found = await page_request.read(("run_of_key", text), ask.run_of_key.one, key=text)
+    found = await page_request.read(("run_of_key", text), ask.run_of_key, key=text)
     if found.value is None:
         raise NotFound(
             f"no run has the idempotency key '{text[:200]}'",

@@ -123,7 +123,7 @@ async def show_schedule(page_request: PageRequest) -> Response:
 
 async def require_schedule(connection: Connection, page_request: PageRequest, name: str) -> None:
     """NoSuch, with those that may have been meant."""
-    if await ask.schedule.one(connection, name=name, schema=page_request.schema) is None:
+    if await ask.schedule(connection, name=name, schema=page_request.schema) is None:
         near = await ask.near_names(connection, name, schema=page_request.schema)
         raise no_such_schedule(page_request, name, near)
 
@@ -153,7 +153,7 @@ async def _read_schedule(
     connection: Connection, name: str, before: datetime | None, *, schema: str
 ) -> Found:
     """Everything the page shows, in one read-only transaction."""
-    row = await ask.schedule.one(connection, name=name, schema=schema)
+    row = await ask.schedule(connection, name=name, schema=schema)
     if row is None:
         return Found(None, {}, [], [], await ask.near_names(connection, name, schema=schema))
     of_it: dict[str, Any] = {"schedule_id": row["id"], "schema": schema}

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import overview as ask_overview
 from pgcron_ha.db.queries.pages import schedules as ask
-from pgcron_ha.db.queries.pages.fetching import Query
+from pgcron_ha.db.queries.rows import Query
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.formats import expected_about
 from pgcron_ha.web.health import Health, judge

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pgcron_ha.db.queries.pages.fetching import Query
+from pgcron_ha.db.queries.rows import Query
 
 # Held runs that are looked at, and lines that are shown.
 LOOK: Final = 10_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pgcron_ha.db.queries.pages.fetching import Query
+from pgcron_ha.db.queries.rows import Query
 
 # Causes are named from so many of the newest letters, and a filter searches no further at once.
 LOOK: Final = 10_000
@@ -34,5 +34,5 @@ letters: Final = Query("page_letters", look=LOOK, text=SHOWN_TEXT, limit=PAGE_RO
 are searched.
 """
 
-counted: Final = Query("page_letters_counted", most=LOOK + 1, look=LAST_LOOKED_AT)
+counted: Final = Query("page_letters_counted", most=LOOK + 1, look=LAST_LOOKED_AT).the
 """`open` letters (at most `LOOK` + 1 are counted), and when the newest of any died."""

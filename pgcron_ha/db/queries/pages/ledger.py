@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pgcron_ha.db.queries.pages.fetching import Query
+from pgcron_ha.db.queries.rows import Query
 
 PAGE_ROWS: Final = 50
 # How many fires a filter searches at once.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pgcron_ha.db.queries.overview import LISTED_NODES as LISTED
-from pgcron_ha.db.queries.pages.fetching import Query
+from pgcron_ha.db.queries.rows import Query
 from pgcron_ha.db.queries.unresponsive_runs import LOOK
 
 # A cluster of more nodes than this is looked at by queue or handler.
@@ -27,7 +27,7 @@ many handlers it offers and `handlers` the first of them; `unresponsive_runs` go
 stop. `labels` and `health` are JSON text.
 """
 
-node: Final = Query("list_nodes", **{**LISTED, "names": ALL_HANDLERS, "limit": 1})
+node: Final = Query("list_nodes", **{**LISTED, "names": ALL_HANDLERS, "limit": 1}).one
 """One ``incarnation`` with all it offers."""
 
 node_runs: Final = Query("page_node_runs", look=LOOK, limit=SHOWN_RUNS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
-from pgcron_ha.db.queries.pages.fetching import Query, Row
+from pgcron_ha.db.queries.rows import Query, Row
 from pgcron_ha.errors import SchemaError
 
 # Numbers above this are shown as "more than".
@@ -21,7 +21,7 @@ LANE_RUNS: Final = 400
 
 async def cluster(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> Row:
     """The server's clock, pauses, and counts (each at most `COUNTED_EXACTLY` + 1)."""
-    found = await _cluster.one(connection, schema=schema)
+    found = await _cluster(connection, schema=schema)
     if found is None:
         raise SchemaError(
             "the cluster's row is missing",
@@ -31,7 +31,7 @@ async def cluster(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> Row:
     return found
 
 
-_cluster: Final = Query("page_cluster", most=COUNTED_EXACTLY)
+_cluster: Final = Query("page_cluster", most=COUNTED_EXACTLY).one
 
 dead_groups: Final = Query("page_dead_groups", look=LOOK, limit=ROWS)
 """Open dead letters by handler and first line of the error, the newest causes first."""
@@ -51,7 +51,7 @@ parked_schedules: Final = Query("page_parked_schedules", look=COUNTED_EXACTLY, l
 running: Final = Query("page_running", look=COUNTED_EXACTLY, limit=ROWS)
 """What runs, the longest first; `seconds` and `timeout`, and if its node has its lease."""
 
-recent: Final = Query("page_recent", look=RECENT_RUNS)
+recent: Final = Query("page_recent", look=RECENT_RUNS).the
 """A row of rates of the newest `RECENT_RUNS` ended runs; `is_cut` if there may be more."""
 
 failing_candidates: Final = Query("page_failing_candidates", look=LOOK, limit=ROWS)
@@ -59,9 +59,6 @@ failing_candidates: Final = Query("page_failing_candidates", look=LOOK, limit=RO
 
 invalid_schedules: Final = Query("page_invalid_schedules", limit=ROWS)
 """Schedules that do not fire because nobody can read them."""
-
-paused_queues: Final = Query("page_paused_queues", limit=ROWS)
-"""Queues that nobody claims from, the longest first."""
 
 lane_runs: Final = Query("page_lane_runs", each=LANE_RUNS)
 """Ended runs of ``schedule_ids`` ``since`` an instant, at most `LANE_RUNS` of one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pgcron_ha.db.queries.pages.fetching import Query
+from pgcron_ha.db.queries.rows import Query
 
 QUEUES: Final = 200
 # Ways to the claim that are looked at, of each kind: queues times priorities.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pgcron_ha.db.queries.pages.fetching import Query
+from pgcron_ha.db.queries.rows import Query
 
 # Characters of args and of a result that are read; the rest is told by its size.
 MOST_JSON: Final = 20_000
@@ -21,7 +21,7 @@ MOST_LINE: Final = 2_000
 # Above every number of an attempt or a line.
 HIGHEST: Final = 2**31 - 1
 
-run: Final = Query("page_run", most=MOST_JSON)
+run: Final = Query("page_run", most=MOST_JSON).one
 """Everything about ``run_id``; `args` and `result` are JSON text of at most `MOST_JSON` characters,
 `args_bytes` and `result_bytes` their whole size, `timeout` is in seconds, `retry` is its policy's
 JSON text or None.
@@ -30,15 +30,15 @@ JSON text or None.
 then `due_at`, `created_at` and `max_attempts` may be None.
 """
 
-waits_for: Final = Query("page_run_waits_for")
+waits_for: Final = Query("page_run_waits_for").one
 """What may keep the waiting ``run_id`` from starting: pauses, nodes, the holder of its slot, and
 the limits of its lane and queue (``*_next_at``: when a rate lets the next one start).
 """
 
-progress: Final = Query("page_run_progress")
+progress: Final = Query("page_run_progress").one
 """What the attempt under way of ``run_id`` last said of how far it is."""
 
-letter: Final = Query("page_run_letter")
+letter: Final = Query("page_run_letter").one
 """The dead letter of ``run_id``."""
 
 children: Final = Query("page_run_children", look=CHILDREN_LOOK, limit=CHILDREN)

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
-from pgcron_ha.db.queries.pages.fetching import Query, Row, fetch, fetch_one
+from pgcron_ha.db.queries.rows import Query, Row, fetch
 
 PAGE_ROWS: Final = 50
 # Rows of one source that are looked at for one page: some ten milliseconds of an index's walk. Most
@@ -185,23 +185,26 @@ async def runs_of_schedule(
     return RunPage([*first, *rows], beyond, scan.looked, scan.floor_at, is_stopped=True)
 
 
-choices: Final = Query("page_run_choices", look=CHOICES_LOOK, limit=CHOICES)
+choices: Final = Query("page_run_choices", look=CHOICES_LOOK, limit=CHOICES).the
 """A row of ``queues``, ``handlers``, ``nodes``, ``schedules`` to suggest; history's ``period``."""
 
-counts: Final = Query("page_run_counts", most=COUNTED_EXACTLY)
+counts: Final = Query("page_run_counts", most=COUNTED_EXACTLY).the
 """A row of ``now``, and how many run and wait, each at most `COUNTED_EXACTLY` + 1."""
 
-schedule_id: Final = Query("page_schedule_id")
+schedule_id: Final = Query("page_schedule_id").one
 """The `id` of the schedule called ``name``."""
 
-run_of_key: Final = Query("page_key_run")
+_history_start: Final = Query("page_history_start").the
+_near: Final = Query("page_near_runs").the
+
+run_of_key: Final = Query("page_key_run").one
 """The `run_id` that a living idempotency ``key`` names, or that has the unique key now."""
 
 
 async def near_runs(connection: Any, run_id: int, *, schema: str = DEFAULT_SCHEMA) -> list[int]:
     """The numbers next to one that no run has."""
-    found = await fetch_one(connection, "page_near_runs", schema, run_id=run_id) or {}
-    return [found[side] for side in ("below", "above") if found.get(side) is not None]
+    found = await _near(connection, schema=schema, run_id=run_id)
+    return [found[side] for side in ("below", "above") if found[side] is not None]
 
 
 async def _live(connection: Any, wanted: RunFilter, before: int, look: int, schema: str) -> _Scan:
@@ -238,8 +241,8 @@ async def _ended(
         )
     low, high = _around(wanted, period)
     if wanted.until < FAR_AHEAD and before == HIGHEST_ID:
-        start = await fetch_one(connection, "page_history_start", schema, until=wanted.until)
-        values["before"] = (start["id"] if start else 0) + NUMBERS_MARGIN
+        start = await _history_start(connection, schema=schema, until=wanted.until)
+        values["before"] = start["id"] + NUMBERS_MARGIN
     history = await _scan(
         connection, "page_runs_ended", schema, wanted, **values, low=low, high=high
     )

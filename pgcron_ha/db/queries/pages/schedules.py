@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
-from pgcron_ha.db.queries.pages.fetching import Query, Row
+from pgcron_ha.db.queries.rows import Query, Row
 
 PAGE_ROWS: Final = 50
 # What health and trend are judged from.
@@ -36,7 +36,7 @@ new_schedules: Final = Query("page_new_schedules", look=NEW_LOOK, limit=MOST_IDS
 Looks at the `NEW_LOOK` that were made last.
 """
 
-schedule: Final = Query("page_schedule")
+schedule: Final = Query("page_schedule").one
 """The definition of the schedule ``name``; durations in seconds, `args` as JSON text."""
 
 ledger: Final = Query("page_ledger")
@@ -49,7 +49,7 @@ schedule_runs: Final = Query("page_schedule_runs")
 are numbers.
 """
 
-_offered: Final = Query("page_offered", limit=NAMES)
+_offered: Final = Query("page_offered", limit=NAMES).the
 _near: Final = Query("page_schedule_names", limit=NEAR_NAMES)
 _queues: Final = Query("page_queue_names", limit=NAMES)
 
@@ -76,6 +76,4 @@ async def offered(
     whether one of them takes the handler's runs from the queue, with these labels.
     """
     labels = None if requires is None else list(requires)
-    return await _offered.the(
-        connection, handler=handler, queue=queue, requires=labels, schema=schema
-    )
+    return await _offered(connection, handler=handler, queue=queue, requires=labels, schema=schema)
