@@ -32,7 +32,6 @@ from pgcron_ha.web.address import (
 from pgcron_ha.web.links import Links
 from pgcron_ha.web.metrics import Pulse, WebMetrics
 from pgcron_ha.web.reading import LIFE_SECONDS, Reader, Snapshot
-from pgcron_ha.web.table_sizes import TableSizes
 from pgcron_ha.web.templating import StaticFiles, Templates
 from pgcron_ha.web.viewing import NAVIGATION, NOTICES, PageFrame, Viewer
 
@@ -90,7 +89,6 @@ class Services:
     texts: Texts
     metrics: WebMetrics
     pulse: Pulse
-    sizes: TableSizes | None
     look: LookAtNode | None = None
     """At the node of this process, if it has one."""
 

@@ -214,15 +214,14 @@ async def _live(connection: Any, wanted: RunFilter, before: int, look: int, sche
     scans: list[_Scan] = []
     values: dict[str, Any] = {"before": before, "look": look}
     if indexed and before:
-        scan = await _scan(
-            connection, "page_runs_of_index", schema, wanted, states=indexed, **values
-        )
+        values |= {"states": indexed, "indexed": True}
+        scan = await _scan(connection, "page_runs_alive", schema, wanted, **values)
         if scan.is_cut:  # so many that the index has no order to page them by
             indexed = set()
         else:
             scans.append(scan)
     if words - indexed and before:
-        values["states"] = words - indexed
+        values |= {"states": words - indexed, "indexed": False}
         scans.append(await _scan(connection, "page_runs_alive", schema, wanted, **values))
     return _together(scans)
 
