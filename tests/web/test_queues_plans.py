@@ -60,7 +60,7 @@ FILL = """
         ("page_queue_depths", 3_000, {}),
         ("page_queue_head", 1_600, {}),
         ("page_queue_running", 100, {}),
-        ("page_queue_runs", 100, {}),
+        ("page_running", 100, {"incarnation": None}),
         ("page_queue_dead", 600, {}),
         ("page_letter_groups", 600, {"state": "open"}),
         ("page_letter_groups", 600, {"state": "all"}),

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.blocking import blocking_sessions
 from pgcron_ha.db.queries.pages import breakers as ask_breakers
+from pgcron_ha.db.queries.pages import dead_letters as ask_letters
 from pgcron_ha.db.queries.pages import nodes as ask_nodes
 from pgcron_ha.db.queries.pages import overview as ask
 from pgcron_ha.db.queries.pages import queues as ask_queues
@@ -17,6 +18,10 @@ from pgcron_ha.web.health import Health, judge
 from pgcron_ha.web.pages.nodes import NodeRow
 
 LANES: Final = 12
+_OPEN_LETTERS: Final = {
+    "state": "open",
+    **dict.fromkeys(("handler", "error_class", "fingerprint", "queue", "schedule")),
+}
 # Nodes that ended so long ago are shown beside the living.
 _ENDED_WITHIN: Final = 3600.0
 
@@ -88,7 +93,9 @@ async def read_facts(connection: Connection, length: timedelta, *, schema: str) 
         broken=await ask_breakers.broken(connection, schema=schema),
         running=running,
         recent=await ask.recent(connection, schema=schema),
-        dead=await ask.dead_groups(connection, schema=schema),
+        dead=await ask_letters.groups(
+            connection, **_OPEN_LETTERS, look=ask.LOOK, limit=ask.ROWS, schema=schema
+        ),
         paused_queues=[
             row for row in await ask_queues.settings(connection, schema=schema) if row["paused_at"]
         ],

@@ -15,6 +15,7 @@ from pgcron_ha.db.commands import cordons
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.node_health import NodeHealth, read_health, without_words
 from pgcron_ha.db.queries.pages import nodes as ask
+from pgcron_ha.db.queries.pages import overview as ask_overview
 from pgcron_ha.db.queries.unresponsive_runs import unresponsive_words
 from pgcron_ha.errors import NotFound
 from pgcron_ha.web.address import NoSuch, choice
@@ -138,7 +139,7 @@ class NodeView:
 
     row: NodeRow
     runs: Rows
-    """What it executes or holds ahead: rows of `nodes.node_runs`."""
+    """What it executes or holds ahead: rows of `overview.running`."""
 
 
 async def show_nodes(page_request: PageRequest) -> Response:
@@ -222,7 +223,10 @@ async def _read_node(
     node = incarnation and await ask.node(connection, incarnation=incarnation, schema=schema)
     if not node:
         return None, [], await ask.near_nodes(connection, text=given, schema=schema)
-    return node, await ask.node_runs(connection, incarnation=incarnation, schema=schema), []
+    runs = await ask_overview.running(
+        connection, incarnation=incarnation, limit=ask.SHOWN_RUNS, schema=schema
+    )
+    return node, runs, []
 
 
 def _listing_view(

@@ -222,7 +222,7 @@ async def _read_queue(
         await _read_facts(connection, schema),
         await ask.head(connection, queue=name, due=True, schema=schema),
         await ask.head(connection, queue=name, due=False, schema=schema),
-        await ask.runs(connection, queue=name, schema=schema),
+        await ask_overview.running(connection, queue=name, limit=ask.HEAD_ROWS, schema=schema),
     )
 
 

@@ -6,7 +6,6 @@ from typing import Final
 
 from pgcron_ha.db.queries.overview import LISTED_NODES as LISTED
 from pgcron_ha.db.queries.rows import Query
-from pgcron_ha.db.queries.unresponsive_runs import LOOK
 
 # A cluster of more nodes than this is looked at by queue or handler.
 MOST_NODES: Final = 300
@@ -29,9 +28,6 @@ stop. `labels` and `health` are JSON text.
 
 node: Final = Query("list_nodes", **{**LISTED, "names": ALL_HANDLERS, "limit": 1}).one
 """One ``incarnation`` with all it offers."""
-
-node_runs: Final = Query("page_node_runs", look=LOOK, limit=SHOWN_RUNS)
-"""What an ``incarnation`` executes or holds ahead (`started_at` None), the longest first."""
 
 near_nodes: Final = Query("page_node_names", limit=NEAR)
 """Nodes that may have been meant by a ``text``: a name or the beginning of an incarnation."""

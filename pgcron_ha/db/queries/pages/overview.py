@@ -33,9 +33,6 @@ async def cluster(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> Row:
 
 _cluster: Final = Query("page_cluster", most=COUNTED_EXACTLY).one
 
-dead_groups: Final = Query("page_dead_groups", look=LOOK, limit=ROWS)
-"""Open dead letters by handler and first line of the error, the newest causes first."""
-
 due: Final = Query("page_due", look=LOOK, paths=PATHS, limit=ROWS)
 """Due runs by queue, handler and schedule, oldest first, and whether a live node serves them.
 
@@ -48,8 +45,12 @@ parked: Final = Query("page_parked", look=COUNTED_EXACTLY, limit=ROWS)
 parked_schedules: Final = Query("page_parked_schedules", look=COUNTED_EXACTLY, limit=ROWS)
 """Schedules (`schedule_id`) whose fires wait since no live node offers their handler."""
 
-running: Final = Query("page_running", look=COUNTED_EXACTLY, limit=ROWS)
-"""What runs, the longest first; `seconds` and `timeout`, and if its node has its lease."""
+running: Final = Query(
+    "page_running", queue=None, incarnation=None, look=COUNTED_EXACTLY, limit=ROWS
+)
+"""What runs (of one ``queue``, on one ``incarnation``), the longest first, and on which `node`;
+`timeout` in seconds.
+"""
 
 recent: Final = Query("page_recent", look=RECENT_RUNS).the
 """A row of rates of the newest `RECENT_RUNS` ended runs; `is_cut` if there may be more."""

@@ -43,6 +43,3 @@ head: Final = Query("page_queue_head", limit=HEAD_ROWS)
 `is_offered`: a living node that takes from the queue offers the handler; `waits_for`: the run of
 the same schedule that has to end first; `lane_next_at`: when its lane's rate allows a start.
 """
-
-runs: Final = Query("page_queue_runs", look=LOOK, limit=HEAD_ROWS)
-"""What runs of a ``queue``, the longest first."""
