@@ -281,7 +281,7 @@ class _Demo:
         proof = await prove(connection, since, schema=schema)
         ended = await overview.outcomes(connection, schema=schema)
         words = ", ".join(f"{each['runs']} {each['outcome']}" for each in ended)
-        delay = (await recent(connection, schema=schema))["start_delay_p99"]
+        delay = (await recent(connection, schema=schema)).get("start_delay_p99")
         self._screen.say(
             "",
             f"after {self._elapsed()}, {living} of {len(self._nodes)} nodes alive at the end:",

@@ -179,7 +179,7 @@ def short(text: str, most: int = 120) -> str:
     return first if len(first) <= most else first[: most - 1] + "…"
 
 
-def told(who: str | None, note: str | None) -> str:
+def who_and_why(who: str | None, note: str | None) -> str:
     """Who did something, and why: ``ann: too many errors``; empty if neither is known."""
     return ": ".join(filter(None, [who, note]))
 

@@ -167,7 +167,7 @@ class PageRequest:
 
     @property
     def who(self) -> dict[str, str]:
-        """What a command is told of who gives it, and where."""
+        """Who gives a command, and in which schema."""
         return {"actor": self.actor, "schema": self.schema}
 
     async def do(self, command: Ask[T], *given: Any, **more: Any) -> T:

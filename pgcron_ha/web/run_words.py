@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from pgcron_ha.db.commands.breakers import circuit_words
-from pgcron_ha.web.formats import capital, duration, expected_about, short, told
+from pgcron_ha.web.formats import capital, duration, expected_about, short, who_and_why
 
 # Why a fire became no run: what the stored words mean; what is not here is a sentence already.
 REASONS: Final[dict[str, str]] = {
@@ -31,7 +31,7 @@ def reason_words(reason: str | None, note: str | None = None) -> str | None:
         return None
     known, separator, rest = reason.partition(": ")
     words = REASONS.get(known) or (known.replace("_", " ") if _CODE.fullmatch(known) else known)
-    return told(f"{words}{separator}{rest}", note)
+    return who_and_why(f"{words}{separator}{rest}", note)
 
 
 def run_word(run: dict[str, Any], now: datetime) -> str:

@@ -18,7 +18,7 @@ from pgcron_ha.web.formats import (
     plural,
     short,
     state_mark,
-    told,
+    who_and_why,
 )
 from pgcron_ha.web.health import Health
 from pgcron_ha.web.pages.facts import Overview
@@ -78,7 +78,7 @@ def shortlist(found: Sequence[Attention], most: int) -> list[Attention]:
 def _cluster(link: Link, seen: Overview) -> Iterator[Attention]:
     cluster = seen.cluster
     if cluster["paused_at"] is not None:
-        why = short(told(cluster["paused_by"], cluster["paused_note"])) or "nobody said why"
+        why = short(who_and_why(cluster["paused_by"], cluster["paused_note"])) or "nobody said why"
         hint = "Nothing is claimed until it is resumed."
         mark, what = Mark("‖", "paused", "fail"), "Everything is paused"
         yield Attention(mark, what, link("queues"), cluster["paused_at"], why, hint)
@@ -255,7 +255,7 @@ def _paused_queues(link: Link, seen: Overview) -> Iterator[Attention]:
         name = queue["name"]
         count = sum(row["runs"] for row in seen.due if row["queue"] == name)
         wait = plural(count, "due run waits", "due runs wait")
-        by = told(queue["paused_by"], queue["paused_note"]) or "somebody"
+        by = who_and_why(queue["paused_by"], queue["paused_note"]) or "somebody"
         yield Attention(
             Mark("‖", "paused", "late" if count else "idle"),
             f"Queue {name}",

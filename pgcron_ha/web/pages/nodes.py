@@ -19,7 +19,7 @@ from pgcron_ha.db.queries.pages import overview as ask_overview
 from pgcron_ha.db.queries.unresponsive_runs import unresponsive_words
 from pgcron_ha.errors import NotFound
 from pgcron_ha.web.address import NoSuch, choice
-from pgcron_ha.web.formats import capital, duration, plain, plural, short, told
+from pgcron_ha.web.formats import capital, duration, plain, plural, short, who_and_why
 from pgcron_ha.web.lists import Choice, FilterChip, chips, choices
 from pgcron_ha.web.page_request import PageRequest
 
@@ -70,7 +70,7 @@ class NodeRow:
         """By whom and why it takes nothing new; None: it does."""
         if not self.facts["cordoned_at"]:
             return None
-        return told(self.facts["cordoned_by"], short(self.facts["cordon_reason"] or ""))
+        return who_and_why(self.facts["cordoned_by"], short(self.facts["cordon_reason"] or ""))
 
     @property
     def reason(self) -> str | None:

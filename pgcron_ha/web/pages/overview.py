@@ -12,7 +12,7 @@ from pgcron_ha.db.queries.pages import overview as ask
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.schedule_spec import spec_of
 from pgcron_ha.web.address import choice
-from pgcron_ha.web.formats import told
+from pgcron_ha.web.formats import who_and_why
 from pgcron_ha.web.health import judge
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.attention import Attention, causes, shortlist
@@ -180,7 +180,9 @@ def future_fires(
 
 
 def _queue_lines(page_request: PageRequest, seen: Overview) -> list[QueueLine]:
-    paused = {row["name"]: told(row["paused_by"], row["paused_note"]) for row in seen.paused_queues}
+    paused = {
+        row["name"]: who_and_why(row["paused_by"], row["paused_note"]) for row in seen.paused_queues
+    }
     names = dict.fromkeys([*paused, *(row["queue"] for row in [*seen.due, *seen.running])])
     lines = []
     for name in names:

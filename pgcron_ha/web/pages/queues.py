@@ -17,7 +17,7 @@ from pgcron_ha.db.queries.pages import overview as ask_overview
 from pgcron_ha.db.queries.pages import queues as ask
 from pgcron_ha.db.queries.pages import schedules as ask_schedules
 from pgcron_ha.web.address import NoSuch, near_names
-from pgcron_ha.web.formats import Mark, capital, duration, number, plural, short, told
+from pgcron_ha.web.formats import Mark, capital, duration, number, plural, short, who_and_why
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.run_words import needs, too_heavy
 
@@ -57,7 +57,9 @@ class Facts:
         """By whom and why everything is paused."""
         if self.cluster["paused_at"] is None:
             return None
-        return told(self.cluster["paused_by"], self.cluster["paused_note"]) or "nobody said why"
+        return (
+            who_and_why(self.cluster["paused_by"], self.cluster["paused_note"]) or "nobody said why"
+        )
 
 
 class Waiting(NamedTuple):
@@ -302,7 +304,7 @@ def _judge(row: QueueRow, now: datetime) -> tuple[Mark, str]:
     due, setting = row.depth["due"], row.setting
     if setting["paused_at"] is not None:
         wait = f"{plural(due, 'due run waits', 'due runs wait')}" if due else "nothing waits for it"
-        by = told(setting["paused_by"], short(setting["paused_note"] or ""))
+        by = who_and_why(setting["paused_by"], short(setting["paused_note"] or ""))
         return Mark("‖", "paused", "late" if due else "idle"), f"Paused by {by}; {wait}."
     if not row.server["nodes"] and (due or row.parked):
         return Mark("✕", "unserved", "fail"), "No living node takes from it: start one that does."

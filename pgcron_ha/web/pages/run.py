@@ -138,7 +138,7 @@ async def show_log(page_request: PageRequest) -> Response:
 def run_number(page_request: PageRequest) -> int:
     """The run of the address. NoSuch for what is no number."""
     text = page_request.segment("id")
-    number = 0 if text == "0" else whole_number(text, ask_runs.HIGHEST_ID)
+    number = whole_number(text, ask_runs.HIGHEST_ID)
     if number is None:
         raise no_such_run(page_request, text)
     return number

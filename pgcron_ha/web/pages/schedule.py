@@ -121,13 +121,6 @@ async def show_schedule(page_request: PageRequest) -> Response:
     return page_request.page("schedule.html", view, snapshot, title=name, section="schedules")
 
 
-async def require_schedule(connection: Connection, page_request: PageRequest, name: str) -> None:
-    """NoSuch, with those that may have been meant."""
-    if await ask.schedule(connection, name=name, schema=page_request.schema) is None:
-        near = await ask.near_names(connection, name, schema=page_request.schema)
-        raise no_such_schedule(page_request, name, near)
-
-
 def no_such_schedule(
     page_request: PageRequest, name: str, near: Sequence[str] = (), route: str = "schedule"
 ) -> NoSuch:
