@@ -55,15 +55,15 @@ class Query:
 
     _fetch = staticmethod(fetch)
 
-    def __init__(self, statement: str, **values: Any) -> None:
+    def __init__(self, statement: str, **bounds: Any) -> None:
+        self.bounds = bounds
         self._statement = statement
-        self._values = values
 
     async def __call__(
         self, connection: Any, *, schema: str = DEFAULT_SCHEMA, **values: Any
     ) -> list[Row]:
         """All its rows."""
-        return await self._fetch(connection, self._statement, schema, **{**self._values, **values})
+        return await self._fetch(connection, self._statement, schema, **{**self.bounds, **values})
 
     async def one(
         self, connection: Any, *, schema: str = DEFAULT_SCHEMA, **values: Any
