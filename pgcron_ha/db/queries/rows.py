@@ -10,8 +10,8 @@ from typing import Any, Final, TypeAlias
 import asyncpg
 
 from pgcron_ha.db.driver.answers import answers
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.driver.calls import fitting
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 
 Row: TypeAlias = dict[str, Any]
 
