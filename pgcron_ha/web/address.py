@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import parse_qsl, urlencode
 
-from pgcron_ha.errors import InvalidInput
+from pgcron_ha.errors import InvalidInput, NotFound
 
 MOST_FIELDS: Final = 80
 MOST_VALUE: Final = 1_000
 # In every address: the viewer's zone, what was just done, and how often to look again.
 FRAME_FIELDS: Final = ("tz", "done", "refresh")
 _NEAR: Final = 5
+
+
+class NoSuch(NotFound):
+    """A name that nothing has; `near` are names and addresses that may have been meant."""
+
+    def __init__(
+        self, what: str, name: str, rule: str, hint: str, near: Sequence[tuple[str, str]] = ()
+    ) -> None:
+        super().__init__(f"{what} '{name[:200]}' does not exist", rule, hint)
+        self.near = near
 
 
 class WrongAddress(InvalidInput):
@@ -63,6 +74,31 @@ def choice(given: str | None, known: tuple[str, ...], what: str) -> str | None:
         wrong=given,
         instead=_near(given, known),
     )
+
+
+def cursor_instant(text: str | None, what: str) -> datetime | None:
+    """Before which instant a page of a list begins; None for None, WrongAddress."""
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+        if found.tzinfo is not None:
+            return found.astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
+    raise WrongAddress(
+        f"'{text[:60]}' is not a page of {what}",
+        "A page begins before an instant, such as 2026-11-21T06:30:00Z.",
+        "Leave 'before' out for the newest, and go on by the link below the list.",
+        wrong=text,
+    )
+
+
+def whole_number(text: str | None, most: int) -> int | None:
+    """A number of the address from 1 to `most`; None for what is none."""
+    if text is None or not (text.isascii() and text.isdecimal()) or len(text) > len(str(most)):
+        return None
+    return int(text) if 0 < int(text) <= most else None
 
 
 def fields_of_address(query: str, known: Sequence[str]) -> dict[str, str]:

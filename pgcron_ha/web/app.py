@@ -31,7 +31,6 @@ from pgcron_ha.web.page_request import PageRequest, Services, Texts
 from pgcron_ha.web.reading import Reader
 from pgcron_ha.web.routes import ROUTES, WebRoute
 from pgcron_ha.web.security import BodyTooLarge, Guard
-from pgcron_ha.web.table_sizes import TableSizes
 from pgcron_ha.web.templating import StaticFiles, Templates
 
 _BROKEN: Final = "Something went wrong here; the server's log has the details under {number}.\n"
@@ -66,7 +65,6 @@ def create_app(
         texts=Texts(),
         metrics=metrics,
         pulse=Pulse(monotonic, metrics),
-        sizes=TableSizes(reader) if look is None else None,
         look=look,
     )
     if look is not None:
@@ -112,8 +110,6 @@ async def _life(services: Services) -> AsyncIterator[None]:
         yield
     finally:
         pulse.cancel()
-        if services.sizes is not None:
-            await services.sizes.close()
         await services.reader.close()
         await services.writers.close()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from starlette.responses import Response
@@ -20,7 +21,6 @@ from pgcron_ha.errors import (
     TooLarge,
 )
 from pgcron_ha.web.address import WrongAddress
-from pgcron_ha.web.contexts import ErrorView
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.viewing import NAVIGATION
 
@@ -34,6 +34,19 @@ _STATUSES: Final[tuple[tuple[type[PgcronError], int, str], ...]] = (
     (SchemaError, 503, "The schema is not as this version needs it"),
     (DatabaseUnavailable, 503, "The database is away"),
 )
+
+
+@dataclass(frozen=True)
+class ErrorView:
+    """``error.html``: what happened, the rule behind it, what to do now."""
+
+    status: int
+    heading: str
+    message: str
+    detail: str | None
+    hint: str | None
+    near: Sequence[tuple[str, str]]
+    """Names and addresses that may have been meant."""
 
 
 async def failure_page(

@@ -177,3 +177,13 @@ def short(text: str, most: int = 120) -> str:
     """The first line of a text, plain and bounded."""
     first = plain(text.strip().partition("\n")[0])
     return first if len(first) <= most else first[: most - 1] + "…"
+
+
+def who_and_why(who: str | None, note: str | None) -> str:
+    """Who did something, and why: ``ann: too many errors``; empty if neither is known."""
+    return ": ".join(filter(None, [who, note]))
+
+
+def capital(text: str) -> str:
+    """The beginning of a sentence."""
+    return text[:1].upper() + text[1:]

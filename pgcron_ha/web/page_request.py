@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, urlencode
 from zoneinfo import ZoneInfo
 
@@ -31,12 +31,13 @@ from pgcron_ha.web.address import (
 )
 from pgcron_ha.web.links import Links
 from pgcron_ha.web.metrics import Pulse, WebMetrics
-from pgcron_ha.web.reading import Read, Reader, Snapshot
-from pgcron_ha.web.table_sizes import TableSizes
+from pgcron_ha.web.reading import LIFE_SECONDS, Reader, Snapshot
 from pgcron_ha.web.templating import StaticFiles, Templates
 from pgcron_ha.web.viewing import NAVIGATION, NOTICES, PageFrame, Viewer
 
 T = TypeVar("T")
+# A query or a command: a connection comes first, the schema is given by its name.
+Ask: TypeAlias = Callable[..., Awaitable[T]]
 
 # Everybody who can reach the pages is this person until there is a login.
 ACTOR: Final = "ui:local"
@@ -88,7 +89,6 @@ class Services:
     texts: Texts
     metrics: WebMetrics
     pulse: Pulse
-    sizes: TableSizes | None
     look: LookAtNode | None = None
     """At the node of this process, if it has one."""
 
@@ -104,7 +104,6 @@ class PageRequest:
     """One request. Pages use nothing else of the web framework."""
 
     actor: Final = ACTOR
-    interface: Final = INTERFACE
 
     def __init__(self, request: Request, services: Services, permission: str) -> None:
         self.request = request
@@ -151,19 +150,32 @@ class PageRequest:
         self._operation = found.pop(OPERATION_FIELD, None)
         return found
 
-    async def read(self, key: Hashable, read: Read[T], **options: Any) -> Snapshot[T]:
-        """What `read(connection)` gives, shared with other viewers: see `Reader.snapshot`.
+    async def read(
+        self, key: Hashable, ask: Ask[T], /, *given: Any, life: float | None = None, **more: Any
+    ) -> Snapshot[T]:
+        """What `ask(connection, *given, schema=…)` gives, shared with other viewers: see
+        `Reader.snapshot`.
 
         Open pages ask again every `REFRESH_SECONDS`, each at its own moment; what one of them had
         read is new enough for the others until its own turn comes, so all cost what one costs.
         """
-        if self.is_live:
-            options.setdefault("life", REFRESH_SECONDS)
-        return await self.services.reader.snapshot(key, read, **options)
+        if life is None:
+            life = REFRESH_SECONDS if self.is_live else LIFE_SECONDS
+        return await self.services.reader.snapshot(
+            key, lambda connection: ask(connection, *given, schema=self.schema, **more), life=life
+        )
+
+    @property
+    def who(self) -> dict[str, str]:
+        """Who gives a command, and in which schema."""
+        return {"actor": self.actor, "schema": self.schema}
+
+    async def do(self, command: Ask[T], *given: Any, **more: Any) -> T:
+        """`act` with one command: ``command(connection, *given, actor=…, schema=…)``."""
+        return await self.act(lambda connection: command(connection, *given, **self.who, **more))
 
     async def act(self, verb: Callable[[Any], Awaitable[T]]) -> T:
-        """What `verb(connection)` does, in a transaction of its own. Give it `actor` and
-        `interface`.
+        """What `verb(connection)` does, in a transaction of its own; its commands get `who`.
 
         Whoever reads afterwards sees it.
         """
@@ -189,7 +201,7 @@ class PageRequest:
                 "A token has 16 to 64 letters, digits, _ and -; each form has its own.",
                 "Load the page again, or leave it out.",
             )
-        key = f"{self.interface}:{verb}:{str(of)[:200]}:{self._operation}"
+        key = f"{INTERFACE}:{verb}:{str(of)[:200]}:{self._operation}"
         return Made(
             *await self.act(
                 lambda connection: functions.once(
@@ -231,7 +243,7 @@ class PageRequest:
         is_still: bool = False,
         **more: Any,
     ) -> Response:
-        """The page of a template, which gets `view` (a dataclass of `contexts`), `viewer`, `frame`.
+        """The page of a template, which gets `view` (what the page shows), `viewer`, `frame`.
 
         `snapshot` is what `view` was made of: its clock is the page's, and a problem of it becomes
         the banner of a page from memory. `is_still`: the script doesn't look again.

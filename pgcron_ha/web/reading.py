@@ -21,7 +21,7 @@ from pgcron_ha.db.driver.pool import PoolUse
 from pgcron_ha.db.driver.read_pool import Connection, ReadPool
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries.blocking import blocking_sessions, naming
-from pgcron_ha.db.queries.pages.fetching import clock
+from pgcron_ha.db.queries.rows import clock
 from pgcron_ha.errors import Conflict, DatabaseUnavailable, PgcronError, SchemaError
 from pgcron_ha.web.metrics import WebMetrics
 

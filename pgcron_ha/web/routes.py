@@ -16,7 +16,6 @@ from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages import (
     assets_page,
     backfills,
-    breakers,
     calendars,
     dead_letters,
     ledger,
@@ -25,8 +24,6 @@ from pgcron_ha.web.pages import (
     overview,
     queues,
     run,
-    run_log,
-    run_verbs,
     runs,
     schedule,
     schedule_edit,
@@ -78,122 +75,97 @@ class WebRoute:
     endpoint: Endpoint
 
 
+def _under(path: str, *routes: tuple[str, str, str, str, Endpoint]) -> list[WebRoute]:
+    """Routes whose paths begin alike: of each the method, the rest of its path, and so on."""
+    return [
+        WebRoute(method, path + rest, name, permission, endpoint)
+        for method, rest, name, permission, endpoint in routes
+    ]
+
+
 ROUTES: Final[tuple[WebRoute, ...]] = (
-    WebRoute("GET", "/", "overview", "overview:read", overview.show_overview),
-    WebRoute("GET", "/schedules", "schedules", "schedules:read", schedules.show_schedules),
-    WebRoute("GET", "/new-schedule", "new_schedule", "schedules:read", schedule_new.show_new),
-    WebRoute("POST", "/new-schedule", "create_schedule", "schedules:write", schedule_new.create),
-    WebRoute("GET", "/schedules/{name}", "schedule", "schedules:read", schedule.show_schedule),
-    WebRoute("POST", "/schedules/{name}/run", "run_now", "schedules:run", schedule_verbs.run_now),
-    WebRoute("POST", "/schedules/{name}/pause", "pause", "schedules:pause", schedule_verbs.pause),
-    WebRoute(
-        "POST", "/schedules/{name}/rename", "rename", "schedules:write", schedule_verbs.rename
+    *_under(
+        "",
+        ("GET", "/", "overview", "overview:read", overview.show_overview),
+        ("GET", "/schedules", "schedules", "schedules:read", schedules.show_schedules),
+        ("GET", "/new-schedule", "new_schedule", "schedules:read", schedule_new.show_new),
+        ("POST", "/new-schedule", "create_schedule", "schedules:write", schedule_new.create),
+        ("GET", "/backfills", "backfills", "schedules:read", backfills.show_backfills),
+        ("POST", "/breakers/{name}/reset", "reset_breaker", "breakers:reset", queues.reset_breaker),
+        ("GET", "/storage", "storage", "storage:read", storage.show_storage),
+        ("GET", "/storage/{name}", "storage_table", "storage:read", storage.show_table),
+        ("GET", "/runs", "runs", "runs:read", runs.show_runs),
+        ("GET", "/static/{file}", "static", "open", assets_page.show_static_file),
+        ("GET", "/favicon.ico", "favicon", "open", assets_page.show_icon),
+        ("GET", "/robots.txt", "robots", "open", assets_page.show_robots),
+        ("GET", "/livez", "livez", "open", probes.show_livez),
+        ("GET", "/readyz", "readyz", "open", probes.show_readyz),
+        ("GET", "/startupz", "startupz", "open", probes.show_startupz),
+        ("GET", "/statusz", "statusz", "metrics:read", probes.show_statusz),
+        ("GET", "/metrics", "metrics", "metrics:read", probes.show_metrics),
     ),
-    WebRoute(
-        "POST", "/schedules/{name}/resume", "resume", "schedules:pause", schedule_verbs.resume
+    *_under(
+        "/schedules/{name}",
+        ("GET", "", "schedule", "schedules:read", schedule.show_schedule),
+        ("POST", "/run", "run_now", "schedules:run", schedule_verbs.run_now),
+        ("POST", "/pause", "pause", "schedules:pause", schedule_verbs.pause),
+        ("POST", "/rename", "rename", "schedules:write", schedule_verbs.rename),
+        ("POST", "/resume", "resume", "schedules:pause", schedule_verbs.resume),
+        ("GET", "/edit", "edit", "schedules:read", schedule_edit.show_edit),
+        ("POST", "/save", "save", "schedules:edit", schedule_edit.save),
+        ("GET", "/versions", "versions", "schedules:read", schedule_versions.show_versions),
+        ("POST", "/restore", "restore", "schedules:edit", schedule_versions.restore),
+        ("POST", "/backfill", "ask_backfill", "schedules:backfill", backfills.ask_for),
     ),
-    WebRoute(
-        "GET", "/schedules/{name}/occurrences", "occurrences", "schedules:read", ledger.show_ledger
+    *_under(
+        "/schedules/{name}/occurrences",
+        ("GET", "", "occurrences", "schedules:read", ledger.show_ledger),
+        ("POST", "/skip", "skip_fire", "schedules:pause", occurrence_verbs.skip),
+        ("POST", "/move", "move_fire", "schedules:pause", occurrence_verbs.move),
+        ("POST", "/edit", "edit_fire", "schedules:run", occurrence_verbs.edit),
+        ("POST", "/restore", "restore_fire", "schedules:pause", occurrence_verbs.restore),
+        ("POST", "/restore-args", "restore_args", "schedules:run", occurrence_verbs.restore_args),
     ),
-    WebRoute(
-        "POST",
-        "/schedules/{name}/occurrences/skip",
-        "skip_fire",
-        "schedules:pause",
-        occurrence_verbs.skip,
+    *_under(
+        "/backfills/{id}",
+        ("GET", "", "backfill", "schedules:read", backfills.show_backfill),
+        ("POST", "/pause", "pause_backfill", "schedules:backfill", backfills.pause),
+        ("POST", "/resume", "resume_backfill", "schedules:backfill", backfills.resume),
+        ("POST", "/stop", "stop_backfill", "schedules:backfill", backfills.stop),
     ),
-    WebRoute(
-        "POST",
-        "/schedules/{name}/occurrences/move",
-        "move_fire",
-        "schedules:pause",
-        occurrence_verbs.move,
+    *_under(
+        "/calendars",
+        ("GET", "", "calendars", "schedules:read", calendars.show_calendars),
+        ("GET", "/{name}", "calendar", "schedules:read", calendars.show_calendar),
+        ("POST", "", "save_calendar", "schedules:edit", calendars.save),
+        ("POST", "/{name}/delete", "delete_calendar", "schedules:edit", calendars.delete),
     ),
-    WebRoute(
-        "POST",
-        "/schedules/{name}/occurrences/edit",
-        "edit_fire",
-        "schedules:run",
-        occurrence_verbs.edit,
+    *_under(
+        "/dead",
+        ("GET", "", "dead", "dead:read", dead_letters.show_dead_letters),
+        ("POST", "/redrive", "redrive_cause", "dead:redrive", dead_letters.redrive_cause),
+        ("POST", "/{id}/redrive", "redrive", "dead:redrive", dead_letters.redrive),
     ),
-    WebRoute(
-        "POST",
-        "/schedules/{name}/occurrences/restore",
-        "restore_fire",
-        "schedules:pause",
-        occurrence_verbs.restore,
+    *_under(
+        "/queues",
+        ("GET", "", "queues", "queues:read", queues.show_queues),
+        ("GET", "/{name}", "queue", "queues:read", queues.show_queue),
+        ("POST", "/{name}/pause", "pause_queue", "queues:pause", queues.pause),
+        ("POST", "/{name}/resume", "resume_queue", "queues:pause", queues.resume),
     ),
-    WebRoute(
-        "POST",
-        "/schedules/{name}/occurrences/restore-args",
-        "restore_args",
-        "schedules:run",
-        occurrence_verbs.restore_args,
+    *_under(
+        "/nodes",
+        ("GET", "", "nodes", "nodes:read", nodes.show_nodes),
+        ("GET", "/{incarnation}", "node", "nodes:read", nodes.show_node),
+        ("POST", "/{incarnation}/cordon", "cordon", "nodes:drain", nodes.cordon),
+        ("POST", "/{incarnation}/uncordon", "uncordon", "nodes:drain", nodes.uncordon),
     ),
-    WebRoute("GET", "/schedules/{name}/edit", "edit", "schedules:read", schedule_edit.show_edit),
-    WebRoute("POST", "/schedules/{name}/save", "save", "schedules:edit", schedule_edit.save),
-    WebRoute(
-        "GET",
-        "/schedules/{name}/versions",
-        "versions",
-        "schedules:read",
-        schedule_versions.show_versions,
+    *_under(
+        "/runs/{id}",
+        ("GET", "", "run", "runs:read", run.show_run),
+        ("GET", "/log", "run_log", "runs:logs", run.show_log),
+        ("POST", "/cancel", "cancel", "runs:cancel", run.cancel),
+        ("POST", "/kill", "kill", "runs:cancel", run.kill),
+        ("POST", "/retry", "retry", "runs:retry", run.retry),
     ),
-    WebRoute(
-        "POST",
-        "/schedules/{name}/restore",
-        "restore",
-        "schedules:edit",
-        schedule_versions.restore,
-    ),
-    WebRoute(
-        "POST",
-        "/schedules/{name}/backfill",
-        "ask_backfill",
-        "schedules:backfill",
-        backfills.ask_for,
-    ),
-    WebRoute("GET", "/backfills", "backfills", "schedules:read", backfills.show_backfills),
-    WebRoute("GET", "/backfills/{id}", "backfill", "schedules:read", backfills.show_backfill),
-    WebRoute(
-        "POST", "/backfills/{id}/pause", "pause_backfill", "schedules:backfill", backfills.pause
-    ),
-    WebRoute(
-        "POST", "/backfills/{id}/resume", "resume_backfill", "schedules:backfill", backfills.resume
-    ),
-    WebRoute("POST", "/backfills/{id}/stop", "stop_backfill", "schedules:backfill", backfills.stop),
-    WebRoute("GET", "/calendars", "calendars", "schedules:read", calendars.show_calendars),
-    WebRoute("GET", "/calendars/{name}", "calendar", "schedules:read", calendars.show_calendar),
-    WebRoute("POST", "/calendars", "save_calendar", "schedules:edit", calendars.save),
-    WebRoute(
-        "POST", "/calendars/{name}/delete", "delete_calendar", "schedules:edit", calendars.delete
-    ),
-    WebRoute("GET", "/dead", "dead", "dead:read", dead_letters.show_dead_letters),
-    WebRoute("POST", "/dead/redrive", "redrive_cause", "dead:redrive", dead_letters.redrive_cause),
-    WebRoute("POST", "/dead/{id}/redrive", "redrive", "dead:redrive", dead_letters.redrive),
-    WebRoute("GET", "/queues", "queues", "queues:read", queues.show_queues),
-    WebRoute("GET", "/queues/{name}", "queue", "queues:read", queues.show_queue),
-    WebRoute("POST", "/queues/{name}/pause", "pause_queue", "queues:pause", queues.pause),
-    WebRoute("POST", "/queues/{name}/resume", "resume_queue", "queues:pause", queues.resume),
-    WebRoute("POST", "/breakers/{name}/reset", "reset_breaker", "breakers:reset", breakers.reset),
-    WebRoute("GET", "/nodes", "nodes", "nodes:read", nodes.show_nodes),
-    WebRoute("GET", "/nodes/{incarnation}", "node", "nodes:read", nodes.show_node),
-    WebRoute("POST", "/nodes/{incarnation}/cordon", "cordon", "nodes:drain", nodes.cordon),
-    WebRoute("POST", "/nodes/{incarnation}/uncordon", "uncordon", "nodes:drain", nodes.uncordon),
-    WebRoute("GET", "/storage", "storage", "storage:read", storage.show_storage),
-    WebRoute("GET", "/storage/{name}", "storage_table", "storage:read", storage.show_table),
-    WebRoute("GET", "/runs", "runs", "runs:read", runs.show_runs),
-    WebRoute("GET", "/runs/{id}", "run", "runs:read", run.show_run),
-    WebRoute("GET", "/runs/{id}/log", "run_log", "runs:logs", run_log.show_log),
-    WebRoute("POST", "/runs/{id}/cancel", "cancel", "runs:cancel", run_verbs.cancel),
-    WebRoute("POST", "/runs/{id}/kill", "kill", "runs:cancel", run_verbs.kill),
-    WebRoute("POST", "/runs/{id}/retry", "retry", "runs:retry", run_verbs.retry),
-    WebRoute("GET", "/static/{file}", "static", "open", assets_page.show_static_file),
-    WebRoute("GET", "/favicon.ico", "favicon", "open", assets_page.show_icon),
-    WebRoute("GET", "/robots.txt", "robots", "open", assets_page.show_robots),
-    WebRoute("GET", "/livez", "livez", "open", probes.show_livez),
-    WebRoute("GET", "/readyz", "readyz", "open", probes.show_readyz),
-    WebRoute("GET", "/startupz", "startupz", "open", probes.show_startupz),
-    WebRoute("GET", "/statusz", "statusz", "metrics:read", probes.show_statusz),
-    WebRoute("GET", "/metrics", "metrics", "metrics:read", probes.show_metrics),
 )

@@ -1,13 +1,37 @@
-"""What is said about one run: its state in a word, and in a sentence with the reason."""
+"""What is said about one run: its state in a word, and in a sentence with the reason; and why a
+fire became none. The same words on every page.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from pgcron_ha.db.commands.breakers import circuit_words
-from pgcron_ha.web.formats import duration, expected_about, short
+from pgcron_ha.web.formats import capital, duration, expected_about, short, who_and_why
+
+# Why a fire became no run: what the stored words mean; what is not here is a sentence already.
+REASONS: Final[dict[str, str]] = {
+    "catchup_latest": "late; a newer late fire ran in its place",
+    "catchup_window": "late; older than the catch-up window",
+    "catchup_none": "late; the schedule does not catch up",
+    "paused": "the schedule was paused",
+    "edited": "not decided yet when the schedule's timing was edited",
+    "deleted": "not decided yet when the schedule was deleted",
+    "overlap_skipped": "the last run was not over",
+}
+_CODE: Final = re.compile("[a-z_]+")
+
+
+def reason_words(reason: str | None, note: str | None = None) -> str | None:
+    """Why a fire became no run: a stored reason and note as a sentence."""
+    if reason is None:
+        return None
+    known, separator, rest = reason.partition(": ")
+    words = REASONS.get(known) or (known.replace("_", " ") if _CODE.fullmatch(known) else known)
+    return who_and_why(f"{words}{separator}{rest}", note)
 
 
 def run_word(run: dict[str, Any], now: datetime) -> str:
@@ -174,8 +198,7 @@ def _ended(run: dict[str, Any], letter: dict[str, Any] | None) -> str:
             f"nobody knows whether it took effect.{_redriven(letter)}"
         )
     reason = short(run["cancel_reason"], 160) if run["cancel_reason"] else error
-    text = reason or "no reason was kept"
-    return f"{text[:1].upper()}{text[1:]}."
+    return f"{capital(reason or 'no reason was kept')}."
 
 
 def _redriven(letter: dict[str, Any] | None) -> str:

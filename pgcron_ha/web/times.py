@@ -1,13 +1,19 @@
-"""Instants that people write into filters: ``24h`` (ago), ``2026-11-21 06:30``, RFC 3339."""
+"""Times that people write: into filters (``24h`` ago), into forms, and when they ask why something
+did not run at a wall time. Pure: the current instant is an argument.
+"""
 
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
-from typing import Final, TypeAlias
+from datetime import UTC, datetime, time, timedelta
+from typing import Final, NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo
 
+from pgcron_ha.config.values import parse_duration
+from pgcron_ha.errors import InvalidInput
+from pgcron_ha.spec.cron.fires import EARLIEST, LATEST
 from pgcron_ha.web.address import WrongAddress
+from pgcron_ha.web.formats import offset
 
 # How long ago, or when.
 Moment: TypeAlias = timedelta | datetime
@@ -42,3 +48,100 @@ def parse_moment(text: str, zone: ZoneInfo) -> Moment:
 def resolve(moment: Moment, now: datetime) -> datetime:
     """The instant of a moment."""
     return now - moment if isinstance(moment, timedelta) else moment
+
+
+def written_instant(text: str, zone: ZoneInfo) -> datetime:
+    """ISO 8601 in UTC; without an offset it is wall time in `zone`. InvalidInput."""
+    try:
+        found = datetime.fromisoformat(text.strip())
+        aware = found if found.tzinfo is not None else found.replace(tzinfo=zone)
+        return aware.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise InvalidInput(
+            f"'{text[:60]}' is not a date and time",
+            f"An instant is wall time in {zone.key}, or has its offset.",
+            "Write for example 2026-12-24 18:00, or 2026-12-24T18:00:00Z.",
+        ) from None
+
+
+def written_end(text: str, zone: ZoneInfo) -> datetime | timedelta:
+    """A duration such as ``2h``, else what `written_instant` reads. InvalidInput."""
+    try:
+        return timedelta(seconds=parse_duration(text.strip()))
+    except (ValueError, OverflowError):
+        return written_instant(text, zone)
+
+
+class Meant(NamedTuple):
+    """An instant that a text may mean, and what the clock did then, if that needs saying."""
+
+    instant: datetime
+    note: str | None
+
+
+def instants(text: str, zone: ZoneInfo, now: datetime) -> list[Meant]:
+    """What ``2026-11-21 02:00``, ``02:00`` (the last one) or an instant with an offset mean.
+
+    Without an offset it is wall time in `zone`: two instants when the clock was set back over it;
+    the instant that the clock showed instead when it was set forward over it. InvalidInput for what
+    is no time.
+    """
+    found = _parsed(text.strip(), zone, now)
+    if found.tzinfo is not None:
+        return [Meant(_in_utc(found, text), None)]
+    early = _in_utc(found.replace(tzinfo=zone, fold=0), text)
+    late = _in_utc(found.replace(tzinfo=zone, fold=1), text)
+    if early == late:
+        return [Meant(early, None)]
+    shown = f"{found:%Y-%m-%d %H:%M:%S}"
+    if early.astimezone(zone).replace(tzinfo=None) != found:
+        instead = early.astimezone(zone)
+        note = f"{shown} never was in {zone.key}: the clock was set forward over it. {{}}"
+        return [Meant(early, note.format(f"What would have been it was {instead:%H:%M:%S}."))]
+    return [
+        Meant(early, _twice(shown, zone, early, "first")),
+        Meant(late, _twice(shown, zone, late, "second")),
+    ]
+
+
+def _twice(shown: str, zone: ZoneInfo, instant: datetime, word: str) -> str:
+    shift = offset(instant.astimezone(zone))
+    return f"{shown} was twice in {zone.key}; this is the {word}, at UTC{shift}."
+
+
+def _parsed(text: str, zone: ZoneInfo, now: datetime) -> datetime:
+    try:
+        clock = time.fromisoformat(text)
+    except ValueError:
+        clock = None
+    if clock is not None and clock.tzinfo is None and ":" in text:
+        here = now.astimezone(zone)
+        today = datetime.combine(here.date(), clock)
+        return today if today <= here.replace(tzinfo=None) else today - timedelta(days=1)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or ":" not in text:
+        raise WrongAddress(
+            f"'{text[:60]}' is not a time",
+            "A time is a wall time such as 02:00 (the last one) or 2026-11-21 02:00, or an instant"
+            " with its offset such as 2026-11-21T02:00:00Z.",
+            "Write it so, and choose the zone that it is in.",
+            wrong=text,
+        )
+    return found
+
+
+def _in_utc(found: datetime, text: str) -> datetime:
+    try:
+        instant = found.astimezone(UTC)
+    except (OverflowError, ValueError):
+        instant = None
+    if instant is None or not EARLIEST <= instant <= LATEST:
+        raise InvalidInput(
+            f"'{text[:60]}' is outside of the calendar",
+            f"Schedules fire in the years {EARLIEST.year} to {LATEST.year}.",
+            "Ask about a time that a schedule can have.",
+        )
+    return instant

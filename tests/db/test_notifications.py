@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from pgcron_ha.db.driver.connecting import connect
-from pgcron_ha.db.queries.health import health_rows
+from pgcron_ha.db.queries import health
 from pgcron_ha.db.schema.migrate import migrate
 from tests.db.control import Connection, call, join
 from tests.servers import ThrowAwayServer
@@ -72,7 +72,7 @@ async def test_a_full_queue_of_notifications_stops_nothing_and_is_named(full: Co
     for statement in ("wake_idle_nodes", "probe_listeners", "probe_end_channel"):
         await call(full, statement)
 
-    (found,) = await health_rows(full, "read_notification_queue")
+    found = await health.notification_queue(full)
     assert found["usage"] > 0.9
     assert "some listener" in found["open"][0]
 

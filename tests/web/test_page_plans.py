@@ -17,6 +17,7 @@ VALUES: dict[str, Any] = {
     "each": 400,
     "enabled": None,
     "ids": [1, 2, 3],
+    "incarnation": None,
     "limit": 50,
     "look": 500,
     "most": 10_000,

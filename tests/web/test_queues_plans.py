@@ -10,7 +10,7 @@ import pytest
 
 from pgcron_ha.db.driver.read_pool import ReadPool
 from pgcron_ha.db.driver.statements import load
-from pgcron_ha.db.queries.unresponsive_runs import UNRESPONSIVE
+from pgcron_ha.db.queries.overview import LISTED_NODES
 from tests.sessions import own_session
 from tests.web.test_page_plans import rows_read
 
@@ -60,7 +60,7 @@ FILL = """
         ("page_queue_depths", 3_000, {}),
         ("page_queue_head", 1_600, {}),
         ("page_queue_running", 100, {}),
-        ("page_queue_runs", 100, {}),
+        ("page_running", 100, {"incarnation": None}),
         ("page_queue_dead", 600, {}),
         ("page_letter_groups", 600, {"state": "open"}),
         ("page_letter_groups", 600, {"state": "all"}),
@@ -68,7 +68,7 @@ FILL = """
         ("page_letters", 600, {"state": "redriven", "before_id": 30_000}),
         ("page_letters_counted", 900, {}),
         ("page_occurrences", 700, {}),
-        ("page_nodes", 300, {"handler": None, **UNRESPONSIVE}),
+        ("list_nodes", 300, {**LISTED_NODES, "is_dead": False, "queue": "default"}),
     ],
 )
 async def test_a_page_reads_no_more_than_its_bounds(

@@ -6,7 +6,7 @@ from typing import Any
 
 from pgcron_ha.db.driver.calls import Named, fitting
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
-from pgcron_ha.db.queries.overview import Row, fetch_rows
+from pgcron_ha.db.queries.rows import Row, fetch_rows
 
 
 class Rows(Named):

@@ -8,7 +8,7 @@ from typing import Final
 import asyncpg
 
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
-from pgcron_ha.db.queries.overview import Row, fetch_rows
+from pgcron_ha.db.queries.rows import Row, fetch_rows
 from pgcron_ha.errors import PgcronError
 
 A_WHILE_SECONDS: Final = 1.0

@@ -7,7 +7,8 @@ from typing import Any, Final
 import asyncpg
 
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
-from pgcron_ha.db.queries.overview import DEFAULT_LIMIT, Row, fetch_rows
+from pgcron_ha.db.queries.overview import DEFAULT_LIMIT
+from pgcron_ha.db.queries.rows import ParsedQuery
 
 # Past these a snapshot is felt: claims walk over the dead rows of that many transactions.
 OLD_SNAPSHOT_TRANSACTIONS: Final = 1_000_000
@@ -27,75 +28,124 @@ YOUNG_STATISTICS_SECONDS: Final = 86_400.0
 # With the owner's rights, and for everybody: each asks who the caller is.
 FOR_EVERYBODY: Final = ("run_status", "live_state", "await_runs", "judge_guest")
 
-ROWS: Final = {
-    "role": "read_role",
-    "risks": "read_risks",
-    "zones": "read_zones",
-    "wraparound": "read_wraparound",
-    "notification_queue": "read_notification_queue",
+
+server: Final = ParsedQuery("read_server").the
+"""Version, clock, and the settings that work or safety depend on."""
+
+snapshot_holders: Final = ParsedQuery(
+    "list_snapshot_holders",
+    age=OLD_SNAPSHOT_TRANSACTIONS,
+    seconds=LONG_TRANSACTION_SECONDS,
+    limit=DEFAULT_LIMIT,
+)
+"""Who keeps dead rows alive: kind, name, age in transactions, seconds, other_database (None: it is
+in ours); the oldest first.
+"""
+
+idle_slots: Final = ParsedQuery("list_idle_slots", least=MUCH_LOG_BYTES, limit=DEFAULT_LIMIT)
+"""Replication slots that nobody reads, and that keep much of the log: name, bytes."""
+
+tables_without_autovacuum: Final = ParsedQuery(
+    "list_tables_without_autovacuum", limit=DEFAULT_LIMIT
+)
+"""Tables of the schema for which somebody turned autovacuum off: name, option."""
+
+broken_indexes: Final = ParsedQuery("list_broken_indexes", limit=DEFAULT_LIMIT)
+"""Indexes of the schema that no statement uses: name, relation, has_partitions."""
+
+dead_rows: Final = ParsedQuery("list_dead_rows", least=MANY_DEAD_ROWS, limit=DEFAULT_LIMIT)
+"""Tables with ``least`` dead rows that outnumber the living: name, dead, living, vacuumed_at."""
+
+spent_days: Final = ParsedQuery("list_spent_days", least=LARGE_DAY_BYTES, limit=DEFAULT_LIMIT)
+"""Days of history of `LARGE_DAY_BYTES` that rules of retention have emptied by half or more, and
+that nodes leave as they are: name, bytes, remaining runs, dropped_at.
+"""
+
+swollen_indexes: Final = ParsedQuery(
+    "list_swollen_indexes",
+    least=LARGE_INDEX_BYTES,
+    bytes_an_entry=MOST_BYTES_AN_ENTRY,
+    limit=DEFAULT_LIMIT,
+)
+"""Indexes of ``least`` bytes that are mostly empty: name, bytes, entries."""
+
+risks: Final = ParsedQuery("read_risks").the
+"""Overflow rows, at-most-once work, living nodes, the shortest lease, where partitions end."""
+
+zones: Final = ParsedQuery("read_zones", limit=DEFAULT_LIMIT).the
+"""The version of tzdata that decides, and nodes with older ones."""
+
+unaccounted: Final = ParsedQuery("unaccounted", at_most=DEFAULT_LIMIT)
+"""Fires of the last day that were decided and whose run is nowhere; there must be none."""
+
+wraparound: Final = ParsedQuery("read_wraparound").the
+"""Ages of the oldest transaction id: of our oldest table, of all here, and of all databases."""
+
+never_vacuumed: Final = ParsedQuery(
+    "list_never_vacuumed",
+    least=MANY_DEAD_ROWS,
+    seconds=YOUNG_STATISTICS_SECONDS,
+    limit=DEFAULT_LIMIT,
+)
+"""Tables that nobody ever vacuumed though much has changed: name, dead, inserted."""
+
+partition_gaps: Final = ParsedQuery("list_partition_gaps", limit=DEFAULT_LIMIT)
+"""Spans to come without a partition between others: relation, since, until."""
+
+stray_partitions: Final = ParsedQuery("stray_partitions")
+"""Partitions that are detached, or half so: relation, partition, low, high, was_ours, is_pending,
+is_outlived.
+"""
+
+excess_privileges: Final = ParsedQuery(
+    "list_privileges_excess", known=list(FOR_EVERYBODY), limit=DEFAULT_LIMIT
+)
+"""Rights that nobody should have, and what is not its owner's: kind, name, who, remedy (where
+kind, name and who do not tell it).
+"""
+
+role: Final = ParsedQuery("read_role").the
+"""Who asks: name, whether it is a superuser, has the rights of the owner, is told of others."""
+
+notification_queue: Final = ParsedQuery("read_notification_queue").the
+"""How full the server's queue of notifications is, and the oldest open transactions."""
+
+lock_holders: Final = ParsedQuery(
+    "list_lock_holders", seconds=LONG_LOCK_SECONDS, limit=DEFAULT_LIMIT
+)
+"""Who holds our advisory locks for long: name, process_id, seconds."""
+
+_ROWS: Final = {
+    "role": role,
+    "risks": risks,
+    "zones": zones,
+    "wraparound": wraparound,
+    "notification_queue": notification_queue,
 }
-"""What the doctor reads as one row, by statement."""
-
-LISTS: Final = {
-    "snapshot_holders": "list_snapshot_holders",
-    "idle_slots": "list_idle_slots",
-    "tables_without_autovacuum": "list_tables_without_autovacuum",
-    "never_vacuumed": "list_never_vacuumed",
-    "dead_rows": "list_dead_rows",
-    "broken_indexes": "list_broken_indexes",
-    "swollen_indexes": "list_swollen_indexes",
-    "spent_days": "list_spent_days",
-    "partition_gaps": "list_partition_gaps",
-    "stray_partitions": "stray_partitions",
-    "excess_privileges": "list_privileges_excess",
-    "lock_holders": "list_lock_holders",
-    "unaccounted": "unaccounted",
+_LISTS: Final = {
+    "snapshot_holders": snapshot_holders,
+    "idle_slots": idle_slots,
+    "tables_without_autovacuum": tables_without_autovacuum,
+    "never_vacuumed": never_vacuumed,
+    "dead_rows": dead_rows,
+    "broken_indexes": broken_indexes,
+    "swollen_indexes": swollen_indexes,
+    "spent_days": spent_days,
+    "partition_gaps": partition_gaps,
+    "stray_partitions": stray_partitions,
+    "excess_privileges": excess_privileges,
+    "lock_holders": lock_holders,
+    "unaccounted": unaccounted,
 }
-"""What it reads as many rows, each of which is a finding."""
-
-
-async def server(connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA) -> Row:
-    """Version, clock, and the settings that work or safety depend on."""
-    (found,) = await health_rows(connection, "read_server", schema=schema)
-    return found
 
 
 async def readings(
     connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA
 ) -> dict[str, Any]:
-    """By the names of `ROWS` and `LISTS` what their statements answer."""
+    """What the doctor reads, by name: a row, or the rows of a list, each of which is a finding."""
     found: dict[str, Any] = {}
-    for name, statement in ROWS.items():
-        (found[name],) = await health_rows(connection, statement, schema=schema)
-    for name, statement in LISTS.items():
-        found[name] = await health_rows(connection, statement, schema=schema)
+    for name, read in _ROWS.items():
+        found[name] = await read(connection, schema=schema)
+    for name, query in _LISTS.items():
+        found[name] = await query(connection, schema=schema)
     return found
-
-
-async def health_rows(
-    connection: asyncpg.Connection,
-    statement: str,
-    *,
-    schema: str = DEFAULT_SCHEMA,
-    **values: object,
-) -> list[Row]:
-    """The rows of one of the statements, by the thresholds above or by other `values`."""
-    usual: dict[str, dict[str, object]] = {
-        "list_snapshot_holders": {
-            "age": OLD_SNAPSHOT_TRANSACTIONS,
-            "seconds": LONG_TRANSACTION_SECONDS,
-        },
-        "list_idle_slots": {"least": MUCH_LOG_BYTES},
-        "list_dead_rows": {"least": MANY_DEAD_ROWS},
-        "list_spent_days": {"least": LARGE_DAY_BYTES},
-        "list_swollen_indexes": {
-            "least": LARGE_INDEX_BYTES,
-            "bytes_an_entry": MOST_BYTES_AN_ENTRY,
-        },
-        "list_never_vacuumed": {"least": MANY_DEAD_ROWS, "seconds": YOUNG_STATISTICS_SECONDS},
-        "list_privileges_excess": {"known": list(FOR_EVERYBODY)},
-        "list_lock_holders": {"seconds": LONG_LOCK_SECONDS},
-        "unaccounted": {"at_most": DEFAULT_LIMIT},
-    }
-    given = {"limit": DEFAULT_LIMIT, **usual.get(statement, {}), **values}
-    return await fetch_rows(connection, statement, schema, **given)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
-from pgcron_ha.db.queries.overview import Row, fetch_rows
+from pgcron_ha.db.queries.rows import Row, fetch_rows
 
 MOST_BROKEN: Final = 100
 """Of each rule."""

@@ -6,28 +6,29 @@ Every row is a dictionary of plain values: aware UTC datetimes, `UUID`, and JSON
 
 from __future__ import annotations
 
-import json
-from contextlib import nullcontext
-from datetime import datetime, timedelta
-from typing import Any, Final, TypeAlias
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
 
 import asyncpg
 
-from pgcron_ha.db.driver.answers import answers
-from pgcron_ha.db.driver.calls import fitting
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, load
+from pgcron_ha.db.queries.rows import ParsedQuery, fetch_rows
+from pgcron_ha.db.queries.rows import Row as Row
 from pgcron_ha.db.queries.unresponsive_runs import UNRESPONSIVE
 from pgcron_ha.errors import NotFound
-
-Row: TypeAlias = dict[str, Any]
 
 DEFAULT_LIMIT: Final = 50
 # A filter that matches little is given up after so many rows: some tens of milliseconds.
 LOOK: Final = 20_000
 # Due runs that are counted when the demand is asked for: some milliseconds.
 DEMAND_CAP: Final = 5000
-# A listing of infinity would be a date nobody can read.
-_NEVER: Final = (datetime.max.year, datetime.min.year)
+# All nodes with all that they offer.
+LISTED_NODES: Final[Mapping[str, Any]] = {
+    **UNRESPONSIVE,
+    **dict.fromkeys(("incarnation", "is_dead", "ended_within", "queue", "handler")),
+    "names": 10_000,
+}
 
 
 async def rows(
@@ -135,11 +136,11 @@ async def nodes(
     schema: str = DEFAULT_SCHEMA,
 ) -> list[Row]:
     """Nodes with lease, slots, queues and handlers; the living first. `lease_ttl` is in seconds,
-    `unresponsive_runs` are the first that go on though told to stop.
+    `runs` is how many a node holds, `unresponsive_runs` are the first that go on though told to
+    stop.
     """
-    return await fetch_rows(
-        connection, "list_nodes", schema, also_dead=also_dead, limit=limit, **UNRESPONSIVE
-    )
+    values = {**LISTED_NODES, "is_dead": None if also_dead else False, "limit": limit}
+    return await fetch_rows(connection, "list_nodes", schema, **values)
 
 
 async def counts(connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA) -> Row:
@@ -149,14 +150,8 @@ async def counts(connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA
     return {**live, **(pauses[0] if pauses else {})}
 
 
-async def outcomes(
-    connection: asyncpg.Connection,
-    since: timedelta = timedelta(hours=1),
-    *,
-    schema: str = DEFAULT_SCHEMA,
-) -> list[Row]:
-    """How runs ended in the last while: outcome, runs, last_finished_at."""
-    return await fetch_rows(connection, "count_outcomes", schema, seconds=since.total_seconds())
+outcomes: Final = ParsedQuery("count_outcomes", seconds=3600.0)
+"""How runs ended in the last ``seconds``: outcome, runs, last_finished_at."""
 
 
 async def parked(
@@ -203,33 +198,5 @@ def _nobody_offers(row: Row) -> str:
     return f"needs {needed}: no live node that {what} announces it"
 
 
-async def invalid_schedules(
-    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
-) -> list[Row]:
-    """Schedules that do not fire because nobody can read them: name, spec, timezone, error."""
-    return await fetch_rows(connection, "list_invalid_schedules", schema, limit=limit)
-
-
-async def fetch_rows(
-    connection: asyncpg.Connection, name: str, schema: str, /, **values: Any
-) -> list[Row]:
-    """The rows of a named statement as dictionaries, its JSON columns parsed."""
-    statement = await fitting(connection, name, schema)
-    # A connection of another class keeps its settings.
-    settled: Any = getattr(connection, "settled", nullcontext)
-    with answers():
-        async with settled():
-            prepared = await connection.prepare(statement.sql)
-            json_columns = {a.name for a in prepared.get_attributes() if a.type.name == "jsonb"}
-            found = await prepared.fetch(*[values[name] for name in statement.parameters])
-    return [
-        {key: _plain(value, key in json_columns) for key, value in row.items()} for row in found
-    ]
-
-
-def _plain(value: Any, is_json: bool) -> Any:
-    if is_json and isinstance(value, str):
-        return json.loads(value)
-    if isinstance(value, datetime) and value.year in _NEVER:
-        return None
-    return value
+invalid_schedules: Final = ParsedQuery("list_invalid_schedules", limit=DEFAULT_LIMIT)
+"""Schedules that do not fire because nobody can read them: name, spec, timezone, error."""

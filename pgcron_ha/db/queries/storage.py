@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, literal
-from pgcron_ha.db.queries.pages.fetching import Row, fetch
+from pgcron_ha.db.queries.rows import Row, fetch
 from pgcron_ha.model.storage import TableSize, tables_of
 
 # Ten years of daily partitions of each table that has them.

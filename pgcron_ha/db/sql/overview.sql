@@ -149,25 +149,6 @@ GROUP BY h.lane) r
     ON r.lane = l.lane
 ORDER BY 1 LIMIT :limit::int;
 
--- name: list_nodes
-SELECT n.incarnation, n.name, n.host, n.process_id, n.version, n.state, n.has_lease, n.lease_until,
-       extract(epoch FROM n.lease_ttl)::float8 AS lease_ttl,
-       n.slots, n.slots_used, n.queues, n.handlers, n.started_at, n.ended_at, n.ended_because,
-       n.labels,
-       n.health,
-       extract(epoch FROM clock_timestamp() - (n.lease_until - n.lease_ttl))::float8 AS health_age,
-       n.cordoned_at, n.cordoned_by, n.cordon_reason, n.tzdata,
-       (SELECT c.tzdata FROM pgcron.cluster c) AS cluster_tzdata,
-       ARRAY(SELECT r.id
-           FROM (SELECT e.id, e.cancel_at, e.kill_at FROM pgcron.run e
-           WHERE e.state = 'running' AND e.owner = n.incarnation AND n.state <> 'dead'
-           LIMIT :look_unresponsive::int) r
-             WHERE r.kill_at < now() - make_interval(secs => :killed_for::float8)
-               OR r.cancel_at < now() - make_interval(secs => :asked_for::float8)
-             ORDER BY r.id LIMIT :few::int) AS unresponsive_runs
-FROM pgcron.nodes n WHERE :also_dead::boolean OR n.state <> 'dead'
-ORDER BY n.state = 'dead', n.name, n.started_at DESC LIMIT :limit::int;
-
 -- name: count_live_runs
 SELECT count(*) FILTER (WHERE r.state = 'running') AS running,
        count(*) FILTER (WHERE r.state = 'blocked') AS blocked,
@@ -236,3 +217,45 @@ SELECT clock_timestamp() AS now;
 
 -- name: read_rights
 SELECT has_table_privilege(session_user, 'pgcron.history', 'SELECT') AS reads_history;
+
+-- name: list_nodes
+-- The living by name, then the dead, the newest first (the janitor forgets them after a day).
+-- :is_dead chooses one of both, :ended_within how long ago the dead may have ended; handlers only
+-- as far as they are shown. A cordon of the node's name counts before one of this process alone.
+SELECT n.incarnation, n.name, n.host, n.process_id, n.version,
+       CASE WHEN n.state NOT IN ('alive', 'cordoned') THEN n.state WHEN c.node IS NULL THEN 'alive'
+            ELSE 'cordoned' END AS state,
+       n.state <> 'dead' AND n.lease_until > now() AS has_lease, n.lease_until,
+       extract(epoch FROM n.lease_ttl)::float8 AS lease_ttl, n.slots, n.slots_used, n.queues,
+       ARRAY(SELECT o.handler FROM pgcron.offer o WHERE o.incarnation = n.incarnation
+             ORDER BY o.handler LIMIT :names::int) AS handlers,
+       (SELECT count(*) FROM pgcron.offer o WHERE o.incarnation = n.incarnation) AS offers,
+       n.is_idle, n.is_pooled, n.started_at, n.ended_at, n.ended_because, n.labels, n.health,
+       extract(epoch FROM clock_timestamp() - (n.lease_until - n.lease_ttl))::float8 AS health_age,
+       c.set_at AS cordoned_at, c.set_by AS cordoned_by, c.reason AS cordon_reason,
+       c.incarnation IS NOT NULL AS is_cordoned_alone, n.beat_sequence AS beats, n.tzdata,
+       (SELECT k.tzdata FROM pgcron.cluster k) AS cluster_tzdata,
+       (SELECT count(*)
+        FROM (SELECT FROM pgcron.run r WHERE r.state = 'running' AND r.owner = n.incarnation
+        LIMIT :look_unresponsive::int) held) AS runs,
+       ARRAY(SELECT r.id
+           FROM (SELECT e.id, e.cancel_at, e.kill_at FROM pgcron.run e
+           WHERE e.state = 'running' AND e.owner = n.incarnation AND n.state <> 'dead'
+           LIMIT :look_unresponsive::int) r
+             WHERE r.kill_at < now() - make_interval(secs => :killed_for::float8)
+               OR r.cancel_at < now() - make_interval(secs => :asked_for::float8)
+             ORDER BY r.id LIMIT :few::int) AS unresponsive_runs
+FROM (SELECT * FROM pgcron.node e
+      WHERE (:incarnation::uuid IS NULL OR e.incarnation = :incarnation::uuid)
+        AND (:is_dead::boolean IS NULL OR (e.state = 'dead') = :is_dead::boolean)
+        AND (e.state <> 'dead' OR :ended_within::float8 IS NULL
+             OR e.ended_at > now() - make_interval(secs => :ended_within::float8))
+        AND (:queue::text IS NULL OR :queue::text = ANY(e.queues))
+        AND (:handler::text IS NULL
+             OR EXISTS (SELECT FROM pgcron.offer o
+                 WHERE o.incarnation = e.incarnation AND o.handler = :handler::text))
+      ORDER BY e.ended_at DESC NULLS FIRST, e.name, e.started_at DESC LIMIT :limit::int) n
+LEFT JOIN LATERAL (SELECT d.* FROM pgcron.cordon d
+WHERE d.lifted_at IS NULL AND d.node IN (n.name, n.incarnation::text)
+                   ORDER BY d.incarnation IS NOT NULL, d.set_at LIMIT 1) c ON n.state <> 'dead'
+ORDER BY n.ended_at DESC NULLS FIRST, n.name, n.started_at DESC;

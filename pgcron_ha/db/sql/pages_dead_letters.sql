@@ -13,16 +13,19 @@ FROM (SELECT d.handler, d.error_class, d.fingerprint, count(*) AS letters,
              count(DISTINCT d.schedule COLLATE "C") AS schedules,
              min(d.schedule COLLATE "C") AS schedule, count(DISTINCT d.queue COLLATE "C") AS queues,
              min(d.queue COLLATE "C") AS queue, count(DISTINCT d.cause) AS causes,
+             bool_or(d.schedule_id IS NULL) AS has_enqueued,
              (array_agg(d.run_id ORDER BY d.died_at DESC))[1] AS last_run,
              (array_agg(d.run_id
               ORDER BY d.requeued_as IS NOT NULL, d.died_at DESC))[1] AS newest_run
       FROM ((SELECT e.handler, e.error_class, e.fingerprint, e.outcome, e.died_at, e.schedule,
-             e.queue, e.requeued_as, e.run_id, hashtextextended(left(e.error, 300), 0) AS cause
+             e.schedule_id, e.queue, e.requeued_as, e.run_id,
+             hashtextextended(left(e.error, 300), 0) AS cause
              FROM pgcron.dead_letter e WHERE :state::text = 'open' AND e.requeued_as IS NULL
              ORDER BY e.died_at DESC LIMIT :look::int)
             UNION ALL
             (SELECT e.handler, e.error_class, e.fingerprint, e.outcome, e.died_at, e.schedule,
-                    e.queue, e.requeued_as, e.run_id, hashtextextended(left(e.error, 300), 0)
+                    e.schedule_id, e.queue, e.requeued_as, e.run_id,
+                    hashtextextended(left(e.error, 300), 0)
              FROM pgcron.dead_letter e WHERE :state::text <> 'open' ORDER BY e.run_id DESC
              LIMIT :look::int)) d
       WHERE (:state::text <> 'redriven' OR d.requeued_as IS NOT NULL)

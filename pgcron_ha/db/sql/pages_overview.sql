@@ -1,7 +1,3 @@
--- name: page_clock
--- When a page was read: the database's clock, not this machine's.
-SELECT clock_timestamp() AS now;
-
 -- name: page_cluster
 -- Counts stop at :most + 1, so that a million dead letters cost no more than some thousands.
 SELECT now() AS now, c.paused_at, c.paused_by, c.paused_note,
@@ -18,45 +14,6 @@ SELECT now() AS now, c.paused_at, c.paused_by, c.paused_note,
         FROM (SELECT FROM pgcron.run r WHERE r.state = 'running' AND r.owner IS NOT NULL
         LIMIT :most::int + 1) bounded) AS running
 FROM pgcron.cluster c;
-
--- name: page_dead_groups
--- Causes of the newest :look open dead letters: one row for each handler and first line of the
--- error.
-SELECT newest.handler, newest.cause, max(newest.outcome) AS outcome, count(*) AS letters,
-       min(newest.died_at) AS first_at, max(newest.died_at) AS last_at,
-       count(DISTINCT newest.schedule_id) AS schedules, min(newest.schedule) AS schedule,
-       bool_or(newest.schedule_id IS NULL) AS has_enqueued,
-       (array_agg(newest.run_id ORDER BY newest.died_at DESC))[1] AS newest_run
-FROM (SELECT d.handler, d.outcome, d.died_at, d.schedule_id, d.schedule, d.run_id,
-      left(split_part(coalesce(d.error, d.error_class, ''), E'\n', 1), 200) AS cause
-      FROM pgcron.dead_letter d WHERE d.requeued_as IS NULL ORDER BY d.died_at DESC
-      LIMIT :look::int) newest
-GROUP BY newest.handler, newest.cause ORDER BY max(newest.died_at) DESC LIMIT :limit::int;
-
--- name: page_living_nodes
--- The living, and who died lately without having said goodbye.
-SELECT n.incarnation, n.name, n.host, n.process_id, n.version, n.lease_until,
-       CASE WHEN n.state NOT IN ('alive', 'cordoned') THEN n.state WHEN c.node IS NULL THEN 'alive'
-            ELSE 'cordoned' END AS state,
-       extract(epoch FROM n.lease_ttl)::float8 AS lease_ttl,
-       extract(epoch FROM n.lease_until - now())::float8 AS lease_left, n.slots, n.slots_used,
-       n.queues, n.started_at, n.ended_at, n.ended_because,
-       c.reason AS cordon_reason, c.set_by AS cordoned_by, c.set_at AS cordoned_at,
-       n.health::text AS health,
-       extract(epoch FROM clock_timestamp() - (n.lease_until - n.lease_ttl))::float8 AS health_age,
-       ARRAY(SELECT r.id
-           FROM (SELECT e.id, e.cancel_at, e.kill_at FROM pgcron.run e
-           WHERE e.state = 'running' AND e.owner = n.incarnation AND n.state <> 'dead'
-           LIMIT :look_unresponsive::int) r
-             WHERE r.kill_at < now() - make_interval(secs => :killed_for::float8)
-               OR r.cancel_at < now() - make_interval(secs => :asked_for::float8)
-             ORDER BY r.id LIMIT :few::int) AS unresponsive_runs
-FROM pgcron.node n
-LEFT JOIN LATERAL (SELECT d.* FROM pgcron.cordon d
-WHERE d.lifted_at IS NULL AND d.node IN (n.name, n.incarnation::text) ORDER BY d.set_at LIMIT 1) c
-    ON n.state IN ('alive', 'cordoned')
-WHERE n.state <> 'dead' OR n.ended_at > now() - interval '1 hour'
-ORDER BY n.state = 'dead', n.name, n.started_at DESC LIMIT :limit::int;
 
 -- name: page_due
 -- The oldest due runs of each way to the claim: one index descent for each queue and priority, and
@@ -186,19 +143,6 @@ FROM pgcron.run r WHERE r.hold NOT IN ('overlap', 'previous') LIMIT :look::int) 
 WHERE held.hold = 'unserved' GROUP BY held.queue, held.handler, held.requires
 ORDER BY min(held.due_at) LIMIT :limit::int;
 
--- name: page_running
--- What runs now, by the index of running runs; the longest first.
-SELECT r.id, r.queue, r.handler, r.schedule_id, r.schedule, r.attempt,
-       coalesce(r.started_at, r.claimed_at) AS since,
-       extract(epoch FROM now() - coalesce(r.started_at, r.claimed_at))::float8 AS seconds,
-       extract(epoch FROM r.timeout)::float8 AS timeout,
-       n.name AS node, coalesce(n.state <> 'dead' AND n.lease_until > now(), false) AS has_lease
-FROM (SELECT e.id, e.queue, e.handler, e.schedule_id, e.schedule, e.attempt, e.started_at,
-      e.claimed_at, e.timeout, e.owner
-FROM pgcron.run e WHERE e.state = 'running' AND e.owner IS NOT NULL LIMIT :look::int) r
-LEFT JOIN pgcron.node n ON n.incarnation = r.owner
-ORDER BY 7 LIMIT :limit::int;
-
 -- name: page_recent
 -- The newest :look ended runs by number: a bounded sample, since nothing orders history by its end
 -- alone.
@@ -238,10 +182,6 @@ SELECT c.schedule_id, s.name, c.error ->> 'message' AS message, c.error ->> 'hin
 FROM pgcron.cursor c JOIN pgcron.schedule s ON s.id = c.schedule_id
 WHERE c.status = 'invalid' AND s.enabled ORDER BY s.updated_at DESC LIMIT :limit::int;
 
--- name: page_paused_queues
-SELECT q.name, q.paused_at, q.paused_by, q.paused_note FROM pgcron.queue q
-WHERE q.paused_at IS NOT NULL ORDER BY q.paused_at LIMIT :limit::int;
-
 -- name: page_lane_runs
 -- Ended runs of some schedules since an instant, newest first, at most :each of one schedule.
 SELECT lane.schedule_id, h.id, h.outcome, h.started_at, h.finished_at, h.attempt
@@ -257,3 +197,18 @@ SELECT DISTINCT held.schedule_id
 FROM (SELECT r.schedule_id, r.hold FROM pgcron.run r
 WHERE r.hold NOT IN ('overlap', 'previous') AND r.schedule_id IS NOT NULL LIMIT :look::int) held
 WHERE held.hold = 'unserved' LIMIT :limit::int;
+
+-- name: page_running
+-- What runs now (of one queue, on one node), among the first :look that run, by the index of
+-- running runs; the longest first.
+SELECT r.id, r.queue, r.handler, r.schedule_id, r.schedule, r.attempt, r.claimed_at, r.started_at,
+       coalesce(r.started_at, r.claimed_at) AS since,
+       extract(epoch FROM r.timeout)::float8 AS timeout, r.cancel_at, n.incarnation, n.name AS node
+FROM (SELECT e.id, e.queue, e.handler, e.schedule_id, e.schedule, e.attempt, e.claimed_at,
+      e.started_at, e.timeout, e.cancel_at, e.owner
+      FROM pgcron.run e
+      WHERE e.state = 'running' AND e.owner IS NOT NULL
+        AND (:incarnation::uuid IS NULL OR e.owner = :incarnation::uuid) LIMIT :look::int) r
+LEFT JOIN pgcron.node n ON n.incarnation = r.owner
+WHERE :queue::text IS NULL OR r.queue = :queue::text
+ORDER BY 9, r.id LIMIT :limit::int;

@@ -219,12 +219,3 @@ FROM (SELECT w.* FROM (
          ORDER BY e.due_at, e.id LIMIT :limit::int) k)) w
       ORDER BY CASE WHEN :due::boolean THEN w.priority END, w.due_at, w.id LIMIT :limit::int) r
 ORDER BY CASE WHEN :due::boolean THEN r.priority END, r.due_at, r.id;
-
--- name: page_queue_runs
--- What runs of one queue, the longest first, among the first :look running runs.
-SELECT r.id, r.handler, r.schedule, r.attempt, coalesce(r.started_at, r.claimed_at) AS since,
-       r.started_at, n.incarnation::text AS incarnation, n.name AS node
-FROM (SELECT e.id, e.queue, e.handler, e.schedule, e.attempt, e.started_at, e.claimed_at, e.owner
-FROM pgcron.run e WHERE e.state = 'running' AND e.owner IS NOT NULL LIMIT :look::int) r
-LEFT JOIN pgcron.node n ON n.incarnation = r.owner
-WHERE r.queue = :queue::text ORDER BY coalesce(r.started_at, r.claimed_at), r.id LIMIT :limit::int;

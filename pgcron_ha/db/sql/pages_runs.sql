@@ -1,18 +1,33 @@
 -- name: page_runs_alive
 -- Live runs by number, from :before downwards. At most :look rows are looked at, whatever the
 -- filters let through: the columns looked, floor and floor_at stand in every row (and in the only
--- one, with no run in it, when nothing matched) and say how far.
+-- one, with no run in it, when nothing matched) and say how far. :indexed asks for what an index
+-- knows at once, however many runs wait, but in no order: those that run, and those that are
+-- parked.
 WITH looked AS MATERIALIZED (
-  SELECT r.id, r.handler, r.queue, r.schedule_id, r.schedule, r.owner,
-         CASE WHEN r.state = 'running' THEN coalesce(r.started_at, r.claimed_at)
-              ELSE r.due_at END AS at,
-         CASE WHEN r.hold NOT IN ('overlap', 'previous') THEN 'parked'
-              WHEN r.state = 'ready' AND r.attempt > 0 THEN 'retrying'
-              WHEN r.state = 'ready' AND r.due_at > now() THEN 'scheduled' ELSE r.state END AS word
-  FROM pgcron.run r WHERE r.id < :before::bigint ORDER BY r.id DESC LIMIT :look::int),
+  (SELECT r.id, r.handler, r.queue, r.schedule_id, r.schedule, r.owner,
+          CASE WHEN r.state = 'running' THEN coalesce(r.started_at, r.claimed_at)
+               ELSE r.due_at END AS at,
+          CASE WHEN r.hold NOT IN ('overlap', 'previous') THEN 'parked'
+               WHEN r.state = 'ready' AND r.attempt > 0 THEN 'retrying'
+               WHEN r.state = 'ready' AND r.due_at > now() THEN 'scheduled' ELSE r.state END AS word
+   FROM pgcron.run r WHERE NOT :indexed::boolean AND r.id < :before::bigint
+   ORDER BY r.id DESC LIMIT :look::int)
+  UNION ALL
+  (SELECT r.id, r.handler, r.queue, r.schedule_id, r.schedule, r.owner,
+          coalesce(r.started_at, r.claimed_at), 'running'
+   FROM pgcron.run r
+   WHERE :indexed::boolean AND 'running' = ANY(:states::text[]) AND r.state = 'running'
+     AND r.owner IS NOT NULL LIMIT :look::int)
+  UNION ALL
+  (SELECT r.id, r.handler, r.queue, r.schedule_id, r.schedule, r.owner, r.due_at, 'parked'
+   FROM pgcron.run r
+   WHERE :indexed::boolean AND 'parked' = ANY(:states::text[])
+     AND r.hold NOT IN ('overlap', 'previous') LIMIT :look::int)),
 matched AS MATERIALIZED (
   SELECT l.id, l.word, l.at FROM looked l
-  WHERE l.word = ANY(:states::text[]) AND (:queue::text IS NULL OR l.queue = :queue::text)
+  WHERE l.word = ANY(:states::text[]) AND l.id < :before::bigint
+    AND (:queue::text IS NULL OR l.queue = :queue::text)
     AND (:handler::text IS NULL OR l.handler = :handler::text)
     AND (:schedule::text IS NULL OR l.schedule = :schedule::text)
     AND (:node::text IS NULL
@@ -34,44 +49,6 @@ SELECT scan.looked, scan.floor, scan.floor_at, m.id,
        CASE WHEN r.state = 'running' THEN (SELECT extract(epoch FROM o.expected)::float8
            FROM pgcron.overrun o WHERE o.run_id = r.id) END AS expected
 FROM (SELECT count(*) AS looked, min(l.id) AS floor, min(l.at) AS floor_at FROM looked l) scan
-LEFT JOIN (matched m JOIN pgcron.run r ON r.id = m.id
-LEFT JOIN pgcron.node n ON n.incarnation = r.owner)
-    ON true
-ORDER BY m.id DESC;
-
--- name: page_runs_of_index
--- As page_runs_alive, for what an index knows at once, however many runs wait: those that run, and
--- those that are parked.
-WITH looked AS MATERIALIZED (
-  (SELECT r.id, r.handler, r.queue, r.schedule_id, r.schedule, r.owner,
-          coalesce(r.started_at, r.claimed_at) AS at, 'running' AS word
-   FROM pgcron.run r
-   WHERE 'running' = ANY(:states::text[]) AND r.state = 'running' AND r.owner IS NOT NULL
-   LIMIT :look::int)
-  UNION ALL
-  (SELECT r.id, r.handler, r.queue, r.schedule_id, r.schedule, r.owner, r.due_at, 'parked'
-   FROM pgcron.run r WHERE 'parked' = ANY(:states::text[]) AND r.hold NOT IN ('overlap', 'previous')
-   LIMIT :look::int)),
-matched AS MATERIALIZED (
-  SELECT l.id, l.word, l.at FROM looked l
-  WHERE l.id < :before::bigint AND (:queue::text IS NULL OR l.queue = :queue::text)
-    AND (:handler::text IS NULL OR l.handler = :handler::text)
-    AND (:schedule::text IS NULL OR l.schedule = :schedule::text)
-    AND (:node::text IS NULL
-         OR l.owner IN (SELECT n.incarnation FROM pgcron.node n WHERE n.name = :node::text))
-    AND l.at >= :since::timestamptz AND l.at < :until::timestamptz
-  ORDER BY l.id DESC LIMIT :limit::int)
-SELECT scan.looked, NULL::bigint AS floor, NULL::timestamptz AS floor_at, m.id, m.word AS state,
-       m.at, r.origin, r.schedule_id, r.schedule, r.handler, r.queue,
-       r.attempt,
-       coalesce(r.max_attempts,
-                CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts,
-       r.started_at,
-       NULL::timestamptz AS finished_at, NULL::float8 AS seconds, n.name AS node,
-       left(coalesce(r.cancel_reason, r.last_error), 300) AS error,
-       CASE WHEN r.state = 'running' THEN (SELECT extract(epoch FROM o.expected)::float8
-           FROM pgcron.overrun o WHERE o.run_id = r.id) END AS expected
-FROM (SELECT count(*) AS looked FROM looked l) scan
 LEFT JOIN (matched m JOIN pgcron.run r ON r.id = m.id
 LEFT JOIN pgcron.node n ON n.incarnation = r.owner)
     ON true

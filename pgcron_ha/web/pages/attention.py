@@ -2,89 +2,99 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final, TypeAlias
 
-from pgcron_ha.db.queries.node_health import in_turns
+from pgcron_ha.db.queries.blocking import holding_words, session_words
+from pgcron_ha.db.queries.node_health import Failing, in_turns, merged, without_words
 from pgcron_ha.db.queries.unresponsive_runs import unresponsive_words
-from pgcron_ha.web.contexts import Action, Attention, NodeLine
-from pgcron_ha.web.formats import health_mark, plural, short, state_mark
+from pgcron_ha.web.formats import (
+    Mark,
+    capital,
+    duration,
+    health_mark,
+    plural,
+    short,
+    state_mark,
+    who_and_why,
+)
 from pgcron_ha.web.health import Health
-from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.pages.breakers import open_circuits
-from pgcron_ha.web.pages.facts import Facts
-from pgcron_ha.web.pages.services import blocking, troubled_services
+from pgcron_ha.web.pages.facts import Overview
+from pgcron_ha.web.pages.queues import circuit_sentence
 
-Judged = Sequence[tuple[dict[str, Any], Health]]
+Link: TypeAlias = Callable[..., str]
+"""`PageRequest.link`."""
 
 # Failing schedules with one error are one cause from this number on.
 _MERGED_FROM: Final = 2
+_NAMED: Final = 3
 _GRAVITY: Final = {"fail": 0, "late": 1, "retry": 2, "idle": 3}
 
 
-def causes(
-    page_request: PageRequest, facts: Facts, judged: Judged, nodes: Sequence[NodeLine]
-) -> list[Attention]:
+@dataclass(frozen=True)
+class Attention:
+    """One row of "needs attention": a cause, whatever number of things it touches."""
+
+    mark: Mark
+    what: str
+    """A name from outside: shown as plain text."""
+    href: str | None
+    since: datetime | None
+    why: str
+    """First line of the newest error, or the reason why nothing runs."""
+    hint: str | None = None
+    """What to do now, if there is more to do than to look."""
+    actions: tuple[tuple[str, str], ...] = ()
+    """Buttons: their words and the addresses of their verbs."""
+
+
+def causes(link: Link, seen: Overview) -> list[Attention]:
     """Everything that is wrong, worst first, the newest of equals first."""
     found = [
-        *_cluster(page_request, facts),
-        *_missing_nodes(page_request, nodes),
-        *_cordoned(page_request, nodes),
-        *_unresponsive(nodes),
-        *blocking(page_request, facts.blocking, facts.cluster["now"]),
-        *troubled_services(page_request, nodes, facts.cluster["now"]),
-        *_failing(page_request, judged),
-        *open_circuits(page_request, facts.breakers, facts.broken, facts.cluster["now"]),
-        *_unserved(page_request, facts),
-        *_others(page_request, judged),
-        *_dead(page_request, facts),
-        *_paused_queues(page_request, facts),
+        *_cluster(link, seen),
+        *_missing_nodes(link, seen),
+        *_cordoned(seen),
+        *_unresponsive(seen),
+        *_blocking(seen),
+        *_troubled_services(link, seen),
+        *_failing(link, seen),
+        *_open_circuits(link, seen),
+        *_unserved(link, seen),
+        *_others(link, seen),
+        *_dead(link, seen),
+        *_paused_queues(link, seen),
     ]
-    return sorted(found, key=lambda cause: _GRAVITY.get(cause.tone, 9))
+    return sorted(found, key=lambda cause: _GRAVITY.get(cause.mark.tone, 9))
 
 
 def shortlist(found: Sequence[Attention], most: int) -> list[Attention]:
     """At most `most` causes, in their order; some of each kind, so that none hides the others."""
-    turns = in_turns(enumerate(found), lambda each: each[1].word)
+    turns = in_turns(enumerate(found), lambda each: each[1].mark.word)
     return [cause for _, cause in sorted(turns[:most], key=lambda each: each[0])]
 
 
-def _cluster(page_request: PageRequest, facts: Facts) -> Iterator[Attention]:
-    cluster = facts.cluster
+def _cluster(link: Link, seen: Overview) -> Iterator[Attention]:
+    cluster = seen.cluster
     if cluster["paused_at"] is not None:
-        by = ": ".join(filter(None, [cluster["paused_by"], cluster["paused_note"]]))
-        yield Attention(
-            "‖",
-            "paused",
-            "fail",
-            "Everything is paused",
-            page_request.link("queues"),
-            cluster["paused_at"],
-            short(by) or "nobody said why",
-            "Nothing is claimed until it is resumed.",
-        )
+        why = short(who_and_why(cluster["paused_by"], cluster["paused_note"])) or "nobody said why"
+        hint = "Nothing is claimed until it is resumed."
+        mark, what = Mark("‖", "paused", "fail"), "Everything is paused"
+        yield Attention(mark, what, link("queues"), cluster["paused_at"], why, hint)
     if cluster["quarantine_until"] is not None:
-        yield Attention(
-            "▲",
-            "waiting",
-            "late",
-            "The database server is another one",
-            page_request.link("nodes"),
-            None,
-            "Claims wait for one lease, so that what the old server gave out can end.",
-            None,
-        )
+        why = "Claims wait for one lease, so that what the old server gave out can end."
+        mark, what = Mark("▲", "waiting", "late"), "The database server is another one"
+        yield Attention(mark, what, link("nodes"), None, why)
 
 
-def _missing_nodes(page_request: PageRequest, nodes: Sequence[NodeLine]) -> Iterator[Attention]:
-    href = page_request.link("nodes")
+def _missing_nodes(link: Link, seen: Overview) -> Iterator[Attention]:
+    nodes = seen.node_rows
     if not any(node.state in ("alive", "cordoned", "draining") for node in nodes):
         yield Attention(
-            "✕",
-            "none",
-            "fail",
+            Mark("✕", "none", "fail"),
             "No node is alive",
-            href,
+            link("nodes"),
             max((node.ended_at for node in nodes if node.ended_at), default=None),
             "Nothing fires and nothing runs.",
             "Start one: pgcron-ha node",
@@ -92,84 +102,121 @@ def _missing_nodes(page_request: PageRequest, nodes: Sequence[NodeLine]) -> Iter
     alive = {node.name for node in nodes if node.state in ("alive", "cordoned")}
     for node in nodes:
         if node.state in ("silent", "died") and node.name not in alive:
-            mark = state_mark(node.state)
+            mark = state_mark(node.state)._replace(tone="late")
             why = node.reason or "Its lease ran out; its runs are taken over."
-            what = f"Node {node.name}"
-            yield Attention(
-                mark.glyph, mark.word, "late", what, node.href, node.ended_at, why, None
-            )
+            yield Attention(mark, f"Node {node.name}", node.href, node.ended_at, why)
 
 
-def _cordoned(page_request: PageRequest, nodes: Sequence[NodeLine]) -> Iterator[Attention]:
+def _cordoned(seen: Overview) -> Iterator[Attention]:
     """Nodes that take nothing new: one that is forgotten so is missed when work piles up."""
-    mark = state_mark("cordoned")
-    takes_work = any(node.state == "alive" for node in nodes)
-    for node in nodes:
+    takes_work = any(node.state == "alive" for node in seen.node_rows)
+    mark = state_mark("cordoned")._replace(tone="idle" if takes_work else "late")
+    hint = None if takes_work else "No other node takes runs: uncordon it, or start another."
+    for node in seen.node_rows:
         if node.state == "cordoned":
-            yield Attention(
-                mark.glyph,
-                mark.word,
-                "idle" if takes_work else "late",
-                f"Node {node.name}",
-                node.href,
-                node.cordoned_at,
-                f"It takes nothing new, by word of {short(node.reason or 'somebody')}.",
-                None if takes_work else "No other node takes runs: uncordon it, or start another.",
-            )
+            why = f"It takes nothing new, by word of {short(node.cordon or 'somebody')}."
+            since = node.facts["cordoned_at"]
+            yield Attention(mark, f"Node {node.name}", node.href, since, why, hint)
 
 
-def _unresponsive(nodes: Sequence[NodeLine]) -> Iterator[Attention]:
+def _unresponsive(seen: Overview) -> Iterator[Attention]:
     """Slots that nothing frees but the end of a handler, or of its node."""
-    for node in nodes:
-        if node.unresponsive_runs:
-            words = unresponsive_words(node.unresponsive_runs)
-            yield Attention(
-                "▲",
-                "unresponsive",
-                "late",
-                f"Node {node.name}",
-                node.href,
-                None,
-                f"{words[:1].upper()}{words[1:]}.",
-                "Only the end of that handler or of its node ends them: restart the node.",
-            )
+    hint = "Only the end of that handler or of its node ends them: restart the node."
+    for node in seen.node_rows:
+        if runs := node.facts["unresponsive_runs"]:
+            mark, why = Mark("▲", "unresponsive", "late"), f"{capital(unresponsive_words(runs))}."
+            yield Attention(mark, f"Node {node.name}", node.href, None, why, hint)
 
 
-def _failing(page_request: PageRequest, judged: Judged) -> Iterator[Attention]:
-    by_error: dict[str, list[tuple[dict[str, Any], Health]]] = {}
-    for row, health in judged:
-        if health.word == "failing":
-            error = health.reason.partition(": ")[2]
-            by_error.setdefault(error or row["name"], []).append((row, health))
-    mark = health_mark("failing")
-    for error, failing in by_error.items():
-        if len(failing) < _MERGED_FROM:
-            yield from (_schedule(page_request, row, health) for row, health in failing)
-            continue
-        names = ", ".join(row["name"] for row, _ in failing[:3])
-        more = f" and {len(failing) - 3} more" if len(failing) > 3 else ""
-        since = min(health.since for _, health in failing if health.since)
+def _blocking(seen: Overview) -> Iterator[Attention]:
+    """Sessions that keep nodes waiting for a lock."""
+    for row in seen.blocking:
+        since = None if row["seconds"] is None else seen.now - timedelta(seconds=row["seconds"])
         yield Attention(
-            mark.glyph,
-            mark.word,
-            mark.tone,
-            f"{plural(len(failing), 'schedule')}: {names}{more}",
-            page_request.link("schedules", {"health": "failing"}),
-            since,
-            error,
+            Mark("✕", "blocking", "fail") if row["waiting"] else Mark("▲", "locking", "late"),
+            capital(session_words(row)),
             None,
+            since,
+            f"It {holding_words(row)}.",
+            "What waits goes on when its transaction ends.",
         )
 
 
-def _unserved(page_request: PageRequest, facts: Facts) -> Iterator[Attention]:
+def _troubled_services(link: Link, seen: Overview) -> Iterator[Attention]:
+    """Services that fail, and what others go on without: one row for each cause, however many
+    nodes have it.
+    """
+    set_aside = Mark("▲", "set aside", "late")
+    nodes = seen.node_rows
+    hrefs = {node.name: node.href for node in nodes if node.facts["state"] != "dead"}
+    for names, cause in merged((node.name, node.health) for node in nodes):
+        href = hrefs[names[0]] if len(names) == 1 else link("nodes")
+        since = seen.now - timedelta(seconds=cause.seconds)
+        if isinstance(cause, Failing):
+            mark, what = (
+                Mark("✕", "failing", "fail"),
+                f"{capital(cause.service)} of {_nodes(names)}",
+            )
+            why = f"No pass has succeeded for {duration(cause.seconds)}: {cause.error}"
+            yield Attention(mark, what, href, since, why, cause.consequence)
+        else:
+            why = f"On {_nodes(names)} {without_words(cause)}"
+            yield Attention(set_aside, cause.what, href, since, why)
+    if more := sum(node.health.more for node in nodes):
+        why = "Services go on without them, too; the log has why."
+        yield Attention(set_aside, plural(more, "more thing"), link("nodes"), None, why)
+
+
+def _nodes(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return f"node {names[0]}"
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"nodes {', '.join(names[:_NAMED])}{more}"
+
+
+def _failing(link: Link, seen: Overview) -> Iterator[Attention]:
+    by_error: dict[str, list[tuple[dict[str, Any], Health]]] = {}
+    for row, health in seen.judged:
+        if health.word == "failing":
+            error = health.reason.partition(": ")[2]
+            by_error.setdefault(error or row["name"], []).append((row, health))
+    for error, failing in by_error.items():
+        if len(failing) < _MERGED_FROM:
+            yield from (_schedule(link, row, health) for row, health in failing)
+            continue
+        names = ", ".join(row["name"] for row, _ in failing[:_NAMED])
+        more = f" and {len(failing) - _NAMED} more" if len(failing) > _NAMED else ""
+        what = f"{plural(len(failing), 'schedule')}: {names}{more}"
+        since = min(health.since for _, health in failing if health.since)
+        href = link("schedules", {"health": "failing"})
+        yield Attention(health_mark("failing"), what, href, since, error)
+
+
+def _open_circuits(link: Link, seen: Overview) -> Iterator[Attention]:
+    """One cause for each breaker that is not closed."""
+    for row in seen.breakers:
+        waiting = sum(group["runs"] for group in seen.broken if group["name"] == row["name"])
+        fallback = row["fallback_handler"] or row["fallback_queue"]
+        wait = plural(waiting, "run waits", "runs wait")
+        yield Attention(
+            Mark("⊘", "half open" if row["state"] == "half_open" else "open", "late"),
+            row["name"],
+            link("runs", {"handler": row["name"]}),
+            row["opened_at"],
+            f"{circuit_sentence(row, seen.now)} {wait}.",
+            f"New ones go to {fallback} meanwhile." if fallback else None,
+            (("Reset", link("reset_breaker", name=row["name"])),),
+        )
+
+
+def _unserved(link: Link, seen: Overview) -> Iterator[Attention]:
     """Work that no live node can take: put aside by a node, not looked at by any, or too heavy."""
     unserved: dict[tuple[str, str, str, int], tuple[int, Any]] = {}
-    for row in [*facts.parked, *(due for due in facts.due if not due["is_served"])]:
+    for row in [*seen.parked, *(due for due in seen.due if not due["is_served"])]:
         slots = row["weight"] if row.get("is_offered") else 0
         key = (row["handler"], row["queue"], ", ".join(row["requires"] or ()), slots)
         runs, oldest = unserved.get(key, (0, row["oldest_due"]))
         unserved[key] = (runs + row["runs"], min(oldest, row["oldest_due"]))
-    mark = state_mark("parked")
     for (handler, queue, needed, slots), (runs, oldest) in unserved.items():
         which = f" with the labels {short(needed, 90)}" if needed else ""
         labels = " and those labels" if needed else ""
@@ -178,75 +225,55 @@ def _unserved(page_request: PageRequest, facts: Facts) -> Iterator[Attention]:
             labels += f", and with {slots} slots at least"
         waiting = plural(runs, "run waits", "runs wait")
         yield Attention(
-            mark.glyph,
-            mark.word,
-            mark.tone,
+            state_mark("parked"),
             handler,
-            page_request.link("queue", name=queue),
+            link("queue", name=queue),
             oldest,
             f"{waiting}: no live node{which} offers it for queue {queue}.",
             f"Start a node with that handler{labels}; they run then.",
         )
 
 
-def _others(page_request: PageRequest, judged: Judged) -> Iterator[Attention]:
-    for row, health in judged:
+def _others(link: Link, seen: Overview) -> Iterator[Attention]:
+    for row, health in seen.judged:
         if health.is_problem and health.word != "failing":
-            yield _schedule(page_request, row, health)
+            yield _schedule(link, row, health)
 
 
-def _dead(page_request: PageRequest, facts: Facts) -> Iterator[Attention]:
+def _dead(link: Link, seen: Overview) -> Iterator[Attention]:
     """Dead letters that no schedule stands for."""
-    mark = state_mark("dead")
-    for group in facts.dead:
+    mark = state_mark("dead")._replace(tone="late")
+    for group in seen.dead:
         if group["has_enqueued"]:
-            yield Attention(
-                mark.glyph,
-                mark.word,
-                "late",
-                f"{group['handler']} ({plural(group['letters'], 'dead letter')})",
-                page_request.link("dead", {"handler": group["handler"]}),
-                group["last_at"],
-                short(group["cause"]) or "it said nothing",
-                None,
-            )
+            handler, why = group["handler"], short(group["cause"]) or "it said nothing"
+            what = f"{handler} ({plural(group['letters'], 'dead letter')})"
+            yield Attention(mark, what, link("dead", {"handler": handler}), group["last_at"], why)
 
 
-def _paused_queues(page_request: PageRequest, facts: Facts) -> Iterator[Attention]:
-    waiting: dict[str, int] = {}
-    for row in facts.due:
-        waiting[row["queue"]] = waiting.get(row["queue"], 0) + row["runs"]
-    for queue in facts.paused_queues:
-        count = waiting.get(queue["name"], 0)
-        by = ": ".join(filter(None, [queue["paused_by"], queue["paused_note"]])) or "somebody"
+def _paused_queues(link: Link, seen: Overview) -> Iterator[Attention]:
+    for queue in seen.paused_queues:
+        name = queue["name"]
+        count = sum(row["runs"] for row in seen.due if row["queue"] == name)
         wait = plural(count, "due run waits", "due runs wait")
+        by = who_and_why(queue["paused_by"], queue["paused_note"]) or "somebody"
         yield Attention(
-            "‖",
-            "paused",
-            "late" if count else "idle",
-            f"Queue {queue['name']}",
-            page_request.link("queue", name=queue["name"]),
+            Mark("‖", "paused", "late" if count else "idle"),
+            f"Queue {name}",
+            link("queue", name=name),
             queue["paused_at"],
             f"{wait}; paused by {short(by)}",
-            None,
-            (Action("Resume", page_request.link("resume_queue", name=queue["name"])),),
+            actions=(("Resume", link("resume_queue", name=name)),),
         )
 
 
-def _schedule(page_request: PageRequest, row: dict[str, Any], health: Health) -> Attention:
-    mark = health_mark(health.word)
-    actions = (
-        Action("Run now", page_request.link("run_now", name=row["name"])),
-        Action("Pause", page_request.link("pause", name=row["name"])),
-    )
+def _schedule(link: Link, row: dict[str, Any], health: Health) -> Attention:
+    name = row["name"]
+    actions = (("Run now", link("run_now", name=name)), ("Pause", link("pause", name=name)))
     return Attention(
-        mark.glyph,
-        mark.word,
-        mark.tone,
-        row["name"],
-        page_request.link("schedule", name=row["name"]),
+        health_mark(health.word),
+        name,
+        link("schedule", name=name),
         health.since,
         health.reason,
-        None,
-        actions if health.word != "invalid" else (),
+        actions=actions if health.word != "invalid" else (),
     )

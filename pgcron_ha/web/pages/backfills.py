@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,19 +13,18 @@ from starlette.responses import Response
 from pgcron_ha.db.commands import backfills as interfaces
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries import overview
-from pgcron_ha.db.queries.pages import backfills as ask
 from pgcron_ha.db.queries.pages import schedules as ask_schedules
 from pgcron_ha.db.queries.pages.runs import HIGHEST_ID
 from pgcron_ha.errors import InvalidInput, NotFound
 from pgcron_ha.model.backfill import measure
 from pgcron_ha.spec.schedule_spec import spec_of
 from pgcron_ha.spec.zones import load_zone
-from pgcron_ha.web.address import choice
+from pgcron_ha.web.address import choice, whole_number
 from pgcron_ha.web.formats import Mark
 from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.pages.schedule import NoSuchSchedule
-from pgcron_ha.web.pages.written_times import written_instant
+from pgcron_ha.web.pages.schedule import no_such_schedule
 from pgcron_ha.web.run_words import run_word
+from pgcron_ha.web.times import written_instant
 
 STATES: Final[dict[str, Mark]] = {
     "open": Mark("▶", "open", "run"),
@@ -40,11 +38,19 @@ MOST_PARALLEL: Final = 1000
 
 @dataclass(frozen=True)
 class BackfillRow:
-    """One backfill: a row of the view, its mark, and what of it is over (None: not counted)."""
+    """One backfill: a row of the view, and how it stands."""
 
     row: dict[str, Any]
-    mark: Mark
-    error: str | None
+
+    @property
+    def mark(self) -> Mark:
+        """Of its state."""
+        return STATES[self.row["state"]]
+
+    @property
+    def error(self) -> str | None:
+        """Why it stopped by itself."""
+        return None if self.row["error"] is None else str(self.row["error"]["message"])
 
     @property
     def passed(self) -> int:
@@ -82,24 +88,22 @@ async def show_backfills(page_request: PageRequest) -> Response:
     asked = page_request.query("schedule", "state")
     name, state = asked.get("schedule"), choice(asked.get("state"), interfaces.STATES, "state")
 
-    async def read(connection: Connection) -> tuple[bool, list[dict[str, Any]]]:
-        known = None
+    async def read(connection: Connection, *, schema: str) -> list[dict[str, Any]] | None:
+        of_it = None
         if name is not None:
-            known = await ask_schedules.schedule(connection, name, schema=page_request.schema)
-            if known is None:
-                return False, []
-        id_ = None if known is None else known["id"]
-        return True, await ask.backfills(
-            connection, schedule_id=id_, state=state, schema=page_request.schema
-        )
+            of_it = await ask_schedules.schedule(connection, name=name, schema=schema)
+            if of_it is None:
+                return None
+        id_ = None if of_it is None else of_it["id"]
+        return await interfaces.backfills(connection, schedule_id=id_, state=state, schema=schema)
 
     snapshot = await page_request.read(("backfills", name, state), read)
     if (drawn := page_request.drawn(snapshot)) is not None:
         return drawn
-    is_known, rows = snapshot.value
-    if not is_known:
-        raise NoSuchSchedule(name or "", [("all schedules", page_request.link("schedules"))])
-    view = BackfillsView([_row(row) for row in rows], name, state, interfaces.STATES)
+    if snapshot.value is None:
+        raise no_such_schedule(page_request, name or "")
+    rows = [BackfillRow(row) for row in snapshot.value]
+    view = BackfillsView(rows, name, state, interfaces.STATES)
     return page_request.page(
         "backfills.html", view, snapshot, title="Backfills", section="schedules"
     )
@@ -109,24 +113,20 @@ async def show_backfill(page_request: PageRequest) -> Response:
     """One of them: how far it is, and its runs."""
     id_ = _id(page_request)
 
-    async def read(connection: Connection) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
+    async def read(
+        connection: Connection, *, schema: str
+    ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         return (
-            await ask.one(connection, id_, schema=page_request.schema),
-            await ask.runs(connection, id_, schema=page_request.schema),
+            await interfaces.one_backfill(connection, id_, schema=schema),
+            await interfaces.runs_of_backfill(connection, id_, schema=schema),
         )
 
     snapshot = await page_request.read(("backfill", id_), read)
     if (drawn := page_request.drawn(snapshot)) is not None:
         return drawn
     row, runs = snapshot.value
-    if row is None:
-        raise NotFound(
-            f"backfill {id_} does not exist",
-            "It was never asked for, or was forgotten with the ledger of its time.",
-            "Look for it in the list of backfills.",
-        )
     reported = [{**run, "state": run_word(run, snapshot.now)} for run in runs if run["state"]]
-    view = BackfillView(_row(row), reported, _settings(row))
+    view = BackfillView(BackfillRow(row), reported, _settings(row))
     title = f"Backfill {id_}"
     return page_request.page("backfill.html", view, snapshot, title=title, section="schedules")
 
@@ -157,8 +157,7 @@ async def ask_for(page_request: PageRequest) -> Response:
             if_ran=if_ran,
             note=given.get("note"),
             planned=measured.instants,
-            actor=page_request.actor,
-            schema=page_request.schema,
+            **page_request.who,
         )
 
     return page_request.redirect("backfill", {"done": "backfill"}, id=await page_request.act(make))
@@ -186,15 +185,8 @@ async def _change(
     page_request: PageRequest, verb: Callable[..., Awaitable[object]], done: str, *more: str | None
 ) -> Response:
     id_ = _id(page_request)
-    await page_request.act(
-        lambda c: verb(c, id_, *more, actor=page_request.actor, schema=page_request.schema)
-    )
+    await page_request.do(verb, id_, *more)
     return page_request.redirect("backfill", {"done": done}, id=id_)
-
-
-def _row(row: dict[str, Any]) -> BackfillRow:
-    error = None if row["error"] is None else json.loads(row["error"])["message"]
-    return BackfillRow(row, STATES[row["state"]], error)
 
 
 def _settings(row: dict[str, Any]) -> list[tuple[str, str]]:
@@ -208,7 +200,7 @@ def _settings(row: dict[str, Any]) -> list[tuple[str, str]]:
         ("At once", f"{row['parallelism']} (overlap {row['overlap']})"),
         ("Decided instants", rule),
         ("Spec", f"{row['spec']} ({row['timezone']}), as of version {row['version']}"),
-        *([("Args", row["args"][:300])] if row["args"] else []),
+        *([("Args", json.dumps(row["args"])[:300])] if row["args"] else []),
         *([("Note", row["note"])] if row["note"] else []),
         ("Asked for by", row["created_by"]),
         *([("Last changed by", row["changed_by"])] if row["changed_by"] else []),
@@ -217,20 +209,22 @@ def _settings(row: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _id(page_request: PageRequest) -> int:
     text = page_request.segment("id")
-    if not re.fullmatch(r"[0-9]{1,19}", text) or not 0 < int(text) <= HIGHEST_ID:
+    number = whole_number(text, HIGHEST_ID)
+    if number is None:
         raise NotFound(
             f"'{text[:60]}' is no backfill",
             "A backfill has a number.",
             "Look for it in the list of backfills.",
         )
-    return int(text)
+    return number
 
 
 def _parallelism(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text[:9]) <= MOST_PARALLEL:
+    number = whole_number(text, MOST_PARALLEL)
+    if number is None:
         raise InvalidInput(
             f"parallelism '{text[:60]}' is out of range",
             f"Of a backfill 1 to {MOST_PARALLEL} runs are open at once.",
             "Leave it out for 1.",
         )
-    return int(text)
+    return number

@@ -12,9 +12,10 @@ from starlette.responses import Response
 from pgcron_ha.db.commands import calendars as interfaces
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import calendars as ask
-from pgcron_ha.errors import InvalidInput, NotFound, PgcronError
+from pgcron_ha.errors import InvalidInput, PgcronError
 from pgcron_ha.spec.calendars.calendar import MOST_CHARACTERS, read_calendar, read_calendars
-from pgcron_ha.web.page_request import PageRequest
+from pgcron_ha.web.address import NoSuch
+from pgcron_ha.web.page_request import INTERFACE, PageRequest
 
 DAYS_SHOWN: Final = 20
 # A browser sends a line's end as two characters.
@@ -55,10 +56,7 @@ async def show_calendars(page_request: PageRequest) -> Response:
     """All of them, and a form that makes one."""
     page_request.query()
 
-    async def read(connection: Connection) -> list[dict[str, Any]]:
-        return await ask.calendars(connection, schema=page_request.schema)
-
-    snapshot = await page_request.read(("calendars",), read)
+    snapshot = await page_request.read(("calendars",), ask.calendars)
     if (drawn := page_request.drawn(snapshot)) is not None:
         return drawn
     view = CalendarsView(snapshot.value)
@@ -72,25 +70,16 @@ async def show_calendar(page_request: PageRequest) -> Response:
     page_request.query()
     name = page_request.segment("name")
 
-    async def read(connection: Connection) -> ask.Found | None:
-        return await ask.one(connection, name, schema=page_request.schema)
-
-    snapshot = await page_request.read(("calendar", name), read)
+    snapshot = await page_request.read(("calendar", name), _read_calendar, name)
     if (drawn := page_request.drawn(snapshot)) is not None:
         return drawn
-    found = snapshot.value
-    if found is None:
-        raise NotFound(
-            f"calendar '{name[:200]}' does not exist",
-            "A calendar is named exactly as it was made.",
-            "Look for it in the list of calendars.",
-        )
-    view = CalendarView(
-        name,
-        found.row["content"],
-        *found,
-        _days(name, found.row["contents"], snapshot.now.astimezone(page_request.zone).date()),
-    )
+    row, users, parents = snapshot.value
+    if row is None:
+        rule = "A calendar is named exactly as it was made."
+        raise NoSuch("calendar", name, rule, "Look for it in the list of calendars.")
+    today = snapshot.now.astimezone(page_request.zone).date()
+    days = _days(name, row["contents"], today)
+    view = CalendarView(name, row["content"], row, users, parents, days)
     return page_request.page("calendar.html", view, snapshot, title=name, section="schedules")
 
 
@@ -100,16 +89,7 @@ async def save(page_request: PageRequest) -> Response:
     name, text = given.get("name", "").strip(), given.get("content", "").replace("\r\n", "\n")
     try:
         read_calendar(text)
-        await page_request.act(
-            lambda connection: interfaces.put_calendar(
-                connection,
-                name,
-                text,
-                actor=page_request.actor,
-                interface=page_request.interface,
-                schema=page_request.schema,
-            )
-        )
+        await page_request.do(interfaces.put_calendar, name, text, interface=INTERFACE)
     except InvalidInput as problem:
         view = CalendarView(name, text, None, [], [], [], problem)
         return page_request.page(
@@ -120,14 +100,20 @@ async def save(page_request: PageRequest) -> Response:
 
 async def delete(page_request: PageRequest) -> Response:
     """Deletes one that nobody uses."""
-    name = page_request.segment("name")
-    await page_request.form()
-    await page_request.act(
-        lambda connection: interfaces.delete_calendar(
-            connection, name, actor=page_request.actor, schema=page_request.schema
-        )
-    )
+    name, _ = page_request.segment("name"), await page_request.form()
+    await page_request.do(interfaces.delete_calendar, name)
     return page_request.redirect("calendars", {"done": "calendar_deleted"})
+
+
+async def _read_calendar(
+    connection: Connection, name: str, *, schema: str
+) -> tuple[dict[str, Any] | None, list[dict[str, Any]], list[dict[str, Any]]]:
+    """Its row, schedules that use it, calendars that name it."""
+    return (
+        await ask.calendar(connection, name=name, schema=schema),
+        await ask.users(connection, name=name, schema=schema),
+        await ask.parents(connection, name=name, schema=schema),
+    )
 
 
 def _days(name: str, contents: str, today: date) -> list[NamedDay]:

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from starlette.responses import Response
 
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import dead_letters as ask
-from pgcron_ha.errors import NotFound
-from pgcron_ha.web.address import WrongAddress, choice
-from pgcron_ha.web.cluster_contexts import DeadLettersView, Letter, LetterGroup
-from pgcron_ha.web.contexts import FilterChip
-from pgcron_ha.web.formats import plain
+from pgcron_ha.web.address import NoSuch, WrongAddress, choice, whole_number
+from pgcron_ha.web.lists import Choice, FilterChip, chips, choices
 from pgcron_ha.web.page_request import PageRequest
 
 # In addresses: letters whose run ended without a class of error.
@@ -30,16 +26,44 @@ RATES: Final = ("1", "10", "60", "600")
 _MOST_BATCHES: Final = 10
 _MOST_RUN: Final = 2**63 - 1
 
+Rows: TypeAlias = list[dict[str, Any]]
+
+
+class LetterGroup(NamedTuple):
+    """A cause: the dead letters of one handler that died in the same way."""
+
+    facts: dict[str, Any]
+    """A row of `pgcron_ha.db.queries.pages.dead_letters.groups`."""
+    href: str
+    """Its letters."""
+    redrive_all_href: str | None
+    """Redrives all open ones that were not lost; None: there are less than two."""
+    is_chosen: bool
+
 
 @dataclass(frozen=True)
-class Found:
-    """Rows as `pgcron_ha.db.queries.pages.dead_letters` documents them; one letter more than is
-    shown.
-    """
+class DeadLettersView:
+    """``dead_letters.html``."""
 
-    groups: list[dict[str, Any]]
+    groups: list[LetterGroup]
     letters: list[dict[str, Any]]
-    counted: dict[str, Any]
+    """Rows of `pgcron_ha.db.queries.pages.dead_letters.letters`."""
+    states: list[Choice]
+    state: str
+    chips: list[FilterChip]
+    open: int
+    """Open ones, whatever the filters."""
+    is_cut: bool
+    """Whether there are more open ones than were counted."""
+    last_at: datetime | None
+    """When the newest of all died."""
+    looked_at: int
+    """Groups are counted among so many of the newest."""
+    rates: tuple[str, ...]
+    """How many of a cause may become due in a minute."""
+    next_href: str | None
+    first_href: str | None
+    """The first page, if this is another."""
 
 
 async def show_dead_letters(page_request: PageRequest) -> Response:
@@ -47,12 +71,10 @@ async def show_dead_letters(page_request: PageRequest) -> Response:
     given = page_request.query(*_FILTERS, "before")
     choice(given.get("state"), ask.STATES, "state")
     before = _cursor(given.get("before"))
-    filters = _wanted(given)
     snapshot = await page_request.read(
-        ("dead", *sorted(given.items())),
-        lambda connection: read_letters(connection, page_request.schema, filters, before),
+        ("dead", *sorted(given.items())), _read_letters, _wanted(given), before
     )
-    view = _view(page_request, snapshot.value, given)
+    view = _view(page_request, *snapshot.value, given)
     return page_request.page(
         "dead_letters.html", view, snapshot, title="Dead letters", section="dead"
     )
@@ -60,18 +82,16 @@ async def show_dead_letters(page_request: PageRequest) -> Response:
 
 async def redrive(page_request: PageRequest) -> Response:
     """Runs a dead letter again as a new run; then shows that run."""
-    letter = _run_number(page_request.segment("id"))
-    await page_request.form()
+    text, _ = page_request.segment("id"), await page_request.form()
+    letter = whole_number(text, _MOST_RUN)
+    if letter is None:
+        rule = "A dead letter is named by its run's number."
+        raise NoSuch("dead letter", text, rule, "Take it from the list of dead letters.")
     made = await page_request.make_run(
-        "redrive",
-        letter,
-        lambda connection: functions.redrive(
-            connection, letter, actor=page_request.actor, schema=page_request.schema
-        ),
+        "redrive", letter, lambda c: functions.redrive(c, letter, **page_request.who)
     )
-    return page_request.redirect(
-        "run", {"done": "redriven" if made.is_new else "repeated"}, id=made.run
-    )
+    done = "redriven" if made.is_new else "repeated"
+    return page_request.redirect("run", {"done": done}, id=made.run)
 
 
 async def redrive_cause(page_request: PageRequest) -> Response:
@@ -83,15 +103,11 @@ async def redrive_cause(page_request: PageRequest) -> Response:
     starting: datetime | None = None
     redriven = 0
     for _ in range(_MOST_BATCHES):
-        batch = await page_request.act(
-            partial(
-                functions.redrive_many,
-                **wanted,
-                rate=None if rate is None else int(rate),
-                starting=starting,
-                actor=page_request.actor,
-                schema=page_request.schema,
-            )
+        batch = await page_request.do(
+            functions.redrive_many,
+            **wanted,
+            rate=None if rate is None else int(rate),
+            starting=starting,
         )
         redriven += len(batch.runs)
         if len(batch.runs) < functions.MOST_REDRIVEN:
@@ -102,16 +118,18 @@ async def redrive_cause(page_request: PageRequest) -> Response:
     )
 
 
-async def read_letters(
+async def _read_letters(
     connection: Connection,
+    wanted: dict[str, str | None],
+    before: tuple[datetime | None, int | None],
+    *,
     schema: str,
-    filters: dict[str, str | None],
-    before: tuple[datetime, int] | None,
-) -> Found:
-    """Everything the page shows, in one transaction."""
-    return Found(
-        await ask.groups(connection, filters, schema=schema),
-        await ask.letters(connection, filters, before, limit=ask.PAGE_ROWS + 1, schema=schema),
+) -> tuple[Rows, Rows, dict[str, Any]]:
+    """Causes, letters (one more than is shown), and how many there are, in one transaction."""
+    at, number = before
+    return (
+        await ask.groups(connection, **wanted, schema=schema),
+        await ask.letters(connection, **wanted, before_at=at, before_id=number, schema=schema),
         await ask.counted(connection, schema=schema),
     )
 
@@ -128,34 +146,28 @@ def _wanted(given: dict[str, str]) -> dict[str, str | None]:
     }
 
 
-def _view(page_request: PageRequest, found: Found, given: dict[str, str]) -> DeadLettersView:
+def _view(
+    page_request: PageRequest,
+    groups: Rows,
+    letters: Rows,
+    counted: dict[str, Any],
+    given: dict[str, str],
+) -> DeadLettersView:
     filters = {name: given[name] for name in _FILTERS if name in given}
-    chosen = {name: value for name, value in filters.items() if name != "state"}
     state = given.get("state", "open")
-    letters = found.letters[: ask.PAGE_ROWS]
     after = None
-    if len(found.letters) > ask.PAGE_ROWS:
-        last = letters[-1]
+    if len(letters) > ask.PAGE_ROWS:
+        last = letters[ask.PAGE_ROWS - 1]
         after = {**filters, "before": f"{last['died_at'].isoformat()},{last['run_id']}"}
     return DeadLettersView(
-        groups=tuple(_group(page_request, row, filters) for row in found.groups),
-        letters=tuple(_letter(page_request, row) for row in letters),
-        states=[
-            (word, page_request.link("dead", {**chosen, "state": word}), word == state)
-            for word in ask.STATES
-        ],
+        groups=[_group(page_request, row, filters) for row in groups],
+        letters=letters[: ask.PAGE_ROWS],
+        states=choices(page_request, "dead", "state", ask.STATES, filters, state),
         state=state,
-        chips=tuple(
-            FilterChip(
-                f"{name}: {plain(value)}",
-                page_request.link("dead", {key: v for key, v in filters.items() if key != name}),
-            )
-            for name, value in chosen.items()
-        ),
-        clear_href=page_request.link("dead"),
-        open=min(found.counted["open"], ask.LOOK),
-        is_cut=found.counted["open"] > ask.LOOK,
-        last_at=found.counted["last_at"],
+        chips=chips(page_request, "dead", filters, but="state"),
+        open=min(counted["open"], ask.LOOK),
+        is_cut=counted["open"] > ask.LOOK,
+        last_at=counted["last_at"],
         looked_at=ask.LOOK,
         rates=RATES,
         next_href=page_request.link("dead", after) if after else None,
@@ -168,40 +180,26 @@ def _group(page_request: PageRequest, row: dict[str, Any], filters: dict[str, st
     if row["fingerprint"] is not None:
         cause["group"] = row["fingerprint"]
     chosen = {name: value for name, value in filters.items() if name != "state"}
+    all_href = page_request.link("redrive_cause", {**chosen, **cause})
     return LetterGroup(
         facts=row,
         href=page_request.link("dead", {**filters, **cause}),
-        redrive_href=page_request.link("redrive", id=row["newest_run"]) if row["open"] else None,
-        redrive_all_href=page_request.link("redrive_cause", {**chosen, **cause})
-        if row["redrivable"] > 1
-        else None,
+        redrive_all_href=all_href if row["redrivable"] > 1 else None,
         is_chosen=all(filters.get(name) == value for name, value in cause.items()),
     )
 
 
-def _letter(page_request: PageRequest, row: dict[str, Any]) -> Letter:
-    is_open = row["requeued_as"] is None
-    schedule = row["schedule"]
-    return Letter(
-        facts=row,
-        redrive_href=page_request.link("redrive", id=row["run_id"]) if is_open else None,
-        schedule_href=page_request.link("schedule", name=schedule)
-        if schedule is not None
-        else None,
-    )
-
-
-def _cursor(text: str | None) -> tuple[datetime, int] | None:
+def _cursor(text: str | None) -> tuple[datetime | None, int | None]:
     """``INSTANT,RUN``: the last letter of the page before."""
     if text is None:
-        return None
+        return None, None
     at, _, run = text.partition(",")
     try:
         instant = datetime.fromisoformat(at).astimezone(UTC) if "T" in at else None
-        number = int(run) if run.isascii() and run.isdigit() else -1
     except (ValueError, OverflowError):
-        instant, number = None, -1
-    if instant is None or not 0 <= number <= _MOST_RUN:
+        instant = None
+    number = whole_number(run, _MOST_RUN)
+    if instant is None or number is None:
         raise WrongAddress(
             f"'{text[:60]}' is not a page of the dead letters",
             "A page begins after a letter: when it died and its run's number.",
@@ -209,14 +207,3 @@ def _cursor(text: str | None) -> tuple[datetime, int] | None:
             wrong=text,
         )
     return instant, number
-
-
-def _run_number(text: str) -> int:
-    number = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
-    if not 0 < number <= _MOST_RUN:
-        raise NotFound(
-            f"dead letter '{text[:60]}' does not exist",
-            "A dead letter is named by its run's number.",
-            "Take it from the list of dead letters.",
-        )
-    return number

@@ -1,9 +1,32 @@
-"""What the overview is made of."""
+"""What the overview is made of, and how it is read."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Final, TypeAlias
+
+from pgcron_ha.db.driver.read_pool import Connection
+from pgcron_ha.db.queries.blocking import blocking_sessions
+from pgcron_ha.db.queries.pages import breakers as ask_breakers
+from pgcron_ha.db.queries.pages import dead_letters as ask_letters
+from pgcron_ha.db.queries.pages import nodes as ask_nodes
+from pgcron_ha.db.queries.pages import overview as ask
+from pgcron_ha.db.queries.pages import queues as ask_queues
+from pgcron_ha.db.queries.pages import schedules as ask_schedules
+from pgcron_ha.web.health import Health, judge
+from pgcron_ha.web.pages.nodes import NodeRow
+
+LANES: Final = 12
+_OPEN_LETTERS: Final = {
+    "state": "open",
+    **dict.fromkeys(("handler", "error_class", "fingerprint", "queue", "schedule")),
+}
+# Nodes that ended so long ago are shown beside the living.
+_ENDED_WITHIN: Final = 3600.0
+
+Rows: TypeAlias = list[dict[str, Any]]
+Judged: TypeAlias = list[tuple[dict[str, Any], Health]]
 
 
 @dataclass(frozen=True)
@@ -11,20 +34,82 @@ class Facts:
     """What was read for the overview: rows as `pgcron_ha.db.queries.pages` documents them."""
 
     cluster: dict[str, Any]
-    nodes: list[dict[str, Any]]
-    due: list[dict[str, Any]]
-    parked: list[dict[str, Any]]
-    breakers: list[dict[str, Any]]
-    broken: list[dict[str, Any]]
+    nodes: Rows
+    due: Rows
+    parked: Rows
+    breakers: Rows
+    broken: Rows
     """Circuit breakers that are not closed, and the runs that wait for them."""
-    running: list[dict[str, Any]]
+    running: Rows
     recent: dict[str, Any]
-    dead: list[dict[str, Any]]
-    invalid: list[dict[str, Any]]
-    paused_queues: list[dict[str, Any]]
-    schedules: list[dict[str, Any]]
+    dead: Rows
+    paused_queues: Rows
+    schedules: Rows
     """Those that may be unhealthy, and those that fire next."""
-    blocking: list[dict[str, Any]]
+    blocking: Rows
     """Sessions that keep nodes waiting for a lock."""
-    lanes: list[dict[str, Any]]
+    lanes: Rows
     """Ended runs of `schedules` within the window."""
+
+
+@dataclass(frozen=True)
+class Overview(Facts):
+    """The facts as they stand at an instant."""
+
+    now: datetime
+    judged: Judged
+    """Of `schedules` the health."""
+    node_rows: list[NodeRow]
+
+
+async def read_facts(connection: Connection, length: timedelta, *, schema: str) -> Facts:
+    """Everything the page shows, in one read-only transaction."""
+    cluster = await ask.cluster(connection, schema=schema)
+    due = await ask.due(connection, schema=schema)
+    running = await ask.running(connection, schema=schema)
+    candidates = [
+        *await ask.failing_candidates(connection, schema=schema),
+        *due,
+        *running,
+        *await ask.invalid_schedules(connection, schema=schema),
+        *await ask_schedules.next_schedules(connection, limit=LANES, schema=schema),
+    ]
+    known = dict.fromkeys(
+        row["schedule_id"] for row in candidates if row["schedule_id"] is not None
+    )
+    ids = list(known)[: ask_schedules.MOST_IDS]
+    schedules = await ask_schedules.schedules(connection, ids=ids, limit=len(ids), schema=schema)
+    judged = [(row, judge(row, cluster["now"])) for row in schedules]
+    chosen = [row["id"] for row, _ in for_lanes(judged, cluster["now"])]
+    since = cluster["now"] - length * 2 / 3
+    return Facts(
+        cluster=cluster,
+        nodes=await ask_nodes.nodes(
+            connection, ended_within=_ENDED_WITHIN, limit=ask.ROWS, schema=schema
+        ),
+        due=due,
+        parked=await ask.parked(connection, schema=schema),
+        breakers=await ask_breakers.open_breakers(connection, schema=schema),
+        broken=await ask_breakers.broken(connection, schema=schema),
+        running=running,
+        recent=await ask.recent(connection, schema=schema),
+        dead=await ask_letters.groups(
+            connection, **_OPEN_LETTERS, look=ask.LOOK, limit=ask.ROWS, schema=schema
+        ),
+        paused_queues=[
+            row for row in await ask_queues.settings(connection, schema=schema) if row["paused_at"]
+        ],
+        schedules=schedules,
+        blocking=await blocking_sessions(connection, schema=schema),
+        lanes=await ask.lane_runs(connection, schedule_ids=chosen, since=since, schema=schema),
+    )
+
+
+def for_lanes(judged: Judged, now: datetime) -> Judged:
+    """What the timeline shows: the problem ones first, then by next fire."""
+
+    def rank(line: tuple[dict[str, Any], Health]) -> tuple[bool, bool, datetime]:
+        row, health = line
+        return (not health.is_problem, row["next_fire"] is None, row["next_fire"] or now)
+
+    return sorted(judged, key=rank)[:LANES]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from starlette.responses import Response
@@ -13,19 +13,19 @@ from pgcron_ha.client.fires import explain
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import ledger as ask
 from pgcron_ha.db.queries.pages import schedules as ask_schedules
-from pgcron_ha.db.queries.pages.fetching import clock
 from pgcron_ha.db.queries.reasons import Reason, why
+from pgcron_ha.db.queries.rows import clock
 from pgcron_ha.errors import PgcronError, UnknownZone
 from pgcron_ha.spec.schedule_spec import spec_of
 from pgcron_ha.spec.spec import Spec
 from pgcron_ha.spec.zones import load_zone
-from pgcron_ha.web.address import WrongAddress, choice
-from pgcron_ha.web.cluster_contexts import Answer, LedgerRow, LedgerView, NearFire
-from pgcron_ha.web.formats import plain, state_mark
-from pgcron_ha.web.occurrence_words import reason_words
+from pgcron_ha.web.address import choice, cursor_instant
+from pgcron_ha.web.formats import Mark, plain, state_mark
+from pgcron_ha.web.lists import Choice, choices
 from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.pages.schedule import NoSuchSchedule
-from pgcron_ha.web.pages.wall_time import Meant, instants
+from pgcron_ha.web.pages.schedule import no_such_schedule
+from pgcron_ha.web.run_words import reason_words, run_word
+from pgcron_ha.web.times import Meant, instants
 
 CLOCKS: Final = ("schedule", "utc", "mine")
 _OUTCOMES: Final[dict[str | None, str]] = {
@@ -54,16 +54,7 @@ _DECISIONS: Final[dict[str, str]] = {
 }
 
 
-@dataclass(frozen=True)
-class Question:
-    """What the form asked: a text, and whose clock it is told by."""
-
-    at: str
-    clock: str
-
-
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """What was read; `definition` is None when there is no such schedule."""
 
     definition: dict[str, Any] | None
@@ -72,58 +63,115 @@ class Found:
     near: list[str]
 
 
+class LedgerRow(NamedTuple):
+    """What was decided about a fire, or about a range of them, and what came of it."""
+
+    facts: dict[str, Any]
+    """A row of `pgcron_ha.db.queries.pages.ledger.occurrences`."""
+    reason: str | None
+    """Why it did not run, in words."""
+    outcome: str | None
+    """A word of `formats.STATES` for its run; None: it has none, or retention removed it."""
+    delay: float | None
+    """Seconds from the fire time to the start."""
+
+
+class Answer(NamedTuple):
+    """Why an instant of a schedule ran or did not."""
+
+    meant: Meant
+    """The instant, and what the zone's clock did then."""
+    mark: Mark
+    sentence: str
+    reported: Reason
+    said_by: str | None
+    """Who decided it, and their note, unless the sentence says so."""
+
+
+class NearFire(NamedTuple):
+    """A fire of the schedule near an instant that it does not name."""
+
+    at: datetime
+    word: str
+    """before or after"""
+    href: str
+
+
+@dataclass(frozen=True)
+class LedgerView:
+    """``ledger.html``."""
+
+    name: str
+    zone: ZoneInfo
+    """The schedule's."""
+    utc: ZoneInfo
+    rows: list[LedgerRow]
+    decisions: list[Choice]
+    decision: str | None
+    asked: str
+    """What the form asked, as it was given."""
+    clock: str
+    """The chosen clock: schedule, utc or mine."""
+    clocks: list[tuple[str, str]]
+    """Word and label of the clocks to choose from."""
+    answers: list[Answer]
+    near: list[NearFire]
+    """The fires about an instant that is none."""
+    around_href: str | None
+    """The ledger up to the instant that was asked about."""
+    looked_at: int
+    is_first_page: bool
+    first_href: str
+    next_href: str | None
+
+
 async def show_ledger(page_request: PageRequest) -> Response:
     """The ledger; ``decision`` filters, ``before`` turns pages, ``at`` and ``clock`` ask why."""
     name = page_request.segment("name")
     given = page_request.query("decision", "before", "at", "clock")
     choice(given.get("decision"), ask.DECISIONS, "decision")
     choice(given.get("clock"), CLOCKS, "clock")
-    before = _instant(given.get("before"))
-    question = Question(given["at"], given.get("clock", "schedule")) if "at" in given else None
+    before = cursor_instant(given.get("before"), "the ledger")
+    mine = page_request.zone
     snapshot = await page_request.read(
-        ("ledger", name, page_request.zone.key, *sorted(given.items())),
-        lambda connection: read_ledger(
-            connection, page_request, name, question, before, given.get("decision")
-        ),
+        ("ledger", name, mine.key, *sorted(given.items())), _read_ledger, name, given, before, mine
     )
     found = snapshot.value
     if found.definition is None:
-        raise NoSuchSchedule(
-            name, [(other, page_request.link("occurrences", name=other)) for other in found.near]
-        )
+        raise no_such_schedule(page_request, name, found.near, "occurrences")
     view = _view(page_request, found, found.definition, given, snapshot.now)
     title = f"Occurrences of {plain(name)}"
     return page_request.page("ledger.html", view, snapshot, title=title, section="schedules")
 
 
-async def read_ledger(
+async def _read_ledger(
     connection: Connection,
-    page_request: PageRequest,
     name: str,
-    question: Question | None,
+    given: dict[str, str],
     before: datetime | None,
-    decision: str | None,
+    mine: ZoneInfo,
+    *,
+    schema: str,
 ) -> Found:
     """The definition, one page of decisions, and the answers. InvalidInput for what is no time."""
-    schema = page_request.schema
-    definition = await ask_schedules.schedule(connection, name, schema=schema)
-    if definition is None:
-        return Found(None, [], [], await ask_schedules.near_names(connection, name, schema=schema))
+    row = await ask_schedules.schedule(connection, name=name, schema=schema)
+    if row is None:
+        near = await ask_schedules.near_names(connection, name, schema=schema)
+        return Found(None, [], [], near)
     reported: list[tuple[Meant, Reason]] = []
-    if question is not None:
+    if "at" in given:
         now = await clock(connection, schema)
-        zone = _zone(question.clock, definition["timezone"], page_request.zone)
-        for meant in instants(question.at, zone, now):
+        zone = _zone(given.get("clock", "schedule"), row["timezone"], mine)
+        for meant in instants(given["at"], zone, now):
             reported.append((meant, await why(connection, name, meant.instant, schema=schema)))
     rows = await ask.occurrences(
         connection,
-        definition["id"],
-        decision=decision,
+        schedule_id=row["id"],
+        decision=given.get("decision"),
         before=before,
-        limit=ask.PAGE_ROWS + 1,
         schema=schema,
     )
-    return Found(definition, rows, reported, [])
+    return Found(row, rows, reported, [])
 
 
 def _view(
@@ -144,21 +192,22 @@ def _view(
         name=name,
         zone=_schedule_zone(row["timezone"]),
         utc=load_zone("UTC"),
-        rows=tuple(_ledger_row(fire, now) for fire in rows),
-        decisions=[
-            (
-                word or "all",
-                page_request.link("occurrences", {**asked, "decision": word}, name=name),
-                word == decision,
-            )
-            for word in (None, *ask.DECISIONS)
-        ],
+        rows=[_ledger_row(fire, now) for fire in rows],
+        decisions=choices(
+            page_request,
+            "occurrences",
+            "decision",
+            (None, *ask.DECISIONS),
+            asked,
+            decision,
+            name=name,
+        ),
         decision=decision,
         asked=given.get("at", ""),
         clock=given.get("clock", "schedule"),
         clocks=_clocks(row["timezone"], page_request.zone),
-        answers=tuple(answers),
-        near=()
+        answers=answers,
+        near=[]
         if is_named or spec is None
         else _near(page_request, name, spec, found.reasons[0][0]),
         around_href=_around(page_request, name, asked, found.reasons),
@@ -181,16 +230,12 @@ def _page(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str | None]
 
 
 def _ledger_row(fire: dict[str, Any], now: datetime) -> LedgerRow:
-    outcome = fire["run_state"]
-    if outcome == "ready":
-        is_future = fire["due_at"] is not None and fire["due_at"] > now
-        waiting = "retrying" if fire["attempt"] else "scheduled" if is_future else "ready"
-        outcome = waiting if fire["hold"] in (None, "overlap", "previous") else "parked"
-    started = fire["started_at"]
+    state, started = fire["run_state"], fire["started_at"]
+    outcome = None if state is None else run_word({**fire, "state": state}, now)
+    because = fire["cancel_reason"] if outcome == "cancelled" else None
     return LedgerRow(
         facts=fire,
-        reason=reason_words(fire["reason"], fire["note"])
-        or (fire["cancel_reason"] if outcome == "cancelled" else None),
+        reason=reason_words(fire["reason"], fire["note"]) or because,
         outcome=outcome,
         delay=None if started is None else (started - fire["fire_at"]).total_seconds(),
     )
@@ -213,16 +258,7 @@ def _answer(meant: Meant, stored: Reason, row: dict[str, Any]) -> Answer:
         mark = mark._replace(
             glyph="◷", word="paused" if reported.code == "is_paused" else "not yet"
         )
-    return Answer(
-        meant.instant,
-        mark,
-        sentence,
-        reported.run,
-        reported.outcome,
-        meant.note,
-        reported,
-        _said_by(reported),
-    )
+    return Answer(meant, mark, sentence, reported, _said_by(reported))
 
 
 def _said_by(reported: Reason) -> str | None:
@@ -242,14 +278,14 @@ def _sentence(reported: Reason) -> str:
     )
 
 
-def _near(page_request: PageRequest, name: str, spec: Spec, meant: Meant) -> tuple[NearFire, ...]:
+def _near(page_request: PageRequest, name: str, spec: Spec, meant: Meant) -> list[NearFire]:
     """The fires before and after, by the definition as it stands."""
     fires = (("before", spec.previous(meant.instant)), ("after", spec.next(meant.instant)))
-    return tuple(
+    return [
         NearFire(fire, word, page_request.link("occurrences", {"at": fire.isoformat()}, name=name))
         for word, fire in fires
         if fire is not None
-    )
+    ]
 
 
 def _around(
@@ -291,20 +327,3 @@ def _clocks(timezone: str, mine: ZoneInfo) -> list[tuple[str, str]]:
         for at, (word, zone) in enumerate(clocks)
         if zone not in known[:at]
     ]
-
-
-def _instant(text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        found = datetime.fromisoformat(text).astimezone(UTC) if "T" in text else None
-    except (ValueError, OverflowError):
-        found = None
-    if found is None:
-        raise WrongAddress(
-            f"'{text[:60]}' is not a page of the ledger",
-            "A page begins before an instant, such as 2026-11-21T06:30:00Z.",
-            "Leave 'before' out for the newest, and go on by the link below the list.",
-            wrong=text,
-        )
-    return found

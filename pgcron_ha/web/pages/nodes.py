@@ -6,59 +6,149 @@ import json
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from starlette.responses import Response
 
 from pgcron_ha.db.commands import cordons
 from pgcron_ha.db.driver.read_pool import Connection
-from pgcron_ha.db.queries.node_health import read_health
+from pgcron_ha.db.queries.node_health import NodeHealth, read_health, without_words
 from pgcron_ha.db.queries.pages import nodes as ask
+from pgcron_ha.db.queries.pages import overview as ask_overview
 from pgcron_ha.db.queries.unresponsive_runs import unresponsive_words
 from pgcron_ha.errors import NotFound
-from pgcron_ha.web.address import choice
-from pgcron_ha.web.cluster_contexts import NodeRow, NodesView, NodeView
-from pgcron_ha.web.contexts import FilterChip
-from pgcron_ha.web.formats import duration, plain, plural, short
+from pgcron_ha.web.address import NoSuch, choice
+from pgcron_ha.web.formats import capital, duration, plain, plural, short, who_and_why
+from pgcron_ha.web.lists import Choice, FilterChip, chips, choices
 from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.pages.overview import node_state
-from pgcron_ha.web.pages.services import troubles
 
 STATES: Final = ("alive", "cordoned", "draining", "silent", "dead")
 _FILTERS: Final[tuple[str, ...]] = ("state", "queue", "handler")
+_POOLED: Final = (
+    "No notification reaches it (none passes through a pooler in transaction mode), so it looks "
+    "for work by and by. A listen_dsn that leads to the server itself lets work begin at once."
+)
 
-
-class NoSuchNode(NotFound):
-    """A node that does not exist, with those that may have been meant."""
-
-    def __init__(self, given: str, near: list[tuple[str, str]]) -> None:
-        super().__init__(
-            f"node '{given[:200]}' does not exist",
-            "A page of a node is named by its incarnation: each start of a process is another."
-            " Those that died are forgotten after a day.",
-            "Look for it in the list of nodes.",
-        )
-        self.near = near
+Rows: TypeAlias = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Listing:
-    """The living and the dead that match, as rows."""
+class NodeRow:
+    """One node incarnation; the facts are a row of `pgcron_ha.db.queries.pages.nodes.nodes`."""
 
-    living: list[dict[str, Any]]
-    dead: list[dict[str, Any]]
+    facts: dict[str, Any]
+    href: str
+    left: float
+    """Seconds of its lease; below zero: it ran out."""
+
+    @property
+    def name(self) -> str:
+        """Of the node; each start of its process is another incarnation."""
+        return str(self.facts["name"])
+
+    @property
+    def state(self) -> str:
+        """alive, cordoned, draining, silent (its lease ran out), gone (left in order) or died."""
+        if self.facts["state"] == "dead":
+            return "died" if "lease" in (self.facts["ended_because"] or "") else "gone"
+        return "silent" if self.left <= 0 else str(self.facts["state"])
+
+    @property
+    def lease_left(self) -> float | None:
+        """Seconds, at least 0; None for the dead."""
+        return None if self.facts["state"] == "dead" else max(0.0, self.left)
+
+    @property
+    def ended_at(self) -> datetime | None:
+        """For a silent one the end of its lease; None while it lives."""
+        found: datetime | None = self.facts["ended_at"]
+        return self.facts["lease_until"] if self.state == "silent" else found
+
+    @property
+    def cordon(self) -> str | None:
+        """By whom and why it takes nothing new; None: it does."""
+        if not self.facts["cordoned_at"]:
+            return None
+        return who_and_why(self.facts["cordoned_by"], short(self.facts["cordon_reason"] or ""))
+
+    @property
+    def reason(self) -> str | None:
+        """Why it ended; of a cordoned one by whom it is, and why."""
+        ended_because: str | None = self.facts["ended_because"]
+        return ended_because if self.cordon is None else self.cordon
+
+    @property
+    def health(self) -> NodeHealth:
+        """Of its services."""
+        return read_health(self.facts)
+
+    @property
+    def troubles(self) -> list[str]:
+        """What is wrong with its services, a sentence for each."""
+        fails = "no pass has succeeded for"
+        return [
+            *(
+                f"{capital(each.service)}: {fails} {duration(each.seconds)}: {each.error}"
+                for each in self.health.failing
+            ),
+            *(f"{capital(each.what)}: {without_words(each)}" for each in self.health.without),
+        ]
+
+    @property
+    def labels(self) -> list[str]:
+        """Each as key=value."""
+        return [f"{key}={value}" for key, value in json.loads(self.facts["labels"]).items()]
+
+    @property
+    def sentence(self) -> str | None:
+        """Why it ended, or what happens to it now."""
+        unresponsive = self.facts["unresponsive_runs"]
+        said = [
+            _sentence(self),
+            unresponsive and f"{capital(unresponsive_words(unresponsive))}.",
+            _POOLED if self.facts["is_pooled"] and self.facts["state"] != "dead" else None,
+        ]
+        return " ".join(filter(None, said)) or None
+
+
+@dataclass(frozen=True)
+class NodesView:
+    """``nodes.html``."""
+
+    living: list[NodeRow]
+    dead: list[NodeRow]
+    slots: int
+    free_slots: int
+    """Of the nodes that are alive."""
+    versions: list[str]
+    """Of the living; more than one: the cluster is mixed."""
+    usual_version: str | None
+    """What most of them have."""
+    chips: list[FilterChip]
+    states: list[Choice]
+    is_cut: bool
+    dead_is_cut: bool
+    shows_living: bool
+    shows_dead: bool
+
+
+@dataclass(frozen=True)
+class NodeView:
+    """``node.html``."""
+
+    row: NodeRow
+    runs: Rows
+    """What it executes or holds ahead: rows of `overview.running`."""
 
 
 async def show_nodes(page_request: PageRequest) -> Response:
     """The list; ``?queue=`` and ``handler`` choose those that serve it, ``state`` by their word."""
     given = page_request.query(*_FILTERS)
     choice(given.get("state"), STATES, "state")
-    snapshot = await page_request.read(
-        ("nodes", given.get("queue"), given.get("handler")),
-        lambda connection: read_listing(connection, page_request.schema, given),
-    )
-    view = _listing_view(page_request, snapshot.value, given, snapshot.now)
+    chosen = {"queue": given.get("queue"), "handler": given.get("handler")}
+    snapshot = await page_request.read(("nodes", *chosen.values()), _read_nodes, chosen)
+    view = _listing_view(page_request, *snapshot.value, given, snapshot.now)
     return page_request.page("nodes.html", view, snapshot, title="Nodes", section="nodes")
 
 
@@ -66,23 +156,11 @@ async def show_node(page_request: PageRequest) -> Response:
     """One incarnation: its lease, what it holds, what it offers."""
     given = page_request.segment("incarnation")
     page_request.query()
-    incarnation = _incarnation(given)
-    snapshot = await page_request.read(
-        ("node", incarnation or given),
-        lambda connection: read_node(connection, page_request.schema, given, incarnation),
-    )
+    snapshot = await page_request.read(("node", given.lower()), _read_node, given)
     node, runs, near = snapshot.value
     if node is None:
-        raise NoSuchNode(given, [(_near_name(row), _href(page_request, row)) for row in near])
-    row = _row(page_request, node, snapshot.now, None)
-    queues = tuple((queue, page_request.link("queue", name=queue)) for queue in node["queues"])
-    by = [node["cordoned_by"], short(node["cordon_reason"] or "")]
-    view = NodeView(
-        row=row,
-        runs=runs,
-        queues=queues,
-        cordon=": ".join(filter(None, by)) if node["cordoned_at"] else None,
-    )
+        raise _no_such_node(given, [(_near_name(row), _href(page_request, row)) for row in near])
+    view = NodeView(node_row(page_request, node, snapshot.now), runs)
     return page_request.page(
         "node.html", view, snapshot, title=plain(node["name"]), section="nodes"
     )
@@ -94,150 +172,117 @@ async def cordon(page_request: PageRequest) -> Response:
     reason = (await page_request.form("reason")).get("reason")
 
     async def work(connection: Connection) -> None:
-        node, _ = await _named(connection, page_request.schema, given)
-        await cordons.cordon_node(
-            connection, node, reason, actor=page_request.actor, schema=page_request.schema
-        )
+        node = await _known(connection, given, page_request.schema)
+        await cordons.cordon_node(connection, node["name"], reason, **page_request.who)
 
     await page_request.act(work)
     return page_request.redirect("node", {"done": "cordoned"}, incarnation=given)
 
 
 async def uncordon(page_request: PageRequest) -> Response:
-    """It takes runs again."""
+    """It takes runs again: whatever holds it, its name or this process alone."""
     given = page_request.segment("incarnation")
     await page_request.form()
 
     async def work(connection: Connection) -> None:
-        name, is_cordoned_alone = await _named(connection, page_request.schema, given)
-        node = given if is_cordoned_alone else name
-        await cordons.uncordon_node(
-            connection, node, actor=page_request.actor, schema=page_request.schema
-        )
+        node = await _known(connection, given, page_request.schema)
+        held = given if node["is_cordoned_alone"] else node["name"]
+        await cordons.uncordon_node(connection, held, **page_request.who)
 
     await page_request.act(work)
     return page_request.redirect("node", {"done": "uncordoned"}, incarnation=given)
 
 
-async def _named(connection: Connection, schema: str, given: str) -> tuple[str, bool]:
-    """The node's name, and whether the cordon that was set first is of this process alone."""
-    incarnation = _incarnation(given)
-    node = incarnation and await ask.node(connection, incarnation, schema=schema)
-    if not node:
-        raise NoSuchNode(given, [])
-    return node["name"], bool(node["is_cordoned_alone"])
+def node_row(page_request: PageRequest, facts: dict[str, Any], now: datetime) -> NodeRow:
+    """How a node stands at an instant."""
+    return NodeRow(facts, _href(page_request, facts), (facts["lease_until"] - now).total_seconds())
 
 
-async def read_listing(connection: Connection, schema: str, given: dict[str, str]) -> Listing:
+async def _known(connection: Connection, given: str, schema: str) -> dict[str, Any]:
+    node, _, _ = await _read_node(connection, given, schema=schema)
+    if node is None:
+        raise _no_such_node(given, [])
+    return node
+
+
+async def _read_nodes(
+    connection: Connection, chosen: dict[str, str | None], *, schema: str
+) -> tuple[Rows, Rows]:
     """The living and the dead, in one transaction."""
-    chosen = {"queue": given.get("queue"), "handler": given.get("handler")}
-    return Listing(
-        await ask.nodes(connection, is_dead=False, **chosen, schema=schema),
-        await ask.nodes(connection, is_dead=True, **chosen, schema=schema),
+    return (
+        await ask.nodes(connection, is_dead=False, limit=ask.MOST_NODES, schema=schema, **chosen),
+        await ask.nodes(connection, is_dead=True, limit=ask.MOST_DEAD, schema=schema, **chosen),
     )
 
 
-async def read_node(
-    connection: Connection, schema: str, given: str, incarnation: UUID | None
-) -> tuple[dict[str, Any] | None, list[dict[str, Any]], list[dict[str, Any]]]:
+async def _read_node(
+    connection: Connection, given: str, *, schema: str
+) -> tuple[dict[str, Any] | None, Rows, Rows]:
     """The node, its runs, and, if there is none, those that may have been meant."""
-    node = incarnation and await ask.node(connection, incarnation, schema=schema)
-    if not node or incarnation is None:
-        return None, [], await ask.near_nodes(connection, given, schema=schema)
-    return node, await ask.node_runs(connection, incarnation, schema=schema), []
+    incarnation = _incarnation(given)
+    node = incarnation and await ask.node(connection, incarnation=incarnation, schema=schema)
+    if not node:
+        return None, [], await ask.near_nodes(connection, text=given, schema=schema)
+    runs = await ask_overview.running(
+        connection, incarnation=incarnation, limit=ask.SHOWN_RUNS, schema=schema
+    )
+    return node, runs, []
 
 
 def _listing_view(
-    page_request: PageRequest, listing: Listing, given: dict[str, str], now: datetime
+    page_request: PageRequest, living: Rows, dead: Rows, given: dict[str, str], now: datetime
 ) -> NodesView:
     state = given.get("state")
-    versions = Counter(row["version"] for row in listing.living)
-    usual = versions.most_common(1)[0][0] if versions else None
-    living = [_row(page_request, row, now, usual) for row in listing.living]
-    alive = [row for row in living if row.state == "alive"]
-    filters = {name: given[name] for name in _FILTERS if name in given}
-    others = {name: value for name, value in filters.items() if name != "state"}
+    versions = Counter(row["version"] for row in living)
+    rows = [node_row(page_request, row, now) for row in living]
+    alive = [row.facts for row in rows if row.state == "alive"]
     return NodesView(
-        living=tuple(row for row in living if state in (None, row.state)),
-        dead=tuple(_row(page_request, row, now, None) for row in listing.dead),
-        slots=sum(row.facts["slots"] for row in alive),
-        free_slots=sum(max(0, row.facts["slots"] - row.facts["slots_used"]) for row in alive),
+        living=[row for row in rows if state in (None, row.state)],
+        dead=[node_row(page_request, row, now) for row in dead],
+        slots=sum(row["slots"] for row in alive),
+        free_slots=sum(max(0, row["slots"] - row["slots_used"]) for row in alive),
         versions=sorted(versions),
-        chips=tuple(
-            FilterChip(
-                f"{name}: {plain(value)}",
-                page_request.link("nodes", {key: v for key, v in filters.items() if key != name}),
-            )
-            for name, value in others.items()
-        ),
-        states=[
-            (word or "all", page_request.link("nodes", {**others, "state": word}), word == state)
-            for word in (None, *STATES)
-        ],
-        is_cut=len(listing.living) >= ask.MOST_NODES,
-        dead_is_cut=len(listing.dead) >= ask.MOST_DEAD,
+        usual_version=versions.most_common(1)[0][0] if versions else None,
+        chips=chips(page_request, "nodes", given, but="state"),
+        states=choices(page_request, "nodes", "state", (None, *STATES), given, state),
+        is_cut=len(living) >= ask.MOST_NODES,
+        dead_is_cut=len(dead) >= ask.MOST_DEAD,
         shows_living=state != "dead",
         shows_dead=state in (None, "dead"),
     )
 
 
-_UNRESPONSIVE: Final = (
-    "No notification reaches it (none passes through a pooler in transaction mode), so it looks "
-    "for work by and by. A listen_dsn that leads to the server itself lets work begin at once."
-)
-
-
-def _row(
-    page_request: PageRequest, facts: dict[str, Any], now: datetime, usual: str | None
-) -> NodeRow:
-    left = (facts["lease_until"] - now).total_seconds()
-    state = node_state({**facts, "lease_left": left})
-    names = facts["handler_names"]
-    labels = json.loads(facts["labels"])
-    return NodeRow(
-        facts=facts,
-        href=_href(page_request, facts),
-        state=state,
-        lease_left=max(0.0, left) if facts["state"] != "dead" else None,
-        handlers=tuple((name, page_request.link("nodes", {"handler": name})) for name in names),
-        more_handlers=facts.get("handlers", len(names)) - len(names),
-        has_other_version=usual is not None and facts["version"] != usual,
-        sentence=_sentences(facts, state, left),
-        labels=tuple(f"{key}={value}" for key, value in labels.items()),
-        troubles=troubles(read_health(facts)),
-    )
-
-
-def _sentences(facts: dict[str, Any], state: str, left: float) -> str | None:
-    unresponsive = facts["unresponsive_runs"]
-    said = [
-        _sentence(facts, state, left),
-        unresponsive and f"{_capital(unresponsive_words(unresponsive))}.",
-        _UNRESPONSIVE if facts["is_pooled"] and facts["state"] != "dead" else None,
-    ]
-    return " ".join(filter(None, said)) or None
-
-
-def _sentence(facts: dict[str, Any], state: str, left: float) -> str | None:
-    runs = facts.get("runs", 0)
-    if state == "silent":
-        held = f"; a living one declares it dead and takes over {plural(runs, 'run')}"
-        return f"Its lease ran out {duration(-left)} ago{held if runs else ''}."
-    if state == "cordoned":
-        by = ": ".join(filter(None, [facts["cordoned_by"], short(facts["cordon_reason"] or "")]))
-        rest = f"finishes {plural(runs, 'run')}" if runs else "holds no run: it is drained"
-        return f"It takes nothing new{f', by word of {by}' if by else ''}; it {rest}."
-    if state == "draining":
-        return f"It takes nothing new and finishes {plural(runs, 'run')}." if runs else "It leaves."
-    if state == "died":
-        return f"{_capital(facts['ended_because'])}: its runs were taken over by living nodes."
-    if state == "gone":
-        return _capital(facts["ended_because"])
+def _sentence(row: NodeRow) -> str | None:
+    facts, runs = row.facts, row.facts["runs"]
+    match row.state:
+        case "silent":
+            held = f"; a living one declares it dead and takes over {plural(runs, 'run')}"
+            return f"Its lease ran out {duration(-row.left)} ago{held if runs else ''}."
+        case "cordoned":
+            rest = f"finishes {plural(runs, 'run')}" if runs else "holds no run: it is drained"
+            by = f", by word of {row.cordon}" if row.cordon else ""
+            return f"It takes nothing new{by}; it {rest}."
+        case "draining":
+            if not runs:
+                return "It leaves."
+            return f"It takes nothing new and finishes {plural(runs, 'run')}."
+        case "died":
+            because = capital(facts["ended_because"])
+            return f"{because}: its runs were taken over by living nodes."
+        case "gone":
+            return capital(facts["ended_because"])
     return None
 
 
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+def _no_such_node(given: str, near: list[tuple[str, str]]) -> NotFound:
+    return NoSuch(
+        "node",
+        given,
+        "A page of a node is named by its incarnation: each start of a process is another."
+        " Those that died are forgotten after a day.",
+        "Look for it in the list of nodes.",
+        near,
+    )
 
 
 def _href(page_request: PageRequest, row: dict[str, Any]) -> str:

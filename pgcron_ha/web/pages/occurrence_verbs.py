@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
+from zoneinfo import ZoneInfo
 
 from starlette.responses import Response
 
@@ -15,114 +17,110 @@ from pgcron_ha.errors import Conflict, InvalidInput, NotFound
 from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.schedule_form import LONGEST_SENT
-from pgcron_ha.web.pages.written_times import written_instant
+from pgcron_ha.web.times import written_instant
+
+
+class Fire(NamedTuple):
+    """What the form names, and the schedule's row."""
+
+    schedule: str
+    at: datetime
+    row: overview.Row
+
+
+Verb: TypeAlias = Callable[[Any, Fire, dict[str, str], dict[str, str]], Awaitable[None]]
+"""It gets a connection, the fire, what the form says, and `PageRequest.who`."""
 
 
 async def skip(page_request: PageRequest) -> Response:
     """The fire at ``instant`` does not run; ``note`` says why."""
-    name, given = page_request.segment("name"), await page_request.form("instant", "note")
 
-    async def verb(connection: Any) -> None:
-        fire, _ = await _fire(connection, page_request, name, given)
-        who = {"actor": page_request.actor, "schema": page_request.schema}
-        await occurrences.skip_occurrence(connection, name, fire, given.get("note"), **who)
+    async def verb(c: Any, fire: Fire, given: dict[str, str], who: dict[str, str]) -> None:
+        require_fire(fire.row, fire.at)
+        await occurrences.skip_occurrence(c, fire.schedule, fire.at, given.get("note"), **who)
 
-    await page_request.act(verb)
-    return page_request.redirect("schedule", {"done": "fire_skipped"}, name=name)
+    return await _do(page_request, verb, "fire_skipped", "note")
 
 
 async def move(page_request: PageRequest) -> Response:
     """The fire at ``instant`` is due at ``to``."""
-    name, given = page_request.segment("name"), await page_request.form("instant", "to", "note")
 
-    async def verb(connection: Any) -> None:
-        fire, row = await _fire(connection, page_request, name, given)
-        moved_to = written_instant(given.get("to", ""), load_zone(row["timezone"]))
-        who = {"actor": page_request.actor, "schema": page_request.schema}
-        note = given.get("note")
-        await occurrences.move_occurrence(connection, name, fire, moved_to, note, **who)
+    async def verb(c: Any, fire: Fire, given: dict[str, str], who: dict[str, str]) -> None:
+        require_fire(fire.row, fire.at)
+        to, note = written_instant(given.get("to", ""), _zone(fire.row)), given.get("note")
+        await occurrences.move_occurrence(c, fire.schedule, fire.at, to, note, **who)
 
-    await page_request.act(verb)
-    return page_request.redirect("schedule", {"done": "fire_moved"}, name=name)
+    return await _do(page_request, verb, "fire_moved", "to", "note")
 
 
 async def edit(page_request: PageRequest) -> Response:
     """The fire at ``instant`` gets ``args`` (JSON)."""
-    name = page_request.segment("name")
-    given = await page_request.form("instant", "args", "note", longest=LONGEST_SENT)
 
-    async def verb(connection: Any) -> None:
-        fire, _ = await _fire(connection, page_request, name, given)
-        args = args_text(given.get("args", ""))
-        who = {"actor": page_request.actor, "schema": page_request.schema}
-        await occurrences.edit_occurrence(connection, name, fire, args, given.get("note"), **who)
+    async def verb(c: Any, fire: Fire, given: dict[str, str], who: dict[str, str]) -> None:
+        require_fire(fire.row, fire.at)
+        args, note = args_text(given.get("args", "")), given.get("note")
+        await occurrences.edit_occurrence(c, fire.schedule, fire.at, args, note, **who)
 
-    await page_request.act(verb)
-    return page_request.redirect("schedule", {"done": "fire_edited"}, name=name)
+    return await _do(page_request, verb, "fire_edited", "args", "note")
 
 
 async def restore(page_request: PageRequest) -> Response:
     """The fire at ``instant`` is not skipped or moved any more; other args are refused, as only
     who may run a schedule with args of their own may take them back: `restore_args`.
     """
-    name, given = page_request.segment("name"), await page_request.form("instant")
 
-    async def verb(connection: Any) -> None:
-        fire, row = await _fire(connection, page_request, name, given, must_be=False)
-        change = await occurrences.changed_occurrence(
-            connection, row["id"], fire, schema=page_request.schema
-        )
-        if was_edited(change):
+    async def verb(c: Any, fire: Fire, given: dict[str, str], who: dict[str, str]) -> None:
+        if was_edited(await _change(c, fire, who)):
             raise Conflict(
-                f"the fire of schedule '{name[:200]}' has other args",
+                f"the fire of schedule '{fire.schedule[:200]}' has other args",
                 "What undoes a change needs the right that the change needed.",
                 "Restore its args first; then it can be restored.",
             )
-        who = {"actor": page_request.actor, "schema": page_request.schema}
-        await occurrences.restore_occurrence(connection, name, fire, **who)
+        await occurrences.restore_occurrence(c, fire.schedule, fire.at, **who)
 
-    await page_request.act(verb)
-    return page_request.redirect("schedule", {"done": "fire_restored"}, name=name)
+    return await _do(page_request, verb, "fire_restored")
 
 
 async def restore_args(page_request: PageRequest) -> Response:
     """The fire at ``instant`` has the schedule's args; if it was moved, it stays so."""
-    name, given = page_request.segment("name"), await page_request.form("instant")
 
-    async def verb(connection: Any) -> None:
-        fire, row = await _fire(connection, page_request, name, given, must_be=False)
-        change = await occurrences.changed_occurrence(
-            connection, row["id"], fire, schema=page_request.schema
-        )
+    async def verb(c: Any, fire: Fire, given: dict[str, str], who: dict[str, str]) -> None:
+        change = await _change(c, fire, who)
         if change is None or not was_edited(change):
             raise NotFound(
-                f"the fire of schedule '{name[:200]}' has no args of its own",
+                f"the fire of schedule '{fire.schedule[:200]}' has no args of its own",
                 "Only the args of a fire that was given others are restored.",
                 "Load the page again: somebody may have been faster.",
             )
-        who = {"actor": page_request.actor, "schema": page_request.schema}
-        await occurrences.restore_occurrence(connection, name, fire, **who)
+        await occurrences.restore_occurrence(c, fire.schedule, fire.at, **who)
         if change["due_at"] is not None:
-            who = {"actor": change["actor"], "schema": page_request.schema}
-            moved_to, note = change["due_at"], change["note"]
-            await occurrences.move_occurrence(connection, name, fire, moved_to, note, **who)
+            to, note, who = change["due_at"], change["note"], {**who, "actor": change["actor"]}
+            await occurrences.move_occurrence(c, fire.schedule, fire.at, to, note, **who)
 
-    await page_request.act(verb)
-    return page_request.redirect("schedule", {"done": "args_restored"}, name=name)
+    return await _do(page_request, verb, "args_restored")
 
 
-async def _fire(
-    connection: Any,
-    page_request: PageRequest,
-    name: str,
-    given: dict[str, str],
-    must_be: bool = True,
-) -> tuple[datetime, overview.Row]:
-    """The instant that the form names, by the schedule's clock if it has no offset, and its row."""
-    if "instant" not in given:
-        raise InvalidInput("no fire is named", "'instant' is the fire time that is meant.")
-    row = await overview.schedule(connection, name, schema=page_request.schema)
-    fire = written_instant(given["instant"], load_zone(row["timezone"]))
-    if must_be:
-        require_fire(row, fire)
-    return fire, row
+async def _do(page_request: PageRequest, verb: Verb, done: str, *fields: str) -> Response:
+    """For the instant that the form names, by the schedule's clock if it has no offset."""
+    name = page_request.segment("name")
+    given = await page_request.form("instant", *fields, longest=LONGEST_SENT)
+
+    async def work(connection: Any) -> None:
+        if "instant" not in given:
+            raise InvalidInput("no fire is named", "'instant' is the fire time that is meant.")
+        row = await overview.schedule(connection, name, schema=page_request.schema)
+        fire = Fire(name, written_instant(given["instant"], _zone(row)), row)
+        await verb(connection, fire, given, page_request.who)
+
+    await page_request.act(work)
+    return page_request.redirect("schedule", {"done": done}, name=name)
+
+
+async def _change(connection: Any, fire: Fire, who: dict[str, str]) -> overview.Row | None:
+    return await occurrences.changed_occurrence(
+        connection, fire.row["id"], fire.at, schema=who["schema"]
+    )
+
+
+def _zone(row: overview.Row) -> ZoneInfo:
+    return load_zone(row["timezone"])

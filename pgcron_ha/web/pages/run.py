@@ -2,123 +2,225 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
+from pgcron_ha.db.commands import functions
 from pgcron_ha.db.commands.breakers import diversion_words
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import breakers as ask_breakers
 from pgcron_ha.db.queries.pages import run as ask
 from pgcron_ha.db.queries.pages import runs as ask_runs
-from pgcron_ha.errors import NotFound
+from pgcron_ha.web.address import NoSuch, whole_number
 from pgcron_ha.web.formats import duration, state_mark
 from pgcron_ha.web.json_text import pretty
 from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.pages.run_lines import LogPlace, log_place, log_view
-from pgcron_ha.web.run_contexts import AttemptLine, ChildRun, JsonText, ProgressBar, RunView
-from pgcron_ha.web.run_time import where_time_went
+from pgcron_ha.web.pages.run_log import LogPlace, LogView, log_place, log_view, read_log
+from pgcron_ha.web.run_time import TimeBar, where_time_went
 from pgcron_ha.web.run_words import retry_words, run_sentence, run_word
 
 # Characters of a laid-out args or result.
 MOST_PRETTY: Final = 30_000
-_NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _GONE: Final = 4
 
 
-class NoSuchRun(NotFound):
-    """A number that no run has, with the runs next to it."""
+class JsonText(NamedTuple):
+    """Args or a result, laid out."""
 
-    def __init__(self, text: str, near: list[tuple[str, str]]) -> None:
-        super().__init__(
-            f"run '{text[:60]}' does not exist",
-            "It was never enqueued, its transaction was rolled back, or retention removed it.",
-            "Look for it in the list of runs.",
-        )
-        self.near = near
+    text: str
+    size: int
+    """Bytes of the whole."""
+    is_cut: bool
 
 
-@dataclass(frozen=True)
-class Found:
-    """What was read; `run` is None when there is no such run."""
+class ProgressBar(NamedTuple):
+    """How far an executing run says that it is; the note comes from outside."""
 
-    run: dict[str, Any] | None
+    amount: str
+    """Such as 3 of 10."""
+    percent: str | None
+    """0 to 100; None: it named no total."""
+    note: str | None
+    at: datetime
+
+
+class ChildRun(NamedTuple):
+    """A run that was made from this one."""
+
+    id: int
+    what: str
+    """rerun, redrive, …, and by whom."""
+    state: str
+    at: datetime | None
+
+
+class Found(NamedTuple):
+    """What was read of a run."""
+
+    run: dict[str, Any]
     waits: dict[str, Any] | None
     progress: dict[str, Any] | None
     letter: dict[str, Any] | None
     attempts: list[dict[str, Any]]
     children: list[dict[str, Any]]
     lines: list[dict[str, Any]]
-    near: list[int]
+
+
+@dataclass(frozen=True)
+class RunView:
+    """``run.html``."""
+
+    row: dict[str, Any]
+    """A row of `pgcron_ha.db.queries.pages.run.run`."""
+    word: str
+    sentence: str
+    what: str
+    """The schedule's name, else the handler: the page's heading."""
+    schedule_href: str | None
+    facts: list[tuple[str, str, str | None]]
+    """Word, value, and an address if there is one."""
+    instants: list[tuple[str, datetime]]
+    progress: ProgressBar | None
+    bar: TimeBar | None
+    attempts: list[dict[str, Any]]
+    """Rows of `attempts`, with the one that runs or succeeded, and of each its ``seconds``."""
+    unfolded: int | None
+    """The attempt whose traceback is unfolded: the newest that has one."""
+    hidden_attempts: int
+    """Older ones that are not shown."""
+    args: JsonText
+    result: JsonText | None
+    log: LogView
+    slot_holder: int | None
+    """The run that it waits for."""
+    children: list[ChildRun]
+    cancel_word: str | None
+    """What the button to cancel says; None: nothing is left to cancel."""
+    may_kill: bool
+    """Whether it was asked to stop, and its node may be asked to use force."""
+    retry_word: str | None
+    redrive_href: str | None
+    """For an open dead letter: retrying it that way closes it."""
+    note: str | None
+    """Why there is less to see than usual."""
 
 
 async def show_run(page_request: PageRequest) -> Response:
     """The page; ``?log=`` chooses the piece of the log: first, before-1.500, after-1.500."""
     run_id = run_number(page_request)
     place = log_place(page_request.query("log").get("log"))
-    snapshot = await page_request.read(
-        ("run", run_id, place),
-        lambda connection: read_run(connection, page_request.schema, run_id, place),
-    )
+    snapshot = await page_request.read(("run", run_id, place), _read_run, run_id, place)
     if (drawn := page_request.drawn(snapshot)) is not None:
         return drawn
     found = snapshot.value
-    if found.run is None:
-        near = [(f"run {other}", page_request.link("run", id=other)) for other in found.near]
-        raise NoSuchRun(str(run_id), near)
-    view = _view(page_request, found, found.run, place, snapshot.now)
+    if isinstance(found, list):
+        raise no_such_run(page_request, str(run_id), found)
+    view = _view(page_request, found, place, snapshot.now)
     title = f"{state_mark(view.word).word} · run {run_id} · {view.what}"
     return page_request.page("run.html", view, snapshot, title=title, section="runs")
 
 
+async def show_log(page_request: PageRequest) -> Response:
+    """The lines with instant, attempt, number and stream; the last line says if there are more."""
+    run_id = run_number(page_request)
+    page_request.query()
+    snapshot = await page_request.read(("run_log", run_id), read_log, run_id)
+    if snapshot.value is None:
+        raise no_such_run(page_request, str(run_id))
+    headers = {"content-disposition": f'attachment; filename="run-{run_id}.log.txt"'}
+    return PlainTextResponse(snapshot.value, headers=headers)
+
+
 def run_number(page_request: PageRequest) -> int:
-    """The run of the address. NoSuchRun for what is no number."""
+    """The run of the address. NoSuch for what is no number."""
     text = page_request.segment("id")
-    if _NUMBER.fullmatch(text) is None:
-        raise NoSuchRun(text, [("all runs", page_request.link("runs"))])
-    return int(text)
+    number = whole_number(text, ask_runs.HIGHEST_ID)
+    if number is None:
+        raise no_such_run(page_request, text)
+    return number
 
 
-async def read_run(connection: Connection, schema: str, run_id: int, place: LogPlace) -> Found:
-    """Everything the page shows, in one read-only transaction."""
-    run = await ask.run(connection, run_id, schema=schema)
-    if run is None:
-        near = await ask_runs.near_runs(connection, run_id, schema=schema)
-        return Found(None, None, None, None, [], [], [], near)
-    is_waiting = run["finished_at"] is None and run["state"] != "running"
-    run["breakers"] = await ask_breakers.of_run(connection, run_id, schema=schema)
-    is_running = run["state"] == "running"
-    is_dead = run["state"] in ("dead", "lost")
-    # One line and one attempt more than are shown tell that there are more.
-    read_lines = ask.lines_before if place.side == "before" else ask.lines_after
-    return Found(
-        run=run,
-        waits=await ask.waits_for(connection, run_id, schema=schema) if is_waiting else None,
-        progress=await ask.progress(connection, run_id, schema=schema) if is_running else None,
-        letter=await ask.letter(connection, run_id, schema=schema) if is_dead else None,
-        attempts=await ask.attempts(connection, run_id, limit=ask.ATTEMPTS + 1, schema=schema),
-        children=await ask.children(connection, run_id, schema=schema)
-        if run["finished_at"] is not None
-        else [],
-        lines=await read_lines(connection, run_id, place.line, limit=ask.LINES + 1, schema=schema),
-        near=[],
+def no_such_run(page_request: PageRequest, text: str, near: Sequence[int] = ()) -> NoSuch:
+    """With the runs next to it, or else all."""
+    return NoSuch(
+        "run",
+        text,
+        "It was never enqueued, its transaction was rolled back, or retention removed it.",
+        "Look for it in the list of runs.",
+        [(f"run {other}", page_request.link("run", id=other)) for other in near]
+        or [("all runs", page_request.link("runs"))],
     )
 
 
-def _view(
-    page_request: PageRequest, found: Found, row: dict[str, Any], place: LogPlace, now: datetime
-) -> RunView:
+async def cancel(page_request: PageRequest) -> Response:
+    """Ends a waiting run, asks the node of a running one to stop it; ``reason`` is kept."""
+    run, reason = run_number(page_request), (await page_request.form("reason")).get("reason")
+    verdict = await page_request.do(functions.cancel_run, run, reason)
+    done = "cancel_requested" if verdict == "requested" else verdict
+    return page_request.redirect("run", {"done": done}, id=run)
+
+
+async def kill(page_request: PageRequest) -> Response:
+    """Asks the node of a run that was asked to stop to end it by force."""
+    run, _ = run_number(page_request), await page_request.form()
+    verdict = await page_request.do(functions.cancel_run, run, by_force=True)
+    done = "kill_requested" if verdict == "requested" else verdict
+    return page_request.redirect("run", {"done": done}, id=run)
+
+
+async def retry(page_request: PageRequest) -> Response:
+    """A waiting run is due at once, an ended one runs again as a new run; then shows it."""
+    run, _ = run_number(page_request), await page_request.form()
+    made = await page_request.make_run(
+        "retry", run, lambda connection: functions.retry_run(connection, run, **page_request.who)
+    )
+    done = "retried" if made.run == run else "rerun"
+    return page_request.redirect("run", {"done": done if made.is_new else "repeated"}, id=made.run)
+
+
+async def _read_run(
+    connection: Connection, run_id: int, place: LogPlace, *, schema: str
+) -> Found | list[int]:
+    """Everything the page shows, in one read-only transaction; the runs next to one that is not."""
+    of_it: dict[str, Any] = {"run_id": run_id, "schema": schema}
+    run = await ask.run(connection, **of_it)
+    if run is None:
+        return await ask_runs.near_runs(connection, run_id, schema=schema)
+    is_ended, is_running = run["finished_at"] is not None, run["state"] == "running"
+    is_waiting, is_dead = not is_ended and not is_running, run["state"] in ("dead", "lost")
+    run["breakers"] = await ask_breakers.of_run(connection, **of_it)
+    attempt, sequence = place.line
+    if place.side == "before":
+        lines = await ask.lines_before(connection, attempt=attempt, sequence=sequence, **of_it)
+        lines.reverse()
+    else:
+        lines = await ask.lines_after(connection, attempt=attempt, sequence=sequence, **of_it)
+    return Found(
+        run=run,
+        waits=await ask.waits_for(connection, **of_it) if is_waiting else None,
+        progress=await ask.progress(connection, **of_it) if is_running else None,
+        letter=await ask.letter(connection, **of_it) if is_dead else None,
+        attempts=await ask.attempts(connection, **of_it),
+        children=await ask.children(connection, **of_it) if is_ended else [],
+        lines=lines,
+    )
+
+
+def _view(page_request: PageRequest, found: Found, place: LogPlace, now: datetime) -> RunView:
     newest = found.attempts[0]["outcome"] if found.attempts else None
-    row = {**row, "is_snoozed": newest == "snoozed"}
+    row = {**found.run, "is_snoozed": newest == "snoozed"}
     circuit = next((each for each in row["breakers"] if each["state"]), None)
     waits = None if found.waits is None else {**found.waits, "circuit": circuit}
     word = run_word(row, now)
     shown = found.attempts[: ask.ATTEMPTS]
     is_open_letter = found.letter is not None and found.letter["requeued_as"] is None
     redrive_href = page_request.link("redrive", id=row["id"]) if is_open_letter else None
+    # An unfolded one holds its region as it is, so while more may come all are folded.
+    with_traceback = (one["attempt"] for one in shown if one["traceback"] and row["finished_at"])
     return RunView(
         row=row,
         word=word,
@@ -132,6 +234,7 @@ def _view(
         progress=_progress(found.progress),
         bar=where_time_went(row, shown, now),
         attempts=_attempts(row, shown, now),
+        unfolded=next(with_traceback, None),
         hidden_attempts=max(0, shown[-1]["attempt"] - 1) if len(found.attempts) > len(shown) else 0,
         args=_json(row["args"], row["args_bytes"]),
         result=_json(row["result"], row["result_bytes"]) if row["result"] is not None else None,
@@ -230,7 +333,7 @@ def _naps(row: dict[str, Any]) -> str:
     return f", of which {row['snoozes']} snoozed" if row["snoozes"] else ""
 
 
-def _instants(row: dict[str, Any]) -> list[tuple[str, datetime | None]]:
+def _instants(row: dict[str, Any]) -> list[tuple[str, datetime]]:
     fire = row["scheduled_for"] or row["nominal_for"]
     named = [
         ("Fire time", fire),
@@ -248,47 +351,25 @@ def _instants(row: dict[str, Any]) -> list[tuple[str, datetime | None]]:
 
 def _attempts(
     row: dict[str, Any], failed: list[dict[str, Any]], now: datetime
-) -> list[AttemptLine]:
-    lines: list[AttemptLine] = []
+) -> list[dict[str, Any]]:
+    lines = failed
     if row["claimed_at"] is not None and all(a["attempt"] != row["attempt"] for a in failed):
-        began, end = row["started_at"], row["finished_at"]
-        lines.append(
-            AttemptLine(
-                number=row["attempt"],
-                outcome=row["state"],
-                node=row["node"],
-                claimed_at=row["claimed_at"],
-                started_at=began,
-                ended_at=end,
-                seconds=None if began is None else ((end or now) - began).total_seconds(),
-                error_class=None,
-                error=row["error"] if end is not None else None,
-                traceback=None,
-                is_open=False,
-            )
-        )
-    # An unfolded one holds its region as it is, so while more may come all are folded.
-    ended = row["finished_at"] is not None
-    unfolded = next((a["attempt"] for a in failed if a["traceback"] and ended), None)
-    lines.extend(_attempt(attempt, attempt["attempt"] == unfolded) for attempt in failed)
-    return lines
+        is_over = row["finished_at"] is not None
+        last = {
+            **row,
+            "outcome": row["state"],
+            "ended_at": row["finished_at"],
+            "error_class": None,
+            "error": row["error"] if is_over else None,
+            "traceback": None,
+        }
+        lines = [last, *failed]
+    return [{**line, "seconds": _seconds(line, now)} for line in lines]
 
 
-def _attempt(attempt: dict[str, Any], is_open: bool) -> AttemptLine:
-    began = attempt["started_at"]
-    return AttemptLine(
-        number=attempt["attempt"],
-        outcome=attempt["outcome"],
-        node=attempt["node"],
-        claimed_at=attempt["claimed_at"],
-        started_at=began,
-        ended_at=attempt["ended_at"],
-        seconds=None if began is None else (attempt["ended_at"] - began).total_seconds(),
-        error_class=attempt["error_class"],
-        error=attempt["error"],
-        traceback=attempt["traceback"],
-        is_open=is_open,
-    )
+def _seconds(line: dict[str, Any], now: datetime) -> float | None:
+    began = line["started_at"]
+    return None if began is None else ((line["ended_at"] or now) - began).total_seconds()
 
 
 def _json(text: str, size: int) -> JsonText:

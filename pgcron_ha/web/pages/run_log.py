@@ -1,54 +1,125 @@
-"""``/runs/{id}/log``: a run's log as a text file, as far as it fits."""
+"""The log of a run: one piece of it on the run's page, and ``/runs/{id}/log``, a text file of it
+as far as it fits.
+"""
 
 from __future__ import annotations
 
-from typing import Final
-
-from starlette.responses import PlainTextResponse, Response
+import re
+from typing import Any, Final, NamedTuple
 
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import run as ask
 from pgcron_ha.harmless import left_out
+from pgcron_ha.web.address import WrongAddress
 from pgcron_ha.web.formats import rfc
 from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.pages.run import NoSuchRun, run_number
 
 MOST_CHARACTERS: Final = 4 * 1024 * 1024
 # Lines of one statement; with 8 KiB each they are still no burden.
 _PIECE: Final = 200
 # Longer than any line the database keeps.
 _WHOLE_LINE: Final = 10_000
+_PLACE: Final = re.compile(r"(before|after)-([0-9]{1,9})\.([0-9]{1,9})")
 
 
-async def show_log(page_request: PageRequest) -> Response:
-    """The lines with instant, attempt, number and stream; the last line says if there are more."""
-    run_id = run_number(page_request)
-    page_request.query()
-    snapshot = await page_request.read(
-        ("run_log", run_id), lambda connection: read_log(connection, page_request.schema, run_id)
+class LogPlace(NamedTuple):
+    """Which piece of a log: the lines ``before`` or ``after`` one (attempt, number)."""
+
+    side: str = "before"
+    line: tuple[int, int] = (ask.HIGHEST, ask.HIGHEST)
+
+    @property
+    def is_end(self) -> bool:
+        """Whether these are the last lines."""
+        return self.side == "before" and self.line[0] == ask.HIGHEST
+
+
+class LogView(NamedTuple):
+    """A piece of a run's log."""
+
+    lines: list[dict[str, Any]]
+    """Rows of `lines_after`; the text comes from outside."""
+    earlier_href: str | None
+    later_href: str | None
+    newest_href: str | None
+    """The end, when this is not it."""
+    download_href: str
+    grows: bool
+    """Whether the run executes and this is its end."""
+    empty_note: str
+    """Why there are no lines."""
+
+
+def log_place(text: str | None) -> LogPlace:
+    """What ``?log=`` says; InvalidInput."""
+    if text is None:
+        return LogPlace()
+    if text == "first":
+        return LogPlace("after", (0, 0))
+    match = _PLACE.fullmatch(text)
+    if match is None:
+        raise WrongAddress(
+            f"'{text[:60]}' is not a piece of a log",
+            "A piece is 'first', or what is before or after a line, such as before-1.500.",
+            "Leave it out for the newest lines.",
+            wrong=text,
+        )
+    return LogPlace(match[1], (int(match[2]), int(match[3])))
+
+
+def log_view(
+    page_request: PageRequest, run: dict[str, Any], read: list[dict[str, Any]], place: LogPlace
+) -> LogView:
+    """A piece of a run's log; `read` has a line more than is shown if there are more."""
+    has_more = len(read) > ask.LINES
+    shown = read
+    if has_more:
+        shown = shown[1:] if place.side == "before" else shown[:-1]
+    executes = run["state"] == "running"
+    has_earlier = has_more if place.side == "before" else place.line > (0, 0)
+    has_later = has_more if place.side == "after" else not place.is_end
+
+    def link(piece: str) -> str:
+        return page_request.link("run", {"log": piece}, id=run["id"]) + "#log"
+
+    return LogView(
+        lines=shown,
+        earlier_href=link(f"before-{_at(shown[0])}") if has_earlier and shown else None,
+        later_href=link(f"after-{_at(shown[-1])}") if has_later and shown else None,
+        newest_href=None if place.is_end else page_request.link("run", id=run["id"]) + "#log",
+        download_href=page_request.link("run_log", id=run["id"]),
+        grows=executes and place.is_end,
+        empty_note="It has printed nothing yet."
+        if executes
+        else "It has not begun."
+        if not run["attempt"]
+        else "No lines are kept: it printed nothing, or retention removed them.",
     )
-    if snapshot.value is None:
-        raise NoSuchRun(str(run_id), [("all runs", page_request.link("runs"))])
-    return PlainTextResponse(
-        snapshot.value,
-        headers={"content-disposition": f'attachment; filename="run-{run_id}.log.txt"'},
-    )
 
 
-async def read_log(connection: Connection, schema: str, run_id: int) -> str | None:
+def _at(line: dict[str, Any]) -> str:
+    return f"{line['attempt']}.{line['sequence']}"
+
+
+async def read_log(connection: Connection, run_id: int, *, schema: str) -> str | None:
     """The text, at most about `MOST_CHARACTERS`; None: no such run."""
-    if await ask.run(connection, run_id, schema=schema) is None:
+    if await ask.run(connection, run_id=run_id, schema=schema) is None:
         return None
     parts: list[str] = []
     size, line = 0, (0, 0)
     while size < MOST_CHARACTERS:
         found = await ask.lines_after(
-            connection, run_id, line, limit=_PIECE, most=_WHOLE_LINE, schema=schema
+            connection,
+            run_id=run_id,
+            attempt=line[0],
+            sequence=line[1],
+            limit=_PIECE,
+            most=_WHOLE_LINE,
+            schema=schema,
         )
         for row in found:
             text = left_out(row["line"]).replace("\n", " ")
-            where = f"{row['attempt']}.{row['sequence']}"
-            parts.append(f"{rfc(row['at'])} {where:<8} {row['stream']:<6} {text}\n")
+            parts.append(f"{rfc(row['at'])} {_at(row):<8} {row['stream']:<6} {text}\n")
             size += len(parts[-1])
         if len(found) < _PIECE:
             return "".join(parts)

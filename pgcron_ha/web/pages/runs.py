@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from starlette.responses import RedirectResponse, Response
 
@@ -14,10 +14,9 @@ from pgcron_ha.db.queries.pages import runs as ask
 from pgcron_ha.db.queries.pages.runs import ENDED_WORDS, LIVE_WORDS, Position, RunFilter, RunPage
 from pgcron_ha.errors import NotFound
 from pgcron_ha.web.address import WrongAddress, choice, near_names
-from pgcron_ha.web.contexts import FilterChip
 from pgcron_ha.web.formats import expected_about, number, plain
+from pgcron_ha.web.lists import FilterChip, chips
 from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.run_contexts import RunLine, RunsView, RunTab
 from pgcron_ha.web.times import Moment, parse_moment, resolve
 
 # Groups of states that people ask for together; the dead of "attention" are not yet redriven.
@@ -49,14 +48,46 @@ class NothingOfThatName(NotFound):
         self.near = near
 
 
-@dataclass(frozen=True)
-class Listing:
+class Listing(NamedTuple):
     """What was read for one page of the list."""
 
     page: RunPage
     counts: dict[str, Any]
     has_schedule: bool
     """Whether a schedule of the filter's name exists."""
+
+
+@dataclass(frozen=True)
+class RunTab:
+    """A group of states to choose with one click."""
+
+    word: str
+    href: str
+    is_current: bool
+    count: str | None
+    """How many there are; None: nobody counts them."""
+
+
+@dataclass(frozen=True)
+class RunsView:
+    """``runs.html``."""
+
+    page: RunPage
+    rows: list[dict[str, Any]]
+    """Its rows, with ``seconds`` until now if one executes, and what one that ``overruns`` was
+    expected to take.
+    """
+    tabs: list[RunTab]
+    filters: dict[str, str]
+    """The values of the form, as they were given; an empty text where none was."""
+    chips: list[FilterChip]
+    state_words: tuple[str, ...]
+    choices: dict[str, list[str]]
+    """Suggestions for queue, handler, schedule and node."""
+    next_href: str | None
+    is_first_page: bool
+    is_empty: bool
+    """No filter is set and there is no run at all."""
 
 
 @dataclass(frozen=True)
@@ -75,16 +106,9 @@ async def show_runs(page_request: PageRequest) -> Response:
     if "find" in given:
         return await _jump(page_request, given["find"])
     asked = _understood(page_request, given)
-    choices = await page_request.read(
-        ("run_choices",),
-        lambda connection: ask.choices(connection, schema=page_request.schema),
-        life=_CHOICES_LIFE_SECONDS,
-    )
+    choices = await page_request.read(("run_choices",), ask.choices, life=_CHOICES_LIFE_SECONDS)
     period = choices.value["period"]
-    snapshot = await page_request.read(
-        ("runs", asked, period),
-        lambda connection: read_listing(connection, page_request.schema, asked, period),
-    )
+    snapshot = await page_request.read(("runs", asked, period), _read_listing, asked, period)
     if (drawn := page_request.drawn(snapshot)) is not None:
         return drawn
     _require_known(page_request, snapshot.value, given, choices.value)
@@ -92,7 +116,9 @@ async def show_runs(page_request: PageRequest) -> Response:
     return page_request.page("runs.html", view, snapshot, title="Runs", section="runs")
 
 
-async def read_listing(connection: Connection, schema: str, asked: _Asked, period: str) -> Listing:
+async def _read_listing(
+    connection: Connection, asked: _Asked, period: str, *, schema: str
+) -> Listing:
     """One page of runs, and how many run and wait."""
     counts = await ask.counts(connection, schema=schema)
     now = counts["now"]
@@ -101,13 +127,11 @@ async def read_listing(connection: Connection, schema: str, asked: _Asked, perio
         since=ask.LONG_AGO if asked.since is None else resolve(asked.since, now),
         until=ask.FAR_AHEAD if asked.until is None else resolve(asked.until, now),
     )
-    known = None
-    if wanted.schedule is not None:
-        known = await ask.schedule_id(connection, wanted.schedule, schema=schema)
+    known = await ask.schedule_id(connection, name=wanted.schedule, schema=schema)
     position = asked.position or Position()
     # A schedule that was deleted left runs with its name, which no index knows.
     if known is not None and (asked.position is None or position.at is not None):
-        page = await ask.runs_of_schedule(connection, known, wanted, position, schema=schema)
+        page = await ask.runs_of_schedule(connection, known["id"], wanted, position, schema=schema)
     else:
         page = await ask.newest_runs(connection, wanted, position, period=period, schema=schema)
     return Listing(page, counts, known is not None)
@@ -118,17 +142,14 @@ async def _jump(page_request: PageRequest, text: str) -> Response:
     text = text.strip()
     if text.isdecimal() and len(text) <= 18:
         return RedirectResponse(page_request.link("run", id=int(text)), 303)
-    found = await page_request.read(
-        ("run_of_key", text),
-        lambda connection: ask.run_of_key(connection, text, schema=page_request.schema),
-    )
+    found = await page_request.read(("run_of_key", text), ask.run_of_key, key=text)
     if found.value is None:
         raise NotFound(
             f"no run has the idempotency key '{text[:200]}'",
             "A key names its run as long as it lives, a day if nothing else was said.",
             "Look for the run by its number or by the filters of the list.",
         )
-    return RedirectResponse(page_request.link("run", id=found.value), 303)
+    return RedirectResponse(page_request.link("run", id=found.value["run_id"]), 303)
 
 
 def _understood(page_request: PageRequest, given: dict[str, str]) -> _Asked:
@@ -200,19 +221,17 @@ def _view(
     filters = {name: given[name] for name in _FILTERS if name in given}
     page = listing.page
     return RunsView(
-        rows=tuple(_line(row, now) for row in page.rows),
-        tabs=tuple(_tabs(page_request, filters, listing.counts)),
+        page=page,
+        rows=[_line(row, now) for row in page.rows],
+        tabs=_tabs(page_request, filters, listing.counts),
         filters={name: given.get(name, "") for name in _FILTERS},
-        chips=tuple(_chips(page_request, filters)),
+        chips=chips(page_request, "runs", filters),
         state_words=STATE_WORDS,
         choices={name: _suggestions(choices[f"{name}s"]) for name in _NAMED},
         next_href=None
         if page.next is None
         else page_request.link("runs", {**filters, "before": _cursor(page.next)}),
         is_first_page="before" not in given,
-        looked=page.looked,
-        looked_to=page.looked_to,
-        is_stopped=page.is_stopped,
         is_empty=not page.rows and not filters and "before" not in given,
     )
 
@@ -244,34 +263,8 @@ def _tabs(
     return tabs
 
 
-def _chips(page_request: PageRequest, filters: dict[str, str]) -> list[FilterChip]:
-    return [
-        FilterChip(
-            f"{name}: {plain(value)}",
-            page_request.link(
-                "runs", {key: other for key, other in filters.items() if key != name}
-            ),
-        )
-        for name, value in filters.items()
-    ]
-
-
-def _line(row: dict[str, Any], now: datetime) -> RunLine:
+def _line(row: dict[str, Any], now: datetime) -> dict[str, Any]:
     seconds = row["seconds"]
     if row["state"] == "running" and row["started_at"] is not None:
         seconds = (now - row["started_at"]).total_seconds()
-    return RunLine(
-        id=row["id"],
-        state=row["state"],
-        schedule=row["schedule"],
-        handler=row["handler"],
-        queue=row["queue"],
-        origin=row["origin"],
-        at=row["at"],
-        seconds=seconds,
-        attempt=row["attempt"],
-        max_attempts=row["max_attempts"],
-        node=row["node"],
-        error=row["error"],
-        overruns=expected_about(row.get("expected")),
-    )
+    return {**row, "seconds": seconds, "overruns": expected_about(row.get("expected"))}

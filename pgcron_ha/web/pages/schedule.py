@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from statistics import median, quantiles
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response
 
@@ -14,84 +15,146 @@ from pgcron_ha.client.previews import policies_in, schedule_preview
 from pgcron_ha.db.commands.occurrences import changed_occurrences
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import schedules as ask
-from pgcron_ha.errors import NotFound, PgcronError
+from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.preview import PreviewFire
 from pgcron_ha.spec.schedule_spec import calendars_in, spec_of
 from pgcron_ha.spec.sentences import sentence
-from pgcron_ha.web.address import WrongAddress
-from pgcron_ha.web.contexts import ChangedFire, FutureFireLine, ScheduleView
+from pgcron_ha.web.address import NoSuch, cursor_instant
 from pgcron_ha.web.formats import duration, expected_about, offset, plural, short
 from pgcron_ha.web.health import Health, judge, runs_are_made
-from pgcron_ha.web.occurrence_words import reason_words
-from pgcron_ha.web.owners import owner_words
 from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.plots import trend
-from pgcron_ha.web.run_words import retry_words, run_word
+from pgcron_ha.web.plots import Trend, trend
+from pgcron_ha.web.run_words import reason_words, retry_words, run_word
 
 NEXT_FIRES: Final = 10
 LEDGER_ROWS: Final = 25
 RUN_ROWS: Final = 25
-_ISO: Final = "%Y-%m-%dT%H:%M:%S.%f%z"
 
 
-class NoSuchSchedule(NotFound):
-    """A schedule that does not exist, with those that may have been meant."""
-
-    def __init__(self, name: str, near: list[tuple[str, str]]) -> None:
-        super().__init__(
-            f"schedule '{name[:200]}' does not exist",
-            "A schedule is named exactly as it was created.",
-            "Look for it in the list of schedules.",
-        )
-        self.near = near
+# What becomes of an edit here when a schedule is managed elsewhere.
+_OWNERS: Final[dict[str, str]] = {
+    "code": "It is managed by the code of an application: the next start of a node with it puts"
+    " back what is edited here, but for a pause.",
+    "file": "It is managed by a file: the next `pgcron-ha schedules apply` of it puts back what is"
+    " edited here.",
+}
 
 
-@dataclass(frozen=True)
-class Found:
+class ChangedFire(NamedTuple):
+    """What somebody did to one fire."""
+
+    at: datetime
+    words: str
+    undo: str
+    """The route that takes it back, which needs the right that the change needed."""
+    undo_word: str
+
+
+class FutureFireLine(NamedTuple):
+    """One fire to come: in the schedule's zone, in UTC, and what the clock does to it."""
+
+    at: datetime
+    local: str
+    """``2026-11-21 06:30:00 (+1)`` in the schedule's zone."""
+    weekday: str
+    utc: str
+    note: str | None
+    """What a gap or fold of the zone's clock does to it."""
+    change: ChangedFire | None
+
+
+class Found(NamedTuple):
     """What was read; `definition` is None when there is no such schedule."""
 
     definition: dict[str, Any] | None
-    facts: dict[str, Any] | None
+    facts: dict[str, Any]
     ledger: list[dict[str, Any]]
     runs: list[dict[str, Any]]
     near: list[str]
 
 
+@dataclass(frozen=True)
+class ScheduleView:
+    """``schedule.html``."""
+
+    row: dict[str, Any]
+    """The definition: a row of `pgcron_ha.db.queries.pages.schedules.schedule`."""
+    health: Health
+    fires: tuple[FutureFireLine, ...]
+    changed: list[ChangedFire]
+    """Fires that somebody changed and that are not among these: later ones, or none any more."""
+    fires_note: str | None
+    """Why there are none, or what the spec's notes say."""
+    sentence: str | None
+    """The spec and the policies in English."""
+    shows_viewer_zone: bool
+    """Whether a column with the viewer's own clock says something new."""
+    ledger: list[dict[str, Any]]
+    """Rows of `pgcron_ha.db.queries.pages.schedules.ledger`; `reason` is a sentence that has the
+    note, `run_state` a word of `formats`.
+    """
+    ledger_href: str | None
+    """Earlier decisions."""
+    runs: list[dict[str, Any]]
+    trend: Trend | None
+    median: float | None
+    slowest: float | None
+    """Seconds: half of the last runs took at most `median`, 95 of 100 at most `slowest`."""
+    settings: list[tuple[str, str]]
+    """What else is set, as words."""
+    owner: str | None
+    calendars: list[str]
+    """Names of those that the spec uses, and of their parts."""
+
+
 async def show_schedule(page_request: PageRequest) -> Response:
     """The page; ``?before=`` (an instant) turns the ledger's pages."""
     name = page_request.segment("name")
-    before = _instant(page_request.query("before").get("before"))
-    snapshot = await page_request.read(
-        ("schedule", name, before),
-        lambda connection: read_schedule(connection, page_request.schema, name, before),
-    )
+    before = cursor_instant(page_request.query("before").get("before"), "the ledger")
+    snapshot = await page_request.read(("schedule", name, before), _read_schedule, name, before)
     if (drawn := page_request.drawn(snapshot)) is not None:
         return drawn
-    found = snapshot.value
-    if found.definition is None or found.facts is None:
-        near = [(other, page_request.link("schedule", name=other)) for other in found.near]
-        near.append(("all schedules", page_request.link("schedules")))
-        raise NoSuchSchedule(name, near)
-    view = _view(
-        page_request, found, found.definition, judge(found.facts, snapshot.now), snapshot.now
-    )
+    found, now = snapshot.value, snapshot.now
+    if found.definition is None:
+        raise no_such_schedule(page_request, name, found.near)
+    view = _view(page_request, found, found.definition, judge(found.facts, now), now)
     return page_request.page("schedule.html", view, snapshot, title=name, section="schedules")
 
 
-async def read_schedule(
-    connection: Connection, schema: str, name: str, before: datetime | None
+def no_such_schedule(
+    page_request: PageRequest, name: str, near: Sequence[str] = (), route: str = "schedule"
+) -> NoSuch:
+    """With the same page of those that may have been meant."""
+    return NoSuch(
+        "schedule",
+        name,
+        "A schedule is named exactly as it was created.",
+        "Look for it in the list of schedules.",
+        [
+            *((other, page_request.link(route, name=other)) for other in near),
+            ("all schedules", page_request.link("schedules")),
+        ],
+    )
+
+
+def owner_words(managed_by: str) -> str | None:
+    """What becomes of an edit here, when the schedule is managed elsewhere; None: it stays."""
+    return _OWNERS.get(managed_by)
+
+
+async def _read_schedule(
+    connection: Connection, name: str, before: datetime | None, *, schema: str
 ) -> Found:
     """Everything the page shows, in one read-only transaction."""
-    definition = await ask.schedule(connection, name, schema=schema)
-    if definition is None:
-        return Found(None, None, [], [], await ask.near_names(connection, name, schema=schema))
-    id_ = definition["id"]
-    facts = await ask.schedules(connection, ids=[id_], limit=1, schema=schema)
+    row = await ask.schedule(connection, name=name, schema=schema)
+    if row is None:
+        return Found(None, {}, [], [], await ask.near_names(connection, name, schema=schema))
+    of_it: dict[str, Any] = {"schedule_id": row["id"], "schema": schema}
     return Found(
-        {**definition, "changed": await changed_occurrences(connection, id_, schema=schema)},
-        facts[0] if facts else None,
-        await ask.ledger(connection, id_, before=before, limit=LEDGER_ROWS + 1, schema=schema),
-        await ask.schedule_runs(connection, id_, limit=RUN_ROWS, schema=schema),
+        {**row, "changed": await changed_occurrences(connection, row["id"], schema=schema)},
+        await ask.schedules.the(connection, ids=[row["id"]], limit=1, schema=schema),
+        await ask.ledger(connection, before=before, limit=LEDGER_ROWS + 1, **of_it),
+        await ask.schedule_runs(connection, limit=RUN_ROWS, **of_it),
         [],
     )
 
@@ -111,8 +174,7 @@ def future_fire_lines(
         note = f"{_pause_words(row)}; these fires would be, if it were resumed."
     changes = {one["fire_at"]: _changed(one) for one in row.get("changed", ())}
     lines = tuple(
-        replace(_fire_line(fire, row["timezone"]), change=changes.get(fire.fire_at))
-        for fire in ahead.fires
+        _fire_line(fire, row["timezone"], changes.get(fire.fire_at)) for fire in ahead.fires
     )
     if not lines and row.get("max_runs"):
         return lines, f"It is done: {runs_are_made(row)}."
@@ -135,7 +197,7 @@ def schedule_sentence(row: dict[str, Any]) -> str | None:
         return None
 
 
-def _fire_line(fire: PreviewFire, zone_name: str) -> FutureFireLine:
+def _fire_line(fire: PreviewFire, zone_name: str, change: ChangedFire | None) -> FutureFireLine:
     local = fire.local
     return FutureFireLine(
         at=fire.fire_at,
@@ -143,6 +205,7 @@ def _fire_line(fire: PreviewFire, zone_name: str) -> FutureFireLine:
         weekday=f"{local:%a}",
         utc=f"{fire.fire_at:%Y-%m-%d %H:%M:%S}",
         note=fire.note,
+        change=change,
     )
 
 
@@ -150,12 +213,12 @@ def _view(
     page_request: PageRequest, found: Found, row: dict[str, Any], health: Health, now: datetime
 ) -> ScheduleView:
     fires, note = future_fire_lines(row, now)
-    facts = found.facts or {}
+    facts = found.facts
     taken = [s for s in facts["durations"] or () if s is not None]
     slowest = quantiles(taken, n=20)[-1] if len(taken) > 1 else None
     more = len(found.ledger) > LEDGER_ROWS
     ledger = found.ledger[:LEDGER_ROWS]
-    before = {"before": ledger[-1]["fire_at"].strftime(_ISO)} if more else None
+    before = {"before": ledger[-1]["fire_at"].isoformat()} if more else None
     return ScheduleView(
         row=row,
         health=health,
@@ -167,8 +230,6 @@ def _view(
         ledger=[_ledger_line(fire, now) for fire in ledger],
         ledger_href=page_request.link("schedule", before, name=row["name"]) if before else None,
         runs=found.runs,
-        runs_href=page_request.link("runs", {"schedule": row["name"]}),
-        occurrences_href=page_request.link("occurrences", name=row["name"]),
         trend=trend(
             facts["ids"],
             facts["outcomes"],
@@ -261,20 +322,3 @@ def _after_failures(row: dict[str, Any]) -> str:
     words = f"paused after {plural(most, 'failure')} in a row"
     words += f", probed after {duration(wait)}" if wait else ""
     return words + (f"; the next probe at {probe:%Y-%m-%d %H:%M:%S} UTC" if probe else "")
-
-
-def _instant(text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        found = None
-    if found is None or found.tzinfo is None:
-        raise WrongAddress(
-            f"'{text[:60]}' is not an instant",
-            "An instant is written with its zone, such as 2026-11-21T06:30:00Z.",
-            "Leave it out for the newest.",
-            wrong=text,
-        )
-    return found

@@ -7,7 +7,7 @@ keeps what was typed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -17,21 +17,39 @@ from pgcron_ha.client.schedule_edits import FIELDS, changes_text, texts_of, type
 from pgcron_ha.db.commands import schedule_versions as ask
 from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.errors import InvalidInput, VersionConflict
-from pgcron_ha.web.edit_contexts import Difference, EditView
-from pgcron_ha.web.owners import owner_words
-from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.pages.schedule import NoSuchSchedule
+from pgcron_ha.web.address import whole_number
+from pgcron_ha.web.page_request import INTERFACE, PageRequest
+from pgcron_ha.web.pages.schedule import no_such_schedule, owner_words
 from pgcron_ha.web.pages.schedule_form import (
     LONGEST_SENT,
+    DefinitionForm,
     blame,
     definition_form,
+    form_page,
     judged,
     look_if_readable,
     offered_for,
 )
+from pgcron_ha.web.pages.schedule_versions import Difference
 
 _FORM: Final = (*FIELDS, "version", "note", "do")
 MOST_NOTE: Final = 500
+_PAGE: Final = "schedule_edit.html"
+
+
+@dataclass(frozen=True)
+class EditView:
+    """``schedule_edit.html``."""
+
+    name: str
+    version: int
+    """The one that is edited: another one at saving is another editor's."""
+    form: DefinitionForm
+    note: str
+    owner: str | None
+    """What becomes of an edit here, when the schedule is managed elsewhere."""
+    theirs: tuple[Difference, ...] = ()
+    """What somebody else has changed since the form was opened."""
 
 
 async def show_edit(page_request: PageRequest) -> Response:
@@ -39,25 +57,12 @@ async def show_edit(page_request: PageRequest) -> Response:
     name = page_request.segment("name")
     page_request.query()
 
-    async def read(connection: Any) -> tuple[Row | None, Row]:
-        row = await ask.written_schedule(connection, name, schema=page_request.schema)
-        if row is None:
-            return None, {}
-        return row, await offered_for(connection, texts_of(row), page_request.schema)
-
-    snapshot = await page_request.read(("edit", name), read)
+    snapshot = await page_request.read(("edit", name), _read, name, {})
     row, served = snapshot.value
     if row is None:
-        raise NoSuchSchedule(name, [("all schedules", page_request.link("schedules"))])
+        raise no_such_schedule(page_request, name)
     view = _view(row, texts_of(row), served, "", snapshot.now)
-    return page_request.page(
-        "schedule_edit.html",
-        view,
-        snapshot,
-        title=f"Edit {name}",
-        section="schedules",
-        is_still=True,
-    )
+    return form_page(page_request, _PAGE, view, f"Edit {name}", snapshot=snapshot)
 
 
 async def save(page_request: PageRequest) -> Response:
@@ -69,15 +74,11 @@ async def save(page_request: PageRequest) -> Response:
     given = await page_request.form(*_FORM, longest=LONGEST_SENT, keep_empty=True)
     texts = {field: given[field] for field in FIELDS if field in given}
 
-    async def read(connection: Any) -> tuple[Row | None, Row]:
-        row = await ask.written_schedule(connection, name, schema=page_request.schema)
-        if row is None:
-            return None, {}
-        return row, await offered_for(connection, {**texts_of(row), **texts}, page_request.schema)
-
-    row, served = await page_request.act(read)
+    row, served = await page_request.act(
+        lambda c: _read(c, name, texts, schema=page_request.schema)
+    )
     if row is None:
-        raise NoSuchSchedule(name, [("all schedules", page_request.link("schedules"))])
+        raise no_such_schedule(page_request, name)
     version, note = _version(given, row), given.get("note", "")[:MOST_NOTE]
     now = datetime.now(UTC)
     view = _view(row, {**texts_of(row), **texts}, served, note, now, version)
@@ -86,17 +87,13 @@ async def save(page_request: PageRequest) -> Response:
         view = replace(view, form=replace(view.form, preview=preview))
         if given.get("do") == "preview":
             return _form_page(page_request, view, 200)
-        await page_request.act(
-            lambda c: ask.edit_schedule(
-                c,
-                name,
-                changes_text(changes),
-                expected_version=version,
-                note=note or None,
-                actor=page_request.actor,
-                interface=page_request.interface,
-                schema=page_request.schema,
-            )
+        await page_request.do(
+            ask.edit_schedule,
+            name,
+            changes_text(changes),
+            expected_version=version,
+            note=note or None,
+            interface=INTERFACE,
         )
     except VersionConflict as conflict:
         return await _met_another(page_request, name, version, texts, view, conflict)
@@ -116,22 +113,22 @@ async def _met_another(
 ) -> Response:
     """The form again: what was typed here, and what the other has changed since it was opened."""
 
-    async def read(connection: Any) -> tuple[Row | None, Row | None, Row]:
-        row = await ask.written_schedule(connection, name, schema=page_request.schema)
-        old = await ask.written_version(connection, name, version, schema=page_request.schema)
-        return row, old, await offered_for(connection, texts_of(row or {}), page_request.schema)
+    async def read(connection: Any) -> tuple[Row | None, Row, Row | None]:
+        schema = page_request.schema
+        old = await ask.written_version(connection, name, version, schema=schema)
+        return *await _read(connection, name, {}, schema=schema), old
 
-    row, based_on, served = await page_request.act(read)
+    row, served, based_on = await page_request.act(read)
     if row is None:
-        raise NoSuchSchedule(name, [("all schedules", page_request.link("schedules"))])
+        raise no_such_schedule(page_request, name)
     now_texts = texts_of(row)
     before = now_texts if based_on is None else texts_of(based_on)
     mine = {field: texts.get(field, before[field]) for field in FIELDS}
-    theirs = [
+    theirs = tuple(
         Difference(field, before[field] or None, now_texts[field] or None, mine[field] or None)
         for field in FIELDS
         if before[field] != now_texts[field]
-    ]
+    )
     merged = {
         field: now_texts[field] if _same(mine[field], before[field]) else mine[field]
         for field in FIELDS
@@ -152,15 +149,17 @@ def _judged(name: str, row: Row, texts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _form_page(page_request: PageRequest, view: EditView, status: int) -> Response:
-    return page_request.page(
-        "schedule_edit.html",
-        view,
-        None,
-        title=f"Edit {view.name}",
-        section="schedules",
-        status=status,
-        is_still=True,
-    )
+    return form_page(page_request, _PAGE, view, f"Edit {view.name}", status=status)
+
+
+async def _read(
+    connection: Any, name: str, typed: Mapping[str, str], *, schema: str
+) -> tuple[Row | None, Row]:
+    """The schedule, and what `offered_for` says of it with what was typed."""
+    row = await ask.written_schedule(connection, name, schema=schema)
+    if row is None:
+        return None, {}
+    return row, await offered_for(connection, {**texts_of(row), **typed}, schema)
 
 
 def _view(
@@ -183,11 +182,12 @@ def _view(
 def _version(given: Mapping[str, str], row: Row) -> int:
     """The version that the form was opened with."""
     text = given.get("version") or str(row["version"])
-    if not text.isdecimal() or len(text) > len(str(2**31)) - 1:
+    version = whole_number(text, 2**31 - 1)
+    if version is None:
         raise InvalidInput(
             f"'{text[:60]}' is not a version", "The form says which version it edits.", "Open it."
         )
-    return int(text)
+    return version
 
 
 def _same(one: str, other: str) -> bool:

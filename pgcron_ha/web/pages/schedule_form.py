@@ -5,9 +5,11 @@ them, and when the schedule would fire.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
+
+from starlette.responses import Response
 
 from pgcron_ha.client.previews import not_offered, schedule_preview
 from pgcron_ha.client.schedule_edits import (
@@ -24,8 +26,8 @@ from pgcron_ha.db.queries.pages import schedules as ask
 from pgcron_ha.errors import InvalidInput, PgcronError
 from pgcron_ha.spec.preview import Preview
 from pgcron_ha.spec.zones import zone_names
-from pgcron_ha.web.edit_contexts import DefinitionForm, EditField
 from pgcron_ha.web.page_request import PageRequest
+from pgcron_ha.web.reading import Snapshot
 
 PREVIEWED: Final = 10
 _MOST_LINE: Final = 1000
@@ -58,6 +60,64 @@ _EXAMPLES: Final = {
     "jitter": "such as 5m",
     "priority": "0 is first, 9 last",
 }
+
+
+@dataclass(frozen=True)
+class EditField:
+    """One field of the form."""
+
+    name: str
+    label: str
+    text: str
+    """What stands in it."""
+    choices: Sequence[str]
+    """The words it may have; none: any text."""
+    is_long: bool
+    most: int
+    """Characters that it may have."""
+    example: str
+    """How it is written, if that is not plain."""
+    problem: PgcronError | None = None
+    """Why it can't be so."""
+
+
+@dataclass(frozen=True)
+class DefinitionForm:
+    """``_definition.html``: what a schedule says, as fields, and when it would fire."""
+
+    fields: Sequence[EditField]
+    """When and what."""
+    more: Sequence[EditField]
+    """All the rest."""
+    is_unfolded: bool
+    """Whether the rest is shown at once."""
+    preview: Preview | None
+    """None: its spec can't be read."""
+    warnings: Sequence[str]
+    error: PgcronError | None
+    """Why it was not saved."""
+    known: Mapping[str, Sequence[str]]
+    """What a field may be, by its name; others may be typed."""
+
+    @property
+    def wrong(self) -> EditField | None:
+        """The field that is to blame for `error`, if it is one."""
+        return next((one for one in (*self.fields, *self.more) if one.problem), None)
+
+
+def form_page(
+    page_request: PageRequest,
+    template: str,
+    view: object,
+    title: str,
+    *,
+    snapshot: Snapshot[Any] | None = None,
+    status: int = 200,
+) -> Response:
+    """A page with a form, which stays as it is while somebody types."""
+    return page_request.page(
+        template, view, snapshot, title=title, section="schedules", status=status, is_still=True
+    )
 
 
 def definition_form(
@@ -132,15 +192,18 @@ def blame(
 
 async def offered_for(connection: Any, texts: Mapping[str, str], schema: str) -> Row:
     """What living nodes take, and whether they take what the texts say."""
+    handler, queue = _placed(texts)
     labels = texts["requires"].replace(",", " ").split()
-    queue = texts["queue"].strip() or NEW_SCHEDULE["queue"]
-    return await ask.offered(
-        connection, texts["handler"].strip(), queue, labels or None, schema=schema
-    )
+    return await ask.offered(connection, handler, queue, labels or None, schema=schema)
+
+
+def _placed(texts: Mapping[str, str]) -> tuple[str, str]:
+    """The handler and the queue."""
+    return texts["handler"].strip(), texts["queue"].strip() or NEW_SCHEDULE["queue"]
 
 
 def _warnings(texts: Mapping[str, str], offered: Row) -> tuple[str, ...]:
-    handler, queue = texts["handler"].strip(), texts["queue"].strip() or NEW_SCHEDULE["queue"]
+    handler, queue = _placed(texts)
     reported = not_offered(handler, queue, offered) if handler else None
     return () if reported is None else (reported,)
 

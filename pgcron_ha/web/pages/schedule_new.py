@@ -7,7 +7,7 @@ execute is what a node offers by this name, as with any other schedule.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -22,14 +22,16 @@ from pgcron_ha.errors import InvalidInput, PgcronError, VersionConflict
 from pgcron_ha.spec.macros import EXAMPLE_SEED
 from pgcron_ha.spec.preview import Preview
 from pgcron_ha.web.address import choice
-from pgcron_ha.web.edit_contexts import DefinitionForm, EditField, NewView
-from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.pages.schedule import NoSuchSchedule
+from pgcron_ha.web.page_request import INTERFACE, PageRequest
+from pgcron_ha.web.pages.schedule import no_such_schedule
 from pgcron_ha.web.pages.schedule_form import (
     FIRST,
     LONGEST_SENT,
+    DefinitionForm,
+    EditField,
     blame,
     definition_form,
+    form_page,
     judged,
     offered_for,
 )
@@ -39,35 +41,44 @@ _FORM: Final = ("name", "state", *FIELDS, "do")
 _SPREAD_NOTE: Final = (
     "Where ~ spreads it, its time is chosen when it is made: those shown here are an example."
 )
+_PAGE: Final = "schedule_new.html"
+_TITLE: Final = "New schedule"
+
+
+@dataclass(frozen=True)
+class NewView:
+    """``schedule_new.html``."""
+
+    name: EditField
+    form: DefinitionForm
+    is_paused: bool
+    """Whether it is made paused."""
+    copied: str | None = None
+    """The schedule that the fields were filled in from."""
+    taken: str | None = None
+    """The schedule that has the name already."""
 
 
 async def show_new(page_request: PageRequest) -> Response:
     """The empty form; with ``?copy=`` the form as that schedule stands."""
     copied = page_request.query("copy").get("copy")
 
-    async def read(connection: Any) -> tuple[dict[str, str] | None, Row]:
+    async def read(connection: Any, *, schema: str) -> tuple[dict[str, str] | None, Row]:
         row: Mapping[str, Any] | None = NEW_SCHEDULE
         if copied is not None:
-            row = await ask.written_schedule(connection, copied, schema=page_request.schema)
+            row = await ask.written_schedule(connection, copied, schema=schema)
         if row is None:
             return None, {}
-        texts = texts_of({**row, "managed_by": page_request.interface})
-        return texts, await offered_for(connection, texts, page_request.schema)
+        texts = texts_of({**row, "managed_by": INTERFACE})
+        return texts, await offered_for(connection, texts, schema)
 
     snapshot = await page_request.read(("new", copied), read)
     texts, served = snapshot.value
     if texts is None:
-        raise NoSuchSchedule(copied or "", [("an empty form", page_request.link("new_schedule"))])
+        raise no_such_schedule(page_request, copied or "")
     form = definition_form(texts, served, None, is_unfolded=copied is not None)
     view = NewView(_name(""), form, is_paused=False, copied=copied)
-    return page_request.page(
-        "schedule_new.html",
-        view,
-        snapshot,
-        title="New schedule",
-        section="schedules",
-        is_still=True,
-    )
+    return form_page(page_request, _PAGE, view, _TITLE, snapshot=snapshot)
 
 
 async def create(page_request: PageRequest) -> Response:
@@ -79,7 +90,7 @@ async def create(page_request: PageRequest) -> Response:
     name = given.get("name", "").strip()
     is_paused = choice(given.get("state") or None, STATES, "state") == "paused"
     now = datetime.now(UTC)
-    row = _row(page_request, now, is_paused)
+    row = _row(now, is_paused)
     texts = {**texts_of(row), **{field: given[field] for field in FIELDS if field in given}}
     served = await page_request.act(lambda c: offered_for(c, texts, page_request.schema))
     form = definition_form(texts, served, None, is_unfolded=_says_more(texts, row))
@@ -90,45 +101,33 @@ async def create(page_request: PageRequest) -> Response:
         changes, preview = await judged(page_request, unnamed, row, texts, now)
         view = replace(view, form=_with_preview(form, texts, preview))
         if is_preview:
-            return _form_page(page_request, view, 200)
-        await page_request.act(lambda c: _put(page_request, c, name, changes, is_paused))
+            return form_page(page_request, _PAGE, view, _TITLE)
+        await page_request.do(
+            functions.put_schedule,
+            name,
+            expected_version=0,
+            enabled=not is_paused,
+            interface=INTERFACE,
+            **changes,
+        )
     except VersionConflict as taken:
         taken = VersionConflict(taken.message, taken.detail, "Choose another name.")
         refused = replace(view, form=replace(view.form, error=taken), taken=name)
-        return _form_page(page_request, replace(refused, name=_name(name, taken)), 409)
+        refused = replace(refused, name=_name(name, taken))
+        return form_page(page_request, _PAGE, refused, _TITLE, status=409)
     except InvalidInput as error:
         refused = replace(view, form=blame(view.form, error, row, texts))
         if refused.form.wrong is None and not _is_name(name):
             refused = replace(refused, name=_name(name, error))
-        return _form_page(page_request, refused, 400)
+        return form_page(page_request, _PAGE, refused, _TITLE, status=400)
     return page_request.redirect("schedule", {"done": "created"}, name=name)
 
 
-async def _put(
-    page_request: PageRequest,
-    connection: Any,
-    name: str,
-    changes: Mapping[str, Any],
-    is_paused: bool,
-) -> None:
-    """`changes` are those to the defaults; VersionConflict for a name that exists."""
-    await functions.put_schedule(
-        connection,
-        name,
-        expected_version=0,
-        enabled=not is_paused,
-        actor=page_request.actor,
-        interface=page_request.interface,
-        schema=page_request.schema,
-        **changes,
-    )
-
-
-def _row(page_request: PageRequest, now: datetime, is_paused: bool) -> dict[str, Any]:
+def _row(now: datetime, is_paused: bool) -> dict[str, Any]:
     """What is changed by the form: the defaults, at the beginning."""
     return {
         **NEW_SCHEDULE,
-        "managed_by": page_request.interface,
+        "managed_by": INTERFACE,
         "enabled": not is_paused,
         "uuid": EXAMPLE_SEED,
         "calendars": None,
@@ -160,15 +159,3 @@ def _is_name(name: str) -> bool:
 def _name(text: str, problem: PgcronError | None = None) -> EditField:
     most = checks.MOST_NAME_CHARACTERS
     return EditField("name", "Name", text, (), False, most, "", problem)
-
-
-def _form_page(page_request: PageRequest, view: NewView, status: int) -> Response:
-    return page_request.page(
-        "schedule_new.html",
-        view,
-        None,
-        title="New schedule",
-        section="schedules",
-        status=status,
-        is_still=True,
-    )

@@ -11,8 +11,8 @@ from starlette.responses import Response
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.queries import overview
 from pgcron_ha.spec.zones import load_zone
-from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.pages.written_times import written_end, written_instant
+from pgcron_ha.web.page_request import INTERFACE, PageRequest
+from pgcron_ha.web.times import written_end, written_instant
 
 
 async def run_now(page_request: PageRequest) -> Response:
@@ -20,20 +20,13 @@ async def run_now(page_request: PageRequest) -> Response:
 
     ``for`` is the instant that it is for: ISO 8601, without an offset by the schedule's clock.
     """
-    name = page_request.segment("name")
-    wanted = (await page_request.form("for")).get("for")
+    name, wanted = page_request.segment("name"), (await page_request.form("for")).get("for")
 
     async def make(connection: Any) -> int:
         fire_time = None
         if wanted is not None:
             fire_time = written_instant(wanted, await _zone(connection, page_request, name))
-        return await functions.run_now(
-            connection,
-            name,
-            fire_time=fire_time,
-            actor=page_request.actor,
-            schema=page_request.schema,
-        )
+        return await functions.run_now(connection, name, fire_time=fire_time, **page_request.who)
 
     made = await page_request.make_run("run_now", name, make)
     return page_request.redirect("run", {"done": "run" if made.is_new else "repeated"}, id=made.run)
@@ -44,22 +37,14 @@ async def pause(page_request: PageRequest) -> Response:
 
     An instant without an offset is told by the schedule's clock.
     """
-    name = page_request.segment("name")
-    given = await page_request.form("note", "until")
+    name, given = page_request.segment("name"), await page_request.form("note", "until")
 
     async def verb(connection: Any) -> None:
         until: datetime | timedelta | None = None
         if "until" in given:
             until = written_end(given["until"], await _zone(connection, page_request, name))
-        await functions.pause_schedule(
-            connection,
-            name,
-            given.get("note"),
-            until=until,
-            actor=page_request.actor,
-            interface=page_request.interface,
-            schema=page_request.schema,
-        )
+        who = {**page_request.who, "interface": INTERFACE}
+        await functions.pause_schedule(connection, name, given.get("note"), until=until, **who)
 
     await page_request.act(verb)
     return page_request.redirect("schedule", {"done": "paused"}, name=name)
@@ -67,34 +52,15 @@ async def pause(page_request: PageRequest) -> Response:
 
 async def rename(page_request: PageRequest) -> Response:
     """The same schedule under another name: ``name``."""
-    name = page_request.segment("name")
-    new_name = (await page_request.form("name")).get("name", "")
-    await page_request.act(
-        lambda connection: functions.rename_schedule(
-            connection,
-            name,
-            new_name,
-            actor=page_request.actor,
-            interface=page_request.interface,
-            schema=page_request.schema,
-        )
-    )
+    name, new_name = page_request.segment("name"), (await page_request.form("name")).get("name", "")
+    await page_request.do(functions.rename_schedule, name, new_name, interface=INTERFACE)
     return page_request.redirect("schedule", {"done": "renamed"}, name=new_name)
 
 
 async def resume(page_request: PageRequest) -> Response:
     """Fires again from now on."""
-    name = page_request.segment("name")
-    await page_request.form()
-    await page_request.act(
-        lambda connection: functions.resume_schedule(
-            connection,
-            name,
-            actor=page_request.actor,
-            interface=page_request.interface,
-            schema=page_request.schema,
-        )
-    )
+    name, _ = page_request.segment("name"), await page_request.form()
+    await page_request.do(functions.resume_schedule, name, interface=INTERFACE)
     return page_request.redirect("schedule", {"done": "resumed"}, name=name)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response
 
@@ -11,12 +12,42 @@ from pgcron_ha.db.commands import schedule_versions as ask
 from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.model.differences import changes
-from pgcron_ha.web.address import WrongAddress
-from pgcron_ha.web.edit_contexts import Difference, VersionRow, VersionsView
-from pgcron_ha.web.page_request import PageRequest
+from pgcron_ha.web.address import WrongAddress, whole_number
+from pgcron_ha.web.page_request import INTERFACE, PageRequest
 
 PAGE_ROWS: Final = 25
-_MOST_DIGITS: Final = 9
+_MOST_VERSION: Final = 2**31 - 1
+
+
+class Difference(NamedTuple):
+    """One column in two versions; None: no value."""
+
+    column: str
+    before: str | None
+    after: str | None
+    mine: str | None = None
+    """What the form that met another edit says."""
+
+
+class VersionRow(NamedTuple):
+    """One version."""
+
+    facts: dict[str, Any]
+    """A row of `pgcron_ha.db.commands.schedule_versions.schedule_versions`."""
+    differences: list[Difference]
+    can_be_restored: bool
+
+
+@dataclass(frozen=True)
+class VersionsView:
+    """``schedule_versions.html``."""
+
+    name: str
+    rows: list[VersionRow]
+    is_deleted: bool
+    newest: int
+    next_href: str | None
+    first_href: str | None
 
 
 async def show_versions(page_request: PageRequest) -> Response:
@@ -25,9 +56,10 @@ async def show_versions(page_request: PageRequest) -> Response:
     before = _number(page_request.query("before").get("before"))
     snapshot = await page_request.read(
         ("versions", name, before),
-        lambda connection: ask.schedule_versions(
-            connection, name, before=before, limit=PAGE_ROWS + 1, schema=page_request.schema
-        ),
+        ask.schedule_versions,
+        name,
+        before=before,
+        limit=PAGE_ROWS + 1,
     )
     rows = snapshot.value
     shown = rows[:PAGE_ROWS]
@@ -57,16 +89,8 @@ async def restore(page_request: PageRequest) -> Response:
         raise InvalidInput(
             "no version was named", "One is restored at a time.", "Use the page of versions."
         )
-    await page_request.act(
-        lambda connection: ask.restore_schedule(
-            connection,
-            name,
-            version,
-            expected_version=newest,
-            actor=page_request.actor,
-            interface=page_request.interface,
-            schema=page_request.schema,
-        )
+    await page_request.do(
+        ask.restore_schedule, name, version, expected_version=newest, interface=INTERFACE
     )
     return page_request.redirect("versions", {"done": "restored"}, name=name)
 
@@ -90,11 +114,12 @@ def _text(value: Any) -> str | None:
 def _number(text: str | None) -> int | None:
     if text is None:
         return None
-    if not text.isdecimal() or len(text) > _MOST_DIGITS:
+    number = whole_number(text, _MOST_VERSION)
+    if number is None:
         raise WrongAddress(
             f"'{text[:60]}' is not a version",
             "Versions are counted from 1.",
             "Leave it out for the newest.",
             wrong=text,
         )
-    return int(text)
+    return number

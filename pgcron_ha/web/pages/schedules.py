@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response
 
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import overview as ask_overview
 from pgcron_ha.db.queries.pages import schedules as ask
+from pgcron_ha.db.queries.rows import Query
 from pgcron_ha.web.address import choice
-from pgcron_ha.web.contexts import FilterChip, ScheduleLine, SchedulesView
-from pgcron_ha.web.formats import expected_about, plain
-from pgcron_ha.web.health import judge
+from pgcron_ha.web.formats import expected_about
+from pgcron_ha.web.health import Health, judge
+from pgcron_ha.web.lists import FilterChip, chips
 from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.plots import spark
+from pgcron_ha.web.plots import SparkBar, spark
 
 # Words that can be searched for: the index has to know where such schedules are.
 HEALTH_FILTERS: Final[tuple[str, ...]] = ("failing", "late", "paused", "new", "invalid")
@@ -28,11 +29,20 @@ _MATCHES: Final[dict[str, frozenset[str]]] = {
     "new": frozenset({"new"}),
     "invalid": frozenset({"invalid"}),
 }
+_CANDIDATES: Final[dict[str, tuple[Query, ...]]] = {
+    "failing": (
+        ask_overview.failing_candidates,
+        ask_overview.invalid_schedules,
+        ask_overview.running,
+    ),
+    "late": (ask_overview.parked_schedules, ask_overview.due),
+    "new": (ask.new_schedules,),
+    "invalid": (ask_overview.invalid_schedules,),
+}
 _FILTERS: Final[tuple[str, ...]] = ("text", "health", "queue", "state")
 
 
-@dataclass(frozen=True)
-class Listing:
+class Listing(NamedTuple):
     """What was read: one row more than a page tells that there is a next one."""
 
     rows: list[dict[str, Any]]
@@ -40,15 +50,41 @@ class Listing:
     total: int
 
 
+class ScheduleLine(NamedTuple):
+    """One row of the list of schedules, and its health."""
+
+    facts: dict[str, Any]
+    """A row of `pgcron_ha.db.queries.pages.schedules.schedules`."""
+    health: Health
+    overruns: str | None
+    """Of what runs for longer than its history lets expect: what was expected."""
+    spark: tuple[SparkBar, ...]
+
+
+@dataclass(frozen=True)
+class SchedulesView:
+    """``schedules.html``."""
+
+    rows: list[ScheduleLine]
+    filters: dict[str, str]
+    """The values of the form, as they were given; an empty text where none was."""
+    chips: list[FilterChip]
+    queues: list[str]
+    """To choose from."""
+    health_words: tuple[str, ...]
+    total: int
+    """All schedules, whatever the filters."""
+    next_href: str | None
+    """The next page, if there may be one."""
+    is_first_page: bool
+
+
 async def show_schedules(page_request: PageRequest) -> Response:
     """The list; ``?text=``, ``health``, ``queue``, ``state`` filter it, ``after`` is the page."""
     given = page_request.query(*_FILTERS, "after")
     choice(given.get("health"), HEALTH_FILTERS, "health word")
     choice(given.get("state"), STATE_FILTERS, "state")
-    snapshot = await page_request.read(
-        ("schedules", *sorted(given.items())),
-        lambda connection: read_listing(connection, page_request.schema, given),
-    )
+    snapshot = await page_request.read(("schedules", *sorted(given.items())), _read_listing, given)
     if (drawn := page_request.drawn(snapshot)) is not None:
         return drawn
     _require_known_queue(given.get("queue"), snapshot.value)
@@ -64,7 +100,7 @@ def _require_known_queue(queue: str | None, listing: Listing) -> None:
         choice(queue, tuple(listing.queues), "queue of a schedule")
 
 
-async def read_listing(connection: Connection, schema: str, given: dict[str, str]) -> Listing:
+async def _read_listing(connection: Connection, given: dict[str, str], *, schema: str) -> Listing:
     """One page of schedules, and what to choose from."""
     cluster = await ask_overview.cluster(connection, schema=schema)
     ids = await _candidates(connection, schema, given.get("health"))
@@ -85,23 +121,11 @@ async def read_listing(connection: Connection, schema: str, given: dict[str, str
 
 async def _candidates(connection: Connection, schema: str, health: str | None) -> list[int] | None:
     """Ids among which all schedules of that health are; None: any schedule may be."""
-    if health in ("failing", "invalid"):
-        invalid = [
-            row["schedule_id"]
-            for row in await ask_overview.invalid_schedules(connection, schema=schema)
-        ]
-        if health == "invalid":
-            return invalid
-        running = await ask_overview.running(connection, schema=schema)
-        failing = await ask_overview.failing_candidates(connection, schema=schema)
-        return [*failing, *invalid, *(row["schedule_id"] for row in running if row["schedule_id"])]
-    if health == "late":
-        due = await ask_overview.due(connection, schema=schema)
-        parked = await ask_overview.parked_schedules(connection, schema=schema)
-        return [*parked, *(row["schedule_id"] for row in due if row["schedule_id"])]
-    if health == "new":
-        return await ask.new_schedules(connection, schema=schema)
-    return None
+    asked = _CANDIDATES.get(health or "")
+    if asked is None:
+        return None
+    rows = [row for query in asked for row in await query(connection, schema=schema)]
+    return [row["schedule_id"] for row in rows if row["schedule_id"] is not None]
 
 
 def _view(
@@ -114,11 +138,11 @@ def _view(
     has_more = len(lines) > ask.PAGE_ROWS
     lines = lines[: ask.PAGE_ROWS]
     filters = {name: given[name] for name in _FILTERS if name in given}
-    after = {**filters, "after": lines[-1].name} if has_more else None
+    after = {**filters, "after": lines[-1].facts["name"]} if has_more else None
     return SchedulesView(
-        rows=tuple(lines),
+        rows=lines,
         filters={name: given.get(name, "") for name in _FILTERS},
-        chips=tuple(_chips(page_request, filters)),
+        chips=chips(page_request, "schedules", filters),
         queues=listing.queues,
         health_words=HEALTH_FILTERS,
         total=listing.total,
@@ -127,37 +151,7 @@ def _view(
     )
 
 
-def _chips(page_request: PageRequest, filters: dict[str, str]) -> list[FilterChip]:
-    return [
-        FilterChip(
-            f"{name}: {plain(value)}",
-            page_request.link(
-                "schedules", {key: other for key, other in filters.items() if key != name}
-            ),
-        )
-        for name, value in filters.items()
-    ]
-
-
 def _line(page_request: PageRequest, row: dict[str, Any], now: datetime) -> ScheduleLine:
-    has_run = bool(row["outcomes"])
-    return ScheduleLine(
-        name=row["name"],
-        health=judge(row, now),
-        spec=row["spec"],
-        timezone=row["timezone"],
-        handler=row["handler"],
-        queue=row["queue"],
-        enabled=row["enabled"],
-        next_fire=row["next_fire"],
-        last_outcome=row["outcomes"][0] if has_run else None,
-        last_finished_at=row["finished"][0] if has_run else None,
-        last_seconds=row["durations"][0] if has_run else None,
-        running=row["running_runs"],
-        overruns=expected_about(row["overrun_expected"]),
-        spark=spark(
-            row["ids"], row["outcomes"], row["durations"], row["finished"], page_request.zone
-        )
-        if has_run
-        else (),
-    )
+    bars = (row["ids"], row["outcomes"], row["durations"], row["finished"])
+    trend = spark(*bars, page_request.zone) if row["outcomes"] else ()
+    return ScheduleLine(row, judge(row, now), expected_about(row["overrun_expected"]), trend)

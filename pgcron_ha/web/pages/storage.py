@@ -9,36 +9,21 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries import storage as ask
 from pgcron_ha.db.queries.health import (
     LONG_TRANSACTION_SECONDS,
     MANY_DEAD_ROWS,
     OLD_SNAPSHOT_TRANSACTIONS,
 )
-from pgcron_ha.errors import NotFound
 from pgcron_ha.model.storage import LOOKED_BACK, Part, TableSize, total_growth
-from pgcron_ha.web.address import near_names
+from pgcron_ha.web.address import NoSuch, near_names
 from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.reading import Snapshot
 
 # Sizes change slowly, and each costs the server some calls of its file system.
 LIFE_SECONDS: Final = 20.0
 # The others are small as a rule, and are folded.
 SHOWN: Final = 12
 _DAY: Final = timedelta(days=1)
-
-
-class NoSuchTable(NotFound):
-    """A table that the schema does not have, with those that may have been meant."""
-
-    def __init__(self, name: str, near: list[tuple[str, str]]) -> None:
-        super().__init__(
-            f"table '{name[:200]}' does not exist",
-            "Partitions are shown on the page of their table.",
-            "Look for it in the list of tables.",
-        )
-        self.near = near
 
 
 @dataclass(frozen=True)
@@ -104,7 +89,7 @@ class TableView:
 async def show_storage(page_request: PageRequest) -> Response:
     """All tables, the largest first, and who keeps dead rows in them."""
     page_request.query()
-    snapshot = await read_storage(page_request)
+    snapshot = await page_request.read(("storage",), ask.storage, life=LIFE_SECONDS)
     if (drawn := page_request.drawn(snapshot)) is not None:
         return drawn
     found, now = snapshot.value, snapshot.now
@@ -125,14 +110,18 @@ async def show_table(page_request: PageRequest) -> Response:
     """One table: its partitions, the newest first."""
     page_request.query()
     name = page_request.segment("name")
-    snapshot = await read_storage(page_request)
+    snapshot = await page_request.read(("storage",), ask.storage, life=LIFE_SECONDS)
     if (drawn := page_request.drawn(snapshot)) is not None:
         return drawn
     tables = {table.name: table for table in snapshot.value.tables}
     if name not in tables:
         near = near_names(name[:100], sorted(tables))
-        raise NoSuchTable(
-            name, [(other, page_request.link("storage_table", name=other)) for other in near]
+        raise NoSuch(
+            "table",
+            name,
+            "Partitions are shown on the page of their table.",
+            "Look for it in the list of tables.",
+            [(other, page_request.link("storage_table", name=other)) for other in near],
         )
     parts = tuple(_part(part, snapshot.now) for part in reversed(tables[name].parts))
     view = TableView(
@@ -141,15 +130,6 @@ async def show_table(page_request: PageRequest) -> Response:
         largest=_largest(row.part.total for row in parts),
     )
     return page_request.page("storage_table.html", view, snapshot, title=name, section="storage")
-
-
-async def read_storage(page_request: PageRequest) -> Snapshot[ask.Storage]:
-    """Shared by all pages and viewers."""
-
-    async def read(connection: Connection) -> ask.Storage:
-        return await ask.storage(connection, schema=page_request.schema)
-
-    return await page_request.read(("storage",), read, life=LIFE_SECONDS)
 
 
 def _row(page_request: PageRequest, table: TableSize, now: datetime) -> TableRow:

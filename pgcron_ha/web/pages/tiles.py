@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from pgcron_ha.db.queries.pages.overview import COUNTED_EXACTLY
-from pgcron_ha.web.contexts import NodeLine, Tile
-from pgcron_ha.web.formats import duration, number, plural
-from pgcron_ha.web.health import Health
-from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.pages.facts import Facts
+from pgcron_ha.web.formats import Mark, duration, number, plural
+from pgcron_ha.web.pages.attention import Link
+from pgcron_ha.web.pages.facts import Overview
 
 # A queue's oldest due run, a start: waiting longer than this is worth a colour.
 LAG_LATE_SECONDS: Final = 30.0
@@ -20,112 +16,104 @@ DELAY_LATE_SECONDS: Final = 5.0
 _GLYPHS: Final = {"ok": "✓", "late": "▲", "fail": "✕", "idle": "–"}
 
 
-def tiles(
-    page_request: PageRequest,
-    facts: Facts,
-    judged: Sequence[tuple[dict[str, Any], Health]],
-    nodes: Sequence[NodeLine],
-    now: datetime,
-) -> tuple[Tile, ...]:
+class Tile(NamedTuple):
+    """One number of the overview."""
+
+    label: str
+    value: str
+    """The big number, worded."""
+    mark: Mark
+    """The state in a word, and the colour of its edge."""
+    note: str
+    """One line below: since when, which queue, how many causes."""
+    href: str | None = None
+    """The filtered list behind it."""
+    unit: str = ""
+    """What follows the number, small."""
+
+
+def tiles(link: Link, seen: Overview) -> list[Tile]:
     """Failing, late, dead letters, nodes, worst queue lag, start delay."""
-    return (
-        _failing(page_request, judged),
-        _late(page_request, judged, now),
-        _dead(page_request, facts),
-        _nodes(page_request, facts, nodes),
-        _lag(page_request, facts, now),
-        _delay(facts),
-    )
+    return [
+        _failing(link, seen),
+        _late(link, seen),
+        _dead(link, seen),
+        _nodes(link, seen),
+        _lag(link, seen),
+        _delay(seen),
+    ]
 
 
-def _tile(label: str, value: str, tone: str, word: str, note: str, **more: Any) -> Tile:
-    return Tile(
-        label=label,
-        value=value,
-        unit=more.get("unit", ""),
-        word=word,
-        glyph=_GLYPHS[tone],
-        tone=tone,
-        note=note,
-        href=more.get("href"),
-    )
+def _mark(tone: str, word: str = "ok") -> Mark:
+    return Mark(_GLYPHS[tone], word, tone)
 
 
-def _failing(page_request: PageRequest, judged: Sequence[tuple[dict[str, Any], Health]]) -> Tile:
-    words = [health.word for _, health in judged if health.word in ("failing", "stuck", "invalid")]
-    href = page_request.link("schedules", {"health": "failing"})
-    if not words:
-        return _tile("Failing schedules", "0", "ok", "ok", "every last run succeeded", href=href)
-    counts = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
-    return _tile("Failing schedules", number(len(words)), "fail", "failing", counts, href=href)
+def _failing(link: Link, seen: Overview) -> Tile:
+    words = [health.word for _, health in seen.judged]
+    failing = [word for word in words if word in ("failing", "stuck", "invalid")]
+    label, href = "Failing schedules", link("schedules", {"health": "failing"})
+    if not failing:
+        return Tile(label, "0", _mark("ok"), "every last run succeeded", href)
+    counts = ", ".join(f"{failing.count(word)} {word}" for word in dict.fromkeys(failing))
+    return Tile(label, number(len(failing)), _mark("fail", "failing"), counts, href)
 
 
-def _late(
-    page_request: PageRequest, judged: Sequence[tuple[dict[str, Any], Health]], now: datetime
-) -> Tile:
-    since = [health.since or now for _, health in judged if health.word in ("late", "stale")]
-    href = page_request.link("schedules", {"health": "late"})
-    if not since:
-        return _tile("Late", "0", "ok", "ok", "every fire started in time", href=href)
-    oldest = duration((now - min(since)).total_seconds())
-    return _tile("Late", number(len(since)), "late", "late", f"the oldest for {oldest}", href=href)
+def _late(link: Link, seen: Overview) -> Tile:
+    late = [health for _, health in seen.judged if health.word in ("late", "stale")]
+    href = link("schedules", {"health": "late"})
+    if not late:
+        return Tile("Late", "0", _mark("ok"), "every fire started in time", href)
+    oldest = duration((seen.now - min(one.since or seen.now for one in late)).total_seconds())
+    return Tile("Late", number(len(late)), _mark("late", "late"), f"the oldest for {oldest}", href)
 
 
-def _dead(page_request: PageRequest, facts: Facts) -> Tile:
-    letters, lately = facts.cluster["dead_letters"], facts.cluster["dead_letters_of_last_hour"]
-    href = page_request.link("dead")
+def _dead(link: Link, seen: Overview) -> Tile:
+    letters, lately = seen.cluster["dead_letters"], seen.cluster["dead_letters_of_last_hour"]
+    label, href = "Dead letters", link("dead")
     if not letters:
-        return _tile("Dead letters", "0", "ok", "ok", "nothing to triage", href=href)
+        return Tile(label, "0", _mark("ok"), "nothing to triage", href)
     shown = f"{number(COUNTED_EXACTLY)}+" if letters > COUNTED_EXACTLY else number(letters)
-    note = f"{plural(len(facts.dead), 'cause')}, {number(lately)} in the last hour"
-    tone = "fail" if lately else "late"
-    return _tile("Dead letters", shown, tone, "rising" if lately else "waiting", note, href=href)
+    note = f"{plural(len(seen.dead), 'cause')}, {number(lately)} in the last hour"
+    mark = _mark("fail", "rising") if lately else _mark("late", "waiting")
+    return Tile(label, shown, mark, note, href)
 
 
-def _nodes(page_request: PageRequest, facts: Facts, nodes: Sequence[NodeLine]) -> Tile:
-    alive = [node for node in nodes if node.state == "alive"]
-    silent = sum(node.state == "silent" for node in nodes)
-    draining = sum(node.state == "draining" for node in nodes)
-    cordoned = sum(node.state == "cordoned" for node in nodes)
-    died = sum(node.state == "died" for node in nodes)
-    href = page_request.link("nodes")
-    slots = f"{sum(n.slots_used for n in alive)} of {sum(n.slots for n in alive)} slots used"
-    others = ((cordoned, "cordoned"), (draining, "draining"), (silent, "silent"))
-    extra = [f"{count} {word}" for count, word in others]
-    note = ", ".join([slots, *(text for text in extra if not text.startswith("0"))])
+def _nodes(link: Link, seen: Overview) -> Tile:
+    states = [node.state for node in seen.node_rows]
+    alive = [node.facts for node in seen.node_rows if node.state == "alive"]
+    href = link("nodes")
     if not alive:
-        idle = "nothing new runs" if cordoned else "nothing fires, nothing runs"
-        return _tile("Nodes", "0", "fail", "none", idle, href=href)
-    if silent or died:
-        return _tile("Nodes", number(len(alive)), "late", "lost one", note, unit="alive", href=href)
-    return _tile("Nodes", number(len(alive)), "ok", "ok", note, unit="alive", href=href)
+        is_idle = "cordoned" in states
+        note = "nothing new runs" if is_idle else "nothing fires, nothing runs"
+        return Tile("Nodes", "0", _mark("fail", "none"), note, href)
+    slots = f"{sum(n['slots_used'] for n in alive)} of {sum(n['slots'] for n in alive)} slots used"
+    others = [f"{states.count(word)} {word}" for word in ("cordoned", "draining", "silent")]
+    note = ", ".join([slots, *(text for text in others if not text.startswith("0"))])
+    has_lost = "silent" in states or "died" in states
+    mark = _mark("late", "lost one") if has_lost else _mark("ok")
+    return Tile("Nodes", number(len(alive)), mark, note, href, "alive")
 
 
-def _lag(page_request: PageRequest, facts: Facts, now: datetime) -> Tile:
-    waiting = [*facts.due, *facts.parked]
+def _lag(link: Link, seen: Overview) -> Tile:
+    waiting, label = [*seen.due, *seen.parked], "Worst queue lag"
     if not waiting:
-        href = page_request.link("queues")
-        note = "nothing is due and waiting"
-        return _tile("Worst queue lag", "0", "ok", "ok", note, unit="s", href=href)
+        return Tile(label, "0", _mark("ok"), "nothing is due and waiting", link("queues"), "s")
     worst = min(waiting, key=lambda row: row["oldest_due"])
-    seconds = max(0.0, (now - worst["oldest_due"]).total_seconds())
+    seconds = max(0.0, (seen.now - worst["oldest_due"]).total_seconds())
     tone = "fail" if seconds > LAG_BAD_SECONDS else "late" if seconds > LAG_LATE_SECONDS else "ok"
-    word = {"fail": "behind", "late": "behind", "ok": "ok"}[tone]
+    mark = _mark(tone, "ok" if tone == "ok" else "behind")
     # A number that is read from afar: no seconds beside many minutes.
     shown = seconds if seconds < LAG_BAD_SECONDS else seconds - seconds % 60
     queue = worst["queue"]
-    href = page_request.link("queue", name=queue)
-    return _tile("Worst queue lag", duration(shown), tone, word, f"queue {queue}", href=href)
+    return Tile(label, duration(shown), mark, f"queue {queue}", link("queue", name=queue))
 
 
-def _delay(facts: Facts) -> Tile:
-    seconds, started = facts.recent.get("start_delay_p99"), facts.recent.get("started") or 0
-    if seconds is None:
-        return _tile("Start delay p99", "–", "idle", "no data", "nothing ended in 5 minutes")
-    tone = "late" if seconds > DELAY_LATE_SECONDS else "ok"
-    note = f"of {plural(started, 'run')} in 5 minutes"
-    if facts.recent.get("is_cut"):
-        note = f"of the newest {plural(started, 'run')}"
-    return _tile(
-        "Start delay p99", duration(seconds), tone, "slow" if tone == "late" else "ok", note
-    )
+def _delay(seen: Overview) -> Tile:
+    label, recent = "Start delay p99", seen.recent
+    if recent["start_delay_p99"] is None:
+        return Tile(label, "–", _mark("idle", "no data"), "nothing ended in 5 minutes")
+    started = plural(recent["started"], "run")
+    is_late = recent["start_delay_p99"] > DELAY_LATE_SECONDS
+    note = f"of the newest {started}" if recent["is_cut"] else f"of {started} in 5 minutes"
+    mark = _mark("late", "slow") if is_late else _mark("ok")
+    return Tile(label, duration(recent["start_delay_p99"]), mark, note)

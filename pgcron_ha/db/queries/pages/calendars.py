@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final
 
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
-from pgcron_ha.db.queries.pages.fetching import Row, fetch, fetch_one
+from pgcron_ha.db.queries.rows import Query
 
 PAGE_ROWS: Final = 200
 PAGE_USERS: Final = 50
 
+calendars: Final = Query("page_calendars", limit=PAGE_ROWS)
+"""The first `PAGE_ROWS` by name, without their contents."""
 
-class Found(NamedTuple):
-    """A calendar: its row, schedules that use it, calendars that name it."""
+calendar: Final = Query("page_calendar").one
+"""The one called ``name``; its `contents` are JSON text, with those of its parts."""
 
-    row: Row
-    users: list[Row]
-    parents: list[Row]
+users: Final = Query("page_calendar_users", limit=PAGE_USERS)
+"""Schedules that use it."""
 
-
-async def calendars(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> list[Row]:
-    """The first `PAGE_ROWS` by name, without their contents."""
-    return await fetch(connection, "page_calendars", schema, limit=PAGE_ROWS)
-
-
-async def one(connection: Any, name: str, *, schema: str = DEFAULT_SCHEMA) -> Found | None:
-    """One of them, or None; its ``contents`` are JSON text, with those of its parts."""
-    row = await fetch_one(connection, "page_calendar", schema, name=name)
-    if row is None:
-        return None
-    asked: dict[str, Any] = {"name": name, "limit": PAGE_USERS}
-    return Found(
-        row,
-        await fetch(connection, "page_calendar_users", schema, **asked),
-        await fetch(connection, "page_calendar_parents", schema, **asked),
-    )
+parents: Final = Query("page_calendar_parents", limit=PAGE_USERS)
+"""Calendars that name it."""

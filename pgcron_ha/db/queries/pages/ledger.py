@@ -2,40 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
-from pgcron_ha.db.queries.pages.fetching import Row, fetch
+from pgcron_ha.db.queries.rows import Query
 
 PAGE_ROWS: Final = 50
 # How many fires a filter searches at once.
 LOOK: Final = 20_000
 DECISIONS: Final = ("run", "skipped", "superseded", "expired", "cancelled", "missed")
 
+occurrences: Final = Query("page_occurrences", look=LOOK, limit=PAGE_ROWS + 1)
+"""Decisions on the fires of ``schedule_id`` ``before`` an instant (None: all), newest first: a
+single fire, or a range of missed ones; ``decision`` chooses. One row more than a page has.
 
-async def occurrences(
-    connection: Any,
-    schedule_id: int,
-    *,
-    decision: str | None = None,
-    before: datetime | None = None,
-    limit: int = PAGE_ROWS,
-    schema: str = DEFAULT_SCHEMA,
-) -> list[Row]:
-    """Decisions on fires before an instant, newest first: a single fire, or a range of missed ones.
-
-    `fires` is how many a row stands for (None: too many to count), `last_at` the last of them;
-    `run_state` what came of its run (None with a `run_id`: retention removed it), `hold` why it
-    is parked.
-    """
-    return await fetch(
-        connection,
-        "page_occurrences",
-        schema,
-        schedule_id=schedule_id,
-        decision=decision,
-        before=before,
-        look=LOOK,
-        limit=limit,
-    )
+`fires` is how many a row stands for (None: too many to count), `last_at` the last of them;
+`run_state` what came of its run (None with a `run_id`: retention removed it), `hold` why it is
+parked.
+"""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
-from pgcron_ha.db.queries.pages.fetching import Row, fetch
+from pgcron_ha.db.queries.rows import Query
 
 QUEUES: Final = 200
 # Ways to the claim that are looked at, of each kind: queues times priorities.
@@ -16,62 +15,31 @@ BUDGET: Final = 100_000
 LOOK: Final = 10_000
 HEAD_ROWS: Final = 15
 
+settings: Final = Query("page_queue_settings", limit=QUEUES)
+"""Queues that were ever paused or limited: since when, by whom and why they are paused,
+`max_running`, `rate` starts in `per` seconds, and when the next may start if that many have
+(`next_at`); the paused first.
+"""
 
-async def settings(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> list[Row]:
-    """Queues that were ever paused or limited: since when, by whom and why they are paused,
-    `max_running`, `rate` starts in `per` seconds, and when the next may start if that many have
-    (`next_at`); the paused first.
-    """
-    return await fetch(connection, "page_queue_settings", schema, limit=QUEUES)
+depths: Final = Query("page_queue_depths", paths=PATHS, most=COUNTED, budget=BUDGET, limit=QUEUES)
+"""Waiting runs by queue: `due` ones, those to come `later`, and the `first_due` of both.
 
+Counts of one queue are lower bounds when `is_cut`; then `first_due` of runs with a lane is that of
+those looked at.
+"""
 
-async def depths(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> list[Row]:
-    """Waiting runs by queue: `due` ones, those to come `later`, and the `first_due` of both.
+running: Final = Query("page_queue_running", look=LOOK, limit=QUEUES)
+"""How many runs of each queue run, of the first `LOOK` that run."""
 
-    Counts of one queue are lower bounds when `is_cut`; then `first_due` of runs with a lane is that
-    of those looked at.
-    """
-    return await fetch(
-        connection,
-        "page_queue_depths",
-        schema,
-        paths=PATHS,
-        most=COUNTED,
-        budget=BUDGET,
-        limit=QUEUES,
-    )
+servers: Final = Query("page_queue_servers", limit=QUEUES)
+"""How many living `nodes` take from each queue, with how many `slots`, `free` ones of them."""
 
+dead: Final = Query("page_queue_dead", look=LOOK, limit=QUEUES)
+"""Open dead letters by queue, of the newest `LOOK`."""
 
-async def running(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> list[Row]:
-    """How many runs of each queue run, of the first `LOOK` that run."""
-    return await fetch(connection, "page_queue_running", schema, look=LOOK, limit=QUEUES)
+head: Final = Query("page_queue_head", limit=HEAD_ROWS)
+"""The first runs of a ``queue`` in the order of the claim: the ``due`` ones, or those to come.
 
-
-async def servers(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> list[Row]:
-    """How many living `nodes` take from each queue, with how many `slots`, `free` ones of them."""
-    return await fetch(connection, "page_queue_servers", schema, limit=QUEUES)
-
-
-async def dead(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> list[Row]:
-    """Open dead letters by queue, of the newest `LOOK`."""
-    return await fetch(connection, "page_queue_dead", schema, look=LOOK, limit=QUEUES)
-
-
-async def head(
-    connection: Any, queue: str, *, is_due: bool, schema: str = DEFAULT_SCHEMA
-) -> list[Row]:
-    """The first runs of a queue in the order of the claim: those that are due, or those to come.
-
-    `is_offered`: a living node that takes from the queue offers the handler; `waits_for`: the run
-    of the same schedule that has to end first; `lane_next_at`: when its lane's rate allows a start.
-    """
-    return await fetch(
-        connection, "page_queue_head", schema, queue=queue, due=is_due, limit=HEAD_ROWS
-    )
-
-
-async def runs(connection: Any, queue: str, *, schema: str = DEFAULT_SCHEMA) -> list[Row]:
-    """What runs of a queue, the longest first."""
-    return await fetch(
-        connection, "page_queue_runs", schema, queue=queue, look=LOOK, limit=HEAD_ROWS
-    )
+`is_offered`: a living node that takes from the queue offers the handler; `waits_for`: the run of
+the same schedule that has to end first; `lane_next_at`: when its lane's rate allows a start.
+"""

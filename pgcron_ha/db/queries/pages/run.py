@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
-from pgcron_ha.db.queries.pages.fetching import Row, fetch, fetch_one
+from pgcron_ha.db.queries.rows import Query
 
 # Characters of args and of a result that are read; the rest is told by its size.
 MOST_JSON: Final = 20_000
@@ -22,95 +21,36 @@ MOST_LINE: Final = 2_000
 # Above every number of an attempt or a line.
 HIGHEST: Final = 2**31 - 1
 
+run: Final = Query("page_run", most=MOST_JSON).one
+"""Everything about ``run_id``; `args` and `result` are JSON text of at most `MOST_JSON` characters,
+`args_bytes` and `result_bytes` their whole size, `timeout` is in seconds, `retry` is its policy's
+JSON text or None.
 
-async def run(connection: Any, run_id: int, *, schema: str = DEFAULT_SCHEMA) -> Row | None:
-    """Everything about one run; `args` and `result` are JSON text of at most `MOST_JSON`
-    characters, `args_bytes` and `result_bytes` their whole size, `timeout` is in seconds, `retry`
-    is its policy's JSON text or None.
+``place`` is 1 for a live run, 2 or 3 for an ended one, 4 for a dead letter whose history is gone;
+then `due_at`, `created_at` and `max_attempts` may be None.
+"""
 
-    ``place`` is 1 for a live run, 2 or 3 for an ended one, 4 for a dead letter whose history is
-    gone; then `due_at`, `created_at` and `max_attempts` may be None.
-    """
-    return await fetch_one(connection, "page_run", schema, run_id=run_id, most=MOST_JSON)
+waits_for: Final = Query("page_run_waits_for").one
+"""What may keep the waiting ``run_id`` from starting: pauses, nodes, the holder of its slot, and
+the limits of its lane and queue (``*_next_at``: when a rate lets the next one start).
+"""
 
+progress: Final = Query("page_run_progress").one
+"""What the attempt under way of ``run_id`` last said of how far it is."""
 
-async def waits_for(connection: Any, run_id: int, *, schema: str = DEFAULT_SCHEMA) -> Row | None:
-    """What may keep a waiting run from starting: pauses, nodes, the holder of its slot, and the
-    limits of its lane and queue (``*_next_at``: when a rate lets the next one start).
-    """
-    return await fetch_one(connection, "page_run_waits_for", schema, run_id=run_id)
+letter: Final = Query("page_run_letter").one
+"""The dead letter of ``run_id``."""
 
+children: Final = Query("page_run_children", look=CHILDREN_LOOK, limit=CHILDREN)
+"""Runs made from ``run_id``, the newest first."""
 
-async def progress(connection: Any, run_id: int, *, schema: str = DEFAULT_SCHEMA) -> Row | None:
-    """What the attempt under way last said of how far it is."""
-    return await fetch_one(connection, "page_run_progress", schema, run_id=run_id)
+attempts: Final = Query("page_run_attempts", most=MOST_TEXT, limit=ATTEMPTS + 1)
+"""Its attempts that did not succeed, the newest first: one more than is shown."""
 
+lines_before: Final = Query("page_lines_before", most=MOST_LINE, limit=LINES + 1)
+"""The last lines of ``run_id`` before one (``attempt``, ``sequence``), the last first: one more
+than is shown.
+"""
 
-async def letter(connection: Any, run_id: int, *, schema: str = DEFAULT_SCHEMA) -> Row | None:
-    """Its dead letter, if it has one."""
-    return await fetch_one(connection, "page_run_letter", schema, run_id=run_id)
-
-
-async def children(connection: Any, run_id: int, *, schema: str = DEFAULT_SCHEMA) -> list[Row]:
-    """Runs made from it, the newest first."""
-    return await fetch(
-        connection,
-        "page_run_children",
-        schema,
-        run_id=run_id,
-        look=CHILDREN_LOOK,
-        limit=CHILDREN,
-    )
-
-
-async def attempts(
-    connection: Any, run_id: int, *, limit: int = ATTEMPTS, schema: str = DEFAULT_SCHEMA
-) -> list[Row]:
-    """Its attempts that did not succeed, the newest first."""
-    return await fetch(
-        connection, "page_run_attempts", schema, run_id=run_id, most=MOST_TEXT, limit=limit
-    )
-
-
-async def lines_before(
-    connection: Any,
-    run_id: int,
-    line: tuple[int, int] = (HIGHEST, HIGHEST),
-    *,
-    limit: int = LINES,
-    schema: str = DEFAULT_SCHEMA,
-) -> list[Row]:
-    """The last lines before one (attempt, sequence), in order."""
-    found = await fetch(
-        connection,
-        "page_lines_before",
-        schema,
-        run_id=run_id,
-        attempt=line[0],
-        sequence=line[1],
-        most=MOST_LINE,
-        limit=limit,
-    )
-    return found[::-1]
-
-
-async def lines_after(
-    connection: Any,
-    run_id: int,
-    line: tuple[int, int] = (0, 0),
-    *,
-    limit: int = LINES,
-    most: int = MOST_LINE,
-    schema: str = DEFAULT_SCHEMA,
-) -> list[Row]:
-    """The first lines after one (attempt, sequence), in order."""
-    return await fetch(
-        connection,
-        "page_lines_after",
-        schema,
-        run_id=run_id,
-        attempt=line[0],
-        sequence=line[1],
-        most=most,
-        limit=limit,
-    )
+lines_after: Final = Query("page_lines_after", most=MOST_LINE, limit=LINES + 1)
+"""The first lines after one (``attempt``, ``sequence``), in order: one more than is shown."""

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
-from pgcron_ha.db.queries.pages.fetching import Row, fetch, fetch_one
+from pgcron_ha.db.queries.rows import Query, Row, fetch
 
 PAGE_ROWS: Final = 50
 # Rows of one source that are looked at for one page: some ten milliseconds of an index's walk. Most
@@ -185,38 +185,26 @@ async def runs_of_schedule(
     return RunPage([*first, *rows], beyond, scan.looked, scan.floor_at, is_stopped=True)
 
 
-async def choices(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> Row:
-    """``queues``, ``handlers``, ``nodes``, ``schedules`` to suggest; the ``period`` of history."""
-    found = await fetch_one(
-        connection, "page_run_choices", schema, look=CHOICES_LOOK, limit=CHOICES
-    )
-    assert found is not None  # a SELECT without FROM
-    return found
+choices: Final = Query("page_run_choices", look=CHOICES_LOOK, limit=CHOICES).the
+"""A row of ``queues``, ``handlers``, ``nodes``, ``schedules`` to suggest; history's ``period``."""
 
+counts: Final = Query("page_run_counts", most=COUNTED_EXACTLY).the
+"""A row of ``now``, and how many run and wait, each at most `COUNTED_EXACTLY` + 1."""
 
-async def counts(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> Row:
-    """``now``; how many run and wait, each at most `COUNTED_EXACTLY` + 1."""
-    found = await fetch_one(connection, "page_run_counts", schema, most=COUNTED_EXACTLY)
-    assert found is not None
-    return found
+schedule_id: Final = Query("page_schedule_id").one
+"""The `id` of the schedule called ``name``."""
 
+_history_start: Final = Query("page_history_start").the
+_near: Final = Query("page_near_runs").the
 
-async def schedule_id(connection: Any, name: str, *, schema: str = DEFAULT_SCHEMA) -> int | None:
-    """The id of the schedule of that name, if it exists."""
-    found = await fetch_one(connection, "page_schedule_id", schema, name=name)
-    return None if found is None else found["id"]
-
-
-async def run_of_key(connection: Any, key: str, *, schema: str = DEFAULT_SCHEMA) -> int | None:
-    """The run that a living idempotency key names, or that has the unique key now."""
-    found = await fetch_one(connection, "page_key_run", schema, key=key)
-    return None if found is None else found["run_id"]
+run_of_key: Final = Query("page_key_run").one
+"""The `run_id` that a living idempotency ``key`` names, or that has the unique key now."""
 
 
 async def near_runs(connection: Any, run_id: int, *, schema: str = DEFAULT_SCHEMA) -> list[int]:
     """The numbers next to one that no run has."""
-    found = await fetch_one(connection, "page_near_runs", schema, run_id=run_id) or {}
-    return [found[side] for side in ("below", "above") if found.get(side) is not None]
+    found = await _near(connection, schema=schema, run_id=run_id)
+    return [found[side] for side in ("below", "above") if found[side] is not None]
 
 
 async def _live(connection: Any, wanted: RunFilter, before: int, look: int, schema: str) -> _Scan:
@@ -226,15 +214,14 @@ async def _live(connection: Any, wanted: RunFilter, before: int, look: int, sche
     scans: list[_Scan] = []
     values: dict[str, Any] = {"before": before, "look": look}
     if indexed and before:
-        scan = await _scan(
-            connection, "page_runs_of_index", schema, wanted, states=indexed, **values
-        )
+        values |= {"states": indexed, "indexed": True}
+        scan = await _scan(connection, "page_runs_alive", schema, wanted, **values)
         if scan.is_cut:  # so many that the index has no order to page them by
             indexed = set()
         else:
             scans.append(scan)
     if words - indexed and before:
-        values["states"] = words - indexed
+        values |= {"states": words - indexed, "indexed": False}
         scans.append(await _scan(connection, "page_runs_alive", schema, wanted, **values))
     return _together(scans)
 
@@ -253,8 +240,8 @@ async def _ended(
         )
     low, high = _around(wanted, period)
     if wanted.until < FAR_AHEAD and before == HIGHEST_ID:
-        start = await fetch_one(connection, "page_history_start", schema, until=wanted.until)
-        values["before"] = (start["id"] if start else 0) + NUMBERS_MARGIN
+        start = await _history_start(connection, schema=schema, until=wanted.until)
+        values["before"] = start["id"] + NUMBERS_MARGIN
     history = await _scan(
         connection, "page_runs_ended", schema, wanted, **values, low=low, high=high
     )
