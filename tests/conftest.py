@@ -35,7 +35,7 @@ def server() -> Iterator[ThrowAwayServer]:
 @pytest.fixture(scope="session")
 def template(server: ThrowAwayServer) -> str:
     """The name of a migrated database that nobody can connect to: copy it."""
-    from pgcron_ha.db.schema.migrate import migrate  # most tests need no database
+    from tests.product.db import migrate
 
     name = "migrated"
     dsn = server.create_database(name)

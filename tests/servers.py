@@ -20,9 +20,15 @@ import psycopg
 from psycopg import sql
 
 from pgcron_ha.embedded import Binaries, find_binaries
-from pgcron_ha.embedded.cluster import find_postmaster, readable_binaries
-from pgcron_ha.embedded.directory import DataDirectory, Identity, identity_for, user_namespaces_work
-from pgcron_ha.embedded.locks import FileLock
+from tests.product.embedded import (
+    DataDirectory,
+    FileLock,
+    Identity,
+    find_postmaster,
+    identity_for,
+    readable_binaries,
+    user_namespaces_work,
+)
 from tests.sessions import USUAL
 from tests.waiting import COMMAND_SECONDS, wait_for
 

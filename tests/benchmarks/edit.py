@@ -10,12 +10,12 @@ import time
 from dataclasses import dataclass, field
 from typing import Final
 
-from pgcron_ha.db.driver.link import Link
-from pgcron_ha.engine.materialize.materializer import Materializer
 from tests.benchmarks import stage
 from tests.benchmarks.figures import Result, percentile
 from tests.benchmarks.place import Ground, Place
 from tests.benchmarks.sizes import Sizes
+from tests.product.db import Link
+from tests.product.engine import Materializer
 
 _BUSY, _BARE = "busy", "bare"
 

@@ -17,14 +17,11 @@ from typing import Any, Final
 from croniter import croniter
 
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.spec import spec as specs
-from pgcron_ha.spec import zones
-from pgcron_ha.spec.cron import days, expression
-from pgcron_ha.spec.cron.fires import DstPolicy
-from pgcron_ha.spec.spec import parse_spec
 from tests.benchmarks.figures import Result
 from tests.benchmarks.place import Ground
 from tests.benchmarks.sizes import Sizes
+from tests.product.spec import DstPolicy, days, expression, parse_spec, zones
+from tests.product.spec import spec as specs
 
 _LIST: Final = ",".join(map(str, range(0, 60, 1)))
 SPECS: Final = (

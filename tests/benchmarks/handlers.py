@@ -8,8 +8,7 @@ from typing import Any
 
 import asyncpg
 
-from pgcron_ha import App
-from pgcron_ha.executors.contract.context import Context
+from pgcron_ha import App, Context
 from tests.benchmarks.starts import StartRecorder
 
 app = App()

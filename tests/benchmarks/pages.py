@@ -20,9 +20,6 @@ from typing import Final
 
 import asyncpg
 
-from pgcron_ha.db.driver.statements import load
-from pgcron_ha.web.page_request import REFRESH_SECONDS
-from pgcron_ha.web.reading import LIFE_SECONDS
 from tests.benchmarks import machine, page_rows
 from tests.benchmarks.figures import Result, percentile
 from tests.benchmarks.page_addresses import addresses
@@ -30,6 +27,8 @@ from tests.benchmarks.place import Ground, Place, difference
 from tests.benchmarks.sizes import Sizes
 from tests.benchmarks.statement_log import logged, server_log, statements
 from tests.benchmarks.web_process import Answer, WebProcess
+from tests.product.db import load
+from tests.product.web import LIFE_SECONDS, REFRESH_SECONDS
 
 _SMALLER: Final = 1_000
 _LEAST_ROWS: Final = 1_000

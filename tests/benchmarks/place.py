@@ -10,8 +10,8 @@ from typing import Final
 
 import asyncpg
 
-from pgcron_ha.db.schema.migrate import migrate
 from tests.benchmarks import machine
+from tests.product.db import migrate
 from tests.servers import ThrowAwayServer, remove_leftovers
 from tests.sessions import own_session
 

@@ -10,14 +10,13 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from typing import Final
 
-from pgcron_ha.db.driver.connecting import connect
-from pgcron_ha.db.driver.link import Link
-from pgcron_ha.engine.maintain.retention import Sweep
 from tests.benchmarks.figures import Result, percentile
 from tests.benchmarks.place import Ground, Place
 from tests.benchmarks.sizes import Sizes
 from tests.db import control
 from tests.db.retention import ended, make_days
+from tests.product.db import Link, connect
+from tests.product.engine import Sweep
 
 DAYS: Final = 10
 _RULE: Final = "SELECT pgcron.set_retention('1 day', 'mail', 'succeeded')"

@@ -8,9 +8,9 @@ from typing import Any
 
 import asyncpg
 
-from pgcron_ha.config.loading import load_settings, read_sources
 from tests.benchmarks import machine
 from tests.benchmarks.bare_loop import BATCH
+from tests.product.config import load_settings, read_sources
 
 _SERVER_SETTINGS = (
     "server_version",

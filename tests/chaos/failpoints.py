@@ -17,9 +17,9 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta, tzinfo
 from typing import Any, Final
 
-from pgcron_ha.db.driver.link import Link, Unanswered
-from pgcron_ha.engine.run import recorder
 from tests.chaos import record
+from tests.product.db import Link, Unanswered
+from tests.product.engine import recorder
 
 VARIABLE: Final = "CHAOS_FAILPOINTS"
 SWITCH: Final = "CHAOS_SWITCH"

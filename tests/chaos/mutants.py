@@ -15,15 +15,12 @@ from typing import Any, Final
 
 import asyncpg
 
-from pgcron_ha.db.driver import statements
-from pgcron_ha.db.driver.link import Link
-from pgcron_ha.db.driver.revision import NEWEST
-from pgcron_ha.engine import node
-from pgcron_ha.engine.claim import acceptance, dispatcher
-from pgcron_ha.engine.lease import lease, reconcile, session
-from pgcron_ha.executors.process import supervisor_client
 from pgcron_ha.operating_system import boottime
 from tests.chaos.failpoints import Failpoints
+from tests.product.db import NEWEST, Link, statements
+from tests.product.engine import acceptance, dispatcher, lease, node, session
+from tests.product.engine import reconcile_module as reconcile
+from tests.product.executors import supervisor_client
 from tests.replacing import replaced
 
 VARIABLE: Final = "CHAOS_MUTANT"

@@ -12,11 +12,11 @@ from typing import Final
 
 import asyncpg
 
-from pgcron_ha.cli.grants import statements
 from tests.chaos import record
 from tests.chaos.composing import Fault
 from tests.chaos.nemeses_of_the_server import NEMESIS
 from tests.chaos.stage import Connection, Stage
+from tests.product.cli import statements
 
 LOCK_LEASES: Final = 30.0
 """A minute, at a lease of two seconds."""

@@ -18,11 +18,11 @@ import asyncpg
 import httpx
 
 from pgcron_ha.operating_system import boottime
-from pgcron_ha.web.app import create_app
 from tests.chaos import record
 from tests.chaos.composing import Fault
 from tests.chaos.nemeses_of_the_server import NEMESIS, until_done
 from tests.chaos.stage import Connection, Stage
+from tests.product.web import create_app
 
 SHOWN_SECONDS: Final = 30.0
 """For how long a poisoned row may go unnamed, amid other faults."""

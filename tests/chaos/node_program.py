@@ -9,8 +9,8 @@ import json
 import os
 import sys
 
-from pgcron_ha.cli.main import main
 from tests.chaos import failpoints, mutants, record
+from tests.product.cli import main
 
 
 def begin() -> int:

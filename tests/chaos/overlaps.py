@@ -22,12 +22,12 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Final
 
-from pgcron_ha.db.schema.migrate import migrate
 from tests.chaos.proxy import Proxy
 from tests.e2e.evidence import Execution
 from tests.e2e.ledger import Connection, unaccounted
 from tests.e2e.nodes import Cluster, NodeProcess
 from tests.e2e.nursery import Nursery
+from tests.product.db import migrate
 from tests.servers import ThrowAwayServer, remove_leftovers
 from tests.sessions import own_session
 from tests.waiting import until

@@ -18,12 +18,12 @@ from typing import TypeAlias
 
 import asyncpg
 
-from pgcron_ha.db.schema.migrate import migrate
 from pgcron_ha.operating_system import boottime
 from tests.chaos import failpoints, mutants, record
 from tests.chaos.failpoints import Failpoints
 from tests.chaos.proxy import Proxy
 from tests.e2e.nodes import NodeProcess, descendants_of, send
+from tests.product.db import migrate
 from tests.servers import ThrowAwayServer
 from tests.sessions import USUAL
 

@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from pgcron_ha.db.driver.statements import load
 from tests.chaos.mutants import MUTANTS, Mutant, StaleMutant
 from tests.chaos.nemeses import ways_of
 from tests.e2e.ledger import Connection
 from tests.e2e.nodes import CHECKOUT
+from tests.product.db import load
 from tests.waiting import COMMAND_SECONDS
 
 _EACH_IN_A_PROCESS = """

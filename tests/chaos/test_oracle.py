@@ -4,10 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pgcron_ha.spec.cron.fires import DstPolicy
-from pgcron_ha.spec.spec import parse_spec
 from tests.chaos.checking.oracle import is_fire
 from tests.chaos.schedules import SPECS, ZONES
+from tests.product.spec import DstPolicy, parse_spec
 
 BEGIN = datetime(2026, 11, 21, 17, 59, 50, tzinfo=UTC)
 SECONDS = 200

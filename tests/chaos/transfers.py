@@ -12,9 +12,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from pgcron_ha.db.schema.migrate import migrate
 from tests.e2e.nodes import Cluster
 from tests.e2e.transfers import Report, play
+from tests.product.db import migrate
 from tests.servers import ThrowAwayServer, remove_leftovers
 from tests.sessions import own_session
 

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 import psycopg
 import pytest
 
-from pgcron_ha.cli.main import main
+from tests.product.cli import main
 from tests.sessions import USUAL
 
 

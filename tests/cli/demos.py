@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from pgcron_ha.embedded.cluster import find_postmaster
+from tests.product.embedded import find_postmaster
 from tests.waiting import wait_for
 
 CHECKOUT = Path(__file__).parents[2]

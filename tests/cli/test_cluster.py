@@ -10,8 +10,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from pgcron_ha.db.driver.revision import NEWEST
 from tests.cli.conftest import Cli, Execute, dsn_of
+from tests.product.db import NEWEST
 from tests.servers import ThrowAwayServer
 from tests.waiting import COMMAND_SECONDS
 

@@ -16,11 +16,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgcron_ha.db.driver.dsn import password_of, without_password
-from pgcron_ha.demo.app import app
 from pgcron_ha.embedded import EmbeddedPostgres
 from tests.cli.conftest import Cli
 from tests.cli.demos import DemoProcess, processes_about
+from tests.product.db import password_of, without_password
+from tests.product.demo import app
 from tests.waiting import COMMAND_SECONDS, wait_for
 
 Start = Callable[..., DemoProcess]

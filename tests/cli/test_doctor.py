@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
-from pgcron_ha.db.queries import health
 from tests.cli.conftest import Cli, Execute, dsn_of
+from tests.product.db import health
 
 
 def test_the_doctor_finds_rights_that_somebody_added(

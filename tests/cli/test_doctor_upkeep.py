@@ -9,9 +9,9 @@ from datetime import date
 import psycopg
 import pytest
 
-from pgcron_ha.cli import doctor_server
-from pgcron_ha.db.queries import health
 from tests.cli.conftest import Answer, Cli, Execute, dsn_of
+from tests.product.cli import doctor_server
+from tests.product.db import health
 from tests.servers import ThrowAwayServer
 from tests.waiting import wait_for
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pgcron_ha.cli.enqueue import BATCH, MOST_CHARACTERS_OF_A_LINE
 from tests.cli.conftest import Cli, Execute
+from tests.product.cli import BATCH, MOST_CHARACTERS_OF_A_LINE
 
 GOOD = '{"handler": "py:a"}\n'
 WRONG = {

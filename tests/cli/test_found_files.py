@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pgcron_ha.config.loading import _require_own
 from pgcron_ha.errors import ConfigError
 from tests.cli.conftest import Cli
+from tests.product.config import _require_own
 from tests.waiting import COMMAND_SECONDS
 
 FILE = "pgcron-ha.toml"

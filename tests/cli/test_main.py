@@ -9,10 +9,9 @@ from pathlib import Path
 import click
 import pytest
 
-from pgcron_ha.cli import main as main_module
-from pgcron_ha.cli.context import CommandContext, command_context
-from pgcron_ha.cli.main import COMMANDS, Subcommand, cli, main
 from pgcron_ha.errors import Conflict
+from tests.product.cli import COMMANDS, CommandContext, Subcommand, cli, command_context, main
+from tests.product.cli import main_module as main_module
 from tests.waiting import COMMAND_SECONDS
 
 

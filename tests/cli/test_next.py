@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from pgcron_ha.cli.next import MOST_BYTES_A_LINE, next_command
 from pgcron_ha.errors import InvalidInput, InvalidSpec, UnknownZone
+from tests.product.cli import MOST_BYTES_A_LINE, next_command
 
 # A test of a process that answers nothing must end.
 PATIENCE_SECONDS = 30

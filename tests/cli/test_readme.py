@@ -6,9 +6,9 @@ import re
 import pytest
 
 from pgcron_ha import App
-from pgcron_ha.config.loading import load_settings, read_sources
 from tests.cli.conftest import Cli, Execute
 from tests.house.checkout import ROOT
+from tests.product.config import load_settings, read_sources
 
 README = (ROOT / "README.md").read_text()
 

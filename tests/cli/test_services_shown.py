@@ -5,8 +5,8 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from pgcron_ha.db.queries.node_health import Failing, NodeHealth, Without, written
 from tests.cli.conftest import Cli
+from tests.product.db import Failing, NodeHealth, Without, written
 
 NODE = """
     INSERT INTO pgcron.node (incarnation, name, host, process_id, version, lease_ttl, lease_until,

@@ -8,8 +8,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgcron_ha.db.schema.uninstall import known_names
 from tests.cli.conftest import Cli
+from tests.product.db import known_names
 
 Owner = psycopg.Connection[Any]
 # Each catalog that names things of a database; statistics and the like follow them.

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from pgcron_ha.cli.screen import elapsed
 from tests.cli.conftest import Cli, Execute, dsn_of
 from tests.cli.test_runs import insert_ended
+from tests.product.cli import elapsed
 
 _ROOT = Path(__file__).resolve().parents[2]
 _BEGIN = (

@@ -16,7 +16,7 @@ from django.db.utils import ConnectionHandler  # type: ignore[import-untyped]
 from psycopg.conninfo import conninfo_to_dict
 
 from pgcron_ha.client import EnqueueStatement
-from pgcron_ha.db.driver.callers import Style
+from tests.product.db import Style
 
 
 @dataclass

@@ -10,9 +10,9 @@ import asyncpg
 import pytest
 
 from pgcron_ha import App, Context, Debounce, Throttle, Unique
-from pgcron_ha.client.schedules import define_schedule
-from pgcron_ha.db.schema.migrate import migrate
 from pgcron_ha.errors import ConfigError, Conflict, DatabaseUnavailable, InvalidInput, NotFound
+from tests.product.client import define_schedule
+from tests.product.db import migrate
 from tests.servers import ThrowAwayServer
 from tests.waiting import COMMAND_SECONDS, until
 

@@ -7,8 +7,8 @@ import asyncpg
 import pytest
 
 from pgcron_ha import App
-from pgcron_ha.client.run_request import RunRequest
 from pgcron_ha.errors import InvalidInput, InvalidSpec, TooLarge, UnknownZone
+from tests.product.client import RunRequest
 
 Reader: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 

@@ -15,8 +15,8 @@ import pydantic
 import pytest
 
 from pgcron_ha import App
-from pgcron_ha.client.checks import args_text
 from pgcron_ha.errors import InvalidInput
+from tests.product.client import args_text
 
 
 @dataclasses.dataclass

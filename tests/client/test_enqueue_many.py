@@ -7,9 +7,10 @@ import asyncpg
 import pytest
 
 from pgcron_ha import App
-from pgcron_ha.client.run_request import MOST_RUNS, NewRun
+from pgcron_ha.client import NewRun
 from pgcron_ha.errors import ConfigError, InvalidInput, PgcronError, TooLarge
 from tests.client.drivers import KINDS, Open
+from tests.product.client import MOST_RUNS
 
 every_driver = pytest.mark.parametrize("open_caller", KINDS.values(), ids=KINDS.keys())
 Reader: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -64,7 +65,7 @@ async def test_many_runs_are_what_they_are_one_by_one(
 async def test_a_refusal_by_the_database_names_the_run_and_leaves_nothing(
     open_caller: Open, database: str, connection: Reader
 ) -> None:
-    from pgcron_ha.db.commands import functions
+    from tests.product.db import functions
 
     async with open_caller(database) as caller:
         with pytest.raises(InvalidInput) as refusal:

@@ -12,10 +12,10 @@ import psycopg
 import pytest
 
 from pgcron_ha import App, Debounce, Unique
-from pgcron_ha.client.retry_policy import RetryPolicy
-from pgcron_ha.db.driver.answers import explain_answer
 from pgcron_ha.errors import Conflict, InvalidInput, PgcronError
 from tests.client.own_cursors import KINDS, Open
+from tests.product.client import RetryPolicy
+from tests.product.db import explain_answer
 from tests.sessions import USUAL
 
 Value: TypeAlias = Callable[..., Any]

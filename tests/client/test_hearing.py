@@ -12,13 +12,12 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from pgcron_ha import App
-from pgcron_ha.cli.grants import statements
 from pgcron_ha.client import waiting
-from pgcron_ha.client.waiting import Notifications, Waiting
-from pgcron_ha.db.driver.link import Link
-from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import NotFound, Refused
 from tests.db import control
+from tests.product.cli import statements
+from tests.product.client import Notifications, Waiting
+from tests.product.db import Link, overview
 from tests.waiting import until
 
 LONG_SINCE = datetime(2026, 1, 1, tzinfo=UTC)

@@ -11,14 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pgcron_ha.config.capabilities import ShellTemplate
-from pgcron_ha.config.capability_table import read_tables
-from pgcron_ha.config.sql_profiles import SqlProfile
-from pgcron_ha.schedule_files.crontab import import_crontab
-from pgcron_ha.schedule_files.documents import Document, read_yaml
-from pgcron_ha.schedule_files.imported import Imported, as_argv
-from pgcron_ha.schedule_files.kubernetes import import_kubernetes
-from pgcron_ha.schedule_files.pg_cron import import_pg_cron
+from tests.product.config import ShellTemplate, SqlProfile, read_tables
+from tests.product.schedule_files import (
+    Document,
+    Imported,
+    as_argv,
+    import_crontab,
+    import_kubernetes,
+    import_pg_cron,
+    read_yaml,
+)
 from tests.waiting import COMMAND_SECONDS
 
 

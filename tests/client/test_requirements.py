@@ -9,9 +9,8 @@ import asyncpg
 import pytest
 
 from pgcron_ha import App
-from pgcron_ha.client.requirements import requirement_words
-from pgcron_ha.client.run_request import request_run, request_runs
 from pgcron_ha.errors import InvalidInput
+from tests.product.client import request_run, request_runs, requirement_words
 
 
 @pytest.mark.parametrize(

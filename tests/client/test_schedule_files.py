@@ -11,12 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pgcron_ha.client.schedules import CodeSchedule
+from pgcron_ha.client import CodeSchedule
 from pgcron_ha.errors import InvalidInput, TooLarge
-from pgcron_ha.schedule_files.definitions import KEYS, POLICIES, judged_schedule
-from pgcron_ha.schedule_files.documents import MOST_VALUES, read_yaml
-from pgcron_ha.schedule_files.json_schema import json_schema
-from pgcron_ha.schedule_files.writing import as_yaml, definition_of
+from tests.product.schedule_files import (
+    KEYS,
+    MOST_VALUES,
+    POLICIES,
+    as_yaml,
+    definition_of,
+    json_schema,
+    judged_schedule,
+    read_yaml,
+)
 
 VALIDATOR = jsonschema.Draft202012Validator(json_schema())
 DEFAULT: dict[str, Any] = {

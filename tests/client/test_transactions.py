@@ -147,7 +147,7 @@ async def test_a_closed_connection_is_an_error_of_ours(database: str) -> None:
 async def test_a_spec_that_only_the_database_refuses_is_told_in_its_words(
     database: str, connection: Reader
 ) -> None:
-    from pgcron_ha.db.commands import functions
+    from tests.product.db import functions
 
     with pytest.raises(InvalidSpec) as refusal:
         await functions.put_schedule(connection, "bad", "", "py:x")

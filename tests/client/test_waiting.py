@@ -9,7 +9,6 @@ import psycopg
 import pytest
 
 from pgcron_ha import App
-from pgcron_ha.client.waiting import Waiting
 from pgcron_ha.errors import (
     DatabaseUnavailable,
     NotFound,
@@ -21,6 +20,7 @@ from pgcron_ha.errors import (
     WaitTimedOut,
 )
 from tests.db import control
+from tests.product.client import Waiting
 from tests.waiting import until
 
 

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pgcron_ha.cli.grants import confinement, statements
-from pgcron_ha.db.driver.connecting import connect
 from tests.db.control import Connect, Connection
 from tests.db.gate import Gate
 from tests.db.roles import Become
+from tests.product.cli import confinement, statements
+from tests.product.db import connect
 
 
 @pytest.fixture

@@ -11,9 +11,8 @@ from typing import Any, Final, TypeAlias
 
 import asyncpg
 
-from pgcron_ha.db.driver.revision import NEWEST
-from pgcron_ha.db.driver.statements import load
-from pgcron_ha.spec.zones import TZDATA
+from tests.product.db import NEWEST, load
+from tests.product.spec import TZDATA
 from tests.waiting import until
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"

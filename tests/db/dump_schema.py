@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from pgcron_ha.db.schema.migrate import migrate
 from pgcron_ha.embedded import find_binaries
 from tests.db import sql_reference
+from tests.product.db import migrate
 from tests.servers import ThrowAwayServer
 
 REVIEWED: Final = Path(__file__).parent / "schema.sql"

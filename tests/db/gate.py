@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from pgcron_ha.db.driver.connecting import connect
 from tests.db.control import Connection, waits_for_lock
+from tests.product.db import connect
 
 _KEY = 4711
 

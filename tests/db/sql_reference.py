@@ -13,8 +13,8 @@ from typing import Any, Final
 import psycopg
 
 from pgcron_ha import errors
-from pgcron_ha.cli.grants import statements
 from tests.house.checkout import ROOT
+from tests.product.cli import statements
 from tests.sessions import USUAL
 
 PAGE: Final = ROOT / "migrations" / "SQL.md"

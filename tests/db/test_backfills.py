@@ -8,7 +8,6 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pgcron_ha.db.commands import backfills
 from pgcron_ha.errors import Conflict, InvalidInput, NotFound, PgcronError, TooLarge
 from tests.db.control import (
     Connect,
@@ -28,6 +27,7 @@ from tests.db.control import (
     put_schedule,
     waits_for_lock,
 )
+from tests.product.db import backfills
 
 # Whole minutes of a day that has passed.
 DAY = datetime(2026, 2, 3, tzinfo=UTC)

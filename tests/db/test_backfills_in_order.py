@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.db.commands import backfills
 from pgcron_ha.errors import InvalidInput
 from tests.db.control import (
     Connection,
@@ -23,6 +22,7 @@ from tests.db.control import (
     put_schedule,
 )
 from tests.db.test_backfills import DAY, ask, fires_of_runs, instants, row, runs, step
+from tests.product.db import backfills
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
-from pgcron_ha.cli.grants import statements
-from pgcron_ha.client.run_request import RunRequest
-from pgcron_ha.db.commands.functions import once
 from tests.db.control import Connection
 from tests.db.roles import Become, verdict, verdicts
+from tests.product.cli import statements
+from tests.product.client import RunRequest
+from tests.product.db import once
 
 
 async def committed(session: Connection, *statements: str) -> str:

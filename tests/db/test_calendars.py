@@ -8,9 +8,9 @@ from datetime import datetime
 import asyncpg
 import pytest
 
-from pgcron_ha.db.driver.link import Link
-from pgcron_ha.engine.materialize.materializer import Materializer
 from tests.db.control import Connect, Connection, Row, call, put_schedule, waits_for_lock
+from tests.product.db import Link
+from tests.product.engine import Materializer
 
 WEEKEND = "sat,sun"
 HOURLY = "0 * * * *\nnot in closed"

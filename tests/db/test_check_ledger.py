@@ -8,9 +8,6 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.client.verifying import prove
-from pgcron_ha.db.commands.schedule_versions import restore_schedule
-from pgcron_ha.db.queries.ledger_checks import broken_rows
 from tests.db.control import (
     Connection,
     Dropped,
@@ -23,6 +20,8 @@ from tests.db.control import (
     minutes,
     put_schedule,
 )
+from tests.product.client import prove
+from tests.product.db import broken_rows, restore_schedule
 
 # How each rule is broken, by plain SQL on what `a_history` makes.
 BREAKS = {

@@ -10,7 +10,6 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pgcron_ha.db.driver.statements import load
 from tests.db.control import (
     Connect,
     Connection,
@@ -30,6 +29,7 @@ from tests.db.control import (
     run_row,
     waits_for_lock,
 )
+from tests.product.db import load
 
 _COMMIT_GATE = 4712
 ALL_DIE = "UPDATE pgcron.node SET state = 'dead', ended_at = now(), ended_because = 'the test'"

@@ -13,12 +13,17 @@ from time import monotonic
 import psycopg
 import pytest
 
-from pgcron_ha.cli.context import CommandContext
-from pgcron_ha.db.driver import passwords
-from pgcron_ha.db.driver.connecting import connect, unavailable
-from pgcron_ha.db.driver.passwords import PAUSE_SECONDS, command_in_use, use_command
-from pgcron_ha.db.driver.pooling import connect_plainly
 from pgcron_ha.errors import DatabaseUnavailable
+from tests.product.cli import CommandContext
+from tests.product.db import (
+    PAUSE_SECONDS,
+    command_in_use,
+    connect,
+    connect_plainly,
+    passwords,
+    unavailable,
+    use_command,
+)
 from tests.servers import ThrowAwayServer
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pgcron_ha.db.commands import functions
 from tests.db.control import Connect, Connection, claim, enqueue, fail, join, waits_for_lock
+from tests.product.db import functions
 
 
 async def die(connection: Connection, count: int, fingerprint: str, **columns: Any) -> list[int]:

@@ -8,9 +8,9 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pgcron_ha.client.checks import args_text
 from pgcron_ha.errors import TooLarge
 from tests.db.control import Connection
+from tests.product.client import args_text
 
 WAYS = (
     "SELECT pgcron.enqueue('py:work', args => $1::text::jsonb)",

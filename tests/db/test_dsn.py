@@ -9,11 +9,8 @@ from time import monotonic
 
 import pytest
 
-from pgcron_ha.db.driver.clients import ClientPools
-from pgcron_ha.db.driver.connecting import connect
-from pgcron_ha.db.driver.dsn import driver_dsn, each_host
-from pgcron_ha.db.driver.pooling import is_pooled
 from pgcron_ha.errors import DatabaseUnavailable
+from tests.product.db import ClientPools, connect, driver_dsn, each_host, is_pooled
 from tests.servers import PASSWORD, USER, ThrowAwayServer
 
 

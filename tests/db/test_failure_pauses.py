@@ -9,9 +9,6 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pgcron_ha.db.driver.link import Link
-from pgcron_ha.engine.materialize.materializer import Materializer
-from pgcron_ha.model.plan import delay_of
 from tests.db.control import (
     Connect,
     Connection,
@@ -30,6 +27,9 @@ from tests.db.control import (
     put_schedule,
     reap,
 )
+from tests.product.db import Link
+from tests.product.engine import Materializer
+from tests.product.model import delay_of
 
 WAIT = timedelta(minutes=10)
 

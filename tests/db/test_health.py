@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from pgcron_ha.db.queries import health
 from tests.db.control import Connection
+from tests.product.db import health
 
 _PAGE = 8192
 

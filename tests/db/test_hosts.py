@@ -7,12 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from pgcron_ha.db.driver.clients import ClientPools
-from pgcron_ha.db.driver.connecting import connect
-from pgcron_ha.db.driver.hosts import open_connection
-from pgcron_ha.db.driver.pool import handler_pool
-from pgcron_ha.db.driver.session_settings import HANDLER
 from pgcron_ha.errors import DatabaseUnavailable
+from tests.product.db import HANDLER, ClientPools, connect, handler_pool, open_connection
 from tests.servers import PASSWORD, USER, ThrowAwayServer
 from tests.sessions import USUAL
 

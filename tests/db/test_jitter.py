@@ -8,9 +8,6 @@ from datetime import datetime, timedelta
 import asyncpg
 import pytest
 
-from pgcron_ha.db.commands import functions
-from pgcron_ha.engine.materialize.materializer import decide
-from pgcron_ha.engine.materialize.schedule_duties import materialize_parameters
 from tests.db.control import (
     Connect,
     Connection,
@@ -23,6 +20,8 @@ from tests.db.control import (
     minutes,
     put_schedule,
 )
+from tests.product.db import functions
+from tests.product.engine import decide, materialize_parameters
 
 
 async def runs_of(connection: Connection) -> list[Row]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pgcron_ha.cli.migrate import _judged
-from pgcron_ha.db.driver.revision import NEWEST, is_newer, require_revision
-from pgcron_ha.db.schema.migrate import check, migrate
 from pgcron_ha.errors import SchemaError
 from tests.db.control import Connection
+from tests.product.cli import _judged
+from tests.product.db import NEWEST, check, is_newer, migrate, require_revision
 
 NEXT = f"pgcron_{int(NEWEST[-4:]) + 1:04}"
 LATER = f"pgcron_{int(NEWEST[-4:]) + 2:04}"

@@ -8,10 +8,8 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from pgcron_ha.db.driver.connecting import connect
-from pgcron_ha.db.queries import health
-from pgcron_ha.db.schema.migrate import migrate
 from tests.db.control import Connection, call, join
+from tests.product.db import connect, health, migrate
 from tests.servers import ThrowAwayServer
 
 SMALLEST = {"max_notify_queue_pages": "64"}

@@ -9,8 +9,6 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pgcron_ha.db.driver.link import Link
-from pgcron_ha.engine.materialize.schedule_duties import is_fire, one_fire
 from tests.db.control import (
     Connect,
     Connection,
@@ -28,6 +26,8 @@ from tests.db.control import (
     waits_for_lock,
 )
 from tests.db.test_refusals import is_explained, refusal
+from tests.product.db import Link
+from tests.product.engine import is_fire, one_fire
 
 SKIP = "SELECT pgcron.skip_occurrence('job', $1, 'a fair', 'anna')"
 MOVE = "SELECT pgcron.move_occurrence('job', $1, $2, 'a fair', 'anna')"

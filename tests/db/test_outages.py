@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.db.driver.connecting import connect
 from tests.db import control
 from tests.db.control import Connection
+from tests.product.db import connect
 
 FIRES = 6
 """One a minute, all due; the first two before the last beat."""

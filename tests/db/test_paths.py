@@ -9,13 +9,12 @@ import asyncpg
 import pytest
 
 from pgcron_ha.client import App
-from pgcron_ha.db.driver.clients import connect_client
-from pgcron_ha.db.driver.pooling import assume
-from pgcron_ha.db.queries.overview import runs
 from tests.db.control import Connection
 from tests.db.roles import Become, verdict
 from tests.e2e.attacker import stand_before_everything
 from tests.pooler import straight
+from tests.product.db import assume, connect_client
+from tests.product.db import overview_runs as runs
 
 PATH = "SET search_path = attacker, pg_catalog"
 

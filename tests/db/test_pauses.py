@@ -9,7 +9,6 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pgcron_ha.engine.materialize.materializer import decide
 from tests.db.control import (
     Connect,
     Connection,
@@ -22,6 +21,7 @@ from tests.db.control import (
     put_schedule,
     waits_for_lock,
 )
+from tests.product.engine import decide
 
 MOMENT = timedelta(microseconds=1)
 

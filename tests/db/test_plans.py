@@ -9,9 +9,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgcron_ha.db.driver.connecting import connect
-from pgcron_ha.db.driver.statements import load
 from tests.db.control import HANDLER, NO_BOUND, Connection
+from tests.product.db import connect, load
 from tests.servers import ThrowAwayServer
 from tests.sessions import USUAL
 

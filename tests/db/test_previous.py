@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 import asyncpg
 import pytest
 
-from pgcron_ha.db.commands import functions
 from tests.db.control import (
     Connect,
     Connection,
@@ -24,6 +23,7 @@ from tests.db.control import (
     materialize,
     put_schedule,
 )
+from tests.product.db import functions
 
 RULE = "depends_on_previous"
 

@@ -9,9 +9,9 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pgcron_ha.cli.grants import PARTS
 from tests.db.control import Connection, put_schedule
 from tests.db.roles import Become, verdict, verdicts
+from tests.product.cli import PARTS
 
 # Nobody but the owner; all of these are refused with 42501.
 FOR_NOBODY = (

@@ -10,8 +10,6 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pgcron_ha.client.verifying import prove
-from pgcron_ha.db.queries.ledger_checks import broken_rows
 from tests.db.control import (
     Connect,
     Connection,
@@ -23,6 +21,8 @@ from tests.db.control import (
     put_schedule,
 )
 from tests.db.retention import ended, kept, make_days, sweep
+from tests.product.client import prove
+from tests.product.db import broken_rows
 
 NOON = timedelta(hours=12)
 

@@ -9,7 +9,6 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pgcron_ha.client.retry_policy import retry_text
 from pgcron_ha.errors import InvalidInput
 from tests.db.control import (
     Connection,
@@ -29,6 +28,7 @@ from tests.db.control import (
     reap,
     run_row,
 )
+from tests.product.client import retry_text
 
 YEAR = timedelta(days=366)
 

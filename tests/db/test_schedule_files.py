@@ -8,14 +8,9 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.db.commands import functions
-from pgcron_ha.db.commands.schedule_files import (
-    apply_schedules,
-    default_schedule,
-    schedules_to_export,
-)
 from pgcron_ha.errors import Conflict, InvalidInput
 from tests.db.control import Connect, Connection, waits_for_lock
+from tests.product.db import apply_schedules, default_schedule, functions, schedules_to_export
 
 NIGHTLY: dict[str, Any] = {"name": "nightly", "spec": "0 3 * * *", "handler": "py:x"}
 

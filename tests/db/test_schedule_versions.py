@@ -7,16 +7,16 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pgcron_ha.db.commands import functions
-from pgcron_ha.db.commands.schedule_versions import (
+from pgcron_ha.errors import Conflict, InvalidInput, NotFound, VersionConflict
+from tests.db.control import Connect, Connection, call, cursor_of, put_schedule, waits_for_lock
+from tests.product.db import (
     edit_schedule,
+    functions,
     on_warning,
     restore_schedule,
     schedule_versions,
     written_schedule,
 )
-from pgcron_ha.errors import Conflict, InvalidInput, NotFound, VersionConflict
-from tests.db.control import Connect, Connection, call, cursor_of, put_schedule, waits_for_lock
 
 
 async def edit(connection: Connection, statement: str, interface: str = "sql") -> None:

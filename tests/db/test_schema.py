@@ -10,16 +10,24 @@ import pytest
 from alembic.script import ScriptDirectory
 
 from pgcron_ha.assets import MIGRATIONS
-from pgcron_ha.db.driver.connecting import connect
-from pgcron_ha.db.driver.revision import NEWEST, REQUIRED, read_revision, require_revision
-from pgcron_ha.db.driver.statements import load
-from pgcron_ha.db.schema import migrate as schema
-from pgcron_ha.db.schema.migrate import as_sql, check, migrate
-from pgcron_ha.db.schema.uninstall import MIGRATION_KEY, uninstall
 from pgcron_ha.errors import DatabaseUnavailable, SchemaError
 from tests.db.control import Connection
 from tests.db.dump_schema import COMMAND, REVIEWED, dump
 from tests.house.checkout import ROOT
+from tests.product.db import (
+    MIGRATION_KEY,
+    NEWEST,
+    REQUIRED,
+    as_sql,
+    check,
+    connect,
+    load,
+    migrate,
+    read_revision,
+    require_revision,
+    uninstall,
+)
+from tests.product.db import migrate_module as schema
 from tests.servers import PASSWORD, USER, ThrowAwayServer
 from tests.waiting import COMMAND_SECONDS, until
 

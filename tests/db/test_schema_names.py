@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from pgcron_ha.db.driver.statements import load, require_plain
 from pgcron_ha.errors import ConfigError
+from tests.product.db import load, require_plain
 
 
 @pytest.mark.parametrize("name", ["information_schema", "pg_jobs", "PGCRON", "a b", "", "é"])

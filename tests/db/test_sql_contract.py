@@ -15,11 +15,11 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from pgcron_ha.cli import grants
 from pgcron_ha.embedded import find_binaries
 from tests.db import sql_reference
 from tests.db.dump_schema import COMMAND
 from tests.house.checkout import ROOT, files
+from tests.product.cli import grants
 
 PAGE = sql_reference.PAGE.read_text()
 MODULES = (ROOT / ".cache" / "node" / "node_modules", Path("/usr/share/nodejs"))

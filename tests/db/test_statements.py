@@ -4,13 +4,19 @@ import re
 
 import pytest
 
-from pgcron_ha.db.driver.connecting import connect
-from pgcron_ha.db.driver.revision import NEWEST
-from pgcron_ha.db.driver.statements import Statement, Statements, every_variant, load, varying
-from pgcron_ha.db.schema.migrate import migrate
 from pgcron_ha.errors import ConfigError, SchemaError
 from tests.db.control import Connection
 from tests.house.checkout import ROOT
+from tests.product.db import (
+    NEWEST,
+    Statement,
+    Statements,
+    connect,
+    every_variant,
+    load,
+    migrate,
+    varying,
+)
 
 _LITERAL = re.compile(r"'(?:[^']|'')*'")
 

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 import pytest
 from psycopg.sql import SQL, Identifier
 
-from pgcron_ha.db.schema.migrate import as_sql, check, migrate
 from pgcron_ha.errors import SchemaError
+from tests.product.db import as_sql, check, migrate
 from tests.servers import ThrowAwayServer
 from tests.waiting import COMMAND_SECONDS
 

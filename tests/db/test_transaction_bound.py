@@ -6,11 +6,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from pgcron_ha.db.driver import link as links
-from pgcron_ha.db.driver.link import Link
-from pgcron_ha.db.driver.session_settings import CONTROL
 from pgcron_ha.errors import DatabaseUnavailable
 from tests.db.control import Connect, Connection
+from tests.product.db import CONTROL, Link
+from tests.product.db import link as links
 
 BOUND = "SELECT setting::int FROM pg_catalog.pg_settings WHERE name = 'transaction_timeout'"
 

@@ -9,7 +9,6 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pgcron_ha.client.run_request import request_run
 from tests.db.control import (
     HANDLER,
     Connection,
@@ -28,6 +27,7 @@ from tests.db.control import (
     put_schedule,
     run_row,
 )
+from tests.product.client import request_run
 
 
 async def waits_as(connection: Connection, run: int) -> tuple[Any, ...]:

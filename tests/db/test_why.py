@@ -4,9 +4,6 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from pgcron_ha.db.commands import functions
-from pgcron_ha.db.queries.reasons import Reason, why
-from pgcron_ha.model.plan import MissedReason
 from tests.db.control import (
     Connection,
     claim,
@@ -18,6 +15,8 @@ from tests.db.control import (
     minutes,
     put_schedule,
 )
+from tests.product.db import Reason, functions, why
+from tests.product.model import MissedReason
 
 # What the SQL functions write, and what becomes of it.
 REPORTED = {

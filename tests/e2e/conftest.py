@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pgcron_ha.client.verifying import Proof, prove
 from tests.e2e.nodes import Cluster
 from tests.pooler import straight
+from tests.product.client import Proof, prove
 from tests.sessions import own_session
 
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgcron_ha.executors.contract.context import Context
+from pgcron_ha import Context
 from pgcron_ha.operating_system import boottime
 
 VARIABLE = "EVIDENCE"

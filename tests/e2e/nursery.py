@@ -119,7 +119,7 @@ def _become_a_node(arguments: list[str], environment: dict[str, str], log: str) 
         os.environ.clear()
         os.environ.update(environment)
         sys.argv = ["pgcron-ha", *arguments]
-        from pgcron_ha.cli.main import main as command
+        from tests.product.cli import main as command
 
         status = command() or 0
     except SystemExit as end:

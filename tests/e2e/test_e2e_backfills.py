@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pgcron_ha.db.commands import backfills
 from tests.e2e.ledger import Connection
 from tests.e2e.nodes import Cluster
+from tests.product.db import backfills
 from tests.waiting import until
 
 DAY = datetime(2026, 2, 3, tzinfo=UTC)

@@ -7,11 +7,10 @@ from collections import Counter
 
 import pytest
 
-from pgcron_ha.db.driver.clients import ClientPools
-from pgcron_ha.db.driver.read_pool import ReadPool
 from tests.e2e import budget
 from tests.e2e.ledger import Connection, enqueue
 from tests.e2e.nodes import Cluster
+from tests.product.db import ClientPools, ReadPool
 from tests.waiting import until
 
 ROLES = ("session", "claims", "endings", "takeovers", "upkeep", "listening")

@@ -12,12 +12,10 @@ import httpx
 import pytest
 
 from pgcron_ha.client import App
-from pgcron_ha.db.driver.revision import NEWEST
-from pgcron_ha.db.schema.migrate import as_sql, check, migrate
-from pgcron_ha.db.schema.uninstall import MIGRATION_KEY, uninstall
 from tests.e2e.attacker import stand_before_everything
 from tests.e2e.ledger import Connection
 from tests.e2e.nodes import Cluster
+from tests.product.db import MIGRATION_KEY, NEWEST, as_sql, check, migrate, uninstall
 from tests.waiting import until
 
 # Of a database that is careful with its sessions; a hundredth of what is usual.

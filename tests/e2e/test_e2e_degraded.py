@@ -14,10 +14,10 @@ import asyncpg
 import psycopg
 import pytest
 
-from pgcron_ha.db.schema.migrate import migrate
 from pgcron_ha.operating_system import boottime
 from tests.e2e.ledger import Connection, ended, enqueue
 from tests.e2e.nodes import Cluster, NodeProcess, children_of
+from tests.product.db import migrate
 from tests.servers import ThrowAwayServer
 from tests.waiting import slowness, until
 

@@ -15,10 +15,10 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from pgcron_ha.client.verifying import prove
 from tests.db import control
 from tests.db.dump_schema import REVIEWED, dump
 from tests.e2e.nodes import Cluster
+from tests.product.client import prove
 from tests.servers import ThrowAwayServer
 from tests.sessions import own_session
 from tests.waiting import COMMAND_SECONDS, until

@@ -11,10 +11,10 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from pgcron_ha.spec.spec import parse_spec
 from tests.e2e.ledger import Connection, unaccounted
 from tests.e2e.nodes import Cluster
 from tests.pooler import straight
+from tests.product.spec import parse_spec
 from tests.sessions import own_session
 from tests.waiting import until
 

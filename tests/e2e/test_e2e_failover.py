@@ -9,9 +9,9 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from pgcron_ha.db.schema.migrate import migrate
 from tests.db import control
 from tests.e2e.nodes import Cluster
+from tests.product.db import migrate
 from tests.servers import PASSWORD, USER, ThrowAwayServer
 from tests.waiting import until
 

@@ -9,9 +9,9 @@ from functools import partial
 
 import pytest
 
-from pgcron_ha.engine.claim.paths import AGEING_EVERY
 from tests.e2e.ledger import Connection, ended, enqueue
 from tests.e2e.nodes import Cluster
+from tests.product.engine import AGEING_EVERY
 from tests.waiting import until
 
 NODES = 2

@@ -20,12 +20,12 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pgcron_ha.executors.contract.log_lines import MAX_LINES
 from pgcron_ha.operating_system import resident_bytes
 from tests.e2e.hostile_handlers import KINDS
 from tests.e2e.ledger import Connection, Row, ended, enqueue
 from tests.e2e.nodes import Cluster, NodeProcess, is_gone, send
 from tests.executors.running import readable_pid
+from tests.product.executors import MAX_LINES
 from tests.waiting import until
 
 APP = "tests.e2e.hostile_handlers:app"

@@ -9,11 +9,11 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from pgcron_ha.db.schema.migrate import migrate
 from pgcron_ha.operating_system import boottime
 from tests.e2e.evidence import Evidence
 from tests.e2e.ledger import Connection, ended, enqueue
 from tests.e2e.nodes import Cluster, is_gone
+from tests.product.db import migrate
 from tests.servers import ThrowAwayServer
 from tests.waiting import until
 

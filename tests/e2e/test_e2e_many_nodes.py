@@ -6,9 +6,9 @@ from collections import defaultdict
 
 import pytest
 
-from pgcron_ha.spec.spec import parse_spec
 from tests.e2e.ledger import Connection, unaccounted
 from tests.e2e.nodes import Cluster
+from tests.product.spec import parse_spec
 from tests.waiting import until, wait_for
 
 SCHEDULES = 500

@@ -11,10 +11,10 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from pgcron_ha.db.schema.migrate import migrate
 from pgcron_ha.operating_system import boottime
 from tests.e2e.ledger import Connection, ended, enqueue, unaccounted
 from tests.e2e.nodes import Cluster, children_of, is_gone
+from tests.product.db import migrate
 from tests.servers import ThrowAwayServer
 from tests.waiting import until
 

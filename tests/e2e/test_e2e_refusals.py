@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from pgcron_ha.errors import InvalidSpec
-from pgcron_ha.spec.spec import parse_spec
 from tests.e2e.ledger import Connection
 from tests.e2e.nodes import Cluster
+from tests.product.spec import parse_spec
 from tests.servers import ThrowAwayServer
 from tests.waiting import until
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import asyncpg
 
-from pgcron_ha.client.verifying import prove
-from pgcron_ha.db.schema.migrate import as_sql
 from tests.db import control
 from tests.e2e.nodes import Cluster
+from tests.product.client import prove
+from tests.product.db import as_sql
 from tests.servers import PASSWORD, USER, ThrowAwayServer
 from tests.waiting import until
 

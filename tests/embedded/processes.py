@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 
 from pgcron_ha.embedded import EmbeddedPostgres
-from pgcron_ha.embedded.cluster import Postmaster, find_postmaster
+from tests.product.embedded import Postmaster, find_postmaster
 from tests.waiting import wait_for
 
 PROGRAM = Path(__file__).with_name("owner.py")

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from pgcron_ha.embedded import EmbeddedPostgres, find_binaries
-from pgcron_ha.embedded.directory import user_namespaces_work
 from pgcron_ha.errors import ConfigError
 from tests.embedded.processes import (
     Owner,
@@ -21,6 +20,7 @@ from tests.embedded.processes import (
     write_row,
 )
 from tests.embedded.users import WITHOUT_NAMESPACES, normal_user
+from tests.product.embedded import user_namespaces_work
 
 StartOwner = Callable[..., Owner]
 

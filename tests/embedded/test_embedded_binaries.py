@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from pgcron_ha.embedded import Binaries, EmbeddedPostgres, find_binaries
-from pgcron_ha.embedded.binaries import OLDEST_MAJOR, system_binaries
 from pgcron_ha.errors import ConfigError
 from tests.embedded.processes import rows, shows, write_row
+from tests.product.embedded import OLDEST_MAJOR, system_binaries
 
 # The usual one at least; where the system has others, they too.
 INSTALLED = dict.fromkeys(

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from pgcron_ha.embedded import EmbeddedPostgres, default_data_directory
-from pgcron_ha.embedded.directory import DataDirectory, user_namespaces_work
 from pgcron_ha.errors import ConfigError
 from tests.embedded.processes import rows, shows, wait_until_down, write_row
+from tests.product.embedded import DataDirectory, user_namespaces_work
 from tests.waiting import wait_for
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from pgcron_ha.embedded import EmbeddedPostgres
-from pgcron_ha.embedded.locks import Deadline, FileLock
 from pgcron_ha.errors import ConfigError, DatabaseUnavailable
 from tests.embedded.processes import (
     Owner,
@@ -22,6 +21,7 @@ from tests.embedded.processes import (
     was_shut_down_cleanly,
     write_row,
 )
+from tests.product.embedded import Deadline, FileLock
 from tests.waiting import wait_for
 
 StartOwner = Callable[..., Owner]

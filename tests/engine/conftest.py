@@ -9,14 +9,12 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.db.driver.connecting import connect
-from pgcron_ha.db.driver.link import Link
-from pgcron_ha.telemetry.events import Event
-from pgcron_ha.telemetry.log import LOGGER
 from tests.db.control import Connect, Connection
 from tests.db.gate import Gate
 from tests.engine.proxy import Proxy
 from tests.engine.workshop import Workshop
+from tests.product.db import Link, connect
+from tests.product.telemetry import LOGGER, Event
 from tests.servers import ThrowAwayServer
 
 MakeLink = Callable[..., Link]

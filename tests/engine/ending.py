@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pgcron_ha.db.driver.link import Link
-from pgcron_ha.engine.finish.completer import Completer
-from pgcron_ha.engine.run.recorder import Recorder
-from pgcron_ha.engine.run.runner import Runner
 from pgcron_ha.executors.contract.base import SUCCEEDED, Outcome
 from tests.db import control
 from tests.engine.by_hand import ByHand
+from tests.product.db import Link
+from tests.product.engine import Completer, Recorder, Runner
 from tests.waiting import until
 
 SLOTS = 2000

@@ -6,11 +6,6 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.db.commands import backfills as interfaces
-from pgcron_ha.db.driver.link import Link, Row, Unanswered
-from pgcron_ha.engine.materialize.backfills import BATCH, BUSY_SECONDS, MOST_AT_ONCE, Backfills
-from pgcron_ha.telemetry.events import Event
-from pgcron_ha.telemetry.schedule_events import BackfillCantGoOn, BackfillIsOver, BackfillIsPaused
 from tests.db.control import (
     Connection,
     claim,
@@ -22,6 +17,11 @@ from tests.db.control import (
     put_schedule,
 )
 from tests.engine.conftest import MakeLink
+from tests.product.db import Link, Row, Unanswered
+from tests.product.db import backfills as interfaces
+from tests.product.engine import BACKFILLS_BATCH as BATCH
+from tests.product.engine import BUSY_SECONDS, MOST_AT_ONCE, Backfills
+from tests.product.telemetry import BackfillCantGoOn, BackfillIsOver, BackfillIsPaused, Event
 from tests.waiting import until
 
 DAY = datetime(2026, 2, 3, tzinfo=UTC)

@@ -12,13 +12,12 @@ from typing import Any
 import pytest
 
 from pgcron_ha import App, Breaker
-from pgcron_ha.config.loading import load_settings, read_sources
-from pgcron_ha.config.settings import Settings
-from pgcron_ha.engine.node import Node
 from pgcron_ha.executors.contract.base import Context
-from pgcron_ha.telemetry.events import CircuitClosed, CircuitOpened, Event
 from tests.db.control import Connection, enqueue
 from tests.engine.test_node import living
+from tests.product.config import Settings, load_settings, read_sources
+from tests.product.engine import Node
+from tests.product.telemetry import CircuitClosed, CircuitOpened, Event
 from tests.waiting import until
 
 HANDLER = "py:fragile"

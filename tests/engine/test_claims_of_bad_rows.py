@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.db.commands.breakers import why_run_waits
-from pgcron_ha.db.driver.connecting import connect
-from pgcron_ha.engine.maintain.janitor import Janitor
-from pgcron_ha.telemetry.events import Event, RunRefused
 from tests.db import control
 from tests.db.control import Connection
 from tests.engine.workshop import Workshop
+from tests.product.db import connect, why_run_waits
+from tests.product.engine import Janitor
+from tests.product.telemetry import Event, RunRefused
 from tests.waiting import until
 
 SLOTS = 8

@@ -5,17 +5,18 @@ from time import monotonic
 
 import pytest
 
-from pgcron_ha.db.driver.link import Link
-from pgcron_ha.engine.finish.completer import BATCH, REPORTED_SINGLY
 from pgcron_ha.errors import DatabaseUnavailable
 from pgcron_ha.executors.contract.base import Failed, Interrupted, Outcome, StopReason, Succeeded
-from pgcron_ha.telemetry.events import Event, MoreRunsFailed, RunFailed, RunFenced, RunsReleased
 from tests.chaos.proxy import Proxy as NetworkOfANode
 from tests.db import control
 from tests.db.control import Connect, Connection, history_row, kill, reap, run_row
 from tests.engine.conftest import MakeLink
 from tests.engine.ending import Ending, begin
 from tests.engine.proxy import Proxy
+from tests.product.db import Link
+from tests.product.engine import COMPLETER_BATCH as BATCH
+from tests.product.engine import REPORTED_SINGLY
+from tests.product.telemetry import Event, MoreRunsFailed, RunFailed, RunFenced, RunsReleased
 from tests.servers import ThrowAwayServer
 
 STOPPED = Interrupted(StopReason.SHUTDOWN, "the node stops")

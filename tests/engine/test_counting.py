@@ -12,7 +12,9 @@ from uuid import uuid4
 
 import pytest
 
-from pgcron_ha.engine.run.counters import (
+from pgcron_ha.executors.contract.base import SUCCEEDED, Context, Failed, Outcome
+from tests.product.engine import (
+    Ended,
     count_decided,
     count_dropped_lines,
     count_failures,
@@ -20,9 +22,7 @@ from pgcron_ha.engine.run.counters import (
     count_successes,
     count_waits,
 )
-from pgcron_ha.engine.run.runner import Ended
-from pgcron_ha.executors.contract.base import SUCCEEDED, Context, Failed, Outcome
-from pgcron_ha.telemetry.counters import COUNTERS, Histogram
+from tests.product.telemetry import COUNTERS, Histogram
 
 
 @pytest.fixture(autouse=True)

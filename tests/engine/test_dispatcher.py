@@ -7,17 +7,17 @@ from time import monotonic
 
 import pytest
 
-from pgcron_ha.db.driver.link import Unanswered
-from pgcron_ha.engine.claim.dispatcher import IDLE_LOOKS
 from pgcron_ha.executors.contract.base import Failed, Interrupted, StopReason
 from pgcron_ha.operating_system import boottime
-from pgcron_ha.telemetry.events import Event, RunsParked, RunsReleased
 from tests.db import control
 from tests.db.control import Connection
 from tests.db.gate import Gate
 from tests.engine.conftest import MakeLink
 from tests.engine.proxy import Proxy
 from tests.engine.workshop import Workshop
+from tests.product.db import Unanswered
+from tests.product.engine import IDLE_LOOKS
+from tests.product.telemetry import Event, RunsParked, RunsReleased
 from tests.waiting import until
 
 SLOTS = 4

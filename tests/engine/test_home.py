@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pgcron_ha.engine.lease import state_directory as home
-from pgcron_ha.engine.lease.state_directory import Home
 from pgcron_ha.errors import ConfigError
+from tests.product.engine import Home
+from tests.product.engine import state_directory as home
 from tests.waiting import wait_for
 
 # Takes the folder's lock, gives it to a child, and waits to be killed; the child lives until its

@@ -5,16 +5,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pgcron_ha.db.driver.link import Busy, Link
-from pgcron_ha.engine.maintain import janitor as janitors
-from pgcron_ha.engine.maintain.janitor import Janitor
-from pgcron_ha.telemetry.events import Event, HistoryThinned, RepairWasNeeded, RunOverruns
 from tests.db import control
 from tests.db.control import Connect, Connection, Row
 from tests.db.retention import ended, kept, make_days
 from tests.db.test_overruns import started
 from tests.engine.conftest import MakeLink
 from tests.engine.proxy import Proxy
+from tests.product.db import Busy, Link
+from tests.product.engine import Janitor
+from tests.product.engine import janitor as janitors
+from tests.product.telemetry import Event, HistoryThinned, RepairWasNeeded, RunOverruns
 from tests.waiting import until
 
 

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from pgcron_ha.db.driver.link import Busy, Link, NoPartition, TableBusy, Unanswered
 from pgcron_ha.errors import DatabaseUnavailable, InvalidInput, PgcronError
 from tests.db.control import Connection, claim, enqueue, join
 from tests.engine.conftest import MakeLink
 from tests.engine.proxy import Proxy
+from tests.product.db import Busy, Link, NoPartition, TableBusy, Unanswered
 from tests.waiting import until
 
 

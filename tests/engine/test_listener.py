@@ -5,14 +5,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pgcron_ha.db.driver.link import Link
-from pgcron_ha.engine import notifications
-from pgcron_ha.engine.notifications import Listener
-from pgcron_ha.telemetry.events import Event, NotificationsAreLost, NotificationsArrive
 from tests.db import control
 from tests.db.control import Connection
 from tests.engine.conftest import MakeLink
 from tests.engine.proxy import Proxy
+from tests.product.db import Link
+from tests.product.engine import Listener, notifications
+from tests.product.telemetry import Event, NotificationsAreLost, NotificationsArrive
 from tests.servers import ThrowAwayServer
 from tests.waiting import until
 

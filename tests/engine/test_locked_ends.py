@@ -7,11 +7,6 @@ from time import monotonic
 
 import pytest
 
-from pgcron_ha.engine.finish.completer import (
-    BATCH_CHARACTERS,
-    MOST_PENDING,
-    MOST_PENDING_CHARACTERS,
-)
 from pgcron_ha.executors.contract.base import (
     SUCCEEDED,
     Failed,
@@ -20,10 +15,11 @@ from pgcron_ha.executors.contract.base import (
     StopReason,
     Succeeded,
 )
-from pgcron_ha.telemetry.events import Event, RunFailed, RunFenced
 from tests.db.control import Connect, Connection, history_row, run_row
 from tests.engine.conftest import MakeLink
 from tests.engine.ending import SLOTS, Ending, begin
+from tests.product.engine import BATCH_CHARACTERS, MOST_PENDING, MOST_PENDING_CHARACTERS
+from tests.product.telemetry import Event, RunFailed, RunFenced
 from tests.waiting import until
 
 OUTCOMES = [SUCCEEDED, Failed("ValueError", "no"), Interrupted(StopReason.SHUTDOWN, "it stops")]

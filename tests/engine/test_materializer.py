@@ -6,15 +6,13 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.db.driver.link import Link
-from pgcron_ha.engine.materialize.materializer import Materializer, decide
 from pgcron_ha.errors import UnknownZone
-from pgcron_ha.spec.cron.fires import DstPolicy
-from pgcron_ha.spec.spec import parse_spec
-from pgcron_ha.telemetry.events import Event
-from pgcron_ha.telemetry.schedule_events import ScheduleIsInvalid
 from tests.db.control import Connection, cursor_of, database_now, put_schedule
 from tests.engine.conftest import MakeLink
+from tests.product.db import Link
+from tests.product.engine import Materializer, decide
+from tests.product.spec import DstPolicy, parse_spec
+from tests.product.telemetry import Event, ScheduleIsInvalid
 
 HORIZON = 600.0
 

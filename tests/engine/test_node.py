@@ -13,17 +13,15 @@ from typing import Any
 import pytest
 
 from pgcron_ha import App
-from pgcron_ha.config.loading import load_settings, read_sources
-from pgcron_ha.config.settings import Settings
-from pgcron_ha.db.driver.connecting import connect
-from pgcron_ha.db.queries.overview import why_parked
-from pgcron_ha.engine.node import Node
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.contract.base import Context
-from pgcron_ha.telemetry.events import Event, NodeLeft, RunsReleased
 from tests.db import control
 from tests.db.control import Connection
 from tests.engine.proxy import Proxy
+from tests.product.config import Settings, load_settings, read_sources
+from tests.product.db import connect, why_parked
+from tests.product.engine import Node
+from tests.product.telemetry import Event, NodeLeft, RunsReleased
 from tests.waiting import until
 
 # About 1.6 over a minute; passes of several services may fall into the window together.

@@ -10,14 +10,12 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pgcron_ha.db.driver.link import Link
-from pgcron_ha.engine.maintain.janitor import Janitor
-from pgcron_ha.engine.materialize import materializer as module
-from pgcron_ha.engine.materialize.materializer import Materializer
-from pgcron_ha.telemetry.events import Event
-from pgcron_ha.telemetry.schedule_events import ScheduleIsInvalid
 from tests.db.control import Connection, cursor_of, put_schedule
 from tests.engine.conftest import MakeLink
+from tests.product.db import Link
+from tests.product.engine import Janitor, Materializer
+from tests.product.engine import materializer as module
+from tests.product.telemetry import Event, ScheduleIsInvalid
 
 HORIZON = 60.0
 

@@ -9,12 +9,9 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pgcron_ha.db.driver.link import Link
-from pgcron_ha.engine.isolation import SetAside
-from pgcron_ha.engine.maintain.janitor import Janitor
-from pgcron_ha.engine.materialize.materializer import Materializer
-from pgcron_ha.engine.materialize.previews import AT_ONCE, FIRES, write_previews
 from tests.db.control import Connection, put_schedule
+from tests.product.db import Link
+from tests.product.engine import AT_ONCE, FIRES, Janitor, Materializer, SetAside, write_previews
 
 UNJUDGED = "no node has judged it yet: ask again in some seconds"
 

@@ -9,14 +9,8 @@ from uuid import UUID
 
 import pytest
 
-from pgcron_ha.db.driver.transactions import Transactions
-from pgcron_ha.engine.run.runner import _OF_A_CLAIM
 from pgcron_ha.errors import InvalidInput
-from pgcron_ha.executors.contract.attempt import Attempt
 from pgcron_ha.executors.contract.base import Context, ExecutorServices, Outcome, Succeeded
-from pgcron_ha.executors.contract.previous import Previous
-from pgcron_ha.executors.python.executor import PythonExecutor
-from pgcron_ha.executors.python.handler import PythonHandler
 from tests.db.control import (
     HANDLER,
     Connection,
@@ -27,6 +21,9 @@ from tests.db.control import (
     materialize,
     put_schedule,
 )
+from tests.product.db import Transactions
+from tests.product.engine import _OF_A_CLAIM
+from tests.product.executors import Attempt, Previous, PythonExecutor, PythonHandler
 from tests.waiting import until
 
 

@@ -11,16 +11,7 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.cli.grants import statements
-from pgcron_ha.client.isolated import child_program
-from pgcron_ha.config.capabilities import ShellTemplate
-from pgcron_ha.config.capability_table import read_tables
-from pgcron_ha.config.http_destinations import HttpDestination
-from pgcron_ha.db.driver.transactions import Transactions
-from pgcron_ha.engine.run.runner import _OF_A_CLAIM
 from pgcron_ha.executors.contract.base import SUCCEEDED, Context, Failed, StopReason, Succeeded
-from pgcron_ha.executors.process.executor import ShellExecutor
-from pgcron_ha.executors.python.executor import PythonExecutor
 from tests.db.control import (
     Connection,
     Row,
@@ -38,6 +29,12 @@ from tests.executors.isolated_handlers import app
 from tests.executors.running import Record, template
 from tests.executors.test_sql import executor as sql_executor
 from tests.executors.test_sql import profile
+from tests.product.cli import statements
+from tests.product.client import child_program
+from tests.product.config import HttpDestination, ShellTemplate, read_tables
+from tests.product.db import Transactions
+from tests.product.engine import _OF_A_CLAIM
+from tests.product.executors import PythonExecutor, ShellExecutor
 from tests.waiting import until
 
 ECHO = {"/": Answer(200, b'{"ok": true}', {"Content-Type": JSON})}

@@ -7,13 +7,13 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from pgcron_ha.db.driver.link import Link
-from pgcron_ha.engine.lease.reaper import BATCH, Reaper
-from pgcron_ha.engine.lease.reconcile import Beat
 from pgcron_ha.operating_system import boottime
-from pgcron_ha.telemetry.events import Event, PeerDied, RunsReaped
 from tests.db import control
 from tests.db.control import Connect, Connection, Node
+from tests.product.db import Link
+from tests.product.engine import REAPER_BATCH as BATCH
+from tests.product.engine import Beat, Reaper
+from tests.product.telemetry import Event, PeerDied, RunsReaped
 
 TTL = 15.0
 

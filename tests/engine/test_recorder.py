@@ -6,13 +6,14 @@ from threading import Thread
 
 import pytest
 
-from pgcron_ha.db.driver.link import Link, Unanswered
-from pgcron_ha.engine.run.recorder import BATCH, BUFFER_LINES, LINE_BYTES, PROGRESS_SECONDS
-from pgcron_ha.executors.contract.progress import Progress
 from tests.db.control import Connect, Connection, kill, reap
 from tests.engine.conftest import MakeLink
 from tests.engine.ending import Ending, begin
 from tests.engine.proxy import Proxy
+from tests.product.db import Link, Unanswered
+from tests.product.engine import BUFFER_LINES, LINE_BYTES, PROGRESS_SECONDS
+from tests.product.engine import RECORDER_BATCH as BATCH
+from tests.product.executors import Progress
 from tests.waiting import until
 
 

@@ -7,7 +7,6 @@ from time import monotonic
 
 import pytest
 
-from pgcron_ha.engine.run.runner import Ended, Runner
 from pgcron_ha.executors.contract.base import (
     SUCCEEDED,
     Context,
@@ -18,6 +17,7 @@ from pgcron_ha.executors.contract.base import (
     Succeeded,
 )
 from tests.engine.by_hand import ByHand, row, rows
+from tests.product.engine import Ended, Runner
 from tests.waiting import until
 
 

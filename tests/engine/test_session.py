@@ -5,14 +5,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pgcron_ha.engine.lease.lease import LeasePhase
 from pgcron_ha.operating_system import boottime
-from pgcron_ha.telemetry.counters import COUNTERS
-from pgcron_ha.telemetry.events import Event, NodeFenced, NodeJoined
 from tests.db import control
 from tests.db.control import Connection, Row
 from tests.engine.proxy import Proxy
 from tests.engine.workshop import HANDLERS, Workshop
+from tests.product.engine import LeasePhase
+from tests.product.telemetry import COUNTERS, Event, NodeFenced, NodeJoined
 from tests.waiting import until
 
 

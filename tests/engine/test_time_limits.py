@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.db.driver.link import Link
-from pgcron_ha.engine.run.timeouts import TimeLimits, Watch
 from pgcron_ha.executors.contract.base import Context, Interrupted, StopReason
-from pgcron_ha.executors.contract.log_lines import RunLog
 from tests.db.control import Connection, Row, history_row, run_row
 from tests.engine.conftest import MakeLink
 from tests.engine.ending import Ending, begin
+from tests.product.db import Link
+from tests.product.engine import TimeLimits, Watch
+from tests.product.executors import RunLog
 
 SIGNS: dict[str, Callable[[Any], object]] = {
     "a line": lambda context: RunLog(context, Sink()).write_line("log", "working"),

@@ -10,11 +10,6 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pgcron_ha.db.driver.link import Link
-from pgcron_ha.db.driver.transactions import Isolation, Transactions
-from pgcron_ha.engine.finish.completer import Completer
-from pgcron_ha.engine.run.recorder import Recorder
-from pgcron_ha.engine.run.runner import Runner
 from pgcron_ha.errors import Conflict, InvalidInput
 from pgcron_ha.executors.contract.base import (
     SUCCEEDED,
@@ -27,8 +22,6 @@ from pgcron_ha.executors.contract.base import (
     Outcome,
     StopReason,
 )
-from pgcron_ha.executors.python.executor import PythonExecutor
-from pgcron_ha.executors.python.handler import PythonHandler
 from tests.db.control import (
     Connection,
     call,
@@ -42,6 +35,9 @@ from tests.db.control import (
 )
 from tests.engine.conftest import MakeLink
 from tests.engine.proxy import Proxy
+from tests.product.db import Isolation, Link, Transactions
+from tests.product.engine import Completer, Recorder, Runner
+from tests.product.executors import PythonExecutor, PythonHandler
 from tests.waiting import until
 
 HANDLER = "py:work"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pgcron_ha.client.verifying import prove
 from tests.db.control import Connection, call, cursor_of, database_now, join, put_schedule
 from tests.engine.test_materializer import fires, set_back
 from tests.engine.zone_packages import ZONE, install, materialize, start, verify
+from tests.product.client import prove
 from tests.waiting import until
 
 HOUR = timedelta(hours=1)

@@ -6,14 +6,13 @@ from time import monotonic
 
 import pytest
 
-from pgcron_ha.db.driver.link import Link
-from pgcron_ha.engine.run.runner import STOP_GRACE_SECONDS
-from pgcron_ha.engine.run.timeouts import MARK_AFTER_SECONDS, Watch
 from pgcron_ha.executors.contract.base import Failed, StopReason
-from pgcron_ha.telemetry.events import Event, RunIsStuck
 from tests.db.control import Connect, Connection, run_row
 from tests.engine.conftest import MakeLink
 from tests.engine.ending import Ending, begin
+from tests.product.db import Link
+from tests.product.engine import MARK_AFTER_SECONDS, STOP_GRACE_SECONDS, Watch
+from tests.product.telemetry import Event, RunIsStuck
 from tests.waiting import until
 
 

@@ -6,13 +6,18 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from pgcron_ha.db.driver.link import Link
-from pgcron_ha.engine.claim.dispatcher import Dispatcher
-from pgcron_ha.engine.lease.lease import LeasePhase
-from pgcron_ha.engine.lease.reconcile import Beat
-from pgcron_ha.engine.lease.session import Identity, Session, SessionHooks
-from pgcron_ha.engine.run.runner import Ended, Runner
 from tests.engine.by_hand import ByHand
+from tests.product.db import Link
+from tests.product.engine import (
+    Beat,
+    Dispatcher,
+    Ended,
+    Identity,
+    LeasePhase,
+    Runner,
+    Session,
+    SessionHooks,
+)
 from tests.waiting import until
 
 HANDLERS = ("py:work",)

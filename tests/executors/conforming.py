@@ -15,8 +15,8 @@ from pgcron_ha.executors.contract.base import (
     Failed,
     Outcome,
 )
-from pgcron_ha.executors.contract.log_lines import MAX_LINE_BYTES, MAX_LINES
 from pgcron_ha.executors.contract.tasks import TaskExecutor
+from tests.product.executors import MAX_LINE_BYTES, MAX_LINES
 
 FOLDER = "PGCRON_TEST_FOLDER"
 

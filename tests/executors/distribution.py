@@ -7,7 +7,7 @@ import textwrap
 from pathlib import Path
 
 import pgcron_ha.executors
-from pgcron_ha.executors.plugins import GROUP
+from tests.product.executors import GROUP
 
 
 def install(folder: Path, name: str, kind: str, target: str, source: str = "") -> None:

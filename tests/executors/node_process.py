@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from pgcron_ha.executors.contract.base import Context, Interrupted, Outcome
-from pgcron_ha.executors.process.executor import ShellExecutor
 from pgcron_ha.operating_system import boottime
 from tests.executors.running import Record, context, template
+from tests.product.executors import ShellExecutor
 
 
 def main() -> None:

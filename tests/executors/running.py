@@ -12,10 +12,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pgcron_ha.config.capabilities import ShellTemplate
-from pgcron_ha.executors.contract.attempt import Attempt
 from pgcron_ha.executors.contract.base import Context, ExecutorServices, Outcome, Stream
-from pgcron_ha.executors.contract.progress import Progress
+from tests.product.config import ShellTemplate
+from tests.product.executors import Attempt, Progress
 from tests.waiting import DEADLINE_SECONDS
 
 

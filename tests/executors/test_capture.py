@@ -9,10 +9,15 @@ from typing import Any
 import pytest
 
 from pgcron_ha.executors.contract.base import SUCCEEDED, Context
-from pgcron_ha.executors.contract.log_lines import CUT_MARK, MAX_LINE_BYTES, MAX_LINES, RunLog
-from pgcron_ha.executors.python.executor import PythonExecutor
-from pgcron_ha.executors.python.handler import PythonHandler
 from tests.executors.running import Record, Turn, context
+from tests.product.executors import (
+    CUT_MARK,
+    MAX_LINE_BYTES,
+    MAX_LINES,
+    PythonExecutor,
+    PythonHandler,
+    RunLog,
+)
 from tests.waiting import wait_for
 
 

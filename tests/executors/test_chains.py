@@ -7,9 +7,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from pgcron_ha.executors.contract.base import Context, Failed, Interrupted, StopReason, Succeeded
-from pgcron_ha.executors.python.executor import PythonExecutor
-from pgcron_ha.executors.python.handler import PythonHandler
 from tests.executors.running import Record, Turn, context
+from tests.product.executors import PythonExecutor, PythonHandler
 from tests.waiting import wait_for
 
 RUNS = 20

@@ -10,20 +10,23 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.client.isolated import child_program
 from pgcron_ha.executors.contract.base import Context, Executor, ExecutorServices
-from pgcron_ha.executors.contract.log_lines import MAX_LINE_BYTES, MAX_LINES
-from pgcron_ha.executors.contract.outcome import MAX_RESULT_BYTES
-from pgcron_ha.executors.http.executor import HttpExecutor
-from pgcron_ha.executors.process.executor import ShellExecutor
-from pgcron_ha.executors.python.executor import PythonExecutor
-from pgcron_ha.executors.python.handler import PythonHandler
-from pgcron_ha.testing.conformance import ExecutorConformance, Sample
 from tests.executors import conforming
 from tests.executors.conforming import FOLDER
 from tests.executors.http.calls import destination
 from tests.executors.http.service import JSON, Answer, Route, Service, hang
 from tests.executors.running import alive, readable_pid, template
+from tests.product.client import child_program
+from tests.product.executors import (
+    MAX_LINE_BYTES,
+    MAX_LINES,
+    MAX_RESULT_BYTES,
+    HttpExecutor,
+    PythonExecutor,
+    PythonHandler,
+    ShellExecutor,
+)
+from tests.product.testing import ExecutorConformance, Sample
 
 PAUSE_SECONDS = 0.01
 NOWHERE = "postgresql://127.0.0.1:1/nobody"

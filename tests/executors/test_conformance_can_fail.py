@@ -22,7 +22,7 @@ from pgcron_ha.executors.contract.base import (
 )
 from pgcron_ha.executors.contract.tasks import TaskExecutor
 from pgcron_ha.testing import recording
-from pgcron_ha.testing.conformance import ExecutorConformance, Sample
+from tests.product.testing import ExecutorConformance, Sample
 
 HANDLERS = ("x:good", "x:bad", "x:lasts", "x:talks")
 SHORT_SECONDS = 2.0

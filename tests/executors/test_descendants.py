@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pgcron_ha.executors.process.descendants import MARK, bury_descendants
-from pgcron_ha.executors.python.child_pool import _environment
 from tests.executors.running import alive, readable_pid
+from tests.product.executors import MARK, _environment, bury_descendants
 from tests.waiting import wait_for
 
 # A program in a session of its own, and one that its parent has left: an orphan.

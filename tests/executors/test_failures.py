@@ -9,7 +9,6 @@ import pytest
 
 from pgcron_ha import Cancel, Discard, Retry, Snooze
 from pgcron_ha.errors import InvalidInput
-from pgcron_ha.executors.contract import masking
 from pgcron_ha.executors.contract.base import Failed, Interrupted, StopReason
 from pgcron_ha.executors.contract.failures import (
     MAX_MESSAGE_CHARACTERS,
@@ -18,9 +17,16 @@ from pgcron_ha.executors.contract.failures import (
     outcome_of_error,
     refused,
 )
-from pgcron_ha.executors.contract.fingerprints import fingerprint_of, normalized
-from pgcron_ha.executors.contract.masking import MASK, mask, remember_password, remember_secret
 from tests.executors.running import context
+from tests.product.executors import (
+    MASK,
+    fingerprint_of,
+    mask,
+    masking,
+    normalized,
+    remember_password,
+    remember_secret,
+)
 
 
 class PaymentRefused(ConnectionError):

@@ -16,7 +16,6 @@ from typing import Any, TypeAlias
 import pytest
 
 from pgcron_ha import App
-from pgcron_ha.client.isolated import child_program
 from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.contract.base import (
     SUCCEEDED,
@@ -26,11 +25,11 @@ from pgcron_ha.executors.contract.base import (
     StopReason,
     Succeeded,
 )
-from pgcron_ha.executors.contract.progress import Progress
-from pgcron_ha.executors.python.executor import PythonExecutor
 from pgcron_ha.operating_system import boottime
 from tests.executors.isolated_handlers import app
 from tests.executors.running import Record, alive, context, readable_pid
+from tests.product.client import child_program
+from tests.product.executors import Progress, PythonExecutor
 from tests.waiting import wait_for
 
 PLACE = "tests.executors.isolated_handlers:app"

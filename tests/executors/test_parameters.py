@@ -20,8 +20,8 @@ from pydantic import BaseModel, Field
 
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.executors.contract.base import Context
-from pgcron_ha.executors.python.parameters import Parameters
 from tests.house.checkout import ROOT
+from tests.product.executors import Parameters
 from tests.waiting import COMMAND_SECONDS
 
 if TYPE_CHECKING:

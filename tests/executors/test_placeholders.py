@@ -5,7 +5,7 @@ import time
 import pytest
 
 from pgcron_ha.errors import InvalidInput
-from pgcron_ha.executors.contract.placeholders import MAX_VALUE_CHARACTERS, placeholder_text
+from tests.product.executors import MAX_VALUE_CHARACTERS, placeholder_text
 
 # Each goes back exponentially, or with a high power of the length, under Python's own `re`.
 HARD = [

@@ -8,9 +8,9 @@ import pytest
 
 from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.contract.base import ExecutorServices, Failed, Succeeded
-from pgcron_ha.executors.plugins import load_plugin
 from tests.executors.distribution import install, install_the_documented_one
 from tests.executors.running import Record, context
+from tests.product.executors import load_plugin
 
 TRIVIAL = """
 class Trivial:

@@ -7,8 +7,8 @@ import uuid
 
 import pytest
 
-from pgcron_ha.executors.contract.progress import MOST_NOTE, Progress, read_line
 from tests.executors.running import Record, context
+from tests.product.executors import MOST_NOTE, Progress, read_line
 
 LINES = {
     "::progress 3/10": Progress(3, 10, None),

@@ -21,10 +21,9 @@ from pgcron_ha.executors.contract.base import (
     StopReason,
     Succeeded,
 )
-from pgcron_ha.executors.python.executor import PythonExecutor
-from pgcron_ha.executors.python.handler import PythonHandler
 from pgcron_ha.operating_system import boottime
 from tests.executors.running import Record, Turn, context
+from tests.product.executors import PythonExecutor, PythonHandler
 from tests.waiting import wait_for
 
 Started = Callable[..., Awaitable[Any]]

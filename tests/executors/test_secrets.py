@@ -9,17 +9,21 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.client.isolated import child_program
-from pgcron_ha.executors.contract import masking
 from pgcron_ha.executors.contract.base import Context, Failed
 from pgcron_ha.executors.contract.failures import outcome_of_result
-from pgcron_ha.executors.contract.log_lines import MAX_LINE_BYTES, RunLog
-from pgcron_ha.executors.contract.masking import remember_password, remember_secret
-from pgcron_ha.executors.contract.outcome import Succeeded
-from pgcron_ha.executors.process.executor import ShellExecutor
-from pgcron_ha.executors.python.executor import PythonExecutor
 from tests.executors.isolated_handlers import app
 from tests.executors.running import Record, context, template
+from tests.product.client import child_program
+from tests.product.executors import (
+    MAX_LINE_BYTES,
+    PythonExecutor,
+    RunLog,
+    ShellExecutor,
+    Succeeded,
+    masking,
+    remember_password,
+    remember_secret,
+)
 
 SECRET = 'Zk4"Q/tr7 ö+Xw9'
 PIECE = 5  # so many characters of it in a row are not seen by chance

@@ -13,15 +13,13 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.config.capabilities import ShellTemplate
 from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.contract.base import SUCCEEDED, Context, Failed, Interrupted, StopReason
-from pgcron_ha.executors.contract.log_lines import MAX_LINE_BYTES, MAX_LINES
-from pgcron_ha.executors.contract.progress import Progress
-from pgcron_ha.executors.process.executor import ShellExecutor
 from pgcron_ha.operating_system import boottime
 from tests.executors.family import KINDS
 from tests.executors.running import Record, alive, context, readable_pid, template
+from tests.product.config import ShellTemplate
+from tests.product.executors import MAX_LINE_BYTES, MAX_LINES, Progress, ShellExecutor
 from tests.waiting import wait_for
 
 FAMILY = str(Path(__file__).with_name("family.py"))

@@ -10,10 +10,6 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.config.capability_table import read_tables
-from pgcron_ha.config.sql_profiles import SqlProfile
-from pgcron_ha.db.driver.sql_session import SqlDatabase
-from pgcron_ha.executors.contract.attempt import Attempt
 from pgcron_ha.executors.contract.base import (
     SUCCEEDED,
     Committed,
@@ -25,11 +21,13 @@ from pgcron_ha.executors.contract.base import (
     StopReason,
     Succeeded,
 )
-from pgcron_ha.executors.sql.executor import SqlExecutor
 from pgcron_ha.operating_system import boottime
 from tests.db.control import Connection, claim, enqueue, history_row, join, release
 from tests.engine.proxy import Proxy
 from tests.executors.running import Record, context
+from tests.product.config import SqlProfile, read_tables
+from tests.product.db import SqlDatabase
+from tests.product.executors import Attempt, SqlExecutor
 from tests.waiting import slowness, until
 
 

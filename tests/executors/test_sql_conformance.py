@@ -5,12 +5,11 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from pgcron_ha.db.driver.sql_session import SqlDatabase
 from pgcron_ha.executors.contract.base import Context, Executor, ExecutorServices
-from pgcron_ha.executors.contract.log_lines import MAX_LINE_BYTES, MAX_LINES
-from pgcron_ha.executors.sql.executor import SqlExecutor
-from pgcron_ha.testing.conformance import ExecutorConformance, Sample
 from tests.executors.test_sql import flushed, profile
+from tests.product.db import SqlDatabase
+from tests.product.executors import MAX_LINE_BYTES, MAX_LINES, SqlExecutor
+from tests.product.testing import ExecutorConformance, Sample
 
 LOCK = "PERFORM pg_advisory_xact_lock(current_setting('pgcron.run_id')::bigint)"
 STATEMENTS = {

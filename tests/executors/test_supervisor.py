@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from pgcron_ha.executors.process.supervisor_client import SupervisorClient
 from tests.executors.family import KINDS
 from tests.executors.running import alive, readable_pid
+from tests.product.executors import SupervisorClient
 from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.executors.contract import tasks
 from pgcron_ha.executors.contract.base import (
     SUCCEEDED,
     Context,
@@ -23,6 +22,7 @@ from pgcron_ha.executors.contract.base import (
 from pgcron_ha.executors.contract.failures import MAX_MESSAGE_CHARACTERS, MAX_TRACEBACK_CHARACTERS
 from pgcron_ha.executors.contract.tasks import TaskExecutor
 from tests.executors.running import Record, context
+from tests.product.executors import tasks
 from tests.waiting import until
 
 Work = Callable[[Context], Awaitable[Any]]

@@ -9,11 +9,9 @@ from time import thread_time
 from typing import Final, TypeVar
 
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.model.plan import plan
-from pgcron_ha.spec.budget import MOST_STEPS, spent
-from pgcron_ha.spec.preview import preview
-from pgcron_ha.spec.spec import Spec, parse_spec
 from tests.fuzz_specs.grammar import Case
+from tests.product.model import plan
+from tests.product.spec import MOST_STEPS, Spec, parse_spec, preview, spent
 
 MOST_SEARCHES: Final = {"parse": 1, "next": 1, "previous": 3, "preview": 3, "plan": 16}
 """How many times the steps of one search each may take. A plan that finds nothing cheap looks ahead

@@ -8,9 +8,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Final, TypeVar
 
-from pgcron_ha.spec.calendars.calendar import Calendars
-from pgcron_ha.spec.cron.fires import DstPolicy
-from pgcron_ha.spec.zones import zone_names
+from tests.product.spec import Calendars, DstPolicy, zone_names
 
 _DAYS: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 _WEEKDAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")

@@ -16,14 +16,13 @@ from typing import Any, Final
 import click
 import psycopg
 
-from pgcron_ha.cli.main import FAILED, INTERRUPTED, cli
-from pgcron_ha.config.settings import SETTINGS
-from pgcron_ha.engine.process_exit import EXIT_UNRESPONSIVE
-from pgcron_ha.engine.run.timeouts import EXIT_WITHOUT_LEASE
-from pgcron_ha.executors.http.work_reports import PATH
-from pgcron_ha.web.routes import ROUTES
 from tests.db.sql_reference import codes, public_functions
 from tests.house.checkout import ROOT
+from tests.product.cli import FAILED, INTERRUPTED, cli
+from tests.product.config import SETTINGS
+from tests.product.engine import EXIT_UNRESPONSIVE, EXIT_WITHOUT_LEASE
+from tests.product.executors import PATH
+from tests.product.web import ROUTES
 
 FOLDER: Final = Path(__file__).parent
 _WIDTH: Final = 100

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from pgcron_ha.config.settings import SETTINGS
-from pgcron_ha.config.values import address
-from pgcron_ha.web.security import require_loopback
 from tests.house.checkout import ROOT
+from tests.product.config import SETTINGS, address
+from tests.product.web import require_loopback
 from tests.waiting import COMMAND_SECONDS
 
 COMPOSE = ROOT / "docker-compose.yml"

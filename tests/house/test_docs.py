@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import re
 
-from pgcron_ha.cli.main import COMMANDS
-from pgcron_ha.config.settings import SETTINGS
 from tests.house.checkout import ROOT
+from tests.product.cli import COMMANDS
+from tests.product.config import SETTINGS
 
 README = (ROOT / "README.md").read_text()
 # A newcomer reads it in one sitting; what is longer belongs into docstrings.

@@ -74,6 +74,29 @@ def test_the_model_knows_no_clock_no_chance_and_no_loop() -> None:
         assert called & clocks == set(), name(path)
 
 
+# What others may import, too: the faces of the product, and what its documents tell plugins to use.
+_FACES = {
+    "pgcron_ha",
+    *(f"pgcron_ha.{each}" for each in ("client", "embedded", "executors", "testing")),
+    *(f"pgcron_ha.executors.contract.{each}" for each in ("base", "failures", "tasks")),
+}
+
+
+def test_what_tests_look_at_inside_the_product_is_named_in_one_folder() -> None:
+    single = {_module(path) for path in (ROOT / "pgcron_ha").glob("*.py")}
+    found = {
+        f"{name(path)}: {node.module}"
+        for path in files(".py", under=("tests",))
+        if path.parent != ROOT / "tests/product"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom)
+        and str(node.module).partition(".")[0] == "pgcron_ha"
+        and node.module not in _FACES | single
+    }
+
+    assert found == set()
+
+
 @pytest.mark.parametrize("module", ["pgcron_ha.cli.node", "pgcron_ha.engine.node"])
 def test_a_node_loads_nothing_that_only_migrations_or_pages_need(module: str) -> None:
     code = f"import sys, {module}; print(*sorted(sys.modules))"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from pgcron_ha.embedded.binaries import OLDEST_MAJOR
 from tests.house.checkout import ROOT
 from tests.matrix.columns import NOT_HERE, NOT_POOLED, VERSIONS, columns
+from tests.product.embedded import OLDEST_MAJOR
 
 CHOSEN = sorted({tests for column in columns() for tests in column.tests})
 TESTS = sorted({tests.partition("::")[0] for tests in CHOSEN})

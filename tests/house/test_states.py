@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from pgcron_ha.db.driver.statements import load
-from pgcron_ha.model.run import TRANSITIONS, RunOutcome, RunState
 from tests.house.checkout import ROOT, files
+from tests.product.db import load
+from tests.product.model import TRANSITIONS, RunOutcome, RunState
 
 Arrows = frozenset[tuple[str, str]]
 

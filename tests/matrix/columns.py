@@ -8,9 +8,9 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
-from pgcron_ha.embedded.binaries import BIN_VARIABLE
 from tests.house.checkout import ROOT
 from tests.pooler import POOLER_VARIABLE, STATEMENTS_VARIABLE
+from tests.product.embedded import BIN_VARIABLE
 from tests.servers import SETTINGS_VARIABLE
 
 VERSIONS: Final = (14, 15, 16, 17, 18)

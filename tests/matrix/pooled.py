@@ -10,20 +10,28 @@ import asyncpg
 import psycopg
 import pytest
 
-from pgcron_ha.db.driver.clients import ClientPools, connect_client
-from pgcron_ha.db.driver.connecting import connect
-from pgcron_ha.db.driver.link import Busy, Link
-from pgcron_ha.db.driver.pool import handler_pool
-from pgcron_ha.db.driver.pooling import Pooling, is_pooled, pooling_of
-from pgcron_ha.db.driver.read_pool import ReadPool
-from pgcron_ha.db.driver.revision import NEWEST
-from pgcron_ha.db.driver.session_settings import HANDLER, PROFILE
-from pgcron_ha.db.schema.migrate import check, migrate
 from pgcron_ha.errors import DatabaseUnavailable
 from tests.e2e.ledger import Connection, ended, enqueue
 from tests.e2e.nodes import Cluster
 from tests.engine.proxy import Proxy
 from tests.pooler import SESSIONS, Pooler, statements, straight
+from tests.product.db import (
+    HANDLER,
+    NEWEST,
+    PROFILE,
+    Busy,
+    ClientPools,
+    Link,
+    Pooling,
+    ReadPool,
+    check,
+    connect,
+    connect_client,
+    handler_pool,
+    is_pooled,
+    migrate,
+    pooling_of,
+)
 from tests.servers import ThrowAwayServer
 from tests.waiting import until
 

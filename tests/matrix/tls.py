@@ -16,12 +16,8 @@ from typing import Final
 
 import pytest
 
-from pgcron_ha.db.driver.clients import ClientPools
-from pgcron_ha.db.driver.connecting import connect
-from pgcron_ha.db.driver.link import Link
-from pgcron_ha.db.driver.revision import NEWEST
-from pgcron_ha.db.schema.migrate import check, migrate
 from pgcron_ha.errors import DatabaseUnavailable
+from tests.product.db import NEWEST, ClientPools, Link, check, connect, migrate
 from tests.servers import ThrowAwayServer
 from tests.waiting import until
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pgcron_ha.model.run import TRANSITIONS
+from tests.product.model import TRANSITIONS
 
 Moves = frozenset[tuple[str, str]]
 

@@ -14,11 +14,10 @@ from alembic import command
 from alembic.config import Config
 
 from pgcron_ha.assets import MIGRATIONS
-from pgcron_ha.db.schema.migrate import as_sql, migrate
-from pgcron_ha.db.schema.uninstall import uninstall
 from pgcron_ha.errors import Conflict, SchemaError
 from tests.db.dump_schema import REVIEWED, dump
 from tests.house.checkout import ROOT
+from tests.product.db import as_sql, migrate, uninstall
 from tests.shop.test_shop import CONFIG, environment
 
 Owner = psycopg.Connection[Any]

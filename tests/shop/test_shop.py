@@ -17,10 +17,10 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from pgcron_ha.assets import MIGRATIONS
-from pgcron_ha.db.driver.revision import NEWEST
 from tests.db.dump_schema import REVIEWED, dump
 from tests.e2e.nodes import Cluster
 from tests.house.checkout import ROOT
+from tests.product.db import NEWEST
 from tests.shop.counter import INTERFACES, POINTS
 from tests.waiting import COMMAND_SECONDS, wait_for
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
-from pgcron_ha.engine.materialize.materializer import decide
-from pgcron_ha.engine.materialize.schedule_duties import materialize_parameters
+from tests.product.engine import decide, materialize_parameters
 from tests.simulation.tables import Row
 
 Call = Callable[..., list[Row]]

@@ -16,12 +16,10 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, Final
 from uuid import UUID
 
-from pgcron_ha.db.driver.link import Link
-from pgcron_ha.engine import node as node_module
-from pgcron_ha.engine.lease.session import Session
-from pgcron_ha.engine.lease.state_directory import Home
-from pgcron_ha.engine.run import timeouts
 from pgcron_ha.operating_system import boottime
+from tests.product.db import Link
+from tests.product.engine import Home, Session, timeouts
+from tests.product.engine import node as node_module
 from tests.simulation.tables import FIRST_INSTANT
 from tests.simulation.world import Process, ProcessExit, World
 

@@ -15,11 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pgcron_ha.engine import node
-from pgcron_ha.engine.finish import completer
-from pgcron_ha.engine.lease import lease, reconcile
-from pgcron_ha.engine.run import runner
 from pgcron_ha.executors.contract.base import Interrupted, StopReason
+from tests.product.engine import completer, lease, node, runner
+from tests.product.engine import reconcile_module as reconcile
 from tests.simulation import retries
 from tests.simulation.simulate import simulate
 from tests.simulation.store import Store

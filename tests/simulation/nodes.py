@@ -8,13 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pgcron_ha.config.loading import load_settings, read_sources
-from pgcron_ha.config.settings import NodeSettings, Settings
-from pgcron_ha.engine.lease.session import Identity, Session
-from pgcron_ha.engine.lease.state_directory import Home
-from pgcron_ha.engine.node import Node
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.contract.base import Executor
+from tests.product.config import NodeSettings, Settings, load_settings, read_sources
+from tests.product.engine import Home, Identity, Node, Session
 from tests.simulation.clocks import Replacements
 from tests.simulation.handlers import SimulatedExecutor
 from tests.simulation.judge import Judge

@@ -18,9 +18,9 @@ from hypothesis.stateful import (
     rule,
 )
 
-from pgcron_ha.client.verifying import verdict_of
-from pgcron_ha.db.queries.ledger_checks import broken_rows, ledger_of
 from pgcron_ha.errors import Conflict, InvalidInput, NotFound
+from tests.product.client import verdict_of
+from tests.product.db import broken_rows, ledger_of
 from tests.simulation import owed_rules
 from tests.simulation.owed import (
     INSTANT,

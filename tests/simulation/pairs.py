@@ -13,12 +13,9 @@ from typing import Any, Final
 
 import asyncpg
 
-from pgcron_ha.db.driver.answers import answers
-from pgcron_ha.db.driver.connecting import connect
-from pgcron_ha.db.driver.revision import NEWEST
-from pgcron_ha.db.driver.statements import load
 from pgcron_ha.errors import PgcronError
 from tests.db.gate import Gate
+from tests.product.db import NEWEST, answers, connect, load
 from tests.replacing import replaced
 from tests.simulation.acts import ACTS, SCENES, Scene
 from tests.simulation.real import (

@@ -8,10 +8,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from pgcron_ha.db.driver.link import Unanswered
-from pgcron_ha.engine.materialize.backfills import Backfills
-from pgcron_ha.engine.materialize.materializer import Materializer
-from pgcron_ha.engine.service import Service
+from tests.product.db import Unanswered
+from tests.product.engine import Backfills, Materializer, Service
 from tests.simulation.real import RealStore
 from tests.simulation.tables import Row
 

@@ -15,10 +15,7 @@ from typing import Any, Final, TypeVar
 
 import asyncpg
 
-from pgcron_ha.db.driver.answers import answers
-from pgcron_ha.db.driver.connecting import connect
-from pgcron_ha.db.driver.revision import NEWEST
-from pgcron_ha.db.driver.statements import load
+from tests.product.db import NEWEST, answers, connect, load
 from tests.simulation import tables
 from tests.simulation.tables import FIRST_INSTANT, Row
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from pgcron_ha.telemetry.log import LOGGER
+from tests.product.telemetry import LOGGER
 from tests.simulation.clocks import installed
 from tests.simulation.judge import Judge, Violation
 from tests.simulation.ledger import Ledger

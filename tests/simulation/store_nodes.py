@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from pgcron_ha.db.driver.revision import NEWEST
 from pgcron_ha.errors import Conflict, NotFound
+from tests.product.db import NEWEST
 from tests.simulation.tables import NodeRow, Row, Tables, seconds
 
 

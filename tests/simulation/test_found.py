@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pgcron_ha.engine.lease.lease import LeasePhase
+from tests.product.engine import LeasePhase
 from tests.simulation.clocks import installed
 from tests.simulation.simulate import Simulation
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.engine.materialize.materializer import BATCH, FIRES_PER_SCHEDULE, decide
-from pgcron_ha.engine.materialize.schedule_duties import materialize_parameters
+from tests.product.engine import FIRES_PER_SCHEDULE, decide, materialize_parameters
+from tests.product.engine import MATERIALIZER_BATCH as BATCH
 from tests.simulation.outages import GRACE, OUTAGE, Owed, Watched, watched
 from tests.simulation.real import RealStore
 from tests.simulation.tables import FIRST_INSTANT

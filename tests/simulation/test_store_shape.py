@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from pgcron_ha.db.driver.statements import load
 from tests.house.checkout import files
+from tests.product.db import load
 from tests.simulation.store import Store
 
 _SENT = re.compile(r"\brows\(\s*(?:\"[a-z ]+\",\s*)?\"(\w+)\"")

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pgcron_ha.db.driver.link import Busy, Unanswered
-from pgcron_ha.db.driver.revision import NEWEST
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
+from tests.product.db import NEWEST, Busy, Unanswered
 from tests.simulation.store import Store
 from tests.simulation.tables import Row
 from tests.simulation.world import Process, World

@@ -6,27 +6,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgcron_ha.telemetry.counters import (
+from tests.product.telemetry import (
     COUNTERS,
     MOST_SERIES,
     OTHER,
     RUNS,
     SECONDS,
     Counters,
-    Histogram,
-    Series,
-)
-from pgcron_ha.telemetry.events import (
     Event,
+    Histogram,
     NodeFenced,
     NodeJoined,
     PeerDied,
     RunFenced,
     RunsReaped,
     RunsReleased,
+    Series,
     ServiceFailed,
+    emit,
 )
-from pgcron_ha.telemetry.log import emit
 
 values = st.lists(st.one_of(st.sampled_from(SECONDS), st.floats(0, 1e5)), max_size=40)
 

@@ -9,16 +9,19 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from pgcron_ha.telemetry import events, schedule_events
-from pgcron_ha.telemetry.events import (
+from tests.product.telemetry import (
+    LOGGER,
     Event,
     NodeJoined,
     PeerDied,
     RunFailed,
     RunIsStuck,
     RunsReaped,
+    emit,
+    events,
+    schedule_events,
+    set_up,
 )
-from pgcron_ha.telemetry.log import LOGGER, emit, set_up
 
 KINDS = [
     kind

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgcron_ha.errors import InvalidInput, TooLarge
-from pgcron_ha.model.backfill import MOST_INSTANTS, count, following, measure
-from pgcron_ha.spec.spec import Spec, parse_spec
+from tests.product.model import MOST_INSTANTS, count, following, measure
+from tests.product.spec import Spec, parse_spec
 
 SINCE = datetime(2026, 1, 1, tzinfo=UTC)
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

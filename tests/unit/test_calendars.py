@@ -10,12 +10,21 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from pgcron_ha.errors import InvalidCalendar, InvalidInput, InvalidSpec
-from pgcron_ha.spec.calendars.calendar import Calendar, Calendars, read_calendars
-from pgcron_ha.spec.cron.fires import DstPolicy
-from pgcron_ha.spec.exclusion_reason import why_not
-from pgcron_ha.spec.sentences import sentence
-from pgcron_ha.spec.spec import Spec, calendar_names, check_spec, parse_spec
-from pgcron_ha.spec.zones import instant_at, load_zone, wall_clock
+from tests.product.spec import (
+    Calendar,
+    Calendars,
+    DstPolicy,
+    Spec,
+    calendar_names,
+    check_spec,
+    instant_at,
+    load_zone,
+    parse_spec,
+    read_calendars,
+    sentence,
+    wall_clock,
+    why_not,
+)
 
 BERLIN = "Europe/Berlin"
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)

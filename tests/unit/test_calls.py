@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.db import commands
-from pgcron_ha.db.driver.calls import Named, plain
-from pgcron_ha.db.driver.statements import Statement, load
+from tests.product.db import Named, Statement, commands, load, plain
 
 STATEMENT = Statement("pause", "", "SELECT $1, $2, $3", ("name", "note", "actor"))
 PAUSE = Named("pause", "name", note="why not")

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgcron_ha.engine.claim.paths import PRIORITIES, SWEEP_SECONDS, ClaimPaths
+from tests.product.engine import PRIORITIES, SWEEP_SECONDS, ClaimPaths
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 EVER = datetime.min.replace(tzinfo=UTC)

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pgcron_ha.config.loading import load_settings, read_sources, shown
-from pgcron_ha.config.settings import BY_KEY, SETTINGS, Settings
 from pgcron_ha.errors import ConfigError
+from tests.product.config import BY_KEY, SETTINGS, Settings, load_settings, read_sources, shown
 
 
 @pytest.fixture(autouse=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pgcron_ha.config.breaker import Breaker, declare
+from pgcron_ha import Breaker
 from pgcron_ha.errors import ConfigError
+from tests.product.config import declare
 
 
 def test_handlers_that_fail_together_share_one_breaker() -> None:

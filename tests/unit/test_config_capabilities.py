@@ -4,8 +4,7 @@ import tomllib
 
 import pytest
 
-from pgcron_ha.config.capabilities import ShellTemplate
-from pgcron_ha.config.capability_table import DEFAULT_PATTERN, compile_pattern, read_tables
+from tests.product.config import DEFAULT_PATTERN, ShellTemplate, compile_pattern, read_tables
 
 BACKUP = """
 [backup]

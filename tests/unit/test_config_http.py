@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.config.capability_table import read_tables
-from pgcron_ha.config.http_destinations import (
+from pgcron_ha.errors import ConfigError
+from tests.product.config import (
     DEFAULT_RETRY,
     AnswerCheck,
     HttpAuthorization,
     HttpDestination,
+    SecretReference,
+    parse_secret_reference,
+    read_tables,
 )
-from pgcron_ha.config.secret_reference import SecretReference, parse_secret_reference
-from pgcron_ha.errors import ConfigError
 
 WHOLE = """
 [billing]

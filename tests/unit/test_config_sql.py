@@ -4,9 +4,7 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.config.capability_table import read_tables
-from pgcron_ha.config.sql_profiles import SqlProfile
-from pgcron_ha.config.sql_script import SqlStatement, parse_script
+from tests.product.config import SqlProfile, SqlStatement, parse_script, read_tables
 
 
 def parsed(text: str) -> list[tuple[str, tuple[str, ...]]]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgcron_ha.config.values import (
+from tests.product.config import (
     Choice,
     Duration,
     Integer,

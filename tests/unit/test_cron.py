@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from pgcron_ha.errors import InvalidInput, InvalidSpec, UnknownZone
-from pgcron_ha.spec.cron.fires import (
+from tests.product.spec import (
     DstPolicy,
     fires_between,
     load_zone,

@@ -9,9 +9,15 @@ from typing import Final
 
 import pytest
 
-from pgcron_ha.spec import zones
-from pgcron_ha.spec.cron.fires import DstPolicy, fires_between, next_fire, parse_cron, previous_fire
-from pgcron_ha.spec.spec import parse_spec
+from tests.product.spec import (
+    DstPolicy,
+    fires_between,
+    next_fire,
+    parse_cron,
+    parse_spec,
+    previous_fire,
+    zones,
+)
 from tests.unit.cron_oracle import (
     ClockChange,
     all_changes,

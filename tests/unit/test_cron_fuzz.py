@@ -14,18 +14,19 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from pgcron_ha.errors import InvalidSpec
-from pgcron_ha.spec import zones
-from pgcron_ha.spec.cron import days as cron_days
-from pgcron_ha.spec.cron.expression import MACROS
-from pgcron_ha.spec.cron.fires import (
+from tests.product.spec import (
+    MACROS,
     DstPolicy,
     fires_between,
     load_zone,
     next_fire,
     parse_cron,
+    parse_spec,
     previous_fire,
+    read_spec,
+    zones,
 )
-from pgcron_ha.spec.spec import parse_spec, read_spec
+from tests.product.spec import days as cron_days
 from tests.unit.cron_oracle import fires_of_walk, job, tzdata_zone, walk
 
 if TYPE_CHECKING:

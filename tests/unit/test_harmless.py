@@ -9,7 +9,7 @@ import logging
 import pytest
 
 from pgcron_ha.harmless import harmless, harmless_json, has_controls, one_line
-from pgcron_ha.telemetry import log
+from tests.product.telemetry import log
 
 EVIL = "\x1b]0;mine\x07 \x9b2J \u202egnp\u2066 \r\b \x7f \U000e0041"
 

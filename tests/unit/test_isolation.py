@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from pgcron_ha.db.driver.link import Busy, TableBusy, Unanswered
-from pgcron_ha.engine.isolation import MOST_ASIDE, SetAside, isolate
 from pgcron_ha.errors import DatabaseUnavailable, InvalidInput, PgcronError, Refused
+from tests.product.db import Busy, TableBusy, Unanswered
+from tests.product.engine import MOST_ASIDE, SetAside, isolate
 
 
 class Sending:

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from pgcron_ha.client.previews import schedule_preview
-from pgcron_ha.model.plan import Plan, delay_of, plan
-from pgcron_ha.spec.spec import parse_spec
+from tests.product.client import schedule_preview
+from tests.product.model import Plan, delay_of, plan
+from tests.product.spec import parse_spec
 
 SEED = "8f14e45f-ceea-467f-9575-9dc4a1c9e2b1"
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgcron_ha.engine.lease.lease import LOST_AT, OVER_AT, SUSPECT_AT, Lease, LeasePhase
+from tests.product.engine import LOST_AT, OVER_AT, SUSPECT_AT, Lease, LeasePhase
 
 SECONDS = st.floats(min_value=0, max_value=1e9, allow_nan=False)
 TTLS = st.floats(min_value=1, max_value=300)

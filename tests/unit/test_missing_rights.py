@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from pgcron_ha.engine.service import reported
 from pgcron_ha.errors import PgcronError, Refused
+from tests.product.engine import reported
 
 
 def test_a_node_that_lacks_a_right_says_where_its_rights_come_from() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgcron_ha.engine.claim.prefetch import AHEAD_SECONDS, Prefetch
+from tests.product.engine import AHEAD_SECONDS, Prefetch
 
 
 def steady(prefetching: Prefetch, rate: float, seconds: float = 3.0, begin: float = 0.0) -> None:

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgcron_ha.errors import InvalidInput
-from pgcron_ha.model.plan import COUNTED_EXACTLY, CatchUp, Missed, MissedReason, Plan, plan
-from pgcron_ha.spec.spec import Spec, parse_spec
+from tests.product.model import COUNTED_EXACTLY, CatchUp, Missed, MissedReason, Plan, plan
+from tests.product.spec import Spec, parse_spec
 from tests.unit.cron_oracle import fires_of_walk, job, tzdata_zone, walk
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)

@@ -6,9 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pgcron_ha.spec.cron.fires import DstPolicy
-from pgcron_ha.spec.preview import Preview, preview
-from pgcron_ha.spec.spec import parse_spec
+from tests.product.spec import DstPolicy, Preview, parse_spec, preview
 
 BERLIN = "Europe/Berlin"
 GAP = "does not exist on 2027-03-28 in Europe/Berlin"

@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgcron_ha.engine.lease.reconcile import Beat, Held, PeerWatch, Reconciliation, reconcile
+from tests.product.engine import Beat, Held, PeerWatch, Reconciliation, reconcile
 
 MINE, OTHER = uuid4(), uuid4()
 SETTLED = float("inf")

@@ -11,8 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pgcron_ha.errors import InvalidSpec
-from pgcron_ha.spec.cron.fires import EARLIEST, LATEST, DstPolicy
-from pgcron_ha.spec.spec import parse_spec
+from tests.product.spec import EARLIEST, LATEST, DstPolicy, parse_spec
 
 BERLIN = "Europe/Berlin"
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)

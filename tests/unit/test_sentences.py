@@ -10,10 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgcron_ha.errors import InvalidSpec
-from pgcron_ha.spec.cron.fires import DstPolicy
-from pgcron_ha.spec.policy_words import policy_words
-from pgcron_ha.spec.sentences import MOST_CHARACTERS, sentence
-from pgcron_ha.spec.spec import parse_spec, read_spec
+from tests.product.spec import SENTENCES_MOST_CHARACTERS as MOST_CHARACTERS
+from tests.product.spec import DstPolicy, parse_spec, policy_words, read_spec, sentence
 
 BERLIN = "Europe/Berlin"
 RRULE = "rrule FREQ="

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgcron_ha.errors import InvalidSpec, UnknownZone
-from pgcron_ha.spec.cron.fires import EARLIEST, LATEST, DstPolicy
-from pgcron_ha.spec.spec import MOST_CHARACTERS, MOST_LINES, parse_spec, read_spec
+from tests.product.spec import EARLIEST, LATEST, MOST_LINES, DstPolicy, parse_spec, read_spec
+from tests.product.spec import SPEC_MOST_CHARACTERS as MOST_CHARACTERS
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 bounded = settings(max_examples=150, deadline=None, derandomize=True, database=None)

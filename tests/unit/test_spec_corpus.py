@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pgcron_ha.errors import InvalidSpec
-from pgcron_ha.spec.macros import EXAMPLE_SEED
-from pgcron_ha.spec.spec import parse_spec
+from tests.product.spec import EXAMPLE_SEED, parse_spec
 
 GOOD = """
 * * * * *|0 3 * * *|*/15 * * * *|0 9-17 * * mon-fri|0 9 1,15,L * *|0 9 1 jan,jul *|9/15 * * * *

@@ -10,9 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgcron_ha.errors import InvalidSpec
-from pgcron_ha.spec.cron.fires import EARLIEST, LATEST, DstPolicy
-from pgcron_ha.spec.spec import Spec, parse_spec
-from pgcron_ha.spec.zones import load_zone
+from tests.product.spec import EARLIEST, LATEST, DstPolicy, Spec, load_zone, parse_spec
 
 BERLIN = "Europe/Berlin"
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)

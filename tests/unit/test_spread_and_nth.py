@@ -12,10 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgcron_ha.errors import InvalidSpec
-from pgcron_ha.spec.cron.fires import DstPolicy, parse_cron
-from pgcron_ha.spec.cron.nth import nth_of
-from pgcron_ha.spec.schedule_spec import spec_of
-from pgcron_ha.spec.spec import parse_spec
+from tests.product.spec import DstPolicy, nth_of, parse_cron, parse_spec, spec_of
 
 SEED = "8f14e45f-ceea-467f-9575-9dc4a1c9e2b1"
 NOVEMBER = datetime(2026, 11, 22, tzinfo=UTC)

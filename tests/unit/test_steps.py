@@ -10,13 +10,20 @@ from itertools import pairwise
 
 import pytest
 
-from pgcron_ha.engine.materialize.previews import compute
 from pgcron_ha.errors import InvalidSpec
-from pgcron_ha.model.plan import MOST_STEPS_OF_PLAN, plan
-from pgcron_ha.spec.bounds import LATEST
-from pgcron_ha.spec.budget import FEW_STEPS, MOST_STEPS, TakesLong, quickly, spent
-from pgcron_ha.spec.preview import preview
-from pgcron_ha.spec.spec import Spec, parse_spec
+from tests.product.engine import compute
+from tests.product.model import MOST_STEPS_OF_PLAN, plan
+from tests.product.spec import (
+    FEW_STEPS,
+    LATEST,
+    MOST_STEPS,
+    Spec,
+    TakesLong,
+    parse_spec,
+    preview,
+    quickly,
+    spent,
+)
 
 NOW = datetime(2026, 11, 22, 20, tzinfo=UTC)
 

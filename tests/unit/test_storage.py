@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.model.storage import tables_of, total_growth
-from pgcron_ha.spec.text import in_bytes
+from tests.product.model import tables_of, total_growth
+from tests.product.spec import in_bytes
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pgcron_ha.db.driver import statements
 from tests.e2e.nodes import Cluster
+from tests.product.db import statements
 from tests.upgrade.later import make
 
 Pgcron = Callable[..., subprocess.CompletedProcess[str]]

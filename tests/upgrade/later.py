@@ -10,8 +10,8 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from pgcron_ha.db.driver.revision import NEWEST
 from tests.house.checkout import ROOT
+from tests.product.db import NEWEST
 
 VERSION: Final = "9999"
 REVISION: Final = f"pgcron_{int(NEWEST[-4:]) + 1:04}"

@@ -10,10 +10,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from pgcron_ha.db.driver.revision import NEWEST
 from pgcron_ha.operating_system import boottime
 from tests.e2e.ledger import Connection
 from tests.e2e.nodes import Cluster, NodeProcess
+from tests.product.db import NEWEST
 from tests.upgrade.conftest import Pgcron
 from tests.upgrade.later import REVISION, VERSION
 from tests.upgrade.workload import Workload

@@ -5,13 +5,10 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from pgcron_ha.db.driver.calls import fitting
-from pgcron_ha.db.driver.link import Link
-from pgcron_ha.db.driver.revision import NEWEST
-from pgcron_ha.db.driver.statements import load
 from pgcron_ha.errors import SchemaError
 from tests.db.control import Connection
 from tests.db.dump_schema import dump
+from tests.product.db import NEWEST, Link, fitting, load
 from tests.upgrade.conftest import Pgcron
 from tests.upgrade.later import REVISION
 

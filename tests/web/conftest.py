@@ -16,9 +16,8 @@ import httpx
 import pytest
 from psycopg import sql
 
-from pgcron_ha.config.values import Address
-from pgcron_ha.web.app import create_app
-from pgcron_ha.web.serving import WebServer
+from tests.product.config import Address
+from tests.product.web import WebServer, create_app
 from tests.servers import ThrowAwayServer
 from tests.sessions import own_session
 from tests.web.seed import seed

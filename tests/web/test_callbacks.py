@@ -11,22 +11,21 @@ from typing import Any
 import httpx
 import pytest
 
-from pgcron_ha.config.values import Address
-from pgcron_ha.db.commands.callbacks import CallbackKey, hash_of_token, known_callbacks
-from pgcron_ha.db.driver.clients import ClientPools
 from pgcron_ha.errors import ConfigError
-from pgcron_ha.executors.http.work_reports import MAX_BODY_BYTES
-from pgcron_ha.web.app import create_app
-from pgcron_ha.web.callback_tokens import TokenCheck
-from pgcron_ha.web.callbacks import (
-    MOST_AT_ONCE,
-    MOST_OF_ONE,
-    callback_listener,
-    create_callback_app,
-)
-from pgcron_ha.web.serving import WebServer
 from tests.db import control
 from tests.db.control import Connection, Row
+from tests.product.config import Address
+from tests.product.db import CallbackKey, ClientPools, hash_of_token, known_callbacks
+from tests.product.executors import WORK_REPORTS_MAX_BODY_BYTES as MAX_BODY_BYTES
+from tests.product.web import (
+    MOST_AT_ONCE,
+    MOST_OF_ONE,
+    TokenCheck,
+    WebServer,
+    callback_listener,
+    create_app,
+    create_callback_app,
+)
 
 TOKEN = "A_-" + "b" * 40
 

@@ -12,9 +12,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from pgcron_ha.config.values import Address
-from pgcron_ha.web.connections import Bounds, group_of
-from pgcron_ha.web.serving import WebServer
+from tests.product.config import Address
+from tests.product.web import Bounds, WebServer, group_of
 
 WHOLE = b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"
 HALF = b"GET / HTTP/1.1\r\nHost: he"

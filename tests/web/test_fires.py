@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.web.pages.schedule import NEXT_FIRES, future_fire_lines, schedule_sentence
-from pgcron_ha.web.routes import ROUTES
+from tests.product.web import NEXT_FIRES, ROUTES, future_fire_lines, schedule_sentence
 from tests.sessions import own_session
 from tests.web.conftest import Site
 

@@ -8,8 +8,8 @@ import pytest
 
 from pgcron_ha.assets import STATIC
 from pgcron_ha.harmless import left_out
-from pgcron_ha.web import formats
-from pgcron_ha.web.plots import LANE_HEIGHT, WIDTH, distance, spark, timeline
+from tests.product.web import LANE_HEIGHT, distance, formats, spark, timeline
+from tests.product.web import PLOTS_WIDTH as WIDTH
 from tests.web.seed import ANSI
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

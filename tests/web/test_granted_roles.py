@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from pgcron_ha.cli.grants import statements
+from tests.product.cli import statements
 from tests.sessions import own_session
 from tests.web.conftest import Serve, Site
 

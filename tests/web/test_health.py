@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.web.formats import HEALTH
-from pgcron_ha.web.health import judge
+from tests.product.web import HEALTH, judge
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

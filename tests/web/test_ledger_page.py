@@ -9,8 +9,7 @@ import asyncpg
 import pytest
 
 from pgcron_ha.errors import InvalidInput
-from pgcron_ha.web.run_words import reason_words
-from pgcron_ha.web.times import instants
+from tests.product.web import instants, reason_words
 from tests.sessions import own_session
 from tests.web.conftest import Site
 from tests.web.seed import EMOJI_NAME, HOSTILE_NAME, LONG_NAME, RIGHT_TO_LEFT_NAME

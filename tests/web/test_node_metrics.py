@@ -14,16 +14,12 @@ from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from pgcron_ha import App, Context
-from pgcron_ha.config.loading import load_settings, read_sources
-from pgcron_ha.config.values import Address
-from pgcron_ha.engine.node import Node
-from pgcron_ha.telemetry.counters import MOST_SERIES, OTHER, Counters
-from pgcron_ha.telemetry.node_snapshot import NodeSnapshot
-from pgcron_ha.web.app import create_app
-from pgcron_ha.web.node_metrics import NodeCollector
-from pgcron_ha.web.serving import WebServer
 from tests.db.control import Connection
 from tests.house.checkout import ROOT
+from tests.product.config import Address, load_settings, read_sources
+from tests.product.engine import Node
+from tests.product.telemetry import MOST_SERIES, OTHER, Counters, NodeSnapshot
+from tests.product.web import NodeCollector, WebServer, create_app
 from tests.waiting import until
 
 README = (ROOT / "README.md").read_text()

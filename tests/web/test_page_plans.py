@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.db.driver.read_pool import ReadPool
-from pgcron_ha.db.driver.statements import load
+from tests.product.db import ReadPool, load
 from tests.sessions import own_session
 
 VALUES: dict[str, Any] = {

@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.db.driver.read_pool import ReadPool
-from pgcron_ha.db.driver.statements import load
-from pgcron_ha.db.queries.overview import LISTED_NODES
+from tests.product.db import LISTED_NODES, ReadPool, load
 from tests.sessions import own_session
 from tests.web.test_page_plans import rows_read
 

@@ -7,11 +7,9 @@ from time import monotonic
 import httpx
 import pytest
 
-from pgcron_ha.db.schema.migrate import migrate
 from pgcron_ha.errors import Conflict, Refused
-from pgcron_ha.web.metrics import WebMetrics
-from pgcron_ha.web.page_request import LIVE_HEADER
-from pgcron_ha.web.reading import LIFE_SECONDS, MOST_SNAPSHOTS, Reader
+from tests.product.db import migrate
+from tests.product.web import LIFE_SECONDS, LIVE_HEADER, MOST_SNAPSHOTS, Reader, WebMetrics
 from tests.servers import ThrowAwayServer
 from tests.waiting import until
 from tests.web.conftest import Serve, Site

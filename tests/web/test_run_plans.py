@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pgcron_ha.db.driver.read_pool import ReadPool
-from pgcron_ha.db.driver.statements import load
-from pgcron_ha.db.queries.pages import runs as ask
+from tests.product.db import ReadPool, load
+from tests.product.db import pages_runs as ask
 from tests.sessions import own_session
 from tests.web.test_page_plans import FILL, rows_read
 

@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgcron_ha.errors import InvalidInput
-from pgcron_ha.web.json_text import pretty
-from pgcron_ha.web.run_time import WIDTH, where_time_went
-from pgcron_ha.web.times import parse_moment, resolve
+from tests.product.web import RUN_TIME_WIDTH as WIDTH
+from tests.product.web import parse_moment, pretty, resolve, where_time_went
 
 START = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
 JSON = st.recursive(

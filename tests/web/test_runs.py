@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 import pytest
 
-from pgcron_ha.db.queries.pages import runs as ask
-from pgcron_ha.web.pages import runs as page
+from tests.product.db import pages_runs as ask
+from tests.product.web import runs as page
 from tests.sessions import own_session
 from tests.web.conftest import Site
 from tests.web.seed import EMOJI_NAME, HOSTILE_NAME, LONG_NAME, RIGHT_TO_LEFT_NAME

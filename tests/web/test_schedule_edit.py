@@ -7,8 +7,8 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from pgcron_ha.client.schedule_edits import FIELDS
-from pgcron_ha.db.commands.schedule_policies import SchedulePolicies
+from tests.product.client import FIELDS
+from tests.product.db import SchedulePolicies
 from tests.sessions import own_session
 from tests.web.conftest import Site
 

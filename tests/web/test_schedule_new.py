@@ -8,7 +8,7 @@ from html import unescape
 import httpx
 import pytest
 
-from pgcron_ha.client.schedule_edits import FIELDS
+from tests.product.client import FIELDS
 from tests.sessions import own_session
 from tests.web.conftest import Site
 from tests.web.test_schedule_edit import form_of

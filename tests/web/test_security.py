@@ -6,11 +6,17 @@ from collections.abc import AsyncIterator
 import pytest
 
 from pgcron_ha.assets import STATIC, TEMPLATES
-from pgcron_ha.config.values import Address
 from pgcron_ha.errors import ConfigError
-from pgcron_ha.web.routes import PERMISSIONS, ROUTES, WebRoute
-from pgcron_ha.web.security import MOST_BODY_BYTES, is_host_own, require_loopback
 from tests.house.checkout import ROOT
+from tests.product.config import Address
+from tests.product.web import (
+    MOST_BODY_BYTES,
+    PERMISSIONS,
+    ROUTES,
+    WebRoute,
+    is_host_own,
+    require_loopback,
+)
 from tests.web.conftest import Site
 
 

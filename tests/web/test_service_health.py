@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.config.loading import load_settings, read_sources
-from pgcron_ha.db.queries.node_health import Failing, NodeHealth, Without, written
-from pgcron_ha.engine.isolation import SetAside
-from pgcron_ha.engine.node import Node
-from pgcron_ha.executors.contract.masking import remember_secret
-from pgcron_ha.telemetry.counters import Counters
-from pgcron_ha.web.node_metrics import NodeCollector
 from tests.db.control import Connection
+from tests.product.config import load_settings, read_sources
+from tests.product.db import Failing, NodeHealth, Without, written
+from tests.product.engine import Node, SetAside
+from tests.product.executors import remember_secret
+from tests.product.telemetry import Counters
+from tests.product.web import NodeCollector
 from tests.waiting import until
 from tests.web.conftest import Site
 

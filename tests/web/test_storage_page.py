@@ -7,10 +7,8 @@ import asyncpg
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pgcron_ha.db.driver.read_pool import ReadPool
-from pgcron_ha.db.driver.statements import load
-from pgcron_ha.db.queries import storage
-from pgcron_ha.web.formats import size
+from tests.product.db import ReadPool, load, storage
+from tests.product.web import size
 from tests.sessions import own_session
 from tests.waiting import until
 from tests.web.conftest import Serve, Site

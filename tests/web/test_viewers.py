@@ -12,9 +12,8 @@ from time import monotonic
 
 import pytest
 
-from pgcron_ha.db.schema.migrate import migrate
-from pgcron_ha.web.page_request import LIVE_HEADER
-from pgcron_ha.web.reading import LIFE_SECONDS
+from tests.product.db import migrate
+from tests.product.web import LIFE_SECONDS, LIVE_HEADER
 from tests.servers import ThrowAwayServer
 from tests.sessions import own_session
 from tests.web.conftest import Serve

@@ -12,17 +12,16 @@ from typing import Any
 
 import httpx
 
-from pgcron_ha.config.values import Address
-from pgcron_ha.db.driver.link import Link
 from pgcron_ha.executors.contract.base import Context
-from pgcron_ha.executors.http.callback import CallbackDesk
-from pgcron_ha.executors.http.executor import HttpExecutor
-from pgcron_ha.web.callbacks import callback_listener
 from tests.db import control
 from tests.db.control import Connection
 from tests.executors.http.calls import destination
 from tests.executors.http.service import Request, Service
 from tests.executors.running import Record
+from tests.product.config import Address
+from tests.product.db import Link
+from tests.product.executors import CallbackDesk, HttpExecutor
+from tests.product.web import callback_listener
 from tests.waiting import until
 
 

@@ -8,13 +8,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from pgcron_ha.config.capability_table import read_tables
-from pgcron_ha.config.http_destinations import HttpDestination
-from pgcron_ha.db.driver.transactions import Transactions
 from pgcron_ha.executors.contract.base import Context, Outcome
-from pgcron_ha.executors.http.executor import HttpExecutor
 from tests.executors.http.service import Service
 from tests.executors.running import Record, context
+from tests.product.config import HttpDestination, read_tables
+from tests.product.db import Transactions
+from tests.product.executors import HttpExecutor
 
 
 def destination(url: str, name: str = "d", **table: Any) -> HttpDestination:

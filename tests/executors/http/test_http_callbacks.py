@@ -11,10 +11,10 @@ import pytest
 
 from pgcron_ha.executors.contract.base import SUCCEEDED, Failed, Interrupted, StopReason, Succeeded
 from pgcron_ha.executors.contract.failures import ASKED_TO_RETRY
-from pgcron_ha.executors.contract.progress import Progress
 from tests.db.control import Connection
 from tests.executors.http.callbacks import called_back, caller, claimed, served
 from tests.executors.http.service import JSON, Answer, Service, hang
+from tests.product.executors import Progress
 from tests.waiting import slowness, until
 
 ACCEPTS = {"/": Answer(202)}

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from pgcron_ha.executors.contract.base import SUCCEEDED, Failed, Succeeded
-from pgcron_ha.executors.http.address import is_allowed
-from pgcron_ha.executors.http.client import MAX_BODY_BYTES
 from tests.executors.http.calls import call, call_url, destination, executor, outcome_of
 from tests.executors.http.service import JSON, Answer, Service, endless
 from tests.executors.running import context
+from tests.product.executors import CLIENT_MAX_BODY_BYTES as MAX_BODY_BYTES
+from tests.product.executors import is_allowed
 
 CERTIFICATE = Path(__file__).with_name("localhost.pem")
 GET: dict[str, Any] = {"method": "GET"}

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from pgcron_ha.executors.contract.base import SUCCEEDED, Failed, Interrupted, StopReason, Succeeded
-from pgcron_ha.executors.contract.progress import Progress
 from tests.executors.http.calls import call, destination, executor, outcome_of
 from tests.executors.http.service import JSON, Answer, Route, Service, reset
 from tests.executors.running import context
+from tests.product.executors import Progress
 from tests.waiting import slowness
 
 POLL: dict[str, Any] = {"poll": "20ms"}

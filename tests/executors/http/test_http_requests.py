@@ -12,10 +12,10 @@ import pytest
 
 from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.contract.base import SUCCEEDED, Failed, Succeeded
-from pgcron_ha.executors.http.request import render_request
 from tests.executors.http.calls import call, destination, executor, outcome_of
 from tests.executors.http.service import JSON, Answer, Service
 from tests.executors.running import context
+from tests.product.executors import render_request
 
 ECHO = {"/": Answer(200, b'{"ok": true}', {"Content-Type": JSON})}
 

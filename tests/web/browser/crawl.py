@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
-from pgcron_ha.web.routes import ROUTES
+from tests.product.web import ROUTES
 from tests.web.browser.watched import Tab
 
 _PATTERNS: Final = [

@@ -8,8 +8,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from pgcron_ha import App
-from pgcron_ha.executors.contract.context import Context
+from pgcron_ha import App, Context
 
 STEP_SECONDS = 0.02
 

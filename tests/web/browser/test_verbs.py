@@ -11,7 +11,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from pgcron_ha.web.routes import ROUTES
+from tests.product.web import ROUTES
 from tests.waiting import until
 from tests.web.browser.conftest import Cluster
 from tests.web.browser.hands import BrowserHands, Hands, HttpHands

@@ -1,0 +1,65 @@
+"""Parts of ``pgcron_ha.config`` that tests look at by themselves."""
+
+from __future__ import annotations
+
+from pgcron_ha.config.breaker import declare
+from pgcron_ha.config.capabilities import ShellTemplate
+from pgcron_ha.config.capability_table import DEFAULT_PATTERN, compile_pattern, read_tables
+from pgcron_ha.config.http_destinations import (
+    DEFAULT_RETRY,
+    AnswerCheck,
+    HttpAuthorization,
+    HttpDestination,
+)
+from pgcron_ha.config.loading import _require_own, load_settings, read_sources, shown
+from pgcron_ha.config.secret_reference import SecretReference, parse_secret_reference
+from pgcron_ha.config.settings import BY_KEY, SETTINGS, NodeSettings, Settings
+from pgcron_ha.config.sql_profiles import SqlProfile
+from pgcron_ha.config.sql_script import SqlStatement, parse_script
+from pgcron_ha.config.values import (
+    Address,
+    Choice,
+    Duration,
+    Integer,
+    Text,
+    TextList,
+    address,
+    directory,
+    format_duration,
+    parse_duration,
+)
+
+__all__ = [
+    "BY_KEY",
+    "DEFAULT_PATTERN",
+    "DEFAULT_RETRY",
+    "SETTINGS",
+    "Address",
+    "AnswerCheck",
+    "Choice",
+    "Duration",
+    "HttpAuthorization",
+    "HttpDestination",
+    "Integer",
+    "NodeSettings",
+    "SecretReference",
+    "Settings",
+    "ShellTemplate",
+    "SqlProfile",
+    "SqlStatement",
+    "Text",
+    "TextList",
+    "_require_own",
+    "address",
+    "compile_pattern",
+    "declare",
+    "directory",
+    "format_duration",
+    "load_settings",
+    "parse_duration",
+    "parse_script",
+    "parse_secret_reference",
+    "read_sources",
+    "read_tables",
+    "shown",
+]

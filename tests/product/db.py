@@ -1,0 +1,150 @@
+"""Parts of ``pgcron_ha.db`` that tests look at by themselves."""
+
+from __future__ import annotations
+
+from pgcron_ha.db import commands
+from pgcron_ha.db.commands import backfills, functions
+from pgcron_ha.db.commands.breakers import why_run_waits
+from pgcron_ha.db.commands.callbacks import CallbackKey, hash_of_token, known_callbacks
+from pgcron_ha.db.commands.functions import once
+from pgcron_ha.db.commands.schedule_files import (
+    apply_schedules,
+    default_schedule,
+    schedules_to_export,
+)
+from pgcron_ha.db.commands.schedule_policies import SchedulePolicies
+from pgcron_ha.db.commands.schedule_versions import (
+    edit_schedule,
+    on_warning,
+    restore_schedule,
+    schedule_versions,
+    written_schedule,
+)
+from pgcron_ha.db.driver import link, passwords, statements
+from pgcron_ha.db.driver.answers import answers, explain_answer
+from pgcron_ha.db.driver.callers import Style
+from pgcron_ha.db.driver.calls import Named, fitting, plain
+from pgcron_ha.db.driver.clients import ClientPools, connect_client
+from pgcron_ha.db.driver.connecting import connect, unavailable
+from pgcron_ha.db.driver.dsn import driver_dsn, each_host, password_of, without_password
+from pgcron_ha.db.driver.hosts import open_connection
+from pgcron_ha.db.driver.link import Busy, Link, NoPartition, Row, TableBusy, Unanswered
+from pgcron_ha.db.driver.passwords import PAUSE_SECONDS, command_in_use, use_command
+from pgcron_ha.db.driver.pool import handler_pool
+from pgcron_ha.db.driver.pooling import Pooling, assume, connect_plainly, is_pooled, pooling_of
+from pgcron_ha.db.driver.read_pool import ReadPool
+from pgcron_ha.db.driver.revision import NEWEST, REQUIRED, is_newer, read_revision, require_revision
+from pgcron_ha.db.driver.session_settings import CONTROL, HANDLER, PROFILE
+from pgcron_ha.db.driver.sql_session import SqlDatabase
+from pgcron_ha.db.driver.statements import (
+    Statement,
+    Statements,
+    every_variant,
+    load,
+    require_plain,
+    varying,
+)
+from pgcron_ha.db.driver.transactions import Isolation, Transactions
+from pgcron_ha.db.queries import health, overview, storage
+from pgcron_ha.db.queries.ledger_checks import broken_rows, ledger_of
+from pgcron_ha.db.queries.node_health import Failing, NodeHealth, Without, written
+from pgcron_ha.db.queries.overview import LISTED_NODES, why_parked
+from pgcron_ha.db.queries.overview import runs as overview_runs
+from pgcron_ha.db.queries.pages import runs as pages_runs
+from pgcron_ha.db.queries.reasons import Reason, why
+from pgcron_ha.db.schema import migrate as migrate_module
+from pgcron_ha.db.schema.migrate import as_sql, check, migrate
+from pgcron_ha.db.schema.uninstall import MIGRATION_KEY, known_names, uninstall
+
+__all__ = [
+    "CONTROL",
+    "HANDLER",
+    "LISTED_NODES",
+    "MIGRATION_KEY",
+    "NEWEST",
+    "PAUSE_SECONDS",
+    "PROFILE",
+    "REQUIRED",
+    "Busy",
+    "CallbackKey",
+    "ClientPools",
+    "Failing",
+    "Isolation",
+    "Link",
+    "Named",
+    "NoPartition",
+    "NodeHealth",
+    "Pooling",
+    "ReadPool",
+    "Reason",
+    "Row",
+    "SchedulePolicies",
+    "SqlDatabase",
+    "Statement",
+    "Statements",
+    "Style",
+    "TableBusy",
+    "Transactions",
+    "Unanswered",
+    "Without",
+    "answers",
+    "apply_schedules",
+    "as_sql",
+    "assume",
+    "backfills",
+    "broken_rows",
+    "check",
+    "command_in_use",
+    "commands",
+    "connect",
+    "connect_client",
+    "connect_plainly",
+    "default_schedule",
+    "driver_dsn",
+    "each_host",
+    "edit_schedule",
+    "every_variant",
+    "explain_answer",
+    "fitting",
+    "functions",
+    "handler_pool",
+    "hash_of_token",
+    "health",
+    "is_newer",
+    "is_pooled",
+    "known_callbacks",
+    "known_names",
+    "ledger_of",
+    "link",
+    "load",
+    "migrate",
+    "migrate_module",
+    "on_warning",
+    "once",
+    "open_connection",
+    "overview",
+    "overview_runs",
+    "pages_runs",
+    "password_of",
+    "passwords",
+    "plain",
+    "pooling_of",
+    "read_revision",
+    "require_plain",
+    "require_revision",
+    "restore_schedule",
+    "schedule_versions",
+    "schedules_to_export",
+    "statements",
+    "storage",
+    "unavailable",
+    "uninstall",
+    "use_command",
+    "varying",
+    "why",
+    "why_parked",
+    "why_run_waits",
+    "without_password",
+    "written",
+    "written_schedule",
+]

@@ -1,0 +1,10 @@
+"""Parts of ``pgcron_ha.testing`` that tests look at by themselves."""
+
+from __future__ import annotations
+
+from pgcron_ha.testing.conformance import ExecutorConformance, Sample
+
+__all__ = [
+    "ExecutorConformance",
+    "Sample",
+]

@@ -1,0 +1,78 @@
+"""Parts of ``pgcron_ha.web`` that tests look at by themselves."""
+
+from __future__ import annotations
+
+from pgcron_ha.web import formats
+from pgcron_ha.web.app import create_app
+from pgcron_ha.web.callback_tokens import TokenCheck
+from pgcron_ha.web.callbacks import (
+    MOST_AT_ONCE,
+    MOST_OF_ONE,
+    callback_listener,
+    create_callback_app,
+)
+from pgcron_ha.web.connections import Bounds, group_of
+from pgcron_ha.web.formats import HEALTH, plain, size
+from pgcron_ha.web.health import judge
+from pgcron_ha.web.json_text import pretty
+from pgcron_ha.web.metrics import WebMetrics
+from pgcron_ha.web.node_metrics import NodeCollector
+from pgcron_ha.web.page_request import LIVE_HEADER, REFRESH_SECONDS
+from pgcron_ha.web.pages import runs
+from pgcron_ha.web.pages.schedule import NEXT_FIRES, future_fire_lines, schedule_sentence
+from pgcron_ha.web.plots import LANE_HEIGHT, distance, spark, timeline
+from pgcron_ha.web.plots import WIDTH as PLOTS_WIDTH
+from pgcron_ha.web.reading import LIFE_SECONDS, MOST_SNAPSHOTS, Reader
+from pgcron_ha.web.routes import PERMISSIONS, ROUTES, WebRoute
+from pgcron_ha.web.run_time import WIDTH as RUN_TIME_WIDTH
+from pgcron_ha.web.run_time import where_time_went
+from pgcron_ha.web.run_words import reason_words
+from pgcron_ha.web.security import MOST_BODY_BYTES, is_host_own, require_loopback
+from pgcron_ha.web.serving import WebServer
+from pgcron_ha.web.times import instants, parse_moment, resolve
+
+__all__ = [
+    "HEALTH",
+    "LANE_HEIGHT",
+    "LIFE_SECONDS",
+    "LIVE_HEADER",
+    "MOST_AT_ONCE",
+    "MOST_BODY_BYTES",
+    "MOST_OF_ONE",
+    "MOST_SNAPSHOTS",
+    "NEXT_FIRES",
+    "PERMISSIONS",
+    "PLOTS_WIDTH",
+    "REFRESH_SECONDS",
+    "ROUTES",
+    "RUN_TIME_WIDTH",
+    "Bounds",
+    "NodeCollector",
+    "Reader",
+    "TokenCheck",
+    "WebMetrics",
+    "WebRoute",
+    "WebServer",
+    "callback_listener",
+    "create_app",
+    "create_callback_app",
+    "distance",
+    "formats",
+    "future_fire_lines",
+    "group_of",
+    "instants",
+    "is_host_own",
+    "judge",
+    "parse_moment",
+    "plain",
+    "pretty",
+    "reason_words",
+    "require_loopback",
+    "resolve",
+    "runs",
+    "schedule_sentence",
+    "size",
+    "spark",
+    "timeline",
+    "where_time_went",
+]
