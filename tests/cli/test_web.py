@@ -59,7 +59,7 @@ def start(database: str, tmp_path: Path) -> Iterator[Start]:
             )
         started.append(process)
         found = wait_for(
-            "it serves", lambda: re.search(r"serving (http://\S+)", output.read_text()), deadline=40
+            "it serves", lambda: re.search(r"serving (http://\S+)", output.read_text())
         )
         assert found is not None
         return process, found[1]

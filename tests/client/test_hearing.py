@@ -95,11 +95,11 @@ async def test_a_run_that_is_locked_or_over_or_about_to_be_claimed_is_not_marked
     connection: control.Connection, database: str
 ) -> None:
     first, second = await control.enqueue(connection, 2, due_at=LONG_SINCE)
-    (new,) = await control.enqueue(connection, 1)
     async with App(database) as app, app._connection(None) as other:
         transaction = other.transaction()
         await transaction.start()
         await other.execute("SELECT FROM pgcron.run WHERE id = $1 FOR UPDATE", first)
+        (new,) = await control.enqueue(connection, 1)
         (row,) = await control.call(connection, "await_runs", run_ids=[first, second, new, 999])
         assert (row["ended"], sorted(row["unmarked"])) == ([999], [first, new])
         await transaction.rollback()

@@ -109,7 +109,7 @@ async def test_the_address_of_a_process_takes_callbacks_with_their_token_and_sho
         if command == "web"
         else cluster.spawn("taker", options=ANYWHERE, **CALM)  # it knows no destination yet
     )
-    address = await until("it takes callbacks", lambda: callbacks_of(taker), deadline=40)
+    address = await until("it takes callbacks", lambda: callbacks_of(taker))
     answers: list[int] = []
 
     async def accept_and_call_back(

@@ -32,7 +32,7 @@ async def test_a_flood_keeps_out_no_callback_no_probe_and_no_run(
     listens = ("--callbacks", "127.0.0.1:0", "--web", "127.0.0.1:0")
     with few_descriptors():
         node = cluster.spawn("a", options=listens, lease_ttl="30s")
-    await until("the node has joined", node.has_joined, deadline=40)
+    await until("the node has joined", node.has_joined)
     found = re.search(r"taking callbacks at http://127.0.0.1:(\d+)/\n", node.output())
     pages = re.search(r"serving (http://\S+)/\n", node.output())
     assert found is not None

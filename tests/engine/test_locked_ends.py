@@ -20,7 +20,7 @@ from tests.engine.conftest import MakeLink
 from tests.engine.ending import SLOTS, Ending, begin
 from tests.product.engine import BATCH_CHARACTERS, MOST_PENDING, MOST_PENDING_CHARACTERS
 from tests.product.telemetry import Event, RunFailed, RunFenced
-from tests.waiting import until
+from tests.waiting import slowness, until
 
 OUTCOMES = [SUCCEEDED, Failed("ValueError", "no"), Interrupted(StopReason.SHUTDOWN, "it stops")]
 
@@ -48,7 +48,7 @@ async def test_a_locked_run_keeps_no_other_from_ending(
 
     assert await executed(connection) == 1
     assert wait is not None
-    assert 0 < wait <= 1
+    assert 0 < wait <= slowness()
     assert [each.what for each in ending.completer.aside.entries()] == [
         f"the end of run {runs[20]}"
     ]

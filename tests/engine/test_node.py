@@ -399,9 +399,7 @@ async def test_a_locked_table_ends_no_node_and_all_goes_on_after_it(
         pid = await holder.fetchval("SELECT pg_backend_pid()")
         if table != "node":
             await until("its holder is named", lambda: f"session {pid}" in (_health(node) or ""))
-            await until(
-                "it was tried again", lambda: '"tries": 3' in (_health(node) or ""), deadline=40
-            )
+            await until("it was tried again", lambda: '"tries": 3' in (_health(node) or ""))
         await transaction.rollback()
         released = time.monotonic()
         await holder.close()

@@ -168,11 +168,9 @@ def _is_given(path: str) -> bool:
 def metrics(cluster: Cluster) -> Iterator[str]:
     """The metrics of a node with pages, by their names, with their labels."""
     node = cluster.spawn("n2", options=("--web", "127.0.0.1:0"))
-    found = wait_for(
-        "it serves", lambda: re.search(r"(http://127\S+?/)", node.output()), deadline=40
-    )
+    found = wait_for("it serves", lambda: re.search(r"(http://127\S+?/)", node.output()))
     assert found is not None
-    wait_for("it has joined", node.has_joined, deadline=40)
+    wait_for("it has joined", node.has_joined)
     httpx.get(found[1])
     text = httpx.get(found[1] + "metrics").text
     for family in sorted(text_string_to_metric_families(text), key=lambda each: each.name):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from tests.sessions import own_session
 from tests.web.conftest import Site
 
 HOLIDAYS = "yearly 12-25 # Christmas <b>Day</b>\nyearly easter+1"
@@ -53,3 +54,17 @@ async def test_what_can_not_be_is_told_in_the_form_which_keeps_it(full_site: Sit
         assert words in answer.text
         assert content.split("\n")[0] in answer.text
     assert (await full_site.get("/calendars/holidays")).status_code == 404
+
+
+async def test_a_calendar_that_nobody_can_read_says_why(
+    full_site: Site, full_database: str
+) -> None:
+    connection = await own_session(full_database)
+    await connection.execute("SELECT pgcron.put_calendar('unread', 'someday <b>')")
+    await connection.close()
+
+    page = (await full_site.get("/calendars/unread")).text
+
+    assert "Nobody can read it: " in page
+    assert "does not name days" in page
+    assert "someday &lt;b&gt;" in page

@@ -1,4 +1,4 @@
-"""Calendars as files say them: ``sql/calendar_files.sql``."""
+"""Calendars as files say them: ``sql/calendars.sql``."""
 
 from __future__ import annotations
 

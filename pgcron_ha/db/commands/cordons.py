@@ -1,4 +1,4 @@
-"""Nodes that take nothing new: the statements of ``sql/cordons.sql``.
+"""Nodes that take nothing new: the statements of ``sql/nodes.sql``.
 
 A node is named by its name (every process of it, those that start later, too) or by the incarnation
 of one process. NotFound for one that nobody knows.

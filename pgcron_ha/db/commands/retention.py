@@ -1,4 +1,4 @@
-"""How long records are kept, as people see and set it: ``sql/retention.sql``."""
+"""How long records are kept, as people see and set it: ``sql/storage.sql``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules as files say them: ``sql/schedule_files.sql``.
+"""Schedules as files say them: ``sql/schedules.sql``.
 
 Rows of schedules are dictionaries by column, JSON columns as text, durations `timedelta`.
 """

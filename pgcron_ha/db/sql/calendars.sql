@@ -21,3 +21,40 @@ FROM pgcron.calendars c WHERE c.name = :name::text;
 -- name: users_of_calendar
 SELECT s.name FROM pgcron.schedule s WHERE s.calendars IS NOT NULL AND s.calendars ? :name::text
 ORDER BY s.name LIMIT :limit::int;
+
+-- name: apply_calendars
+SELECT name, change, previous, content, users
+FROM pgcron.apply_calendars(contents => :contents::text::jsonb, source => :source::text,
+                            take_over => :take_over::boolean, actor => :actor::text,
+                            schedules => :schedules::text[]);
+
+-- name: prune_calendars
+SELECT name, previous
+FROM pgcron.prune_calendars(source => :source::text, kept => :kept::text[], actor => :actor::text)
+ORDER BY name;
+
+-- name: calendars_to_export
+-- All of them, or those of these names, and those of a source.
+SELECT c.name, c.content FROM pgcron.calendar c
+WHERE :names::text[] IS NULL OR c.name = ANY(:names::text[]) OR c.source = :source::text
+ORDER BY c.name LIMIT :at_most::int;
+
+-- name: page_calendars
+SELECT v.name, v.version, v.updated_at, v.updated_by, v.schedules, length(v.content) AS characters
+FROM pgcron.calendars v ORDER BY v.name LIMIT :limit::int;
+
+-- name: page_calendar
+-- With the contents of the calendars that it names, as JSON text; NULL for those of a calendar that
+-- does not exist.
+SELECT v.name, v.content, v.version, v.updated_at, v.updated_by, v.schedules, v.source,
+       pgcron.calendars_of('only in ' || v.name)::text AS contents
+FROM pgcron.calendars v WHERE v.name = :name::text;
+
+-- name: page_calendar_users
+-- Schedules, whether they name it themselves or by another calendar.
+SELECT s.name, s.spec FROM pgcron.schedule s
+WHERE s.calendars IS NOT NULL AND s.calendars ? :name::text ORDER BY s.name LIMIT :limit::int;
+
+-- name: page_calendar_parents
+SELECT c.name FROM pgcron.calendar c WHERE :name::text = ANY(c.parts) ORDER BY c.name
+LIMIT :limit::int;

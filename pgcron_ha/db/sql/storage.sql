@@ -28,3 +28,52 @@ LIMIT :limit::int;
 -- name: sees_all_sessions
 -- Whether this role sees snapshots that other roles hold.
 SELECT pg_has_role('pg_read_all_stats', 'USAGE') AS sees_all;
+
+-- name: sweep_history
+-- Ended runs that a rule of retention keeps no longer, from a few pages of one day; no row: nothing
+-- is due.
+SELECT partition, removed, removed_in_all, remaining, is_over
+FROM pgcron.sweep_history(:pages::int);
+
+-- name: spent_partitions
+-- Days whose file is worth being rewritten, each given to one node.
+SELECT pgcron.spent_partitions() AS partition;
+
+-- name: note_given_back
+SELECT pgcron.note_given_back(:partition::text) AS is_smaller;
+
+-- name: list_spent_days
+-- Days of which rules have removed half or more, and whose room nodes do not give back: it would
+-- take too long, or somebody is always at it.
+SELECT format('%s.%I', 'pgcron'::regnamespace, s.partition) AS name, size.bytes, s.remaining,
+       s.until + k.keep AS dropped_at
+FROM pgcron.retention_sweep s CROSS JOIN pgcron.retention k
+CROSS JOIN LATERAL (SELECT pg_relation_size(to_regclass(format('pgcron.%I',
+    s.partition))) AS bytes) size
+WHERE k.relation = 'history' AND s.ended_at IS NOT NULL AND s.gone > 0 AND s.gone >= s.remaining
+  AND size.bytes >= :least::bigint
+  AND (s.tries >= 24 OR s.remaining > 100000 OR size.bytes > 1073741824)
+ORDER BY size.bytes DESC LIMIT :limit::int;
+
+-- name: list_retention
+-- Tables first, then the rules of ended runs as they go before one another: the first that is about
+-- a run counts.
+SELECT k.relation, NULL AS queue, NULL AS outcome, k.keep, k.keep AS in_force, NULL AS set_by,
+       NULL::timestamptz AS set_at, k.relation AS place, 0 AS rank
+FROM pgcron.retention k
+UNION ALL
+SELECT NULL, r.queue, r.outcome, r.keep, least(r.keep, k.keep), r.set_by, r.set_at,
+       concat_ws(' ', r.queue, r.outcome), 1 + (r.queue IS NULL)::int * 2 + (r.outcome IS NULL)::int
+FROM pgcron.retention_rule r CROSS JOIN pgcron.retention k WHERE k.relation = 'history'
+ORDER BY rank, place LIMIT :limit::int;
+
+-- name: set_retention
+SELECT pgcron.set_retention(justify_hours(make_interval(secs => :keep::float8)), :queue::text,
+                            :outcome::text, :actor::text);
+
+-- name: delete_retention
+SELECT pgcron.delete_retention(:queue::text, :outcome::text);
+
+-- name: set_table_retention
+SELECT pgcron.set_table_retention(:relation::text,
+    justify_hours(make_interval(secs => :keep::float8)));

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.executors.contract.progress import Progress
+from pgcron_ha.model.nesting import MOST_LEVELS, levels_of
 from pgcron_ha.operating_system import boottime
 
 Stream: TypeAlias = Literal["stdout", "stderr", "log"]
@@ -136,17 +137,17 @@ class LogSink(Protocol):
 def _parse_args(text: str) -> dict[str, Any]:
     if text == "{}":
         return {}
+    if levels_of(text) > MOST_LEVELS:
+        raise InvalidInput(
+            f"the args {text[:80]!r} are nested too deeply to be read",
+            f"args may have {MOST_LEVELS} levels",
+            "nest the args less deeply",
+        )
     try:
         args = _parse_json(text)
     except ValueError as error:
         raise InvalidInput(
             f"the args {text[:80]!r} are not JSON", str(error), "args must be a JSON object"
-        ) from None
-    except RecursionError:
-        raise InvalidInput(
-            f"the args {text[:80]!r} are nested too deeply to be read",
-            "Python reads JSON of at most about 1,000 levels",
-            "nest the args less deeply",
         ) from None
     if not isinstance(args, dict):
         raise InvalidInput(

@@ -9,6 +9,7 @@ import os
 import resource
 import signal
 import time
+import warnings  # noqa: F401 - os.execvpe wants it, as a user who may not read our files
 from collections.abc import Sequence
 from typing import Any, Literal
 

@@ -40,7 +40,9 @@ class CalendarsView:
 
 @dataclass(frozen=True)
 class CalendarView:
-    """``calendar.html``; `row` is None for one that could not be made, `problem` says why."""
+    """``calendar.html``; `row` is None for one that could not be made. `problem` says why it could
+    not, or why nobody can read it.
+    """
 
     name: str
     text: str
@@ -78,8 +80,12 @@ async def show_calendar(page_request: PageRequest) -> Response:
         rule = "A calendar is named exactly as it was made."
         raise NoSuch("calendar", name, rule, "Look for it in the list of calendars.")
     today = snapshot.now.astimezone(page_request.zone).date()
-    days = _days(name, row["contents"], today)
-    view = CalendarView(name, row["content"], row, users, parents, days)
+    problem, days = None, list[NamedDay]()
+    try:
+        days = _days(name, row["contents"], today)
+    except PgcronError as error:
+        problem = error
+    view = CalendarView(name, row["content"], row, users, parents, days, problem)
     return page_request.page("calendar.html", view, snapshot, title=name, section="schedules")
 
 
@@ -117,11 +123,8 @@ async def _read_calendar(
 
 
 def _days(name: str, contents: str, today: date) -> list[NamedDay]:
-    """The next days that it names; none if this version can't read it."""
-    try:
-        calendar = read_calendars(tuple(sorted(json.loads(contents).items())))[name]
-    except PgcronError:
-        return []
+    """The next days that it names; raises `InvalidCalendar` for what nobody can read."""
+    calendar = read_calendars(tuple(sorted(json.loads(contents).items())))[name]
     return [
         NamedDay(day.isoformat(), f"{day:%a}", note)
         for day, note in calendar.next_days(today, DAYS_SHOWN)

@@ -96,7 +96,7 @@ def cluster(
         )
     try:
         found = wait_for(
-            "it serves", lambda: re.search(r"serving (http://\S+)", output.read_text()), deadline=40
+            "it serves", lambda: re.search(r"serving (http://\S+)", output.read_text())
         )
         assert found is not None
         yield Cluster(found[1], dsn)

@@ -1,4 +1,4 @@
-"""What the pages of calendars ask: statements of ``sql/pages_calendars.sql``."""
+"""What the pages of calendars ask: statements of ``sql/calendars.sql``."""
 
 from __future__ import annotations
 

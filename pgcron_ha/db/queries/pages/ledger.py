@@ -1,4 +1,4 @@
-"""What the ledger of a schedule asks: the statement of ``sql/pages_ledger.sql``."""
+"""What the ledger of a schedule asks: the statement of ``sql/pages_schedules.sql``."""
 
 from __future__ import annotations
 

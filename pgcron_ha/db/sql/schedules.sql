@@ -1,0 +1,87 @@
+-- name: apply_schedules
+SELECT name, change, previous, content
+FROM pgcron.apply_schedules(definitions => :definitions::text::jsonb, source => :source::text,
+                            take_over => :take_over::boolean, actor => :actor::text);
+
+-- name: prune_schedules
+SELECT name, previous
+FROM pgcron.prune_schedules(source => :source::text, kept => :kept::text[], actor => :actor::text)
+ORDER BY name;
+
+-- name: schedules_to_export
+-- All of them, or those of these names, or of one source.
+SELECT s AS content FROM pgcron.schedule s
+WHERE (:names::text[] IS NULL OR s.name = ANY(:names::text[]))
+  AND (:source::text IS NULL OR s.source = :source::text)
+ORDER BY s.name LIMIT :at_most::int;
+
+-- name: default_schedule
+-- A schedule of which nothing is said but what it must have.
+SELECT jsonb_populate_record(NULL::pgcron.schedule, pgcron.schedule_defaults()) AS content;
+
+-- name: restore_schedule
+SELECT r.schedule_id, r.new_version, r.note
+FROM pgcron.restore_schedule(:name::text, :version::int, :actor::text, :interface::text,
+                             :expected_version::int) r;
+
+-- name: schedule_versions
+-- Newest first; a deletion follows what it deleted, and a schedule that is gone is found by its
+-- last name.
+SELECT v.schedule_id, v.schedule, v.version, v.operation, v.at, v.actor, v.interface, v.note,
+       v.since,
+       v.is_current, v.content
+FROM pgcron.schedule_versions v
+WHERE v.schedule_id = pgcron.schedule_of_versions(:name::text)
+  AND v.version < coalesce(:before::int, 2147483647)
+ORDER BY v.version DESC LIMIT :limit::int;
+
+-- name: edit_schedule
+SELECT pgcron.edit_schedule(:name::text, :changes::text::jsonb, :expected_version::int, :note::text,
+                            :actor::text, :interface::text) AS version;
+
+-- name: written_schedule
+-- As people wrote it, every column.
+SELECT s.* FROM pgcron.schedule s WHERE s.name = :name::text;
+
+-- name: written_version
+-- The same of an earlier version; a column that it did not know is NULL.
+SELECT s.* FROM pgcron.schedule_version v
+CROSS JOIN LATERAL jsonb_populate_record(NULL::pgcron.schedule, v.content) s
+WHERE v.schedule_id = pgcron.schedule_of_versions(:name::text) AND v.version = :version::int
+LIMIT 1;
+
+-- name: schedules_to_preview
+-- Those that somebody asked for, and these; none for a node whose tzdata is not the cluster's.
+SELECT c.schedule_id, c.generation, c.watermark, c.runs_made, now() AS now, s.*
+FROM pgcron.cursor c JOIN pgcron.schedule s ON s.id = c.schedule_id
+WHERE c.schedule_id = ANY(ARRAY(SELECT p.schedule_id FROM pgcron.schedule_preview p
+WHERE p.asked_at IS NOT NULL AND p.schedule_id <> ALL(:aside::bigint[]) ORDER BY p.asked_at
+LIMIT :at_most) || :schedule_ids::bigint[])
+  AND NOT c.edit_is_pending
+  AND (SELECT k.tzdata IS NULL OR k.tzdata = :tzdata::text FROM pgcron.cluster k);
+
+-- name: put_previews
+-- Of the generations that still stand; a schedule that is being deleted keeps none.
+WITH reported AS (
+  SELECT *
+  FROM unnest(:schedule_ids::bigint[], :generations::bigint[], :sentences::text[], :fires::text[],
+              :are_over::boolean[], :errors::text[])
+                t(schedule_id, generation, sentence, fires, is_over, error)),
+held AS MATERIALIZED (
+  SELECT c.schedule_id FROM pgcron.cursor c JOIN reported t ON t.schedule_id = c.schedule_id
+  WHERE c.schedule_id = ANY(:schedule_ids) AND c.generation = t.generation
+  ORDER BY c.schedule_id FOR KEY SHARE OF c SKIP LOCKED)
+INSERT INTO pgcron.schedule_preview (schedule_id, generation, sentence, fires, is_over, error)
+SELECT t.schedule_id, t.generation, t.sentence, t.fires::jsonb, t.is_over, t.error::jsonb
+FROM reported t JOIN held h ON h.schedule_id = t.schedule_id
+ORDER BY t.schedule_id
+ON CONFLICT (schedule_id) DO UPDATE
+    SET generation = EXCLUDED.generation, sentence = EXCLUDED.sentence, fires = EXCLUDED.fires,
+        is_over = EXCLUDED.is_over,
+                                        error = EXCLUDED.error, asked_at = NULL
+RETURNING schedule_id;
+
+-- name: why
+SELECT w.decision, w.reason, w.run_id, w.outcome, w.code, w.meaning, w.note, w.actor, w.decided_at,
+       w.due_at, extract(epoch FROM w.late_by)::float8 AS late_by, w.until
+FROM pgcron.why(:schedule::text, :instant::timestamptz) w;
