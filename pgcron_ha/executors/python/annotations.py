@@ -6,7 +6,7 @@ values. Pydantic's own models say themselves how strict they are. JSON has no va
 class. What has no schema, such as a protocol, is not judged.
 
 pydantic takes 12 MB and a tenth of a second: a value that is what is annotated, such as a text for
-``str``, does without it.
+``str | None``, does without it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ MAX_SHOWN_CHARACTERS: Final = 100
 MAX_REPORTED_ERRORS: Final = 3
 """Of those found in one arg."""
 
-# A value of JSON that fits one of these is what is annotated.
-_PLAIN: Final = (str, int, bool, dict, list, Any, inspect.Parameter.empty)
-_PLAIN_NAMES: Final = ("str", "int", "bool", "dict", "list", "Any")
+# A value of JSON that is of one of these classes is what is annotated.
+_PLAIN: Final = (str, int, float, bool, dict, list, types.NoneType, Any, inspect.Parameter.empty)
+_PLAIN_NAMES: Final = ("str", "int", "float", "bool", "dict", "list", "None", "Any")
 
 Reader = Callable[[str, Any], Any]
 """Takes the arg's name and its value as JSON has it, and gives the value that the annotation names.
@@ -61,7 +61,10 @@ def readers_of(
 
 def is_plain(parameter: inspect.Parameter) -> bool:
     """Whether it is judged without pydantic, as long as values fit."""
-    return parameter.annotation in _PLAIN or parameter.annotation in _PLAIN_NAMES
+    annotation = parameter.annotation
+    if isinstance(annotation, str):
+        return all(part.strip() in _PLAIN_NAMES for part in annotation.split("|"))
+    return all(kind in _PLAIN for kind in _kinds(annotation))
 
 
 def shown(value: object) -> str:
@@ -77,7 +80,24 @@ def shown(value: object) -> str:
 
 def _reader(annotation: Any) -> Reader:
     by_pydantic = functools.cache(functools.partial(_reader_of_pydantic, annotation))
-    return lambda name, value: value if type(value) is annotation else by_pydantic()(name, value)
+    kinds = _kinds(annotation)
+
+    def read(name: str, value: Any) -> Any:
+        kind = type(value)
+        if kind in kinds:
+            return value
+        if kind is int and float in kinds:
+            return float(value)
+        return by_pydantic()(name, value)
+
+    return read
+
+
+def _kinds(annotation: Any) -> tuple[Any, ...]:
+    """The classes of ``str | None``; the annotation alone where one of them reads texts its way."""
+    is_union = typing.get_origin(annotation) in (types.UnionType, typing.Union)
+    kinds = typing.get_args(annotation) if is_union else ()
+    return kinds if kinds and all(kind in _PLAIN for kind in kinds) else (annotation,)
 
 
 def _reader_of_pydantic(annotation: Any) -> Reader:
