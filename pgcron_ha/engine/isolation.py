@@ -1,10 +1,9 @@
-"""How every batch of the engine meets a row that is refused, locked or too slow: it goes on
-without it.
+"""Every batch of the engine goes on without a row that is refused, locked or too slow.
 
-`isolate` sends a batch in one statement. When the database refuses it, or does not finish it in
-time, the batch is halved until the culprits stand alone; the others get done. What becomes of a
-culprit is its service's business: a refused row is marked with the server's reason, one that is
-locked or slow waits in `SetAside` and is tried again with back-off.
+`isolate` sends a batch in one statement. If the database refuses it, or does not finish it in time,
+the batch is halved until each faulty row is alone; the others get done. The service then handles
+the faulty rows: it marks a refused row with the server's reason; a locked or slow one waits in
+`SetAside` and is tried again with back-off.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ MOST_ASIDE: Final = 1000
 """Keys that a register usually holds; more than that are tried again with everything else."""
 
 MOST_LOGGED: Final = 20
-"""While so many are set aside, the log does not name each that joins them."""
+"""Beyond this number of keys, the log does not name new ones."""
 
 FIRST_PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 300.0
 
 _SYSTEMIC: Final = (Refused, SchemaError)
 _SYSTEMIC_AFTER: Final = 16
-"""So many refusals for want of a right or of a table, and no success, are nobody's row's fault."""
+"""After this many refusals for a missing privilege or table, and no success, no row is at fault."""
 
 
 async def isolate(
@@ -47,13 +46,13 @@ async def isolate(
 ) -> list[Answer]:
     """The answers to the parts of `batch` that went through: one, unless something was wrong.
 
-    `send` makes one statement of a part. `refused` gets an item that the database refuses when it
-    stands alone; `delayed` one whose statement waits for a lock, is too slow or is not answered,
-    and what is refused, too, where `refused` is None.
+    `send` makes one statement of a part. `refused` gets an item that the database refuses even
+    alone; `delayed` one whose statement waits for a lock, is too slow or is not answered, and
+    refused ones, too, if `refused` is None.
 
     Raises DatabaseUnavailable when there is no database, and Refused or SchemaError when nothing
-    of the batch went through for want of a right or of a table: then no row is at fault. So it is
-    with TableBusy, a lock of a whole table.
+    of the batch went through because a privilege or a table is missing: then no row is at fault.
+    Likewise TableBusy, for a lock of a whole table.
     """
     if not batch:
         return []
@@ -104,8 +103,8 @@ class _Parts(Generic[Item, Answer]):
             await self.send(batch[middle:])
 
     def _raise_if_table_is_locked(self, error: PgcronError) -> None:
-        """Raises when so many parts met a lock, and one that of a table: none is to be set aside.
-        Not at once: it may be that of one partition.
+        """Raises when many parts met a lock and one of them a table's: then nothing is set aside.
+        Not at once: it may be the lock of one partition.
         """
         if isinstance(error, TableBusy):
             self._table_lock = self._table_lock or error
@@ -152,8 +151,8 @@ async def one_by_one(
 
 @contextmanager
 def impatience(is_impatient: bool = True) -> Iterator[None]:
-    """Inside, a statement waits for locks a fifth of a second only: who looks for a culprit must
-    not wait for it at every step.
+    """Inside, a statement waits for locks for a fifth of a second only: the search for a locked row
+    must not wait for it at every step.
     """
     token = IMPATIENT.set(is_impatient or IMPATIENT.get())
     try:
@@ -186,8 +185,8 @@ class SetAside(Generic[Key]):
         longest: float = LONGEST_PAUSE_SECONDS,
         most: int = MOST_ASIDE,
     ) -> None:
-        """`service` is the name of whose register it is, for the log; `longest`: seconds between
-        two tries at most; more than `most` are not held.
+        """`service`: the owner's name, for the log. `longest`: most seconds between two tries.
+        `most`: keys that are held.
         """
         self._service = service
         self._longest = longest
@@ -214,7 +213,7 @@ class SetAside(Generic[Key]):
                     emit(WasSetAside(self._service, what, error))
             return
         known.tries += 1
-        # Who waits impatiently does not learn for what.
+        # A statement with the short lock timeout does not learn what it waited for.
         known.is_of_table = of_table or (known.is_of_table and is_lock)
         doublings = 0 if known.is_of_table else min(known.tries, 20)
         longest = min(self._longest, FIRST_PAUSE_SECONDS * 2**doublings)

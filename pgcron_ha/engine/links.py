@@ -1,7 +1,7 @@
-"""A node's connections: five here and the session's, which is the whole of what it takes from the
-server, whatever it has to do; handlers' transactions and profiles of SQL have their own.
+"""A node's connections: five here and the session's. A node never uses more for itself, whatever
+its load; handlers' transactions and SQL profiles have their own.
 
-``pg_stat_activity`` tells them apart: ``pgcron_ha claims NODE``, and so on.
+In ``pg_stat_activity`` each has its own name: ``pgcron_ha claims NODE``, and so on.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ _TICK_SECONDS: Final = 0.2
 
 
 class Node:
-    """A process of the cluster. `run` lives until `stop` is called (or the process is told to)."""
+    """A process of the cluster. `run` returns after `stop` or a signal to stop."""
 
     def __init__(self, settings: Settings, apps: Sequence[App] = (), version: str = "0") -> None:
         """Raises ConfigError when no database is given or a capability can't be offered here."""
@@ -388,7 +388,7 @@ class Node:
 
 
 def _first_of_own(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Why the services ended, or the group itself when a bug of ours ended them."""
+    """The `PgcronError` that ended the services, or the group itself if there is none (a bug)."""
     own = group.subgroup(PgcronError)
     found: BaseException = group if own is None else own
     while own is not None and isinstance(found, BaseExceptionGroup):

@@ -43,10 +43,10 @@ class Listener(Service):
         changed: Callable[[], None] = lambda: None,
         has_own_dsn: bool = False,
     ) -> None:
-        """`heard` maps a payload to what it wakes; `proved` is told whether notifications are
-        known to arrive, by one that is sent over the link `probing`; `changed` when
-        `is_unresponsive` changes. With `has_own_dsn` the link leads elsewhere than the node's
-        others, and it is tried whether notifications arrive, whatever stands between.
+        """`heard` maps a payload to what it wakes. `proved` is called with whether notifications
+        are known to arrive; a probe over the link `probing` finds out. `changed` is called when
+        `is_unresponsive` changes. With `has_own_dsn` the link does not use the DSN of the node's
+        others, and the probe is made even through a pooler.
         """
         super().__init__(_RECONNECT_SECONDS)
         self._link = link
@@ -64,14 +64,14 @@ class Listener(Service):
         return self._unresponsive_because is not None
 
     async def run_once(self) -> float | None:
-        """Listens until the connection breaks. What was said in between is made up for by waking
-        everybody once.
+        """Listens until the connection breaks. Notifications may be missed between connections, so
+        everything is woken once.
         """
         if not await self._listen():
             self._link.drop()
             self._lose(_POOLED)
             return _POOLED_SECONDS
-        if self._stopping:  # told so while it was connecting, when there was nothing to end yet
+        if self._stopping:  # stopped while connecting, when there was nothing to end yet
             self._link.drop()
             return None
         COUNTERS.listens += 1
@@ -105,7 +105,7 @@ class Listener(Service):
             raise
 
     async def _is_proved(self) -> bool:
-        """Whether the probe was heard, or the connection broke before anybody could tell."""
+        """Whether the probe arrived, or the connection broke before that could be known."""
         heard = asyncio.ensure_future(self._heard_probe.wait())
         closed = asyncio.ensure_future(self._link.wait_closed())
         try:
@@ -119,7 +119,7 @@ class Listener(Service):
 
     async def _stop_listening(self) -> None:
         self._lose(f"nothing was heard within {PROBE_SECONDS:g} s of LISTEN")
-        if self._link.is_pooled:  # it may be that somebody else listens now, who did not want to
+        if self._link.is_pooled:  # the server session that listens may belong to another client now
             await self._link.rows("stop_listening")
         self._link.drop()
 

@@ -24,8 +24,8 @@ _LOOK_SECONDS: Final = 0.25
 _MOMENT_SECONDS: Final = 1.0
 
 MOST_UNKNOWN_FAILURES: Final = 50
-"""So many passes in a row that end with an exception nobody foresaw end the process: another one
-may do better.
+"""After this many passes in a row with an unexpected exception the process ends: a new process may
+do better.
 """
 
 
@@ -90,7 +90,7 @@ class Service:
         """Passes until `stop`: at the interval with jitter, sooner when woken, later when they
         fail.
 
-        An exception that is none of ours is a failed pass, too; many in a row are raised.
+        An exception that is no `PgcronError` is a failed pass, too; many in a row are raised.
         """
         failures = unknown = 0
         while not self._stopping:
@@ -153,18 +153,18 @@ def reported(error: PgcronError) -> str:
 
 
 def known(error: Exception) -> PgcronError:
-    """Itself, or what says of an exception that is none of ours where it was raised."""
+    """The error itself; for one that is no `PgcronError`, an error that names where it arose."""
     return error if isinstance(error, PgcronError) else InvalidSpec(unforeseen(error))
 
 
 def unforeseen(error: BaseException) -> str:
-    """An exception that is none of ours, with the place that raised it."""
+    """An exception that is no `PgcronError`, with the place that raised it."""
     last = traceback.extract_tb(error.__traceback__)[-1:]
     place = "".join(f" at {frame.name}, line {frame.lineno} of {frame.filename}" for frame in last)
     return f"{type(error).__name__}: {error}{place}"[:1000]
 
 
 def backoff(failures: int) -> float:
-    """Seconds to wait after so many failures in a row: exponential with full jitter, bounded."""
+    """Seconds to wait after this number of failures in a row: exponential, full jitter, bounded."""
     longest = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(failures, 10))
     return random.uniform(_FIRST_PAUSE_SECONDS / 2, longest)

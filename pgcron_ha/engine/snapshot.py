@@ -1,4 +1,4 @@
-"""Looks at a node for those who show it: from memory, in the node's own thread."""
+"""Snapshots of a node for display: from memory, in the node's own thread."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pgcron_ha.telemetry.node_snapshot import NodeSnapshot
 
 
 class NodeLook:
-    """Call it for the node's `NodeSnapshot`; `follow` tells it what to look at."""
+    """Call it for the node's `NodeSnapshot`; `follow` sets the parts that it reads."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -24,7 +24,7 @@ class NodeLook:
     def follow(
         self, session: Session, runner: Runner, links: Mapping[str, Link], handlers: int
     ) -> None:
-        """The node has these parts now, and offers so many handlers."""
+        """Set the node's current parts and its number of handlers."""
         self._followed = session, runner, links, handlers
 
     def follow_services(self, services: Sequence[Service]) -> None:
@@ -32,7 +32,7 @@ class NodeLook:
         self._services = services
 
     def __call__(self) -> NodeSnapshot:
-        """How the node stands."""
+        """The state of the node."""
         if self._followed is None:
             return NodeSnapshot(self._name)
         session, runner, links, handlers = self._followed

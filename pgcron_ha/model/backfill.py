@@ -17,8 +17,8 @@ from pgcron_ha.spec.spec import Spec
 MOST_INSTANTS: Final = 1_000_000
 LONGEST_RANGE: Final = timedelta(days=3660)
 
-# So that who counts can look after something else in between: a stretch takes some tens of
-# milliseconds where an instant is found by searching.
+# So that other work can run between stretches: one takes some tens of milliseconds where each
+# instant is found by searching.
 _STRETCHES: Final = 200
 _INSTANT_EARLIER: Final = timedelta(microseconds=-1)
 
@@ -83,7 +83,7 @@ def following(
 
 
 def too_many(instants: int) -> TooLarge:
-    """The error of a range that has more than `MOST_INSTANTS`: so many at least."""
+    """The error of a range with more than `MOST_INSTANTS`."""
     return TooLarge(
         f"the range has more than {MOST_INSTANTS} instants of the schedule, {instants} at least",
         f"A backfill has up to {MOST_INSTANTS} instants.",

@@ -21,10 +21,10 @@ from pgcron_ha.spec.spec import Spec
 # decided in milliseconds.
 COUNTED_EXACTLY = 1000
 
-# Each of them is looked for; who wants more wants all within a window.
+# Each of them takes a search; for more, catch up all within a window.
 MOST_LATEST = 100
 
-# After so many steps a plan takes no more fires, which are for the next one, and counts no more.
+# After this many steps a plan stops counting and leaves further fires to the next plan.
 MOST_STEPS_OF_PLAN = 2 * MOST_STEPS
 
 LONGEST_JITTER: Final = timedelta(days=1)
@@ -37,7 +37,7 @@ _KEPT: dict[str, int | None] = {"latest": 1, "all": None, "none": 0}
 
 @dataclass(frozen=True)
 class CatchUp:
-    """What becomes of late fires: the newest ones run, all, or none."""
+    """Which late fires run: the newest ones, all, or none."""
 
     kept: int | None
     """How many of the newest at most; None: all."""
@@ -151,8 +151,8 @@ _NONE = _Some([], False)
 
 
 def _some(spec: Spec, after: datetime, until: datetime, limit: int, begin: int) -> _Some:
-    """The first ``limit`` fires in (after, until], at least one, while a plan that has begun at
-    so many steps may take more.
+    """The first ``limit`` fires in (after, until], at least one. It stops early if the plan, which
+    began at ``begin`` steps, has used up its steps.
     """
     fires: list[datetime] = []
     if limit > 0:
@@ -203,7 +203,7 @@ def _late(
 
 
 def _newest(spec: Spec, newest: datetime, after: datetime, most: int, begin: int) -> list[datetime]:
-    """The fires up to ``newest`` (one of them) and after ``after``, ascending, at most so many;
+    """The fires up to ``newest`` (one of them) and after ``after``, ascending, at most ``most``;
     fewer when more take too long.
     """
     found = [newest]
@@ -224,7 +224,7 @@ def _missed(
     spec: Spec, after: datetime, last: datetime, reason: MissedReason, begin: int
 ) -> list[Missed]:
     """The range of the fires in (after, last] (``last`` is a fire), or nothing if there is none;
-    not counted when a plan that has begun at so many steps may take no more.
+    not counted when the plan, which began at ``begin`` steps, has used up its steps.
     """
     if last <= after:
         return []

@@ -33,8 +33,8 @@ class RunOutcome(StrEnum):
     UPSTREAM_FAILED = "upstream_failed"
 
 
-# Who makes each change is said by the statements, whose comments name the same arrows;
-# tests/house/test_states.py compares.
+# The comments of the statements name the same transitions; tests/house/test_states.py compares
+# them.
 TRANSITIONS: Final[frozenset[tuple[str, str]]] = frozenset(
     {
         (RunState.READY, RunState.RUNNING),

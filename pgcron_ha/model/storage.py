@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any, Final
 
 LOOKED_BACK: Final = timedelta(days=7)
-"""Growth is that of the partitions of so many days."""
+"""Growth is measured over the partitions of these days."""
 _SHORTEST: Final = timedelta(hours=1)
 _DAY: Final = timedelta(days=1)
 

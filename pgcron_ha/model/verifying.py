@@ -24,7 +24,7 @@ TOO_FEW: Final = "a schedule ended before it had max_runs"
 
 
 class Timing(NamedTuple):
-    """When a schedule fired after ``since`` and up to ``until``; None: nobody can tell."""
+    """When a schedule fired after ``since`` and up to ``until``; None: not known."""
 
     since: datetime
     until: datetime
@@ -50,18 +50,18 @@ class Entry(NamedTuple):
 
 
 class Pause(NamedTuple):
-    """It fired not after ``began`` and up to ``until``."""
+    """It did not fire after ``began`` and up to ``until``."""
 
     began: datetime
     until: datetime
     resumed: datetime
-    """From ``until`` on it owes its fires again, but what others had not decided was told then."""
+    """From ``until`` on it owes its fires again; undecided ones were recorded at this instant."""
     drops: bool
     """Nothing that fired in it may run."""
 
 
 class Bound(NamedTuple):
-    """It has ended, or will, after so many runs that were made since."""
+    """It has ended, or will, after ``most`` runs that were made since."""
 
     since: datetime
     runs: int
@@ -136,7 +136,7 @@ def verify(
 def _unpaused(
     timings: Sequence[Timing], ledger: Ledger, pauses: Sequence[Pause]
 ) -> Iterator[Break]:
-    """What ran in a pause, and what was told as paused outside of one."""
+    """Fires that ran in a pause, and ranges recorded as paused outside of one."""
     dropping = [pause for pause in pauses if pause.drops]
     for fire, entry in ledger.entries.items():
         ran = entry.made_at is not None and not entry.is_by_hand

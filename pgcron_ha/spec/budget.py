@@ -36,7 +36,7 @@ class TakesLong(Exception):
 
 
 class TooManySteps(InvalidSpec):
-    """A spec whose fires take too long to find."""
+    """The spec's fires take too long to find."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -47,9 +47,9 @@ class TooManySteps(InvalidSpec):
 
 
 class search:  # noqa: N801 - a context manager that reads as a verb
-    """Inside, `spend` raises `TooManySteps` after `MOST_STEPS`, ``times`` as often for what takes
-    so many searches. Errors that are not ours leave it as `InvalidSpec`: one spec that can't be
-    evaluated must not end more than its own schedule.
+    """Inside, `spend` raises `TooManySteps` after `MOST_STEPS` in each of ``times`` searches. Other
+    exceptions than `PgcronError` become `InvalidSpec`: a spec that can't be evaluated must only
+    affect its own schedule.
     """
 
     __slots__ = ("_is_outermost", "_times")

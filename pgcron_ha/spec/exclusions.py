@@ -1,7 +1,7 @@
 """What a spec leaves out: the lines that begin with ``not``.
 
 An exclusion covers stretches of time. Both questions, where a stretch ends and where the next one
-begins, may be answered too early but never too late: who asks looks again from there.
+begins, may be answered too early but never too late: the caller searches again from there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Macros for those who don't care for the minute: ``@hourly~``, ``@daily~`` and their like.
+"""Macros for schedules that need no exact minute: ``@hourly~``, ``@daily~`` and so on.
 
 When in its period such a schedule fires is a hash of the schedule's seed (its uuid): the same on
 every node, for ever, and another one for the next schedule. All macros of one seed take the same

@@ -18,7 +18,7 @@ _OVERLAPS: Final = {
     "replace": "it is cancelled, and the new one starts when it has stopped",
     "terminate": "it is killed, and the new one starts when it has stopped",
 }
-# Said by the words of others, or of no interest to who asks when and how it runs.
+# Part of other policies' sentences, or irrelevant to when and how it runs.
 _SILENT: Final = frozenset(
     {
         "args",

@@ -20,7 +20,7 @@ from pgcron_ha.spec.sentences import sentence
 from pgcron_ha.spec.spec import Spec
 from pgcron_ha.spec.zones import Change, first_change, instants_of, load_zone, wall_clock
 
-# A yearly fire that a gap took is told at the next year's; what lies further back is not looked at.
+# A yearly fire that a gap removed is noted at the next year's; nothing older is looked at.
 LOOK_BACK: Final = timedelta(days=400)
 MOST_STEPS_OF_PREVIEW: Final = 2 * MOST_STEPS
 _SECOND: Final = timedelta(seconds=1)
@@ -55,7 +55,7 @@ class Preview:
     sentence: str
     """In English."""
     notes: tuple[str, ...]
-    """Of the spec, for who wrote it."""
+    """Of the spec, for its author."""
     timezone: str
     fires: tuple[PreviewFire, ...]
     """Ascending."""

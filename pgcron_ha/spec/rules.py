@@ -28,7 +28,7 @@ _DAY, _SECOND = timedelta(days=1), timedelta(seconds=1)
 
 @runtime_checkable
 class FireRule(Protocol):
-    """One line of a spec: it fires at whole seconds, at the same ones whoever asks."""
+    """One line of a spec: it fires at whole seconds, the same ones for every caller."""
 
     @property
     def canonical(self) -> str:
@@ -36,7 +36,7 @@ class FireRule(Protocol):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences for the person who wrote it."""
+        """Sentences for its author."""
 
     def next(self, after: datetime, until: datetime) -> datetime | None:
         """The first fire later than ``after``, or None; any later than ``until`` may be None."""
@@ -176,7 +176,7 @@ def fires_a_day(rule: FireRule) -> int:
 
 
 def seconds_of_day(rule: FireRule, day: date, begin: datetime) -> Iterable[int]:
-    """When a rule fires on a day that begins at an instant and whose clocks are not changed."""
+    """When a rule fires on a day that begins at ``begin`` and has no change of the clock."""
     if isinstance(rule, IntervalRule):
         period = rule.period // _SECOND
         return range((rule.anchor - begin) // _SECOND % period, 86_400, period)
@@ -194,7 +194,7 @@ def _seconds_by_search(rule: FireRule, begin: datetime) -> Iterable[int]:
 
 
 def duration_text(period: timedelta) -> str:
-    """A period as it is written in a spec, such as ``1h30m``."""
+    """A period in the form of a spec, such as ``1h30m``."""
     hours, seconds = divmod(period.seconds, 3600)
     minutes, seconds = divmod(seconds, 60)
     parts = ((period.days, "d"), (hours, "h"), (minutes, "m"), (seconds, "s"))

@@ -25,6 +25,6 @@ def spec_of(row: ScheduleRow) -> Spec:
 
 
 def calendars_in(column: Any) -> Calendars:
-    """What the column says, as it comes from any driver: None, JSON text, or a mapping."""
+    """The value of the column from any driver: None, JSON text, or a mapping."""
     contents = json.loads(column) if isinstance(column, str) else column
     return tuple(sorted((contents or {}).items()))

@@ -1,7 +1,7 @@
 """A schedule in English: ``At 03:00 on Monday to Friday, in Europe/Berlin; …``.
 
-For people who read what they wrote. The words say no more than the spec; the next fires beside
-them (`pgcron_ha.spec.preview`) are exact.
+It helps authors to check a spec. The text is no more precise than the spec; the next fires beside
+it (`pgcron_ha.spec.preview`) are exact.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def sentence(spec: Spec, policies: Mapping[str, Any] | None = None) -> str:
 
 
 def rule_words(rule: FireRule, timezone: str) -> str:
-    """One line that fires; one of a kind that has no words here is shown as it is written."""
+    """One line that fires; a line of an unknown kind is shown unchanged."""
     if isinstance(rule, CronRule):
         return nth_words(rule.expression) + cron_words(rule.expression)
     if isinstance(rule, RecurrenceRule):

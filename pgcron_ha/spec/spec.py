@@ -45,10 +45,11 @@ from pgcron_ha.spec.rules import FireRule, fires_a_day, fires_of
 MOST_LINES = 32
 MOST_CHARACTERS = 4096
 CACHED_SPECS = 4096
-# What looks back or counts may cost so many searches, and counting one more for so many fires.
+# A search backwards or a count may cost `SEARCHES_BACK` searches, and a count one more for each
+# `COUNTED_BY_A_SEARCH` fires.
 SEARCHES_BACK = 3
 COUNTED_BY_A_SEARCH = 1000
-# So many of each rule are passed over before other rules are asked, which may fire earlier.
+# Left-out fires of a rule that are skipped before other rules, which may fire earlier, are tried.
 _FEW_LEFT_OUT = 50
 
 _SECOND = timedelta(seconds=1)
@@ -83,7 +84,7 @@ class Spec:
     def next(self, after: datetime) -> datetime | None:
         """The first fire later than ``after``, or None: never again.
 
-        Raises `InvalidSpec` when it is not found within so many steps (`pgcron_ha.spec.budget`).
+        Raises `InvalidSpec` when the search takes too many steps (`pgcron_ha.spec.budget`).
         """
         with search():
             return self._next_until(max(after, self.first - _SECOND), self.last)
@@ -151,8 +152,8 @@ class Spec:
         self, rules: Sequence[FireRule], after: datetime, until: datetime
     ) -> datetime | None:
         """The first fire of any of the rules later than ``after`` that isn't left out; any later
-        than ``until`` may be None. A rule whose fires are all left out is none, as long as another
-        one fires: it is searched no further than that.
+        than ``until`` may be None. A rule is searched no further than the first fire of another
+        one, so a rule whose fires are all left out costs little if another one fires.
         """
         first: datetime | None = None
         searches = [(rule, after) for rule in rules]

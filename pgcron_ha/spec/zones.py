@@ -150,7 +150,7 @@ def _as_utc(aware: datetime) -> datetime:
 
 
 def _moment_of_change(zone: ZoneInfo, low: datetime, high: datetime, before: timedelta) -> datetime:
-    """The first second whose offset is no longer that of ``low``."""
+    """The first second with another offset than ``low``."""
     while high - low > _SECOND:
         middle = low + timedelta(seconds=(high - low) // _SECOND // 2)
         if zone.fromutc(middle) - middle == before:
@@ -172,7 +172,7 @@ def _unknown(name: str) -> UnknownZone:
 
 
 def nearest_zones(name: str) -> list[str]:
-    """Up to three zones whose names, or whose cities', are spelled like this one."""
+    """Up to three zones with a similar name or city."""
     if len(name) > MOST_CHARACTERS:
         return []
     by_folded = {known.casefold(): known for known in sorted(zone_names())}

@@ -20,7 +20,7 @@ breakers: Final = Rows("list_breakers", limit=DEFAULT_LIMIT)
 """All of them, those that are not closed first; `waiting` counts up to 10,000 runs."""
 
 breaker_of_run: Final = Rows("breaker_of_run", "run_id")
-"""The breaker that a run waits for (`state` is set), and that whose fallback took it."""
+"""The breaker that a run waits for (`state` is set), and the one whose fallback took it."""
 
 set_breaker: Final = Call[None](
     "set_breaker", "name", "failures", "within", "open_for", handlers=()
@@ -65,7 +65,7 @@ async def why_run_waits(
 
 
 def circuit_words(row: Mapping[str, Any], now: datetime) -> str:
-    """How a breaker that is not closed stands, as a row of `breakers` or `breaker_of_run` has it:
+    """The state of a breaker that is not closed, from a row of `breakers` or `breaker_of_run`:
     ``the circuit of http:billing is open for another 25s: 5 failures in 1 m, last: …``.
     """
     left = (row["open_until"] - now).total_seconds()

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, NamedTuple
 from pgcron_ha.db.commands.rows import Rows
 from pgcron_ha.db.driver.clients import Connection
 
-# As many as one answer holds; each has 64 KiB at most.
+# The most that one answer holds; each has 64 KiB at most.
 MOST_CALENDARS: Final = 10_000
 
 _apply: Final = Rows("apply_calendars", "contents", "source", take_over=False, schedules=())
@@ -18,14 +18,14 @@ _export: Final = Rows("calendars_to_export", "names", source=None, at_most=MOST_
 
 
 class AppliedCalendar(NamedTuple):
-    """What became of a calendar: its text that was and that is, None where there is none."""
+    """The change of a calendar: its text before and after, None where there is none."""
 
     name: str
     change: Literal["added", "changed", "unchanged", "pruned"]
     before: str | None
     after: str | None
     source_before: str | None
-    """Whose files defined it."""
+    """The owner of the files that defined it."""
     users: int
     """How many schedules use it."""
 

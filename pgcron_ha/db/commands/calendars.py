@@ -14,18 +14,18 @@ from pgcron_ha.errors import NotFound
 put_calendar: Final = Call[int]("put_calendar", "name", "content", take_over=False)
 """Makes or changes it, and with it the future runs of the schedules that use it; its id.
 
-Whose files define it is warned, unless it is taken over: then no file owns it any more.
+Warns if files define it, unless it is taken over: then no file owns it any more.
 """
 
 delete_calendar: Final = Call[None]("delete_calendar", "name")
-"""NotFound; Conflict for one that schedules or calendars use, who are named."""
+"""NotFound; Conflict, which names them, if schedules or calendars use it."""
 
 calendars_of: Final = Call[str | None]("calendars_of", "spec")
 """JSON: the contents of the calendars that a spec needs, by name; None when it names none."""
 
 calendars: Final = Rows("list_calendars", limit=DEFAULT_LIMIT)
 """``name``, ``schedules`` (how many use it), ``version``, ``updated_at``, ``updated_by``,
-``source`` (whose files define it) and ``content``, by name.
+``source`` (the owner of the files that define it) and ``content``, by name.
 """
 
 _one_calendar: Final = Rows("one_calendar", "name")

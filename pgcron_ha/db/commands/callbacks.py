@@ -1,4 +1,4 @@
-"""The door of services that call back."""
+"""Statements for the callbacks of services."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _answer_callback: Final = Call[Taken]("answer_callback", "run_id", "fence", "tok
 
 
 async def known_callbacks(connection: Any, keys: Sequence[CallbackKey], **options: Any) -> set[int]:
-    """The positions of the keys whose token is that of their attempt."""
+    """The positions of the keys whose token is their attempt's."""
     columns = ([key[column] for key in keys] for column in range(len(CallbackKey._fields)))
     return {position - 1 for position in await _known_callbacks(connection, *columns, **options)}
 
@@ -55,7 +55,7 @@ async def known_callbacks(connection: Any, keys: Sequence[CallbackKey], **option
 async def answer_callback(
     connection: Any, key: CallbackKey, answer: CallbackAnswer, **options: Any
 ) -> Taken:
-    """What became of it: ``taken``, ``again`` (it was said before), ``other`` (another end was),
-    ``gone`` (the attempt is over), ``unknown`` (no such token).
+    """``taken``, ``again`` (the same end was reported before), ``other`` (another one was),
+    ``gone`` (the attempt is over), or ``unknown`` (no such token).
     """
     return await _answer_callback(connection, *key, **asdict(answer), **options)

@@ -13,13 +13,13 @@ resume_queue: Final = Call[None]("resume_queue", "name")
 """The queue is claimed from again; nothing happens to one that was not paused."""
 
 set_queue: Final = Call[None]("set_queue", "name", "max_running")
-"""So many of the queue's runs execute at once on all nodes together, and `rate` of them start in
-any span of `per`; None is no limit.
+"""Limits how many of the queue's runs execute at once on all nodes together, and how many (`rate`)
+start in any span of `per`; None is no limit.
 """
 
 set_lane: Final = Call[None]("set_lane", "lane", "slots")
-"""So many runs of the lane execute at once, and `rate` of them start in any span of `per`; None is
-no limit. A name that ends with ``*`` is for all lanes that begin so.
+"""Limits how many runs of the lane execute at once, and how many (`rate`) start in any span of
+`per`; None is no limit. A name that ends with ``*`` is for all lanes with that prefix.
 """
 
 delete_lane: Final = Call[None]("delete_lane", "lane")

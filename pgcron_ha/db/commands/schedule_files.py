@@ -15,7 +15,7 @@ from pgcron_ha.db.driver.clients import Connection
 
 Row = dict[str, Any]
 
-# As many as one transaction may change, and one answer hold.
+# The most that one transaction may change, and one answer may hold.
 MOST_SCHEDULES: Final = 100_000
 
 # Some seconds for each statement, however many a folder has.
@@ -23,7 +23,7 @@ AT_ONCE: Final = 1000
 
 
 class AppliedSchedule(NamedTuple):
-    """What became of a schedule: the row that was and the row that is, None where there is none."""
+    """The change of a schedule: the row before and the row after, None where there is none."""
 
     name: str
     change: Literal["added", "changed", "unchanged", "pruned"]

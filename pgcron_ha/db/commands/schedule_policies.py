@@ -8,7 +8,7 @@ from typing import TypedDict
 
 
 class SchedulePolicies(TypedDict, total=False):
-    """What `put_schedule` may set beside name, spec and handler; None or absent: as it is."""
+    """What `put_schedule` may set beside name, spec and handler; None or absent: unchanged."""
 
     args: str | None
     timezone: str | None

@@ -1,4 +1,4 @@
-"""What schedules were: their versions, the way back, and whose schedule an edit changes."""
+"""Versions of schedules: listing them, restoring them, and edits."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ async def restore_schedule(connection: Any, name: str, version: int, **options: 
 async def schedule_versions(
     connection: Any, name: str, *, before: int | None = None, **options: Any
 ) -> list[Row]:
-    """The versions of the schedule that is, or was last, called so; newest first. NotFound.
+    """The versions of the schedule that has, or last had, this name; newest first. NotFound.
 
-    `content` has all columns as they stood, `operation` is create, edit or delete.
+    `content` has all columns of that version, `operation` is create, edit or delete.
     """
     found = await _schedule_versions(connection, name, before=before, **options)
     if not found and before is None:
@@ -67,16 +67,16 @@ async def schedule_versions(
 
 
 async def last_definition(connection: Any, name: str, **options: Any) -> Row:
-    """The columns of the schedule of that name, or as it was when it was deleted. NotFound."""
+    """The columns of the schedule of that name, or its last ones if it is deleted. NotFound."""
     (newest,) = await schedule_versions(connection, name, limit=1, **options)
     content: Row = newest["content"]
     return content
 
 
 def on_warning(connection: Any, report: Callable[[str, str, str], None]) -> None:
-    """From now on `tell(message, detail, hint)` hears the warnings that our SQL functions give.
+    """Call `report(message, detail, hint)` for each warning of our SQL functions from now on.
 
-    They come a turn of the event loop after the statement. For asyncpg's connections.
+    Each call comes one turn of the event loop after the statement. For asyncpg connections.
     """
 
     def heard(_: object, reported: Any) -> None:

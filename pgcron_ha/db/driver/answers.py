@@ -1,4 +1,4 @@
-"""What PostgreSQL answered, as an error of ours, whichever driver heard it."""
+"""Converts PostgreSQL's errors, from any driver, to a `PgcronError`."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _MEANINGS: Final[tuple[tuple[str, type[PgcronError], str], ...]] = (
     ("08", DatabaseUnavailable, "Check that PostgreSQL runs, and try again."),
     ("57P", DatabaseUnavailable, "The server is stopping or starting; try again."),
     ("53", DatabaseUnavailable, "The server is short of connections, memory or disk."),
-    # No value of the caller's is at fault: a disk quota and a file that is too large are told as
-    # XX000, a read error as 58030.
+    # No value of the caller is at fault: a disk quota and a file that is too large are reported
+    # as XX000, a read error as 58030.
     ("58", DatabaseUnavailable, "The server can't use its disk; its log says more."),
     ("XX", DatabaseUnavailable, "The server failed by itself; its log says more."),
     ("22", InvalidInput, "Check the values; `--help` and the README say what each may be."),
@@ -61,10 +61,10 @@ def answers() -> Iterator[None]:
 
 
 def explain_answer(error: BaseException) -> PgcronError | None:
-    """The error of ours for a driver's error, or None when it is not one of a database.
+    """The `PgcronError` for a driver's error, or None when it is not one of a database.
 
-    SQLSTATEs of class ``PC`` come back as they were raised; the server's words become the message
-    of the others. A lost connection is `DatabaseUnavailable`.
+    SQLSTATEs of class ``PC`` become the error that raised them; for others the server's text is the
+    message. A lost connection is `DatabaseUnavailable`.
     """
     answered = [link for link in _chain(error) if isinstance(getattr(link, "sqlstate", None), str)]
     if answered:

@@ -1,7 +1,7 @@
 """Named statements as functions of their parameters, in the caller's own transaction: on a
 connection of asyncpg, psycopg or SQLAlchemy.
 
-Neither psycopg nor SQLAlchemy is imported: who hands over one of their objects has imported them.
+Neither psycopg nor SQLAlchemy is imported: a caller that passes their objects has imported them.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ class Named:
 
 
 class Call(Named, Generic[T]):
-    """``await call(connection, *values, schema=…, **options)``: what a person or a client does.
+    """``await call(connection, *values, schema=…, **options)``: an action of a person or client.
 
     In the transaction of the connection. Args and retry policies are JSON text, durations
-    `timedelta`; ``actor`` is who asks (None: the database's session user) and ``interface`` how
-    (``cli``, ``code``, …). Raises the errors of `pgcron_ha.errors` with the sentences of SQL.
+    `timedelta`; ``actor`` is the caller's name (None: the database's session user), ``interface``
+    is ``cli``, ``code``, …. Raises the errors of `pgcron_ha.errors` with the messages of SQL.
     """
 
     async def __call__(
@@ -97,9 +97,9 @@ async def fetch_row(
 ) -> Sequence[Any]:
     """The first row of the statement's result, in the caller's own transaction.
 
-    Raises errors of ours whatever the driver; `InvalidInput` for an object that is no asynchronous
-    connection. Nothing is committed or rolled back here. After a refusal by the database (not one
-    by a Python check) PostgreSQL takes the caller's transaction for failed, as after any error.
+    Raises a `PgcronError` with any driver; `InvalidInput` for an object that is no asynchronous
+    connection. Nothing is committed or rolled back here. After a refusal by the database (not by a
+    Python check) the caller's transaction has failed, as after any error of PostgreSQL.
     """
     ordered = [plain(values[name]) for name in statement.parameters]
     with answers():

@@ -1,4 +1,4 @@
-"""Connections of those who ask rather than work: the command line's one, an App's few."""
+"""Connections of clients: one for the command line, a few for an App."""
 
 from __future__ import annotations
 

@@ -40,16 +40,16 @@ CONNECTION_ERRORS: Final[tuple[type[BaseException], ...]] = (
     EOFError,
 )
 
-# Raised before a statement of ours began, where a pooler promised more than it keeps: it is not
-# prepared any more, another is, or its plan is of a schema that was.
+# Raised before one of our statements began, if a pooler does not track them as it claims: it is no
+# longer prepared, another one is, or its plan is for an earlier schema.
 LOST_STATEMENTS: Final[tuple[type[BaseException], ...]] = (
     asyncpg.InvalidSQLStatementNameError,
     asyncpg.DuplicatePreparedStatementError,
     asyncpg.InvalidCachedStatementError,
 )
 
-# Raised by a statement that may simply be sent again: every statement of ours is guarded by a token
-# or a compare-and-set.
+# Raised by a statement that may simply be sent again: a token or a compare-and-set guards each of
+# our statements.
 RETRYABLE_ERRORS: Final[tuple[type[BaseException], ...]] = (
     asyncpg.SerializationError,
     asyncpg.DeadlockDetectedError,
@@ -74,8 +74,8 @@ async def connect(
 ) -> asyncpg.Connection:
     """A connection to the database of `dsn` with these settings; `timeout` seconds for connecting.
 
-    Through a pooler its transactions begin with them; who keeps statements has to see to that.
-    Raises DatabaseUnavailable with a hint.
+    Through a pooler its transactions begin with the settings; a caller that keeps statements must
+    do that itself. Raises DatabaseUnavailable with a hint.
     """
     with reaching():
         connection, is_pooled = await connect_plainly(
@@ -109,8 +109,8 @@ async def prepare_connection(
 
 @contextmanager
 def reaching() -> Iterator[None]:
-    """Inside, whatever keeps from a connection becomes DatabaseUnavailable with a hint; errors of
-    ours pass.
+    """Inside, any error that prevents a connection becomes DatabaseUnavailable with a hint; a
+    `PgcronError` is passed on.
     """
     try:
         yield

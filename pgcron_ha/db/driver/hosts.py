@@ -1,9 +1,9 @@
-"""Which server of a DSN that names several: all are tried at once, and the newest primary wins.
+"""Chooses the server of a DSN with several hosts: all are tried at once, the newest primary wins.
 
-A driver tries one host after the other within one time limit, so a first host that is frozen or
-swallows packets costs all of it. And a primary that was frozen, replaced and thawed still takes
-itself for one: its timeline is older than that of its successor, and who has seen the newer one
-never goes back.
+A driver tries the hosts one after the other within one time limit, so a first host that is frozen
+or drops packets uses up all of it. And a primary that was frozen, replaced and thawed still
+believes that it is one. Its timeline is older than its successor's: a process that has seen the
+newer timeline never goes back.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ async def _try(dsn: str, timeout: float, options: dict[str, Any]) -> _Answer:
     except BaseException:
         connection.terminate()
         raise
-    if row["timeline"] is None:  # a standby; or there is nothing to tell an old primary by
+    if row["timeline"] is None:  # a standby; or an old primary can't be recognized
         return _Answer(connection, 0, 0)
     return _Answer(connection, row["system_identifier"], row["timeline"])
 

@@ -107,7 +107,7 @@ class Link:
         self._connection: asyncpg.Connection | None = None
         self._lock = asyncio.Lock()
         self.witness: Callable[..., Awaitable[list[Row]]] | None = None
-        """The `rows` of another link: asked whom a statement of this one waits for."""
+        """The `rows` of another link; it finds the sessions that block a statement of this one."""
         self.opened = 0
         """How often a connection was made."""
 
@@ -118,7 +118,7 @@ class Link:
 
     @property
     def is_pooled(self) -> bool:
-        """Whether a pooler stands between; known after the first connection."""
+        """Whether it goes through a pooler; known after the first connection."""
         return was_pooled(self._dsn)
 
     def use_revision(self, revision: str | None) -> None:
@@ -131,7 +131,7 @@ class Link:
 
         Raises Unanswered (may have happened), Busy or NoPartition (did not happen),
         DatabaseUnavailable (no connection), SchemaError (the schema is too old for it), or the
-        error of ours that the statement raised.
+        `PgcronError` that the statement raised.
         """
         async with self._lock:
             return await self._send(name, parameters)
@@ -276,8 +276,8 @@ class Link:
             raise explain_answer(error) or error from error
 
     async def _blockers(self) -> list[Row]:
-        """Whom the statement under way waits for, asked over another link; none when nobody can
-        say.
+        """The sessions that block the current statement, found over another link; none if
+        unknown.
         """
         if self.witness is None or self.is_pooled or self._connection is None:
             return []
@@ -296,9 +296,9 @@ async def answer_or_drop(
     seconds: float = HANDLER_ANSWER_SECONDS,
     when_slow: Callable[[], Awaitable[None]] | None = None,
 ) -> T:
-    """The answer to what is being sent, which is never cancelled: a cancel request can make a
-    COMMIT visible that waits for its standby. After `seconds`, or when who waits is cancelled,
-    `drop` ends the connection. `when_slow` is called when there is no answer for a second.
+    """The answer to what is being sent. That is never cancelled: a cancel request can make a
+    COMMIT visible that waits for its standby. After `seconds`, or when the waiting task is
+    cancelled, `drop` ends the connection. `when_slow` is called after a second without an answer.
 
     Raises Unanswered, and the driver's errors.
     """

@@ -32,7 +32,7 @@ class PoolUse(NamedTuple):
 
 
 class Pool:
-    """At most `most` connections at a time; who comes then waits. Belongs to the loop that first
+    """At most `most` connections at a time; further callers wait. Belongs to the loop that first
     uses it.
     """
 

@@ -1,21 +1,21 @@
-"""Poolers that hand the server's sessions around from one transaction to the next, as pgbouncer's
-transaction mode does: found out, and what is done otherwise then.
+"""Poolers that assign server sessions to clients for one transaction at a time, as pgbouncer's
+transaction mode does: how they are detected and handled.
 
-Nothing that lasts longer than a transaction may be left in a session that others get next, and
-nothing of ours is there when we come again: no setting, no LISTEN, and no prepared statement,
-unless the pooler keeps track of them (pgbouncer from 1.21 on with max_prepared_statements, PgCat):
-it gives each a name of its own, and prepares it wherever it is missing.
+No state that outlives a transaction may be left in a session, since another client gets it next.
+Nor can we expect our own state there again: no setting, no LISTEN, and no prepared statement,
+unless the pooler tracks prepared statements (pgbouncer from 1.21 on with max_prepared_statements,
+PgCat): it gives each its own name, and prepares it wherever it is missing.
 
-What the pooler is set to does not matter much: startup parameters that it refuses are not sent, and
-a reset between transactions (``DISCARD ALL`` with server_reset_query_always) costs its time and the
-plans alone; sessions that come and go (server_lifetime) are not noticed. When all are taken for
-longer than query_wait_timeout the pooler hangs up, and the link connects anew; nothing happened.
-What other poolers say of themselves fits (PgCat, Odyssey and RDS Proxy also greet with an id of
-their own; the first two rename prepared statements); the tests have pgbouncer 1.18 and 1.24 only.
+The pooler's configuration hardly matters. Startup parameters that it refuses are not sent. A reset
+between transactions (``DISCARD ALL`` with server_reset_query_always) costs only its time and the
+plans. Sessions that come and go (server_lifetime) have no effect. If no session is free for longer
+than query_wait_timeout, the pooler closes the connection and the link reconnects; no statement was
+executed. The documentation of other poolers agrees (PgCat, Odyssey and RDS Proxy also send their
+own process id; the first two rename prepared statements); only pgbouncer 1.18 and 1.24 are tested.
 
-A pooler greets its clients with a process id that is none of the server's, whatever its mode; one
-that gives each client a session of its own is known by the setting `pooler` alone. One that is not
-found out is, when a prepared statement is gone: see `distrust_statements`.
+In any mode a pooler sends its clients a process id that is not the server's. Only the setting
+`pooler` says that a pooler gives each client its own session. A pooler that was not detected is
+noticed when a prepared statement is gone: see `distrust_statements`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ASKED: Final = 100
 
 
 class Pooling(Enum):
-    """What stands between; the values are those of the setting `pooler`, beside ``auto``."""
+    """The kind of pooler; the values are those of the setting `pooler`, beside ``auto``."""
 
     SESSION = "session"
     """Nothing, or what gives each client a session of its own."""
@@ -98,7 +98,7 @@ class ClientConnection(asyncpg.Connection):
             return await super().fetchval(query, *arguments, **options)
 
 
-# What was told, or the first answer of this process, by DSN.
+# The configured kind, or the first one that this process detected, by DSN.
 _known: dict[str, Pooling] = {}
 
 
@@ -109,17 +109,17 @@ async def connect_plainly(
     password: Callable[[], str] | None = None,
     keeps_statements: bool = False,
 ) -> tuple[asyncpg.Connection, bool]:
-    """A connection without any setting, and whether sessions are handed around. Raises what asyncpg
-    raises.
+    """A connection without any setting, and whether a pooler shares its sessions. Raises what
+    asyncpg raises.
 
-    Through such a pooler it keeps no statement prepared, but with `keeps_statements` where the
-    pooler keeps track of them: for statements of ours that are sent again and again, and whose
-    sender can do without (`distrust_statements`).
+    Through such a pooler it keeps no prepared statements, unless the pooler tracks them and
+    `keeps_statements` is set. That is for our own statements, which are sent often and whose sender
+    can do without (`distrust_statements`).
     """
     known = _known.get(dsn)
     is_careful = known is not None and _is_careful(known, keeps_statements)
     options = cache_options(is_careful)
-    if not keeps_statements:  # who does begins its transactions with settings of its own
+    if not keeps_statements:  # a caller that does begins its transactions with its settings
         options["connection_class"] = ClientConnection
     if password is not None:
         options["password"] = password
@@ -139,7 +139,7 @@ async def connect_plainly(
 
 
 async def is_pooled(dsn: str, *, timeout: float, password: Callable[[], str] | None = None) -> bool:
-    """Whether sessions are handed around, for those who let the driver make their connections."""
+    """Whether sessions are shared, for callers that let the driver make their connections."""
     if dsn not in _known:
         connection, _ = await connect_plainly(dsn, timeout=timeout, password=password)
         await connection.close(timeout=timeout)
@@ -165,8 +165,8 @@ def assume(dsn: str, pooler: str) -> None:
 
 
 def distrust_statements(dsn: str) -> None:
-    """A statement that was prepared is gone, or another stands in its place: so sessions are handed
-    around, and nobody keeps track. Connections made from now on keep none.
+    """A prepared statement is gone or was replaced: so a pooler shares sessions and does not track
+    statements. Connections made from now on keep no prepared statements.
     """
     _known[dsn] = Pooling.TRANSACTION
 

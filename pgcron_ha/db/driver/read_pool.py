@@ -20,7 +20,7 @@ from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 
 Connection: TypeAlias = asyncpg.Connection
 
-# Views are read together by all who look, so a few connections serve any number of them.
+# Clients share the result of a view, so a few connections serve any number of them.
 MOST_CONNECTIONS: Final = 4
 _CONNECT_SECONDS: Final = 3.0
 # After the server should have stopped a statement, the connection is taken for dead.

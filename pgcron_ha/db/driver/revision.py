@@ -27,7 +27,7 @@ NEWEST: Final = "pgcron_0001"
 """The revision that `pgcron-ha migrate` brings; a test keeps it equal to the newest one."""
 
 VERSION_TABLE: Final = "alembic_version"
-"""Ours, in the schema of ours."""
+"""Our version table, in our schema."""
 
 _OWN: Final = re.compile(r"pgcron_(\d{4})")
 
@@ -38,7 +38,7 @@ def is_own(revision: object) -> bool:
 
 
 def is_newer(revision: str | None, than: str) -> bool:
-    """Whether `revision` is one of ours, and a later one."""
+    """Whether `revision` is one of pgcron_ha's and later than `than`."""
     return revision is not None and is_own(revision) and revision > than
 
 

@@ -112,17 +112,17 @@ PAGES: Final = SessionSettings(
 )
 
 HANDLER: Final = SessionSettings("pgcron_ha handler", (_UTC,), lasting=_KEEPALIVES)
-"""For handlers, whose statements are their own."""
+"""For handlers, which send their own statements."""
 
 TRANSACTION: Final = HANDLER._replace(
-    # A node that is frozen would hold its locks for as long as it is.
+    # Otherwise a frozen node would hold its locks until it wakes up.
     local=("idle_in_transaction_session_timeout = '60s'",)
 )
 """For handlers whose transaction ends with the run's completion."""
 
 PROFILE: Final = HANDLER._replace(
-    # A server that works for a client that is gone notices it; values of types that JSON has not
-    # are written in one way: programs read them.
+    # The server notices that its client is gone. Values of types that JSON lacks have one fixed
+    # format, since programs read them.
     lasting=(
         *_KEEPALIVES,
         "client_connection_check_interval = '1s'",

@@ -36,8 +36,8 @@ _UNREACHABLE: Final[tuple[type[BaseException], ...]] = (
 
 
 class SqlError(PgcronError):
-    """What the database said of a statement: `code` is its SQLSTATE, in `message` stand detail
-    and hint, too.
+    """The database's error for a statement: `code` is its SQLSTATE; `message` has detail and
+    hint, too.
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -47,7 +47,7 @@ class SqlError(PgcronError):
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """What others know of a session, and who it is."""
+    """What identifies a session to others, and its role."""
 
     pid: int
     began: str
@@ -67,8 +67,8 @@ class SqlDatabase:
         schema: str = DEFAULT_SCHEMA,
         node: str = "",
     ) -> None:
-        """`dsn` and `password` are asked for each new connection's sake; both may raise
-        ConfigError. `node` is the name that completed runs keep.
+        """`dsn` and `password` are called for each new connection; both may raise ConfigError.
+        `node` is the name that is recorded with completed runs.
         """
         self.node = node
         self.statements = load(schema)
@@ -80,7 +80,7 @@ class SqlDatabase:
         )
 
     async def open(self, settings: Mapping[str, str]) -> SqlSession:
-        """A session in which these settings stand, when one of the profile's is free.
+        """A session with these settings, as soon as one of the profile's is free.
 
         Raises DatabaseUnavailable, SqlError, or ConfigError.
         """
@@ -96,7 +96,7 @@ class SqlDatabase:
         return SqlSession(self, connection, login)
 
     async def login(self) -> Login:
-        """Who the profile is. Raises what `open` raises."""
+        """The profile's session and role. Raises what `open` raises."""
         session = await self.open({})
         session.leave()
         return session.login

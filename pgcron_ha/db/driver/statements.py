@@ -1,7 +1,7 @@
 """Named SQL statements: ``sql/*.sql`` → `Statement` (name, text with ``$n``, parameter names).
 
 A file holds statements that begin with ``-- name: claim_runs``; comment lines after it say which
-transition it makes (``-- ready -> running``) and why it is written as it is. Parameters are written
+transition it makes (``-- ready -> running``) and the reasons for its form. Parameters are written
 ``:run_ids``.
 
 What needs a later revision than the oldest that this program works with says so in the line after
@@ -36,8 +36,8 @@ _SCHEMA: Final = re.compile(r"\bpgcron\.|'pgcron'(?=::regnamespace)")
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement as it is sent: `sql` with ``$1`` …, and the names of its parameters in that
-    order.
+    """One statement in the form that is sent: `sql` with ``$1`` …, and the names of its
+    parameters in that order.
     """
 
     name: str
@@ -130,7 +130,7 @@ def load(schema: str = DEFAULT_SCHEMA, revision: str | None = None) -> Statement
 
 @lru_cache(maxsize=16)
 def every_variant(schema: str = DEFAULT_SCHEMA) -> tuple[Statement, ...]:
-    """All statements as they stand in the files, in that order."""
+    """All statements of the files, in their order."""
     found: dict[tuple[str, str | None], Statement] = {}
     for path in sorted(_FOLDER.glob("*.sql")):
         for statement in _parse(in_schema(path.read_text(encoding="utf-8"), schema)):

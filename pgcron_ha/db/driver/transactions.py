@@ -87,7 +87,7 @@ class HeldConnection:
             cut(self.connection)
             return unanswered(error)
         if isinstance(error, asyncpg.PostgresError):
-            # Errors of ours as such; others as the handler's own statements raise them.
+            # A `PgcronError` as it is; others as the handler's own statements raise them.
             own = from_sqlstate(error.sqlstate, error.message, error.detail, error.hint)
             return own or error
         return error
@@ -103,7 +103,7 @@ class HeldConnection:
 
 
 class Transactions:
-    """At most `most` at a time; who comes then waits. Belongs to the loop that first uses it."""
+    """At most `most` at a time; further callers wait. Belongs to the loop that first uses it."""
 
     def __init__(self, dsn: str, most: int, schema: str = DEFAULT_SCHEMA, node: str = "") -> None:
         """`node` is the name that completed runs keep."""
@@ -123,8 +123,8 @@ class Transactions:
         held = Open(self._pool, connection, self._finish, self._node, isolation)
         try:
             if isolation != "read_committed":
-                # Its snapshot is of its beginning: whoever writes the row afterwards ends it. So
-                # what a node writes into the row of a run that lasts is written before.
+                # Its snapshot is taken at its beginning: a later write to the row makes it fail.
+                # So a node writes to the row of a long run before that.
                 await connection.fetch(self._mark, [run], [token], [elapsed])
             await held.begin(MARK_TRANSACTION + self._pool.transaction_settings(connection))
         except BaseException as error:

@@ -12,7 +12,7 @@ from pgcron_ha.db.queries.rows import Row, fetch_rows
 from pgcron_ha.errors import PgcronError
 
 A_WHILE_SECONDS: Final = 1.0
-"""No statement of ours holds such a lock, or waits for one, for so long."""
+"""None of our statements holds such a lock, or waits for one, for this long."""
 
 _MOST: Final = 10
 
@@ -20,7 +20,7 @@ _MOST: Final = 10
 async def blocking_sessions(
     connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA
 ) -> list[Row]:
-    """Who keeps nodes waiting, or would: process_id (0: a prepared transaction), user,
+    """Sessions that block nodes, or would: process_id (0: a prepared transaction), user,
     application, seconds of its transaction (None: not shown to this role), tables it has locked,
     how many sessions are waiting, state, statement.
     """
@@ -49,7 +49,7 @@ def holding_words(row: Row) -> str:
 
 
 def naming(error: PgcronError, rows: Sequence[Row]) -> PgcronError:
-    """The error, with those who may be its reason."""
+    """The error, with the sessions that may be its cause."""
     if not rows:
         return error
     names = "; ".join(f"{session_words(row)} {holding_words(row)}" for row in rows)

@@ -23,9 +23,9 @@ LARGE_DAY_BYTES: Final = 64 * 1024 * 1024
 MOST_BYTES_AN_ENTRY: Final = 400
 # A statement of the engine's holds an advisory lock for milliseconds.
 LONG_LOCK_SECONDS: Final = 30.0
-# Younger statistics say nothing about who never came.
+# Younger statistics do not show that a table was never vacuumed.
 YOUNG_STATISTICS_SECONDS: Final = 86_400.0
-# With the owner's rights, and for everybody: each asks who the caller is.
+# Functions with the owner's rights that all roles may call: each checks the caller.
 FOR_EVERYBODY: Final = ("run_status", "live_state", "await_runs", "judge_guest")
 
 
@@ -38,8 +38,8 @@ snapshot_holders: Final = ParsedQuery(
     seconds=LONG_TRANSACTION_SECONDS,
     limit=DEFAULT_LIMIT,
 )
-"""Who keeps dead rows alive: kind, name, age in transactions, seconds, other_database (None: it is
-in ours); the oldest first.
+"""Holders that keep dead rows: kind, name, age in transactions, seconds, other_database (None: it
+is in this one); the oldest first.
 """
 
 idle_slots: Final = ParsedQuery("list_idle_slots", least=MUCH_LOG_BYTES, limit=DEFAULT_LIMIT)
@@ -76,7 +76,7 @@ zones: Final = ParsedQuery("read_zones", limit=DEFAULT_LIMIT).the
 """The version of tzdata that decides, and nodes with older ones."""
 
 unaccounted: Final = ParsedQuery("unaccounted", at_most=DEFAULT_LIMIT)
-"""Fires of the last day that were decided and whose run is nowhere; there must be none."""
+"""Fires of the last day that were decided and have no run; there must be none."""
 
 wraparound: Final = ParsedQuery("read_wraparound").the
 """Ages of the oldest transaction id: of our oldest table, of all here, and of all databases."""
@@ -100,12 +100,12 @@ is_outlived.
 excess_privileges: Final = ParsedQuery(
     "list_privileges_excess", known=list(FOR_EVERYBODY), limit=DEFAULT_LIMIT
 )
-"""Rights that nobody should have, and what is not its owner's: kind, name, who, remedy (where
-kind, name and who do not tell it).
+"""Excess privileges, and objects with the wrong owner: kind, name, who, remedy (if kind, name and
+who do not imply it).
 """
 
 role: Final = ParsedQuery("read_role").the
-"""Who asks: name, whether it is a superuser, has the rights of the owner, is told of others."""
+"""The caller's role: name, whether it is a superuser, has the owner's rights, can see others."""
 
 notification_queue: Final = ParsedQuery("read_notification_queue").the
 """How full the server's queue of notifications is, and the oldest open transactions."""
@@ -113,7 +113,7 @@ notification_queue: Final = ParsedQuery("read_notification_queue").the
 lock_holders: Final = ParsedQuery(
     "list_lock_holders", seconds=LONG_LOCK_SECONDS, limit=DEFAULT_LIMIT
 )
-"""Who holds our advisory locks for long: name, process_id, seconds."""
+"""Sessions that hold our advisory locks for long: name, process_id, seconds."""
 
 _ROWS: Final = {
     "role": role,

@@ -77,7 +77,7 @@ class NodeHealth:
     failing: tuple[Failing, ...] = ()
     without: tuple[Without, ...] = ()
     more: int = 0
-    """So many more things are set aside."""
+    """How many more things are set aside."""
 
     @property
     def has_failed_long(self) -> bool:

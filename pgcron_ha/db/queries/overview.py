@@ -19,7 +19,7 @@ from pgcron_ha.db.queries.unresponsive_runs import UNRESPONSIVE
 from pgcron_ha.errors import NotFound
 
 DEFAULT_LIMIT: Final = 50
-# A filter that matches little is given up after so many rows: some tens of milliseconds.
+# A filter that matches little is given up after this many rows: some tens of milliseconds.
 LOOK: Final = 20_000
 # Due runs that are counted when the demand is asked for: some milliseconds.
 DEMAND_CAP: Final = 5000
@@ -136,7 +136,7 @@ async def nodes(
     schema: str = DEFAULT_SCHEMA,
 ) -> list[Row]:
     """Nodes with lease, slots, queues and handlers; the living first. `lease_ttl` is in seconds,
-    `runs` is how many a node holds, `unresponsive_runs` are the first that go on though told to
+    `runs` is how many a node holds, `unresponsive_runs` are the first that go on though asked to
     stop.
     """
     values = {**LISTED_NODES, "is_dead": None if also_dead else False, "limit": limit}

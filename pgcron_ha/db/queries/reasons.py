@@ -17,7 +17,7 @@ class Reason(NamedTuple):
     decision: str
     """run, skipped, superseded, expired, cancelled, missed, not yet, not an instant, not known."""
     reason: str | None
-    """As it was told when it was decided."""
+    """As it was recorded with the decision."""
     run: int | None
     outcome: str | None
     """The live state of its run, or how it ended; None, too, when retention has removed it."""

@@ -1,4 +1,4 @@
-"""What the tables take: the statements of ``sql/storage.sql``, and who keeps dead rows in them."""
+"""Table sizes: the statements of ``sql/storage.sql``, and the holders of old snapshots."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pgcron_ha.model.storage import TableSize, tables_of
 # Ten years of daily partitions of each table that has them.
 MOST_RELATIONS: Final = 15_000
 MOST_HOLDERS: Final = 20
-# From when on somebody who holds a snapshot is named; `pgcron-ha doctor` advises later.
+# Holders of snapshots older than this are listed; `pgcron-ha doctor` advises later.
 HELD_SECONDS: Final = 60.0
 HELD_TRANSACTIONS: Final = 100_000
 # Kinds of holders that keep dead rows of the server's catalog alone.
@@ -19,13 +19,13 @@ LOGICAL: Final = ("logical slot", "subscriber of slot")
 
 
 class Storage(NamedTuple):
-    """The tables, the largest first, and those who hold snapshots, the oldest first."""
+    """The tables, the largest first, and the holders of snapshots, the oldest first."""
 
     tables: tuple[TableSize, ...]
     holders: list[Row]
     """Each with kind, name, age in transactions and seconds (None: not known)."""
     sees_all: bool
-    """Whether the role is told of other roles' snapshots."""
+    """Whether the role can see other roles' snapshots."""
 
 
 async def tables(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> tuple[TableSize, ...]:

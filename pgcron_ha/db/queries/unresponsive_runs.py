@@ -1,5 +1,5 @@
-"""Runs that hold a slot of a living node although it was told to stop them: nothing ends them but
-they themselves, or the end of their process.
+"""Runs that hold a slot of a living node although it was asked to stop them. They end only by
+themselves, or with their process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ UNRESPONSIVE: Final[Mapping[str, Any]] = {
     "few": FEW,
     "look_unresponsive": LOOK,
 }
-"""Parameters of statements whose rows have ``unresponsive_runs``: the first few of them, by id."""
+"""Parameters of statements whose rows have ``unresponsive_runs``: the first few runs, by id."""
 
 
 def unresponsive_words(runs: Sequence[int]) -> str:

@@ -40,12 +40,12 @@ BASE: Final = "base"
 """Before the first revision that a program carries."""
 
 LOCK_SECONDS: Final = 2
-"""Whoever comes after a waiting migration waits as long as it does: less than a lease."""
+"""Statements queued behind a waiting migration wait as long as it does: less than a lease."""
 
 LOCK_TRIES: Final = 15
 
 TURN_SECONDS: Final = 60
-"""For which a migration waits for another one, or for whoever holds its lock."""
+"""Longest wait of a migration for another one, or for another holder of its lock."""
 
 SINCE: Final = "pgcron_ha_since"
 """The attribute of our own config that says at which revision a printed migration begins."""
@@ -87,7 +87,7 @@ async def _migrate(dsn: str, schema: str) -> None:
     async def open_connection() -> Any:
         return await connect(dsn, MIGRATION)
 
-    # Whoever has waited for another one's migration must see what it did.
+    # After waiting for another migration, this one must see its changes.
     engine = create_async_engine(
         "postgresql+asyncpg://",
         async_creator=open_connection,
@@ -191,7 +191,7 @@ def _run_on(context: EnvironmentContext, connection: Connection, schema: str) ->
 
 
 def _take_turn(connection: Connection) -> None:
-    """Waits for another migration, and says for whom. Raises SchemaError after TURN_SECONDS."""
+    """Waits for another migration and logs its session. SchemaError after TURN_SECONDS."""
     if connection.scalar(text(f"SELECT pg_try_advisory_xact_lock({MIGRATION_KEY})")):
         return
     look = load()["migration_turn_holder"].sql.replace("$1", str(MIGRATION_KEY))

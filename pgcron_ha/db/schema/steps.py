@@ -1,9 +1,9 @@
-"""What the revisions in ``migrations/versions`` call: a step is made once, whoever asks for it.
+"""Steps that the revisions in ``migrations/versions`` call. Each step is made once.
 
-Either `pgcron_ha.db.schema.migrate` does, with the version table in our own schema; or the alembic
-of a host application, which has our revisions as a branch of its own history and a version table of
-its own. Then the step keeps ours as well, as nodes and `pgcron-ha migrate` read it, and does
-nothing where that says that the step was made already: both may be asked, in any order.
+The caller is either `pgcron_ha.db.schema.migrate`, with the version table in our schema, or the
+alembic of a host application, which has our revisions as a branch of its history and its own
+version table. In that case the step also updates our table, which nodes and `pgcron-ha migrate`
+read, and does nothing if that table already has the revision. So both may run, in any order.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _begin(revision: str) -> bool:
         f"CREATE TABLE IF NOT EXISTS {schema}.{VERSION_TABLE} (version_num varchar(32) NOT NULL,"
         " CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
     )
-    _require_own_table(context, schema)  # "$user" of a role called so finds ours from now on
+    _require_own_table(context, schema)  # now "$user" of a role of this name finds our table
     if not context.as_sql and revision <= (_noted(schema) or ""):
         return False
     op.execute(_forgetting(schema))
@@ -118,7 +118,7 @@ def drop_everything() -> None:
 
 
 def _refuse_others(context: MigrationContext, known: set[str]) -> None:
-    """Raises Conflict when others have something in the schema, which would go with ours."""
+    """Raises Conflict if the schema has objects of others, which would be removed with ours."""
     _refuse(context, "orphans_in_schema", partial(foreign_objects, _schema(context)), known)
 
 
@@ -222,8 +222,8 @@ def _execute(script: str) -> None:
 
 @contextlib.contextmanager
 def _settled(context: MigrationContext) -> Iterator[Any]:
-    """The connection with our search_path: scripts name what is not ours as if nothing stood before
-    pg_catalog. What the host's own revisions do after this one is left as it was.
+    """The connection with our search_path: scripts name objects of pg_catalog without a schema.
+    Afterwards the host's search_path is restored for its own revisions.
     """
     bind: Any = context.bind
     set_path = text("SELECT pg_catalog.set_config('search_path', :path, true)")

@@ -1,4 +1,4 @@
-"""Taking everything of ours out of a database, and nothing else."""
+"""Removes all objects of pgcron_ha from a database, and nothing else."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _MADE: Final = re.compile(
 
 
 async def uninstall(dsn: str, schema: str = DEFAULT_SCHEMA, *, by_force: bool = False) -> bool:
-    """Removes all objects of ours in one transaction; False when there are none in `schema`.
+    """Removes all our objects in one transaction; False when there are none in `schema`.
 
-    The schema goes, too, if a migration made it; roles stay. Raises Conflict for a schema in which
-    something stands that no migration made, and, unless `by_force`, while nodes are alive or when
-    objects of others (views, foreign keys, triggers…) use ours: they would go with them.
+    The schema is removed, too, if a migration made it; roles are kept. Raises Conflict for a schema
+    with an object that no migration made, and, unless `by_force`, while nodes are alive or when
+    objects of others (views, foreign keys, triggers…) use ours: they would be removed, too.
     """
     connection = await connect(dsn, MIGRATION)
     try:
@@ -89,7 +89,7 @@ async def _require_quiet(connection: asyncpg.Connection, schema: str) -> None:
 
 
 async def _require_no_history(connection: asyncpg.Connection, schema: str) -> None:
-    """Raises Conflict when the history of an application says that revisions of ours are there."""
+    """Raises Conflict if the alembic history of an application has our revisions."""
     names = await _names(connection, load(schema)["version_tables_of_others"].sql, schema)
     for name in names:
         rows = await connection.fetch(f"SELECT version_num FROM {name}")
@@ -103,7 +103,7 @@ async def _require_no_history(connection: asyncpg.Connection, schema: str) -> No
 
 
 def foreign_objects(schema: str, names: Iterable[str]) -> Conflict:
-    """That the schema is not for us alone."""
+    """The error for a schema that others use, too."""
     return Conflict(
         f"the schema '{schema}' has objects of others: {', '.join(names)}",
         "pgcron_ha has a schema of its own: what removes it empties the schema.",
@@ -112,7 +112,7 @@ def foreign_objects(schema: str, names: Iterable[str]) -> Conflict:
 
 
 def dependents_there(names: Iterable[str], otherwise: str = "") -> Conflict:
-    """That others would lose what they have built on ours."""
+    """The error for objects of others that depend on ours."""
     return Conflict(
         f"objects of others use what is to be removed: {', '.join(names)}",
         "They would be removed with it.",

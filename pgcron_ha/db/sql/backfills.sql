@@ -46,7 +46,7 @@ WHERE o.backfill_id = :backfill::bigint ORDER BY o.outcome IS NOT NULL, o.run_id
 
 -- name: open_backfills
 -- Those under way behind :after, by id; has_work: there is room for more runs, or runs have ended.
--- None for a node whose tzdata is not the cluster's.
+-- No rows for a node whose tzdata is not the cluster's.
 SELECT b.id, b.schedule, b.state, b.since, b.until, b.direction, b.if_ran, b.reached, b.planned,
        b.definition ->> 'uuid' AS uuid, b.definition ->> 'spec' AS spec,
        b.definition ->> 'timezone' AS timezone, b.definition -> 'calendars' AS calendars,
@@ -76,8 +76,8 @@ UPDATE pgcron.backfill b SET planned = :planned WHERE b.id = :backfill::bigint A
 RETURNING b.id;
 
 -- name: give_up_backfill
--- It can't go on: its spec can't be read any more, or has too many instants. What was made of it
--- ends as it ends.
+-- It can't go on: its spec can't be read any more, or has too many instants. Runs that it has made
+-- are not changed.
 UPDATE pgcron.backfill b SET state = 'stopping', changed_at = now(), error = :error::jsonb
 WHERE b.id = :backfill::bigint AND b.state IN ('open', 'paused') RETURNING b.id;
 

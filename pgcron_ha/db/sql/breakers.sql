@@ -10,14 +10,14 @@ FROM pgcron.look_at_breakers();
 -- ready -> running
 -- ready -> skipped
 -- ready -> superseded
--- One run of a breaker whose time is over, with the columns of claim_runs: while it executes the
--- cluster begins no other run of the breaker's handlers. The function says how.
+-- One run of a breaker whose open time is over, with the columns of claim_runs. While it executes
+-- the cluster begins no other run of the breaker's handlers. The function explains how.
 SELECT * FROM pgcron.claim_probe(:incarnation, :queues, :handlers);
 
 -- name: park_broken
--- Due runs of handlers whose breaker is not closed leave the claim indexes, so that they clog
--- nobody: of each path, and of each queue's lanes and requirements, the first `look`, whoever's
--- they are.
+-- Due runs of handlers whose breaker is not closed leave the claim indexes, so that they delay no
+-- others: of each path, and of each queue's lanes and requirements, the first `look`, whatever
+-- their handlers.
 SELECT set_hold AS id FROM pgcron.set_hold(ARRAY(
   SELECT p.id FROM pgcron.run p
   WHERE p.state = 'ready' AND p.hold IS NULL AND p.id = ANY(ARRAY(
@@ -49,9 +49,9 @@ SELECT set_hold AS id FROM pgcron.set_hold(ARRAY(
 SELECT pgcron.divert_runs(:at_most) AS run_id;
 
 -- name: unpark_mended
--- The other way round, level-triggered: a run whose handler has no breaker that is open does not
--- stay parked. Each handler and queue of held runs is found by one index descent, so that a hundred
--- thousand runs of one that is still open are not looked at.
+-- The reverse, level-triggered: a run whose handler has no open breaker does not stay parked. Each
+-- handler and queue of held runs is found by one index descent, so that a hundred thousand runs of
+-- a handler whose breaker is still open are not read.
 WITH RECURSIVE held(handler, queue) AS (
   (SELECT r.handler, r.queue FROM pgcron.run r WHERE r.hold NOT IN ('overlap', 'previous')
    ORDER BY r.handler, r.queue LIMIT 1)

@@ -3,7 +3,7 @@
 -- Runs that may wait in the node's memory (at least once, no lane). One index descent for each path
 -- (queue, priority) from a lower bound that the node moves, so that neither future rows of a high
 -- priority nor dead index entries are walked. The sub-select is an ARRAY(…) so that its LIMIT
--- holds whatever plan is chosen; the check of node and cluster stands inside it so that nothing is
+-- holds whatever plan is chosen; the check of node and cluster is inside it so that nothing is
 -- locked for a session that is not alive. Each token is one claim's and reveals nothing of
 -- another's: a secret of the statement and the run's id, hashed (a random number for each row costs
 -- five times as much). `due` is in seconds since 1970: a client makes an instant of it ten times as
@@ -46,8 +46,8 @@ RETURNING r.id, r.uuid, r.handler, r.args, r.attempt,
 -- ready -> superseded
 -- Verdicts on lanes (schedules whose runs must not overlap): `claim` with the columns of
 -- claim_runs, `skip`, `supersede`, `hold` for a run that waits for a slot of its schedule, `mine`
--- for a claimed one whose end may let such a run go, or `wait` for one that may start only once and
--- found no free slot. The function says why each of its steps needs a snapshot of its own.
+-- for a claimed run whose end may release such a run, or `wait` for one that may start only once
+-- and found no free slot. The function explains why each of its steps needs its own snapshot.
 SELECT *
 FROM pgcron.claim_lanes(:incarnation, :queues, :priorities, :handlers, :free, :ahead, :look);
 
@@ -58,8 +58,8 @@ FROM pgcron.claim_lanes(:incarnation, :queues, :priorities, :handlers, :free, :a
 -- Runs that have a key or require labels, and those of limited queues: `claim` with the columns of
 -- claim_runs, `skip` for a run whose schedule's last one is not over, `supersede`, `hold` and
 -- `mine` as claim_lanes, `wait` for one that may start only once and found no free slot, and for
--- each queue with keys one `walked`: `lane` is where the look ended (NULL: it saw all of them),
--- `due` how many seconds it is to the next of its runs.
+-- each queue with keys one `walked`: `lane` is where the search ended (NULL: it saw all of them),
+-- `due` the seconds until the next of its runs.
 SELECT *
 FROM pgcron.claim_limited(:incarnation, :queues, :beyond, :handlers, :free, :ahead, :look, :aged);
 
@@ -68,8 +68,8 @@ FROM pgcron.claim_limited(:incarnation, :queues, :beyond, :handlers, :free, :ahe
 -- ready -> superseded
 -- ready -> upstream_failed
 -- Runs that were put aside until their schedule has a slot for them, where it has one now, or until
--- the fire before theirs is over. Schedules whose runs could not be let go come back in `refused`,
--- with the last reason.
+-- the fire before theirs is over. Schedules whose runs could not be released are returned in
+-- `refused`, with the last reason.
 SELECT let_go, ended_at, refused, error FROM pgcron.let_waiting_go(:beyond, :most);
 
 -- name: end_waiting_runs
@@ -143,7 +143,7 @@ ORDER BY priority, queue;
 
 -- name: park_unserved
 -- Due runs whose handler no live node offers for their queue leave the claim index, so that they
--- clog nobody. Rows that somebody has locked are left for the next look.
+-- delay no others. Locked rows are left for the next look.
 SELECT set_hold AS id FROM pgcron.set_hold(ARRAY(
   SELECT p.id FROM pgcron.run p
   WHERE p.state = 'ready' AND p.hold IS NULL AND p.id = ANY(ARRAY(
@@ -156,7 +156,7 @@ SELECT set_hold AS id FROM pgcron.set_hold(ARRAY(
   FOR UPDATE SKIP LOCKED), 'unserved');
 
 -- name: park_unplaced
--- The same of runs that require labels: by requirement, so that none stands behind another.
+-- The same for runs that require labels: by requirement, so that none delays another.
 SELECT set_hold AS id FROM pgcron.set_hold(ARRAY(
   SELECT p.id FROM pgcron.run p
   WHERE p.state = 'ready' AND p.hold IS NULL AND p.id = ANY(ARRAY(

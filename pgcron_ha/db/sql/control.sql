@@ -41,8 +41,8 @@ WHERE c.tzdata IS DISTINCT FROM :tzdata::text
 RETURNING before.tzdata AS before;
 
 -- name: note_outdated_plans
--- The next schedules by id, but for those in UTC, which has no rules that change. No cursor is
--- locked: whoever edits a schedule holds up that one alone.
+-- The next schedules by id, without those in UTC, whose rules never change. No cursor is locked: an
+-- edit of a schedule delays only that one.
 WITH held AS MATERIALIZED (SELECT c.replan_after FROM pgcron.cluster c
 WHERE c.replan_after IS NOT NULL FOR UPDATE),
 part AS MATERIALIZED (
@@ -64,7 +64,7 @@ WHERE p.schedule_id <> ALL(:aside::bigint[]) ORDER BY p.schedule_id LIMIT :at_mo
 SELECT pgcron.replan(:schedule_id::bigint);
 
 -- name: overdue_pauses
--- Pauses that end by themselves and whose end has passed; an index of those that have one.
+-- Pauses with an end that has passed; found by an index of the pauses that have an end.
 SELECT s.id AS schedule_id, s.name FROM pgcron.schedule s
 WHERE s.paused_until <= now() AND s.id <> ALL(:aside::bigint[]) ORDER BY s.paused_until
 LIMIT :at_most;
@@ -121,7 +121,7 @@ DELETE FROM pgcron.occurrence_override o USING pgcron.retention kept
 WHERE kept.relation = 'occurrence' AND greatest(o.fire_at, o.due_at) < now() - kept.keep;
 
 -- name: failing_schedules
--- Schedules with failures that nobody has judged, or whose probe is over.
+-- Schedules with failures that are not evaluated yet, or whose probe is over.
 SELECT failing.schedule_id, coalesce(s.name, failing.schedule_id::text) AS name FROM (
   (SELECT DISTINCT f.schedule_id FROM pgcron.fire_failure f
    WHERE NOT f.is_judged AND f.schedule_id <> ALL(:aside::bigint[]) LIMIT :at_most)
@@ -135,7 +135,7 @@ SELECT failing.schedule_id, coalesce(s.name, failing.schedule_id::text) AS name 
 SELECT pgcron.judge_failures(:schedule_id) AS verdict;
 
 -- name: due_probes
--- Schedules paused by failures whose next fire is to probe; with probe_fire it was chosen already.
+-- Schedules paused by failures whose next fire is a probe; with probe_fire it is already chosen.
 SELECT p.schedule_id, p.probe_at, p.probe_fire, c.generation, c.watermark, c.next_fire, s.name,
        s.uuid, s.spec, s.timezone, s.dst, s.calendars, s.jitter, s.max_runs, now() AS now
 FROM pgcron.failure_pause p JOIN pgcron.cursor c ON c.schedule_id = p.schedule_id

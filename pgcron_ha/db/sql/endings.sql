@@ -42,8 +42,8 @@ FROM pgcron.fail_runs(:run_ids, :tokens, :kinds, :retryables, :retry_afters, :el
 SELECT pgcron.finish_late(:run_ids, :fences, :results, :node) AS run_id;
 
 -- name: locked_runs
--- Of these claims those whose rows somebody has locked, after a completion had to wait for one. The
--- others are locked for this moment only.
+-- Those of these claims whose rows are locked by others, after a completion had to wait for one.
+-- The other rows are locked here for a moment only.
 WITH held AS MATERIALIZED (
   SELECT r.id FROM pgcron.run r
   JOIN unnest(:run_ids::bigint[], :tokens::uuid[]) given(id, token) ON r.id = given.id
@@ -77,8 +77,8 @@ RETURNING r.id;
 
 -- name: weigh_runs
 -- running -> ready
--- By the living owner, as release_runs: the handler takes so many slots there, which the row did
--- not know. It waits where heavy runs do.
+-- By the living owner, as release_runs: records how many slots the handler takes there, which the
+-- row did not know. The run then waits with the heavy runs.
 UPDATE pgcron.run r
 SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL, started_at = NULL,
     attempt = r.attempt - 1, lane_slot = NULL,
@@ -90,8 +90,8 @@ WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token AND r.c
 RETURNING r.id;
 
 -- name: prepare_runs
--- Before a node prepares runs whose last node ended before their handlers were seen to begin.
--- Returns those that are such.
+-- Called before a node prepares runs; returns those whose last node ended before their handlers
+-- were seen to begin.
 UPDATE pgcron.run r SET lost_early = 2
 FROM unnest(:run_ids::bigint[], :tokens::uuid[]) given(id, token)
 WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token
@@ -101,8 +101,8 @@ RETURNING r.id;
 -- name: mark_started
 -- Only runs that last are marked while they run; short ones say it when they end.
 -- A run that lasts also learns here which time limits it has beside its timeout: a claim does not
--- carry what few have. Asked again, after an answer that got lost, it says so again. Nothing is
--- written twice: a transactional run's row is what its handler's transaction must find as it was.
+-- carry what few have. If the answer is lost, a second call returns the same. Nothing is written
+-- twice: the handler's transaction of a transactional run must find its row unchanged.
 WITH marked AS (
   UPDATE pgcron.run r SET started_at = now() - given.elapsed * interval '1 second'
   FROM unnest(:run_ids::bigint[], :tokens::uuid[], :elapsed_seconds::float8[]) given(id, token,

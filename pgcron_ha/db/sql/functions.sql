@@ -130,8 +130,8 @@ SELECT found.ended, found.unmarked FROM pgcron.await_runs(:run_ids::bigint[]) fo
 SELECT pgcron.end_channel();
 
 -- name: probe_end_channel
--- Whoever hears this knows that notifications reach it: through some poolers LISTEN succeeds and
--- nothing ever comes.
+-- Proves to its listener that notifications arrive: through some poolers LISTEN succeeds, but no
+-- notification is ever delivered.
 SELECT pgcron.notify(pgcron.end_channel(), 'probe');
 
 -- name: run_status

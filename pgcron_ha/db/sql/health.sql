@@ -17,8 +17,8 @@ SELECT current_setting('server_version') AS version, clock_timestamp() AS now,
        ARRAY(SELECT d.name FROM pg_catalog.pg_settings d
            WHERE d.name IN ('fsync', 'full_page_writes') AND d.setting = 'off'
            ORDER BY 1) AS careless,
-       -- What other sessions of this role begin with: the engine's own wait for the disk, whatever
-       -- stands there.
+       -- The default for other sessions of this role; the engine's sessions wait for the disk
+       -- regardless.
        (SELECT d.reset_val FROM pg_catalog.pg_settings d
         WHERE d.name = 'synchronous_commit') AS synchronous_commit,
                current_setting('wal_level') AS wal_level,
@@ -33,10 +33,10 @@ SELECT current_setting('server_version') AS version, clock_timestamp() AS now,
         WHERE d.name = 'default_transaction_read_only') AS is_read_only;
 
 -- name: list_snapshot_holders
--- Whoever keeps an old snapshot, or has written and does not end, keeps dead rows from being
--- removed, in every table of the database. Transactions of other databases do so through what a
--- standby reports alone; it is not to blame then. A VACUUM keeps nothing, logical slots keep rows
--- of the catalog.
+-- A session with an old snapshot, or a transaction that has written and does not end, keeps dead
+-- rows from being removed, in every table of the database. Transactions of other databases do so
+-- only through a standby's report; then the standby is not the cause. A VACUUM keeps nothing;
+-- logical slots keep rows of the catalog.
 WITH opened AS (
        SELECT 'transaction' AS kind,
               concat_ws(' ', a.pid::text, a.usename, nullif(a.application_name, ''),
@@ -98,7 +98,7 @@ WHERE c.relnamespace = 'pgcron'::regnamespace
 ORDER BY 1, 2 LIMIT :limit::int;
 
 -- name: read_zones
--- Which tzdata decides, and who has an older one.
+-- The tzdata that decides, and the nodes with an older one.
 SELECT c.tzdata,
        ARRAY(SELECT n.name || ' (' || n.tzdata || ')' FROM pgcron.node n
            WHERE n.state <> 'dead' AND n.tzdata < c.tzdata ORDER BY n.name
@@ -253,7 +253,7 @@ SELECT found.kind, found.name, found.who, found.remedy FROM (
 ORDER BY 1, 2, 3 LIMIT :limit::int;
 
 -- name: read_role
--- Who asks: whether it could run a node here, and whether it could do far more.
+-- The caller's role: whether it may run a node here, and whether it may do far more.
 SELECT quote_ident(current_user) AS name, r.rolsuper AS is_superuser,
        r.rolbypassrls AS passes_policies, c.relowner::regrole::text AS owner,
        pg_has_role(current_user, c.relowner, 'USAGE') AS is_owner,
@@ -264,8 +264,8 @@ JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE r.rolname = current_user AND c.oid = 'pgcron.run'::regclass;
 
 -- name: read_notification_queue
--- PostgreSQL does not say who listens; whoever does and leaves a transaction open keeps the queue,
--- whatever database it is in.
+-- PostgreSQL does not show which sessions listen. One that does and leaves a transaction open keeps
+-- the queue from being emptied, in whichever database it is.
 SELECT pg_notification_queue_usage() AS usage,
        ARRAY(SELECT format('%s, open for %s',
                            concat_ws(' ', a.pid::text, a.usename, nullif(a.application_name, ''),
@@ -277,8 +277,8 @@ SELECT pg_notification_queue_usage() AS usage,
               ORDER BY a.xact_start LIMIT 3) AS open;
 
 -- name: list_lock_holders
--- Advisory locks have no privileges: whoever holds one of ours keeps claims of lanes and limited
--- queues, or new partitions, waiting.
+-- Advisory locks have no privileges: any session that holds one of ours blocks claims of lanes and
+-- limited queues, or new partitions.
 SELECT DISTINCT concat_ws(' ', a.pid::text, a.usename, nullif(a.application_name, '')) AS name,
        a.pid AS process_id,
        extract(epoch FROM clock_timestamp() - coalesce(a.xact_start,
@@ -291,11 +291,11 @@ WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2
       ORDER BY 3 DESC LIMIT :limit::int;
 
 -- name: list_blocking_sessions
--- Who keeps statements of nodes waiting, or would: sessions that have held a lock on one of our
--- tables, which writers of rows wait for, for a while, and those that a waiting session of ours
--- waits for. Catalogs alone are read: no lock of a table keeps the answer away. A role that may not
--- look at others' sessions sees neither since when nor what they do. Of a prepared transaction
--- there is no session.
+-- Sessions that block statements of nodes, or would: those that have held a lock on one of our
+-- tables for a while that blocks writers of rows, and those that one of our sessions waits for.
+-- Only catalogs are read, so no table lock delays the answer. A role that may not read other
+-- sessions' activity sees neither their start nor their statement. A prepared transaction has no
+-- session.
 WITH waiting AS MATERIALIZED (
        SELECT DISTINCT l.pid FROM pg_catalog.pg_locks l
        JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
@@ -329,8 +329,8 @@ WHERE holder.pid <> pg_backend_pid()
 ORDER BY coalesce(b.waiting, 0) DESC, a.xact_start LIMIT :limit::int;
 
 -- name: list_blockers
--- Whom the session of this process waits for, at the beginning of every chain, and whether for a
--- lock of a table.
+-- The sessions that this process's session waits for, at the head of each chain of waits, and
+-- whether it waits for a table lock.
 WITH RECURSIVE chain AS (
   SELECT b.pid, 1 AS depth FROM unnest(pg_blocking_pids(:process_id::int)) b(pid)
   UNION

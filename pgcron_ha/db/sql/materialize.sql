@@ -1,12 +1,12 @@
 -- name: due_cursors
 -- Schedules with something to decide: fires before the horizon, or a new generation. No lock: the
 -- decision is a compare-and-set. Those in :aside are left out. Two ends of one index, apart: an OR
--- of them would walk every schedule. Both are in the order of that index, that of the new ones too,
--- who are all alike: where many are new, a planner that expects to find some soon would walk the
--- table from its beginning in every pass. New ones, those that are behind most, those that are
--- behind least, and those that the database refused and that are to be tried again take turns: none
--- of them, however many, delays the others. Each schedule is looked up by itself (LIMIT 1): a plan
--- that doesn't know how small :at_most is would rather join the whole table, 200 ms a pass at a
+-- of them would walk every schedule. Both are in the order of that index. New ones
+-- are all equal in that order, but need it, too: where many are new, a planner that expects to find
+-- some soon would walk the table from its beginning in every pass. Four groups take turns: new
+-- ones, those most behind, those least behind, and retries of those that the database refused. So
+-- no group, however large, delays the others. Each schedule is looked up by itself (LIMIT 1): a
+-- plan that does not know that :at_most is small would join the whole table, 200 ms a pass at a
 -- million schedules.
 SELECT c.schedule_id, c.generation, c.watermark, c.status, s.name, s.uuid, s.spec, s.timezone,
        s.dst, s.calendars, s.catchup,
@@ -47,11 +47,11 @@ ORDER BY c.turn, c.next_fire NULLS FIRST LIMIT :at_most;
 
 -- name: materialize
 -- One statement for many schedules. A schedule whose generation or watermark has moved (an edit,
--- another node) decides nothing here; a row that somebody has locked is left to them; nor does a
--- node decide whose tzdata is not the cluster's. The ledger's primary key makes each fire one row
--- for ever, and only rows that are new there get a run. Runs of schedules with max_runs are counted
--- with the watermark, so that no two nodes make one too many. :delays says how much later than it
--- fires each schedule's fire is due.
+-- another node) decides nothing here. A locked row is skipped. A node whose tzdata is not the
+-- cluster's decides nothing. The ledger's primary key makes each fire one row for ever, and only
+-- rows that are new there get a run. Runs of schedules with max_runs are counted with the
+-- watermark, so that no two nodes make one too many. :delays is the time between each schedule's
+-- fire and its due time.
 WITH planned AS (
   SELECT *
   FROM unnest(:schedule_ids::bigint[], :generations::bigint[], :watermarks::timestamptz[],
@@ -148,18 +148,18 @@ SELECT g.schedule_id, coalesce(s.name, g.schedule_id::text) AS name FROM (
 LEFT JOIN pgcron.schedule s ON s.id = g.schedule_id;
 
 -- name: take_given_back
--- Of these schedules; returns those it was done for. One whose cursor somebody has locked is left
--- for the next time.
+-- For these schedules; returns those that were done. One with a locked cursor is left for the next
+-- time.
 SELECT pgcron.take_given_back(:schedule_ids::bigint[]) AS schedule_id;
 
 -- name: reopen_ledger
--- Fires whose partition of the ledger is gone, or is not there yet, get one.
+-- Makes the ledger partition of fires for which it is gone or does not exist yet.
 SELECT pgcron.reopen_ledger(:instants::timestamptz[]);
 
 -- name: mark_invalid
 -- A schedule that this node can't read (another version wrote it, a zone vanished), or whose runs
--- the database refuses, is marked and shown; it stops no other. What was refused is tried again
--- after :retry_after seconds: the database may have changed, and nobody says so.
+-- the database refuses, is marked and shown; it stops no other. A refused one is tried again after
+-- :retry_after seconds: the database may have changed without notice.
 UPDATE pgcron.cursor
 SET status = 'invalid', error = :error::jsonb,
     retry_at = now() + make_interval(secs => :retry_after::float8)

@@ -71,10 +71,9 @@ UPDATE pgcron.cluster SET is_synchronous = current_setting('synchronous_standby_
 WHERE timeline = pgcron.server_timeline();
 
 -- name: beat
--- One statement answers: is my lease renewed (no row: this incarnation is dead for ever), which
--- runs are mine and which of them are to stop, how the peers' leases stand, whether somebody wants
--- this node to take nothing new, at which revision the schema is, and whether what is recorded of
--- the server has to be noted anew.
+-- One statement renews the lease (no row: this incarnation is dead for ever) and returns this
+-- node's runs and which of them are to stop, the state of the peers' leases, whether this node is
+-- cordoned, the schema's revision, and whether the record of the server has to be written anew.
 WITH renewed AS (
   UPDATE pgcron.node
   SET lease_until = now() + lease_ttl, beat_sequence = beat_sequence + 1, slots_used = :slots_used,
@@ -129,8 +128,8 @@ SELECT pgcron.notify(pgcron.channel(), 'run')
 WHERE EXISTS (SELECT FROM pgcron.node WHERE is_idle AND state = 'alive');
 
 -- name: probe_listeners
--- Whoever hears this knows that notifications reach it: through some poolers LISTEN succeeds and
--- nothing ever comes.
+-- Proves to its listener that notifications arrive: through some poolers LISTEN succeeds, but no
+-- notification is ever delivered.
 SELECT pgcron.notify(pgcron.channel(), 'probe');
 
 -- name: stop_listening
@@ -138,7 +137,7 @@ UNLISTEN *;
 
 -- name: declare_dead
 -- Compare-and-set on the beat that the observer has seen for a whole lease: a renewal that gets
--- there first wins. Who has locked the row is not waited for; the next look comes soon.
+-- there first wins. A locked row is skipped; the next look comes soon.
 UPDATE pgcron.node SET state = 'dead', ended_at = now(), ended_because = 'its lease ran out'
 WHERE incarnation = (SELECT n.incarnation FROM pgcron.node n
                       WHERE n.incarnation = :incarnation AND n.beat_sequence = :beat_sequence
@@ -187,8 +186,8 @@ JOIN pgcron.run r ON r.owner = n.incarnation AND r.state = 'running'
 WHERE n.state <> 'dead' AND (n.name = :node::text OR n.incarnation::text = :node::text);
 
 -- name: page_node_names
--- For an incarnation that does not exist: those of that name or whose number begins so, else any;
--- the living first.
+-- For an incarnation that does not exist: nodes of that name or whose number begins with it, else
+-- any; the living first.
 SELECT n.incarnation::text AS incarnation, n.name, n.state FROM pgcron.node n
 ORDER BY position(lower(:text::text) IN lower(n.name)) = 0
     AND NOT starts_with(n.incarnation::text, lower(left(:text::text, 4))), n.state = 'dead', n.name,

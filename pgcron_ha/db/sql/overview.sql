@@ -167,8 +167,8 @@ WHERE h.finished_at > now() - make_interval(secs => :seconds::float8) GROUP BY h
 ORDER BY h.outcome;
 
 -- name: list_parked
--- Due runs that no live node can take: those a node has parked, and those that no node was there to
--- park. weight: what is offered, but on no node with so many slots.
+-- Due runs that no live node can take: those a node has parked, and those that wait while no node
+-- is alive to park them. weight: the handler is offered, but by no node with enough slots.
 SELECT p.handler, p.queue, sum(p.runs)::bigint AS runs, min(p.oldest_due) AS oldest_due, p.requires,
        CASE WHEN largest.slots IS NOT NULL THEN p.weight END AS weight
 FROM (SELECT due.handler, due.queue, due.requires, coalesce(due.weight, 1) AS weight,

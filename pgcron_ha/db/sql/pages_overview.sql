@@ -163,8 +163,8 @@ SELECT count(*) AS runs, max(r.finished_at) AS last_finished_at,
 FROM recent r;
 
 -- name: page_failing_candidates
--- Schedules with a recent dead letter whose newest executed run failed: a schedule that fails has a
--- letter for each failure, so no other needs to be looked at.
+-- Schedules with a recent dead letter whose newest executed run failed. A failing schedule has a
+-- dead letter for each failure, so no others need to be searched.
 SELECT letter.schedule_id
 FROM (SELECT DISTINCT newest.schedule_id FROM (
         SELECT d.schedule_id FROM pgcron.dead_letter d WHERE d.requeued_as IS NULL

@@ -133,9 +133,9 @@ LIMIT :look::int) d
 GROUP BY d.queue ORDER BY d.queue LIMIT :limit::int;
 
 -- name: page_queue_head
--- What is next in one queue in the order of the claim, and what stands in its way: nobody offers
--- the handler, or the schedule's last run is not over, or its lane has no free slot or has used up
--- its rate. :due chooses what is due or what is to come.
+-- The next runs of one queue in the order of the claim, and what blocks them: no node offers the
+-- handler, or the schedule's last run is not over, or its lane has no free slot or has used up its
+-- rate. :due selects due or future runs.
 SELECT r.id, r.handler, r.schedule, r.priority, r.due_at, r.attempt,
        coalesce(r.max_attempts,
                 CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts,

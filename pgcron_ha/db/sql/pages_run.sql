@@ -1,6 +1,6 @@
 -- name: page_run
--- One run wherever it stands: alive, ended, ended while there was no partition, or a dead letter
--- whose history retention removed.
+-- One run from any table: alive, ended, ended while there was no partition, or a dead letter whose
+-- history retention removed.
 SELECT f.*, s.name AS schedule_now,
        (SELECT extract(epoch FROM o.expected)::float8 FROM pgcron.overrun o
         WHERE o.run_id = f.id AND f.state = 'running') AS expected

@@ -1,9 +1,8 @@
 -- name: page_runs_alive
 -- Live runs by number, from :before downwards. At most :look rows are looked at, whatever the
--- filters let through: the columns looked, floor and floor_at stand in every row (and in the only
--- one, with no run in it, when nothing matched) and say how far. :indexed asks for what an index
--- knows at once, however many runs wait, but in no order: those that run, and those that are
--- parked.
+-- filters let through: the columns looked, floor and floor_at of every row say how far (if nothing
+-- matched, a single row without a run has them). :indexed selects what an index finds at once,
+-- however many runs wait, but in no order: those that run, and those that are parked.
 WITH looked AS MATERIALIZED (
   (SELECT r.id, r.handler, r.queue, r.schedule_id, r.schedule, r.owner,
           CASE WHEN r.state = 'running' THEN coalesce(r.started_at, r.claimed_at)
@@ -125,9 +124,8 @@ LEFT JOIN (SELECT l.* FROM looked l
            ORDER BY l.id DESC LIMIT :limit::int) m ON true ORDER BY m.id DESC;
 
 -- name: page_runs_of_letters
--- Runs that ended dead or lost: few among many, so they are read from their own table and not
--- looked for in history, whose row of the same instant adds node and start while retention keeps
--- it.
+-- Runs that ended dead or lost: few among many, so they are read from their own table instead of
+-- history. The history row of the same instant adds node and start while retention keeps it.
 WITH looked AS MATERIALIZED (
   SELECT d.run_id AS id, d.outcome, d.handler, d.queue, d.schedule, d.died_at, d.requeued_as
   FROM pgcron.dead_letter d WHERE d.run_id < :before::bigint ORDER BY d.run_id DESC

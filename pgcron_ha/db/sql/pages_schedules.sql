@@ -63,15 +63,15 @@ LEFT JOIN LATERAL (
 ORDER BY s.name;
 
 -- name: page_next_schedules
--- Who fires next, by the index on it.
+-- Schedules that fire next, by the index on next_fire.
 SELECT c.schedule_id FROM pgcron.cursor c
 WHERE c.status <> 'invalid' AND NOT c.is_paused AND c.next_fire IS NOT NULL
   AND isfinite(c.next_fire)
 ORDER BY c.next_fire LIMIT :limit::int;
 
 -- name: page_new_schedules
--- Of the :look schedules that were made last: who never ran long after that is found as late or
--- stale, not as new.
+-- Among the :look schedules that were made last. One that has not run long after that is listed as
+-- late or stale, not as new.
 SELECT s.id AS schedule_id
 FROM (SELECT v.id, v.enabled FROM pgcron.schedule v ORDER BY v.id DESC LIMIT :look::int) s
 WHERE s.enabled AND NOT EXISTS (SELECT FROM pgcron.history h WHERE h.schedule_id = s.id)
@@ -90,8 +90,8 @@ ORDER BY position(lower(:text::text) IN lower(s.name)) = 0, s.name LIMIT :limit:
 SELECT DISTINCT s.queue AS name FROM pgcron.schedule s ORDER BY 1 LIMIT :limit::int;
 
 -- name: page_offered
--- For who fills in a form: the handlers that living nodes offer, the queues that they serve, and
--- whether one of them takes this handler's runs from this queue.
+-- Choices for a form: the handlers that living nodes offer, the queues that they serve, and whether
+-- one of them takes this handler's runs from this queue.
 WITH living AS MATERIALIZED (SELECT n.incarnation, n.queues, n.labels FROM pgcron.node n
 WHERE n.state = 'alive' AND n.lease_until > now())
 SELECT ARRAY(SELECT DISTINCT o.handler FROM living JOIN pgcron.offer o USING (incarnation)

@@ -51,7 +51,7 @@ WHERE v.schedule_id = pgcron.schedule_of_versions(:name::text) AND v.version = :
 LIMIT 1;
 
 -- name: schedules_to_preview
--- Those that somebody asked for, and these; none for a node whose tzdata is not the cluster's.
+-- Requested schedules, and these; none for a node whose tzdata is not the cluster's.
 SELECT c.schedule_id, c.generation, c.watermark, c.runs_made, now() AS now, s.*
 FROM pgcron.cursor c JOIN pgcron.schedule s ON s.id = c.schedule_id
 WHERE c.schedule_id = ANY(ARRAY(SELECT p.schedule_id FROM pgcron.schedule_preview p
@@ -61,7 +61,7 @@ LIMIT :at_most) || :schedule_ids::bigint[])
   AND (SELECT k.tzdata IS NULL OR k.tzdata = :tzdata::text FROM pgcron.cluster k);
 
 -- name: put_previews
--- Of the generations that still stand; a schedule that is being deleted keeps none.
+-- For generations that are still current; a schedule that is being deleted keeps none.
 WITH reported AS (
   SELECT *
   FROM unnest(:schedule_ids::bigint[], :generations::bigint[], :sentences::text[], :fires::text[],

@@ -1,5 +1,5 @@
 -- name: describe_session
--- Of the session of a profile: how others find it, and who it is.
+-- A profile's session: how other sessions find it, and its role.
 SELECT a.pid, extract(epoch FROM a.backend_start)::text AS began, r.rolname::text AS role,
        r.rolsuper AS is_superuser,
        EXISTS (SELECT FROM pg_catalog.pg_namespace n

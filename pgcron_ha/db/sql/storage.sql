@@ -36,15 +36,15 @@ SELECT partition, removed, removed_in_all, remaining, is_over
 FROM pgcron.sweep_history(:pages::int);
 
 -- name: spent_partitions
--- Days whose file is worth being rewritten, each given to one node.
+-- Days whose table is worth rewriting, each assigned to one node.
 SELECT pgcron.spent_partitions() AS partition;
 
 -- name: note_given_back
 SELECT pgcron.note_given_back(:partition::text) AS is_smaller;
 
 -- name: list_spent_days
--- Days of which rules have removed half or more, and whose room nodes do not give back: it would
--- take too long, or somebody is always at it.
+-- Days of which rules have removed half or more, and whose space nodes do not free: it would take
+-- too long, or the table is always in use.
 SELECT format('%s.%I', 'pgcron'::regnamespace, s.partition) AS name, size.bytes, s.remaining,
        s.until + k.keep AS dropped_at
 FROM pgcron.retention_sweep s CROSS JOIN pgcron.retention k

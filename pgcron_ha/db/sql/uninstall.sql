@@ -3,7 +3,7 @@
 SELECT pg_advisory_xact_lock(:key::bigint);
 
 -- name: migration_turn_holder
--- A key of 64 bits stands in pg_locks as two halves.
+-- pg_locks shows a 64-bit key as two halves.
 SELECT concat_ws(' ', a.pid::text, a.usename,
                  nullif(a.application_name, '')) || ', open for ' || date_trunc('second',
                  clock_timestamp() - coalesce(a.xact_start, a.state_change,
@@ -16,13 +16,13 @@ WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND a.datname = c
 SELECT n.name, n.host FROM pgcron.nodes n WHERE n.has_lease ORDER BY n.name, n.host LIMIT 20;
 
 -- name: orphans_in_schema
--- What stands in the schema and is not among the names that our migrations make; partitions,
--- sequences of columns, row types and indexes follow their tables.
+-- Objects in the schema whose names our migrations do not make; partitions, sequences of columns,
+-- row types and indexes follow their tables.
 SELECT found.name FROM (
   SELECT c.relname::text AS name FROM pg_catalog.pg_class c
    WHERE c.relnamespace = to_regnamespace(:schema::text)
      AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND NOT c.relispartition
-     -- One that was detached is ours, too.
+     -- A detached partition is ours, too.
      AND NOT (c.relkind = 'r' AND EXISTS (
        SELECT FROM pg_catalog.pg_class p
        WHERE p.relnamespace = c.relnamespace AND p.relkind = 'p' AND p.relowner = c.relowner
@@ -65,8 +65,8 @@ SELECT DISTINCT pg_catalog.pg_describe_object(d.classid, d.objid, d.objsubid) AS
  ORDER BY 1 LIMIT 20;
 
 -- name: version_tables_of_others
--- Where the alembic of an application may keep its history; a schema like ours has one of its own,
--- which says nothing of this one.
+-- Tables where the alembic of an application may keep its history. Another pgcron_ha schema has its
+-- own, which does not describe this one.
 SELECT c.oid::regclass::text AS name FROM pg_catalog.pg_class c
 JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid
 WHERE a.attname = 'version_num' AND a.atttypid IN ('varchar'::regtype, 'text'::regtype)

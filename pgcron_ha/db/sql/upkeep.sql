@@ -5,9 +5,9 @@ SELECT pgcron.ensure_partitions() AS made;
 SELECT relation, partition FROM pgcron.outlived_partitions();
 
 -- name: stray_partitions
--- Partitions that are detached, or half detached (is_pending), and still there. A CHECK says the
--- bounds of those that were detached CONCURRENTLY, as nodes do it; only they are taken for ours to
--- drop. The bounds of others are those of their names.
+-- Partitions that are detached, or half detached (is_pending), and still there. A CHECK has the
+-- bounds of those that were detached CONCURRENTLY, as nodes do it; only these may be dropped. The
+-- names of the others give their bounds.
 SELECT k.relation, c.relname::text AS partition, coalesce(checked.low, named.low) AS low,
        coalesce(checked.high, named.high) AS high,
        checked.high IS NOT NULL AS was_own, coalesce(i.inhdetachpending, false) AS is_pending,
@@ -50,9 +50,9 @@ ORDER BY 1, 2 LIMIT 1000;
 -- ready -> cancelled
 -- ready -> upstream_failed
 -- blocked -> cancelled
--- Runs whose start deadline has passed, those that wait for their first attempt. Rows that somebody
--- has locked are left for the next look. The last row has no run, but the seconds until the next
--- run expires; NULL when none does soon.
+-- Runs that wait for their first attempt and whose start deadline has passed. Locked rows are left
+-- for the next look. The last row has no run, but the seconds until the next run expires; NULL when
+-- none does soon.
 SELECT ended.run_id, NULL::float8 AS seconds FROM pgcron.end_waiting_runs(ARRAY(
   SELECT r.id FROM pgcron.run r
   WHERE r.state = 'ready' AND r.expire_at IS NOT NULL AND r.expire_at <= now() AND r.attempt = 0
@@ -71,12 +71,12 @@ ORDER BY r.expire_at LIMIT :at_most;
 
 -- name: give_up_runs
 -- ready -> dead
--- Runs that wait for another attempt and whose time in all is over.
+-- Runs that wait for another attempt and whose total time is over.
 SELECT pgcron.give_up_runs(:at_most) AS run_id;
 
 -- name: notice_overruns
 -- Runs of schedules that last longer than expected, each reported once: to the node whose statement
--- noted it.
+-- recorded it.
 SELECT run_id, schedule, extract(epoch FROM expected)::float8 AS expected,
        extract(epoch FROM taken)::float8 AS taken
 FROM pgcron.notice_overruns(:at_most);
@@ -187,7 +187,7 @@ ON CONFLICT (run_id) DO UPDATE
         note = EXCLUDED.note;
 
 -- name: forget_progress
--- Of runs that are over: whoever ends a run does not pay for looking.
+-- Progress of runs that are over: so the end of a run need not search for it.
 DELETE FROM pgcron.progress p WHERE p.run_id = ANY(ARRAY(
   SELECT o.run_id FROM pgcron.progress o
   WHERE NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id) ORDER BY o.run_id LIMIT :at_most
@@ -195,11 +195,11 @@ DELETE FROM pgcron.progress p WHERE p.run_id = ANY(ARRAY(
   RETURNING 1 AS gone;
 
 -- name: is_chosen_by_lot
--- Of so many nodes about one.
+-- True for about one of this number of nodes.
 SELECT random() * count(*) < 1 FROM pgcron.node n WHERE n.state <> 'dead';
 
 -- name: unaccounted
--- The invariant of the ledger, as far as rows show: a decided fire whose run is neither alive
+-- Breaks of the ledger's invariant, as far as rows show: decided fires whose run is neither alive
 -- nor in history, twice alive, or missing.
 SELECT o.schedule_id, o.fire_at, o.run_id FROM pgcron.occurrence o
 WHERE o.decision = 'run' AND o.fire_at <= now() AND o.fire_at > now() - interval '1 day'

@@ -1,8 +1,8 @@
-"""What becomes of claimed rows: into the runner, or back to the database.
+"""Passes claimed rows to the runner, or gives them back to the database.
 
-Back goes what was claimed for a session that is over or told to stop, what waits here while nothing
-ends, and what its row calls light although its handler takes several slots here: that is weighed,
-and waits where heavy runs do.
+A run is given back if it was claimed for a session that is over or stopping, or if it waits here
+while nothing ends. So is a run that its row calls light although its handler takes several slots
+here: its weight is recorded, and it waits with the heavy runs.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ class Acceptance:
         may_be_heavy: bool = False,
         may_outlive: bool = False,
     ) -> None:
-        """Into the runner; back to the database when this node was told to stop, or endangered,
-        in the meantime. What an earlier incarnation has claimed is never begun: others may have it.
+        """Pass the rows to the runner, or back to the database if this node is now stopping or
+        endangered. Claims of an earlier incarnation never begin: other nodes may hold them.
 
-        `may_be_heavy`: the rows tell their weight. `may_outlive`: as `Runner.accept`.
+        `may_be_heavy`: the rows have their weight. `may_outlive`: as `Runner.accept`.
         """
         rows.sort(key=_URGENCY)  # what an UPDATE returns has no order
         heavy = (
@@ -117,7 +117,7 @@ class Acceptance:
             tokens=[row["token"] for row in wrong],
             weights=[self._weights[row["handler"]] for row in wrong],
         )
-        # One that was cancelled meanwhile stays ours, and is found a stranger by the next beats.
+        # A run that was cancelled meanwhile stays this node's; the next beats find it unknown.
         if weighed:
             await self._link.rows("wake_idle_nodes")
         gone = {row["id"] for row in wrong}

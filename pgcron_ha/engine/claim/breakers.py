@@ -1,8 +1,7 @@
-"""Follows the circuit breakers: which handlers are left alone, and whose probe is due.
+"""Follows the circuit breakers: which handlers are blocked, and which need a probe.
 
-Nothing is asked while all are closed: the beat names those that are not, and a notification comes
-before it. What a node claims before it has heard does no harm; a failure that is counted late
-neither.
+No query is made while all are closed: the beat names the others, and a notification comes before
+it. Runs that a node claims before that do no harm; nor does a failure that is counted late.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class Breakers(Service):
         probes: Probes,
         declared: Sequence[dict[str, Any]] = (),
     ) -> None:
-        """`declared` is told to the database once, as ``declare_breakers`` takes it."""
+        """`declared` is sent to the database once, in the form of ``declare_breakers``."""
         super().__init__(_REST_SECONDS)
         self._link = link
         self._queues = list(queues)

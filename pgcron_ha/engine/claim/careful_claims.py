@@ -23,7 +23,7 @@ _LOOK_BEYOND: Final = 16
 """Lanes looked at beyond the room there is: some are held, or being decided by other nodes."""
 
 _LOOK_WIDER: Final = 4
-"""So many times as far goes the look after one that found too little, up to `LANE_BATCH`."""
+"""Factor by which the next search is wider if one found too little, up to `LANE_BATCH`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +78,9 @@ class CarefulClaims:
         )
 
     async def decide_lanes(self, free: int, ahead: int, first: Sequence[Path] = ()) -> Decided:
-        """Claims for so many free slots and so many runs beyond them, those of `first` first.
+        """Claims for the free slots and a number of runs beyond them, those of `first` first.
 
-        Without room, too: a lane that is held skips its next fire now, not when a slot gets free.
+        It also runs without room: a held lane skips its next fire now, not when a slot is free.
         """
         look = min(LANE_BATCH, max(self._look, free + ahead + _LOOK_BEYOND))
         verdicts = await self._link.rows(
@@ -95,7 +95,7 @@ class CarefulClaims:
         claimed = [row for row in verdicts if row["verdict"] == "claim"]
         counts = Counter(row["verdict"] for row in verdicts)
         decided = counts["skip"] + counts["supersede"] + counts["hold"]
-        # Lanes that somebody else decides, or that can't be claimed here, may stand in front.
+        # Lanes that another node decides, or that can't be claimed here, may come first.
         is_short = len(claimed) < max(1, free + ahead) and not decided
         self._look = min(LANE_BATCH, look * _LOOK_WIDER) if is_short else 0
         mine = [row["id"] for row in verdicts if row["verdict"] == "mine"]

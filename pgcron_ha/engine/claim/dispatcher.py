@@ -44,7 +44,7 @@ _CAREFUL_SECONDS: Final = 0.25
 """How long runs that are claimed with care may wait behind an endless supply of others."""
 
 _CAREFUL_TURNS: Final = 4
-"""Of so many claims in a row for runs that need care, one lets the others have a turn."""
+"""After this many claims in a row for runs that need care, the others get a turn."""
 
 _SHORTEST_SLEEP: Final = 0.001
 
@@ -54,14 +54,10 @@ first, without a contest for the interpreter.
 """
 
 IDLE_LOOKS: Final = 3
-"""So many times the poll interval lies between the looks of an idle node that is known to hear
-notifications.
-"""
+"""Factor of the poll interval for an idle node that is known to receive notifications."""
 
 FULL_CLAIMS_OF_A_BUSY_NODE: Final = 3
-"""After so many full claims in a row a node looks for work by itself, and enqueuers need not
-notify it.
-"""
+"""After this many full claims in a row a node polls by itself, and enqueuers need not notify it."""
 
 _BROKEN: Final = "the breaker of their handler is open"
 
@@ -307,13 +303,13 @@ class Dispatcher(Service):
         return self._due_index.limited_wait and self._limited.is_due()
 
     async def _let_waiting_go(self) -> None:
-        """Runs that waited for a slot of their schedule which is free now stand at the head."""
+        """Release runs that waited for a slot of their schedule, if one is free now."""
         if self._waits.are_due(self._due_index.overlap_waits) and await self._waits.let_go():
             self._limited.wake()
             await self._due_index.look()
 
     async def _claim_limited(self) -> int:
-        """How many runs with limits were claimed, or put where they don't stand in front."""
+        """How many runs with limits were claimed, or moved out of the way of others."""
         awaited = self._awaited()
         room = min(self._unused() if awaited else self._wanted(), CLAIM_BATCH)
         free = min(self._unused(), room)

@@ -18,7 +18,7 @@ class DueIndex:
     """What the last look knows. Instants are `time.monotonic` seconds.
 
     Three kinds: plain runs, runs of schedules that must not overlap, and runs without such a
-    schedule that may start only once. What has limits stands apart.
+    schedule that may start only once. Runs with limits are separate.
     """
 
     def __init__(self, link: Link, queues: Sequence[str], paths: ClaimPaths) -> None:

@@ -30,7 +30,7 @@ _PARKED_AT_ONCE: Final = 500
 """Runs put aside by one look."""
 
 _SHORTEST_REST: Final = 0.005
-"""Before a run whose time is known to be near."""
+"""Seconds to rest before a run that is known to be due soon."""
 
 _AT_ONCE: Final = float("-inf")
 _NEVER: Final = float("inf")
@@ -63,8 +63,8 @@ class LimitedClaims:
         interval: float,
         steps: ClaimSteps,
     ) -> None:
-        """`interval` in seconds: how long a slot that became free elsewhere may go unnoticed.
-        `steps` keeps queues apart whose runs can't be claimed.
+        """`interval`: seconds for which a slot that became free elsewhere may go unnoticed.
+        `steps` isolates queues whose runs can't be claimed.
         """
         self._link = link
         self._session = session
@@ -108,8 +108,8 @@ class LimitedClaims:
             self.wake()
 
     async def claim(self, free: int, ahead: int) -> Limited:
-        """One round for so many free slots and so many runs beyond them; without room it still
-        skips what must be skipped. Now and then what is due longest goes first.
+        """One round for the free slots and a number of runs beyond them; without room it still
+        skips what must be skipped. Now and then the longest overdue goes first.
         """
         self._rounds += 1
         verdicts: list[Row] = []

@@ -1,6 +1,6 @@
 """Runs that wait for a slot of their schedule: when it is worth letting one go.
 
-They are put aside by whoever decides their lane, and let go by whoever notices that a run is over:
+The node that decides their lane puts them aside. A node that notices the end of a run lets them go:
 the node that executed it at once, the others within a poll interval.
 """
 

@@ -14,10 +14,10 @@ from typing import Any, Final, Protocol
 
 PRIORITIES: Final = range(10)
 AGEING_EVERY: Final = 16
-"""One of so many claims takes the oldest due first, so that a low priority can't starve."""
+"""Every n-th claim takes the oldest due run first, so that a low priority can't starve."""
 
 SWEEP_SECONDS: Final = 1.0
-"""So long a late commit may stay behind a bound."""
+"""Longest time for which a late commit may stay behind a bound."""
 
 _NO_BOUND: Final = (float("-inf"), 0)
 _EVER: Final = datetime.min.replace(tzinfo=UTC)
@@ -73,7 +73,9 @@ class ClaimPaths:
         }
 
     def once(self, first: Sequence[Path] = ()) -> dict[str, list[Any]]:
-        """Parameters of a claim of runs that may start only once: `all`, whose bounds hide none."""
+        """Parameters of a claim of runs that may start only once: `all`, with bounds that hide no
+        run.
+        """
         paths = self.all(first)
         none = [_NO_BOUND] * len(paths["queues"])
         return {

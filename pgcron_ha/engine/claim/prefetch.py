@@ -14,13 +14,13 @@ _WINDOW_SECONDS: Final = 0.05
 """Over which ends are counted: some of them fit into `AHEAD_SECONDS`."""
 
 _PAUSE_SECONDS: Final = 1.0
-"""After so long without a whole window what came before it says nothing."""
+"""After this time without a full window, the earlier rate is discarded."""
 
 _WEIGHT: Final = 0.5
 """Of the last window; the rest is that of all before it."""
 
 _FIRST_ENDS: Final = 8
-"""Ends that tell the pace of a burst before its first window is over."""
+"""Ends that give the rate of a burst before its first window is over."""
 
 _SHORTEST_SECONDS: Final = 0.001
 
@@ -43,7 +43,7 @@ class Prefetch:
         return 0 if ahead < _FEWEST_AHEAD else min(self._bound, ahead)
 
     def begin(self, now: float) -> None:
-        """Runs begin on a node that executed none: after a pause their first ends tell the pace."""
+        """Runs begin on an idle node: after a pause their first ends give the rate."""
         if now - self._window_began > 2 * _WINDOW_SECONDS:
             self._window_began = now
             self._ended = 0
@@ -56,7 +56,7 @@ class Prefetch:
         self._ended = 0
 
     def count(self, ended: int, now: float) -> None:
-        """So many runs ended at `now` (seconds of a steady clock)."""
+        """`ended` runs ended at `now` (seconds of a steady clock)."""
         self._ended += ended
         passed = now - self._window_began
         is_telling = self._is_new and self._ended >= _FIRST_ENDS

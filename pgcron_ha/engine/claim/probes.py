@@ -1,4 +1,4 @@
-"""Claims of probes: one run of a handler whose breaker's time is over, for a slot that is free."""
+"""Claims of probes: one run of a handler whose breaker may be tested, for a free slot."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pgcron_ha.engine.lease.session import Session
 
 
 class Probes:
-    """Asked for by whoever looks at the breakers, claimed by the dispatcher. The database decides
-    who probes; a node that is refused asks again with its next look.
+    """Requested by the service that reads the breakers, claimed by the dispatcher. The database
+    chooses the node that probes; a refused node asks again with its next look.
     """
 
     def __init__(self, link: Link, session: Session, queues: Sequence[str]) -> None:
@@ -30,7 +30,7 @@ class Probes:
         self._handlers = list(handlers)
 
     def is_over(self, holds: Callable[[int], bool]) -> bool:
-        """Whether this node's probe is a run it holds no longer; told once."""
+        """Whether this node's probe is a run it no longer holds; true only once."""
         is_over = self._run is not None and not holds(self._run)
         if is_over:
             self._run = None

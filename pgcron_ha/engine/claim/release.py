@@ -25,7 +25,7 @@ async def give_back(link: Link, runner: Runner, contexts: Sequence[Context], why
             tokens=[context.token for context in contexts],
         )
     except PgcronError:
-        runner.forget(contexts)  # the next beats find and release what is still ours
+        runner.forget(contexts)  # the next beats release the runs that are still this node's
         raise
     given = {row["id"] for row in rows}
     runner.forget([context for context in contexts if context.run_id in given])

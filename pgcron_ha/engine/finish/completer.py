@@ -1,8 +1,8 @@
-"""Tells the database how runs ended: batches, fenced by token, and never in doubt for long.
+"""Writes to the database how runs ended: in batches, fenced by token, and never in doubt for long.
 
-While one batch is under way the next one gathers, so that a lone run is told at once and a burst
-costs one statement. A batch whose answer got lost is sent again with the same tokens; what is then
-refused is looked up by its fence number.
+While one batch is under way the next one gathers, so that a single run is reported at once and a
+burst costs one statement. A batch whose answer was lost is sent again with the same tokens. Runs
+that are then refused are looked up by their fence number.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Completer(Service):
         self._asks_for_locks_until = float("-inf")
         self.aside: SetAside[Context] = SetAside(self.name, most=10 * BATCH)
         self.completed = 0
-        """Runs whose end was acknowledged, since the node began."""
+        """Runs whose end was acknowledged, since the node started."""
 
     def add(self, ended: list[Ended]) -> None:
         """Takes what ended. On the engine's loop."""
@@ -104,7 +104,7 @@ class Completer(Service):
 
     @property
     def is_empty(self) -> bool:
-        """Whether everything that ended has been told."""
+        """Whether every end has been reported."""
         return not self._pending
 
     async def run_once(self) -> float | None:
@@ -159,8 +159,9 @@ class Completer(Service):
     async def _report_committed(self, batch: list[Ended]) -> list[Ended]:
         """Settles what was completed by its handler's own transaction; returns the others.
 
-        A COMMIT without an answer is told as a failure. Whoever ends the run waits for the
-        transaction, if it still is under way, so the refusal means: look whether it was committed.
+        A COMMIT without an answer is reported as a failure. The statement that ends the run waits
+        for the transaction if it is still under way. So a refusal means: check whether it was
+        committed.
         """
         committed = [ended for ended in batch if type(ended[1]) is Committed]
         if committed:
@@ -170,7 +171,7 @@ class Completer(Service):
         return [ended for ended in batch if type(ended[1]) is not Committed]
 
     async def _report(self, batch: Sequence[Ended], send: _Send) -> None:
-        """One run that is locked, too large or refused keeps no other from being told."""
+        """A run that is locked, too large or refused does not keep others from being reported."""
         await isolate(batch, partial(self._deliver, send), self._refuse, self._delay)
 
     async def _deliver(self, send: _Send, batch: Sequence[Ended]) -> None:
@@ -191,7 +192,7 @@ class Completer(Service):
         await self._settle(batch, reported)
 
     async def _not_locked(self, batch: Sequence[Ended]) -> list[Ended]:
-        """Those whose rows nobody has locked; the others are set aside."""
+        """The runs whose rows are not locked; the others are set aside."""
         rows = await self._link.rows("locked_runs", **claims_of(ended[0] for ended in batch))
         if not rows:
             return list(batch)
@@ -206,8 +207,8 @@ class Completer(Service):
         self.aside.put(ended[0], f"the end of run {ended[0].run_id}", error)
 
     async def _refuse(self, ended: Ended, error: PgcronError) -> None:
-        """What the database can't take of an outcome is told as a failure; when it can't take that
-        either, the run ends with its words.
+        """Report an outcome that the database refuses as a failure. If that is refused, too, the
+        run ends with the database's message.
         """
         try:
             reported = await self._fail([untellable(ended, error)])

@@ -48,8 +48,8 @@ class Reaper(Service):
         self._peers.forget()
 
     async def run_once(self) -> float | None:
-        """Reaps a batch, declares who is due, and waits for the next verdict, not for the next
-        tick.
+        """Reaps a batch, declares overdue nodes dead, and waits for the next verdict, not for the
+        next tick.
         """
         reaped = await self._reap()
         if await self._declare_dead():

@@ -1,8 +1,7 @@
-"""What a beat says about the runs this node believes in: pure.
+"""Compares the rows of a beat with the runs that this node holds: pure.
 
-A claim whose answer was lost, a run that was taken away, a cancel request, a completion that did
-not arrive: all are settled by comparing the rows that name this incarnation with what the node
-holds.
+The rows name this incarnation. The comparison finds a claim whose answer was lost, a run that was
+taken away, a cancel request, and a completion that did not arrive.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class Beat:
 @dataclass(frozen=True, slots=True)
 class Held:
     """A run this node holds: its token, when the claim's answer came, and whether its end is
-    being told.
+    being reported.
     """
 
     token: UUID

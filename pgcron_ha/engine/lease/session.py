@@ -50,7 +50,7 @@ _PASSING: Final = (DatabaseUnavailable, Busy)
 
 
 class _Unforeseen(PgcronError):
-    """An exception that is none of ours."""
+    """An exception that is no `PgcronError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class SessionHooks:
-    """What the session tells the engine; each is called from the session's thread and must not
-    block.
+    """The session's callbacks into the engine. Each is called from the session's thread and must
+    not block.
     """
 
     beat: Callable[[Beat], object]
@@ -254,7 +254,7 @@ class Session(threading.Thread):
         await self._link.rows("learn_timezones", names=sorted(zone_names()))
 
     async def _renew(self) -> None:
-        # Never without a pause while the engine stands still: the watch turns on this loop, too.
+        # Always pause while the engine is stalled: the watch runs on this loop, too.
         if not self._has_failed or self._engine_stands_still():
             await self._pause(self.lease.ttl / BEATS_PER_LEASE * random.uniform(0.9, 1.0))
         if self._is_stopping or self._engine_stands_still():

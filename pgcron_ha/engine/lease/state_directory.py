@@ -1,8 +1,8 @@
 """A node's own folder, and the lock that proves its predecessor dead.
 
 The lock's descriptor is inherited by the process that supervises children, so it is free only when
-the node *and* everything it started are gone. Whoever gets it may free the runs of earlier nodes of
-this folder at once, without waiting for a lease.
+the node *and* everything it started are gone. The process that gets it may free the runs of earlier
+nodes of this folder at once, without waiting for a lease.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ class Home:
             ) from error
 
     def _mark(self) -> str:
-        """A random name written once, so that a folder that was copied or made anew is told
-        apart from an older one.
+        """A random name, written once. It distinguishes a copied or new folder from an older
+        one.
         """
         path = self.directory / "identity"
         try:

@@ -122,8 +122,8 @@ class Janitor(Service):
         self._has_more |= len(unparked) >= BATCH
 
     async def _name_broken_settings(self) -> None:
-        """Queues, keys and circuit breakers whose rows break their rules alone stand still; here
-        they get a name that people see.
+        """Report queues, keys and circuit breakers whose rows break their rules. Only they stop;
+        `aside` shows them by name.
         """
         broken = await self._link.rows("broken_settings")
         errors = {f"{row['kind']} {row['name']!r}": row["error"] for row in broken}
@@ -145,7 +145,7 @@ class Janitor(Service):
         self._sweep_of_history.begin()
 
     async def _expire(self) -> None:
-        """Many that expire at once stand in front of those that wait: so they go at once."""
+        """Remove expired runs at once, since many of them would delay the runs behind them."""
 
         async def expire_some() -> int:
             try:
@@ -155,7 +155,7 @@ class Janitor(Service):
             except PgcronError:
                 return await self._expire_in_parts()
             COUNTERS.occurrences["expired"] += len(ended)
-            # Expired runs stand in front of others that are due: they go when their time has come.
+            # Expired runs would delay other due runs: remove them as soon as they expire.
             if soon["seconds"] is not None:
                 self._expires_in = max(soon["seconds"], SOONEST_SECONDS)
             return len(ended)

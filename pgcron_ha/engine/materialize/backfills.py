@@ -25,7 +25,7 @@ BATCH: Final = 50
 """Backfills of one pass; the next one goes on behind them, and a lap ends with the last."""
 
 MOST_AT_ONCE: Final = 1000
-"""Instants of one backfill in one step, whatever becomes of them."""
+"""Instants of one backfill in one step, whatever is decided for them."""
 
 FEWEST_AT_ONCE: Final = 16
 
@@ -72,7 +72,7 @@ class Backfills(Service):
         if not self._after and len(rows) < BATCH:  # these are all; what is over is forgotten
             self.aside.keep({row["id"] for row in rows} | set(self.aside.waiting()))
         self._after = rows[-1]["id"] if len(rows) == BATCH else 0
-        # One that is paused may be so for weeks: who resumes it wakes us.
+        # A backfill may be paused for weeks: resuming it wakes this service.
         self._lap_is_busy |= any(row["state"] != "paused" or row["has_work"] for row in rows)
         self._is_busy |= self._lap_is_busy
         self._most = {row["id"]: self._most.get(row["id"], FEWEST_AT_ONCE) for row in rows}
@@ -142,7 +142,7 @@ class Backfills(Service):
         return is_through
 
     async def _report_why(self, row: Row) -> None:
-        """The step has paused it, or somebody did in the same moment, who has no reason to tell."""
+        """Report why the step paused it. A person's pause at the same moment has no error."""
         for paused in await self._link.rows("one_backfill", backfill=row["id"]):
             if paused["error"] is not None:
                 why = json.loads(paused["error"])["message"]

@@ -1,11 +1,12 @@
 """Turns schedules into runs ahead of time, on every node, without an owner.
 
-A pass reads what schedules have to decide, computes fires in Python without a lock, and commits by
-compare-and-set: a schedule that was edited, or that another node decided meanwhile, is left as it
-is. Two nodes at once are harmless. A node whose tzdata is older than another's decides nothing.
+A pass reads schedules that are due for a decision, computes fires in Python without a lock, and
+commits by compare-and-set: a schedule that was edited, or that another node decided meanwhile, is
+not changed. Two nodes at once are harmless. A node whose tzdata is older than another's decides
+nothing.
 
-No schedule holds up another: one that nobody can read, or whose runs the database refuses, is
-marked invalid with the reason; one that is locked waits in `aside`.
+No schedule delays another: one that can't be read, or whose runs the database refuses, is marked
+invalid with the reason; one that is locked waits in `aside`.
 """
 
 from __future__ import annotations
@@ -148,7 +149,7 @@ class Materializer(Service):
         self.aside.put(("fires", row["schedule_id"]), f"schedule {row['name']!r}", error.message)
 
     def _leave_out_locked(self, decisions: Sequence[Decision], moved: set[int]) -> None:
-        """What stands still twice, though nobody else has decided it, is locked by somebody."""
+        """Set aside schedules that did not move twice and that no other node decided: locked."""
         for schedule in moved:
             self.aside.forget(("fires", schedule))
         before, self._unmoved = self._unmoved, {}
@@ -199,7 +200,7 @@ class Materializer(Service):
 
 
 def judge() -> str:
-    """Who can't read a schedule: another version may."""
+    """This program's version, for a schedule that it can't read: another version may."""
     return f"pgcron_ha {installed_version()}"
 
 

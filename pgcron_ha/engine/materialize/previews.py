@@ -1,7 +1,7 @@
-"""Computes the next fires of schedules for who asks in SQL, which knows neither cron nor zones.
+"""Computes the next fires of schedules for SQL, which can't evaluate cron or zones.
 
-A schedule's preview is written when a new generation of it is first judged, unless many are new at
-once; and again when somebody asked for more than there is. Who is not asked about costs nothing.
+A schedule's preview is written when its new generation is first evaluated, unless many are new at
+once, and again when more fires are requested than it has. Other schedules cost nothing.
 """
 
 from __future__ import annotations

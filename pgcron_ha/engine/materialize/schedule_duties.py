@@ -211,7 +211,7 @@ async def chosen_probe(link: Link, row: Row, horizon: float) -> datetime | None:
 
 
 def is_fire(row: Row | dict[str, Any], instant: datetime) -> bool:
-    """Whether the schedule of this row fires then, as it stands; no if nobody here can read it."""
+    """Whether the schedule's current spec fires then; False if this node can't read it."""
     try:
         return spec_of(row).next(instant - timedelta(microseconds=1)) == instant
     except PgcronError:
@@ -228,7 +228,7 @@ def one_fire(row: Row, fire: datetime, canonical: str) -> dict[str, Any]:
 
 
 def _counted(taken: Sequence[Decision]) -> list[tuple[Row, datetime]]:
-    """The fires of schedules that end after so many."""
+    """The fires of schedules with `max_runs`."""
     return [
         (row, fire)
         for row, planned, _ in taken

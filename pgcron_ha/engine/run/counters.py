@@ -1,6 +1,4 @@
-"""What ended, told to the process's counters: a batch at a time, and only while somebody can read
-them.
-"""
+"""Counts ended runs in the process's counters: by batch, and only while they can be read."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ def count_waits(claimed: Sequence[Any]) -> None:
 
 
 def count_successes(batch: Sequence[Ended]) -> None:
-    """Runs whose success is in the database."""
+    """Counts runs whose success is in the database."""
     if COUNTERS.is_watched and batch:
         for labels, runs in _count_times(batch).items():
             COUNTERS.attempts.at(labels)["succeeded"] += runs
@@ -36,8 +34,8 @@ def count_successes(batch: Sequence[Ended]) -> None:
 def count_failures(
     batch: Sequence[Ended], verdicts: Mapping[int, str], kinds: Sequence[str]
 ) -> None:
-    """Attempts that did not succeed: `verdicts` says what becomes of their runs (those without one
-    were refused), `kinds` how each attempt ended.
+    """Counts attempts that did not succeed: `verdicts` are the new states of their runs (runs
+    without one were refused), `kinds` how each attempt ended.
     """
     if not COUNTERS.is_watched:
         return
@@ -65,7 +63,7 @@ def count_dropped_lines(reason: str, lines: Sequence[str]) -> None:
 
 
 def count_decided(row: Row) -> None:
-    """What one ``materialize`` has decided; of fires too many to count it tells a thousand."""
+    """Counts the decisions of one ``materialize``; too many fires to count are taken as 1000."""
     COUNTERS.occurrences["run"] += row["runs"]
     COUNTERS.occurrences["skipped"] += row["skipped"]
     COUNTERS.occurrences["missed"] += row["missed"]

@@ -95,7 +95,7 @@ def _add_configured(
     settings: Settings,
     executor_services: Callable[[str], ExecutorServices],
 ) -> None:
-    """Those the file has tables for; what was made before an error stands in ``executors``."""
+    """Executors for the file's tables; after an error ``executors`` has those made so far."""
     # The shell's supervisor is a process of its own: it is started before this one has threads.
     if settings.shell:
         reported = any(template.previous for template in settings.shell.values())

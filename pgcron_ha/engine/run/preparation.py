@@ -1,9 +1,10 @@
-"""Runs that a node may end of before their handlers begin: at most two nodes do.
+"""Runs that may crash a node before their handlers begin: at most two nodes.
 
-The take-over of a run whose handler was not seen to begin can't know whether its node died of it:
-the run may just have waited there. So the next node says, before it does anything with such a run,
-that it prepares it, and as soon as the handler begins, that it has begun. If it ends in between,
-the run is dead (`pgcron.ended_two_nodes`). Runs that were never lost that way cost nothing.
+If a node dies before a run's handler was seen to begin, it is unknown whether the run was the
+cause: it may just have waited there. So the next node records that it prepares the run before it
+does anything with it, and that the handler has begun as soon as it has. If the node ends in
+between, the run is dead (`pgcron.ended_two_nodes`). Runs that were never lost this way cost
+nothing.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Preparation:
             pass  # the watch marks what lasts
 
     async def _mark(self, contexts: Sequence[Context]) -> None:
-        """Says of each that its handler has begun, as soon as it has."""
+        """Records each run's handler as begun, as soon as it is."""
         end = monotonic() + _LONGEST_SECONDS
         while contexts and monotonic() < end:
             begun = [each for each in contexts if each.started_monotonic is not None]

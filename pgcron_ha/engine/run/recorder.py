@@ -61,7 +61,7 @@ _Report = tuple[Attempt, datetime, Progress]
 
 
 class Recorder(Service):
-    """A `LogSink` whose lines end in the database, in the order in which each run wrote them."""
+    """A `LogSink` that writes lines to the database, in the order in which each run wrote them."""
 
     name: ClassVar[str] = "recorder"
 
@@ -74,7 +74,7 @@ class Recorder(Service):
         self._writing = asyncio.Lock()
         self._loop = asyncio.get_running_loop()
         self._doubtful = 0
-        """So many of the first lines may be written already, or their runs over."""
+        """How many of the first lines may be written already, or belong to runs that are over."""
         self._locked_at = float("-inf")
         self._reported = 0
         self._reports: dict[int, _Report] = {}
@@ -95,11 +95,11 @@ class Recorder(Service):
         self._awake()
 
     def progress(self, context: Attempt, progress: Progress) -> None:
-        """Keeps what a run said last. Thread-safe; never blocks, never raises."""
+        """Keeps a run's latest progress. Thread-safe; never blocks, never raises."""
         with self._reporting:
             is_first = not self._reports
             self._reports[context.run_id] = context, datetime.now(UTC), progress
-        if is_first:  # whoever comes later is taken along
+        if is_first:  # later reports go with the first
             self._awake()
 
     async def run_once(self) -> float | None:

@@ -95,7 +95,7 @@ class Runner:
         self.prepare: Callable[[list[Context]], None] | None = None
         """Gets runs that were tried before, when they have their slots; `begin` is to follow."""
         self.owed = 0
-        """So many slots are not given to new runs, since too many ends are not acknowledged."""
+        """Slots that new runs don't get, since too many ends are not acknowledged."""
 
     def use(
         self, executors: Mapping[str, Executor], finishing: frozenset[str] = frozenset()
@@ -148,7 +148,7 @@ class Runner:
         return run in self._held
 
     def contexts(self) -> list[Context]:
-        """Every held run, as it stands; those whose end is not acknowledged are among them."""
+        """Every held run in its current state, also those whose end is not acknowledged."""
         return list(self._held.values())
 
     def check_executors(self) -> None:
@@ -274,8 +274,8 @@ class Runner:
             self.done(context, Interrupted(reason, "asked to stop before it began"))
 
     def kill(self, run: int) -> bool:
-        """Ends a run that was asked to stop by force, now; False when it can't be killed, and is
-        taken for one whose grace is over. Thread-safe.
+        """Kills a run that was asked to stop, now. False if it can't be killed; it then counts as
+        one whose grace period is over. Thread-safe.
         """
         context = self._held.get(run)
         if context is None or context in self._ending or run not in self._stopped_at:
@@ -364,7 +364,7 @@ class Runner:
         batch = self._drain()
         if batch and self.waiting:
             # A burst: waking this loop for each end would cost more than the runs. It looks again
-            # by itself, and whoever ends a run meanwhile need not wake it.
+            # by itself, so a run that ends meanwhile need not wake it.
             self._loop.call_later(COLLECT_SECONDS, self._collect_ended)
         else:
             self._is_collecting = False

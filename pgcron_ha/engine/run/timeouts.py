@@ -95,7 +95,7 @@ _AT_ONCE: Final = 200
 
 
 async def notice_overruns(link: Link) -> int:
-    """How many are new to everybody; which node tells of one is decided by the database."""
+    """How many overruns are new; the database decides which node reports each."""
     rows = await link.rows("notice_overruns", at_most=_AT_ONCE)
     for row in rows:
         emit(RunOverruns(row["run_id"], row["schedule"], row["expected"], row["taken"]))

@@ -106,8 +106,8 @@ class Attempt:
     def idempotency_key(self) -> str:
         """The run's uuid: the same for each attempt, whichever node executes it.
 
-        That of an occurrence is made of its schedule and fire time. Who retries or redrives an
-        ended run by hand makes another run, with another key.
+        The uuid of an occurrence is derived from its schedule and fire time. A retry or redrive by
+        hand of an ended run makes another run, with another key.
         """
         return self._idempotency_key or str(self.run_uuid)
 

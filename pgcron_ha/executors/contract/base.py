@@ -109,7 +109,7 @@ class Executor(Protocol):
         """The full names of the handlers it executes, such as ``py:report``."""
 
     def start(self, contexts: Sequence[Context]) -> None:
-        """Begin all of them. Never blocks; a refusal, too, is told through `done`."""
+        """Begin all of them. Never blocks; a refusal, too, is reported through `done`."""
 
     def stop(self, context: Context, reason: StopReason) -> None:
         """Ask a run to stop. Thread-safe; the first reason stays, later calls do nothing."""
@@ -130,8 +130,8 @@ STOP: Final = "stop"
 """It is asked to stop, then killed, before another node may begin its run."""
 
 FINISH: Final = "finish"
-"""It goes on. Its end is told when the database is back, and counts if the run is still this
-node's; else it is stopped then. Another node may have begun the run meanwhile.
+"""It goes on. Its end is reported when the database is back, and counts if this node still owns the
+run; else the run is stopped then. Another node may have begun the run meanwhile.
 """
 
 

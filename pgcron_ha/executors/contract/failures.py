@@ -39,13 +39,13 @@ _FRAMES_OF_OWN = frozenset(
     str(Path(__file__).parents[1] / name)
     for name in ("python/executor.py", "python/handler.py", "contract/coroutines.py")
 )
-"""What stands above the handler in a traceback and says nothing about it."""
+"""Frames above the handler in a traceback, which say nothing about it."""
 
 ASKED_TO_RETRY = "pgcron_ha.Retry"
 """The cause that goes before whatever a policy says of causes: its handler has asked for it."""
 
 _CAUSE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:]{0,199}")
-_MAX_KINDS = 16  # classes that one is derived from and that are told
+_MAX_KINDS = 16  # base classes of an exception that are reported
 _MAX_CHAIN = 100  # a bound for exceptions that are each other's cause
 
 
@@ -94,7 +94,7 @@ def outcome_of_error(error: BaseException, context: Attempt) -> Outcome:
 
 
 def refused(error: PgcronError) -> Failed:
-    """Of args that can't be taken: no retry helps. Detail and hint stand where a traceback does."""
+    """The failure for invalid args: no retry helps. Detail and hint replace the traceback."""
     parts = [error.detail, None if error.hint is None else f"hint: {error.hint}"]
     reported = "\n".join(part for part in parts if part is not None)
     return Failed(
@@ -120,7 +120,7 @@ def bounded_text(text: str, limit: int = MAX_MESSAGE_CHARACTERS) -> str:
 
 def _failure(error: BaseException, handler: str) -> Failed:
     name, message, causes = type(error).__name__, _message(error), names_of(error)
-    # What a handler says in place of another error is told with that error.
+    # An exception that a handler raises in place of another is reported with that one.
     traceback = _traceback(error) if error.__cause__ is not None else None
     fingerprint = fingerprint_of_error(error.__cause__ or error, handler)
     if isinstance(error, Retry):

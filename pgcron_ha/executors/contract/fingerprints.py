@@ -1,9 +1,9 @@
 """A fingerprint of a failure: the same when it fails in the same way, on any node, in any run.
 
 Made of the handler, the class of the error, its message without what differs from run to run
-(numbers, uuids, hexadecimal words, addresses, what stands in quotes), the exit status of a program,
-and the innermost functions of the user's own code: no lines and no paths, so that an edit above it
-or another installation is not another error.
+(numbers, uuids, hexadecimal words, addresses, quoted text), the exit status of a program, and the
+innermost functions of the user's own code. It has no line numbers and no paths, so that an edit
+above the function or another installation is not another error.
 """
 
 from __future__ import annotations

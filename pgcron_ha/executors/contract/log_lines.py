@@ -43,7 +43,7 @@ class RunLog:
 
     @property
     def is_finished(self) -> bool:
-        """Whether it takes nothing any more; already so when `finish` tells what was dropped."""
+        """Whether it is closed; already true when `finish` reports what was dropped."""
         return self._finished
 
     @property
@@ -105,7 +105,7 @@ class RunLog:
         self._partial[stream] = rest + text[: _KEPT_CHARACTERS - len(rest)]
 
     def _may_report(self, stream: Stream, text: str) -> bool:
-        """Whether progress may stand in it, at the beginning or across what is not ended yet."""
+        """Whether it may contain progress, at its beginning or across an unfinished line."""
         return self._reads_progress and (
             MARK in text or self._partial.get(stream, "").startswith("::")
         )

@@ -1,8 +1,8 @@
-"""Secrets in what runs say and fail with, masked before it is cut, stored or shown.
+"""Masks secrets in the output and errors of runs before they are cut, stored or shown.
 
-What the configuration knows to be a secret is masked wherever it stands (`remember_secret`), also
-in results, and in the forms in which it travels. What is written as a secret is masked in errors,
-lines and notes: ``password=…``, ``postgresql://name:…@host``, ``Bearer …``, private keys.
+Secrets of the configuration (`remember_secret`) are masked everywhere, also in results, and in
+their encoded forms. Text that looks like a secret is masked in errors, lines and notes:
+``password=…``, ``postgresql://name:…@host``, ``Bearer …``, private keys.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pgcron_ha.db.driver.dsn import password_of, without_password
 
 MASK: Final = "***"
 
-# A shorter word stands in many texts that have nothing to do with it.
+# A shorter word occurs in many unrelated texts.
 SHORTEST_SECRET: Final = 4
 MOST_SECRETS: Final = 1000
 _LONGEST_SECRET: Final = 4096
@@ -38,8 +38,8 @@ _VALUE: Final = (
 _PATTERNS: Final = tuple(
     (words.split(), re.compile(pattern, re.IGNORECASE | re.DOTALL), replacement)
     for words, pattern, replacement in (
-        # Of the words one stands in whatever the pattern finds. A block with a key, also one that
-        # is cut off.
+        # Each match of the pattern contains one of the words. This one finds a block with a key,
+        # also one that is cut off.
         (
             "-----begin",
             r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}-----|\Z)",
@@ -47,7 +47,7 @@ _PATTERNS: Final = tuple(
         ),
         # scheme://name:password@host
         ("://", r"(://[^\s:/@]{0,100}:)[^\s/@]{1,500}@", rf"\1{MASK}@"),
-        # Headers, and the word wherever it stands.
+        # Headers, and the word at any place.
         (
             "authorization",
             rf"(authorization[\"']?\s{{0,3}}[=:]\s{{0,3}}[\"']?)(?:\w{{1,20}}\s{{1,3}})?{_VALUE}",
@@ -89,7 +89,7 @@ class Masker:
         self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
 
     def finds(self, text: str) -> bool:
-        """Whether one stands in it."""
+        """Whether the text contains a secret."""
         return self._pattern is not None and self._pattern.search(text) is not None
 
     def mask(self, text: str) -> str:
@@ -97,7 +97,7 @@ class Masker:
         return text if self._pattern is None else self._pattern.sub(MASK, text)
 
     def mask_document(self, document: Any) -> Any:
-        """A JSON document whose texts are without them. Raises RecursionError for a deep one."""
+        """The JSON document with its texts masked. Raises RecursionError for a deep one."""
         if self._pattern is None:
             return document
         if isinstance(document, dict):
@@ -113,8 +113,8 @@ _is_passed_on = False
 
 
 def remember_secret(value: str | None) -> None:
-    """From now on this text is masked wherever it stands, in each of its forms; one that is too
-    short to be one is not. Of one with several lines each long one is masked alone, too.
+    """Mask this text from now on, at any place and in each of its encoded forms. A text that is too
+    short is not masked. In a text of several lines each long line is masked alone, too.
 
     Raises nothing: beyond `MOST_SECRETS` no more are remembered.
     """
@@ -128,7 +128,7 @@ def remember_secret(value: str | None) -> None:
 
 
 def forms_of(secret: str) -> set[str]:
-    """As it is, and as it stands in addresses, JSON and headers; none of one that is too short."""
+    """The text, and its forms in addresses, JSON and headers; none if it is too short."""
     if len(secret) < SHORTEST_SECRET:
         return set()
     encoded = secret.encode("utf-8", "surrogatepass")
@@ -146,8 +146,8 @@ def forms_of(secret: str) -> set[str]:
 
 
 def leave_masking_to_the_node() -> None:
-    """For a process whose words a node masks and cuts, since that knows more secrets: they are
-    kept a margin longer here, so that none is cut through.
+    """For a process whose output a node masks and cuts, since the node knows more secrets. Texts
+    are kept longer here by a margin, so that no secret is cut through.
     """
     global _is_passed_on
     _is_passed_on = True
@@ -167,12 +167,12 @@ def remember_password(dsn: str) -> None:
 def mask(text: str, limit: int | None = None) -> str:
     """The text without its secrets.
 
-    With a limit only as much of its beginning and end as will be kept of so many characters, and
-    what a secret across the cut may have: the middle of a huge text is not searched.
+    With a limit (in characters) only the beginning and the end that will be kept are searched, with
+    a margin for a secret across the cut: the middle of a huge text is not searched.
     """
     if limit is not None and len(text) > limit + 4 * MARGIN:
         part = limit // 2 + MARGIN
-        # What stands at the cuts may be a part of a secret that is not known by it.
+        # The text at a cut may be a part of a secret, which can't be recognized.
         head, tail = mask(text[:part])[:-MARGIN], mask(text[-part:])[MARGIN:]
         return f"{head}{' ' * (len(text) - len(head) - len(tail))}{tail}"
     text = _known.mask(text)
@@ -186,7 +186,7 @@ def mask(text: str, limit: int | None = None) -> str:
 
 
 def mask_document(text: str) -> str:
-    """JSON text in whose texts and names no known secret is left."""
+    """The JSON text with known secrets masked in texts and names."""
     if not _known.finds(text):
         return text
     document = _known.mask_document(json.loads(text))

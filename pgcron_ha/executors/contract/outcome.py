@@ -1,5 +1,5 @@
-"""What became of one attempt: `Succeeded`, `Failed` or `Interrupted`; and what a handler raises to
-say how it ends: `Retry`, `Snooze`, `Discard`, `Cancel`.
+"""Outcomes of one attempt: `Succeeded`, `Failed` or `Interrupted`; and what a handler raises to
+choose its outcome: `Retry`, `Snooze`, `Discard`, `Cancel`.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ class Retry(Exception):
 
 
 class Snooze(Exception):
-    """Raised by a handler whose time has not come: the run comes back ``after`` a delay (a number
-    is seconds) without having used up an attempt.
+    """Raised by a handler that is too early: the run is due again ``after`` a delay (a number is
+    seconds) and has used up no attempt.
 
     A run is snoozed 1000 times at most (``snoozes`` of its retry policy), and not longer than its
     ``retry_for``; then it is dead. So is one that may be executed at most once.
@@ -122,7 +122,7 @@ class Discard(Exception):
 
 
 class Cancel(Exception):
-    """Raised by a handler whose run is not wanted any more: it ends cancelled, as no failure."""
+    """Raised by a handler whose run is not needed any more: it ends cancelled, not failed."""
 
     def __init__(self, reason: str = "cancelled by its handler") -> None:
         super().__init__(reason)

@@ -57,7 +57,7 @@ def rfc3339(instant: datetime) -> str:
 
 
 def not_reported(error: PgcronError) -> Failed:
-    """The outcome of a run that could not be told of the one before it: it is tried again."""
+    """The outcome of a run whose previous run could not be read: it is retried."""
     return Failed(type(error).__name__, bounded_text(f"the run before is not known: {error}"))
 
 
@@ -65,11 +65,11 @@ class AsksDatabase(Protocol):
     """What finds the row of ``previous_result``."""
 
     async def previous(self, run: int) -> Any:
-        """The row, its result as JSON text; None without one. Raises an error of ours."""
+        """The row, its result as JSON text; None without one. Raises a `PgcronError`."""
 
 
 Source: TypeAlias = tuple[AsksDatabase, asyncio.AbstractEventLoop]
-"""Whom handlers ask, and on which loop: that of the handlers."""
+"""The source that handlers ask, and the handlers' event loop."""
 
 
 async def find_previous(database: AsksDatabase, context: Attempt) -> Previous | None:

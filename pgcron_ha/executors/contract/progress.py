@@ -20,7 +20,7 @@ from pgcron_ha.executors.contract.masking import masked_beginning, room
 MARK: Final = "::progress "
 
 MOST_NOTE: Final = 200
-"""Characters of a note: it stands beside a bar, on one line."""
+"""Characters of a note: it is shown beside a bar, on one line."""
 
 _NUMBER: Final = r"\d{1,15}(?:\.\d{1,15})?"
 _LINE: Final = re.compile(rf"::progress ({_NUMBER})(%|/({_NUMBER}))?(?:\s+(.*))?\s*", re.DOTALL)

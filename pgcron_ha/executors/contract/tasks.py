@@ -57,7 +57,7 @@ class TaskExecutor(ABC):
     """
 
     end_seconds: ClassVar[float] = 1.0
-    """What `end` gets; a run whose `end` takes longer is over all the same."""
+    """Time limit of `end`; a run whose `end` takes longer is over all the same."""
 
     def __init__(
         self, kind: str, handlers: Iterable[str], executor_services: ExecutorServices

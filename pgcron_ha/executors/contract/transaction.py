@@ -1,7 +1,7 @@
-"""The transaction of a run with delivery ``transactional``: its effects and its completion at once.
+"""The transaction of a ``transactional`` run: it commits effects and completion together.
 
-The handler asks its context for the connection as often as it likes; what it did there is
-committed together with the completion when it returns, and rolled back when it fails.
+The handler may take the connection from its context any number of times. Its work is committed with
+the completion when it returns, and rolled back when it fails.
 """
 
 from __future__ import annotations

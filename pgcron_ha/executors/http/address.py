@@ -1,7 +1,7 @@
-"""Whom a node may connect to: no address of its own networks, unless the destination says so.
+"""Addresses that a node may connect to: none of its own networks, unless the destination allows it.
 
-A name is resolved once, what it stands for is judged, and the connection is made to the judged
-address: a name that changes its mind between the look and the connection changes nothing.
+A name is resolved once, its address is checked, and the connection is made to the checked address.
+So it does not matter if the name resolves to another address afterwards (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -57,8 +57,7 @@ async def resolve(host: str, port: int, allowed: tuple[Network, ...]) -> list[st
 def is_allowed(address: Address, allowed: tuple[Network, ...]) -> bool:
     """Whether it is a public unicast address, or of one of these networks.
 
-    An address that stands for an IPv4 one behind it (mapped, 6to4, Teredo, NAT64) is as public as
-    that one.
+    An address that embeds an IPv4 address (mapped, 6to4, Teredo, NAT64) is as public as that one.
     """
     if any(address.version == network.version and address in network for network in allowed):
         return True
@@ -84,7 +83,7 @@ async def _look_up(host: str, port: int) -> list[Address]:
     # In a thread of its own: a resolver may be silent for a minute, and neither the end of the run
     # nor that of the node waits for it.
     answer: Future[list[Address]] = Future()
-    answer.set_running_or_notify_cancel()  # who waits no more does not cancel it
+    answer.set_running_or_notify_cancel()  # a waiter that gives up does not cancel it
 
     def ask() -> None:
         try:

@@ -68,7 +68,7 @@ def outcome_of_document(document: Any, context: Context) -> Outcome:
 
 
 def failure_of_status(destination: HttpDestination, answer: HttpAnswer, masker: Masker) -> Failed:
-    """A status nobody expected; retried when it stands among those of `retry`."""
+    """The failure for an unexpected status; retried if `retry` contains the status."""
     retry = may_be_retried(destination, answer.status)
     message = f"{_asked(answer)} answered {answer.status} {answer.reason}".rstrip()
     if "location" in answer.headers and 300 <= answer.status < 400:
@@ -116,7 +116,7 @@ def retry_after(answer: HttpAnswer) -> timedelta | None:
         instant = _date(text)
         if instant is None:
             return None
-        # Its own clock tells how long from now that is.
+        # The service's own clock gives the delay from now.
         now = _date(answer.headers.get("date", "")) or datetime.now(UTC)
         seconds = (instant - now).total_seconds()
     return min(timedelta(seconds=max(0.0, min(seconds, 1e9))), MAX_RETRY_AFTER)

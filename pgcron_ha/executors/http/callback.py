@@ -1,31 +1,31 @@
-"""Work that a service has accepted and tells the end of: runs that wait for a callback.
+"""Runs that wait for a callback: the service accepts the work and reports its end later.
 
 The contract, for a destination with ``completion = "callback"``. The request carries
-``Pgcron-Callback-Url`` and ``Pgcron-Callback-Token``; the body may name them, too, as
-``{callback_url}`` and ``{callback_token}``. The service answers 202 and later, as often as it
-likes, sends POST to that address, with the token and the JSON of `work_reports`::
+``Pgcron-Callback-Url`` and ``Pgcron-Callback-Token``; the body may contain them, too, as
+``{callback_url}`` and ``{callback_token}``. The service answers 202. Later it sends any number of
+POST requests to that address, with the token and the JSON of `work_reports`::
 
     curl --retry 10 "$CALLBACK_URL" -H "Authorization: Bearer $CALLBACK_TOKEN" \\
          -d '{"status": "succeeded", "result": {"rows": 5}}'
 
-Any answer but 202 is the end, judged as the answer of a plain request. A callback is answered
+Any answer but 202 ends the run like the answer to a plain request. A callback is answered
 
-- 200: it is kept, and the run's node has been told; also when the same end is told once more.
-- 400, 413: it can't be read, or is too large; what is wrong stands in the answer.
-- 401: there is no such token. 409: another end was told before.
-- 410: the attempt is over (its run was stopped, timed out, or taken from a node that died): nobody
-  waits for the work, and another attempt may be at it. What is under way may as well stop.
-- 429, 503: again later, see ``Retry-After``.
+- 200: it is stored, and the run's node is notified; also when the same end is reported again.
+- 400, 413: it is unreadable or too large; the answer says what is wrong.
+- 401: the token does not exist. 409: another end was reported before.
+- 410: the attempt is over (its run was stopped, timed out, or taken from a node that died). Another
+  attempt may do the work. The service may stop.
+- 429, 503: try again later, see ``Retry-After``.
 
-The token (256 random bits, its SHA-256 in the database) is that of one attempt. It may be used from
-the moment of the request on, also before the 202 is sent. As long as it waits the run holds its
-slot, its lane and its lease, its time limits count, and it is stopped as any other; nothing tells
-the service that nobody waits any more, but the 410.
+The token (256 random bits, its SHA-256 in the database) belongs to one attempt. It is valid as soon
+as the request is sent, also before the 202. A waiting run holds its slot, its lane and its lease.
+Its time limits count, and it is stopped like any other. Only the 410 informs the service that
+nothing waits for it any more.
 
-An end that was answered 200 is the run's end: if the node dies before it has heard of it, whoever
-takes the run away ends it so. A service that gets no answer sends it again. An attempt without an
-end is retried as any other whose node has died: with the same ``Idempotency-Key``, and another
-token.
+An end that was answered 200 is the run's end. If the node dies before it reads that end, the node
+that takes the run over records it. A service that gets no answer sends the report again. An attempt
+without an end is retried like any other whose node died: with the same ``Idempotency-Key`` and
+another token.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _PAUSE_SECONDS: Final = 0.5
 
 
 class Callback:
-    """The end of one attempt, as its service will tell it."""
+    """The end of one attempt, as its service will report it."""
 
     def __init__(self, desk: CallbackDesk, context: Context, url: str) -> None:
         self._desk = desk
@@ -76,18 +76,18 @@ class Callback:
         return self._context.run_id, self._context.fence
 
     def reported(self) -> Outcome | None:
-        """The outcome, once its service has told it."""
+        """The outcome if the service has reported it, else None."""
         return self._ended.result() if self._ended.done() else None
 
     async def wait(self) -> Outcome:
-        """The outcome that the service tells."""
+        """Wait for the outcome that the service reports."""
         self._context.log("accepted: the service calls back when it has ended")
-        return await asyncio.shield(self._ended)  # a stop may be told the end by `close`
+        return await asyncio.shield(self._ended)  # after a stop, `close` may still return the end
 
     async def close(self) -> Outcome | None:
         """From now on no callback is taken; the outcome, if the service was quicker."""
         if self._context.stop_reason is StopReason.LEASE_LOST:
-            return None  # whoever takes the run away looks for it
+            return None  # the node that takes the run over looks for it
         if self.reported() is None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(CLOSE_SECONDS):
@@ -153,7 +153,7 @@ class CallbackDesk:
         return callback
 
     async def close(self, callback: Callback) -> None:
-        """Nothing more is taken for it; what was said before is told to it."""
+        """Accept no further reports for it; pass on what was reported before."""
         rows = await self._insist("close_callback", callback._context, fence=callback.key[1])
         for row in rows:
             callback.take(row)

@@ -34,7 +34,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class Origin(NamedTuple):
-    """Whom one speaks to: nothing but this may be asked in the name of a destination."""
+    """Scheme, host and port: the only server that a destination's requests may go to."""
 
     scheme: str
     host: str
@@ -152,7 +152,7 @@ class HttpClient:
         return HttpAnswer(request, response.status_code, reason, headers, body, is_whole, took)
 
     def _pinned(self, address: str, request: HttpRequest) -> httpx.Request:
-        """The request as it goes to this address; Host and SNI stay those of the name."""
+        """The request to this address; Host and SNI keep the name."""
         seconds = self._destination.request_timeout
         limits = {"connect": min(CONNECT_SECONDS, seconds), "read": None, "write": None}
         extensions: dict[str, object] = {"timeout": {**limits, "pool": None}}

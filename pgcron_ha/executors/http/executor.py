@@ -1,18 +1,18 @@
 """Executes ``http:`` destinations: a request for each run, and what its answer means.
 
-Any service in any language can do the work; what it needs to do it once stands in the headers:
+Any service in any language can do the work. The headers have what it needs to do it only once:
 ``Idempotency-Key`` (the same for every attempt), ``Pgcron-Fence`` (a number that only grows: a
 lower one than before is a zombie's), ``Pgcron-Token`` (the claim's; not by plain http, unless the
 destination has ``allow_private``), ``Pgcron-Run``, ``Pgcron-Attempt``,
 ``Pgcron-Schedule``, ``Pgcron-Fire-Time``, ``Pgcron-Origin`` (``schedule``, ``backfill``,
 ``manual``, ``enqueued``, ``rerun`` or ``redrive``) and ``traceparent`` (the trace is the run's
-uuid). With ``previous = true`` it has ``Pgcron-Previous-Run``, ``Pgcron-Previous-Outcome``,
-``Pgcron-Previous-Fire-Time`` and ``Pgcron-Previous-Finished-At``, too: of the schedule's run before
-this one, empty without one. All of it, its result and error too, is ``pgcron_previous`` in the JSON
-of args that is sent, or where the body says ``{pgcron_previous}``; null without one.
+uuid). With ``previous = true`` the headers ``Pgcron-Previous-Run``, ``Pgcron-Previous-Outcome``,
+``Pgcron-Previous-Fire-Time`` and ``Pgcron-Previous-Finished-At`` describe the schedule's previous
+run; they are empty if there is none. All of it, with result and error, is ``pgcron_previous`` in
+the JSON of args that is sent, or where the body says ``{pgcron_previous}``; null if there is none.
 
-A run that is stopped closes its connection, which the service may notice or not. What it has sent
-may have had its effect: the outcome says that nobody knows.
+A stopped run closes its connection. The service may not notice. The request may have had its
+effect: the outcome says that this is unknown.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class HttpExecutor(TaskExecutor):
         desk: CallbackDesk | None = None,
         transactions: Transactions | None = None,
     ) -> None:
-        """``desk`` must be given if a destination has callbacks, ``transactions`` if one is told of
-        the run before.
+        """``desk`` is required if a destination has callbacks, ``transactions`` if one has
+        ``previous = true``.
         """
         self._desk = desk
         self._transactions = transactions
@@ -120,7 +120,7 @@ class HttpExecutor(TaskExecutor):
             return reported  # the service was quicker than the stop
         finally:
             self._desk.forget(callback)
-        if isinstance(outcome, Failed):  # unless the service has told another end
+        if isinstance(outcome, Failed):  # unless the service has reported another end
             return await callback.close() or outcome
         return outcome
 
@@ -171,8 +171,8 @@ class HttpExecutor(TaskExecutor):
 
 
 def http_executor(settings: Settings, executor_services: ExecutorServices) -> HttpExecutor:
-    """Works from now on. A connection of its own is for callbacks, if a destination has them, and
-    another one, while it is used, for those that are told of the run before.
+    """Start the executor. It has its own connection for callbacks, if a destination has them, and
+    another one, while it is used, that reads previous runs.
 
     Raises `ConfigError` for what `HttpExecutor` can't use, and for callbacks without an address.
     """

@@ -1,22 +1,22 @@
-"""Work that a service has accepted and not done yet: its status is asked for until it ends.
+"""Work that a service has accepted and not done yet: its status is polled until it ends.
 
 The contract, for a destination with ``poll``. The service answers the request with 202 and the
 address of the work in ``Operation-Location`` or ``Location``, on the same scheme, host and port.
-That address is asked with GET and the headers of the run:
+That address is polled with GET and the headers of the run:
 
 - 202: it goes on. ``Retry-After`` may make the pause longer.
-- 200 with a JSON object whose ``status`` says (in any case, blanks, ``-`` and ``_`` left out)
+- 200 with a JSON object whose ``status`` (letter case, blanks, ``-`` and ``_`` ignored) is
   notStarted, accepted, pending, queued, running, inProgress or processing: it goes on;
   ``percentComplete`` (0 to 100) is shown as progress.
-  succeeded, success, completed, done: it has ended well, and ``result`` is the run's result.
+  succeeded, success, completed, done: it succeeded, and ``result`` is the run's result.
   failed, failure, error, cancelled, canceled: it has failed, for the reason in ``error`` (a text,
   or an object with ``message``); another attempt is made unless ``retry`` is false.
-- any other expected answer is the end, judged as the answer of a plain request.
-- a status of ``retry``, or no answer at all, some times in a row: it may go on all the same.
+- any other expected answer ends the run like the answer to a plain request.
+- a status of ``retry``, or no answer, a few times in a row: the work may go on all the same.
 - any other status is a failure.
 
-Nothing tells the service that nobody asks any more. A further attempt sends the request again with
-the same ``Idempotency-Key`` and a higher ``Pgcron-Fence``.
+The service is not informed when polling stops. A further attempt sends the request again with the
+same ``Idempotency-Key`` and a higher ``Pgcron-Fence``.
 """
 
 from __future__ import annotations

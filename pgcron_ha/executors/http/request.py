@@ -96,7 +96,7 @@ def render_request(
 
 
 def run_headers(context: Context) -> dict[str, str]:
-    """What tells the service which run this is, and lets it refuse a stale or a second one."""
+    """Headers that identify the run, so that the service can refuse a stale or a second one."""
     fire_time = context.fire_time
     return {
         "Accept-Encoding": "gzip",

@@ -1,19 +1,21 @@
-"""What services say of work that they have accepted: how it stands, whether they are asked or call
-back; and what they say when they call back, judged when it comes, so that the service learns at
-once what is wrong with it: a JSON object.
+"""Status reports of services about work that they have accepted, by polling or callback.
 
-``status`` must be there, in any case, blanks, ``-`` and ``_`` left out:
+A report is a JSON object. A callback is checked when it arrives, so that the service learns at once
+what is wrong with it.
+
+``status`` is required; letter case, blanks, ``-`` and ``_`` are ignored:
 
 - notStarted, accepted, pending, queued, running, inProgress, processing, progress: it goes on.
-- succeeded, success, completed, done: it has ended well; ``result`` (any JSON, at most 256 KiB) is
-  the run's result.
+- succeeded, success, completed, done: it succeeded; ``result`` (any JSON, at most 256 KiB) is the
+  run's result.
 - failed, failure, error, cancelled, canceled: it has failed, for the reason in ``error`` (a text,
   or an object with ``message``); another attempt is made unless ``retry`` is false.
-- retry: it asks for another attempt, whatever the run's policy says of causes.
+- retry: it asks for another attempt, whatever the run's policy says about causes.
 
-``retry_after`` are the seconds before that attempt, at most a day. With each status there may be
-``progress`` (``{"done": 3, "total": 10, "note": "copying"}``) or ``percentComplete`` (0 to 100),
-and ``log``: a text, or a list of at most 100, for the run's log. Other names are passed over.
+``retry_after`` is the number of seconds before that attempt, at most a day. Each status may come
+with ``progress`` (``{"done": 3, "total": 10, "note": "copying"}``) or ``percentComplete`` (0 to
+100), and with ``log``: a text, or a list of at most 100, for the run's log. Other names are
+ignored.
 """
 
 from __future__ import annotations
@@ -52,8 +54,8 @@ MAX_RETRY_AFTER_SECONDS: Final = 86_400.0
 
 
 class WorkStatus(NamedTuple):
-    """How work stands. ``word`` is its status in lower case, without blanks, ``-`` and ``_``;
-    ``error`` says how it ended, and why it failed as its service gives it.
+    """A status report. ``word`` is the status in lower case, without blanks, ``-`` and ``_``;
+    ``error`` says how the work ended, with the service's reason for a failure.
     """
 
     word: str

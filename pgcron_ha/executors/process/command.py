@@ -74,7 +74,7 @@ def run_environment(
 
 
 def account_of(template: ShellTemplate) -> Account | None:
-    """Whom a run becomes; None to stay who the node is. Raises `ConfigError`."""
+    """The user that a run switches to; None: the node's own. Raises `ConfigError`."""
     root = os.geteuid() == 0
     if template.user is None:
         if root:

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
-"""Args or a result, each character escaped, and a traceback fit; more is no message of ours."""
+"""Room for args or a result with each character escaped, and a traceback. A longer message is
+invalid."""
 
 _RECEIVE_BYTES: Final = 65536
 
@@ -103,7 +104,7 @@ class Conversation:
 
 
 def message_bytes(message: dict[str, Any]) -> bytes:
-    """A message as it is sent."""
+    """The bytes of a message."""
     return json.dumps(message, separators=(",", ":")).encode() + b"\n"
 
 

@@ -33,7 +33,7 @@ def descendants_die_too() -> Iterator[None]:
 
 
 def bury_descendants(directory: Path) -> None:
-    """Kill what is left of the process that had this folder before, and note whose it is now."""
+    """Kill what is left of the process that used this folder before, and record the new owner."""
     file = directory / "processes"
     try:
         before = file.read_text(encoding="ascii").strip()

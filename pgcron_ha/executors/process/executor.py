@@ -1,16 +1,16 @@
 """Executes ``shell:`` templates: programs with a fixed argument vector, never a shell.
 
-One thread reads the output of all runs and speaks with the supervisor, which starts the programs
-and ends them, also when this node is dead or frozen. A line ``::progress 3/10 copying`` that a
-program prints is no line of its log but says how far it is (`progress`).
+One thread reads the output of all runs and talks to the supervisor, which starts and ends the
+programs, also when this node is dead or frozen. If a program prints ``::progress 3/10 copying``,
+the line is not logged but sets the run's `progress`.
 
-A program knows its run by PGCRON_RUN_ID, PGCRON_ATTEMPT, PGCRON_TOKEN, PGCRON_FENCE,
+A program identifies its run by PGCRON_RUN_ID, PGCRON_ATTEMPT, PGCRON_TOKEN, PGCRON_FENCE,
 PGCRON_IDEMPOTENCY_KEY, PGCRON_SCHEDULE, PGCRON_FIRE_TIME, PGCRON_ORIGIN (``schedule``,
 ``backfill``, ``manual``, ``enqueued``, ``rerun`` or ``redrive``) and PGCRON_ARGS_FILE. With
-``previous = true`` it knows the schedule's run before this one, too, by PGCRON_PREVIOUS_RUN_ID,
-PGCRON_PREVIOUS_OUTCOME, PGCRON_PREVIOUS_FIRE_TIME and PGCRON_PREVIOUS_FINISHED_AT, empty without
-one, and all of it, its result and error too, as JSON in the file PGCRON_PREVIOUS_FILE (``null``
-without one); an attempt whose answer does not come within 10 s is tried again.
+``previous = true`` it also gets the schedule's previous run: PGCRON_PREVIOUS_RUN_ID,
+PGCRON_PREVIOUS_OUTCOME, PGCRON_PREVIOUS_FIRE_TIME and PGCRON_PREVIOUS_FINISHED_AT, empty if there
+is none. The file PGCRON_PREVIOUS_FILE has all of it as JSON, with result and error (``null`` if
+there is none). If the database does not answer within 10 s, the attempt is retried.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ class ShellRun(SupervisedProcess):
         self.log.finish()
 
     def outcome(self, ended: dict[str, Any] | None) -> Outcome:
-        """What became of it, after `close`. ``ended`` is the supervisor's message, None if that
-        died.
+        """The outcome, after `close`. ``ended`` is the supervisor's message, None if the
+        supervisor died.
         """
         if ended is None:
             message = "the supervisor of this node's programs was killed, and the program with it"
@@ -127,9 +127,9 @@ class ShellExecutor(ProcessLoop[ShellRun]):
     """An `Executor` for the templates of the node's configuration.
 
     Args files are written below the directory of its services, or below the system's directory for
-    temporary files if a template's user could not reach them there. ``transactions``
-    find the run before where a template is told of it, on the event loop where this was made; they
-    are closed with this. Raises `ConfigError` for a template whose user is missing (the node is
+    temporary files if a template's user could not reach them there. ``transactions`` read the
+    previous run for templates with ``previous = true``, on the event loop that made this executor;
+    they are closed with it. Raises `ConfigError` for a template whose user is missing (the node is
     root), unknown or not possible.
     """
 

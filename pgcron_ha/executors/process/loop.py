@@ -34,15 +34,15 @@ from pgcron_ha.operating_system import kill_group
 _KILL_SECONDS: Final = 5.0
 """How long `close` waits for what it has killed."""
 
-_ORPHAN_SECONDS: Final = 0.05  # between two looks at groups whose supervisor died
+_ORPHAN_SECONDS: Final = 0.05  # between two checks of groups whose supervisor died
 _MOST_WAKE_BYTES: Final = 4096
 
 Request = Literal["start", "stop", "kill", "close", "kill all", "end"]
 
 
 class SupervisedProcess:
-    """A process group between its start and its end. ``pid`` is 0 until the supervisor has told it;
-    ``context`` is the run that it executes.
+    """A process group between its start and its end. ``pid`` is 0 until the supervisor reports
+    it; ``context`` is the run that it executes.
     """
 
     def __init__(self, number: int, context: Context | None = None) -> None:
@@ -183,8 +183,8 @@ class ProcessLoop(ABC, Generic[Process]):
 
     @abstractmethod
     def _bury(self, process: Process, ended: dict[str, Any] | None) -> None:
-        """It is gone, and all that stemmed from it: `_forget` it, and tell the outcome. ``ended``
-        is the supervisor's message; None: it is gone with its supervisor.
+        """The program and its descendants are gone: `_forget` it and report the outcome. ``ended``
+        is the supervisor's message, None if the supervisor is gone, too.
         """
 
     def _assign(self) -> None:

@@ -23,8 +23,8 @@ MAX_LAST_READS = 32
 """What a pipe may hold after its last writer is gone (1 MiB, enlarged), twice."""
 
 FLOOD_BYTES: Final = 2 * 1024 * 1024
-"""What one pipe may give in a `FLOOD_SECONDS`; then who writes waits until the next one, so that a
-flood takes little of the node's processor."""
+"""Limit for one pipe in each `FLOOD_SECONDS`; its writer then waits for the next interval, so that
+a flood of output uses little of the node's processor."""
 
 FLOOD_SECONDS: Final = 0.1
 
@@ -121,7 +121,7 @@ class FloodWatch:
         self.selector.register(watched.fileno(), selectors.EVENT_READ, watched)
 
     def want_to_write(self, watched: Watched, is_writing: bool) -> None:
-        """Tell also when it has room, if messages wait for that."""
+        """Watch for room to write, too, if messages wait for it."""
         wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if is_writing else 0)
         if self._wanted.get(watched, wanted) != wanted:
             self._wanted[watched] = wanted
@@ -141,7 +141,7 @@ class FloodWatch:
             self._paused.append(watched)
 
     def resume(self) -> None:
-        """Listen again to those whose time has come."""
+        """Read again from pipes whose pause is over."""
         if self._paused and time.monotonic() >= self._resume_at:
             paused, self._paused = self._paused, []
             for watched in paused:

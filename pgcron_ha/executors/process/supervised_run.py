@@ -9,7 +9,7 @@ import os
 import resource
 import signal
 import time
-import warnings  # noqa: F401 - os.execvpe wants it, as a user who may not read our files
+import warnings  # noqa: F401 - os.execvpe imports it as a user that can't read these files
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -115,7 +115,7 @@ class SupervisedRun:
             os.killpg(self.pid, number)
         except ProcessLookupError:
             return False
-        except PermissionError:  # members that changed their user: there, but not ours to kill
+        except PermissionError:  # members that changed their user: alive, but we may not kill them
             return True
         return True
 

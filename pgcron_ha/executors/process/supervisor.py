@@ -44,7 +44,7 @@ def main() -> None:
     the mark in the environment of what else dies with the node.
     """
     descriptor, node, directory, mark = sys.argv[1:]
-    for number in _IGNORED:  # a terminal's Ctrl-C is for the node, which then tells us
+    for number in _IGNORED:  # a terminal's Ctrl-C is for the node, which then stops us
         signal.signal(number, signal.SIG_IGN)
     set_child_subreaper()
     supervisor = Supervisor(socket.socket(fileno=int(descriptor)), int(node))
@@ -178,7 +178,7 @@ class Supervisor:
         self._selector.register(run.start_pipe, selectors.EVENT_READ, run)
 
     def _read_start(self, run: SupervisedRun) -> None:
-        """The pipe ends at the program's start; before that it tells why there was none."""
+        """The pipe closes when the program starts; before that it has the error, if any."""
         if run.start_pipe < 0:
             return
         error = os.read(run.start_pipe, 4096)
@@ -234,10 +234,10 @@ class Supervisor:
         return [pid for pid in child_processes() if pid not in mains and self._owner(pid) is run]
 
     def _owner(self, pid: int) -> SupervisedRun | None:
-        """Whose orphan it is: by session, by the fence in its environment, else by age.
+        """The run of an orphan: by session, by the fence in its environment, else by age.
 
-        One that left its session and cleared its environment can't stem from a run younger than
-        itself; if several are older, it is counted as the last one's.
+        An orphan that left its session and cleared its environment can't belong to a run younger
+        than itself. If several runs are older, the youngest of them is taken.
         """
         try:
             session = os.getsid(pid)

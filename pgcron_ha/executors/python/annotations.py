@@ -36,13 +36,13 @@ Raises `Unfit`, and whatever a validator of the user's raises.
 
 
 class Unfit(Exception):
-    """The value is not what is annotated: each place in it, what stands there, and the rule."""
+    """The value does not match the annotation: each place in it, the value there, and the rule."""
 
 
 def readers_of(
     function: Callable[..., Any], parameters: Iterable[inspect.Parameter]
 ) -> dict[str, Reader]:
-    """For the parameters whose annotation can be judged, by their names."""
+    """For the parameters whose annotation can be checked, by their names."""
     function = _innermost(function)
     known = getattr(function, "__globals__", {})
     enclosing = _enclosing(function)

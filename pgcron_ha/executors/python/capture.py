@@ -60,7 +60,7 @@ class Capture:
 
     def _uninstall(self) -> None:
         for name, stream in self._streams.items():
-            if getattr(sys, name) is stream:  # somebody may have put another one over ours
+            if getattr(sys, name) is stream:  # other code may have replaced our stream
                 setattr(sys, name, stream.original)
         self._streams.clear()
         logging.getLogger().removeHandler(self._handler)
@@ -69,7 +69,7 @@ class Capture:
 
 
 class _CapturedStream:
-    """Stands for sys.stdout or sys.stderr; everything but writing is the original's."""
+    """Replaces sys.stdout or sys.stderr; everything but writing goes to the original."""
 
     def __init__(self, name: Literal["stdout", "stderr"], original: TextIO) -> None:
         self.name = name

@@ -60,8 +60,8 @@ _MARK: Final = "PGCRON_CHILD"
 
 @dataclass(frozen=True, slots=True)
 class ChildProgram:
-    """How a child is started. ``code`` is Python that serves on descriptor 3, ``opening`` what it
-    is told first.
+    """How a child is started. ``code`` is Python that serves on descriptor 3, ``opening`` its
+    first message.
     """
 
     code: str
@@ -134,7 +134,7 @@ class ChildPool(ProcessLoop[ChildProcess]):
         process.ask_to_stop(process.context.stop_reason or StopReason.CANCELLED)
 
     def _assign(self) -> None:
-        """Warm processes to those who wait; new ones for the others."""
+        """Give warm processes to waiting runs; start new ones for the others."""
         self._look_at_the_clock()
         while self._queue and (self._is_closing or self._queue[0].stop_reason is not None):
             self._refuse(self._queue.popleft())

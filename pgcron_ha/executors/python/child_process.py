@@ -40,7 +40,7 @@ class State(Enum):
 
 
 class ChildProcess(SupervisedProcess, Conversation):
-    """``fault`` is why the node killed it by itself, ``pending`` an outcome that is told when the
+    """``fault`` is why the node itself killed it, ``pending`` an outcome that is reported when the
     process is gone; ``silent_since`` is the instant at which its end of the socket was closed,
     ``since`` that of its state.
     """
@@ -70,7 +70,7 @@ class ChildProcess(SupervisedProcess, Conversation):
         return (*theirs, control.detach())
 
     def watched(self) -> Sequence[Watched]:
-        """All that it may say something through; it stands for its socket itself."""
+        """All that it may send data through; the object itself represents its socket."""
         return self, *self.pipes
 
     def feed(self, stream: Stream, text: str) -> bool:
@@ -91,8 +91,8 @@ class ChildProcess(SupervisedProcess, Conversation):
         self.flush()
 
     def begin(self, context: Context, isolation: Isolation, lease: float) -> None:
-        """Hand a run over; ``lease`` is the boottime instant at which the node's is over. Raises
-        what args that can't be sent raise; then it is as it was.
+        """Hand a run over; ``lease`` is the boottime instant at which the node's lease ends. Raises
+        the error of args that can't be sent; then the process is unchanged.
         """
         lease = math.inf if context.outlives_lease else lease
         limits = {"memory": isolation.memory, "cpu": isolation.cpu, "lease": lease}

@@ -52,7 +52,7 @@ def serve(offer: Offer) -> None:
     connection = socket.socket(fileno=CONTROL_DESCRIPTOR)
     connection.set_inheritable(False)  # it must end with this process
     leave_masking_to_the_node()
-    set_child_subreaper()  # what a handler leaves behind shows as ours
+    set_child_subreaper()  # what a handler leaves behind becomes our child
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
@@ -60,7 +60,7 @@ def serve(offer: Offer) -> None:
 
 
 class Child:
-    """What the node asks, what it is told."""
+    """Messages from the node, and the answers to it."""
 
     def __init__(self, connection: socket.socket, offer: Offer) -> None:
         self._connection = connection
@@ -144,7 +144,7 @@ class Child:
     def write(self, context: Attempt, stream: Stream, line: str) -> None:
         """A line of the run's log: the child is the sink of its executor."""
         if context._log is not None and context._log.is_finished:
-            return  # how many were dropped: the node tells that of all it got
+            return  # how many were dropped: the node reports that for all it got
         self._say({"event": "line", "run": self._number, "stream": stream, "line": line})
 
     def progress(self, context: Attempt, progress: Progress) -> None:

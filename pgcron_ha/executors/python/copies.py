@@ -1,7 +1,7 @@
 """Processes that a handler forked and that return from it, or wait, as if they were the node.
 
-Such a process is a copy with one thread: it would tell the end of the run once more, take the next
-run from its copy of the queue, and speak on the node's connections.
+Such a process is a copy with one thread. It would report the end of the run again, take the next
+run from its copy of the queue, and use the node's connections.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Copied(Protocol):
     """What executes handlers in the process that they may fork."""
 
     def become_a_copy(self) -> None:
-        """From now on this is a copy of it: nothing is told, and nothing goes on."""
+        """Called in a forked copy: from now on it reports nothing and starts nothing."""
 
 
 _watched: WeakSet[Copied] = WeakSet()

@@ -306,7 +306,7 @@ class PythonExecutor:
         self._take_inbox()
         for task in asyncio.all_tasks(self._loop):
             coroutine: Any = task.get_coro()
-            # The loop's end is no failure of the task; its outcome is told by us.
+            # The end of the loop is no failure of the task; we report its outcome.
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             with contextlib.suppress(BaseException):
                 coroutine.close()

@@ -18,12 +18,12 @@ from pgcron_ha.executors.python.parameters import Parameters
 
 
 class PythonHandler:
-    """``name`` without ``py:``, the function, whether it is a coroutine function, and what it says
-    of a process of its own; ``weight`` is how many slots of a node it takes. ``on_loop`` and
-    ``in_thread`` tell where a node executes it.
+    """``name`` without ``py:``, the function, whether it is a coroutine function, and whether it
+    asks for its own process; ``weight`` is how many slots of a node it takes. ``on_loop`` and
+    ``in_thread`` say where a node executes it.
 
     The function's first positional parameter gets the `Context` if it is named ``ctx`` or
-    ``context`` or annotated as Context; the keys of args are keyword arguments, judged and
+    ``context`` or annotated as Context; the keys of args are keyword arguments, checked and
     converted by the annotations of their parameters (`pgcron_ha.executors.python.annotations`).
     Raises `ConfigError` for a callable without a readable signature.
     """

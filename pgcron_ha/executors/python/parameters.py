@@ -55,15 +55,15 @@ class Parameters:
         ]
         rest = (each.name for each in self._own if each.kind is each.VAR_KEYWORD)
         self._rest = next(rest, None)
-        # Made at the first use: a handler may name a class that stands below it.
+        # Made at the first use: a handler may name a class that is defined below it.
         self._readers: dict[str, Reader] | None = None
         if not all(map(is_plain, self._own)):
             importlib.import_module("pydantic")  # here, and not while the first run waits
 
     def values(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The keyword arguments for the call: ``args`` itself where no annotation is to be judged.
+        """The keyword arguments for the call: ``args`` itself if there is no annotation to check.
 
-        Raises `InvalidInput`, whose message names the arg, what it is and what is expected.
+        Raises `InvalidInput`; the message names the arg, its value and what is expected.
         """
         self._check_names(args)
         if self._readers is None:

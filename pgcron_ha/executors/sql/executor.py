@@ -34,7 +34,7 @@ class SqlExecutor(TaskExecutor):
     """An `Executor` for SQL profiles. ``databases`` has one for each profile, by its name.
 
     ``flush`` writes the lines of a run before it is completed by its own transaction. ``warn``
-    gets a sentence for a profile whose role may do what it should not.
+    gets a sentence for a profile whose role has privileges that it should not have.
     """
 
     end_seconds: ClassVar[float] = 8.0  # longer than a session is asked whether it is gone
@@ -85,7 +85,7 @@ class SqlExecutor(TaskExecutor):
         asyncio.get_running_loop().call_later(run.profile.grace, self.kill, context)
 
     async def end(self, context: Context) -> None:
-        """End the session: the run is over when it is gone, or nobody can tell."""
+        """End the session. The run is over when the session is gone or its state is unknown."""
         run = self._runs.get(context)
         if run is None:
             return
@@ -125,8 +125,8 @@ class SqlExecutor(TaskExecutor):
 def sql_executor(
     settings: Settings, executor_services: ExecutorServices, flush: FlushLines, warn: Warn
 ) -> SqlExecutor:
-    """Works from now on. ``warn`` is told of a profile that can't be used, or whose role may too
-    much.
+    """Start the executor. ``warn`` gets a sentence for each profile that can't be used or whose
+    role has too many privileges.
     """
     return SqlExecutor(
         settings.sql,

@@ -73,7 +73,7 @@ class SqlRun:
         return None
 
     async def execute(self) -> Outcome:
-        """To the end; what it did stands or does not when this returns. Raises nothing."""
+        """Execute to the end; on return it is committed or rolled back. Raises nothing."""
         context = self.context
         try:
             self.session = await self._database.open(settings_of(context))
@@ -142,7 +142,7 @@ class SqlRun:
             raise asyncio.CancelledError
 
     def _result(self, rows: list[dict[str, Any]]) -> Outcome:
-        """The last rows there were, as many as fit."""
+        """The last rows of the result, as many as fit."""
         if not self.profile.rows:
             return SUCCEEDED
         most = self.profile.max_rows

@@ -37,7 +37,7 @@ from pgcron_ha.spec.instants import read_date
 MOST_CHARACTERS = 65_536
 MOST_LINES = 5_000
 MOST_CHARACTERS_OF_LINE = 512
-# A year of so many lines is put together as fast as anything else is done once.
+# A year of this many lines takes as long to compute as one step of a search.
 LINES_A_STEP = 4
 # All calendars of one schedule together.
 MOST_LINES_IN_ALL = 10_000

@@ -31,7 +31,7 @@ _LINE = re.compile(
 
 @dataclass(frozen=True)
 class CalendarUse:
-    """The line as it is written."""
+    """The parsed line."""
 
     name: str
     keeps: bool
@@ -94,7 +94,7 @@ class CalendarExclusion:
         return " ".join([f"calendar {self.use.name}: {day}", self.calendar.note(day)]).rstrip()
 
     def last_year(self, day: date) -> int:
-        """Whoever finds no day up to here finds none later."""
+        """A search that finds no day up to this year finds none later."""
         return max(day.year, self.calendar.last_date_year) + REPEATS_AFTER
 
     def _first(self, days: DaysOfYear, since: date) -> datetime:

@@ -26,7 +26,7 @@ from pgcron_ha.spec.zones import first_change, instant_at, load_zone, wall_clock
 MOST_DAYS_MOVED = 92
 # More fires of a day than this are not moved: they would only meet those of the other day.
 MOST_MOVED_A_DAY = 1440
-# Targets whose fires are kept: a pass looks at few days, over and over.
+# Target days with cached fires: a pass reads a few days again and again.
 CACHED_DAYS = 16
 
 _DAY = timedelta(days=1)
@@ -35,7 +35,7 @@ _SECOND = timedelta(seconds=1)
 
 
 class Moves:
-    """The fires of a spec some of whose calendar lines move. Safe to share between threads."""
+    """The fires of a spec with calendar lines that move fires. Safe to share between threads."""
 
     def __init__(
         self,
@@ -211,7 +211,7 @@ class Moves:
 
 
 def too_often() -> InvalidSpec:
-    """The refusal of a spec whose fires are too many to be moved."""
+    """The error for a spec with too many fires a day to move."""
     return InvalidSpec(
         f"the spec fires more than {MOST_MOVED_A_DAY} times a day, and moves",
         "fires that are so frequent don't move: they would meet those of the day they move to",

@@ -6,7 +6,7 @@ local time. Everything that depends on the length of the month is counted here, 
 croniter does not keep (``L0,L1,L2`` took it 100 ms), and as Quartz, Spring and Cronos read it: a
 month that lacks the day is skipped.
 
-Day sets are bit masks: bit ``d`` stands for day ``d``.
+Day sets are bit masks: bit ``d`` is day ``d``.
 """
 
 from __future__ import annotations

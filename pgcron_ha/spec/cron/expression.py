@@ -49,7 +49,7 @@ class CronExpression:
 
     ``canonical`` reads back to the same expression, whatever the spelling was. ``wildcard`` says
     that a time field begins with ``*`` (cron's class of jobs that follow the wall clock).
-    ``notes`` are sentences for the person who wrote it.
+    ``notes`` are sentences for its author.
     """
 
     text: str = field(compare=False)

@@ -8,7 +8,7 @@
     mark    = "L" | "LW" | "L-" n | n "W"               in the day field
             | weekday "#" n | weekday "L" | "L" n       in the weekday field
 
-``?`` may stand alone in a day or weekday field and means ``*``. ``9/15`` is ``9-59/15``. Ranges
+A day or weekday field may be a single ``?``, which means ``*``. ``9/15`` is ``9-59/15``. Ranges
 don't wrap, but a weekday range may end with Sunday (``5-0``, ``fri-sun``).
 """
 

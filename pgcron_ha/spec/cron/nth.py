@@ -27,7 +27,7 @@ _SECOND = timedelta(seconds=1)
 
 @dataclass(frozen=True)
 class NthExpression(CronExpression):
-    """A cron expression of whose wall times only each ``step``-th is named."""
+    """A cron expression that names only each ``step``-th of its wall times."""
 
     step: int
     anchor: datetime
@@ -55,7 +55,7 @@ class NthExpression(CronExpression):
         return None if day is None or day > last else self._at(day, left_out)
 
     def _at(self, day: date, place: int) -> datetime:
-        """The time of a day that has so many before it."""
+        """The time of a day with ``place`` earlier times on that day."""
         place, second = divmod(place, len(self.seconds))
         hour, minute = divmod(place, len(self.minutes))
         clock = self.hours[hour], self.minutes[minute], self.seconds[second]

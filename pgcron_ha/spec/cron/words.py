@@ -20,7 +20,7 @@ from pgcron_ha.spec.text import (
     stretches_of,
 )
 
-# So many times of a day are written out.
+# Up to this many times of a day are written out.
 MOST_TIMES: Final = 6
 
 

@@ -238,7 +238,7 @@ class RecurringTimes:
         return mask
 
     def _weeks_of(self, year: int) -> int:
-        """How many weeks belong to the year: as many as it has fourth days of a week."""
+        """The number of the year's weeks: that of its fourth days of a week."""
         fourth = (date(year, 1, 1).weekday() - self.week_begins - 3) % 7
         return 53 if fourth == 0 or (fourth == 6 and isleap(year)) else 52
 

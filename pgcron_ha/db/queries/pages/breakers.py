@@ -17,4 +17,4 @@ broken: Final = Query("page_broken", look=LOOK, limit=ROWS)
 """Runs that wait for a breaker, by queue and handler; `runs` counts at most `LOOK`."""
 
 of_run: Final = Query("breaker_of_run")
-"""The breaker that ``run_id`` waits for (`state` is set), and that whose fallback took it."""
+"""The breaker that ``run_id`` waits for (`state` is set), and the one whose fallback took it."""

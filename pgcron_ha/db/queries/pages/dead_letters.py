@@ -6,7 +6,7 @@ from typing import Final
 
 from pgcron_ha.db.queries.rows import Query
 
-# Causes are named from so many of the newest letters, and a filter searches no further at once.
+# Causes come from this many of the newest letters; a filter searches no further at once.
 LOOK: Final = 10_000
 GROUPS: Final = 50
 # The highest run numbers, among which the newest death is near enough.

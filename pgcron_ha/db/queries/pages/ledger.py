@@ -16,6 +16,6 @@ occurrences: Final = Query("page_occurrences", look=LOOK, limit=PAGE_ROWS + 1)
 single fire, or a range of missed ones; ``decision`` chooses. One row more than a page has.
 
 `fires` is how many a row stands for (None: too many to count), `last_at` the last of them;
-`run_state` what came of its run (None with a `run_id`: retention removed it), `hold` why it is
+`run_state` the state of its run (None with a `run_id`: retention removed it), `hold` why it is
 parked.
 """

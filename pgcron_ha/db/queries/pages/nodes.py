@@ -19,10 +19,10 @@ NEAR: Final = 8
 
 nodes: Final = Query("list_nodes", **{**LISTED, "names": SHOWN_HANDLERS})
 """At most ``limit`` living by name, then dead, newest first (``is_dead`` chooses), that take from
-``queue`` and offer ``handler`` (None: any); the dead ``ended_within`` so many seconds.
+``queue`` and offer ``handler`` (None: any); the dead ``ended_within`` these seconds.
 
 `lease_ttl` is seconds, `runs` what a node holds (at most `unresponsive_runs.LOOK`), `offers` how
-many handlers it offers and `handlers` the first of them; `unresponsive_runs` go on though told to
+many handlers it offers and `handlers` the first of them; `unresponsive_runs` go on though asked to
 stop. `labels` and `health` are JSON text.
 """
 

@@ -43,7 +43,7 @@ parked: Final = Query("page_parked", look=COUNTED_EXACTLY, limit=ROWS)
 """Runs that were put aside since no live node offers their handler."""
 
 parked_schedules: Final = Query("page_parked_schedules", look=COUNTED_EXACTLY, limit=ROWS)
-"""Schedules (`schedule_id`) whose fires wait since no live node offers their handler."""
+"""Schedules (`schedule_id`) with waiting fires, because no live node offers their handler."""
 
 running: Final = Query(
     "page_running", queue=None, incarnation=None, look=COUNTED_EXACTLY, limit=ROWS

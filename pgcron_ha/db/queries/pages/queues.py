@@ -17,7 +17,7 @@ HEAD_ROWS: Final = 15
 
 settings: Final = Query("page_queue_settings", limit=QUEUES)
 """Queues that were ever paused or limited: since when, by whom and why they are paused,
-`max_running`, `rate` starts in `per` seconds, and when the next may start if that many have
+`max_running`, `rate` starts in `per` seconds, and when the next may start if the rate is used up
 (`next_at`); the paused first.
 """
 

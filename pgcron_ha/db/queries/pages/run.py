@@ -6,7 +6,7 @@ from typing import Final
 
 from pgcron_ha.db.queries.rows import Query
 
-# Characters of args and of a result that are read; the rest is told by its size.
+# Characters of args and of a result that are read; of the rest only the size is shown.
 MOST_JSON: Final = 20_000
 # A run is tried up to a hundred times; what came before the newest is rarely asked for.
 ATTEMPTS: Final = 30

@@ -20,7 +20,7 @@ PAGE_ROWS: Final = 50
 # filters fill a page with far fewer, so a short look comes first.
 LOOK: Final = 20_000
 SHORT_LOOK: Final = 1_000
-# Who asks to look further gets more at once.
+# A request to search further reads more rows at once.
 FURTHER_LOOK: Final = 50_000
 # Numbers are given in the order in which runs are made, but for transactions that were open then.
 NUMBERS_MARGIN: Final = 5_000
@@ -28,7 +28,7 @@ NUMBERS_MARGIN: Final = 5_000
 LIVE_ROWS: Final = 200
 COUNTED_EXACTLY: Final = 10_000
 CHOICES: Final = 200
-# Schedules whose queues and handlers are suggested; a million of them are not read for that.
+# Schedules that are read to suggest queues and handlers: not a million of them.
 CHOICES_LOOK: Final = 5_000
 HIGHEST_ID: Final = 2**63 - 1
 LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -157,7 +157,7 @@ async def runs_of_schedule(
     *,
     schema: str = DEFAULT_SCHEMA,
 ) -> RunPage:
-    """Its ended runs by their end; its live ones stand above them on the first page."""
+    """Its ended runs by their end; the first page shows its live ones above them."""
     first: list[Row] = []
     if position.at is None:
         first = await _live_of_schedule(connection, schedule_id, wanted, schema)
@@ -216,7 +216,7 @@ async def _live(connection: Any, wanted: RunFilter, before: int, look: int, sche
     if indexed and before:
         values |= {"states": indexed, "indexed": True}
         scan = await _scan(connection, "page_runs_alive", schema, wanted, **values)
-        if scan.is_cut:  # so many that the index has no order to page them by
+        if scan.is_cut:  # too many: the index has no order to page them by
             indexed = set()
         else:
             scans.append(scan)
