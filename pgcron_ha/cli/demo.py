@@ -25,6 +25,7 @@ from pgcron_ha.cli.schedule_verify import proof_lines
 from pgcron_ha.cli.status import read_tables, summary_lines
 from pgcron_ha.client.verifying import prove
 from pgcron_ha.config.loading import load_settings
+from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.clients import Connection, connect_client
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.pages.overview import recent
@@ -329,7 +330,8 @@ class _Demo:
     ) -> Any:
         if self._connection is None or self._connection.is_closed():
             self._connection = await connect_client(self._database.dsn)
-        return await statement(self._connection, *given, schema=self._schema, **options)
+        with answers():  # the pages' queries leave that to their pool
+            return await statement(self._connection, *given, schema=self._schema, **options)
 
     async def _pause(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):

@@ -194,7 +194,9 @@ def text(what: str, value: object, most: int) -> str:
 def true_or_false(what: str, value: object) -> bool:
     """A bool."""
     if not isinstance(value, bool):
-        raise InvalidInput(f"{what} {value!r:.100} is not true or false")
+        raise InvalidInput(
+            f"{what} {value!r:.100} is not true or false", "It is a boolean.", "Use true or false."
+        )
     return value
 
 
