@@ -220,8 +220,8 @@ SELECT has_table_privilege(session_user, 'pgcron.history', 'SELECT') AS reads_hi
 
 -- name: list_nodes
 -- The living by name, then the dead, the newest first (the janitor forgets them after a day).
--- :is_dead chooses one of both, :ended_within how long ago the dead may have ended; handlers only
--- as far as they are shown. A cordon of the node's name counts before one of this process alone.
+-- :is_dead chooses one of both, :ended_within how long ago the dead may have ended. At most :names
+-- handlers of each node; with 0 its offers are not read. A cordon of the node's name counts before one of this process alone.
 SELECT n.incarnation, n.name, n.host, n.process_id, n.version,
        CASE WHEN n.state NOT IN ('alive', 'cordoned') THEN n.state WHEN c.node IS NULL THEN 'alive'
             ELSE 'cordoned' END AS state,
@@ -229,7 +229,9 @@ SELECT n.incarnation, n.name, n.host, n.process_id, n.version,
        extract(epoch FROM n.lease_ttl)::float8 AS lease_ttl, n.slots, n.slots_used, n.queues,
        ARRAY(SELECT o.handler FROM pgcron.offer o WHERE o.incarnation = n.incarnation
              ORDER BY o.handler LIMIT :names::int) AS handlers,
-       (SELECT count(*) FROM pgcron.offer o WHERE o.incarnation = n.incarnation) AS offers,
+       CASE WHEN :names::int > 0
+            THEN (SELECT count(*) FROM pgcron.offer o WHERE o.incarnation = n.incarnation)
+       END AS offers,
        n.is_idle, n.is_pooled, n.started_at, n.ended_at, n.ended_because, n.labels, n.health,
        extract(epoch FROM clock_timestamp() - (n.lease_until - n.lease_ttl))::float8 AS health_age,
        c.set_at AS cordoned_at, c.set_by AS cordoned_by, c.reason AS cordon_reason,

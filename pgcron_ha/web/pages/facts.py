@@ -85,7 +85,7 @@ async def read_facts(connection: Connection, length: timedelta, *, schema: str) 
     return Facts(
         cluster=cluster,
         nodes=await ask_nodes.nodes(
-            connection, ended_within=_ENDED_WITHIN, limit=ask.ROWS, schema=schema
+            connection, ended_within=_ENDED_WITHIN, names=0, limit=ask.ROWS, schema=schema
         ),
         due=due,
         parked=await ask.parked(connection, schema=schema),

@@ -22,8 +22,8 @@ nodes: Final = Query("list_nodes", **{**LISTED, "names": SHOWN_HANDLERS})
 ``queue`` and offer ``handler`` (None: any); the dead ``ended_within`` these seconds.
 
 `lease_ttl` is seconds, `runs` what a node holds (at most `unresponsive_runs.LOOK`), `offers` how
-many handlers it offers and `handlers` the first of them; `unresponsive_runs` go on though asked to
-stop. `labels` and `health` are JSON text.
+many handlers it offers and `handlers` the first ``names`` of them (0: neither is read);
+`unresponsive_runs` go on though asked to stop. `labels` and `health` are JSON text.
 """
 
 node: Final = Query("list_nodes", **{**LISTED, "names": ALL_HANDLERS, "limit": 1}).one
