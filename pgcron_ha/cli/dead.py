@@ -75,9 +75,7 @@ def _filter_options(command: Command) -> Command:
 @arguments.json_option
 def list_command(as_json: bool, **given: Any) -> None:
     """List dead letters, newest first."""
-    print_rows(
-        call(overview.rows, "list_dead_letters", **given), COLUMNS, as_json, "no dead letters"
-    )
+    print_rows(call(overview.dead_letters, **given), COLUMNS, as_json, "no dead letters")
 
 
 @dead_group.command("groups")
@@ -86,7 +84,7 @@ def list_command(as_json: bool, **given: Any) -> None:
 @arguments.json_option
 def groups_command(also_redriven: bool, limit: int, as_json: bool) -> None:
     """List what they died of, one line for each cause."""
-    groups = call(overview.rows, "list_error_groups", also_redriven=also_redriven, limit=limit)
+    groups = call(overview.error_groups, also_redriven=also_redriven, limit=limit)
     print_rows(groups, GROUP_COLUMNS, as_json, "no dead letters")
 
 

@@ -63,7 +63,7 @@ def queues_group() -> None:
 @arguments.json_option
 def list_queues_command(limit: int, as_json: bool) -> None:
     """List queues that have live runs or settings."""
-    print_rows(call(overview.rows, "list_queues", limit=limit), QUEUES, as_json, "no queues")
+    print_rows(call(overview.queues, limit=limit), QUEUES, as_json, "no queues")
 
 
 @queues_group.command("demand")
@@ -141,7 +141,7 @@ def lanes_group() -> None:
 @arguments.json_option
 def list_lanes_command(limit: int, as_json: bool) -> None:
     """List lanes that have settings or running runs. A lane without a setting has one slot."""
-    print_rows(call(overview.rows, "list_lanes", limit=limit), LANES, as_json, "no lanes")
+    print_rows(call(overview.lanes, limit=limit), LANES, as_json, "no lanes")
 
 
 @lanes_group.command("set")

@@ -71,7 +71,7 @@ async def show_command(session: Session, run_id: int, as_json: bool) -> None:
     """Show one run with its attempts that did not succeed."""
     found = await session.call(overview.run, run_id)
     found |= await session.call(breakers.reported_of_run, run_id)
-    attempts = await session.call(overview.rows, "list_attempts", run_id=run_id)
+    attempts = await session.call(overview.attempts, run_id)
     reported = progress_of(found)
     if as_json:
         print_json({**found, "progress": reported and reported._asdict(), "attempts": attempts})

@@ -87,7 +87,7 @@ for _command in (
 def list_command(paused: bool | None, as_json: bool, **given: Any) -> None:
     """List schedules by name."""
     given["enabled"] = None if paused is None else not paused
-    print_rows(call(overview.rows, "list_schedules", **given), COLUMNS, as_json, "no schedules")
+    print_rows(call(overview.schedules, **given), COLUMNS, as_json, "no schedules")
 
 
 @schedules_group.command("show")

@@ -21,7 +21,7 @@ from pgcron_ha.db.driver.pool import PoolUse
 from pgcron_ha.db.driver.read_pool import Connection, ReadPool
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries.blocking import blocking_sessions, naming
-from pgcron_ha.db.queries.rows import clock
+from pgcron_ha.db.queries.overview import database_time
 from pgcron_ha.errors import Conflict, DatabaseUnavailable, PgcronError, SchemaError
 from pgcron_ha.web.metrics import WebMetrics
 
@@ -174,7 +174,7 @@ class Reader:
         try:
             with self._metrics.timed_query(str(word)):
                 async with self._pool.transaction() as connection:
-                    at = await clock(connection, self.schema)
+                    at = await database_time(connection, schema=self.schema)
                     entry = _Entry(
                         await read(connection), at.astimezone(UTC), began, next(self._numbers)
                     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgcron_ha.db import commands
+from pgcron_ha.db import commands, queries
 from pgcron_ha.db.commands import backfills, functions
 from pgcron_ha.db.commands.breakers import why_run_waits
 from pgcron_ha.db.commands.callbacks import CallbackKey, hash_of_token, known_callbacks
@@ -45,13 +45,14 @@ from pgcron_ha.db.driver.statements import (
     varying,
 )
 from pgcron_ha.db.driver.transactions import Isolation, Transactions
-from pgcron_ha.db.queries import health, overview, storage
+from pgcron_ha.db.queries import health, overview, pages, storage
 from pgcron_ha.db.queries.ledger_checks import broken_rows, ledger_of
 from pgcron_ha.db.queries.node_health import Failing, NodeHealth, Without, written
 from pgcron_ha.db.queries.overview import LISTED_NODES, why_parked
 from pgcron_ha.db.queries.overview import runs as overview_runs
 from pgcron_ha.db.queries.pages import runs as pages_runs
 from pgcron_ha.db.queries.reasons import Reason, why
+from pgcron_ha.db.queries.rows import Query
 from pgcron_ha.db.schema import migrate as migrate_module
 from pgcron_ha.db.schema.migrate import as_sql, check, migrate
 from pgcron_ha.db.schema.uninstall import MIGRATION_KEY, known_names, uninstall
@@ -75,6 +76,7 @@ __all__ = [
     "NoPartition",
     "NodeHealth",
     "Pooling",
+    "Query",
     "ReadPool",
     "Reason",
     "Row",
@@ -124,11 +126,13 @@ __all__ = [
     "open_connection",
     "overview",
     "overview_runs",
+    "pages",
     "pages_runs",
     "password_of",
     "passwords",
     "plain",
     "pooling_of",
+    "queries",
     "read_revision",
     "require_plain",
     "require_revision",

@@ -10,18 +10,19 @@ from typing import Any
 
 import pytest
 
-from tests.product.db import Named, Statement, commands, load, plain
+from tests.product.db import Named, Query, Statement, commands, load, pages, plain, queries
 
 STATEMENT = Statement("pause", "", "SELECT $1, $2, $3", ("name", "note", "actor"))
 PAUSE = Named("pause", "name", note="why not")
 
 
 def every_command() -> Iterator[tuple[str, Named]]:
-    for module in pkgutil.iter_modules(commands.__path__):
-        for name, value in vars(import_module(f"{commands.__name__}.{module.name}")).items():
-            command = getattr(value, "__self__", value)
-            if isinstance(command, Named):
-                yield f"{module.name}.{name}", command
+    for package in (commands, queries, pages):
+        for module in pkgutil.iter_modules(package.__path__):
+            for name, value in vars(import_module(f"{package.__name__}.{module.name}")).items():
+                command = getattr(value, "__self__", value)
+                if isinstance(command, Named):
+                    yield f"{package.__name__}.{module.name}.{name}", command
 
 
 def test_values_are_taken_in_order_and_by_name_and_the_rest_is_null() -> None:
@@ -56,10 +57,12 @@ def test_what_is_missing_unknown_or_given_twice_is_refused(
 
 def test_every_command_names_a_statement_and_parameters_that_it_has() -> None:
     found = dict(every_command())
-    assert len(found) > 40
+    assert len(found) > 100
     for place, command in found.items():
-        known = load()[command.name].parameters
-        assert set(command.bound(load()[command.name], command.required, {})) == set(known), place
+        statement = load()[command.name]
+        known = set(statement.parameters)
+        given = dict.fromkeys(known - command.defaults.keys()) if type(command) is Query else {}
+        assert set(command.bound(statement, command.required, given)) == known, place
 
 
 def test_durations_are_seconds_and_arrays_lists_for_every_driver() -> None:

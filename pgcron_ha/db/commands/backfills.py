@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pgcron_ha.db.commands.rows import Rows
 from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.db.queries.overview import DEFAULT_LIMIT, Row
+from pgcron_ha.db.queries.rows import Rows
 from pgcron_ha.errors import NotFound
 
 DIRECTIONS: Final = ("forward", "backward")
@@ -51,7 +51,7 @@ _one_backfill: Final = Rows("one_backfill", "backfill")
 
 async def one_backfill(connection: Any, backfill_id: int, **options: Any) -> Row:
     """One of them. Raises NotFound."""
-    found = await _one_backfill.first(connection, backfill_id, **options)
+    found = await _one_backfill.one(connection, backfill_id, **options)
     if found is None:
         raise NotFound(
             f"backfill {backfill_id} does not exist",

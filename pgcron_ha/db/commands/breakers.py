@@ -11,10 +11,10 @@ from typing import Any, Final
 import asyncpg
 
 from pgcron_ha.config.values import format_duration
-from pgcron_ha.db.commands.rows import Rows
 from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries.overview import DEFAULT_LIMIT, why_parked
+from pgcron_ha.db.queries.rows import Rows
 
 breakers: Final = Rows("list_breakers", limit=DEFAULT_LIMIT)
 """All of them, those that are not closed first; `waiting` counts up to 10,000 runs."""

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
-from pgcron_ha.db.commands.rows import Rows
 from pgcron_ha.db.driver.clients import Connection
+from pgcron_ha.db.queries.rows import Rows
 
 # The most that one answer holds; each has 64 KiB at most.
 MOST_CALENDARS: Final = 10_000

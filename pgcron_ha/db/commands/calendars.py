@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pgcron_ha.db.commands.rows import Rows
 from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.db.queries.overview import DEFAULT_LIMIT, Row
+from pgcron_ha.db.queries.rows import Rows
 from pgcron_ha.errors import NotFound
 
 put_calendar: Final = Call[int]("put_calendar", "name", "content", take_over=False)
@@ -36,7 +36,7 @@ async def calendar(connection: Any, name: str, **options: Any) -> Row:
     """One of them, and ``parts``: JSON, its content and those of the calendars that it names.
     NotFound.
     """
-    found = await _one_calendar.first(connection, name, **options)
+    found = await _one_calendar.one(connection, name, **options)
     if found is None:
         raise NotFound(
             f"calendar '{name[:200]}' does not exist",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pgcron_ha.db.commands.rows import Rows
 from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.db.queries.overview import DEFAULT_LIMIT
+from pgcron_ha.db.queries.rows import Rows
 
 retention: Final = Rows("list_retention", limit=DEFAULT_LIMIT)
 """Tables (`relation`) first, then rules (`queue`, `outcome`; None: every), the most specific first:

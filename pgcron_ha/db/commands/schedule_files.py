@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final, Literal, NamedTuple
 
-from pgcron_ha.db.commands.rows import Rows
 from pgcron_ha.db.driver.clients import Connection
+from pgcron_ha.db.queries.rows import Rows
 
 Row = dict[str, Any]
 

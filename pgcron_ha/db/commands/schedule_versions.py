@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from pgcron_ha.db.commands.rows import Rows
 from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.db.queries.overview import Row
+from pgcron_ha.db.queries.rows import Rows
 from pgcron_ha.errors import NotFound
 
 MOST_VERSIONS: Final = 200
@@ -30,10 +30,10 @@ edit_schedule: Final = Call[int]("edit_schedule", "name", "changes")
 The `note` is kept with the version. NotFound, VersionConflict, InvalidInput.
 """
 
-written_schedule: Final = Rows("written_schedule", "name").first
+written_schedule: Final = Rows("written_schedule", "name").one
 """Every column of a schedule as people wrote it; None: there is none of that name."""
 
-written_version: Final = Rows("written_version", "name", "version").first
+written_version: Final = Rows("written_version", "name", "version").one
 """As `written_schedule`, of an earlier version; None: it is not kept."""
 
 _restore_schedule: Final = Call[int]("restore_schedule", "name", "version")

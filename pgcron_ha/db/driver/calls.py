@@ -34,7 +34,7 @@ class Named:
         """
         self.name = name
         self.required = required
-        self._defaults = defaults
+        self.defaults = defaults
 
     def bound(
         self, statement: Statement, values: Sequence[Any], options: dict[str, Any]
@@ -42,8 +42,8 @@ class Named:
         """All parameters of the statement. Raises TypeError for one that it does not have, is
         missing, or given twice.
         """
-        in_order = dict(zip((*self.required, *self._defaults), values, strict=False))
-        given = self._defaults | in_order | options
+        in_order = dict(zip((*self.required, *self.defaults), values, strict=False))
+        given = self.defaults | in_order | options
         if (
             given.keys() - set(statement.parameters)
             or set(self.required) - given.keys()

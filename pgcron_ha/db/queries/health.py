@@ -8,7 +8,7 @@ import asyncpg
 
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries.overview import DEFAULT_LIMIT
-from pgcron_ha.db.queries.rows import ParsedQuery
+from pgcron_ha.db.queries.rows import Rows
 
 # Past these a snapshot is felt: claims walk over the dead rows of that many transactions.
 OLD_SNAPSHOT_TRANSACTIONS: Final = 1_000_000
@@ -29,10 +29,10 @@ YOUNG_STATISTICS_SECONDS: Final = 86_400.0
 FOR_EVERYBODY: Final = ("run_status", "live_state", "await_runs", "judge_guest")
 
 
-server: Final = ParsedQuery("read_server").the
+server: Final = Rows("read_server").the
 """Version, clock, and the settings that work or safety depend on."""
 
-snapshot_holders: Final = ParsedQuery(
+snapshot_holders: Final = Rows(
     "list_snapshot_holders",
     age=OLD_SNAPSHOT_TRANSACTIONS,
     seconds=LONG_TRANSACTION_SECONDS,
@@ -42,26 +42,24 @@ snapshot_holders: Final = ParsedQuery(
 is in this one); the oldest first.
 """
 
-idle_slots: Final = ParsedQuery("list_idle_slots", least=MUCH_LOG_BYTES, limit=DEFAULT_LIMIT)
+idle_slots: Final = Rows("list_idle_slots", least=MUCH_LOG_BYTES, limit=DEFAULT_LIMIT)
 """Replication slots that nobody reads, and that keep much of the log: name, bytes."""
 
-tables_without_autovacuum: Final = ParsedQuery(
-    "list_tables_without_autovacuum", limit=DEFAULT_LIMIT
-)
+tables_without_autovacuum: Final = Rows("list_tables_without_autovacuum", limit=DEFAULT_LIMIT)
 """Tables of the schema for which somebody turned autovacuum off: name, option."""
 
-broken_indexes: Final = ParsedQuery("list_broken_indexes", limit=DEFAULT_LIMIT)
+broken_indexes: Final = Rows("list_broken_indexes", limit=DEFAULT_LIMIT)
 """Indexes of the schema that no statement uses: name, relation, has_partitions."""
 
-dead_rows: Final = ParsedQuery("list_dead_rows", least=MANY_DEAD_ROWS, limit=DEFAULT_LIMIT)
+dead_rows: Final = Rows("list_dead_rows", least=MANY_DEAD_ROWS, limit=DEFAULT_LIMIT)
 """Tables with ``least`` dead rows that outnumber the living: name, dead, living, vacuumed_at."""
 
-spent_days: Final = ParsedQuery("list_spent_days", least=LARGE_DAY_BYTES, limit=DEFAULT_LIMIT)
+spent_days: Final = Rows("list_spent_days", least=LARGE_DAY_BYTES, limit=DEFAULT_LIMIT)
 """Days of history of `LARGE_DAY_BYTES` that rules of retention have emptied by half or more, and
 that nodes leave as they are: name, bytes, remaining runs, dropped_at.
 """
 
-swollen_indexes: Final = ParsedQuery(
+swollen_indexes: Final = Rows(
     "list_swollen_indexes",
     least=LARGE_INDEX_BYTES,
     bytes_an_entry=MOST_BYTES_AN_ENTRY,
@@ -69,19 +67,19 @@ swollen_indexes: Final = ParsedQuery(
 )
 """Indexes of ``least`` bytes that are mostly empty: name, bytes, entries."""
 
-risks: Final = ParsedQuery("read_risks").the
+risks: Final = Rows("read_risks").the
 """Overflow rows, at-most-once work, living nodes, the shortest lease, where partitions end."""
 
-zones: Final = ParsedQuery("read_zones", limit=DEFAULT_LIMIT).the
+zones: Final = Rows("read_zones", limit=DEFAULT_LIMIT).the
 """The version of tzdata that decides, and nodes with older ones."""
 
-unaccounted: Final = ParsedQuery("unaccounted", at_most=DEFAULT_LIMIT)
+unaccounted: Final = Rows("unaccounted", at_most=DEFAULT_LIMIT)
 """Fires of the last day that were decided and have no run; there must be none."""
 
-wraparound: Final = ParsedQuery("read_wraparound").the
+wraparound: Final = Rows("read_wraparound").the
 """Ages of the oldest transaction id: of our oldest table, of all here, and of all databases."""
 
-never_vacuumed: Final = ParsedQuery(
+never_vacuumed: Final = Rows(
     "list_never_vacuumed",
     least=MANY_DEAD_ROWS,
     seconds=YOUNG_STATISTICS_SECONDS,
@@ -89,30 +87,28 @@ never_vacuumed: Final = ParsedQuery(
 )
 """Tables that nobody ever vacuumed though much has changed: name, dead, inserted."""
 
-partition_gaps: Final = ParsedQuery("list_partition_gaps", limit=DEFAULT_LIMIT)
+partition_gaps: Final = Rows("list_partition_gaps", limit=DEFAULT_LIMIT)
 """Spans to come without a partition between others: relation, since, until."""
 
-stray_partitions: Final = ParsedQuery("stray_partitions")
+stray_partitions: Final = Rows("stray_partitions")
 """Partitions that are detached, or half so: relation, partition, low, high, was_ours, is_pending,
 is_outlived.
 """
 
-excess_privileges: Final = ParsedQuery(
+excess_privileges: Final = Rows(
     "list_privileges_excess", known=list(FOR_EVERYBODY), limit=DEFAULT_LIMIT
 )
 """Excess privileges, and objects with the wrong owner: kind, name, who, remedy (if kind, name and
 who do not imply it).
 """
 
-role: Final = ParsedQuery("read_role").the
+role: Final = Rows("read_role").the
 """The caller's role: name, whether it is a superuser, has the owner's rights, can see others."""
 
-notification_queue: Final = ParsedQuery("read_notification_queue").the
+notification_queue: Final = Rows("read_notification_queue").the
 """How full the server's queue of notifications is, and the oldest open transactions."""
 
-lock_holders: Final = ParsedQuery(
-    "list_lock_holders", seconds=LONG_LOCK_SECONDS, limit=DEFAULT_LIMIT
-)
+lock_holders: Final = Rows("list_lock_holders", seconds=LONG_LOCK_SECONDS, limit=DEFAULT_LIMIT)
 """Sessions that hold our advisory locks for long: name, process_id, seconds."""
 
 _ROWS: Final = {

@@ -12,9 +12,10 @@ from typing import Any, Final
 
 import asyncpg
 
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, load
-from pgcron_ha.db.queries.rows import ParsedQuery, fetch_rows
+from pgcron_ha.db.driver.calls import Call
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries.rows import Row as Row
+from pgcron_ha.db.queries.rows import Rows, fetch_rows
 from pgcron_ha.db.queries.unresponsive_runs import UNRESPONSIVE
 from pgcron_ha.errors import NotFound
 
@@ -31,18 +32,26 @@ LISTED_NODES: Final[Mapping[str, Any]] = {
 }
 
 
-async def rows(
-    connection: asyncpg.Connection,
-    statement: str,
-    /,
-    *,
-    limit: int = DEFAULT_LIMIT,
-    schema: str = DEFAULT_SCHEMA,
-    **values: object,
-) -> list[Row]:
-    """The rows of a statement that lists something; a filter that is left out is NULL."""
-    filters = dict.fromkeys(load(schema)[statement].parameters)
-    return await fetch_rows(connection, statement, schema, **{**filters, "limit": limit, **values})
+attempts: Final = Rows("list_attempts", "run_id", limit=DEFAULT_LIMIT)
+"""The attempts of a run that did not succeed, oldest first."""
+
+dead_letters: Final = Rows("list_dead_letters", limit=DEFAULT_LIMIT)
+"""Runs that ended dead or lost, newest first; without those that were redriven."""
+
+error_groups: Final = Rows("list_error_groups", limit=DEFAULT_LIMIT)
+"""What dead letters died of: groups with open letters first, then the newest."""
+
+lanes: Final = Rows("list_lanes", limit=DEFAULT_LIMIT)
+"""Lanes that have a setting or run something; `slots` None is no limit."""
+
+queues: Final = Rows("list_queues", limit=DEFAULT_LIMIT)
+"""Queues that have settings or live runs, with counts."""
+
+schedules: Final = Rows("list_schedules", limit=DEFAULT_LIMIT)
+"""Schedules by name, with next fire and last outcome; ``name`` is any part of it."""
+
+database_time: Final = Call[datetime]("read_clock")
+"""What the database's clock shows."""
 
 
 async def schedule(
@@ -150,7 +159,7 @@ async def counts(connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA
     return {**live, **(pauses[0] if pauses else {})}
 
 
-outcomes: Final = ParsedQuery("count_outcomes", seconds=3600.0)
+outcomes: Final = Rows("count_outcomes", seconds=3600.0)
 """How runs ended in the last ``seconds``: outcome, runs, last_finished_at."""
 
 
@@ -174,14 +183,6 @@ async def why_parked(
     return (found[0]["trouble"] or _nobody_offers(found[0])) if found else None
 
 
-async def database_time(
-    connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA
-) -> datetime:
-    """What the database's clock shows."""
-    now: datetime = (await fetch_rows(connection, "read_clock", schema))[0]["now"]
-    return now
-
-
 async def may_read_history(connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA) -> bool:
     """Whether this role may read the runs of others."""
     return bool((await fetch_rows(connection, "read_rights", schema))[0]["reads_history"])
@@ -198,5 +199,5 @@ def _nobody_offers(row: Row) -> str:
     return f"needs {needed}: no live node that {what} announces it"
 
 
-invalid_schedules: Final = ParsedQuery("list_invalid_schedules", limit=DEFAULT_LIMIT)
+invalid_schedules: Final = Rows("list_invalid_schedules", limit=DEFAULT_LIMIT)
 """Schedules that do not fire because nobody can read them: name, spec, timezone, error."""

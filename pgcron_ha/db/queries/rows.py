@@ -1,8 +1,9 @@
-"""A named statement's rows as dictionaries, and a statement with its bounds: a query."""
+"""The rows of named statements as dictionaries."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from datetime import datetime
 from typing import Any, Final, TypeAlias
@@ -10,10 +11,11 @@ from typing import Any, Final, TypeAlias
 import asyncpg
 
 from pgcron_ha.db.driver.answers import answers
-from pgcron_ha.db.driver.calls import fitting
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
+from pgcron_ha.db.driver.calls import Named, fitting
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, Statement
 
 Row: TypeAlias = dict[str, Any]
+Values: TypeAlias = Mapping[str, Any]
 
 # A listing of infinity would be a date nobody can read.
 _NEVER: Final = (datetime.max.year, datetime.min.year)
@@ -24,16 +26,68 @@ async def fetch(connection: Any, name: str, schema: str, /, **values: Any) -> li
 
     The driver keeps the prepared statement, so the next call plans nothing anew.
     """
-    statement = await fitting(connection, name, schema)
-    found = await connection.fetch(statement.sql, *(values[key] for key in statement.parameters))
-    return [dict(row) for row in found]
+    return await _as_sent(connection, await fitting(connection, name, schema), values)
 
 
 async def fetch_rows(
     connection: asyncpg.Connection, name: str, schema: str, /, **values: Any
 ) -> list[Row]:
     """The rows of a named statement as dictionaries, its JSON columns parsed."""
-    statement = await fitting(connection, name, schema)
+    return await _parsed(connection, await fitting(connection, name, schema), values)
+
+
+class Rows(Named):
+    """``await rows(connection, *values, schema=…, **options)``: the rows of a statement, each a
+    dictionary by column with its JSON parsed.
+
+    `one` and `the` ask for a single row. Raises the errors of `pgcron_ha.errors`.
+    """
+
+    async def __call__(
+        self, connection: Any, *values: Any, schema: str = DEFAULT_SCHEMA, **options: Any
+    ) -> list[Row]:
+        """All of them."""
+        statement = await fitting(connection, self.name, schema)
+        return await self._send(connection, statement, self.bound(statement, values, options))
+
+    async def one(self, connection: Any, *values: Any, **options: Any) -> Row | None:
+        """The first of them, or None."""
+        found = await self(connection, *values, **options)
+        return found[0] if found else None
+
+    async def the(self, connection: Any, *values: Any, **options: Any) -> Row:
+        """The row of a statement that always has one."""
+        (found,) = await self(connection, *values, **options)
+        return found
+
+    async def _send(self, connection: Any, statement: Statement, values: Values) -> list[Row]:
+        return await _parsed(connection, statement, values)
+
+
+class Query(Rows):
+    """`Rows` for a page: inside the transaction of its pool, which words the errors. JSON stays
+    text, and each parameter without a default must be given, by its name.
+    """
+
+    def bound(
+        self, statement: Statement, values: Sequence[Any], options: dict[str, Any]
+    ) -> dict[str, Any]:
+        """All parameters of the statement. Raises TypeError for one that is missing or unknown."""
+        missing = set(statement.parameters) - self.defaults.keys() - options.keys()
+        if values or missing:
+            raise TypeError(f"{self.name} needs {', '.join(sorted(missing)) or 'names'}")
+        return super().bound(statement, values, options)
+
+    async def _send(self, connection: Any, statement: Statement, values: Values) -> list[Row]:
+        return await _as_sent(connection, statement, values)
+
+
+async def _as_sent(connection: Any, statement: Statement, values: Values) -> list[Row]:
+    found = await connection.fetch(statement.sql, *(values[key] for key in statement.parameters))
+    return [dict(row) for row in found]
+
+
+async def _parsed(connection: Any, statement: Statement, values: Values) -> list[Row]:
     # A connection of another class keeps its settings.
     settled: Any = getattr(connection, "settled", nullcontext)
     with answers():
@@ -44,53 +98,6 @@ async def fetch_rows(
     return [
         {key: _plain(value, key in json_columns) for key, value in row.items()} for row in found
     ]
-
-
-class Query:
-    """A statement and the values that it is asked with unless others are given.
-
-    ``await query(connection, schema=…, name=…)`` gives its rows; `one` and `the` are queries for a
-    single row.
-    """
-
-    _fetch = staticmethod(fetch)
-
-    def __init__(self, statement: str, **bounds: Any) -> None:
-        self.bounds = bounds
-        self._statement = statement
-
-    async def __call__(
-        self, connection: Any, *, schema: str = DEFAULT_SCHEMA, **values: Any
-    ) -> list[Row]:
-        """All its rows."""
-        return await self._fetch(connection, self._statement, schema, **{**self.bounds, **values})
-
-    async def one(
-        self, connection: Any, *, schema: str = DEFAULT_SCHEMA, **values: Any
-    ) -> Row | None:
-        """Its first row, or None."""
-        found = await self(connection, schema=schema, **values)
-        return found[0] if found else None
-
-    async def the(self, connection: Any, *, schema: str = DEFAULT_SCHEMA, **values: Any) -> Row:
-        """The row of a statement that always has one."""
-        (found,) = await self(connection, schema=schema, **values)
-        return found
-
-
-class ParsedQuery(Query):
-    """A query outside of the pool of the pages: its JSON columns are parsed, its errors worded."""
-
-    _fetch = staticmethod(fetch_rows)
-
-
-_clock: Final = Query("read_clock").the
-
-
-async def clock(connection: Any, schema: str) -> datetime:
-    """The database's clock, now."""
-    now: datetime = (await _clock(connection, schema=schema))["now"]
-    return now
 
 
 def _plain(value: Any, is_json: bool) -> Any:

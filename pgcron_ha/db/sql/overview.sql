@@ -221,7 +221,8 @@ SELECT has_table_privilege(session_user, 'pgcron.history', 'SELECT') AS reads_hi
 -- name: list_nodes
 -- The living by name, then the dead, the newest first (the janitor forgets them after a day).
 -- :is_dead chooses one of both, :ended_within how long ago the dead may have ended. At most :names
--- handlers of each node; with 0 its offers are not read. A cordon of the node's name counts before one of this process alone.
+-- handlers of each node; with 0 its offers are not read. A cordon of the node's name counts before
+-- one of this process alone.
 SELECT n.incarnation, n.name, n.host, n.process_id, n.version,
        CASE WHEN n.state NOT IN ('alive', 'cordoned') THEN n.state WHEN c.node IS NULL THEN 'alive'
             ELSE 'cordoned' END AS state,

@@ -11,10 +11,10 @@ from starlette.responses import Response
 
 from pgcron_ha.client.fires import explain
 from pgcron_ha.db.driver.read_pool import Connection
+from pgcron_ha.db.queries.overview import database_time
 from pgcron_ha.db.queries.pages import ledger as ask
 from pgcron_ha.db.queries.pages import schedules as ask_schedules
 from pgcron_ha.db.queries.reasons import Reason, why
-from pgcron_ha.db.queries.rows import clock
 from pgcron_ha.errors import PgcronError, UnknownZone
 from pgcron_ha.spec.schedule_spec import spec_of
 from pgcron_ha.spec.spec import Spec
@@ -160,7 +160,7 @@ async def _read_ledger(
         return Found(None, [], [], near)
     reported: list[tuple[Meant, Reason]] = []
     if "at" in given:
-        now = await clock(connection, schema)
+        now = await database_time(connection, schema=schema)
         zone = _zone(given.get("clock", "schedule"), row["timezone"], mine)
         for meant in instants(given["at"], zone, now):
             reported.append((meant, await why(connection, name, meant.instant, schema=schema)))
