@@ -69,7 +69,7 @@ fuzz-specs: ## random specs by a seed, on all cores: errors that are not refusal
 	@.ci/environment dev
 	@$(BIN)/python -m tests.fuzz_specs --count $(or $(COUNT),100000) --seed $(or $(SEED),1)
 
-model: ## every state of the protocol's models, and what each guard is for; FULL=1 ONLY=lane ARGS=--trail
+model: ## every state of the protocol's models, and what each guard is for; FULL=1 ONLY=concurrency_key ARGS=--trail
 	@.ci/environment dev
 	@.ci/model-checker
 	@$(BIN)/python -m tests.model $(if $(FULL),--full) $(if $(ONLY),--only "$(ONLY)") $(ARGS)

@@ -207,7 +207,8 @@ BEGIN
       fresh AS (
         INSERT INTO pgcron.run (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for,
               parent_run, queue, priority, handler, args, delivery, max_attempts, timeout,
-              retry_base, retry_cap, retry, overlap, lane, requires, weight, expire_at, time_limits,
+              retry_base, retry_cap, retry, overlap, concurrency_key, requires, weight, expire_at,
+              time_limits,
               created_by)
         SELECT n.run_id,
                CASE WHEN n.is_claim
@@ -218,7 +219,8 @@ BEGIN
                n.parent, plan.queue, plan.priority, plan.handler,
                coalesce(b.args, o.args, plan.args), plan.delivery, plan.max_attempts, plan.timeout,
                plan.retry_base, plan.retry_cap, plan.retry, policy,
-               pgcron.lane_of(plan.lane, plan.weight), plan.requires, nullif(plan.weight, 1),
+               pgcron.concurrency_key_of(plan.concurrency_key, plan.weight), plan.requires,
+               nullif(plan.weight, 1),
                now() + plan.give_up_after,
                pgcron.time_limits(plan.give_up_after, plan.silence_timeout, now()),
                format('backfill %s by %s', b.id, b.created_by)

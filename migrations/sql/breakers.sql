@@ -123,7 +123,7 @@ END $$;
 -- Claims one held run of a breaker whose time is over, as its one probe; no row when there is none
 -- to claim. One probe of one breaker whose time is over, by a node that offers one of its handlers
 -- and has a free slot for it. The breaker's row decides: it is locked, and names the claim. Nothing
--- in here waits: what somebody else has locked is left to them. A run that has a lane, required
+-- in here waits: what somebody else has locked is left to them. A run that has a key, required
 -- labels, an overlap policy or a limited queue is claimed by the functions that decide those.
 CREATE FUNCTION pgcron.claim_probe(incarnation uuid, queues text[], handlers text[])
   RETURNS TABLE (breaker text, id bigint, uuid uuid, handler text, args jsonb, attempt int,
@@ -159,17 +159,17 @@ BEGIN
                           WHERE q.name = r.queue AND q.paused_at IS NOT NULL)
         LIMIT 10 FOR UPDATE SKIP LOCKED LOOP
       UPDATE pgcron.run r SET hold = NULL WHERE r.id = candidate.id;
-      IF candidate.lane IS NOT NULL OR candidate.requires IS NOT NULL
+      IF candidate.concurrency_key IS NOT NULL OR candidate.requires IS NOT NULL
           OR EXISTS (SELECT FROM pgcron.queue q
                      WHERE q.name = candidate.queue AND NOT q.is_plain) THEN
         SELECT c.id INTO claimed
         FROM pgcron.claim_limited(claim_probe.incarnation, ARRAY[candidate.queue],
-            ARRAY[coalesce(left(candidate.lane, -1), '')], ARRAY[candidate.handler],
+            ARRAY[coalesce(left(candidate.concurrency_key, -1), '')], ARRAY[candidate.handler],
             coalesce(candidate.weight, 1), 0, 1000) c
         WHERE c.verdict = 'claim';
       ELSIF candidate.overlap IS NOT NULL THEN
         SELECT c.id INTO claimed
-        FROM pgcron.claim_lanes(claim_probe.incarnation, ARRAY[candidate.queue],
+        FROM pgcron.claim_overlapping(claim_probe.incarnation, ARRAY[candidate.queue],
             ARRAY[candidate.priority], ARRAY[candidate.handler], 1, 0, 1000) c
         WHERE c.verdict = 'claim';
       ELSE

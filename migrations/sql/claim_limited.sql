@@ -1,33 +1,34 @@
 -- ready -> running
 -- ready -> skipped, superseded
--- One round. As in claim_lanes each statement in here sees a snapshot of its own, and what is known
--- of a limit is read after its lock was had: so no two nodes take the same slot, and a unique index
--- stands under it. Nothing waits for anybody.
+-- One round. As in claim_overlapping each statement in here sees a snapshot of its own, and what is
+-- known of a limit is read after its lock was had: so no two nodes take the same slot, and a unique
+-- index stands under it. Nothing waits for anybody.
 -- 1. The limited queues among those asked, as far as their advisory lock can be had, and how many
 -- of their runs execute.
--- 2. A walk over the lanes of all queues that are open, from where the last one ended, and over the
+-- 2. A walk over the keys of all queues that are open, from where the last one ended, and over the
 -- requirements that this node satisfies.
--- 3. The locks of those lanes, and of schedules whose runs must not overlap: always queues, then
--- schedules, then lanes, and try-locks only.
--- 4. The choice: in each lane by priority and due time up to its free slots, of each schedule one,
+-- 3. The locks of those keys, and of schedules whose runs must not overlap: always queues, then
+-- schedules, then keys, and try-locks only.
+-- 4. The choice: in each key by priority and due time up to its free slots, of each schedule one,
 -- of each queue as many as it may have.
--- Of one priority the lane with the fewest running runs goes first, so that nobody's backlog keeps
--- the others from a shared queue; those without a lane stand as one beside them.
+-- Of one priority the key with the fewest running runs goes first, so that nobody's backlog keeps
+-- the others from a shared queue; those without a key stand as one beside them.
 -- Up to free + ahead of them; runs that may start only once or take several slots for free slots
 -- only; those that found none are returned as `wait`.
--- `aged` takes what is due longest, whatever its priority and lane. For a run heavier than what is
+-- `aged` takes what is due longest, whatever its priority and key. For a run heavier than what is
 -- free the node may begin to keep slots free:
 -- see choose_awaited. Then no other run is looked at, returned as `await` with the weight; or it is
 -- claimed, or somebody else's.
 --   5. The claim. A row that somebody has locked is left to them.
 --   6. What else is due of a schedule whose run is not over is skipped, or what its policy says.
--- 7. Where there was room for more, lanes with a handler at their head that nobody offers are
+-- 7. Where there was room for more, keys with a handler at their head that nobody offers are
 -- parked; returned as one `parked`, the count in `due`.
 CREATE FUNCTION pgcron.claim_limited(incarnation uuid, queues text[], beyond text[],
     handlers text[], free int, ahead int, look int, aged boolean DEFAULT false)
   RETURNS TABLE (verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt int,
       max_attempts int, queue text, priority smallint, schedule text, fire_time timestamptz,
-      token uuid, fence bigint, timeout float8, delivery text, due float8, origin text, lane text,
+      token uuid, fence bigint, timeout float8, delivery text, due float8, origin text,
+      concurrency_key text,
       weight int)
 LANGUAGE plpgsql VOLATILE ROWS 100 AS $$
 #variable_conflict use_column
@@ -35,14 +36,14 @@ DECLARE
   limited text[];
   rooms int[];
   pair_queues text[] := '{}';
-  pair_lanes text[] := '{}';
+  pair_keys text[] := '{}';
   pair_priorities smallint[] := '{}';
   pair_rooms int[] := '{}';
   room int := claim_limited.free + claim_limited.ahead;
   asked record;
   walked record;
   schedules bigint[];
-  lanes text[];
+  keys text[];
   chosen bigint[];
   slots int[];
   left_waiting bigint[];
@@ -63,7 +64,7 @@ BEGIN
   PERFORM pgcron.require_read_committed('limits');
   SELECT n.awaits INTO keeps_for FROM pgcron.node n WHERE n.incarnation = claim_limited.incarnation;
   IF keeps_for IS NOT NULL THEN
-    SELECT r.queue, r.lane, r.priority, r.weight INTO kept FROM pgcron.run r
+    SELECT r.queue, r.concurrency_key, r.priority, r.weight INTO kept FROM pgcron.run r
     WHERE r.id = keeps_for AND r.state = 'ready' AND r.hold IS NULL AND r.weight > 1
       AND r.due_at <= now() AND r.queue = ANY(claim_limited.queues);
     UPDATE pgcron.node n SET awaits = NULL
@@ -119,40 +120,41 @@ BEGIN
              OR NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = a.queue AND NOT q.is_plain))
             LOOP
     IF keeps_for IS NOT NULL THEN
-      pair_queues := ARRAY[kept.queue]; pair_lanes := ARRAY[kept.lane];
+      pair_queues := ARRAY[kept.queue]; pair_keys := ARRAY[kept.concurrency_key];
       pair_priorities := ARRAY[kept.priority]; pair_rooms := ARRAY[room];
       CONTINUE;
     END IF;
-    SELECT * INTO walked FROM pgcron.walk_lanes(asked.queue, asked.beyond, claim_limited.look);
+    SELECT * INTO walked FROM pgcron.walk_keys(asked.queue, asked.beyond, claim_limited.look);
     SELECT coalesce(bool_or(w.due_at <= now()), false) AS is_due,
            min(w.due_at) FILTER (WHERE w.due_at > now()) AS next_due
     INTO placed FROM pgcron.walk_requirements(asked.queue, labels) w;
     IF placed.is_due THEN placed_queues := placed_queues || asked.queue; END IF;
     walked.next_due := least(walked.next_due, placed.next_due);
-    IF walked.ended_at IS NOT NULL OR walked.lanes <> '{}' OR walked.next_due IS NOT NULL THEN
-      pair_queues := pair_queues || array_fill(asked.queue, ARRAY[cardinality(walked.lanes)]);
-      pair_lanes := pair_lanes || walked.lanes;
+    IF walked.ended_at IS NOT NULL OR walked.keys <> '{}' OR walked.next_due IS NOT NULL THEN
+      pair_queues := pair_queues || array_fill(asked.queue, ARRAY[cardinality(walked.keys)]);
+      pair_keys := pair_keys || walked.keys;
       pair_priorities := pair_priorities || walked.priorities;
       pair_rooms := pair_rooms || walked.rooms;
-      verdict := 'walked'; queue := asked.queue; lane := walked.ended_at;
+      verdict := 'walked'; queue := asked.queue; concurrency_key := walked.ended_at;
       due := CASE WHEN walked.next_due IS NOT NULL
                     THEN date_part('epoch',
                            least(walked.next_due, to_timestamp(253370764800)) - now()) END;
       RETURN NEXT;
     END IF;
   END LOOP;
-  IF pair_lanes = '{}' AND limited = '{}' AND placed_queues = '{}' THEN RETURN; END IF;
+  IF pair_keys = '{}' AND limited = '{}' AND placed_queues = '{}' THEN RETURN; END IF;
 
   schedules := ARRAY(
       SELECT s.schedule_id
       FROM (SELECT DISTINCT h.schedule_id
-            FROM pgcron.limited_candidates(pair_queues, pair_lanes, pair_priorities, pair_rooms,
+            FROM pgcron.limited_candidates(pair_queues, pair_keys, pair_priorities, pair_rooms,
                 limited, claim_limited.handlers, greatest(room, 1), labels, placed_queues) h
             WHERE h.schedule_id IS NOT NULL) s
       WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashint8(s.schedule_id)));
-  lanes := ARRAY(SELECT l.lane FROM (SELECT DISTINCT p.lane FROM unnest(pair_lanes) p(lane)) l
+  keys := ARRAY(SELECT l.concurrency_key
+    FROM (SELECT DISTINCT p.concurrency_key FROM unnest(pair_keys) p(concurrency_key)) l
                  WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int,
-                     hashtext('lane ' || l.lane)));
+                     hashtext('key ' || l.concurrency_key)));
 
   IF schedules <> '{}' THEN      -- those among them with another policy than skip, see overlap
     others := ARRAY(SELECT s.id FROM unnest(schedules) s(id)
@@ -163,7 +165,7 @@ BEGIN
       superseded := ARRAY(SELECT pgcron.replace_older(others, claim_limited.handlers));
       FOR verdict, id IN SELECT s.verdict, s.id FROM pgcron.settle_queues(others) s
           WHERE s.verdict <> 'go' LOOP
-        queue := NULL; lane := NULL; due := NULL;
+        queue := NULL; concurrency_key := NULL; due := NULL;
         RETURN NEXT;
       END LOOP;
     END IF;
@@ -188,26 +190,29 @@ BEGIN
            array_agg(picked.id) FILTER (WHERE picked.is_too_heavy)
     INTO chosen, slots, overlap_slots, left_waiting, too_heavy
     FROM (WITH held AS MATERIALIZED (
-            SELECT l.lane, l.slots, h.runs, quota.starts AS quota,
+            SELECT l.concurrency_key, l.slots, h.runs, quota.starts AS quota,
                    CASE WHEN h.runs > 0 THEN ARRAY(
                               SELECT generate_series(1, h.runs + least(l.slots, room))
                               EXCEPT
                               SELECT unnest(h.taken) ORDER BY 1) END AS open
-            FROM pgcron.lane_slots(lanes) l
-            CROSS JOIN LATERAL (SELECT count(*)::int AS runs, array_agg(r.lane_slot) AS taken
-                                FROM pgcron.run r WHERE r.lane = l.lane AND r.lane_slot IS NOT NULL)
+            FROM pgcron.concurrency_slots(keys) l
+            CROSS JOIN LATERAL (SELECT count(*)::int AS runs, array_agg(r.key_slot) AS taken
+                                FROM pgcron.run r WHERE r.concurrency_key = l.concurrency_key
+                                AND r.key_slot IS NOT NULL)
               h
             LEFT JOIN LATERAL (SELECT w.room AS starts
-                               FROM pgcron.rate_room('lane', l.lane, l.rate, l.per, granted_at) w
+                               FROM pgcron.rate_room('key', l.concurrency_key, l.rate, l.per,
+                                   granted_at) w
                                WHERE l.rate IS NOT NULL) quota ON true),
           head AS MATERIALIZED (
             SELECT d.*, CASE WHEN claim_limited.aged THEN 0 ELSE d.priority END AS level,
                    d.weight > greatest(claim_limited.free, 1) AS is_too_heavy, l.slots, l.runs,
                    l.quota, l.open
-            FROM pgcron.limited_candidates(pair_queues, pair_lanes, pair_priorities, pair_rooms,
+            FROM pgcron.limited_candidates(pair_queues, pair_keys, pair_priorities, pair_rooms,
                 limited, claim_limited.handlers, room, labels, placed_queues) d
-            LEFT JOIN held l ON l.lane = d.lane
-            WHERE (d.lane IS NULL OR l.lane IS NOT NULL) AND (keeps_for IS NULL OR d.id = keeps_for)
+            LEFT JOIN held l ON l.concurrency_key = d.concurrency_key
+            WHERE (d.concurrency_key IS NULL OR l.concurrency_key IS NOT NULL)
+              AND (keeps_for IS NULL OR d.id = keeps_for)
               AND (d.schedule_id IS NULL
                    OR (d.schedule_id = ANY(schedules)
                        AND (d.overlap_slot IS NOT NULL OR d.overlap <> 'skip'
@@ -225,15 +230,16 @@ BEGIN
             SELECT k.schedule_id, k.overlap, o.open
             FROM (SELECT DISTINCT h.schedule_id, h.overlap FROM head h WHERE h.overlap <> 'skip') k
             CROSS JOIN LATERAL pgcron.overlap_room(k.schedule_id, k.overlap, room) o),
-          laned AS (
+          keyed AS (
             SELECT s.*,
                    CASE WHEN s.schedule_id IS NOT NULL
                           THEN coalesce(s.overlap_slot,
                                  CASE s.overlap
                                    WHEN 'skip' THEN 1
                                    ELSE kind.open[s.of_schedule] END) END::smallint AS own_slot,
-                   row_number() OVER (PARTITION BY s.lane,
-                       CASE WHEN s.lane IS NULL THEN s.queue END, s.is_too_heavy ORDER BY s.level,
+                   row_number() OVER (PARTITION BY s.concurrency_key,
+                       CASE WHEN s.concurrency_key IS NULL THEN s.queue END,
+                       s.is_too_heavy ORDER BY s.level,
                        s.due_at, s.id) AS place
             FROM single s
             LEFT JOIN kind ON kind.schedule_id = s.schedule_id AND kind.overlap = s.overlap
@@ -245,8 +251,8 @@ BEGIN
             SELECT l.*,
                    CASE WHEN claim_limited.aged THEN 0 ELSE coalesce(l.runs, 0) + l.place END AS
                      turn
-            FROM laned l
-            WHERE l.lane IS NULL
+            FROM keyed l
+            WHERE l.concurrency_key IS NULL
               OR l.place <= coalesce(least(l.slots - l.runs, l.quota), 2147483647)),
           queued AS (
             SELECT f.*,
@@ -256,7 +262,7 @@ BEGIN
           SELECT q.id, q.delivery, q.weight, q.is_too_heavy, q.own_slot,
                  sum(q.weight) OVER (ORDER BY q.is_too_heavy, q.level, q.turn, q.due_at, q.id) AS
                    position,
-                 CASE WHEN q.lane IS NOT NULL
+                 CASE WHEN q.concurrency_key IS NOT NULL
                         THEN CASE WHEN q.open IS NULL THEN q.place ELSE q.open[q.place] END END::int
                    AS slot
           FROM queued q LEFT JOIN unnest(limited, rooms) most(queue, runs) ON most.queue = q.queue
@@ -265,7 +271,7 @@ BEGIN
       SET state = 'running', owner = claim_limited.incarnation,
           token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid,
           fence = nextval('pgcron.fence'), attempt = r.attempt + 1, claimed_at = granted_at,
-          overlap_slot = given.own_slot, lane_slot = given.slot
+          overlap_slot = given.own_slot, key_slot = given.slot
       FROM unnest(chosen, slots, overlap_slots) given(id, slot, own_slot)
       WHERE given.id = r.id
         AND r.id = ANY(ARRAY(SELECT l.id FROM pgcron.run l
@@ -278,12 +284,13 @@ BEGIN
                 coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
                 r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token,
                 r.fence, date_part('epoch', r.timeout), r.delivery, date_part('epoch', r.due_at),
-                r.origin, r.lane, coalesce(r.weight, 1);
-    FOR asked IN SELECT 'lane' AS kind, l.lane AS name, l.per, count(*)::int AS starts
-        FROM pgcron.lane_slots(lanes) l
-        JOIN pgcron.run r ON r.lane = l.lane AND r.id = ANY(chosen) AND r.claimed_at = granted_at
+                r.origin, r.concurrency_key, coalesce(r.weight, 1);
+    FOR asked IN SELECT 'key' AS kind, l.concurrency_key AS name, l.per, count(*)::int AS starts
+        FROM pgcron.concurrency_slots(keys) l
+        JOIN pgcron.run r ON r.concurrency_key = l.concurrency_key AND r.id = ANY(chosen)
+          AND r.claimed_at = granted_at
           AND r.owner = claim_limited.incarnation
-        WHERE l.rate IS NOT NULL GROUP BY l.lane, l.per
+        WHERE l.rate IS NOT NULL GROUP BY l.concurrency_key, l.per
         UNION ALL
         SELECT 'queue', q.name, q.per, count(*)::int FROM pgcron.queue q
         JOIN pgcron.run r ON r.queue = q.name AND r.id = ANY(chosen) AND r.claimed_at = granted_at
@@ -325,17 +332,17 @@ BEGIN
     SELECT a.id, a.weight INTO kept
     FROM pgcron.choose_awaited(claim_limited.incarnation, too_heavy) a;
     IF kept.id IS NOT NULL THEN
-      verdict := 'await'; id := kept.id; weight := kept.weight; queue := NULL; lane := NULL;
+      verdict := 'await'; id := kept.id; weight := kept.weight; queue := NULL; concurrency_key := NULL;
       due := NULL;
       RETURN NEXT;
     END IF;
   END IF;
-  IF room > coalesce(cardinality(chosen), 0) AND pair_lanes <> '{}' AND keeps_for IS NULL THEN
-    verdict := 'parked'; id := NULL; weight := NULL; queue := NULL; lane := NULL;
-    due := pgcron.park_lanes(pair_queues, pair_lanes, pair_priorities, claim_limited.handlers);
+  IF room > coalesce(cardinality(chosen), 0) AND pair_keys <> '{}' AND keeps_for IS NULL THEN
+    verdict := 'parked'; id := NULL; weight := NULL; queue := NULL; concurrency_key := NULL;
+    due := pgcron.park_keys(pair_queues, pair_keys, pair_priorities, claim_limited.handlers);
     IF due > 0 THEN RETURN NEXT; END IF;
   END IF;
 END $$;
 COMMENT ON FUNCTION pgcron.claim_limited IS
-    'Claims up to free + ahead due runs that have a lane, wait in a limited queue or require '
-    'labels that the node has, never more than their lane has slots or their queue may run.';
+    'Claims up to free + ahead due runs that have a concurrency key, wait in a limited queue or require '
+    'labels that the node has, never more than their concurrency key has slots or their queue may run.';

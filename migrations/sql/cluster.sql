@@ -119,38 +119,40 @@ CREATE TABLE pgcron.queue (
 COMMENT ON TABLE pgcron.queue IS
     'Settings of queues; a queue without a row exists as soon as a run names it.';
 
-CREATE TABLE pgcron.lane_limit (
-  lane text COLLATE "C" PRIMARY KEY CONSTRAINT a_lane_limit_names_a_lane_or_its_beginning
-    CHECK (lane = '*' OR pgcron.lane_is_fine(regexp_replace(lane, '\*$', ''))
-      OR pgcron.refuse_lane(lane)),
+CREATE TABLE pgcron.concurrency_limit (
+  concurrency_key text COLLATE "C" PRIMARY KEY CONSTRAINT a_limit_names_a_key_or_its_beginning
+    CHECK (concurrency_key = '*'
+      OR pgcron.concurrency_key_is_fine(regexp_replace(concurrency_key, '\*$', ''))
+      OR pgcron.refuse_concurrency_key(concurrency_key)),
   rate int,
   per interval,
-  slots int CONSTRAINT a_lane_has_1_to_10000_slots
+  slots int CONSTRAINT a_key_has_1_to_10000_slots
     CHECK (slots IS NULL OR slots BETWEEN 1 AND 10000
       OR pgcron.refuse('PC001', format('%s slots are out of range', slots),
-        'A lane has 1 to 10000 slots.', 'NULL is no limit.')),
-  set_by text NOT NULL DEFAULT session_user CONSTRAINT lane_limit_set_by_is_short
+        'A concurrency key has 1 to 10000 slots.', 'NULL is no limit.')),
+  set_by text NOT NULL DEFAULT session_user CONSTRAINT concurrency_limit_set_by_is_short
     CHECK (pgcron.is_short('set_by', set_by, 300)),
   set_at timestamptz NOT NULL DEFAULT now(),
-  CONSTRAINT a_lane_starts_1_to_1000000_runs_in_a_time
+  CONSTRAINT a_key_starts_1_to_1000000_runs_in_a_time
     CHECK (pgcron.rate_is_fine(rate, per) OR pgcron.refuse_rate(rate, per))
 );
-COMMENT ON TABLE pgcron.lane_limit IS
-    'How many runs of a lane execute at once, and how many start in any span of time. The lane''s '
+COMMENT ON TABLE pgcron.concurrency_limit IS
+    'How many runs of one concurrency key execute at once, and how many start in any span of time. The concurrency key''s '
     'own row counts, else that with the longest beginning (customer-*), else that of *, else one.';
 
 CREATE TABLE pgcron.rate_window (
-  kind text NOT NULL CONSTRAINT a_rate_is_of_a_lane_or_a_queue CHECK (kind IN ('lane', 'queue')),
+  kind text NOT NULL CONSTRAINT a_rate_is_of_a_key_or_a_queue CHECK (kind IN ('key', 'queue')),
   name text COLLATE "C" NOT NULL,
   slices bigint[] NOT NULL,
   starts int[] NOT NULL,
   PRIMARY KEY (kind, name)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE pgcron.rate_window IS
-    'How many runs of a lane or queue with a rate started lately, by slices of a 256th of its '
+    'How many runs of one concurrency key or queue with a rate started lately, by slices of a 256th of its '
     'time.';
 
-CREATE INDEX lane_limit_pattern ON pgcron.lane_limit (lane) WHERE right(lane, 1) = '*';
+CREATE INDEX concurrency_limit_pattern ON pgcron.concurrency_limit (concurrency_key)
+  WHERE right(concurrency_key, 1) = '*';
 
 CREATE TABLE pgcron.timezone (
   name text PRIMARY KEY

@@ -11,7 +11,7 @@ DECLARE
     'backfill', 'pause_backfill', 'resume_backfill', 'stop_backfill',
     'skip_occurrence', 'move_occurrence', 'edit_occurrence', 'restore_occurrence',
     'put_calendar', 'delete_calendar',
-    'set_queue', 'pause_queue', 'resume_queue', 'set_lane', 'delete_lane',
+    'set_queue', 'pause_queue', 'resume_queue', 'set_concurrency', 'delete_concurrency',
     'set_breaker', 'reset_breaker', 'delete_breaker',
     'set_retention', 'delete_retention', 'set_table_retention',
     'cordon_node', 'uncordon_node', 'scale_demand',

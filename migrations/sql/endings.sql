@@ -6,7 +6,8 @@ CREATE FUNCTION pgcron.history_of_waiting(run_ids bigint[], outcome text, reason
   RETURNS SETOF pgcron.history
 LANGUAGE sql STABLE AS $$
   SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for,
-         r.parent_run, r.queue, r.lane, r.unique_key, r.unique_scope, r.requires, r.weight,
+         r.parent_run, r.queue, r.concurrency_key, r.unique_key, r.unique_scope, r.requires,
+         r.weight,
          r.priority, r.handler, r.args, r.delivery, history_of_waiting.outcome, r.attempt,
          r.max_attempts, nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'),
          nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.time_limits, r.due_at, r.created_at,
@@ -214,7 +215,7 @@ BEGIN
       -- after it would end as expired and hide the error.
       UPDATE pgcron.run r
       SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL,
-          started_at = NULL, lane_slot = NULL, expire_at = NULL, last_error = given.error,
+          started_at = NULL, key_slot = NULL, expire_at = NULL, last_error = given.error,
           lost_early = CASE WHEN given.kind = 'lease_lost' AND ending.started_at IS NULL THEN 1 END,
           due_at = now()
             + CASE WHEN given.retry_after IS NOT NULL THEN make_interval(secs => given.retry_after)
@@ -225,7 +226,7 @@ BEGIN
     ELSIF verdict IN ('retry', 'snooze') THEN
       UPDATE pgcron.run r
       SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL,
-          started_at = NULL, lane_slot = NULL, expire_at = pgcron.give_up_at(ending.time_limits),
+          started_at = NULL, key_slot = NULL, expire_at = pgcron.give_up_at(ending.time_limits),
           last_error = given.error,
           lost_early = CASE WHEN given.kind = 'lease_lost' AND ending.started_at IS NULL THEN 1 END,
           due_at = now() + delay,
@@ -261,7 +262,8 @@ CREATE FUNCTION pgcron.history_of(r pgcron.run, outcome text, error text,
   RETURNS SETOF pgcron.history
 LANGUAGE sql STABLE ROWS 1 AS $$
   SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for,
-         r.parent_run, r.queue, r.lane, r.unique_key, r.unique_scope, r.requires, r.weight,
+         r.parent_run, r.queue, r.concurrency_key, r.unique_key, r.unique_scope, r.requires,
+         r.weight,
          r.priority, r.handler, r.args, r.delivery, history_of.outcome, r.attempt, r.max_attempts,
          nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'),
          nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.time_limits, r.due_at, r.created_at,
@@ -276,11 +278,13 @@ LANGUAGE plpgsql AS $$
 BEGIN
   IF outcome IN ('dead', 'lost') THEN
     INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, schedule_id, schedule, scheduled_for,
-          queue, lane, unique_key, unique_scope, requires, weight, priority, handler, args,
+          queue, concurrency_key, unique_key, unique_scope, requires, weight, priority, handler,
+          args,
           delivery, max_attempts, timeout, retry_base, retry_cap, retry, time_limits, attempts,
           error_class, error, fingerprint)
     VALUES (ending.id, ending.uuid, end_run.outcome, ending.schedule_id, ending.schedule,
-            ending.scheduled_for, ending.queue, ending.lane, ending.unique_key, ending.unique_scope,
+            ending.scheduled_for, ending.queue, ending.concurrency_key, ending.unique_key,
+            ending.unique_scope,
             ending.requires, ending.weight, ending.priority, ending.handler, ending.args,
             ending.delivery, ending.max_attempts - coalesce(ending.snoozes, 0), ending.timeout,
             ending.retry_base, ending.retry_cap, ending.retry, ending.time_limits, ending.attempt,

@@ -5,7 +5,7 @@ CREATE FUNCTION pgcron.enqueue(handler text, args jsonb DEFAULT '{}', queue text
     priority int DEFAULT 5, due_at timestamptz DEFAULT NULL, idempotency_key text DEFAULT NULL,
     key_lifetime interval DEFAULT '1 day', timeout interval DEFAULT '1 hour',
     max_attempts int DEFAULT NULL, delivery text DEFAULT 'at_least_once', retry jsonb DEFAULT NULL,
-    actor text DEFAULT NULL, lane text DEFAULT NULL, requires text[] DEFAULT NULL,
+    actor text DEFAULT NULL, concurrency_key text DEFAULT NULL, requires text[] DEFAULT NULL,
     unique_key text DEFAULT NULL, unique_scope text DEFAULT NULL, unique_for interval DEFAULT NULL,
     on_conflict text DEFAULT NULL, debounce interval DEFAULT NULL,
     debounce_max interval DEFAULT NULL, start_within interval DEFAULT NULL,
@@ -26,7 +26,8 @@ BEGIN
           'became of it; a unique key the one that has it now.');
     END IF;
     RETURN pgcron.enqueue_unique(handler, args, queue, priority, due_at, timeout, max_attempts,
-        delivery, retry, actor, lane, requires, unique_key, unique_scope, unique_for, on_conflict,
+        delivery, retry, actor, concurrency_key, requires, unique_key, unique_scope, unique_for,
+        on_conflict,
         debounce, debounce_max, start_within, give_up_after, silence_timeout, weight);
   END IF;
   IF num_nonnulls(start_within, give_up_after, silence_timeout) > 0 THEN
@@ -48,27 +49,29 @@ BEGIN
       RETURN (SELECT i.run_id FROM pgcron.idempotency i WHERE i.key = idempotency_key);
     END IF;
     INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts,
-          delivery, retry, created_by, lane, requires, expire_at, time_limits, weight)
+          delivery, retry, created_by, concurrency_key, requires, expire_at, time_limits, weight)
     VALUES (new_id, coalesce(handler, ''), coalesce(args, '{}'), coalesce(queue, 'default'),
             coalesce(priority, 5), coalesce(due_at, now()), coalesce(timeout, '1 hour'),
             max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user),
-            pgcron.lane_of(lane, weight), nullif(requires, '{}'), expires, limits,
+            pgcron.concurrency_key_of(concurrency_key, weight), nullif(requires, '{}'), expires,
+            limits,
             nullif(weight, 1));
   ELSE
     INSERT INTO pgcron.run (handler, args, queue, priority, due_at, timeout, max_attempts, delivery,
-          retry, created_by, lane, requires, expire_at, time_limits, weight)
+          retry, created_by, concurrency_key, requires, expire_at, time_limits, weight)
     VALUES (coalesce(handler, ''), coalesce(args, '{}'), coalesce(queue, 'default'),
             coalesce(priority, 5), coalesce(due_at, now()), coalesce(timeout, '1 hour'),
             max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user),
-            pgcron.lane_of(lane, weight), nullif(requires, '{}'), expires, limits,
+            pgcron.concurrency_key_of(concurrency_key, weight), nullif(requires, '{}'), expires,
+            limits,
             nullif(weight, 1))
     RETURNING id INTO new_id;
   END IF;
   RETURN new_id;
 END $$;
 COMMENT ON FUNCTION pgcron.enqueue IS
-    'Enqueues one run in the caller''s transaction; returns its id. Of the runs of one lane no '
-    'more execute at once than pgcron.set_lane says; only nodes with all labels that it requires '
+    'Enqueues one run in the caller''s transaction; returns its id. Of the runs of one concurrency key no '
+    'more execute at once than pgcron.set_concurrency says; only nodes with all labels that it requires '
     'take it; a run takes weight (1) of a node''s slots.';
 
 -- The shape of what pgcron.enqueue_many is given; true when an element has an idempotency key or is
@@ -78,7 +81,7 @@ LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   known_keys text[] :=
     '{handler,args,queue,priority,due_at,idempotency_key,key_lifetime,timeout,max_attempts,'
-    'delivery,retry,lane,requires,unique_key,unique_scope,unique_for,on_conflict,debounce,'
+    'delivery,retry,concurrency_key,requires,unique_key,unique_scope,unique_for,on_conflict,debounce,'
     'debounce_max,start_within,give_up_after,silence_timeout,weight}';
   has_keys boolean;
   wrong int;
@@ -164,7 +167,8 @@ LANGUAGE sql AS $$
            options ->> 'queue', (options ->> 'priority')::int, (options ->> 'due_at')::timestamptz,
            options ->> 'idempotency_key', (options ->> 'key_lifetime')::interval,
            (options ->> 'timeout')::interval, (options ->> 'max_attempts')::int,
-           options ->> 'delivery', nullif(options -> 'retry', 'null'), lane => options ->> 'lane',
+           options ->> 'delivery', nullif(options -> 'retry', 'null'),
+           concurrency_key => options ->> 'concurrency_key',
            requires => ARRAY(SELECT jsonb_array_elements_text(nullif(options -> 'requires',
                                         'null'))),
            weight => (options ->> 'weight')::int, actor => enqueue_request.actor,
@@ -218,12 +222,13 @@ BEGIN
   ids := CASE WHEN has_keys THEN pgcron.claim_keys(runs, new_ids, enqueue_many.actor)
               ELSE new_ids END;
   INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts,
-        delivery, retry, created_by, lane, requires, expire_at, time_limits, weight)
+        delivery, retry, created_by, concurrency_key, requires, expire_at, time_limits, weight)
   SELECT options.new_id, coalesce(options.handler, ''), coalesce(options.args, '{}'),
          coalesce(options.queue, 'default'), coalesce(options.priority, 5),
          coalesce(options.due_at, now()), coalesce(options.timeout, '1 hour'), options.max_attempts,
          coalesce(options.delivery, 'at_least_once'), nullif(options.retry, 'null'),
-         coalesce(enqueue_many.actor, session_user), pgcron.lane_of(options.lane, options.weight),
+         coalesce(enqueue_many.actor, session_user),
+         pgcron.concurrency_key_of(options.concurrency_key, options.weight),
          nullif(options.requires, '{}'),
          CASE WHEN num_nonnulls(options.start_within, options.give_up_after) > 0
                 THEN pgcron.expire_at(options.start_within,
@@ -236,10 +241,11 @@ BEGIN
          nullif(options.weight, 1)
   FROM ROWS FROM (jsonb_to_recordset(runs) AS (handler text, args jsonb, queue text, priority int,
           due_at timestamptz, timeout interval, max_attempts int, delivery text, retry jsonb,
-          lane text, requires text[], start_within interval, give_up_after interval,
+          concurrency_key text, requires text[], start_within interval, give_up_after interval,
           silence_timeout interval, weight int),
       unnest(new_ids), unnest(ids)) options(handler, args, queue, priority, due_at, timeout,
-      max_attempts, delivery, retry, lane, requires, start_within, give_up_after, silence_timeout,
+      max_attempts, delivery, retry, concurrency_key, requires, start_within, give_up_after,
+        silence_timeout,
       weight, new_id, id)
   WHERE options.new_id = options.id;
   RETURN ids;

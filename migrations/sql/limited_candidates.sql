@@ -1,27 +1,28 @@
 -- Where runs that have a limit could be claimed: nothing here is locked or decided.
 
--- Where runs that need a look could be claimed now: in lanes (pairs of lane and priority of a
+-- Where runs that need a look could be claimed now: in keys (pairs of key and priority of a
 -- queue), in limited queues, and where what is required are labels that this node has. Of each at
 -- most so many as there seems to be room for. STABLE: it sees what the statement sees that calls
 -- it.
-CREATE FUNCTION pgcron.limited_candidates(pair_queues text[], pair_lanes text[],
+CREATE FUNCTION pgcron.limited_candidates(pair_queues text[], pair_keys text[],
     pair_priorities smallint[], pair_rooms int[], limited_queues text[], handlers text[], room int,
     labels text[], placed_queues text[])
-  RETURNS TABLE (id bigint, queue text, lane text, priority smallint, due_at timestamptz,
+  RETURNS TABLE (id bigint, queue text, concurrency_key text, priority smallint, due_at timestamptz,
       delivery text, schedule_id bigint, overlap_slot smallint, weight int, overlap text)
 LANGUAGE sql STABLE ROWS 100
 BEGIN ATOMIC
   SELECT w.*
-  FROM unnest(pair_queues, pair_lanes, pair_priorities, pair_rooms)
-    pair(queue, lane, priority, room)
+  FROM unnest(pair_queues, pair_keys, pair_priorities, pair_rooms)
+    pair(queue, concurrency_key, priority, room)
   CROSS JOIN LATERAL (
-      -- The first thousand of a lane and no more, whoever offers their handlers.
-      SELECT h.id, h.queue, h.lane, h.priority, h.due_at, h.delivery,
+      -- The first thousand of a key and no more, whoever offers their handlers.
+      SELECT h.id, h.queue, h.concurrency_key, h.priority, h.due_at, h.delivery,
              CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot,
              coalesce(h.weight, 1), h.overlap
       FROM (SELECT r.* FROM pgcron.run r
-            WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL
-              AND r.queue = pair.queue AND r.lane = pair.lane AND r.priority = pair.priority
+            WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NOT NULL
+              AND r.queue = pair.queue AND r.concurrency_key = pair.concurrency_key
+              AND r.priority = pair.priority
               AND r.due_at <= now()
             ORDER BY r.due_at, r.id LIMIT 1000) h
       WHERE h.handler = ANY(limited_candidates.handlers)
@@ -34,7 +35,8 @@ BEGIN ATOMIC
       (SELECT r.id, r.queue, NULL::text, r.priority, r.due_at, r.delivery, NULL::bigint,
               r.overlap_slot, 1, r.overlap
        FROM pgcron.run r
-       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+       WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+         AND r.requires IS NULL
          AND r.overlap IS NULL AND r.delivery = 'at_least_once' AND r.queue = asked.queue
          AND r.priority = level AND r.due_at <= now()
          AND r.handler = ANY(limited_candidates.handlers)
@@ -44,7 +46,8 @@ BEGIN ATOMIC
       (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, NULL, r.overlap_slot, 1,
               r.overlap
        FROM pgcron.run r
-       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+       WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+         AND r.requires IS NULL
          AND r.overlap IS NULL AND r.delivery <> 'at_least_once' AND r.queue = asked.queue
          AND r.priority = level AND r.due_at <= now()
          AND r.handler = ANY(limited_candidates.handlers)
@@ -54,7 +57,8 @@ BEGIN ATOMIC
       (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, r.schedule_id, r.overlap_slot,
               1, r.overlap
        FROM pgcron.run r
-       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+       WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+         AND r.requires IS NULL
          AND r.overlap IS NOT NULL AND r.queue = asked.queue AND r.priority = level
          AND r.due_at <= now() AND r.handler = ANY(limited_candidates.handlers)
          AND (r.expire_at IS NULL OR r.expire_at > now())
@@ -66,7 +70,8 @@ BEGIN ATOMIC
       SELECT h.id, h.queue, NULL::text, h.priority, h.due_at, h.delivery,
              CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot, 1, h.overlap
       FROM (SELECT r.* FROM pgcron.run r
-            WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL
+            WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+              AND r.requires IS NOT NULL
               AND r.queue = asked.queue AND r.requires = place.requires
               AND r.priority = place.priority AND r.due_at <= now()
             ORDER BY r.due_at, r.id LIMIT 1000) h
@@ -76,9 +81,9 @@ BEGIN ATOMIC
   WHERE place.due_at <= now();
 END;
 
--- Which lanes of a queue have a due run and seem to have slots for it, and how many: a walk along
--- the index from lane to lane, never along their runs. Nothing here is locked or decided.
-CREATE FUNCTION pgcron.walk_lanes(queue text, beyond text, most int, OUT lanes text[],
+-- Which keys of a queue have a due run and seem to have slots for it, and how many: a walk along
+-- the index from key to key, never along their runs. Nothing here is locked or decided.
+CREATE FUNCTION pgcron.walk_keys(queue text, beyond text, most int, OUT keys text[],
     OUT priorities smallint[], OUT rooms int[], OUT ended_at text, OUT next_due timestamptz)
 LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
@@ -86,45 +91,48 @@ DECLARE
   pair record;
   steps int := 0;
 BEGIN
-  lanes := '{}'; priorities := '{}'; rooms := '{}';
+  keys := '{}'; priorities := '{}'; rooms := '{}';
   FOR pair IN
-      WITH RECURSIVE walk(lane, priority, due_at) AS (
-        (SELECT r.lane, r.priority, r.due_at FROM pgcron.run r
-         WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL
-           AND r.queue = walk_lanes.queue AND r.lane > walk_lanes.beyond
-         ORDER BY r.lane, r.priority, r.due_at LIMIT 1)
+      WITH RECURSIVE walk(concurrency_key, priority, due_at) AS (
+        (SELECT r.concurrency_key, r.priority, r.due_at FROM pgcron.run r
+         WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NOT NULL
+           AND r.queue = walk_keys.queue AND r.concurrency_key > walk_keys.beyond
+         ORDER BY r.concurrency_key, r.priority, r.due_at LIMIT 1)
         UNION ALL
         SELECT next.* FROM walk
-        CROSS JOIN LATERAL (SELECT r.lane, r.priority, r.due_at FROM pgcron.run r
-                            WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL
-                              AND r.queue = walk_lanes.queue
-                              AND (r.lane, r.priority) > (walk.lane, walk.priority)
-                            ORDER BY r.lane, r.priority, r.due_at LIMIT 1) next)
-      SELECT walk.lane, walk.priority, walk.due_at, walk.due_at <= now() AS is_due,
+        CROSS JOIN LATERAL (SELECT r.concurrency_key, r.priority, r.due_at FROM pgcron.run r
+                            WHERE r.state = 'ready' AND r.hold IS NULL
+                              AND r.concurrency_key IS NOT NULL
+                              AND r.queue = walk_keys.queue
+                              AND (r.concurrency_key, r.priority) > (walk.concurrency_key,
+                                  walk.priority)
+                            ORDER BY r.concurrency_key, r.priority, r.due_at LIMIT 1) next)
+      SELECT walk.concurrency_key, walk.priority, walk.due_at, walk.due_at <= now() AS is_due,
              coalesce(least(limits.slots - held.runs::int, rated.room), 2147483647) AS room,
              CASE WHEN rated.room = 0 THEN rated.next_at END AS next_at
       FROM walk
-      LEFT JOIN LATERAL (SELECT l.slots, l.rate, l.per FROM pgcron.lane_slots(ARRAY[walk.lane]) l
+      LEFT JOIN LATERAL (SELECT l.slots, l.rate, l.per
+        FROM pgcron.concurrency_slots(ARRAY[walk.concurrency_key]) l
                          WHERE walk.due_at <= now()) limits ON true
       LEFT JOIN LATERAL (SELECT count(*) AS runs FROM pgcron.run h
-                         WHERE h.lane = walk.lane AND h.lane_slot IS NOT NULL
+                         WHERE h.concurrency_key = walk.concurrency_key AND h.key_slot IS NOT NULL
                            AND walk.due_at <= now()) held ON true
       LEFT JOIN LATERAL (SELECT w.room, w.next_at
-                         FROM pgcron.rate_room('lane', walk.lane, limits.rate, limits.per,
+                         FROM pgcron.rate_room('key', walk.concurrency_key, limits.rate, limits.per,
                              clock_timestamp()) w
                          WHERE limits.rate IS NOT NULL) rated ON true LOOP
     IF NOT pair.is_due THEN
       next_due := least(next_due, pair.due_at);
     ELSIF pair.room > 0 THEN
-      lanes := lanes || pair.lane; priorities := priorities || pair.priority;
+      keys := keys || pair.concurrency_key; priorities := priorities || pair.priority;
       rooms := rooms || pair.room;
     ELSIF pair.next_at IS NOT NULL THEN
       next_due := least(next_due, pair.next_at);
     END IF;
     steps := steps + 1;
     -- a longer walk is taken in several statements
-    IF cardinality(lanes) >= most OR steps >= 2000 THEN
-      ended_at := pair.lane;
+    IF cardinality(keys) >= most OR steps >= 2000 THEN
+      ended_at := pair.concurrency_key;
       EXIT;
     END IF;
   END LOOP;

@@ -1,4 +1,4 @@
--- Limits: lanes by a user's key (so many of its runs at once) and queues that are limited (so many
+-- Limits: concurrency keys (so many of its runs at once) and queues that are limited (so many
 -- of theirs); and labels, which some nodes have. What has none of these is claimed by other
 -- statements and pays nothing.
 
@@ -46,26 +46,28 @@ LANGUAGE sql AS $$
             FROM unnest(w.slices || EXCLUDED.slices, w.starts || EXCLUDED.starts) s(slice, starts)
             WHERE s.slice >= EXCLUDED.slices[1] - 256 GROUP BY 1) kept) $$;
 
--- How many runs of a lane may execute at once, and start in a time; NULL is no limit. A lane of a
--- weight has none, whatever was set for others.
-CREATE FUNCTION pgcron.lane_slots(lanes text[])
-  RETURNS TABLE (lane text, slots int, rate int, per interval)
+-- How many runs of one concurrency key may execute at once, and start in a time; NULL is no limit.
+-- A key of a weight has none, whatever was set for others.
+CREATE FUNCTION pgcron.concurrency_slots(keys text[])
+  RETURNS TABLE (concurrency_key text, slots int, rate int, per interval)
 LANGUAGE sql STABLE ROWS 50
 BEGIN ATOMIC
-  SELECT asked.lane,
-         CASE WHEN known.lane IS NULL AND left(asked.lane, 1) <> '*' THEN 1
+  SELECT asked.concurrency_key,
+         CASE WHEN known.concurrency_key IS NULL AND left(asked.concurrency_key, 1) <> '*' THEN 1
               ELSE CASE WHEN known.slots < 0 THEN 0 ELSE known.slots END END,
          known.rate, known.per
-  FROM unnest(lanes) asked(lane)
+  FROM unnest(keys) asked(concurrency_key)
   LEFT JOIN LATERAL (
-      SELECT l.lane, l.slots, l.rate, l.per
-      FROM ((SELECT own.lane, own.slots, own.rate, own.per, true AS is_own
-             FROM pgcron.lane_limit own WHERE own.lane = asked.lane)
+      SELECT l.concurrency_key, l.slots, l.rate, l.per
+      FROM ((SELECT own.concurrency_key, own.slots, own.rate, own.per, true AS is_own
+             FROM pgcron.concurrency_limit own WHERE own.concurrency_key = asked.concurrency_key)
             UNION ALL
-            (SELECT many.lane, many.slots, many.rate, many.per, false FROM pgcron.lane_limit many
-             WHERE right(many.lane, 1) = '*' AND starts_with(asked.lane, left(many.lane, -1))
-             ORDER BY length(many.lane) DESC LIMIT 1)) l
-      ORDER BY l.is_own DESC LIMIT 1) known ON left(asked.lane, 1) <> '*';
+            (SELECT many.concurrency_key, many.slots, many.rate, many.per, false
+              FROM pgcron.concurrency_limit many
+             WHERE right(many.concurrency_key, 1) = '*'
+               AND starts_with(asked.concurrency_key, left(many.concurrency_key, -1))
+             ORDER BY length(many.concurrency_key) DESC LIMIT 1)) l
+      ORDER BY l.is_own DESC LIMIT 1) known ON left(asked.concurrency_key, 1) <> '*';
 END;
 
 -- So many runs of the queue execute at once, on all nodes together (NULL: no limit). What runs
@@ -86,31 +88,36 @@ COMMENT ON FUNCTION pgcron.set_queue IS
     'Limits how many runs of a queue execute at once (max_running), and how many start in any '
     'span of time (rate, per), on all nodes together; what is left out is no limit.';
 
--- So many runs of the lane execute at once (NULL: no limit). A name with a star at its end is for
--- all lanes that begin so and have no setting of their own; '*' is for all the others. Without any
--- setting a lane has one slot.
-CREATE FUNCTION pgcron.set_lane(lane text, slots int DEFAULT 1, rate int DEFAULT NULL,
+-- So many runs of the key execute at once (NULL: no limit). A name with a star at its end is for
+-- all keys that begin so and have no setting of their own; '*' is for all the others. Without any
+-- setting a key has one slot.
+CREATE FUNCTION pgcron.set_concurrency(concurrency_key text, slots int DEFAULT 1,
+    rate int DEFAULT NULL,
     per interval DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$
-  DELETE FROM pgcron.rate_window w USING pgcron.lane_limit l
-  WHERE w.kind = 'lane' AND l.lane = set_lane.lane AND l.per IS DISTINCT FROM set_lane.per
-    AND starts_with(w.name, regexp_replace(l.lane, '\*$', ''));
-  INSERT INTO pgcron.lane_limit AS l (lane, slots, rate, per, set_by)
-  VALUES (set_lane.lane, set_lane.slots, set_lane.rate, set_lane.per,
-          coalesce(set_lane.actor, session_user))
-  ON CONFLICT (lane) DO UPDATE SET slots = EXCLUDED.slots, rate = EXCLUDED.rate, per = EXCLUDED.per,
+  DELETE FROM pgcron.rate_window w USING pgcron.concurrency_limit l
+  WHERE w.kind = 'key' AND l.concurrency_key = set_concurrency.concurrency_key
+    AND l.per IS DISTINCT FROM set_concurrency.per
+    AND starts_with(w.name, regexp_replace(l.concurrency_key, '\*$', ''));
+  INSERT INTO pgcron.concurrency_limit AS l (concurrency_key, slots, rate, per, set_by)
+  VALUES (set_concurrency.concurrency_key, set_concurrency.slots, set_concurrency.rate,
+      set_concurrency.per,
+          coalesce(set_concurrency.actor, session_user))
+  ON CONFLICT (concurrency_key) DO UPDATE SET slots = EXCLUDED.slots, rate = EXCLUDED.rate,
+    per = EXCLUDED.per,
     set_by = EXCLUDED.set_by, set_at = now();
   SELECT pgcron.notify(pgcron.channel(), 'run') $$;
-COMMENT ON FUNCTION pgcron.set_lane IS
-    'Says how many runs of a lane (customer-7), of each lane that begins so (customer-*) or of '
-    'any other lane (*) execute at once, and how many start in any span of time.';
+COMMENT ON FUNCTION pgcron.set_concurrency IS
+    'Says how many runs of one concurrency key (customer-7), of each concurrency key that begins so (customer-*) or of '
+    'any other concurrency key (*) execute at once, and how many start in any span of time.';
 
-CREATE FUNCTION pgcron.delete_lane(lane text) RETURNS void
+CREATE FUNCTION pgcron.delete_concurrency(concurrency_key text) RETURNS void
 LANGUAGE sql AS $$
-  DELETE FROM pgcron.lane_limit l WHERE l.lane = delete_lane.lane;
+  DELETE FROM pgcron.concurrency_limit l
+  WHERE l.concurrency_key = delete_concurrency.concurrency_key;
   SELECT pgcron.notify(pgcron.channel(), 'run') $$;
-COMMENT ON FUNCTION pgcron.delete_lane IS
-    'Removes the limits that set_lane gave a lane; it has one slot again, or what a pattern says.';
+COMMENT ON FUNCTION pgcron.delete_concurrency IS
+    'Removes the limits that set_concurrency gave a concurrency key; it has one slot again, or what a pattern says.';
 
 CREATE FUNCTION pgcron.pause_queue(queue text, note text DEFAULT NULL, actor text DEFAULT NULL)
   RETURNS void

@@ -1,8 +1,8 @@
 -- Overlap policies beyond skip: how many runs of a schedule execute at once, and what becomes of
 -- the others: they wait (queue, or allow with a limit), or the newest takes the place of what runs
--- (replace, terminate). A run of a schedule with plain skip is decided in lanes. What waits for a
--- slot of its schedule stands apart (hold `overlap`), so that it clogs nobody; whoever ends a run,
--- and whoever looks, lets it go.
+-- (replace, terminate). A run of a schedule with plain skip is decided by schedule. What waits for
+-- a slot of its schedule stands apart (hold `overlap`), so that it clogs nobody; whoever ends a
+-- run, and whoever looks, lets it go.
 
 -- What a run carries of its schedule's policy: NULL is no limit. `skip` alone means one slot; the
 -- others ask the schedule for their number.

@@ -15,19 +15,19 @@ CREATE FUNCTION pgcron.path_candidates(queue text, priority smallint, look int)
 LANGUAGE sql STABLE ROWS 10
 BEGIN ATOMIC
   (SELECT c.id, c.handler FROM pgcron.run c
-   WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL
+   WHERE c.state = 'ready' AND c.hold IS NULL AND c.concurrency_key IS NULL AND c.requires IS NULL
      AND c.overlap IS NULL AND c.delivery = 'at_least_once' AND c.queue = path_candidates.queue
      AND c.priority = path_candidates.priority AND c.due_at <= now()
    ORDER BY c.due_at, c.id LIMIT path_candidates.look)
   UNION ALL
   (SELECT c.id, c.handler FROM pgcron.run c
-   WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL
+   WHERE c.state = 'ready' AND c.hold IS NULL AND c.concurrency_key IS NULL AND c.requires IS NULL
      AND c.overlap IS NOT NULL AND c.queue = path_candidates.queue
      AND c.priority = path_candidates.priority AND c.due_at <= now()
    ORDER BY c.due_at, c.id LIMIT path_candidates.look)
   UNION ALL
   (SELECT c.id, c.handler FROM pgcron.run c
-   WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL
+   WHERE c.state = 'ready' AND c.hold IS NULL AND c.concurrency_key IS NULL AND c.requires IS NULL
      AND c.overlap IS NULL AND c.delivery <> 'at_least_once' AND c.queue = path_candidates.queue
      AND c.priority = path_candidates.priority AND c.due_at <= now()
    ORDER BY c.due_at, c.id LIMIT path_candidates.look);
@@ -45,7 +45,8 @@ BEGIN ATOMIC
     (SELECT r.requires, r.priority, r.due_at,
             coalesce(r.requires <@ walk_requirements.labels, true), 1
      FROM pgcron.run r
-     WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL
+     WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+       AND r.requires IS NOT NULL
        AND r.queue = walk_requirements.queue
      ORDER BY r.requires, r.priority, r.due_at LIMIT 1)
     UNION ALL
@@ -53,7 +54,7 @@ BEGIN ATOMIC
            coalesce(next.requires <@ walk_requirements.labels, true), walk.steps + 1
     FROM walk
     CROSS JOIN LATERAL (SELECT r.requires, r.priority, r.due_at FROM pgcron.run r
-                        WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL
+                        WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
                           AND r.requires IS NOT NULL AND r.queue = walk_requirements.queue
                           AND (r.requires, r.priority) > (walk.requires,
                                 CASE WHEN walk.is_satisfied THEN walk.priority ELSE 9 END)

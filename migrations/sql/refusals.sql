@@ -23,7 +23,7 @@ BEGIN
       UPDATE pgcron.run r
       SET state = 'running', owner = refused_runs.incarnation, token = gen_random_uuid(), fence = 0,
           attempt = r.attempt + 1, claimed_at = now(),
-          lane_slot = CASE WHEN r.lane IS NOT NULL THEN 2147483647 END,
+          key_slot = CASE WHEN r.concurrency_key IS NOT NULL THEN 2147483647 END,
           overlap_slot = coalesce(r.overlap_slot, CASE r.overlap WHEN 'skip' THEN 1 END,
               CASE WHEN r.overlap IS NOT NULL THEN 32767 END)
       WHERE r.id = run_id;
@@ -45,35 +45,39 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT head.* FROM generate_series(0, 9) level
   CROSS JOIN LATERAL (
       (SELECT r.id, r.priority FROM pgcron.run r
-       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+       WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+         AND r.requires IS NULL
          AND r.overlap IS NULL AND r.delivery = 'at_least_once'
          AND r.queue = waiting_candidates.queue AND r.priority = level AND r.due_at <= now()
        ORDER BY r.due_at, r.id LIMIT most)
       UNION ALL
       (SELECT r.id, r.priority FROM pgcron.run r
-       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+       WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+         AND r.requires IS NULL
          AND r.overlap IS NOT NULL AND r.queue = waiting_candidates.queue AND r.priority = level
          AND r.due_at <= now()
        ORDER BY r.due_at, r.id LIMIT most)
       UNION ALL
       (SELECT r.id, r.priority FROM pgcron.run r
-       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+       WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+         AND r.requires IS NULL
          AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
          AND r.queue = waiting_candidates.queue AND r.priority = level AND r.due_at <= now()
        ORDER BY r.due_at, r.id LIMIT most)) head
   UNION ALL
   (SELECT r.id, r.priority FROM pgcron.run r
-   WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+   WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL AND r.requires IS NULL
      AND r.queue = waiting_candidates.queue AND (r.priority < 0 OR r.priority > 9)
    LIMIT most)
   UNION ALL
   (SELECT r.id, r.priority FROM pgcron.run r
-   WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL
+   WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NOT NULL
      AND r.queue = waiting_candidates.queue AND r.due_at <= now()
-   ORDER BY r.lane LIMIT most)
+   ORDER BY r.concurrency_key LIMIT most)
   UNION ALL
   (SELECT r.id, r.priority FROM pgcron.run r
-   WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL
+   WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+     AND r.requires IS NOT NULL
      AND r.queue = waiting_candidates.queue AND r.due_at <= now()
    ORDER BY r.requires LIMIT most) $$;
 
@@ -92,12 +96,12 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     AND (NOT pgcron.rate_is_fine(q.rate, q.per)
          OR NOT coalesce(q.max_running, 1) BETWEEN 1 AND 100000)
   UNION ALL
-  SELECT 'key', l.lane,
+  SELECT 'key', l.concurrency_key,
          CASE WHEN NOT pgcron.rate_is_fine(l.rate, l.per)
                 THEN format('its rate is %s in %s', coalesce(l.rate::text, 'NULL'),
                        coalesce(l.per::text, 'NULL'))
               ELSE format('slots must be between 1 and 10000, got %s', l.slots) END
-  FROM pgcron.lane_limit l
+  FROM pgcron.concurrency_limit l
   WHERE NOT pgcron.rate_is_fine(l.rate, l.per) OR NOT coalesce(l.slots, 1) BETWEEN 1 AND 10000
   UNION ALL
   SELECT 'breaker', b.name, 'its numbers are out of range' FROM pgcron.breaker b
@@ -162,14 +166,15 @@ BEGIN
 END $$;
 
 -- What is wrong with the limits of this queue or key, whose runs therefore wait; NULL: nothing.
-CREATE FUNCTION pgcron.limit_trouble(queue text, lane text) RETURNS text
+CREATE FUNCTION pgcron.limit_trouble(queue text, concurrency_key text) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT format('%s %L waits until it is mended: %s', b.kind, b.name, b.error)
   FROM pgcron.broken_settings() b
   WHERE (b.kind = 'queue' AND b.name = limit_trouble.queue)
     OR (b.kind = 'key'
-        AND (b.name = limit_trouble.lane
-             OR (b.name LIKE '%*' AND starts_with(limit_trouble.lane, rtrim(b.name, '*')))))
+        AND (b.name = limit_trouble.concurrency_key
+             OR (b.name LIKE '%*'
+               AND starts_with(limit_trouble.concurrency_key, rtrim(b.name, '*')))))
   ORDER BY b.kind DESC, b.name LIMIT 1 $$;
 
 -- Why living nodes do not claim due runs of this queue, as their last beats say; NULL: nothing is

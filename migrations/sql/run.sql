@@ -32,8 +32,8 @@ CREATE TABLE pgcron.run (
   overlap text,
   overlap_slot smallint,
   snoozes smallint,
-  lane text COLLATE "C",
-  lane_slot int,
+  concurrency_key text COLLATE "C",
+  key_slot int,
   unique_key text COLLATE "C",
   unique_scope text,
   requires text[] COLLATE "C",
@@ -64,10 +64,10 @@ COMMENT ON COLUMN pgcron.run.hold IS
     'are required; one that joins lets the run go. circuit: the handler''s breaker is open '
     '(pgcron.breaker). overlap: as many runs of its schedule execute as may. previous: the fire '
     'before it must succeed first.';
-COMMENT ON COLUMN pgcron.run.lane IS
-    'A key of the user''s: of the runs that have it no more execute at once than the lane has '
-    'slots (pgcron.lane_limit).';
-COMMENT ON COLUMN pgcron.run.lane_slot IS 'Which of the lane''s slots the run holds while it runs.';
+COMMENT ON COLUMN pgcron.run.concurrency_key IS
+    'A key of the user''s: of the runs that have it no more execute at once than the concurrency key has '
+    'slots (pgcron.concurrency_limit).';
+COMMENT ON COLUMN pgcron.run.key_slot IS 'Which of the concurrency key''s slots the run holds while it runs.';
 COMMENT ON COLUMN pgcron.run.requires IS
     'Labels (key=value, or a key for any value): only nodes that announce all of them may claim '
     'the run.';
@@ -77,7 +77,7 @@ COMMENT ON COLUMN pgcron.run.unique_scope IS
     'How long it has its key: open (also NULL) until it ends, waiting until a node takes it, '
     'period for a time that is kept elsewhere. taken: waiting, and given back.';
 COMMENT ON COLUMN pgcron.run.weight IS
-    'So many of its node''s slots the run takes; NULL is one. What takes more waits in a lane: '
+    'So many of its node''s slots the run takes; NULL is one. What takes more waits in a concurrency key: '
     '*weight 4 if it has none of its own.';
 COMMENT ON COLUMN pgcron.run.max_attempts IS
     'NULL means 5, or 1 with at_most_once. Each snooze adds one.';
@@ -141,9 +141,9 @@ DECLARE
         THEN 'a_running_run_holds_its_overlap_slot'
       WHEN (r.overlap_slot IS NULL OR r.state = 'running' OR r.attempt > 0) IS NOT TRUE
         THEN 'a_waiting_run_holds_a_slot_only_between_attempts'
-      WHEN ((r.lane_slot IS NOT NULL) = (r.state = 'running' AND r.lane IS NOT NULL)
-            AND coalesce(r.lane_slot, 1) >= 1) IS NOT TRUE
-        THEN 'a_running_run_of_a_lane_holds_a_slot_of_it'
+      WHEN ((r.key_slot IS NOT NULL) = (r.state = 'running' AND r.concurrency_key IS NOT NULL)
+            AND coalesce(r.key_slot, 1) >= 1) IS NOT TRUE
+        THEN 'a_running_run_of_a_key_holds_a_slot_of_it'
       WHEN ((r.origin IN ('schedule', 'backfill')) = (r.scheduled_for IS NOT NULL)
             AND (r.scheduled_for IS NULL OR r.schedule_id IS NOT NULL)) IS NOT TRUE
         THEN 'only_fires_claim_an_occurrence'
@@ -181,17 +181,18 @@ DECLARE
         THEN 'time_limits_are_readable'
       WHEN (r.weight IS NULL OR r.weight BETWEEN 1 AND 1000) IS NOT TRUE
         THEN 'a_run_weighs_1_to_1000'
-      WHEN (r.lane IS NULL OR pgcron.lane_is_fine(r.lane)
-            OR (r.weight > 1 AND r.lane = pgcron.lane_of(NULL, r.weight))) IS NOT TRUE
-        THEN 'a_run_names_a_lane'
+      WHEN (r.concurrency_key IS NULL OR pgcron.concurrency_key_is_fine(r.concurrency_key)
+            OR (r.weight > 1
+              AND r.concurrency_key = pgcron.concurrency_key_of(NULL, r.weight))) IS NOT TRUE
+        THEN 'a_run_names_a_key'
       WHEN (num_nonnulls(r.unique_key, r.unique_scope) = 0
             OR (pgcron.unique_key_is_fine(r.unique_key)
                 AND coalesce(r.unique_scope, 'open') IN ('open', 'waiting', 'taken', 'period')))
            IS NOT TRUE THEN 'a_unique_key_is_readable'
       WHEN (r.requires IS NULL OR pgcron.requires_is_fine(r.requires)) IS NOT TRUE
         THEN 'a_run_requires_labels'
-      WHEN (r.lane IS NOT NULL OR coalesce(r.weight, 1) = 1) IS NOT TRUE
-        THEN 'a_heavy_run_waits_in_a_lane' END;
+      WHEN (r.concurrency_key IS NOT NULL OR coalesce(r.weight, 1) = 1) IS NOT TRUE
+        THEN 'a_heavy_run_waits_in_a_key' END;
 BEGIN
   RETURN broken IS NULL OR pgcron.refuse_run(r, broken);
 END $$;
@@ -244,7 +245,7 @@ BEGIN
           format('time_limits %L can''t be read', left(r.time_limits::text, 200)),
           'It is what pgcron.time_limits returns.',
           'Use pgcron.enqueue with give_up_after and silence_timeout.');
-    WHEN 'a_run_names_a_lane' THEN RETURN pgcron.refuse_lane(r.lane);
+    WHEN 'a_run_names_a_key' THEN RETURN pgcron.refuse_concurrency_key(r.concurrency_key);
     WHEN 'a_unique_key_is_readable' THEN RETURN pgcron.refuse_unique_key(r.unique_key,
           r.unique_scope);
     WHEN 'a_run_requires_labels' THEN RETURN pgcron.refuse('PC001',
@@ -258,11 +259,12 @@ BEGIN
           format('weight %s is out of range', r.weight),
           'A run takes 1 to 1000 of the slots of the node that executes it.',
           'Leave it out for 1.');
-    WHEN 'a_heavy_run_waits_in_a_lane' THEN RETURN pgcron.refuse('PC001',
-          format('weight %s without a lane', r.weight),
-          'A run that takes more than one slot of a node waits in a lane; pgcron.enqueue chooses '
+    WHEN 'a_heavy_run_waits_in_a_key' THEN RETURN pgcron.refuse('PC001',
+          format('weight %s without a concurrency key', r.weight),
+          'A run that takes more than one slot of a node waits in a concurrency key; pgcron.enqueue chooses '
           'it.',
-          format('Call pgcron.enqueue, or write lane %L.', pgcron.lane_of(NULL, r.weight)));
+          format('Call pgcron.enqueue, or write concurrency key %L.',
+              pgcron.concurrency_key_of(NULL, r.weight)));
     ELSE      -- nothing that an enqueuer can do: said as PostgreSQL says it of a CHECK of that name
       RAISE EXCEPTION USING ERRCODE = 'check_violation',
         MESSAGE = format('new row for relation "run" violates check constraint "%s"', broken),
@@ -290,47 +292,51 @@ BEGIN
   RETURN pgcron.judge_run(r);
 END $$;
 
--- In front of the rules stands what is true of a first attempt without a lane, and breaks none of
+-- In front of the rules stands what is true of a first attempt without a key, and breaks none of
 -- them: the claim, which writes it, must not pay for a call. Who may not empty the table is a
 -- guest.
 ALTER TABLE pgcron.run ADD CONSTRAINT a_run_keeps_its_rules CHECK ((attempt = 1
-        AND num_nonnulls(owner, token, fence, claimed_at) = 4 AND hold IS NULL AND lane IS NULL
+        AND num_nonnulls(owner, token, fence, claimed_at) = 4 AND hold IS NULL
+        AND concurrency_key IS NULL
         AND requires IS NULL AND overlap IS NULL AND overlap_slot IS NULL AND state = 'running')
     OR CASE WHEN has_table_privilege('pgcron.run'::regclass, 'TRUNCATE') THEN pgcron.judge_run(run)
             ELSE pgcron.judge_guest(run, current_user) END);
 
 -- The nets under the claims: one live run of a fire, one holder of a schedule's overlap slot, one
--- of each slot of a lane.
+-- of each slot of a key.
 CREATE UNIQUE INDEX run_fire ON pgcron.run (schedule_id, scheduled_for)
   WHERE scheduled_for IS NOT NULL;
 CREATE UNIQUE INDEX run_overlap_slot ON pgcron.run (schedule_id, overlap_slot)
   WHERE overlap_slot IS NOT NULL;
-CREATE UNIQUE INDEX run_lane_slot ON pgcron.run (lane, lane_slot) WHERE lane_slot IS NOT NULL;
+CREATE UNIQUE INDEX run_key_slot ON pgcron.run (concurrency_key, key_slot)
+  WHERE key_slot IS NOT NULL;
 -- The ways of the claim: one index descent for each queue and priority, so future rows of a high
 -- priority are never walked.
 CREATE INDEX run_claim ON pgcron.run (queue, priority, due_at, id)
-  WHERE state = 'ready' AND hold IS NULL AND lane IS NULL AND requires IS NULL AND overlap IS NULL
+  WHERE state = 'ready' AND hold IS NULL AND concurrency_key IS NULL AND requires IS NULL
+    AND overlap IS NULL
     AND delivery = 'at_least_once';
--- Apart: runs whose lane must be decided, and runs that may start only once, which are never
+-- Apart: runs whose key must be decided, and runs that may start only once, which are never
 -- claimed ahead of a free slot.
-CREATE INDEX run_claim_lane ON pgcron.run (queue, priority, due_at, id)
-  WHERE state = 'ready' AND hold IS NULL AND lane IS NULL AND requires IS NULL
+CREATE INDEX run_claim_overlap ON pgcron.run (queue, priority, due_at, id)
+  WHERE state = 'ready' AND hold IS NULL AND concurrency_key IS NULL AND requires IS NULL
     AND overlap IS NOT NULL;
 CREATE INDEX run_claim_once ON pgcron.run (queue, priority, due_at, id)
-  WHERE state = 'ready' AND hold IS NULL AND lane IS NULL AND requires IS NULL AND overlap IS NULL
+  WHERE state = 'ready' AND hold IS NULL AND concurrency_key IS NULL AND requires IS NULL
+    AND overlap IS NULL
     AND delivery <> 'at_least_once';
--- Runs with a key: its lanes are walked, not their runs, so that a lane's backlog is no burden to
+-- Runs with a key: its keys are walked, not their runs, so that a key's backlog is no burden to
 -- the others.
-CREATE INDEX run_claim_key ON pgcron.run (queue, lane, priority, due_at, id)
-  WHERE state = 'ready' AND hold IS NULL AND lane IS NOT NULL;
+CREATE INDEX run_claim_key ON pgcron.run (queue, concurrency_key, priority, due_at, id)
+  WHERE state = 'ready' AND hold IS NULL AND concurrency_key IS NOT NULL;
 -- Runs that require labels: the requirements are walked, not the runs, so that what only other
 -- nodes may take is no burden.
 CREATE INDEX run_claim_placed ON pgcron.run (queue, requires, priority, due_at, id)
-  WHERE state = 'ready' AND hold IS NULL AND lane IS NULL AND requires IS NOT NULL;
+  WHERE state = 'ready' AND hold IS NULL AND concurrency_key IS NULL AND requires IS NOT NULL;
 CREATE INDEX run_owner ON pgcron.run (owner) WHERE state = 'running';
 CREATE INDEX run_held ON pgcron.run (handler, queue, coalesce(requires, '{}'))
   WHERE hold NOT IN ('overlap', 'previous');
--- With the time, so that a lane's due runs are found without walking those to come, nor those that
+-- With the time, so that a key's due runs are found without walking those to come, nor those that
 -- were put aside.
 CREATE INDEX run_schedule ON pgcron.run (schedule_id, state, hold, due_at)
   WHERE schedule_id IS NOT NULL;

@@ -1,7 +1,7 @@
 -- How much the work of a queue wants: for whoever starts and stops nodes.
 
 -- The slots that due runs of a queue could use now, by weight, and how many rows were looked at,
--- which are at most `most`. What its lanes, its limits and the overlap policy of schedules do not
+-- which are at most `most`. What its keys, its limits and the overlap policy of schedules do not
 -- let begin now is left out.
 CREATE FUNCTION pgcron.due_demand(queue text, most int, OUT slots bigint, OUT looked int)
 LANGUAGE plpgsql STABLE AS $$
@@ -38,20 +38,23 @@ BEGIN
         FROM generate_series(0, 9) level
         CROSS JOIN LATERAL (
             (SELECT NULL::bigint AS schedule_id, r.expire_at FROM pgcron.run r
-             WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+             WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+               AND r.requires IS NULL
                AND r.overlap IS NULL AND r.delivery = 'at_least_once' AND r.queue = due_demand.queue
                AND r.priority = level AND r.due_at <= now()
              ORDER BY r.due_at, r.id LIMIT due_demand.most)
             UNION ALL
             (SELECT NULL, r.expire_at FROM pgcron.run r
-             WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+             WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+               AND r.requires IS NULL
                AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
                AND r.queue = due_demand.queue AND r.priority = level AND r.due_at <= now()
              ORDER BY r.due_at, r.id LIMIT due_demand.most)
             UNION ALL
             -- of other policies only what may begin has no hold
             (SELECT CASE r.overlap WHEN 'skip' THEN r.schedule_id END, r.expire_at FROM pgcron.run r
-             WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+             WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+               AND r.requires IS NULL
                AND r.overlap IS NOT NULL AND r.queue = due_demand.queue AND r.priority = level
                AND r.due_at <= now()
              ORDER BY r.due_at, r.id LIMIT due_demand.most)) found
@@ -62,7 +65,7 @@ BEGIN
   FROM (SELECT coalesce(found.expire_at > now(), true) AS is_alive
         FROM pgcron.walk_requirements(due_demand.queue, NULL) place
         CROSS JOIN LATERAL (SELECT r.expire_at FROM pgcron.run r
-                            WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL
+                            WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
                               AND r.requires IS NOT NULL AND r.queue = due_demand.queue
                               AND r.requires = place.requires AND r.priority = place.priority
                               AND r.due_at <= now()
@@ -70,27 +73,29 @@ BEGIN
         LIMIT due_demand.most - looked) due;
   looked := looked + placed.looked;
 
-  SELECT coalesce(sum(of_lane.looked), 0)::int AS looked, coalesce(sum(of_lane.runs), 0) AS runs,
-         coalesce(sum(of_lane.slots), 0) AS slots
+  SELECT coalesce(sum(of_keys.looked), 0)::int AS looked, coalesce(sum(of_keys.runs), 0) AS runs,
+         coalesce(sum(of_keys.slots), 0) AS slots
   INTO keyed
   FROM (SELECT count(*) AS looked,
                least(count(*) FILTER (WHERE due.is_alive), max(due.room)) AS runs,
                ceil(sum(due.weight) FILTER (WHERE due.is_alive) * least(1,
                       max(due.room)::numeric / nullif(count(*) FILTER (WHERE due.is_alive), 0))) AS
                  slots
-        FROM (SELECT pair.lane, pair.room, coalesce(found.weight, 1) AS weight,
+        FROM (SELECT pair.concurrency_key, pair.room, coalesce(found.weight, 1) AS weight,
                      coalesce(found.expire_at > now(), true) AS is_alive
-              FROM pgcron.walk_lanes(due_demand.queue, '', due_demand.most - looked) walked
-              CROSS JOIN LATERAL unnest(walked.lanes, walked.priorities, walked.rooms)
-                pair(lane, priority, room)
+              FROM pgcron.walk_keys(due_demand.queue, '', due_demand.most - looked) walked
+              CROSS JOIN LATERAL unnest(walked.keys, walked.priorities, walked.rooms)
+                pair(concurrency_key, priority, room)
               CROSS JOIN LATERAL (SELECT r.weight, r.expire_at FROM pgcron.run r
-                                  WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL
-                                    AND r.queue = due_demand.queue AND r.lane = pair.lane
+                                  WHERE r.state = 'ready' AND r.hold IS NULL
+                                    AND r.concurrency_key IS NOT NULL
+                                    AND r.queue = due_demand.queue
+                                    AND r.concurrency_key = pair.concurrency_key
                                     AND r.priority = pair.priority AND r.due_at <= now()
                                   ORDER BY r.due_at, r.id
                                   LIMIT least(pair.room, due_demand.most - looked)) found
               WHERE due_demand.most > looked LIMIT due_demand.most - looked) due
-        GROUP BY due.lane) of_lane;
+        GROUP BY due.concurrency_key) of_keys;
   looked := looked + keyed.looked;
 
   begin_now := light.runs + placed.runs + keyed.runs;
@@ -103,29 +108,33 @@ CREATE FUNCTION pgcron.next_waiting_queue(beyond text) RETURNS text
 LANGUAGE sql STABLE AS $$
   SELECT min(next.queue)
   FROM ((SELECT r.queue FROM pgcron.run r
-         WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+         WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+           AND r.requires IS NULL
            AND r.overlap IS NULL AND r.delivery = 'at_least_once'
            AND r.queue > next_waiting_queue.beyond
          ORDER BY r.queue LIMIT 1)
         UNION ALL
         (SELECT r.queue FROM pgcron.run r
-         WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+         WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+           AND r.requires IS NULL
            AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
            AND r.queue > next_waiting_queue.beyond
          ORDER BY r.queue LIMIT 1)
         UNION ALL
         (SELECT r.queue FROM pgcron.run r
-         WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+         WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+           AND r.requires IS NULL
            AND r.overlap IS NOT NULL AND r.queue > next_waiting_queue.beyond
          ORDER BY r.queue LIMIT 1)
         UNION ALL
         (SELECT r.queue FROM pgcron.run r
-         WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL
+         WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+           AND r.requires IS NOT NULL
            AND r.queue > next_waiting_queue.beyond
          ORDER BY r.queue LIMIT 1)
         UNION ALL
         (SELECT r.queue FROM pgcron.run r
-         WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL
+         WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NOT NULL
            AND r.queue > next_waiting_queue.beyond
          ORDER BY r.queue LIMIT 1)) next $$;
 
@@ -154,9 +163,9 @@ LANGUAGE sql STABLE AS $$
 
 -- What is put aside, as no node offers it, is one slot altogether: enough to start a node that may
 -- offer it, and then it counts as any other. Not looked at: which nodes offer a handler, have the
--- labels or are large enough. A lane that waits in several queues counts in each. Bounded: at most
+-- labels or are large enough. A key that waits in several queues counts in each. Bounded: at most
 -- `cap` rows of what executes are counted and at most `cap` of what is due; beside them a look is a
--- step for each lane and each requirement (2,000 and 1,000 a queue), for each queue (1,000), and
+-- step for each key and each requirement (2,000 and 1,000 a queue), for each queue (1,000), and
 -- for each group of parked runs (1,000). Of more than that the answer is too low, and large.
 CREATE FUNCTION pgcron.scale_demand(queue text DEFAULT NULL, at_most int DEFAULT 5000)
   RETURNS bigint

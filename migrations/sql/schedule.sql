@@ -75,7 +75,7 @@ CREATE TABLE pgcron.schedule (
   retry_cap interval NOT NULL DEFAULT '1 hour',
   retry jsonb,
   delivery text NOT NULL DEFAULT 'at_least_once',
-  lane text,
+  concurrency_key text,
   requires text[],
   give_up_after interval,
   silence_timeout interval,

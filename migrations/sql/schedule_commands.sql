@@ -14,7 +14,7 @@ BEGIN
 END $$;
 
 -- Creates or changes the schedule of that name; what is NULL stays as it is, or takes the default.
--- An empty lane is none, and so are empty requirements, a max_running or max_queued of 0 and an
+-- An empty key is none, and so are empty requirements, a max_running or max_queued of 0 and an
 -- empty queue_drops, no jitter and 0 runs. A schedule that is new is managed by the interface that
 -- made it, unless said. A put that would change nothing writes nothing: nodes put the schedules of
 -- their code at every start, all of them at once.
@@ -26,7 +26,8 @@ CREATE FUNCTION pgcron.put_schedule(schedule text, spec text, handler text, args
     max_attempts int DEFAULT NULL, retry_base interval DEFAULT NULL,
     retry_cap interval DEFAULT NULL, retry jsonb DEFAULT NULL, delivery text DEFAULT NULL,
     managed_by text DEFAULT NULL, actor text DEFAULT NULL, interface text DEFAULT NULL,
-    lane text DEFAULT NULL, requires text[] DEFAULT NULL, give_up_after interval DEFAULT NULL,
+    concurrency_key text DEFAULT NULL, requires text[] DEFAULT NULL,
+    give_up_after interval DEFAULT NULL,
     silence_timeout interval DEFAULT NULL, weight int DEFAULT NULL,
     expected_version int DEFAULT NULL, max_running int DEFAULT NULL, max_queued int DEFAULT NULL,
     queue_drops text DEFAULT NULL, after_pause text DEFAULT NULL, jitter interval DEFAULT NULL,
@@ -34,7 +35,7 @@ CREATE FUNCTION pgcron.put_schedule(schedule text, spec text, handler text, args
     probe_after interval DEFAULT NULL, depends_on_previous boolean DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql SET intervalstyle = 'postgres' AS $$
 DECLARE
-  empty CONSTANT jsonb := '{"lane": "", "requires": [], "retry": {}, "max_running": 0,
+  empty CONSTANT jsonb := '{"concurrency_key": "", "requires": [], "retry": {}, "max_running": 0,
     "max_queued": 0, "queue_drops": "", "jitter": "00:00:00", "max_runs": 0,
     "pause_after_failures": 0, "probe_after": "00:00:00"}';
   wanted jsonb;
@@ -50,7 +51,7 @@ BEGIN
       'overlap', overlap, 'catchup', catchup, 'catchup_window', catchup_window,
       'start_deadline', start_deadline, 'timeout', timeout, 'max_attempts', max_attempts,
       'retry_base', retry_base, 'retry_cap', retry_cap, 'retry', retry, 'delivery', delivery,
-      'managed_by', managed_by, 'lane', lane, 'requires', requires,
+      'managed_by', managed_by, 'concurrency_key', concurrency_key, 'requires', requires,
       'give_up_after', give_up_after, 'silence_timeout', silence_timeout, 'weight', weight,
       'max_running', max_running, 'max_queued', max_queued, 'queue_drops', queue_drops,
       'after_pause', after_pause, 'jitter', jitter, 'max_runs', max_runs,
@@ -131,12 +132,14 @@ BEGIN
         'Schedules fire in the years 1900 to 9998.', 'Leave it out for now.');
   END IF;
   INSERT INTO pgcron.run AS made (origin, schedule_id, schedule, nominal_for, queue, priority,
-        handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry, overlap, lane,
+        handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry, overlap,
+        concurrency_key,
         requires, expire_at, time_limits, weight, created_by)
   SELECT 'manual', s.id, s.name, coalesce(run_now.fire_time, now()), s.queue, s.priority, s.handler,
          coalesce(run_now.args, s.args), s.delivery, s.max_attempts, s.timeout, s.retry_base,
          s.retry_cap, s.retry, pgcron.run_overlap(run_now.overlap, s),
-         pgcron.lane_of(s.lane, s.weight), s.requires, now() + s.give_up_after,
+         pgcron.concurrency_key_of(s.concurrency_key, s.weight), s.requires,
+         now() + s.give_up_after,
          pgcron.time_limits(s.give_up_after, s.silence_timeout, now()), nullif(s.weight, 1),
          coalesce(run_now.actor, session_user)
   FROM pgcron.schedule s WHERE s.id = pgcron.schedule_id(run_now.schedule) FOR KEY SHARE OF s
@@ -159,8 +162,9 @@ DECLARE
   made pgcron.run := jsonb_populate_record(NULL::pgcron.run,
       to_jsonb(s) || jsonb_build_object('origin', 'schedule', 'schedule_id', s.id, 'schedule',
           s.name, 'scheduled_for', now(), 'state', 'ready', 'attempt', 0, 'due_at', now(),
-          'overlap', pgcron.run_overlap(s.overlap, s.max_running), 'lane',
-          pgcron.lane_of(s.lane, s.weight), 'weight', nullif(s.weight, 1), 'time_limits',
+          'overlap', pgcron.run_overlap(s.overlap, s.max_running), 'concurrency_key',
+          pgcron.concurrency_key_of(s.concurrency_key, s.weight), 'weight', nullif(s.weight, 1),
+          'time_limits',
           pgcron.time_limits(s.give_up_after, s.silence_timeout, now())));
 BEGIN
   made.args := s.args; made.retry := s.retry;      -- a JSON null is none

@@ -164,7 +164,7 @@ REVOKE ALL ON FUNCTION pgcron.replace_run FROM PUBLIC;
 -- over, and no longer than 10 seconds when the caller has no lock_timeout of its own.
 CREATE FUNCTION pgcron.enqueue_unique(handler text, args jsonb, queue text, priority int,
     due_at timestamptz, timeout interval, max_attempts int, delivery text, retry jsonb, actor text,
-    lane text, requires text[], unique_key text, unique_scope text, unique_for interval,
+    concurrency_key text, requires text[], unique_key text, unique_scope text, unique_for interval,
     on_conflict text, debounce interval, debounce_max interval, start_within interval,
     give_up_after interval, silence_timeout interval, weight int) RETURNS bigint
 LANGUAGE plpgsql AS $$
@@ -228,7 +228,8 @@ BEGIN
       wanted := coalesce(met_until, wanted);
     END IF;
     INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts,
-          delivery, retry, created_by, lane, requires, weight, unique_key, unique_scope, expire_at,
+          delivery, retry, created_by, concurrency_key, requires, weight, unique_key, unique_scope,
+          expire_at,
           time_limits)
     VALUES (coalesce(made, nextval('pgcron.run_id_seq')), coalesce(enqueue_unique.handler, ''),
             coalesce(enqueue_unique.args, '{}'), coalesce(enqueue_unique.queue, 'default'),
@@ -236,7 +237,7 @@ BEGIN
             coalesce(enqueue_unique.timeout, '1 hour'), enqueue_unique.max_attempts,
             coalesce(enqueue_unique.delivery, 'at_least_once'), enqueue_unique.retry,
             coalesce(actor, session_user),
-            pgcron.lane_of(enqueue_unique.lane, enqueue_unique.weight),
+            pgcron.concurrency_key_of(enqueue_unique.concurrency_key, enqueue_unique.weight),
             nullif(enqueue_unique.requires, '{}'), nullif(enqueue_unique.weight, 1),
             enqueue_unique.unique_key, scope,
             CASE WHEN num_nonnulls(start_within, give_up_after) > 0

@@ -59,23 +59,25 @@ LANGUAGE sql VOLATILE AS $$
                      'args may have 262144 bytes (256 KiB) as JSON text.',
                      'Store the payload in a table or file of yours and pass its key.') END $$;
 
--- What may stand in a lane's name: anything that is not blank, but no star, which stands at the end
--- of a lane_limit for many lanes.
-CREATE FUNCTION pgcron.lane_is_fine(lane text) RETURNS boolean
+-- What may stand in a key's name: anything that is not blank, but no star, which stands at the end
+-- of a concurrency_limit for many keys.
+CREATE FUNCTION pgcron.concurrency_key_is_fine(concurrency_key text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
-RETURN length(lane) BETWEEN 1 AND 200 AND btrim(lane) <> '' AND lane !~ '[*\x01-\x1f\x7f-\x9f]';
+RETURN length(concurrency_key) BETWEEN 1 AND 200 AND btrim(concurrency_key) <> ''
+  AND concurrency_key !~ '[*\x01-\x1f\x7f-\x9f]';
 
--- Where a run waits: in its own lane, or, if it takes more than one slot of a node and has none, in
+-- Where a run waits: in its own key, or, if it takes more than one slot of a node and has none, in
 -- the one of its weight, which has no limit.
-CREATE FUNCTION pgcron.lane_of(lane text, weight int) RETURNS text
+CREATE FUNCTION pgcron.concurrency_key_of(concurrency_key text, weight int) RETURNS text
 LANGUAGE sql IMMUTABLE
-RETURN CASE WHEN lane IS NULL AND weight > 1 THEN '*weight ' || weight ELSE lane END;
+RETURN CASE WHEN concurrency_key IS NULL AND weight > 1 THEN '*weight ' || weight
+  ELSE concurrency_key END;
 
-CREATE FUNCTION pgcron.refuse_lane(lane text) RETURNS boolean
+CREATE FUNCTION pgcron.refuse_concurrency_key(concurrency_key text) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
-  SELECT pgcron.refuse('PC001', format('lane %L is not the name of a lane', left(lane, 200)),
-           'A lane has 1 to 200 characters that can be shown, is not blank and has no "*".',
-           'Write for example ''customer-7''; pgcron.set_lane says how many of its runs '
+  SELECT pgcron.refuse('PC001', format('%L is not a concurrency key', left(concurrency_key, 200)),
+           'A concurrency key has 1 to 200 characters that can be shown, is not blank and has no "*".',
+           'Write for example ''customer-7''; pgcron.set_concurrency says how many of its runs '
            'execute at once.') $$;
 
 CREATE FUNCTION pgcron.rate_is_fine(rate int, per interval) RETURNS boolean

@@ -7,7 +7,7 @@ CREATE VIEW pgcron.runs AS
            max_attempts,
          r.due_at, r.claimed_at, r.started_at, NULL::timestamptz AS finished_at, n.name AS node,
          r.owner, r.last_error AS error, r.args, NULL::jsonb AS result, r.created_at, r.created_by,
-         r.cancel_at, r.lane, r.requires, coalesce(r.weight, 1) AS weight,
+         r.cancel_at, r.concurrency_key, r.requires, coalesce(r.weight, 1) AS weight,
          CASE WHEN r.state = 'running'
                 THEN (SELECT o.expected FROM pgcron.overrun o WHERE o.run_id = r.id) END AS
            overrun_after
@@ -17,7 +17,8 @@ CREATE VIEW pgcron.runs AS
          h.parent_run, h.handler, h.queue, h.priority, h.outcome, NULL, h.delivery, h.attempt,
          coalesce(h.max_attempts, CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END),
          h.due_at, h.claimed_at, h.started_at, h.finished_at, h.node, h.owner, h.error, h.args,
-         h.result, h.created_at, h.created_by, NULL, h.lane, h.requires, coalesce(h.weight, 1), NULL
+         h.result, h.created_at, h.created_by, NULL, h.concurrency_key, h.requires,
+         coalesce(h.weight, 1), NULL
   FROM (SELECT e.* FROM pgcron.history e UNION ALL SELECT o.* FROM pgcron.history_overflow o) h;
 COMMENT ON VIEW pgcron.runs IS 'Live and ended runs; state is the live state or the outcome.';
 
@@ -25,7 +26,8 @@ CREATE VIEW pgcron.schedules AS
   SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.handler, s.args, s.queue, s.priority,
          s.enabled, s.paused_note, s.paused_by, s.overlap, s.catchup, s.catchup_window,
          s.start_deadline, s.timeout, s.max_attempts, s.delivery, s.managed_by, s.version,
-         s.created_at, s.updated_at, s.lane, s.requires, s.give_up_after, s.silence_timeout,
+         s.created_at, s.updated_at, s.concurrency_key, s.requires, s.give_up_after,
+         s.silence_timeout,
          s.weight, s.source, s.max_running, s.max_queued, s.queue_drops, s.paused_until,
          s.after_pause, s.jitter, s.max_runs, c.runs_made, s.pause_after_failures, s.probe_after,
          s.depends_on_previous,

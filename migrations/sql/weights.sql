@@ -1,4 +1,4 @@
--- Runs that take several slots of a node, and lanes that nobody serves: what claim_limited does
+-- Runs that take several slots of a node, and keys that nobody serves: what claim_limited does
 -- beside the claim.
 
 -- A run that takes more slots than are free where it is looked at would wait for ever behind a flow
@@ -22,11 +22,11 @@ LANGUAGE sql VOLATILE AS $$
   WHERE mine.incarnation = choose_awaited.incarnation AND mine.state = 'alive'
   RETURNING chosen.id, chosen.weight $$;
 
--- Due runs at the heads of lanes that no live node may take leave the claim index: else they would
--- stand before others of their lane, and be looked at in each round. Of each lane those among the
+-- Due runs at the heads of keys that no live node may take leave the claim index: else they would
+-- stand before others of their key, and be looked at in each round. Of each key those among the
 -- first thousand that want the same, a thousand in a call. Whoever joins and may take them lets
 -- them go. Returns how many were parked.
-CREATE FUNCTION pgcron.park_lanes(queues text[], lanes text[], priorities smallint[],
+CREATE FUNCTION pgcron.park_keys(queues text[], keys text[], priorities smallint[],
     handlers text[]) RETURNS int
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -36,21 +36,23 @@ BEGIN
                 WHERE p.state = 'ready' AND p.hold IS NULL
                   AND p.id = ANY(ARRAY(
                           SELECT alike.id
-                          FROM unnest(park_lanes.queues, park_lanes.lanes, park_lanes.priorities)
-                            pair(queue, lane, priority)
+                          FROM unnest(park_keys.queues, park_keys.keys, park_keys.priorities)
+                            pair(queue, concurrency_key, priority)
                           CROSS JOIN LATERAL (SELECT c.handler, c.requires FROM pgcron.run c
                                               WHERE c.state = 'ready' AND c.hold IS NULL
-                                                AND c.lane IS NOT NULL AND c.queue = pair.queue
-                                                AND c.lane = pair.lane
+                                                AND c.concurrency_key IS NOT NULL
+                                                AND c.queue = pair.queue
+                                                AND c.concurrency_key = pair.concurrency_key
                                                 AND c.priority = pair.priority AND c.due_at <= now()
                                               ORDER BY c.due_at, c.id LIMIT 1) head
                           CROSS JOIN LATERAL (SELECT c.id, c.handler, c.requires FROM pgcron.run c
                                               WHERE c.state = 'ready' AND c.hold IS NULL
-                                                AND c.lane IS NOT NULL AND c.queue = pair.queue
-                                                AND c.lane = pair.lane
+                                                AND c.concurrency_key IS NOT NULL
+                                                AND c.queue = pair.queue
+                                                AND c.concurrency_key = pair.concurrency_key
                                                 AND c.priority = pair.priority AND c.due_at <= now()
                                               ORDER BY c.due_at, c.id LIMIT 1000) alike
-                          WHERE (head.handler <> ALL(park_lanes.handlers)
+                          WHERE (head.handler <> ALL(park_keys.handlers)
                                  OR head.requires IS NOT NULL)
                             AND NOT pgcron.is_served(head.handler, pair.queue, head.requires)
                             AND alike.handler = head.handler

@@ -49,7 +49,7 @@ SCRIPTS = (
     "limits",
     "limited_candidates",
     "claim_limited",
-    "lanes",
+    "keys",
     "overlap",
     "overlap_decisions",
     "breakers",

@@ -191,7 +191,7 @@ def check_locks(found: Diagnosis) -> Iterator[Finding]:
         yield problem(
             "locks",
             f"session {holder['name']} holds an advisory lock of the engine's for {lasting}",
-            "Lanes, limited queues or new partitions wait for it: "
+            "Concurrency keys, limited queues or new partitions wait for it: "
             f"SELECT pg_terminate_backend({holder['process_id']});",
         )
 

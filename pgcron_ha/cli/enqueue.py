@@ -69,7 +69,7 @@ _EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}
     help="at_least_once, at_most_once or transactional.",
 )
 @arguments.retry_option
-@click.option("--lane", help="Concurrency key: limits the runs that have it.")
+@click.option("--concurrency-key", help="Concurrency key: limits the runs that have it.")
 @arguments.requires_option
 @click.option("--unique-key", help="Deduplication key: one open run of HANDLER has it.")
 @click.option(
@@ -103,9 +103,9 @@ def enqueue_command(
 
     With --file it enqueues a run for each line, all or none. A line has the keys
     handler, args, queue, priority, due_at, idempotency_key, key_lifetime, timeout, max_attempts,
-    delivery, retry, lane, requires, start_within, give_up_after, silence_timeout, unique_key,
-    unique_scope, unique_for, on_conflict, debounce, debounce_max and weight; what it leaves out is
-    as HANDLER and the options say. Prints the ids in order.
+    delivery, retry, concurrency_key, requires, start_within, give_up_after, silence_timeout,
+    unique_key, unique_scope, unique_for, on_conflict, debounce, debounce_max and weight; what it
+    leaves out is as HANDLER and the options say. Prints the ids in order.
     """
     if with_log and not wait:
         raise click.UsageError("--log goes with --wait; `runs logs` prints what a run printed")

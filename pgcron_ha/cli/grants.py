@@ -16,7 +16,7 @@ PARTS = ("producer", "scheduler", "operator", "viewer", "service", "callbacks", 
 
 # Column lists, so that nobody forges a state, an owner, a token or an attempt.
 _RUN = (
-    "handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, lane, weight, "
+    "handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, concurrency_key, weight, "
     "requires, unique_key, unique_scope, expire_at, time_limits, created_by"
 )
 _RUN_OF_SCHEDULE = (
@@ -26,7 +26,7 @@ _RUN_OF_SCHEDULE = (
 _SCHEDULE = (
     "name, spec, timezone, dst, handler, args, queue, priority, enabled, paused_note, "
     "paused_until, overlap, catchup, catchup_window, start_deadline, timeout, max_attempts, "
-    "retry_base, retry_cap, retry, delivery, lane, requires, give_up_after, silence_timeout, "
+    "retry_base, retry_cap, retry, delivery, concurrency_key, requires, give_up_after, silence_timeout, "
     "weight, managed_by, source, after_pause, max_running, max_queued, queue_drops, "
     "jitter, max_runs, pause_after_failures, probe_after, depends_on_previous"
 )
@@ -35,7 +35,7 @@ _VIEWS = (
     "backfills, calendars"
 )
 _READABLE = (
-    "cluster, node, cordon, offer, queue, lane_limit, timezone, schedule, cursor, "
+    "cluster, node, cordon, offer, queue, concurrency_limit, timezone, schedule, cursor, "
     "schedule_version, schedule_preview, progress, occurrence, missed, occurrence_override, "
     "history, "
     "history_overflow, attempt, dead_letter, log, retention, retention_rule, "
@@ -45,7 +45,7 @@ _READABLE = (
 )
 _READABLE_OF_RUN = (
     f"id, uuid, {_RUN_OF_SCHEDULE}, scheduled_for, state, hold, attempt, overlap_slot, snoozes, "
-    "lost_early, lane_slot, owner, fence, claimed_at, started_at, cancel_at, cancel_reason, "
+    "lost_early, key_slot, owner, fence, claimed_at, started_at, cancel_at, cancel_reason, "
     "kill_at, last_error, created_at, awaited"
 )
 
@@ -101,7 +101,7 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
         # New limits forget what was counted by the old ones.
         "GRANT SELECT (kind, name), DELETE ON rate_window TO",
         "GRANT INSERT, UPDATE ON cordon TO",
-        "GRANT INSERT, UPDATE, DELETE ON lane_limit, breaker, breaker_handler TO",
+        "GRANT INSERT, UPDATE, DELETE ON concurrency_limit, breaker, breaker_handler TO",
         "GRANT EXECUTE ON FUNCTION backfill, pause_backfill, resume_backfill, stop_backfill TO",
         # A form that is sent twice is one operation.
         *_KEYS,

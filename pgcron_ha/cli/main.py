@@ -54,7 +54,9 @@ COMMANDS: dict[str, Subcommand] = {
     "runs": Subcommand("runs:runs_group", "List, show, cancel, kill, retry runs; read their logs."),
     "dead": Subcommand("dead:dead_group", "List dead letters and send them again."),
     "queues": Subcommand("queues:queues_group", "List, limit, pause and resume queues."),
-    "lanes": Subcommand("queues:lanes_group", "Concurrency keys: limit the runs that share one."),
+    "concurrency": Subcommand(
+        "queues:concurrency_group", "Concurrency keys: limit the runs that share one."
+    ),
     "breakers": Subcommand(
         "breakers:breakers_group", "Circuit breakers: stop running handlers that keep failing."
     ),

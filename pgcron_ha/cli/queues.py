@@ -1,4 +1,4 @@
-"""``pgcron-ha queues`` and ``lanes``: list them, limit them, pause and resume queues."""
+"""``pgcron-ha queues`` and ``concurrency``: list them, limit them, pause and resume queues."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ QUEUES: Final = (
     Column("PAUSED", "paused_at"),
     Column("NOTE", "paused_note", 20),
 )
-LANES: Final = (
-    Column("LANE", "lane", 32),
+KEYS: Final = (
+    Column("KEY", "concurrency_key", 32),
     Column("SLOTS", "slots"),
     Column("RATE", "rate"),
     Column("PER", "per"),
@@ -131,45 +131,51 @@ def set_queue_command(
     )
 
 
-@click.group("lanes")
-def lanes_group() -> None:
-    """Say how many runs of a lane execute at once."""
+@click.group("concurrency")
+def concurrency_group() -> None:
+    """Say how many runs of one concurrency key execute at once."""
 
 
-@lanes_group.command("list")
+@concurrency_group.command("list")
 @arguments.limit_option()
 @arguments.json_option
-def list_lanes_command(limit: int, as_json: bool) -> None:
-    """List lanes that have settings or running runs. A lane without a setting has one slot."""
-    print_rows(call(overview.lanes, limit=limit), LANES, as_json, "no lanes")
+def list_keys_command(limit: int, as_json: bool) -> None:
+    """List concurrency keys that have settings or running runs. One without a setting has one
+    slot.
+    """
+    print_rows(call(overview.keys, limit=limit), KEYS, as_json, "no concurrency keys")
 
 
-@lanes_group.command("set")
-@click.argument("lane")
+@concurrency_group.command("set")
+@click.argument("concurrency_key", metavar="KEY")
 @click.argument("slots", type=arguments.ReadBy("slots", _most))
 @_rate
 @arguments.json_option
-def set_lane_command(lane: str, slots: int | None, rate: arguments.Rate, as_json: bool) -> None:
-    """Let SLOTS runs of LANE execute at once ("none": no limit).
+def set_command(
+    concurrency_key: str, slots: int | None, rate: arguments.Rate, as_json: bool
+) -> None:
+    """Let SLOTS runs of KEY execute at once ("none": no limit).
 
-    A LANE that ends with a star is for all lanes that begin so and have no setting of their own;
+    A KEY that ends with a star is for all keys that begin so and have no setting of their own;
     "*" is for all the others.
     """
-    act(queues.set_lane, lane, slots, **rate._asdict())
+    act(queues.set_concurrency, concurrency_key, slots, **rate._asdict())
     print_result(
-        {"lane": lane, "slots": slots, **rate._asdict()},
-        f"lane '{lane}' has {plural(slots, 'slot') if slots else 'any number of slots'}"
+        {"concurrency_key": concurrency_key, "slots": slots, **rate._asdict()},
+        f"concurrency key '{concurrency_key}' has {plural(slots, 'slot') if slots else 'any number of slots'}"
         f"{rate.words()}",
         as_json,
     )
 
 
-@lanes_group.command("delete")
-@click.argument("lane")
+@concurrency_group.command("delete")
+@click.argument("concurrency_key", metavar="KEY")
 @arguments.json_option
-def delete_command(lane: str, as_json: bool) -> None:
-    """Delete what was set for LANE."""
-    call(queues.delete_lane, lane)
+def delete_command(concurrency_key: str, as_json: bool) -> None:
+    """Delete what was set for KEY."""
+    call(queues.delete_concurrency, concurrency_key)
     print_result(
-        {"lane": lane, "is_set": False}, f"lane '{lane}' has no setting of its own", as_json
+        {"concurrency_key": concurrency_key, "is_set": False},
+        f"concurrency key '{concurrency_key}' has no setting of its own",
+        as_json,
     )

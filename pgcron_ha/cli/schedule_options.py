@@ -47,7 +47,9 @@ _OPTIONS = (
     click.option("--retry-cap", type=arguments.DURATION, help="Longest wait before any retry."),
     arguments.retry_option,
     click.option("--delivery", metavar="HOW", help="at_least_once, at_most_once or transactional."),
-    click.option("--lane", help="Concurrency key: limits the runs that have it; empty removes it."),
+    click.option(
+        "--concurrency-key", help="Concurrency key: limits the runs that have it; empty removes it."
+    ),
     arguments.requires_option,
     click.option(
         "--jitter",

@@ -112,7 +112,7 @@ class App:
         hold more than `memory` (``512MB`` or bytes) nor compute longer than `cpu` (``60s`` or
         seconds). With on_lease_loss="finish" a run that began goes on while its node can't reach
         the database, though another node may then begin it, too; one that may begin only once, or
-        holds a lane, is stopped all the same. A `breaker` leaves a handler that keeps failing alone
+        holds a key, is stopped all the same. A `breaker` leaves a handler that keeps failing alone
         for a while; a text names the handler whose breaker it shares. What it `requires` is the
         default of runs and schedules that this App makes of it; so are the `times`. A run takes
         `weight` of its node's slots. Raises ConfigError when the name is taken, a limit is none or
@@ -207,10 +207,10 @@ class App:
         With `conn` (asyncpg's, psycopg's AsyncConnection, SQLAlchemy's AsyncConnection or
         AsyncSession) the run exists if and when the caller's transaction commits. A living
         `idempotency_key` (a day by default) returns the run it already named. Numbers of
-        `key_lifetime` and `timeout` are seconds. Of the runs of one `lane` (any text, such as
-        ``customer-7``) no more execute at once than it has slots: one, or what
-        ``pgcron.set_lane`` says. `unique` (Unique, Debounce, Throttle) says what becomes of a
-        second run of the same work. Only nodes that announce all labels that it `requires`
+        `key_lifetime` and `timeout` are seconds. Of the runs of one `concurrency_key` (any text,
+        such as ``customer-7``) no more execute at once than it has slots: one, or what
+        ``pgcron.set_concurrency`` says. `unique` (Unique, Debounce, Throttle) says what becomes of
+        a second run of the same work. Only nodes that announce all labels that it `requires`
         (``{"gpu": "a100", "ssd": True}``) take it. It takes `weight` of its node's slots (its
         handler's, or 1). A run that has not begun `start_within` its due time expires; it is given
         up `give_up_after` it, retries and all; one that prints, reports and beats nothing for

@@ -115,15 +115,15 @@ def queue_name(name: object) -> str:
     return name
 
 
-def lane_name(name: object) -> str:
-    """A lane's name."""
+def concurrency_key_name(name: object) -> str:
+    """A key's name."""
     if not isinstance(name, str) or "*" in name:
         raise InvalidInput(
-            f"lane '{str(name)[:200]}' is not the name of a lane",
-            'A lane has 1 to 200 characters that can be shown, is not blank and has no "*".',
+            f"'{str(name)[:200]}' is not a concurrency key",
+            'A concurrency key has 1 to 200 characters that can be shown, is not blank and has no "*".',
             "Write for example 'customer-7'.",
         )
-    return text("the lane", name, MOST_NAME_CHARACTERS)
+    return text("the concurrency key", name, MOST_NAME_CHARACTERS)
 
 
 def choice(what: str, value: object, known: tuple[str, ...]) -> str:

@@ -17,7 +17,7 @@ from pgcron_ha.client.checks import (
     choice,
     duration,
     instant,
-    lane_name,
+    concurrency_key_name,
     queue_name,
     text,
     true_or_false,
@@ -61,7 +61,7 @@ class _RunsAndSchedules(TypedDict, total=False):
     max_attempts: int | None
     delivery: str
     retry: RetryPolicy | str | None
-    lane: str | None
+    concurrency_key: str | None
     requires: Requirements | None
     weight: int | None
 
@@ -123,7 +123,7 @@ _OF_BOTH: Final[Mapping[str, Check]] = {
 }
 OF_RUNS: Final[Mapping[str, Check]] = {
     **_OF_BOTH,
-    "lane": lane_name,
+    "concurrency_key": concurrency_key_name,
     "due_at": partial(instant, "due_at"),
     "idempotency_key": partial(text, "the idempotency key", most=MOST_KEY_CHARACTERS),
     "key_lifetime": partial(duration, "key_lifetime"),
@@ -138,7 +138,9 @@ OF_RUNS: Final[Mapping[str, Check]] = {
 OF_SCHEDULES: Final[Mapping[str, Check]] = {
     **_OF_BOTH,
     "args": args_text,
-    "lane": lambda lane: lane and lane_name(lane),
+    "concurrency_key": lambda concurrency_key: (
+        concurrency_key and concurrency_key_name(concurrency_key)
+    ),
     "requires": lambda labels: requirement_words(labels) or (),
     "overlap": partial(choice, "overlap policy", known=OVERLAPS),
     "catchup": lambda policy: CatchUp.parse(str(policy)).text,
@@ -167,7 +169,7 @@ OF_SCHEDULES: Final[Mapping[str, Check]] = {
     "max_runs": _number("max_runs", 0, 1_000_000_000, "It is 1 to 1000000000."),
 }
 NOTHING: Final[Mapping[str, Any]] = {
-    "lane": "",
+    "concurrency_key": "",
     "max_running": 0,
     "pause_after_failures": 0,
     "probe_after": timedelta(0),

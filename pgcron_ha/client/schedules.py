@@ -45,7 +45,7 @@ class CodeSchedule:
     retry_cap: timedelta = timedelta(hours=1)
     retry: str = "{}"
     delivery: str = "at_least_once"
-    lane: str | None = None
+    concurrency_key: str | None = None
     requires: tuple[str, ...] = ()
     give_up_after: timedelta | None = None
     silence_timeout: timedelta | None = None

@@ -129,8 +129,8 @@ def _place(policies: Mapping[str, Any]) -> str:
     if policies.get("requires"):
         requires: Sequence[str] = policies["requires"]
         texts.append(f"only on nodes with {listed([_short(label) for label in requires])}")
-    if policies.get("lane"):
-        texts.append(f'in the lane "{_short(policies["lane"])}"')
+    if policies.get("concurrency_key"):
+        texts.append(f'with the concurrency key "{_short(policies["concurrency_key"])}"')
     if (policies.get("weight") or 1) > 1:
         texts.append(f"on {policies['weight']} slots of its node")
     return f"it runs {listed(texts)}" if texts else ""
@@ -185,7 +185,7 @@ _WORDS: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
     "delivery": _attempts,
     "max_attempts": _nothing,
     "requires": _place,
-    "lane": _nothing,
+    "concurrency_key": _nothing,
     "weight": _nothing,
 }
 

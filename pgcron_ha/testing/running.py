@@ -32,7 +32,7 @@ class Pgcron:
 
     The database is emptied before each test, and the schedules of the code are put into it, paused:
     the clock starts nothing. Every method that executes brings up a node in this process, with the
-    executors, checks, retries, lanes and records that a real one has, and takes it down again. Its
+    executors, checks, retries, keys and records that a real one has, and takes it down again. Its
     handlers run in threads of their own, so patches of your modules reach them.
     """
 
@@ -110,7 +110,7 @@ class Pgcron:
             raise WaitTimedOut(
                 f"run {run_id} did not end",
                 "Nothing that could execute it is left to do: no handler of the App has its name, "
-                "or it waits for a label, a lane or a breaker.",
+                "or it waits for a label, a concurrency key or a breaker.",
                 f"`pgcron-ha runs show {run_id}` with the DSN of the test says why.",
             )
         self._reported.add(run_id)

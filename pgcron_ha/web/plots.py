@@ -17,9 +17,9 @@ from zoneinfo import ZoneInfo
 from pgcron_ha.web.formats import STATES, clock, duration, local
 
 WIDTH: Final = 1000
-LANE_HEIGHT: Final = 26
+TRACK_HEIGHT: Final = 26
 _AXIS_HEIGHT: Final = 22
-# Marks closer than this are one mark; a lane has at most WIDTH / GAP of them.
+# Marks closer than this are one mark; a track has at most WIDTH / GAP of them.
 _GAP: Final = 5.0
 _THINNEST: Final = 3.0
 _STEPS: Final = tuple(
@@ -41,7 +41,7 @@ _NICE: Final = (1, 2, 5, 10)
 
 @dataclass(frozen=True)
 class TimelineMark:
-    """A run, or `count` that are too close to tell apart, in a lane."""
+    """A run, or `count` that are too close to tell apart, in a track."""
 
     x: float
     width: float
@@ -61,7 +61,7 @@ class FutureFire:
 
 
 @dataclass(frozen=True)
-class Lane:
+class Track:
     """One schedule's past and future at a height."""
 
     y: float
@@ -81,15 +81,15 @@ class Tick:
 
 @dataclass(frozen=True)
 class Timeline:
-    """Lanes over one axis of time; `now_x` is where the past ends."""
+    """Tracks over one axis of time; `now_x` is where the past ends."""
 
     width: int
     height: float
-    lane_height: int
+    track_height: int
     axis_height: int
     now_x: float
     ticks: tuple[Tick, ...]
-    lanes: tuple[Lane, ...]
+    tracks: tuple[Track, ...]
     since: datetime
     until: datetime
 
@@ -122,9 +122,13 @@ class Trend:
 
 
 def timeline(
-    lanes: Sequence[dict[str, Any]], since: datetime, now: datetime, until: datetime, zone: ZoneInfo
+    tracks: Sequence[dict[str, Any]],
+    since: datetime,
+    now: datetime,
+    until: datetime,
+    zone: ZoneInfo,
 ) -> Timeline:
-    """Lanes of ``{"name", "health", "runs", "fires"}``.
+    """Tracks of ``{"name", "health", "runs", "fires"}``.
 
     A run is a row with id, outcome (or "running"), started_at and finished_at (None: now); fires
     are ascending instants after `now`.
@@ -135,14 +139,14 @@ def timeline(
         return round(min(max((instant - since).total_seconds() * scale, 0), WIDTH), 1)
 
     drawn = []
-    for position, lane in enumerate(lanes):
-        fires = [fire for fire in lane["fires"] if now < fire <= until]
+    for position, track in enumerate(tracks):
+        fires = [fire for fire in track["fires"] if now < fire <= until]
         drawn.append(
-            Lane(
-                y=_AXIS_HEIGHT + position * LANE_HEIGHT,
-                name=lane["name"],
-                health=lane["health"],
-                marks=tuple(_marks(lane["runs"], place, since, now, zone)),
+            Track(
+                y=_AXIS_HEIGHT + position * TRACK_HEIGHT,
+                name=track["name"],
+                health=track["health"],
+                marks=tuple(_marks(track["runs"], place, since, now, zone)),
                 fires=tuple(
                     FutureFire(place(fire), f"fires {local(fire, zone)}") for fire in fires
                 ),
@@ -150,12 +154,12 @@ def timeline(
         )
     return Timeline(
         width=WIDTH,
-        height=_AXIS_HEIGHT + len(drawn) * LANE_HEIGHT,
-        lane_height=LANE_HEIGHT,
+        height=_AXIS_HEIGHT + len(drawn) * TRACK_HEIGHT,
+        track_height=TRACK_HEIGHT,
         axis_height=_AXIS_HEIGHT,
         now_x=place(now),
         ticks=tuple(_ticks(since, until, place, zone, place(now))),
-        lanes=tuple(drawn),
+        tracks=tuple(drawn),
         since=since,
         until=until,
     )

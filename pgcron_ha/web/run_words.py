@@ -167,14 +167,16 @@ def too_heavy(row: dict[str, Any], weight: int) -> str:
 
 
 def _limit(run: dict[str, Any], waits: dict[str, Any], now: datetime) -> str | None:
-    """What a lane or a queue allows no more of."""
-    lane = f"lane {short(waits['lane'], 60)}" if waits.get("lane") else ""
-    if waits.get("is_lane_full"):
-        return f"every slot of its {lane} is taken"
-    if waits.get("lane_next_at"):
-        return (
-            f"{lane} has used up its rate; the next starts in {_until(waits['lane_next_at'], now)}"
-        )
+    """What a key or a queue allows no more of."""
+    concurrency_key = (
+        f"concurrency key {short(waits['concurrency_key'], 60)}"
+        if waits.get("concurrency_key")
+        else ""
+    )
+    if waits.get("is_key_full"):
+        return f"every slot of its {concurrency_key} is taken"
+    if waits.get("key_next_at"):
+        return f"{concurrency_key} has used up its rate; the next starts in {_until(waits['key_next_at'], now)}"
     if waits.get("is_queue_full"):
         return f"queue {run['queue']} executes {waits['max_running']} already, as many as it may"
     if waits.get("queue_next_at"):

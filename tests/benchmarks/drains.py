@@ -89,7 +89,7 @@ async def drain_with_node(
     *,
     held: bool = False,
     keeps_rows: bool = False,
-    lane: str | None = None,
+    concurrency_key: str | None = None,
     queues: Sequence[str] = ("default",),
     change: str | None = None,
     settings: Mapping[str, str] | None = None,
@@ -97,10 +97,12 @@ async def drain_with_node(
     """The runs wait behind a pause until the node has joined.
 
     `held`: a transaction holds the xmin horizon meanwhile. `keeps_rows`: other rows of the tables
-    stay; else they are emptied. `lane`: that of run ``number``, in SQL. The node takes from
-    `queues`. `change` makes other runs of them before, `settings` another node.
+    stay; else they are emptied. `concurrency_key`: that of run ``number``, in SQL. The node takes
+    from `queues`. `change` makes other runs of them before, `settings` another node.
     """
-    await stage.fill_runs(place.observer, runs, keeps_rows=keeps_rows, lane=lane)
+    await stage.fill_runs(
+        place.observer, runs, keeps_rows=keeps_rows, concurrency_key=concurrency_key
+    )
     if change is not None:
         await place.observer.execute(change)
         await stage.settle(place.observer, "pgcron.run")
@@ -165,10 +167,10 @@ async def _are_claimed(place: Place, fence: int) -> bool:
 _UNDER_WAY = """
 SELECT EXISTS (SELECT FROM pgcron.run WHERE owner = $1::uuid AND state = 'running')
   OR EXISTS (SELECT FROM pgcron.run WHERE queue = 'default' AND priority = 5 AND state = 'ready'
-             AND hold IS NULL AND lane IS NULL AND overlap IS NULL AND delivery = 'at_least_once'
+             AND hold IS NULL AND concurrency_key IS NULL AND overlap IS NULL AND delivery = 'at_least_once'
              AND due_at <= now())
   OR EXISTS (SELECT FROM pgcron.run WHERE queue = 'default' AND state = 'ready' AND hold IS NULL
-             AND lane IS NOT NULL)
+             AND concurrency_key IS NOT NULL)
 """
 
 

@@ -29,7 +29,7 @@ async def benchmark(ground: Ground, sizes: Sizes) -> Result:
         Way("plain"),
         Way("an unique key", change="UPDATE pgcron.run SET unique_key = id::text"),
         Way("a circuit breaker", say(_BREAKER)),
-        Way("weight 2", change="UPDATE pgcron.run SET weight = 2, lane = '*weight 2'"),
+        Way("weight 2", change="UPDATE pgcron.run SET weight = 2, concurrency_key = '*weight 2'"),
         Way(
             "a required label",
             change="UPDATE pgcron.run SET requires = '{gpu=a100}'",

@@ -1,4 +1,4 @@
-"""What a limit costs: the same runs with lanes, in a limited queue, and beside a paused queue full
+"""What a limit costs: the same runs with keys, in a limited queue, and beside a paused queue full
 of due runs, against plain runs of the same round.
 """
 
@@ -13,7 +13,7 @@ from tests.benchmarks.place import Ground, Place
 from tests.benchmarks.sizes import Sizes
 from tests.benchmarks.ways import Way, compare, say
 
-HOT_LANES: Final = 1000
+HOT_KEYS: Final = 1000
 _MANY: Final = 100_000
 
 
@@ -25,18 +25,22 @@ async def benchmark(ground: Ground, sizes: Sizes) -> Result:
         {
             "runs": sizes.limit_runs,
             "rounds": sizes.limit_rounds,
-            "hot lanes": HOT_LANES,
+            "hot concurrency keys": HOT_KEYS,
             "due runs of the paused queue": sizes.limit_paused_rows,
         },
     )
     ways = [
         Way("plain"),
-        Way("1,000 lanes of one slot", lane=f"'lane ' || number % {HOT_LANES}"),
-        Way("a lane without a limit", say("SELECT pgcron.set_lane('*', NULL)"), lane="'tenant'"),
+        Way("1,000 concurrency keys of one slot", concurrency_key=f"'key ' || number % {HOT_KEYS}"),
         Way(
-            "a lane with a rate",
-            say("SELECT pgcron.set_lane('*', NULL, rate => 1000000, per => '1 second')"),
-            lane="'tenant'",
+            "a concurrency key without a limit",
+            say("SELECT pgcron.set_concurrency('*', NULL)"),
+            concurrency_key="'tenant'",
+        ),
+        Way(
+            "a concurrency key with a rate",
+            say("SELECT pgcron.set_concurrency('*', NULL, rate => 1000000, per => '1 second')"),
+            concurrency_key="'tenant'",
         ),
         Way("a limited queue", say(f"SELECT pgcron.set_queue('default', {_MANY})")),
         Way(

@@ -35,17 +35,17 @@ async def fill_bare_table(observer: Connection, runs: int) -> None:
 
 
 async def fill_runs(
-    observer: Connection, runs: int, *, keeps_rows: bool = False, lane: str | None = None
+    observer: Connection, runs: int, *, keeps_rows: bool = False, concurrency_key: str | None = None
 ) -> None:
     """That many due runs of ``py:noop`` that nobody may claim yet; nothing else, unless
-    `keeps_rows`. `lane` is that of run ``number``, in SQL.
+    `keeps_rows`. `concurrency_key` is that of run ``number``, in SQL.
     """
     await observer.execute("UPDATE pgcron.cluster SET paused_at = now()")
     if not keeps_rows:
         await observer.execute("TRUNCATE pgcron.run, pgcron.history, pgcron.attempt, pgcron.log")
     await observer.execute(
-        "INSERT INTO pgcron.run (handler, args, lane)"
-        f" SELECT 'py:noop', {PAYLOAD}, {lane or 'NULL'} FROM generate_series(1, {runs}) number"
+        "INSERT INTO pgcron.run (handler, args, concurrency_key)"
+        f" SELECT 'py:noop', {PAYLOAD}, {concurrency_key or 'NULL'} FROM generate_series(1, {runs}) number"
     )
     await settle(observer, "pgcron.run")
 

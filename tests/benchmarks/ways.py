@@ -22,14 +22,14 @@ def say(statement: str) -> Callable[[Place], Awaitable[object]]:
 
 @dataclass
 class Way:
-    """One kind of runs: `begin` sets its database up, `lane` is the lane of run ``number`` in SQL,
-    `change` a statement that makes them what they are, `settings` those of the node. There are
-    `part` of the runs that plain ones have.
+    """One kind of runs: `begin` sets its database up, `concurrency_key` is the key of run
+    ``number`` in SQL, `change` a statement that makes them what they are, `settings` those of the
+    node. There are `part` of the runs that plain ones have.
     """
 
     name: str
     begin: Callable[[Place], Awaitable[object]] = nothing
-    lane: str | None = None
+    concurrency_key: str | None = None
     queues: tuple[str, ...] = ("default",)
     change: str | None = None
     settings: Mapping[str, str] | None = None
@@ -54,7 +54,7 @@ async def compare(
                     way.place,
                     max(round(runs * way.part), 1),
                     keeps_rows=True,
-                    lane=way.lane,
+                    concurrency_key=way.concurrency_key,
                     queues=way.queues,
                     change=way.change,
                     settings=way.settings,

@@ -101,7 +101,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--minutes", type=float, default=1.5, help="of faults, for each seed")
     parser.add_argument("--nodes", type=int, default=4)
     parser.add_argument("--ttl", default="2", help="seconds; several, as 2,5,15")
-    parser.add_argument("--only", help="nemeses, as N1,N19.crowd_lanes")
+    parser.add_argument("--only", help="nemeses, as N1,N19.crowd_schedules")
     parser.add_argument("--report", help="a Markdown file to write")
     parser.add_argument("--keep", action="store_true", help="keep the folder of a green run")
     parser.add_argument("--check", metavar="FOLDER", help="judge an earlier run again")

@@ -182,7 +182,7 @@ async def one_run(client: Client, ttl: float) -> int | None:
             "program",
             "INSERT INTO pgcron.run (handler, args, max_attempts, retry_base, retry_cap)"
             " SELECT 'shell:program', $2::jsonb, 100 + 0 * $1::int, '0.2 s', '2 s' RETURNING id",
-            json.dumps({"seconds": seconds, "lane": "none"}),
+            json.dumps({"seconds": seconds, "concurrency_key": "none"}),
             handler="shell:program",
         )
         return None

@@ -26,7 +26,7 @@ app = App()
 
 
 @contextmanager
-def executing(context: Context, lane: str | None = None) -> Iterator[Any]:
+def executing(context: Context, concurrency_key: str | None = None) -> Iterator[Any]:
     """Evidence around what a handler does; yields what writes a tick."""
     claim = {
         "run": context.run_id,
@@ -38,7 +38,14 @@ def executing(context: Context, lane: str | None = None) -> Iterator[Any]:
     }
     node = os.environ["CHAOS_NODE"]
     fire = None if context.fire_time is None else context.fire_time.timestamp()
-    record.write("start", **claim, node=node, lane=lane, fire=fire, schedule=context.schedule)
+    record.write(
+        "start",
+        **claim,
+        node=node,
+        concurrency_key=concurrency_key,
+        fire=fire,
+        schedule=context.schedule,
+    )
     try:
         yield lambda: record.write("tick", run=context.run_id, fence=context.fence)
     except BaseException as error:
@@ -53,12 +60,12 @@ async def work(
     context: Context,
     seconds: float = 0.0,
     fail: float = 0.0,
-    lane: str | None = None,
+    concurrency_key: str | None = None,
     op: int = 0,
     poison: str = "",
 ) -> None:
     """Takes so long, and fails with so much probability; `poison` only marks its row."""
-    with executing(context, lane) as tick:
+    with executing(context, concurrency_key) as tick:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             await asyncio.sleep(min(TICK_SECONDS, seconds))
@@ -68,9 +75,11 @@ async def work(
 
 
 @app.handler("thread")
-def thread(context: Context, seconds: float, lane: str | None = None, op: int = 0) -> None:
+def thread(
+    context: Context, seconds: float, concurrency_key: str | None = None, op: int = 0
+) -> None:
     """A plain function that asks whether it shall go on."""
-    with executing(context, lane) as tick:
+    with executing(context, concurrency_key) as tick:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             context.check()
@@ -79,9 +88,11 @@ def thread(context: Context, seconds: float, lane: str | None = None, op: int = 
 
 
 @app.handler("unresponsive")
-def unresponsive(context: Context, seconds: float, lane: str | None = None, op: int = 0) -> None:
+def unresponsive(
+    context: Context, seconds: float, concurrency_key: str | None = None, op: int = 0
+) -> None:
     """A plain function that never asks: only the end of the process can stop it."""
-    with executing(context, lane) as tick:
+    with executing(context, concurrency_key) as tick:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             time.sleep(min(FINE_TICK_SECONDS, seconds))
@@ -139,10 +150,10 @@ async def invalid(context: Context, op: int = 0) -> dict[str, object]:
 
 @app.handler("ledger")
 async def ledger(
-    context: Context, seconds: float = 0.0, lane: str | None = None, op: int = 0
+    context: Context, seconds: float = 0.0, concurrency_key: str | None = None, op: int = 0
 ) -> None:
     """Writes a row into a table of its own, which may show a double."""
-    with executing(context, lane):
+    with executing(context, concurrency_key):
         await asyncio.sleep(seconds)
         connection = await asyncpg.connect(os.environ["PGCRON_HA_DSN"], timeout=2)
         try:

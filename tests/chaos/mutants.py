@@ -193,7 +193,7 @@ def _begin_what_was_claimed_before() -> None:
     _put(acceptance.Acceptance, "take", take)
 
 
-_DROP_LANE_NET = "DROP INDEX pgcron.run_overlap_slot"
+_DROP_OVERLAP_INDEX = "DROP INDEX pgcron.run_overlap_slot"
 _DROP_FIRE_NET = "DROP INDEX pgcron.run_fire"
 _LEDGER_FORGETS: Replacements = (
     ("  ON CONFLICT (schedule_id, fire_at) DO NOTHING\n", ""),
@@ -210,11 +210,11 @@ _THE_RUNS = ((_A_TOKEN, "token = r.uuid"),)
 _OF_THE_ATTEMPT = ((_A_TOKEN, "token = md5(r.id || '/' || (r.attempt + 1))::uuid"),)
 _CAS = " AND c.generation = p.generation AND c.watermark = p.watermark"
 _NO_RULES = "ALTER TABLE pgcron.run DROP CONSTRAINT a_run_keeps_its_rules"
-_LANE_LOCK = (
+_SCHEDULE_LOCK = (
     "WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashint8(due.schedule_id))"
 )
 _HOLDER = (
-    "(SELECT h.id FROM pgcron.run h WHERE h.schedule_id = lane.schedule_id"
+    "(SELECT h.id FROM pgcron.run h WHERE h.schedule_id = schedule.schedule_id"
     " AND h.overlap_slot IS NOT NULL LIMIT 1) IS NULL"
 )
 _CANCEL = (
@@ -237,7 +237,7 @@ MUTANTS: Final = (
         "token_of_the_run",
         "the token names the claim, not the run",
         texts={"claim_runs": _THE_RUNS, "claim_at_most_once": _THE_RUNS},
-        functions={"claim_lanes": _THE_RUNS},
+        functions={"claim_overlapping": _THE_RUNS},
         needs=("N3", "N6"),
         points=_ZOMBIES,
     ),
@@ -346,26 +346,26 @@ MUTANTS: Final = (
         needs=("N17.wake_a_sleeper",),
     ),
     Mutant(
-        "lanes_unchecked",
-        "a lane that is held is not claimed (and the slot's unique index)",
-        functions={"claim_lanes": ((_HOLDER, "true"),)},
-        commands=(_DROP_LANE_NET,),
+        "overlap_unchecked",
+        "a schedule that is held is not claimed (and the slot's unique index)",
+        functions={"claim_overlapping": ((_HOLDER, "true"),)},
+        commands=(_DROP_OVERLAP_INDEX,),
         needs=("N1",),
     ),
     Mutant(
-        "lanes_unlocked",
-        "a lane is decided under its lock (and the slot's unique index)",
+        "overlap_unlocked",
+        "a schedule is decided under its lock (and the slot's unique index)",
         functions={
-            "claim_lanes": (
-                (_LANE_LOCK, ""),
+            "claim_overlapping": (
+                (_SCHEDULE_LOCK, ""),
                 (
                     "    RETURN QUERY\n      UPDATE",
                     "    PERFORM pg_sleep(0.3);\n    RETURN QUERY\n      UPDATE",
                 ),
             )
         },
-        commands=(_DROP_LANE_NET,),
-        needs=("N19.crowd_lanes",),
+        commands=(_DROP_OVERLAP_INDEX,),
+        needs=("N19.crowd_schedules",),
     ),
     Mutant(
         "forced_release",
@@ -450,7 +450,7 @@ MUTANTS: Final = (
         "token_of_the_attempt",
         "the token is random: an attempt's number comes again after commits were lost",
         texts={"claim_runs": _OF_THE_ATTEMPT, "claim_at_most_once": _OF_THE_ATTEMPT},
-        functions={"claim_lanes": _OF_THE_ATTEMPT},
+        functions={"claim_overlapping": _OF_THE_ATTEMPT},
         needs=("N3", "N6"),
         points=_ZOMBIES,
         survives="one server loses no commit; a failover that does is not played here",

@@ -91,7 +91,7 @@ async def _pester_once(client: Client, chance: random.Random) -> None:
     await client.ask(what, query, run, run=run)
 
 
-async def crowd_lanes(stage: Stage, fault: Fault, chance: random.Random) -> None:
+async def crowd_schedules(stage: Stage, fault: Fault, chance: random.Random) -> None:
     """N19: people run schedules by hand, urgently and not, while their fires come."""
     client = Client(stage, fault.seed)
     loop = asyncio.get_running_loop()
@@ -164,7 +164,7 @@ NEMESES: Final[Mapping[str, Sequence[Nemesis]]] = {
     "N15": (server.lose_partition, server.make_read_only),
     "N16": (server.kill_listeners,),
     "N17": (edit_schedules, edit_behind_a_lock, pause_after_an_edit, wake_a_sleeper),
-    "N19": (pester, crowd_lanes),
+    "N19": (pester, crowd_schedules),
     "N20": (break_handlers, burst),
     "N21": (poison_row,),
     "N22": (clients.lock_rows_long, clients.lock_table_long, clients.hold_advisory_locks),
@@ -178,7 +178,7 @@ BY_NAME_ONLY: Final = frozenset({"N25"})
 
 
 def ways_of(nemesis: str) -> Sequence[Nemesis]:
-    """What a number stands for, or the one way of it that is named (``N19.crowd_lanes``)."""
+    """What a number stands for, or the one way of it that is named (``N19.crowd_schedules``)."""
     number, _, name = nemesis.partition(".")
     ways = NEMESES.get(number, ())
     return [way for way in ways if name in ("", getattr(way, "__name__", ""))]

@@ -65,7 +65,7 @@ _CALLS: Final = (
     ),
     ("operator", "SELECT pgcron.cordon_node('n1')"),
     ("operator", "SELECT pgcron.pause_queue('default')"),
-    ("operator", "SELECT pgcron.set_lane('held', 3)"),
+    ("operator", "SELECT pgcron.set_concurrency('held', 3)"),
     ("operator", "SELECT pgcron.set_breaker('py:raises', 3)"),
     ("scheduler", "SELECT pgcron.pause_schedule('e1')"),
     ("scheduler", "SELECT pgcron.put_schedule('e2', '* * * * * *', 'py:work')"),

@@ -73,7 +73,7 @@ POISONS: Final = (
     Poison("schedule", (_SCHEDULE,), forbids="schedule IS DISTINCT FROM '{n}'", undo=_NO_SCHEDULE),
     Poison("run", _run(), forbids=_NO_RUN),
     Poison("run", _run(", delivery", ", 'at_most_once'"), forbids=_NO_RUN),
-    Poison("run", _run(", lane", ", '{{n}}'"), forbids=_NO_RUN),
+    Poison("run", _run(", concurrency key", ", '{{n}}'"), forbids=_NO_RUN),
     Poison("run", _run(seconds=2.5), forbids=f"{_NO_RUN} OR started_at IS NULL"),
     Poison(
         "run",
@@ -93,10 +93,12 @@ POISONS: Final = (
     ),
     Poison(
         "key",
-        _run(", lane", ", '{{n}}'"),
-        "lane_limit",
-        ("INSERT INTO pgcron.lane_limit (lane, slots, rate, per) VALUES ('{n}', 3, 0, '0')",),
-        undo=("DELETE FROM pgcron.lane_limit WHERE lane = '{n}'",),
+        _run(", concurrency key", ", '{{n}}'"),
+        "concurrency_limit",
+        (
+            "INSERT INTO pgcron.concurrency_limit (concurrency_key, slots, rate, per) VALUES ('{n}', 3, 0, '0')",
+        ),
+        undo=("DELETE FROM pgcron.concurrency_limit WHERE concurrency_key = '{n}'",),
     ),
     Poison(
         "breaker",

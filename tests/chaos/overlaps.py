@@ -213,10 +213,10 @@ async def _judge(cluster: Cluster, connection: Connection, plan: Plan) -> dict[s
         newer = fire.replaced_by and fires.get(fire.replaced_by)
         if newer and not newer.at > fire.at:
             findings[fire.policy].broken.append(f"{fire} was replaced by an older one")
-    lanes: dict[str, list[Execution]] = defaultdict(list)
+    keys: dict[str, list[Execution]] = defaultdict(list)
     for execution in cluster.evidence.executions(cluster.deaths()):
-        lanes[fires[execution.run].schedule].append(execution)
-    for executions in lanes.values():
+        keys[fires[execution.run].schedule].append(execution)
+    for executions in keys.values():
         name = fires[executions[0].run].policy
         found, policy = findings[name], POLICIES[name]
         found.executions += len(executions)

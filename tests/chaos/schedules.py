@@ -45,12 +45,12 @@ class Definition:
     timezone: str = "UTC"
 
     def args(self) -> dict[str, Any]:
-        """With the lane, which the handler writes into its evidence."""
-        lane = self.name if self.overlap == "skip" else None
+        """With the key, which the handler writes into its evidence."""
+        concurrency_key = self.name if self.overlap == "skip" else None
         args: dict[str, Any] = {"seconds": round(self.seconds, 2)}
         if self.handler == "shell:program":
-            return args | {"lane": lane or "none"}
-        return args | ({"lane": lane} if lane else {})
+            return args | {"concurrency_key": concurrency_key or "none"}
+        return args | ({"concurrency_key": concurrency_key} if concurrency_key else {})
 
 
 def definitions(ttl: float) -> list[Definition]:
@@ -207,8 +207,10 @@ def _change(chance: random.Random, kind: str, name: str) -> tuple[str, tuple[str
     if kind == "overlap":
         overlap = chance.choice(["skip", "allow"])
         if overlap == "skip":
-            return "overlap = $3, args = args || jsonb_build_object('lane', $2::text)", (overlap,)
-        return "overlap = $3, args = (args - 'lane')", (overlap,)
+            return "overlap = $3, args = args || jsonb_build_object('concurrency key', $2::text)", (
+                overlap,
+            )
+        return "overlap = $3, args = (args - 'concurrency key')", (overlap,)
     return f"enabled = {'false' if kind == 'pause' else 'true'}, args = args", ()
 
 

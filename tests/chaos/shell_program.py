@@ -1,4 +1,4 @@
-"""What the shell template of the nodes runs: ``shell_program.py SECONDS LANE``; ticks meanwhile.
+"""What the shell template of the nodes runs: ``shell_program.py SECONDS KEY``; ticks meanwhile.
 
 Started without site and our packages, so it writes the lines of ``record.py`` by itself.
 """
@@ -12,7 +12,7 @@ TICK_SECONDS = 0.1
 
 
 def main() -> None:
-    seconds, lane = float(sys.argv[1]), sys.argv[2]
+    seconds, concurrency_key = float(sys.argv[1]), sys.argv[2]
     environment = os.environ
     run, fence = int(environment["PGCRON_RUN_ID"]), int(environment["PGCRON_FENCE"])
     claim = {
@@ -23,7 +23,12 @@ def main() -> None:
         "handler": "shell:program",
         "key": environment["PGCRON_IDEMPOTENCY_KEY"],
     }
-    note("start", node=environment["CHAOS_NODE"], lane=lane if lane != "none" else None, **claim)
+    note(
+        "start",
+        node=environment["CHAOS_NODE"],
+        concurrency_key=concurrency_key if concurrency_key != "none" else None,
+        **claim,
+    )
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         time.sleep(min(TICK_SECONDS, seconds))

@@ -173,18 +173,25 @@ def starts_a_careful_run_again(history: History, chance: random.Random) -> bool:
 
 
 def began(history: History, run: int, fence: int, attempt: int, at: float) -> None:
-    claim = {"run": run, "fence": fence, "attempt": attempt, "pid": 77, "node": "n9", "lane": None}
+    claim = {
+        "run": run,
+        "fence": fence,
+        "attempt": attempt,
+        "pid": 77,
+        "node": "n9",
+        "concurrency_key": None,
+    }
     history.events.append({"kind": "start", "at": at, "key": "", "fire": None, **claim})
     history.events.append({"kind": "stopped", "at": at + 0.1, **claim})
 
 
-def executes_a_lane_twice(history: History, chance: random.Random) -> bool:
-    starts = [e for e in history.of("start") if e["lane"] is not None]
+def executes_a_schedule_twice(history: History, chance: random.Random) -> bool:
+    starts = [e for e in history.of("start") if e["concurrency_key"] is not None]
     if len(starts) < 2:
         return False
     one = chance.choice(starts)
     for event in history.of("start"):
-        if event["lane"] == one["lane"] and event["run"] != one["run"]:
+        if event["concurrency_key"] == one["concurrency_key"] and event["run"] != one["run"]:
             moved = one["at"] + 0.01 - event["at"]
             for each in history.events:
                 if each.get("fence") == event["fence"]:
@@ -293,8 +300,8 @@ def leaves_a_run_alive(history: History, chance: random.Random) -> bool:
     return True
 
 
-def crowds_a_lane(history: History, chance: random.Random) -> bool:
-    chance.choice(list(history.of("look")))["crowded_lanes"] = 1
+def crowds_a_key(history: History, chance: random.Random) -> bool:
+    chance.choice(list(history.of("look")))["crowded_schedules"] = 1
     return True
 
 
@@ -342,7 +349,7 @@ LIES: tuple[tuple[str, Lie], ...] = (
     ("C5", succeeds_by_another_s_completion),
     ("C5", succeeds_too_early),
     ("C6", starts_a_careful_run_again),
-    ("C7", executes_a_lane_twice),
+    ("C7", executes_a_schedule_twice),
     ("C7", executes_a_run_twice_at_once),
     ("C7", goes_on_after_it_woke_up),
     ("C8", tries_too_often),
@@ -353,7 +360,7 @@ LIES: tuple[tuple[str, Lie], ...] = (
     ("C8", cancels_unasked),
     ("C12", reports_a_key_two_runs),
     ("C13", leaves_a_run_alive),
-    ("C13", crowds_a_lane),
+    ("C13", crowds_a_key),
     ("C13", lets_a_run_wait),
     ("C13", leaves_a_dead_node_s_run),
     ("C13", hoards_runs),

@@ -13,7 +13,7 @@ from tests.chaos.synthetic import valid_history
 def claim(run: int, fence: int, attempt: int, pid: int, at: float, until: float) -> list[Facts]:
     facts = {"run": run, "fence": fence, "pid": pid, "attempt": attempt, "node": "n1"}
     return [
-        {"kind": "start", "at": at, "fire": None, "lane": None, **facts},
+        {"kind": "start", "at": at, "fire": None, "concurrency_key": None, **facts},
         {"kind": "tick", "at": until, **facts},
     ]
 

@@ -346,9 +346,9 @@ def test_a_command_is_a_process_with_an_exit_code(database: str) -> None:
     assert call("schedules", "put", "nightly").returncode == 2
 
 
-def test_queues_are_limited_and_lanes_are_set(cli: Cli, execute: Execute) -> None:
-    cli("enqueue", "py:x", "--queue", "slow", "--lane", "customer-7")
-    assert execute("SELECT lane FROM pgcron.run") == [("customer-7",)]
+def test_queues_are_limited_and_keys_are_set(cli: Cli, execute: Execute) -> None:
+    cli("enqueue", "py:x", "--queue", "slow", "--concurrency-key", "customer-7")
+    assert execute("SELECT concurrency_key FROM pgcron.run") == [("customer-7",)]
 
     said = cli("queues", "set", "slow", "--max-running", "5").out
     assert said == "queue 'slow' executes at most 5 runs at once\n"
@@ -356,12 +356,17 @@ def test_queues_are_limited_and_lanes_are_set(cli: Cli, execute: Execute) -> Non
     assert cli("queues", "set", "slow", "--max-running", "none", "--json").rows == [
         {"queue": "slow", "max_running": None, "rate": None, "per": None}
     ]
-    assert cli("lanes", "list").out == "no lanes\n"
-    assert cli("lanes", "set", "customer-*", "3").out == "lane 'customer-*' has 3 slots\n"
-    said = cli("lanes", "set", "bulk", "none", "--rate", "10/1m").out
-    assert said == "lane 'bulk' has any number of slots, and at most 10 start in any 1m\n"
-    rows = cli("lanes", "list", "--json").rows
-    assert [(row["lane"], row["slots"], row["rate"], row["per"]) for row in rows] == [
+    assert cli("concurrency", "list").out == "no concurrency keys\n"
+    assert (
+        cli("concurrency", "set", "customer-*", "3").out
+        == "concurrency key 'customer-*' has 3 slots\n"
+    )
+    said = cli("concurrency", "set", "bulk", "none", "--rate", "10/1m").out
+    assert (
+        said == "concurrency key 'bulk' has any number of slots, and at most 10 start in any 1m\n"
+    )
+    rows = cli("concurrency", "list", "--json").rows
+    assert [(row["concurrency_key"], row["slots"], row["rate"], row["per"]) for row in rows] == [
         ("bulk", None, 10, 60.0),
         ("customer-*", 3, None, None),
     ]
@@ -375,16 +380,20 @@ def test_queues_are_limited_and_lanes_are_set(cli: Cli, execute: Execute) -> Non
     assert cli("queues", "set", "slow", "--rate", "5/2s", "--json").rows == [
         {"queue": "slow", "max_running": None, "rate": 5, "per": 2.0}
     ]
-    assert cli("lanes", "set", "bulk", "none", "--rate", "10/1m", "--json").rows == [
-        {"lane": "bulk", "slots": None, "rate": 10, "per": 60.0}
+    assert cli("concurrency", "set", "bulk", "none", "--rate", "10/1m", "--json").rows == [
+        {"concurrency_key": "bulk", "slots": None, "rate": 10, "per": 60.0}
     ]
-    assert re.search(r"\nbulk +- +10 +1m +0 ", cli("lanes", "list").out)
-    assert "COUNT/DURATION" in cli("lanes", "set", "bulk", "1", "--rate", "10").err
-    cli("lanes", "delete", "bulk")
-    assert execute("SELECT lane FROM pgcron.lane_limit") == [("customer-*",)]
-    assert cli("lanes", "set", "a*b", "1").err.startswith("error: lane 'a*b' is not the name")
+    assert re.search(r"\nbulk +- +10 +1m +0 ", cli("concurrency", "list").out)
+    assert "COUNT/DURATION" in cli("concurrency", "set", "bulk", "1", "--rate", "10").err
+    cli("concurrency", "delete", "bulk")
+    assert execute("SELECT concurrency_key FROM pgcron.concurrency_limit") == [("customer-*",)]
+    assert cli("concurrency", "set", "a*b", "1").err.startswith(
+        "error: concurrency key 'a*b' is not the name"
+    )
     assert "'many'" in cli("queues", "set", "slow", "--max-running", "many").err
-    assert cli("enqueue", "py:x", "--lane", "*").err.startswith("error: lane '*' is not")
+    assert cli("enqueue", "py:x", "--concurrency-key", "*").err.startswith(
+        "error: concurrency key '*' is not"
+    )
 
 
 def test_a_node_is_cordoned_drained_and_uncordoned(cli: Cli, execute: Execute) -> None:

@@ -45,7 +45,7 @@ EVERYTHING: dict[str, Any] = {
     "max_attempts": 3,
     "delivery": "at_least_once",
     "retry": RetryPolicy(base=5),
-    "lane": "customer-7",
+    "concurrency_key": "customer-7",
     "requires": {"gpu": "a100", "ssd": True},
     "start_within": "2h",
     "give_up_after": "1d",

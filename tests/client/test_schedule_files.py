@@ -69,7 +69,13 @@ _rows = st.fixed_dictionaries(
         "timeout": _seconds,
         "max_attempts": st.integers(1, 100),
         "retry": st.just('{"backoff": "linear"}'),
-        "lane": _text.filter(lambda lane: lane.strip() and lane.isprintable() and "*" not in lane),
+        "concurrency_key": _text.filter(
+            lambda concurrency_key: (
+                concurrency_key.strip()
+                and concurrency_key.isprintable()
+                and "*" not in concurrency_key
+            )
+        ),
         "requires": st.just(["gpu=a100"]),
         "weight": st.integers(1, 1000),
     },

@@ -119,22 +119,22 @@ async def claim(
     )
 
 
-async def claim_lanes(
+async def claim_overlapping(
     connection: Connection, node: Node, limit: int = 10, *, ahead: int = 0, look: int = 20
 ) -> tuple[list[Row], list[int]]:
-    """One round over lanes: (claimed rows, ids of skipped runs)."""
-    verdicts = await verdicts_on_lanes(connection, node, limit, ahead=ahead, look=look)
+    """One round over keys: (claimed rows, ids of skipped runs)."""
+    verdicts = await verdicts_on_schedules(connection, node, limit, ahead=ahead, look=look)
     claimed = [row for row in verdicts if row["verdict"] == "claim"]
     return claimed, [row["id"] for row in verdicts if row["verdict"] == "skip"]
 
 
-async def verdicts_on_lanes(
+async def verdicts_on_schedules(
     connection: Connection, node: Node, limit: int = 10, *, ahead: int = 0, look: int = 20
 ) -> list[Row]:
-    """One round over lanes, for `limit` free slots and so many runs `ahead` of them."""
+    """One round over keys, for `limit` free slots and so many runs `ahead` of them."""
     return await call(
         connection,
-        "claim_lanes",
+        "claim_overlapping",
         incarnation=node.incarnation,
         queues=[queue for queue in node.queues for _ in range(10)],
         priorities=[priority for _ in node.queues for priority in range(10)],
@@ -155,7 +155,7 @@ async def claim_limited(
     look: int = 20,
     aged: bool = False,
 ) -> list[Row]:
-    """One round over lanes by key and limited queues: the verdicts `claim` and `skip`."""
+    """One round over keys by key and limited queues: the verdicts `claim` and `skip`."""
     rows = await call(
         connection,
         "claim_limited",

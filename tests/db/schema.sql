@@ -48,7 +48,7 @@ CREATE TABLE pgcron.schedule (
     retry_cap interval DEFAULT '01:00:00'::interval NOT NULL,
     retry jsonb,
     delivery text DEFAULT 'at_least_once'::text NOT NULL,
-    lane text,
+    concurrency_key text,
     requires text[],
     give_up_after interval,
     silence_timeout interval,
@@ -134,8 +134,8 @@ CREATE TABLE pgcron.run (
     overlap text,
     overlap_slot smallint,
     snoozes smallint,
-    lane text COLLATE pg_catalog."C",
-    lane_slot integer,
+    concurrency_key text COLLATE pg_catalog."C",
+    key_slot integer,
     unique_key text COLLATE pg_catalog."C",
     unique_scope text,
     requires text[] COLLATE pg_catalog."C",
@@ -168,9 +168,9 @@ COMMENT ON COLUMN pgcron.run.retry IS 'A retry policy, such as {"backoff": "line
 
 COMMENT ON COLUMN pgcron.run.snoozes IS 'How many of its attempts came back without having used up one; NULL is none.';
 
-COMMENT ON COLUMN pgcron.run.lane IS 'A key of the user''s: of the runs that have it no more execute at once than the lane has slots (pgcron.lane_limit).';
+COMMENT ON COLUMN pgcron.run.concurrency_key IS 'A key of the user''s: of the runs that have it no more execute at once than the concurrency key has slots (pgcron.concurrency_limit).';
 
-COMMENT ON COLUMN pgcron.run.lane_slot IS 'Which of the lane''s slots the run holds while it runs.';
+COMMENT ON COLUMN pgcron.run.key_slot IS 'Which of the concurrency key''s slots the run holds while it runs.';
 
 COMMENT ON COLUMN pgcron.run.unique_key IS 'Of the runs of a handler with one key only one has it at a time.';
 
@@ -178,7 +178,7 @@ COMMENT ON COLUMN pgcron.run.unique_scope IS 'How long it has its key: open (als
 
 COMMENT ON COLUMN pgcron.run.requires IS 'Labels (key=value, or a key for any value): only nodes that announce all of them may claim the run.';
 
-COMMENT ON COLUMN pgcron.run.weight IS 'So many of its node''s slots the run takes; NULL is one. What takes more waits in a lane: *weight 4 if it has none of its own.';
+COMMENT ON COLUMN pgcron.run.weight IS 'So many of its node''s slots the run takes; NULL is one. What takes more waits in a concurrency key: *weight 4 if it has none of its own.';
 
 COMMENT ON COLUMN pgcron.run.kill_at IS 'Since when its node is asked to end it by force, without any grace.';
 
@@ -237,7 +237,7 @@ CREATE TABLE pgcron.history (
     nominal_for timestamp with time zone,
     parent_run bigint,
     queue text NOT NULL,
-    lane text,
+    concurrency_key text,
     unique_key text,
     unique_scope text,
     requires text[],
@@ -346,7 +346,7 @@ CREATE TABLE pgcron.dead_letter (
     schedule text,
     scheduled_for timestamp with time zone,
     queue text NOT NULL,
-    lane text,
+    concurrency_key text,
     unique_key text,
     unique_scope text,
     requires text[],
@@ -384,7 +384,7 @@ CREATE TABLE pgcron.history_overflow (
     nominal_for timestamp with time zone,
     parent_run bigint,
     queue text CONSTRAINT history_queue_not_null NOT NULL,
-    lane text,
+    concurrency_key text,
     unique_key text,
     unique_scope text,
     requires text[],
@@ -467,20 +467,20 @@ CREATE TABLE pgcron.failure_pause (
 
 COMMENT ON TABLE pgcron.failure_pause IS 'Private: Schedules that failures have paused: the first fire after probe_at is let through; its success resumes the schedule, its failure pauses it for twice as long.';
 
-CREATE TABLE pgcron.lane_limit (
-    lane text NOT NULL COLLATE pg_catalog."C",
+CREATE TABLE pgcron.concurrency_limit (
+    concurrency_key text NOT NULL COLLATE pg_catalog."C",
     rate integer,
     per interval,
     slots integer,
     set_by text DEFAULT SESSION_USER NOT NULL,
     set_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT a_lane_has_1_to_10000_slots CHECK (((slots IS NULL) OR ((slots >= 1) AND (slots <= 10000)) OR pgcron.refuse('PC001'::text, format('%s slots are out of range'::text, slots), 'A lane has 1 to 10000 slots.'::text, 'NULL is no limit.'::text))),
-    CONSTRAINT a_lane_limit_names_a_lane_or_its_beginning CHECK (((lane = '*'::text) OR pgcron.lane_is_fine(regexp_replace(lane, '\*$'::text, ''::text)) OR pgcron.refuse_lane(lane))),
-    CONSTRAINT a_lane_starts_1_to_1000000_runs_in_a_time CHECK ((pgcron.rate_is_fine(rate, per) OR pgcron.refuse_rate(rate, per))),
-    CONSTRAINT lane_limit_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300))
+    CONSTRAINT a_key_has_1_to_10000_slots CHECK (((slots IS NULL) OR ((slots >= 1) AND (slots <= 10000)) OR pgcron.refuse('PC001'::text, format('%s slots are out of range'::text, slots), 'A concurrency key has 1 to 10000 slots.'::text, 'NULL is no limit.'::text))),
+    CONSTRAINT a_limit_names_a_key_or_its_beginning CHECK (((concurrency_key = '*'::text) OR pgcron.concurrency_key_is_fine(regexp_replace(concurrency_key, '\*$'::text, ''::text)) OR pgcron.refuse_concurrency_key(concurrency_key))),
+    CONSTRAINT a_key_starts_1_to_1000000_runs_in_a_time CHECK ((pgcron.rate_is_fine(rate, per) OR pgcron.refuse_rate(rate, per))),
+    CONSTRAINT concurrency_limit_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300))
 );
 
-COMMENT ON TABLE pgcron.lane_limit IS 'Private: How many runs of a lane execute at once, and how many start in any span of time. The lane''s own row counts, else that with the longest beginning (customer-*), else that of *, else one.';
+COMMENT ON TABLE pgcron.concurrency_limit IS 'Private: How many runs of one concurrency key execute at once, and how many start in any span of time. The concurrency key''s own row counts, else that with the longest beginning (customer-*), else that of *, else one.';
 
 CREATE TABLE pgcron.cursor (
     schedule_id bigint NOT NULL,
@@ -992,7 +992,7 @@ CREATE VIEW pgcron.runs AS
     r.created_at,
     r.created_by,
     r.cancel_at,
-    r.lane,
+    r.concurrency_key,
     r.requires,
     COALESCE(r.weight, 1) AS weight,
         CASE
@@ -1036,7 +1036,7 @@ UNION ALL
     h.created_at,
     h.created_by,
     NULL::timestamp with time zone AS cancel_at,
-    h.lane,
+    h.concurrency_key,
     h.requires,
     COALESCE(h.weight, 1) AS weight,
     NULL::interval AS overrun_after
@@ -1049,7 +1049,7 @@ UNION ALL
             e.nominal_for,
             e.parent_run,
             e.queue,
-            e.lane,
+            e.concurrency_key,
             e.unique_key,
             e.unique_scope,
             e.requires,
@@ -1090,7 +1090,7 @@ UNION ALL
             o.nominal_for,
             o.parent_run,
             o.queue,
-            o.lane,
+            o.concurrency_key,
             o.unique_key,
             o.unique_scope,
             o.requires,
@@ -1141,7 +1141,7 @@ CREATE VIEW pgcron.own_runs WITH (security_barrier='true') AS
     error,
     args,
     result,
-    lane,
+    concurrency_key,
     requires,
     weight,
     parent_run,
@@ -1227,11 +1227,11 @@ CREATE TABLE pgcron.rate_window (
     name text NOT NULL COLLATE pg_catalog."C",
     slices bigint[] NOT NULL,
     starts integer[] NOT NULL,
-    CONSTRAINT a_rate_is_of_a_lane_or_a_queue CHECK ((kind = ANY (ARRAY['lane'::text, 'queue'::text])))
+    CONSTRAINT a_rate_is_of_a_key_or_a_queue CHECK ((kind = ANY (ARRAY['concurrency_key'::text, 'queue'::text])))
 )
 WITH (fillfactor='50');
 
-COMMENT ON TABLE pgcron.rate_window IS 'Private: How many runs of a lane or queue with a rate started lately, by slices of a 256th of its time.';
+COMMENT ON TABLE pgcron.rate_window IS 'Private: How many runs of one concurrency key or queue with a rate started lately, by slices of a 256th of its time.';
 
 CREATE TABLE pgcron.reason (
     code text NOT NULL,
@@ -1379,7 +1379,7 @@ CREATE VIEW pgcron.schedules AS
     s.version,
     s.created_at,
     s.updated_at,
-    s.lane,
+    s.concurrency_key,
     s.requires,
     s.give_up_after,
     s.silence_timeout,
@@ -1437,7 +1437,7 @@ CREATE TABLE pgcron.unique_period (
 COMMENT ON TABLE pgcron.unique_period IS 'Private: Unique keys with a time: which run was the last with it, and until when there is no other. The janitor removes what is over.';
 
 ALTER TABLE pgcron.run
-    ADD CONSTRAINT a_run_keeps_its_rules CHECK ((((attempt = 1) AND (num_nonnulls(owner, token, fence, claimed_at) = 4) AND (hold IS NULL) AND (lane IS NULL) AND (requires IS NULL) AND (overlap IS NULL) AND (overlap_slot IS NULL) AND (state = 'running'::text)) OR
+    ADD CONSTRAINT a_run_keeps_its_rules CHECK ((((attempt = 1) AND (num_nonnulls(owner, token, fence, claimed_at) = 4) AND (hold IS NULL) AND (concurrency_key IS NULL) AND (requires IS NULL) AND (overlap IS NULL) AND (overlap_slot IS NULL) AND (state = 'running'::text)) OR
 CASE
     WHEN has_table_privilege(('pgcron.run'::regclass)::oid, 'TRUNCATE'::text) THEN pgcron.judge_run(run.*)
     ELSE pgcron.judge_guest(run.*, CURRENT_USER)
@@ -1497,8 +1497,8 @@ ALTER TABLE ONLY pgcron.given_back
 ALTER TABLE ONLY pgcron.idempotency
     ADD CONSTRAINT idempotency_pkey PRIMARY KEY (key);
 
-ALTER TABLE ONLY pgcron.lane_limit
-    ADD CONSTRAINT lane_limit_pkey PRIMARY KEY (lane);
+ALTER TABLE ONLY pgcron.concurrency_limit
+    ADD CONSTRAINT concurrency_limit_pkey PRIMARY KEY (concurrency_key);
 
 ALTER TABLE ONLY pgcron.missed
     ADD CONSTRAINT missed_pkey PRIMARY KEY (schedule_id, first_at);
@@ -1610,7 +1610,7 @@ CREATE INDEX history_overflow_id ON pgcron.history_overflow USING btree (id);
 
 CREATE INDEX idempotency_expiring ON pgcron.idempotency USING btree (expires_at);
 
-CREATE INDEX lane_limit_pattern ON pgcron.lane_limit USING btree (lane) WHERE ("right"(lane, 1) = '*'::text);
+CREATE INDEX concurrency_limit_pattern ON pgcron.concurrency_limit USING btree (concurrency_key) WHERE ("right"(concurrency_key, 1) = '*'::text);
 
 CREATE INDEX log_run ON ONLY pgcron.log USING btree (run_id, attempt, sequence);
 
@@ -1626,15 +1626,15 @@ CREATE INDEX overrun_schedule ON pgcron.overrun USING btree (schedule_id);
 
 CREATE UNIQUE INDEX retention_rule_once ON pgcron.retention_rule USING btree (COALESCE(queue, ''::text), COALESCE(outcome, ''::text));
 
-CREATE INDEX run_claim ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (lane IS NULL) AND (requires IS NULL) AND (overlap IS NULL) AND (delivery = 'at_least_once'::text));
+CREATE INDEX run_claim ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (concurrency_key IS NULL) AND (requires IS NULL) AND (overlap IS NULL) AND (delivery = 'at_least_once'::text));
 
-CREATE INDEX run_claim_key ON pgcron.run USING btree (queue, lane, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (lane IS NOT NULL));
+CREATE INDEX run_claim_key ON pgcron.run USING btree (queue, concurrency_key, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (concurrency_key IS NOT NULL));
 
-CREATE INDEX run_claim_lane ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (lane IS NULL) AND (requires IS NULL) AND (overlap IS NOT NULL));
+CREATE INDEX run_claim_overlap ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (concurrency_key IS NULL) AND (requires IS NULL) AND (overlap IS NOT NULL));
 
-CREATE INDEX run_claim_once ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (lane IS NULL) AND (requires IS NULL) AND (overlap IS NULL) AND (delivery <> 'at_least_once'::text));
+CREATE INDEX run_claim_once ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (concurrency_key IS NULL) AND (requires IS NULL) AND (overlap IS NULL) AND (delivery <> 'at_least_once'::text));
 
-CREATE INDEX run_claim_placed ON pgcron.run USING btree (queue, requires, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (lane IS NULL) AND (requires IS NOT NULL));
+CREATE INDEX run_claim_placed ON pgcron.run USING btree (queue, requires, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (concurrency_key IS NULL) AND (requires IS NOT NULL));
 
 CREATE INDEX run_dependent ON pgcron.run USING btree (due_at) WHERE (hold = 'previous'::text);
 
@@ -1644,7 +1644,7 @@ CREATE UNIQUE INDEX run_fire ON pgcron.run USING btree (schedule_id, scheduled_f
 
 CREATE INDEX run_held ON pgcron.run USING btree (handler, queue, COALESCE(requires, '{}'::text[])) WHERE (hold <> ALL (ARRAY['overlap'::text, 'previous'::text]));
 
-CREATE UNIQUE INDEX run_lane_slot ON pgcron.run USING btree (lane, lane_slot) WHERE (lane_slot IS NOT NULL);
+CREATE UNIQUE INDEX run_key_slot ON pgcron.run USING btree (concurrency_key, key_slot) WHERE (key_slot IS NOT NULL);
 
 CREATE UNIQUE INDEX run_overlap_slot ON pgcron.run USING btree (schedule_id, overlap_slot) WHERE (overlap_slot IS NOT NULL);
 

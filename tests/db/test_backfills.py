@@ -16,7 +16,7 @@ from tests.db.control import (
     Row,
     call,
     claim,
-    claim_lanes,
+    claim_overlapping,
     cursor_of,
     database_now,
     fail,
@@ -435,11 +435,11 @@ async def test_a_full_queue_drops_nothing_for_a_backfill(
         await connection.execute("SELECT pgcron.run_now('job')")
 
     assert await step(connection, backfill, instants(3)) == ("open", 0, 0)
-    [first], _ = await claim_lanes(connection, node)
+    [first], _ = await claim_overlapping(connection, node)
     assert await step(connection, backfill, instants(3)) == ("open", 0, 0)
     await finish(connection, [first])
     assert await step(connection, backfill, instants(3)) == ("open", 1, 1)
-    _, dropped = await claim_lanes(connection, node)
+    _, dropped = await claim_overlapping(connection, node)
     assert dropped == []
 
 

@@ -12,7 +12,7 @@ from tests.db.control import (
     Connection,
     Node,
     claim,
-    claim_lanes,
+    claim_overlapping,
     cursor_of,
     fail,
     finish,
@@ -45,7 +45,7 @@ async def test_each_run_is_made_after_the_success_of_the_one_before(
         backfill = await ask(connection, 3)
         for number in range(3):
             await step(connection, backfill, instants(3)[number:], is_last=True)
-            await finish(connection, (await claim_lanes(connection, node))[0])
+            await finish(connection, (await claim_overlapping(connection, node))[0])
         assert await step(connection, backfill, [], is_last=True) == ("done", 0, 0)
     backfill = await ask(connection, 3, if_ran=if_ran)
 
@@ -54,7 +54,7 @@ async def test_each_run_is_made_after_the_success_of_the_one_before(
         assert await step(connection, backfill, left, is_last=True) == ("open", 1, 1)
         assert await step(connection, backfill, left[1:], is_last=True) == ("open", 0, 0)
         assert await fires_of_runs(connection) == left[:1]
-        await finish(connection, (await claim_lanes(connection, node))[0])
+        await finish(connection, (await claim_overlapping(connection, node))[0])
     assert await step(connection, backfill, [], is_last=True) == ("done", 0, 0)
     assert (
         await connection.fetchval(
@@ -78,7 +78,7 @@ async def test_a_failure_pauses_it_until_somebody_resumes_it(
         )
     backfill = await ask(connection, 3, if_ran=if_ran, planned=3)
     await step(connection, backfill, instants(3), is_last=True)
-    [first] = (await claim_lanes(connection, node))[0]
+    [first] = (await claim_overlapping(connection, node))[0]
     await fail(connection, [first])
 
     assert await step(connection, backfill, instants(3)[1:], is_last=True) == ("paused", 0, 0)
@@ -101,7 +101,7 @@ async def test_the_failure_of_the_last_run_holds_nothing_up(
     await put(connection)
     backfill = await ask(connection, 1, planned=1)
     await step(connection, backfill, instants(1), is_last=True)
-    await fail(connection, (await claim_lanes(connection, node))[0])
+    await fail(connection, (await claim_overlapping(connection, node))[0])
 
     assert await step(connection, backfill, [], is_last=True) == ("done", 0, 0)
 
@@ -125,7 +125,7 @@ async def test_a_run_of_the_fire_before_that_is_not_over_is_waited_for(
     await connection.execute("UPDATE pgcron.cursor SET watermark = $1", DAY - minutes(2))
     await materialize(connection, await cursor_of(connection, schedule), [DAY - minutes(1)])
     await connection.execute("UPDATE pgcron.run SET hold = NULL")
-    [before] = (await claim_lanes(connection, node))[0]
+    [before] = (await claim_overlapping(connection, node))[0]
     backfill = await ask(connection, 2)
 
     assert await step(connection, backfill, instants(2)) == ("open", 0, 0)

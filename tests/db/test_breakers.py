@@ -280,13 +280,13 @@ async def test_failures_of_what_began_before_do_not_disturb_the_probe(
     assert (await breaker(connection))["probe_fence"] == found["fence"]
 
 
-@pytest.mark.parametrize("limit", ["lane", "queue", "overlap"])
-async def test_a_probe_keeps_lanes_limits_and_overlap(connection: Connection, limit: str) -> None:
+@pytest.mark.parametrize("limit", ["concurrency_key", "queue", "overlap"])
+async def test_a_probe_keeps_keys_limits_and_overlap(connection: Connection, limit: str) -> None:
     node = await join(connection)
     await guard(connection)
     columns: dict[str, Any] = {}
-    if limit == "lane":
-        columns = {"lane": "customer-7"}
+    if limit == "concurrency_key":
+        columns = {"concurrency_key": "customer-7"}
     elif limit == "overlap":
         schedule = await connection.fetchval(
             "SELECT pgcron.put_schedule('job', '0 0 1 1 *', $1)", HANDLER
@@ -300,7 +300,7 @@ async def test_a_probe_keeps_lanes_limits_and_overlap(connection: Connection, li
     row = await run_row(connection, found["id"])
     assert row is not None
     assert row["state"] == "running"
-    assert (row["lane_slot"] is not None) == (limit == "lane")
+    assert (row["key_slot"] is not None) == (limit == "concurrency_key")
     assert (row["overlap_slot"] is not None) == (limit == "overlap")
 
 

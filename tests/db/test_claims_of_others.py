@@ -15,7 +15,7 @@ from tests.db.control import (
     Connection,
     Row,
     claim,
-    claim_lanes,
+    claim_overlapping,
     claim_limited,
     enqueue,
     fail,
@@ -325,10 +325,10 @@ async def test_both_completions_keep_the_same_of_a_run(connection: Connection) -
     assert same[0] == same[1]
 
 
-@pytest.mark.parametrize("kind", ["claim_runs", "claim_at_most_once", "claim_limited", "lanes"])
+@pytest.mark.parametrize("kind", ["claim_runs", "claim_at_most_once", "claim_limited", "keys"])
 async def test_the_token_of_one_run_is_good_for_no_other(connection: Connection, kind: str) -> None:
     node = await join(connection)
-    if kind == "lanes":
+    if kind == "keys":
         for name in ("a", "b", "c"):
             schedule = await put_schedule(connection, name)
             await enqueue(
@@ -338,10 +338,10 @@ async def test_the_token_of_one_run_is_good_for_no_other(connection: Connection,
                 overlap="skip",
                 nominal_for=datetime.now(UTC),
             )
-        runs, _ = await claim_lanes(connection, node)
+        runs, _ = await claim_overlapping(connection, node)
     elif kind == "claim_limited":
-        for lane in ("a", "b", "c"):
-            await enqueue(connection, lane=lane)
+        for concurrency_key in ("a", "b", "c"):
+            await enqueue(connection, concurrency_key=concurrency_key)
         runs = [row for row in await claim_limited(connection, node) if row["verdict"] == "claim"]
     else:
         once = {"delivery": "at_most_once"} if kind == "claim_at_most_once" else {}

@@ -12,7 +12,7 @@ from tests.db.control import (
     Row,
     call,
     claim,
-    claim_lanes,
+    claim_overlapping,
     claim_limited,
     enqueue,
     finish,
@@ -62,7 +62,7 @@ async def test_a_cordoned_node_claims_nothing_on_any_way_and_ends_what_it_holds(
     await enqueue(connection, 2)
     held = await claim(connection, node, limit=1)
     await enqueue(connection, delivery="at_most_once")
-    await enqueue(connection, lane="a")
+    await enqueue(connection, concurrency_key="a")
     schedule = await put_schedule(connection)
     await enqueue(connection, origin="manual", schedule_id=schedule, overlap="skip")
 
@@ -70,7 +70,7 @@ async def test_a_cordoned_node_claims_nothing_on_any_way_and_ends_what_it_holds(
 
     assert await claim(connection, node) == []
     assert await claim(connection, node, statement="claim_at_most_once") == []
-    assert await claim_lanes(connection, node) == ([], [])
+    assert await claim_overlapping(connection, node) == ([], [])
     assert await claim_limited(connection, node) == []
     assert (await beat(connection, node))["is_cordoned"]
     assert await finish(connection, held) == [held[0]["id"]]

@@ -16,7 +16,7 @@ from tests.db.control import (
     Node,
     call,
     claim,
-    claim_lanes,
+    claim_overlapping,
     cursor_of,
     database_now,
     enqueue,
@@ -33,7 +33,7 @@ from tests.db.control import (
 SECONDS = 4.0
 # A busy machine gets to everything later.
 MOST_SECONDS = 40.0
-LANES = 4
+KEYS = 4
 WANTED = {"succeeded", "cancelled", "skipped", "dead"}
 
 Act = Callable[[Connection, Node, random.Random], Awaitable[object]]
@@ -53,7 +53,7 @@ async def plan(own: Connection, node: Node, chance: random.Random) -> None:
 async def work(own: Connection, node: Node, chance: random.Random) -> None:
     runs = await claim(own, node, 5)
     runs += await claim(own, node, 5, statement="claim_at_most_once")
-    runs += (await claim_lanes(own, node, 3))[0]
+    runs += (await claim_overlapping(own, node, 3))[0]
     chance.shuffle(runs)
     third = len(runs) // 3
     await call(
@@ -71,7 +71,7 @@ async def work(own: Connection, node: Node, chance: random.Random) -> None:
 async def claim_and_die(own: Connection, node: Node, chance: random.Random) -> None:
     victim = await join(own)
     await claim(own, victim, 8)
-    await claim_lanes(own, victim, 3)
+    await claim_overlapping(own, victim, 3)
     await kill(own, victim)
 
 
@@ -87,7 +87,7 @@ async def tidy(own: Connection, node: Node, chance: random.Random) -> None:
 
 
 async def edit(own: Connection, node: Node, chance: random.Random) -> None:
-    name = f"job {chance.randrange(LANES)}"
+    name = f"job {chance.randrange(KEYS)}"
     verb = chance.randrange(6)
     if verb == 0:
         await own.execute("DELETE FROM pgcron.schedule WHERE name = $1", name)
@@ -102,8 +102,8 @@ async def edit(own: Connection, node: Node, chance: random.Random) -> None:
 
 
 async def ask(own: Connection, node: Node, chance: random.Random) -> None:
-    lanes = await own.fetch("SELECT id FROM pgcron.schedule ORDER BY random() LIMIT 1")
-    for row in lanes:
+    keys = await own.fetch("SELECT id FROM pgcron.schedule ORDER BY random() LIMIT 1")
+    for row in keys:
         await enqueue(own, 3, origin="manual", schedule_id=row["id"], overlap="skip")
     await enqueue(own, 5)
     await enqueue(own, 2, delivery="at_most_once")
@@ -130,7 +130,7 @@ async def outcomes(own: Connection) -> set[str]:
 async def test_control_statements_never_deadlock_nor_hit_a_net(
     connection: Connection, another: Connect
 ) -> None:
-    for number in range(LANES):
+    for number in range(KEYS):
         await put_schedule(connection, f"job {number}", overlap=("skip", "allow")[number % 2])
     acted = [0] * len(ACTS)
     sessions = [await another() for _ in ACTS]

@@ -33,7 +33,7 @@ async def fires_around_now(connection: Connection) -> tuple[datetime, datetime]:
 
 
 async def schedule_with_fires(connection: Connection) -> tuple[int, datetime, datetime]:
-    """A schedule without a lane, with one due and one future run."""
+    """A schedule without a key, with one due and one future run."""
     schedule = await put_schedule(connection, overlap="allow")
     await connection.execute("UPDATE pgcron.cursor SET watermark = now() - interval '1 hour'")
     due, ahead = await fires_around_now(connection)

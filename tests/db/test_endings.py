@@ -13,7 +13,7 @@ from tests.db.control import (
     Row,
     call,
     claim,
-    claim_lanes,
+    claim_overlapping,
     enqueue,
     fail,
     finish,
@@ -497,13 +497,17 @@ async def test_a_failing_holder_keeps_its_slot_and_a_dying_one_frees_it(
 ) -> None:
     node = await join(connection)
     schedule = await put_schedule(connection)
-    lane: dict[str, Any] = {"origin": "manual", "schedule_id": schedule, "overlap": "skip"}
-    await enqueue(connection, max_attempts=2, **lane)
-    [run], _ = await claim_lanes(connection, node)
+    concurrency_key: dict[str, Any] = {
+        "origin": "manual",
+        "schedule_id": schedule,
+        "overlap": "skip",
+    }
+    await enqueue(connection, max_attempts=2, **concurrency_key)
+    [run], _ = await claim_overlapping(connection, node)
 
     await fail(connection, [run], retry_after=0.0)
     slot = await connection.fetchval("SELECT overlap_slot FROM pgcron.run")
-    [run], _ = await claim_lanes(connection, node)
+    [run], _ = await claim_overlapping(connection, node)
     await fail(connection, [run])
 
     assert slot == 1

@@ -1,4 +1,4 @@
-"""Lanes by a user's key, and limited queues: never more at once than allowed."""
+"""Keys by a user's key, and limited queues: never more at once than allowed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.db.control import (
     Node,
     call,
     claim,
-    claim_lanes,
+    claim_overlapping,
     claim_limited,
     enqueue,
     fail,
@@ -34,8 +34,8 @@ from tests.db.gate import Gate
 from tests.waiting import until
 
 
-async def set_lane(connection: Connection, lane: str, slots: int | None) -> None:
-    await connection.execute("SELECT pgcron.set_lane($1, $2)", lane, slots)
+async def set_concurrency(connection: Connection, concurrency_key: str, slots: int | None) -> None:
+    await connection.execute("SELECT pgcron.set_concurrency($1, $2)", concurrency_key, slots)
 
 
 async def running(connection: Connection, **where: Any) -> int:
@@ -46,11 +46,11 @@ async def running(connection: Connection, **where: Any) -> int:
     return count
 
 
-async def test_of_a_lane_one_run_executes_at_a_time_and_the_others_wait(
+async def test_of_a_key_one_run_executes_at_a_time_and_the_others_wait(
     connection: Connection,
 ) -> None:
     node = await join(connection)
-    runs = await enqueue(connection, 3, lane="customer-7")
+    runs = await enqueue(connection, 3, concurrency_key="customer-7")
 
     [first] = await claim_limited(connection, node)
     assert await claim_limited(connection, node) == []
@@ -58,23 +58,23 @@ async def test_of_a_lane_one_run_executes_at_a_time_and_the_others_wait(
     [second] = await claim_limited(connection, node)
 
     assert [first["id"], second["id"]] == runs[:2]
-    assert (first["lane"], first["attempt"]) == ("customer-7", 1)
-    assert await connection.fetchval("SELECT lane_slot FROM pgcron.run WHERE state='running'") == 1
+    assert (first["concurrency_key"], first["attempt"]) == ("customer-7", 1)
+    assert await connection.fetchval("SELECT key_slot FROM pgcron.run WHERE state='running'") == 1
 
 
 @pytest.mark.parametrize("statement", ["claim_runs", "claim_at_most_once"])
-async def test_a_run_with_a_lane_is_claimed_by_no_other_statement(
+async def test_a_run_with_a_key_is_claimed_by_no_other_statement(
     connection: Connection, statement: str
 ) -> None:
     node = await join(connection)
     schedule = await put_schedule(connection)
-    await enqueue(connection, lane="a")
-    await enqueue(connection, lane="b", delivery="at_most_once")
-    laned: dict[str, Any] = {"origin": "manual", "schedule_id": schedule, "overlap": "skip"}
-    await enqueue(connection, lane="c", **laned)
+    await enqueue(connection, concurrency_key="a")
+    await enqueue(connection, concurrency_key="b", delivery="at_most_once")
+    keyed: dict[str, Any] = {"origin": "manual", "schedule_id": schedule, "overlap": "skip"}
+    await enqueue(connection, concurrency_key="c", **keyed)
 
     assert await claim(connection, node, statement=statement) == []
-    assert await claim_lanes(connection, node) == ([], [])
+    assert await claim_overlapping(connection, node) == ([], [])
     assert len(await claim_limited(connection, node)) == 3
 
 
@@ -90,35 +90,35 @@ async def test_a_run_with_a_lane_is_claimed_by_no_other_statement(
         ({"other-*": 4, "customer": 6, "customer-77": 6}, 1),
     ],
 )
-async def test_the_nearest_setting_says_how_many_slots_a_lane_has(
+async def test_the_nearest_setting_says_how_many_slots_a_key_has(
     connection: Connection, settings: dict[str, int | None], slots: int
 ) -> None:
     node = await join(connection)
-    await enqueue(connection, 9, lane="customer-7")
-    for lane, count in settings.items():
-        await set_lane(connection, lane, count)
+    await enqueue(connection, 9, concurrency_key="customer-7")
+    for concurrency_key, count in settings.items():
+        await set_concurrency(connection, concurrency_key, count)
 
     claimed = await claim_limited(connection, node, 20)
 
     assert len(claimed) == slots
-    numbers = await connection.fetch("SELECT lane_slot FROM pgcron.run WHERE state = 'running'")
+    numbers = await connection.fetch("SELECT key_slot FROM pgcron.run WHERE state = 'running'")
     assert sorted(row[0] for row in numbers) == list(range(1, slots + 1))
 
 
-async def test_a_lane_that_gets_fewer_slots_starts_nothing_until_enough_have_ended(
+async def test_a_key_that_gets_fewer_slots_starts_nothing_until_enough_have_ended(
     connection: Connection,
 ) -> None:
     node = await join(connection)
-    await set_lane(connection, "a", 3)
-    await enqueue(connection, 6, lane="a")
+    await set_concurrency(connection, "a", 3)
+    await enqueue(connection, 6, concurrency_key="a")
     held = await claim_limited(connection, node)
-    await set_lane(connection, "a", 2)
+    await set_concurrency(connection, "a", 2)
 
     await finish(connection, held[:1])
     assert await claim_limited(connection, node) == []
     await finish(connection, held[1:2])
     assert len(await claim_limited(connection, node)) == 1
-    assert await running(connection, lane="a") == 2
+    assert await running(connection, concurrency_key="a") == 2
 
 
 @pytest.mark.parametrize("ended_by", ["finish", "retry", "release", "reap", "dead"])
@@ -126,7 +126,7 @@ async def test_a_slot_is_free_when_its_run_does_not_run_any_more(
     connection: Connection, ended_by: str
 ) -> None:
     node, living = await join(connection), await join(connection)
-    await enqueue(connection, 2, lane="a")
+    await enqueue(connection, 2, concurrency_key="a")
     held = await claim_limited(connection, node)
     if ended_by == "finish":
         await finish(connection, held)
@@ -141,19 +141,20 @@ async def test_a_slot_is_free_when_its_run_does_not_run_any_more(
         await reap(connection)
 
     assert len(await claim_limited(connection, living)) == 1
-    assert await running(connection, lane="a") == 1
+    assert await running(connection, concurrency_key="a") == 1
 
 
-async def test_within_a_lane_the_priority_decides_and_then_the_due_time(
+async def test_within_a_key_the_priority_decides_and_then_the_due_time(
     connection: Connection,
 ) -> None:
     node = await join(connection)
     now = await connection.fetchval("SELECT now()")
     late, early = [
-        (await enqueue(connection, lane="a", due_at=now - minutes(age)))[0] for age in (1, 2)
+        (await enqueue(connection, concurrency_key="a", due_at=now - minutes(age)))[0]
+        for age in (1, 2)
     ]
-    [future] = await enqueue(connection, lane="a", priority=0, due_at=now + minutes(60))
-    [high] = await enqueue(connection, lane="a", priority=2)
+    [future] = await enqueue(connection, concurrency_key="a", priority=0, due_at=now + minutes(60))
+    [high] = await enqueue(connection, concurrency_key="a", priority=2)
 
     order = []
     while claimed := await claim_limited(connection, node):
@@ -164,26 +165,31 @@ async def test_within_a_lane_the_priority_decides_and_then_the_due_time(
     assert await run_row(connection, future) is not None
 
 
-async def test_lanes_share_a_node_whatever_their_backlogs(connection: Connection) -> None:
+async def test_keys_share_a_node_whatever_their_backlogs(connection: Connection) -> None:
     """Who has fewer runs running goes first: nobody's backlog keeps the others out."""
     node = await join(connection)
-    await set_lane(connection, "*", None)
-    await enqueue(connection, 50, lane="greedy")
-    modest = await enqueue(connection, 2, lane="modest")
+    await set_concurrency(connection, "*", None)
+    await enqueue(connection, 50, concurrency_key="greedy")
+    modest = await enqueue(connection, 2, concurrency_key="modest")
 
     claimed = await claim_limited(connection, node, 4)
 
-    assert sorted(run["lane"] for run in claimed) == ["greedy", "greedy", "modest", "modest"]
-    assert {run["id"] for run in claimed if run["lane"] == "modest"} == set(modest)
+    assert sorted(run["concurrency_key"] for run in claimed) == [
+        "greedy",
+        "greedy",
+        "modest",
+        "modest",
+    ]
+    assert {run["id"] for run in claimed if run["concurrency_key"] == "modest"} == set(modest)
 
 
 async def test_runs_are_claimed_ahead_but_those_that_may_start_only_once(
     connection: Connection,
 ) -> None:
     node = await join(connection)
-    await set_lane(connection, "*", None)
-    often = await enqueue(connection, 3, lane="a")
-    [once] = await enqueue(connection, lane="b", delivery="at_most_once", priority=9)
+    await set_concurrency(connection, "*", None)
+    often = await enqueue(connection, 3, concurrency_key="a")
+    [once] = await enqueue(connection, concurrency_key="b", delivery="at_most_once", priority=9)
 
     claimed = await claim_limited(connection, node, 1, ahead=5)
     rest = await claim_limited(connection, node, 1)
@@ -195,12 +201,12 @@ async def test_runs_are_claimed_ahead_but_those_that_may_start_only_once(
     assert [(row["verdict"], row["id"]) for row in rest] == [("claim", once)]
 
 
-async def test_a_walk_over_many_lanes_goes_on_where_the_last_one_ended(
+async def test_a_walk_over_many_keys_goes_on_where_the_last_one_ended(
     connection: Connection,
 ) -> None:
     node = await join(connection)
-    for lane in ("a", "b", "c", "d"):
-        await enqueue(connection, lane=lane)
+    for concurrency_key in ("a", "b", "c", "d"):
+        await enqueue(connection, concurrency_key=concurrency_key)
     walks: dict[str, Any] = {
         "incarnation": node.incarnation,
         "queues": ["default"],
@@ -215,16 +221,16 @@ async def test_a_walk_over_many_lanes_goes_on_where_the_last_one_ended(
     second = await call(connection, "claim_limited", beyond=["b"], **walks)
     third = await call(connection, "claim_limited", beyond=["d"], **walks)
 
-    assert [row["lane"] for row in first] == ["b", "a", "b"]
-    assert [row["lane"] for row in second] == ["d", "c", "d"]
+    assert [row["concurrency_key"] for row in first] == ["b", "a", "b"]
+    assert [row["concurrency_key"] for row in second] == ["d", "c", "d"]
     assert third == []
 
 
-async def test_a_round_says_when_the_next_run_of_a_lane_is_due(connection: Connection) -> None:
+async def test_a_round_says_when_the_next_run_of_a_key_is_due(connection: Connection) -> None:
     node = await join(connection)
     soon, later = [await connection.fetchval(f"SELECT now() + interval '{n} h'") for n in (1, 2)]
-    await enqueue(connection, lane="a", due_at=later)
-    await enqueue(connection, lane="b", due_at=soon)
+    await enqueue(connection, concurrency_key="a", due_at=later)
+    await enqueue(connection, concurrency_key="b", due_at=soon)
 
     [walked] = await call(
         connection,
@@ -239,7 +245,11 @@ async def test_a_round_says_when_the_next_run_of_a_lane_is_due(connection: Conne
         aged=False,
     )
 
-    assert (walked["verdict"], walked["queue"], walked["lane"]) == ("walked", "default", None)
+    assert (walked["verdict"], walked["queue"], walked["concurrency_key"]) == (
+        "walked",
+        "default",
+        None,
+    )
     assert 3500 < walked["due"] <= 3600
 
 
@@ -262,22 +272,22 @@ async def test_nothing_with_limits_is_claimed_against_an_obstacle(
 ) -> None:
     node = await join(connection)
     await connection.execute("SELECT pgcron.set_queue('default', max_running => 9)")
-    await enqueue(connection, lane="a")
+    await enqueue(connection, concurrency_key="a")
     await enqueue(connection)
     await connection.execute(obstacle)
 
     assert await claim_limited(connection, node) == []
 
 
-async def test_a_schedule_with_a_lane_keeps_its_overlap_policy(connection: Connection) -> None:
+async def test_a_schedule_with_a_key_keeps_its_overlap_policy(connection: Connection) -> None:
     node = await join(connection)
-    await set_lane(connection, "a", 5)
+    await set_concurrency(connection, "a", 5)
     schedule = await put_schedule(connection)
     columns: dict[str, Any] = {
         "origin": "manual",
         "schedule_id": schedule,
         "overlap": "skip",
-        "lane": "a",
+        "concurrency_key": "a",
     }
     first, second = await enqueue(connection, 2, **columns)
 
@@ -286,31 +296,31 @@ async def test_a_schedule_with_a_lane_keeps_its_overlap_policy(connection: Conne
     assert [(row["verdict"], row["id"]) for row in verdicts] == [("claim", first), ("skip", second)]
     ended = await history_row(connection, second)
     assert ended is not None
-    assert (ended["outcome"], ended["lane"]) == ("skipped", "a")
+    assert (ended["outcome"], ended["concurrency_key"]) == ("skipped", "a")
     [third] = await enqueue(connection, **columns)
     [late] = await claim_limited(connection, node, 0)
     assert (late["verdict"], late["id"]) == ("skip", third)
 
 
-async def test_the_lane_of_a_schedule_is_that_of_its_runs(connection: Connection) -> None:
+async def test_the_key_of_a_schedule_is_that_of_its_runs(connection: Connection) -> None:
     await connection.execute(
-        "SELECT pgcron.put_schedule('job', '* * * * *', 'py:work', lane => 'shared')"
+        "SELECT pgcron.put_schedule('job', '* * * * *', 'py:work', concurrency_key => 'shared')"
     )
     run = await connection.fetchval("SELECT pgcron.run_now('job')")
     row = await run_row(connection, run)
     assert row is not None
-    assert row["lane"] == "shared"
+    assert row["concurrency_key"] == "shared"
     await connection.execute("SELECT pgcron.put_schedule('job', '* * * * *', 'py:work')")
-    assert await connection.fetchval("SELECT lane FROM pgcron.schedules") == "shared"
+    assert await connection.fetchval("SELECT concurrency_key FROM pgcron.schedules") == "shared"
     await connection.execute(
-        "SELECT pgcron.put_schedule('job', '* * * * *', 'py:work', lane => '')"
+        "SELECT pgcron.put_schedule('job', '* * * * *', 'py:work', concurrency_key => '')"
     )
-    assert await connection.fetchval("SELECT lane FROM pgcron.schedules") is None
+    assert await connection.fetchval("SELECT concurrency_key FROM pgcron.schedules") is None
 
 
-async def test_a_run_keeps_its_lane_when_it_runs_again(connection: Connection) -> None:
+async def test_a_run_keeps_its_key_when_it_runs_again(connection: Connection) -> None:
     node = await join(connection)
-    await enqueue(connection, lane="a", max_attempts=1)
+    await enqueue(connection, concurrency_key="a", max_attempts=1)
     held = await claim_limited(connection, node)
     await fail(connection, held, retryable=False)
 
@@ -318,19 +328,25 @@ async def test_a_run_keeps_its_lane_when_it_runs_again(connection: Connection) -
         again = await connection.fetchval(f"SELECT pgcron.{verb}($1)", held[0]["id"])
         row = await run_row(connection, again)
         assert row is not None
-        assert row["lane"] == "a"
+        assert row["concurrency_key"] == "a"
 
 
-@pytest.mark.parametrize("lane", ["", "  ", "a*", "x" * 201])
-async def test_a_lane_that_is_no_name_is_refused(connection: Connection, lane: str) -> None:
-    with pytest.raises(asyncpg.PostgresError, match="is not the name of a lane") as refused:
-        await connection.execute("SELECT pgcron.enqueue('py:work', lane => $1)", lane)
+@pytest.mark.parametrize("concurrency_key", ["", "  ", "a*", "x" * 201])
+async def test_a_key_that_is_no_name_is_refused(
+    connection: Connection, concurrency_key: str
+) -> None:
+    with pytest.raises(
+        asyncpg.PostgresError, match="is not the name of a concurrency key"
+    ) as refused:
+        await connection.execute(
+            "SELECT pgcron.enqueue('py:work', concurrency_key => $1)", concurrency_key
+        )
     assert refused.value.sqlstate == "PC001"
-    if lane != "a*":
-        with pytest.raises(asyncpg.PostgresError, match="is not the name of a lane"):
-            await set_lane(connection, lane, 1)
+    if concurrency_key != "a*":
+        with pytest.raises(asyncpg.PostgresError, match="is not the name of a concurrency key"):
+            await set_concurrency(connection, concurrency_key, 1)
     with pytest.raises(asyncpg.PostgresError, match="slots are out of range"):
-        await set_lane(connection, "a", 0)
+        await set_concurrency(connection, "a", 0)
 
 
 async def test_a_limited_queue_runs_so_many_at_once_of_every_kind(connection: Connection) -> None:
@@ -339,14 +355,14 @@ async def test_a_limited_queue_runs_so_many_at_once_of_every_kind(connection: Co
     schedule = await put_schedule(connection)
     await enqueue(connection, 3, queue="small")
     await enqueue(connection, 3, queue="small", delivery="at_most_once")
-    await enqueue(connection, 3, queue="small", lane="a")
-    laned: dict[str, Any] = {"origin": "manual", "schedule_id": schedule, "overlap": "skip"}
-    await enqueue(connection, queue="small", **laned)
+    await enqueue(connection, 3, queue="small", concurrency_key="a")
+    keyed: dict[str, Any] = {"origin": "manual", "schedule_id": schedule, "overlap": "skip"}
+    await enqueue(connection, queue="small", **keyed)
     [plain] = await enqueue(connection)
 
     assert [run["id"] for run in await claim(connection, node)] == [plain]
     assert await claim(connection, node, statement="claim_at_most_once") == []
-    assert await claim_lanes(connection, node) == ([], [])
+    assert await claim_overlapping(connection, node) == ([], [])
     held = await claim_limited(connection, node)
     assert len(held) == 5
     assert await claim_limited(connection, node) == []
@@ -393,15 +409,17 @@ async def test_a_limit_that_is_none_is_refused(connection: Connection) -> None:
     assert refused.value.sqlstate == "PC001"
 
 
-@pytest.mark.parametrize("of", ["lane", "queue"])
+@pytest.mark.parametrize("of", ["concurrency_key", "queue"])
 async def test_no_more_runs_start_in_any_span_of_time_than_the_rate_allows(
     connection: Connection, another: Connect, of: str
 ) -> None:
     """Four claimers as fast as they can. Judged in spans that are one hundredth shorter."""
     rate, seconds = 20, 1.0
-    setting = "set_lane('a', NULL" if of == "lane" else "set_queue('default', NULL"
+    setting = (
+        "set_concurrency('a', NULL" if of == "concurrency_key" else "set_queue('default', NULL"
+    )
     await connection.execute(f"SELECT pgcron.{setting}, {rate}, '{seconds} seconds')")
-    await enqueue(connection, 70, lane="a" if of == "lane" else None)
+    await enqueue(connection, 70, concurrency_key="a" if of == "concurrency_key" else None)
     starts: list[float] = []
 
     async def work(own: Connection) -> None:
@@ -430,18 +448,18 @@ async def test_no_more_runs_start_in_any_span_of_time_than_the_rate_allows(
 async def test_a_high_rate_costs_no_more_than_a_low_one(connection: Connection) -> None:
     """Beside a run that holds a slot: the free ones are counted up to what is asked for."""
     node = await join(connection)
-    await connection.execute("SELECT pgcron.set_lane('a', NULL, 1000000, '1 second')")
-    await enqueue(connection, 30, lane="a")
+    await connection.execute("SELECT pgcron.set_concurrency('a', NULL, 1000000, '1 second')")
+    await enqueue(connection, 30, concurrency_key="a")
     await claim_limited(connection, node, 5)
 
     await connection.execute("SET statement_timeout = '600ms'")
     assert len(await claim_limited(connection, node, 20)) == 20
 
 
-async def test_a_lane_that_may_not_start_yet_says_when(connection: Connection) -> None:
+async def test_a_key_that_may_not_start_yet_says_when(connection: Connection) -> None:
     node = await join(connection)
-    await connection.execute("SELECT pgcron.set_lane('a', NULL, 2, '1 hour')")
-    await enqueue(connection, 3, lane="a")
+    await connection.execute("SELECT pgcron.set_concurrency('a', NULL, 2, '1 hour')")
+    await enqueue(connection, 3, concurrency_key="a")
     assert len(await claim_limited(connection, node)) == 2
 
     rows = await call(
@@ -459,20 +477,20 @@ async def test_a_lane_that_may_not_start_yet_says_when(connection: Connection) -
 
     assert [row["verdict"] for row in rows] == ["walked"]
     assert 3590 < rows[0]["due"] <= 3600 * 257 / 256 + 1
-    await connection.execute("SELECT pgcron.set_lane('a', NULL, 3, '1 hour')")
+    await connection.execute("SELECT pgcron.set_concurrency('a', NULL, 3, '1 hour')")
     assert len(await claim_limited(connection, node)) == 1
 
 
-async def test_a_clock_that_is_set_back_stops_no_lane_for_longer_than_its_time(
+async def test_a_clock_that_is_set_back_stops_no_key_for_longer_than_its_time(
     connection: Connection,
 ) -> None:
     node = await join(connection)
-    await connection.execute("SELECT pgcron.set_lane('a', NULL, 2, '100 milliseconds')")
+    await connection.execute("SELECT pgcron.set_concurrency('a', NULL, 2, '100 milliseconds')")
     await connection.execute(
-        "INSERT INTO pgcron.rate_window VALUES ('lane', 'a',"
+        "INSERT INTO pgcron.rate_window VALUES ('concurrency_key', 'a',"
         " ARRAY[pgcron.rate_slice(now() + interval '1 day', '100 milliseconds')], ARRAY[1])"
     )
-    await enqueue(connection, 3, lane="a")
+    await enqueue(connection, 3, concurrency_key="a")
 
     assert len(await claim_limited(connection, node)) == 1
     slices = await connection.fetchval("SELECT slices FROM pgcron.rate_window")
@@ -486,28 +504,28 @@ async def _claims_two(connection: Connection, node: Node) -> bool:
 
 @pytest.mark.parametrize("rate", ["0, '1 s'", "5, NULL", "NULL, '1 s'", "5, '1 ms'"])
 async def test_a_rate_that_is_none_is_refused(connection: Connection, rate: str) -> None:
-    for setting in ("set_lane('a', 1", "set_queue('default', 1"):
+    for setting in ("set_concurrency('a', 1", "set_queue('default', 1"):
         with pytest.raises(asyncpg.PostgresError, match=r"a rate of .* is out of range"):
             await connection.execute(f"SELECT pgcron.{setting}, {rate})")
 
 
-async def test_a_lane_that_was_decided_meanwhile_is_seen_as_it_is_now(
+async def test_a_key_that_was_decided_meanwhile_is_seen_as_it_is_now(
     connection: Connection, gate: Gate
 ) -> None:
-    """The claimer has seen a free lane, and gets the lock after somebody else had it. Without the
+    """The claimer has seen a free key, and gets the lock after somebody else had it. Without the
     net: what the unique index refuses would be an error here.
     """
-    await connection.execute("DROP INDEX pgcron.run_lane_slot")
+    await connection.execute("DROP INDEX pgcron.run_key_slot")
     node = await join(connection)
     await connection.execute("SELECT pgcron.set_queue('default', max_running => 5)")
-    await enqueue(connection, 4, lane="a")
+    await enqueue(connection, 4, concurrency_key="a")
     visitor = await gate.visitor()
     async with gate.closed():
         late = asyncio.ensure_future(claim_limited(visitor, node))
         await gate.reached_by(visitor)
         await connection.execute(
             "UPDATE pgcron.run SET state = 'running', owner = $1, token = gen_random_uuid(),"
-            " fence = 1, attempt = 1, claimed_at = now(), lane_slot = 1"
+            " fence = 1, attempt = 1, claimed_at = now(), key_slot = 1"
             " WHERE id = (SELECT max(id) FROM pgcron.run)",
             node.incarnation,
         )
@@ -515,33 +533,33 @@ async def test_a_lane_that_was_decided_meanwhile_is_seen_as_it_is_now(
     assert await late == []
 
 
-async def test_a_slot_of_a_lane_has_one_holder_whatever_anybody_does(
+async def test_a_slot_of_a_key_has_one_holder_whatever_anybody_does(
     connection: Connection,
 ) -> None:
     node = await join(connection)
-    await enqueue(connection, 2, lane="a")
+    await enqueue(connection, 2, concurrency_key="a")
     [held] = await claim_limited(connection, node)
 
-    for slot, error in ((1, "run_lane_slot"), (None, "a_running_run_of_a_lane_holds_a_slot_of_it")):
+    for slot, error in ((1, "run_key_slot"), (None, "a_running_run_of_a_key_holds_a_slot_of_it")):
         with pytest.raises(asyncpg.IntegrityConstraintViolationError, match=error):
             await connection.execute(
                 "UPDATE pgcron.run SET state = 'running', owner = $1, token = gen_random_uuid(),"
-                " fence = 1, attempt = 1, claimed_at = now(), lane_slot = $3 WHERE id <> $2",
+                " fence = 1, attempt = 1, claimed_at = now(), key_slot = $3 WHERE id <> $2",
                 node.incarnation,
                 held["id"],
                 slot,
             )
 
 
-async def test_eight_claimers_never_hold_more_than_a_lane_or_a_queue_may_run(
+async def test_eight_claimers_never_hold_more_than_a_key_or_a_queue_may_run(
     another: Connect, connection: Connection
 ) -> None:
     """Each counts what runs right after its own claim, in a snapshot of its own."""
-    await set_lane(connection, "*", 3)
+    await set_concurrency(connection, "*", 3)
     await connection.execute("SELECT pgcron.set_queue('small', max_running => 4)")
-    for lane in ("a", "b"):
-        await enqueue(connection, 120, lane=lane)
-        await enqueue(connection, 60, lane=lane, queue="small")
+    for concurrency_key in ("a", "b"):
+        await enqueue(connection, 120, concurrency_key=concurrency_key)
+        await enqueue(connection, 60, concurrency_key=concurrency_key, queue="small")
     await enqueue(connection, 60, queue="small")
     most = dict.fromkeys(("a", "b", "small"), 0)
     ended: list[int] = []
@@ -551,7 +569,7 @@ async def test_eight_claimers_never_hold_more_than_a_lane_or_a_queue_may_run(
         while await own.fetchval("SELECT EXISTS (SELECT FROM pgcron.run WHERE state = 'ready')"):
             held = await claim_limited(own, node, 2)
             for row in await own.fetch(
-                "SELECT lane AS what, count(*) FROM pgcron.run WHERE lane_slot > 0 GROUP BY 1"
+                "SELECT concurrency_key AS what, count(*) FROM pgcron.run WHERE key_slot > 0 GROUP BY 1"
                 " UNION ALL SELECT queue, count(*) FROM pgcron.run"
                 " WHERE state = 'running' AND queue = 'small' GROUP BY 1"
             ):

@@ -57,7 +57,7 @@ async def lose(connection: Connection, node: Any) -> dict[int, str]:
     [
         {},
         {"max_attempts": 100},
-        {"lane": "a"},
+        {"concurrency_key": "a"},
         {"retry": json.dumps({"retry_on": ["lease_lost"]})},
     ],
 )

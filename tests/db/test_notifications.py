@@ -25,7 +25,7 @@ VERBS = (
     "SELECT pgcron.pause_queue('default')",
     "SELECT pgcron.resume_queue('default')",
     "SELECT pgcron.set_queue('default', 3)",
-    "SELECT pgcron.set_lane('l', 3)",
+    "SELECT pgcron.set_concurrency('l', 3)",
     "SELECT pgcron.put_calendar('c', 'sat')",
     "SELECT pgcron.set_breaker('py:work', 3)",
     "SELECT pgcron.cordon_node('a', 'why')",

@@ -8,7 +8,7 @@ from tests.db.control import (
     Connection,
     Node,
     claim,
-    claim_lanes,
+    claim_overlapping,
     claim_limited,
     cursor_of,
     enqueue,
@@ -19,8 +19,8 @@ from tests.db.control import (
 )
 
 
-async def origins_of_lanes(connection: Connection, node: Node) -> list[str]:
-    return [row["origin"] for row in (await claim_lanes(connection, node))[0]]
+async def origins_of_schedules(connection: Connection, node: Node) -> list[str]:
+    return [row["origin"] for row in (await claim_overlapping(connection, node))[0]]
 
 
 async def test_plain_runs_and_those_of_at_most_once_tell_their_origin(
@@ -49,14 +49,14 @@ async def test_fires_and_runs_by_hand_tell_their_origin_under_each_overlap_polic
         await connection.execute("UPDATE pgcron.cursor SET watermark = now() - interval '1 hour'")
         cursor = await cursor_of(connection, schedule)
         await materialize(connection, cursor, [cursor["watermark"] + timedelta(minutes=1)])
-        assert await origins_of_lanes(connection, node) == ["schedule"]
+        assert await origins_of_schedules(connection, node) == ["schedule"]
         await connection.execute("DELETE FROM pgcron.run")
 
         await connection.execute("SELECT pgcron.run_now($1)", overlap)
-        assert await origins_of_lanes(connection, node) == ["manual"]
+        assert await origins_of_schedules(connection, node) == ["manual"]
 
 
 async def test_runs_with_a_key_tell_their_origin(connection: Connection) -> None:
     node = await join(connection)
-    await connection.execute("SELECT pgcron.enqueue('py:work', lane => 'customer 7')")
+    await connection.execute("SELECT pgcron.enqueue('py:work', concurrency_key => 'customer 7')")
     assert [row["origin"] for row in await claim_limited(connection, node)] == ["enqueued"]

@@ -16,7 +16,7 @@ from tests.db.control import (
     Node,
     Row,
     call,
-    claim_lanes,
+    claim_overlapping,
     claim_limited,
     enqueue,
     fail,
@@ -29,7 +29,7 @@ from tests.db.control import (
     reap,
     release,
     run_row,
-    verdicts_on_lanes,
+    verdicts_on_schedules,
 )
 
 
@@ -51,7 +51,7 @@ async def let_go(connection: Connection) -> int:
 async def decide(connection: Connection, node: Node, free: int = 10) -> dict[str, list[int]]:
     """One round: the runs of each verdict."""
     found: dict[str, list[int]] = {}
-    for row in await verdicts_on_lanes(connection, node, free):
+    for row in await verdicts_on_schedules(connection, node, free):
         found.setdefault(row["verdict"], []).append(row["id"])
     return {verdict: sorted(runs) for verdict, runs in found.items() if verdict != "mine"}
 
@@ -352,12 +352,12 @@ async def test_what_was_given_back_unstarted_frees_its_slot(connection: Connecti
     assert await connection.fetchval("SELECT hold FROM pgcron.run WHERE id = $1", second)
 
 
-@pytest.mark.parametrize("more", [{"lane": "customer"}, {"requires": ["disk"]}])
+@pytest.mark.parametrize("more", [{"schedule": "customer"}, {"requires": ["disk"]}])
 async def test_with_a_key_or_labels_the_policies_are_the_same(
     connection: Connection, more: dict[str, Any]
 ) -> None:
     node = await join(connection, labels={"disk": "big"})
-    await connection.execute("SELECT pgcron.set_lane('customer', 9)")
+    await connection.execute("SELECT pgcron.set_concurrency('customer', 9)")
     queue = await of(connection, name="q", overlap="queue", max_running=2, max_queued=1)
     replace = await of(connection, name="r", overlap="replace")
     a = await enqueue(connection, 4, **queue, **more)
@@ -389,10 +389,10 @@ async def test_with_a_key_or_labels_the_policies_are_the_same(
 async def test_runs_that_wait_do_not_stand_in_front_of_others(connection: Connection) -> None:
     node = await join(connection)
     await enqueue(connection, 300, priority=0, **await of(connection, name="q", overlap="queue"))
-    await verdicts_on_lanes(connection, node, look=1000)
+    await verdicts_on_schedules(connection, node, look=1000)
     [other] = await enqueue(connection, **await of(connection, name="other"))
 
-    claims, _ = await claim_lanes(connection, node, look=1)
+    claims, _ = await claim_overlapping(connection, node, look=1)
 
     assert [row["id"] for row in claims] == [other]
 

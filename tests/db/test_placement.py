@@ -13,7 +13,7 @@ from tests.db.control import (
     Connection,
     call,
     claim,
-    claim_lanes,
+    claim_overlapping,
     claim_limited,
     enqueue,
     fail,
@@ -33,11 +33,14 @@ async def a_way(connection: Connection, kind: str) -> dict[str, Any]:
         return {"origin": "manual", "schedule_id": schedule, "overlap": "skip"}
     if kind == "in a limited queue":
         await connection.execute("SELECT pgcron.set_queue('default', 5)")
-    return {"once": {"delivery": "at_most_once"}, "with a lane": {"lane": "a"}}.get(kind, {})
+    return {
+        "once": {"delivery": "at_most_once"},
+        "with a concurrency key": {"concurrency_key": "a"},
+    }.get(kind, {})
 
 
 @pytest.mark.parametrize(
-    "kind", ["plain", "once", "of a schedule", "with a lane", "in a limited queue"]
+    "kind", ["plain", "once", "of a schedule", "with a concurrency key", "in a limited queue"]
 )
 async def test_only_a_node_with_the_labels_claims_a_run(connection: Connection, kind: str) -> None:
     plain = await join(connection)
@@ -49,7 +52,7 @@ async def test_only_a_node_with_the_labels_claims_a_run(connection: Connection, 
     for node in (plain, other, right):
         assert await claim(connection, node) == []
         assert await claim(connection, node, statement="claim_at_most_once") == []
-        assert await claim_lanes(connection, node) == ([], [])
+        assert await claim_overlapping(connection, node) == ([], [])
     assert await claim_limited(connection, plain) == []
     assert await claim_limited(connection, other) == []
     assert [row["id"] for row in await claim_limited(connection, right)] == [run]

@@ -32,7 +32,7 @@ FILL = f"""
     UPDATE pgcron.cursor SET next_fire = now() + schedule_id * interval '1 minute',
            status = 'valid', is_paused = schedule_id > 2000;
     UPDATE pgcron.cursor SET next_fire = NULL WHERE is_paused;
-    -- To come: plain, at most once, and in lanes.
+    -- To come: plain, at most once, and in keys.
     INSERT INTO pgcron.run (handler, priority, due_at, expire_at, delivery)
     SELECT '{HANDLER}', n % 10, now() + interval '1 hour' + n * interval '1 s',
            now() + interval '1 day',
@@ -41,11 +41,12 @@ FILL = f"""
     INSERT INTO pgcron.run (handler, priority, due_at, origin, schedule_id, overlap)
     SELECT '{HANDLER}', n % 10, now() + interval '1 hour', 'manual', 1 + n % 3000, 'skip'
       FROM generate_series(1, 10000) n;
-    -- With keys: a lane with a long backlog, lanes that are full, lanes of which nothing is due.
-    INSERT INTO pgcron.run (handler, lane)
+    -- With keys: a concurrency_key with a long backlog, keys that are full, keys of which nothing
+    -- is due.
+    INSERT INTO pgcron.run (handler, concurrency_key)
     SELECT '{HANDLER}', 'backlog' FROM generate_series(1, 5000);
-    INSERT INTO pgcron.run (handler, lane, due_at)
-    SELECT '{HANDLER}', 'lane ' || n % 50, now() + n % 2 * interval '1 hour'
+    INSERT INTO pgcron.run (handler, concurrency_key, due_at)
+    SELECT '{HANDLER}', 'concurrency_key ' || n % 50, now() + n % 2 * interval '1 hour'
       FROM generate_series(1, 5000) n;
     -- Due.
     INSERT INTO pgcron.run (handler, priority, delivery)
@@ -70,7 +71,7 @@ FILL = f"""
            'at_least_once', 'succeeded', 1, now(), now(), 'x' FROM generate_series(1, 50000) n;
 """
 
-# What no statistics know of yet: a burst has just taken many lanes.
+# What no statistics know of yet: a burst has just taken many keys.
 BURST = f"""
     INSERT INTO pgcron.run (handler, state, owner, token, fence, claimed_at, attempt, origin,
                             schedule_id, overlap, overlap_slot)
@@ -190,7 +191,7 @@ HOT = pytest.mark.parametrize(
         "claim_runs",
         "claim_at_most_once",
         "next_due",
-        "claim_lanes",
+        "claim_overlapping",
         "claim_limited",
         "park_unserved",
         "park_unplaced",
@@ -252,7 +253,7 @@ def is_whole(node: dict[str, Any]) -> bool:
 
 
 async def test_the_demand_is_told_from_as_many_rows_as_asked(full: Connection) -> None:
-    """Beside 127,000 that are due: those counted, and of each lane and requirement a step."""
+    """Beside 127,000 that are due: those counted, and of each key and requirement a step."""
     scans_before, rows_before = await read_so_far(full)
 
     demand = await full.fetchval("SELECT pgcron.scale_demand('default', 200)")

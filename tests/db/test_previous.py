@@ -14,7 +14,7 @@ from tests.db.control import (
     Node,
     Row,
     claim,
-    claim_lanes,
+    claim_overlapping,
     cursor_of,
     database_now,
     fail,
@@ -54,8 +54,8 @@ async def reported(connection: Connection, instant: datetime) -> tuple[str, str,
 
 
 async def claimed(connection: Connection, node: Node) -> list[Row]:
-    in_lanes, _ = await claim_lanes(connection, node)
-    return [*in_lanes, *await claim(connection, node)]
+    in_keys, _ = await claim_overlapping(connection, node)
+    return [*in_keys, *await claim(connection, node)]
 
 
 @pytest.fixture

@@ -83,7 +83,7 @@ SCHEDULE = [
     ("name = E'a\\nb'", "PC001"),
     ("name = E'\\x1b]0;title'", "PC001"),
     ("name = U&'\\009b31m'", "PC001"),
-    ("lane = E'a\\x1b[2J'", "PC001"),
+    ("concurrency key = E'a\\x1b[2J'", "PC001"),
 ]
 
 
@@ -118,7 +118,7 @@ def as_insert(table: str, good: str, bad: str) -> str:
         "pause_queue('default', 'deploy', {})",
         "skip_occurrence('job', now() + interval '1 day', 'holiday', {})",
         "backfill('job', now() - interval '3 days', actor => {})",
-        "set_lane('l', 3, actor => {})",
+        "set_concurrency('l', 3, actor => {})",
         "put_calendar('c', '2026-01-01', {})",
         "put_calendar('c', '2026-01-01', actor => {})",
         "put_schedule('job', '@hourly', 'py:work', actor => {})",
@@ -434,12 +434,12 @@ async def test_other_impossible_rows_can_not_be_written(
         await connection.execute(statement)
 
 
-async def test_a_lane_that_is_no_name_is_refused_by_a_plain_insert(connection: Connection) -> None:
+async def test_a_key_that_is_no_name_is_refused_by_a_plain_insert(connection: Connection) -> None:
     error = await refusal(
-        connection, "INSERT INTO pgcron.run (handler, lane) VALUES ('py:work', 'a*')"
+        connection, "INSERT INTO pgcron.run (handler, concurrency_key) VALUES ('py:work', 'a*')"
     )
     assert error.sqlstate == "PC001"
-    assert "is not the name of a lane" in str(error)
+    assert "is not the name of a concurrency key" in str(error)
 
 
 async def test_a_refusal_spoils_no_other_transaction(

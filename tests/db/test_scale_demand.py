@@ -9,7 +9,7 @@ import pytest
 from tests.db.control import (
     Connection,
     claim,
-    claim_lanes,
+    claim_overlapping,
     claim_limited,
     enqueue,
     join,
@@ -33,7 +33,7 @@ async def test_what_executes_and_what_is_due_is_wanted_by_weight(connection: Con
     await enqueue(connection, 4, due_at=datetime.now(UTC) + minutes(5))
     await enqueue(connection, 1, requires=["gpu"], priority=0)
     await enqueue(connection, 7, queue="etl")
-    await enqueue(connection, 2, weight=4, lane="*weight 4", queue="etl")
+    await enqueue(connection, 2, weight=4, concurrency_key="*weight 4", queue="etl")
     assert await demand(connection, "default") == 6
     assert await demand(connection, "etl") == 15
     assert await demand(connection) == 21
@@ -48,14 +48,19 @@ async def test_what_executes_and_what_is_due_is_wanted_by_weight(connection: Con
 
 async def test_what_another_node_could_not_begin_is_not_wanted(connection: Connection) -> None:
     await connection.execute(
-        "SELECT pgcron.set_lane('three', 3), pgcron.set_lane('free', NULL), "
-        "pgcron.set_lane('rated', NULL, rate => 4, per => '1 hour')"
+        "SELECT pgcron.set_concurrency('three', 3), pgcron.set_concurrency('free', NULL), "
+        "pgcron.set_concurrency('rated', NULL, rate => 4, per => '1 hour')"
     )
-    for lane, runs, slots in (("one", 5, 1), ("three", 5, 3), ("free", 5, 5), ("rated", 9, 4)):
+    for concurrency_key, runs, slots in (
+        ("one", 5, 1),
+        ("three", 5, 3),
+        ("free", 5, 5),
+        ("rated", 9, 4),
+    ):
         before = await demand(connection)
-        await enqueue(connection, runs - 1, lane=lane)
-        await enqueue(connection, 1, lane=lane, priority=1)
-        assert await demand(connection) - before == slots, lane
+        await enqueue(connection, runs - 1, concurrency_key=concurrency_key)
+        await enqueue(connection, 1, concurrency_key=concurrency_key, priority=1)
+        assert await demand(connection) - before == slots, concurrency_key
     assert await demand(connection) == 13
 
     await connection.execute("SELECT pgcron.set_queue('default', 6)")
@@ -66,10 +71,12 @@ async def test_what_another_node_could_not_begin_is_not_wanted(connection: Conne
     assert await demand(connection, "default") == await demand(connection) == 0
 
 
-async def test_running_runs_fill_lane_and_queue(connection: Connection) -> None:
+async def test_running_runs_fill_key_and_queue(connection: Connection) -> None:
     node = await join(connection)
-    await connection.execute("SELECT pgcron.set_lane('three', 3), pgcron.set_queue('default', 4)")
-    await enqueue(connection, 9, lane="three")
+    await connection.execute(
+        "SELECT pgcron.set_concurrency('three', 3), pgcron.set_queue('default', 4)"
+    )
+    await enqueue(connection, 9, concurrency_key="three")
     await enqueue(connection, 9, priority=9)
     assert await demand(connection) == 4
     assert len(await claim_limited(connection, node, free=2)) == 2
@@ -86,7 +93,7 @@ async def test_a_schedule_that_may_not_overlap_wants_one_slot(connection: Connec
     for _ in range(3):
         await connection.fetchval("SELECT pgcron.run_now('job')")
     assert await demand(connection) == 1
-    claimed, _ = await claim_lanes(connection, node)
+    claimed, _ = await claim_overlapping(connection, node)
     assert len(claimed) == 1
     await connection.fetchval("SELECT pgcron.run_now('job')")
     assert await demand(connection) == 1
@@ -108,7 +115,7 @@ async def test_no_more_is_counted_than_asked(connection: Connection, cap: int) -
     for queue in ("a", "b"):
         await enqueue(connection, 60, queue=queue)
         await enqueue(connection, 60, queue=queue, requires=["gpu"])
-        await enqueue(connection, 60, queue=queue, lane="*weight 2", weight=2)
+        await enqueue(connection, 60, queue=queue, concurrency_key="*weight 2", weight=2)
     assert cap <= await demand(connection, None, cap) <= 2 * cap
     assert cap <= await demand(connection, "a", cap) <= 2 * cap
     assert await demand(connection, "a") == 240

@@ -53,7 +53,7 @@ async def test_every_policy_is_kept_changed_and_taken_back(connection: Connectio
         "catchup_window": timedelta(days=2),
         "requires": ("gpu=a100",),
         "retry": '{"backoff": "linear"}',
-        "lane": "tenant",
+        "concurrency_key": "tenant",
     }
     await changed(connection, {**NIGHTLY, **policies})
     (row,) = await schedules_to_export(connection, ["nightly"])

@@ -526,7 +526,7 @@ async def test_what_uniqueness_adds_to_an_enqueue_is_all_it_adds(connection: Con
         "delivery": "transactional",
         "retry": '{"jitter": false}',
         "actor": "she",
-        "lane": "l",
+        "concurrency_key": "l",
         "requires": ["gpu=a100"],
     }
     plain = dict(await run_row(connection, await ask(connection, unique_key=None, **given)) or {})

@@ -16,7 +16,7 @@ from tests.db.control import (
     Row,
     call,
     claim,
-    claim_lanes,
+    claim_overlapping,
     claim_limited,
     enqueue,
     fail,
@@ -33,7 +33,7 @@ from tests.product.client import request_run
 async def waits_as(connection: Connection, run: int) -> tuple[Any, ...]:
     row = await run_row(connection, run)
     assert row is not None
-    return row["weight"], row["lane"]
+    return row["weight"], row["concurrency_key"]
 
 
 @pytest.mark.parametrize(
@@ -42,18 +42,18 @@ async def waits_as(connection: Connection, run: int) -> tuple[Any, ...]:
         ({}, (None, None)),
         ({"weight": 1}, (None, None)),
         ({"weight": 4}, (4, "*weight 4")),
-        ({"weight": 4, "lane": "customer-7"}, (4, "customer-7")),
-        ({"lane": "customer-7"}, (None, "customer-7")),
+        ({"weight": 4, "concurrency_key": "customer-7"}, (4, "customer-7")),
+        ({"concurrency_key": "customer-7"}, (None, "customer-7")),
     ],
 )
 async def test_every_door_puts_a_heavy_run_where_it_waits(
     connection: Connection, given: dict[str, Any], stored: tuple[Any, ...]
 ) -> None:
     one = await connection.fetchval(
-        "SELECT pgcron.enqueue($1, weight => $2, lane => $3)",
+        "SELECT pgcron.enqueue($1, weight => $2, concurrency_key => $3)",
         HANDLER,
         given.get("weight"),
-        given.get("lane"),
+        given.get("concurrency_key"),
     )
     [many] = await connection.fetchval(
         "SELECT pgcron.enqueue_many($1::text::jsonb)", json.dumps([{"handler": HANDLER, **given}])
@@ -68,7 +68,9 @@ async def test_every_door_puts_a_heavy_run_where_it_waits(
 
     for run in (one, many, sent, as_json, now):
         assert await waits_as(connection, run) == stored
-    [shown] = await connection.fetch("SELECT weight, lane FROM pgcron.runs WHERE id = $1", one)
+    [shown] = await connection.fetch(
+        "SELECT weight, concurrency_key FROM pgcron.runs WHERE id = $1", one
+    )
     assert tuple(shown) == (stored[0] or 1, stored[1])
     assert await connection.fetchval(
         "SELECT weight FROM pgcron.schedules WHERE id = $1", schedule
@@ -80,7 +82,7 @@ async def test_a_run_keeps_its_weight_when_it_runs_again(
     connection: Connection, again: str
 ) -> None:
     node = await join(connection)
-    await enqueue(connection, weight=3, lane="customer-7", max_attempts=1)
+    await enqueue(connection, weight=3, concurrency_key="customer-7", max_attempts=1)
     [first] = await claim_limited(connection, node)
     if again == "retry":
         await finish(connection, [first])
@@ -95,7 +97,7 @@ async def test_a_run_keeps_its_weight_when_it_runs_again(
 @pytest.mark.parametrize("weight", [0, -1, 1001])
 async def test_a_weight_that_is_none_is_refused(connection: Connection, weight: int) -> None:
     for ask in (
-        lambda: enqueue(connection, weight=weight, lane="a"),
+        lambda: enqueue(connection, weight=weight, concurrency_key="a"),
         lambda: connection.fetchval("SELECT pgcron.enqueue($1, weight => $2)", HANDLER, weight),
         lambda: put_schedule(connection, weight=weight),
     ):
@@ -108,29 +110,31 @@ async def test_a_weight_that_is_none_is_refused(connection: Connection, weight: 
         )
 
 
-async def test_a_heavy_run_that_is_written_without_a_lane_is_refused(
+async def test_a_heavy_run_that_is_written_without_a_key_is_refused(
     connection: Connection,
 ) -> None:
-    with pytest.raises(asyncpg.PostgresError, match=r"^weight 4 without a lane\n") as refused:
+    with pytest.raises(
+        asyncpg.PostgresError, match=r"^weight 4 without a concurrency key\n"
+    ) as refused:
         await enqueue(connection, weight=4)
-    assert refused.value.hint == "Call pgcron.enqueue, or write lane '*weight 4'."
-    [run] = await enqueue(connection, weight=4, lane="*weight 4")
+    assert refused.value.hint == "Call pgcron.enqueue, or write concurrency_key '*weight 4'."
+    [run] = await enqueue(connection, weight=4, concurrency_key="*weight 4")
     assert await waits_as(connection, run) == (4, "*weight 4")
 
-    for lane in ("*weight 4", "*weight 1", "*"):
-        with pytest.raises(asyncpg.PostgresError, match="is not the name of a lane"):
-            await enqueue(connection, weight=1, lane=lane)
+    for concurrency_key in ("*weight 4", "*weight 1", "*"):
+        with pytest.raises(asyncpg.PostgresError, match="is not the name of a concurrency key"):
+            await enqueue(connection, weight=1, concurrency_key=concurrency_key)
 
 
-async def test_the_lane_of_a_weight_has_no_limit_whatever_is_set_for_others(
+async def test_the_key_of_a_weight_has_no_limit_whatever_is_set_for_others(
     connection: Connection,
 ) -> None:
     node = await join(connection)
-    await connection.execute("SELECT pgcron.set_lane('*', 1)")
-    runs = await enqueue(connection, 3, weight=2, lane="*weight 2")
+    await connection.execute("SELECT pgcron.set_concurrency('*', 1)")
+    runs = await enqueue(connection, 3, weight=2, concurrency_key="*weight 2")
 
     assert await claim(connection, node) == []
-    assert await claim_lanes(connection, node) == ([], [])
+    assert await claim_overlapping(connection, node) == ([], [])
     claimed = await claim_limited(connection, node, 20)
 
     assert [row["id"] for row in claimed] == runs
@@ -142,7 +146,7 @@ def ago(count: float) -> datetime:
 
 async def heavy(connection: Connection, weight: int, count: int = 1, **columns: Any) -> list[int]:
     """Due for a minute, so that a node may keep slots free for them."""
-    given = {"lane": f"*weight {weight}", "due_at": ago(1), **columns}
+    given = {"concurrency_key": f"*weight {weight}", "due_at": ago(1), **columns}
     return await enqueue(connection, count, weight=weight, **given)
 
 
@@ -171,9 +175,9 @@ async def test_no_more_weight_is_claimed_than_slots_are_free(
 
 async def test_light_runs_take_what_a_heavy_one_leaves(connection: Connection) -> None:
     node = await join(connection)
-    await connection.execute("SELECT pgcron.set_lane('light', NULL)")
+    await connection.execute("SELECT pgcron.set_concurrency('light', NULL)")
     [first] = await heavy(connection, 3)
-    light = await enqueue(connection, 5, lane="light")
+    light = await enqueue(connection, 5, concurrency_key="light")
 
     rows = await claim_limited(connection, node, 5)
     assert reported(rows, "claim") == [first, *light[:2]]
@@ -195,9 +199,9 @@ async def test_one_node_keeps_slots_free_for_a_heavy_run_and_whoever_has_room_ta
     connection: Connection,
 ) -> None:
     small, first, second = [await join(connection, slots=slots) for slots in (3, 8, 8)]
-    await connection.execute("SELECT pgcron.set_lane('light', NULL)")
+    await connection.execute("SELECT pgcron.set_concurrency('light', NULL)")
     [run] = await heavy(connection, 4)
-    await enqueue(connection, 9, lane="light")
+    await enqueue(connection, 9, concurrency_key="light")
 
     for node, is_awaited in ((small, False), (first, True), (second, False)):
         rows = await claim_limited(connection, node, 1)
@@ -214,9 +218,9 @@ async def test_one_node_keeps_slots_free_for_a_heavy_run_and_whoever_has_room_ta
 
 async def test_what_is_awaited_goes_before_all_others(connection: Connection) -> None:
     node = await join(connection, slots=8)
-    await connection.execute("SELECT pgcron.set_lane('light', NULL)")
+    await connection.execute("SELECT pgcron.set_concurrency('light', NULL)")
     [run] = await heavy(connection, 4, priority=9)
-    light = await enqueue(connection, 9, lane="light", priority=0, due_at=ago(2))
+    light = await enqueue(connection, 9, concurrency_key="light", priority=0, due_at=ago(2))
 
     assert reported(await claim_limited(connection, node, 2), "await") == [run]
     assert reported(await claim_limited(connection, node, 4), "claim") == [run]
@@ -263,10 +267,10 @@ async def test_a_run_that_was_called_too_light_is_given_back_and_waits_with_the_
     node = await join(connection)
     schedule = await put_schedule(connection)
     await enqueue(connection)
-    await enqueue(connection, lane="customer-7")
+    await enqueue(connection, concurrency_key="customer-7")
     await enqueue(connection, origin="manual", schedule_id=schedule, overlap="skip")
     rows = await claim(connection, node) + await claim_limited(connection, node)
-    rows += (await claim_lanes(connection, node))[0]
+    rows += (await claim_overlapping(connection, node))[0]
 
     given = await call(
         connection,
@@ -292,16 +296,16 @@ async def parked(connection: Connection) -> list[int]:
     return [row["id"] for row in rows]
 
 
-async def test_runs_at_the_head_of_a_lane_whose_handler_nobody_offers_are_parked(
+async def test_runs_at_the_head_of_a_key_whose_handler_nobody_offers_are_parked(
     connection: Connection,
 ) -> None:
     node = await join(connection)
-    await connection.execute("SELECT pgcron.set_lane('*', NULL)")
-    lost = await enqueue(connection, 2, lane="a", handler="py:gone")
-    served = await enqueue(connection, lane="a")
-    to_come = await enqueue(connection, lane="a", handler="py:gone", due_at=ago(-5))
-    behind = await enqueue(connection, lane="b")
-    await enqueue(connection, lane="b", handler="py:gone", due_at=ago(-1))
+    await connection.execute("SELECT pgcron.set_concurrency('*', NULL)")
+    lost = await enqueue(connection, 2, concurrency_key="a", handler="py:gone")
+    served = await enqueue(connection, concurrency_key="a")
+    to_come = await enqueue(connection, concurrency_key="a", handler="py:gone", due_at=ago(-5))
+    behind = await enqueue(connection, concurrency_key="b")
+    await enqueue(connection, concurrency_key="b", handler="py:gone", due_at=ago(-1))
 
     claimed = await claim_limited(connection, node)
 
@@ -320,7 +324,7 @@ async def test_runs_at_the_head_of_a_lane_whose_handler_nobody_offers_are_parked
 async def test_a_run_that_another_node_can_execute_is_not_parked(connection: Connection) -> None:
     node = await join(connection)
     await join(connection, handlers=("py:theirs",))
-    await enqueue(connection, lane="a", handler="py:theirs")
+    await enqueue(connection, concurrency_key="a", handler="py:theirs")
 
     assert await claim_limited(connection, node) == []
     assert await parked(connection) == []
@@ -328,8 +332,8 @@ async def test_a_run_that_another_node_can_execute_is_not_parked(connection: Con
 
 async def test_a_round_parks_a_thousand_runs_at_most(connection: Connection) -> None:
     node = await join(connection)
-    await enqueue(connection, 2500, lane="a", handler="py:gone")
-    [run] = await enqueue(connection, lane="a")
+    await enqueue(connection, 2500, concurrency_key="a", handler="py:gone")
+    [run] = await enqueue(connection, concurrency_key="a")
 
     for count in (1000, 2000):
         assert await claim_limited(connection, node) == []

@@ -22,7 +22,7 @@ async def test_values_at_the_end_of_the_calendar_stop_no_other_work(
         )
     for due in DUE:
         await connection.execute(
-            "INSERT INTO pgcron.run (handler, due_at, lane)"
+            "INSERT INTO pgcron.run (handler, due_at, concurrency_key)"
             f" VALUES ('py:work', {due}, NULL), ('py:work', {due}, 'one by one')"
         )
     for expires in EXPIRES:

@@ -21,7 +21,7 @@ FLOOD = 3000
 BACKLOG = 5000
 CLAIMED_AT_ONCE = SLOTS + PREFETCH
 # Of each node, before the one that takes the run: one that was under way, and one that found its
-# lane locked by the other node.
+# key locked by the other node.
 _CLAIMS_BEFORE = 2
 
 
@@ -43,13 +43,13 @@ async def claimed_between(connection: Connection, fence: int, run: int) -> int:
     return count
 
 
-@pytest.mark.parametrize("lanes", [(None, None), ("tenant-a", "tenant-b")])
+@pytest.mark.parametrize("keys", [(None, None), ("tenant-a", "tenant-b")])
 async def test_a_low_priority_has_its_turn_under_a_flood_of_high_ones(
-    lanes: tuple[str | None, str | None], cluster: Cluster, connection: Connection
+    keys: tuple[str | None, str | None], cluster: Cluster, connection: Connection
 ) -> None:
-    await connection.execute("SELECT pgcron.set_lane('tenant-*', NULL)")
-    [low] = await enqueue(connection, "py:work", priority=9, lane=lanes[0])
-    await enqueue(connection, "py:work", FLOOD, priority=0, lane=lanes[1])
+    await connection.execute("SELECT pgcron.set_concurrency('tenant-*', NULL)")
+    [low] = await enqueue(connection, "py:work", priority=9, concurrency_key=keys[0])
+    await enqueue(connection, "py:work", FLOOD, priority=0, concurrency_key=keys[1])
 
     await start_nodes(cluster)
     await ended(connection, low, deadline=60)
@@ -63,12 +63,14 @@ async def test_a_low_priority_has_its_turn_under_a_flood_of_high_ones(
 async def test_a_tenant_with_little_does_not_wait_for_one_with_much(
     cluster: Cluster, connection: Connection
 ) -> None:
-    await connection.execute("SELECT pgcron.set_lane('tenant-*', NULL)")
-    await enqueue(connection, "py:work", BACKLOG, args={"seconds": 0.01}, lane="tenant-a")
+    await connection.execute("SELECT pgcron.set_concurrency('tenant-*', NULL)")
+    await enqueue(
+        connection, "py:work", BACKLOG, args={"seconds": 0.01}, concurrency_key="tenant-a"
+    )
     await start_nodes(cluster)
     await until("the backlog is worked at", partial(_have_begun, cluster, 50))
 
-    runs = await enqueue(connection, "py:work", 3, lane="tenant-b")
+    runs = await enqueue(connection, "py:work", 3, concurrency_key="tenant-b")
     fence = await connection.fetchval("SELECT last_value FROM pgcron.fence")
     await ended(connection, *runs, deadline=60)
 

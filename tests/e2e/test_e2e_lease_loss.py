@@ -47,7 +47,7 @@ async def test_what_may_finish_goes_on_through_an_outage_and_is_told_after_it(
         once: dict[str, object] = {"seconds": 60, "then": 0}
         stopping = await enqueue(connection, "py:work", args=once)
         stopping += await enqueue(connection, "py:finish", args=once, delivery="at_most_once")
-        stopping += await enqueue(connection, "py:finish", args=once, lane="one")
+        stopping += await enqueue(connection, "py:finish", args=once, concurrency_key="one")
         stopping += await enqueue(
             connection, "shell:program", args={"seconds": 60, "manner": "once"}
         )

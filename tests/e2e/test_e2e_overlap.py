@@ -39,20 +39,22 @@ async def test_runs_of_a_schedule_never_overlap_and_a_held_fire_is_skipped_with_
         row["id"]: row["schedule"]
         for row in await connection.fetch("SELECT id, schedule FROM pgcron.history")
     }
-    lanes: dict[str, list[Execution]] = defaultdict(list)
+    keys: dict[str, list[Execution]] = defaultdict(list)
     for execution in evidence.executions(cluster.deaths()):
-        lanes[schedules[execution.run]].append(execution)
-    assert len(lanes) == len(DURATIONS)
-    assert {name: overlapping(executions) for name, executions in lanes.items()} == {
-        name: [] for name in lanes
+        keys[schedules[execution.run]].append(execution)
+    assert len(keys) == len(DURATIONS)
+    assert {name: overlapping(executions) for name, executions in keys.items()} == {
+        name: [] for name in keys
     }
     skipped = await connection.fetch(
         "SELECT s.name, o.reason FROM pgcron.occurrence o JOIN pgcron.schedule s"
         " ON s.id = o.schedule_id WHERE o.decision = 'skipped'"
     )
     assert {row["reason"] for row in skipped} == {"the last run is not over"}
-    counts = {name: sum(row["name"] == name for row in skipped) for name in lanes}
-    print(f"executed { ({name: len(lane) for name, lane in lanes.items()}) }, skipped {counts}")
+    counts = {name: sum(row["name"] == name for row in skipped) for name in keys}
+    print(
+        f"executed { ({name: len(concurrency_key) for name, concurrency_key in keys.items()}) }, skipped {counts}"
+    )
     assert counts["s0"] >= 4
     assert await unaccounted(connection) == 0
 

@@ -28,16 +28,25 @@ async def test_a_run_cancelled_across_a_partition_ends_and_its_slot_is_free_when
         cut_off = cluster.spawn("a", dsn=dsn)
         await until("it has joined", cut_off.has_joined, deadline=30)
         runs = await enqueue(
-            connection, "shell:program", args={"seconds": 60, "manner": "family"}, lane="one"
+            connection,
+            "shell:program",
+            args={"seconds": 60, "manner": "family"},
+            concurrency_key="one",
         )
-        runs += await enqueue(connection, "py:thread_work", args={"seconds": 60}, lane="two")
+        runs += await enqueue(
+            connection, "py:thread_work", args={"seconds": 60}, concurrency_key="two"
+        )
         await until("they run", lambda: evidence.count("start") == 3)
         await until("both programs tick", lambda: len(evidence.processes("tick")) == 2)
         family = evidence.processes("tick")
         cluster.start("b", slots=1, poll_interval="50ms")
         followers = [
-            (await enqueue(connection, "py:work", args={"seconds": 0.1}, lane=lane))[0]
-            for lane in ("one", "two")
+            (
+                await enqueue(
+                    connection, "py:work", args={"seconds": 0.1}, concurrency_key=concurrency_key
+                )
+            )[0]
+            for concurrency_key in ("one", "two")
         ]
 
         proxy.cut()

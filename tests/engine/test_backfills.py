@@ -9,7 +9,7 @@ import pytest
 from tests.db.control import (
     Connection,
     claim,
-    claim_lanes,
+    claim_overlapping,
     fail,
     finish,
     join,
@@ -192,7 +192,7 @@ async def test_one_that_a_failure_holds_up_says_so_once(
     node = await join(connection)
     backfill = await ask(connection, minutes(3))
     await service.run_once()
-    [first] = (await claim_lanes(connection, node))[0]
+    [first] = (await claim_overlapping(connection, node))[0]
     await fail(connection, [first])
 
     for _ in range(3):

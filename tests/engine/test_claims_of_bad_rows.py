@@ -59,10 +59,10 @@ async def fires(connection: Connection, overlap: str, count: int, **columns: Any
     [
         {},
         {"delivery": "at_most_once"},
-        {"lane": "customer-7"},
+        {"concurrency_key": "customer-7"},
         {"requires": ["gpu"]},
         {"priority": 0},
-        {"lane": "*weight 2", "weight": 2},
+        {"concurrency_key": "*weight 2", "weight": 2},
     ],
     ids=lambda columns: next(iter(columns), "plain"),
 )
@@ -70,7 +70,7 @@ async def test_a_run_that_cannot_be_claimed_is_a_dead_letter_and_the_others_are_
     database: str, connection: Connection, columns: dict[str, Any], events: list[Event]
 ) -> None:
     workshop = Workshop(database, slots=SLOTS)
-    await connection.execute("SELECT pgcron.set_lane('customer-7', 10)")
+    await connection.execute("SELECT pgcron.set_concurrency('customer-7', 10)")
     [bad] = await control.enqueue(connection, 1, args=POISON, **columns)
     alike = await control.enqueue(connection, 2, **columns)
     plain = await control.enqueue(connection, 2)
@@ -156,9 +156,9 @@ BROKEN = [
     "INSERT INTO pgcron.queue (name, rate, per) VALUES ('other', -3, '-1 day')",
     "INSERT INTO pgcron.queue (name, rate) VALUES ('other', 5)",
     "INSERT INTO pgcron.queue (name, max_running) VALUES ('other', -2147483648)",
-    "INSERT INTO pgcron.lane_limit (lane, rate, per) VALUES ('bad*', 0, '0')",
-    "INSERT INTO pgcron.lane_limit (lane, rate, per) VALUES ('bad*', 3, NULL)",
-    "INSERT INTO pgcron.lane_limit (lane, slots) VALUES ('bad*', -2147483648)",
+    "INSERT INTO pgcron.concurrency_limit (concurrency_key, rate, per) VALUES ('bad*', 0, '0')",
+    "INSERT INTO pgcron.concurrency_limit (concurrency_key, rate, per) VALUES ('bad*', 3, NULL)",
+    "INSERT INTO pgcron.concurrency_limit (concurrency_key, slots) VALUES ('bad*', -2147483648)",
 ]
 
 
@@ -172,18 +172,18 @@ async def test_a_limit_that_breaks_its_rules_alone_waits(
             ("a_queue_starts_1_to_1000000_runs_in_a_time", "a_queue_runs_1_to_100000_at_once"),
         ),
         (
-            "lane_limit",
-            ("a_lane_starts_1_to_1000000_runs_in_a_time", "a_lane_has_1_to_10000_slots"),
+            "concurrency_limit",
+            ("a_key_starts_1_to_1000000_runs_in_a_time", "a_key_has_1_to_10000_slots"),
         ),
     ):
         for rule in rules:
             await connection.execute(f"ALTER TABLE pgcron.{table} DROP CONSTRAINT {rule}")
     await connection.execute(broken)
-    await connection.execute("SELECT pgcron.set_lane('fine', 2, 5, '1 minute')")
+    await connection.execute("SELECT pgcron.set_concurrency('fine', 2, 5, '1 minute')")
     is_queue = "pgcron.queue" in broken
-    waiting = {"queue": "other"} if is_queue else {"lane": "bad-1"}
+    waiting = {"queue": "other"} if is_queue else {"concurrency_key": "bad-1"}
     [held_up, _] = await control.enqueue(connection, 2, **waiting)
-    fine = await control.enqueue(connection, 2, lane="fine")
+    fine = await control.enqueue(connection, 2, concurrency_key="fine")
     plain = await control.enqueue(connection, 2)
 
     await workshop.step()
@@ -203,7 +203,7 @@ async def test_a_limit_that_breaks_its_rules_alone_waits(
     if is_queue:
         await connection.execute("DELETE FROM pgcron.queue")
     else:
-        await connection.execute("SELECT pgcron.set_lane('bad*', 2)")
+        await connection.execute("SELECT pgcron.set_concurrency('bad*', 2)")
     assert await why_run_waits(connection, held_up) is None
     workshop.dispatcher._limited.wake()
     await workshop.step()
@@ -215,8 +215,8 @@ async def test_a_limit_that_breaks_its_rules_alone_waits(
 async def test_limits_that_somebody_locks_hold_up_no_plain_run(
     workshop: Workshop, connection: Connection, database: str
 ) -> None:
-    await connection.execute("SELECT pgcron.set_lane('a', 5, 5, '1 minute')")
-    laned = await control.enqueue(connection, 2, lane="a")
+    await connection.execute("SELECT pgcron.set_concurrency('a', 5, 5, '1 minute')")
+    keyed = await control.enqueue(connection, 2, concurrency_key="a")
     plain = await control.enqueue(connection, 2)
     somebody = await connect(database)
     async with somebody.transaction():
@@ -233,7 +233,7 @@ async def test_limits_that_somebody_locks_hold_up_no_plain_run(
     await until("its next try", lambda: not aside.next_try())
     workshop.dispatcher._limited.wake()
     await workshop.step()
-    assert sorted(workshop.executor.executing) == sorted(laned + plain)
+    assert sorted(workshop.executor.executing) == sorted(keyed + plain)
     assert workshop.dispatcher.aside.entries() == []
     await somebody.close()
 

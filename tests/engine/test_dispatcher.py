@@ -106,7 +106,7 @@ async def test_runs_that_may_start_once_are_never_claimed_ahead(
     assert await claimed(connection) == SLOTS
 
 
-async def due_lanes(connection: Connection, count: int) -> list[int]:
+async def due_schedules(connection: Connection, count: int) -> list[int]:
     """So many schedules with overlap skip, each with a fire that is due."""
     runs: list[int] = []
     for number in range(count):
@@ -115,10 +115,10 @@ async def due_lanes(connection: Connection, count: int) -> list[int]:
     return runs
 
 
-async def test_lanes_are_claimed_ahead_of_the_slots_of_a_node_whose_runs_are_short(
+async def test_schedules_are_claimed_ahead_of_the_slots_of_a_node_whose_runs_are_short(
     workshop: Workshop, connection: Connection
 ) -> None:
-    runs = await due_lanes(connection, 10)
+    runs = await due_schedules(connection, 10)
     pretend_a_burst(workshop, 1000)
 
     await workshop.step()
@@ -127,10 +127,10 @@ async def test_lanes_are_claimed_ahead_of_the_slots_of_a_node_whose_runs_are_sho
     assert workshop.runner.waiting == 10 - SLOTS
 
 
-async def test_runs_of_lanes_that_may_start_once_are_never_claimed_ahead(
+async def test_runs_of_schedules_that_may_start_once_are_never_claimed_ahead(
     workshop: Workshop, connection: Connection
 ) -> None:
-    runs = await due_lanes(connection, 10)
+    runs = await due_schedules(connection, 10)
     await connection.execute("UPDATE pgcron.run SET delivery = 'at_most_once'")
     pretend_a_burst(workshop, 1000)
     begun: list[int] = []
@@ -152,7 +152,7 @@ async def test_runs_of_lanes_that_may_start_once_are_never_claimed_ahead(
 async def test_what_was_claimed_ahead_is_given_back_when_nothing_ends_any_more(
     workshop: Workshop, connection: Connection, events: list[Event]
 ) -> None:
-    runs = await control.enqueue(connection, 10) + await due_lanes(connection, 10)
+    runs = await control.enqueue(connection, 10) + await due_schedules(connection, 10)
     pretend_a_burst(workshop, 1000)
     await workshop.step()
     assert workshop.runner.waiting == 20 - SLOTS
@@ -227,7 +227,7 @@ async def test_both_kinds_get_their_turn(workshop: Workshop, connection: Connect
     assert done == {*plain, *once}
 
 
-async def test_a_lane_that_is_held_skips_its_next_fire(
+async def test_a_schedule_that_is_held_skips_its_next_fire(
     workshop: Workshop, connection: Connection
 ) -> None:
     schedule = await control.put_schedule(connection)
@@ -242,7 +242,7 @@ async def test_a_lane_that_is_held_skips_its_next_fire(
         assert (row["outcome"], row["error"]) == ("skipped", "the last run is not over")
 
 
-async def test_a_lane_is_decided_without_a_free_slot_too(
+async def test_a_schedule_is_decided_without_a_free_slot_too(
     workshop: Workshop, connection: Connection
 ) -> None:
     schedule = await control.put_schedule(connection)

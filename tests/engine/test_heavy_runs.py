@@ -28,8 +28,10 @@ async def workshop(database: str) -> AsyncIterator[Workshop]:
 async def heavy(connection: Connection, weight: int, count: int = 1) -> list[int]:
     """Due for a minute: nodes have looked for room long enough."""
     due = datetime.now(UTC) - timedelta(minutes=1)
-    lane = f"*weight {weight}"
-    return await control.enqueue(connection, count, weight=weight, lane=lane, due_at=due)
+    concurrency_key = f"*weight {weight}"
+    return await control.enqueue(
+        connection, count, weight=weight, concurrency_key=concurrency_key, due_at=due
+    )
 
 
 async def finish(workshop: Workshop, connection: Connection, run: int) -> None:
@@ -120,7 +122,9 @@ async def test_a_run_of_a_handler_that_takes_several_slots_here_is_weighed(
 
     assert list(workshop.executor.executing) == runs[:1]
     assert workshop.runner.executing == 3
-    stored = await connection.fetch("SELECT weight, lane, attempt FROM pgcron.run ORDER BY id")
+    stored = await connection.fetch(
+        "SELECT weight, concurrency_key, attempt FROM pgcron.run ORDER BY id"
+    )
     assert [tuple(row) for row in stored] == [(3, "*weight 3", 1), (3, "*weight 3", 0)]
     await workshop.leave()
 

@@ -1,4 +1,4 @@
-"""A node among lanes by key and limited queues: what it claims, and when it looks again."""
+"""A node among keys by key and limited queues: what it claims, and when it looks again."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ async def finish(workshop: Workshop, connection: Connection, run: int) -> None:
     workshop.dispatcher.settled()
 
 
-async def test_a_node_claims_of_a_lane_what_its_slots_allow(
+async def test_a_node_claims_of_a_key_what_its_slots_allow(
     workshop: Workshop, connection: Connection
 ) -> None:
-    await connection.execute("SELECT pgcron.set_lane('a', 2)")
-    laned = await control.enqueue(connection, 5, lane="a")
+    await connection.execute("SELECT pgcron.set_concurrency('a', 2)")
+    keyed = await control.enqueue(connection, 5, concurrency_key="a")
     plain = await control.enqueue(connection, 9)
 
     await workshop.step()
 
-    assert sorted(workshop.executor.executing) == sorted(laned[:2] + plain[:2])
+    assert sorted(workshop.executor.executing) == sorted(keyed[:2] + plain[:2])
     assert workshop.runner.waiting == 0
 
 
-async def test_the_next_run_of_a_lane_is_claimed_as_soon_as_the_last_one_is_over(
+async def test_the_next_run_of_a_key_is_claimed_as_soon_as_the_last_one_is_over(
     workshop: Workshop, connection: Connection
 ) -> None:
-    first, second = await control.enqueue(connection, 2, lane="a")
+    first, second = await control.enqueue(connection, 2, concurrency_key="a")
     await workshop.step()
     assert list(workshop.executor.executing) == [first]
 
@@ -61,11 +61,11 @@ async def test_the_next_run_of_a_lane_is_claimed_as_soon_as_the_last_one_is_over
     assert monotonic() - began < POLL_SECONDS
 
 
-async def test_a_full_lane_keeps_no_node_from_being_idle(
+async def test_a_full_key_keeps_no_node_from_being_idle(
     workshop: Workshop, connection: Connection
 ) -> None:
     """It says that it is idle, so a plain run is noticed at once; and looks again after a poll."""
-    await control.enqueue(connection, 9, lane="a")
+    await control.enqueue(connection, 9, concurrency_key="a")
     workshop.dispatcher.trust_notifications(True)
 
     await workshop.step()
@@ -91,12 +91,12 @@ async def test_due_runs_of_a_paused_queue_keep_no_node_awake(
     assert pause > POLL_SECONDS
 
 
-async def test_plain_runs_and_runs_of_lanes_take_turns(
+async def test_plain_runs_and_runs_of_keys_take_turns(
     workshop: Workshop, connection: Connection
 ) -> None:
     """However many of both wait, and however short the plain ones are."""
-    await connection.execute("SELECT pgcron.set_lane('*', NULL)")
-    laned = set(await control.enqueue(connection, 60, lane="a"))
+    await connection.execute("SELECT pgcron.set_concurrency('*', NULL)")
+    keyed = set(await control.enqueue(connection, 60, concurrency_key="a"))
     await control.enqueue(connection, 2000)
     began: list[int] = []
 
@@ -106,20 +106,18 @@ async def test_plain_runs_and_runs_of_lanes_take_turns(
             began.append(run)
             await finish(workshop, connection, run)
 
-    of_lanes = sum(1 for run in began if run in laned)
-    assert of_lanes >= 20
-    assert len(began) - of_lanes >= 20
+    of_keys = sum(1 for run in began if run in keyed)
+    assert of_keys >= 20
+    assert len(began) - of_keys >= 20
 
 
-async def test_a_node_walks_over_more_lanes_than_one_look_sees(
+async def test_a_node_walks_over_more_keys_than_one_look_sees(
     workshop: Workshop, connection: Connection
 ) -> None:
-    """Many lanes are being decided by somebody else; the one that is not is found."""
+    """Many keys are being decided by somebody else; the one that is not is found."""
     for number in range(60):
-        await control.enqueue(connection, lane=f"lane {number:02}")
-    key = (
-        "('pgcron'::regnamespace::oid::int, hashtext('lane ' || 'lane ' || lpad(n::text, 2, '0')))"
-    )
+        await control.enqueue(connection, concurrency_key=f"concurrency key {number:02}")
+    key = "('pgcron'::regnamespace::oid::int, hashtext('key ' || 'concurrency key ' || lpad(n::text, 2, '0')))"
     await connection.execute(
         f"SELECT pg_advisory_lock{key} FROM generate_series(0, 58) n"  # not the last one
     )
@@ -147,11 +145,11 @@ async def test_a_limited_queue_is_served_within_its_limit(
     assert await connection.fetchval("SELECT count(*) FROM pgcron.run") == 0
 
 
-async def test_a_run_of_a_lane_that_is_due_later_is_claimed_when_it_is_due(
+async def test_a_run_of_a_key_that_is_due_later_is_claimed_when_it_is_due(
     workshop: Workshop, connection: Connection
 ) -> None:
     await connection.execute(
-        "INSERT INTO pgcron.run (handler, lane, due_at)"
+        "INSERT INTO pgcron.run (handler, concurrency_key, due_at)"
         " VALUES ('py:work', 'a', now() + interval '30 seconds')"
     )
     await workshop.step()

@@ -14,7 +14,7 @@ from pgcron_ha.executors.contract.base import Context, ExecutorServices, Outcome
 from tests.db.control import (
     HANDLER,
     Connection,
-    claim_lanes,
+    claim_overlapping,
     cursor_of,
     finish,
     join,
@@ -80,7 +80,7 @@ async def test_a_handler_learns_how_the_run_before_ended(connection: Connection,
     for handler in (asks, asks, waits):
         cursor = await cursor_of(connection, schedule)
         await materialize(connection, cursor, [cursor["watermark"] + timedelta(minutes=1)])
-        rows, _ = await claim_lanes(connection, node)
+        rows, _ = await claim_overlapping(connection, node)
         assert [type(outcome) for outcome in await run(handler, rows)] == [Succeeded]
         await finish(connection, rows)
         runs += rows

@@ -15,7 +15,7 @@ from pgcron_ha.executors.contract.base import SUCCEEDED, Context, Failed, StopRe
 from tests.db.control import (
     Connection,
     Row,
-    claim_lanes,
+    claim_overlapping,
     cursor_of,
     finish,
     join,
@@ -55,7 +55,7 @@ async def fires(connection: Connection) -> tuple[Row, Row]:
             assert await finish(connection, claimed)
         cursor = await cursor_of(connection, schedule)
         await materialize(connection, cursor, [cursor["watermark"] + timedelta(minutes=1)])
-        claimed += (await claim_lanes(connection, node))[0]
+        claimed += (await claim_overlapping(connection, node))[0]
     first, second = claimed
     return first, second
 

@@ -8,14 +8,14 @@ import pytest
 
 from tests.model.__main__ import check_all
 from tests.model.checker import CLEAN, MODELS, CheckerFailed, check
-from tests.model.matrix import LANE_TWICE, SKIPPED_BETWEEN, STUCK, Line, lines
+from tests.model.matrix import SCHEDULE_TWICE, SKIPPED_BETWEEN, STUCK, Line, lines
 from tests.model.moves import TABLE, moves, sets_a_state_elsewhere
 
 # They need spin and a C compiler; CI has them, `make test` does not ask for them.
 pytestmark = pytest.mark.long
 
 RUN = (MODELS / "run.pml").read_text()
-LANE = (MODELS / "lane.pml").read_text()
+SCHEDULE = (MODELS / "schedule.pml").read_text()
 TEXTS = {path.stem: path.read_text() for path in MODELS.glob("*.pml")}
 # A define that is either a guard (as built: on) or says how large a model is and what goes wrong.
 GUARD = re.compile(r"^#ifndef (\w+) .*\n#define \1 [12]$", re.MULTILINE)
@@ -38,9 +38,9 @@ NOT_MODELLED = frozenset({("ready", "succeeded")})
 
 def test_the_model_makes_the_transitions_of_the_table_and_no_others() -> None:
     assert moves(RUN) | NOT_MODELLED == TABLE
-    assert moves(LANE) < TABLE
+    assert moves(SCHEDULE) < TABLE
     assert not sets_a_state_elsewhere(RUN)
-    assert not sets_a_state_elsewhere(LANE)
+    assert not sets_a_state_elsewhere(SCHEDULE)
 
 
 @pytest.mark.parametrize(
@@ -117,19 +117,19 @@ def test_a_fault_in_the_model_changes_the_verdict() -> None:
 
 def test_a_model_that_can_not_be_read_is_no_verdict() -> None:
     with pytest.raises(CheckerFailed, match="spin can't read"):
-        check("lane", {}, text=LANE.replace("proctype Owner", "proctyp Owner"))
+        check("schedule", {}, text=SCHEDULE.replace("proctype Owner", "proctyp Owner"))
 
 
 def test_a_verdict_that_differs_is_shown_with_its_counterexample(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    wrong = Line("as built", "lane", LANE_TWICE)
-    broken = Line("without KEEP_SLOT", "lane", CLEAN, {"KEEP_SLOT": 0})
+    wrong = Line("as built", "schedule", SCHEDULE_TWICE)
+    broken = Line("without KEEP_SLOT", "schedule", CLEAN, {"KEEP_SLOT": 0})
 
     assert not check_all([wrong, broken], with_trails=False)
 
     printed = capsys.readouterr().out
-    assert f"clean   EXPECTED: {LANE_TWICE}" in printed
+    assert f"clean   EXPECTED: {SCHEDULE_TWICE}" in printed
     assert f"{SKIPPED_BETWEEN}   EXPECTED: clean" in printed
     assert f"    BROKEN: {SKIPPED_BETWEEN}\n" in printed
     assert "2 lines, 2 not as expected" in printed

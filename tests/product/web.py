@@ -20,7 +20,7 @@ from pgcron_ha.web.node_metrics import NodeCollector
 from pgcron_ha.web.page_request import LIVE_HEADER, REFRESH_SECONDS
 from pgcron_ha.web.pages import runs
 from pgcron_ha.web.pages.schedule import NEXT_FIRES, future_fire_lines, schedule_sentence
-from pgcron_ha.web.plots import LANE_HEIGHT, distance, spark, timeline
+from pgcron_ha.web.plots import KEY_HEIGHT, distance, spark, timeline
 from pgcron_ha.web.plots import WIDTH as PLOTS_WIDTH
 from pgcron_ha.web.reading import LIFE_SECONDS, MOST_SNAPSHOTS, Reader
 from pgcron_ha.web.routes import PERMISSIONS, ROUTES, WebRoute

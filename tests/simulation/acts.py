@@ -60,7 +60,7 @@ def enqueue(call: Call, **given: Any) -> int:
     columns: dict[str, Any] = {
         **{"handler": "py:work", "args": "{}", "queue": "default", "priority": 5, "due_at": None},
         **{"idempotency_key": None, "key_lifetime": None, "timeout": 60.0, "max_attempts": 3},
-        **{"delivery": "at_least_once", "retry": None, "lane": None, "requires": None},
+        **{"delivery": "at_least_once", "retry": None, "concurrency_key": None, "requires": None},
         **{"weight": None, "actor": "me"},
         **{"start_within": None, "give_up_after": None, "silence_timeout": None},
     }
@@ -76,7 +76,7 @@ def put(**given: Any) -> Statement:
         **{"start_deadline": None, "max_attempts": None, "retry_base": 1.0, "retry_cap": 4.0},
         **{"retry": None, "delivery": None, "managed_by": None, "actor": "me", "interface": "sql"},
         **{
-            "lane": None,
+            "concurrency_key": None,
             "requires": None,
             "give_up_after": None,
             "silence_timeout": None,
@@ -116,10 +116,10 @@ def _claim_runs(node: int) -> Act:
     )
 
 
-def _claim_lanes(node: int) -> Act:
+def _claim_overlapping(node: int) -> Act:
     room = {"free": 2, "ahead": 0, "look": 20}
     return lambda scene: (
-        "claim_lanes",
+        "claim_overlapping",
         {"incarnation": NODES[node], "handlers": ["py:work"], **_PATHS, **room},
     )
 
@@ -161,8 +161,8 @@ def _waiting(outcome: str) -> Act:
 ACTS: Final[Mapping[str, Act]] = {
     "claim": _claim_runs(0),
     "claim elsewhere": _claim_runs(1),
-    "lanes": _claim_lanes(0),
-    "lanes elsewhere": _claim_lanes(1),
+    "keys": _claim_overlapping(0),
+    "concurrency keys elsewhere": _claim_overlapping(1),
     "finish": lambda scene: (
         "finish_runs",
         {**scene.held("elapsed_seconds"), "results": None, "node": "n"},
@@ -242,13 +242,13 @@ def _planned(call: Call, pass_time: Callable[[float], None]) -> Scene:
     return Scene([], [], call("due_cursors", refill=HORIZON, at_most=10, aside=[]))
 
 
-def _laned(call: Call, pass_time: Callable[[float], None]) -> Scene:
+def _keyed(call: Call, pass_time: Callable[[float], None]) -> Scene:
     """One fire executes, the next is due, a third lies ahead."""
     scene = _planned(call, pass_time)
     name, parameters = _materialize(scene)
     call(name, **parameters)
     pass_time(8)
-    name, parameters = ACTS["lanes"](scene)
+    name, parameters = ACTS["keys"](scene)
     scene.claims = [row for row in call(name, **parameters) if row["verdict"] == "claim"]
     scene.runs = [row["id"] for row in scene.claims]
     scene.runs += [row["run_id"] for row in call("run_now", **RUN_NOW)]
@@ -287,13 +287,22 @@ SCENES: Final[Mapping[str, tuple[Setup, tuple[str, ...]]]] = {
         _planned,
         (
             *("materialize", "pause", "resume", "delete", "edit", "edit the timing"),
-            *("run now", "lanes"),
+            *("run now", "keys"),
         ),
     ),
-    "laned": (
-        _laned,
+    "keyed": (
+        _keyed,
         (
-            *("lanes", "lanes elsewhere", "finish", "fail", "release", "leave", "reap", "cancel"),
+            *(
+                "keys",
+                "concurrency keys elsewhere",
+                "finish",
+                "fail",
+                "release",
+                "leave",
+                "reap",
+                "cancel",
+            ),
             *("cancel the last", "materialize", "pause", "delete", "edit the timing", "run now"),
         ),
     ),

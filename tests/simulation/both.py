@@ -23,7 +23,7 @@ from tests.simulation.real import (
 from tests.simulation.store import Store
 from tests.simulation.tables import Row, Run, Schedule
 
-CLAIMS = ("claim_runs", "claim_at_most_once", "claim_lanes", "claim_limited")
+CLAIMS = ("claim_runs", "claim_at_most_once", "claim_overlapping", "claim_limited")
 
 
 class LedStore(Store):

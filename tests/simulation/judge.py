@@ -60,7 +60,7 @@ class Judge:
     def __init__(self, world: World) -> None:
         self._world = world
         self.live: list[Execution] = []
-        self.lanes: dict[int, int] = {}
+        self.keys: dict[int, int] = {}
         self.begun: Counter[int] = Counter()
         self.completed: set[int] = set()
         """Fence numbers of the claims whose handler came to its end."""
@@ -85,14 +85,14 @@ class Judge:
             self._world.report("ends", execution.context.run_id, execution.process.name)
 
     def look(self) -> None:
-        """No two live executions of one run or of one lane."""
+        """No two live executions of one run or of one key."""
         seen: dict[object, Execution] = {}
         for execution in self.live:
             if not execution.is_live():
                 continue
             run = execution.context.run_id
-            lane = self.lanes.get(run)
-            for key in (("run", run), ("lane", lane)):
+            concurrency_key = self.keys.get(run)
+            for key in (("run", run), ("concurrency_key", concurrency_key)):
                 other = seen.get(key)
                 if other is not None and key[1] is not None:
                     self._fail(f"{execution} beside {other}: one {key[0]}")

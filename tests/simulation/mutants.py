@@ -72,7 +72,7 @@ def _any_generation(self: Store, cursor: Cursor, generation: int, watermark: obj
     return True
 
 
-def _any_lane(self: Store, lane: int, first: Run) -> bool:
+def _any_key(self: Store, concurrency_key: int, first: Run) -> bool:
     return True
 
 
@@ -117,7 +117,7 @@ MUTANTS: Final = (
         shows_soon=False,
         seen_at=28,
     ),
-    Mutant("a lane is not looked at", Store, "may_take_lane", _any_lane, seen_at=14),
+    Mutant("a concurrency key is not looked at", Store, "may_take_key", _any_key, seen_at=14),
     Mutant("a retry without end", retries, "_verdict", _always_retry),
     Mutant("a node does not fence itself", node.Node, "_on_phase", _no_phase, seen_at=33),
     Mutant(

@@ -419,7 +419,7 @@ class Owed(People):
         self.real.call("let_waiting_go", beyond=0, most=100)
         claims = [
             row
-            for row in self.real.call("claim_lanes", free=free, ahead=0, look=20, **common)
+            for row in self.real.call("claim_overlapping", free=free, ahead=0, look=20, **common)
             if row["verdict"] == "claim"
         ]
         bounds: dict[str, Any] = {"bound_dues": [FIRST_INSTANT], "bound_ids": [0]}

@@ -205,9 +205,9 @@ def canonical(tables: dict[str, list[dict[str, Any]]]) -> State:
     order = sorted(runs, key=lambda run: (_purpose(runs[run]), run))
     names = {run: f"run {place}, {_purpose(runs[run])}" for place, run in enumerate(order)}
     schedules = {row["schedule_id"] for rows in tables.values() for row in rows if _of_one(row)}
-    lanes = {schedule: f"schedule {place}" for place, schedule in enumerate(sorted(schedules))}
+    keys = {schedule: f"schedule {place}" for place, schedule in enumerate(sorted(schedules))}
     return tuple(
-        (table, str(sorted(_plain(table, row, names, lanes) for row in rows)))
+        (table, str(sorted(_plain(table, row, names, keys) for row in rows)))
         for table, rows in tables.items()
     )
 

@@ -96,7 +96,7 @@ TABLES: Final[dict[str, tuple[str, type, str]]] = {
 _RUN_WHEN_IT_ENDED: Final = (
     *("id", "origin", "schedule_id", "schedule", "scheduled_for", "nominal_for", "parent_run"),
     *(
-        "lane",
+        "concurrency_key",
         "weight",
         "queue",
         "priority",

@@ -43,13 +43,13 @@ class Reported:
 
 
 class WatchedStore(Store):
-    """Says which lane each run was made for."""
+    """Says which key each run was made for."""
 
     judge: Judge
 
     def insert_run(self, run: Run) -> None:
-        if run.overlap_lane is not None:
-            self.judge.lanes[run.id] = run.overlap_lane
+        if run.overlap_key is not None:
+            self.judge.keys[run.id] = run.overlap_key
         super().insert_run(run)
 
 

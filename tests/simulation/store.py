@@ -15,7 +15,7 @@ from pgcron_ha.errors import Conflict, NotFound
 from tests.simulation.store_limits import LimitStatements
 from tests.simulation.store_nodes import NodeStatements
 from tests.simulation.store_schedules import ScheduleStatements
-from tests.simulation.tables import Row, Run, lane_of, seconds
+from tests.simulation.tables import Row, Run, concurrency_key_of, seconds
 
 
 class Store(NodeStatements, LimitStatements, ScheduleStatements):
@@ -41,7 +41,7 @@ class Store(NodeStatements, LimitStatements, ScheduleStatements):
         delivery: str | None,
         retry: str | None,
         actor: str | None,
-        lane: str | None = None,
+        concurrency_key: str | None = None,
         requires: list[str] | None = None,
         start_within: None = None,
         give_up_after: None = None,
@@ -58,7 +58,11 @@ class Store(NodeStatements, LimitStatements, ScheduleStatements):
         run.priority = 5 if priority is None else priority
         run.timeout, run.max_attempts = timeout or 3600.0, max_attempts
         run.delivery = delivery or "at_least_once"
-        run.retry, run.lane, run.requires = retry, lane_of(lane, weight), requires or None
+        run.retry, run.concurrency_key, run.requires = (
+            retry,
+            concurrency_key_of(concurrency_key, weight),
+            requires or None,
+        )
         run.weight = weight if weight != 1 else None
         if idempotency_key is not None:
             lifetime = 86400.0 if key_lifetime is None else key_lifetime
@@ -224,7 +228,7 @@ class Store(NodeStatements, LimitStatements, ScheduleStatements):
             retry_base=ended.retry_base,
             retry_cap=ended.retry_cap,
             retry=ended.retry,
-            lane=ended.lane,
+            concurrency_key=ended.concurrency_key,
             requires=ended.requires,
             weight=ended.weight,
         )

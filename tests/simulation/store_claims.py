@@ -1,4 +1,4 @@
-"""The stand-in of ``claims.sql``: who gets which run, lanes, and what nobody offers."""
+"""The stand-in of ``claims.sql``: who gets which run, keys, and what nobody offers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ClaimStatements(EndingStatements):
         """No schedule of these stories has an overlap policy under which runs wait."""
         return [Row(let_go=0, ended_at=None)]
 
-    def claim_lanes(
+    def claim_overlapping(
         self,
         *,
         incarnation: UUID,
@@ -70,13 +70,13 @@ class ClaimStatements(EndingStatements):
         ahead: int,
         look: int,
     ) -> list[Row]:
-        """Statements are atomic here: every lane's lock can be had."""
-        lanes = self._lanes_with_due_runs(queues, priorities, handlers, look)
+        """Statements are atomic here: every key's lock can be had."""
+        keys = self._keys_with_due_runs(queues, priorities, handlers, look)
         firsts = [
             first
-            for lane in lanes
-            if (first := self._first_of(lane, queues, handlers)) is not None
-            and self.may_take_lane(lane, first)
+            for concurrency_key in keys
+            if (first := self._first_of(concurrency_key, queues, handlers)) is not None
+            and self.may_take_key(concurrency_key, first)
         ]
         firsts.sort(key=lambda run: (run.priority, *run.order))
         if not self.is_alive(incarnation) or self.is_paused:
@@ -90,12 +90,12 @@ class ClaimStatements(EndingStatements):
         skipped = [
             run
             for run in sorted(self.runs.values(), key=lambda run: run.id)
-            if run.overlap_lane in lanes
-            and run.kind == "lane"
+            if run.overlap_key in keys
+            and run.kind == "concurrency_key"
             and run.is_waiting
             and run.due_at <= self.now()
             and run.overlap_slot is None
-            and self.holder_of(run.overlap_lane) is not None
+            and self.holder_of(run.overlap_key) is not None
         ][:_SKIPPED_AT_ONCE]
         for run in skipped:
             self._end_waiting(run, "skipped", "the last run is not over")
@@ -105,14 +105,14 @@ class ClaimStatements(EndingStatements):
             + [verdict("wait", run) for run in waits]
         )
 
-    def may_take_lane(self, lane: int, first: Run) -> bool:
+    def may_take_key(self, concurrency_key: int, first: Run) -> bool:
         """Nobody holds it, or this run does, between two attempts."""
-        return first.overlap_slot is not None or self.holder_of(lane) is None
+        return first.overlap_slot is not None or self.holder_of(concurrency_key) is None
 
-    def holder_of(self, lane: int | None) -> Run | None:
-        """The run that holds the lane, executing or between two attempts."""
+    def holder_of(self, concurrency_key: int | None) -> Run | None:
+        """The run that holds the key, executing or between two attempts."""
         for run in self.runs.values():
-            if run.schedule_id == lane and run.overlap_slot is not None:
+            if run.schedule_id == concurrency_key and run.overlap_slot is not None:
                 return run
         return None
 
@@ -178,7 +178,7 @@ class ClaimStatements(EndingStatements):
         due_by_path = self._due()
         parked: list[Row] = []
         for path in zip(queues, priorities, strict=True):
-            for kind in ("plain", "lane", "once"):
+            for kind in ("plain", "concurrency_key", "once"):
                 due = [run for run in due_by_path.get(path, []) if run.kind == kind]
                 for run in due[:look]:
                     if not self.is_offered(run.handler, run.queue):
@@ -255,7 +255,7 @@ class ClaimStatements(EndingStatements):
             and (bound is None or run.order >= bound)
         ][:limit]
 
-    def _lanes_with_due_runs(
+    def _keys_with_due_runs(
         self, queues: Sequence[str], priorities: Sequence[int], handlers: Sequence[str], look: int
     ) -> list[int]:
         paths = sorted(
@@ -265,16 +265,20 @@ class ClaimStatements(EndingStatements):
         due_by_path = self._due()
         for path in paths:
             due = [run for run in due_by_path.get(path, []) if run.handler in handlers]
-            due_index += [r.overlap_lane for r in due if r.overlap_lane and r.kind == "lane"][:look]
+            due_index += [
+                r.overlap_key for r in due if r.overlap_key and r.kind == "concurrency_key"
+            ][:look]
         return list(dict.fromkeys(due_index[:look]))
 
-    def _first_of(self, lane: int, queues: Sequence[str], handlers: Sequence[str]) -> Run | None:
+    def _first_of(
+        self, concurrency_key: int, queues: Sequence[str], handlers: Sequence[str]
+    ) -> Run | None:
         now = self.now()
         due = [
             run
             for run in self.runs.values()
-            if run.overlap_lane == lane
-            and run.kind == "lane"
+            if run.overlap_key == concurrency_key
+            and run.kind == "concurrency_key"
             and run.is_waiting
             and run.due_at <= now
             and run.queue in queues

@@ -16,7 +16,7 @@ from tests.simulation.tables import (
     Row,
     Run,
     Tables,
-    lane_of,
+    concurrency_key_of,
     seconds,
 )
 
@@ -89,7 +89,10 @@ class EndingStatements(Tables):
         given = dict(zip(run_ids, weights, strict=True))
         for row in rows:
             run = self.runs[row["id"]]
-            run.weight, run.lane = given[run.id], lane_of(run.lane, given[run.id])
+            run.weight, run.concurrency_key = (
+                given[run.id],
+                concurrency_key_of(run.concurrency_key, given[run.id]),
+            )
         return rows
 
     def prepare_runs(self, *, run_ids: Sequence[int], tokens: Sequence[UUID]) -> list[Row]:
@@ -303,4 +306,4 @@ class EndingStatements(Tables):
 def _put_back(run: Run) -> None:
     run.state = "ready"
     run.owner = run.token = run.fence = run.claimed_at = run.started_at = run.cancel_at = None
-    run.lane_slot = None
+    run.key_slot = None

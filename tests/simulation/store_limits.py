@@ -32,25 +32,27 @@ class LimitStatements(ClaimStatements):
         self.notify("run")
         return [Row(set_queue=None)]
 
-    def set_lane(
+    def set_concurrency(
         self,
         *,
-        lane: str,
+        concurrency_key: str,
         slots: int | None,
         rate: int | None,
         per: float | None,
         actor: str | None,
     ) -> list[Row]:
-        self._set_rate("lane", lane, rate, per, is_new=lane not in self.lane_limits)
-        self.lane_limits[lane] = slots
+        self._set_rate(
+            "key", concurrency_key, rate, per, is_new=concurrency_key not in self.key_limits
+        )
+        self.key_limits[concurrency_key] = slots
         self.notify("run")
-        return [Row(set_lane=None)]
+        return [Row(set_concurrency=None)]
 
-    def delete_lane(self, *, lane: str) -> list[Row]:
-        self.lane_limits.pop(lane, None)
-        self.rates.pop(("lane", lane), None)
+    def delete_concurrency(self, *, concurrency_key: str) -> list[Row]:
+        self.key_limits.pop(concurrency_key, None)
+        self.rates.pop(("concurrency_key", concurrency_key), None)
         self.notify("run")
-        return [Row(delete_lane=None)]
+        return [Row(delete_concurrency=None)]
 
     def claim_limited(
         self,
@@ -95,7 +97,7 @@ class LimitStatements(ClaimStatements):
         claimed = [Row(verdict="claim", **row) for row in self._claim(chosen, incarnation)]
         self._count_starts(chosen, rooms)
         for row, run in zip(claimed, chosen, strict=True):
-            row["lane"], row["weight"] = run.lane, run.weight or 1
+            row["concurrency_key"], row["weight"] = run.concurrency_key, run.weight or 1
             run.overlap_slot = None if run.overlap is None else 1
         skipped = self._late(schedules)[:1000]
         for run in skipped:
@@ -103,20 +105,24 @@ class LimitStatements(ClaimStatements):
         reported = [verdict("skip", run) for run in skipped] + [
             verdict("wait", run) for run in waits
         ]
-        reported = [Row(row, lane=None, weight=None) for row in reported]
-        parked = self._park_lanes(pairs, handlers) if room > len(chosen) else 0
+        reported = [Row(row, concurrency_key=None, weight=None) for row in reported]
+        parked = self._park_keys(pairs, handlers) if room > len(chosen) else 0
         if parked:
-            reported.append(Row(verdict("parked", None), lane=None, weight=None))
+            reported.append(Row(verdict("parked", None), concurrency_key=None, weight=None))
             reported[-1]["due"] = float(parked)
         return walked + claimed + reported
 
-    def _park_lanes(
+    def _park_keys(
         self, pairs: Iterable[tuple[str, str, int, float]], handlers: Sequence[str]
     ) -> int:
         by_path = self._due()
         parked: list[Run] = []
-        for queue, lane, priority, _ in pairs:
-            runs = [run for run in by_path.get((queue, priority), []) if run.lane == lane][:1000]
+        for queue, concurrency_key, priority, _ in pairs:
+            runs = [
+                run
+                for run in by_path.get((queue, priority), [])
+                if run.concurrency_key == concurrency_key
+            ][:1000]
             if runs and not self._is_served(runs[0], handlers):
                 wanted = (runs[0].handler, runs[0].requires)
                 parked += [run for run in runs if (run.handler, run.requires) == wanted]
@@ -128,14 +134,14 @@ class LimitStatements(ClaimStatements):
         is_own = run.handler in handlers and run.requires is None
         return is_own or self.is_offered(run.handler, run.queue, run.requires)
 
-    def lane_room(self, lane: str) -> float:
-        """How many more of the lane's runs may begin."""
-        if lane.startswith("*"):
+    def key_room(self, concurrency_key: str) -> float:
+        """How many more of the key's runs may begin."""
+        if concurrency_key.startswith("*"):
             return float("inf")
-        known = self._setting(lane)
-        slots = 1 if known is None else self.lane_limits[known]
-        room = float("inf") if slots is None else slots - len(self._taken(lane))
-        return min(room, self.rate_room("lane", lane, known)[0])
+        known = self._setting(concurrency_key)
+        slots = 1 if known is None else self.key_limits[known]
+        room = float("inf") if slots is None else slots - len(self._taken(concurrency_key))
+        return min(room, self.rate_room("concurrency_key", concurrency_key, known)[0])
 
     def rate_room(self, kind: str, name: str, setting: str | None) -> tuple[float, datetime | None]:
         """How many more may start now, and when the next may if none."""
@@ -169,32 +175,39 @@ class LimitStatements(ClaimStatements):
 
     def _count_starts(self, runs: Iterable[Run], rooms: Mapping[str, float]) -> None:
         for run in runs:
-            setting = None if run.lane is None else self._setting(run.lane)
-            for kind, name, known in (("lane", run.lane, setting), ("queue", run.queue, run.queue)):
+            setting = None if run.concurrency_key is None else self._setting(run.concurrency_key)
+            for kind, name, known in (
+                ("concurrency_key", run.concurrency_key, setting),
+                ("queue", run.queue, run.queue),
+            ):
                 rate = self.rates.get((kind, known or ""))
-                if rate is not None and name is not None and (kind == "lane" or name in rooms):
+                if (
+                    rate is not None
+                    and name is not None
+                    and (kind == "concurrency_key" or name in rooms)
+                ):
                     counted = self.starts.setdefault((kind, name), {})
                     number = self._slice(rate[1])
                     counted[number] = counted.get(number, 0) + 1
 
-    def _setting(self, lane: str) -> str | None:
-        """The name of the setting that counts for the lane."""
-        if lane.startswith("*"):
+    def _setting(self, concurrency_key: str) -> str | None:
+        """The name of the setting that counts for the key."""
+        if concurrency_key.startswith("*"):
             return None
-        if lane in self.lane_limits:
-            return lane
+        if concurrency_key in self.key_limits:
+            return concurrency_key
         beginnings = [
             known
-            for known in self.lane_limits
-            if known.endswith("*") and lane.startswith(known[:-1])
+            for known in self.key_limits
+            if known.endswith("*") and concurrency_key.startswith(known[:-1])
         ]
         return max(beginnings, key=len, default=None)
 
-    def _taken(self, lane: str) -> set[int]:
+    def _taken(self, concurrency_key: str) -> set[int]:
         return {
-            run.lane_slot
+            run.key_slot
             for run in self.runs.values()
-            if run.lane == lane and run.lane_slot is not None
+            if run.concurrency_key == concurrency_key and run.key_slot is not None
         }
 
     def _rooms(self, queues: Iterable[str]) -> dict[str, float]:
@@ -220,18 +233,23 @@ class LimitStatements(ClaimStatements):
     ) -> tuple[list[tuple[str, int, float]], str | None, datetime | None]:
         first: dict[tuple[str, int], datetime] = {}
         for run in self.runs.values():
-            if run.is_waiting and run.queue == queue and run.lane is not None and run.lane > beyond:
-                pair = (run.lane, run.priority)
+            if (
+                run.is_waiting
+                and run.queue == queue
+                and run.concurrency_key is not None
+                and run.concurrency_key > beyond
+            ):
+                pair = (run.concurrency_key, run.priority)
                 first[pair] = min(run.due_at, first.get(pair, run.due_at))
         found: list[tuple[str, int, float]] = []
         next_due: datetime | None = None
         for step, (pair, due_at) in enumerate(sorted(first.items()), 1):
             if due_at > self.now():
                 next_due = due_at if next_due is None else min(next_due, due_at)
-            elif self.lane_room(pair[0]) > 0:
-                found.append((*pair, self.lane_room(pair[0])))
+            elif self.key_room(pair[0]) > 0:
+                found.append((*pair, self.key_room(pair[0])))
             else:
-                _, frees = self.rate_room("lane", pair[0], self._setting(pair[0]))
+                _, frees = self.rate_room("concurrency_key", pair[0], self._setting(pair[0]))
                 if frees is not None:
                     next_due = frees if next_due is None else min(next_due, frees)
             if len(found) >= most or step >= _MOST_STEPS:
@@ -250,17 +268,19 @@ class LimitStatements(ClaimStatements):
         now = self.now()
         found: list[Run] = []
         by_path = self._due()
-        for queue, lane, priority, lane_room in pairs:
+        for queue, concurrency_key, priority, key_room in pairs:
             runs = [
                 run
                 for run in by_path.get((queue, priority), [])
-                if run.lane == lane and _suits(node, run.requires)
+                if run.concurrency_key == concurrency_key and _suits(node, run.requires)
             ]
-            found += _claimable(runs, handlers, now)[: int(min(room, lane_room))]
+            found += _claimable(runs, handlers, now)[: int(min(room, key_room))]
         for queue in rooms:
             for priority in range(10):
-                runs = [run for run in by_path.get((queue, priority), []) if run.lane is None]
-                for kind in ("plain", "once", "lane"):
+                runs = [
+                    run for run in by_path.get((queue, priority), []) if run.concurrency_key is None
+                ]
+                for kind in ("plain", "once", "concurrency_key"):
                     found += _claimable([r for r in runs if r.kind == kind], handlers, now)[:room]
         for queue in placed:
             for requires, priority in self.requirements(queue):
@@ -290,24 +310,26 @@ class LimitStatements(ClaimStatements):
         open_due_index = [
             run
             for run in due_index
-            if run.overlap_lane is None or self.may_take_lane(run.overlap_lane, run)
+            if run.overlap_key is None or self.may_take_key(run.overlap_key, run)
         ]
         places: dict[int, int] = {}
         schedules: set[int] = set()
-        lanes: Counter[str] = Counter()
+        keys: Counter[str] = Counter()
         urgent = sorted(open_due_index, key=lambda r: (r.overlap_slot is None, level(r), *r.order))
         first = {id(run) for run in urgent if _is_first(run, schedules)}
         turns: list[tuple[int, Run]] = []
         for run in sorted(open_due_index, key=lambda run: (level(run), *run.order)):
             if id(run) not in first:
                 continue
-            lanes[f"*{run.queue}" if run.lane is None else run.lane] += 1
-            turn = 0 if aged else lanes[f"*{run.queue}"]
-            if run.lane is not None:
-                if lanes[run.lane] > self.lane_room(run.lane):
+            keys[f"*{run.queue}" if run.concurrency_key is None else run.concurrency_key] += 1
+            turn = 0 if aged else keys[f"*{run.queue}"]
+            if run.concurrency_key is not None:
+                if keys[run.concurrency_key] > self.key_room(run.concurrency_key):
                     continue
-                places[run.id] = lanes[run.lane]
-                turn = 0 if aged else len(self._taken(run.lane)) + lanes[run.lane]
+                places[run.id] = keys[run.concurrency_key]
+                turn = (
+                    0 if aged else len(self._taken(run.concurrency_key)) + keys[run.concurrency_key]
+                )
             turns.append((turn, run))
         turns.sort(key=lambda one: (level(one[1]), one[0], *one[1].order))
         queued: Counter[str] = Counter()
@@ -317,7 +339,9 @@ class LimitStatements(ClaimStatements):
             if run.queue not in rooms or queued[run.queue] <= rooms[run.queue]:
                 chosen.append(run)
         slots = {
-            run.id: self._slot(run.lane, places[run.id]) for run in chosen if run.lane is not None
+            run.id: self._slot(run.concurrency_key, places[run.id])
+            for run in chosen
+            if run.concurrency_key is not None
         }
         self.coming_slots = slots
         return chosen
@@ -325,12 +349,12 @@ class LimitStatements(ClaimStatements):
     def _claim(self, runs: Iterable[Run], incarnation: UUID) -> list[Row]:
         runs = list(runs)
         for run in runs:
-            if run.lane is not None:
-                run.lane_slot = self.coming_slots[run.id]
+            if run.concurrency_key is not None:
+                run.key_slot = self.coming_slots[run.id]
         return super()._claim(runs, incarnation)
 
-    def _slot(self, lane: str, place: int) -> int:
-        taken = self._taken(lane)
+    def _slot(self, concurrency_key: str, place: int) -> int:
+        taken = self._taken(concurrency_key)
         free: Iterator[int] = (number for number in count(1) if number not in taken)
         for _ in range(place - 1):
             next(free)
@@ -341,20 +365,20 @@ class LimitStatements(ClaimStatements):
         return [
             run
             for run in sorted(self.runs.values(), key=lambda run: run.id)
-            if run.overlap_lane in schedules
-            and run.overlap_lane is not None
+            if run.overlap_key in schedules
+            and run.overlap_key is not None
             and run.is_waiting
             and run.due_at <= self.now()
             and run.overlap_slot is None
-            and self.holder_of(run.overlap_lane) is not None
+            and self.holder_of(run.overlap_key) is not None
         ]
 
 
 def _is_first(run: Run, schedules: set[int]) -> bool:
-    if run.overlap_lane is None:
+    if run.overlap_key is None:
         return True
-    is_first = run.overlap_lane not in schedules
-    schedules.add(run.overlap_lane)
+    is_first = run.overlap_key not in schedules
+    schedules.add(run.overlap_key)
     return is_first
 
 
@@ -371,6 +395,6 @@ def _claimable(runs: Iterable[Run], handlers: Sequence[str], now: datetime) -> l
 
 
 def _walked(queue: str, ended_at: str | None, seconds: float | None) -> Row:
-    row = Row(verdict("walked", None), lane=ended_at, weight=None)
+    row = Row(verdict("walked", None), concurrency_key=ended_at, weight=None)
     row["queue"], row["due"] = queue, seconds
     return row

@@ -19,7 +19,7 @@ from tests.simulation.tables import (
     Row,
     Run,
     Schedule,
-    lane_of,
+    concurrency_key_of,
     seconds,
 )
 
@@ -195,8 +195,8 @@ class ScheduleStatements(EndingStatements):
         written = {key: value for key, value in given.items() if value is not None}
         for never_said in ("max_running", "max_queued", "queue_drops"):
             assert not written.pop(never_said, None)
-        if "lane" in written:
-            written["lane"] = written["lane"] or None
+        if "concurrency_key" in written:
+            written["concurrency_key"] = written["concurrency_key"] or None
         if "requires" in written:
             written["requires"] = written["requires"] or None
         if found is None:
@@ -471,7 +471,7 @@ class ScheduleStatements(EndingStatements):
             retry_cap=schedule.retry_cap,
             retry=schedule.retry,
             overlap=None if schedule.overlap == "allow" else schedule.overlap,
-            lane=lane_of(schedule.lane, schedule.weight),
+            concurrency_key=concurrency_key_of(schedule.concurrency_key, schedule.weight),
             requires=schedule.requires,
             weight=schedule.weight if schedule.weight > 1 else None,
         )

@@ -70,7 +70,7 @@ class Schedule:
     retry_cap: float = 3600.0
     retry: str | None = None
     delivery: str = "at_least_once"
-    lane: str | None = None
+    concurrency_key: str | None = None
     requires: list[str] | None = None
     weight: int = 1
     managed_by: str = "sql"
@@ -98,9 +98,9 @@ class Cursor:
     edit_is_pending: bool = False
 
 
-def lane_of(lane: str | None, weight: int | None) -> str | None:
-    """Where a run waits: what takes more than one slot of a node has a lane."""
-    return f"*weight {weight}" if lane is None and (weight or 1) > 1 else lane
+def concurrency_key_of(concurrency_key: str | None, weight: int | None) -> str | None:
+    """Where a run waits: what takes more than one slot of a node has a key."""
+    return f"*weight {weight}" if concurrency_key is None and (weight or 1) > 1 else concurrency_key
 
 
 @dataclass(slots=True)
@@ -132,8 +132,8 @@ class Run:
     overlap: str | None = None
     overlap_slot: int | None = None
     snoozes: int | None = None
-    lane: str | None = None
-    lane_slot: int | None = None
+    concurrency_key: str | None = None
+    key_slot: int | None = None
     requires: list[str] | None = None
     weight: int | None = None
     owner: UUID | None = None
@@ -146,19 +146,19 @@ class Run:
     last_error: str | None = None
 
     @property
-    def overlap_lane(self) -> int | None:
+    def overlap_key(self) -> int | None:
         """The schedule whose last run must be over before it may run."""
         return self.schedule_id if self.overlap is not None else None
 
     @property
     def kind(self) -> str:
         """Which way to the claim it has."""
-        if self.lane is not None:
+        if self.concurrency_key is not None:
             return "key"
         if self.requires is not None:
             return "placed"
         if self.overlap is not None:
-            return "lane"
+            return "concurrency_key"
         return "plain" if self.delivery == "at_least_once" else "once"
 
     @property
@@ -240,7 +240,7 @@ class Tables:
     paused_queues: set[str] = field(default_factory=set)
     cordons: set[str] = field(default_factory=set)
     queue_limits: dict[str, float] = field(default_factory=dict)
-    lane_limits: dict[str, int | None] = field(default_factory=dict)
+    key_limits: dict[str, int | None] = field(default_factory=dict)
     rates: dict[tuple[str, str], tuple[int, float]] = field(default_factory=dict)
     starts: dict[tuple[str, str], dict[int, int]] = field(default_factory=dict)
     schedules: dict[int, Schedule] = field(default_factory=dict)

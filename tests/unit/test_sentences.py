@@ -112,7 +112,7 @@ def test_policies_are_clauses() -> None:
         "max_attempts": 3,
         "delivery": "transactional",
         "requires": ("gpu=a100", "disk"),
-        "lane": "tenant-7",
+        "concurrency_key": "tenant-7",
         "weight": 2,
         "enabled": False,
         "priority": 3,
@@ -124,7 +124,7 @@ def test_policies_are_clauses() -> None:
         " late by up to 1h only the newest runs; a run that has not begun 10m after its fire"
         " expires; a run is stopped after 1h30m and stopped when silent for 5m; it is tried up to 3"
         " times and its effects are one transaction; it runs only on nodes with gpu=a100 and disk,"
-        ' in the lane "tenant-7" and on 2 slots of its node.'
+        ' with the concurrency key "tenant-7" and on 2 slots of its node.'
     )
 
 

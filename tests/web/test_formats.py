@@ -8,7 +8,7 @@ import pytest
 
 from pgcron_ha.assets import STATIC
 from pgcron_ha.harmless import left_out
-from tests.product.web import LANE_HEIGHT, distance, formats, spark, timeline
+from tests.product.web import KEY_HEIGHT, distance, formats, spark, timeline
 from tests.product.web import PLOTS_WIDTH as WIDTH
 from tests.web.seed import ANSI
 
@@ -71,7 +71,7 @@ def test_text_from_outside_is_made_harmless() -> None:
     assert left_out("\x1b]" * 20_000) == ""
 
 
-def test_a_lane_has_a_bounded_number_of_marks() -> None:
+def test_a_key_has_a_bounded_number_of_marks() -> None:
     runs = [
         {
             "id": number,
@@ -81,19 +81,24 @@ def test_a_lane_has_a_bounded_number_of_marks() -> None:
         }
         for number in range(1, 5000)
     ]
-    lane = {"name": "busy", "health": "ok", "runs": runs, "fires": [NOW + timedelta(hours=1)]}
+    concurrency_key = {
+        "name": "busy",
+        "health": "ok",
+        "runs": runs,
+        "fires": [NOW + timedelta(hours=1)],
+    }
 
     plot = timeline(
-        [lane], NOW - timedelta(hours=16), NOW, NOW + timedelta(hours=8), ZoneInfo("UTC")
+        [concurrency_key], NOW - timedelta(hours=16), NOW, NOW + timedelta(hours=8), ZoneInfo("UTC")
     )
 
-    (drawn,) = plot.lanes
+    (drawn,) = plot.keys
     assert len(drawn.marks) <= WIDTH / 5 + 1
     assert sum(mark.count for mark in drawn.marks) == len(runs)
     assert [mark.state for mark in drawn.marks].count("dead") == 1
     assert plot.now_x == pytest.approx(WIDTH * 2 / 3, abs=0.1)
     assert all(0 <= mark.x <= WIDTH for mark in drawn.marks)
-    assert plot.height > LANE_HEIGHT
+    assert plot.height > KEY_HEIGHT
     assert distance(NOW, NOW + timedelta(seconds=WIDTH)) == timedelta(seconds=5)
 
 

@@ -18,10 +18,10 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 POLICY = '{"backoff": [5, "1m"], "jitter": false, "snooze_on": {"http:503": 90}, "snoozes": 7}'
 # As jsonb orders its keys.
 POLICY_WORDS = "jitter off · backoff 5.0 s, 1m · snoozes 7 · snooze on http:503 1 m 30 s"
-# Takes a run as a node would, in the first slot of its lane.
+# Takes a run as a node would, in the first slot of its key.
 CLAIM = """UPDATE pgcron.run r SET state = 'running', attempt = attempt + 1, claimed_at = now(),
-             started_at = now(), token = gen_random_uuid(), fence = 7, lane_slot =
-             CASE WHEN lane IS NOT NULL THEN 1 END,
+             started_at = now(), token = gen_random_uuid(), fence = 7, key_slot =
+             CASE WHEN concurrency_key IS NOT NULL THEN 1 END,
              owner = (SELECT incarnation FROM pgcron.node WHERE name = 'berlin-1')
            WHERE id = $1 RETURNING token"""
 
@@ -43,9 +43,11 @@ async def text_of(site: Site, path: str, region: str) -> str:
     return words.replace("\N{NARROW NO-BREAK SPACE}", " ")
 
 
-async def enqueue(sql: Connection, queue: str = "etl", lane: str | None = None) -> int:
+async def enqueue(sql: Connection, queue: str = "etl", concurrency_key: str | None = None) -> int:
     run: int = await sql.fetchval(
-        "SELECT pgcron.enqueue('py:etl.orders', queue => $1, lane => $2)", queue, lane
+        "SELECT pgcron.enqueue('py:etl.orders', queue => $1, concurrency_key => $2)",
+        queue,
+        concurrency_key,
     )
     return run
 
@@ -79,13 +81,13 @@ async def test_a_run_says_which_limit_it_waits_for(full_site: Site, sql: Connect
     await sql.execute(
         """SELECT pgcron.set_queue('one', 1);
            SELECT pgcron.set_queue('slow', NULL, 2, '1 minute');
-           SELECT pgcron.set_lane('rated:*', 5, 1, '1 hour');
+           SELECT pgcron.set_concurrency('rated:*', 5, 1, '1 hour');
            SELECT pgcron.count_starts('queue', 'slow', '1 minute', clock_timestamp(), 2);
-           SELECT pgcron.count_starts('lane', 'rated:eu', '1 hour', clock_timestamp(), 1);
+           SELECT pgcron.count_starts('key', 'rated:eu', '1 hour', clock_timestamp(), 1);
            UPDATE pgcron.node SET queues = queues || '{one,slow}'"""
     )
     await sql.fetchval(CLAIM, await enqueue(sql, "one"))
-    await sql.fetchval(CLAIM, await enqueue(sql, lane="customer <7>"))
+    await sql.fetchval(CLAIM, await enqueue(sql, concurrency_key="customer <7>"))
 
     said = {
         case: await text_of(full_site, f"/runs/{await enqueue(sql, *case)}", "head")
@@ -95,10 +97,10 @@ async def test_a_run_says_which_limit_it_waits_for(full_site: Site, sql: Connect
     assert "queue one executes 1 already, as many as it may" in said["one",]
     assert re.search(r"queue slow has used up its rate; the next starts in \d", said["slow",])
     assert re.search(
-        r"lane rated:eu has used up its rate; the next starts in (59 m|1 h)",
+        r"concurrency key rated:eu has used up its rate; the next starts in (59 m|1 h)",
         said["etl", "rated:eu"],
     )
-    assert "every slot of its lane customer <7> is taken" in said["etl", "customer <7>"]
+    assert "every slot of its concurrency key customer <7> is taken" in said["etl", "customer <7>"]
     assert "it waits for a free slot" in said["etl",]
 
 
@@ -134,18 +136,20 @@ async def test_a_queue_says_its_rate_and_when_the_next_starts(
     await sql.execute(
         """SELECT pgcron.set_queue('etl', NULL, 2, '1 minute');
            SELECT pgcron.set_queue('ops', NULL, 1500, '1 hour');
-           SELECT pgcron.set_lane('rated:*', 5, 1, '1 hour');
-           SELECT pgcron.count_starts('lane', 'rated:eu', '1 hour', clock_timestamp(), 1);
+           SELECT pgcron.set_concurrency('rated:*', 5, 1, '1 hour');
+           SELECT pgcron.count_starts('key', 'rated:eu', '1 hour', clock_timestamp(), 1);
            SELECT pgcron.count_starts('queue', 'ops', '1 hour', clock_timestamp(), 1500)"""
     )
-    for queue, lane in (("etl", None), ("etl", "rated:eu"), ("ops", None)):
-        await enqueue(sql, queue, lane)
+    for queue, concurrency_key in (("etl", None), ("etl", "rated:eu"), ("ops", None)):
+        await enqueue(sql, queue, concurrency_key)
 
     free = await text_of(full_site, "/queues/etl", "next")
     used_up = await text_of(full_site, "/queues/ops", "next")
 
     assert "a node takes it at its next look" in free
-    assert re.search(r"rate of its lane rated:eu is used up; the next starts in (59 m|1 h)", free)
+    assert re.search(
+        r"rate of its concurrency key rated:eu is used up; the next starts in (59 m|1 h)", free
+    )
     assert "▶ flowing" in await text_of(full_site, "/queues/etl", "head")
     assert "free; starts at most 2 in 1 m" in await text_of(full_site, "/queues/etl", "numbers")
     assert re.search(r"the queue's rate is used up; the next starts in (59 m|1 h)", used_up)
@@ -155,25 +159,25 @@ async def test_a_queue_says_its_rate_and_when_the_next_starts(
     )
 
 
-async def test_lanes_and_retry_policies_are_facts_of_runs_and_schedules(
+async def test_keys_and_retry_policies_are_facts_of_runs_and_schedules(
     full_site: Site, sql: Connection
 ) -> None:
     run = await sql.fetchval(
-        """INSERT INTO pgcron.run (handler, lane, retry) VALUES ('py:x', 'a <b>', $1::text::jsonb)
+        """INSERT INTO pgcron.run (handler, concurrency_key, retry) VALUES ('py:x', 'a <b>', $1::text::jsonb)
            RETURNING id""",
         POLICY,
     )
     await sql.execute(
-        "UPDATE pgcron.schedule SET lane = 'eu', retry = $1::text::jsonb WHERE name = 'brand-new'",
+        "UPDATE pgcron.schedule SET concurrency_key = 'eu', retry = $1::text::jsonb WHERE name = 'brand-new'",
         POLICY,
     )
 
     facts = await text_of(full_site, f"/runs/{run}", "facts")
     defined = await text_of(full_site, "/schedules/brand-new", "settings-title")
 
-    assert "Lane a <b>" in facts
+    assert "Concurrency key a <b>" in facts
     assert f"Retries {POLICY_WORDS}" in facts
-    assert "Lane eu" in defined
+    assert "Concurrency key eu" in defined
     assert f"Attempts 5 Retries {POLICY_WORDS}" in defined
     assert "Attempts 5, waits 2.0 s to 1 h" in await text_of(
         full_site, "/schedules/etl%2Forders", "settings-title"

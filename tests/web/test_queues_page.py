@@ -161,24 +161,24 @@ async def test_a_name_that_no_queue_can_have_is_refused(full_site: Site) -> None
     assert "is not a queue name" in answer.text
 
 
-async def test_runs_of_a_lane_or_a_limited_queue_say_what_they_wait_for(
+async def test_runs_of_a_key_or_a_limited_queue_say_what_they_wait_for(
     full_site: Site, full_database: str
 ) -> None:
     await execute(
         full_database,
         """SELECT pgcron.set_queue('etl', max_running => 2);
-           SELECT pgcron.enqueue('py:etl.orders', queue => 'etl', lane => 'customer <7>')
+           SELECT pgcron.enqueue('py:etl.orders', queue => 'etl', concurrency_key => 'customer <7>')
              FROM generate_series(1, 3);
            SELECT pgcron.enqueue('py:etl.orders', queue => 'etl');
            UPDATE pgcron.run SET state = 'running', attempt = 1, token = gen_random_uuid(),
-                  fence = 1, claimed_at = now(), lane_slot = 1,
+                  fence = 1, claimed_at = now(), key_slot = 1,
                   owner = (SELECT owner FROM pgcron.run WHERE state = 'running' LIMIT 1)
-            WHERE id = (SELECT min(id) FROM pgcron.run WHERE lane > '')""",
+            WHERE id = (SELECT min(id) FROM pgcron.run WHERE key > '')""",
     )
 
     page = (await full_site.get("/queues/etl")).text
 
-    assert page.count("every slot of its lane customer &lt;7&gt; is taken") == 2
+    assert page.count("every slot of its concurrency key customer &lt;7&gt; is taken") == 2
     assert page.count("the queue executes 2 runs already") == 1
     assert "of at most 2" in page
     assert "▮ full etl It executes 2 runs, as many as it may. 3" in line(

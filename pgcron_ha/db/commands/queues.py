@@ -1,4 +1,4 @@
-"""What people do to queues and lanes: those of ``sql/functions.sql``."""
+"""What people do to queues and keys: those of ``sql/functions.sql``."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ set_queue: Final = Call[None]("set_queue", "name", "max_running")
 start in any span of `per`; None is no limit.
 """
 
-set_lane: Final = Call[None]("set_lane", "lane", "slots")
-"""Limits how many runs of the lane execute at once, and how many (`rate`) start in any span of
-`per`; None is no limit. A name that ends with ``*`` is for all lanes with that prefix.
+set_concurrency: Final = Call[None]("set_concurrency", "concurrency_key", "slots")
+"""Limits how many runs of the key execute at once, and how many (`rate`) start in any span of
+`per`; None is no limit. A name that ends with ``*`` is for all keys with that prefix.
 """
 
-delete_lane: Final = Call[None]("delete_lane", "lane")
+delete_concurrency: Final = Call[None]("delete_concurrency", "concurrency_key")
 """What was set for this name holds no more."""

@@ -26,7 +26,7 @@ class SchedulePolicies(TypedDict, total=False):
     retry_cap: timedelta | None
     retry: str | None
     delivery: str | None
-    lane: str | None
+    concurrency_key: str | None
     requires: Sequence[str] | None
     weight: int | None
     managed_by: str | None

@@ -41,8 +41,8 @@ dead_letters: Final = Rows("list_dead_letters", limit=DEFAULT_LIMIT)
 error_groups: Final = Rows("list_error_groups", limit=DEFAULT_LIMIT)
 """What dead letters died of: groups with open letters first, then the newest."""
 
-lanes: Final = Rows("list_lanes", limit=DEFAULT_LIMIT)
-"""Lanes that have a setting or run something; `slots` None is no limit."""
+keys: Final = Rows("list_concurrency", limit=DEFAULT_LIMIT)
+"""Keys that have a setting or run something; `slots` None is no limit."""
 
 queues: Final = Rows("list_queues", limit=DEFAULT_LIMIT)
 """Queues that have settings or live runs, with counts."""

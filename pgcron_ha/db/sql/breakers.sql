@@ -16,7 +16,7 @@ SELECT * FROM pgcron.claim_probe(:incarnation, :queues, :handlers);
 
 -- name: park_broken
 -- Due runs of handlers whose breaker is not closed leave the claim indexes, so that they delay no
--- others: of each path, and of each queue's lanes and requirements, the first `look`, whatever
+-- others: of each path, and of each queue's keys and requirements, the first `look`, whatever
 -- their handlers.
 SELECT set_hold AS id FROM pgcron.set_hold(ARRAY(
   SELECT p.id FROM pgcron.run p
@@ -31,15 +31,17 @@ SELECT set_hold AS id FROM pgcron.set_hold(ARRAY(
     FROM unnest(:queues::text[]) AS path(queue)
     CROSS JOIN LATERAL (
       SELECT c.id, c.handler, c.due_at FROM pgcron.run c
-      WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NOT NULL AND c.queue = path.queue
-      ORDER BY c.lane, c.priority, c.due_at, c.id LIMIT :look) keyed
+      WHERE c.state = 'ready' AND c.hold IS NULL AND c.concurrency_key IS NOT NULL
+        AND c.queue = path.queue
+      ORDER BY c.concurrency_key, c.priority, c.due_at, c.id LIMIT :look) keyed
     WHERE keyed.due_at <= now() AND pgcron.is_broken(keyed.handler, path.queue)
     UNION ALL
     SELECT placed.id
     FROM unnest(:queues::text[]) AS path(queue)
     CROSS JOIN LATERAL (
       SELECT c.id, c.handler, c.due_at FROM pgcron.run c
-      WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NOT NULL
+      WHERE c.state = 'ready' AND c.hold IS NULL AND c.concurrency_key IS NULL
+        AND c.requires IS NOT NULL
         AND c.queue = path.queue
       ORDER BY c.requires, c.priority, c.due_at, c.id LIMIT :look) placed
     WHERE placed.due_at <= now() AND pgcron.is_broken(placed.handler, path.queue)))

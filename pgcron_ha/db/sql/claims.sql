@@ -1,6 +1,6 @@
 -- name: claim_runs
 -- ready -> running
--- Runs that may wait in the node's memory (at least once, no lane). One index descent for each path
+-- Runs that may wait in the node's memory (at least once, no key). One index descent for each path
 -- (queue, priority) from a lower bound that the node moves, so that neither future rows of a high
 -- priority nor dead index entries are walked. The sub-select is an ARRAY(…) so that its LIMIT
 -- holds whatever plan is chosen; the check of node and cluster is inside it so that nothing is
@@ -27,7 +27,7 @@ WHERE r.id = ANY(ARRAY(
     ORDER BY open_path.position) path
   CROSS JOIN LATERAL (
     SELECT c.id FROM pgcron.run c
-    WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL
+    WHERE c.state = 'ready' AND c.hold IS NULL AND c.concurrency_key IS NULL AND c.requires IS NULL
       AND c.overlap IS NULL AND c.delivery = 'at_least_once'
       AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now()
       AND (c.due_at, c.id) >= (path.bound_due, path.bound_id)
@@ -40,16 +40,16 @@ RETURNING r.id, r.uuid, r.handler, r.args, r.attempt,
           r.token, r.fence, date_part('epoch', r.timeout) AS timeout, r.delivery,
           date_part('epoch', r.due_at) AS due, r.origin, r.lost_early;
 
--- name: claim_lanes
+-- name: claim_overlapping
 -- ready -> running
 -- ready -> skipped
 -- ready -> superseded
--- Verdicts on lanes (schedules whose runs must not overlap): `claim` with the columns of
+-- Verdicts on schedules whose runs must not overlap: `claim` with the columns of
 -- claim_runs, `skip`, `supersede`, `hold` for a run that waits for a slot of its schedule, `mine`
 -- for a claimed run whose end may release such a run, or `wait` for one that may start only once
 -- and found no free slot. The function explains why each of its steps needs its own snapshot.
 SELECT *
-FROM pgcron.claim_lanes(:incarnation, :queues, :priorities, :handlers, :free, :ahead, :look);
+FROM pgcron.claim_overlapping(:incarnation, :queues, :priorities, :handlers, :free, :ahead, :look);
 
 -- name: claim_limited
 -- ready -> running
@@ -57,9 +57,9 @@ FROM pgcron.claim_lanes(:incarnation, :queues, :priorities, :handlers, :free, :a
 -- ready -> superseded
 -- Runs that have a key or require labels, and those of limited queues: `claim` with the columns of
 -- claim_runs, `skip` for a run whose schedule's last one is not over, `supersede`, `hold` and
--- `mine` as claim_lanes, `wait` for one that may start only once and found no free slot, and for
--- each queue with keys one `walked`: `lane` is where the search ended (NULL: it saw all of them),
--- `due` the seconds until the next of its runs.
+-- `mine` as claim_overlapping, `wait` for one that may start only once and found no free slot, and
+-- for each queue with keys one `walked`: `concurrency_key` is where the search ended (NULL: it saw
+-- all of them), `due` the seconds until the next of its runs.
 SELECT *
 FROM pgcron.claim_limited(:incarnation, :queues, :beyond, :handlers, :free, :ahead, :look, :aged);
 
@@ -109,19 +109,19 @@ CROSS JOIN LATERAL (SELECT path_queue.queue, path_priority.priority::smallint AS
                                WHERE q.paused_at IS NULL) path
 CROSS JOIN LATERAL (
   (SELECT false AS is_careful, false AS is_once, c.due_at FROM pgcron.run c
-   WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL
+   WHERE c.state = 'ready' AND c.hold IS NULL AND c.concurrency_key IS NULL AND c.requires IS NULL
      AND c.overlap IS NULL AND c.delivery = 'at_least_once' AND c.queue = path.queue
      AND c.priority = path.priority
      AND (c.due_at, c.id) >= (path.bound_due, path.bound_id)
    ORDER BY c.due_at, c.id LIMIT 1)
   UNION ALL
   (SELECT true, false, c.due_at FROM pgcron.run c
-   WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL
+   WHERE c.state = 'ready' AND c.hold IS NULL AND c.concurrency_key IS NULL AND c.requires IS NULL
      AND c.overlap IS NOT NULL AND c.queue = path.queue AND c.priority = path.priority
    ORDER BY c.due_at, c.id LIMIT 1)
   UNION ALL
   (SELECT true, true, c.due_at FROM pgcron.run c
-   WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL
+   WHERE c.state = 'ready' AND c.hold IS NULL AND c.concurrency_key IS NULL AND c.requires IS NULL
      AND c.overlap IS NULL AND c.delivery <> 'at_least_once' AND c.queue = path.queue
      AND c.priority = path.priority
    ORDER BY c.due_at, c.id LIMIT 1)) head
@@ -129,9 +129,11 @@ UNION ALL
 SELECT path.queue, NULL, true, false, true, NULL, NULL, NULL
 FROM unnest(:queues::text[]) AS path(queue)
 WHERE (EXISTS (SELECT FROM pgcron.run c
-WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NOT NULL AND c.queue = path.queue)
+WHERE c.state = 'ready' AND c.hold IS NULL AND c.concurrency_key IS NOT NULL
+  AND c.queue = path.queue)
     OR EXISTS (SELECT FROM pgcron.run c
-        WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NOT NULL
+        WHERE c.state = 'ready' AND c.hold IS NULL AND c.concurrency_key IS NULL
+          AND c.requires IS NOT NULL
           AND c.queue = path.queue))
   AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = path.queue AND q.paused_at IS NOT NULL)
 UNION ALL
@@ -165,7 +167,8 @@ SELECT set_hold AS id FROM pgcron.set_hold(ARRAY(
     CROSS JOIN LATERAL pgcron.walk_requirements(asked.queue, NULL) place
     CROSS JOIN LATERAL (
       SELECT c.id, c.handler FROM pgcron.run c
-      WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NOT NULL
+      WHERE c.state = 'ready' AND c.hold IS NULL AND c.concurrency_key IS NULL
+        AND c.requires IS NOT NULL
         AND c.queue = asked.queue AND c.requires = place.requires
         AND c.priority = place.priority AND c.due_at <= now() ORDER BY c.due_at, c.id
             LIMIT :look) head

@@ -11,12 +11,14 @@ WITH ended AS (
   WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token
   RETURNING r.*, given.elapsed, given.result)
 INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for,
-                            parent_run, queue, lane, unique_key, unique_scope, requires, weight,
+                            parent_run, queue, concurrency_key, unique_key, unique_scope, requires,
+                            weight,
                             priority, handler, args, delivery, outcome, attempt, max_attempts,
                             timeout, retry_base, retry_cap, retry, snoozes, time_limits, due_at,
                             created_at, created_by, claimed_at, started_at, owner, node, fence,
                             cancel_reason, result)
-SELECT id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane,
+SELECT id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue,
+       concurrency_key,
        unique_key, unique_scope, requires, weight, priority, handler, args, delivery, 'succeeded',
        attempt, max_attempts, nullif(timeout, '1 hour'), nullif(retry_base, '2 seconds'),
        nullif(retry_cap, '1 hour'), retry, snoozes, time_limits, due_at, created_at, created_by,
@@ -67,7 +69,7 @@ SELECT pgcron.end_refused_run(:run_id, :token, :reason, :node);
 -- had while it waited may be another run's by now, and is not.
 UPDATE pgcron.run r
 SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL, started_at = NULL,
-    attempt = r.attempt - 1, lane_slot = NULL,
+    attempt = r.attempt - 1, key_slot = NULL,
     unique_scope = CASE r.unique_scope WHEN 'waiting' THEN 'taken' ELSE r.unique_scope END,
     overlap_slot = CASE WHEN r.attempt > 1 THEN r.overlap_slot END, cancel_at = NULL,
     lost_early = CASE WHEN r.lost_early > 0 THEN 1 END
@@ -81,10 +83,11 @@ RETURNING r.id;
 -- row did not know. The run then waits with the heavy runs.
 UPDATE pgcron.run r
 SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL, started_at = NULL,
-    attempt = r.attempt - 1, lane_slot = NULL,
+    attempt = r.attempt - 1, key_slot = NULL,
     unique_scope = CASE r.unique_scope WHEN 'waiting' THEN 'taken' ELSE r.unique_scope END,
     overlap_slot = CASE WHEN r.attempt > 1 THEN r.overlap_slot END, cancel_at = NULL,
-    weight = given.weight, lane = pgcron.lane_of(r.lane, given.weight)
+    weight = given.weight, concurrency_key = pgcron.concurrency_key_of(r.concurrency_key,
+        given.weight)
 FROM unnest(:run_ids::bigint[], :tokens::uuid[], :weights::int[]) given(id, token, weight)
 WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token AND r.cancel_at IS NULL
 RETURNING r.id;

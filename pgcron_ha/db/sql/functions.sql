@@ -6,7 +6,7 @@ SELECT pgcron.enqueue(:handler::text, :args::text::jsonb, :queue::text, :priorit
                       pg_catalog.make_interval(secs => :key_lifetime::float8),
                       pg_catalog.make_interval(secs => :timeout::float8), :max_attempts::int,
                       :delivery::text,
-                      :retry::text::jsonb, :actor::text, :lane::text, :requires::text[],
+                      :retry::text::jsonb, :actor::text, :concurrency_key::text, :requires::text[],
                       start_within => pg_catalog.make_interval(secs => :start_within::float8),
                       give_up_after => pg_catalog.make_interval(secs => :give_up_after::float8),
                       silence_timeout => pg_catalog.make_interval(secs => :silence_timeout::float8),
@@ -31,7 +31,7 @@ SELECT pgcron.put_schedule(
   retry_base => pg_catalog.make_interval(secs => :retry_base::float8),
   retry_cap => pg_catalog.make_interval(secs => :retry_cap::float8),
   retry => :retry::text::jsonb, delivery => :delivery::text, managed_by => :managed_by::text,
-  actor => :actor::text, interface => :interface::text, lane => :lane::text,
+  actor => :actor::text, interface => :interface::text, concurrency_key => :concurrency_key::text,
   requires => :requires::text[],
   give_up_after => pg_catalog.make_interval(secs => :give_up_after::float8),
   silence_timeout => pg_catalog.make_interval(secs => :silence_timeout::float8),
@@ -108,12 +108,12 @@ SELECT pgcron.resume_queue(:name::text, :actor::text);
 SELECT pgcron.set_queue(:name::text, :max_running::int, :rate::int,
                         pg_catalog.make_interval(secs => :per::float8), :actor::text);
 
--- name: set_lane
-SELECT pgcron.set_lane(:lane::text, :slots::int, :rate::int,
+-- name: set_concurrency
+SELECT pgcron.set_concurrency(:concurrency_key::text, :slots::int, :rate::int,
                        pg_catalog.make_interval(secs => :per::float8), :actor::text);
 
--- name: delete_lane
-SELECT pgcron.delete_lane(:lane::text);
+-- name: delete_concurrency
+SELECT pgcron.delete_concurrency(:concurrency_key::text);
 
 -- name: ended_runs
 -- Those of these that are not alive: ended, or never there. One look for all that a process waits

@@ -137,16 +137,18 @@ FROM pgcron.queues q LEFT JOIN pgcron.queue s ON s.name = q.name ORDER BY q.name
 -- name: read_demand
 SELECT pgcron.scale_demand(:queue, :cap) AS slots;
 
--- name: list_lanes
--- Settings, and lanes of which something runs.
-SELECT coalesce(l.lane, r.lane) AS lane,
-       CASE WHEN l.lane IS NULL THEN (SELECT s.slots FROM pgcron.lane_slots(ARRAY[r.lane]) s)
+-- name: list_concurrency
+-- Settings, and keys of which something runs.
+SELECT coalesce(l.concurrency_key, r.concurrency_key) AS concurrency_key,
+       CASE WHEN l.concurrency_key IS NULL
+         THEN (SELECT s.slots FROM pgcron.concurrency_slots(ARRAY[r.concurrency_key]) s)
             ELSE l.slots END AS slots,
        l.rate, l.per, coalesce(r.running, 0) AS running, l.set_by, l.set_at
-FROM pgcron.lane_limit l
-FULL JOIN (SELECT h.lane, count(*) AS running FROM pgcron.run h WHERE h.lane_slot IS NOT NULL
-GROUP BY h.lane) r
-    ON r.lane = l.lane
+FROM pgcron.concurrency_limit l
+FULL JOIN (SELECT h.concurrency_key, count(*) AS running FROM pgcron.run h
+  WHERE h.key_slot IS NOT NULL
+GROUP BY h.concurrency_key) r
+    ON r.concurrency_key = l.concurrency_key
 ORDER BY 1 LIMIT :limit::int;
 
 -- name: count_live_runs
@@ -192,7 +194,7 @@ SELECT r.handler, r.queue, r.requires,
 FROM pgcron.run r
 CROSS JOIN LATERAL (SELECT pgcron.largest_server(r.handler, r.queue, r.requires) AS slots) largest
 CROSS JOIN LATERAL (SELECT CASE WHEN largest.slots >= coalesce(r.weight, 1) AND r.due_at <= now()
-  THEN coalesce(pgcron.limit_trouble(r.queue, r.lane),
+  THEN coalesce(pgcron.limit_trouble(r.queue, r.concurrency_key),
                 pgcron.claim_trouble(r.queue)) END AS words) trouble
 WHERE r.id = :run_id::bigint AND r.state = 'ready'
   AND (r.hold NOT IN ('overlap', 'previous') OR r.due_at <= now())

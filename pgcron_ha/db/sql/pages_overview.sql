@@ -19,60 +19,65 @@ FROM pgcron.cluster c;
 -- The oldest due runs of each way to the claim: one index descent for each queue and priority, and
 -- at most :look rows of each. Counting all that wait would walk a million future runs. There are
 -- five ways, one for each index of the claim; of runs with a key the first :look of a queue are
--- looked at, one lane after the other, and of those that require labels one requirement after the
+-- looked at, one key after the other, and of those that require labels one requirement after the
 -- other.
 WITH RECURSIVE plain(queue, priority) AS (
   (SELECT r.queue, r.priority FROM pgcron.run r
-   WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+   WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL AND r.requires IS NULL
      AND r.overlap IS NULL AND r.delivery = 'at_least_once'
    ORDER BY r.queue, r.priority LIMIT 1)
   UNION ALL
   SELECT next.queue, next.priority FROM plain CROSS JOIN LATERAL (
     SELECT r.queue, r.priority FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL AND r.requires IS NULL
       AND r.overlap IS NULL AND r.delivery = 'at_least_once'
       AND (r.queue, r.priority) > (plain.queue, plain.priority) ORDER BY r.queue, r.priority
           LIMIT 1) next),
-laned(queue, priority) AS (
+overlapping(queue, priority) AS (
   (SELECT r.queue, r.priority FROM pgcron.run r
-   WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+   WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL AND r.requires IS NULL
      AND r.overlap IS NOT NULL
    ORDER BY r.queue, r.priority LIMIT 1)
   UNION ALL
-  SELECT next.queue, next.priority FROM laned CROSS JOIN LATERAL (
+  SELECT next.queue, next.priority FROM overlapping CROSS JOIN LATERAL (
     SELECT r.queue, r.priority FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL AND r.requires IS NULL
       AND r.overlap IS NOT NULL
-      AND (r.queue, r.priority) > (laned.queue, laned.priority) ORDER BY r.queue, r.priority
+      AND (r.queue, r.priority) > (overlapping.queue, overlapping.priority) ORDER BY r.queue,
+      r.priority
           LIMIT 1) next),
 single(queue, priority) AS (
   (SELECT r.queue, r.priority FROM pgcron.run r
-   WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+   WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL AND r.requires IS NULL
      AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
    ORDER BY r.queue, r.priority LIMIT 1)
   UNION ALL
   SELECT next.queue, next.priority FROM single CROSS JOIN LATERAL (
     SELECT r.queue, r.priority FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL AND r.requires IS NULL
       AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
       AND (r.queue, r.priority) > (single.queue, single.priority) ORDER BY r.queue, r.priority
           LIMIT 1) next),
 keyed(queue) AS (
   (SELECT r.queue FROM pgcron.run r
-   WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL ORDER BY r.queue LIMIT 1)
+   WHERE r.state = 'ready' AND r.hold IS NULL
+     AND r.concurrency_key IS NOT NULL ORDER BY r.queue LIMIT 1)
   UNION ALL
   SELECT next.queue FROM keyed CROSS JOIN LATERAL (
     SELECT r.queue FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue > keyed.queue
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NOT NULL
+      AND r.queue > keyed.queue
     ORDER BY r.queue LIMIT 1) next),
 placed(queue) AS (
   (SELECT r.queue FROM pgcron.run r
-   WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL
+   WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+     AND r.requires IS NOT NULL
    ORDER BY r.queue LIMIT 1)
   UNION ALL
   SELECT next.queue FROM placed CROSS JOIN LATERAL (
     SELECT r.queue FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+      AND r.requires IS NOT NULL
       AND r.queue > placed.queue
     ORDER BY r.queue LIMIT 1) next),
 due AS (
@@ -80,16 +85,16 @@ due AS (
     SELECT r.queue, r.handler, r.requires, r.schedule_id, r.schedule, r.scheduled_for, r.due_at,
            r.attempt, r.weight
     FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL AND r.requires IS NULL
       AND r.overlap IS NULL AND r.delivery = 'at_least_once' AND r.queue = path.queue
       AND r.priority = path.priority
       AND r.due_at <= now() ORDER BY r.due_at LIMIT :look::int) found
   UNION ALL
-  SELECT found.* FROM (SELECT * FROM laned LIMIT :paths::int) path CROSS JOIN LATERAL (
+  SELECT found.* FROM (SELECT * FROM overlapping LIMIT :paths::int) path CROSS JOIN LATERAL (
     SELECT r.queue, r.handler, r.requires, r.schedule_id, r.schedule, r.scheduled_for, r.due_at,
            r.attempt, r.weight
     FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL AND r.requires IS NULL
       AND r.overlap IS NOT NULL AND r.queue = path.queue AND r.priority = path.priority
       AND r.due_at <= now() ORDER BY r.due_at LIMIT :look::int) found
   UNION ALL
@@ -97,7 +102,7 @@ due AS (
     SELECT r.queue, r.handler, r.requires, r.schedule_id, r.schedule, r.scheduled_for, r.due_at,
            r.attempt, r.weight
     FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL AND r.requires IS NULL
       AND r.overlap IS NULL AND r.delivery <> 'at_least_once' AND r.queue = path.queue
       AND r.priority = path.priority
       AND r.due_at <= now() ORDER BY r.due_at LIMIT :look::int) found
@@ -106,15 +111,17 @@ due AS (
     SELECT r.queue, r.handler, r.requires, r.schedule_id, r.schedule, r.scheduled_for, r.due_at,
            r.attempt, r.weight
     FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue = path.queue
-    ORDER BY r.lane, r.priority, r.due_at LIMIT :look::int) found
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NOT NULL
+      AND r.queue = path.queue
+    ORDER BY r.concurrency_key, r.priority, r.due_at LIMIT :look::int) found
    WHERE found.due_at <= now()
   UNION ALL
   SELECT found.* FROM (SELECT * FROM placed LIMIT :paths::int) path CROSS JOIN LATERAL (
     SELECT r.queue, r.handler, r.requires, r.schedule_id, r.schedule, r.scheduled_for, r.due_at,
            r.attempt, r.weight
     FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+      AND r.requires IS NOT NULL
       AND r.queue = path.queue
     ORDER BY r.requires, r.priority, r.due_at LIMIT :look::int) found
    WHERE found.due_at <= now())
@@ -182,13 +189,13 @@ SELECT c.schedule_id, s.name, c.error ->> 'message' AS message, c.error ->> 'hin
 FROM pgcron.cursor c JOIN pgcron.schedule s ON s.id = c.schedule_id
 WHERE c.status = 'invalid' AND s.enabled ORDER BY s.updated_at DESC LIMIT :limit::int;
 
--- name: page_lane_runs
+-- name: page_timeline_runs
 -- Ended runs of some schedules since an instant, newest first, at most :each of one schedule.
-SELECT lane.schedule_id, h.id, h.outcome, h.started_at, h.finished_at, h.attempt
-FROM unnest(:schedule_ids::bigint[]) AS lane(schedule_id)
+SELECT track.schedule_id, h.id, h.outcome, h.started_at, h.finished_at, h.attempt
+FROM unnest(:schedule_ids::bigint[]) AS track(schedule_id)
 CROSS JOIN LATERAL (SELECT e.id, e.outcome, e.started_at, e.finished_at, e.attempt
 FROM pgcron.history e
-                    WHERE e.schedule_id = lane.schedule_id AND e.finished_at >= :since::timestamptz
+                    WHERE e.schedule_id = track.schedule_id AND e.finished_at >= :since::timestamptz
                       AND e.finished_at <= now()
                     ORDER BY e.finished_at DESC LIMIT :each::int) h;
 

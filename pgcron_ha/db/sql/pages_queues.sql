@@ -7,66 +7,71 @@ FROM pgcron.queue q ORDER BY q.paused_at IS NULL, q.name LIMIT :limit::int;
 
 -- name: page_queue_depths
 -- What waits in each queue, along the five ways of the claim, the oldest first (of runs with a key
--- one lane after the other, of those that require labels one requirement): one index descent for
+-- one key after the other, of those that require labels one requirement): one index descent for
 -- each queue and priority, and of each no more rows than its share of :budget, so that millions of
 -- waiting runs cost no more than thousands.
 WITH RECURSIVE plain(queue, priority) AS (
   (SELECT r.queue, r.priority FROM pgcron.run r
-   WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+   WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL AND r.requires IS NULL
      AND r.overlap IS NULL AND r.delivery = 'at_least_once'
    ORDER BY r.queue, r.priority LIMIT 1)
   UNION ALL
   SELECT next.queue, next.priority FROM plain CROSS JOIN LATERAL (
     SELECT r.queue, r.priority FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL AND r.requires IS NULL
       AND r.overlap IS NULL AND r.delivery = 'at_least_once'
       AND (r.queue, r.priority) > (plain.queue, plain.priority) ORDER BY r.queue, r.priority
           LIMIT 1) next),
-lane(queue, priority) AS (
+overlapping(queue, priority) AS (
   (SELECT r.queue, r.priority FROM pgcron.run r
-   WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+   WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL AND r.requires IS NULL
      AND r.overlap IS NOT NULL
    ORDER BY r.queue, r.priority LIMIT 1)
   UNION ALL
-  SELECT next.queue, next.priority FROM lane CROSS JOIN LATERAL (
+  SELECT next.queue, next.priority FROM overlapping CROSS JOIN LATERAL (
     SELECT r.queue, r.priority FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL AND r.requires IS NULL
       AND r.overlap IS NOT NULL
-      AND (r.queue, r.priority) > (lane.queue, lane.priority) ORDER BY r.queue, r.priority
+      AND (r.queue, r.priority) > (overlapping.queue, overlapping.priority) ORDER BY r.queue,
+      r.priority
           LIMIT 1) next),
 once(queue, priority) AS (
   (SELECT r.queue, r.priority FROM pgcron.run r
-   WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+   WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL AND r.requires IS NULL
      AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
    ORDER BY r.queue, r.priority LIMIT 1)
   UNION ALL
   SELECT next.queue, next.priority FROM once CROSS JOIN LATERAL (
     SELECT r.queue, r.priority FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL AND r.requires IS NULL
       AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
       AND (r.queue, r.priority) > (once.queue, once.priority) ORDER BY r.queue, r.priority
           LIMIT 1) next),
 keyed(queue) AS (
   (SELECT r.queue FROM pgcron.run r
-   WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL ORDER BY r.queue LIMIT 1)
+   WHERE r.state = 'ready' AND r.hold IS NULL
+     AND r.concurrency_key IS NOT NULL ORDER BY r.queue LIMIT 1)
   UNION ALL
   SELECT next.queue FROM keyed CROSS JOIN LATERAL (
     SELECT r.queue FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue > keyed.queue
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NOT NULL
+      AND r.queue > keyed.queue
     ORDER BY r.queue LIMIT 1) next),
 placed(queue) AS (
   (SELECT r.queue FROM pgcron.run r
-   WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL
+   WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+     AND r.requires IS NOT NULL
    ORDER BY r.queue LIMIT 1)
   UNION ALL
   SELECT next.queue FROM placed CROSS JOIN LATERAL (
     SELECT r.queue FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+      AND r.requires IS NOT NULL
       AND r.queue > placed.queue
     ORDER BY r.queue LIMIT 1) next),
 path AS MATERIALIZED (
   (SELECT 'plain' AS way, p.* FROM plain p LIMIT :paths::int)
-   UNION ALL (SELECT 'lane', p.* FROM lane p LIMIT :paths::int)
+   UNION ALL (SELECT 'overlapping', p.* FROM overlapping p LIMIT :paths::int)
   UNION ALL (SELECT 'once', p.* FROM once p LIMIT :paths::int)
   UNION ALL (SELECT 'keyed', p.queue, NULL FROM keyed p LIMIT :paths::int)
   UNION ALL (SELECT 'placed', p.queue, NULL FROM placed p LIMIT :paths::int)),
@@ -75,33 +80,35 @@ share AS MATERIALIZED (SELECT least(:most::int, :budget::int / greatest(count(*)
 found AS (
   SELECT p.queue, w.* FROM path p CROSS JOIN LATERAL (
     SELECT r.due_at FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL AND r.requires IS NULL
       AND r.overlap IS NULL AND r.delivery = 'at_least_once' AND r.queue = p.queue
       AND r.priority = p.priority
     ORDER BY r.due_at LIMIT (SELECT s.rows FROM share s)) w WHERE p.way = 'plain'
   UNION ALL
   SELECT p.queue, w.* FROM path p CROSS JOIN LATERAL (
     SELECT r.due_at FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL AND r.requires IS NULL
       AND r.overlap IS NOT NULL AND r.queue = p.queue AND r.priority = p.priority
-    ORDER BY r.due_at LIMIT (SELECT s.rows FROM share s)) w WHERE p.way = 'lane'
+    ORDER BY r.due_at LIMIT (SELECT s.rows FROM share s)) w WHERE p.way = 'overlapping'
   UNION ALL
   SELECT p.queue, w.* FROM path p CROSS JOIN LATERAL (
     SELECT r.due_at FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL AND r.requires IS NULL
       AND r.overlap IS NULL AND r.delivery <> 'at_least_once' AND r.queue = p.queue
       AND r.priority = p.priority
     ORDER BY r.due_at LIMIT (SELECT s.rows FROM share s)) w WHERE p.way = 'once'
   UNION ALL
   SELECT p.queue, w.* FROM path p CROSS JOIN LATERAL (
     SELECT r.due_at FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue = p.queue
-    ORDER BY r.lane, r.priority, r.due_at LIMIT (SELECT s.rows FROM share s)) w
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NOT NULL
+      AND r.queue = p.queue
+    ORDER BY r.concurrency_key, r.priority, r.due_at LIMIT (SELECT s.rows FROM share s)) w
     WHERE p.way = 'keyed'
   UNION ALL
   SELECT p.queue, w.* FROM path p CROSS JOIN LATERAL (
     SELECT r.due_at FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+      AND r.requires IS NOT NULL
       AND r.queue = p.queue
     ORDER BY r.requires, r.priority, r.due_at LIMIT (SELECT s.rows FROM share s)) w
     WHERE p.way = 'placed')
@@ -134,7 +141,7 @@ GROUP BY d.queue ORDER BY d.queue LIMIT :limit::int;
 
 -- name: page_queue_head
 -- The next runs of one queue in the order of the claim, and what blocks them: no node offers the
--- handler, or the schedule's last run is not over, or its lane has no free slot or has used up its
+-- handler, or the schedule's last run is not over, or its key has no free slot or has used up its
 -- rate. :due selects due or future runs.
 SELECT r.id, r.handler, r.schedule, r.priority, r.due_at, r.attempt,
        coalesce(r.max_attempts,
@@ -156,21 +163,23 @@ SELECT r.id, r.handler, r.schedule, r.priority, r.due_at, r.attempt,
          (SELECT b.id FROM pgcron.run b
           WHERE b.schedule_id = r.schedule_id AND b.overlap_slot IS NOT NULL AND b.id <> r.id
           LIMIT 1) END AS waits_for,
-       r.requires, r.lane, CASE WHEN r.lane IS NOT NULL THEN
+       r.requires, r.concurrency_key, CASE WHEN r.concurrency_key IS NOT NULL THEN
          (SELECT s.slots <= (SELECT count(*) FROM pgcron.run b
-          WHERE b.lane = r.lane AND b.lane_slot IS NOT NULL)
-          FROM pgcron.lane_slots(ARRAY[r.lane]) s) END AS is_lane_full,
-       CASE WHEN r.lane IS NOT NULL THEN
-         (SELECT w.next_at FROM pgcron.lane_slots(ARRAY[r.lane]) s
-          CROSS JOIN LATERAL pgcron.rate_room('lane', r.lane, s.rate, s.per, clock_timestamp()) w
-          WHERE s.rate IS NOT NULL AND w.room = 0) END AS lane_next_at
+          WHERE b.concurrency_key = r.concurrency_key AND b.key_slot IS NOT NULL)
+          FROM pgcron.concurrency_slots(ARRAY[r.concurrency_key]) s) END AS is_key_full,
+       CASE WHEN r.concurrency_key IS NOT NULL THEN
+         (SELECT w.next_at FROM pgcron.concurrency_slots(ARRAY[r.concurrency_key]) s
+          CROSS JOIN LATERAL pgcron.rate_room('key', r.concurrency_key, s.rate, s.per,
+              clock_timestamp()) w
+          WHERE s.rate IS NOT NULL AND w.room = 0) END AS key_next_at
 FROM (SELECT w.* FROM (
       SELECT p.* FROM generate_series(0, 9) level CROSS JOIN LATERAL (
         (SELECT e.id, e.handler, e.schedule, e.schedule_id, e.queue, e.priority, e.due_at,
                 e.attempt, e.max_attempts, e.delivery, e.last_error, e.snoozes, e.requires,
-                e.weight, e.overlap, e.lane
+                e.weight, e.overlap, e.concurrency_key
          FROM pgcron.run e
-         WHERE e.state = 'ready' AND e.hold IS NULL AND e.lane IS NULL AND e.requires IS NULL
+         WHERE e.state = 'ready' AND e.hold IS NULL AND e.concurrency_key IS NULL
+           AND e.requires IS NULL
            AND e.overlap IS NULL AND e.delivery = 'at_least_once' AND e.queue = :queue::text
            AND e.priority = level
            AND (:due::boolean OR e.due_at > now()) AND (NOT :due::boolean OR e.due_at <= now())
@@ -178,41 +187,44 @@ FROM (SELECT w.* FROM (
         UNION ALL
         (SELECT e.id, e.handler, e.schedule, e.schedule_id, e.queue, e.priority, e.due_at,
                 e.attempt, e.max_attempts, e.delivery, e.last_error, e.snoozes, e.requires,
-                e.weight, e.overlap, e.lane
+                e.weight, e.overlap, e.concurrency_key
          FROM pgcron.run e
-         WHERE e.state = 'ready' AND e.hold IS NULL AND e.lane IS NULL AND e.requires IS NULL
+         WHERE e.state = 'ready' AND e.hold IS NULL AND e.concurrency_key IS NULL
+           AND e.requires IS NULL
            AND e.overlap IS NOT NULL AND e.queue = :queue::text AND e.priority = level
            AND (:due::boolean OR e.due_at > now()) AND (NOT :due::boolean OR e.due_at <= now())
                ORDER BY e.due_at, e.id LIMIT :limit::int)
         UNION ALL
         (SELECT e.id, e.handler, e.schedule, e.schedule_id, e.queue, e.priority, e.due_at,
                 e.attempt, e.max_attempts, e.delivery, e.last_error, e.snoozes, e.requires,
-                e.weight, e.overlap, e.lane
+                e.weight, e.overlap, e.concurrency_key
          FROM pgcron.run e
-         WHERE e.state = 'ready' AND e.hold IS NULL AND e.lane IS NULL AND e.requires IS NULL
+         WHERE e.state = 'ready' AND e.hold IS NULL AND e.concurrency_key IS NULL
+           AND e.requires IS NULL
            AND e.overlap IS NULL AND e.delivery <> 'at_least_once' AND e.queue = :queue::text
            AND e.priority = level
            AND (:due::boolean OR e.due_at > now()) AND (NOT :due::boolean OR e.due_at <= now())
                ORDER BY e.due_at, e.id LIMIT :limit::int)) p
       UNION ALL
-      -- Of runs with a key those of the first lanes.
+      -- Of runs with a key those of the first keys.
       (SELECT k.*
        FROM (SELECT e.id, e.handler, e.schedule, e.schedule_id, e.queue, e.priority, e.due_at,
              e.attempt, e.max_attempts, e.delivery, e.last_error, e.snoozes, e.requires, e.weight,
-             e.overlap, e.lane
+             e.overlap, e.concurrency_key
        FROM pgcron.run e
-                        WHERE e.state = 'ready' AND e.hold IS NULL AND e.lane IS NOT NULL
+                        WHERE e.state = 'ready' AND e.hold IS NULL AND e.concurrency_key IS NOT NULL
                           AND e.queue = :queue::text
-                        ORDER BY e.lane, e.priority, e.due_at LIMIT 500) k
+                        ORDER BY e.concurrency_key, e.priority, e.due_at LIMIT 500) k
        WHERE (:due::boolean OR k.due_at > now()) AND (NOT :due::boolean OR k.due_at <= now()))
       UNION ALL
       -- Of those that require labels the first of each requirement.
       (SELECT k.* FROM pgcron.walk_requirements(:queue::text, NULL) place CROSS JOIN LATERAL (
          SELECT e.id, e.handler, e.schedule, e.schedule_id, e.queue, e.priority, e.due_at,
                 e.attempt, e.max_attempts, e.delivery, e.last_error, e.snoozes, e.requires,
-                e.weight, e.overlap, e.lane
+                e.weight, e.overlap, e.concurrency_key
          FROM pgcron.run e
-         WHERE e.state = 'ready' AND e.hold IS NULL AND e.lane IS NULL AND e.requires IS NOT NULL
+         WHERE e.state = 'ready' AND e.hold IS NULL AND e.concurrency_key IS NULL
+           AND e.requires IS NOT NULL
            AND e.queue = :queue::text AND e.requires = place.requires
            AND e.priority = place.priority AND (:due::boolean OR e.due_at > now())
            AND (NOT :due::boolean OR e.due_at <= now())

@@ -15,7 +15,8 @@ FROM ((SELECT 1 AS place, r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.s
               NULL::timestamptz AS finished_at, r.cancel_at, r.cancel_reason, r.last_error AS error,
               NULL::text AS result, NULL::int AS result_bytes, r.created_at, r.created_by,
               n.name AS node, r.fence,
-              coalesce(n.state <> 'dead' AND n.lease_until > now(), false) AS has_lease, r.lane,
+              coalesce(n.state <> 'dead' AND n.lease_until > now(), false) AS has_lease,
+              r.concurrency_key,
               r.retry::text AS retry, r.snoozes, r.requires,
               r.kill_at, (r.time_limits ->> 'give_up_after')::float8 AS give_up_after,
               (r.time_limits ->> 'silence_timeout')::float8 AS silence_timeout, r.unique_key,
@@ -32,7 +33,7 @@ FROM ((SELECT 1 AS place, r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.s
               h.started_at, h.finished_at, NULL,
               h.cancel_reason, h.error, left(h.result::text, :most::int),
               octet_length(h.result::text), h.created_at, h.created_by, h.node, h.fence, false,
-              h.lane, h.retry::text, h.snoozes, h.requires, NULL,
+              h.concurrency_key, h.retry::text, h.snoozes, h.requires, NULL,
               (h.time_limits ->> 'give_up_after')::float8,
               (h.time_limits ->> 'silence_timeout')::float8, h.unique_key, h.unique_scope
        FROM ((SELECT 2 AS place, e.* FROM pgcron.history e WHERE e.id = :run_id::bigint LIMIT 1)
@@ -46,7 +47,8 @@ FROM ((SELECT 1 AS place, r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.s
               octet_length(d.args::text), d.delivery, d.outcome, NULL, NULL, NULL, d.attempts,
               coalesce(d.max_attempts, CASE WHEN d.delivery = 'at_most_once' THEN 1 ELSE 5 END),
               extract(epoch FROM d.timeout)::float8, NULL, NULL, NULL, NULL, d.died_at,
-              NULL, NULL, d.error, NULL, NULL, NULL, NULL, NULL, NULL, false, d.lane, d.retry::text,
+              NULL, NULL, d.error, NULL, NULL, NULL, NULL, NULL, NULL, false, d.concurrency_key,
+              d.retry::text,
               NULL, d.requires, NULL, (d.time_limits ->> 'give_up_after')::float8,
               (d.time_limits ->> 'silence_timeout')::float8, d.unique_key, d.unique_scope
        FROM pgcron.dead_letter d WHERE d.run_id = :run_id::bigint)) f
@@ -64,22 +66,24 @@ SELECT largest.slots IS NOT NULL AS is_served,
         WHERE r.overlap IS NOT NULL AND o.schedule_id = r.schedule_id AND o.overlap_slot IS NOT NULL
           AND o.id <> r.id
         LIMIT 1) AS slot_holder,
-       r.lane, l.slots AS lane_slots,
+       r.concurrency_key, l.slots AS concurrency_slots,
        l.slots <= (SELECT count(*) FROM pgcron.run b
-           WHERE b.lane = r.lane AND b.lane_slot IS NOT NULL) AS is_lane_full,
-       (SELECT w.next_at FROM pgcron.rate_room('lane', r.lane, l.rate, l.per, clock_timestamp()) w
-        WHERE l.rate IS NOT NULL AND w.room = 0) AS lane_next_at,
+           WHERE b.concurrency_key = r.concurrency_key AND b.key_slot IS NOT NULL) AS is_key_full,
+       (SELECT w.next_at
+         FROM pgcron.rate_room('key', r.concurrency_key, l.rate, l.per, clock_timestamp()) w
+        WHERE l.rate IS NOT NULL AND w.room = 0) AS key_next_at,
        q.max_running, CASE WHEN q.max_running IS NOT NULL THEN
          q.max_running <= (SELECT count(*) FROM pgcron.run b
              WHERE b.state = 'running' AND b.owner IS NOT NULL
                AND b.queue = r.queue) END AS is_queue_full,
        (SELECT w.next_at FROM pgcron.rate_room('queue', q.name, q.rate, q.per, clock_timestamp()) w
         WHERE q.rate IS NOT NULL AND w.room = 0) AS queue_next_at,
-       pgcron.limit_trouble(r.queue, r.lane) AS limit_trouble,
+       pgcron.limit_trouble(r.queue, r.concurrency_key) AS limit_trouble,
        pgcron.claim_trouble(r.queue) AS claim_trouble
 FROM pgcron.run r CROSS JOIN pgcron.cluster c LEFT JOIN pgcron.queue q ON q.name = r.queue
 CROSS JOIN LATERAL (SELECT pgcron.largest_server(r.handler, r.queue, r.requires) AS slots) largest
-LEFT JOIN LATERAL (SELECT s.* FROM pgcron.lane_slots(ARRAY[r.lane]) s WHERE r.lane IS NOT NULL) l
+LEFT JOIN LATERAL (SELECT s.* FROM pgcron.concurrency_slots(ARRAY[r.concurrency_key]) s
+  WHERE r.concurrency_key IS NOT NULL) l
     ON true
 WHERE r.id = :run_id::bigint;
 

@@ -1,8 +1,8 @@
-"""Claims that need care: lanes to decide, and runs that may start only once.
+"""Claims that need care: schedules to decide, and runs that may start only once.
 
 A run that may start only once is claimed for a free slot and never ahead of one: where it waited,
-the end of its node would lose it. A run of a lane may be claimed ahead as any other: its lane is
-held from then on, here or elsewhere.
+the end of its node would lose it. A run of a schedule may be claimed ahead as any other: its
+schedule is held from then on, here or elsewhere.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pgcron_ha.db.driver.link import Link, Row
 from pgcron_ha.engine.claim.paths import AGEING_EVERY, ClaimPaths, Path
 from pgcron_ha.engine.lease.session import Session
 
-LANE_BATCH: Final = 1000
-"""Lanes looked at in one round: their advisory locks share the server's lock table."""
+SCHEDULE_BATCH: Final = 1000
+"""Schedules looked at in one round: their advisory locks share the server's lock table."""
 
 _LOOK_BEYOND: Final = 16
-"""Lanes looked at beyond the room there is: some are held, or being decided by other nodes."""
+"""Schedules looked at beyond the room there is: some are held, or being decided by other nodes."""
 
 _LOOK_WIDER: Final = 4
-"""Factor by which the next search is wider if one found too little, up to `LANE_BATCH`."""
+"""Factor by which the next search is wider if one found too little, up to `SCHEDULE_BATCH`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ NOTHING_DECIDED: Final = Decided([], 0, 0, 0, False, [])
 
 
 class CarefulClaims:
-    """The statements of both kinds, and how far to look for lanes."""
+    """The statements of both kinds, and how far to look for schedules."""
 
     def __init__(
         self,
@@ -68,7 +68,9 @@ class CarefulClaims:
         return self._turns % AGEING_EVERY == 0
 
     async def claim_once(self, free: int, first: Sequence[Path] = ()) -> list[Row]:
-        """Runs without a lane that may start only once, at most `free`, those of `first` first."""
+        """Runs without a schedule that may start only once, at most `free`, those of `first`
+        first.
+        """
         return await self._link.rows(
             "claim_at_most_once",
             limit=free,
@@ -77,14 +79,16 @@ class CarefulClaims:
             **self._paths.once(first),
         )
 
-    async def decide_lanes(self, free: int, ahead: int, first: Sequence[Path] = ()) -> Decided:
+    async def decide_overlapping(
+        self, free: int, ahead: int, first: Sequence[Path] = ()
+    ) -> Decided:
         """Claims for the free slots and a number of runs beyond them, those of `first` first.
 
-        It also runs without room: a held lane skips its next fire now, not when a slot is free.
+        It also runs without room: a held schedule skips its next fire now, not when a slot is free.
         """
-        look = min(LANE_BATCH, max(self._look, free + ahead + _LOOK_BEYOND))
+        look = min(SCHEDULE_BATCH, max(self._look, free + ahead + _LOOK_BEYOND))
         verdicts = await self._link.rows(
-            "claim_lanes",
+            "claim_overlapping",
             incarnation=self._session.incarnation,
             handlers=list(self._handlers),
             free=free,
@@ -95,9 +99,9 @@ class CarefulClaims:
         claimed = [row for row in verdicts if row["verdict"] == "claim"]
         counts = Counter(row["verdict"] for row in verdicts)
         decided = counts["skip"] + counts["supersede"] + counts["hold"]
-        # Lanes that another node decides, or that can't be claimed here, may come first.
+        # Schedules that another node decides, or that can't be claimed here, may come first.
         is_short = len(claimed) < max(1, free + ahead) and not decided
-        self._look = min(LANE_BATCH, look * _LOOK_WIDER) if is_short else 0
+        self._look = min(SCHEDULE_BATCH, look * _LOOK_WIDER) if is_short else 0
         mine = [row["id"] for row in verdicts if row["verdict"] == "mine"]
         return Decided(
             claimed, counts["skip"], counts["supersede"], counts["hold"], counts["wait"] > 0, mine

@@ -366,7 +366,7 @@ class Dispatcher(Service):
         incarnation = self._session.incarnation
         decided = await self._steps.attempt(
             "runs of schedules that must not overlap",
-            lambda: self._careful.decide_lanes(free, ahead, oldest),
+            lambda: self._careful.decide_overlapping(free, ahead, oldest),
             NOTHING_DECIDED,
         )
         COUNTERS.claimed(len(decided.claimed), free + ahead, self._steps.answered_after)

@@ -26,7 +26,7 @@ class DueIndex:
         self._queues = list(queues)
         self._paths = paths
         self.looked_at = _LONG_SINCE
-        self.plain_due_at = self.lane_due_at = self.once_due_at = _NEVER
+        self.plain_due_at = self.overlap_due_at = self.once_due_at = _NEVER
         self.limited_wait = False
         """Whether runs wait that have a key, or a limited queue whose next run is due."""
         self.overlap_waits = False
@@ -35,11 +35,11 @@ class DueIndex:
     @property
     def due_at(self) -> float:
         """When the first waiting run is due."""
-        return min(self.plain_due_at, self.lane_due_at, self.once_due_at)
+        return min(self.plain_due_at, self.overlap_due_at, self.once_due_at)
 
     def need_care(self) -> bool:
         """Whether a run that is claimed with care is due."""
-        return min(self.lane_due_at, self.once_due_at) <= monotonic()
+        return min(self.overlap_due_at, self.once_due_at) <= monotonic()
 
     def is_old(self, seconds: float) -> bool:
         """Whether nobody has looked for so long."""
@@ -55,7 +55,7 @@ class DueIndex:
         now = self.looked_at = monotonic()
         careful = [row for row in due_index if row["is_careful"]]
         self.plain_due_at = _soonest([row for row in due_index if not row["is_careful"]], now)
-        self.lane_due_at = _soonest([row for row in careful if not row["is_once"]], now)
+        self.overlap_due_at = _soonest([row for row in careful if not row["is_once"]], now)
         self.once_due_at = _soonest([row for row in careful if row["is_once"]], now)
         return due_index
 
@@ -70,7 +70,7 @@ class DueIndex:
 
     def have_had_care(self) -> None:
         """What needs care had its turn: nothing is known of more until the next look."""
-        self.lane_due_at = self.once_due_at = _NEVER
+        self.overlap_due_at = self.once_due_at = _NEVER
 
 
 def _soonest(due_index: Sequence[Row], now: float) -> float:

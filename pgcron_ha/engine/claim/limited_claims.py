@@ -1,8 +1,8 @@
-"""Claims of runs that have limits: a lane by a key, a limited queue, or labels that they require.
+"""Claims of runs that have limits: a concurrency key, a limited queue, or labels that they require.
 
 Whether one of them may run is the database's decision; this says how far to look, and when it is
 worth another look. They are claimed ahead of the slots as far as short runs are: a quarter second
-at most, for which a slot of their lane waits here with them. Runs that may start only once are
+at most, for which a slot of their key waits here with them. Runs that may start only once are
 claimed for free slots.
 """
 
@@ -24,7 +24,7 @@ from pgcron_ha.telemetry.events import RunsParked
 from pgcron_ha.telemetry.log import emit
 
 _LOOK_BEYOND: Final = 16
-"""Lanes looked at beyond the room there is: some are being decided by other nodes."""
+"""Keys looked at beyond the room there is: some are being decided by other nodes."""
 
 _PARKED_AT_ONCE: Final = 500
 """Runs put aside by one look."""
@@ -52,7 +52,7 @@ class Limited:
 
 
 class LimitedClaims:
-    """The statement, how far its walk over the lanes has come, and when to look again."""
+    """The statement, how far its walk over the keys has come, and when to look again."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class LimitedClaims:
 
     def settled(self, holds: Callable[[int], bool]) -> None:
         """The database knows of ends; `holds` says whether a run is still held here. One that is
-        not may have left a slot of its lane, or room in its queue.
+        not may have left a slot of its key, or room in its queue.
         """
         over = [run for run in self._mine if not holds(run)]
         if over:
@@ -169,11 +169,11 @@ class LimitedClaims:
         began_anywhere = any(self._beyond.values())
         walked = [row for row in verdicts if row["verdict"] == "walked"]
         self._beyond = dict.fromkeys(self._queues, "")
-        self._beyond |= {row["queue"]: row["lane"] or "" for row in walked}
+        self._beyond |= {row["queue"]: row["concurrency_key"] or "" for row in walked}
         self._queues = [*self._queues[1:], *self._queues[:1]]
         if is_full or any(self._beyond.values()):
             self.look_at = _AT_ONCE
-        elif began_anywhere and self._lap_found:  # the lanes before its beginning were not seen
+        elif began_anywhere and self._lap_found:  # the keys before its beginning were not seen
             self._lap_found = False
             self.look_at = _AT_ONCE
         else:

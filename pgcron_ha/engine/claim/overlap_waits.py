@@ -1,7 +1,7 @@
 """Runs that wait for a slot of their schedule: when it is worth letting one go.
 
-The node that decides their lane puts them aside. A node that notices the end of a run lets them go:
-the node that executed it at once, the others within a poll interval.
+The node that decides their schedule puts them aside. A node that notices the end of a run lets them
+go: the node that executed it at once, the others within a poll interval.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from pgcron_ha.db.driver.link import Link, Row
 from pgcron_ha.engine.claim.steps import WAITING, ClaimSteps
 
-_LANES: Final = 200
+_SCHEDULES: Final = 200
 """Schedules looked at by one statement; a longer walk is taken in several."""
 
 _AT_ONCE: Final = float("-inf")
@@ -66,5 +66,5 @@ class OverlapWaits:
         return let_go
 
     async def _look(self) -> Row | None:
-        rows = await self._link.rows("let_waiting_go", beyond=self._beyond, most=_LANES)
+        rows = await self._link.rows("let_waiting_go", beyond=self._beyond, most=_SCHEDULES)
         return rows[0]

@@ -166,7 +166,7 @@ class Runner:
         may_outlive: bool = False,
         weights: Mapping[int, int] | None = None,
     ) -> None:
-        """Takes claimed rows and starts what has a slot. `may_outlive`: they hold no lane, so a
+        """Takes claimed rows and starts what has a slot. `may_outlive`: they hold no key, so a
         handler that may go on without a lease does nobody wrong. `weights` names the runs that
         take several slots: one that waits for them keeps what came after it from taking any.
         """

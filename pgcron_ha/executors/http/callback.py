@@ -18,7 +18,7 @@ Any answer but 202 ends the run like the answer to a plain request. A callback i
 - 429, 503: try again later, see ``Retry-After``.
 
 The token (256 random bits, its SHA-256 in the database) belongs to one attempt. It is valid as soon
-as the request is sent, also before the 202. A waiting run holds its slot, its lane and its lease.
+as the request is sent, also before the 202. A waiting run holds its slot, its key and its lease.
 Its time limits count, and it is stopped like any other. Only the 410 informs the service that
 nothing waits for it any more.
 

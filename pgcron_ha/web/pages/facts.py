@@ -17,7 +17,7 @@ from pgcron_ha.db.queries.pages import schedules as ask_schedules
 from pgcron_ha.web.health import Health, judge
 from pgcron_ha.web.pages.nodes import NodeRow
 
-LANES: Final = 12
+TRACKS: Final = 12
 _OPEN_LETTERS: Final = {
     "state": "open",
     **dict.fromkeys(("handler", "error_class", "fingerprint", "queue", "schedule")),
@@ -48,7 +48,7 @@ class Facts:
     """Those that may be unhealthy, and those that fire next."""
     blocking: Rows
     """Sessions that keep nodes waiting for a lock."""
-    lanes: Rows
+    tracks: Rows
     """Ended runs of `schedules` within the window."""
 
 
@@ -72,7 +72,7 @@ async def read_facts(connection: Connection, length: timedelta, *, schema: str) 
         *due,
         *running,
         *await ask.invalid_schedules(connection, schema=schema),
-        *await ask_schedules.next_schedules(connection, limit=LANES, schema=schema),
+        *await ask_schedules.next_schedules(connection, limit=TRACKS, schema=schema),
     ]
     known = dict.fromkeys(
         row["schedule_id"] for row in candidates if row["schedule_id"] is not None
@@ -80,7 +80,7 @@ async def read_facts(connection: Connection, length: timedelta, *, schema: str) 
     ids = list(known)[: ask_schedules.MOST_IDS]
     schedules = await ask_schedules.schedules(connection, ids=ids, limit=len(ids), schema=schema)
     judged = [(row, judge(row, cluster["now"])) for row in schedules]
-    chosen = [row["id"] for row, _ in for_lanes(judged, cluster["now"])]
+    chosen = [row["id"] for row, _ in for_timeline(judged, cluster["now"])]
     since = cluster["now"] - length * 2 / 3
     return Facts(
         cluster=cluster,
@@ -101,15 +101,15 @@ async def read_facts(connection: Connection, length: timedelta, *, schema: str) 
         ],
         schedules=schedules,
         blocking=await blocking_sessions(connection, schema=schema),
-        lanes=await ask.lane_runs(connection, schedule_ids=chosen, since=since, schema=schema),
+        tracks=await ask.timeline_runs(connection, schedule_ids=chosen, since=since, schema=schema),
     )
 
 
-def for_lanes(judged: Judged, now: datetime) -> Judged:
+def for_timeline(judged: Judged, now: datetime) -> Judged:
     """What the timeline shows: the problem ones first, then by next fire."""
 
     def rank(line: tuple[dict[str, Any], Health]) -> tuple[bool, bool, datetime]:
         row, health = line
         return (not health.is_problem, row["next_fire"] is None, row["next_fire"] or now)
 
-    return sorted(judged, key=rank)[:LANES]
+    return sorted(judged, key=rank)[:TRACKS]

@@ -16,7 +16,7 @@ from pgcron_ha.web.formats import who_and_why
 from pgcron_ha.web.health import judge
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.attention import Attention, causes, shortlist
-from pgcron_ha.web.pages.facts import Facts, Overview, for_lanes, read_facts
+from pgcron_ha.web.pages.facts import Facts, Overview, for_timeline, read_facts
 from pgcron_ha.web.pages.nodes import NodeRow, node_row
 from pgcron_ha.web.pages.tiles import Tile, tiles
 from pgcron_ha.web.plots import Timeline, distance, timeline
@@ -133,12 +133,12 @@ def _is_young(facts: Facts, now: datetime) -> bool:
     """Whether the past of the schedules, and what was read of their runs, fits `FIRST_WINDOW`."""
     begin = now - WINDOWS[FIRST_WINDOW] * 2 / 3
     return all(row["created_at"] > begin for row in facts.schedules) and all(
-        run["finished_at"] > begin for run in facts.lanes
+        run["finished_at"] > begin for run in facts.tracks
     )
 
 
 def _timeline(page_request: PageRequest, seen: Overview, length: timedelta) -> Timeline | None:
-    rows = for_lanes(seen.judged, seen.now)
+    rows = for_timeline(seen.judged, seen.now)
     if not rows:
         return None
     since, until = seen.now - length * 2 / 3, seen.now + length / 3
@@ -146,16 +146,16 @@ def _timeline(page_request: PageRequest, seen: Overview, length: timedelta) -> T
         {**run, "outcome": "running", "started_at": run["since"], "finished_at": None}
         for run in seen.running
     ]
-    lanes = [
+    tracks = [
         {
             "name": row["name"],
             "health": health.word,
-            "runs": [r for r in (*seen.lanes, *running) if r["schedule_id"] == row["id"]],
+            "runs": [r for r in (*seen.tracks, *running) if r["schedule_id"] == row["id"]],
             "fires": future_fires(row, seen.now, until, distance(since, until)),
         }
         for row, health in rows
     ]
-    return timeline(lanes, since, seen.now, until, page_request.zone)
+    return timeline(tracks, since, seen.now, until, page_request.zone)
 
 
 def future_fires(

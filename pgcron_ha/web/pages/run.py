@@ -288,8 +288,8 @@ def _facts(
         ("Priority", f"{row['priority']}" + (" (0 is first)" if row["priority"] else ""), None),
         ("Attempt", f"{row['attempt']} of {row['max_attempts']}{_naps(row)}", None),
     ]
-    if row["lane"]:
-        facts.append(("Lane", row["lane"], None))
+    if row["concurrency_key"]:
+        facts.append(("Concurrency key", row["concurrency_key"], None))
     if row["requires"]:
         facts.append(("Requires", ", ".join(row["requires"]), None))
     if row["unique_key"]:

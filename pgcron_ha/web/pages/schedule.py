@@ -275,7 +275,7 @@ def _settings(row: dict[str, Any]) -> list[tuple[str, str]]:
     return [
         ("Handler", row["handler"]),
         ("Queue, priority", f"{row['queue']}, {row['priority']}"),
-        *([("Lane", row["lane"])] if row["lane"] else []),
+        *([("Concurrency key", row["concurrency_key"])] if row["concurrency_key"] else []),
         ("Overlap", row["overlap"]),
         *_bounds_of_overlap(row),
         ("Catch-up", "none" if row["catchup"] == "none" else catchup),

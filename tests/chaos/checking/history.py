@@ -44,7 +44,7 @@ class Execution:
     fence: int
     pid: int
     node: str
-    lane: str | None
+    concurrency_key: str | None
     began: float
     heard: float
     how: str | None
@@ -179,7 +179,7 @@ def _execution(events: list[Facts]) -> Execution:
         first["fence"],
         first["pid"],
         first["node"],
-        first.get("lane"),
+        first.get("concurrency_key"),
         first["at"],
         last["at"],
         ends[-1] if ends else None,

@@ -42,12 +42,12 @@ _CLIENTS_OWN = re.compile(r"schedule_name_key")
 
 
 def check_looks(history: History) -> Iterator[str]:
-    """Lanes are never crowded; in quiet times nothing is left lying, and no backlog stays."""
+    """Schedules are never crowded; in quiet times nothing is left lying, and no backlog stays."""
     quiet = history.phases.get("after", float("inf"))
     calm = history.phases.get("drain", float("inf")) + WAITING_SECONDS
-    crowded = sum(1 for look in history.of("look") if look["crowded_lanes"])
+    crowded = sum(1 for look in history.of("look") if look["crowded_schedules"])
     if crowded:
-        yield f"C13: {crowded} looks saw two running runs in a lane"
+        yield f"C13: {crowded} looks saw two running runs in a schedule"
     for owner, seconds in _hoarding(history).items():
         # Claims whose answer was lost are given back at the second beat that shows them.
         if seconds > history.ttl / 2:

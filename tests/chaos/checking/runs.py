@@ -79,15 +79,15 @@ def check_at_most_once(history: History) -> Iterator[str]:
 
 
 def check_overlap(history: History) -> Iterator[str]:
-    """C7: no run, and no lane, executes twice at the same time."""
-    unlaned = {row["id"] for row in _all_runs(history) if row["origin"] in ("rerun", "redrive")}
-    lanes: dict[str, list[Execution]] = defaultdict(list)
+    """C7: no run, and no key, executes twice at the same time."""
+    unkeyed = {row["id"] for row in _all_runs(history) if row["origin"] in ("rerun", "redrive")}
+    keys: dict[str, list[Execution]] = defaultdict(list)
     for execution in history.executions:
-        if execution.lane is not None and execution.run not in unlaned:
-            lanes[execution.lane].append(execution)
-    for name, executions in lanes.items():
+        if execution.concurrency_key is not None and execution.run not in unkeyed:
+            keys[execution.concurrency_key].append(execution)
+    for name, executions in keys.items():
         for first, second in overlapping(history, executions):
-            yield f"C7: lane {name}: {_both(first, second)}"
+            yield f"C7: concurrency key {name}: {_both(first, second)}"
     for run, executions in history.executions_of.items():
         for first, second in overlapping(history, executions):
             yield f"C7: run {run} executed twice at once: {_both(first, second)}"

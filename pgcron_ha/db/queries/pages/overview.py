@@ -16,7 +16,7 @@ LOOK: Final = 500
 PATHS: Final = 200
 RECENT_RUNS: Final = 2_000
 ROWS: Final = 200
-LANE_RUNS: Final = 400
+TIMELINE_RUNS: Final = 400
 
 
 async def cluster(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> Row:
@@ -61,5 +61,5 @@ failing_candidates: Final = Query("page_failing_candidates", look=LOOK, limit=RO
 invalid_schedules: Final = Query("page_invalid_schedules", limit=ROWS)
 """Schedules that do not fire because nobody can read them."""
 
-lane_runs: Final = Query("page_lane_runs", each=LANE_RUNS)
-"""Ended runs of ``schedule_ids`` ``since`` an instant, at most `LANE_RUNS` of one."""
+timeline_runs: Final = Query("page_timeline_runs", each=TIMELINE_RUNS)
+"""Ended runs of ``schedule_ids`` ``since`` an instant, at most `TIMELINE_RUNS` of one."""

@@ -24,7 +24,7 @@ settings: Final = Query("page_queue_settings", limit=QUEUES)
 depths: Final = Query("page_queue_depths", paths=PATHS, most=COUNTED, budget=BUDGET, limit=QUEUES)
 """Waiting runs by queue: `due` ones, those to come `later`, and the `first_due` of both.
 
-Counts of one queue are lower bounds when `is_cut`; then `first_due` of runs with a lane is that of
+Counts of one queue are lower bounds when `is_cut`; then `first_due` of runs with a key is that of
 those looked at.
 """
 
@@ -41,5 +41,5 @@ head: Final = Query("page_queue_head", limit=HEAD_ROWS)
 """The first runs of a ``queue`` in the order of the claim: the ``due`` ones, or those to come.
 
 `is_offered`: a living node that takes from the queue offers the handler; `waits_for`: the run of
-the same schedule that has to end first; `lane_next_at`: when its lane's rate allows a start.
+the same schedule that has to end first; `key_next_at`: when its key's rate allows a start.
 """

@@ -32,7 +32,7 @@ then `due_at`, `created_at` and `max_attempts` may be None.
 
 waits_for: Final = Query("page_run_waits_for").one
 """What may keep the waiting ``run_id`` from starting: pauses, nodes, the holder of its slot, and
-the limits of its lane and queue (``*_next_at``: when a rate lets the next one start).
+the limits of its key and queue (``*_next_at``: when a rate lets the next one start).
 """
 
 progress: Final = Query("page_run_progress").one

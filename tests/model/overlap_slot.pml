@@ -1,13 +1,13 @@
-/* A lane, decided statement by statement, as pgcron.claim_lanes does: lock, choose, claim, skip, commit. run.pml takes this for one
+/* A schedule, decided statement by statement, as pgcron.claim_overlapping does: lock, choose, claim, skip, commit. run.pml takes this for one
  * step; here is why it may. Run 1 has the better priority and may become due later, so two decisions can have different heads. */
 
-#ifndef ADVISORY        /* a lane is decided under its lock */
+#ifndef ADVISORY        /* a schedule is decided under its lock */
 #define ADVISORY 1
 #endif
 #ifndef FRESH           /* holders are read by a statement that begins after the lock was had */
 #define FRESH 1
 #endif
-#ifndef KEEP_SLOT       /* a run that waits for its retry keeps its lane */
+#ifndef KEEP_SLOT       /* a run that waits for its retry keeps its schedule */
 #define KEEP_SLOT 1
 #endif
 #define ATTEMPTS 2
@@ -15,7 +15,7 @@
 mtype = { ready, running, succeeded, dead, cancelled, skipped, claim, finish, fail, release, cancel, pass_over };
 typedef Row { mtype state; bit due; bit slot; byte attempt; byte locked };
 Row row[2];
-byte lane_lock, ended[2], gifts;
+byte schedule_lock, ended[2], gifts;
 
 #define MUST(fine, sentence) if :: fine :: else -> printf("BROKEN: "); printf(sentence); assert(false) fi
 #define MOVE(r, from, to, why) assert(row[r].state == from); printf("run %d: %e -> %e (%e)\n", r, from, to, why); row[r].state = to
@@ -31,22 +31,22 @@ proctype Dispatcher(byte me) {
 end: do
   :: atomic { (WAITS(0) || WAITS(1)) && (HEAD != 0 || (WAITS(0) && !row[0].slot) || (WAITS(1) && !row[1].slot)) -> 
        if :: FRESH -> skip :: else -> head = HEAD fi };     /* the wrong order: the snapshot is older than the lock */
-     if :: atomic { !ADVISORY || lane_lock == 0 -> if :: ADVISORY -> lane_lock = me :: else fi };
+     if :: atomic { !ADVISORY || schedule_lock == 0 -> if :: ADVISORY -> schedule_lock = me :: else fi };
            atomic { if :: FRESH -> head = HEAD :: else fi; printf("dispatcher %d: its head is run %d\n", me, head - 1) };
            /* The rows are locked and looked at again; SKIP LOCKED. */
            atomic { if :: head != 0 && WAITS(head - 1) && row[head - 1].locked == 0 -> row[head - 1].locked = me :: else -> head = 0 fi };
-           /* What else is due is skipped if the lane is held, by the run just claimed or by another. */
+           /* What else is due is skipped if the schedule is held, by the run just claimed or by another. */
            atomic { for (r : 0 .. 1) {
                if :: WAITS(r) && !row[r].slot && row[r].locked == 0 && (head != 0 || IS_HELD) -> row[r].locked = me; others[r] = 1 :: else fi }
              r = 0 };
            atomic {                                         /* commit */
              if :: head != 0 -> MOVE(head - 1, ready, running, claim); row[head - 1].slot = 1; row[head - 1].attempt++; row[head - 1].locked = 0 :: else fi;
-             MUST(!(row[0].slot && row[1].slot), "two runs hold one lane: the unique index was hit\n");
+             MUST(!(row[0].slot && row[1].slot), "two runs hold one schedule: the unique index was hit\n");
              for (r : 0 .. 1) {
                if :: others[r] -> MUST(row[r].attempt == 0, "a run between two attempts was skipped\n"); END(r, ready, skipped, pass_over); row[r].locked = 0; others[r] = 0 :: else fi }
              r = 0;
-             if :: ADVISORY -> lane_lock = 0 :: else fi; head = 0 }
-        :: atomic { ADVISORY && lane_lock != 0 -> head = 0 }          /* somebody else is at it */
+             if :: ADVISORY -> schedule_lock = 0 :: else fi; head = 0 }
+        :: atomic { ADVISORY && schedule_lock != 0 -> head = 0 }          /* somebody else is at it */
      fi
   od }
 

@@ -1,4 +1,4 @@
-"""A lane of three slots, eight nodes, and kills: judged by what the handlers wrote down."""
+"""A key of three slots, eight nodes, and kills: judged by what the handlers wrote down."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _START_SECONDS = 1.0
 
 
 @pytest.mark.long
-async def test_a_lane_runs_no_more_than_its_slots_and_no_fewer_for_longer_than_a_poll(
+async def test_a_key_runs_no_more_than_its_slots_and_no_fewer_for_longer_than_a_poll(
     cluster: Cluster, connection: Connection
 ) -> None:
     nodes = [
@@ -31,10 +31,10 @@ async def test_a_lane_runs_no_more_than_its_slots_and_no_fewer_for_longer_than_a
     ]
     for node in nodes:
         await until(f"{node.name} has joined", node.has_joined, deadline=60)
-    await connection.execute("SELECT pgcron.set_lane('customer-*', $1)", SLOTS)
+    await connection.execute("SELECT pgcron.set_concurrency('customer-*', $1)", SLOTS)
     rows = await connection.fetch(
         "SELECT pgcron.enqueue('py:work', jsonb_build_object('seconds', $1::float8),"
-        " lane => 'customer-7') AS id FROM generate_series(1, $2::int)",
+        " concurrency_key => 'customer-7') AS id FROM generate_series(1, $2::int)",
         WORK_SECONDS,
         RUNS,
     )

@@ -9,7 +9,7 @@ import pytest
 from tests.db.control import (
     Connect,
     Connection,
-    claim_lanes,
+    claim_overlapping,
     database_now,
     enqueue,
     fail,
@@ -21,7 +21,7 @@ from tests.db.control import (
     put_schedule,
     reap,
     release,
-    verdicts_on_lanes,
+    verdicts_on_schedules,
 )
 from tests.db.gate import Gate
 
@@ -31,17 +31,17 @@ HOLD = (
 )
 
 
-async def lane(connection: Connection, name: str = "job") -> dict[str, Any]:
+async def schedule(connection: Connection, name: str = "job") -> dict[str, Any]:
     """Columns of runs that must not overlap."""
     schedule = await put_schedule(connection, name)
     return {"origin": "manual", "schedule_id": schedule, "overlap": "skip"}
 
 
-async def test_a_due_run_takes_the_slot_of_its_lane(connection: Connection) -> None:
+async def test_a_due_run_takes_the_slot_of_its_schedule(connection: Connection) -> None:
     node = await join(connection)
-    [run_id] = await enqueue(connection, **await lane(connection))
+    [run_id] = await enqueue(connection, **await schedule(connection))
 
-    [run], skipped = await claim_lanes(connection, node)
+    [run], skipped = await claim_overlapping(connection, node)
 
     assert (run["id"], run["attempt"], skipped) == (run_id, 1, [])
     assert await connection.fetchval("SELECT overlap_slot FROM pgcron.run") == 1
@@ -49,12 +49,12 @@ async def test_a_due_run_takes_the_slot_of_its_lane(connection: Connection) -> N
 
 async def test_a_due_run_is_skipped_while_the_last_one_executes(connection: Connection) -> None:
     node = await join(connection)
-    columns = await lane(connection)
+    columns = await schedule(connection)
     await enqueue(connection, **columns)
-    [holder], _ = await claim_lanes(connection, node)
+    [holder], _ = await claim_overlapping(connection, node)
     [late] = await enqueue(connection, **columns)
 
-    claimed, skipped = await claim_lanes(connection, node)
+    claimed, skipped = await claim_overlapping(connection, node)
 
     assert (claimed, skipped) == ([], [late])
     ended = await history_row(connection, late)
@@ -67,26 +67,26 @@ async def test_a_due_run_is_skipped_while_the_last_one_waits_for_its_retry(
     connection: Connection,
 ) -> None:
     node = await join(connection)
-    columns = await lane(connection)
+    columns = await schedule(connection)
     await enqueue(connection, **columns)
-    [holder], _ = await claim_lanes(connection, node)
+    [holder], _ = await claim_overlapping(connection, node)
     await fail(connection, [holder], retry_after=3600.0)
     [late] = await enqueue(connection, **columns)
 
-    assert await claim_lanes(connection, node) == ([], [late])
+    assert await claim_overlapping(connection, node) == ([], [late])
 
 
 async def test_a_retry_that_is_due_goes_before_a_newer_run_of_a_higher_priority(
     connection: Connection,
 ) -> None:
     node = await join(connection)
-    columns = await lane(connection)
+    columns = await schedule(connection)
     await enqueue(connection, **columns)
-    [holder], _ = await claim_lanes(connection, node)
+    [holder], _ = await claim_overlapping(connection, node)
     await fail(connection, [holder], retry_after=0.0)
     [late] = await enqueue(connection, priority=0, **columns)
 
-    [again], skipped = await claim_lanes(connection, node)
+    [again], skipped = await claim_overlapping(connection, node)
 
     assert (again["id"], again["attempt"], skipped) == (holder["id"], 2, [late])
 
@@ -95,21 +95,21 @@ async def test_of_two_due_runs_the_first_is_claimed_and_the_second_skipped(
     connection: Connection,
 ) -> None:
     node = await join(connection)
-    columns = await lane(connection)
+    columns = await schedule(connection)
     now = await connection.fetchval("SELECT now()")
     [second] = await enqueue(connection, due_at=now - minutes(1), **columns)
     [first] = await enqueue(connection, due_at=now - minutes(2), **columns)
 
-    [run], skipped = await claim_lanes(connection, node)
+    [run], skipped = await claim_overlapping(connection, node)
 
     assert (run["id"], skipped) == (first, [second])
 
 
-async def test_a_long_backlog_of_a_lane_is_skipped_in_batches(connection: Connection) -> None:
+async def test_a_long_backlog_of_a_schedule_is_skipped_in_batches(connection: Connection) -> None:
     node = await join(connection)
-    runs = await enqueue(connection, 1300, **await lane(connection))
+    runs = await enqueue(connection, 1300, **await schedule(connection))
 
-    rounds = [await claim_lanes(connection, node) for _ in range(3)]
+    rounds = [await claim_overlapping(connection, node) for _ in range(3)]
 
     assert [(len(claimed), len(skipped)) for claimed, skipped in rounds] == [
         (1, 1000),
@@ -119,40 +119,40 @@ async def test_a_long_backlog_of_a_lane_is_skipped_in_batches(connection: Connec
     assert await connection.fetchval("SELECT id FROM pgcron.run") == runs[0]
 
 
-async def test_a_lane_over_the_limit_keeps_its_runs(connection: Connection) -> None:
+async def test_a_schedule_over_the_limit_keeps_its_runs(connection: Connection) -> None:
     node = await join(connection)
     for name in ("a", "b", "c"):
-        await enqueue(connection, 2, **await lane(connection, name))
+        await enqueue(connection, 2, **await schedule(connection, name))
 
-    claimed, skipped = await claim_lanes(connection, node, limit=1)
+    claimed, skipped = await claim_overlapping(connection, node, limit=1)
 
     assert (len(claimed), len(skipped)) == (1, 1)
     assert await connection.fetchval("SELECT count(*) FROM pgcron.run WHERE state = 'ready'") == 4
 
 
-async def test_a_node_without_room_still_skips_what_finds_its_lane_held(
+async def test_a_node_without_room_still_skips_what_finds_its_schedule_held(
     connection: Connection,
 ) -> None:
     node = await join(connection)
-    columns = await lane(connection)
+    columns = await schedule(connection)
     await enqueue(connection, **columns)
-    await claim_lanes(connection, node)
+    await claim_overlapping(connection, node)
     [late] = await enqueue(connection, **columns)
-    [free] = await enqueue(connection, **await lane(connection, "other"))
+    [free] = await enqueue(connection, **await schedule(connection, "other"))
 
-    assert await claim_lanes(connection, node, limit=0) == ([], [late])
-    [run], _ = await claim_lanes(connection, node)
+    assert await claim_overlapping(connection, node, limit=0) == ([], [late])
+    [run], _ = await claim_overlapping(connection, node)
     assert run["id"] == free
 
 
 @pytest.mark.parametrize("ended_by", ["finished", "released", "reaped and retried", "cancelled"])
-async def test_a_lane_is_free_when_its_holder_is_over(
+async def test_a_schedule_is_free_when_its_holder_is_over(
     connection: Connection, ended_by: str
 ) -> None:
     node, living = await join(connection), await join(connection)
-    columns = await lane(connection)
+    columns = await schedule(connection)
     await enqueue(connection, **columns)
-    [holder], _ = await claim_lanes(connection, node)
+    [holder], _ = await claim_overlapping(connection, node)
     if ended_by == "finished":
         await finish(connection, [holder])
     elif ended_by == "released":
@@ -163,22 +163,22 @@ async def test_a_lane_is_free_when_its_holder_is_over(
     else:
         await kill(connection, node)
         await reap(connection)
-        [again], _ = await claim_lanes(connection, living)
+        [again], _ = await claim_overlapping(connection, living)
         await finish(connection, [again])
     [run_id] = await enqueue(connection, **columns)
 
-    [run], _ = await claim_lanes(connection, living)
+    [run], _ = await claim_overlapping(connection, living)
 
     assert run["id"] == run_id
 
 
-async def test_a_lane_nobody_holds_keeps_a_run_that_can_not_be_claimed_here(
+async def test_a_schedule_nobody_holds_keeps_a_run_that_can_not_be_claimed_here(
     connection: Connection,
 ) -> None:
     node = await join(connection, handlers=["py:other"])
-    await enqueue(connection, **await lane(connection))
+    await enqueue(connection, **await schedule(connection))
 
-    assert await claim_lanes(connection, node) == ([], [])
+    assert await claim_overlapping(connection, node) == ([], [])
     assert await connection.fetchval("SELECT state FROM pgcron.run") == "ready"
 
 
@@ -194,43 +194,43 @@ async def test_a_lane_nobody_holds_keeps_a_run_that_can_not_be_claimed_here(
         "UPDATE pgcron.run SET hold = 'unserved'",
     ],
 )
-async def test_a_lane_is_not_claimed_against_an_obstacle(
+async def test_a_schedule_is_not_claimed_against_an_obstacle(
     connection: Connection, obstacle: str
 ) -> None:
     node = await join(connection)
-    await enqueue(connection, 2, **await lane(connection))
+    await enqueue(connection, 2, **await schedule(connection))
     await connection.execute(obstacle)
 
-    assert await claim_lanes(connection, node) == ([], [])
+    assert await claim_overlapping(connection, node) == ([], [])
 
 
-async def test_a_lane_that_somebody_decides_is_left_to_them(
+async def test_a_schedule_that_somebody_decides_is_left_to_them(
     connection: Connection, another: Connect
 ) -> None:
     node = await join(connection)
-    await enqueue(connection, 2, **await lane(connection))
+    await enqueue(connection, 2, **await schedule(connection))
     first, second = await another(), await another()
     async with first.transaction():
-        chosen, _ = await claim_lanes(first, node)
+        chosen, _ = await claim_overlapping(first, node)
         assert len(chosen) == 1
-        assert await claim_lanes(second, node) == ([], [])
+        assert await claim_overlapping(second, node) == ([], [])
 
 
-async def test_a_lane_that_was_decided_meanwhile_is_seen_as_it_is_now(
+async def test_a_schedule_that_was_decided_meanwhile_is_seen_as_it_is_now(
     connection: Connection, gate: Gate
 ) -> None:
-    """The claimer has seen a due run in a free lane, and gets the lock after somebody else had it.
-    Without the net: what the unique index refuses would be an error here.
+    """The claimer has seen a due run in a free schedule, and gets the lock after somebody else had
+    it. Without the net: what the unique index refuses would be an error here.
     """
     await connection.execute("DROP INDEX pgcron.run_overlap_slot")
     node = await join(connection)
-    columns = await lane(connection)
+    columns = await schedule(connection)
     await enqueue(connection, 2, **columns)
     visitor = await gate.visitor()
     async with gate.closed():
-        late = asyncio.ensure_future(claim_lanes(visitor, node))
+        late = asyncio.ensure_future(claim_overlapping(visitor, node))
         await gate.reached_by(visitor)
-        claimed, skipped = await claim_lanes(connection, node)
+        claimed, skipped = await claim_overlapping(connection, node)
         assert (len(claimed), len(skipped)) == (1, 1)
         due = await database_now(connection) - minutes(1)
         [third] = await enqueue(connection, due_at=due, **columns)
@@ -239,14 +239,14 @@ async def test_a_lane_that_was_decided_meanwhile_is_seen_as_it_is_now(
 
 
 async def test_a_holder_that_came_meanwhile_is_seen(connection: Connection, gate: Gate) -> None:
-    """Its run was not there when the claimer looked for lanes."""
+    """Its run was not there when the claimer looked for schedules."""
     await connection.execute("DROP INDEX pgcron.run_overlap_slot")
     node = await join(connection)
-    columns = await lane(connection)
+    columns = await schedule(connection)
     [late] = await enqueue(connection, **columns)
     visitor = await gate.visitor()
     async with gate.closed():
-        deciding = asyncio.ensure_future(claim_lanes(visitor, node))
+        deciding = asyncio.ensure_future(claim_overlapping(visitor, node))
         await gate.reached_by(visitor)
         [holder] = await enqueue(connection, **columns)
         await connection.execute(HOLD, holder, node.incarnation)
@@ -258,40 +258,40 @@ async def test_a_run_that_somebody_has_locked_makes_nobody_wait(
     connection: Connection, another: Connect
 ) -> None:
     node = await join(connection)
-    columns = await lane(connection)
+    columns = await schedule(connection)
     [locked] = await enqueue(connection, **columns)
-    [other] = await enqueue(connection, **await lane(connection, "other"))
+    [other] = await enqueue(connection, **await schedule(connection, "other"))
     user = await another()
     async with user.transaction():
         await user.execute("SELECT FROM pgcron.run WHERE id = $1 FOR UPDATE", locked)
         [late] = await enqueue(connection, **columns)
-        claimed, skipped = await claim_lanes(connection, node)
+        claimed, skipped = await claim_overlapping(connection, node)
 
     assert ([run["id"] for run in claimed], skipped) == ([other], [])
-    [run], skipped = await claim_lanes(connection, node)
+    [run], skipped = await claim_overlapping(connection, node)
     assert (run["id"], skipped) == (locked, [late])
 
 
-async def test_a_run_that_was_cancelled_meanwhile_leaves_its_lane_to_the_next(
+async def test_a_run_that_was_cancelled_meanwhile_leaves_its_schedule_to_the_next(
     connection: Connection, another: Connect
 ) -> None:
     node = await join(connection)
-    first, second = await enqueue(connection, 2, **await lane(connection))
+    first, second = await enqueue(connection, 2, **await schedule(connection))
     user = await another()
     async with user.transaction():
         await user.execute("SELECT pgcron.cancel_run($1)", first)
-        assert await claim_lanes(connection, node) == ([], [])
+        assert await claim_overlapping(connection, node) == ([], [])
 
-    [run], skipped = await claim_lanes(connection, node)
+    [run], skipped = await claim_overlapping(connection, node)
     assert (run["id"], skipped) == (second, [])
 
 
-async def test_lanes_are_claimed_ahead_of_the_slots(connection: Connection) -> None:
+async def test_schedules_are_claimed_ahead_of_the_slots(connection: Connection) -> None:
     node = await join(connection)
-    lanes = [await lane(connection, f"job {number}") for number in range(6)]
-    runs = [(await enqueue(connection, **columns))[0] for columns in lanes]
+    schedules = [await schedule(connection, f"job {number}") for number in range(6)]
+    runs = [(await enqueue(connection, **columns))[0] for columns in schedules]
 
-    claimed, skipped = await claim_lanes(connection, node, 1, ahead=3)
+    claimed, skipped = await claim_overlapping(connection, node, 1, ahead=3)
 
     assert sorted(run["id"] for run in claimed) == runs[:4]
     assert skipped == []
@@ -302,11 +302,11 @@ async def test_a_run_that_may_start_once_is_claimed_for_a_free_slot_only(
 ) -> None:
     node = await join(connection)
     for number in range(3):
-        columns = await lane(connection, f"job {number}")
+        columns = await schedule(connection, f"job {number}")
         await enqueue(connection, **columns, delivery="at_most_once")
-    [plain] = await enqueue(connection, **await lane(connection, "plain"))
+    [plain] = await enqueue(connection, **await schedule(connection, "plain"))
 
-    verdicts = await verdicts_on_lanes(connection, node, 1, ahead=10)
+    verdicts = await verdicts_on_schedules(connection, node, 1, ahead=10)
 
     assert sorted(row["verdict"] for row in verdicts) == ["claim", "claim", "wait", "wait"]
     claimed = [row for row in verdicts if row["verdict"] == "claim"]
@@ -317,27 +317,29 @@ async def test_a_run_that_may_start_once_is_claimed_for_a_free_slot_only(
     assert [row["state"] for row in rows] == ["ready", "ready"]
 
 
-async def test_a_paused_queue_full_of_lanes_stands_in_nobodys_way(connection: Connection) -> None:
+async def test_a_paused_queue_full_of_schedules_stands_in_nobodys_way(
+    connection: Connection,
+) -> None:
     node = await join(connection, queues=["paused", "default"])
     await connection.execute("SELECT pgcron.pause_queue('paused')")
     for number in range(10):
-        columns = await lane(connection, f"job {number}")
+        columns = await schedule(connection, f"job {number}")
         await enqueue(connection, queue="paused", priority=0, **columns)
-    [run_id] = await enqueue(connection, **await lane(connection, "other"))
+    [run_id] = await enqueue(connection, **await schedule(connection, "other"))
 
-    [run], _ = await claim_lanes(connection, node, 1, look=5)
+    [run], _ = await claim_overlapping(connection, node, 1, look=5)
 
     assert run["id"] == run_id
 
 
 @pytest.mark.parametrize("isolation", ["repeatable_read", "serializable"])
-async def test_lanes_are_not_decided_with_an_old_snapshot(
+async def test_schedules_are_not_decided_with_an_old_snapshot(
     connection: Connection, isolation: Literal["repeatable_read", "serializable"]
 ) -> None:
     node = await join(connection)
-    with pytest.raises(asyncpg.PostgresError, match="lanes are not decided under") as refused:
+    with pytest.raises(asyncpg.PostgresError, match="schedules are not decided under") as refused:
         async with connection.transaction(isolation=isolation):
-            await claim_lanes(connection, node)
+            await claim_overlapping(connection, node)
     assert refused.value.sqlstate == "PC001"
 
 
@@ -346,8 +348,8 @@ async def test_eight_claimers_never_make_two_holders(
 ) -> None:
     """Without the net: what the unique index refuses would be an error here."""
     await connection.execute("DROP INDEX pgcron.run_overlap_slot")
-    lanes = [await lane(connection, f"job {number}") for number in range(6)]
-    for columns in lanes:
+    schedules = [await schedule(connection, f"job {number}") for number in range(6)]
+    for columns in schedules:
         await enqueue(connection, 25, **columns)
     most_holders = 0
 
@@ -355,17 +357,17 @@ async def test_eight_claimers_never_make_two_holders(
         nonlocal most_holders
         node = await join(own)
         for turn in range(25):
-            claimed, _ = await claim_lanes(own, node, limit=2)
+            claimed, _ = await claim_overlapping(own, node, limit=2)
             holders = await own.fetchval(
                 "SELECT max(holders) FROM (SELECT count(*) AS holders FROM pgcron.run "
-                "WHERE overlap_slot IS NOT NULL GROUP BY schedule_id) lanes"
+                "WHERE overlap_slot IS NOT NULL GROUP BY schedule_id) schedules"
             )
             most_holders = max(most_holders, holders or 0)
             if failing and turn % 3 == 0:
                 await fail(own, claimed, retry_after=0.0)
             else:
                 await finish(own, claimed)
-            await enqueue(own, 2, **lanes[turn % len(lanes)])
+            await enqueue(own, 2, **schedules[turn % len(schedules)])
 
     claimers = [await another() for _ in range(8)]
     await asyncio.gather(*(work(own, number % 2 == 0) for number, own in enumerate(claimers)))
@@ -377,7 +379,7 @@ async def test_eight_claimers_never_make_two_holders(
 
 async def test_a_second_holder_is_refused_by_the_net(connection: Connection) -> None:
     node = await join(connection)
-    first, second = await enqueue(connection, 2, **await lane(connection))
+    first, second = await enqueue(connection, 2, **await schedule(connection))
     await connection.execute(HOLD, first, node.incarnation)
 
     with pytest.raises(asyncpg.UniqueViolationError, match="run_overlap_slot"):
