@@ -332,7 +332,8 @@ BEGIN
     SELECT a.id, a.weight INTO kept
     FROM pgcron.choose_awaited(claim_limited.incarnation, too_heavy) a;
     IF kept.id IS NOT NULL THEN
-      verdict := 'await'; id := kept.id; weight := kept.weight; queue := NULL; concurrency_key := NULL;
+      verdict := 'await'; id := kept.id; weight := kept.weight; queue := NULL;
+      concurrency_key := NULL;
       due := NULL;
       RETURN NEXT;
     END IF;
@@ -344,5 +345,5 @@ BEGIN
   END IF;
 END $$;
 COMMENT ON FUNCTION pgcron.claim_limited IS
-    'Claims up to free + ahead due runs that have a concurrency key, wait in a limited queue or require '
-    'labels that the node has, never more than their concurrency key has slots or their queue may run.';
+    'Claims up to free + ahead due runs that have a concurrency key, wait in a limited queue or '
+    'require labels that the node has: never more than the key has slots, or the queue may run.';

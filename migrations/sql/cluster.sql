@@ -137,8 +137,9 @@ CREATE TABLE pgcron.concurrency_limit (
     CHECK (pgcron.rate_is_fine(rate, per) OR pgcron.refuse_rate(rate, per))
 );
 COMMENT ON TABLE pgcron.concurrency_limit IS
-    'How many runs of one concurrency key execute at once, and how many start in any span of time. The concurrency key''s '
-    'own row counts, else that with the longest beginning (customer-*), else that of *, else one.';
+    'How many runs of one concurrency key execute at once, and how many start in any span of time. '
+    'The key''s own row counts, else the row with the longest prefix (customer-*), else that of *, '
+    'else one.';
 
 CREATE TABLE pgcron.rate_window (
   kind text NOT NULL CONSTRAINT a_rate_is_of_a_key_or_a_queue CHECK (kind IN ('key', 'queue')),
@@ -148,8 +149,8 @@ CREATE TABLE pgcron.rate_window (
   PRIMARY KEY (kind, name)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE pgcron.rate_window IS
-    'How many runs of one concurrency key or queue with a rate started lately, by slices of a 256th of its '
-    'time.';
+    'How many runs of one concurrency key or queue with a rate started lately, by slices of a 256th '
+    'of its time.';
 
 CREATE INDEX concurrency_limit_pattern ON pgcron.concurrency_limit (concurrency_key)
   WHERE right(concurrency_key, 1) = '*';

@@ -70,9 +70,9 @@ BEGIN
   RETURN new_id;
 END $$;
 COMMENT ON FUNCTION pgcron.enqueue IS
-    'Enqueues one run in the caller''s transaction; returns its id. Of the runs of one concurrency key no '
-    'more execute at once than pgcron.set_concurrency says; only nodes with all labels that it requires '
-    'take it; a run takes weight (1) of a node''s slots.';
+    'Enqueues one run in the caller''s transaction; returns its id. No more runs of one concurrency '
+    'key execute at once than pgcron.set_concurrency allows; only nodes with all labels that it '
+    'requires take it; a run takes weight (1) of a node''s slots.';
 
 -- The shape of what pgcron.enqueue_many is given; true when an element has an idempotency key or is
 -- to be unique.
@@ -81,8 +81,8 @@ LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   known_keys text[] :=
     '{handler,args,queue,priority,due_at,idempotency_key,key_lifetime,timeout,max_attempts,'
-    'delivery,retry,concurrency_key,requires,unique_key,unique_scope,unique_for,on_conflict,debounce,'
-    'debounce_max,start_within,give_up_after,silence_timeout,weight}';
+    'delivery,retry,concurrency_key,requires,unique_key,unique_scope,unique_for,on_conflict,'
+    'debounce,debounce_max,start_within,give_up_after,silence_timeout,weight}';
   has_keys boolean;
   wrong int;
   example text := 'Write for example ''[{"handler": "py:report", "args": {"day": 1}}]''.';

@@ -65,9 +65,10 @@ COMMENT ON COLUMN pgcron.run.hold IS
     '(pgcron.breaker). overlap: as many runs of its schedule execute as may. previous: the fire '
     'before it must succeed first.';
 COMMENT ON COLUMN pgcron.run.concurrency_key IS
-    'A key of the user''s: of the runs that have it no more execute at once than the concurrency key has '
-    'slots (pgcron.concurrency_limit).';
-COMMENT ON COLUMN pgcron.run.key_slot IS 'Which of the concurrency key''s slots the run holds while it runs.';
+    'No more runs that have the same key execute at once than it has slots '
+    '(pgcron.concurrency_limit).';
+COMMENT ON COLUMN pgcron.run.key_slot IS
+    'Which of its concurrency key''s slots the run holds while it runs.';
 COMMENT ON COLUMN pgcron.run.requires IS
     'Labels (key=value, or a key for any value): only nodes that announce all of them may claim '
     'the run.';
@@ -77,8 +78,8 @@ COMMENT ON COLUMN pgcron.run.unique_scope IS
     'How long it has its key: open (also NULL) until it ends, waiting until a node takes it, '
     'period for a time that is kept elsewhere. taken: waiting, and given back.';
 COMMENT ON COLUMN pgcron.run.weight IS
-    'So many of its node''s slots the run takes; NULL is one. What takes more waits in a concurrency key: '
-    '*weight 4 if it has none of its own.';
+    'How many of its node''s slots the run takes; NULL is one. A run that takes more has a '
+    'concurrency key: *weight 4 if none was given.';
 COMMENT ON COLUMN pgcron.run.max_attempts IS
     'NULL means 5, or 1 with at_most_once. Each snooze adds one.';
 COMMENT ON COLUMN pgcron.run.retry IS
@@ -261,9 +262,9 @@ BEGIN
           'Leave it out for 1.');
     WHEN 'a_heavy_run_waits_in_a_key' THEN RETURN pgcron.refuse('PC001',
           format('weight %s without a concurrency key', r.weight),
-          'A run that takes more than one slot of a node waits in a concurrency key; pgcron.enqueue chooses '
-          'it.',
-          format('Call pgcron.enqueue, or write concurrency key %L.',
+          'A run that takes more than one slot of a node has a concurrency key; pgcron.enqueue '
+          'chooses it.',
+          format('Call pgcron.enqueue, or write the concurrency key %L.',
               pgcron.concurrency_key_of(NULL, r.weight)));
     ELSE      -- nothing that an enqueuer can do: said as PostgreSQL says it of a CHECK of that name
       RAISE EXCEPTION USING ERRCODE = 'check_violation',

@@ -76,7 +76,8 @@ RETURN CASE WHEN concurrency_key IS NULL AND weight > 1 THEN '*weight ' || weigh
 CREATE FUNCTION pgcron.refuse_concurrency_key(concurrency_key text) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
   SELECT pgcron.refuse('PC001', format('%L is not a concurrency key', left(concurrency_key, 200)),
-           'A concurrency key has 1 to 200 characters that can be shown, is not blank and has no "*".',
+           'A concurrency key has 1 to 200 characters that can be shown, is not blank and has no '
+           '"*".',
            'Write for example ''customer-7''; pgcron.set_concurrency says how many of its runs '
            'execute at once.') $$;
 

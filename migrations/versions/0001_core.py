@@ -49,7 +49,7 @@ SCRIPTS = (
     "limits",
     "limited_candidates",
     "claim_limited",
-    "keys",
+    "overlap_claims",
     "overlap",
     "overlap_decisions",
     "breakers",

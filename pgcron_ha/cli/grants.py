@@ -16,8 +16,9 @@ PARTS = ("producer", "scheduler", "operator", "viewer", "service", "callbacks", 
 
 # Column lists, so that nobody forges a state, an owner, a token or an attempt.
 _RUN = (
-    "handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, concurrency_key, weight, "
-    "requires, unique_key, unique_scope, expire_at, time_limits, created_by"
+    "handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, "
+    "concurrency_key, weight, requires, unique_key, unique_scope, expire_at, time_limits, "
+    "created_by"
 )
 _RUN_OF_SCHEDULE = (
     f"{_RUN}, origin, schedule_id, schedule, nominal_for, parent_run, "
@@ -26,9 +27,9 @@ _RUN_OF_SCHEDULE = (
 _SCHEDULE = (
     "name, spec, timezone, dst, handler, args, queue, priority, enabled, paused_note, "
     "paused_until, overlap, catchup, catchup_window, start_deadline, timeout, max_attempts, "
-    "retry_base, retry_cap, retry, delivery, concurrency_key, requires, give_up_after, silence_timeout, "
-    "weight, managed_by, source, after_pause, max_running, max_queued, queue_drops, "
-    "jitter, max_runs, pause_after_failures, probe_after, depends_on_previous"
+    "retry_base, retry_cap, retry, delivery, concurrency_key, requires, give_up_after, "
+    "silence_timeout, weight, managed_by, source, after_pause, max_running, max_queued, "
+    "queue_drops, jitter, max_runs, pause_after_failures, probe_after, depends_on_previous"
 )
 _VIEWS = (
     "runs, schedules, schedule_versions, occurrences, nodes, queues, dead_letters, error_groups, "

@@ -133,16 +133,14 @@ def set_queue_command(
 
 @click.group("concurrency")
 def concurrency_group() -> None:
-    """Say how many runs of one concurrency key execute at once."""
+    """Limit how many runs with the same concurrency key execute at once."""
 
 
 @concurrency_group.command("list")
 @arguments.limit_option()
 @arguments.json_option
 def list_keys_command(limit: int, as_json: bool) -> None:
-    """List concurrency keys that have settings or running runs. One without a setting has one
-    slot.
-    """
+    """List keys that have settings or running runs. A key without a setting has one slot."""
     print_rows(call(overview.keys, limit=limit), KEYS, as_json, "no concurrency keys")
 
 
@@ -156,14 +154,14 @@ def set_command(
 ) -> None:
     """Let SLOTS runs of KEY execute at once ("none": no limit).
 
-    A KEY that ends with a star is for all keys that begin so and have no setting of their own;
+    A KEY that ends with a star is for all keys with that prefix and no setting of their own;
     "*" is for all the others.
     """
     act(queues.set_concurrency, concurrency_key, slots, **rate._asdict())
+    room = plural(slots, "slot") if slots else "any number of slots"
     print_result(
         {"concurrency_key": concurrency_key, "slots": slots, **rate._asdict()},
-        f"concurrency key '{concurrency_key}' has {plural(slots, 'slot') if slots else 'any number of slots'}"
-        f"{rate.words()}",
+        f"concurrency key '{concurrency_key}' has {room}{rate.words()}",
         as_json,
     )
 

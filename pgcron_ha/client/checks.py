@@ -116,11 +116,12 @@ def queue_name(name: object) -> str:
 
 
 def concurrency_key_name(name: object) -> str:
-    """A key's name."""
+    """A concurrency key."""
     if not isinstance(name, str) or "*" in name:
         raise InvalidInput(
             f"'{str(name)[:200]}' is not a concurrency key",
-            'A concurrency key has 1 to 200 characters that can be shown, is not blank and has no "*".',
+            "A concurrency key has 1 to 200 characters that can be shown, is not blank and has no "
+            '"*".',
             "Write for example 'customer-7'.",
         )
     return text("the concurrency key", name, MOST_NAME_CHARACTERS)

@@ -15,9 +15,9 @@ from pgcron_ha.client.checks import (
     MOST_KEY_CHARACTERS,
     args_text,
     choice,
+    concurrency_key_name,
     duration,
     instant,
-    concurrency_key_name,
     queue_name,
     text,
     true_or_false,
@@ -138,9 +138,7 @@ OF_RUNS: Final[Mapping[str, Check]] = {
 OF_SCHEDULES: Final[Mapping[str, Check]] = {
     **_OF_BOTH,
     "args": args_text,
-    "concurrency_key": lambda concurrency_key: (
-        concurrency_key and concurrency_key_name(concurrency_key)
-    ),
+    "concurrency_key": lambda key: key and concurrency_key_name(key),
     "requires": lambda labels: requirement_words(labels) or (),
     "overlap": partial(choice, "overlap policy", known=OVERLAPS),
     "catchup": lambda policy: CatchUp.parse(str(policy)).text,

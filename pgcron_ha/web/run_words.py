@@ -168,15 +168,11 @@ def too_heavy(row: dict[str, Any], weight: int) -> str:
 
 def _limit(run: dict[str, Any], waits: dict[str, Any], now: datetime) -> str | None:
     """What a key or a queue allows no more of."""
-    concurrency_key = (
-        f"concurrency key {short(waits['concurrency_key'], 60)}"
-        if waits.get("concurrency_key")
-        else ""
-    )
+    key = f"concurrency key {short(waits['concurrency_key'] or '', 60)}"
     if waits.get("is_key_full"):
-        return f"every slot of its {concurrency_key} is taken"
+        return f"every slot of its {key} is taken"
     if waits.get("key_next_at"):
-        return f"{concurrency_key} has used up its rate; the next starts in {_until(waits['key_next_at'], now)}"
+        return f"{key} has used up its rate; the next starts in {_until(waits['key_next_at'], now)}"
     if waits.get("is_queue_full"):
         return f"queue {run['queue']} executes {waits['max_running']} already, as many as it may"
     if waits.get("queue_next_at"):

@@ -45,7 +45,8 @@ async def fill_runs(
         await observer.execute("TRUNCATE pgcron.run, pgcron.history, pgcron.attempt, pgcron.log")
     await observer.execute(
         "INSERT INTO pgcron.run (handler, args, concurrency_key)"
-        f" SELECT 'py:noop', {PAYLOAD}, {concurrency_key or 'NULL'} FROM generate_series(1, {runs}) number"
+        f" SELECT 'py:noop', {PAYLOAD}, {concurrency_key or 'NULL'}"
+        f" FROM generate_series(1, {runs}) number"
     )
     await settle(observer, "pgcron.run")
 

@@ -96,7 +96,8 @@ POISONS: Final = (
         _run(", concurrency key", ", '{{n}}'"),
         "concurrency_limit",
         (
-            "INSERT INTO pgcron.concurrency_limit (concurrency_key, slots, rate, per) VALUES ('{n}', 3, 0, '0')",
+            "INSERT INTO pgcron.concurrency_limit (concurrency_key, slots, rate, per)"
+            " VALUES ('{n}', 3, 0, '0')",
         ),
         undo=("DELETE FROM pgcron.concurrency_limit WHERE concurrency_key = '{n}'",),
     ),

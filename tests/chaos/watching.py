@@ -26,7 +26,8 @@ SELECT extract(epoch FROM clock_timestamp())::float8 AS now,
          WHERE r.state = 'running' AND r.delivery = 'at_most_once'
          GROUP BY r.owner HAVING count(*) > {SLOTS + 4}) AS hoarders,
        (SELECT count(*) FROM (SELECT 1 FROM pgcron.run r WHERE r.overlap IS NOT NULL
-         AND r.state = 'running' GROUP BY r.schedule_id HAVING count(*) > 1) x) AS crowded_schedules,
+         AND r.state = 'running' GROUP BY r.schedule_id HAVING count(*) > 1) x)
+         AS crowded_schedules,
        (SELECT count(*) FROM pgcron.run WHERE hold IS NOT NULL) AS parked,
        (SELECT count(*) FROM pgcron.node n WHERE n.state = 'alive' AND n.slots >
          (SELECT count(*) FROM pgcron.run r WHERE r.state = 'running' AND r.owner = n.incarnation))

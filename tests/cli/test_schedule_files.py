@@ -197,7 +197,8 @@ def test_what_is_exported_is_applied_without_a_change(
     cli("schedules", "put", "no", "@hourly\nnot * * * * sun", "shell:tidy", "--paused")
     cli("schedules", "put", "b", "0 3 * * *", "py:x", "--args", '{"a": null, "on": "no"}',
         "--tz", "Europe/Berlin", "--start-deadline", "36h", "--requires", "gpu=a100",
-        "--retry", '{"backoff": ["5s", "1m"]}', "--concurrency-key", "007", "--weight", "2")  # fmt: skip
+        "--retry", '{"backoff": ["5s", "1m"]}',
+        "--concurrency-key", "007", "--weight", "2")  # fmt: skip
     contents = (
         "SELECT to_jsonb(s) - '{version,updated_at,managed_by,source}'::text[]"
         " FROM pgcron.schedule s ORDER BY name"

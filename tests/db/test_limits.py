@@ -16,8 +16,8 @@ from tests.db.control import (
     Node,
     call,
     claim,
-    claim_overlapping,
     claim_limited,
+    claim_overlapping,
     enqueue,
     fail,
     finish,
@@ -569,7 +569,8 @@ async def test_eight_claimers_never_hold_more_than_a_key_or_a_queue_may_run(
         while await own.fetchval("SELECT EXISTS (SELECT FROM pgcron.run WHERE state = 'ready')"):
             held = await claim_limited(own, node, 2)
             for row in await own.fetch(
-                "SELECT concurrency_key AS what, count(*) FROM pgcron.run WHERE key_slot > 0 GROUP BY 1"
+                "SELECT concurrency_key AS what, count(*) FROM pgcron.run"
+                " WHERE key_slot > 0 GROUP BY 1"
                 " UNION ALL SELECT queue, count(*) FROM pgcron.run"
                 " WHERE state = 'running' AND queue = 'small' GROUP BY 1"
             ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from tests.db.control import Connect, Connection, call, claim_overlapping, enqueue, finish, join
-from tests.db.test_keys import concurrency_key
+from tests.db.test_overlap_claims import schedule
 
 SUCCEEDED = """
 INSERT INTO pgcron.history (id, uuid, origin, schedule_id, queue, priority, handler, args, delivery,
@@ -20,16 +20,16 @@ SELECT -n, gen_random_uuid(), 'schedule', $1, 'default', 5, 'py:work', '{}', 'at
 async def started(connection: Connection, seconds: float, runs: int = 20) -> tuple[int, int]:
     """A schedule whose last runs took 20 s, and a run of it that began so long ago."""
     node = await join(connection)
-    columns = await concurrency_key(connection)
-    schedule = columns["schedule_id"]
-    await connection.execute(SUCCEEDED, schedule, runs, 20.0, "succeeded", 1)
-    await connection.execute(SUCCEEDED, schedule, 20, 900.0, "cancelled", 1000)
+    columns = await schedule(connection)
+    schedule_id = columns["schedule_id"]
+    await connection.execute(SUCCEEDED, schedule_id, runs, 20.0, "succeeded", 1)
+    await connection.execute(SUCCEEDED, schedule_id, 20, 900.0, "cancelled", 1000)
     await enqueue(connection, **columns)
     [run], _ = await claim_overlapping(connection, node)
     await connection.execute(
         "UPDATE pgcron.run SET started_at = now() - $1::float8 * interval '1 s'", seconds
     )
-    return schedule, run["id"]
+    return schedule_id, run["id"]
 
 
 async def test_a_run_overruns_after_half_as_long_again_as_most_took(
@@ -80,11 +80,11 @@ async def test_many_runs_that_may_last_hide_none_that_overruns(connection: Conne
     node = await join(connection)
     names = [f"long {number}" for number in range(30)]
     for name in names[:15]:
-        await enqueue(connection, **await concurrency_key(connection, name))
+        await enqueue(connection, **await schedule(connection, name))
     await claim_overlapping(connection, node, 15)
     _, run = await started(connection, 31)
     for name in names[15:]:
-        await enqueue(connection, **await concurrency_key(connection, name))
+        await enqueue(connection, **await schedule(connection, name))
     await claim_overlapping(connection, node, 15)
     await connection.execute("UPDATE pgcron.run SET started_at = now() - interval '31 s'")
 

@@ -70,8 +70,8 @@ WRITES = {
         "INSERT INTO pgcron.schedule (name, spec, handler) VALUES ('s', '@daily', 'py:x')": "00000",
         "INSERT INTO pgcron.schedule (name, spec, handler) VALUES ('s', '@daily', 'x y')": "PC001",
         "INSERT INTO pgcron.schedule (name, spec, handler) VALUES ('s', '', 'py:x')": ("PC002"),
-        "INSERT INTO pgcron.schedule (name, spec, handler, concurrency_key) VALUES ('s', '@daily', 'py:x',"
-        f" '{LONG}')": "PC001",
+        "INSERT INTO pgcron.schedule (name, spec, handler, concurrency_key)"
+        f" VALUES ('s', '@daily', 'py:x', '{LONG}')": "PC001",
         "INSERT INTO pgcron.schedule (name, spec, handler, requires) VALUES ('s', '@daily', 'py:x',"
         " '{a b}')": "PC001",
         "INSERT INTO pgcron.schedule (name, spec, handler, retry) VALUES ('s', '@daily', 'py:x',"
@@ -91,7 +91,8 @@ WRITES = {
         "INSERT INTO pgcron.queue (name) VALUES ('a b')": "PC001",
         "INSERT INTO pgcron.concurrency_limit (concurrency_key, slots) VALUES ('l', 1)": "00000",
         "INSERT INTO pgcron.concurrency_limit (concurrency_key, slots) VALUES ('', 1)": "PC001",
-        "INSERT INTO pgcron.concurrency_limit (concurrency_key, slots, rate, per) VALUES ('l', 1, 0, '0')": "PC001",
+        "INSERT INTO pgcron.concurrency_limit (concurrency_key, slots, rate, per)"
+        " VALUES ('l', 1, 0, '0')": "PC001",
         "INSERT INTO pgcron.breaker (name) VALUES ('py:x')": "00000",
         "INSERT INTO pgcron.breaker (name) VALUES ('x')": "PC001",
         "INSERT INTO pgcron.breaker_handler (handler, breaker) VALUES ('x', 'py:x')": "PC001",

@@ -9,8 +9,8 @@ import pytest
 from tests.db.control import (
     Connection,
     claim,
-    claim_overlapping,
     claim_limited,
+    claim_overlapping,
     enqueue,
     join,
     minutes,

@@ -52,9 +52,7 @@ async def test_runs_of_a_schedule_never_overlap_and_a_held_fire_is_skipped_with_
     )
     assert {row["reason"] for row in skipped} == {"the last run is not over"}
     counts = {name: sum(row["name"] == name for row in skipped) for name in keys}
-    print(
-        f"executed { ({name: len(concurrency_key) for name, concurrency_key in keys.items()}) }, skipped {counts}"
-    )
+    print(f"executed { ({name: len(runs) for name, runs in keys.items()}) }, skipped {counts}")
     assert counts["s0"] >= 4
     assert await unaccounted(connection) == 0
 

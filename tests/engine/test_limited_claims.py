@@ -116,8 +116,8 @@ async def test_a_node_walks_over_more_keys_than_one_look_sees(
 ) -> None:
     """Many keys are being decided by somebody else; the one that is not is found."""
     for number in range(60):
-        await control.enqueue(connection, concurrency_key=f"concurrency key {number:02}")
-    key = "('pgcron'::regnamespace::oid::int, hashtext('key ' || 'concurrency key ' || lpad(n::text, 2, '0')))"
+        await control.enqueue(connection, concurrency_key=f"key {number:02}")
+    key = "('pgcron'::regnamespace::oid::int, hashtext('key ' || 'key ' || lpad(n::text, 2, '0')))"
     await connection.execute(
         f"SELECT pg_advisory_lock{key} FROM generate_series(0, 58) n"  # not the last one
     )

@@ -25,7 +25,7 @@ PROTOCOL: Final = (
     "tests/db/test_definers.py",
     "tests/db/test_edits.py",
     "tests/db/test_endings.py",
-    "tests/db/test_keys.py",
+    "tests/db/test_overlap_claims.py",
     "tests/db/test_limits.py",
     "tests/db/test_materialize.py",
     "tests/db/test_nodes.py",

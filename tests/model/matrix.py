@@ -77,9 +77,9 @@ WHOLE: Final = (
     _full("at most once, frozen nodes", "run", 1, **FAULTS, ONCE=1, TIMELY=0),
     _full("start deadline", "run", 1, **FAULTS, EXPIRY=1),
     _full("a failover that loses commits", "run", 1, FAILOVER=1, DEATHS=1, LOST=1),
-    _full("two fires of one schedule", "run", 1, RUNS=2, SCHEDULE=1, LAPSES=1, LOST=1),
+    _full("two fires of one schedule", "run", 1, RUNS=2, OVERLAP=1, LAPSES=1, LOST=1),
     _full("two runs, superseded and blocked", "run", 1, RUNS=2, OTHERS=1, LOST=1),
-    _full("a schedule, statement by statement", "schedule", 0),
+    _full("a schedule, statement by statement", "overlap_slot", 0),
     _full("no edit, nothing late is run", "schedule", 1, EDIT=0, CATCHUP=0),
     _full("another timing", "schedule", 0, EDIT=1),
     _full("another timing, nothing late is run", "schedule", 1, EDIT=1, CATCHUP=0),
@@ -94,8 +94,8 @@ WHOLE: Final = (
     _full("two lost answers, late statements", "run", 2, LAPSES=1, LOST=2, LATE=1, STOPS=1),
     _full("a failover, kill -9 and restart", "run", 2, FAILOVER=1, CRASHES=1),
     _full("a failover, frozen nodes", "run", 2, FAILOVER=1, TIMELY=0),
-    _full("a schedule, all faults", "run", 2, **FAULTS, RUNS=2, SCHEDULE=1),
-    _full("a schedule, frozen nodes", "run", 2, RUNS=2, SCHEDULE=1, LAPSES=1, LOST=1, TIMELY=0),
+    _full("a schedule, all faults", "run", 2, **FAULTS, RUNS=2, OVERLAP=1),
+    _full("a schedule, frozen nodes", "run", 2, RUNS=2, OVERLAP=1, LAPSES=1, LOST=1, TIMELY=0),
 )
 
 REMOVED: Final = (
@@ -118,7 +118,7 @@ REMOVED: Final = (
     _without("LEVEL", "run", STUCK, LAPSES=1, DEATHS=1),
     _without("REAP_TOKEN", "run", ABOUT_TO, LAPSES=1, STALE=1),
     _without("ONE_STATEMENT", "run", ENDED_TWICE),
-    _without("ASK_ONLY", "run", SCHEDULE_TWICE, CANCELS=1, RUNS=2, SCHEDULE=1),
+    _without("ASK_ONLY", "run", SCHEDULE_TWICE, CANCELS=1, RUNS=2, OVERLAP=1),
     _without(
         "KEEP_CANCEL",
         "run",
@@ -127,13 +127,13 @@ REMOVED: Final = (
         LOST=1,
     ),
     _without("LOST_IS_LOST", "run", ONCE_TWICE, ONCE=1, DEATHS=1),
-    _without("KEEP_SLOT", "run", SKIPPED_BETWEEN, RUNS=2, SCHEDULE=1),
+    _without("KEEP_SLOT", "run", SKIPPED_BETWEEN, RUNS=2, OVERLAP=1),
     _without("ONLY_UNTRIED", "run", "a run that was tried ended as expired", EXPIRY=1),
     _without("QUARANTINE", "run", ABOUT_TO, FAILOVER=1),
     _without("QUARANTINE=1", "run", ABOUT_TO, 0, FAILOVER=1),
-    _without("ADVISORY", "schedule", TWO_HOLDERS, 0),
-    _without("FRESH", "schedule", TWO_HOLDERS, 0),
-    _without("KEEP_SLOT", "schedule", SKIPPED_BETWEEN),
+    _without("ADVISORY", "overlap_slot", TWO_HOLDERS, 0),
+    _without("FRESH", "overlap_slot", TWO_HOLDERS, 0),
+    _without("KEEP_SLOT", "overlap_slot", SKIPPED_BETWEEN),
     _without("CAS_WATERMARK", "schedule", DECIDED_TWICE, 0, EDIT=0),
     _without("CAS_GENERATION", "schedule", OLD_GENERATION, 0, EDIT=2),
     _without("LEDGER", "schedule", "a fire is run twice", 0),
@@ -161,7 +161,7 @@ def _reached() -> Iterator[Line]:
     """Each change of the table is made: a guard that is never reached would prove nothing."""
     faults: dict[str, dict[str, int]] = {
         "cancelled": {"CANCELS": 1},
-        "skipped": {"RUNS": 2, "SCHEDULE": 1},
+        "skipped": {"RUNS": 2, "OVERLAP": 1},
         "superseded": {"RUNS": 2, "OTHERS": 1},
         "upstream_failed": {"RUNS": 2, "OTHERS": 1},
         "expired": {"EXPIRY": 1},

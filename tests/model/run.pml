@@ -11,8 +11,8 @@
 #ifndef ATTEMPTS
 #define ATTEMPTS 2
 #endif
-#ifndef KEY            /* both runs are fires of one schedule with overlap 'skip' */
-#define KEY 0
+#ifndef OVERLAP            /* both runs are fires of one schedule with overlap 'skip' */
+#define OVERLAP 0
 #endif
 #ifndef ONCE            /* run 0 is at_most_once */
 #define ONCE 0
@@ -121,7 +121,7 @@
 #ifndef LOST_IS_LOST    /* an at_most_once run whose node dies is not retried */
 #define LOST_IS_LOST 1
 #endif
-#ifndef KEEP_SLOT       /* a run that waits for its retry keeps its key */
+#ifndef KEEP_SLOT       /* a run that waits for its retry keeps its schedule */
 #define KEEP_SLOT 1
 #endif
 #ifndef QUARANTINE      /* after a failover nobody claims for a lease: 2 whoever connects first says so; 1: whoever joins next; 0: nobody */
@@ -177,7 +177,7 @@ byte lapses, crashes, losses, delays, beats, stops, cancels, stalls, stale, jump
 
 #define LIVES(n, a_life) (lives[n] && life_of[n] == (a_life))
 #define OWNED(r) (LIVES(0, row[r].owner) || LIVES(1, row[r].owner))
-#if KEY
+#if OVERLAP
 #define FREE(r) (!row[1 - (r)].slot)
 #else
 #define FREE(r) true
@@ -205,12 +205,12 @@ inline remove(r) {
   if :: row[r].state = 0; row[r].owner = 0; row[r].token = 0; row[r].attempt = 0; row[r].slot = 0; row[r].to_cancel = 0; row[r].deadline = 0
      :: !ONE_STATEMENT -> skip fi }                         /* the delete comes later, or never */
 
-/* No two handlers of a run, or of a key, at once; of an at_most_once run never two. */
+/* No two handlers of a run, or of a schedule, at once; of an at_most_once run never two. */
 inline begins(r) {
   begun[r] = begun[r] + IS_ONCE(r);
   MUST(begun[r] <= 1, "an at_most_once run began twice\n");
   MUST(!TIMELY || EXECUTIONS(r) <= 1, "two handlers of one run at once\n");
-  MUST(!TIMELY || !KEY || EXECUTIONS(0) + EXECUTIONS(RUNS - 1) <= 1, "two handlers of one key at once\n") }
+  MUST(!TIMELY || !OVERLAP || EXECUTIONS(0) + EXECUTIONS(RUNS - 1) <= 1, "two handlers of one schedule at once\n") }
 
 /* ---- what the database does ---- */
 
@@ -218,8 +218,8 @@ inline claims(r, a_life) {
   tokens++;
   MUST(!asked[r], "a run was claimed again after its cancel request was accepted\n");
   MOVE(r, ready, running, claim);
-  row[r].token = tokens; row[r].owner = a_life; row[r].attempt++; row[r].slot = KEY;
-  MUST(!KEY || !(row[0].slot && row[RUNS - 1].slot), "two runs hold one key: the unique index was hit\n") }
+  row[r].token = tokens; row[r].owner = a_life; row[r].attempt++; row[r].slot = OVERLAP;
+  MUST(!OVERLAP || !(row[0].slot && row[RUNS - 1].slot), "two runs hold one schedule: the unique index was hit\n") }
 
 inline back_to_ready(r, why) {
   MOVE(r, running, ready, why);
@@ -560,8 +560,8 @@ end: do
   :: atomic { cancels < CANCELS && row[0].state == ready -> cancels++; asked[0] = 1; END(0, ready, cancelled, cancel) }
   :: atomic { cancels < CANCELS && row[0].state == running -> cancels++; asked[0] = 1; row[0].to_cancel = 1; printf("somebody asks run 0 to stop\n") }
 #endif
-#if KEY
-  /* Under the key's lock: a due fire finds the key held. */
+#if OVERLAP
+  /* Under the schedule's lock: a due fire finds the schedule held. */
   :: atomic { row[0].state == ready && !row[0].slot && row[1].slot -> MUST(row[0].attempt == 0, "a run between two attempts was skipped\n"); END(0, ready, skipped, pass_over) }
   :: atomic { row[1].state == ready && !row[1].slot && row[0].slot -> MUST(row[1].attempt == 0, "a run between two attempts was skipped\n"); END(1, ready, skipped, pass_over) }
 #endif

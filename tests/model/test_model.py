@@ -15,7 +15,7 @@ from tests.model.moves import TABLE, moves, sets_a_state_elsewhere
 pytestmark = pytest.mark.long
 
 RUN = (MODELS / "run.pml").read_text()
-SCHEDULE = (MODELS / "schedule.pml").read_text()
+OVERLAP_SLOT = (MODELS / "overlap_slot.pml").read_text()
 TEXTS = {path.stem: path.read_text() for path in MODELS.glob("*.pml")}
 # A define that is either a guard (as built: on) or says how large a model is and what goes wrong.
 GUARD = re.compile(r"^#ifndef (\w+) .*\n#define \1 [12]$", re.MULTILINE)
@@ -38,9 +38,9 @@ NOT_MODELLED = frozenset({("ready", "succeeded")})
 
 def test_the_model_makes_the_transitions_of_the_table_and_no_others() -> None:
     assert moves(RUN) | NOT_MODELLED == TABLE
-    assert moves(SCHEDULE) < TABLE
+    assert moves(OVERLAP_SLOT) < TABLE
     assert not sets_a_state_elsewhere(RUN)
-    assert not sets_a_state_elsewhere(SCHEDULE)
+    assert not sets_a_state_elsewhere(OVERLAP_SLOT)
 
 
 @pytest.mark.parametrize(
@@ -117,14 +117,14 @@ def test_a_fault_in_the_model_changes_the_verdict() -> None:
 
 def test_a_model_that_can_not_be_read_is_no_verdict() -> None:
     with pytest.raises(CheckerFailed, match="spin can't read"):
-        check("schedule", {}, text=SCHEDULE.replace("proctype Owner", "proctyp Owner"))
+        check("overlap_slot", {}, text=OVERLAP_SLOT.replace("proctype Owner", "proctyp Owner"))
 
 
 def test_a_verdict_that_differs_is_shown_with_its_counterexample(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    wrong = Line("as built", "schedule", SCHEDULE_TWICE)
-    broken = Line("without KEEP_SLOT", "schedule", CLEAN, {"KEEP_SLOT": 0})
+    wrong = Line("as built", "overlap_slot", SCHEDULE_TWICE)
+    broken = Line("without KEEP_SLOT", "overlap_slot", CLEAN, {"KEEP_SLOT": 0})
 
     assert not check_all([wrong, broken], with_trails=False)
 

@@ -20,7 +20,7 @@ from pgcron_ha.web.node_metrics import NodeCollector
 from pgcron_ha.web.page_request import LIVE_HEADER, REFRESH_SECONDS
 from pgcron_ha.web.pages import runs
 from pgcron_ha.web.pages.schedule import NEXT_FIRES, future_fire_lines, schedule_sentence
-from pgcron_ha.web.plots import KEY_HEIGHT, distance, spark, timeline
+from pgcron_ha.web.plots import TRACK_HEIGHT, distance, spark, timeline
 from pgcron_ha.web.plots import WIDTH as PLOTS_WIDTH
 from pgcron_ha.web.reading import LIFE_SECONDS, MOST_SNAPSHOTS, Reader
 from pgcron_ha.web.routes import PERMISSIONS, ROUTES, WebRoute
@@ -33,7 +33,6 @@ from pgcron_ha.web.times import instants, parse_moment, resolve
 
 __all__ = [
     "HEALTH",
-    "LANE_HEIGHT",
     "LIFE_SECONDS",
     "LIVE_HEADER",
     "MOST_AT_ONCE",
@@ -46,6 +45,7 @@ __all__ = [
     "REFRESH_SECONDS",
     "ROUTES",
     "RUN_TIME_WIDTH",
+    "TRACK_HEIGHT",
     "Bounds",
     "NodeCollector",
     "Reader",

@@ -8,8 +8,8 @@ import pytest
 
 from pgcron_ha.assets import STATIC
 from pgcron_ha.harmless import left_out
-from tests.product.web import KEY_HEIGHT, distance, formats, spark, timeline
 from tests.product.web import PLOTS_WIDTH as WIDTH
+from tests.product.web import TRACK_HEIGHT, distance, formats, spark, timeline
 from tests.web.seed import ANSI
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -92,13 +92,13 @@ def test_a_key_has_a_bounded_number_of_marks() -> None:
         [concurrency_key], NOW - timedelta(hours=16), NOW, NOW + timedelta(hours=8), ZoneInfo("UTC")
     )
 
-    (drawn,) = plot.keys
+    (drawn,) = plot.tracks
     assert len(drawn.marks) <= WIDTH / 5 + 1
     assert sum(mark.count for mark in drawn.marks) == len(runs)
     assert [mark.state for mark in drawn.marks].count("dead") == 1
     assert plot.now_x == pytest.approx(WIDTH * 2 / 3, abs=0.1)
     assert all(0 <= mark.x <= WIDTH for mark in drawn.marks)
-    assert plot.height > KEY_HEIGHT
+    assert plot.height > TRACK_HEIGHT
     assert distance(NOW, NOW + timedelta(seconds=WIDTH)) == timedelta(seconds=5)
 
 

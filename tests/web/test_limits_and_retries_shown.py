@@ -163,12 +163,13 @@ async def test_keys_and_retry_policies_are_facts_of_runs_and_schedules(
     full_site: Site, sql: Connection
 ) -> None:
     run = await sql.fetchval(
-        """INSERT INTO pgcron.run (handler, concurrency_key, retry) VALUES ('py:x', 'a <b>', $1::text::jsonb)
-           RETURNING id""",
+        """INSERT INTO pgcron.run (handler, concurrency_key, retry)
+           VALUES ('py:x', 'a <b>', $1::text::jsonb) RETURNING id""",
         POLICY,
     )
     await sql.execute(
-        "UPDATE pgcron.schedule SET concurrency_key = 'eu', retry = $1::text::jsonb WHERE name = 'brand-new'",
+        "UPDATE pgcron.schedule SET concurrency_key = 'eu', retry = $1::text::jsonb"
+        " WHERE name = 'brand-new'",
         POLICY,
     )
 

@@ -351,12 +351,12 @@ def _head_run(run: dict[str, Any], row: QueueRow, now: datetime, is_all_paused: 
 
 def _limit(run: dict[str, Any], row: QueueRow, now: datetime) -> str | None:
     """What its key or its queue allows no more of."""
-    concurrency_key, most = short(run["concurrency_key"] or "", 60), row.setting["max_running"]
+    key, most = short(run["concurrency_key"] or "", 60), row.setting["max_running"]
     if run["is_key_full"]:
-        return f"every slot of its concurrency key {concurrency_key} is taken"
+        return f"every slot of its concurrency key {key} is taken"
     if run["key_next_at"] is not None:
         left = _left(run["key_next_at"], now)
-        return f"the rate of its concurrency key {concurrency_key} is used up; the next starts in {left}"
+        return f"the rate of its concurrency key {key} is used up; the next starts in {left}"
     if most is not None and row.running >= most:
         return f"the queue executes {plural(row.running, 'run')} already"
     if row.setting["next_at"] is not None:
