@@ -168,9 +168,9 @@ COMMENT ON COLUMN pgcron.run.retry IS 'A retry policy, such as {"backoff": "line
 
 COMMENT ON COLUMN pgcron.run.snoozes IS 'How many of its attempts came back without having used up one; NULL is none.';
 
-COMMENT ON COLUMN pgcron.run.concurrency_key IS 'A key of the user''s: of the runs that have it no more execute at once than the concurrency key has slots (pgcron.concurrency_limit).';
+COMMENT ON COLUMN pgcron.run.concurrency_key IS 'No more runs that have the same key execute at once than it has slots (pgcron.concurrency_limit).';
 
-COMMENT ON COLUMN pgcron.run.key_slot IS 'Which of the concurrency key''s slots the run holds while it runs.';
+COMMENT ON COLUMN pgcron.run.key_slot IS 'Which of its concurrency key''s slots the run holds while it runs.';
 
 COMMENT ON COLUMN pgcron.run.unique_key IS 'Of the runs of a handler with one key only one has it at a time.';
 
@@ -178,7 +178,7 @@ COMMENT ON COLUMN pgcron.run.unique_scope IS 'How long it has its key: open (als
 
 COMMENT ON COLUMN pgcron.run.requires IS 'Labels (key=value, or a key for any value): only nodes that announce all of them may claim the run.';
 
-COMMENT ON COLUMN pgcron.run.weight IS 'So many of its node''s slots the run takes; NULL is one. What takes more waits in a concurrency key: *weight 4 if it has none of its own.';
+COMMENT ON COLUMN pgcron.run.weight IS 'How many of its node''s slots the run takes; NULL is one. A run that takes more has a concurrency key: *weight 4 if none was given.';
 
 COMMENT ON COLUMN pgcron.run.kill_at IS 'Since when its node is asked to end it by force, without any grace.';
 
@@ -226,6 +226,21 @@ CREATE TABLE pgcron.breaker (
 );
 
 COMMENT ON TABLE pgcron.breaker IS 'Private: Circuit breakers. set_by NULL: declared by the nodes that offer the handler; else a person''s setting, which the nodes leave alone.';
+
+CREATE TABLE pgcron.concurrency_limit (
+    concurrency_key text NOT NULL COLLATE pg_catalog."C",
+    rate integer,
+    per interval,
+    slots integer,
+    set_by text DEFAULT SESSION_USER NOT NULL,
+    set_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT a_key_has_1_to_10000_slots CHECK (((slots IS NULL) OR ((slots >= 1) AND (slots <= 10000)) OR pgcron.refuse('PC001'::text, format('%s slots are out of range'::text, slots), 'A concurrency key has 1 to 10000 slots.'::text, 'NULL is no limit.'::text))),
+    CONSTRAINT a_key_starts_1_to_1000000_runs_in_a_time CHECK ((pgcron.rate_is_fine(rate, per) OR pgcron.refuse_rate(rate, per))),
+    CONSTRAINT a_limit_names_a_key_or_its_beginning CHECK (((concurrency_key = '*'::text) OR pgcron.concurrency_key_is_fine(regexp_replace(concurrency_key, '\*$'::text, ''::text)) OR pgcron.refuse_concurrency_key(concurrency_key))),
+    CONSTRAINT concurrency_limit_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300))
+);
+
+COMMENT ON TABLE pgcron.concurrency_limit IS 'Private: How many runs of one concurrency key execute at once, and how many start in any span of time. The key''s own row counts, else the row with the longest prefix (customer-*), else that of *, else one.';
 
 CREATE TABLE pgcron.history (
     id bigint NOT NULL,
@@ -466,21 +481,6 @@ CREATE TABLE pgcron.failure_pause (
 );
 
 COMMENT ON TABLE pgcron.failure_pause IS 'Private: Schedules that failures have paused: the first fire after probe_at is let through; its success resumes the schedule, its failure pauses it for twice as long.';
-
-CREATE TABLE pgcron.concurrency_limit (
-    concurrency_key text NOT NULL COLLATE pg_catalog."C",
-    rate integer,
-    per interval,
-    slots integer,
-    set_by text DEFAULT SESSION_USER NOT NULL,
-    set_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT a_key_has_1_to_10000_slots CHECK (((slots IS NULL) OR ((slots >= 1) AND (slots <= 10000)) OR pgcron.refuse('PC001'::text, format('%s slots are out of range'::text, slots), 'A concurrency key has 1 to 10000 slots.'::text, 'NULL is no limit.'::text))),
-    CONSTRAINT a_limit_names_a_key_or_its_beginning CHECK (((concurrency_key = '*'::text) OR pgcron.concurrency_key_is_fine(regexp_replace(concurrency_key, '\*$'::text, ''::text)) OR pgcron.refuse_concurrency_key(concurrency_key))),
-    CONSTRAINT a_key_starts_1_to_1000000_runs_in_a_time CHECK ((pgcron.rate_is_fine(rate, per) OR pgcron.refuse_rate(rate, per))),
-    CONSTRAINT concurrency_limit_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300))
-);
-
-COMMENT ON TABLE pgcron.concurrency_limit IS 'Private: How many runs of one concurrency key execute at once, and how many start in any span of time. The concurrency key''s own row counts, else that with the longest beginning (customer-*), else that of *, else one.';
 
 CREATE TABLE pgcron.cursor (
     schedule_id bigint NOT NULL,
@@ -1227,7 +1227,7 @@ CREATE TABLE pgcron.rate_window (
     name text NOT NULL COLLATE pg_catalog."C",
     slices bigint[] NOT NULL,
     starts integer[] NOT NULL,
-    CONSTRAINT a_rate_is_of_a_key_or_a_queue CHECK ((kind = ANY (ARRAY['concurrency_key'::text, 'queue'::text])))
+    CONSTRAINT a_rate_is_of_a_key_or_a_queue CHECK ((kind = ANY (ARRAY['key'::text, 'queue'::text])))
 )
 WITH (fillfactor='50');
 
@@ -1473,6 +1473,9 @@ ALTER TABLE ONLY pgcron.callback
 ALTER TABLE ONLY pgcron.cluster
     ADD CONSTRAINT cluster_pkey PRIMARY KEY (one);
 
+ALTER TABLE ONLY pgcron.concurrency_limit
+    ADD CONSTRAINT concurrency_limit_pkey PRIMARY KEY (concurrency_key);
+
 ALTER TABLE ONLY pgcron.cordon
     ADD CONSTRAINT cordon_pkey PRIMARY KEY (node);
 
@@ -1496,9 +1499,6 @@ ALTER TABLE ONLY pgcron.given_back
 
 ALTER TABLE ONLY pgcron.idempotency
     ADD CONSTRAINT idempotency_pkey PRIMARY KEY (key);
-
-ALTER TABLE ONLY pgcron.concurrency_limit
-    ADD CONSTRAINT concurrency_limit_pkey PRIMARY KEY (concurrency_key);
 
 ALTER TABLE ONLY pgcron.missed
     ADD CONSTRAINT missed_pkey PRIMARY KEY (schedule_id, first_at);
@@ -1580,6 +1580,8 @@ CREATE INDEX breaker_open ON pgcron.breaker USING btree (name) WHERE (state <> '
 
 CREATE INDEX callback_age ON pgcron.callback USING btree (opened_at);
 
+CREATE INDEX concurrency_limit_pattern ON pgcron.concurrency_limit USING btree (concurrency_key) WHERE ("right"(concurrency_key, 1) = '*'::text);
+
 CREATE INDEX cursor_due ON pgcron.cursor USING btree (next_fire NULLS FIRST) WHERE ((status <> 'invalid'::text) AND (NOT is_paused));
 
 CREATE INDEX cursor_edited ON pgcron.cursor USING btree (schedule_id) WHERE edit_is_pending;
@@ -1610,8 +1612,6 @@ CREATE INDEX history_overflow_id ON pgcron.history_overflow USING btree (id);
 
 CREATE INDEX idempotency_expiring ON pgcron.idempotency USING btree (expires_at);
 
-CREATE INDEX concurrency_limit_pattern ON pgcron.concurrency_limit USING btree (concurrency_key) WHERE ("right"(concurrency_key, 1) = '*'::text);
-
 CREATE INDEX log_run ON ONLY pgcron.log USING btree (run_id, attempt, sequence);
 
 CREATE INDEX node_living ON pgcron.node USING btree (incarnation) WHERE (state <> 'dead'::text);
@@ -1630,9 +1630,9 @@ CREATE INDEX run_claim ON pgcron.run USING btree (queue, priority, due_at, id) W
 
 CREATE INDEX run_claim_key ON pgcron.run USING btree (queue, concurrency_key, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (concurrency_key IS NOT NULL));
 
-CREATE INDEX run_claim_overlap ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (concurrency_key IS NULL) AND (requires IS NULL) AND (overlap IS NOT NULL));
-
 CREATE INDEX run_claim_once ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (concurrency_key IS NULL) AND (requires IS NULL) AND (overlap IS NULL) AND (delivery <> 'at_least_once'::text));
+
+CREATE INDEX run_claim_overlap ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (concurrency_key IS NULL) AND (requires IS NULL) AND (overlap IS NOT NULL));
 
 CREATE INDEX run_claim_placed ON pgcron.run USING btree (queue, requires, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (concurrency_key IS NULL) AND (requires IS NOT NULL));
 
