@@ -149,8 +149,8 @@ CREATE TABLE pgcron.rate_window (
   PRIMARY KEY (kind, name)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE pgcron.rate_window IS
-    'How many runs of one concurrency key or queue with a rate started lately, by slices of a 256th '
-    'of its time.';
+    'How many runs of one concurrency key or queue with a rate started lately, by slices of a '
+    '256th of its time.';
 
 CREATE INDEX concurrency_limit_pattern ON pgcron.concurrency_limit (concurrency_key)
   WHERE right(concurrency_key, 1) = '*';

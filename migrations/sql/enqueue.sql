@@ -70,9 +70,9 @@ BEGIN
   RETURN new_id;
 END $$;
 COMMENT ON FUNCTION pgcron.enqueue IS
-    'Enqueues one run in the caller''s transaction; returns its id. No more runs of one concurrency '
-    'key execute at once than pgcron.set_concurrency allows; only nodes with all labels that it '
-    'requires take it; a run takes weight (1) of a node''s slots.';
+    'Enqueues one run in the caller''s transaction; returns its id. No more runs of one '
+    'concurrency key execute at once than pgcron.set_concurrency allows; only nodes with all '
+    'labels that it requires take it; a run takes weight (1) of a node''s slots.';
 
 -- The shape of what pgcron.enqueue_many is given; true when an element has an idempotency key or is
 -- to be unique.

@@ -108,8 +108,8 @@ LANGUAGE sql AS $$
     set_by = EXCLUDED.set_by, set_at = now();
   SELECT pgcron.notify(pgcron.channel(), 'run') $$;
 COMMENT ON FUNCTION pgcron.set_concurrency IS
-    'Sets how many runs of one concurrency key (customer-7), of each key with a prefix (customer-*) '
-    'or of any other key (*) execute at once, and how many start in any span of time.';
+    'Sets how many runs of one concurrency key (customer-7), of each key with a prefix '
+    '(customer-*) or of any other key (*) execute at once, and how many start in any span of time.';
 
 CREATE FUNCTION pgcron.delete_concurrency(concurrency_key text) RETURNS void
 LANGUAGE sql AS $$
@@ -117,8 +117,8 @@ LANGUAGE sql AS $$
   WHERE l.concurrency_key = delete_concurrency.concurrency_key;
   SELECT pgcron.notify(pgcron.channel(), 'run') $$;
 COMMENT ON FUNCTION pgcron.delete_concurrency IS
-    'Removes the limits that set_concurrency gave a concurrency key; it has one slot again, or what '
-    'a pattern says.';
+    'Removes the limits that set_concurrency gave a concurrency key; it has one slot again, or '
+    'what a pattern says.';
 
 CREATE FUNCTION pgcron.pause_queue(queue text, note text DEFAULT NULL, actor text DEFAULT NULL)
   RETURNS void

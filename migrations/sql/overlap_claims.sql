@@ -1,5 +1,6 @@
--- Claims of runs whose schedule must not overlap with itself: the schedule has one slot; with other policies than skip what overlap says. Runs that have a key besides, or wait in a
--- limited queue, are claimed by claim_limited.
+-- Claims of runs whose schedule must not overlap with itself: the schedule has one slot; with other
+-- policies than skip what overlap says. Runs that have a key besides, or wait in a limited queue,
+-- are claimed by claim_limited.
 
 CREATE FUNCTION pgcron.require_read_committed(what text) RETURNS void
 LANGUAGE plpgsql STABLE AS $$

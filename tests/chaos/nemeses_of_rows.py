@@ -73,7 +73,7 @@ POISONS: Final = (
     Poison("schedule", (_SCHEDULE,), forbids="schedule IS DISTINCT FROM '{n}'", undo=_NO_SCHEDULE),
     Poison("run", _run(), forbids=_NO_RUN),
     Poison("run", _run(", delivery", ", 'at_most_once'"), forbids=_NO_RUN),
-    Poison("run", _run(", concurrency key", ", '{{n}}'"), forbids=_NO_RUN),
+    Poison("run", _run(", concurrency_key", ", '{{n}}'"), forbids=_NO_RUN),
     Poison("run", _run(seconds=2.5), forbids=f"{_NO_RUN} OR started_at IS NULL"),
     Poison(
         "run",
@@ -93,7 +93,7 @@ POISONS: Final = (
     ),
     Poison(
         "key",
-        _run(", concurrency key", ", '{{n}}'"),
+        _run(", concurrency_key", ", '{{n}}'"),
         "concurrency_limit",
         (
             "INSERT INTO pgcron.concurrency_limit (concurrency_key, slots, rate, per)"

@@ -207,10 +207,10 @@ def _change(chance: random.Random, kind: str, name: str) -> tuple[str, tuple[str
     if kind == "overlap":
         overlap = chance.choice(["skip", "allow"])
         if overlap == "skip":
-            return "overlap = $3, args = args || jsonb_build_object('concurrency key', $2::text)", (
+            return "overlap = $3, args = args || jsonb_build_object('concurrency_key', $2::text)", (
                 overlap,
             )
-        return "overlap = $3, args = (args - 'concurrency key')", (overlap,)
+        return "overlap = $3, args = (args - 'concurrency_key')", (overlap,)
     return f"enabled = {'false' if kind == 'pause' else 'true'}, args = args", ()
 
 

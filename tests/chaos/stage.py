@@ -291,8 +291,8 @@ class Stage:
 
 _CONFIGURATION = """
 [shell.program]
-argv = ["{python}", "-I", "-S", "{program}", "{{seconds}}", "{{concurrency key}}"]
-placeholders = {{ seconds = "[0-9.]+", concurrency key = "[a-z0-9]+" }}
+argv = ["{python}", "-I", "-S", "{program}", "{{seconds}}", "{{concurrency_key}}"]
+placeholders = {{ seconds = "[0-9.]+", concurrency_key = "[a-z0-9]+" }}
 environment = ["CHAOS_EVIDENCE", "CHAOS_NODE"]
 user = "{user}"
 grace = "1s"

@@ -337,7 +337,9 @@ async def test_schedules_are_not_decided_with_an_old_snapshot(
     connection: Connection, isolation: Literal["repeatable_read", "serializable"]
 ) -> None:
     node = await join(connection)
-    with pytest.raises(asyncpg.PostgresError, match="schedules are not decided under") as refused:
+    with pytest.raises(
+        asyncpg.PostgresError, match="overlap policies are not decided under"
+    ) as refused:
         async with connection.transaction(isolation=isolation):
             await claim_overlapping(connection, node)
     assert refused.value.sqlstate == "PC001"

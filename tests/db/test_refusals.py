@@ -83,7 +83,7 @@ SCHEDULE = [
     ("name = E'a\\nb'", "PC001"),
     ("name = E'\\x1b]0;title'", "PC001"),
     ("name = U&'\\009b31m'", "PC001"),
-    ("concurrency key = E'a\\x1b[2J'", "PC001"),
+    ("concurrency_key = E'a\\x1b[2J'", "PC001"),
 ]
 
 
@@ -439,7 +439,7 @@ async def test_a_key_that_is_no_name_is_refused_by_a_plain_insert(connection: Co
         connection, "INSERT INTO pgcron.run (handler, concurrency_key) VALUES ('py:work', 'a*')"
     )
     assert error.sqlstate == "PC001"
-    assert "is not the name of a concurrency key" in str(error)
+    assert "is not a concurrency key" in str(error)
 
 
 async def test_a_refusal_spoils_no_other_transaction(

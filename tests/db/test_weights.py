@@ -117,12 +117,12 @@ async def test_a_heavy_run_that_is_written_without_a_key_is_refused(
         asyncpg.PostgresError, match=r"^weight 4 without a concurrency key\n"
     ) as refused:
         await enqueue(connection, weight=4)
-    assert refused.value.hint == "Call pgcron.enqueue, or write concurrency_key '*weight 4'."
+    assert refused.value.hint == "Call pgcron.enqueue, or write the concurrency key '*weight 4'."
     [run] = await enqueue(connection, weight=4, concurrency_key="*weight 4")
     assert await waits_as(connection, run) == (4, "*weight 4")
 
     for concurrency_key in ("*weight 4", "*weight 1", "*"):
-        with pytest.raises(asyncpg.PostgresError, match="is not the name of a concurrency key"):
+        with pytest.raises(asyncpg.PostgresError, match="is not a concurrency key"):
             await enqueue(connection, weight=1, concurrency_key=concurrency_key)
 
 

@@ -64,7 +64,7 @@ async def write_past_all_rules(connection: Connection, statement: str, *values: 
 POISON = {
     "handler": "handler = 'no handler'",
     "give_up_after": "give_up_after = '1 year 1 day'",
-    "concurrency_key": "concurrency key = repeat('x', 100000)",
+    "concurrency_key": "concurrency_key = repeat('x', 100000)",
     "retry": "retry = '{\"no\": 1}'",
     "timeout": "timeout = '-1 second'",
     "args": "args = '[]'",

@@ -16,6 +16,8 @@ RETIRED: Final = {
     "told": "reported, recorded, shown",
     "tell": "report, record, show",
     "tells": "reports, records, shows",
+    "lane": "concurrency key, overlap slot",
+    "lanes": "concurrency keys, overlap slots",
     "wish": "request, options",
     "wishes": "requests, options",
     "door": "interface",
