@@ -133,7 +133,7 @@ def test_how_far_a_run_is_is_shown_while_it_executes(cli: Cli, execute: Execute)
 
     progress = {"done": 3.0, "total": 8.0, "note": "copying"}
     assert cli("runs", "show", run, "--json").rows[0]["progress"] == progress
-    assert "progress       38 % (3 of 8) copying" in cli("runs", "show", run).out
+    assert "progress         38 % (3 of 8) copying" in cli("runs", "show", run).out
 
 
 def test_a_run_is_watched_until_it_ends(cli: Cli, execute: Execute) -> None:

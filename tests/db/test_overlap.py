@@ -352,7 +352,7 @@ async def test_what_was_given_back_unstarted_frees_its_slot(connection: Connecti
     assert await connection.fetchval("SELECT hold FROM pgcron.run WHERE id = $1", second)
 
 
-@pytest.mark.parametrize("more", [{"schedule": "customer"}, {"requires": ["disk"]}])
+@pytest.mark.parametrize("more", [{"concurrency_key": "customer"}, {"requires": ["disk"]}])
 async def test_with_a_key_or_labels_the_policies_are_the_same(
     connection: Connection, more: dict[str, Any]
 ) -> None:
