@@ -76,7 +76,7 @@ class World:
         edits.append((79.0, edits[-1][1], False))
         for version, (at, text, is_enabled) in enumerate(edits, 1):
             self.version(number, version, at, text, is_enabled)
-        schedule = f"s{number}" if self.chance.random() < 0.6 else None
+        key = f"s{number}" if self.chance.random() < 0.6 else None
         outage = range(60, 65) if self.chance.random() < 0.5 else range(0)
         if outage:
             self.missed(number, 60, 64, "catchup_latest")
@@ -84,7 +84,7 @@ class World:
         for second in range(3, 79):
             spec, is_enabled = [edit[1:] for edit in edits if edit[0] <= second][-1]
             if is_enabled and second not in outage and is_fire(spec, "UTC", int(WALL) + second):
-                busy_until = self.fire(number, second, schedule, busy_until)
+                busy_until = self.fire(number, second, key, busy_until)
         self.tables["cursors"].append({"schedule_id": number, "watermark": WALL + 79.0})
 
     def version(self, number: int, version: int, at: float, spec: str, is_enabled: bool) -> None:
@@ -117,15 +117,15 @@ class World:
             }
         )
 
-    def fire(self, number: int, second: int, schedule: str | None, busy_until: float) -> float:
-        """Runs it, or skips it while its schedule is held; returns until when the schedule is."""
+    def fire(self, number: int, second: int, key: str | None, busy_until: float) -> float:
+        """Runs it, or skips it while its key is held; returns until when the key is."""
         row = self.run_row("py:work", second, schedule=number)
         decision = "run"
-        if schedule is not None and busy_until > second:
+        if key is not None and busy_until > second:
             decision = "skipped"
             self.end(row, "skipped", second + 0.1)
         else:
-            busy_until = self.execute(row, second + 0.02, schedule)
+            busy_until = self.execute(row, second + 0.02, key)
         self.tables["occurrences"].append(
             {
                 **{"schedule_id": number, "fire_at": WALL + second, "decision": decision},
@@ -147,7 +147,7 @@ class World:
             **facts,
         }
 
-    def execute(self, row: Facts, at: float, schedule: str | None = None) -> float:
+    def execute(self, row: Facts, at: float, key: str | None = None) -> float:
         """Attempt after attempt until it ends; returns when."""
         while True:
             row["attempt"] += 1
@@ -159,7 +159,7 @@ class World:
             how = "end" if manner > 0.15 else self.chance.choice(["stopped", "dies"])
             if not is_last:
                 how = self.chance.choice(["stopped", "dies", "frozen"])
-            self.claim(row, at, at + seconds, schedule, how)
+            self.claim(row, at, at + seconds, key, how)
             ended = at + seconds + 0.01
             if how == "end":
                 self.end(row, "succeeded", ended)
@@ -175,13 +175,13 @@ class World:
             )
             at = ended + self.chance.uniform(0.01, 2.0)
 
-    def claim(self, row: Facts, at: float, until: float, schedule: str | None, how: str) -> None:
+    def claim(self, row: Facts, at: float, until: float, key: str | None, how: str) -> None:
         name, pid = self.chance.choice(sorted(NODES.items()))
         facts = {"run": row["id"], "fence": row["fence"], "pid": pid}
         given = {
             "attempt": row["attempt"],
             "node": name,
-            "schedule": schedule,
+            "concurrency_key": key,
             "key": f"k{row['id']}",
         }
         self.event("start", at, **facts, **given, handler=row["handler"], fire=None, schedule=None)

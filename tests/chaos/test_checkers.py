@@ -300,7 +300,7 @@ def leaves_a_run_alive(history: History, chance: random.Random) -> bool:
     return True
 
 
-def crowds_a_key(history: History, chance: random.Random) -> bool:
+def crowds_a_schedule(history: History, chance: random.Random) -> bool:
     chance.choice(list(history.of("look")))["crowded_schedules"] = 1
     return True
 
@@ -360,7 +360,7 @@ LIES: tuple[tuple[str, Lie], ...] = (
     ("C8", cancels_unasked),
     ("C12", reports_a_key_two_runs),
     ("C13", leaves_a_run_alive),
-    ("C13", crowds_a_key),
+    ("C13", crowds_a_schedule),
     ("C13", lets_a_run_wait),
     ("C13", leaves_a_dead_node_s_run),
     ("C13", hoards_runs),
