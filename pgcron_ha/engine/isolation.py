@@ -13,12 +13,15 @@ from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic
-from typing import Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from pgcron_ha.db.driver.link import IMPATIENT, Busy, TableBusy, Unanswered
+from pgcron_ha.db.driver.link import IMPATIENT, Busy, Link, TableBusy, Unanswered
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError, Refused, SchemaError
 from pgcron_ha.telemetry.events import IsNoLongerAside, WasSetAside
 from pgcron_ha.telemetry.log import emit
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -147,6 +150,16 @@ async def one_by_one(
             raise
         except Exception as error:
             failed(item, error)
+
+
+async def end_refused_run(
+    link: Link, run: int, reason: str, token: UUID | None = None, node: str | None = None
+) -> bool:
+    """End a run that the database refuses to write as usual; whether it was alive. `token` is that
+    of its claim, None for a run that waits; `node` is this node's name.
+    """
+    parameters = {"run_id": run, "token": token, "reason": reason, "node": node}
+    return bool(await link.value("end_refused_run", **parameters))
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Any, Final, TypeVar
 
 from pgcron_ha.db.driver.link import Busy, Link, Row
-from pgcron_ha.engine.isolation import SetAside, impatience
+from pgcron_ha.engine.isolation import SetAside, end_refused_run, impatience
 from pgcron_ha.engine.lease.session import Session
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError, Refused, SchemaError
 from pgcron_ha.operating_system import boottime
@@ -145,10 +145,7 @@ class ClaimSteps:
         ended = 0
         for row in found:
             reason = f"PostgreSQL refuses to let it be claimed: {row['error']}"
-            is_over = await self._link.value(
-                "end_refused_run", run_id=row["run_id"], token=None, reason=reason, node=None
-            )
-            if is_over:
+            if await end_refused_run(self._link, row["run_id"], reason):
                 ended += 1
                 emit(RunRefused(row["run_id"], row["error"]))
         return ended

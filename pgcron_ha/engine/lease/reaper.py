@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from pgcron_ha.db.driver.link import Link, Row
-from pgcron_ha.engine.isolation import isolate
+from pgcron_ha.engine.isolation import end_refused_run, isolate
 from pgcron_ha.engine.lease.reconcile import Beat, PeerWatch
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
@@ -109,13 +109,7 @@ class Reaper(Service):
     async def _end_refused(self, orphan: Row, error: PgcronError) -> None:
         """A run that can't be judged ends with the reason."""
         try:
-            await self._link.rows(
-                "end_refused_run",
-                run_id=orphan["id"],
-                token=orphan["token"],
-                reason=error.message,
-                node=None,
-            )
+            await end_refused_run(self._link, orphan["id"], error.message, orphan["token"])
         except DatabaseUnavailable:
             raise
         except PgcronError as refusal:

@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 
 from pgcron_ha.db.driver.link import Busy, Link, Row, Unanswered
 from pgcron_ha.db.driver.statements import in_schema
-from pgcron_ha.engine.isolation import SetAside, isolate
+from pgcron_ha.engine.isolation import SetAside, end_refused_run, isolate
 from pgcron_ha.engine.maintain.retention import Sweep
 from pgcron_ha.engine.materialize.materializer import judge
 from pgcron_ha.engine.materialize.previews import write_previews
@@ -172,9 +172,7 @@ class Janitor(Service):
             COUNTERS.occurrences["expired"] += len(ended)
 
         async def refused(run: int, error: PgcronError) -> None:
-            await self._link.rows(
-                "end_refused_run", run_id=run, token=None, reason=error.message, node=None
-            )
+            await end_refused_run(self._link, run, error.message)
 
         def delayed(run: int, error: PgcronError) -> None:
             """Locked: the next pass comes soon."""
