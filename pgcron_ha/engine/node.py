@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 from pgcron_ha.config.settings import Settings
 from pgcron_ha.db.driver.revision import require_revision
+from pgcron_ha.engine.claim.acceptance import settle_orphans
 from pgcron_ha.engine.claim.breakers import Breakers
 from pgcron_ha.engine.claim.dispatcher import Dispatcher
-from pgcron_ha.engine.claim.handlers import OfferedHandlers, declared_breakers, declared_weights
+from pgcron_ha.engine.claim.handlers import declared_breakers, declared_weights
 from pgcron_ha.engine.finish.completer import Completer
 from pgcron_ha.engine.lease.lease import LeasePhase
-from pgcron_ha.engine.lease.orphaned_claims import settle_orphans
 from pgcron_ha.engine.lease.reaper import Reaper
 from pgcron_ha.engine.lease.reconcile import Beat, reconcile
 from pgcron_ha.engine.lease.session import Identity, Session, SessionHooks
@@ -142,13 +142,12 @@ class Node:
             self._hooks(),
         )
         self.look.follow(self._session, self._runner, self._links, len(handlers))
-        offered = OfferedHandlers(handlers)
         self._dispatcher = Dispatcher(
             self._links["claims"],
             self._session,
             self._runner,
             node.queues,
-            offered,
+            handlers,
             node.poll_interval,
             node.prefetch,
             declared_weights(self.settings, self._apps),
@@ -156,12 +155,9 @@ class Node:
         self._breakers = Breakers(
             self._links["upkeep"],
             node.queues,
-            offered,
-            self._dispatcher.probes,
+            self._dispatcher,
             declared_breakers(self.settings, self._apps),
         )
-        self._breakers.opened = self._dispatcher.leave_broken
-        self._breakers.wakes = self._dispatcher.wake
         self._completer = Completer(
             endings, node.name, self._runner, self._recorder, self._on_settled
         )
@@ -380,7 +376,7 @@ class Node:
     def _on_settled(self) -> None:
         self._dispatcher.settled()
         self._backfills.settled()
-        self._breakers.settled(self._runner.holds)
+        self._breakers.settled()
 
     def _collect(self, ended: list[Ended]) -> None:
         self._completer.add(ended)

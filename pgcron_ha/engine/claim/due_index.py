@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Final
 
 from pgcron_ha.db.driver.link import Link, Row
-from pgcron_ha.engine.claim.paths import ClaimPaths
+from pgcron_ha.engine.claim.search_order import SearchOrder
 
 _NEVER: Final = float("inf")
 _LONG_SINCE: Final = float("-inf")
@@ -21,10 +21,10 @@ class DueIndex:
     schedule that may start only once. Runs with limits are separate.
     """
 
-    def __init__(self, link: Link, queues: Sequence[str], paths: ClaimPaths) -> None:
+    def __init__(self, link: Link, queues: Sequence[str], order: SearchOrder) -> None:
         self._link = link
         self._queues = list(queues)
-        self._paths = paths
+        self._order = order
         self.looked_at = _LONG_SINCE
         self.plain_due_at = self.overlap_due_at = self.once_due_at = _NEVER
         self.limited_wait = False
@@ -47,7 +47,7 @@ class DueIndex:
 
     async def look(self) -> list[Row]:
         """The first run of each path and kind: rows of ``next_due``, without those with limits."""
-        bounds = self._paths.bounds(monotonic())
+        bounds = self._order.bounds(monotonic())
         found = await self._link.rows("next_due", queues=self._queues, **bounds)
         due_index = [row for row in found if not row["is_limited"]]
         self.limited_wait = any(row["is_limited"] and row["is_due"] is not False for row in found)

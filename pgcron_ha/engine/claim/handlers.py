@@ -1,9 +1,9 @@
-"""The handlers of a node: those whose runs it claims, what they weigh, their breakers."""
+"""What code and configuration declare of a node's handlers: their weights and breakers."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from pgcron_ha.config.breaker import Breaker, declare
 from pgcron_ha.config.settings import Settings
@@ -43,27 +43,3 @@ def declared_weights(settings: Settings, apps: Iterable[App]) -> dict[str, int]:
                 "Set PGCRON_HA_NODE_SLOTS higher, or give the handler a lower weight.",
             )
     return {name: weight for name, weight in weights.items() if weight > 1}
-
-
-class OfferedHandlers(Sequence[str]):
-    """A list that changes under its readers; `everything` never does."""
-
-    def __init__(self, handlers: Sequence[str]) -> None:
-        self.everything = tuple(handlers)
-        self._names = self.everything
-
-    def leave_out(self, broken: Container[str]) -> None:
-        """All but these from now on."""
-        self._names = tuple(name for name in self.everything if name not in broken)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    @overload
-    def __getitem__(self, index: int, /) -> str: ...
-
-    @overload
-    def __getitem__(self, index: slice, /) -> Sequence[str]: ...
-
-    def __getitem__(self, index: int | slice, /) -> str | Sequence[str]:
-        return self._names[index]

@@ -6,6 +6,7 @@ with the server's reason. When none is found, the kind of claim is tried again a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
 from time import monotonic
@@ -16,19 +17,22 @@ from pgcron_ha.engine.isolation import SetAside, end_refused_run, impatience
 from pgcron_ha.engine.lease.session import Session
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError, Refused, SchemaError
 from pgcron_ha.operating_system import boottime
-from pgcron_ha.telemetry.events import RunRefused
+from pgcron_ha.telemetry.events import RunRefused, RunsParked
 from pgcron_ha.telemetry.log import emit
 
 Answer = TypeVar("Answer")
 
-LONGEST_PAUSE_SECONDS: Final = 1.0
+_LONGEST_PAUSE_SECONDS: Final = 1.0
 """How long a kind of claim waits after a failure at most: a lock may be gone by then."""
+
+LOOK: Final = 500
+"""Due runs that one statement looks at for handlers nobody offers."""
 
 _REFUSED_AT_ONCE: Final = 500
 """Runs that are tried one by one after a refusal."""
 
 WAITING: Final = "runs that wait for a slot of their schedule"
-"""The name of their step."""
+"""The name of their kind of claim."""
 
 _TRIES: Final = 5
 """Claims in a row after each of which runs were found that can't be claimed."""
@@ -37,17 +41,44 @@ _SEARCH_EVERY: Final = 1.0
 """Seconds between two searches that found nothing."""
 
 
-class ClaimSteps:
-    """Runs the claims of a dispatcher, and keeps those that fail apart."""
+class Decided:
+    """What the database decided in one round, by its verdicts on runs."""
+
+    def __init__(self, verdicts: Sequence[Row]) -> None:
+        counts = Counter(row["verdict"] for row in verdicts)
+        self.claimed = [row for row in verdicts if row["verdict"] == "claim"]
+        self.skipped = counts["skip"]
+        self.superseded = counts["supersede"]
+        self.parked = sum(int(row["due"]) for row in verdicts if row["verdict"] == "parked")
+        """Runs whose handler nobody offers."""
+        self.moved = self.skipped + self.superseded + counts["hold"] + self.parked
+        """Runs that are no longer in the way of others; held ones wait for their schedule."""
+        self.waits_for_slot = counts["wait"] > 0
+        """Whether some run that may start only once waits for a free slot."""
+        self.keep_waiting = [row["id"] for row in verdicts if row["verdict"] == "mine"]
+        """Claimed runs whose ends may let others go."""
+
+
+class IsolatedClaims:
+    """Sends the claims of a dispatcher, and keeps those that fail apart."""
 
     def __init__(
-        self, link: Link, session: Session, aside: SetAside[str], queues: Sequence[str]
+        self,
+        service: str,
+        link: Link,
+        session: Session,
+        queues: Sequence[str],
+        handlers: Sequence[str],
     ) -> None:
-        """`aside` holds the kinds of claims, and queues, that wait; by name."""
+        """`service` is the dispatcher's name, for the log. `handlers` are full names, looked at
+        anew by each claim.
+        """
+        self.aside: SetAside[str] = SetAside(service, _LONGEST_PAUSE_SECONDS)
+        """The kinds of claims, and queues, that wait; by name."""
         self._link = link
         self._session = session
-        self._aside = aside
         self._queues = list(queues)
+        self._handlers = handlers
         self._sent_at: float | None = None
         self.answered_after = 0.0
         """How long the last claim took, in seconds."""
@@ -69,86 +100,88 @@ class ClaimSteps:
         finally:
             self._sent_at = None
 
-    async def rows(self, kind: str, statement: str, /, **parameters: Any) -> list[Row]:
-        """The rows of one statement that claims or parks; none while it waits or when it fails."""
-        none: list[Row] = []
-        return await self.attempt(kind, lambda: self._link.rows(statement, **parameters), none)
+    async def send(self, statement: str, /, **parameters: Any) -> list[Row]:
+        """The rows of one statement, for this node's incarnation and handlers."""
+        parameters.setdefault("handlers", list(self._handlers))
+        incarnation = self._session.incarnation
+        return await self._link.rows(statement, incarnation=incarnation, **parameters)
 
-    async def attempt(
-        self, name: str, claim: Callable[[], Awaitable[Answer]], otherwise: Answer
-    ) -> Answer:
-        """What `claim` answers, or `otherwise` while it waits or when it fails now.
+    async def rows(self, kind: str, statement: str, /, **parameters: Any) -> list[Row]:
+        """As `send`, for a statement that claims or parks; none while this kind of claim waits, or
+        when it fails now.
 
         Raises DatabaseUnavailable without a database, and what is wrong with the whole
         installation: a missing right or table.
         """
-        if self._aside.waits(name):
-            return otherwise
+        if self.aside.waits(kind):
+            return []
         for _ in range(_TRIES):
             try:
-                with impatience() if self._aside.is_aside(name) else nullcontext():
-                    answer = await self.settle(claim())
+                with impatience() if self.aside.is_aside(kind) else nullcontext():
+                    rows = await self.settle(self.send(statement, **parameters))
             except (DatabaseUnavailable, Refused, SchemaError):
                 raise
             except PgcronError as error:
                 if isinstance(error, Busy) or not await self.end_refused(self._queues):
-                    self._aside.put(name, name, error)
+                    self.aside.put(kind, kind, error)
                     break
             else:
-                self._aside.forget(name)
-                return answer
-        return otherwise
+                self.aside.forget(kind)
+                return rows
+        return []
+
+    async def park(self, statement: str, /, **parameters: Any) -> bool:
+        """Set aside due runs that no living node may take; whether there were any."""
+        parked = await self.rows("runs that no node serves", statement, look=LOOK, **parameters)
+        if parked:
+            emit(RunsParked(len(parked)))
+        return bool(parked)
 
     def queue_waits(self, queue: str) -> bool:
         """Whether claims leave out the limits of this queue for now."""
-        return self._aside.waits(_named(queue))
+        return self.aside.waits(_named(queue))
 
     def forget_queue(self, queue: str) -> None:
         """Its limits could be looked at."""
-        self._aside.forget(_named(queue))
+        self.aside.forget(_named(queue))
 
     def delay_queue(self, queue: str, error: PgcronError) -> None:
         """Runs of this queue that have limits can't be claimed for now."""
-        self._aside.put(_named(queue), f"limits of {_named(queue)}", error)
+        self.aside.put(_named(queue), f"limits of {_named(queue)}", error)
 
     async def end_refused_in_line(self, schedules: Sequence[int], error: str) -> int:
         """The same of runs of these schedules that wait for a slot of them; `error` is why they
         could not be let go.
         """
-        found = await self._link.rows(
-            "refused_runs_in_line",
-            incarnation=self._session.incarnation,
-            schedules=list(schedules),
-            at_most=_REFUSED_AT_ONCE,
-        )
-        ended = await self._end(found)
+        ended = await self._end("refused_runs_in_line", schedules=list(schedules))
         if not ended:
-            self._aside.put(WAITING, f"{WAITING} (schedules {_listed(schedules)})", error)
+            self.aside.put(WAITING, f"{WAITING} (schedules {_listed(schedules)})", error)
         return ended
 
     async def end_refused(self, queues: Sequence[str]) -> int:
         """Ends the due runs of these queues that can't be claimed; returns how many there were."""
         if monotonic() - self._searched_at < _SEARCH_EVERY:
             return 0
-        found = await self._link.rows(
-            "refused_runs",
-            incarnation=self._session.incarnation,
-            queues=list(queues),
-            at_most=_REFUSED_AT_ONCE,
-        )
-        ended = await self._end(found)
+        ended = await self._end("refused_runs", queues=list(queues))
         if not ended:
             self._searched_at = monotonic()
         return ended
 
-    async def _end(self, found: Sequence[Row]) -> int:
+    async def _end(self, statement: str, **parameters: Any) -> int:
         ended = 0
-        for row in found:
+        for row in await self.send(statement, at_most=_REFUSED_AT_ONCE, **parameters):
             reason = f"PostgreSQL refuses to let it be claimed: {row['error']}"
             if await end_refused_run(self._link, row["run_id"], reason):
                 ended += 1
                 emit(RunRefused(row["run_id"], row["error"]))
         return ended
+
+
+def have_ended(runs: set[int], holds: Callable[[int], bool]) -> bool:
+    """Whether some of `runs` are no longer held here; these are removed from the set."""
+    over = {run for run in runs if not holds(run)}
+    runs -= over
+    return bool(over)
 
 
 def _named(queue: str) -> str:
