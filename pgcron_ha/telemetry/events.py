@@ -1,22 +1,24 @@
-"""One frozen dataclass for each thing that happens in a node: its facts, its level and its
-sentence.
-"""
+"""One class for each thing that happens in a node: its facts, its level and its sentence."""
 
 from __future__ import annotations
 
 import logging
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, dataclass_transform
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass_transform(frozen_default=True)
+@dataclass(frozen=True)
 class Event:
     """Something that happened. `level` is one of logging's; `text` is for people, with the names of
-    facts in braces.
+    facts in braces. Each subclass is a frozen dataclass.
     """
 
     level: ClassVar[int] = logging.INFO
     text: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True)(cls)
 
     def sentence(self) -> str:
         """What happened, in words."""
@@ -24,24 +26,21 @@ class Event:
 
     def fields(self) -> dict[str, Any]:
         """The facts, for machines."""
-        return asdict(self)
+        return dict(vars(self))
 
 
-@dataclass(frozen=True, slots=True)
 class WarningEvent(Event):
     """Something that people should see."""
 
     level = logging.WARNING
 
 
-@dataclass(frozen=True, slots=True)
 class ErrorEvent(Event):
     """Something that people should look into."""
 
     level = logging.ERROR
 
 
-@dataclass(frozen=True, slots=True)
 class NodeJoined(Event):
     """A session began."""
 
@@ -57,7 +56,6 @@ class NodeJoined(Event):
         return f"node {self.node!r} joined as {self.incarnation} with {offered}{freed}"
 
 
-@dataclass(frozen=True, slots=True)
 class NodeCordoned(Event):
     """Somebody wants the node to take nothing new, or no longer does."""
 
@@ -71,7 +69,6 @@ class NodeCordoned(Event):
         return f"node {self.node!r} is not cordoned any more: it takes runs again"
 
 
-@dataclass(frozen=True, slots=True)
 class NodeHasATwin(WarningEvent):
     """A living node of this name has the folder; this one took another."""
 
@@ -83,7 +80,6 @@ class NodeHasATwin(WarningEvent):
     directory: str
 
 
-@dataclass(frozen=True, slots=True)
 class NodeLeft(Event):
     """A session ended in order."""
 
@@ -92,7 +88,6 @@ class NodeLeft(Event):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
 class LeaseEndangered(WarningEvent):
     """The lease was not renewed in time; handlers are stopped."""
 
@@ -101,7 +96,6 @@ class LeaseEndangered(WarningEvent):
     phase: str
 
 
-@dataclass(frozen=True, slots=True)
 class NodeFenced(WarningEvent):
     """This incarnation was declared dead; everything it does is refused from now on."""
 
@@ -111,7 +105,6 @@ class NodeFenced(WarningEvent):
     incarnation: str
 
 
-@dataclass(frozen=True, slots=True)
 class PeerDied(WarningEvent):
     """Another node's lease ran out and this one declared it dead."""
 
@@ -119,7 +112,6 @@ class PeerDied(WarningEvent):
     incarnation: str
 
 
-@dataclass(frozen=True, slots=True)
 class RunsReaped(WarningEvent):
     """Runs of dead nodes were ended or made ready again."""
 
@@ -131,7 +123,6 @@ class RunsReaped(WarningEvent):
         return f"runs of dead nodes: {counts}"
 
 
-@dataclass(frozen=True, slots=True)
 class RunRefused(ErrorEvent):
     """The database refuses what happens to every run: it ended as a dead letter."""
 
@@ -140,7 +131,6 @@ class RunRefused(ErrorEvent):
     error: str
 
 
-@dataclass(frozen=True, slots=True)
 class RunFenced(WarningEvent):
     """A completion was refused: the run is not this node's any more."""
 
@@ -152,7 +142,6 @@ class RunFenced(WarningEvent):
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
 class RunFailed(WarningEvent):
     """An attempt did not succeed."""
 
@@ -164,7 +153,6 @@ class RunFailed(WarningEvent):
     error: str
 
 
-@dataclass(frozen=True, slots=True)
 class MoreRunsFailed(WarningEvent):
     """More attempts failed at once than are told singly."""
 
@@ -172,7 +160,6 @@ class MoreRunsFailed(WarningEvent):
     runs: int
 
 
-@dataclass(frozen=True, slots=True)
 class LinesDropped(WarningEvent):
     """Lines of runs were not kept: too many at once, or refused by the database."""
 
@@ -180,7 +167,6 @@ class LinesDropped(WarningEvent):
     lines: int
 
 
-@dataclass(frozen=True, slots=True)
 class RunsReleased(Event):
     """Claimed runs were given back unstarted."""
 
@@ -189,7 +175,6 @@ class RunsReleased(Event):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
 class RunsParked(WarningEvent):
     """Due runs whose handler nobody offers were set aside."""
 
@@ -197,7 +182,6 @@ class RunsParked(WarningEvent):
     runs: int
 
 
-@dataclass(frozen=True, slots=True)
 class CircuitOpened(WarningEvent):
     """A handler fails so often that the cluster leaves it alone for a while."""
 
@@ -214,7 +198,6 @@ class CircuitOpened(WarningEvent):
         )
 
 
-@dataclass(frozen=True, slots=True)
 class CircuitClosed(Event):
     """A probe succeeded, or somebody reset the breaker: the handler's runs go again."""
 
@@ -222,7 +205,6 @@ class CircuitClosed(Event):
     breaker: str
 
 
-@dataclass(frozen=True, slots=True)
 class RunsGivenUp(WarningEvent):
     """Waiting runs died because their time in all was over."""
 
@@ -230,7 +212,6 @@ class RunsGivenUp(WarningEvent):
     runs: int
 
 
-@dataclass(frozen=True, slots=True)
 class RunOverruns(WarningEvent):
     """A run executes for longer than its schedule's history lets expect; told once for each run."""
 
@@ -244,7 +225,6 @@ class RunOverruns(WarningEvent):
     taken: float
 
 
-@dataclass(frozen=True, slots=True)
 class RunIsStuck(ErrorEvent):
     """A handler ignores that it was asked to stop and can't be ended by force."""
 
@@ -254,7 +234,6 @@ class RunIsStuck(ErrorEvent):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
 class NodeEndsItself(ErrorEvent):
     """A handler that nothing can end costs the node its process."""
 
@@ -266,7 +245,6 @@ class NodeEndsItself(ErrorEvent):
     handler: str
 
 
-@dataclass(frozen=True, slots=True)
 class ServiceFailed(WarningEvent):
     """One pass of a service failed; it will be tried again."""
 
@@ -276,7 +254,6 @@ class ServiceFailed(WarningEvent):
     pause: float
 
 
-@dataclass(frozen=True, slots=True)
 class ProfileIsRisky(WarningEvent):
     """A SQL profile can't be used, or its role may do more than its statements need."""
 
@@ -284,7 +261,6 @@ class ProfileIsRisky(WarningEvent):
     warning: str
 
 
-@dataclass(frozen=True, slots=True)
 class RepairWasNeeded(ErrorEvent):
     """A sweep found what should never be found."""
 
@@ -293,7 +269,6 @@ class RepairWasNeeded(ErrorEvent):
     count: int
 
 
-@dataclass(frozen=True, slots=True)
 class WasSetAside(WarningEvent):
     """A service goes on without a run, a schedule or another row that stops its statements."""
 
@@ -303,7 +278,6 @@ class WasSetAside(WarningEvent):
     error: str
 
 
-@dataclass(frozen=True, slots=True)
 class IsNoLongerAside(Event):
     """What a service went on without went through, or is gone."""
 
@@ -313,7 +287,6 @@ class IsNoLongerAside(Event):
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
 class NotificationsAreLost(WarningEvent):
     """No notification reaches the node: it looks for work instead."""
 
@@ -325,7 +298,6 @@ class NotificationsAreLost(WarningEvent):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
 class NotificationsArrive(Event):
     """They reach the node again."""
 
@@ -333,7 +305,6 @@ class NotificationsArrive(Event):
     service: str
 
 
-@dataclass(frozen=True, slots=True)
 class EndsAreNotHeard(WarningEvent):
     """Who waits for runs is not reached by notifications, and looks instead."""
 
@@ -345,7 +316,6 @@ class EndsAreNotHeard(WarningEvent):
     waited: float
 
 
-@dataclass(frozen=True, slots=True)
 class HistoryThinned(Event):
     """The rules of retention have gone through a day of history."""
 

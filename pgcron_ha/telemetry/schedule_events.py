@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from pgcron_ha.telemetry.events import ErrorEvent, Event, WarningEvent
 
 
-@dataclass(frozen=True, slots=True)
 class ScheduleIsInvalid(ErrorEvent):
     """A schedule can't be read by this version, or the database refuses its runs."""
 
@@ -16,7 +13,6 @@ class ScheduleIsInvalid(ErrorEvent):
     error: str
 
 
-@dataclass(frozen=True, slots=True)
 class SchedulePausedItself(WarningEvent):
     """A schedule failed so often in a row, or its probe did, that it is paused."""
 
@@ -28,7 +24,6 @@ class SchedulePausedItself(WarningEvent):
         return f"schedule {self.schedule} is {' '.join(self.note.split())}"
 
 
-@dataclass(frozen=True, slots=True)
 class ProbeSucceeded(Event):
     """The probe of a schedule that failures had paused succeeded: it goes on."""
 
@@ -36,7 +31,6 @@ class ProbeSucceeded(Event):
     schedule: int
 
 
-@dataclass(frozen=True, slots=True)
 class TzdataTaken(Event):
     """This node's tzdata decides from now on, for the whole cluster."""
 
@@ -53,7 +47,6 @@ class TzdataTaken(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
 class BackfillIsOver(Event):
     """A backfill is done, or has stopped: its last run has ended."""
 
@@ -67,7 +60,6 @@ class BackfillIsOver(Event):
         return f"backfill {self.backfill} of schedule {self.schedule!r} {ended}"
 
 
-@dataclass(frozen=True, slots=True)
 class BackfillCantGoOn(ErrorEvent):
     """The instants of a backfill can't be computed by this version, or are too many."""
 
@@ -77,7 +69,6 @@ class BackfillCantGoOn(ErrorEvent):
     error: str
 
 
-@dataclass(frozen=True, slots=True)
 class BackfillIsPaused(WarningEvent):
     """A run of a backfill failed that the next one depends on: somebody has to decide."""
 
