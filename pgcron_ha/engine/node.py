@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Final
@@ -28,6 +28,7 @@ from pgcron_ha.engine.links import node_link, node_links
 from pgcron_ha.engine.maintain.janitor import Janitor
 from pgcron_ha.engine.materialize.backfills import Backfills
 from pgcron_ha.engine.materialize.materializer import Materializer
+from pgcron_ha.engine.node_status import ServiceHealth, snapshot
 from pgcron_ha.engine.notifications import Listener
 from pgcron_ha.engine.process_exit import EXIT_UNRESPONSIVE, ForcedExit
 from pgcron_ha.engine.run.executors import build_executors, callbacks_came, finishing_handlers
@@ -35,15 +36,14 @@ from pgcron_ha.engine.run.recorder import Recorder
 from pgcron_ha.engine.run.runner import Ended, Runner
 from pgcron_ha.engine.run.timeouts import LAST_RESORT_SECONDS, Watch, end_soon
 from pgcron_ha.engine.service import Service
-from pgcron_ha.engine.service_health import ServiceHealth
-from pgcron_ha.engine.snapshot import NodeLook
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.executors.contract.base import Context, Executor, Interrupted, StopReason
+from pgcron_ha.executors.contract.base import Context, Interrupted, StopReason
 from pgcron_ha.executors.contract.coroutines import post
 from pgcron_ha.executors.contract.masking import remember_password
 from pgcron_ha.operating_system import boottime
 from pgcron_ha.telemetry.events import NodeEndsItself, NodeLeft
 from pgcron_ha.telemetry.log import emit
+from pgcron_ha.telemetry.node_snapshot import NodeSnapshot
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -74,7 +74,7 @@ class Node:
         self._unresponsive: str | None = None
         self.forced_exit: ForcedExit | None = None
         """What the process must still do after `run`, since a handler goes on in it: `bid` it."""
-        self.look = NodeLook(settings.node.name)
+        self._services: list[Service] = []
 
     def stop(self) -> None:
         """Drain and leave; called again, without waiting for what runs. From the node's loop."""
@@ -99,6 +99,12 @@ class Node:
         finally:
             if self.forced_exit is None:  # else the lock, too, ends with the process
                 home.release()
+
+    def look(self) -> NodeSnapshot:
+        """The node's state, for display: from memory, in the node's own thread."""
+        if not self._services:
+            return NodeSnapshot(self.settings.node.name)
+        return snapshot(self._session, self._runner, self._links, self._services)
 
     @property
     def session(self) -> Session:
@@ -130,7 +136,9 @@ class Node:
         )
         endings, takeovers = self._links["endings"], self._links["takeovers"]
         self._recorder = Recorder(endings)
-        self._executors = await self._build_executors(home)
+        self._executors = await build_executors(
+            self.settings, self._apps, self._runner, self._recorder, home
+        )
         self._runner.use(self._executors, finishing_handlers(self.settings, self._apps))
         offers = (each.handlers() for each in self._executors.values())
         handlers = sorted(frozenset().union(*offers))
@@ -141,7 +149,6 @@ class Node:
             node.lease_ttl,
             self._hooks(),
         )
-        self.look.follow(self._session, self._runner, self._links, len(handlers))
         self._dispatcher = Dispatcher(
             self._links["claims"],
             self._session,
@@ -184,9 +191,18 @@ class Node:
             self._session.beat_now,  # which says it, so that people see it
             has_own_dsn=self.settings.listen_dsn is not None,
         )
-
-    async def _build_executors(self, home: Home) -> Mapping[str, Executor]:
-        return await build_executors(self.settings, self._apps, self._runner, self._recorder, home)
+        self._services = [
+            self._dispatcher,
+            self._completer,
+            self._recorder,
+            self._materializer,
+            self._backfills,
+            self._reaper,
+            self._watch,
+            self._janitor,
+            self._breakers,
+            self._listener,
+        ]
 
     def _identity(self, home: Home, handlers: Sequence[str]) -> Identity:
         node = self.settings.node
@@ -217,33 +233,18 @@ class Node:
 
     # Working.
 
-    def _services(self) -> list[Service]:
-        return [
-            self._dispatcher,
-            self._completer,
-            self._recorder,
-            self._materializer,
-            self._backfills,
-            self._reaper,
-            self._watch,
-            self._janitor,
-            self._breakers,
-            self._listener,
-        ]
-
     async def _work(self) -> None:
-        self._health = ServiceHealth(self._services(), self._session.beat_now)
-        self.look.follow_services(self._services())
+        self._health = ServiceHealth(self._services, self._session.beat_now)
         self._session.start()
         try:
             async with asyncio.TaskGroup() as group:
                 ticking = group.create_task(self._tick())
-                for service in self._services():
+                for service in self._services:
                     group.create_task(service.run(), name=service.name)
                 await self._stop.wait()
                 await self._drain()
                 ticking.cancel()
-                for service in self._services():
+                for service in self._services:
                     service.stop()
         finally:
             await self._close()
@@ -338,7 +339,7 @@ class Node:
     def _on_beat(self, beat: Beat) -> None:
         for link in self._links.values():
             link.use_revision(beat.revision)
-        for service in self._services():
+        for service in self._services:
             service.retry()
         self._reaper.observe(beat)
         self._breakers.observe(beat.breakers)

@@ -103,7 +103,7 @@ class Session(threading.Thread):
         """Whether somebody wants this node to take nothing new, as the last beat said."""
         self.refusal: PgcronError | None = None
         """Why this node can't join at all (wrong schema, no rights); None while it can."""
-        self._identity = identity
+        self.identity = identity
         self._hooks = hooks
         title = link_title("session", identity.name)
         self._link = Link(dsn, schema, answer_seconds=ttl / 4, title=title)
@@ -185,7 +185,7 @@ class Session(threading.Thread):
             await self._check_server()
         await self._end_late_fires()
         incarnation, sent = uuid4(), boottime()
-        mine = self._identity
+        mine = self.identity
         await self._link.rows(
             "join_node",
             incarnation=incarnation,
@@ -235,7 +235,7 @@ class Session(threading.Thread):
         """
         try:
             buried = await self._link.rows(
-                "bury_predecessors", home=self._identity.home, incarnation=incarnation
+                "bury_predecessors", home=self.identity.home, incarnation=incarnation
             )
         except Busy as error:
             emit(ServiceFailed("session", f"could not bury predecessors: {error.message}", 0.0))
@@ -278,7 +278,7 @@ class Session(threading.Thread):
         if row["is_cordoned"] != self.is_cordoned:
             self.is_cordoned = row["is_cordoned"]
             if not self.is_draining:
-                emit(NodeCordoned(self._identity.name, self.is_cordoned))
+                emit(NodeCordoned(self.identity.name, self.is_cordoned))
         self._link.use_revision(row["revision"])  # somebody may migrate while the node works
         peers = zip(row["peers"], row["peer_sequences"], row["peer_ttls"], strict=True)
         self._hooks.beat(
