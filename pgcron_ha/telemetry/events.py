@@ -261,14 +261,6 @@ class ProfileIsRisky(WarningEvent):
     warning: str
 
 
-class RepairWasNeeded(ErrorEvent):
-    """A sweep found what should never be found."""
-
-    text = "repaired {count}: {what}"
-    what: str
-    count: int
-
-
 class WasSetAside(WarningEvent):
     """A service goes on without a run, a schedule or another row that stops its statements."""
 
