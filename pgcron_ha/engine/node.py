@@ -17,7 +17,6 @@ from pgcron_ha.db.driver.revision import require_revision
 from pgcron_ha.engine.claim.acceptance import settle_orphans
 from pgcron_ha.engine.claim.breakers import Breakers
 from pgcron_ha.engine.claim.dispatcher import Dispatcher
-from pgcron_ha.engine.claim.handlers import declared_breakers, declared_weights
 from pgcron_ha.engine.finish.completer import Completer
 from pgcron_ha.engine.lease.lease import LeasePhase
 from pgcron_ha.engine.lease.reaper import Reaper
@@ -31,7 +30,13 @@ from pgcron_ha.engine.materialize.materializer import Materializer
 from pgcron_ha.engine.node_status import ServiceHealth, snapshot
 from pgcron_ha.engine.notifications import Listener
 from pgcron_ha.engine.process_exit import EXIT_UNRESPONSIVE, ForcedExit
-from pgcron_ha.engine.run.executors import build_executors, callbacks_came, finishing_handlers
+from pgcron_ha.engine.run.executors import (
+    build_executors,
+    callbacks_came,
+    declared_breakers,
+    declared_weights,
+    finishing_handlers,
+)
 from pgcron_ha.engine.run.recorder import Recorder
 from pgcron_ha.engine.run.runner import Ended, Runner
 from pgcron_ha.engine.run.timeouts import LAST_RESORT_SECONDS, Watch, end_soon
