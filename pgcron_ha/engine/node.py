@@ -230,10 +230,12 @@ class Node:
             fenced=lambda: post(self._loop, self._on_fenced),
             joined=lambda: post(self._loop, self._on_joined),
             renewed=self._on_renewed,
-            slots_used=lambda: self._runner.executing,
             is_quiet=lambda: self._runner.executing == 0 and self._runner.waiting == 0,
-            is_unresponsive=lambda: self._listener.is_unresponsive,
-            health=lambda: self._health.text,
+            report=lambda: {
+                "slots_used": self._runner.executing,
+                "health": self._health.text,
+                "is_unresponsive": self._listener.is_unresponsive,
+            },
         )
 
     # Working.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from operator import itemgetter
 from time import monotonic
 from typing import Final
 
@@ -62,7 +62,7 @@ class DueIndex:
     async def due_paths_by_age(self) -> list[tuple[str, int]]:
         """(queue, priority) of what is due, that which has waited longest first."""
         due = [row for row in await self.look() if row["is_due"]]
-        return [(row["queue"], row["priority"]) for row in sorted(due, key=_age)]
+        return [(row["queue"], row["priority"]) for row in sorted(due, key=itemgetter("due_at"))]
 
     def expect_more(self) -> None:
         """A claim took all that it might: there is probably more."""
@@ -77,8 +77,3 @@ def _soonest(due_index: Sequence[Row], now: float) -> float:
     if any(row["is_due"] for row in due_index):
         return _LONG_SINCE
     return now + min((row["seconds"] for row in due_index), default=_NEVER)
-
-
-def _age(row: Row) -> datetime:
-    due: datetime = row["due_at"] or datetime.max.replace(tzinfo=UTC)
-    return due

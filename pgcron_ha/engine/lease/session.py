@@ -12,9 +12,9 @@ import json
 import random
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 from uuid import UUID, uuid4
 
 from pgcron_ha.db.driver.link import Busy, Link, Unanswered
@@ -79,13 +79,12 @@ class SessionHooks:
     fenced: Callable[[], object]
     joined: Callable[[], object]
     renewed: Callable[[float], None]
-    slots_used: Callable[[], int]
     is_quiet: Callable[[], bool]
     """Whether nothing of the last incarnation runs any more: only then a new one begins."""
-    is_unresponsive: Callable[[], bool] = lambda: False
-    """Whether no notification reaches the node."""
-    health: Callable[[], str | None] = lambda: None
-    """What is wrong with the node's services, as its row keeps it; None: nothing."""
+    report: Callable[[], Mapping[str, Any]]
+    """What a beat records of the node: `slots_used`, `health` (what is wrong with its services, or
+    None) and `is_unresponsive` (no notification reaches it).
+    """
 
 
 class Session(threading.Thread):
@@ -114,7 +113,6 @@ class Session(threading.Thread):
         self._wake = asyncio.Event()
         self._is_stopping = False
         self._has_failed = False
-        self._said_unresponsive = False
         self._has_joined = False
         self._must_bury = False
         self._leave_because: str | None = None
@@ -185,31 +183,20 @@ class Session(threading.Thread):
             await self._check_server()
         await self._end_late_fires()
         incarnation, sent = uuid4(), boottime()
-        mine = self.identity
+        mine = asdict(self.identity)
+        mine["labels"] = json.dumps(mine["labels"])
+        ttl = self.lease.ttl
         await self._link.rows(
-            "join_node",
-            incarnation=incarnation,
-            name=mine.name,
-            host=mine.host,
-            process_id=mine.process_id,
-            version=mine.version,
-            tzdata=TZDATA,
-            home=mine.home,
-            lease_ttl=self.lease.ttl,
-            slots=mine.slots,
-            queues=list(mine.queues),
-            labels=json.dumps(dict(mine.labels)),
+            "join_node", incarnation=incarnation, lease_ttl=ttl, tzdata=TZDATA, **mine
         )
-        await self._link.rows(
-            "offer_handlers", incarnation=incarnation, handlers=list(mine.handlers)
-        )
-        self._must_bury = mine.home is not None
+        await self._link.rows("offer_handlers", incarnation=incarnation, **mine)
+        self._must_bury = self.identity.home is not None
         buried = await self._bury(incarnation) if self._must_bury else 0
         self.incarnation = incarnation
-        self._said_unresponsive = False
         self._has_joined = True
         self._acknowledge(sent)
-        emit(NodeJoined(mine.name, str(incarnation), len(mine.handlers), buried))
+        handlers = len(self.identity.handlers)
+        emit(NodeJoined(self.identity.name, str(incarnation), handlers, buried))
         self._hooks.joined()
 
     async def _end_late_fires(self) -> None:
@@ -265,9 +252,8 @@ class Session(threading.Thread):
         rows = await self._link.rows(
             "beat",
             incarnation=self.incarnation,
-            slots_used=self._hooks.slots_used(),
             is_draining=self.is_draining,
-            health=self._hooks.health(),
+            **self._hooks.report(),
         )
         if not rows:
             self._lose_incarnation()
@@ -300,15 +286,6 @@ class Session(threading.Thread):
             await self._link.rows("note_synchronous")
         if self._must_bury and self.incarnation is not None:
             COUNTERS.takeovers["restarted"] += await self._bury(self.incarnation)
-        await self._say_unresponsive()
-
-    async def _say_unresponsive(self) -> None:
-        is_unresponsive = self._hooks.is_unresponsive()
-        if is_unresponsive != self._said_unresponsive:
-            await self._link.rows(
-                "say_unresponsive", incarnation=self.incarnation, is_unresponsive=is_unresponsive
-            )
-            self._said_unresponsive = is_unresponsive
 
     def _engine_stands_still(self) -> bool:
         return boottime() - self._ticked_at > self.lease.ttl / 2
