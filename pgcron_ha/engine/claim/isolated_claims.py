@@ -137,18 +137,6 @@ class IsolatedClaims:
             emit(RunsParked(len(parked)))
         return bool(parked)
 
-    def queue_waits(self, queue: str) -> bool:
-        """Whether claims leave out the limits of this queue for now."""
-        return self.aside.waits(_named(queue))
-
-    def forget_queue(self, queue: str) -> None:
-        """Its limits could be looked at."""
-        self.aside.forget(_named(queue))
-
-    def delay_queue(self, queue: str, error: PgcronError) -> None:
-        """Runs of this queue that have limits can't be claimed for now."""
-        self.aside.put(_named(queue), f"limits of {_named(queue)}", error)
-
     async def end_refused_in_line(self, schedules: Sequence[int], error: str) -> int:
         """The same of runs of these schedules that wait for a slot of them; `error` is why they
         could not be let go.
@@ -182,10 +170,6 @@ def have_ended(runs: set[int], holds: Callable[[int], bool]) -> bool:
     over = {run for run in runs if not holds(run)}
     runs -= over
     return bool(over)
-
-
-def _named(queue: str) -> str:
-    return f"queue {queue!r}"
 
 
 def _listed(schedules: Sequence[int]) -> str:

@@ -76,23 +76,27 @@ class LimitedClaims:
         self._rounds += 1
         verdicts: list[Row] = []
         has_ended_some = False
+        aside = self._claims.aside
 
         async def send(queues: Sequence[str]) -> None:
             taken = sum(row["weight"] for row in verdicts if row["verdict"] == "claim")
             room = max(0, free + ahead - taken)
             verdicts.extend(await self._send(queues, max(0, free - taken), room))
             for queue in queues:
-                self._claims.forget_queue(queue)
+                aside.forget(_named(queue))
 
         async def refuse(queue: str, error: PgcronError) -> None:
             nonlocal has_ended_some
             if await self._claims.end_refused([queue]):
                 has_ended_some = True
             else:
-                self._claims.delay_queue(queue, error)
+                delay(queue, error)
 
-        queues = [queue for queue in self._queues if not self._claims.queue_waits(queue)]
-        await isolate(queues, send, refuse, self._claims.delay_queue)
+        def delay(queue: str, error: PgcronError) -> None:
+            aside.put(_named(queue), f"limits of {_named(queue)}", error)
+
+        queues = [queue for queue in self._queues if not aside.waits(_named(queue))]
+        await isolate(queues, send, refuse, delay)
         decided = Decided(verdicts)
         awaited = [row["weight"] for row in verdicts if row["verdict"] == "await"]
         self.awaits = max(awaited, default=0)
@@ -134,3 +138,7 @@ class LimitedClaims:
             self._lap_found = False
             due = min((row["due"] for row in walked if row["due"] is not None), default=_NEVER)
             self.look_at = monotonic() + min(self._interval, max(_SHORTEST_REST, due))
+
+
+def _named(queue: str) -> str:
+    return f"queue {queue!r}"
