@@ -2,9 +2,10 @@
 
 - `materialize`: fires within the horizon become runs (`materializer`), schedules are paused,
   probed and rechecked (`schedule_duties`), backfills and previews are computed.
-- `claim`: due runs are claimed (`dispatcher`; where to look: `due_index`, `paths`; how far ahead:
-  `prefetch`; overlap and what may start only once: `careful_claims`; limits: `limited_claims`;
-  where the claimed ones go: `acceptance`).
+- `claim`: due runs are claimed (`dispatcher`; where to look: `due_index`, `search_order`; how far
+  ahead: `prefetch`; schedules that must not overlap: `overlap_claims`; keys, limited queues and
+  labels: `limited_claims`; a claim that fails: `isolated_claims`; where the claimed ones go:
+  `acceptance`).
 - `run`: `runner` holds them, `timeouts` ends what lasts too long, `recorder` writes their logs.
 - `finish`: `completer` writes how they ended.
 - `lease`: the right to do all that: `session` renews it, `reaper` ends what dead nodes left.

@@ -20,7 +20,7 @@ _FIRST_PAUSE_SECONDS: Final = 0.1
 _LONGEST_PAUSE_SECONDS: Final = 5.0
 _LOCKED_PAUSE_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.25
-# A failure that the next tries mend is nobody's business.
+# Shorter failures are not reported: the next tries usually succeed.
 _MOMENT_SECONDS: Final = 1.0
 
 MOST_UNKNOWN_FAILURES: Final = 50

@@ -1,4 +1,4 @@
-"""What happens to schedules and their backfills."""
+"""Events of schedules and backfills."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pgcron_ha.telemetry.events import ErrorEvent, Event, WarningEvent
 
 
 class ScheduleIsInvalid(ErrorEvent):
-    """A schedule can't be read by this version, or the database refuses its runs."""
+    """This version can't read a schedule, or the database refuses its runs."""
 
     text = "schedule {schedule!r} is marked invalid: {error}"
     schedule: str
@@ -14,31 +14,31 @@ class ScheduleIsInvalid(ErrorEvent):
 
 
 class SchedulePausedItself(WarningEvent):
-    """A schedule failed so often in a row, or its probe did, that it is paused."""
+    """A schedule is paused because its runs, or its probe, failed."""
 
     schedule: int
     note: str
 
     def sentence(self) -> str:
-        """Says after what."""
+        """The reason is in the note."""
         return f"schedule {self.schedule} is {' '.join(self.note.split())}"
 
 
 class ProbeSucceeded(Event):
-    """The probe of a schedule that failures had paused succeeded: it goes on."""
+    """The probe of a schedule that was paused by failures succeeded: it is resumed."""
 
     text = "schedule {schedule} is resumed: its probe succeeded"
     schedule: int
 
 
 class TzdataTaken(Event):
-    """This node's tzdata decides from now on, for the whole cluster."""
+    """The cluster uses this node's tzdata from now on."""
 
     tzdata: str
     before: str | None
 
     def sentence(self) -> str:
-        """Says what becomes of the fires that are made already."""
+        """What happens to fires that are materialized already."""
         if self.before is None:
             return f"schedules follow tzdata {self.tzdata}"
         return (
@@ -55,7 +55,7 @@ class BackfillIsOver(Event):
     state: str
 
     def sentence(self) -> str:
-        """Says which, and how to see what came of it."""
+        """Which, and how it ended."""
         ended = "is done" if self.state == "done" else "has stopped"
         return f"backfill {self.backfill} of schedule {self.schedule!r} {ended}"
 
@@ -70,7 +70,7 @@ class BackfillCantGoOn(ErrorEvent):
 
 
 class BackfillIsPaused(WarningEvent):
-    """A run of a backfill failed that the next one depends on: somebody has to decide."""
+    """A run that the next one depends on failed: an operator has to decide."""
 
     text = "backfill {backfill} of schedule {schedule!r} is paused: {error}"
     backfill: int

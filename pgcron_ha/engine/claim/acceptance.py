@@ -141,8 +141,8 @@ class Acceptance:
 
 
 async def settle_orphans(link: Link, node: str, orphans: Sequence[tuple[int, UUID]]) -> None:
-    """Gives back runs (id, token) that the database counts as this node's and that nobody here
-    knows: the answer to their claim never came. One that was asked to stop meanwhile is not given
+    """Gives back runs (id, token) that the database counts as this node's and that are unknown
+    here: the answer to their claim never came. One that was asked to stop meanwhile is not given
     back and ends as cancelled. `node` is this node's name.
 
     Raises nothing: what could not be settled is an orphan of the next beats again.

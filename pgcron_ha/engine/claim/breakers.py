@@ -21,10 +21,10 @@ BATCH: Final = 1000
 """Runs set aside, diverted or let go in one statement."""
 
 LOOK: Final = 500
-"""Rows at the head of a path that are looked at for handlers that are left alone."""
+"""Due rows of a queue and priority that are searched for handlers whose breaker is open."""
 
 LOOK_SECONDS: Final = 1.0
-"""Between looks while a breaker is not closed: so long a probe may be overdue."""
+"""Between looks while a breaker is not closed: a probe may be late by this."""
 
 _REST_SECONDS: Final = 3600.0
 _SOONEST_SECONDS: Final = 0.01

@@ -106,13 +106,13 @@ class Dispatcher(Service):
         self._claims_begun = self._decisions_begun = 0
 
     def claims_settled_at(self) -> float:
-        """Every claim sent before this CLOCK_BOOTTIME instant has been answered, or its row is
-        known to nobody here.
+        """Every claim sent before this CLOCK_BOOTTIME instant has been answered, or its rows are
+        unknown here.
         """
         return self._claims.settled_at()
 
     def ended(self, ended: Sequence[Ended]) -> None:
-        """These runs ended here: the pace follows, and there may be room for more."""
+        """These runs ended here: the prefetch is adjusted, and there may be room for more."""
         now = monotonic()
         self._prefetching.count(len(ended), now)
         self._acceptance.progress_at = now
@@ -149,7 +149,7 @@ class Dispatcher(Service):
         self._idle_interval = self.interval * (IDLE_LOOKS if are_heard else 1)
 
     def wake(self) -> None:
-        """Somebody says that there is work, or room for it: the next pass claims at once."""
+        """There may be work, or room for it: the next pass claims at once."""
         self._is_woken = True
         super().wake()
 
@@ -301,7 +301,7 @@ class Dispatcher(Service):
             return self.interval
         if not self._is_idle:
             await self._say_idle(True)
-            return 0  # what came before the word was out has notified nobody
+            return 0  # runs enqueued before this was recorded have sent no notification
         return self._until_due()
 
     def _until_due(self) -> float:
@@ -384,7 +384,7 @@ class Dispatcher(Service):
         return claimed + await self._take_decided(decided, incarnation, free + ahead)
 
     async def _park(self, due: Sequence[Row]) -> None:
-        """What is due and could not be claimed may wait for a handler that nobody offers."""
+        """What is due and could not be claimed may wait for a handler that no node offers."""
         paths = {(row["queue"], row["priority"]) for row in due}
         queues, priorities = [path[0] for path in paths], [path[1] for path in paths]
         if await self._claims.park("park_unserved", queues=queues, priorities=priorities):

@@ -42,7 +42,7 @@ class DueIndex:
         return min(self.overlap_due_at, self.once_due_at) <= monotonic()
 
     def is_old(self, seconds: float) -> bool:
-        """Whether nobody has looked for so long."""
+        """Whether the last look is older than this."""
         return monotonic() - self.looked_at > seconds
 
     async def look(self) -> list[Row]:

@@ -1,7 +1,7 @@
-"""Each kind of claim by itself: one that is refused, locked or too slow waits, the others go on.
+"""Isolates the kinds of claims: one that is refused, locked or too slow waits, the others go on.
 
-After a refusal the runs that can't be claimed are looked for, one by one, and end as dead letters
-with the server's reason. When none is found, the kind of claim is tried again after a second.
+After a refusal the runs that can't be claimed are searched one by one, and end as dead letters with
+the server's reason. If there is none, this kind of claim is tried again after a second.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LONGEST_PAUSE_SECONDS: Final = 1.0
 """How long a kind of claim waits after a failure at most: a lock may be gone by then."""
 
 LOOK: Final = 500
-"""Due runs that one statement looks at for handlers nobody offers."""
+"""Due runs that one statement searches for handlers no node offers."""
 
 _REFUSED_AT_ONCE: Final = 500
 """Runs that are tried one by one after a refusal."""
@@ -50,7 +50,7 @@ class Decided:
         self.skipped = counts["skip"]
         self.superseded = counts["supersede"]
         self.parked = sum(int(row["due"]) for row in verdicts if row["verdict"] == "parked")
-        """Runs whose handler nobody offers."""
+        """Runs whose handler no node offers."""
         self.moved = self.skipped + self.superseded + counts["hold"] + self.parked
         """Runs that are no longer in the way of others; held ones wait for their schedule."""
         self.waits_for_slot = counts["wait"] > 0
@@ -85,8 +85,8 @@ class IsolatedClaims:
         self._searched_at = float("-inf")
 
     def settled_at(self) -> float:
-        """Every claim sent before this CLOCK_BOOTTIME instant has been answered, or its row is
-        known to nobody here.
+        """Every claim sent before this CLOCK_BOOTTIME instant has been answered, or its rows are
+        unknown here.
         """
         return boottime() if self._sent_at is None else self._sent_at
 

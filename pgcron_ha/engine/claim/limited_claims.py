@@ -1,9 +1,8 @@
-"""Claims of runs that have limits: a concurrency key, a limited queue, or labels that they require.
+"""Claims of runs with a capacity gate: a concurrency key (key), a limited queue, or labels.
 
-Whether one of them may run is the database's decision; this says how far to look, and when it is
-worth another look. They are claimed ahead of the slots as far as short runs are: a quarter second
-at most, for which a slot of their key waits here with them. Runs that may start only once are
-claimed for free slots.
+The database decides whether one of them may run; this decides how far to look, and when to look
+again. They are claimed ahead of the slots as plain runs are, a quarter second at most: for that
+time they hold a slot of their key here. Runs that may start only once are claimed for free slots.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from pgcron_ha.engine.isolation import isolate
 from pgcron_ha.errors import PgcronError
 
 _LOOK_BEYOND: Final = 16
-"""Keys looked at beyond the room there is: some are being decided by other nodes."""
+"""Keys looked at beyond the free slots: some are being decided by other nodes."""
 
 _SHORTEST_REST: Final = 0.005
 """Seconds to rest before a run that is known to be due soon."""

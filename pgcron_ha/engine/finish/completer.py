@@ -53,7 +53,7 @@ RETRIES: Final = 10
 """Ends set aside that one pass tries again."""
 
 _LOCKS_SECONDS: Final = 30.0
-"""After a run was locked: so long each batch is first asked what of it is."""
+"""For this time after a run was locked, each batch is first checked for locked rows."""
 
 REPORTED_SINGLY: Final = 10
 """Failed runs of one batch that are named in the node's own log."""

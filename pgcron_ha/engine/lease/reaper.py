@@ -62,7 +62,7 @@ class Reaper(Service):
         return max(0.05, min(self.interval, verdict - boottime() + 0.02))
 
     async def _declare_dead(self) -> bool:
-        """Whether somebody was declared dead."""
+        """Whether a node was declared dead."""
         declared = False
         for incarnation, sequence in self._peers.silent(boottime()):
             rows = await self._link.rows(
@@ -75,8 +75,8 @@ class Reaper(Service):
         return declared
 
     async def _reap(self) -> int:
-        """How many attempts were ended. One run that can't be judged leaves the others no
-        orphans.
+        """How many attempts were ended. One run that can't be judged does not keep the others from
+        being ended.
         """
         reaped: list[Row] = []
         try:

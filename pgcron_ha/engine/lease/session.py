@@ -99,7 +99,7 @@ class Session(threading.Thread):
         self.incarnation: UUID | None = None
         self.is_draining = False
         self.is_cordoned = False
-        """Whether somebody wants this node to take nothing new, as the last beat said."""
+        """Whether this node is cordoned, as of the last beat."""
         self.refusal: PgcronError | None = None
         """Why this node can't join at all (wrong schema, no rights); None while it can."""
         self.identity = identity
@@ -265,7 +265,7 @@ class Session(threading.Thread):
             self.is_cordoned = row["is_cordoned"]
             if not self.is_draining:
                 emit(NodeCordoned(self.identity.name, self.is_cordoned))
-        self._link.use_revision(row["revision"])  # somebody may migrate while the node works
+        self._link.use_revision(row["revision"])  # the schema may be migrated while the node works
         peers = zip(row["peers"], row["peer_sequences"], row["peer_ttls"], strict=True)
         self._hooks.beat(
             Beat(

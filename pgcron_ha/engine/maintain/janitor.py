@@ -29,8 +29,8 @@ BATCH: Final = 1000
 INTERVAL_SECONDS: Final = 10.0
 SWEEPS_EVERY: Final = 60.0
 NETS_EVERY: Final = 30.0
-"""For what is done sooner by others: what a circuit breaker held back is let go by the node that
-hears that it closed.
+"""For duties that another service usually does sooner: runs held back by a circuit breaker are
+released by the node that is notified that it closed.
 """
 
 PARTITIONS_EVERY: Final = 600.0

@@ -34,7 +34,7 @@ BUSY_SECONDS: Final = 1.0
 """Between looks while a backfill is under way: its runs may end on another node."""
 
 SETTLE_SECONDS: Final = 0.02
-"""Ends of runs are gathered for so long before the runs after them are made."""
+"""Ends of runs are gathered for this time before the next runs are made."""
 
 
 class Backfills(Service):

@@ -25,7 +25,7 @@ FIRES: Final = 20
 
 AT_ONCE: Final = 25
 """Schedules of one pass, each about a millisecond: a million that are made at once wait until
-somebody asks for one of them.
+one of them is requested.
 """
 
 _Answer = TypeVar("_Answer")

@@ -1,4 +1,4 @@
-"""Duties of the materializer that people's control of schedules leaves to nodes, to any of them."""
+"""What edits, pauses, failures and a new tzdata of schedules leave to be done, on any node."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _OLDER: Final = ("tzdata", 0)
 
 
 class ScheduleDuties:
-    """Each duty apart from the others, and in each of them every schedule apart from the others."""
+    """Duties are isolated from each other, and in each duty every schedule from the others."""
 
     def __init__(self, link: Link, horizon: float, aside: SetAside[Key]) -> None:
         self._link = link

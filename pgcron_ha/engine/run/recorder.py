@@ -46,10 +46,10 @@ FLUSH_SECONDS_OF_ENDS: Final = 1.0
 """How long ends wait for the lines before them; later ones find their run by its fence."""
 
 _LOCKED_SECONDS: Final = 1.0
-"""After the table of lines was locked: so long ends don't wait for it at all."""
+"""For this time after the table of lines was locked, ends don't wait for it at all."""
 
 _IMPATIENT_SECONDS: Final = 30.0
-"""After the table of lines was locked: so long statements wait for it but briefly."""
+"""For this time after the table of lines was locked, statements wait for it only briefly."""
 
 PROGRESS_SECONDS: Final = 1.0
 """Between two writes of progress: a loop may report each step, and the database learns the last."""
@@ -119,7 +119,7 @@ class Recorder(Service):
             post(self._loop, self.wake)
 
     async def _write_progress(self) -> None:
-        """The latest words, when the last ones are a second old. What is refused is forgotten."""
+        """The latest progress, once a second. What is refused is forgotten."""
         if not self._reports or monotonic() < self._report_at:
             return
         self._report_at = monotonic() + PROGRESS_SECONDS
@@ -140,7 +140,7 @@ class Recorder(Service):
             later = taken
             raise
         finally:
-            with self._reporting:  # a word that came meanwhile is newer
+            with self._reporting:  # a report that came meanwhile is newer
                 self._reports = {**later, **self._reports}
 
     async def _send_progress(self, reports: Sequence[_Report]) -> None:
@@ -152,7 +152,7 @@ class Recorder(Service):
         """Before runs end their lines are written, so that they are there when the end is seen; but
         for a second only, and not while their table is locked: then the ends go first.
         """
-        if self._reports:  # how far they were is nobody's question any more
+        if self._reports:  # runs that end need no progress
             with self._reporting:
                 for context in contexts:
                     self._reports.pop(context.run_id, None)
