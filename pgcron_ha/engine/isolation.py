@@ -9,7 +9,7 @@ the faulty rows: it marks a refused row with the server's reason; a locked or sl
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic
@@ -35,6 +35,9 @@ MOST_LOGGED: Final = 20
 
 FIRST_PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 300.0
+
+BATCH_CHARACTERS: Final = 1024 * 1024
+"""Characters in one statement, or one item."""
 
 _SYSTEMIC: Final = (Refused, SchemaError)
 _SYSTEMIC_AFTER: Final = 16
@@ -125,6 +128,22 @@ class _Parts(Generic[Item, Answer]):
             return
         if all(isinstance(error, _SYSTEMIC) for _, error in self.refused):
             raise self.refused[-1][1]
+
+
+def first_batch(
+    items: Iterable[Item], most: int, characters_of: Callable[[Item], int]
+) -> list[Item]:
+    """The first items, for one statement: `most` of them and `BATCH_CHARACTERS` at most, but one at
+    least.
+    """
+    batch: list[Item] = []
+    characters = 0
+    for item in items:
+        characters += characters_of(item)
+        if batch and (characters > BATCH_CHARACTERS or len(batch) == most):
+            break
+        batch.append(item)
+    return batch
 
 
 async def one_by_one(

@@ -98,14 +98,12 @@ class Service:
                 self._wake.clear()
                 self._pass_began = monotonic()
                 wait = await self.run_once()
-            except PgcronError as error:
-                failures, unknown = failures + 1, 0
-                self.error, is_locked = reported(error), isinstance(error, Busy)
             except Exception as error:
-                failures, unknown = failures + 1, unknown + 1
+                failures += 1
+                unknown = 0 if isinstance(error, PgcronError) else unknown + 1
                 if unknown >= MOST_UNKNOWN_FAILURES:
                     raise
-                self.error, is_locked = unforeseen(error), False
+                self.error, is_locked = reported(known(error)), isinstance(error, Busy)
             else:
                 failures = unknown = 0
                 self.good_at, self.error, self._failing_since = monotonic(), None, None

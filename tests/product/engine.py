@@ -15,13 +15,12 @@ from pgcron_ha.engine.claim.search_order import (
 from pgcron_ha.engine.finish import completer
 from pgcron_ha.engine.finish.completer import BATCH as COMPLETER_BATCH
 from pgcron_ha.engine.finish.completer import (
-    BATCH_CHARACTERS,
     MOST_PENDING,
     MOST_PENDING_CHARACTERS,
     REPORTED_SINGLY,
     Completer,
 )
-from pgcron_ha.engine.isolation import MOST_ASIDE, SetAside, isolate
+from pgcron_ha.engine.isolation import BATCH_CHARACTERS, MOST_ASIDE, SetAside, isolate
 from pgcron_ha.engine.lease import lease, session, state_directory
 from pgcron_ha.engine.lease import reconcile as reconcile_module
 from pgcron_ha.engine.lease.lease import LOST_AT, OVER_AT, SUSPECT_AT, Lease, LeasePhase

@@ -24,7 +24,7 @@ from pgcron_ha.engine.finish.outcomes import (
     storable,
     untellable,
 )
-from pgcron_ha.engine.isolation import SetAside, end_refused_run, impatience, isolate
+from pgcron_ha.engine.isolation import SetAside, end_refused_run, first_batch, impatience, isolate
 from pgcron_ha.engine.run.counters import count_failures, count_successes
 from pgcron_ha.engine.run.recorder import Recorder
 from pgcron_ha.engine.run.runner import Ended, Runner, claims_of, started_claims_of
@@ -38,9 +38,6 @@ from pgcron_ha.telemetry.log import emit
 
 BATCH: Final = 1000
 """Completions in one statement: beyond this the statement's own time outweighs what is saved."""
-
-BATCH_CHARACTERS: Final = 1024 * 1024
-"""Characters of results and errors in one statement, or one completion."""
 
 MOST_PENDING: Final = 2 * BATCH
 """Ends that the database has not taken; with more of them a node claims nothing, and so executes
@@ -117,16 +114,8 @@ class Completer(Service):
 
     def _next_batch(self) -> list[Ended]:
         """The first that were not set aside; bounded by number and by size."""
-        batch: list[Ended] = []
-        characters = 0
-        for ended in self._pending:
-            if self.aside.is_aside(ended[0]):
-                continue
-            characters += characters_of(ended)
-            if batch and (characters > BATCH_CHARACTERS or len(batch) == BATCH):
-                break
-            batch.append(ended)
-        return batch
+        pending = (ended for ended in self._pending if not self.aside.is_aside(ended[0]))
+        return first_batch(pending, BATCH, characters_of)
 
     def _to_try_again(self) -> list[Ended]:
         if not len(self.aside):

@@ -22,8 +22,14 @@ from pgcron_ha.db.driver.revision import require_revision
 from pgcron_ha.engine.lease.lease import OVER_AT, Lease, LeasePhase
 from pgcron_ha.engine.lease.reconcile import Beat
 from pgcron_ha.engine.links import link_title
-from pgcron_ha.engine.service import MOST_UNKNOWN_FAILURES, unforeseen
-from pgcron_ha.errors import DatabaseUnavailable, PgcronError, Refused, SchemaError
+from pgcron_ha.engine.service import MOST_UNKNOWN_FAILURES, known
+from pgcron_ha.errors import (
+    DatabaseUnavailable,
+    InvalidSpec,
+    PgcronError,
+    Refused,
+    SchemaError,
+)
 from pgcron_ha.executors.contract.coroutines import post
 from pgcron_ha.operating_system import boottime
 from pgcron_ha.spec.zones import TZDATA, zone_names
@@ -47,10 +53,6 @@ _LATE_BATCH: Final = 1000
 _LATE_PARTS: Final = 50
 """Late fires that end in one statement, and how many of these."""
 _PASSING: Final = (DatabaseUnavailable, Busy)
-
-
-class _Unforeseen(PgcronError):
-    """An exception that is no `PgcronError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,14 +164,11 @@ class Session(threading.Thread):
         while not self._is_stopping:
             try:
                 await (self._renew() if self.incarnation else self._join())
-            except PgcronError as error:
-                unknown = 0
-                await self._wait_for_database(error)
             except Exception as error:
-                unknown += 1
+                unknown = 0 if isinstance(error, PgcronError) else unknown + 1
                 if unknown >= MOST_UNKNOWN_FAILURES:
                     raise
-                await self._wait_for_database(_Unforeseen(unforeseen(error)))
+                await self._wait_for_database(known(error))
             else:
                 unknown = 0
         watching.cancel()
@@ -338,7 +337,8 @@ class Session(threading.Thread):
         """Whether the node can't join at all, as far as anybody can say."""
         if isinstance(error, SchemaError | Refused):
             return True
-        return not self._has_joined and not isinstance(error, (*_PASSING, _Unforeseen))
+        # InvalidSpec is what `known` makes of an exception that nobody foresaw.
+        return not self._has_joined and not isinstance(error, (*_PASSING, InvalidSpec))
 
     async def _leave(self) -> None:
         if self.incarnation is not None and self._leave_because is not None:

@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any, ClassVar, Final
 
 from pgcron_ha.db.driver.link import Busy, Link, Unanswered
-from pgcron_ha.engine.isolation import impatience, isolate
+from pgcron_ha.engine.isolation import first_batch, impatience, isolate
 from pgcron_ha.engine.run.counters import count_dropped_lines, count_lines
 from pgcron_ha.engine.run.runner import claims_of
 from pgcron_ha.engine.service import Service
@@ -38,9 +38,6 @@ FLUSH_SECONDS: Final = 0.2
 
 LINE_BYTES: Final = 8192
 """The bound of one stored line."""
-
-BATCH_CHARACTERS: Final = 1024 * 1024
-"""Characters in one statement, or one line."""
 
 FLUSH_SECONDS_OF_ENDS: Final = 1.0
 """How long ends wait for the lines before them; later ones find their run by its fence."""
@@ -180,7 +177,9 @@ class Recorder(Service):
 
     async def _write_batch(self) -> None:
         async with self._writing:  # two writers would send the same lines twice
-            batch = self._next_lines()
+            # By index: handlers' threads append meanwhile.
+            lines = (self._lines[at] for at in range(len(self._lines)))
+            batch = first_batch(lines, BATCH, lambda line: len(line[4]))
             if not batch:
                 return
             try:
@@ -199,17 +198,6 @@ class Recorder(Service):
             if self.dropped > self._reported:
                 emit(LinesDropped(self.dropped - self._reported))
                 self._reported = self.dropped
-
-    def _next_lines(self) -> list[_Line]:
-        batch: list[_Line] = []
-        characters = 0
-        for index in range(min(BATCH, len(self._lines))):
-            line = self._lines[index]
-            characters += len(line[4])
-            if batch and characters > BATCH_CHARACTERS:
-                break
-            batch.append(line)
-        return batch
 
     async def _send_lines(self, batch: Sequence[_Line]) -> None:
         parameters = _columns(batch)
