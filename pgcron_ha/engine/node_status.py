@@ -74,10 +74,7 @@ class ServiceHealth:
 
 
 def snapshot(
-    session: Session,
-    runner: Runner,
-    links: Mapping[str, Link],
-    services: Sequence[Service],
+    session: Session, runner: Runner, links: Mapping[str, Link], services: Sequence[Service]
 ) -> NodeSnapshot:
     """The state of a node, from its parts."""
     incarnation, mine = session.incarnation, session.identity

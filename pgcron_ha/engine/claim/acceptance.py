@@ -129,9 +129,7 @@ class Acceptance:
         if not wrong:
             return rows
         weighed = await self._link.rows(
-            "weigh_runs",
-            **_claims(wrong),
-            weights=[self._weights[row["handler"]] for row in wrong],
+            "weigh_runs", **_claims(wrong), weights=[self._weights[row["handler"]] for row in wrong]
         )
         # A run that was cancelled meanwhile stays this node's; the next beats find it unknown.
         if weighed:
