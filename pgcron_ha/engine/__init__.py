@@ -11,8 +11,8 @@
 - `lease`: the right to do all that: `session` renews it, `reaper` ends what dead nodes left.
 - `maintain`: partitions, retention and repairs.
 
-`node` builds these services and runs them (`service`, one bounded pass at a time). With `isolation`
-a batch goes on without a row that is refused, locked or too slow.
+`node` builds these services and runs them (`service`, one bounded pass at a time). `batches`
+lets a batch go on without a row that is refused, locked or too slow.
 
 What is promised
 ----------------

@@ -17,13 +17,13 @@ from pgcron_ha.db.driver.revision import require_revision
 from pgcron_ha.engine.claim.acceptance import settle_orphans
 from pgcron_ha.engine.claim.breakers import Breakers
 from pgcron_ha.engine.claim.dispatcher import Dispatcher
+from pgcron_ha.engine.connections import node_link, node_links
 from pgcron_ha.engine.finish.completer import Completer
 from pgcron_ha.engine.lease.lease import LeasePhase
 from pgcron_ha.engine.lease.reaper import Reaper
 from pgcron_ha.engine.lease.reconcile import Beat, reconcile
 from pgcron_ha.engine.lease.session import Identity, Session, SessionHooks
 from pgcron_ha.engine.lease.state_directory import Home
-from pgcron_ha.engine.links import node_link, node_links
 from pgcron_ha.engine.maintain.janitor import Janitor
 from pgcron_ha.engine.materialize.backfills import Backfills
 from pgcron_ha.engine.materialize.materializer import Materializer

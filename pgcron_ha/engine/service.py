@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any, ClassVar, Final
 
 from pgcron_ha.db.driver.link import Busy
-from pgcron_ha.engine.isolation import SetAside
+from pgcron_ha.engine.batches import SetAside
 from pgcron_ha.errors import InvalidSpec, PgcronError, Refused
 from pgcron_ha.telemetry.events import ServiceFailed
 from pgcron_ha.telemetry.log import emit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pgcron_ha.engine import node, notifications
+from pgcron_ha.engine.batches import BATCH_CHARACTERS, MOST_ASIDE, SetAside, isolate
 from pgcron_ha.engine.claim import acceptance, dispatcher
 from pgcron_ha.engine.claim.dispatcher import IDLE_LOOKS, Dispatcher
 from pgcron_ha.engine.claim.prefetch import AHEAD_SECONDS, Prefetch
@@ -20,7 +21,6 @@ from pgcron_ha.engine.finish.completer import (
     REPORTED_SINGLY,
     Completer,
 )
-from pgcron_ha.engine.isolation import BATCH_CHARACTERS, MOST_ASIDE, SetAside, isolate
 from pgcron_ha.engine.lease import lease, session, state_directory
 from pgcron_ha.engine.lease import reconcile as reconcile_module
 from pgcron_ha.engine.lease.lease import LOST_AT, OVER_AT, SUSPECT_AT, Lease, LeasePhase

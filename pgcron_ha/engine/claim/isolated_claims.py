@@ -13,7 +13,7 @@ from time import monotonic
 from typing import Any, Final, TypeVar
 
 from pgcron_ha.db.driver.link import Busy, Link, Row
-from pgcron_ha.engine.isolation import SetAside, end_refused_run, impatience
+from pgcron_ha.engine.batches import SetAside, end_refused_run, impatience
 from pgcron_ha.engine.lease.session import Session
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError, Refused, SchemaError
 from pgcron_ha.operating_system import boottime

@@ -12,9 +12,9 @@ from time import monotonic
 from typing import Final
 
 from pgcron_ha.db.driver.link import Row
+from pgcron_ha.engine.batches import isolate
 from pgcron_ha.engine.claim.isolated_claims import Decided, IsolatedClaims, have_ended
 from pgcron_ha.engine.claim.search_order import AGEING_EVERY
-from pgcron_ha.engine.isolation import isolate
 from pgcron_ha.errors import PgcronError
 
 _LOOK_BEYOND: Final = 16

@@ -14,6 +14,7 @@ from time import monotonic
 from typing import ClassVar, Final
 
 from pgcron_ha.db.driver.link import Busy, Link, NoPartition, Unanswered
+from pgcron_ha.engine.batches import SetAside, end_refused_run, first_batch, impatience, isolate
 from pgcron_ha.engine.finish.outcomes import (
     characters_of,
     failure_of,
@@ -24,7 +25,6 @@ from pgcron_ha.engine.finish.outcomes import (
     storable,
     untellable,
 )
-from pgcron_ha.engine.isolation import SetAside, end_refused_run, first_batch, impatience, isolate
 from pgcron_ha.engine.run.counters import count_failures, count_successes
 from pgcron_ha.engine.run.recorder import Recorder
 from pgcron_ha.engine.run.runner import Ended, Runner, claims_of, started_claims_of

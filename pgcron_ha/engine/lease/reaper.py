@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from pgcron_ha.db.driver.link import Link, Row
-from pgcron_ha.engine.isolation import end_refused_run, isolate
+from pgcron_ha.engine.batches import end_refused_run, isolate
 from pgcron_ha.engine.lease.reconcile import Beat, PeerWatch
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError

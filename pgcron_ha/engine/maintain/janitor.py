@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 
 from pgcron_ha.db.driver.link import Busy, Link, Row, Unanswered
 from pgcron_ha.db.driver.statements import in_schema
-from pgcron_ha.engine.isolation import SetAside, end_refused_run, isolate, one_by_one
+from pgcron_ha.engine.batches import SetAside, end_refused_run, isolate, one_by_one
 from pgcron_ha.engine.maintain.retention import Sweep
 from pgcron_ha.engine.materialize.materializer import judge
 from pgcron_ha.engine.materialize.previews import write_previews

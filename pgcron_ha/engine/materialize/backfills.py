@@ -11,7 +11,7 @@ import json
 from typing import ClassVar, Final
 
 from pgcron_ha.db.driver.link import Link, Row
-from pgcron_ha.engine.isolation import one_by_one
+from pgcron_ha.engine.batches import one_by_one
 from pgcron_ha.engine.service import Service, known
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.model.backfill import MOST_INSTANTS, count, following, too_many

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, ClassVar, Final
 
 from pgcron_ha.db.driver.link import Link, NoPartition, Row
-from pgcron_ha.engine.isolation import impatience, isolate
+from pgcron_ha.engine.batches import impatience, isolate
 from pgcron_ha.engine.lease.session import LATE_AFTER
 from pgcron_ha.engine.materialize.previews import AT_ONCE, compute, write_previews
 from pgcron_ha.engine.materialize.schedule_duties import (

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from pgcron_ha.db.driver.link import Link, Row
-from pgcron_ha.engine.isolation import SetAside, one_by_one
+from pgcron_ha.engine.batches import SetAside, one_by_one
 from pgcron_ha.engine.lease.session import LATE_AFTER
 from pgcron_ha.engine.run.counters import count_decided
 from pgcron_ha.engine.service import known

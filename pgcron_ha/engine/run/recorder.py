@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any, ClassVar, Final
 
 from pgcron_ha.db.driver.link import Busy, Link, Unanswered
-from pgcron_ha.engine.isolation import first_batch, impatience, isolate
+from pgcron_ha.engine.batches import first_batch, impatience, isolate
 from pgcron_ha.engine.run.counters import count_dropped_lines, count_lines
 from pgcron_ha.engine.run.runner import claims_of
 from pgcron_ha.engine.service import Service

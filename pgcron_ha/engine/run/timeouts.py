@@ -14,7 +14,7 @@ from time import monotonic
 from typing import ClassVar, Final
 
 from pgcron_ha.db.driver.link import Link, Row
-from pgcron_ha.engine.isolation import isolate
+from pgcron_ha.engine.batches import isolate
 from pgcron_ha.engine.lease.lease import Lease, LeasePhase
 from pgcron_ha.engine.run.runner import Runner, started_claims_of
 from pgcron_ha.engine.service import Service
