@@ -2,16 +2,17 @@
 
 - `materialize`: fires within the horizon become runs (`materializer`), schedules are paused,
   probed and rechecked (`schedule_duties`), backfills and previews are computed.
-- `claim`: due runs are claimed (`dispatcher`; where to look: `due_index`, `paths`; how far ahead:
-  `prefetch`; overlap and what may start only once: `careful_claims`; limits: `limited_claims`;
-  where the claimed ones go: `acceptance`).
+- `claim`: due runs are claimed (`dispatcher`; where to look: `due_index`, `search_order`; how far
+  ahead: `prefetch`; schedules that must not overlap: `overlap_claims`; keys, limited queues and
+  labels: `limited_claims`; a claim that fails: `isolated_claims`; where the claimed ones go:
+  `acceptance`).
 - `run`: `runner` holds them, `timeouts` ends what lasts too long, `recorder` writes their logs.
 - `finish`: `completer` writes how they ended.
 - `lease`: the right to do all that: `session` renews it, `reaper` ends what dead nodes left.
 - `maintain`: partitions, retention and repairs.
 
-`node` builds these services and runs them (`service`, one bounded pass at a time). With `isolation`
-a batch goes on without a row that is refused, locked or too slow.
+`node` builds these services and runs them (`service`, one bounded pass at a time). `batches`
+lets a batch go on without a row that is refused, locked or too slow.
 
 What is promised
 ----------------

@@ -7,43 +7,48 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from pgcron_ha.config.settings import Settings
 from pgcron_ha.db.driver.revision import require_revision
+from pgcron_ha.engine.claim.acceptance import settle_orphans
 from pgcron_ha.engine.claim.breakers import Breakers
 from pgcron_ha.engine.claim.dispatcher import Dispatcher
-from pgcron_ha.engine.claim.handlers import OfferedHandlers, declared_breakers, declared_weights
+from pgcron_ha.engine.connections import node_link, node_links
 from pgcron_ha.engine.finish.completer import Completer
 from pgcron_ha.engine.lease.lease import LeasePhase
-from pgcron_ha.engine.lease.orphaned_claims import settle_orphans
 from pgcron_ha.engine.lease.reaper import Reaper
 from pgcron_ha.engine.lease.reconcile import Beat, reconcile
 from pgcron_ha.engine.lease.session import Identity, Session, SessionHooks
 from pgcron_ha.engine.lease.state_directory import Home
-from pgcron_ha.engine.links import node_link, node_links
 from pgcron_ha.engine.maintain.janitor import Janitor
 from pgcron_ha.engine.materialize.backfills import Backfills
 from pgcron_ha.engine.materialize.materializer import Materializer
+from pgcron_ha.engine.node_status import ServiceHealth, snapshot
 from pgcron_ha.engine.notifications import Listener
 from pgcron_ha.engine.process_exit import EXIT_UNRESPONSIVE, ForcedExit
-from pgcron_ha.engine.run.executors import build_executors, callbacks_came, finishing_handlers
+from pgcron_ha.engine.run.executors import (
+    build_executors,
+    callbacks_came,
+    declared_breakers,
+    declared_weights,
+    finishing_handlers,
+)
 from pgcron_ha.engine.run.recorder import Recorder
 from pgcron_ha.engine.run.runner import Ended, Runner
 from pgcron_ha.engine.run.timeouts import LAST_RESORT_SECONDS, Watch, end_soon
 from pgcron_ha.engine.service import Service
-from pgcron_ha.engine.service_health import ServiceHealth
-from pgcron_ha.engine.snapshot import NodeLook
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.executors.contract.base import Context, Executor, Interrupted, StopReason
+from pgcron_ha.executors.contract.base import Context, Interrupted, StopReason
 from pgcron_ha.executors.contract.coroutines import post
 from pgcron_ha.executors.contract.masking import remember_password
 from pgcron_ha.operating_system import boottime
 from pgcron_ha.telemetry.events import NodeEndsItself, NodeLeft
 from pgcron_ha.telemetry.log import emit
+from pgcron_ha.telemetry.node_snapshot import NodeSnapshot
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -74,7 +79,7 @@ class Node:
         self._unresponsive: str | None = None
         self.forced_exit: ForcedExit | None = None
         """What the process must still do after `run`, since a handler goes on in it: `bid` it."""
-        self.look = NodeLook(settings.node.name)
+        self._services: list[Service] = []
 
     def stop(self) -> None:
         """Drain and leave; called again, without waiting for what runs. From the node's loop."""
@@ -100,15 +105,11 @@ class Node:
             if self.forced_exit is None:  # else the lock, too, ends with the process
                 home.release()
 
-    @property
-    def session(self) -> Session:
-        """The node's session; after `run` has begun."""
-        return self._session
-
-    @property
-    def runner(self) -> Runner:
-        """The node's runs; after `run` has begun."""
-        return self._runner
+    def look(self) -> NodeSnapshot:
+        """The node's state, for display: from memory, in the node's own thread."""
+        if not self._services:
+            return NodeSnapshot(self.settings.node.name)
+        return snapshot(self.session, self.runner, self._links, self._services)
 
     async def _check_database(self) -> None:
         link, schema = node_link(self.settings, "start"), self.settings.schema
@@ -125,30 +126,30 @@ class Node:
         node = self.settings.node
         self._loop = asyncio.get_running_loop()
         self._links = node_links(self.settings, self._revision)
-        self._runner = Runner(
-            node.slots, lambda: self._session.lease.is_held(boottime()), self._collect
+        self.runner = Runner(
+            node.slots, lambda: self.session.lease.is_held(boottime()), self._collect
         )
         endings, takeovers = self._links["endings"], self._links["takeovers"]
         self._recorder = Recorder(endings)
-        self._executors = await self._build_executors(home)
-        self._runner.use(self._executors, finishing_handlers(self.settings, self._apps))
+        self._executors = await build_executors(
+            self.settings, self._apps, self.runner, self._recorder, home
+        )
+        self.runner.use(self._executors, finishing_handlers(self.settings, self._apps))
         offers = (each.handlers() for each in self._executors.values())
         handlers = sorted(frozenset().union(*offers))
-        self._session = Session(
+        self.session = Session(
             self._dsn,
             self.settings.schema,
             self._identity(home, handlers),
             node.lease_ttl,
             self._hooks(),
         )
-        self.look.follow(self._session, self._runner, self._links, len(handlers))
-        offered = OfferedHandlers(handlers)
         self._dispatcher = Dispatcher(
             self._links["claims"],
-            self._session,
-            self._runner,
+            self.session,
+            self.runner,
             node.queues,
-            offered,
+            handlers,
             node.poll_interval,
             node.prefetch,
             declared_weights(self.settings, self._apps),
@@ -156,41 +157,50 @@ class Node:
         self._breakers = Breakers(
             self._links["upkeep"],
             node.queues,
-            offered,
-            self._dispatcher.probes,
+            self._dispatcher,
             declared_breakers(self.settings, self._apps),
         )
-        self._breakers.opened = self._dispatcher.leave_broken
-        self._breakers.wakes = self._dispatcher.wake
         self._completer = Completer(
-            endings, node.name, self._runner, self._recorder, self._on_settled
+            endings, node.name, self.runner, self._recorder, self._on_settled
         )
         self._materializer = Materializer(self._links["upkeep"], node.horizon)
         self._backfills = Backfills(self._links["upkeep"])
         self._reaper = Reaper(takeovers, node.lease_ttl)
         self._watch = Watch(
-            self._links["takeovers"], self._runner, node.unresponsive_after, self._on_unresponsive
+            self._links["takeovers"], self.runner, node.unresponsive_after, self._on_unresponsive
         )
         self._janitor = Janitor(self._links["upkeep"], self.settings.schema)
-        self._listener = Listener(
+        self._listener = self._build_listener()
+        self._services = [
+            self._dispatcher,
+            self._completer,
+            self._recorder,
+            self._materializer,
+            self._backfills,
+            self._reaper,
+            self._watch,
+            self._janitor,
+            self._breakers,
+            self._listener,
+        ]
+
+    def _build_listener(self) -> Listener:
+        return Listener(
             self._links["listening"],
             self._links["upkeep"],
             {
                 "run": self._dispatcher.wake,
                 "schedule": self._materializer.wake,
                 "backfill": self._backfills.wake,
-                "cancel": self._session.beat_now,
+                "cancel": self.session.beat_now,
                 "breaker": self._breakers.wake,
-                "node": self._session.beat_now,
+                "node": self.session.beat_now,
                 "callback": partial(callbacks_came, self._executors),
             },
             self._dispatcher.trust_notifications,
-            self._session.beat_now,  # which says it, so that people see it
+            self.session.beat_now,  # which says it, so that people see it
             has_own_dsn=self.settings.listen_dsn is not None,
         )
-
-    async def _build_executors(self, home: Home) -> Mapping[str, Executor]:
-        return await build_executors(self.settings, self._apps, self._runner, self._recorder, home)
 
     def _identity(self, home: Home, handlers: Sequence[str]) -> Identity:
         node = self.settings.node
@@ -213,76 +223,63 @@ class Node:
             fenced=lambda: post(self._loop, self._on_fenced),
             joined=lambda: post(self._loop, self._on_joined),
             renewed=self._on_renewed,
-            slots_used=lambda: self._runner.executing,
-            is_quiet=lambda: self._runner.executing == 0 and self._runner.waiting == 0,
-            is_unresponsive=lambda: self._listener.is_unresponsive,
-            health=lambda: self._health.text,
+            is_quiet=lambda: self.runner.executing == 0 and self.runner.waiting == 0,
+            report=lambda: {
+                "slots_used": self.runner.executing,
+                "health": self._health.text,
+                "is_unresponsive": self._listener.is_unresponsive,
+            },
         )
 
     # Working.
 
-    def _services(self) -> list[Service]:
-        return [
-            self._dispatcher,
-            self._completer,
-            self._recorder,
-            self._materializer,
-            self._backfills,
-            self._reaper,
-            self._watch,
-            self._janitor,
-            self._breakers,
-            self._listener,
-        ]
-
     async def _work(self) -> None:
-        self._health = ServiceHealth(self._services(), self._session.beat_now)
-        self.look.follow_services(self._services())
-        self._session.start()
+        self._health = ServiceHealth(self._services, self.session.beat_now)
+        self.session.start()
         try:
             async with asyncio.TaskGroup() as group:
                 ticking = group.create_task(self._tick())
-                for service in self._services():
+                for service in self._services:
                     group.create_task(service.run(), name=service.name)
                 await self._stop.wait()
                 await self._drain()
                 ticking.cancel()
-                for service in self._services():
+                for service in self._services:
                     service.stop()
         finally:
             await self._close()
 
     async def _tick(self) -> None:
         while True:
-            self._session.tick()
+            self.session.tick()
             self._health.look()
-            if self._session.refusal is not None:
-                raise self._session.refusal
-            self._runner.check_executors()
+            if self.session.refusal is not None:
+                raise self.session.refusal
+            self.runner.check_executors()
             await asyncio.sleep(min(_TICK_SECONDS, self.settings.node.lease_ttl / 10))
 
     async def _drain(self) -> None:
         """No new work; what runs may end within the grace time; what did not begin is given
         back.
         """
-        self._session.drain()
+        self.session.drain()
         self._dispatcher.stop()
         self._materializer.stop()
         self._backfills.stop()
         stopped = Interrupted(StopReason.SHUTDOWN, "the node stops")
-        self._collect([(each, stopped, monotonic()) for each in self._runner.take_waiting()])
+        self._collect([(each, stopped, monotonic()) for each in self.runner.take_waiting()])
         grace = self.settings.node.grace
         if not await self._until(lambda: self._has_ended() or self._is_hurried, grace):
             self._is_hurried = True
         if self._is_hurried:
-            self._runner.stop_all(StopReason.SHUTDOWN)
+            self.runner.stop_all(StopReason.SHUTDOWN)
             await self._until(self._has_ended, _REPORT_SECONDS)
-        immune = {context.run_id for context in self._runner.kill_stopped(grace=0)}
-        await self._until(lambda: self._runner.held().keys() <= immune, _REPORT_SECONDS)
+        immune = {context.run_id for context in self.runner.kill_stopped(grace=0)}
+        await self._until(lambda: self.runner.held().keys() <= immune, _REPORT_SECONDS)
 
     def _has_ended(self) -> bool:
         """Whether everything has, but for what never will."""
-        return self._runner.executing <= self._watch.immune
+        return self.runner.executing <= self._watch.immune
 
     async def _until(self, condition: Callable[[], bool], seconds: float) -> bool:
         end = monotonic() + seconds
@@ -298,7 +295,7 @@ class Node:
         for executor in self._executors.values():
             await executor.close(LAST_RESORT_SECONDS)
         because = "stopped in order" if self._stop.is_set() else "stopped by an error"
-        leaves_handlers, incarnation = self._runner.still_running > 0, self._session.incarnation
+        leaves_handlers, incarnation = self.runner.still_running > 0, self.session.incarnation
         if leaves_handlers and incarnation is not None:
             self.forced_exit = ForcedExit(
                 self._dsn,
@@ -307,8 +304,8 @@ class Node:
                 self._unresponsive or f"{because}, with a handler that did not stop",
                 0 if self._unresponsive is None else EXIT_UNRESPONSIVE,
             )
-        self._session.stop(None if leaves_handlers else because)
-        await asyncio.to_thread(self._session.join, _REPORT_SECONDS)
+        self.session.stop(None if leaves_handlers else because)
+        await asyncio.to_thread(self.session.join, _REPORT_SECONDS)
         for link in self._links.values():
             await link.close()
         emit(NodeLeft(self.settings.node.name, "stopped" if self._stop.is_set() else "failed"))
@@ -322,10 +319,10 @@ class Node:
     def _on_phase(self, phase: LeasePhase) -> None:
         if phase >= LeasePhase.LOST:
             # Until somebody has declared this incarnation dead its runs are its own.
-            is_own = self._session.incarnation is not None
-            self._runner.stop_all(StopReason.LEASE_LOST, spares_finishing=is_own)
-        if phase is LeasePhase.OVER and self._runner.kill_stopped(grace=0):
-            end_soon(self._runner, self._session.lease)
+            is_own = self.session.incarnation is not None
+            self.runner.stop_all(StopReason.LEASE_LOST, spares_finishing=is_own)
+        if phase is LeasePhase.OVER and self.runner.kill_stopped(grace=0):
+            end_soon(self.runner, self.session.lease)
 
     def _on_joined(self) -> None:
         self._unknown = {}
@@ -335,35 +332,35 @@ class Node:
         self._janitor.wake()  # what was parked for want of this node's handlers
 
     def _on_fenced(self) -> None:
-        self._runner.forget(self._runner.take_waiting())
-        self._runner.stop_all(StopReason.LEASE_LOST)
+        self.runner.forget(self.runner.take_waiting())
+        self.runner.stop_all(StopReason.LEASE_LOST)
         self._reaper.forget()
 
     def _on_beat(self, beat: Beat) -> None:
         for link in self._links.values():
             link.use_revision(beat.revision)
-        for service in self._services():
+        for service in self._services:
             service.retry()
         self._reaper.observe(beat)
         self._breakers.observe(beat.breakers)
         if self._dispatcher.may_take_runs(beat.is_cordoned):
             self._janitor.wake()  # what was parked for want of this node
         result = reconcile(
-            beat, self._runner.held(), self._unknown, self._dispatcher.claims_settled_at()
+            beat, self.runner.held(), self._unknown, self._dispatcher.claims_settled_at()
         )
         self._unknown = result.unknown
         for run in result.to_stop:
-            self._runner.stop(run, StopReason.LEASE_LOST)
+            self.runner.stop(run, StopReason.LEASE_LOST)
         for run in result.to_cancel:
-            self._runner.stop(run, StopReason.CANCELLED)
+            self.runner.stop(run, StopReason.CANCELLED)
         for run in result.to_kill:
-            self._runner.kill(run)
+            self.runner.kill(run)
         if result.to_release:
             self._settling = asyncio.ensure_future(
                 settle_orphans(self._links["upkeep"], self.settings.node.name, result.to_release)
             )
-        if self._session.may_claim():
-            self._runner.start_waiting()
+        if self.session.may_claim():
+            self.runner.start_waiting()
 
     def _on_unresponsive(self, context: Context) -> None:
         if self.settings.node.on_unresponsive_handler != "exit" or self._unresponsive is not None:
@@ -380,7 +377,7 @@ class Node:
     def _on_settled(self) -> None:
         self._dispatcher.settled()
         self._backfills.settled()
-        self._breakers.settled(self._runner.holds)
+        self._breakers.settled()
 
     def _collect(self, ended: list[Ended]) -> None:
         self._completer.add(ended)

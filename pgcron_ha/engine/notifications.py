@@ -1,4 +1,4 @@
-"""Hears NOTIFY as a wake-up. A lost one costs a poll interval, never a run."""
+"""Wakes services by NOTIFY. A lost notification costs a poll interval, never a run."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ PROBE_SECONDS: Final = 3.0
 """A notification that has not come by then does not come."""
 
 _RECONNECT_SECONDS: Final = 0.2
-# Through a pooler nothing is heard, whenever it is tried.
+# Through a pooler no notification arrives, however often it is tried.
 _POOLED_SECONDS: Final = 3600.0
-# Until another try, after a probe was not heard.
+# Until another try, after a probe did not arrive.
 _UNRESPONSIVE_SECONDS: Final = 30.0
 _PROBE: Final = "probe"
 _POOLED: Final = (
@@ -29,7 +29,7 @@ _POOLED: Final = (
 
 
 class Listener(Service):
-    """Keeps one listening connection and passes each payload on."""
+    """Keeps one listening connection and wakes what each payload names."""
 
     name: ClassVar[str] = "listener"
     longest_pass: ClassVar[float] = inf  # it lasts as long as the connection

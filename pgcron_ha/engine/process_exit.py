@@ -1,6 +1,6 @@
 """The end of a process in which a handler goes on that nothing else can end.
 
-Such a node can't give up its lease: nobody may begin the run while the handler lives. So the
+Such a node can't give up its lease: no other node may begin the run while the handler lives. So the
 process becomes another program (`exec`, which ends every thread of it), and that one signs the node
 off. Others take over at once, and what supervises the process sees it end with a status.
 """
@@ -22,7 +22,7 @@ EXIT_UNRESPONSIVE: Final = 72
 """
 
 SIGN_OFF_SECONDS: Final = 10.0
-"""Without an answer for so long the lease runs out by itself."""
+"""Without an answer within this time the lease runs out by itself."""
 
 _MOST_REAPED: Final = 1000
 _CODE: Final = "import sys; sys.path[:] = {path}; from {module} import main; main()"

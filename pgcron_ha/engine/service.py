@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any, ClassVar, Final
 
 from pgcron_ha.db.driver.link import Busy
-from pgcron_ha.engine.isolation import SetAside
+from pgcron_ha.engine.batches import SetAside
 from pgcron_ha.errors import InvalidSpec, PgcronError, Refused
 from pgcron_ha.telemetry.events import ServiceFailed
 from pgcron_ha.telemetry.log import emit
@@ -20,7 +20,7 @@ _FIRST_PAUSE_SECONDS: Final = 0.1
 _LONGEST_PAUSE_SECONDS: Final = 5.0
 _LOCKED_PAUSE_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.25
-# A failure that the next tries mend is nobody's business.
+# Shorter failures are not reported: the next tries usually succeed.
 _MOMENT_SECONDS: Final = 1.0
 
 MOST_UNKNOWN_FAILURES: Final = 50
@@ -98,14 +98,12 @@ class Service:
                 self._wake.clear()
                 self._pass_began = monotonic()
                 wait = await self.run_once()
-            except PgcronError as error:
-                failures, unknown = failures + 1, 0
-                self.error, is_locked = reported(error), isinstance(error, Busy)
             except Exception as error:
-                failures, unknown = failures + 1, unknown + 1
+                failures += 1
+                unknown = 0 if isinstance(error, PgcronError) else unknown + 1
                 if unknown >= MOST_UNKNOWN_FAILURES:
                     raise
-                self.error, is_locked = unforeseen(error), False
+                self.error, is_locked = reported(known(error)), isinstance(error, Busy)
             else:
                 failures = unknown = 0
                 self.good_at, self.error, self._failing_since = monotonic(), None, None

@@ -1,3 +1,3 @@
-"""What happens inside a node, as values (`events`), and how it is worded and written (`log`); what
-the process did, as numbers (`counters`), and how its node stands (`node_snapshot`).
+"""What a process reports of itself: `events`, which `log` writes; `counters` for metrics; and the
+state of its node (`node_snapshot`).
 """

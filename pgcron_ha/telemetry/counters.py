@@ -1,7 +1,7 @@
-"""What this process did, as plain numbers: cheap enough for the hot path, read when somebody asks.
+"""Counters of this process for metrics: cheap enough for the hot path, read at each scrape.
 
-Numbers only grow. What costs something for each run is counted only while `Counters.is_watched`:
-a node whose numbers nobody can read does not pay for them.
+Numbers only grow. What costs time for each run is counted only if `Counters.is_watched`: a node
+without metrics does not pay for it.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ MOST_SERIES: Final = 200
 """Label values of one metric: a histogram of each has twenty lines in every scrape."""
 
 OTHER: Final = "_other"
-"""The label of what came beyond `MOST_SERIES`, or whose label this process does not know."""
+"""The label of what exceeds `MOST_SERIES`, and of what has a label unknown to this process."""
 
-# Fewer values than this are found by bisection one by one; of more it is the bounds.
+# Of fewer values than this each is looked up in the bounds; of more each bound in the values.
 _FEW: Final = 8
 
 
 class Histogram:
-    """Values counted in steps; ``counts`` has one number more than bounds, for what is beyond."""
+    """Values counted in steps. ``counts`` has one number more than bounds: larger values."""
 
     __slots__ = ("bounds", "counts", "total")
 
@@ -81,7 +81,7 @@ class Series(Generic[T]):
         self._make = make
         self._known: dict[tuple[str, ...], T] = {}
         self.dropped: int = 0
-        """How often something was counted under `OTHER` for want of room."""
+        """How often a value was counted under `OTHER` because there were too many labels."""
 
     def at(self, labels: tuple[str, ...]) -> T:
         """The number for these labels, a new one if there is none."""
@@ -105,9 +105,9 @@ class Counters:
 
     def __init__(self) -> None:
         self.is_watched = False
-        """Whether somebody can read them; set once, by whoever shows them."""
+        """Whether metrics are served; set once, by the collector."""
         self.claims = Counter(full=0, partial=0, empty=0)
-        """Claims by what they brought: all that was asked for, less, or nothing."""
+        """Claims by their result: as many runs as requested, fewer, or none."""
         self.claim_seconds = Histogram()
         self.claim_runs = Histogram(RUNS)
         self.attempts: Series[Counter[str]] = Series(Counter)
@@ -124,11 +124,11 @@ class Counters:
         """Fires by what was decided here."""
         self.renewals = Counter(ok=0, refused=0, failed=0)
         self.fenced = Counter(complete=0, renew=0)
-        """What the fence refused: the end of a run, or the renewal of the whole node."""
+        """What the fence refused: the end of a run, or the renewal of the node's lease."""
         self.takeovers = Counter(lease_expired=0, restarted=0)
-        """Nodes that this one declared dead, by how it knew."""
+        """Nodes that this one declared dead, by the reason."""
         self.reaped: Counter[str] = Counter()
-        """Runs of dead nodes, by what became of them."""
+        """Runs of dead nodes, by what happened to them."""
         self.released = 0
         """Claimed runs that were given back before they began."""
         self.breakers: dict[str, str] = {}
@@ -139,12 +139,12 @@ class Counters:
         self.listens = 0
         """How often listening began."""
         self.log_bytes: Series[Counter[str]] = Series(Counter)
-        """By (queue,): what was stored of runs' output, under the word ``stored``."""
+        """By (queue,): bytes of runs' output that were stored, under the key ``stored``."""
         self.log_bytes_dropped = Counter(buffer_full=0, refused=0)
         self._lock = threading.Lock()
 
     def saw(self, event: Event) -> None:
-        """Counts what an event tells; from any thread."""
+        """Counts an event; from any thread."""
         with self._lock:
             match event:
                 case RunFenced():
@@ -177,7 +177,7 @@ class Counters:
             self.claim_runs.add([runs])
 
     def series_dropped(self) -> dict[str, int]:
-        """How often each bounded metric had no room for one more set of labels."""
+        """How often each bounded metric had too many sets of labels."""
         return {
             "pgcron_attempts_total": self.attempts.dropped,
             "pgcron_run_duration_seconds": self.run_seconds.dropped,
@@ -185,7 +185,7 @@ class Counters:
         }
 
     def _reaped(self, verdicts: Mapping[str, int]) -> None:
-        # A reaper ends runs without having known them: their queue and handler are not at hand.
+        # A reaper does not know the queue and handler of the runs that it ends.
         self.reaped.update(verdicts)
         over = {verdict: runs for verdict, runs in verdicts.items() if verdict != "retry"}
         if over:

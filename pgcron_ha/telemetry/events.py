@@ -1,22 +1,24 @@
-"""One frozen dataclass for each thing that happens in a node: its facts, its level and its
-sentence.
-"""
+"""One class for each thing that happens in a node: its facts, its level and its sentence."""
 
 from __future__ import annotations
 
 import logging
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, dataclass_transform
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass_transform(frozen_default=True)
+@dataclass(frozen=True)
 class Event:
-    """Something that happened. `level` is one of logging's; `text` is for people, with the names of
-    facts in braces.
+    """What happened. `level` is one of logging's; `text` is for people, with the names of
+    facts in braces. Each subclass is a frozen dataclass.
     """
 
     level: ClassVar[int] = logging.INFO
     text: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True)(cls)
 
     def sentence(self) -> str:
         """What happened, in words."""
@@ -24,24 +26,21 @@ class Event:
 
     def fields(self) -> dict[str, Any]:
         """The facts, for machines."""
-        return asdict(self)
+        return dict(vars(self))
 
 
-@dataclass(frozen=True, slots=True)
 class WarningEvent(Event):
-    """Something that people should see."""
+    """An event that operators should see."""
 
     level = logging.WARNING
 
 
-@dataclass(frozen=True, slots=True)
 class ErrorEvent(Event):
-    """Something that people should look into."""
+    """An event that operators should investigate."""
 
     level = logging.ERROR
 
 
-@dataclass(frozen=True, slots=True)
 class NodeJoined(Event):
     """A session began."""
 
@@ -51,29 +50,27 @@ class NodeJoined(Event):
     predecessors: int
 
     def sentence(self) -> str:
-        """Says under which incarnation."""
+        """Also the incarnation."""
         freed = f", freed {self.predecessors} dead predecessor(s)" if self.predecessors else ""
         offered = "1 handler" if self.handlers == 1 else f"{self.handlers} handlers"
         return f"node {self.node!r} joined as {self.incarnation} with {offered}{freed}"
 
 
-@dataclass(frozen=True, slots=True)
 class NodeCordoned(Event):
-    """Somebody wants the node to take nothing new, or no longer does."""
+    """The node was cordoned or uncordoned."""
 
     node: str
     is_cordoned: bool
 
     def sentence(self) -> str:
-        """Says which of both."""
+        """Cordoned or not."""
         if self.is_cordoned:
             return f"node {self.node!r} is cordoned: it takes nothing new and ends what it holds"
         return f"node {self.node!r} is not cordoned any more: it takes runs again"
 
 
-@dataclass(frozen=True, slots=True)
 class NodeHasATwin(WarningEvent):
-    """A living node of this name has the folder; this one took another."""
+    """Another running node of this name uses the folder; this node uses another one."""
 
     text = (
         "another node named {node!r} runs on this host: this one keeps its state in "
@@ -83,7 +80,6 @@ class NodeHasATwin(WarningEvent):
     directory: str
 
 
-@dataclass(frozen=True, slots=True)
 class NodeLeft(Event):
     """A session ended in order."""
 
@@ -92,7 +88,6 @@ class NodeLeft(Event):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
 class LeaseEndangered(WarningEvent):
     """The lease was not renewed in time; handlers are stopped."""
 
@@ -101,9 +96,8 @@ class LeaseEndangered(WarningEvent):
     phase: str
 
 
-@dataclass(frozen=True, slots=True)
 class NodeFenced(WarningEvent):
-    """This incarnation was declared dead; everything it does is refused from now on."""
+    """This incarnation was declared dead; all its statements are refused from now on."""
 
     text = (
         "incarnation {incarnation} was declared dead; its handlers are stopped and it joins again"
@@ -111,7 +105,6 @@ class NodeFenced(WarningEvent):
     incarnation: str
 
 
-@dataclass(frozen=True, slots=True)
 class PeerDied(WarningEvent):
     """Another node's lease ran out and this one declared it dead."""
 
@@ -119,7 +112,6 @@ class PeerDied(WarningEvent):
     incarnation: str
 
 
-@dataclass(frozen=True, slots=True)
 class RunsReaped(WarningEvent):
     """Runs of dead nodes were ended or made ready again."""
 
@@ -131,28 +123,22 @@ class RunsReaped(WarningEvent):
         return f"runs of dead nodes: {counts}"
 
 
-@dataclass(frozen=True, slots=True)
 class RunRefused(ErrorEvent):
-    """The database refuses what happens to every run: it ended as a dead letter."""
+    """The database refuses to let a run be claimed: it ended as a dead letter."""
 
     text = "run {run} can't be claimed and is dead: {error}"
     run: int
     error: str
 
 
-@dataclass(frozen=True, slots=True)
 class RunFenced(WarningEvent):
-    """A completion was refused: the run is not this node's any more."""
+    """A completion was refused: the run is no longer this node's."""
 
-    text = (
-        "run {run}: the end of attempt {attempt} was refused, "
-        "the run belongs to somebody else by now"
-    )
+    text = "run {run}: the end of attempt {attempt} was refused, the run is no longer this node's"
     run: int
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
 class RunFailed(WarningEvent):
     """An attempt did not succeed."""
 
@@ -164,23 +150,20 @@ class RunFailed(WarningEvent):
     error: str
 
 
-@dataclass(frozen=True, slots=True)
 class MoreRunsFailed(WarningEvent):
-    """More attempts failed at once than are told singly."""
+    """More attempts failed at once than are logged one by one."""
 
     text = "{runs} more run(s) failed in the same moment; `pgcron-ha runs list` has them"
     runs: int
 
 
-@dataclass(frozen=True, slots=True)
 class LinesDropped(WarningEvent):
-    """Lines of runs were not kept: too many at once, or refused by the database."""
+    """Output lines of runs were dropped: too many at once, or refused by the database."""
 
     text = "{lines} line(s) of runs were dropped"
     lines: int
 
 
-@dataclass(frozen=True, slots=True)
 class RunsReleased(Event):
     """Claimed runs were given back unstarted."""
 
@@ -189,17 +172,15 @@ class RunsReleased(Event):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
 class RunsParked(WarningEvent):
-    """Due runs whose handler nobody offers were set aside."""
+    """Due runs whose handler no node offers were set aside."""
 
     text = "parked {runs} run(s): no live node offers their handler; `pgcron-ha status` names it"
     runs: int
 
 
-@dataclass(frozen=True, slots=True)
 class CircuitOpened(WarningEvent):
-    """A handler fails so often that the cluster leaves it alone for a while."""
+    """A handler failed so often that no node executes it for a while."""
 
     breaker: str
     reason: str
@@ -207,32 +188,29 @@ class CircuitOpened(WarningEvent):
     seconds: float
 
     def sentence(self) -> str:
-        """Says why, and for how long."""
+        """Why, and for how long."""
         return (
             f"the circuit of {self.breaker} is open for {max(0.0, self.seconds):.0f} s: "
             f"{self.reason}, last: {self.error[:300]}"
         )
 
 
-@dataclass(frozen=True, slots=True)
 class CircuitClosed(Event):
-    """A probe succeeded, or somebody reset the breaker: the handler's runs go again."""
+    """A probe succeeded, or the breaker was reset: the handler is executed again."""
 
     text = "the circuit of {breaker} is closed again"
     breaker: str
 
 
-@dataclass(frozen=True, slots=True)
 class RunsGivenUp(WarningEvent):
-    """Waiting runs died because their time in all was over."""
+    """Waiting runs ended as dead because their total time was over."""
 
     text = "gave up {runs} run(s) that waited for another attempt: their time is over"
     runs: int
 
 
-@dataclass(frozen=True, slots=True)
 class RunOverruns(WarningEvent):
-    """A run executes for longer than its schedule's history lets expect; told once for each run."""
+    """A run takes longer than its schedule's history suggests; reported once for each run."""
 
     text = (
         "run {run} of schedule '{schedule}' executes for {taken:.0f} s; "
@@ -244,9 +222,8 @@ class RunOverruns(WarningEvent):
     taken: float
 
 
-@dataclass(frozen=True, slots=True)
 class RunIsStuck(ErrorEvent):
-    """A handler ignores that it was asked to stop and can't be ended by force."""
+    """A handler ignores a stop request and can't be killed."""
 
     text = "run {run} ({handler}) does not stop though asked to ({reason}); it keeps its slot"
     run: int
@@ -254,9 +231,8 @@ class RunIsStuck(ErrorEvent):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
 class NodeEndsItself(ErrorEvent):
-    """A handler that nothing can end costs the node its process."""
+    """The node's process ends because a handler can't be stopped."""
 
     text = (
         "run {run} ({handler}) goes on though asked to stop; this node lets its "
@@ -266,9 +242,8 @@ class NodeEndsItself(ErrorEvent):
     handler: str
 
 
-@dataclass(frozen=True, slots=True)
 class ServiceFailed(WarningEvent):
-    """One pass of a service failed; it will be tried again."""
+    """One pass of a service failed; it is tried again."""
 
     text = "{service}: {error}; trying again in {pause:.1f} s"
     service: str
@@ -276,26 +251,15 @@ class ServiceFailed(WarningEvent):
     pause: float
 
 
-@dataclass(frozen=True, slots=True)
 class ProfileIsRisky(WarningEvent):
-    """A SQL profile can't be used, or its role may do more than its statements need."""
+    """A SQL profile can't be used, or its role has more rights than its statements need."""
 
     text = "{warning}"
     warning: str
 
 
-@dataclass(frozen=True, slots=True)
-class RepairWasNeeded(ErrorEvent):
-    """A sweep found what should never be found."""
-
-    text = "repaired {count}: {what}"
-    what: str
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
 class WasSetAside(WarningEvent):
-    """A service goes on without a run, a schedule or another row that stops its statements."""
+    """A service has set aside a run, a schedule or another row that makes its statements fail."""
 
     text = "{service} goes on without {what}, and tries it again: {error}"
     service: str
@@ -303,9 +267,8 @@ class WasSetAside(WarningEvent):
     error: str
 
 
-@dataclass(frozen=True, slots=True)
 class IsNoLongerAside(Event):
-    """What a service went on without went through, or is gone."""
+    """What a service had set aside succeeded, or no longer exists."""
 
     text = "{service}: {what} is settled after {seconds:.1f} s"
     service: str
@@ -313,9 +276,8 @@ class IsNoLongerAside(Event):
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
 class NotificationsAreLost(WarningEvent):
-    """No notification reaches the node: it looks for work instead."""
+    """No notification reaches the node: it polls for work."""
 
     text = (
         "{why}: no notification arrives, work is looked for every node.poll_interval; "
@@ -325,17 +287,15 @@ class NotificationsAreLost(WarningEvent):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
 class NotificationsArrive(Event):
-    """They reach the node again."""
+    """Notifications reach the node again."""
 
     text = "notifications arrive again: work begins at once"
     service: str
 
 
-@dataclass(frozen=True, slots=True)
 class EndsAreNotHeard(WarningEvent):
-    """Who waits for runs is not reached by notifications, and looks instead."""
+    """No notification reaches a client that waits for runs: it polls."""
 
     text = (
         "no notification arrived within {waited:g} s (through a pooler in transaction "
@@ -345,9 +305,8 @@ class EndsAreNotHeard(WarningEvent):
     waited: float
 
 
-@dataclass(frozen=True, slots=True)
 class HistoryThinned(Event):
-    """The rules of retention have gone through a day of history."""
+    """The retention rules have been applied to a day of history."""
 
     text = (
         "{partition}: {removed} run(s) removed so far by the rules of retention, {remaining} kept"

@@ -1,4 +1,4 @@
-"""How a process of ours logs about itself: one line an event on stderr, for people or as JSON."""
+"""Writes the events of this process to stderr: one line for each event, as text or JSON."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from pgcron_ha.telemetry.events import Event
 
 LOGGER = "pgcron_ha"
 
-_ABOVE_USUAL = 100  # where nobody looks who closes "all the pipes"
+_ABOVE_USUAL = 100  # above the descriptors that a handler closes with "all pipes"
 
 
 def emit(event: Event) -> None:
     """Counts an event, and writes it with its level, its sentence and its facts.
 
-    What handlers say may hold half of a surrogate pair, which no stream takes: it is escaped.
+    The text of a handler may contain half of a surrogate pair, which can't be encoded: it is
+    escaped.
     """
     COUNTERS.saw(event)
     sentence = event.sentence().encode("utf-8", "backslashreplace").decode("utf-8")
@@ -30,12 +31,12 @@ def emit(event: Event) -> None:
 
 
 def lasting_stderr() -> TextIO:
-    """This process's stderr under a number of its own: a handler that closes 1 and 2 ends neither
-    the log, nor makes it write into whatever gets those numbers next.
+    """This process's stderr under a descriptor of its own. A handler that closes 1 and 2 does not
+    end the log, and the log does not write into a file that gets one of these numbers next.
     """
     try:
         number = fcntl.fcntl(sys.stderr.fileno(), fcntl.F_DUPFD_CLOEXEC, _ABOVE_USUAL)
-    except (AttributeError, OSError, ValueError):  # none, or none with a number
+    except (AttributeError, OSError, ValueError):  # no stderr, or one without a descriptor
         return sys.stderr
     return os.fdopen(number, "w", encoding=sys.stderr.encoding, errors="backslashreplace",
                      buffering=1)  # fmt: skip
@@ -52,7 +53,7 @@ def set_up(style: str = "text", level: str = "info", stream: TextIO | None = Non
 
 
 class _Lines(logging.Formatter):
-    """A line begins with its instant; what an error or a name holds begins none."""
+    """Each line begins with its time; a line break in an error or a name begins no new line."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(message)s", "%Y-%m-%dT%H:%M:%S%z")

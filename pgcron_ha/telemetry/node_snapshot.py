@@ -1,4 +1,4 @@
-"""How a node stands at one moment: what its probes and its metrics say of it."""
+"""The state of a node at one moment, for probes and metrics."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class NodeSnapshot:
-    """A look at a node, from memory; a node that has not begun has the values of the defaults."""
+    """Read from memory; a node that has not begun has the default values."""
 
     node: str
     incarnation: str | None = None
     is_draining: bool = False
     lease_seconds: float = 0.0
-    """What is left of the lease; 0 without one."""
+    """The rest of its lease; 0 without one."""
     slots: int = 0
     executing: int = 0
     waiting: int = 0
@@ -26,14 +26,13 @@ class NodeSnapshot:
     connects: Mapping[str, int] = field(default_factory=dict)
     """How often each of its connections was made."""
     services: Mapping[str, tuple[float, int]] = field(default_factory=dict)
-    """By name: seconds since the last good pass, and how many things the service goes on
-    without."""
+    """By name: seconds since the last good pass, and how many things the service has set aside."""
     is_cordoned: bool = False
-    """Whether somebody wants it to take nothing new; it is ready all the same: it does all else."""
+    """Whether it is cordoned and takes no new runs. It is ready all the same: its services work."""
 
     @property
     def not_ready_because(self) -> str | None:
-        """Why nothing should be expected of it now; None: it works."""
+        """Why it does not work now; None: it works."""
         if self.is_draining:
             return "the node drains: it ends what it runs and takes nothing new"
         if self.lease_seconds <= 0:

@@ -1,50 +1,44 @@
-"""What happens to schedules and their backfills."""
+"""Events of schedules and backfills."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 from pgcron_ha.telemetry.events import ErrorEvent, Event, WarningEvent
 
 
-@dataclass(frozen=True, slots=True)
 class ScheduleIsInvalid(ErrorEvent):
-    """A schedule can't be read by this version, or the database refuses its runs."""
+    """This version can't read a schedule, or the database refuses its runs."""
 
     text = "schedule {schedule!r} is marked invalid: {error}"
     schedule: str
     error: str
 
 
-@dataclass(frozen=True, slots=True)
 class SchedulePausedItself(WarningEvent):
-    """A schedule failed so often in a row, or its probe did, that it is paused."""
+    """A schedule is paused because its runs, or its probe, failed."""
 
     schedule: int
     note: str
 
     def sentence(self) -> str:
-        """Says after what."""
+        """The reason is in the note."""
         return f"schedule {self.schedule} is {' '.join(self.note.split())}"
 
 
-@dataclass(frozen=True, slots=True)
 class ProbeSucceeded(Event):
-    """The probe of a schedule that failures had paused succeeded: it goes on."""
+    """The probe of a schedule that was paused by failures succeeded: it is resumed."""
 
     text = "schedule {schedule} is resumed: its probe succeeded"
     schedule: int
 
 
-@dataclass(frozen=True, slots=True)
 class TzdataTaken(Event):
-    """This node's tzdata decides from now on, for the whole cluster."""
+    """The cluster uses this node's tzdata from now on."""
 
     tzdata: str
     before: str | None
 
     def sentence(self) -> str:
-        """Says what becomes of the fires that are made already."""
+        """What happens to fires that are materialized already."""
         if self.before is None:
             return f"schedules follow tzdata {self.tzdata}"
         return (
@@ -53,7 +47,6 @@ class TzdataTaken(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
 class BackfillIsOver(Event):
     """A backfill is done, or has stopped: its last run has ended."""
 
@@ -62,12 +55,11 @@ class BackfillIsOver(Event):
     state: str
 
     def sentence(self) -> str:
-        """Says which, and how to see what came of it."""
+        """Which, and how it ended."""
         ended = "is done" if self.state == "done" else "has stopped"
         return f"backfill {self.backfill} of schedule {self.schedule!r} {ended}"
 
 
-@dataclass(frozen=True, slots=True)
 class BackfillCantGoOn(ErrorEvent):
     """The instants of a backfill can't be computed by this version, or are too many."""
 
@@ -77,9 +69,8 @@ class BackfillCantGoOn(ErrorEvent):
     error: str
 
 
-@dataclass(frozen=True, slots=True)
 class BackfillIsPaused(WarningEvent):
-    """A run of a backfill failed that the next one depends on: somebody has to decide."""
+    """A run that the next one depends on failed: an operator has to decide."""
 
     text = "backfill {backfill} of schedule {schedule!r} is paused: {error}"
     backfill: int

@@ -50,7 +50,7 @@ async def state(connection: Connection, node: Node) -> str:
 
 async def beat(connection: Connection, node: Node, *, is_draining: bool = False) -> Row:
     given = {"incarnation": node.incarnation, "slots_used": 0, "is_draining": is_draining}
-    given["health"] = None
+    given |= {"health": None, "is_unresponsive": False}
     [row] = await call(connection, "beat", **given)
     return row
 

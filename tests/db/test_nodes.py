@@ -26,6 +26,7 @@ async def beat(connection: Connection, node: Node) -> list[Row]:
         slots_used=1,
         is_draining=False,
         health=None,
+        is_unresponsive=False,
     )
 
 

@@ -73,6 +73,7 @@ async def test_a_kill_of_a_running_run_is_told_to_its_node_with_the_next_beat(
         slots_used=3,
         is_draining=False,
         health=None,
+        is_unresponsive=False,
     )
 
     assert sorted(beat["cancelled_ids"]) == sorted(beat["killed_ids"]) == ids[:2]

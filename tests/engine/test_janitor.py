@@ -14,7 +14,7 @@ from tests.engine.proxy import Proxy
 from tests.product.db import Busy, Link
 from tests.product.engine import Janitor
 from tests.product.engine import janitor as janitors
-from tests.product.telemetry import Event, HistoryThinned, RepairWasNeeded, RunOverruns
+from tests.product.telemetry import Event, HistoryThinned, RunOverruns
 from tests.waiting import until
 
 
@@ -483,21 +483,6 @@ async def test_keys_and_nodes_that_are_long_gone_are_forgotten(
     )
 
 
-async def test_a_fire_whose_run_vanished_is_told_and_not_repaired(
-    janitor: Janitor, connection: Connection, events: list[Event]
-) -> None:
-    schedule = await control.put_schedule(connection)
-    await connection.execute(
-        "INSERT INTO pgcron.occurrence (schedule_id, fire_at, decision, run_id)"
-        " VALUES ($1, date_trunc('minute', now()), 'run', 4711)",
-        schedule,
-    )
-
-    await janitor.run_once()
-
-    assert [event.count for event in events if isinstance(event, RepairWasNeeded)] == [1]
-
-
 async def test_an_ordinary_pass_finds_nothing_and_does_the_rare_duties_once(
     janitor: Janitor, connection: Connection, events: list[Event]
 ) -> None:
@@ -523,12 +508,11 @@ async def test_an_invalid_schedule_is_looked_at_again(
 
 
 async def test_a_database_that_goes_away_during_a_sweep_is_no_lack_of_partitions(
-    make_link: MakeLink, proxy: Proxy, database: str, events: list[Event]
+    make_link: MakeLink, proxy: Proxy, database: str
 ) -> None:
     janitor = Janitor(make_link(proxy.dsn(database), answer_seconds=2.0), "pgcron")
     proxy.lose_answer_to("history_overflow")
 
     await janitor.run_once()
 
-    assert [event for event in events if isinstance(event, RepairWasNeeded)] == []
     assert [each.what for each in janitor.aside.entries()] == ["upkeep: overflow"]

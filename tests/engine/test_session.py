@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
 import pytest
 
@@ -289,14 +290,14 @@ async def test_an_exception_nobody_foresaw_is_a_failed_beat(
     workshop = Workshop(database)
     await workshop.join()
     incarnation, failed = workshop.session.incarnation, COUNTERS.renewals["failed"]
-    bad_news = iter(["unforeseen"])
+    bad_news, known = iter(["unforeseen"]), workshop.session._hooks
 
-    def health() -> str | None:
+    def report() -> Mapping[str, Any]:
         if next(bad_news, None) is not None:
             raise KeyError("nothing")
-        return None
+        return known.report()
 
-    hooks = dataclasses.replace(workshop.session._hooks, health=health)
+    hooks = dataclasses.replace(known, report=report)
     monkeypatch.setattr(workshop.session, "_hooks", hooks)
     await workshop.beat()
 

@@ -104,9 +104,12 @@ class Workshop:
             fenced=lambda: self._post(self._on_fenced),
             joined=lambda: self._post(self._on_joined),
             renewed=self.deadlines.append,
-            slots_used=lambda: self.runner.executing,
             is_quiet=lambda: self.is_quiet,
-            is_unresponsive=lambda: self.is_unresponsive,
+            report=lambda: {
+                "slots_used": self.runner.executing,
+                "health": None,
+                "is_unresponsive": self.is_unresponsive,
+            },
         )
 
     def _post(self, callback: Callable[..., None], *arguments: Any) -> None:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from pgcron_ha.engine import node, notifications
+from pgcron_ha.engine.batches import BATCH_CHARACTERS, MOST_ASIDE, SetAside, isolate
 from pgcron_ha.engine.claim import acceptance, dispatcher
 from pgcron_ha.engine.claim.dispatcher import IDLE_LOOKS, Dispatcher
-from pgcron_ha.engine.claim.paths import AGEING_EVERY, PRIORITIES, SWEEP_SECONDS, ClaimPaths
 from pgcron_ha.engine.claim.prefetch import AHEAD_SECONDS, Prefetch
+from pgcron_ha.engine.claim.search_order import (
+    AGEING_EVERY,
+    PRIORITIES,
+    SWEEP_SECONDS,
+    SearchOrder,
+)
 from pgcron_ha.engine.finish import completer
 from pgcron_ha.engine.finish.completer import BATCH as COMPLETER_BATCH
 from pgcron_ha.engine.finish.completer import (
-    BATCH_CHARACTERS,
     MOST_PENDING,
     MOST_PENDING_CHARACTERS,
     REPORTED_SINGLY,
     Completer,
 )
-from pgcron_ha.engine.isolation import MOST_ASIDE, SetAside, isolate
 from pgcron_ha.engine.lease import lease, session, state_directory
 from pgcron_ha.engine.lease import reconcile as reconcile_module
 from pgcron_ha.engine.lease.lease import LOST_AT, OVER_AT, SUSPECT_AT, Lease, LeasePhase
@@ -87,7 +91,6 @@ __all__ = [
     "_OF_A_CLAIM",
     "Backfills",
     "Beat",
-    "ClaimPaths",
     "Completer",
     "Dispatcher",
     "Ended",
@@ -106,6 +109,7 @@ __all__ = [
     "Reconciliation",
     "Recorder",
     "Runner",
+    "SearchOrder",
     "Service",
     "Session",
     "SessionHooks",

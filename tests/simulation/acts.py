@@ -104,6 +104,7 @@ RUN_NOW: Final[dict[str, Any]] = {
     "fire_time": None,
 }
 _PATHS: Final = {"queues": ["default"], "priorities": [5]}
+_SOUND: Final = {"health": None, "is_unresponsive": False}
 
 
 def _claim_runs(node: int) -> Act:
@@ -174,7 +175,7 @@ ACTS: Final[Mapping[str, Act]] = {
     "reap": lambda scene: ("reap_runs", {"at_most": 10}),
     "beat": lambda scene: (
         "beat",
-        {"incarnation": NODES[0], "slots_used": 1, "is_draining": False, "health": None},
+        {"incarnation": NODES[0], "slots_used": 1, "is_draining": False, **_SOUND},
     ),
     "leave": lambda scene: ("leave", {"incarnation": NODES[0], "reason": "it stops"}),
     "cancel": _of_run("cancel_run", 0, reason="why"),
@@ -229,7 +230,7 @@ def _retried(call: Call, pass_time: Callable[[float], None]) -> Scene:
     name, parameters = ACTS["fail"](scene)
     call(name, **parameters)
     pass_time(30)
-    call("beat", incarnation=NODES[1], slots_used=0, is_draining=False, health=None)
+    call("beat", incarnation=NODES[1], slots_used=0, is_draining=False, **_SOUND)
     return scene
 
 

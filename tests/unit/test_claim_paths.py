@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.product.engine import PRIORITIES, SWEEP_SECONDS, ClaimPaths
+from tests.product.engine import PRIORITIES, SWEEP_SECONDS, SearchOrder
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 EVER = datetime.min.replace(tzinfo=UTC)
@@ -33,14 +33,14 @@ def bound(parameters: dict[str, list[Any]], queue: str, priority: int) -> tuple[
 
 
 def test_every_path_comes_once_high_priorities_first() -> None:
-    order = path_of(ClaimPaths(["a", "b"]).in_order(0.0))
+    order = path_of(SearchOrder(["a", "b"]).in_order(0.0))
 
     assert len(order) == len(set(order)) == 20
     assert [priority for _, priority in order] == sorted(priority for _, priority in order)
 
 
 def test_the_queues_take_turns() -> None:
-    paths = ClaimPaths(["a", "b", "c"])
+    paths = SearchOrder(["a", "b", "c"])
 
     first = [path_of(paths.in_order(0.0))[0][0] for _ in range(6)]
 
@@ -49,7 +49,7 @@ def test_the_queues_take_turns() -> None:
 
 
 def test_paths_that_are_preferred_come_first_and_once() -> None:
-    paths = ClaimPaths(["a", "b"])
+    paths = SearchOrder(["a", "b"])
     paths.prefer([("b", 9), ("a", 7)])
 
     order = path_of(paths.in_order(0.0))
@@ -60,7 +60,7 @@ def test_paths_that_are_preferred_come_first_and_once() -> None:
 
 
 def test_a_full_claim_moves_the_bound_of_its_path_to_its_last_run() -> None:
-    paths = ClaimPaths(["a", "b"])
+    paths = SearchOrder(["a", "b"])
     paths.in_order(0.0)
 
     paths.claimed([row(7, priority=0), row(1), row(2), row(3)], is_full=True)
@@ -72,7 +72,7 @@ def test_a_full_claim_moves_the_bound_of_its_path_to_its_last_run() -> None:
 
 
 def test_a_bound_never_goes_back_by_a_claim() -> None:
-    paths = ClaimPaths(["a"])
+    paths = SearchOrder(["a"])
     paths.in_order(0.0)
     paths.claimed([row(9)], is_full=True)
 
@@ -82,7 +82,7 @@ def test_a_bound_never_goes_back_by_a_claim() -> None:
 
 
 def test_a_claim_that_found_too_little_makes_the_next_one_look_everywhere() -> None:
-    paths = ClaimPaths(["a"])
+    paths = SearchOrder(["a"])
     paths.in_order(0.0)
     paths.claimed([row(9)], is_full=True)
 
@@ -92,7 +92,7 @@ def test_a_claim_that_found_too_little_makes_the_next_one_look_everywhere() -> N
 
 
 def test_every_second_a_claim_looks_without_bounds() -> None:
-    paths = ClaimPaths(["a"])
+    paths = SearchOrder(["a"])
     paths.in_order(0.0)
     paths.claimed([row(9)], is_full=True)
     assert bound(paths.in_order(SWEEP_SECONDS - 0.01), "a", 5)[1] == 9
@@ -103,7 +103,7 @@ def test_every_second_a_claim_looks_without_bounds() -> None:
 
 
 def test_a_sweep_can_be_asked_for() -> None:
-    paths = ClaimPaths(["a"])
+    paths = SearchOrder(["a"])
     paths.in_order(0.0)
     paths.claimed([row(9)], is_full=True)
 
@@ -113,7 +113,7 @@ def test_a_sweep_can_be_asked_for() -> None:
 
 
 def test_all_knows_no_bounds_and_no_turns() -> None:
-    paths = ClaimPaths(["a", "b"])
+    paths = SearchOrder(["a", "b"])
     paths.claimed([row(9)], is_full=True)
 
     everything = paths.all()
@@ -137,7 +137,7 @@ def test_no_claim_looks_behind_a_run_that_was_not_claimed(
     claims: list[tuple[float, bool, list[tuple[int, str, int]]]],
 ) -> None:
     """A bound is always a run of that very path that a full claim has taken."""
-    paths = ClaimPaths(["a", "b"])
+    paths = SearchOrder(["a", "b"])
     taken: set[tuple[str, int, int]] = set()
     now = 0.0
     for passed, is_full, rows in claims:
@@ -151,7 +151,7 @@ def test_no_claim_looks_behind_a_run_that_was_not_claimed(
 
 
 def test_a_look_knows_the_bounds_of_full_claims_until_it_is_time_to_sweep() -> None:
-    paths = ClaimPaths(["a", "b"])
+    paths = SearchOrder(["a", "b"])
     nothing: dict[str, list[Any]] = {name: [] for name in NAMES_OF_BOUNDS}
     assert paths.bounds(0.0) == nothing
 

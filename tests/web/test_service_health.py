@@ -71,7 +71,7 @@ async def test_what_a_service_goes_on_without_is_named_with_its_secrets_masked(
     site: Site, node: Node
 ) -> None:
     remember_secret(SECRET)
-    aside: SetAside[int] = next(s for s in node._services() if s.name == "completer").aside
+    aside: SetAside[int] = next(s for s in node._services if s.name == "completer").aside
     for number in range(30):
         aside.put(number, f"run {number}", f"canceling statement: {SECRET} \0 \ud800")
         aside.put(number, f"run {number}", f"canceling statement: {SECRET} \0 \ud800")
@@ -104,7 +104,7 @@ async def test_what_a_service_goes_on_without_is_named_with_its_secrets_masked(
 
 
 async def test_what_many_of_one_kind_have_hides_nothing_else(site: Site, node: Node) -> None:
-    asides: dict[str, SetAside[Any]] = {s.name: s.aside for s in node._services()}
+    asides: dict[str, SetAside[Any]] = {s.name: s.aside for s in node._services}
     for number in range(100):
         asides["completer"].put(number, f"run {number}", "its row is locked")
         asides["janitor"].put(("test", number), f"run {number}", "its row is locked")

@@ -77,7 +77,7 @@ WHERE timeline = pgcron.server_timeline();
 WITH renewed AS (
   UPDATE pgcron.node
   SET lease_until = now() + lease_ttl, beat_sequence = beat_sequence + 1, slots_used = :slots_used,
-         health = :health::text::jsonb,
+         health = :health::text::jsonb, is_pooled = :is_unresponsive,
          state = CASE WHEN :is_draining OR state = 'draining' THEN 'draining'
                       WHEN EXISTS (SELECT FROM pgcron.cordon c
                           WHERE c.node IN (node.name, node.incarnation::text)
@@ -115,11 +115,6 @@ CROSS JOIN LATERAL (
 -- notification.
 UPDATE pgcron.node SET is_idle = :is_idle
 WHERE incarnation = :incarnation AND state <> 'dead' AND is_idle <> :is_idle;
-
--- name: say_unresponsive
--- Only a node that no notification reaches sends it, and when they reach it again: people see why
--- it takes its time.
-UPDATE pgcron.node SET is_pooled = :is_unresponsive WHERE incarnation = :incarnation;
 
 -- name: wake_idle_nodes
 -- What an INSERT of runs says by itself, for runs that were given back or retried. Idle nodes look;

@@ -194,10 +194,6 @@ DELETE FROM pgcron.progress p WHERE p.run_id = ANY(ARRAY(
   FOR UPDATE SKIP LOCKED))
   RETURNING 1 AS gone;
 
--- name: is_chosen_by_lot
--- True for about one of this number of nodes.
-SELECT random() * count(*) < 1 FROM pgcron.node n WHERE n.state <> 'dead';
-
 -- name: unaccounted
 -- Breaks of the ledger's invariant, as far as rows show: decided fires whose run is neither alive
 -- nor in history, twice alive, or missing.

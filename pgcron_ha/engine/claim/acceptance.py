@@ -7,22 +7,26 @@ here: its weight is recorded, and it waits with the heavy runs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from operator import itemgetter
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pgcron_ha.db.driver.link import Link, Row
 from pgcron_ha.engine.claim.prefetch import Prefetch
-from pgcron_ha.engine.claim.release import give_back
 from pgcron_ha.engine.lease.session import Session
 from pgcron_ha.engine.run.counters import count_waits
 from pgcron_ha.engine.run.preparation import Preparation
-from pgcron_ha.engine.run.runner import Runner
+from pgcron_ha.engine.run.runner import Runner, claims_of
+from pgcron_ha.errors import PgcronError
+from pgcron_ha.executors.contract.base import Interrupted, StopReason
+from pgcron_ha.telemetry.events import RunsReleased, ServiceFailed
+from pgcron_ha.telemetry.log import emit
 
 if TYPE_CHECKING:
     from uuid import UUID
 
+_NOT_BEGUN: Final = "asked to stop before it began"
 _STALLED: Final = "those that execute here last too long"
 _URGENCY: Final = itemgetter("priority", "due", "id")
 
@@ -95,16 +99,29 @@ class Acceptance:
             count_waits(rows)
             self._runner.accept(rows, may_outlive, heavy)
         elif rows and self._session.incarnation is not None:
-            await self._link.rows(
-                "release_runs",
-                run_ids=[row["id"] for row in rows],
-                tokens=[row["token"] for row in rows],
-            )
+            await self._link.rows("release_runs", **_claims(rows))
 
-    async def give_back(self, why: str = _STALLED) -> None:
-        """What was claimed ahead: others may have time for it."""
+    async def give_back(self, why: str = _STALLED, but: Container[str] = ()) -> None:
+        """What was claimed ahead, so that others may have it, without runs of the handlers `but`.
+        The attempt does not count; one that was cancelled meanwhile ends as that.
+        """
         self._prefetching.stall(monotonic())
-        await give_back(self._link, self._runner, self._runner.take_waiting(), why)
+        contexts = self._runner.take_waiting(but)
+        if not contexts:
+            return
+        try:
+            rows = await self._link.rows("release_runs", **claims_of(contexts))
+        except PgcronError:
+            self._runner.forget(contexts)  # the next beats release those that are still this node's
+            raise
+        given = {row["id"] for row in rows}
+        self._runner.forget([context for context in contexts if context.run_id in given])
+        for context in contexts:
+            if context.run_id not in given:  # it was cancelled, and ends as that
+                self._runner.done(context, Interrupted(StopReason.CANCELLED, _NOT_BEGUN))
+        if given:
+            emit(RunsReleased(len(given), why))
+            await self._link.rows("wake_idle_nodes")
 
     async def _weigh(self, rows: list[Row], heavy: Mapping[int, int]) -> list[Row]:
         """Gives back what is heavier than its row says, and returns the others."""
@@ -112,13 +129,44 @@ class Acceptance:
         if not wrong:
             return rows
         weighed = await self._link.rows(
-            "weigh_runs",
-            run_ids=[row["id"] for row in wrong],
-            tokens=[row["token"] for row in wrong],
-            weights=[self._weights[row["handler"]] for row in wrong],
+            "weigh_runs", **_claims(wrong), weights=[self._weights[row["handler"]] for row in wrong]
         )
         # A run that was cancelled meanwhile stays this node's; the next beats find it unknown.
         if weighed:
             await self._link.rows("wake_idle_nodes")
         gone = {row["id"] for row in wrong}
         return [row for row in rows if row["id"] not in gone]
+
+
+async def settle_orphans(link: Link, node: str, orphans: Sequence[tuple[int, UUID]]) -> None:
+    """Gives back runs (id, token) that the database counts as this node's and that are unknown
+    here: the answer to their claim never came. One that was asked to stop meanwhile is not given
+    back and ends as cancelled. `node` is this node's name.
+
+    Raises nothing: what could not be settled is an orphan of the next beats again.
+    """
+    claims = {"run_ids": [run for run, _ in orphans], "tokens": [token for _, token in orphans]}
+    count = len(orphans)
+    unknown = ("retry_afters", "elapsed_seconds", "tracebacks", "causes", "fingerprints")
+    try:
+        given = await link.rows("release_runs", **claims)
+        if len(given) < count:  # the tokens of those that were given back are no longer valid
+            await link.rows(
+                "fail_runs",
+                **claims,
+                kinds=["cancelled"] * count,
+                retryables=[False] * count,
+                error_classes=["Cancelled"] * count,
+                errors=[_NOT_BEGUN] * count,
+                **dict.fromkeys(unknown, [None] * count),
+                node=node,
+            )
+    except PgcronError as error:
+        emit(ServiceFailed("session", f"could not give back claims: {error.message}", 0.0))
+    else:
+        if given:
+            emit(RunsReleased(len(given), "the answer to their claim never came"))
+
+
+def _claims(rows: Sequence[Row]) -> dict[str, list[Any]]:
+    return {"run_ids": [row["id"] for row in rows], "tokens": [row["token"] for row in rows]}

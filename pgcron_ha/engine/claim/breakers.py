@@ -7,12 +7,11 @@ it. Runs that a node claims before that do no harm; nor does a failure that is c
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
 from pgcron_ha.db.driver.link import Link, Row
-from pgcron_ha.engine.claim.handlers import OfferedHandlers
-from pgcron_ha.engine.claim.probes import Probes
+from pgcron_ha.engine.claim.dispatcher import Dispatcher
 from pgcron_ha.engine.service import Service
 from pgcron_ha.telemetry.counters import COUNTERS
 from pgcron_ha.telemetry.events import CircuitClosed, CircuitOpened
@@ -22,10 +21,10 @@ BATCH: Final = 1000
 """Runs set aside, diverted or let go in one statement."""
 
 LOOK: Final = 500
-"""Rows at the head of a path that are looked at for handlers that are left alone."""
+"""Due rows of a queue and priority that are searched for handlers whose breaker is open."""
 
 LOOK_SECONDS: Final = 1.0
-"""Between looks while a breaker is not closed: so long a probe may be overdue."""
+"""Between looks while a breaker is not closed: a probe may be late by this."""
 
 _REST_SECONDS: Final = 3600.0
 _SOONEST_SECONDS: Final = 0.01
@@ -40,32 +39,26 @@ class Breakers(Service):
         self,
         link: Link,
         queues: Sequence[str],
-        offered: OfferedHandlers,
-        probes: Probes,
+        dispatcher: Dispatcher,
         declared: Sequence[dict[str, Any]] = (),
     ) -> None:
         """`declared` is sent to the database once, in the form of ``declare_breakers``."""
         super().__init__(_REST_SECONDS)
         self._link = link
         self._queues = list(queues)
-        self._offered = offered
-        self._probes = probes
+        self._dispatcher = dispatcher
         self._declared = list(declared)
         self._known: dict[str, Row] = {}
         self._may_be_mended = False
-        self.opened: Callable[[], None] = lambda: None
-        """Called when handlers were left out, after they were."""
-        self.wakes: Callable[[], None] = lambda: None
-        """Called when there may be something to claim: a probe, or what was let go."""
 
     def observe(self, names: Sequence[str]) -> None:
         """What a beat says of breakers that are not closed."""
         if set(names) != self._known.keys():
             self.wake()
 
-    def settled(self, holds: Callable[[int], bool]) -> None:
+    def settled(self) -> None:
         """The database knows of ends; the probe of this node may be among them."""
-        if self._probes.is_over(holds):
+        if self._dispatcher.is_probe_over():
             self.wake()
 
     async def run_once(self) -> float | None:
@@ -85,7 +78,7 @@ class Breakers(Service):
         before, self._known = self._known, {row["name"]: row for row in rows}
         if self._known or before:
             COUNTERS.broke({row["name"]: row["state"] for row in rows})
-        self._offered.leave_out(
+        self._dispatcher.leave_out(
             {
                 handler
                 for row in rows
@@ -98,18 +91,16 @@ class Breakers(Service):
             emit(CircuitOpened(name, row["reason"], row["last_error"] or "", row["seconds"]))
         for name in before.keys() - self._known.keys():
             emit(CircuitClosed(name))
-        self._may_be_mended |= before.keys() != self._known.keys()
-        if self._known.keys() - before.keys():
-            self.opened()
-        elif self._known.keys() != before.keys():
-            self.wakes()
+        if before.keys() != self._known.keys():
+            self._may_be_mended = True
+            self._dispatcher.wake()
 
     async def _set_aside(self) -> bool:
         parked = await self._link.rows("park_broken", queues=self._queues, look=LOOK)
         diverted = await self._link.rows("divert_runs", at_most=BATCH)
         if diverted:
             await self._link.rows("wake_idle_nodes")
-            self.wakes()
+            self._dispatcher.wake()
         return bool(parked) or len(diverted) >= BATCH
 
     def _ask_for_probe(self) -> None:
@@ -119,17 +110,14 @@ class Breakers(Service):
             if row["is_probe_due"]
             for handler in row["handlers"]
         }
-        handlers = [handler for handler in self._offered.everything if handler in due]
-        self._probes.ask(handlers)
-        if handlers:
-            self.wakes()
+        self._dispatcher.probe(due)
 
     async def _let_go(self) -> bool:
         freed = await self._link.rows("unpark_mended", at_most=BATCH)
         self._may_be_mended = len(freed) >= BATCH
         if freed:
             await self._link.rows("wake_idle_nodes")
-            self.wakes()
+            self._dispatcher.wake()
         return self._may_be_mended
 
     def _until_due(self) -> float:

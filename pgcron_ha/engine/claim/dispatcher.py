@@ -1,28 +1,23 @@
 """Claims due runs in batches, as slots get free and a little ahead of them.
 
-How far ahead follows from how fast runs end here: a quarter second's worth, so that a burst of
-short runs is never short of work and long runs are never hoarded from other nodes; what waits here
-while nothing ends is given back. Runs that may start only once are claimed for free slots only.
+How far ahead follows from how fast runs end here (`prefetch`); what waits here while nothing ends
+is given back. Runs that may start only once are claimed for free slots only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from time import monotonic
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pgcron_ha.db.driver.link import Link, Row
 from pgcron_ha.engine.claim.acceptance import Acceptance
-from pgcron_ha.engine.claim.careful_claims import NOTHING_DECIDED, CarefulClaims
 from pgcron_ha.engine.claim.due_index import DueIndex
+from pgcron_ha.engine.claim.isolated_claims import Decided, IsolatedClaims, have_ended
 from pgcron_ha.engine.claim.limited_claims import LimitedClaims
-from pgcron_ha.engine.claim.overlap_waits import OverlapWaits
-from pgcron_ha.engine.claim.paths import AGEING_EVERY, ClaimPaths
+from pgcron_ha.engine.claim.overlap_claims import OverlapClaims
 from pgcron_ha.engine.claim.prefetch import Prefetch
-from pgcron_ha.engine.claim.probes import Probes
-from pgcron_ha.engine.claim.release import give_back
-from pgcron_ha.engine.claim.steps import LONGEST_PAUSE_SECONDS, ClaimSteps
-from pgcron_ha.engine.isolation import SetAside
+from pgcron_ha.engine.claim.search_order import AGEING_EVERY, SearchOrder
 from pgcron_ha.engine.lease.session import Session
 from pgcron_ha.engine.run.runner import Ended, Runner
 from pgcron_ha.engine.service import Service
@@ -31,11 +26,11 @@ from pgcron_ha.telemetry.counters import COUNTERS
 from pgcron_ha.telemetry.events import RunsParked
 from pgcron_ha.telemetry.log import emit
 
+if TYPE_CHECKING:
+    from uuid import UUID
+
 CLAIM_BATCH: Final = 500
 """Rows of one claim: beyond this a statement's own time outweighs what is saved."""
-
-LOOK: Final = 500
-"""Rows at the head of a path that are looked at for handlers nobody offers."""
 
 STALL_SECONDS: Final = 1.0
 """How long runs wait here while none ends, before they are given back for others to claim."""
@@ -78,28 +73,29 @@ class Dispatcher(Service):
         prefetch: int,
         weights: Mapping[str, int] | None = None,
     ) -> None:
-        """`handlers` are full names, looked at anew by each claim; `poll_interval` in seconds;
-        `prefetch` bounds what is claimed ahead of a slot; `weights` are those of handlers that
-        take several.
+        """`handlers` are full names; `poll_interval` in seconds; `prefetch` bounds what is claimed
+        ahead of a slot; `weights` are those of handlers that take several.
         """
         super().__init__(poll_interval)
         self._link = link
         self._session = session
         self._runner = runner
-        self._handlers = handlers
-        self.probes = Probes(link, session, queues)
+        self._queues = list(queues)
+        self._all_handlers = tuple(handlers)
+        self._handlers = list(handlers)  # without those that a circuit breaker blocks
         self._has_broken = False
-        self._paths = ClaimPaths(queues)
+        self._to_probe: list[str] = []
+        self._probes: set[int] = set()
+        self._order = SearchOrder(queues)
         self._prefetching = Prefetch(prefetch)
         self._acceptance = Acceptance(link, session, runner, self._prefetching, weights or {})
-        self._careful = CarefulClaims(link, session, handlers, self._paths)
-        self.aside = SetAside(self.name, LONGEST_PAUSE_SECONDS)
-        self._steps = ClaimSteps(link, session, self.aside, queues)
-        self._limited = LimitedClaims(link, session, handlers, queues, poll_interval, self._steps)
-        self._waits = OverlapWaits(link, poll_interval, self._steps)
+        self._claims = IsolatedClaims(self.name, link, session, queues, self._handlers)
+        self.aside = self._claims.aside
+        self._overlap = OverlapClaims(self._claims, self._order, poll_interval)
+        self._limited = LimitedClaims(self._claims, queues, poll_interval)
         self._careful_turns = 0
         self._waits_for_slot = False
-        self._due_index = DueIndex(link, queues, self._paths)
+        self._due_index = DueIndex(link, queues, self._order)
         self._decided_at = float("-inf")
         self._idle_interval = poll_interval
         self._is_idle = False
@@ -107,16 +103,16 @@ class Dispatcher(Service):
         self._is_cordoned = False
         self._may_have_retries = False
         self._full_claims = 0
-        self._claims_begun = 0
+        self._claims_begun = self._decisions_begun = 0
 
     def claims_settled_at(self) -> float:
-        """Every claim sent before this CLOCK_BOOTTIME instant has been answered, or its row is
-        known to nobody here.
+        """Every claim sent before this CLOCK_BOOTTIME instant has been answered, or its rows are
+        unknown here.
         """
-        return self._steps.settled_at()
+        return self._claims.settled_at()
 
     def ended(self, ended: Sequence[Ended]) -> None:
-        """These runs ended here: the pace follows, and there may be room for more."""
+        """These runs ended here: the prefetch is adjusted, and there may be room for more."""
         now = monotonic()
         self._prefetching.count(len(ended), now)
         self._acceptance.progress_at = now
@@ -130,7 +126,7 @@ class Dispatcher(Service):
     def settled(self) -> None:
         """The database knows of ends: a retry may be due soon, and a slot may have become free."""
         self._limited.settled(self._runner.holds)
-        has_let_go = self._waits.settled(self._runner.holds)
+        has_let_go = self._overlap.settled(self._runner.holds)
         is_due = self._due_index.due_at <= monotonic() and self._has_room()
         if self._may_have_retries or is_due or has_let_go or self._limited_are_due():
             self._may_have_retries = False
@@ -153,14 +149,27 @@ class Dispatcher(Service):
         self._idle_interval = self.interval * (IDLE_LOOKS if are_heard else 1)
 
     def wake(self) -> None:
-        """Somebody says that there is work, or room for it: the next pass claims at once."""
+        """There may be work, or room for it: the next pass claims at once."""
         self._is_woken = True
         super().wake()
 
-    def leave_broken(self) -> None:
-        """Handlers were left out of `handlers`: what waits here for them is given back."""
-        self._has_broken = True
-        self.wake()
+    def leave_out(self, blocked: Container[str]) -> None:
+        """Runs of all handlers but these are claimed. What waits here for others is given back."""
+        handlers = [each for each in self._all_handlers if each not in blocked]
+        self._has_broken |= not set(handlers).issuperset(self._handlers)
+        self._handlers[:] = handlers
+
+    def probe(self, handlers: Container[str]) -> None:
+        """A probe of one of these is due, as far as the last look knows. The database chooses the
+        node that probes; a refused node asks again with its next look.
+        """
+        self._to_probe = [each for each in self._all_handlers if each in handlers]
+        if self._to_probe:
+            self.wake()
+
+    def is_probe_over(self) -> bool:
+        """Whether this node's probe is a run it no longer holds; true only once."""
+        return have_ended(self._probes, self._runner.holds)
 
     async def run_once(self) -> float | None:
         """One claim, or a look at what is due next."""
@@ -172,19 +181,14 @@ class Dispatcher(Service):
             await self._acceptance.give_back()
         if self._has_broken:
             self._has_broken = False
-            waiting = self._runner.take_waiting(self._handlers)
-            await give_back(self._link, self._runner, waiting, _BROKEN)
+            await self._acceptance.give_back(_BROKEN, self._handlers)
         pause = await self._pass()
         return min(pause, STALL_SECONDS) if self._runner.waiting else pause
 
     async def _pass(self) -> float:
         is_woken, self._is_woken = self._is_woken, False
-        if self.probes.is_asked and self._free():
-            incarnation = self._session.incarnation
-            probes = await self._steps.attempt(
-                "probes of circuit breakers", self.probes.claim, list[Row]()
-            )
-            await self._acceptance.take_probe(probes, incarnation)
+        if self._to_probe and self._free():
+            await self._claim_probe()
         if is_woken and self._is_idle:
             self._limited.wake()
         if self._is_idle:
@@ -245,29 +249,39 @@ class Dispatcher(Service):
         """Whether another claim pays."""
         return self._wanted() >= min(CLAIM_BATCH, self._ahead() // 2 + 1)
 
+    async def _claim_probe(self) -> None:
+        """One run of a handler whose breaker may be tested, for a free slot."""
+        handlers, self._to_probe = self._to_probe, []
+        incarnation = self._session.incarnation
+        rows = await self._claims.rows(
+            "probes of circuit breakers", "claim_probe", queues=self._queues, handlers=handlers
+        )
+        self._probes.update(row["id"] for row in rows)
+        await self._acceptance.take_probe(rows, incarnation)
+
     async def _claim(self, limit: int) -> int:
         """How many runs were claimed; when it is the limit, there is probably more."""
         self._claims_begun += 1
         if self._claims_begun % AGEING_EVERY == 0:
-            self._paths.prefer(await self._due_index.due_paths_by_age())
-        paths = self._paths.in_order(monotonic())
-        incarnation = self._session.incarnation
-        # Rows that an unanswered statement claimed all the same are found by the next beats.
-        rows = await self._steps.rows(
-            "plain runs",
-            "claim_runs",
-            incarnation=incarnation,
-            handlers=list(self._handlers),
-            limit=limit,
-            **paths,
-        )
-        COUNTERS.claimed(len(rows), limit, self._steps.answered_after)
-        await self._acceptance.take(rows, incarnation, may_outlive=True)
-        self._paths.claimed(rows, is_full=len(rows) >= limit)
+            self._order.prefer(await self._due_index.due_paths_by_age())
+        order = self._order.in_order(monotonic())
+        rows = await self._take("plain runs", "claim_runs", limit, order)
+        self._order.claimed(rows, is_full=len(rows) >= limit)
         self._full_claims = self._full_claims + 1 if len(rows) >= limit else 0
         if self._is_idle and self._full_claims >= FULL_CLAIMS_OF_A_BUSY_NODE:
             await self._say_idle(False)
         return len(rows)
+
+    async def _take(
+        self, kind: str, statement: str, limit: int, order: Mapping[str, list[Any]]
+    ) -> list[Row]:
+        """Claims runs that hold no slot of a schedule or key, and passes them on."""
+        incarnation = self._session.incarnation
+        # Rows that an unanswered statement claimed all the same are found by the next beats.
+        rows = await self._claims.rows(kind, statement, limit=limit, **order)
+        COUNTERS.claimed(len(rows), limit, self._claims.answered_after)
+        await self._acceptance.take(rows, incarnation, may_outlive=True)
+        return rows
 
     async def _look_ahead(self) -> float:
         due = [row for row in await self._due_index.look() if row["is_due"]]
@@ -277,7 +291,7 @@ class Dispatcher(Service):
             if all(row["is_careful"] for row in due):
                 claimed = await self._decide_with_care()
             else:
-                self._paths.sweep()
+                self._order.sweep()
                 claimed = await self._claim(min(max(1, self._wanted()), CLAIM_BATCH))
             if claimed:
                 return 0
@@ -287,7 +301,7 @@ class Dispatcher(Service):
             return self.interval
         if not self._is_idle:
             await self._say_idle(True)
-            return 0  # what came before the word was out has notified nobody
+            return 0  # runs enqueued before this was recorded have sent no notification
         return self._until_due()
 
     def _until_due(self) -> float:
@@ -296,7 +310,7 @@ class Dispatcher(Service):
         if self._due_index.limited_wait:
             until = min(until, self._limited.look_at - monotonic())
         if self._due_index.overlap_waits:
-            until = min(until, self._waits.look_at - monotonic())
+            until = min(until, self._overlap.look_at - monotonic())
         return max(_SHORTEST_SLEEP, until)
 
     def _limited_are_due(self) -> bool:
@@ -304,7 +318,7 @@ class Dispatcher(Service):
 
     async def _let_waiting_go(self) -> None:
         """Release runs that waited for a slot of their schedule, if one is free now."""
-        if self._waits.are_due(self._due_index.overlap_waits) and await self._waits.let_go():
+        if self._overlap.are_due(self._due_index.overlap_waits) and await self._overlap.let_go():
             self._limited.wake()
             await self._due_index.look()
 
@@ -314,17 +328,24 @@ class Dispatcher(Service):
         room = min(self._unused() if awaited else self._wanted(), CLAIM_BATCH)
         free = min(self._unused(), room)
         incarnation = self._session.incarnation
-        found = await self._steps.settle(self._limited.claim(free, room - free))
-        COUNTERS.claimed(len(found.claimed), room, self._steps.answered_after)
-        COUNTERS.occurrences["skipped"] += found.skipped
-        COUNTERS.occurrences["superseded"] += found.superseded
-        self._waits.expect(found.keep_waiting)
-        if found.parked:
-            emit(RunsParked(found.parked))
-        await self._acceptance.take(found.claimed, incarnation, may_be_heavy=True)
+        found = await self._claims.settle(self._limited.claim(free, room - free))
+        moved = await self._take_decided(found, incarnation, room, may_be_heavy=True)
         if free and not found.claimed:
             await self._limited.park()
-        return len(found.claimed) + found.skipped + found.superseded + found.held + found.parked
+        return moved
+
+    async def _take_decided(
+        self, decided: Decided, incarnation: UUID | None, room: int, may_be_heavy: bool = False
+    ) -> int:
+        """How many runs were claimed, or are no longer in the way of others."""
+        COUNTERS.claimed(len(decided.claimed), room, self._claims.answered_after)
+        COUNTERS.occurrences["skipped"] += decided.skipped
+        COUNTERS.occurrences["superseded"] += decided.superseded
+        self._overlap.expect(decided.keep_waiting)
+        if decided.parked:
+            emit(RunsParked(decided.parked))
+        await self._acceptance.take(decided.claimed, incarnation, may_be_heavy=may_be_heavy)
+        return len(decided.claimed) + decided.moved
 
     async def _claim_with_care(self) -> float | None:
         """Gives runs that need care their turn; returns how long to wait when they wait for room.
@@ -348,47 +369,25 @@ class Dispatcher(Service):
     async def _decide_with_care(self) -> int:
         """How many runs were claimed, or are no more in the way."""
         self._decided_at = monotonic()
-        is_aged = self._careful.is_turn_of_the_oldest()
+        self._decisions_begun += 1
+        is_aged = self._decisions_begun % AGEING_EVERY == 0
         oldest = await self._due_index.due_paths_by_age() if is_aged else []
         claimed = 0
         if self._due_index.once_due_at <= self._decided_at and self._free():
-            incarnation = self._session.incarnation
-            rows = await self._steps.attempt(
-                "runs with delivery at_most_once",
-                lambda: self._careful.claim_once(self._free(), oldest),
-                list[Row](),
-            )
-            claimed = len(rows)
-            COUNTERS.claimed(claimed, self._free(), self._steps.answered_after)
-            await self._acceptance.take(rows, incarnation, may_outlive=True)
+            kind, order = "runs with delivery at_most_once", self._order.once(oldest)
+            claimed = len(await self._take(kind, "claim_at_most_once", self._free(), order))
         free = self._free()
         ahead = max(0, min(self._wanted(), CLAIM_BATCH) - free)
         incarnation = self._session.incarnation
-        decided = await self._steps.attempt(
-            "runs of schedules that must not overlap",
-            lambda: self._careful.decide_overlapping(free, ahead, oldest),
-            NOTHING_DECIDED,
-        )
-        COUNTERS.claimed(len(decided.claimed), free + ahead, self._steps.answered_after)
-        COUNTERS.occurrences["skipped"] += decided.skipped
-        COUNTERS.occurrences["superseded"] += decided.superseded
-        self._waits.expect(decided.keep_waiting)
+        decided = await self._overlap.decide(free, ahead, oldest)
         self._waits_for_slot = decided.waits_for_slot
-        await self._acceptance.take(decided.claimed, incarnation)
-        return claimed + len(decided.claimed) + decided.skipped + decided.superseded + decided.held
+        return claimed + await self._take_decided(decided, incarnation, free + ahead)
 
     async def _park(self, due: Sequence[Row]) -> None:
-        """What is due and could not be claimed may wait for a handler that nobody offers."""
+        """What is due and could not be claimed may wait for a handler that no node offers."""
         paths = {(row["queue"], row["priority"]) for row in due}
-        rows = await self._steps.rows(
-            "runs that no node serves",
-            "park_unserved",
-            queues=[path[0] for path in paths],
-            priorities=[path[1] for path in paths],
-            look=LOOK,
-        )
-        if rows:
-            emit(RunsParked(len(rows)))
+        queues, priorities = [path[0] for path in paths], [path[1] for path in paths]
+        if await self._claims.park("park_unserved", queues=queues, priorities=priorities):
             self.wake()
 
     async def _say_idle(self, is_idle: bool) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from operator import itemgetter
 from time import monotonic
 from typing import Final
 
 from pgcron_ha.db.driver.link import Link, Row
-from pgcron_ha.engine.claim.paths import ClaimPaths
+from pgcron_ha.engine.claim.search_order import SearchOrder
 
 _NEVER: Final = float("inf")
 _LONG_SINCE: Final = float("-inf")
@@ -21,10 +21,10 @@ class DueIndex:
     schedule that may start only once. Runs with limits are separate.
     """
 
-    def __init__(self, link: Link, queues: Sequence[str], paths: ClaimPaths) -> None:
+    def __init__(self, link: Link, queues: Sequence[str], order: SearchOrder) -> None:
         self._link = link
         self._queues = list(queues)
-        self._paths = paths
+        self._order = order
         self.looked_at = _LONG_SINCE
         self.plain_due_at = self.overlap_due_at = self.once_due_at = _NEVER
         self.limited_wait = False
@@ -42,12 +42,12 @@ class DueIndex:
         return min(self.overlap_due_at, self.once_due_at) <= monotonic()
 
     def is_old(self, seconds: float) -> bool:
-        """Whether nobody has looked for so long."""
+        """Whether the last look is older than this."""
         return monotonic() - self.looked_at > seconds
 
     async def look(self) -> list[Row]:
         """The first run of each path and kind: rows of ``next_due``, without those with limits."""
-        bounds = self._paths.bounds(monotonic())
+        bounds = self._order.bounds(monotonic())
         found = await self._link.rows("next_due", queues=self._queues, **bounds)
         due_index = [row for row in found if not row["is_limited"]]
         self.limited_wait = any(row["is_limited"] and row["is_due"] is not False for row in found)
@@ -62,7 +62,7 @@ class DueIndex:
     async def due_paths_by_age(self) -> list[tuple[str, int]]:
         """(queue, priority) of what is due, that which has waited longest first."""
         due = [row for row in await self.look() if row["is_due"]]
-        return [(row["queue"], row["priority"]) for row in sorted(due, key=_age)]
+        return [(row["queue"], row["priority"]) for row in sorted(due, key=itemgetter("due_at"))]
 
     def expect_more(self) -> None:
         """A claim took all that it might: there is probably more."""
@@ -77,8 +77,3 @@ def _soonest(due_index: Sequence[Row], now: float) -> float:
     if any(row["is_due"] for row in due_index):
         return _LONG_SINCE
     return now + min((row["seconds"] for row in due_index), default=_NEVER)
-
-
-def _age(row: Row) -> datetime:
-    due: datetime = row["due_at"] or datetime.max.replace(tzinfo=UTC)
-    return due

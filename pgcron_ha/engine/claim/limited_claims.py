@@ -1,33 +1,24 @@
-"""Claims of runs that have limits: a concurrency key, a limited queue, or labels that they require.
+"""Claims of runs with a capacity gate: a concurrency key (key), a limited queue, or labels.
 
-Whether one of them may run is the database's decision; this says how far to look, and when it is
-worth another look. They are claimed ahead of the slots as far as short runs are: a quarter second
-at most, for which a slot of their key waits here with them. Runs that may start only once are
-claimed for free slots.
+The database decides whether one of them may run; this decides how far to look, and when to look
+again. They are claimed ahead of the slots as plain runs are, a quarter second at most: for that
+time they hold a slot of their key here. Runs that may start only once are claimed for free slots.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
-from pgcron_ha.db.driver.link import Link, Row
-from pgcron_ha.engine.claim.paths import AGEING_EVERY
-from pgcron_ha.engine.claim.steps import ClaimSteps
-from pgcron_ha.engine.isolation import isolate
-from pgcron_ha.engine.lease.session import Session
+from pgcron_ha.db.driver.link import Row
+from pgcron_ha.engine.batches import isolate
+from pgcron_ha.engine.claim.isolated_claims import Decided, IsolatedClaims, have_ended
+from pgcron_ha.engine.claim.search_order import AGEING_EVERY
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.telemetry.events import RunsParked
-from pgcron_ha.telemetry.log import emit
 
 _LOOK_BEYOND: Final = 16
-"""Keys looked at beyond the room there is: some are being decided by other nodes."""
-
-_PARKED_AT_ONCE: Final = 500
-"""Runs put aside by one look."""
+"""Keys looked at beyond the free slots: some are being decided by other nodes."""
 
 _SHORTEST_REST: Final = 0.005
 """Seconds to rest before a run that is known to be due soon."""
@@ -36,45 +27,17 @@ _AT_ONCE: Final = float("-inf")
 _NEVER: Final = float("inf")
 
 
-@dataclass(frozen=True, slots=True)
-class Limited:
-    """What one round came to: `claimed` rows, how many runs were `skipped`, `superseded`, `held`
-    until their schedule has a slot, or `parked` since nobody offers their handler; and which of the
-    claimed runs may keep others waiting.
-    """
-
-    claimed: list[Row]
-    skipped: int
-    superseded: int
-    held: int
-    parked: int
-    keep_waiting: list[int]
-
-
 class LimitedClaims:
     """The statement, how far its walk over the keys has come, and when to look again."""
 
-    def __init__(
-        self,
-        link: Link,
-        session: Session,
-        handlers: Sequence[str],
-        queues: Sequence[str],
-        interval: float,
-        steps: ClaimSteps,
-    ) -> None:
-        """`interval`: seconds for which a slot that became free elsewhere may go unnoticed.
-        `steps` isolates queues whose runs can't be claimed.
-        """
-        self._link = link
-        self._session = session
-        self._handlers = handlers
+    def __init__(self, claims: IsolatedClaims, queues: Sequence[str], interval: float) -> None:
+        """`interval`: seconds for which a slot that became free elsewhere may go unnoticed."""
+        self._claims = claims
         self._queues = list(queues)
         self._interval = interval
-        self._steps = steps
         self._beyond = dict.fromkeys(queues, "")
         self._lap_found = False
-        self._mine: set[int] = set()
+        self._claimed: set[int] = set()
         self._yields = False
         self.waits_for_slot = False
         """Whether a run that may start only once waits for a free slot."""
@@ -102,56 +65,52 @@ class LimitedClaims:
         """The database knows of ends; `holds` says whether a run is still held here. One that is
         not may have left a slot of its key, or room in its queue.
         """
-        over = [run for run in self._mine if not holds(run)]
-        if over:
-            self._mine.difference_update(over)
+        if have_ended(self._claimed, holds):
             self.wake()
 
-    async def claim(self, free: int, ahead: int) -> Limited:
+    async def claim(self, free: int, ahead: int) -> Decided:
         """One round for the free slots and a number of runs beyond them; without room it still
         skips what must be skipped. Now and then the longest overdue goes first.
         """
         self._rounds += 1
         verdicts: list[Row] = []
         has_ended_some = False
+        aside = self._claims.aside
 
         async def send(queues: Sequence[str]) -> None:
             taken = sum(row["weight"] for row in verdicts if row["verdict"] == "claim")
             room = max(0, free + ahead - taken)
             verdicts.extend(await self._send(queues, max(0, free - taken), room))
             for queue in queues:
-                self._steps.forget_queue(queue)
+                aside.forget(_named(queue))
 
         async def refuse(queue: str, error: PgcronError) -> None:
             nonlocal has_ended_some
-            if await self._steps.end_refused([queue]):
+            if await self._claims.end_refused([queue]):
                 has_ended_some = True
             else:
-                self._steps.delay_queue(queue, error)
+                delay(queue, error)
 
-        queues = [queue for queue in self._queues if not self._steps.queue_waits(queue)]
-        await isolate(queues, send, refuse, self._steps.delay_queue)
-        claimed = [row for row in verdicts if row["verdict"] == "claim"]
-        counts = Counter(row["verdict"] for row in verdicts)
-        parked = sum(int(row["due"]) for row in verdicts if row["verdict"] == "parked")
-        self.awaits = max(
-            (row["weight"] for row in verdicts if row["verdict"] == "await"), default=0
-        )
-        self._mine.update(row["id"] for row in claimed)
-        self.waits_for_slot = counts["wait"] > 0
-        self._yields = 0 < free + ahead <= len(claimed)
-        self._lap_found |= bool(claimed)
+        def delay(queue: str, error: PgcronError) -> None:
+            aside.put(_named(queue), f"limits of {_named(queue)}", error)
+
+        queues = [queue for queue in self._queues if not aside.waits(_named(queue))]
+        await isolate(queues, send, refuse, delay)
+        decided = Decided(verdicts)
+        awaited = [row["weight"] for row in verdicts if row["verdict"] == "await"]
+        self.awaits = max(awaited, default=0)
+        self._claimed.update(row["id"] for row in decided.claimed)
+        self.waits_for_slot = decided.waits_for_slot
+        self._yields = 0 < free + ahead <= len(decided.claimed)
+        self._lap_found |= bool(decided.claimed)
         self._plan(verdicts, is_full=self._yields or has_ended_some)
-        mine = [row["id"] for row in verdicts if row["verdict"] == "mine"]
-        return Limited(claimed, counts["skip"], counts["supersede"], counts["hold"], parked, mine)
+        return decided
 
     async def _send(self, queues: Sequence[str], free: int, room: int) -> list[Row]:
-        return await self._link.rows(
+        return await self._claims.send(
             "claim_limited",
-            incarnation=self._session.incarnation,
             queues=list(queues),
             beyond=[self._beyond[queue] for queue in queues],
-            handlers=list(self._handlers),
             free=free,
             ahead=room - free,
             look=room + _LOOK_BEYOND,
@@ -160,9 +119,7 @@ class LimitedClaims:
 
     async def park(self) -> None:
         """Puts aside runs that require labels and that no living node may take."""
-        rows = await self._link.rows("park_unplaced", queues=self._queues, look=_PARKED_AT_ONCE)
-        if rows:
-            emit(RunsParked(len(rows)))
+        await self._claims.park("park_unplaced", queues=self._queues)
 
     def _plan(self, verdicts: Sequence[Row], is_full: bool) -> None:
         """Where the next walk begins, and when."""
@@ -180,3 +137,7 @@ class LimitedClaims:
             self._lap_found = False
             due = min((row["due"] for row in walked if row["due"] is not None), default=_NEVER)
             self.look_at = monotonic() + min(self._interval, max(_SHORTEST_REST, due))
+
+
+def _named(queue: str) -> str:
+    return f"queue {queue!r}"

@@ -7,14 +7,14 @@ that are then refused are looked up by their fence number.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Container, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from itertools import islice
 from time import monotonic
 from typing import ClassVar, Final
 
 from pgcron_ha.db.driver.link import Busy, Link, NoPartition, Unanswered
+from pgcron_ha.engine.batches import SetAside, end_refused_run, first_batch, impatience, isolate
 from pgcron_ha.engine.finish.outcomes import (
     characters_of,
     failure_of,
@@ -25,7 +25,6 @@ from pgcron_ha.engine.finish.outcomes import (
     storable,
     untellable,
 )
-from pgcron_ha.engine.isolation import SetAside, impatience, isolate
 from pgcron_ha.engine.run.counters import count_failures, count_successes
 from pgcron_ha.engine.run.recorder import Recorder
 from pgcron_ha.engine.run.runner import Ended, Runner, claims_of, started_claims_of
@@ -40,9 +39,6 @@ from pgcron_ha.telemetry.log import emit
 BATCH: Final = 1000
 """Completions in one statement: beyond this the statement's own time outweighs what is saved."""
 
-BATCH_CHARACTERS: Final = 1024 * 1024
-"""Characters of results and errors in one statement, or one completion."""
-
 MOST_PENDING: Final = 2 * BATCH
 """Ends that the database has not taken; with more of them a node claims nothing, and so executes
 no more for which there may be no room in memory.
@@ -54,21 +50,15 @@ RETRIES: Final = 10
 """Ends set aside that one pass tries again."""
 
 _LOCKS_SECONDS: Final = 30.0
-"""After a run was locked: so long each batch is first asked what of it is."""
+"""For this time after a run was locked, each batch is first checked for locked rows."""
 
 REPORTED_SINGLY: Final = 10
 """Failed runs of one batch that are named in the node's own log."""
 
 
-@dataclass(slots=True)
-class _Reported:
-    """What a batch came to: what is over, and what the database refused."""
+_Send = Callable[[Sequence[Ended]], Awaitable[set[int]]]
+"""Reports a batch and returns the runs that are over; the database refused the others."""
 
-    over: list[Context]
-    refused: list[Context]
-
-
-_Send = Callable[[Sequence[Ended]], Awaitable[_Reported]]
 _LOCKED: Final = Busy("somebody has locked its row", "It is tried again.")
 
 
@@ -124,16 +114,8 @@ class Completer(Service):
 
     def _next_batch(self) -> list[Ended]:
         """The first that were not set aside; bounded by number and by size."""
-        batch: list[Ended] = []
-        characters = 0
-        for ended in self._pending:
-            if self.aside.is_aside(ended[0]):
-                continue
-            characters += characters_of(ended)
-            if batch and (characters > BATCH_CHARACTERS or len(batch) == BATCH):
-                break
-            batch.append(ended)
-        return batch
+        pending = (ended for ended in self._pending if not self.aside.is_aside(ended[0]))
+        return first_batch(pending, BATCH, characters_of)
 
     def _to_try_again(self) -> list[Ended]:
         if not len(self.aside):
@@ -166,7 +148,7 @@ class Completer(Service):
         committed = [ended for ended in batch if type(ended[1]) is Committed]
         if committed:
             count_successes(committed)
-            await self._settle(committed, _Reported([ended[0] for ended in committed], []))
+            await self._settle(committed, {context.run_id for context, _, _ in committed})
         self._resent.update(ended[0] for ended in batch if type(ended[1]) is Doubtful)
         return [ended for ended in batch if type(ended[1]) is not Committed]
 
@@ -180,7 +162,7 @@ class Completer(Service):
         if not batch:
             return
         try:
-            reported = await send(batch)
+            over = await send(batch)
         except Unanswered:
             self._resent.update(context for context, _, _ in batch)
             raise
@@ -189,7 +171,7 @@ class Completer(Service):
             if len(left) == len(batch):
                 raise
             return await self._deliver(send, left)
-        await self._settle(batch, reported)
+        await self._settle(batch, over)
 
     async def _not_locked(self, batch: Sequence[Ended]) -> list[Ended]:
         """The runs whose rows are not locked; the others are set aside."""
@@ -201,7 +183,7 @@ class Completer(Service):
         for ended in batch:
             if ended[0].run_id in locked:
                 self._delay(ended, _LOCKED)
-        return [ended for ended in batch if ended[0].run_id not in locked]
+        return _without(locked, batch)
 
     def _delay(self, ended: Ended, error: PgcronError) -> None:
         self.aside.put(ended[0], f"the end of run {ended[0].run_id}", error)
@@ -211,7 +193,7 @@ class Completer(Service):
         run ends with the database's message.
         """
         try:
-            reported = await self._fail([untellable(ended, error)])
+            over = await self._fail([untellable(ended, error)])
         except Busy as busy:
             self._delay(ended, busy)
             return
@@ -221,29 +203,21 @@ class Completer(Service):
         except DatabaseUnavailable:
             raise
         except PgcronError as refusal:
-            reported = await self._end_refused(ended, refusal)
-        await self._settle([ended], reported)
+            over = await self._end_refused(ended[0], refusal)
+        await self._settle([ended], over)
 
-    async def _end_refused(self, ended: Ended, refusal: PgcronError) -> _Reported:
-        context = ended[0]
-        is_over = await self._link.value(
-            "end_refused_run",
-            run_id=context.run_id,
-            token=context.token,
-            reason=refusal.message,
-            node=self._node,
-        )
-        if not is_over:
-            return _Reported([], [context])
-        emit(RunFailed(context.run_id, context.handler, context.attempt, "dead", refusal.message))
-        return _Reported([context], [])
+    async def _end_refused(self, context: Context, refusal: PgcronError) -> set[int]:
+        run, reason = context.run_id, refusal.message
+        if not await end_refused_run(self._link, run, reason, context.token, self._node):
+            return set()
+        emit(RunFailed(run, context.handler, context.attempt, "dead", reason))
+        return {run}
 
-    async def _accept_late(self, batch: Sequence[Ended], reported: _Reported) -> None:
+    async def _accept_late(self, batch: Sequence[Ended], refused: Sequence[Ended]) -> set[int]:
         """What this node finished while it was cut off is done, if nobody has begun it since."""
-        refused = set(reported.refused)
-        late = [each for each in batch if each[0] in refused and is_success(each)]
+        late = [each for each in refused if is_success(each)]
         if not late:
-            return
+            return set()
         try:
             rows = await self._link.rows(
                 "finish_late",
@@ -256,37 +230,36 @@ class Completer(Service):
             self._resent.update(context for context, _, _ in batch)
             raise
         except PgcronError:
-            return  # it is executed again
+            return set()  # it is executed again
         accepted = {row[0] for row in rows}
         count_successes([ended for ended in late if ended[0].run_id in accepted])
-        reported.over += [context for context, _, _ in late if context.run_id in accepted]
-        reported.refused = [each for each in reported.refused if each.run_id not in accepted]
+        return accepted
 
-    async def _settle(self, batch: Sequence[Ended], reported: _Reported) -> None:
-        await self._accept_late(batch, reported)
-        doubtful = [context for context in reported.refused if context in self._resent]
-        if doubtful:
-            rows = await self._link.rows(
-                "ended_by_fence",
-                run_ids=[c.run_id for c in doubtful],
-                fences=[c.fence for c in doubtful],
-            )
-            arrived = {row[0] for row in rows}
-            count_successes(
-                [
-                    each
-                    for each in batch
-                    if each[0].run_id in arrived and isinstance(each[1], Succeeded | Doubtful)
-                ]
-            )
-            # A release leaves no trace: one that is refused the second time was done the first.
-            arrived.update(ended[0].run_id for ended in batch if is_release(ended))
-            reported.refused = [
-                context
-                for context in reported.refused
-                if context not in doubtful or context.run_id not in arrived
-            ]
-        for context in reported.refused:
+    async def _arrived_before(self, refused: Sequence[Ended]) -> set[int]:
+        """Runs whose end was sent before, without an answer, and is in the database."""
+        doubtful = [ended for ended in refused if ended[0] in self._resent]
+        if not doubtful:
+            return set()
+        rows = await self._link.rows(
+            "ended_by_fence",
+            run_ids=[ended[0].run_id for ended in doubtful],
+            fences=[ended[0].fence for ended in doubtful],
+        )
+        arrived = {row[0] for row in rows}
+        succeeded = [ended for ended in doubtful if isinstance(ended[1], Succeeded | Doubtful)]
+        count_successes([ended for ended in succeeded if ended[0].run_id in arrived])
+        # A release leaves no trace: one that is refused the second time was done the first.
+        return arrived.union(ended[0].run_id for ended in doubtful if is_release(ended))
+
+    async def _settle(self, batch: Sequence[Ended], over: set[int]) -> None:
+        """Forget a batch of which these runs are over: the others are fenced, unless their end is
+        accepted late or has arrived before.
+        """
+        refused = _without(over, batch)
+        if refused:
+            refused = _without(await self._accept_late(batch, refused), refused)
+            refused = _without(await self._arrived_before(refused), refused)
+        for context, _, _ in refused:
             emit(RunFenced(context.run_id, context.attempt))
         contexts = [context for context, _, _ in batch]
         self._resent.difference_update(contexts)
@@ -298,7 +271,7 @@ class Completer(Service):
             for context in contexts:
                 self.aside.forget(context)
         self._runner.forget(contexts)
-        self.completed += len(batch) - len(reported.refused)
+        self.completed += len(batch) - len(refused)
         self._freed()
 
     def _bound_claims(self) -> None:
@@ -308,40 +281,33 @@ class Completer(Service):
             owed += MOST_PENDING
         self._runner.owed = owed
 
-    async def _finish(self, batch: Sequence[Ended]) -> _Reported:
+    async def _finish(self, batch: Sequence[Ended]) -> set[int]:
         claims = started_claims_of(ended[0] for ended in batch)
         parameters = {**claims, "results": results_of(batch), "node": self._node}
         try:
             rows = await self._link.rows("finish_runs", **parameters)
         except NoPartition:
             rows = await self._link.rows("finish_runs_overflow", **parameters)
-        if len(rows) == len(batch):
-            count_successes(batch)
-            return _Reported([ended[0] for ended in batch], [])
-        accepted = {row[0] for row in rows}
-        count_successes([ended for ended in batch if ended[0].run_id in accepted])
-        return _reported(batch, accepted)
+        over = {row[0] for row in rows}
+        is_all = len(rows) == len(batch)
+        count_successes(batch if is_all else [each for each in batch if each[0].run_id in over])
+        return over
 
-    async def _release(self, batch: Sequence[Ended]) -> _Reported:
+    async def _release(self, batch: Sequence[Ended]) -> set[int]:
         rows = await self._link.rows("release_runs", **claims_of(ended[0] for ended in batch))
-        accepted = {row[0] for row in rows}
-        released = _reported(batch, accepted)
-        if accepted:
-            emit(RunsReleased(len(accepted), "this node stops"))
-            await self._wake_others()
-        self._resent.update(released.over)
+        released = {row[0] for row in rows}
+        if released:
+            emit(RunsReleased(len(released), "this node stops"))
+            try:
+                await self._link.rows("wake_idle_nodes")
+            except PgcronError:
+                pass  # a hint: they look by themselves, a little later
+        self._resent.update(context for context, _, _ in batch if context.run_id in released)
         # A run with a cancel request is not given back: it ends as cancelled.
-        asked = [ended for ended in batch if ended[0].run_id not in accepted]
-        reported = await self._fail(asked) if asked else _Reported([], [])
-        return _Reported(released.over + reported.over, reported.refused)
+        asked = _without(released, batch)
+        return released | await self._fail(asked) if asked else released
 
-    async def _wake_others(self) -> None:
-        try:
-            await self._link.rows("wake_idle_nodes")
-        except PgcronError:
-            pass  # a hint: they look by themselves, a little later
-
-    async def _fail(self, batch: Sequence[Ended]) -> _Reported:
+    async def _fail(self, batch: Sequence[Ended]) -> set[int]:
         now = monotonic()
         failures = [failure_of(ended[1]) for ended in batch]
         rows = await self._link.rows(
@@ -377,13 +343,8 @@ class Completer(Service):
         for (context, _, _), failure in pairs[:REPORTED_SINGLY]:
             run, verdict = context.run_id, verdicts[context.run_id]
             emit(RunFailed(run, context.handler, context.attempt, verdict, failure.message[:300]))
-        return _reported(batch, verdicts)
+        return set(verdicts)
 
 
-def _reported(batch: Sequence[Ended], over: Container[int]) -> _Reported:
-    """These runs are over; the others were refused."""
-    contexts = [ended[0] for ended in batch]
-    return _Reported(
-        [context for context in contexts if context.run_id in over],
-        [context for context in contexts if context.run_id not in over],
-    )
+def _without(runs: set[int], batch: Sequence[Ended]) -> list[Ended]:
+    return [ended for ended in batch if ended[0].run_id not in runs]

@@ -1,4 +1,4 @@
-"""How a run ended, in words and sizes that the database takes."""
+"""How a run ended, as the database stores it: kind, message, size."""
 
 from __future__ import annotations
 

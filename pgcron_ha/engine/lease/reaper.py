@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from pgcron_ha.db.driver.link import Link, Row
-from pgcron_ha.engine.isolation import isolate
+from pgcron_ha.engine.batches import end_refused_run, isolate
 from pgcron_ha.engine.lease.reconcile import Beat, PeerWatch
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
@@ -62,7 +62,7 @@ class Reaper(Service):
         return max(0.05, min(self.interval, verdict - boottime() + 0.02))
 
     async def _declare_dead(self) -> bool:
-        """Whether somebody was declared dead."""
+        """Whether a node was declared dead."""
         declared = False
         for incarnation, sequence in self._peers.silent(boottime()):
             rows = await self._link.rows(
@@ -75,8 +75,8 @@ class Reaper(Service):
         return declared
 
     async def _reap(self) -> int:
-        """How many attempts were ended. One run that can't be judged leaves the others no
-        orphans.
+        """How many attempts were ended. One run that can't be judged does not keep the others from
+        being ended.
         """
         reaped: list[Row] = []
         try:
@@ -109,13 +109,7 @@ class Reaper(Service):
     async def _end_refused(self, orphan: Row, error: PgcronError) -> None:
         """A run that can't be judged ends with the reason."""
         try:
-            await self._link.rows(
-                "end_refused_run",
-                run_id=orphan["id"],
-                token=orphan["token"],
-                reason=error.message,
-                node=None,
-            )
+            await end_refused_run(self._link, orphan["id"], error.message, orphan["token"])
         except DatabaseUnavailable:
             raise
         except PgcronError as refusal:

@@ -62,7 +62,7 @@ def reconcile(
 ) -> Reconciliation:
     """Compares `beat` with what is `held`.
 
-    A row nobody here knows is given back only when every claim that was under way when the first
+    A row that is unknown here is given back only when every claim that was under way when the first
     beat with it was answered is settled (`claims_settled_at`: all claims sent before this instant
     are): that beat may be executed after a claim that was sent after it. A run that is held but not
     in the rows was taken away, unless its claim was answered after the beat was sent, or its end is
@@ -134,7 +134,5 @@ class PeerWatch:
         ]
 
     def next_verdict(self) -> float | None:
-        """The instant at which the next silent peer will have used up its lease, if nobody
-        renews.
-        """
+        """The instant at which the next silent peer's lease ends, if it is not renewed."""
         return min((since + ttl for _, since, ttl in self._seen.values()), default=None)

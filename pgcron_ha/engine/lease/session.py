@@ -12,18 +12,24 @@ import json
 import random
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 from uuid import UUID, uuid4
 
 from pgcron_ha.db.driver.link import Busy, Link, Unanswered
 from pgcron_ha.db.driver.revision import require_revision
+from pgcron_ha.engine.connections import link_title
 from pgcron_ha.engine.lease.lease import OVER_AT, Lease, LeasePhase
 from pgcron_ha.engine.lease.reconcile import Beat
-from pgcron_ha.engine.links import link_title
-from pgcron_ha.engine.service import MOST_UNKNOWN_FAILURES, unforeseen
-from pgcron_ha.errors import DatabaseUnavailable, PgcronError, Refused, SchemaError
+from pgcron_ha.engine.service import MOST_UNKNOWN_FAILURES, known
+from pgcron_ha.errors import (
+    DatabaseUnavailable,
+    InvalidSpec,
+    PgcronError,
+    Refused,
+    SchemaError,
+)
 from pgcron_ha.executors.contract.coroutines import post
 from pgcron_ha.operating_system import boottime
 from pgcron_ha.spec.zones import TZDATA, zone_names
@@ -47,10 +53,6 @@ _LATE_BATCH: Final = 1000
 _LATE_PARTS: Final = 50
 """Late fires that end in one statement, and how many of these."""
 _PASSING: Final = (DatabaseUnavailable, Busy)
-
-
-class _Unforeseen(PgcronError):
-    """An exception that is no `PgcronError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +81,12 @@ class SessionHooks:
     fenced: Callable[[], object]
     joined: Callable[[], object]
     renewed: Callable[[float], None]
-    slots_used: Callable[[], int]
     is_quiet: Callable[[], bool]
     """Whether nothing of the last incarnation runs any more: only then a new one begins."""
-    is_unresponsive: Callable[[], bool] = lambda: False
-    """Whether no notification reaches the node."""
-    health: Callable[[], str | None] = lambda: None
-    """What is wrong with the node's services, as its row keeps it; None: nothing."""
+    report: Callable[[], Mapping[str, Any]]
+    """What a beat records of the node: `slots_used`, `health` (what is wrong with its services, or
+    None) and `is_unresponsive` (no notification reaches it).
+    """
 
 
 class Session(threading.Thread):
@@ -100,10 +101,10 @@ class Session(threading.Thread):
         self.incarnation: UUID | None = None
         self.is_draining = False
         self.is_cordoned = False
-        """Whether somebody wants this node to take nothing new, as the last beat said."""
+        """Whether this node is cordoned, as of the last beat."""
         self.refusal: PgcronError | None = None
         """Why this node can't join at all (wrong schema, no rights); None while it can."""
-        self._identity = identity
+        self.identity = identity
         self._hooks = hooks
         title = link_title("session", identity.name)
         self._link = Link(dsn, schema, answer_seconds=ttl / 4, title=title)
@@ -114,7 +115,6 @@ class Session(threading.Thread):
         self._wake = asyncio.Event()
         self._is_stopping = False
         self._has_failed = False
-        self._said_unresponsive = False
         self._has_joined = False
         self._must_bury = False
         self._leave_because: str | None = None
@@ -164,14 +164,11 @@ class Session(threading.Thread):
         while not self._is_stopping:
             try:
                 await (self._renew() if self.incarnation else self._join())
-            except PgcronError as error:
-                unknown = 0
-                await self._wait_for_database(error)
             except Exception as error:
-                unknown += 1
+                unknown = 0 if isinstance(error, PgcronError) else unknown + 1
                 if unknown >= MOST_UNKNOWN_FAILURES:
                     raise
-                await self._wait_for_database(_Unforeseen(unforeseen(error)))
+                await self._wait_for_database(known(error))
             else:
                 unknown = 0
         watching.cancel()
@@ -185,31 +182,20 @@ class Session(threading.Thread):
             await self._check_server()
         await self._end_late_fires()
         incarnation, sent = uuid4(), boottime()
-        mine = self._identity
+        mine = asdict(self.identity)
+        mine["labels"] = json.dumps(mine["labels"])
+        ttl = self.lease.ttl
         await self._link.rows(
-            "join_node",
-            incarnation=incarnation,
-            name=mine.name,
-            host=mine.host,
-            process_id=mine.process_id,
-            version=mine.version,
-            tzdata=TZDATA,
-            home=mine.home,
-            lease_ttl=self.lease.ttl,
-            slots=mine.slots,
-            queues=list(mine.queues),
-            labels=json.dumps(dict(mine.labels)),
+            "join_node", incarnation=incarnation, lease_ttl=ttl, tzdata=TZDATA, **mine
         )
-        await self._link.rows(
-            "offer_handlers", incarnation=incarnation, handlers=list(mine.handlers)
-        )
-        self._must_bury = mine.home is not None
+        await self._link.rows("offer_handlers", incarnation=incarnation, **mine)
+        self._must_bury = self.identity.home is not None
         buried = await self._bury(incarnation) if self._must_bury else 0
         self.incarnation = incarnation
-        self._said_unresponsive = False
         self._has_joined = True
         self._acknowledge(sent)
-        emit(NodeJoined(mine.name, str(incarnation), len(mine.handlers), buried))
+        handlers = len(self.identity.handlers)
+        emit(NodeJoined(self.identity.name, str(incarnation), handlers, buried))
         self._hooks.joined()
 
     async def _end_late_fires(self) -> None:
@@ -235,7 +221,7 @@ class Session(threading.Thread):
         """
         try:
             buried = await self._link.rows(
-                "bury_predecessors", home=self._identity.home, incarnation=incarnation
+                "bury_predecessors", home=self.identity.home, incarnation=incarnation
             )
         except Busy as error:
             emit(ServiceFailed("session", f"could not bury predecessors: {error.message}", 0.0))
@@ -265,9 +251,8 @@ class Session(threading.Thread):
         rows = await self._link.rows(
             "beat",
             incarnation=self.incarnation,
-            slots_used=self._hooks.slots_used(),
             is_draining=self.is_draining,
-            health=self._hooks.health(),
+            **self._hooks.report(),
         )
         if not rows:
             self._lose_incarnation()
@@ -278,8 +263,8 @@ class Session(threading.Thread):
         if row["is_cordoned"] != self.is_cordoned:
             self.is_cordoned = row["is_cordoned"]
             if not self.is_draining:
-                emit(NodeCordoned(self._identity.name, self.is_cordoned))
-        self._link.use_revision(row["revision"])  # somebody may migrate while the node works
+                emit(NodeCordoned(self.identity.name, self.is_cordoned))
+        self._link.use_revision(row["revision"])  # the schema may be migrated while the node works
         peers = zip(row["peers"], row["peer_sequences"], row["peer_ttls"], strict=True)
         self._hooks.beat(
             Beat(
@@ -300,15 +285,6 @@ class Session(threading.Thread):
             await self._link.rows("note_synchronous")
         if self._must_bury and self.incarnation is not None:
             COUNTERS.takeovers["restarted"] += await self._bury(self.incarnation)
-        await self._say_unresponsive()
-
-    async def _say_unresponsive(self) -> None:
-        is_unresponsive = self._hooks.is_unresponsive()
-        if is_unresponsive != self._said_unresponsive:
-            await self._link.rows(
-                "say_unresponsive", incarnation=self.incarnation, is_unresponsive=is_unresponsive
-            )
-            self._said_unresponsive = is_unresponsive
 
     def _engine_stands_still(self) -> bool:
         return boottime() - self._ticked_at > self.lease.ttl / 2
@@ -361,7 +337,8 @@ class Session(threading.Thread):
         """Whether the node can't join at all, as far as anybody can say."""
         if isinstance(error, SchemaError | Refused):
             return True
-        return not self._has_joined and not isinstance(error, (*_PASSING, _Unforeseen))
+        # InvalidSpec is what `known` makes of an exception that nobody foresaw.
+        return not self._has_joined and not isinstance(error, (*_PASSING, InvalidSpec))
 
     async def _leave(self) -> None:
         if self.incarnation is not None and self._leave_because is not None:

@@ -130,20 +130,12 @@ def _is_alive(written: bytes) -> bool:
     if not written.isdigit():
         return True  # the owner is about to write its number
     try:
+        os.kill(int(written), 0)
         status = Path(f"/proc/{int(written)}/stat").read_text(encoding="ascii", errors="replace")
-    except FileNotFoundError:
-        return _answers(int(written))
-    return status.rpartition(")")[2].split()[:1] != ["Z"]
-
-
-def _answers(process_id: int) -> bool:
-    """For systems without /proc."""
-    if Path("/proc/self").exists():
-        return False
-    try:
-        os.kill(process_id, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:
+    except PermissionError:  # another user's
         return True
-    return True
+    except FileNotFoundError:  # no Linux, or it is gone by now
+        return not Path("/proc/self").exists()
+    return status.rpartition(")")[2].split()[:1] != ["Z"]

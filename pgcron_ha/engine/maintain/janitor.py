@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 
 from pgcron_ha.db.driver.link import Busy, Link, Row, Unanswered
 from pgcron_ha.db.driver.statements import in_schema
-from pgcron_ha.engine.isolation import SetAside, isolate
+from pgcron_ha.engine.batches import SetAside, end_refused_run, isolate, one_by_one
 from pgcron_ha.engine.maintain.retention import Sweep
 from pgcron_ha.engine.materialize.materializer import judge
 from pgcron_ha.engine.materialize.previews import write_previews
@@ -20,7 +20,7 @@ from pgcron_ha.engine.run.timeouts import notice_overruns
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.telemetry.counters import COUNTERS
-from pgcron_ha.telemetry.events import RepairWasNeeded, RunsGivenUp
+from pgcron_ha.telemetry.events import RunsGivenUp
 from pgcron_ha.telemetry.log import emit
 
 BATCH: Final = 1000
@@ -29,14 +29,13 @@ BATCH: Final = 1000
 INTERVAL_SECONDS: Final = 10.0
 SWEEPS_EVERY: Final = 60.0
 NETS_EVERY: Final = 30.0
-"""For what is done sooner by others: what a circuit breaker held back is let go by the node that
-hears that it closed.
+"""For duties that another service usually does sooner: runs held back by a circuit breaker are
+released by the node that is notified that it closed.
 """
 
 PARTITIONS_EVERY: Final = 600.0
 RETENTION_EVERY: Final = 3600.0
 RECHECK_EVERY: Final = 600.0
-ACCOUNTS_EVERY: Final = 3600.0
 AGAIN_SECONDS: Final = 15.0
 """The longest pause after a duty failed; the others have their turn meanwhile."""
 
@@ -50,9 +49,9 @@ _EXPIRED: Final = "it did not start before its deadline"
 
 _SWEEPS: Final = (
     *("forget_keys", "forget_periods", "forget_progress", "forget_overruns", "forget_diversions"),
-    *("forget_callbacks", "forget_fire_failures", "forget_versions"),
+    *("forget_callbacks", "forget_fire_failures", "forget_versions", "forget_nodes"),
+    *("forget_missed", "forget_overrides", "forget_backfills"),
 )
-_SMALL_SWEEPS: Final = ("forget_nodes", "forget_missed", "forget_overrides")
 
 PARTITIONS_AT_ONCE: Final = 50
 """Which the database makes in one call; it may have made fewer than are missing."""
@@ -107,10 +106,7 @@ class Janitor(Service):
         await self._in_turn("mended handlers", NETS_EVERY, mended)
         for statement in _SWEEPS:
             await self._in_turn(statement, SWEEPS_EVERY, partial(self._sweep, statement))
-        for statement in _SMALL_SWEEPS:
-            await self._in_turn(statement, SWEEPS_EVERY, partial(self._link.rows, statement))
         await self._in_turn("overflow", SWEEPS_EVERY, self._drain_overflow)
-        await self._in_turn("accounts", ACCOUNTS_EVERY, self._account)
         await self._in_turn("recheck", RECHECK_EVERY, self._recheck)
         await self._in_turn("retention", RETENTION_EVERY, self._retain)
         return await self._sweep_of_history.run_once()
@@ -172,9 +168,7 @@ class Janitor(Service):
             COUNTERS.occurrences["expired"] += len(ended)
 
         async def refused(run: int, error: PgcronError) -> None:
-            await self._link.rows(
-                "end_refused_run", run_id=run, token=None, reason=error.message, node=None
-            )
+            await end_refused_run(self._link, run, error.message)
 
         def delayed(run: int, error: PgcronError) -> None:
             """Locked: the next pass comes soon."""
@@ -218,60 +212,37 @@ class Janitor(Service):
 
         await self._repeat(drain_some)
 
-    async def _account(self) -> None:
-        """A join of a whole day: about once an hour in all of the cluster."""
-        if not await self._link.value("is_chosen_by_lot"):
-            return
-        unaccounted = await self._link.rows("unaccounted", at_most=BATCH)
-        if unaccounted:
-            emit(
-                RepairWasNeeded(
-                    "fires whose run is neither alive nor in history (not repaired, only reported)",
-                    len(unaccounted),
-                )
-            )
-
     async def _drop_outlived(self) -> None:
-        for row in await self._link.rows("outlived_partitions"):
-            parent, partition = self._tables_of(row)
-            try:
-                await self._detach(parent, partition)
-                await self._link.execute(f"DROP TABLE IF EXISTS {partition}")
-            except Busy:
-                break  # a long reader; the next hour will do
-        await self._drop_strays()
+        """One that a long reader holds is left: the next hour will do."""
 
-    async def _drop_strays(self) -> None:
+        def leave(row: Row, error: Exception) -> None:
+            if not isinstance(error, Busy):
+                raise error
+
+        strays = await self._link.rows("stray_partitions")
+        await one_by_one(strays, self._drop_stray, leave)
+        known = {row["partition"] for row in strays}
+        outlived = await self._link.rows("outlived_partitions")
+        outlived = [row for row in outlived if row["partition"] not in known]
+        await one_by_one(outlived, self._detach_and_drop, leave)
+
+    async def _drop_stray(self, row: Row) -> None:
         """Ends what was interrupted: a detach half-way, or before the table was dropped."""
-        for row in await self._link.rows("stray_partitions"):
-            parent, partition = self._tables_of(row)
-            try:
-                if row["is_pending"]:
-                    await self._finish_detach(parent, partition)
-                if row["was_own"] and row["is_outlived"]:
-                    await self._link.execute(f"DROP TABLE IF EXISTS {partition}")
-            except Busy:
-                return
+        parent, partition = self._tables_of(row)
+        if row["is_pending"]:
+            await self._link.execute(f"ALTER TABLE {parent} DETACH PARTITION {partition} FINALIZE")
+        if row["was_own"] and row["is_outlived"]:
+            await self._link.execute(f"DROP TABLE IF EXISTS {partition}")
+
+    async def _detach_and_drop(self, row: Row) -> None:
+        parent, partition = self._tables_of(row)
+        await self._link.execute(f"ALTER TABLE {parent} DETACH PARTITION {partition} CONCURRENTLY")
+        await self._link.execute(f"DROP TABLE IF EXISTS {partition}")
 
     def _tables_of(self, row: Row) -> tuple[str, str]:
         names = (row["relation"], row["partition"])
         parent, partition = (in_schema(f'pgcron."{name}"', self._schema) for name in names)
         return parent, partition
-
-    async def _detach(self, parent: str, partition: str) -> None:
-        try:
-            await self._link.execute(
-                f"ALTER TABLE {parent} DETACH PARTITION {partition} CONCURRENTLY"
-            )
-        except (Busy, DatabaseUnavailable):
-            raise
-        except (
-            PgcronError
-        ):  # an earlier attempt was interrupted half-way: it is finished, not begun again
-            await self._finish_detach(parent, partition)
-
-    async def _finish_detach(self, parent: str, partition: str) -> None:
-        await self._link.execute(f"ALTER TABLE {parent} DETACH PARTITION {partition} FINALIZE")
 
     async def _in_turn(
         self, duty: str, every: float, fulfil: Callable[[], Awaitable[object]]

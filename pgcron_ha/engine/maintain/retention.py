@@ -16,7 +16,7 @@ PAGES: Final = 64
 """Of one transaction: half a megabyte, so some 1,500 runs, which is some ten milliseconds."""
 
 PASS_SECONDS: Final = 0.5
-"""After so long the janitor's other duties have their turn, and the database as long a rest."""
+"""After this time the janitor's other duties have their turn; the pause is as long."""
 
 
 class Sweep:
@@ -45,7 +45,7 @@ class Sweep:
                     self._is_under_way = False
                     await self._give_back()
                     return None
-        except Busy:  # somebody holds what it needs; it goes on within the hour
+        except Busy:  # another session holds a lock; it goes on within the hour
             self._is_under_way = False
             return None
         return taken
@@ -58,7 +58,7 @@ class Sweep:
         return bool(rows)
 
     async def _give_back(self) -> None:
-        """Rewrites what is small now. It waits for nobody, so nobody waits behind it."""
+        """Rewrites partitions that are nearly empty. It waits for no lock, so it blocks nobody."""
         for row in await self._link.rows("spent_partitions"):
             partition = in_schema(f'pgcron."{row["partition"]}"', self._schema)
             await self._link.execute(f"VACUUM (FULL, SKIP_LOCKED) {partition}")

@@ -11,7 +11,7 @@ import json
 from typing import ClassVar, Final
 
 from pgcron_ha.db.driver.link import Link, Row
-from pgcron_ha.engine.isolation import one_by_one
+from pgcron_ha.engine.batches import one_by_one
 from pgcron_ha.engine.service import Service, known
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.model.backfill import MOST_INSTANTS, count, following, too_many
@@ -34,9 +34,7 @@ BUSY_SECONDS: Final = 1.0
 """Between looks while a backfill is under way: its runs may end on another node."""
 
 SETTLE_SECONDS: Final = 0.02
-"""Ends of runs are gathered for so long before the runs after them are made."""
-
-FORGET_SECONDS: Final = 3600.0
+"""Ends of runs are gathered for this time before the next runs are made."""
 
 
 class Backfills(Service):
@@ -52,7 +50,6 @@ class Backfills(Service):
         self._lap_is_busy = self._lap_goes_on = False
         self._most: dict[int, int] = {}
         self._waking: asyncio.TimerHandle | None = None
-        self._forget_at = 0.0
 
     def settled(self) -> None:
         """The database knows of ends of runs; some may be those of a backfill."""
@@ -78,7 +75,6 @@ class Backfills(Service):
         self._most = {row["id"]: self._most.get(row["id"], FEWEST_AT_ONCE) for row in rows}
         busy = [row for row in rows if row["has_work"]]
         await one_by_one(busy, self._step_one, self._leave_out)
-        await self._forget()
         return 0 if self._after else self._end_lap()
 
     def _end_lap(self) -> float | None:
@@ -152,12 +148,6 @@ class Backfills(Service):
         reported = error.as_kept()
         if await self._link.rows("give_up_backfill", backfill=row["id"], error=reported):
             emit(BackfillCantGoOn(row["id"], row["schedule"], error.message))
-
-    async def _forget(self) -> None:
-        now = asyncio.get_running_loop().time()
-        if now >= self._forget_at:
-            self._forget_at = now + FORGET_SECONDS
-            await self._link.rows("forget_backfills")
 
     def _wake_up(self) -> None:
         self._waking = None

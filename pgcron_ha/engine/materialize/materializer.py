@@ -19,12 +19,12 @@ from functools import partial
 from typing import Any, ClassVar, Final
 
 from pgcron_ha.db.driver.link import Link, NoPartition, Row
-from pgcron_ha.engine.isolation import impatience, isolate
+from pgcron_ha.engine.batches import impatience, isolate
 from pgcron_ha.engine.lease.session import LATE_AFTER
 from pgcron_ha.engine.materialize.previews import AT_ONCE, compute, write_previews
 from pgcron_ha.engine.materialize.schedule_duties import (
-    Control,
     Decision,
+    ScheduleDuties,
     forget_absent,
     materialize_parameters,
 )
@@ -67,28 +67,25 @@ class Materializer(Service):
         super().__init__(min(INTERVAL_SECONDS, horizon / 4))
         self._link = link
         self._horizon = horizon
-        self._control = Control(link, horizon, self.aside)
+        self._duties = ScheduleDuties(link, horizon, self.aside)
         self._unmoved: dict[int, datetime] = {}
-        self.materialized = 0
 
     async def run_once(self) -> float | None:
         """One batch of schedules. Begins when half of the horizon is used up, so that frequent
         schedules are decided in bulk.
         """
         try:
-            goes_on = await self._control.look()
+            goes_on = await self._duties.look()
         except DatabaseUnavailable:
             raise
         except Exception:
             await self._materialize()  # what one of them asks for holds up no fire of the others
             raise
-        finally:
-            self.materialized += self._control.take_made()
         wait = await self._materialize()
         return 0 if goes_on else wait
 
     async def _materialize(self) -> float | None:
-        if self._control.is_behind:
+        if self._duties.is_behind:
             return None
         aside = [schedule for duty, schedule in self.aside.waiting() if duty == "fires"]
         rows = await self._link.rows(
@@ -123,7 +120,6 @@ class Materializer(Service):
             for each in again:
                 await self._refused(each, error)
         for counts in answers:
-            self.materialized += counts["runs"]
             count_decided(counts)
         return {schedule for counts in answers for schedule in counts["moved"]}
 

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.db.driver.link import Link, Row
-from pgcron_ha.engine.isolation import SetAside, isolate
+from pgcron_ha.engine.batches import SetAside, isolate
 from pgcron_ha.engine.service import known
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.budget import TakesLong, quickly
@@ -25,7 +25,7 @@ FIRES: Final = 20
 
 AT_ONCE: Final = 25
 """Schedules of one pass, each about a millisecond: a million that are made at once wait until
-somebody asks for one of them.
+one of them is requested.
 """
 
 _Answer = TypeVar("_Answer")

@@ -1,4 +1,4 @@
-"""Duties of the materializer that people's control of schedules leaves to nodes, to any of them."""
+"""What edits, pauses, failures and a new tzdata of schedules leave to be done, on any node."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from pgcron_ha.db.driver.link import Link, Row
-from pgcron_ha.engine.isolation import SetAside, isolate, one_by_one
+from pgcron_ha.engine.batches import SetAside, one_by_one
 from pgcron_ha.engine.lease.session import LATE_AFTER
 from pgcron_ha.engine.run.counters import count_decided
 from pgcron_ha.engine.service import known
@@ -32,22 +32,16 @@ _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 _OLDER: Final = ("tzdata", 0)
 
 
-class Control:
-    """Each duty apart from the others, and in each of them every schedule apart from the others."""
+class ScheduleDuties:
+    """Duties are isolated from each other, and in each duty every schedule from the others."""
 
     def __init__(self, link: Link, horizon: float, aside: SetAside[Key]) -> None:
         self._link = link
         self._horizon = horizon
         self._aside = aside
-        self._made = 0
         self._goes_on = False
         self.is_behind = False
         """Whether another node's tzdata decides: this one computes no fires."""
-
-    def take_made(self) -> int:
-        """How many runs were made since the last call."""
-        made, self._made = self._made, 0
-        return made
 
     async def look(self) -> bool:
         """Fulfils what is to be done; mostly nothing is. True: there is more to do.
@@ -103,7 +97,7 @@ class Control:
                 self._each, "early_fires", self._make_early_fire, horizon=self._horizon
             ),
             "due_probes": partial(self._each, "due_probes", self._make_probe),
-            "take_given_back": self._take_given_back,
+            "take_given_back": partial(self._each, "given_back", self._take_given_back),
         }
 
     async def _replan_outdated(self) -> None:
@@ -136,34 +130,20 @@ class Control:
 
     async def _make_fire(self, row: Row, fire: datetime) -> None:
         parameters = one_fire(row, fire, spec_of(row).canonical)
-        counts = (await self._link.rows("materialize", **parameters))[0]
-        self._made += counts["runs"]
-        count_decided(counts)
+        count_decided((await self._link.rows("materialize", **parameters))[0])
 
-    async def _take_given_back(self) -> None:
-        rows = await self._candidates("given_back")
-        ids = [row["schedule_id"] for row in rows]
-        by_id = {row["schedule_id"]: row for row in rows}
-
-        async def take(part: Sequence[int]) -> set[int]:
-            taken = await self._link.rows("take_given_back", schedule_ids=list(part))
-            return {row["schedule_id"] for row in taken}
-
-        def delayed(schedule: int, error: PgcronError) -> None:
-            self._failed("given_back", by_id[schedule], error)
-
-        taken = set().union(*await isolate(ids, take, None, delayed))
-        for schedule in ids:
-            if schedule in taken:
-                self._aside.forget(("given_back", schedule))
-            elif not self._aside.waits(("given_back", schedule)):
-                delayed(schedule, PgcronError("another session holds its row"))
+    async def _take_given_back(self, row: Row) -> None:
+        if not await self._link.rows("take_given_back", schedule_ids=[row["schedule_id"]]):
+            raise PgcronError("another session holds its row")
 
     async def _each(
         self, duty: str, act: Callable[[Row], Awaitable[None]] | str, **parameters: Any
     ) -> None:
         """`act` (or its statement) on each of the schedules that the statement `duty` finds."""
-        rows = await self._candidates(duty, **parameters)
+        aside = [schedule for other, schedule in self._aside.waiting() if other == duty]
+        rows = await self._link.rows(duty, at_most=MOST, aside=aside, **parameters)
+        if len(rows) < MOST:
+            forget_absent(self._aside, duty, {row["schedule_id"] for row in rows})
 
         async def go(row: Row) -> None:
             if isinstance(act, str):
@@ -173,18 +153,11 @@ class Control:
             self._aside.forget((duty, row["schedule_id"]))
             self._goes_on |= len(rows) == MOST
 
-        await one_by_one(rows, go, lambda row, error: self._failed(duty, row, error))
+        def failed(row: Row, error: Exception) -> None:
+            what = f"schedule {row['name']!r}, {duty.replace('_', ' ')}"
+            self._aside.put((duty, row["schedule_id"]), what, known(error).message)
 
-    async def _candidates(self, duty: str, **parameters: Any) -> list[Row]:
-        aside = [schedule for other, schedule in self._aside.waiting() if other == duty]
-        rows = await self._link.rows(duty, at_most=MOST, aside=aside, **parameters)
-        if len(rows) < MOST:
-            forget_absent(self._aside, duty, {row["schedule_id"] for row in rows})
-        return rows
-
-    def _failed(self, duty: str, row: Row, error: Exception) -> None:
-        what = f"schedule {row['name']!r}, {duty.replace('_', ' ')}"
-        self._aside.put((duty, row["schedule_id"]), what, known(error).message)
+        await one_by_one(rows, go, failed)
 
 
 def forget_absent(aside: SetAside[Key], duty: str, present: set[int]) -> None:
@@ -227,18 +200,10 @@ def one_fire(row: Row, fire: datetime, canonical: str) -> dict[str, Any]:
     return materialize_parameters([(row, ahead, canonical)]) | stays
 
 
-def _counted(taken: Sequence[Decision]) -> list[tuple[Row, datetime]]:
-    """The fires of schedules with `max_runs`."""
-    return [
-        (row, fire)
-        for row, planned, _ in taken
-        if row["max_runs"] is not None
-        for fire in planned.fires
-    ]
-
-
 def materialize_parameters(taken: Sequence[Decision]) -> dict[str, Any]:
     """The parameters of ``materialize``."""
+    fires = [(row, fire) for row, planned, _ in taken for fire in planned.fires]
+    counted = [(row, fire) for row, fire in fires if row["max_runs"] is not None]
     missed = [
         (row["schedule_id"], dropped) for row, planned, _ in taken for dropped in planned.missed
     ]
@@ -251,14 +216,14 @@ def materialize_parameters(taken: Sequence[Decision]) -> dict[str, Any]:
         "canonicals": [canonical for _, _, canonical in taken],
         "max_runs": [row["max_runs"] for row, _, _ in taken],
         "delays": [delay_of(row) for row, _, _ in taken],
-        "counted_ids": [row["schedule_id"] for row, fire in _counted(taken)],
-        "counted_fires": [fire for _, fire in _counted(taken)],
+        "counted_ids": [row["schedule_id"] for row, _ in counted],
+        "counted_fires": [fire for _, fire in counted],
         "dropped_ids": [schedule for schedule, _ in missed],
         "dropped_firsts": [dropped.first for _, dropped in missed],
         "dropped_lasts": [dropped.last for _, dropped in missed],
         "dropped_counts": [dropped.count for _, dropped in missed],
         "dropped_reasons": [dropped.reason for _, dropped in missed],
-        "fire_ids": [row["schedule_id"] for row, planned, _ in taken for _ in planned.fires],
-        "fires": [fire for _, planned, _ in taken for fire in planned.fires],
+        "fire_ids": [row["schedule_id"] for row, _ in fires],
+        "fires": [fire for _, fire in fires],
         "tzdata": TZDATA,
     }

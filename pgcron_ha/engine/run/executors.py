@@ -1,11 +1,14 @@
-"""The executors of a node, made from its configuration and its applications."""
+"""What a node's configuration and applications give it: executors, and what is declared of their
+handlers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pgcron_ha.client.isolated import child_program
+from pgcron_ha.config.breaker import Breaker, declare
 from pgcron_ha.config.settings import Settings
 from pgcron_ha.db.driver.transactions import Transactions
 from pgcron_ha.engine.lease.state_directory import Home
@@ -79,6 +82,37 @@ def finishing_handlers(settings: Settings, apps: Sequence[App]) -> frozenset[str
     )
     handlers = _python_handlers(apps).items()
     return shell | frozenset(name for name, each in handlers if each.on_lease_loss == FINISH)
+
+
+def declared_breakers(settings: Settings, apps: Sequence[App]) -> list[dict[str, Any]]:
+    """As ``declare_breakers`` takes them. Raises `ConfigError` for one that shares what is not
+    there.
+    """
+    said: dict[str, Breaker | str] = {}
+    for kind, tables in (("shell", settings.shell), ("http", settings.http), ("sql", settings.sql)):
+        for name, table in tables.items():
+            if table.breaker is not None:
+                said[f"{kind}:{name}"] = table.breaker
+    for app in apps:
+        said.update(app.breakers)
+    return declare(said)
+
+
+def declared_weights(settings: Settings, apps: Sequence[App]) -> dict[str, int]:
+    """The weights above 1 by full name, as code and configuration declare them.
+
+    Raises ConfigError for one that has more than all slots of the node.
+    """
+    weights = {f"shell:{name}": template.weight for name, template in settings.shell.items()}
+    weights |= {name: handler.weight for name, handler in _python_handlers(apps).items()}
+    for name, weight in sorted(weights.items()):
+        if weight > settings.node.slots:
+            raise ConfigError(
+                f"handler '{name}' takes {weight} slots, the node has {settings.node.slots}",
+                "A run of it could never begin here.",
+                "Set PGCRON_HA_NODE_SLOTS higher, or give the handler a lower weight.",
+            )
+    return {name: weight for name, weight in weights.items() if weight > 1}
 
 
 def callbacks_came(executors: Mapping[str, Executor]) -> None:

@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any, ClassVar, Final
 
 from pgcron_ha.db.driver.link import Busy, Link, Unanswered
-from pgcron_ha.engine.isolation import impatience, isolate
+from pgcron_ha.engine.batches import first_batch, impatience, isolate
 from pgcron_ha.engine.run.counters import count_dropped_lines, count_lines
 from pgcron_ha.engine.run.runner import claims_of
 from pgcron_ha.engine.service import Service
@@ -39,17 +39,14 @@ FLUSH_SECONDS: Final = 0.2
 LINE_BYTES: Final = 8192
 """The bound of one stored line."""
 
-BATCH_CHARACTERS: Final = 1024 * 1024
-"""Characters in one statement, or one line."""
-
 FLUSH_SECONDS_OF_ENDS: Final = 1.0
 """How long ends wait for the lines before them; later ones find their run by its fence."""
 
 _LOCKED_SECONDS: Final = 1.0
-"""After the table of lines was locked: so long ends don't wait for it at all."""
+"""For this time after the table of lines was locked, ends don't wait for it at all."""
 
 _IMPATIENT_SECONDS: Final = 30.0
-"""After the table of lines was locked: so long statements wait for it but briefly."""
+"""For this time after the table of lines was locked, statements wait for it only briefly."""
 
 PROGRESS_SECONDS: Final = 1.0
 """Between two writes of progress: a loop may report each step, and the database learns the last."""
@@ -119,7 +116,7 @@ class Recorder(Service):
             post(self._loop, self.wake)
 
     async def _write_progress(self) -> None:
-        """The latest words, when the last ones are a second old. What is refused is forgotten."""
+        """The latest progress, once a second. What is refused is forgotten."""
         if not self._reports or monotonic() < self._report_at:
             return
         self._report_at = monotonic() + PROGRESS_SECONDS
@@ -140,7 +137,7 @@ class Recorder(Service):
             later = taken
             raise
         finally:
-            with self._reporting:  # a word that came meanwhile is newer
+            with self._reporting:  # a report that came meanwhile is newer
                 self._reports = {**later, **self._reports}
 
     async def _send_progress(self, reports: Sequence[_Report]) -> None:
@@ -152,7 +149,7 @@ class Recorder(Service):
         """Before runs end their lines are written, so that they are there when the end is seen; but
         for a second only, and not while their table is locked: then the ends go first.
         """
-        if self._reports:  # how far they were is nobody's question any more
+        if self._reports:  # runs that end need no progress
             with self._reporting:
                 for context in contexts:
                     self._reports.pop(context.run_id, None)
@@ -180,7 +177,9 @@ class Recorder(Service):
 
     async def _write_batch(self) -> None:
         async with self._writing:  # two writers would send the same lines twice
-            batch = self._next_lines()
+            # By index: handlers' threads append meanwhile.
+            lines = (self._lines[at] for at in range(len(self._lines)))
+            batch = first_batch(lines, BATCH, lambda line: len(line[4]))
             if not batch:
                 return
             try:
@@ -199,17 +198,6 @@ class Recorder(Service):
             if self.dropped > self._reported:
                 emit(LinesDropped(self.dropped - self._reported))
                 self._reported = self.dropped
-
-    def _next_lines(self) -> list[_Line]:
-        batch: list[_Line] = []
-        characters = 0
-        for index in range(min(BATCH, len(self._lines))):
-            line = self._lines[index]
-            characters += len(line[4])
-            if batch and characters > BATCH_CHARACTERS:
-                break
-            batch.append(line)
-        return batch
 
     async def _send_lines(self, batch: Sequence[_Line]) -> None:
         parameters = _columns(batch)

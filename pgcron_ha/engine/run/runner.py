@@ -166,8 +166,8 @@ class Runner:
         may_outlive: bool = False,
         weights: Mapping[int, int] | None = None,
     ) -> None:
-        """Takes claimed rows and starts what has a slot. `may_outlive`: they hold no key, so a
-        handler that may go on without a lease does nobody wrong. `weights` names the runs that
+        """Takes claimed rows and starts what has a slot. `may_outlive`: they hold no slot of
+        a schedule or key, so a handler may go on without a lease. `weights` names the runs that
         take several slots: one that waits for them keeps what came after it from taking any.
         """
         now = boottime()
@@ -368,7 +368,7 @@ class Runner:
             self._loop.call_later(COLLECT_SECONDS, self._collect_ended)
         else:
             self._is_collecting = False
-            batch += self._drain()  # what came before the line above was seen woke nobody
+            batch += self._drain()  # what ended before the line above did not schedule this again
         if batch:
             self._collect(batch)
 

@@ -14,7 +14,7 @@ from time import monotonic
 from typing import ClassVar, Final
 
 from pgcron_ha.db.driver.link import Link, Row
-from pgcron_ha.engine.isolation import isolate
+from pgcron_ha.engine.batches import isolate
 from pgcron_ha.engine.lease.lease import Lease, LeasePhase
 from pgcron_ha.engine.run.runner import Runner, started_claims_of
 from pgcron_ha.engine.service import Service
@@ -94,12 +94,10 @@ _AT_ONCE: Final = 200
 """Long runs that one look compares with what was expected of them."""
 
 
-async def notice_overruns(link: Link) -> int:
-    """How many overruns are new; the database decides which node reports each."""
-    rows = await link.rows("notice_overruns", at_most=_AT_ONCE)
-    for row in rows:
+async def notice_overruns(link: Link) -> None:
+    """Report new overruns; the database decides which node reports each."""
+    for row in await link.rows("notice_overruns", at_most=_AT_ONCE):
         emit(RunOverruns(row["run_id"], row["schedule"], row["expected"], row["taken"]))
-    return len(rows)
 
 
 class Watch(Service):
@@ -112,7 +110,7 @@ class Watch(Service):
         link: Link,
         runner: Runner,
         unresponsive_after: float = math.inf,
-        on_unresponsive: Callable[[Context], None] | None = None,
+        on_unresponsive: Callable[[Context], None] = lambda context: None,
     ) -> None:
         """`on_unresponsive` gets a run that can't be ended and goes on `unresponsive_after` seconds
         beyond its grace, again and again.
@@ -120,8 +118,8 @@ class Watch(Service):
         super().__init__(INTERVAL_SECONDS)
         self._link = link
         self._runner = runner
-        self._marked: set[tuple[int, int]] = set()
-        self._reported: dict[tuple[int, int], float] = {}
+        self._marked: set[Context] = set()
+        self._reported: dict[Context, float] = {}
         self._unresponsive_after = unresponsive_after
         self._on_unresponsive = on_unresponsive
         self.immune = 0
@@ -142,14 +140,10 @@ class Watch(Service):
         now = monotonic()
         self.immune = len(immune)
         for context in immune:
-            claim = (context.run_id, context.attempt)
-            if claim not in self._reported:
-                self._reported[claim] = now
+            if context not in self._reported:
+                self._reported[context] = now
                 emit(RunIsStuck(context.run_id, context.handler, str(context.stop_reason)))
-            if (
-                self._on_unresponsive is not None
-                and now - self._reported[claim] >= self._unresponsive_after
-            ):
+            if now - self._reported[context] >= self._unresponsive_after:
                 self._on_unresponsive(context)
 
     async def _mark(self) -> None:
@@ -158,10 +152,10 @@ class Watch(Service):
         fresh = [context for context in contexts if self._is_to_mark(context, now)][:MARK_BATCH]
         await isolate(fresh, self._mark_these, self._leave_unmarked, self._delay)
         if self._marked or self._reported or len(self.aside):
-            held = {(context.run_id, context.attempt) for context in contexts}
+            held = set(contexts)
             self._marked &= held
-            self.aside.keep(set(contexts))
-            self._reported = {claim: at for claim, at in self._reported.items() if claim in held}
+            self.aside.keep(held)
+            self._reported = {each: at for each, at in self._reported.items() if each in held}
 
     async def _mark_these(self, fresh: Sequence[Context]) -> None:
         rows = await self._link.rows("mark_started", **started_claims_of(fresh))
@@ -171,11 +165,11 @@ class Watch(Service):
             if context.run_id in locked:
                 self.aside.put(context, f"run {context.run_id}", "somebody has locked its row")
             else:
-                self._marked.add((context.run_id, context.attempt))
+                self._marked.add(context)
                 self.aside.forget(context)
 
     async def _leave_unmarked(self, context: Context, error: PgcronError) -> None:
-        self._marked.add((context.run_id, context.attempt))
+        self._marked.add(context)
 
     def _delay(self, context: Context, error: PgcronError) -> None:
         self.aside.put(context, f"run {context.run_id}", error)
@@ -184,7 +178,7 @@ class Watch(Service):
         return (
             context.started_monotonic is not None
             and now - context.started_monotonic > MARK_AFTER_SECONDS
-            and (context.run_id, context.attempt) not in self._marked
+            and context not in self._marked
             and not self.aside.waits(context)
         )
 

@@ -1,11 +1,14 @@
-"""What is wrong with a node's services: gathered on the engine's loop, published by the beats."""
+"""What a node reports of itself: a snapshot for probes and metrics, and what is wrong with its
+services, for its row. From memory, on the engine's loop.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import Final
 
+from pgcron_ha.db.driver.link import Link
 from pgcron_ha.db.queries.node_health import (
     MOST_ENTRIES,
     Failing,
@@ -15,8 +18,12 @@ from pgcron_ha.db.queries.node_health import (
     kind_of,
     written,
 )
+from pgcron_ha.engine.lease.session import Session
+from pgcron_ha.engine.run.runner import Runner
 from pgcron_ha.engine.service import Service
 from pgcron_ha.executors.contract.masking import mask
+from pgcron_ha.operating_system import boottime
+from pgcron_ha.telemetry.node_snapshot import NodeSnapshot
 
 # What changes more often is published by the beats as they come.
 _PUBLISH_SECONDS: Final = 1.0
@@ -64,3 +71,24 @@ class ServiceHealth:
         without.sort(key=lambda each: -each.seconds)
         more = sum(len(service.aside) for service in aside) - len(without)
         return NodeHealth(tuple(failing), tuple(without), more)
+
+
+def snapshot(
+    session: Session, runner: Runner, links: Mapping[str, Link], services: Sequence[Service]
+) -> NodeSnapshot:
+    """The state of a node, from its parts."""
+    incarnation, mine = session.incarnation, session.identity
+    return NodeSnapshot(
+        mine.name,
+        None if incarnation is None else str(incarnation),
+        session.is_draining,
+        max(0.0, session.lease.ttl - session.lease.age(boottime())),
+        runner.slots,
+        runner.executing,
+        runner.waiting,
+        tuple(context.run_id for context in runner.contexts()),
+        len(mine.handlers),
+        {name: link.opened for name, link in links.items()},
+        {each.name: (monotonic() - each.good_at, len(each.aside)) for each in services},
+        session.is_cordoned,
+    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 PRIORITIES: Final = range(10)
 AGEING_EVERY: Final = 16
@@ -23,20 +23,15 @@ _NO_BOUND: Final = (float("-inf"), 0)
 _EVER: Final = datetime.min.replace(tzinfo=UTC)
 
 Path = tuple[str, int]
+_Bound = tuple[float, int]
 
 
-class ClaimedRow(Protocol):
-    """What is asked of a claimed row: queue, priority, due (seconds since 1970) and id."""
-
-    def __getitem__(self, key: str, /) -> Any: ...
-
-
-class ClaimPaths:
+class SearchOrder:
     """The paths of one node's claims, and how far each has been claimed."""
 
     def __init__(self, queues: Sequence[str]) -> None:
         self._queues = list(queues)
-        self._bounds: dict[Path, tuple[float, int]] = {}
+        self._bounds: dict[Path, _Bound] = {}
         self._preferred: list[Path] = []
         self._swept_at = float("-inf")
         self._turn = 0
@@ -51,16 +46,9 @@ class ClaimPaths:
         self._turn += 1
         first = self._turn % len(self._queues)
         queues = self._queues[first:] + self._queues[:first]
-        usual = [(queue, priority) for priority in PRIORITIES for queue in queues]
-        order = list(dict.fromkeys([*self._preferred, *usual]))
+        order = _by_priority(self._preferred, queues)
         self._preferred = []
-        bounds = [self._bounds.get(path, _NO_BOUND) for path in order]
-        return {
-            "queues": [path[0] for path in order],
-            "priorities": [path[1] for path in order],
-            "bound_dues": [_instant(bound[0]) for bound in bounds],
-            "bound_ids": [bound[1] for bound in bounds],
-        }
+        return _columns(order) | _bounds([self._bounds.get(path, _NO_BOUND) for path in order])
 
     def bounds(self, now: float) -> dict[str, list[Any]]:
         """Parameters of a look: the paths that have a bound, unless it is time to sweep."""
@@ -68,8 +56,7 @@ class ClaimPaths:
         return {
             "bound_queues": [path[0] for path in known],
             "bound_priorities": [path[1] for path in known],
-            "bound_dues": [_instant(bound[0]) for bound in known.values()],
-            "bound_ids": [bound[1] for bound in known.values()],
+            **_bounds(list(known.values())),
         }
 
     def once(self, first: Sequence[Path] = ()) -> dict[str, list[Any]]:
@@ -77,24 +64,17 @@ class ClaimPaths:
         run.
         """
         paths = self.all(first)
-        none = [_NO_BOUND] * len(paths["queues"])
-        return {
-            **paths,
-            "bound_dues": [_instant(due) for due, _ in none],
-            "bound_ids": [id_ for _, id_ in none],
-        }
+        return paths | _bounds([_NO_BOUND] * len(paths["queues"]))
 
     def all(self, first: Sequence[Path] = ()) -> dict[str, list[Any]]:
         """Parameters of a claim that knows no bounds; it begins with the paths of `first`."""
-        usual = [(queue, priority) for priority in PRIORITIES for queue in self._queues]
-        order = list(dict.fromkeys([*first, *usual]))
-        return {"queues": [path[0] for path in order], "priorities": [path[1] for path in order]}
+        return _columns(_by_priority(first, self._queues))
 
     def prefer(self, paths: Sequence[Path]) -> None:
         """The next claim begins with these."""
         self._preferred = list(paths)
 
-    def claimed(self, rows: Sequence[ClaimedRow], is_full: bool) -> None:
+    def claimed(self, rows: Sequence[Any], is_full: bool) -> None:
         """Moves the bounds to the last claimed row of each path; `rows` are in the order of due and
         id. A claim that found too little makes the next one sweep.
         """
@@ -107,6 +87,22 @@ class ClaimPaths:
     def sweep(self) -> None:
         """The next claim looks without bounds."""
         self._bounds.clear()
+
+
+def _by_priority(first: Sequence[Path], queues: Sequence[str]) -> list[Path]:
+    usual = [(queue, priority) for priority in PRIORITIES for queue in queues]
+    return list(dict.fromkeys([*first, *usual]))
+
+
+def _columns(paths: Sequence[Path]) -> dict[str, list[Any]]:
+    return {"queues": [path[0] for path in paths], "priorities": [path[1] for path in paths]}
+
+
+def _bounds(bounds: Sequence[_Bound]) -> dict[str, list[Any]]:
+    return {
+        "bound_dues": [_instant(due) for due, _ in bounds],
+        "bound_ids": [run for _, run in bounds],
+    }
 
 
 def _instant(due: float) -> datetime:

@@ -9,16 +9,19 @@ the faulty rows: it marks a refused row with the server's reason; a locked or sl
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic
-from typing import Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from pgcron_ha.db.driver.link import IMPATIENT, Busy, TableBusy, Unanswered
+from pgcron_ha.db.driver.link import IMPATIENT, Busy, Link, TableBusy, Unanswered
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError, Refused, SchemaError
 from pgcron_ha.telemetry.events import IsNoLongerAside, WasSetAside
 from pgcron_ha.telemetry.log import emit
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -32,6 +35,9 @@ MOST_LOGGED: Final = 20
 
 FIRST_PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 300.0
+
+BATCH_CHARACTERS: Final = 1024 * 1024
+"""Characters in one statement, or one item."""
 
 _SYSTEMIC: Final = (Refused, SchemaError)
 _SYSTEMIC_AFTER: Final = 16
@@ -124,6 +130,22 @@ class _Parts(Generic[Item, Answer]):
             raise self.refused[-1][1]
 
 
+def first_batch(
+    items: Iterable[Item], most: int, characters_of: Callable[[Item], int]
+) -> list[Item]:
+    """The first items, for one statement: `most` of them and `BATCH_CHARACTERS` at most, but one at
+    least.
+    """
+    batch: list[Item] = []
+    characters = 0
+    for item in items:
+        characters += characters_of(item)
+        if batch and (characters > BATCH_CHARACTERS or len(batch) == most):
+            break
+        batch.append(item)
+    return batch
+
+
 async def one_by_one(
     items: Sequence[Item],
     act: Callable[[Item], Awaitable[object]],
@@ -147,6 +169,16 @@ async def one_by_one(
             raise
         except Exception as error:
             failed(item, error)
+
+
+async def end_refused_run(
+    link: Link, run: int, reason: str, token: UUID | None = None, node: str | None = None
+) -> bool:
+    """End a run that the database refuses to write as usual; whether it was alive. `token` is that
+    of its claim, None for a run that waits; `node` is this node's name.
+    """
+    parameters = {"run_id": run, "token": token, "reason": reason, "node": node}
+    return bool(await link.value("end_refused_run", **parameters))
 
 
 @contextmanager

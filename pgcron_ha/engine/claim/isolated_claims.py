@@ -1,0 +1,176 @@
+"""Isolates the kinds of claims: one that is refused, locked or too slow waits, the others go on.
+
+After a refusal the runs that can't be claimed are searched one by one, and end as dead letters with
+the server's reason. If there is none, this kind of claim is tried again after a second.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
+from time import monotonic
+from typing import Any, Final, TypeVar
+
+from pgcron_ha.db.driver.link import Busy, Link, Row
+from pgcron_ha.engine.batches import SetAside, end_refused_run, impatience
+from pgcron_ha.engine.lease.session import Session
+from pgcron_ha.errors import DatabaseUnavailable, PgcronError, Refused, SchemaError
+from pgcron_ha.operating_system import boottime
+from pgcron_ha.telemetry.events import RunRefused, RunsParked
+from pgcron_ha.telemetry.log import emit
+
+Answer = TypeVar("Answer")
+
+_LONGEST_PAUSE_SECONDS: Final = 1.0
+"""How long a kind of claim waits after a failure at most: a lock may be gone by then."""
+
+LOOK: Final = 500
+"""Due runs that one statement searches for handlers no node offers."""
+
+_REFUSED_AT_ONCE: Final = 500
+"""Runs that are tried one by one after a refusal."""
+
+WAITING: Final = "runs that wait for a slot of their schedule"
+"""The name of their kind of claim."""
+
+_TRIES: Final = 5
+"""Claims in a row after each of which runs were found that can't be claimed."""
+
+_SEARCH_EVERY: Final = 1.0
+"""Seconds between two searches that found nothing."""
+
+
+class Decided:
+    """What the database decided in one round, by its verdicts on runs."""
+
+    def __init__(self, verdicts: Sequence[Row]) -> None:
+        counts = Counter(row["verdict"] for row in verdicts)
+        self.claimed = [row for row in verdicts if row["verdict"] == "claim"]
+        self.skipped = counts["skip"]
+        self.superseded = counts["supersede"]
+        self.parked = sum(int(row["due"]) for row in verdicts if row["verdict"] == "parked")
+        """Runs whose handler no node offers."""
+        self.moved = self.skipped + self.superseded + counts["hold"] + self.parked
+        """Runs that are no longer in the way of others; held ones wait for their schedule."""
+        self.waits_for_slot = counts["wait"] > 0
+        """Whether some run that may start only once waits for a free slot."""
+        self.keep_waiting = [row["id"] for row in verdicts if row["verdict"] == "mine"]
+        """Claimed runs whose ends may let others go."""
+
+
+class IsolatedClaims:
+    """Sends the claims of a dispatcher, and keeps those that fail apart."""
+
+    def __init__(
+        self,
+        service: str,
+        link: Link,
+        session: Session,
+        queues: Sequence[str],
+        handlers: Sequence[str],
+    ) -> None:
+        """`service` is the dispatcher's name, for the log. `handlers` are full names, looked at
+        anew by each claim.
+        """
+        self.aside: SetAside[str] = SetAside(service, _LONGEST_PAUSE_SECONDS)
+        """The kinds of claims, and queues, that wait; by name."""
+        self._link = link
+        self._session = session
+        self._queues = list(queues)
+        self._handlers = handlers
+        self._sent_at: float | None = None
+        self.answered_after = 0.0
+        """How long the last claim took, in seconds."""
+        self._searched_at = float("-inf")
+
+    def settled_at(self) -> float:
+        """Every claim sent before this CLOCK_BOOTTIME instant has been answered, or its rows are
+        unknown here.
+        """
+        return boottime() if self._sent_at is None else self._sent_at
+
+    async def settle(self, claiming: Awaitable[Answer]) -> Answer:
+        """The answer to a claim; meanwhile it counts as unsettled."""
+        self._sent_at = sent_at = boottime()
+        try:
+            answer = await claiming
+            self.answered_after = boottime() - sent_at
+            return answer
+        finally:
+            self._sent_at = None
+
+    async def send(self, statement: str, /, **parameters: Any) -> list[Row]:
+        """The rows of one statement, for this node's incarnation and handlers."""
+        parameters.setdefault("handlers", list(self._handlers))
+        incarnation = self._session.incarnation
+        return await self._link.rows(statement, incarnation=incarnation, **parameters)
+
+    async def rows(self, kind: str, statement: str, /, **parameters: Any) -> list[Row]:
+        """As `send`, for a statement that claims or parks; none while this kind of claim waits, or
+        when it fails now.
+
+        Raises DatabaseUnavailable without a database, and what is wrong with the whole
+        installation: a missing right or table.
+        """
+        if self.aside.waits(kind):
+            return []
+        for _ in range(_TRIES):
+            try:
+                with impatience() if self.aside.is_aside(kind) else nullcontext():
+                    rows = await self.settle(self.send(statement, **parameters))
+            except (DatabaseUnavailable, Refused, SchemaError):
+                raise
+            except PgcronError as error:
+                if isinstance(error, Busy) or not await self.end_refused(self._queues):
+                    self.aside.put(kind, kind, error)
+                    break
+            else:
+                self.aside.forget(kind)
+                return rows
+        return []
+
+    async def park(self, statement: str, /, **parameters: Any) -> bool:
+        """Set aside due runs that no living node may take; whether there were any."""
+        parked = await self.rows("runs that no node serves", statement, look=LOOK, **parameters)
+        if parked:
+            emit(RunsParked(len(parked)))
+        return bool(parked)
+
+    async def end_refused_in_line(self, schedules: Sequence[int], error: str) -> int:
+        """The same of runs of these schedules that wait for a slot of them; `error` is why they
+        could not be let go.
+        """
+        ended = await self._end("refused_runs_in_line", schedules=list(schedules))
+        if not ended:
+            self.aside.put(WAITING, f"{WAITING} (schedules {_listed(schedules)})", error)
+        return ended
+
+    async def end_refused(self, queues: Sequence[str]) -> int:
+        """Ends the due runs of these queues that can't be claimed; returns how many there were."""
+        if monotonic() - self._searched_at < _SEARCH_EVERY:
+            return 0
+        ended = await self._end("refused_runs", queues=list(queues))
+        if not ended:
+            self._searched_at = monotonic()
+        return ended
+
+    async def _end(self, statement: str, **parameters: Any) -> int:
+        ended = 0
+        for row in await self.send(statement, at_most=_REFUSED_AT_ONCE, **parameters):
+            reason = f"PostgreSQL refuses to let it be claimed: {row['error']}"
+            if await end_refused_run(self._link, row["run_id"], reason):
+                ended += 1
+                emit(RunRefused(row["run_id"], row["error"]))
+        return ended
+
+
+def have_ended(runs: set[int], holds: Callable[[int], bool]) -> bool:
+    """Whether some of `runs` are no longer held here; these are removed from the set."""
+    over = {run for run in runs if not holds(run)}
+    runs -= over
+    return bool(over)
+
+
+def _listed(schedules: Sequence[int]) -> str:
+    return ", ".join(map(str, schedules[:10])) + (", …" if len(schedules) > 10 else "")
