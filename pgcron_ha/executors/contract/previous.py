@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from pgcron_ha.errors import DatabaseUnavailable
 from pgcron_ha.executors.contract.coroutines import wait_for
-from pgcron_ha.executors.contract.failures import bounded_text
 from pgcron_ha.executors.contract.outcome import Failed
 
 if TYPE_CHECKING:
-    from pgcron_ha.errors import PgcronError
     from pgcron_ha.executors.contract.attempt import Attempt
 
 
@@ -56,11 +55,6 @@ def rfc3339(instant: datetime) -> str:
     return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def not_reported(error: PgcronError) -> Failed:
-    """The outcome of a run whose previous run could not be read: it is retried."""
-    return Failed(type(error).__name__, bounded_text(f"the run before is not known: {error}"))
-
-
 class AsksDatabase(Protocol):
     """What finds the row of ``previous_result``."""
 
@@ -85,6 +79,18 @@ async def find_previous(database: AsksDatabase, context: Attempt) -> Previous | 
         result=None if row["result"] is None else json.loads(row["result"]),
         error=row["error"],
     )
+
+
+async def note_previous(database: AsksDatabase | None, context: Attempt) -> Failed | None:
+    """Find it for a template that asks for it, before its run begins. The outcome, a retry, of a
+    run for which the database does not answer.
+    """
+    if database is not None:
+        try:
+            context._previous_found = await find_previous(database, context)
+        except DatabaseUnavailable as error:
+            return Failed(type(error).__name__, f"the run before is not known: {error}")
+    return None
 
 
 class AskedPrevious:

@@ -56,8 +56,8 @@ class TaskExecutor(ABC):
     ``handlers`` are full names, all of this ``kind``.
     """
 
-    end_seconds: ClassVar[float] = 1.0
-    """Time limit of `end`; a run whose `end` takes longer is over all the same."""
+    end_seconds: ClassVar[float | None] = 1.0
+    """Time limit of `end`; a run whose `end` takes longer is over all the same. None: no limit."""
 
     def __init__(
         self, kind: str, handlers: Iterable[str], executor_services: ExecutorServices
@@ -65,6 +65,7 @@ class TaskExecutor(ABC):
         self._kind = kind
         self._handlers = frozenset(handlers)
         self._done = executor_services.done
+        self._failed = executor_services.failed
         self._feed = executor_services.feed
         self._sink = executor_services.sink
         self._lease = Lease()
@@ -155,7 +156,7 @@ class TaskExecutor(ABC):
             self._post(self._kill_all)
             await asyncio.wait(
                 {asyncio.wrap_future(self._nothing_left)},
-                timeout=self.end_seconds + 2 * KILL_SECONDS,
+                timeout=(self.end_seconds or _END_SECONDS) + 2 * KILL_SECONDS,
             )
         self._post(self._loop.stop)
         await asyncio.wait({asyncio.wrap_future(self._ended)}, timeout=_END_SECONDS)
@@ -225,7 +226,10 @@ class TaskExecutor(ABC):
             except BaseException as error:
                 outcome = outcome_of_error(error, context)
             await self._until_ended(context)
-        self._finish(context, outcome)
+        try:
+            self._finish(context, outcome)
+        except Exception as error:  # the engine's own: the slot is lost
+            self._failed(error)
 
     async def _until_ended(self, context: Context) -> None:
         """A run that is being killed is not over before that is done."""
@@ -249,7 +253,7 @@ class TaskExecutor(ABC):
 
     def _cancel(self, context: Context) -> None:
         # A task that has not begun sees the reason itself; cancelled now it would never begin.
-        if context in self._live and context._work is not None:
+        if context in self._live and context._work is self:
             self.interrupt(context)
 
     def _kill(self, context: Context) -> None:
@@ -258,7 +262,7 @@ class TaskExecutor(ABC):
             self._endings[context] = self._loop.create_task(self._end(context, task))
 
     async def _end(self, context: Context, task: asyncio.Task[None]) -> None:
-        if self._live.get(context) is task and context._work is not None:
+        if self._live.get(context) is task and context._work is self:
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(self.end(context), self.end_seconds)
         self._loop.call_later(KILL_SECONDS, self._end_by_force, context, task)
@@ -298,8 +302,9 @@ class TaskExecutor(ABC):
         left = self._lease.deadline - boottime()
         if left <= 0:
             for context in list(self._live):
-                context.stop_reason = context.stop_reason or StopReason.LEASE_LOST
-            self._kill_all()
+                if not context.outlives_lease:
+                    context.stop_reason = context.stop_reason or StopReason.LEASE_LOST
+                    self._kill(context)
         elif self._live:
             self._look = self._loop.call_later(min(left, _LOOK_SECONDS), self._look_at_lease)
 

@@ -29,14 +29,14 @@ from pgcron_ha.config.http_destinations import HttpDestination
 from pgcron_ha.config.settings import Settings
 from pgcron_ha.db.driver.link import Link
 from pgcron_ha.db.driver.transactions import Transactions
-from pgcron_ha.errors import ConfigError, DatabaseUnavailable, PgcronError
+from pgcron_ha.errors import ConfigError, PgcronError
 from pgcron_ha.executors.contract.attempt import StopReason
 from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.failures import bounded_text, refused
 from pgcron_ha.executors.contract.masking import Masker, remember_secret
 from pgcron_ha.executors.contract.outcome import Failed, Interrupted, Outcome
-from pgcron_ha.executors.contract.previous import find_previous, not_reported
+from pgcron_ha.executors.contract.previous import note_previous
 from pgcron_ha.executors.contract.tasks import TaskExecutor
 from pgcron_ha.executors.http.address import AddressRefused
 from pgcron_ha.executors.http.answer import outcome_of_answer
@@ -103,11 +103,8 @@ class HttpExecutor(TaskExecutor):
             self._post(self._desk.ring)
 
     async def _attempt(self, destination: HttpDestination, context: Context) -> Outcome:
-        if destination.previous and self._transactions is not None:
-            try:
-                context._previous_found = await find_previous(self._transactions, context)
-            except DatabaseUnavailable as error:
-                return not_reported(error)
+        if destination.previous and (unknown := await note_previous(self._transactions, context)):
+            return unknown
         if self._desk is None or destination.completion != "callback":
             return await self._exchange(destination, context)
         callback = await self._desk.open(context)
