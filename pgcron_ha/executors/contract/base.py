@@ -13,49 +13,18 @@ from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias, cast
 
 from pgcron_ha.errors import ConfigError
-from pgcron_ha.executors.contract.attempt import LogSink, Stopped, StopReason, Stream
-from pgcron_ha.executors.contract.context import Context
-from pgcron_ha.executors.contract.outcome import (
-    MAX_RESULT_BYTES,
-    SUCCEEDED,
-    Cancel,
-    Committed,
-    Discard,
-    Doubtful,
-    Failed,
-    Interrupted,
-    Outcome,
-    Retry,
-    Snooze,
-    Succeeded,
-)
-
-__all__ = [
-    "MAX_RESULT_BYTES",
-    "SUCCEEDED",
-    "Cancel",
-    "Committed",
-    "Context",
-    "Discard",
-    "Done",
-    "Doubtful",
-    "Executor",
-    "ExecutorServices",
-    "Failed",
-    "Failure",
-    "Feed",
-    "Interrupted",
-    "LeaseLoss",
-    "LogSink",
-    "Outcome",
-    "Retry",
-    "Snooze",
-    "StopReason",
-    "Stopped",
-    "Stream",
-    "Succeeded",
-    "ignore_failure",
-]
+from pgcron_ha.executors.contract.attempt import LogSink as LogSink
+from pgcron_ha.executors.contract.attempt import StopReason as StopReason
+from pgcron_ha.executors.contract.attempt import Stream as Stream
+from pgcron_ha.executors.contract.context import Context as Context
+from pgcron_ha.executors.contract.outcome import MAX_RESULT_BYTES as MAX_RESULT_BYTES
+from pgcron_ha.executors.contract.outcome import SUCCEEDED as SUCCEEDED
+from pgcron_ha.executors.contract.outcome import Committed as Committed
+from pgcron_ha.executors.contract.outcome import Doubtful as Doubtful
+from pgcron_ha.executors.contract.outcome import Failed as Failed
+from pgcron_ha.executors.contract.outcome import Interrupted as Interrupted
+from pgcron_ha.executors.contract.outcome import Outcome as Outcome
+from pgcron_ha.executors.contract.outcome import Succeeded as Succeeded
 
 Done = Callable[[Context, Outcome], None]
 """Called exactly once for each started context, from any thread, after the handler has stopped."""

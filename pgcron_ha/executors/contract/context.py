@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 
+from pgcron_ha.db.driver.transactions import Isolation
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.executors.contract.attempt import Attempt, Stream
 from pgcron_ha.executors.contract.log_lines import RunLog
 from pgcron_ha.executors.contract.previous import AskedPrevious, Previous, Source
 from pgcron_ha.executors.contract.progress import judged
-from pgcron_ha.executors.contract.transaction import Isolation, RunTransaction, TransactionBlock
+from pgcron_ha.executors.contract.transaction import RunTransaction, TransactionBlock
 
 _log_creation = threading.Lock()
 

@@ -23,14 +23,6 @@ if TYPE_CHECKING:
     from pgcron_ha.db.driver.transactions import Open, Transactions
     from pgcron_ha.executors.contract.attempt import Attempt
 
-__all__ = [
-    "FlushLines",
-    "Isolation",
-    "RunTransaction",
-    "TransactionBlock",
-    "flush_lines",
-]
-
 FlushLines = Callable[["Attempt"], "Future[None]"]
 """Writes what a run has logged so far: once the run is completed its lines are refused."""
 

@@ -97,7 +97,7 @@ def is_among(status: int, statuses: Statuses) -> bool:
 def json_of(answer: HttpAnswer, masker: Masker) -> Any:
     """The answer as JSON, secrets taken out; raises `NotJson`."""
     if not answer.is_whole:
-        raise NotJson("the answer is too long or can't be decompressed")
+        raise NotJson("the answer is too long, or compressed")
     media_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/json" and not media_type.endswith("+json"):
         raise NotJson(f"the answer is of type {media_type[:100]!r}")

@@ -41,7 +41,7 @@ from pgcron_ha.executors.contract.tasks import TaskExecutor
 from pgcron_ha.executors.http.address import AddressRefused
 from pgcron_ha.executors.http.answer import outcome_of_answer
 from pgcron_ha.executors.http.callback import Callback, CallbackDesk
-from pgcron_ha.executors.http.client import HttpClient, Origin, TooManyRedirects, tls_context
+from pgcron_ha.executors.http.client import HttpClient, Origin, tls_context
 from pgcron_ha.executors.http.operation import Operation
 from pgcron_ha.executors.http.request import authorization_header, render_request
 
@@ -149,13 +149,7 @@ class HttpExecutor(TaskExecutor):
                 return await callback.wait()
             if destination.poll is not None and answer.status == _ACCEPTED:
                 return await Operation(destination, client, context, masker).follow(answer)
-        except (
-            OSError,
-            httpx.HTTPError,
-            httpx.InvalidURL,
-            AddressRefused,
-            TooManyRedirects,
-        ) as error:
+        except (OSError, httpx.HTTPError, httpx.InvalidURL, AddressRefused) as error:
             return _failure(error, destination, masker)
         return outcome_of_answer(destination, answer, context, masker)
 
@@ -197,8 +191,6 @@ def _failure(error: Exception, destination: HttpDestination, masker: Masker) -> 
         return Failed("AddressRefused", bounded_text(str(error)), retry=False)
     if isinstance(error, httpx.LocalProtocolError | httpx.UnsupportedProtocol | httpx.InvalidURL):
         return Failed("InvalidRequest", bounded_text(masker.mask(str(error))), retry=False)
-    if isinstance(error, TooManyRedirects):
-        return Failed("TooManyRedirects", bounded_text(masker.mask(str(error))), retry=False)
     if isinstance(error, TimeoutError):
         limit = destination.request_timeout
         return Failed("RequestTimeout", f"no whole answer within {limit:g} s")

@@ -40,7 +40,7 @@ from pgcron_ha.executors.http.answer import (
     outcome_of_document,
     retry_after,
 )
-from pgcron_ha.executors.http.client import HttpAnswer, HttpClient, TooManyRedirects
+from pgcron_ha.executors.http.client import HttpAnswer, HttpClient
 from pgcron_ha.executors.http.request import HttpRequest
 from pgcron_ha.executors.http.work_reports import percent_of, work_status_of
 
@@ -77,7 +77,7 @@ class Operation:
             self._context.check()
             try:
                 answer = await self._client.exchange(request)
-            except (OSError, httpx.TransportError, TimeoutError, TooManyRedirects) as error:
+            except (OSError, httpx.TransportError) as error:
                 lost += 1
                 if lost >= MAX_LOST_ANSWERS:
                     raise

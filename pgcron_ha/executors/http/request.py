@@ -99,7 +99,7 @@ def run_headers(context: Context) -> dict[str, str]:
     """Headers that identify the run, so that the service can refuse a stale or a second one."""
     fire_time = context.fire_time
     return {
-        "Accept-Encoding": "gzip",
+        "Accept-Encoding": "identity",
         "Idempotency-Key": _header_text(context.idempotency_key),
         "Pgcron-Run": str(context.run_id),
         "Pgcron-Attempt": str(context.attempt),
