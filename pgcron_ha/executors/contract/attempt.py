@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from time import monotonic
 from typing import Any, Literal, Protocol, TypeAlias
 from uuid import UUID
 
@@ -110,6 +111,12 @@ class Attempt:
         hand of an ended run makes another run, with another key.
         """
         return self._idempotency_key or str(self.run_uuid)
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since its handler began."""
+        now = monotonic()
+        return now - (self.started_monotonic or now)
 
     def check(self) -> None:
         """Raise `Stopped` if the run was asked to stop or its lease is over.

@@ -34,6 +34,9 @@ MAX_MESSAGE_CHARACTERS = 4 * 1024
 MAX_TRACEBACK_CHARACTERS = 16 * 1024
 """Head and tail are kept: where it began and where it broke."""
 
+MAX_NAME_CHARACTERS = 200
+"""Of an error's class, and of a fingerprint."""
+
 _ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 _FRAMES_OF_OWN = frozenset(
     str(Path(__file__).parents[1] / name)
@@ -59,13 +62,10 @@ def outcome_of_result(result: Any) -> Outcome:
             result.close()
         return _bad_result(f"the handler returned {type(result).__name__!r}: {error}")
     if size > MAX_RESULT_BYTES:
-        bound = f"a result may have {MAX_RESULT_BYTES} bytes"
-        message = f"the handler returned {size} bytes of JSON; {bound}"
-        return Failed("TooLarge", message, retry=False)
+        return _too_large(f"{size} bytes of JSON", f"may have {MAX_RESULT_BYTES} bytes")
     if (levels := levels_of(text)) > MOST_LEVELS:
-        bound = f"a result may be nested {MOST_LEVELS} levels deep"
-        message = f"the handler returned JSON nested {levels} levels deep; {bound}"
-        return Failed("TooLarge", message, retry=False)
+        bound = f"may be nested {MOST_LEVELS} levels deep"
+        return _too_large(f"JSON nested {levels} levels deep", bound)
     if _ESCAPED_NUL.search(text):
         return _bad_result("the handler returned text with a NUL character")
     return success(result, text)
@@ -89,8 +89,8 @@ def outcome_of_error(error: BaseException, context: Attempt) -> Outcome:
     try:
         return _failure(error, context.handler)
     except Exception as unreadable:  # whatever an exception of the user's does when it is read
-        kind, problem = type(error).__name__, type(unreadable).__name__
-        return Failed(kind[:200], f"{kind[:200]} ({problem} when it was read)")
+        kind, problem = type(error).__name__[:MAX_NAME_CHARACTERS], type(unreadable).__name__
+        return Failed(kind, f"{kind} ({problem} when it was read)")
 
 
 def refused(error: PgcronError) -> Failed:
@@ -160,6 +160,11 @@ def causes_of(failure: Failed) -> str:
 def _bad_result(message: str) -> Failed:
     hint = "return None or a JSON value (object, array, text, finite number, true, false)"
     return Failed("InvalidResult", bounded_text(f"{message}; {hint}"), retry=False)
+
+
+def _too_large(returned: str, bound: str) -> Failed:
+    message = f"the handler returned {returned}; a result {bound}"
+    return Failed("TooLarge", message, retry=False)
 
 
 def _message(error: BaseException) -> str:

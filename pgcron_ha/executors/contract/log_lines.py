@@ -26,11 +26,6 @@ class RunLog:
     With ``reads_progress`` a line such as ``::progress 3/10`` is passed on as progress.
     """
 
-    __slots__ = (
-        *("_context", "_dropped", "_finished", "_lines", "_lock", "_partial"),
-        *("_reads_progress", "_sink"),
-    )
-
     def __init__(self, context: Attempt, sink: LogSink, reads_progress: bool = False) -> None:
         self._reads_progress = reads_progress
         self._context = context

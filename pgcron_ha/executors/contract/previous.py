@@ -50,6 +50,26 @@ def facts_of(previous: Previous | None) -> dict[str, str]:
     return {name: str(document.get(name, "")) for name in names}
 
 
+def run_facts(context: Attempt) -> dict[str, str | int | None]:
+    """What identifies a run and its attempt, for programs, services and statements."""
+    fire_time = context.fire_time
+    return {
+        "run_id": context.run_id,
+        "attempt": context.attempt,
+        "token": str(context.token),
+        "fence": context.fence,
+        "idempotency_key": context.idempotency_key,
+        "schedule": context.schedule,
+        "fire_time": None if fire_time is None else rfc3339(fire_time),
+        "origin": context.origin,
+    }
+
+
+def as_text(fact: str | int | None) -> str:
+    """Of one fact: empty for none."""
+    return "" if fact is None else str(fact)
+
+
 def rfc3339(instant: datetime) -> str:
     """As programs and services read it: ``2026-11-21T02:00:00Z``."""
     return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -22,6 +22,7 @@ from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.coroutines import new_event_loop, post, run_until_stopped
 from pgcron_ha.executors.contract.failures import (
+    MAX_NAME_CHARACTERS,
     MAX_TRACEBACK_CHARACTERS,
     bounded_text,
     outcome_of_error,
@@ -318,8 +319,13 @@ def _bounded(outcome: Outcome) -> Outcome:
         return SUCCEEDED if outcome.result is None else outcome_of_result(outcome.result)
     if isinstance(outcome, Failed):
         limit = MAX_TRACEBACK_CHARACTERS
-        traceback = outcome.traceback and bounded_text(outcome.traceback, limit)
-        return replace(outcome, message=bounded_text(outcome.message), traceback=traceback)
+        return replace(
+            outcome,
+            error_class=bounded_text(outcome.error_class, MAX_NAME_CHARACTERS),
+            message=bounded_text(outcome.message),
+            traceback=outcome.traceback and bounded_text(outcome.traceback, limit),
+            fingerprint=outcome.fingerprint and outcome.fingerprint[:MAX_NAME_CHARACTERS],
+        )
     if isinstance(outcome, Interrupted):
         return replace(outcome, message=bounded_text(outcome.message))
     raise TypeError(f"the executor returned {type(outcome).__name__!r}, which is no outcome")

@@ -33,7 +33,7 @@ from pgcron_ha.errors import ConfigError, PgcronError
 from pgcron_ha.executors.contract.attempt import StopReason
 from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
-from pgcron_ha.executors.contract.failures import bounded_text, refused
+from pgcron_ha.executors.contract.failures import refused
 from pgcron_ha.executors.contract.masking import Masker, remember_secret
 from pgcron_ha.executors.contract.outcome import Failed, Interrupted, Outcome
 from pgcron_ha.executors.contract.previous import note_previous
@@ -135,7 +135,7 @@ class HttpExecutor(TaskExecutor):
                 secrets += [secret, value.rpartition(" ")[2]]
                 request = replace(request, headers={**request.headers, name: value})
         except ConfigError as error:
-            return Failed("SecretUnreadable", bounded_text(error.message), error.detail)
+            return Failed("SecretUnreadable", error.message, error.detail)
         except PgcronError as error:
             return refused(error)
         client = self._client(destination)
@@ -188,15 +188,15 @@ def http_executor(settings: Settings, executor_services: ExecutorServices) -> Ht
 def _failure(error: Exception, destination: HttpDestination, masker: Masker) -> Failed:
     """No answer. Whether the service has seen the request is not known, so most are retried."""
     if isinstance(error, AddressRefused):
-        return Failed("AddressRefused", bounded_text(str(error)), retry=False)
+        return Failed("AddressRefused", str(error), retry=False)
     if isinstance(error, httpx.LocalProtocolError | httpx.UnsupportedProtocol | httpx.InvalidURL):
-        return Failed("InvalidRequest", bounded_text(masker.mask(str(error))), retry=False)
+        return Failed("InvalidRequest", masker.mask(str(error)), retry=False)
     if isinstance(error, TimeoutError):
         limit = destination.request_timeout
         return Failed("RequestTimeout", f"no whole answer within {limit:g} s")
     name = type(error).__name__ if isinstance(error, httpx.HTTPError) else "ResolveError"
     message = f"{Origin.of(destination.url).header}: {str(error) or name}"
-    return Failed(name, bounded_text(masker.mask(message)))
+    return Failed(name, masker.mask(message))
 
 
 def _tls_contexts(

@@ -90,6 +90,9 @@ class Operation:
                 self._context.log(f"the status is not known now ({answer.status}): asking again")
                 continue
             lost = 0
+            if answer.status == 303 and (elsewhere := self._question(answer)) is not None:
+                request = elsewhere  # where the result is
+                continue
             outcome = self._judge(answer)
             if outcome is not None:
                 return outcome

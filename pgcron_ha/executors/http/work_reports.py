@@ -34,14 +34,12 @@ from pgcron_ha.executors.contract.progress import MOST_NOTE
 PATH: Final = "/callback/runs/{run}/{fence}"
 """Of the address that services get, behind ``web.public_url``."""
 
-_GOES_ON: Final = frozenset(
-    {
-        *("notstarted", "accepted", "pending", "queued"),
-        *("running", "inprogress", "processing"),
-    }
+_GOES_ON: Final = (
+    *("notstarted", "accepted", "pending", "queued"),
+    *("running", "inprogress", "processing"),
 )
-_WELL: Final = frozenset({"succeeded", "success", "completed", "done"})
-_BADLY: Final = frozenset({"failed", "failure", "error", "cancelled", "canceled"})
+_WELL: Final = ("succeeded", "success", "completed", "done")
+_BADLY: Final = ("failed", "failure", "error", "cancelled", "canceled")
 
 MAX_BODY_BYTES: Final = MAX_RESULT_BYTES + 64 * 1024
 """Of one callback: a whole result, and what else it may say."""

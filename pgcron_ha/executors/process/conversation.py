@@ -18,6 +18,8 @@ MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 invalid."""
 
 _RECEIVE_BYTES: Final = 65536
+# What reading a message raises that is no JSON, no object, or has other members than it should.
+_UNREADABLE: Final = (LookupError, TypeError, ValueError, ArithmeticError, RecursionError)
 
 
 class BadMessage(Exception):
@@ -31,13 +33,13 @@ class Incoming:
         self._bytes = bytearray()
 
     def take(self, data: bytes) -> Iterator[dict[str, Any]]:
-        """The messages that these bytes complete. Raises `BadMessage`."""
+        """The messages that these bytes complete. Raises `BadMessage` and `json.loads`'s."""
         self._bytes += data
         *complete, self._bytes = self._bytes.split(b"\n")
         if len(self._bytes) > MAX_MESSAGE_BYTES:
             raise BadMessage(f"a message of more than {MAX_MESSAGE_BYTES} bytes")
         for line in complete:
-            yield _parsed(line)
+            yield json.loads(line)
 
 
 class Conversation:
@@ -86,7 +88,7 @@ class Conversation:
         try:
             for message in self._incoming.take(data):
                 self._hear(message)
-        except (BadMessage, LookupError, TypeError, ValueError, ArithmeticError) as error:
+        except (BadMessage, *_UNREADABLE) as error:
             problem = f"{type(error).__name__}: {error}"
         if problem is not None or not data:
             self._ignore()
@@ -142,16 +144,6 @@ class Conversation:
 def message_bytes(message: dict[str, Any]) -> bytes:
     """The bytes of a message."""
     return json.dumps(message, separators=(",", ":")).encode() + b"\n"
-
-
-def _parsed(line: bytes | bytearray) -> dict[str, Any]:
-    try:
-        message = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise BadMessage(f"no JSON: {error}") from None
-    if not isinstance(message, dict):
-        raise BadMessage("no JSON object")
-    return message
 
 
 def _close(descriptors: Sequence[int]) -> None:

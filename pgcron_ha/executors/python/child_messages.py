@@ -19,17 +19,11 @@ from uuid import UUID
 
 from pgcron_ha.executors.contract.attempt import StopReason
 from pgcron_ha.executors.contract.context import Context
-from pgcron_ha.executors.contract.failures import (
-    MAX_MESSAGE_CHARACTERS,
-    MAX_TRACEBACK_CHARACTERS,
-    bounded_text,
-)
 from pgcron_ha.executors.contract.outcome import SUCCEEDED, Outcome, Succeeded
 from pgcron_ha.executors.process.conversation import BadMessage
 
 _OUTCOMES: Final = {kind.__name__: kind for kind in typing.get_args(Outcome)}
 _OF_A_CONTEXT: Final = tuple(inspect.signature(Context).parameters)
-_BOUNDS: Final = {"traceback": MAX_TRACEBACK_CHARACTERS, "error_class": 200, "fingerprint": 200}
 
 
 def context_members(context: Context) -> dict[str, Any]:
@@ -79,8 +73,6 @@ def outcome_from(members: Any) -> Outcome:
                 given[name] = timedelta(seconds=value["seconds"])
             elif isinstance(value, list):
                 given[name] = tuple(map(str, value))
-            elif isinstance(value, str) and name != "text":
-                given[name] = bounded_text(value, _BOUNDS.get(name, MAX_MESSAGE_CHARACTERS))
         if "reason" in given:
             given["reason"] = StopReason(given["reason"])
         if kind is Succeeded:

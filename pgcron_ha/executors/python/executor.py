@@ -13,7 +13,7 @@ import contextlib
 import contextvars
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from time import monotonic
@@ -25,6 +25,7 @@ from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.coroutines import go_on, new_event_loop, post, run_until_stopped
 from pgcron_ha.executors.contract.failures import outcome_of_error, outcome_of_result
 from pgcron_ha.executors.contract.outcome import SUCCEEDED, Failed, Outcome, stopped_early
+from pgcron_ha.executors.contract.transaction import RunTransaction
 from pgcron_ha.executors.python.capture import capture, current_run
 from pgcron_ha.executors.python.child_pool import ChildPool, ChildProgram, isolations_of
 from pgcron_ha.executors.python.copies import end_copy, watch_for_copies
@@ -104,16 +105,10 @@ class PythonExecutor:
         return frozenset(self._handlers)
 
     def start(self, contexts: Sequence[Context]) -> None:
-        """Hand all over to the loop in one hop, and each plain one to a thread."""
-        asynchronous: list[Context] = []
+        """Hand the async ones over to the loop, and each plain one to a thread."""
         for context in contexts:
             if self._prepare(context):
-                if context._work.on_loop:
-                    asynchronous.append(context)
-                else:
-                    self._start_elsewhere(context)
-        if asynchronous:
-            self._hand_to_loop(asynchronous)
+                self._start(context)
 
     def stop(self, context: Context, reason: StopReason) -> None:
         """Cancel the task of an async handler; a plain one learns it from `Context.check`."""
@@ -190,9 +185,6 @@ class PythonExecutor:
             self._finish(context, Failed("NotFound", message))
         else:
             if context.delivery == "transactional" and self._transactions is not None:
-                # A node without such runs never loads it.
-                from pgcron_ha.executors.contract.transaction import RunTransaction
-
                 assert self._flush is not None
                 context._transaction = RunTransaction(
                     context, self._transactions, self._flush, self._loop
@@ -225,8 +217,8 @@ class PythonExecutor:
 
     # The loop's side.
 
-    def _hand_to_loop(self, contexts: Iterable[Context]) -> None:
-        self._inbox.extend(contexts)
+    def _hand_to_loop(self, context: Context) -> None:
+        self._inbox.append(context)
         if not self._awake:
             self._awake = True
             self._loop.call_soon_threadsafe(self._take_inbox)
@@ -340,7 +332,7 @@ class PythonExecutor:
 
     def _start(self, context: Context) -> None:
         if context._work.on_loop:
-            self._hand_to_loop((context,))
+            self._hand_to_loop(context)
         else:
             self._start_elsewhere(context)
 

@@ -24,18 +24,6 @@ class Parameters:
     Raises `ConfigError` for a callable without a readable signature.
     """
 
-    __slots__ = (
-        "_function",
-        "_name",
-        "_names",
-        "_own",
-        "_readers",
-        "_required",
-        "_rest",
-        "_signature",
-        "takes_context",
-    )
-
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self._name = name
         self._function = function
