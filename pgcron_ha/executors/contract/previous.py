@@ -7,8 +7,9 @@ import json
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pgcron_ha.db.driver.transactions import Transactions
 from pgcron_ha.errors import DatabaseUnavailable
 from pgcron_ha.executors.contract.coroutines import wait_for
 from pgcron_ha.executors.contract.outcome import Failed
@@ -75,18 +76,11 @@ def rfc3339(instant: datetime) -> str:
     return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-class AsksDatabase(Protocol):
-    """What finds the row of ``previous_result``."""
-
-    async def previous(self, run: int) -> Any:
-        """The row, its result as JSON text; None without one. Raises a `PgcronError`."""
-
-
-Source: TypeAlias = tuple[AsksDatabase, asyncio.AbstractEventLoop]
+Source: TypeAlias = tuple[Transactions, asyncio.AbstractEventLoop]
 """The source that handlers ask, and the handlers' event loop."""
 
 
-async def find_previous(database: AsksDatabase, context: Attempt) -> Previous | None:
+async def find_previous(database: Transactions, context: Attempt) -> Previous | None:
     """Of the run before this one; None also for runs without a schedule."""
     row = None if context.schedule is None else await database.previous(context.run_id)
     if row is None:
@@ -101,7 +95,7 @@ async def find_previous(database: AsksDatabase, context: Attempt) -> Previous | 
     )
 
 
-async def note_previous(database: AsksDatabase | None, context: Attempt) -> Failed | None:
+async def note_previous(database: Transactions | None, context: Attempt) -> Failed | None:
     """Find it for a template that asks for it, before its run begins. The outcome, a retry, of a
     run for which the database does not answer.
     """

@@ -12,29 +12,24 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
-import typing
 from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
 from pgcron_ha.executors.contract.attempt import StopReason
 from pgcron_ha.executors.contract.context import Context
-from pgcron_ha.executors.contract.outcome import SUCCEEDED, Outcome, Succeeded
-from pgcron_ha.executors.process.conversation import BadMessage
+from pgcron_ha.executors.contract.outcome import SUCCEEDED, Failed, Interrupted, Outcome, Succeeded
 
-_OUTCOMES: Final = {kind.__name__: kind for kind in typing.get_args(Outcome)}
 _OF_A_CONTEXT: Final = tuple(inspect.signature(Context).parameters)
 
 
 def context_members(context: Context) -> dict[str, Any]:
-    """A context as JSON values."""
+    """A context as JSON values, with texts for ids and instants."""
     members = {name: getattr(context, name) for name in _OF_A_CONTEXT}
-    for name, value in members.items():
-        if isinstance(value, UUID):
-            members[name] = str(value)
-        elif isinstance(value, datetime):
-            members[name] = value.isoformat()
-    return members
+    return {
+        name: str(value) if isinstance(value, UUID | datetime) else value
+        for name, value in members.items()
+    }
 
 
 def context_from(members: dict[str, Any]) -> Context:
@@ -52,33 +47,24 @@ def context_from(members: dict[str, Any]) -> Context:
 
 def outcome_members(outcome: Outcome) -> dict[str, Any]:
     """An outcome as JSON values."""
-    members: dict[str, Any] = {"kind": type(outcome).__name__}
-    for field in dataclasses.fields(outcome):
-        value = getattr(outcome, field.name)
-        members[field.name] = (
-            {"seconds": value.total_seconds()} if isinstance(value, timedelta) else value
-        )
     if isinstance(outcome, Succeeded):
-        del members["result"]  # it is in the text
+        return {"text": outcome.text}
+    members = dataclasses.asdict(outcome)
+    if isinstance(outcome, Failed) and outcome.after is not None:
+        members["after"] = outcome.after.total_seconds()
     return members
 
 
-def outcome_from(members: Any) -> Outcome:
-    """The outcome that `outcome_members` wrote. Raises `BadMessage`."""
-    try:
-        given = dict(members)
-        kind = _OUTCOMES[given.pop("kind")]
-        for name, value in given.items():
-            if isinstance(value, dict):
-                given[name] = timedelta(seconds=value["seconds"])
-            elif isinstance(value, list):
-                given[name] = tuple(map(str, value))
-        if "reason" in given:
-            given["reason"] = StopReason(given["reason"])
-        if kind is Succeeded:
-            text = given["text"]
-            return SUCCEEDED if text is None else Succeeded(json.loads(text))
-        outcome: Outcome = kind(**given)
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise BadMessage(f"an outcome that is none: {error!r}") from None
-    return outcome
+def outcome_from(members: dict[str, Any]) -> Outcome:
+    """The outcome that `outcome_members` wrote. Raises what its members raise if it is none."""
+    if "text" in members:
+        text = members["text"]
+        return SUCCEEDED if text is None else Succeeded(json.loads(text))
+    if "reason" in members:
+        return Interrupted(StopReason(members["reason"]), str(members["message"]))
+    after, causes = members["after"], members["causes"]
+    read = {
+        "after": None if after is None else timedelta(seconds=after),
+        "causes": tuple(map(str, causes)),
+    }
+    return Failed(**members | read)

@@ -106,12 +106,11 @@ class Child:
         except BaseException as error:
             self._say({"event": "failed", "message": f"{type(error).__name__}: {error}"[:4096]})
             raise
-        # For what runs ask of the run before; it connects when one does.
-        previous = Transactions(message["dsn"], 1, message["schema"])
+        # For the run before, which a handler may ask for; it connects when one does.
+        transactions = Transactions(message["dsn"], 1, message["schema"])
         self._executor = PythonExecutor(
-            handlers, ExecutorServices(self._done, lambda: None, self, 1), previous=previous
+            handlers, ExecutorServices(self._done, lambda: None, self, 1), transactions
         )
-        self._executor.at_end.append(previous.close)
         self._say({"event": "ready", "resident": resident_bytes()})
 
     def _run(self, executor: PythonExecutor, message: dict[str, Any]) -> None:

@@ -35,7 +35,7 @@ from pgcron_ha.operating_system import boottime
 
 if TYPE_CHECKING:
     from pgcron_ha.db.driver.transactions import Transactions
-    from pgcron_ha.executors.contract.previous import AsksDatabase, Source
+    from pgcron_ha.executors.contract.previous import Source
     from pgcron_ha.executors.contract.transaction import FlushLines
 
 _TURN_SECONDS = 0.002
@@ -61,13 +61,12 @@ class PythonExecutor:
         transactions: Transactions | None = None,
         flush: FlushLines | None = None,
         children: ChildProgram | None = None,
-        previous: AsksDatabase | None = None,
     ) -> None:
-        """``transactions`` are those of runs with that delivery; ``flush`` writes the lines of a
-        run before it is committed. ``children`` says how a process for an isolated handler is
-        started. There are at most as many threads, and processes, as slots. ``previous`` finds the
-        run before another one where ``transactions`` don't. Raises `ConfigError` where an isolated
-        handler can't have a process.
+        """``transactions`` find the run before another one; with ``flush``, which writes the lines
+        of a run before it is committed, they are also those of runs with that delivery.
+        ``children`` says how a process for an isolated handler is started. There are at most as
+        many threads, and processes, as slots. Raises `ConfigError` where an isolated handler can't
+        have a process.
         """
         self._handlers = {handler.full_name: handler for handler in registry.values()}
         isolated = isolations_of(self._handlers, children)
@@ -87,8 +86,9 @@ class PythonExecutor:
         self._variables = contextvars.copy_context()
         self._threads = HandlerThreads(self._execute_plain, executor_services.slots)
         self._loop = new_event_loop()
-        database = transactions or previous
-        self._previous: Source | None = None if database is None else (database, self._loop)
+        self._previous: Source | None = None
+        if transactions is not None:
+            self._previous = transactions, self._loop
         self._loop_thread = threading.Thread(
             target=self._run_loop, name="pgcron-handlers", daemon=True
         )
@@ -184,8 +184,7 @@ class PythonExecutor:
             message = f"this node does not offer the handler {context.handler!r}"
             self._finish(context, Failed("NotFound", message))
         else:
-            if context.delivery == "transactional" and self._transactions is not None:
-                assert self._flush is not None
+            if context.delivery == "transactional" and self._transactions and self._flush:
                 context._transaction = RunTransaction(
                     context, self._transactions, self._flush, self._loop
                 )
