@@ -29,7 +29,7 @@ from pgcron_ha.executors.contract.outcome import (
 from pgcron_ha.model.nesting import MOST_LEVELS, levels_of
 
 MAX_MESSAGE_CHARACTERS = 4 * 1024
-"""An error's message is read in lists; what is longer belongs into the log."""
+"""An error's message is shown in lists; a longer text belongs in the log."""
 
 MAX_TRACEBACK_CHARACTERS = 16 * 1024
 """Head and tail are kept: where it began and where it broke."""
@@ -45,7 +45,7 @@ _FRAMES_OF_OWN = frozenset(
 """Frames above the handler in a traceback, which say nothing about it."""
 
 ASKED_TO_RETRY = "pgcron_ha.Retry"
-"""The cause that goes before whatever a policy says of causes: its handler has asked for it."""
+"""The cause that overrides a policy's rules about causes: the handler has asked for a retry."""
 
 _CAUSE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:]{0,199}")
 _MAX_KINDS = 16  # base classes of an exception that are reported
@@ -108,7 +108,7 @@ def refused(error: PgcronError) -> Failed:
 def bounded_text(text: str, limit: int = MAX_MESSAGE_CHARACTERS) -> str:
     """Text PostgreSQL can keep, secrets masked, its middle cut out if it is longer than ``limit``.
 
-    What is cut is masked before, so that half of a secret is no way around it.
+    It is masked before it is cut, so that no half of a secret is left.
     """
     limit = room(limit)
     text = mask(text, limit)

@@ -9,7 +9,7 @@ from pgcron_ha.errors import InvalidInput
 from pgcron_ha.executors.contract.context import Context
 
 MAX_VALUE_CHARACTERS = 4 * 1024
-"""Of one placeholder. Longer input belongs into a file or a body."""
+"""Of one placeholder. Longer input belongs in a file or a body."""
 
 
 def placeholder_texts(

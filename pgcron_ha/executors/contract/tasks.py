@@ -1,7 +1,7 @@
 """`TaskExecutor`: one asyncio task for each run, on an event loop in a thread of its own.
 
-What is hard about an executor is done here once: exactly one `done` for each run, no run after the
-lease or the close, a stop at any moment, a kill that does not ask. A subclass says what a run does.
+What all executors need is done here once: exactly one `done` for each run, no run after the end of
+the lease or `close`, a stop at any moment, a kill by force. A subclass says what a run does.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import contextlib
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from time import monotonic
@@ -51,7 +51,50 @@ _SHUT_SECONDS = 2.0
 _END_SECONDS = 5.0
 
 
-class TaskExecutor(ABC):
+class LoopExecutor(ABC):
+    """What executors with an event loop in a thread of its own have in common. The thread is
+    started by the subclass.
+    """
+
+    _live: Collection[Context]
+
+    def __init__(self, thread_name: str, executor_services: ExecutorServices) -> None:
+        self._done = executor_services.done
+        self._feed = executor_services.feed
+        self._sink = executor_services.sink
+        self._lease = Lease()
+        self._inbox: deque[Context] = deque()
+        self._closing = False
+        self._nothing_left: Future[None] = Future()
+        self._ended: Future[None] = Future()
+        self._loop = new_event_loop()
+        self._thread = threading.Thread(target=self._serve, name=thread_name, daemon=True)
+
+    @abstractmethod
+    def _leave_loop(self) -> None:
+        """In the thread, when the loop has stopped: end what is still on it."""
+
+    def _serve(self) -> None:
+        run_until_stopped(self._loop)
+        self._leave_loop()
+        self._loop.close()
+        self._ended.set_result(None)
+
+    def _post(self, callback: Any, *arguments: Any) -> bool:
+        return post(self._loop, callback, *arguments)
+
+    def _note_nothing_left(self) -> None:
+        if self._closing and not self._live and not self._nothing_left.done():
+            self._nothing_left.set_result(None)
+
+    async def _end_loop(self, seconds: float) -> None:
+        self._post(self._loop.stop)
+        await asyncio.wait({asyncio.wrap_future(self._ended)}, timeout=seconds)
+        if self._ended.done():  # else code of a run blocks the loop; the thread ends after it
+            self._thread.join()
+
+
+class TaskExecutor(LoopExecutor):
     """An `Executor` whose runs are coroutines. Subclasses implement `execute`, may `shut` what the
     runs share, and say with `interrupt` and `end` how work outside of the process is stopped.
     ``handlers`` are full names, all of this ``kind``.
@@ -63,33 +106,24 @@ class TaskExecutor(ABC):
     def __init__(
         self, kind: str, handlers: Iterable[str], executor_services: ExecutorServices
     ) -> None:
+        super().__init__(f"pgcron-{kind}", executor_services)
         self._kind = kind
         self._handlers = frozenset(handlers)
-        self._done = executor_services.done
         self._failed = executor_services.failed
-        self._feed = executor_services.feed
-        self._sink = executor_services.sink
-        self._lease = Lease()
         self._live: dict[Context, asyncio.Task[None]] = {}
         self._endings: dict[Context, asyncio.Task[None]] = {}
-        self._inbox: deque[Context] = deque()
-        self._closing = False
-        self._nothing_left: Future[None] = Future()
-        self._ended: Future[None] = Future()
         self._look: asyncio.TimerHandle | None = None
-        self._loop = new_event_loop()
-        self._thread = threading.Thread(target=self._serve, name=f"pgcron-{kind}", daemon=True)
         self._thread.start()
 
-    # What a subclass says.
+    # What a subclass implements.
 
     @abstractmethod
     async def execute(self, context: Context) -> Outcome:
         """Execute one run, on the executor's loop; an exception is an outcome, too. The text of a
         `Succeeded` is made of its result here.
 
-        It is cancelled to stop it, unless `interrupt` knows better, and must let that pass: its end
-        says that the work has ended.
+        It is cancelled to stop it, unless `interrupt` does something else, and must not swallow
+        that: the work has ended when it ends.
         """
 
     def interrupt(self, context: Context) -> None:
@@ -107,7 +141,7 @@ class TaskExecutor(ABC):
         """Cancel its `execute`."""
         self._live[context].cancel()
 
-    async def shut(self) -> None:  # noqa: B027 - a subclass may share nothing
+    async def shut(self) -> None:
         """Close what the runs have shared; called on the loop after the last of them."""
 
     # The contract.
@@ -159,14 +193,8 @@ class TaskExecutor(ABC):
                 {asyncio.wrap_future(self._nothing_left)},
                 timeout=(self.end_seconds or _END_SECONDS) + 2 * KILL_SECONDS,
             )
-        self._post(self._loop.stop)
-        await asyncio.wait({asyncio.wrap_future(self._ended)}, timeout=_END_SECONDS)
-        if self._ended.done():  # else code of a run blocks the loop; the thread ends after it
-            self._thread.join()
+        await self._end_loop(_END_SECONDS)
         self._refuse_inbox()
-
-    def _post(self, callback: Any, *arguments: Any) -> bool:
-        return post(self._loop, callback, *arguments)
 
     def _refuse_inbox(self) -> None:
         while self._inbox:
@@ -177,14 +205,11 @@ class TaskExecutor(ABC):
 
     # The loop's side.
 
-    def _serve(self) -> None:
-        run_until_stopped(self._loop)
+    def _leave_loop(self) -> None:
         with contextlib.suppress(BaseException):
             self._loop.run_until_complete(asyncio.wait_for(self.shut(), _SHUT_SECONDS))
         with contextlib.suppress(BaseException):
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        self._loop.close()
-        self._ended.set_result(None)
 
     def _take_inbox(self) -> None:
         while self._inbox:
@@ -291,10 +316,6 @@ class TaskExecutor(ABC):
     def _kill_all(self) -> None:
         for context in list(self._live):
             self._kill(context)
-
-    def _note_nothing_left(self) -> None:
-        if self._closing and not self._live and not self._nothing_left.done():
-            self._nothing_left.set_result(None)
 
     def _look_at_lease(self) -> None:
         if self._look is not None:

@@ -75,7 +75,7 @@ def failure_of_status(destination: HttpDestination, answer: HttpAnswer, masker: 
     after = retry_after(answer) if retry else None
     return Failed(
         f"Http{answer.status}",
-        bounded_text(masker.mask(message)),
+        masker.mask(message),
         _excerpt(answer, masker),
         retry=retry,
         after=after,
@@ -144,7 +144,7 @@ def _asked(answer: HttpAnswer) -> str:
 
 def _unexpected(answer: HttpAnswer, why: str, masker: Masker) -> Failed:
     message = f"{_asked(answer)} answered {answer.status}, but {why}"
-    return Failed("UnexpectedAnswer", bounded_text(masker.mask(message)), _excerpt(answer, masker))
+    return Failed("UnexpectedAnswer", masker.mask(message), _excerpt(answer, masker))
 
 
 def _excerpt(answer: HttpAnswer, masker: Masker) -> str | None:

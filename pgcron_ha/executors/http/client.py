@@ -1,4 +1,4 @@
-"""One exchange with a destination: a judged address, a bounded answer, no surprise on the way.
+"""One exchange with a destination: a checked address, a bounded answer.
 
 The client library's transport is used without its client: no cookies that one run leaves to the
 next, no proxy from the environment, no redirects.

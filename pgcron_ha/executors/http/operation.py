@@ -93,7 +93,7 @@ class Operation:
             if answer.status == 303 and (elsewhere := self._question(answer)) is not None:
                 request = elsewhere  # where the result is
                 continue
-            outcome = self._judge(answer)
+            outcome = self._outcome_of(answer)
             if outcome is not None:
                 return outcome
 
@@ -110,7 +110,7 @@ class Operation:
         seconds = 0.0 if wanted is None else wanted.total_seconds()
         return max(self._pause, min(seconds, MAX_PAUSE_SECONDS))
 
-    def _judge(self, answer: HttpAnswer) -> Outcome | None:
+    def _outcome_of(self, answer: HttpAnswer) -> Outcome | None:
         """None while it goes on."""
         if answer.status == 202:
             return None

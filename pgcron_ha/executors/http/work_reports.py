@@ -119,7 +119,7 @@ def _document(body: bytes) -> dict[str, Any]:
         ) from None
     if not isinstance(document, dict):
         raise InvalidInput(
-            "the body is no JSON object", "It says how the work stands.", 'Send {"status": …}.'
+            "the body is no JSON object", "It reports the state of the work.", 'Send {"status": …}.'
         )
     return document
 

@@ -1,6 +1,4 @@
-"""What a node and one of its other processes say to each other over a socket: JSON, one message a
-line.
-"""
+"""Messages over a socket between a node and another process: JSON, one message a line."""
 
 from __future__ import annotations
 
@@ -97,17 +95,17 @@ class Conversation:
         return True
 
     def receive_rest(self) -> None:
-        """Read what a process has said before it ended."""
+        """Read what a process sent before it ended."""
         while self.is_heard and self.receive():
             pass
 
     def hang_up(self) -> None:
-        """Say nothing more: the other process ends."""
+        """Send nothing more: the other process ends."""
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        """Nothing that waits is sent, nothing more is heard."""
+        """Messages that wait are not sent; no more are read."""
         self._ignore()
         while self._outgoing:
             _close(self._outgoing.popleft()[1])

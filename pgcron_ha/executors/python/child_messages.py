@@ -1,10 +1,10 @@
-"""What a node and a child process of its say to each other: JSON, one message a line.
+"""Messages between a node and one of its child processes: JSON, one message a line.
 
 To the child: ``open`` (once), ``run``, ``stop``, ``lease``; the end of the stream ends it. From the
 child: ``ready`` (with the bytes that it holds) or ``failed``, then ``begun``, ``line``,
 ``progress``, ``beat`` and ``ended`` (with the bytes that it holds, how many processes the run has
-started and ``left``, and how many lines were ``dropped``). What comes from a child is judged: its
-handler's code may have written it.
+started and ``left``, and how many lines were ``dropped``). What comes from a child is checked:
+code of its handler may have written it.
 """
 
 from __future__ import annotations

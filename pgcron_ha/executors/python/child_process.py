@@ -88,7 +88,7 @@ class ChildProcess(SupervisedProcess):
         log = None if self.context is None else self.context._open_log()
         return log is not None and log.feed(stream, text)
 
-    # What the node says.
+    # To the child.
 
     def say(self, message: dict[str, Any]) -> None:
         """Send it as soon as the socket takes it."""
@@ -112,10 +112,10 @@ class ChildProcess(SupervisedProcess):
         """Its handler learns it as in a node: by cancellation or from `Context.check`."""
         self.say({"do": "stop", "run": self._runs, "reason": reason})
 
-    # What the child says.
+    # From the child.
 
     def _hear(self, message: dict[str, Any]) -> None:
-        """What comes from a child is judged: its handler's code may have written it."""
+        """Takes nothing for granted: code of a handler may have written the message."""
         event, context = message["event"], self.context
         if event == "ready" and self.state is State.STARTING:
             self._warm_bytes = int(message["resident"])

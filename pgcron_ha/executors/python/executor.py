@@ -12,19 +12,18 @@ import asyncio
 import contextlib
 import contextvars
 import threading
-from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pgcron_ha.executors.contract.attempt import Lease, StopReason
+from pgcron_ha.executors.contract.attempt import StopReason
 from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
-from pgcron_ha.executors.contract.coroutines import go_on, new_event_loop, post, run_until_stopped
+from pgcron_ha.executors.contract.coroutines import go_on
 from pgcron_ha.executors.contract.failures import outcome_of_error, outcome_of_result
 from pgcron_ha.executors.contract.outcome import SUCCEEDED, Failed, Outcome, stopped_early
+from pgcron_ha.executors.contract.tasks import LoopExecutor
 from pgcron_ha.executors.contract.transaction import RunTransaction
 from pgcron_ha.executors.python.capture import capture, current_run
 from pgcron_ha.executors.python.child_pool import ChildPool, ChildProgram, isolations_of
@@ -45,7 +44,7 @@ _END_SECONDS = 1.0
 """How long `close` waits for threads that have nothing left to do."""
 
 
-class PythonExecutor:
+class PythonExecutor(LoopExecutor):
     """An `Executor` for Python functions.
 
     ``done``, ``feed`` and the sink are called from the handlers' threads. An exception that
@@ -70,30 +69,19 @@ class PythonExecutor:
         """
         self._handlers = {handler.full_name: handler for handler in registry.values()}
         isolated = isolations_of(self._handlers, children)
-        self._done = executor_services.done
-        self._feed = executor_services.feed
-        self._sink = executor_services.sink
+        super().__init__("pgcron-handlers", executor_services)
         self._transactions = transactions
         self._flush = flush
-        self._lease = Lease()
         self._live: set[Context] = set()
         self.at_end: list[Callable[[], Coroutine[Any, Any, None]]] = []  # in the handlers' loop
-        self._inbox: deque[Context] = deque()
         self._awake = False
-        self._closing = False
-        self._nothing_left: Future[None] = Future()
-        self._loop_ended: Future[None] = Future()
         self._variables = contextvars.copy_context()
         self._threads = HandlerThreads(self._execute_plain, executor_services.slots)
-        self._loop = new_event_loop()
         self._previous: Source | None = None
         if transactions is not None:
             self._previous = transactions, self._loop
-        self._loop_thread = threading.Thread(
-            target=self._run_loop, name="pgcron-handlers", daemon=True
-        )
         capture.install()
-        self._loop_thread.start()
+        self._thread.start()
         self._children: ChildPool | None = None
         if isolated and children is not None:
             services = replace(executor_services, done=self._end_isolated)
@@ -119,7 +107,7 @@ class PythonExecutor:
             context.stop_reason = reason
             if context._transaction is not None:
                 context._transaction.interrupt()
-            post(self._loop, self._cancel, context)
+            self._post(self._cancel, context)
 
     def kill(self, context: Context) -> bool:
         """False without a process of its own: nothing ends a thread or a task that does not want
@@ -140,7 +128,7 @@ class PythonExecutor:
         self._done = end_copy
         for context in self._live:
             context._transaction = None  # its connection is the node's
-        if threading.get_ident() == self._loop_thread.ident:
+        if threading.get_ident() == self._thread.ident:
             self._loop.call_soon(end_copy)
 
     async def close(self, grace: float) -> None:
@@ -162,10 +150,7 @@ class PythonExecutor:
             await asyncio.wait({asyncio.wrap_future(closing)}, timeout=_END_SECONDS)
         if self._children is not None:
             await self._children.close(0)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        await asyncio.wait({asyncio.wrap_future(self._loop_ended)}, timeout=_END_SECONDS)
-        if self._loop_ended.done():  # else user code blocks the loop; the thread ends after it
-            self._loop_thread.join()
+        await self._end_loop(_END_SECONDS)
         for thread in self._threads.close():
             thread.join(0 if self._live else _END_SECONDS)
         capture.uninstall()
@@ -203,8 +188,7 @@ class PythonExecutor:
         context._sink = None  # what it left behind prints where the process does
         self._live.discard(context)
         self._done(context, outcome)
-        if self._closing and not self._live and not self._nothing_left.done():
-            self._nothing_left.set_result(None)
+        self._note_nothing_left()
 
     def _next(self) -> Context | None:
         """What the slot that became free does now."""
@@ -286,13 +270,7 @@ class PythonExecutor:
         if context.started_monotonic is not None and isinstance(context._work, asyncio.Task):
             context._work.cancel()
 
-    def _run_loop(self) -> None:
-        run_until_stopped(self._loop)
-        self._abandon_tasks()
-        self._loop.close()
-        self._loop_ended.set_result(None)
-
-    def _abandon_tasks(self) -> None:
+    def _leave_loop(self) -> None:
         """End what ignored its cancellation: no code of it runs after this."""
         self._take_inbox()
         for task in asyncio.all_tasks(self._loop):

@@ -11,12 +11,7 @@ from pgcron_ha.db.driver.sql_session import InvalidValue, SqlDatabase, SqlError,
 from pgcron_ha.db.driver.transactions import TransactionEnded
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.contract.context import Context
-from pgcron_ha.executors.contract.failures import (
-    bounded_text,
-    outcome_of_error,
-    outcome_of_result,
-    refused,
-)
+from pgcron_ha.executors.contract.failures import outcome_of_error, outcome_of_result, refused
 from pgcron_ha.executors.contract.outcome import (
     MAX_RESULT_BYTES,
     SUCCEEDED,
@@ -152,14 +147,14 @@ class SqlRun:
             return Interrupted(context.stop_reason, f"stopped: {context.stop_reason}")
         if isinstance(error, SqlError):
             retry = error.code.startswith(_PASSING) or not error.code.startswith(_FINAL)
-            return Failed(error.code, bounded_text(place + error.message), retry=retry)
+            return Failed(error.code, place + error.message, retry=retry)
         if isinstance(error, TransactionEnded):
-            return Failed("TransactionEnded", bounded_text(str(error)), retry=False)
+            return Failed("TransactionEnded", str(error), retry=False)
         if isinstance(error, InvalidValue):
             return _invalid(place + error.message, None)
         if isinstance(error, PgcronError):
             message = error.message if error.detail is None else f"{error.message}: {error.detail}"
-            return Failed(type(error).__name__, bounded_text(place + message))
+            return Failed(type(error).__name__, place + message)
         return outcome_of_error(error, context)
 
     def _place(self, number: int) -> str:
@@ -168,4 +163,4 @@ class SqlRun:
 
 
 def _invalid(message: str, detail: str | None) -> Failed:
-    return Failed("InvalidInput", bounded_text(message), detail, retry=False)
+    return Failed("InvalidInput", message, detail, retry=False)
