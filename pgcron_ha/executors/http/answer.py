@@ -181,6 +181,4 @@ def _value_at(document: Any, check: AnswerCheck) -> Any:
 
 def _is_same(found: Any, expected: str | int | float | bool) -> bool:
     """As JSON compares: true is not 1, and 1 is 1.0."""
-    if isinstance(found, bool) or isinstance(expected, bool):
-        return found is expected
-    return bool(found == expected)
+    return bool(found == expected) and isinstance(found, bool) == isinstance(expected, bool)

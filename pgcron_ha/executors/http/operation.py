@@ -121,13 +121,13 @@ class Operation:
         except NotJson:
             document = None
         status = work_status_of(document)
-        if status.goes_on:
+        if status.kind == "running":
             if (percent := percent_of(document)) is not None:
                 self._context.progress(percent, 100)
             return None
-        if status.is_well:
+        if status.kind == "succeeded":
             self._context.log(status.error)
             return outcome_of_document(document.get("result"), self._context)
-        if status.has_failed:
+        if status.kind == "failed":
             return Failed("OperationFailed", status.error, retry=status.may_retry)
         return outcome_of_answer(self._destination, answer, self._context, self._masker)
