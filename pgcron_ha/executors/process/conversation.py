@@ -69,10 +69,11 @@ class Conversation:
 
     def send(self, message: dict[str, Any], descriptors: tuple[int, ...] = ()) -> None:
         """Its descriptors are closed here once they are on their way. What the socket does not take
-        is sent later.
+        is sent later; nothing is sent to a process that is not heard.
         """
         self._outgoing.append((memoryview(message_bytes(message)), descriptors))
-        self._flush()
+        if self.is_heard:
+            self._flush()
 
     def receive(self) -> bool:
         """Read what has arrived, a part of it if that is much; whether there may be more."""

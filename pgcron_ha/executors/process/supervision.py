@@ -140,8 +140,10 @@ class Supervision:
             self._end(self._processes.pop(process.number), message)
 
     def _end(self, process: SupervisedProcess, ended: dict[str, Any] | None) -> None:
-        process.close()
-        process.ended.set_result(ended)
+        try:
+            process.close()
+        finally:
+            process.ended.set_result(ended)
 
     def _lose(self, _: str | None) -> None:
         """Somebody killed it. Its children die with it; the next start makes a new one."""
