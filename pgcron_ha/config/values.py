@@ -54,7 +54,7 @@ def seconds_of(value: object) -> float:
     if isinstance(value, timedelta):
         return value.total_seconds()
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value) if abs(value) < 1e12 else math.inf
+        return math.inf if abs(value) >= 1e12 else float(value)
     try:
         return parse_duration(value) if isinstance(value, str) else math.nan
     except ValueError:

@@ -21,7 +21,6 @@ BUILT_IN: Final = frozenset({"py", "shell", "http", "sql"})
 Tables: TypeAlias = Mapping[str, Mapping[str, Any]]
 """The tables ``[KIND.NAME]`` of the node's file, by NAME, as TOML gave them."""
 
-MAX_HANDLERS: Final = 10_000
 MAX_NAME_CHARACTERS: Final = 206
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 
@@ -46,8 +45,6 @@ def load_plugin(kind: str, tables: Tables, executor_services: ExecutorServices) 
         name = handler.removeprefix(f"{kind}:")
         if name == handler or not _NAME.fullmatch(name) or len(handler) > MAX_NAME_CHARACTERS:
             raise _broken(point, f"it offers {handler!r}, which is no name such as '{kind}:x'")
-    if len(offered) > MAX_HANDLERS:
-        raise _broken(point, f"it offers {len(offered)} handlers; {MAX_HANDLERS} are the most")
     return executor
 
 

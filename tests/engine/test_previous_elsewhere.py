@@ -150,7 +150,10 @@ async def test_a_program_is_not_started_while_the_database_does_not_say(
 class Silent:
     """A database that never answers."""
 
+    is_asked = False
+
     async def previous(self, run: int) -> Any:
+        self.is_asked = True
         await asyncio.Event().wait()
 
     async def close(self) -> None: ...
@@ -160,15 +163,15 @@ class Silent:
 async def test_a_run_that_waits_for_the_answer_can_be_stopped(
     how: str, fires: tuple[Row, Row]
 ) -> None:
-    record = Record()
+    record, silent = Record(), Silent()
     offered = template("echo", "started", previous=True)
     running = ShellExecutor(
         {"t": offered}, record.services(),
-        transactions=Silent(),  # type: ignore[arg-type]
+        transactions=silent,  # type: ignore[arg-type]
     )  # fmt: skip
     run = context_of(fires[1], "shell:t")
     running.start([run])
-    await until("the database was asked", lambda: bool(running._waiting()))
+    await until("the database was asked", lambda: silent.is_asked)
     if how == "stop":
         running.stop(run, StopReason.CANCELLED)
     elif how == "kill":

@@ -281,7 +281,7 @@ def test_args_without_annotations_are_passed_on_as_the_same_object() -> None:
 def test_a_validator_that_breaks_is_a_refusal_in_words() -> None:
     def takes(value: Broken) -> None: ...
 
-    with pytest.raises(InvalidInput, match="'value' of py:takes could not be judged: KeyError"):
+    with pytest.raises(InvalidInput, match="'value' of py:takes could not be checked: KeyError"):
         Parameters("py:takes", takes).values({"value": {"number": 1}})
 
 

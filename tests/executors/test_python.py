@@ -9,15 +9,14 @@ from typing import Any
 
 import pytest
 
+from pgcron_ha import Discard, Retry
 from pgcron_ha.errors import ConfigError, InvalidInput
 from pgcron_ha.executors.contract.base import (
     MAX_RESULT_BYTES,
     SUCCEEDED,
     Context,
-    Discard,
     Failed,
     Interrupted,
-    Retry,
     StopReason,
     Succeeded,
 )

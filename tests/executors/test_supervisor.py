@@ -1,5 +1,6 @@
 """Whatever happens to a node, no child outlives its lease, and none outlives its lock."""
 
+import asyncio
 import fcntl
 import os
 import signal
@@ -8,13 +9,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.executors.family import KINDS
 from tests.executors.running import alive, readable_pid
 from tests.product.executors import SupervisorClient
-from tests.waiting import wait_for
+from tests.waiting import DEADLINE_SECONDS, wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -82,32 +84,33 @@ def test_the_lock_stays_held_while_a_child_of_a_dead_node_lives(tmp_path: Path) 
         assert [pid for pid in pids if alive(pid)] == []
 
 
-def test_a_stop_that_arrives_before_the_program_begins_reaches_it(tmp_path: Path) -> None:
+async def test_a_stop_that_arrives_before_the_program_begins_reaches_it(tmp_path: Path) -> None:
     client = SupervisorClient((), tmp_path / "args")
     reading, writing = os.pipe()
+    ended: dict[int, tuple[str, int]] = {}
+    all_ended = asyncio.Event()
+
+    def hear(message: dict[str, Any]) -> None:
+        if message["event"] == "ended":
+            ended[message["run"]] = message["cause"], message["status"]
+        if len(ended) == 20:
+            all_ended.set()
+
+    client.listen(asyncio.get_running_loop(), hear, lambda problem: None)
     try:
         for number in range(20):
             environment = {"PGCRON_ARGS_FILE": str(tmp_path / "none"), "PGCRON_FENCE": str(number)}
             run = {"argv": ["/bin/sleep", "60"], "environment": environment, "grace": 3600.0}
             run |= {"directory": None, "account": None, "timeout": None, "run": number}
             run |= {"descriptors": 2, "mark": "PGCRON_FENCE", "outlives_lease": False}
-            client.queue({"do": "run", **run}, (os.dup(writing), os.dup(writing)))
-            client.queue({"do": "stop", "run": number})
-        ended: dict[int, tuple[str, int]] = {}
-
-        def all_ended() -> bool:
-            client.flush()
-            for message in client.received() or []:
-                if message["event"] == "ended":
-                    ended[message["run"]] = message["cause"], message["status"]
-            return len(ended) == 20
-
-        wait_for("all have ended", all_ended)
+            client.send({"do": "run", **run}, (os.dup(writing), os.dup(writing)))
+            client.send({"do": "stop", "run": number})
+        await asyncio.wait_for(all_ended.wait(), DEADLINE_SECONDS)
         assert set(ended.values()) == {("asked", -signal.SIGTERM)}
     finally:
         os.close(reading)
         os.close(writing)
-        assert client.close()
+        client.close()
 
 
 def test_a_frozen_nodes_descendants_die_at_the_leases_end_and_it_learns_that(

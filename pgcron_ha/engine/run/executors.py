@@ -130,7 +130,6 @@ def _add_configured(
     executor_services: Callable[[str], ExecutorServices],
 ) -> None:
     """Executors for the file's tables; after an error ``executors`` has those made so far."""
-    # The shell's supervisor is a process of its own: it is started before this one has threads.
     if settings.shell:
         reported = any(template.previous for template in settings.shell.values())
         executors["shell"] = ShellExecutor(

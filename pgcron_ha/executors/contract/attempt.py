@@ -1,4 +1,4 @@
-"""`Attempt`: the facts of one attempt of one run, and whether it was asked to stop."""
+"""`Attempt`: the data of one attempt of one run, and whether it was asked to stop."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from time import monotonic
 from typing import Any, Literal, Protocol, TypeAlias
 from uuid import UUID
 
@@ -27,9 +28,9 @@ class StopReason(StrEnum):
     CANCELLED = "cancelled"
     TIMED_OUT = "timed_out"
     SILENT = "silent"
-    """It printed, reported and beat nothing for its silence timeout."""
+    """It gave no line, no progress and no beat for its silence timeout."""
     GIVEN_UP = "given_up"
-    """Its time in all is over, however little of it this attempt had."""
+    """Its total time (``give_up_after``) is over, however short this attempt was."""
     LEASE_LOST = "lease_lost"
     SHUTDOWN = "shutdown"
 
@@ -55,8 +56,8 @@ class Lease:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Attempt:
-    """What the engine and the executors know of one attempt; `Context` is it with what a handler
-    may do.
+    """What the engine and the executors know about one attempt. `Context` adds what a handler may
+    do with it.
     """
 
     run_id: int
@@ -84,7 +85,7 @@ class Attempt:
     _lease: Lease | None = field(default=None, init=False)
     _log: Any = field(default=None, init=False)
     _values: Mapping[str, Any] = field(init=False)
-    """Of the call, once the args were judged."""
+    """The keyword arguments of the call, once the args were checked."""
     _transaction: Any = field(default=None, init=False)
     _previous: Any = field(default=None, init=False)
     _previous_found: Any = field(default=None, init=False)
@@ -111,6 +112,12 @@ class Attempt:
         """
         return self._idempotency_key or str(self.run_uuid)
 
+    @property
+    def elapsed(self) -> float:
+        """Seconds since its handler began."""
+        now = monotonic()
+        return now - (self.started_monotonic or now)
+
     def check(self) -> None:
         """Raise `Stopped` if the run was asked to stop or its lease is over.
 
@@ -131,7 +138,7 @@ class LogSink(Protocol):
         """Keep one line, without its line end. Thread-safe; never blocks, never raises."""
 
     def progress(self, context: Attempt, progress: Progress) -> None:
-        """Keep it in place of what the run said before. Thread-safe; never blocks, never raises."""
+        """Replace the run's earlier progress. Thread-safe; never blocks, never raises."""
 
 
 def _parse_args(text: str) -> dict[str, Any]:

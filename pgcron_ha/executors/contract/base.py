@@ -13,49 +13,18 @@ from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias, cast
 
 from pgcron_ha.errors import ConfigError
-from pgcron_ha.executors.contract.attempt import LogSink, Stopped, StopReason, Stream
-from pgcron_ha.executors.contract.context import Context
-from pgcron_ha.executors.contract.outcome import (
-    MAX_RESULT_BYTES,
-    SUCCEEDED,
-    Cancel,
-    Committed,
-    Discard,
-    Doubtful,
-    Failed,
-    Interrupted,
-    Outcome,
-    Retry,
-    Snooze,
-    Succeeded,
-)
-
-__all__ = [
-    "MAX_RESULT_BYTES",
-    "SUCCEEDED",
-    "Cancel",
-    "Committed",
-    "Context",
-    "Discard",
-    "Done",
-    "Doubtful",
-    "Executor",
-    "ExecutorServices",
-    "Failed",
-    "Failure",
-    "Feed",
-    "Interrupted",
-    "LeaseLoss",
-    "LogSink",
-    "Outcome",
-    "Retry",
-    "Snooze",
-    "StopReason",
-    "Stopped",
-    "Stream",
-    "Succeeded",
-    "ignore_failure",
-]
+from pgcron_ha.executors.contract.attempt import LogSink as LogSink
+from pgcron_ha.executors.contract.attempt import StopReason as StopReason
+from pgcron_ha.executors.contract.attempt import Stream as Stream
+from pgcron_ha.executors.contract.context import Context as Context
+from pgcron_ha.executors.contract.outcome import MAX_RESULT_BYTES as MAX_RESULT_BYTES
+from pgcron_ha.executors.contract.outcome import SUCCEEDED as SUCCEEDED
+from pgcron_ha.executors.contract.outcome import Committed as Committed
+from pgcron_ha.executors.contract.outcome import Doubtful as Doubtful
+from pgcron_ha.executors.contract.outcome import Failed as Failed
+from pgcron_ha.executors.contract.outcome import Interrupted as Interrupted
+from pgcron_ha.executors.contract.outcome import Outcome as Outcome
+from pgcron_ha.executors.contract.outcome import Succeeded as Succeeded
 
 Done = Callable[[Context, Outcome], None]
 """Called exactly once for each started context, from any thread, after the handler has stopped."""
@@ -64,8 +33,8 @@ Feed = Callable[[], "Context | None"]
 """Gives the next waiting context for this executor, or None. Called from any thread."""
 
 Failure = Callable[[BaseException], None]
-"""Called, from any thread, by an executor that can serve no run any more: the node ends, so that
-another process takes its place.
+"""Called, from any thread, by an executor that can't serve its runs any more. The node ends, so
+that another process takes its place.
 """
 
 
@@ -77,10 +46,10 @@ def ignore_failure(error: BaseException) -> None:
 class ExecutorServices:
     """The engine's side of one executor, and where it may leave files.
 
-    ``slots`` bounds how many runs it is given at the same time. ``directory`` belongs to this node
-    alone and outlives it. An open descriptor of ``inherit`` in a child process keeps the node's
-    successor from beginning before the child is gone, too. Call ``failed`` when a thread that
-    serves the runs has ended by an error: the node ends.
+    ``slots`` is how many runs it gets at most at the same time. ``directory`` is this node's alone
+    and outlives it. A child process that inherits the descriptors ``inherit`` keeps the node's
+    successor from starting until the child is gone. Call ``failed`` when an error has lost a slot:
+    the node ends.
     """
 
     done: Done
@@ -96,8 +65,8 @@ class Executor(Protocol):
     """Executes runs of one kind of handler.
 
     An executor works from its construction until `close`. `done` is called once for each context
-    given to `start` or taken from `feed`, and only after its handler has really stopped: the task
-    is finished, the function has returned, the process group is empty. Right after `done` the
+    given to `start` or taken from `feed`, and only after its handler has stopped: the task is
+    finished, the function has returned, the process group is empty. Right after `done` the
     executor asks `feed` for the next context of the slot that became free.
     """
 

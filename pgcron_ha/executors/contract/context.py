@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 
+from pgcron_ha.db.driver.transactions import Isolation
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.executors.contract.attempt import Attempt, Stream
 from pgcron_ha.executors.contract.log_lines import RunLog
 from pgcron_ha.executors.contract.previous import AskedPrevious, Previous, Source
-from pgcron_ha.executors.contract.progress import judged
-from pgcron_ha.executors.contract.transaction import Isolation, RunTransaction, TransactionBlock
+from pgcron_ha.executors.contract.progress import checked
+from pgcron_ha.executors.contract.transaction import RunTransaction, TransactionBlock
 
 _log_creation = threading.Lock()
 
@@ -84,22 +85,22 @@ class Context(Attempt):
                 log.write_line(stream, part)
 
     def beat(self) -> None:
-        """Say that the run is alive, as often as you like: its silence timeout begins anew.
+        """Report that the run is alive, as often as you like: its silence timeout starts again.
 
-        So does it with each line and with progress. Thread-safe.
+        Each line and each progress report does the same. Thread-safe.
         """
         self.gave_sign = True
         if self._pass_beat is not None:
             self._pass_beat(self)
 
     def progress(self, done: float, total: float | None = None, note: str | None = None) -> None:
-        """Say how far the run is, as often as you like. Thread-safe.
+        """Report how far the run is, as often as you like. Thread-safe.
 
-        The latest word is kept, written at most once a second, and shown while the run executes.
-        What is no finite number from 0 on is not recorded; a note has one line of 200 characters.
+        The latest report is kept, written at most once a second, and shown while the run executes.
+        Negative and infinite numbers are not recorded; a note has one line of 200 characters.
         """
         self.gave_sign = True
-        if self._sink is not None and (progress := judged(done, total, note)) is not None:
+        if self._sink is not None and (progress := checked(done, total, note)) is not None:
             self._sink.progress(self, progress)
 
     def _open_log(self) -> RunLog | None:

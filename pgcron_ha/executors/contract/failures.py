@@ -29,10 +29,13 @@ from pgcron_ha.executors.contract.outcome import (
 from pgcron_ha.model.nesting import MOST_LEVELS, levels_of
 
 MAX_MESSAGE_CHARACTERS = 4 * 1024
-"""An error's message is read in lists; what is longer belongs into the log."""
+"""An error's message is shown in lists; a longer text belongs in the log."""
 
 MAX_TRACEBACK_CHARACTERS = 16 * 1024
 """Head and tail are kept: where it began and where it broke."""
+
+MAX_NAME_CHARACTERS = 200
+"""Of an error's class, and of a fingerprint."""
 
 _ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 _FRAMES_OF_OWN = frozenset(
@@ -42,7 +45,7 @@ _FRAMES_OF_OWN = frozenset(
 """Frames above the handler in a traceback, which say nothing about it."""
 
 ASKED_TO_RETRY = "pgcron_ha.Retry"
-"""The cause that goes before whatever a policy says of causes: its handler has asked for it."""
+"""The cause that overrides a policy's rules about causes: the handler has asked for a retry."""
 
 _CAUSE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:]{0,199}")
 _MAX_KINDS = 16  # base classes of an exception that are reported
@@ -59,13 +62,10 @@ def outcome_of_result(result: Any) -> Outcome:
             result.close()
         return _bad_result(f"the handler returned {type(result).__name__!r}: {error}")
     if size > MAX_RESULT_BYTES:
-        bound = f"a result may have {MAX_RESULT_BYTES} bytes"
-        message = f"the handler returned {size} bytes of JSON; {bound}"
-        return Failed("TooLarge", message, retry=False)
+        return _too_large(f"{size} bytes of JSON", f"may have {MAX_RESULT_BYTES} bytes")
     if (levels := levels_of(text)) > MOST_LEVELS:
-        bound = f"a result may be nested {MOST_LEVELS} levels deep"
-        message = f"the handler returned JSON nested {levels} levels deep; {bound}"
-        return Failed("TooLarge", message, retry=False)
+        bound = f"may be nested {MOST_LEVELS} levels deep"
+        return _too_large(f"JSON nested {levels} levels deep", bound)
     if _ESCAPED_NUL.search(text):
         return _bad_result("the handler returned text with a NUL character")
     return success(result, text)
@@ -89,8 +89,8 @@ def outcome_of_error(error: BaseException, context: Attempt) -> Outcome:
     try:
         return _failure(error, context.handler)
     except Exception as unreadable:  # whatever an exception of the user's does when it is read
-        kind, problem = type(error).__name__, type(unreadable).__name__
-        return Failed(kind[:200], f"{kind[:200]} ({problem} when it was read)")
+        kind, problem = type(error).__name__[:MAX_NAME_CHARACTERS], type(unreadable).__name__
+        return Failed(kind, f"{kind} ({problem} when it was read)")
 
 
 def refused(error: PgcronError) -> Failed:
@@ -108,7 +108,7 @@ def refused(error: PgcronError) -> Failed:
 def bounded_text(text: str, limit: int = MAX_MESSAGE_CHARACTERS) -> str:
     """Text PostgreSQL can keep, secrets masked, its middle cut out if it is longer than ``limit``.
 
-    What is cut is masked before, so that half of a secret is no way around it.
+    It is masked before it is cut, so that no half of a secret is left.
     """
     limit = room(limit)
     text = mask(text, limit)
@@ -160,6 +160,11 @@ def causes_of(failure: Failed) -> str:
 def _bad_result(message: str) -> Failed:
     hint = "return None or a JSON value (object, array, text, finite number, true, false)"
     return Failed("InvalidResult", bounded_text(f"{message}; {hint}"), retry=False)
+
+
+def _too_large(returned: str, bound: str) -> Failed:
+    message = f"the handler returned {returned}; a result {bound}"
+    return Failed("TooLarge", message, retry=False)
 
 
 def _message(error: BaseException) -> str:

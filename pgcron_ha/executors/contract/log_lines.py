@@ -23,13 +23,9 @@ _KEPT_CHARACTERS = MAX_LINE_BYTES + MARGIN + 1
 class RunLog:
     """Makes lines of what a run writes and passes them to the sink. Thread-safe.
 
-    With ``reads_progress`` a line such as ``::progress 3/10`` is passed on as progress.
+    With ``reads_progress`` a line such as ``::progress 3/10`` is passed on as progress. ``dropped``
+    counts the lines over the bound. It ``is_finished`` already when `finish` reports them.
     """
-
-    __slots__ = (
-        *("_context", "_dropped", "_finished", "_lines", "_lock", "_partial"),
-        *("_reads_progress", "_sink"),
-    )
 
     def __init__(self, context: Attempt, sink: LogSink, reads_progress: bool = False) -> None:
         self._reads_progress = reads_progress
@@ -38,41 +34,31 @@ class RunLog:
         self._lock = threading.Lock()
         self._partial: dict[Stream, str] = {}
         self._lines = 0
-        self._dropped = 0
-        self._finished = False
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether it is closed; already true when `finish` reports what was dropped."""
-        return self._finished
-
-    @property
-    def dropped(self) -> int:
-        """Lines over the bound so far."""
-        return self._dropped
+        self.dropped = 0
+        self.is_finished = False
 
     def add_dropped(self, count: int) -> None:
         """Count lines that were dropped before they came here."""
         with self._lock:
-            self._dropped += count
+            self.dropped += count
 
     def write_line(self, stream: Stream, line: str) -> None:
         """Add one line; nothing happens after `finish`."""
         self._context.gave_sign = True
         with self._lock:
-            if not self._finished:
+            if not self.is_finished:
                 self._emit(stream, line)
 
     def feed(self, stream: Stream, text: str) -> bool:
         """Add text in which lines end with a newline; False, and nothing done, after `finish`."""
         self._context.gave_sign = True
         with self._lock:
-            if self._finished:
+            if self.is_finished:
                 return False
             if "\n" not in text:
                 self._keep_partial(stream, text)
             elif self._lines >= MAX_LINES and not self._may_report(stream, text):
-                self._dropped += text.count("\n")
+                self.dropped += text.count("\n")
                 self._partial[stream] = ""
                 self._keep_partial(stream, text[text.rindex("\n") + 1 :])
             else:
@@ -82,14 +68,14 @@ class RunLog:
     def finish(self) -> None:
         """Write the unended lines and, if any were dropped, a last line that says how many."""
         with self._lock:
-            if self._finished:
+            if self.is_finished:
                 return
             for stream, rest in self._partial.items():
                 if rest:
                     self._emit(stream, rest)
-            self._finished = True
-            if self._dropped:
-                message = f"{self._dropped} more lines were dropped: a run keeps {MAX_LINES}"
+            self.is_finished = True
+            if self.dropped:
+                message = f"{self.dropped} more lines were dropped: a run keeps {MAX_LINES}"
                 self._sink.write(self._context, "log", message)
 
     def _emit_lines(self, stream: Stream, text: str) -> None:
@@ -117,7 +103,7 @@ class RunLog:
                 self._sink.progress(self._context, progress)
                 return
         if self._lines >= MAX_LINES:
-            self._dropped += 1
+            self.dropped += 1
             return
         self._lines += 1
         self._sink.write(self._context, stream, clean_line(line))

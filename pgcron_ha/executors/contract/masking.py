@@ -88,10 +88,6 @@ class Masker:
         ordered = sorted(forms, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
 
-    def finds(self, text: str) -> bool:
-        """Whether the text contains a secret."""
-        return self._pattern is not None and self._pattern.search(text) is not None
-
     def mask(self, text: str) -> str:
         """The text without them."""
         return text if self._pattern is None else self._pattern.sub(MASK, text)
@@ -187,7 +183,7 @@ def mask(text: str, limit: int | None = None) -> str:
 
 def mask_document(text: str) -> str:
     """The JSON text with known secrets masked in texts and names."""
-    if not _known.finds(text):
+    if _known.mask(text) == text:
         return text
     document = _known.mask_document(json.loads(text))
     return json.dumps(document, allow_nan=False, ensure_ascii=False, separators=(",", ":"))

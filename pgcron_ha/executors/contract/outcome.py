@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeAlias
 
-from pgcron_ha.config.values import parse_duration
+from pgcron_ha.config.values import seconds_of
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.executors.contract.attempt import StopReason
 
@@ -130,13 +130,7 @@ class Cancel(Exception):
 
 def _delay(given: timedelta | float | str) -> timedelta:
     """From nothing up to `LONGEST_DELAY`; what asks for more gets that."""
-    if isinstance(given, timedelta):
-        seconds = given.total_seconds()
-    else:
-        try:
-            seconds = parse_duration(given) if isinstance(given, str) else float(given)
-        except (TypeError, ValueError):
-            seconds = math.nan
+    seconds = seconds_of(given)
     if math.isnan(seconds):
         raise InvalidInput(
             f"a delay is {given!r:.100}",

@@ -6,23 +6,31 @@ from collections.abc import Mapping
 
 from pgcron_ha.config.capability_table import compile_pattern
 from pgcron_ha.errors import InvalidInput
+from pgcron_ha.executors.contract.context import Context
 
 MAX_VALUE_CHARACTERS = 4 * 1024
-"""Of one placeholder. Longer input belongs into a file or a body."""
+"""Of one placeholder. Longer input belongs in a file or a body."""
 
 
-def refuse_unknown_args(
-    args: Mapping[str, object], placeholders: Mapping[str, str], handler: str
-) -> None:
-    """Raise `InvalidInput` for an arg there is no placeholder for."""
+def placeholder_texts(
+    placeholders: Mapping[str, str], context: Context, instead: str, takes_others: bool
+) -> dict[str, str]:
+    """The texts for all placeholders, by their names. Raises `InvalidInput` as `placeholder_text`,
+    and for an arg there is no placeholder for, unless other args are taken, too.
+    """
+    args, handler = context.args, context.handler
     unknown = sorted(set(args) - set(placeholders))
-    if unknown:
+    if unknown and not takes_others:
         known = ", ".join(sorted(placeholders)) or "none"
         raise InvalidInput(
             f"the template has no placeholder for the arg {unknown[0]!r}",
             f"the placeholders of {handler} are: {known}",
             "leave the arg out, or add the placeholder to the node's configuration",
         )
+    return {
+        name: placeholder_text(name, pattern, args, handler, instead)
+        for name, pattern in placeholders.items()
+    }
 
 
 def placeholder_text(

@@ -7,14 +7,14 @@ import json
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pgcron_ha.db.driver.transactions import Transactions
+from pgcron_ha.errors import DatabaseUnavailable
 from pgcron_ha.executors.contract.coroutines import wait_for
-from pgcron_ha.executors.contract.failures import bounded_text
 from pgcron_ha.executors.contract.outcome import Failed
 
 if TYPE_CHECKING:
-    from pgcron_ha.errors import PgcronError
     from pgcron_ha.executors.contract.attempt import Attempt
 
 
@@ -51,28 +51,36 @@ def facts_of(previous: Previous | None) -> dict[str, str]:
     return {name: str(document.get(name, "")) for name in names}
 
 
+def run_facts(context: Attempt) -> dict[str, str | int | None]:
+    """What identifies a run and its attempt, for programs, services and statements."""
+    fire_time = context.fire_time
+    return {
+        "run_id": context.run_id,
+        "attempt": context.attempt,
+        "token": str(context.token),
+        "fence": context.fence,
+        "idempotency_key": context.idempotency_key,
+        "schedule": context.schedule,
+        "fire_time": None if fire_time is None else rfc3339(fire_time),
+        "origin": context.origin,
+    }
+
+
+def as_text(fact: str | int | None) -> str:
+    """Of one fact: empty for none."""
+    return "" if fact is None else str(fact)
+
+
 def rfc3339(instant: datetime) -> str:
     """As programs and services read it: ``2026-11-21T02:00:00Z``."""
     return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def not_reported(error: PgcronError) -> Failed:
-    """The outcome of a run whose previous run could not be read: it is retried."""
-    return Failed(type(error).__name__, bounded_text(f"the run before is not known: {error}"))
-
-
-class AsksDatabase(Protocol):
-    """What finds the row of ``previous_result``."""
-
-    async def previous(self, run: int) -> Any:
-        """The row, its result as JSON text; None without one. Raises a `PgcronError`."""
-
-
-Source: TypeAlias = tuple[AsksDatabase, asyncio.AbstractEventLoop]
+Source: TypeAlias = tuple[Transactions, asyncio.AbstractEventLoop]
 """The source that handlers ask, and the handlers' event loop."""
 
 
-async def find_previous(database: AsksDatabase, context: Attempt) -> Previous | None:
+async def find_previous(database: Transactions, context: Attempt) -> Previous | None:
     """Of the run before this one; None also for runs without a schedule."""
     row = None if context.schedule is None else await database.previous(context.run_id)
     if row is None:
@@ -85,6 +93,18 @@ async def find_previous(database: AsksDatabase, context: Attempt) -> Previous | 
         result=None if row["result"] is None else json.loads(row["result"]),
         error=row["error"],
     )
+
+
+async def note_previous(database: Transactions | None, context: Attempt) -> Failed | None:
+    """Find it for a template that asks for it, before its run begins. The outcome, a retry, of a
+    run for which the database does not answer.
+    """
+    if database is not None:
+        try:
+            context._previous_found = await find_previous(database, context)
+        except DatabaseUnavailable as error:
+            return Failed(type(error).__name__, f"the run before is not known: {error}")
+    return None
 
 
 class AskedPrevious:

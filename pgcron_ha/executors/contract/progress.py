@@ -1,4 +1,4 @@
-"""How far a run says that it is: judged, bounded, and read from lines of a program.
+"""The progress that runs report: checked, bounded, and read from lines of a program.
 
 A program that is no Python reports with a line of its output that begins with ``::progress``::
 
@@ -6,7 +6,7 @@ A program that is no Python reports with a line of its output that begins with `
     echo "::progress 40% uploading"          # the same as 40/100
     echo "::progress 12000 rows"             # of an unknown total
 
-Such a line is not kept in the log. A line that can't be read that way is one of the log's.
+Such a line is not kept in the log. A line that has another form is an ordinary one.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Progress(NamedTuple):
     note: str | None
 
 
-def judged(done: float, total: float | None, note: str | None) -> Progress | None:
-    """What a handler reports; None for what is no finite number, or negative: a report that makes
-    no sense must not end the work that it is about.
+def checked(done: float, total: float | None, note: str | None) -> Progress | None:
+    """What a handler reports; None for a number that is negative or not finite: a senseless report
+    must not end the work that it is about.
     """
     try:
         done, total = float(done), None if total is None else float(total)

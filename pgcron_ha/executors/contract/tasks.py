@@ -1,7 +1,7 @@
 """`TaskExecutor`: one asyncio task for each run, on an event loop in a thread of its own.
 
-What is hard about an executor is done here once: exactly one `done` for each run, no run after the
-lease or the close, a stop at any moment, a kill that does not ask. A subclass says what a run does.
+What all executors need is done here once: exactly one `done` for each run, no run after the end of
+the lease or `close`, a stop at any moment, a kill by force. A subclass says what a run does.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import contextlib
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from time import monotonic
@@ -22,6 +22,7 @@ from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.coroutines import new_event_loop, post, run_until_stopped
 from pgcron_ha.executors.contract.failures import (
+    MAX_NAME_CHARACTERS,
     MAX_TRACEBACK_CHARACTERS,
     bounded_text,
     outcome_of_error,
@@ -50,44 +51,79 @@ _SHUT_SECONDS = 2.0
 _END_SECONDS = 5.0
 
 
-class TaskExecutor(ABC):
+class LoopExecutor(ABC):
+    """What executors with an event loop in a thread of its own have in common. The thread is
+    started by the subclass.
+    """
+
+    _live: Collection[Context]
+
+    def __init__(self, thread_name: str, executor_services: ExecutorServices) -> None:
+        self._done = executor_services.done
+        self._feed = executor_services.feed
+        self._sink = executor_services.sink
+        self._lease = Lease()
+        self._inbox: deque[Context] = deque()
+        self._closing = False
+        self._nothing_left: Future[None] = Future()
+        self._ended: Future[None] = Future()
+        self._loop = new_event_loop()
+        self._thread = threading.Thread(target=self._serve, name=thread_name, daemon=True)
+
+    @abstractmethod
+    def _leave_loop(self) -> None:
+        """In the thread, when the loop has stopped: end what is still on it."""
+
+    def _serve(self) -> None:
+        run_until_stopped(self._loop)
+        self._leave_loop()
+        self._loop.close()
+        self._ended.set_result(None)
+
+    def _post(self, callback: Any, *arguments: Any) -> bool:
+        return post(self._loop, callback, *arguments)
+
+    def _note_nothing_left(self) -> None:
+        if self._closing and not self._live and not self._nothing_left.done():
+            self._nothing_left.set_result(None)
+
+    async def _end_loop(self, seconds: float) -> None:
+        self._post(self._loop.stop)
+        await asyncio.wait({asyncio.wrap_future(self._ended)}, timeout=seconds)
+        if self._ended.done():  # else code of a run blocks the loop; the thread ends after it
+            self._thread.join()
+
+
+class TaskExecutor(LoopExecutor):
     """An `Executor` whose runs are coroutines. Subclasses implement `execute`, may `shut` what the
     runs share, and say with `interrupt` and `end` how work outside of the process is stopped.
     ``handlers`` are full names, all of this ``kind``.
     """
 
-    end_seconds: ClassVar[float] = 1.0
-    """Time limit of `end`; a run whose `end` takes longer is over all the same."""
+    end_seconds: ClassVar[float | None] = 1.0
+    """Time limit of `end`; a run whose `end` takes longer is over all the same. None: no limit."""
 
     def __init__(
         self, kind: str, handlers: Iterable[str], executor_services: ExecutorServices
     ) -> None:
+        super().__init__(f"pgcron-{kind}", executor_services)
         self._kind = kind
         self._handlers = frozenset(handlers)
-        self._done = executor_services.done
-        self._feed = executor_services.feed
-        self._sink = executor_services.sink
-        self._lease = Lease()
+        self._failed = executor_services.failed
         self._live: dict[Context, asyncio.Task[None]] = {}
         self._endings: dict[Context, asyncio.Task[None]] = {}
-        self._inbox: deque[Context] = deque()
-        self._closing = False
-        self._nothing_left: Future[None] = Future()
-        self._ended: Future[None] = Future()
         self._look: asyncio.TimerHandle | None = None
-        self._loop = new_event_loop()
-        self._thread = threading.Thread(target=self._serve, name=f"pgcron-{kind}", daemon=True)
         self._thread.start()
 
-    # What a subclass says.
+    # What a subclass implements.
 
     @abstractmethod
     async def execute(self, context: Context) -> Outcome:
         """Execute one run, on the executor's loop; an exception is an outcome, too. The text of a
         `Succeeded` is made of its result here.
 
-        It is cancelled to stop it, unless `interrupt` knows better, and must let that pass: its end
-        says that the work has ended.
+        It is cancelled to stop it, unless `interrupt` does something else, and must not swallow
+        that: the work has ended when it ends.
         """
 
     def interrupt(self, context: Context) -> None:
@@ -105,7 +141,7 @@ class TaskExecutor(ABC):
         """Cancel its `execute`."""
         self._live[context].cancel()
 
-    async def shut(self) -> None:  # noqa: B027 - a subclass may share nothing
+    async def shut(self) -> None:
         """Close what the runs have shared; called on the loop after the last of them."""
 
     # The contract.
@@ -155,16 +191,10 @@ class TaskExecutor(ABC):
             self._post(self._kill_all)
             await asyncio.wait(
                 {asyncio.wrap_future(self._nothing_left)},
-                timeout=self.end_seconds + 2 * KILL_SECONDS,
+                timeout=(self.end_seconds or _END_SECONDS) + 2 * KILL_SECONDS,
             )
-        self._post(self._loop.stop)
-        await asyncio.wait({asyncio.wrap_future(self._ended)}, timeout=_END_SECONDS)
-        if self._ended.done():  # else code of a run blocks the loop; the thread ends after it
-            self._thread.join()
+        await self._end_loop(_END_SECONDS)
         self._refuse_inbox()
-
-    def _post(self, callback: Any, *arguments: Any) -> bool:
-        return post(self._loop, callback, *arguments)
 
     def _refuse_inbox(self) -> None:
         while self._inbox:
@@ -175,14 +205,11 @@ class TaskExecutor(ABC):
 
     # The loop's side.
 
-    def _serve(self) -> None:
-        run_until_stopped(self._loop)
+    def _leave_loop(self) -> None:
         with contextlib.suppress(BaseException):
             self._loop.run_until_complete(asyncio.wait_for(self.shut(), _SHUT_SECONDS))
         with contextlib.suppress(BaseException):
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        self._loop.close()
-        self._ended.set_result(None)
 
     def _take_inbox(self) -> None:
         while self._inbox:
@@ -225,7 +252,10 @@ class TaskExecutor(ABC):
             except BaseException as error:
                 outcome = outcome_of_error(error, context)
             await self._until_ended(context)
-        self._finish(context, outcome)
+        try:
+            self._finish(context, outcome)
+        except Exception as error:  # the engine's own: the slot is lost
+            self._failed(error)
 
     async def _until_ended(self, context: Context) -> None:
         """A run that is being killed is not over before that is done."""
@@ -249,7 +279,7 @@ class TaskExecutor(ABC):
 
     def _cancel(self, context: Context) -> None:
         # A task that has not begun sees the reason itself; cancelled now it would never begin.
-        if context in self._live and context._work is not None:
+        if context in self._live and context._work is self:
             self.interrupt(context)
 
     def _kill(self, context: Context) -> None:
@@ -258,7 +288,7 @@ class TaskExecutor(ABC):
             self._endings[context] = self._loop.create_task(self._end(context, task))
 
     async def _end(self, context: Context, task: asyncio.Task[None]) -> None:
-        if self._live.get(context) is task and context._work is not None:
+        if self._live.get(context) is task and context._work is self:
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(self.end(context), self.end_seconds)
         self._loop.call_later(KILL_SECONDS, self._end_by_force, context, task)
@@ -287,10 +317,6 @@ class TaskExecutor(ABC):
         for context in list(self._live):
             self._kill(context)
 
-    def _note_nothing_left(self) -> None:
-        if self._closing and not self._live and not self._nothing_left.done():
-            self._nothing_left.set_result(None)
-
     def _look_at_lease(self) -> None:
         if self._look is not None:
             self._look.cancel()
@@ -298,8 +324,9 @@ class TaskExecutor(ABC):
         left = self._lease.deadline - boottime()
         if left <= 0:
             for context in list(self._live):
-                context.stop_reason = context.stop_reason or StopReason.LEASE_LOST
-            self._kill_all()
+                if not context.outlives_lease:
+                    context.stop_reason = context.stop_reason or StopReason.LEASE_LOST
+                    self._kill(context)
         elif self._live:
             self._look = self._loop.call_later(min(left, _LOOK_SECONDS), self._look_at_lease)
 
@@ -313,8 +340,13 @@ def _bounded(outcome: Outcome) -> Outcome:
         return SUCCEEDED if outcome.result is None else outcome_of_result(outcome.result)
     if isinstance(outcome, Failed):
         limit = MAX_TRACEBACK_CHARACTERS
-        traceback = outcome.traceback and bounded_text(outcome.traceback, limit)
-        return replace(outcome, message=bounded_text(outcome.message), traceback=traceback)
+        return replace(
+            outcome,
+            error_class=bounded_text(outcome.error_class, MAX_NAME_CHARACTERS),
+            message=bounded_text(outcome.message),
+            traceback=outcome.traceback and bounded_text(outcome.traceback, limit),
+            fingerprint=outcome.fingerprint and outcome.fingerprint[:MAX_NAME_CHARACTERS],
+        )
     if isinstance(outcome, Interrupted):
         return replace(outcome, message=bounded_text(outcome.message))
     raise TypeError(f"the executor returned {type(outcome).__name__!r}, which is no outcome")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from pgcron_ha.db.driver.link import Unanswered
@@ -20,16 +19,8 @@ from pgcron_ha.executors.contract.failures import bounded_text, outcome_of_error
 from pgcron_ha.executors.contract.outcome import Committed, Doubtful, Failed, Outcome, Succeeded
 
 if TYPE_CHECKING:
-    from pgcron_ha.db.driver.transactions import Open, Transactions
+    from pgcron_ha.db.driver.transactions import HeldConnection, Open, Transactions
     from pgcron_ha.executors.contract.attempt import Attempt
-
-__all__ = [
-    "FlushLines",
-    "Isolation",
-    "RunTransaction",
-    "TransactionBlock",
-    "flush_lines",
-]
 
 FlushLines = Callable[["Attempt"], "Future[None]"]
 """Writes what a run has logged so far: once the run is completed its lines are refused."""
@@ -151,7 +142,7 @@ class RunTransaction:
         context = self._context
         context.check()
         held = await self._transactions.begin(
-            context.run_id, context.token, self._elapsed(), isolation
+            context.run_id, context.token, context.elapsed, isolation
         )
         if self._is_over:  # something the handler left behind asked while it returned
             held.drop()
@@ -164,10 +155,7 @@ class RunTransaction:
             return problem
         assert isinstance(outcome, Succeeded)
         try:
-            await self._commit(held, outcome)
-        except Unanswered as error:
-            held.drop()
-            return _doubtful(f"{error.message}: {error.detail}")
+            return await complete(held, self._context, self._flush, outcome, outcome.text)
         except TransactionEnded:
             await held.roll_back()
             return _ended()
@@ -177,7 +165,6 @@ class RunTransaction:
         except Exception as error:
             await held.roll_back()
             return outcome_of_error(error, self._context)
-        return Committed(outcome.result, outcome.text)
 
     def _problem(self, held: Open) -> Failed | None:
         if self._is_entered:
@@ -186,16 +173,6 @@ class RunTransaction:
         if held.was_ended:
             return _ended()
         return None
-
-    async def _commit(self, held: Open, outcome: Succeeded) -> None:
-        context = self._context
-        await flush_lines(context, self._flush)
-        await held.finish(context.run_id, context.token, self._elapsed(), outcome.text)
-        await held.commit()
-
-    def _elapsed(self) -> float:
-        now = monotonic()
-        return now - (self._context.started_monotonic or now)
 
 
 class TransactionBlock:
@@ -265,7 +242,24 @@ class PlainConnection:
         return self._transaction.wait(self._connection.fetchval(query, *arguments))
 
 
-async def flush_lines(context: Attempt, flush: FlushLines) -> None:
+async def complete(
+    held: HeldConnection, context: Attempt, flush: FlushLines, outcome: Succeeded, result: Any
+) -> Outcome:
+    """Commits the run's effects together with its completion. ``result`` is the outcome's, as the
+    connection takes it. Raises what `HeldConnection.finish` and `commit` raise; the answer to a
+    COMMIT that got lost is a doubt.
+    """
+    await _flush_lines(context, flush)
+    try:
+        await held.finish(context.run_id, context.token, context.elapsed, result)
+        await held.commit()
+    except Unanswered as error:
+        held.drop()
+        return _doubtful(f"{error.message}: {error.detail}")
+    return Committed(outcome.result, outcome.text)
+
+
+async def _flush_lines(context: Attempt, flush: FlushLines) -> None:
     """Ends the run's log and has it written; lines that can't be kept do not undo the run."""
     if context._log is not None:
         context._log.finish()

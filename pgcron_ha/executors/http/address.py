@@ -22,7 +22,7 @@ MAX_ADDRESSES: Final = 4
 """Of a name; connections are tried in turn, and each may take the whole time to connect."""
 
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
-# What the interpreter's own list of special networks lacks, or lacked in some version.
+# Special networks that the list of some version of Python lacks.
 _NOT_PUBLIC = tuple(
     map(
         ipaddress.ip_network,
@@ -45,13 +45,13 @@ async def resolve(host: str, port: int, allowed: tuple[Network, ...]) -> list[st
     Raises `AddressRefused` if there are only others, and OSError if there are none.
     """
     found = await _look_up(host, port)
-    judged = [each for each in found if is_allowed(each, allowed)]
-    if not judged:
+    checked = [each for each in found if is_allowed(each, allowed)]
+    if not checked:
         raise AddressRefused(
             f"{host} is {', '.join(map(str, found[:MAX_ADDRESSES]))}, which is no public address; "
             "allow_private in the destination's table says which others may be connected to"
         )
-    return [str(each) for each in judged[:MAX_ADDRESSES]]
+    return [str(each) for each in checked[:MAX_ADDRESSES]]
 
 
 def is_allowed(address: Address, allowed: tuple[Network, ...]) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
@@ -76,7 +75,7 @@ def failure_of_status(destination: HttpDestination, answer: HttpAnswer, masker: 
     after = retry_after(answer) if retry else None
     return Failed(
         f"Http{answer.status}",
-        bounded_text(masker.mask(message)),
+        masker.mask(message),
         _excerpt(answer, masker),
         retry=retry,
         after=after,
@@ -97,7 +96,7 @@ def is_among(status: int, statuses: Statuses) -> bool:
 def json_of(answer: HttpAnswer, masker: Masker) -> Any:
     """The answer as JSON, secrets taken out; raises `NotJson`."""
     if not answer.is_whole:
-        raise NotJson("the answer is too long or can't be decompressed")
+        raise NotJson("the answer is too long, or compressed")
     media_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/json" and not media_type.endswith("+json"):
         raise NotJson(f"the answer is of type {media_type[:100]!r}")
@@ -145,30 +144,27 @@ def _asked(answer: HttpAnswer) -> str:
 
 def _unexpected(answer: HttpAnswer, why: str, masker: Masker) -> Failed:
     message = f"{_asked(answer)} answered {answer.status}, but {why}"
-    return Failed("UnexpectedAnswer", bounded_text(masker.mask(message)), _excerpt(answer, masker))
+    return Failed("UnexpectedAnswer", masker.mask(message), _excerpt(answer, masker))
 
 
 def _excerpt(answer: HttpAnswer, masker: Masker) -> str | None:
-    if not _is_text(answer):
-        return None
-    text = masker.mask(answer.body.decode("utf-8", "replace"))
-    return bounded_text(text, MAX_EXCERPT_CHARACTERS) or None
+    return bounded_text(_text_of(answer, masker), MAX_EXCERPT_CHARACTERS) or None
 
 
 def _log_text(answer: HttpAnswer, context: Context, masker: Masker) -> None:
-    if not _is_text(answer):
-        return
-    lines = masker.mask(answer.body.decode("utf-8", "replace")).splitlines()
+    lines = _text_of(answer, masker).splitlines()
     for line in lines[:MAX_LINES]:
         context.log(line)
     if len(lines) > MAX_LINES:
         context.log(f"{len(lines) - MAX_LINES} more lines of the answer are not kept")
 
 
-def _is_text(answer: HttpAnswer) -> bool:
+def _text_of(answer: HttpAnswer, masker: Masker) -> str:
+    """Empty for a body that is no text."""
     media_type = answer.headers.get("content-type", "text/plain").partition(";")[0].strip().lower()
     words = ("json", "xml", "javascript", "x-www-form-urlencoded")
-    return media_type.startswith("text/") or media_type.endswith(words)
+    is_text = media_type.startswith("text/") or media_type.endswith(words)
+    return masker.mask(answer.body.decode("utf-8", "replace")) if is_text else ""
 
 
 def _value_at(document: Any, check: AnswerCheck) -> Any:
@@ -185,8 +181,4 @@ def _value_at(document: Any, check: AnswerCheck) -> Any:
 
 def _is_same(found: Any, expected: str | int | float | bool) -> bool:
     """As JSON compares: true is not 1, and 1 is 1.0."""
-    if isinstance(found, bool) or isinstance(expected, bool):
-        return found is expected
-    if isinstance(found, float) and not math.isfinite(found):
-        return False
-    return bool(found == expected)
+    return bool(found == expected) and isinstance(found, bool) == isinstance(expected, bool)

@@ -42,7 +42,7 @@ from pgcron_ha.db.driver.link import Busy, Link
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.contract.attempt import Stopped, StopReason
 from pgcron_ha.executors.contract.context import Context
-from pgcron_ha.executors.contract.failures import ASKED_TO_RETRY, bounded_text
+from pgcron_ha.executors.contract.failures import ASKED_TO_RETRY
 from pgcron_ha.executors.contract.masking import Masker
 from pgcron_ha.executors.contract.outcome import SUCCEEDED, Failed, Outcome
 from pgcron_ha.executors.http.answer import outcome_of_document
@@ -118,7 +118,7 @@ class Callback:
         asks = row["status"] == "retry"
         return Failed(
             "Retry" if asks else "OperationFailed",
-            bounded_text(self.masker.mask(row["error"] or "")),
+            self.masker.mask(row["error"] or ""),
             retry=row["status"] != "discarded",
             after=None if after is None else timedelta(seconds=after),
             causes=(ASKED_TO_RETRY,) if asks else (),

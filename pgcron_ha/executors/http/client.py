@@ -1,7 +1,7 @@
-"""One exchange with a destination: a judged address, a bounded answer, no surprise on the way.
+"""One exchange with a destination: a checked address, a bounded answer.
 
 The client library's transport is used without its client: no cookies that one run leaves to the
-next, no proxy from the environment, no redirect but those followed here.
+next, no proxy from the environment, no redirects.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-import zlib
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from time import monotonic
 from typing import Final, NamedTuple
 from urllib.parse import urljoin, urlsplit
@@ -23,13 +22,11 @@ from pgcron_ha.executors.http.address import resolve
 from pgcron_ha.executors.http.request import HttpRequest
 
 MAX_BODY_BYTES: Final = 1024 * 1024
-"""Of an answer, after decompression; what is longer is not read to its end."""
+"""Of an answer; what is longer is not read to its end."""
 
-MAX_REDIRECTS: Final = 5
 CONNECT_SECONDS: Final = 10.0
 _IDLE_SECONDS: Final = 15.0
 
-_REDIRECTS = {301, 302, 303, 307, 308}
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -58,7 +55,7 @@ class Origin(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
     """An answer; the names of its headers are in lower case. ``is_whole`` is False when the body
-    is longer than its bound or can't be decompressed.
+    is longer than its bound or compressed.
     """
 
     request: HttpRequest
@@ -68,10 +65,6 @@ class HttpAnswer:
     body: bytes
     is_whole: bool
     seconds: float
-
-
-class TooManyRedirects(Exception):
-    """The service sends its callers in a circle."""
 
 
 class HttpClient:
@@ -89,19 +82,20 @@ class HttpClient:
         self._transport = httpx.AsyncHTTPTransport(verify=tls, limits=limits, trust_env=False)
 
     async def exchange(self, request: HttpRequest) -> HttpAnswer:
-        """Send it and read the answer, redirects to the same origin followed.
+        """Send it and read the answer.
 
         Raises `AddressRefused`, OSError (no such host), `httpx.TransportError`, TimeoutError after
-        the destination's `request_timeout`, `TooManyRedirects`.
+        the destination's `request_timeout`.
         """
         async with self._requests, asyncio.timeout(self._destination.request_timeout):
-            for _ in range(MAX_REDIRECTS + 1):
-                answer = await self._send(request)
-                following = self._redirected(answer)
-                if following is None:
-                    return answer
-                request = following
-        raise TooManyRedirects(f"more than {MAX_REDIRECTS} redirects, the last to {request.url}")
+            began = monotonic()
+            origin = self._origin
+            addresses = await resolve(origin.host, origin.port, self._destination.allow_private)
+            *others, last = addresses
+            for address in others:
+                with contextlib.suppress(httpx.ConnectError, httpx.ConnectTimeout):
+                    return await self._send_to(address, request, began)
+            return await self._send_to(last, request, began)
 
     def same_origin(self, base: str, location: str) -> str | None:
         """The URL a header of an answer names, if it is one of this destination's origin."""
@@ -114,31 +108,6 @@ class HttpClient:
     async def close(self) -> None:
         """Close the idle connections."""
         await self._transport.aclose()
-
-    def _redirected(self, answer: HttpAnswer) -> HttpRequest | None:
-        """What to ask next; None if the answer is the last one, or must not be followed."""
-        location = answer.headers.get("location")
-        is_expected = any(answer.status in each for each in self._destination.expect)
-        if answer.status not in _REDIRECTS or location is None or is_expected:
-            return None
-        request = answer.request
-        url = self.same_origin(request.url, location)
-        is_safe = request.method in ("GET", "HEAD")
-        if url is None or (answer.status in (301, 302) and not is_safe):
-            return None  # to send a POST as a GET would do something else than was asked
-        if answer.status == 303 and not is_safe:
-            return request.as_get(url)
-        return replace(request, url=url)
-
-    async def _send(self, request: HttpRequest) -> HttpAnswer:
-        began = monotonic()
-        origin = self._origin
-        addresses = await resolve(origin.host, origin.port, self._destination.allow_private)
-        *others, last = addresses
-        for address in others:
-            with contextlib.suppress(httpx.ConnectError, httpx.ConnectTimeout):
-                return await self._send_to(address, request, began)
-        return await self._send_to(last, request, began)
 
     async def _send_to(self, address: str, request: HttpRequest, began: float) -> HttpAnswer:
         response = await self._transport.handle_async_request(self._pinned(address, request))
@@ -182,23 +151,13 @@ def tls_context(ca_file: str | None) -> ssl.SSLContext:
 
 
 async def _read(response: httpx.Response) -> tuple[bytes, bool]:
-    """The body and whether it is whole. No more than the bound is ever in memory, however small
-    the compressed body is.
-    """
+    """The body and whether it is whole. No more than the bound is ever in memory."""
     encoding = response.headers.get("content-encoding", "identity").strip().lower()
-    chunks: AsyncIterator[bytes] = response.aiter_raw()
-    body = bytearray()
-    inflate = None
-    if encoding in ("gzip", "x-gzip", "deflate"):
-        inflate = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
-    elif encoding != "identity":
+    if encoding != "identity":
         return b"", False  # it was not asked for
-    async for chunk in chunks:
-        room = MAX_BODY_BYTES + 1 - len(body)
-        try:
-            body += chunk[:room] if inflate is None else inflate.decompress(chunk, room)
-        except zlib.error:
-            return bytes(body), False
+    body = bytearray()
+    async for chunk in response.aiter_raw():
+        body += chunk[: MAX_BODY_BYTES + 1 - len(body)]
         if len(body) > MAX_BODY_BYTES:
             return bytes(body[:MAX_BODY_BYTES]), False
-    return bytes(body), inflate is None or inflate.eof or not body
+    return bytes(body), True

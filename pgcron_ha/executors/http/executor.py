@@ -29,19 +29,19 @@ from pgcron_ha.config.http_destinations import HttpDestination
 from pgcron_ha.config.settings import Settings
 from pgcron_ha.db.driver.link import Link
 from pgcron_ha.db.driver.transactions import Transactions
-from pgcron_ha.errors import ConfigError, DatabaseUnavailable, PgcronError
+from pgcron_ha.errors import ConfigError, PgcronError
 from pgcron_ha.executors.contract.attempt import StopReason
 from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
-from pgcron_ha.executors.contract.failures import bounded_text, refused
+from pgcron_ha.executors.contract.failures import refused
 from pgcron_ha.executors.contract.masking import Masker, remember_secret
 from pgcron_ha.executors.contract.outcome import Failed, Interrupted, Outcome
-from pgcron_ha.executors.contract.previous import find_previous, not_reported
+from pgcron_ha.executors.contract.previous import note_previous
 from pgcron_ha.executors.contract.tasks import TaskExecutor
 from pgcron_ha.executors.http.address import AddressRefused
 from pgcron_ha.executors.http.answer import outcome_of_answer
 from pgcron_ha.executors.http.callback import Callback, CallbackDesk
-from pgcron_ha.executors.http.client import HttpClient, Origin, TooManyRedirects, tls_context
+from pgcron_ha.executors.http.client import HttpClient, Origin, tls_context
 from pgcron_ha.executors.http.operation import Operation
 from pgcron_ha.executors.http.request import authorization_header, render_request
 
@@ -103,11 +103,8 @@ class HttpExecutor(TaskExecutor):
             self._post(self._desk.ring)
 
     async def _attempt(self, destination: HttpDestination, context: Context) -> Outcome:
-        if destination.previous and self._transactions is not None:
-            try:
-                context._previous_found = await find_previous(self._transactions, context)
-            except DatabaseUnavailable as error:
-                return not_reported(error)
+        if destination.previous and (unknown := await note_previous(self._transactions, context)):
+            return unknown
         if self._desk is None or destination.completion != "callback":
             return await self._exchange(destination, context)
         callback = await self._desk.open(context)
@@ -138,7 +135,7 @@ class HttpExecutor(TaskExecutor):
                 secrets += [secret, value.rpartition(" ")[2]]
                 request = replace(request, headers={**request.headers, name: value})
         except ConfigError as error:
-            return Failed("SecretUnreadable", bounded_text(error.message), error.detail)
+            return Failed("SecretUnreadable", error.message, error.detail)
         except PgcronError as error:
             return refused(error)
         client = self._client(destination)
@@ -152,13 +149,7 @@ class HttpExecutor(TaskExecutor):
                 return await callback.wait()
             if destination.poll is not None and answer.status == _ACCEPTED:
                 return await Operation(destination, client, context, masker).follow(answer)
-        except (
-            OSError,
-            httpx.HTTPError,
-            httpx.InvalidURL,
-            AddressRefused,
-            TooManyRedirects,
-        ) as error:
+        except (OSError, httpx.HTTPError, httpx.InvalidURL, AddressRefused) as error:
             return _failure(error, destination, masker)
         return outcome_of_answer(destination, answer, context, masker)
 
@@ -197,17 +188,15 @@ def http_executor(settings: Settings, executor_services: ExecutorServices) -> Ht
 def _failure(error: Exception, destination: HttpDestination, masker: Masker) -> Failed:
     """No answer. Whether the service has seen the request is not known, so most are retried."""
     if isinstance(error, AddressRefused):
-        return Failed("AddressRefused", bounded_text(str(error)), retry=False)
+        return Failed("AddressRefused", str(error), retry=False)
     if isinstance(error, httpx.LocalProtocolError | httpx.UnsupportedProtocol | httpx.InvalidURL):
-        return Failed("InvalidRequest", bounded_text(masker.mask(str(error))), retry=False)
-    if isinstance(error, TooManyRedirects):
-        return Failed("TooManyRedirects", bounded_text(masker.mask(str(error))), retry=False)
+        return Failed("InvalidRequest", masker.mask(str(error)), retry=False)
     if isinstance(error, TimeoutError):
         limit = destination.request_timeout
         return Failed("RequestTimeout", f"no whole answer within {limit:g} s")
     name = type(error).__name__ if isinstance(error, httpx.HTTPError) else "ResolveError"
     message = f"{Origin.of(destination.url).header}: {str(error) or name}"
-    return Failed(name, bounded_text(masker.mask(message)))
+    return Failed(name, masker.mask(message))
 
 
 def _tls_contexts(

@@ -40,7 +40,7 @@ from pgcron_ha.executors.http.answer import (
     outcome_of_document,
     retry_after,
 )
-from pgcron_ha.executors.http.client import HttpAnswer, HttpClient, TooManyRedirects
+from pgcron_ha.executors.http.client import HttpAnswer, HttpClient
 from pgcron_ha.executors.http.request import HttpRequest
 from pgcron_ha.executors.http.work_reports import percent_of, work_status_of
 
@@ -77,7 +77,7 @@ class Operation:
             self._context.check()
             try:
                 answer = await self._client.exchange(request)
-            except (OSError, httpx.TransportError, TimeoutError, TooManyRedirects) as error:
+            except (OSError, httpx.TransportError) as error:
                 lost += 1
                 if lost >= MAX_LOST_ANSWERS:
                     raise
@@ -90,7 +90,10 @@ class Operation:
                 self._context.log(f"the status is not known now ({answer.status}): asking again")
                 continue
             lost = 0
-            outcome = self._judge(answer)
+            if answer.status == 303 and (elsewhere := self._question(answer)) is not None:
+                request = elsewhere  # where the result is
+                continue
+            outcome = self._outcome_of(answer)
             if outcome is not None:
                 return outcome
 
@@ -107,7 +110,7 @@ class Operation:
         seconds = 0.0 if wanted is None else wanted.total_seconds()
         return max(self._pause, min(seconds, MAX_PAUSE_SECONDS))
 
-    def _judge(self, answer: HttpAnswer) -> Outcome | None:
+    def _outcome_of(self, answer: HttpAnswer) -> Outcome | None:
         """None while it goes on."""
         if answer.status == 202:
             return None
@@ -118,13 +121,13 @@ class Operation:
         except NotJson:
             document = None
         status = work_status_of(document)
-        if status.goes_on:
+        if status.kind == "running":
             if (percent := percent_of(document)) is not None:
                 self._context.progress(percent, 100)
             return None
-        if status.is_well:
+        if status.kind == "succeeded":
             self._context.log(status.error)
             return outcome_of_document(document.get("result"), self._context)
-        if status.has_failed:
+        if status.kind == "failed":
             return Failed("OperationFailed", status.error, retry=status.may_retry)
         return outcome_of_answer(self._destination, answer, self._context, self._masker)

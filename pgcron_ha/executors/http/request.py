@@ -20,8 +20,8 @@ from pgcron_ha.config.http_destinations import (
 )
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.executors.contract.context import Context
-from pgcron_ha.executors.contract.placeholders import placeholder_text, refuse_unknown_args
-from pgcron_ha.executors.contract.previous import Previous, facts_of, rfc3339
+from pgcron_ha.executors.contract.placeholders import placeholder_texts
+from pgcron_ha.executors.contract.previous import as_text, facts_of, run_facts
 
 MAX_URL_CHARACTERS: Final = 8_000
 """What servers commonly take in one line."""
@@ -63,12 +63,7 @@ def render_request(
     """
     args = context.args
     sends_args = destination.body is None and destination.method in _WITH_BODY
-    if not sends_args:
-        refuse_unknown_args(args, destination.placeholders, context.handler)
-    texts = {
-        name: placeholder_text(name, pattern, args, context.handler, _INSTEAD)
-        for name, pattern in destination.placeholders.items()
-    }
+    texts = placeholder_texts(destination.placeholders, context, _INSTEAD, sends_args)
     headers = {"User-Agent": "pgcron-ha", **run_headers(context)}
     if destination.is_in_the_clear:
         del headers["Pgcron-Token"]
@@ -79,7 +74,7 @@ def render_request(
     if destination.previous:
         previous = context._previous_found
         made[PREVIOUS_PLACEHOLDER] = None if previous is None else previous.document()
-        headers |= previous_headers(previous)
+        headers |= _headers("Pgcron-Previous", facts_of(previous))
     headers |= _title_case(destination.headers)
     content: bytes | None = None
     if sends_args:
@@ -97,30 +92,19 @@ def render_request(
 
 def run_headers(context: Context) -> dict[str, str]:
     """Headers that identify the run, so that the service can refuse a stale or a second one."""
-    fire_time = context.fire_time
+    headers = _headers("Pgcron", run_facts(context))
     return {
-        "Accept-Encoding": "gzip",
-        "Idempotency-Key": _header_text(context.idempotency_key),
-        "Pgcron-Run": str(context.run_id),
-        "Pgcron-Attempt": str(context.attempt),
-        "Pgcron-Token": str(context.token),
-        "Pgcron-Fence": str(context.fence),
-        "Pgcron-Schedule": _header_text(context.schedule or ""),
-        "Pgcron-Fire-Time": "" if fire_time is None else rfc3339(fire_time),
-        "Pgcron-Origin": context.origin,
+        "Accept-Encoding": "identity",
+        "Idempotency-Key": headers.pop("Pgcron-Idempotency-Key"),
+        **headers,
         "traceparent": trace_parent(context),
     }
 
 
-def previous_headers(previous: Previous | None) -> dict[str, str]:
-    """How the schedule's run before this one ended; empty texts without one."""
-    facts = facts_of(previous)
-    return {
-        "Pgcron-Previous-Run": facts["run_id"],
-        "Pgcron-Previous-Outcome": facts["outcome"],
-        "Pgcron-Previous-Fire-Time": facts["fire_time"],
-        "Pgcron-Previous-Finished-At": facts["finished_at"],
-    }
+def _headers(prefix: str, facts: Mapping[str, str | int | None]) -> dict[str, str]:
+    """``run_id`` is called Run; what no header may have is percent-encoded."""
+    words = {name.removesuffix("_id").replace("_", "-"): each for name, each in facts.items()}
+    return {f"{prefix}-{word.title()}": _header_text(as_text(each)) for word, each in words.items()}
 
 
 def trace_parent(context: Context) -> str:

@@ -23,7 +23,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from pgcron_ha.db.commands.callbacks import CallbackAnswer, End
 from pgcron_ha.errors import InvalidInput, TooLarge
@@ -31,17 +32,21 @@ from pgcron_ha.executors.contract.failures import bounded_text, outcome_of_resul
 from pgcron_ha.executors.contract.outcome import MAX_RESULT_BYTES, Failed, Succeeded
 from pgcron_ha.executors.contract.progress import MOST_NOTE
 
+Kind: TypeAlias = Literal["running", "succeeded", "failed", "retry"]
+
 PATH: Final = "/callback/runs/{run}/{fence}"
 """Of the address that services get, behind ``web.public_url``."""
 
-_GOES_ON: Final = frozenset(
-    {
-        *("notstarted", "accepted", "pending", "queued"),
-        *("running", "inprogress", "processing"),
-    }
+_RUNNING: Final = (
+    *("notstarted", "accepted", "pending", "queued"),
+    *("running", "inprogress", "processing", "progress"),
 )
-_WELL: Final = frozenset({"succeeded", "success", "completed", "done"})
-_BADLY: Final = frozenset({"failed", "failure", "error", "cancelled", "canceled"})
+_KINDS: Final[Mapping[str, Kind]] = {
+    **dict.fromkeys(_RUNNING, "running"),
+    **dict.fromkeys(("succeeded", "success", "completed", "done"), "succeeded"),
+    **dict.fromkeys(("failed", "failure", "error", "cancelled", "canceled"), "failed"),
+    "retry": "retry",
+}
 
 MAX_BODY_BYTES: Final = MAX_RESULT_BYTES + 64 * 1024
 """Of one callback: a whole result, and what else it may say."""
@@ -54,34 +59,25 @@ MAX_RETRY_AFTER_SECONDS: Final = 86_400.0
 
 
 class WorkStatus(NamedTuple):
-    """A status report. ``word`` is the status in lower case, without blanks, ``-`` and ``_``;
-    ``error`` says how the work ended, with the service's reason for a failure.
+    """A status report. ``kind`` is None for a status that is not known; ``error`` says how the work
+    ended, with the service's reason for a failure.
     """
 
-    word: str
-    goes_on: bool
-    is_well: bool
-    has_failed: bool
+    kind: Kind | None
     error: str
     may_retry: bool
 
 
 def work_status_of(document: Any) -> WorkStatus:
-    """From an object with ``status``; nothing of it holds for another document."""
+    """From an object with ``status``; another document has no kind."""
     known: dict[str, Any] = document if isinstance(document, dict) else {}
     status, error = known.get("status"), known.get("error")
     word = re.sub("[ _-]", "", status).lower() if isinstance(status, str) else ""
     if isinstance(error, dict):
         error = error.get("message", error)
     reason = error if isinstance(error, str) else json.dumps(error)
-    return WorkStatus(
-        word,
-        word in _GOES_ON,
-        word in _WELL,
-        word in _BADLY,
-        bounded_text(f"the work has ended: {word}" + (f" ({reason})" if error is not None else "")),
-        known.get("retry") is not False,
-    )
+    ended = f"the work has ended: {word}" + (f" ({reason})" if error is not None else "")
+    return WorkStatus(_KINDS.get(word), bounded_text(ended), known.get("retry") is not False)
 
 
 def percent_of(document: dict[str, Any]) -> float | None:
@@ -121,7 +117,7 @@ def _document(body: bytes) -> dict[str, Any]:
         ) from None
     if not isinstance(document, dict):
         raise InvalidInput(
-            "the body is no JSON object", "It says how the work stands.", 'Send {"status": …}.'
+            "the body is no JSON object", "It reports the state of the work.", 'Send {"status": …}.'
         )
     return document
 
@@ -129,19 +125,18 @@ def _document(body: bytes) -> dict[str, Any]:
 def _end(document: dict[str, Any]) -> tuple[End | None, str | None]:
     """How it has ended, if it has, and the reason of a failure."""
     status = work_status_of(document)
-    if status.goes_on or status.word == "progress":
-        return None, None
-    if status.is_well:
-        return "succeeded", None
-    if status.word == "retry":
-        return "retry", status.error
-    if not status.has_failed:
+    if status.kind is None:
         raise InvalidInput(
             f"the status is {json.dumps(document.get('status'))[:100]}",
             "A status is one of succeeded, failed, retry and progress, or a synonym.",
             'Send {"status": "succeeded"}.',
         )
-    return ("failed" if status.may_retry else "discarded"), status.error
+    if status.kind == "running":
+        return None, None
+    if status.kind == "succeeded":
+        return "succeeded", None
+    is_final = status.kind == "failed" and not status.may_retry
+    return "discarded" if is_final else status.kind, status.error
 
 
 def _result(document: dict[str, Any]) -> str | None:

@@ -13,8 +13,8 @@ from pgcron_ha.config.capabilities import ShellTemplate
 from pgcron_ha.config.capability_table import PLACEHOLDER
 from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.contract.context import Context
-from pgcron_ha.executors.contract.placeholders import placeholder_text, refuse_unknown_args
-from pgcron_ha.executors.contract.previous import facts_of, rfc3339
+from pgcron_ha.executors.contract.placeholders import placeholder_texts
+from pgcron_ha.executors.contract.previous import as_text, facts_of, run_facts
 
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 _INSTEAD = "read structured args from the file PGCRON_ARGS_FILE"
@@ -34,13 +34,9 @@ def render_argv(template: ShellTemplate, context: Context) -> list[str]:
     placeholder without arg, and a value that is no scalar or does not match its pattern from end to
     end.
     """
-    args = context.args
-    if template.stdin != "args":  # where the program reads them all, what they are is its affair
-        refuse_unknown_args(args, template.placeholders, context.handler)
-    values = {
-        name: placeholder_text(name, pattern, args, context.handler, _INSTEAD)
-        for name, pattern in template.placeholders.items()
-    }
+    # Where the program reads all args, what they are is its affair.
+    takes_others = template.stdin == "args"
+    values = placeholder_texts(template.placeholders, context, _INSTEAD, takes_others)
     return [PLACEHOLDER.sub(lambda found: values[found[1]], item) for item in template.argv]
 
 
@@ -54,23 +50,12 @@ def run_environment(
     """All variables of a run. ``node`` is the node's environment; only allowed names are taken."""
     previous: dict[str, str] = {}
     if previous_file is not None:
-        facts = facts_of(context._previous_found) | {"file": str(previous_file)}
-        previous = {f"PGCRON_PREVIOUS_{name.upper()}": text for name, text in facts.items()}
-    fire_time = context.fire_time
+        found = facts_of(context._previous_found) | {"file": str(previous_file)}
+        previous = {f"PGCRON_PREVIOUS_{name.upper()}": text for name, text in found.items()}
+    facts = {f"PGCRON_{name.upper()}": as_text(each) for name, each in run_facts(context).items()}
     environment = {name: node[name] for name in template.environment if name in node}
     environment.setdefault("PATH", node.get("PATH", DEFAULT_PATH))
-    return environment | {
-        "PGCRON_RUN_ID": str(context.run_id),
-        "PGCRON_ATTEMPT": str(context.attempt),
-        "PGCRON_TOKEN": str(context.token),
-        "PGCRON_FENCE": str(context.fence),
-        "PGCRON_IDEMPOTENCY_KEY": context.idempotency_key,
-        "PGCRON_SCHEDULE": context.schedule or "",
-        "PGCRON_FIRE_TIME": "" if fire_time is None else rfc3339(fire_time),
-        "PGCRON_ORIGIN": context.origin,
-        "PGCRON_ARGS_FILE": str(args_file),
-        **previous,
-    }
+    return {**environment, **facts, "PGCRON_ARGS_FILE": str(args_file), **previous}
 
 
 def account_of(template: ShellTemplate) -> Account | None:

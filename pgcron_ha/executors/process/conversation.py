@@ -1,15 +1,14 @@
-"""What a node and another process of its say to each other over a socket: JSON, one message a line.
-Nothing here waits.
-"""
+"""Messages over a socket between a node and another process: JSON, one message a line."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
 import socket
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
@@ -17,6 +16,8 @@ MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 invalid."""
 
 _RECEIVE_BYTES: Final = 65536
+# What reading a message raises that is no JSON, no object, or has other members than it should.
+_UNREADABLE: Final = (LookupError, TypeError, ValueError, ArithmeticError, RecursionError)
 
 
 class BadMessage(Exception):
@@ -30,43 +31,95 @@ class Incoming:
         self._bytes = bytearray()
 
     def take(self, data: bytes) -> Iterator[dict[str, Any]]:
-        """The messages that these bytes complete. Raises `BadMessage`."""
+        """The messages that these bytes complete. Raises `BadMessage` and `json.loads`'s."""
         self._bytes += data
         *complete, self._bytes = self._bytes.split(b"\n")
         if len(self._bytes) > MAX_MESSAGE_BYTES:
             raise BadMessage(f"a message of more than {MAX_MESSAGE_BYTES} bytes")
         for line in complete:
-            yield _parsed(line)
+            yield json.loads(line)
 
 
 class Conversation:
-    """The node's end of it. ``allowance`` sinks by the bytes that arrive."""
+    """The node's end of the socket. After `listen` it is used on that event loop only.
+
+    ``is_heard`` until the other process has closed its end, or has sent what is no message.
+    """
 
     def __init__(self) -> None:
-        self.allowance = 0
+        """Makes the socket; ``theirs`` is the other process's end. Raises OSError."""
+        self.socket, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.socket.setblocking(False)
+        self.is_heard = False
         self._incoming = Incoming()
         self._outgoing: deque[tuple[memoryview, tuple[int, ...]]] = deque()
 
-    def open_socket(self) -> socket.socket:
-        """Make the socket; gives the other process's end. Raises OSError."""
-        self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.socket.setblocking(False)
-        return theirs
+    def listen(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        hear: Callable[[dict[str, Any]], None],
+        lost: Callable[[str | None], None],
+    ) -> None:
+        """Give each message to ``hear``. ``lost`` is called once, with None when the other process
+        has closed its end, else with what is wrong with a message.
+        """
+        self._loop, self._hear, self._lost = loop, hear, lost
+        self.is_heard = True
+        loop.add_reader(self.socket, self.receive)
 
-    def fileno(self) -> int:
-        """The socket's descriptor, for selectors."""
-        return self.socket.fileno()
-
-    @property
-    def is_writing(self) -> bool:
-        """Whether messages wait for room in the socket."""
-        return bool(self._outgoing)
-
-    def queue(self, message: dict[str, Any], descriptors: tuple[int, ...] = ()) -> None:
-        """`flush` sends it; its descriptors are closed here once they are on their way."""
+    def send(self, message: dict[str, Any], descriptors: tuple[int, ...] = ()) -> None:
+        """Its descriptors are closed here once they are on their way. What the socket does not take
+        is sent later; nothing is sent to a process that is not heard.
+        """
         self._outgoing.append((memoryview(message_bytes(message)), descriptors))
+        if self.is_heard:
+            self._flush()
 
-    def flush(self) -> None:
+    def receive(self) -> bool:
+        """Read what has arrived, a part of it if that is much; whether there may be more."""
+        try:
+            data = self.socket.recv(_RECEIVE_BYTES)
+        except BlockingIOError:
+            return False
+        except OSError:
+            data = b""
+        problem = None
+        try:
+            for message in self._incoming.take(data):
+                self._hear(message)
+        except (BadMessage, *_UNREADABLE) as error:
+            problem = f"{type(error).__name__}: {error}"
+        if problem is not None or not data:
+            self._ignore()
+            self._lost(problem)
+            return False
+        return True
+
+    def receive_rest(self) -> None:
+        """Read what a process sent before it ended."""
+        while self.is_heard and self.receive():
+            pass
+
+    def hang_up(self) -> None:
+        """Send nothing more: the other process ends."""
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        """Messages that wait are not sent; no more are read."""
+        self._ignore()
+        while self._outgoing:
+            _close(self._outgoing.popleft()[1])
+        self.socket.close()
+        self.theirs.close()
+
+    def _ignore(self) -> None:
+        if self.is_heard:
+            self.is_heard = False
+            self._loop.remove_reader(self.socket)
+            self._loop.remove_writer(self.socket)
+
+    def _flush(self) -> None:
         """Send as much as the socket takes. A process that is gone shows elsewhere."""
         while self._outgoing:
             data, descriptors = self._outgoing.popleft()
@@ -77,45 +130,19 @@ class Conversation:
                     sent = self.socket.send(data)
             except BlockingIOError:
                 self._outgoing.appendleft((data, descriptors))
+                self._loop.add_writer(self.socket, self._flush)
                 return
             except OSError:
-                _close(descriptors)
-                self.drop_outgoing()
-                return
+                sent = len(data)
             _close(descriptors)
             if sent < len(data):
                 self._outgoing.appendleft((data[sent:], ()))
-
-    def received(self) -> list[dict[str, Any]] | None:
-        """The messages that have arrived; None at the end of the stream. Raises `BadMessage`."""
-        try:
-            data = self.socket.recv(_RECEIVE_BYTES)
-        except BlockingIOError:
-            return []
-        except OSError:
-            data = b""
-        self.allowance -= len(data)
-        return list(self._incoming.take(data)) if data else None
-
-    def drop_outgoing(self) -> None:
-        """What waits is not sent any more."""
-        while self._outgoing:
-            _close(self._outgoing.popleft()[1])
+        self._loop.remove_writer(self.socket)
 
 
 def message_bytes(message: dict[str, Any]) -> bytes:
     """The bytes of a message."""
     return json.dumps(message, separators=(",", ":")).encode() + b"\n"
-
-
-def _parsed(line: bytes | bytearray) -> dict[str, Any]:
-    try:
-        message = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise BadMessage(f"no JSON: {error}") from None
-    if not isinstance(message, dict):
-        raise BadMessage("no JSON object")
-    return message
 
 
 def _close(descriptors: Sequence[int]) -> None:

@@ -1,6 +1,6 @@
 """Executes ``shell:`` templates: programs with a fixed argument vector, never a shell.
 
-One thread reads the output of all runs and talks to the supervisor, which starts and ends the
+One event loop reads the output of all runs and talks to the supervisor, which starts and ends the
 programs, also when this node is dead or frozen. If a program prints ``::progress 3/10 copying``,
 the line is not logged but sets the run's `progress`.
 
@@ -16,31 +16,24 @@ there is none). If the database does not answer within 10 s, the attempt is retr
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
-from concurrent.futures import CancelledError, Future
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pgcron_ha.config.capabilities import ShellTemplate
-from pgcron_ha.errors import DatabaseUnavailable, PgcronError
+from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.contract.attempt import LogSink, StopReason
 from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
-from pgcron_ha.executors.contract.failures import bounded_text, outcome_of_error, refused
+from pgcron_ha.executors.contract.failures import refused
 from pgcron_ha.executors.contract.log_lines import RunLog
-from pgcron_ha.executors.contract.outcome import (
-    SUCCEEDED,
-    Failed,
-    Interrupted,
-    Outcome,
-    stopped_early,
-)
-from pgcron_ha.executors.contract.previous import Previous, find_previous, not_reported
+from pgcron_ha.executors.contract.outcome import SUCCEEDED, Failed, Interrupted, Outcome
+from pgcron_ha.executors.contract.previous import note_previous
+from pgcron_ha.executors.contract.tasks import TaskExecutor
 from pgcron_ha.executors.process.command import (
     Account,
     account_of,
@@ -49,39 +42,32 @@ from pgcron_ha.executors.process.command import (
     run_environment,
     write_json_file,
 )
-from pgcron_ha.executors.process.loop import ProcessLoop, SupervisedProcess
+from pgcron_ha.executors.process.supervision import SupervisedProcess, Supervision
 from pgcron_ha.operating_system import how_it_ended
 
 if TYPE_CHECKING:
     from pgcron_ha.db.driver.transactions import Transactions
 
+# Of the supervisor's own causes; what it was asked for has the run's reason.
+_REASONS: Final = {"lease": StopReason.LEASE_LOST, "timeout": StopReason.TIMED_OUT}
+
 
 class ShellRun(SupervisedProcess):
-    """A run between its start and its end."""
+    """A run between the start of its program and its end."""
 
-    context: Context
-
-    def __init__(
-        self, number: int, context: Context, template: ShellTemplate, sink: LogSink
-    ) -> None:
-        super().__init__(number, context)
-        self.log = RunLog(context, sink, reads_progress=True)
+    def __init__(self, context: Context, template: ShellTemplate, sink: LogSink) -> None:
+        self._context = context
         self._template = template
+        context._log = RunLog(context, sink, reads_progress=True)
+        super().__init__(context._log)
 
     def note_started(self, started: dict[str, Any]) -> None:
         """Its own code begins."""
         super().note_started(started)
-        self.context.started_monotonic = started["at"]
-
-    def close(self) -> None:
-        """Take the rest of the output."""
-        super().close()
-        self.log.finish()
+        self._context.started_monotonic = started["at"]
 
     def outcome(self, ended: dict[str, Any] | None) -> Outcome:
-        """The outcome, after `close`. ``ended`` is the supervisor's message, None if the
-        supervisor died.
-        """
+        """``ended`` is the supervisor's message, None if the supervisor died."""
         if ended is None:
             message = "the supervisor of this node's programs was killed, and the program with it"
             return Failed("SupervisorLost", message)
@@ -89,7 +75,7 @@ class ShellRun(SupervisedProcess):
         if cause is not None:
             return self._interrupted(cause, status)
         if ended["error"] is not None:
-            return Failed("CouldNotStart", bounded_text(ended["error"]))
+            return Failed("CouldNotStart", ended["error"])
         if status == 0:
             return SUCCEEDED
         return self._failed(status)
@@ -111,29 +97,23 @@ class ShellRun(SupervisedProcess):
         )
 
     def _interrupted(self, cause: str, status: int | None) -> Interrupted:
-        if cause == "lease":
-            reason = StopReason.LEASE_LOST
-        elif cause == "timeout":
-            reason = StopReason.TIMED_OUT
-        else:
-            reason = self.context.stop_reason or StopReason.CANCELLED
-        if self.context.stop_reason is None:
-            self.context.stop_reason = reason
+        context = self._context
+        reason = _REASONS.get(cause) or context.stop_reason or StopReason.CANCELLED
+        context.stop_reason = context.stop_reason or reason
         how = "it had not begun" if status is None else how_it_ended(status)
         return Interrupted(reason, f"stopped ({reason}): {how}")
 
 
-class ShellExecutor(ProcessLoop[ShellRun]):
+class ShellExecutor(TaskExecutor):
     """An `Executor` for the templates of the node's configuration.
 
     Args files are written below the directory of its services, or below the system's directory for
     temporary files if a template's user could not reach them there. ``transactions`` read the
-    previous run for templates with ``previous = true``, on the event loop that made this executor;
-    they are closed with it. Raises `ConfigError` for a template whose user is missing (the node is
-    root), unknown or not possible.
+    previous run for templates with ``previous = true``; they are closed with it. Raises
+    `ConfigError` for a template whose user is missing (the node is root), unknown or not possible.
     """
 
-    kind: ClassVar[str] = "shell"
+    end_seconds: ClassVar[None] = None  # a program may be long in dying
 
     def __init__(
         self,
@@ -152,153 +132,93 @@ class ShellExecutor(ProcessLoop[ShellRun]):
         self._directory = Path(tempfile.mkdtemp(prefix="pgcron-ha-", dir=directory))
         # Others may pass through, to the file that is their own, but not list it.
         self._directory.chmod(0o711 if accounts else 0o700)
-        super().__init__("pgcron-shell", executor_services, self._directory)
-        self._feed = executor_services.feed
-        self._sink = executor_services.sink
         self._environment = os.environ if environment is None else environment
         self._transactions = transactions
-        self._loop = None if transactions is None else asyncio.get_running_loop()
-        self._asked: dict[Context, Future[Previous | None]] = {}
-        self._supervisor.open()
-        self._thread.start()
+        self._runs: dict[Context, ShellRun] = {}
+        super().__init__("shell", self._offered, executor_services)
+        self._supervision = Supervision(self._loop, executor_services.inherit, self._directory)
+        self._post(self._supervision.open)
 
-    def handlers(self) -> frozenset[str]:
-        """The full names of the templates."""
-        return frozenset(self._offered)
+    def renew_lease(self, deadline: float) -> None:
+        """The supervisor kills everything at this instant, even if this process is frozen."""
+        super().renew_lease(deadline)
+        self._post(self._supervision.renew_lease, deadline)
 
-    def start(self, contexts: Sequence[Context]) -> None:
-        """Hand all over to the thread; once that has ended nothing is begun."""
-        super().start(contexts)
-        if self._ended.done():
-            self._refuse_requests()
-
-    async def close(self, grace: float) -> None:
-        """Stop all runs, kill them after ``grace`` seconds, end the supervisor and the thread."""
-        if self._has_closed:
-            return
-        await super().close(grace)
-        if self._transactions is not None:
-            await self._transactions.close()
-        with contextlib.suppress(OSError):
-            shutil.rmtree(self._directory)
-
-    # The thread.
-
-    def _begin(self, context: Context | None) -> None:
-        """Start it; when it is refused, the slot takes the next one."""
-        while context is not None:
-            refused = self._start(context)
-            if refused is None:
-                return
-            self._done(context, refused)
-            context = None if self._is_closing else self._feed()
-
-    def _start(self, context: Context) -> Outcome | None:
-        asked = self._asked.pop(context, None)
-        if asked is not None and (outcome := _take_answer(context, asked)) is not None:
-            return outcome
-        if self._is_closing and context.stop_reason is None:
-            context.stop_reason = StopReason.SHUTDOWN
-        if context.stop_reason is not None:
-            return stopped_early(context.stop_reason)
-        if context.handler not in self._offered:
-            message = f"this node does not offer the handler {context.handler!r}"
-            return Failed("NotFound", message)
+    async def execute(self, context: Context) -> Outcome:
+        """The program, from its start to the end of all that it has started."""
         template, account = self._offered[context.handler]
-        if template.previous and self._transactions is not None and asked is None:
-            self._ask(context, self._transactions)
-            return None
-        self._last_number += 1
-        run = ShellRun(self._last_number, context, template, self._sink)
-        context._sink, context._lease = self._sink, self._lease
+        if template.previous and (unknown := await note_previous(self._transactions, context)):
+            return unknown
+        run = ShellRun(context, template, self._sink)
         try:
-            self._start_run(run, template, account)
+            self._start_program(run, context, template, account)
         except PgcronError as error:
             return refused(error)
         except OSError as error:
-            return Failed("CouldNotStart", bounded_text(str(error)))
-        except Exception as error:  # such as RecursionError: nothing of one run ends this thread
-            return outcome_of_error(error, context)
-        context._work = run
-        self._processes[run.number] = run
-        for pipe in run.pipes:
-            self._watch.add(pipe)
-        return None
+            return Failed("CouldNotStart", str(error))
+        self._runs[context] = run
+        try:
+            return run.outcome(await run.ended)
+        finally:
+            del self._runs[context]
 
-    def _start_run(self, run: ShellRun, template: ShellTemplate, account: Account | None) -> None:
+    def interrupt(self, context: Context) -> None:
+        """SIGTERM, and SIGKILL when the template's grace is over."""
+        if context in self._runs:
+            self._supervision.stop(self._runs[context])
+        else:
+            self.cancel(context)  # it waits for how the run before ended
+
+    async def end(self, context: Context) -> None:
+        """SIGKILL to the run's process group and all that stem from it."""
+        run = self._runs.get(context)
+        if run is None:
+            self.cancel(context)
+        else:
+            self._supervision.kill(run)
+            await asyncio.shield(run.ended)
+
+    async def shut(self) -> None:
+        """End the supervisor, and leave no file."""
+        self._supervision.close()
+        shutil.rmtree(self._directory, ignore_errors=True)
+        if self._transactions is not None:
+            await self._transactions.close()
+
+    def _start_program(
+        self, run: ShellRun, context: Context, template: ShellTemplate, account: Account | None
+    ) -> None:
         """Raises `InvalidInput` for args that don't fit, OSError when the system has no room."""
-        context = run.context
         # The fence number names the claim, as its token does, and is no secret.
         args_file = self._directory / f"{context.run_id}-{context.fence}.json"
-        previous_file = args_file.with_suffix(".previous.json") if template.previous else None
+        files: dict[Path, Any] = {args_file: context.args}
+        previous_file = None
+        if template.previous:
+            found = context._previous_found
+            previous_file = args_file.with_suffix(".previous.json")
+            files[previous_file] = None if found is None else found.document()
         environment = run_environment(
             template, context, args_file, previous_file, self._environment
         )
         argv = render_argv(template, context)
         limits = [each for each in (context.timeout, template.timeout) if each is not None]
-        self._supervisor.open()
-        files: dict[Path, Any] = {args_file: context.args}
-        if previous_file is not None:
-            found = context._previous_found
-            files[previous_file] = None if found is None else found.document()
         try:
             for path, value in files.items():
                 write_json_file(path, value, account)
-            descriptors = run.open_pipes(run.log)
+            self._supervision.start(
+                run,
+                mark="PGCRON_FENCE",
+                argv=argv,
+                environment=environment,
+                directory=template.working_directory,
+                account=account,
+                timeout=min(limits, default=None),
+                grace=template.grace,
+                outlives_lease=context.outlives_lease,
+                limits=dict(template.limits),
+                reads_args=template.stdin == "args",
+            )
         except BaseException:
             for path in files:
                 path.unlink(missing_ok=True)
             raise
-        self._supervisor.start(
-            run.number,
-            descriptors,
-            mark="PGCRON_FENCE",
-            argv=argv,
-            environment=environment,
-            directory=template.working_directory,
-            account=account,
-            timeout=min(limits, default=None),
-            grace=template.grace,
-            outlives_lease=context.outlives_lease,
-            limits=dict(template.limits),
-            reads_args=template.stdin == "args",
-        )
-
-    def _stop(self, process: ShellRun) -> None:
-        self._supervisor.stop(process.number)
-
-    def _bury(self, process: ShellRun, ended: dict[str, Any] | None) -> None:
-        self._forget(process)
-        self._finish(process.context, process.outcome(ended))
-        if not self._is_closing:
-            self._begin(self._feed())
-
-    # The run before.
-
-    def _ask(self, context: Context, transactions: Transactions) -> None:
-        """Begin again when the database has said how the run before ended, or could not."""
-        assert self._loop is not None  # with transactions
-        finding = find_previous(transactions, context)
-        asked = self._asked[context] = asyncio.run_coroutine_threadsafe(finding, self._loop)
-        asked.add_done_callback(lambda _: self._request("start", (context,)))
-
-    def _waiting(self) -> Sequence[Context]:
-        return list(self._asked)
-
-    def _give_up(self, context: Context) -> None:
-        """Nobody waits for the answer any more; then it counts as answered."""
-        if context in self._asked:
-            self._asked[context].cancel()
-
-
-def _take_answer(context: Context, asked: Future[Previous | None]) -> Outcome | None:
-    """Keep the answer in the context; the outcome of the run if there is none."""
-    try:
-        context._previous_found = asked.result()
-    except CancelledError:
-        return stopped_early(context.stop_reason or StopReason.SHUTDOWN)
-    except DatabaseUnavailable as error:
-        return not_reported(error)
-    except Exception as error:
-        return outcome_of_error(error, context)
-    return None

@@ -43,24 +43,20 @@ _DEFAULT_AGAIN = (
 
 
 class SupervisedRun:
-    """``cause`` is why it was signalled, ``error`` why its program could not be started.
+    """``message`` asked for it. ``cause`` is why it was signalled, ``error`` why its program could
+    not be started.
 
     ``status`` is None while its first process lives, then its exit status, or -N after signal N.
     """
 
     def __init__(self, message: dict[str, Any]) -> None:
         self.number: int = message["run"]
-        self.argv: list[str] = message["argv"]
-        self.environment: dict[str, str] = message["environment"]
-        self.directory: str | None = message["directory"]
-        self.account: list[int] | None = message["account"]
-        self.args_file: str | None = self.environment.get("PGCRON_ARGS_FILE")
-        self.files = [self.environment[name] for name in _FILES if name in self.environment]
-        self.mark = f"{message['mark']}={self.environment[message['mark']]}".encode()
+        self.message = message
+        environment: dict[str, str] = message["environment"]
+        self.files = [environment[name] for name in _FILES if name in environment]
+        self.mark = f"{message['mark']}={environment[message['mark']]}".encode()
         self.grace: float = message["grace"]
         self.outlives_lease: bool = message["outlives_lease"]
-        self.limits: dict[str, int] = message.get("limits", {})
-        self.reads_args: bool = message.get("reads_args", False)
         self.born = boottime()
         self.started_at = time.monotonic()
         self.pid = 0
@@ -138,40 +134,44 @@ def spawn(run: SupervisedRun, descriptors: Sequence[int]) -> None:
         # Out of the way: it must not be where a descriptor of the program has to go.
         failure = fcntl.fcntl(failure, fcntl.F_DUPFD_CLOEXEC, _ABOVE_ALL)
         try:
-            _become(run, descriptors, failure, supervisor)
+            _become(run.message, descriptors, failure, supervisor)
         except BaseException as error:
-            os.write(failure, f"{run.argv[0]!r} could not be started: {error}".encode()[:4096])
+            program = run.message["argv"][0]
+            os.write(failure, f"{program!r} could not be started: {error}".encode()[:4096])
         finally:
             os._exit(127)
     os.close(failure)
 
 
-def _become(run: SupervisedRun, descriptors: Sequence[int], failure: int, supervisor: int) -> None:
+def _become(
+    message: dict[str, Any], descriptors: Sequence[int], failure: int, supervisor: int
+) -> None:
     """In the child: leave everything of the node behind, then be the program."""
     os.setsid()
     signal.set_wakeup_fd(-1)
     for number in _DEFAULT_AGAIN:
         signal.signal(number, signal.SIG_DFL)
-    given = run.args_file if run.reads_args and run.args_file is not None else os.devnull
-    begin = os.open(given, os.O_RDONLY)
+    argv, environment = message["argv"], message["environment"]
+    reads_args = message.get("reads_args", False)
+    begin = os.open(environment["PGCRON_ARGS_FILE"] if reads_args else os.devnull, os.O_RDONLY)
     sources = [fcntl.fcntl(each, fcntl.F_DUPFD, _ABOVE_ALL) for each in (begin, *descriptors)]
     for target, source in enumerate(sources):
         os.dup2(source, target)
     # Nothing else is inherited, above all not the lock. `failure` is closed by exec.
     os.closerange(len(sources), failure)
     os.closerange(failure + 1, os.sysconf("SC_OPEN_MAX"))
-    _set_limits(run.limits)
-    if run.account is not None:
-        user, group = run.account
+    _set_limits(message.get("limits", {}))
+    if message["account"] is not None:
+        user, group = message["account"]
         os.setgroups([])
         os.setgid(group)
         os.setuid(user)
     set_parent_death_signal(signal.SIGKILL)  # after the change of user, which clears it
     if os.getppid() != supervisor:
         os._exit(127)
-    if run.directory is not None:
-        os.chdir(run.directory)
-    os.execvpe(run.argv[0], run.argv, run.environment)
+    if message["directory"] is not None:
+        os.chdir(message["directory"])
+    os.execvpe(argv[0], argv, environment)
 
 
 def _set_limits(limits: dict[str, int]) -> None:

@@ -1,9 +1,9 @@
 """The process that starts a node's programs and children, and outlives the node by an instant.
 
-A node that is killed or frozen can't end its children, so this small process, with one thread and
-few imports, does: it kills all of them when its socket ends (the node is
-dead), when the node's lease is over, and each at its own time limit. It inherits the lock of the
-node's state directory and thereby keeps it until the last child is gone.
+A node that is killed or frozen can't end its children. This small process, with one thread and
+few imports, does: it kills all of them when its socket ends (the node is dead) and when the node's
+lease is over, and each at its own time limit. It inherits the lock of the node's state directory,
+and so keeps it until the last child is gone.
 
 Messages are JSON, one a line. From the node: ``run`` (with its descriptors from stdout on),
 ``stop``, ``kill``, ``spare``, ``lease``. To the node: ``started``, ``ended``.
@@ -123,7 +123,7 @@ class Supervisor:
         left = _TICK if nearest is None else min(_TICK, nearest - boottime())
         return left if left > 0 else _CLEARING_TICK  # killed already, but not gone yet
 
-    # What the node says.
+    # Messages from the node.
 
     def _receive(self) -> None:
         while True:
@@ -191,7 +191,7 @@ class Supervisor:
         self._say({"event": "started", "run": run.number, "pid": run.pid, "at": run.started_at})
         run.program_started()
 
-    # What time says.
+    # Time limits.
 
     def _keep_limits(self) -> None:
         now = boottime()
@@ -202,7 +202,7 @@ class Supervisor:
         for run in self._runs.values():
             run.keep_limits(now)
 
-    # What the children do.
+    # Ended children.
 
     def _reap(self) -> None:
         running = {run.pid: run for run in self._runs.values() if run.status is None}
@@ -250,7 +250,7 @@ class Supervisor:
         older = [run for run in self._runs.values() if born is None or run.born <= born + 0.02]
         return older[0] if len(older) == 1 else None
 
-    # What the node hears.
+    # Messages to the node.
 
     def _report_end(self, run: SupervisedRun) -> None:
         for file in run.files:

@@ -3,7 +3,7 @@
 Strictly: the text ``"5"`` is no number, ``true`` is none, and a name that a dataclass does not have
 is refused. Instants, dates, durations (ISO 8601), UUIDs, decimals and paths are text, enums their
 values. Pydantic's own models say themselves how strict they are. JSON has no values of any other
-class. What has no schema, such as a protocol, is not judged.
+class. What has no schema, such as a protocol, is not checked.
 
 pydantic takes 12 MB and a tenth of a second: a value that is what is annotated, such as a text for
 ``str | None``, does without it.
@@ -60,7 +60,7 @@ def readers_of(
 
 
 def is_plain(parameter: inspect.Parameter) -> bool:
-    """Whether it is judged without pydantic, as long as values fit."""
+    """Whether values that fit are checked without pydantic."""
     annotation = parameter.annotation
     if isinstance(annotation, str):
         return all(part.strip() in _PLAIN_NAMES for part in annotation.split("|"))

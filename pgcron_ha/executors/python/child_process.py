@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import math
 import signal
-import socket
-import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from enum import Enum
+from time import monotonic
 from typing import Any, Final
 
 from pgcron_ha.executors.contract.attempt import StopReason, Stream
 from pgcron_ha.executors.contract.context import Context
-from pgcron_ha.executors.contract.failures import bounded_text
 from pgcron_ha.executors.contract.outcome import Failed, Interrupted, Outcome, stopped_early
-from pgcron_ha.executors.process.conversation import Conversation
-from pgcron_ha.executors.process.loop import SupervisedProcess
-from pgcron_ha.executors.process.output import Watched
-from pgcron_ha.executors.python.child_messages import Heard, context_members, heard
+from pgcron_ha.executors.process.conversation import BadMessage, Conversation
+from pgcron_ha.executors.process.supervision import SupervisedProcess
+from pgcron_ha.executors.python.child_messages import context_members, outcome_from
 from pgcron_ha.executors.python.isolation import Isolation
 from pgcron_ha.operating_system import how_it_ended
 
@@ -39,56 +36,63 @@ class State(Enum):
     LEAVING = "leaving"
 
 
-class ChildProcess(SupervisedProcess, Conversation):
-    """``fault`` is why the node itself killed it, ``pending`` an outcome that is reported when the
-    process is gone; ``silent_since`` is the instant at which its end of the socket was closed,
-    ``since`` that of its state.
+class ChildProcess(SupervisedProcess):
+    """``fault`` is why the node itself killed it. ``over`` is done when its run has ended, with
+    its outcome; then ``left`` counts the processes that the run has started and that still live.
     """
 
-    def __init__(self, number: int) -> None:
-        SupervisedProcess.__init__(self, number)
-        Conversation.__init__(self)
+    def __init__(self) -> None:
+        super().__init__(self)
         self.state = State.STARTING
-        self.since = time.monotonic()
+        self.context: Context | None = None
         self.isolation = Isolation()
-        self.has_begun = False
         self.fault: str | None = None
-        self.pending: Outcome | None = None
-        self.silent_since: float | None = None
+        self.over: asyncio.Future[Outcome]
+        self.left = 0
+        self._has_begun = False
+        self._conversation = Conversation()
+        self._timer: asyncio.TimerHandle | None = None
         self._runs = 0
-        self._warm_bytes = 0
+        self._warm_bytes = self._resident_bytes = 0
+        self._ready: Callable[[ChildProcess], None]
 
     def open(self) -> tuple[int, ...]:
-        """Make its pipes and its socket; gives the ends that are its own. Raises OSError."""
-        control = self.open_socket()
-        try:
-            theirs = self.open_pipes(self)
-        except OSError:
-            self.socket.close()
-            control.close()
-            raise
-        return (*theirs, control.detach())
+        """Make its pipes; gives the ends that are its own. Raises OSError."""
+        theirs = super().open()
+        return (*theirs, self._conversation.theirs.detach())
 
-    def watched(self) -> Sequence[Watched]:
-        """All that it may send data through; the object itself represents its socket."""
-        return self, *self.pipes
+    def listen(
+        self,
+        ready: Callable[[ChildProcess], None],
+        lost: Callable[[ChildProcess, str | None], None],
+    ) -> None:
+        """``ready`` is called when it waits for its first run, ``lost`` when it says no more, with
+        what is wrong with what it said.
+        """
+        self._ready = ready
+        loop = self.ended.get_loop()
+        self._conversation.listen(loop, self._hear, lambda problem: lost(self, problem))
+
+    def change(
+        self, state: State, seconds: float | None = None, then: Callable[..., None] | None = None
+    ) -> None:
+        """If it is still in this state after so many seconds, ``then`` is called with it."""
+        self.state = state
+        if self._timer is not None:
+            self._timer.cancel()
+        loop = self.ended.get_loop()
+        self._timer = loop.call_later(seconds, then, self) if seconds and then else None
 
     def feed(self, stream: Stream, text: str) -> bool:
         """Output belongs to the run that executes; what comes between runs goes nowhere."""
         log = None if self.context is None else self.context._open_log()
         return log is not None and log.feed(stream, text)
 
-    # What the node says.
-
-    @property
-    def outlives_lease(self) -> bool:
-        """Whether it executes a run that goes on without a lease."""
-        return self.context is not None and self.context.outlives_lease
+    # To the child.
 
     def say(self, message: dict[str, Any]) -> None:
-        """Send as much as the socket takes; `flush` sends the rest."""
-        self.queue(message)
-        self.flush()
+        """Send it as soon as the socket takes it."""
+        self._conversation.send(message)
 
     def begin(self, context: Context, isolation: Isolation, lease: float) -> None:
         """Hand a run over; ``lease`` is the boottime instant at which the node's lease ends. Raises
@@ -97,67 +101,80 @@ class ChildProcess(SupervisedProcess, Conversation):
         lease = math.inf if context.outlives_lease else lease
         limits = {"memory": isolation.memory, "cpu": isolation.cpu, "lease": lease}
         members = context_members(context)
-        message = {"do": "run", "run": self._runs + 1, "context": members, **limits}
-        self.queue(message)  # what raises comes before this
-        self.state, self.context, self.isolation = State.BUSY, context, isolation
+        self.say({"do": "run", "run": self._runs + 1, "context": members, **limits})
+        self.change(State.BUSY)
+        self.context, self.isolation = context, isolation
+        self.over = self.ended.get_loop().create_future()
         self._runs += 1
-        self.has_begun = False
-        context._work = self
-        self.flush()
+        self._has_begun = False
 
     def ask_to_stop(self, reason: StopReason) -> None:
         """Its handler learns it as in a node: by cancellation or from `Context.check`."""
         self.say({"do": "stop", "run": self._runs, "reason": reason})
 
-    # What the child says.
+    # From the child.
 
-    def receive(self) -> list[Heard] | None:
-        """The messages that have arrived; None at the end of the stream. Raises `BadMessage`."""
-        messages = self.received()
-        return None if messages is None else [heard(each) for each in messages]
+    def _hear(self, message: dict[str, Any]) -> None:
+        """Takes nothing for granted: code of a handler may have written the message."""
+        event, context = message["event"], self.context
+        if event == "ready" and self.state is State.STARTING:
+            self._warm_bytes = int(message["resident"])
+            self._ready(self)
+        elif event == "failed":
+            self.fault = str(message["message"])
+        elif context is None or message["run"] != self._runs:
+            return  # of a run that has ended
+        elif event == "begun":
+            self._has_begun = True
+            context.started_monotonic = monotonic()
+        elif event == "beat":
+            context.beat()
+        elif event == "progress":
+            context.progress(message["done"], message["total"], message["note"])
+        elif event == "line" and message["stream"] in ("stdout", "stderr", "log"):
+            if (log := context._open_log()) is not None:
+                log.write_line(message["stream"], str(message["line"]))
+        elif event == "ended":
+            self._note_end(context, message)
+        else:
+            raise BadMessage(f"an event of no known kind: {message!r:.200}")
 
-    def is_of_now(self, message: Heard) -> bool:
-        """Whether it is about the run that executes."""
-        return self.state is State.BUSY and message.run == self._runs
-
-    def note_ready(self, message: Heard) -> None:
-        """It has imported the handlers and waits for runs."""
-        self._warm_bytes = message.resident
-
-    def outcome(self, message: Heard) -> Outcome:
-        """Of the run that ended."""
-        outcome, memory = message.outcome, self.isolation.memory
-        assert outcome is not None  # of such a message
+    def _note_end(self, context: Context, message: dict[str, Any]) -> None:
+        outcome, memory = outcome_from(message["outcome"]), self.isolation.memory
+        self.left, dropped = int(message["left"]), int(message["dropped"])
+        self._resident_bytes = int(message["resident"])
+        for pipe in self.pipes:  # what was written before the run ended
+            pipe.read_rest()
+        if dropped and (log := context._open_log()) is not None:
+            log.add_dropped(dropped)
         if memory and isinstance(outcome, Failed) and outcome.error_class == "MemoryError":
             reported = f"the handler's process may hold {memory / 1e6:.0f} MB of memory"
-            return replace(outcome, message=bounded_text(f"{reported}: {outcome.message}"))
-        return outcome
+            outcome = replace(outcome, message=f"{reported}: {outcome.message}")
+        self.context = None
+        self.over.set_result(outcome)
 
-    def is_spent(self, message: Heard) -> bool:
-        """Whether it shall make place for a fresh one after this run."""
-        return self._runs >= MOST_RUNS or message.resident - self._warm_bytes > MOST_GROWTH_BYTES
+    def is_fit(self) -> bool:
+        """Whether it can execute another run; else a fresh one takes its place."""
+        growth = self._resident_bytes - self._warm_bytes
+        is_spent = self._runs >= MOST_RUNS or growth > MOST_GROWTH_BYTES
+        return self._conversation.is_heard and not is_spent
 
     # Its end.
 
-    def read_rest(self) -> None:
-        """What was written before the run ended is in the pipes."""
-        for pipe in self.pipes:
-            pipe.read_rest()
+    def leave(self) -> None:
+        """Nothing more comes from the node: it runs its exit handlers, and ends."""
+        self._conversation.hang_up()
 
     def close(self) -> None:
         """After the end of the process."""
+        self._conversation.receive_rest()
+        self._conversation.close()
         super().close()
-        if self.pipes:
-            self.socket.close()
-
-    def end_conversation(self) -> None:
-        """Nothing more comes from the node: the child ends."""
-        with contextlib.suppress(OSError):
-            self.socket.shutdown(socket.SHUT_WR)
+        self.change(self.state)
 
     def can_be_replaced(self, context: Context) -> bool:
         """Whether it died, used and idle, before it saw the run that was on its way to it."""
-        return not self.has_begun and self._runs > 1 and context.stop_reason is None
+        return not self._has_begun and self._runs > 1 and context.stop_reason is None
 
     def outcome_of_death(self, context: Context, ended: dict[str, Any] | None) -> Outcome:
         """Of the run that it executed. ``ended`` is the supervisor's message, None if that died."""
@@ -173,10 +190,10 @@ class ChildProcess(SupervisedProcess, Conversation):
         if context.stop_reason is not None:
             return Interrupted(context.stop_reason, f"stopped ({context.stop_reason}): {how}")
         if self.fault is not None and status == -signal.SIGKILL:
-            return Failed("BadChild", bounded_text(f"{self.fault}; its process was {how}"))
+            return Failed("BadChild", f"{self.fault}; its process was {how}")
         tail = self.last_of_stderr()
         if status is None:
-            return Failed("CouldNotStart", bounded_text(str(ended["error"])), tail)
+            return Failed("CouldNotStart", str(ended["error"]), tail)
         if status >= 0:
             message = f"the handler's process {how} before the handler had returned"
             return Failed("ExitStatus", message, tail, exit_status=status)
@@ -198,4 +215,4 @@ class ChildProcess(SupervisedProcess, Conversation):
         status = ended["status"]
         how = ended["error"] or ("" if status is None else f"its process {how_it_ended(status)}")
         message = f"no process for the handler could be started: {self.fault or how}"
-        return Failed("CouldNotStart", bounded_text(message), self.last_of_stderr())
+        return Failed("CouldNotStart", message, self.last_of_stderr())

@@ -106,11 +106,11 @@ class Child:
         except BaseException as error:
             self._say({"event": "failed", "message": f"{type(error).__name__}: {error}"[:4096]})
             raise
-        previous = _PreviousRuns(message["dsn"], message["schema"])
+        # For the run before, which a handler may ask for; it connects when one does.
+        transactions = Transactions(message["dsn"], 1, message["schema"])
         self._executor = PythonExecutor(
-            handlers, ExecutorServices(self._done, lambda: None, self, 1), previous=previous
+            handlers, ExecutorServices(self._done, lambda: None, self, 1), transactions
         )
-        self._executor.at_end.append(previous.close)
         self._say({"event": "ready", "resident": resident_bytes()})
 
     def _run(self, executor: PythonExecutor, message: dict[str, Any]) -> None:
@@ -170,24 +170,6 @@ class Child:
             except OSError as error:  # a handler closed it, or the node is gone
                 os.write(2, f"nothing can be sent to the node any more: {error}\n".encode())
                 os._exit(1)
-
-
-class _PreviousRuns:
-    """Asks the database by a connection of the child's own, made when a handler first asks."""
-
-    def __init__(self, dsn: str, schema: str) -> None:
-        self._database = dsn, 1, schema
-        self._transactions: Transactions | None = None
-
-    async def previous(self, run: int) -> Any:
-        """The row of ``previous_result``."""
-        self._transactions = self._transactions or Transactions(*self._database)
-        return await self._transactions.previous(run)
-
-    async def close(self) -> None:
-        """Of no use afterwards."""
-        if self._transactions is not None:
-            await self._transactions.close()
 
 
 def set_limits(memory: int | None, cpu: float | None) -> None:

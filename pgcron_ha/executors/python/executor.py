@@ -12,19 +12,19 @@ import asyncio
 import contextlib
 import contextvars
 import threading
-from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pgcron_ha.executors.contract.attempt import Lease, StopReason
+from pgcron_ha.executors.contract.attempt import StopReason
 from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
-from pgcron_ha.executors.contract.coroutines import go_on, new_event_loop, post, run_until_stopped
+from pgcron_ha.executors.contract.coroutines import go_on
 from pgcron_ha.executors.contract.failures import outcome_of_error, outcome_of_result
 from pgcron_ha.executors.contract.outcome import SUCCEEDED, Failed, Outcome, stopped_early
+from pgcron_ha.executors.contract.tasks import LoopExecutor
+from pgcron_ha.executors.contract.transaction import RunTransaction
 from pgcron_ha.executors.python.capture import capture, current_run
 from pgcron_ha.executors.python.child_pool import ChildPool, ChildProgram, isolations_of
 from pgcron_ha.executors.python.copies import end_copy, watch_for_copies
@@ -34,7 +34,7 @@ from pgcron_ha.operating_system import boottime
 
 if TYPE_CHECKING:
     from pgcron_ha.db.driver.transactions import Transactions
-    from pgcron_ha.executors.contract.previous import AsksDatabase, Source
+    from pgcron_ha.executors.contract.previous import Source
     from pgcron_ha.executors.contract.transaction import FlushLines
 
 _TURN_SECONDS = 0.002
@@ -44,7 +44,7 @@ _END_SECONDS = 1.0
 """How long `close` waits for threads that have nothing left to do."""
 
 
-class PythonExecutor:
+class PythonExecutor(LoopExecutor):
     """An `Executor` for Python functions.
 
     ``done``, ``feed`` and the sink are called from the handlers' threads. An exception that
@@ -60,39 +60,28 @@ class PythonExecutor:
         transactions: Transactions | None = None,
         flush: FlushLines | None = None,
         children: ChildProgram | None = None,
-        previous: AsksDatabase | None = None,
     ) -> None:
-        """``transactions`` are those of runs with that delivery; ``flush`` writes the lines of a
-        run before it is committed. ``children`` says how a process for an isolated handler is
-        started. There are at most as many threads, and processes, as slots. ``previous`` finds the
-        run before another one where ``transactions`` don't. Raises `ConfigError` where an isolated
-        handler can't have a process.
+        """``transactions`` find the run before another one; with ``flush``, which writes the lines
+        of a run before it is committed, they are also those of runs with that delivery.
+        ``children`` says how a process for an isolated handler is started. There are at most as
+        many threads, and processes, as slots. Raises `ConfigError` where an isolated handler can't
+        have a process.
         """
         self._handlers = {handler.full_name: handler for handler in registry.values()}
         isolated = isolations_of(self._handlers, children)
-        self._done = executor_services.done
-        self._feed = executor_services.feed
-        self._sink = executor_services.sink
+        super().__init__("pgcron-handlers", executor_services)
         self._transactions = transactions
         self._flush = flush
-        self._lease = Lease()
         self._live: set[Context] = set()
         self.at_end: list[Callable[[], Coroutine[Any, Any, None]]] = []  # in the handlers' loop
-        self._inbox: deque[Context] = deque()
         self._awake = False
-        self._closing = False
-        self._nothing_left: Future[None] = Future()
-        self._loop_ended: Future[None] = Future()
         self._variables = contextvars.copy_context()
         self._threads = HandlerThreads(self._execute_plain, executor_services.slots)
-        self._loop = new_event_loop()
-        database = transactions or previous
-        self._previous: Source | None = None if database is None else (database, self._loop)
-        self._loop_thread = threading.Thread(
-            target=self._run_loop, name="pgcron-handlers", daemon=True
-        )
+        self._previous: Source | None = None
+        if transactions is not None:
+            self._previous = transactions, self._loop
         capture.install()
-        self._loop_thread.start()
+        self._thread.start()
         self._children: ChildPool | None = None
         if isolated and children is not None:
             services = replace(executor_services, done=self._end_isolated)
@@ -104,16 +93,10 @@ class PythonExecutor:
         return frozenset(self._handlers)
 
     def start(self, contexts: Sequence[Context]) -> None:
-        """Hand all over to the loop in one hop, and each plain one to a thread."""
-        asynchronous: list[Context] = []
+        """Hand the async ones over to the loop, and each plain one to a thread."""
         for context in contexts:
             if self._prepare(context):
-                if context._work.on_loop:
-                    asynchronous.append(context)
-                else:
-                    self._start_elsewhere(context)
-        if asynchronous:
-            self._hand_to_loop(asynchronous)
+                self._start(context)
 
     def stop(self, context: Context, reason: StopReason) -> None:
         """Cancel the task of an async handler; a plain one learns it from `Context.check`."""
@@ -124,7 +107,7 @@ class PythonExecutor:
             context.stop_reason = reason
             if context._transaction is not None:
                 context._transaction.interrupt()
-            post(self._loop, self._cancel, context)
+            self._post(self._cancel, context)
 
     def kill(self, context: Context) -> bool:
         """False without a process of its own: nothing ends a thread or a task that does not want
@@ -145,7 +128,7 @@ class PythonExecutor:
         self._done = end_copy
         for context in self._live:
             context._transaction = None  # its connection is the node's
-        if threading.get_ident() == self._loop_thread.ident:
+        if threading.get_ident() == self._thread.ident:
             self._loop.call_soon(end_copy)
 
     async def close(self, grace: float) -> None:
@@ -167,10 +150,7 @@ class PythonExecutor:
             await asyncio.wait({asyncio.wrap_future(closing)}, timeout=_END_SECONDS)
         if self._children is not None:
             await self._children.close(0)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        await asyncio.wait({asyncio.wrap_future(self._loop_ended)}, timeout=_END_SECONDS)
-        if self._loop_ended.done():  # else user code blocks the loop; the thread ends after it
-            self._loop_thread.join()
+        await self._end_loop(_END_SECONDS)
         for thread in self._threads.close():
             thread.join(0 if self._live else _END_SECONDS)
         capture.uninstall()
@@ -189,11 +169,7 @@ class PythonExecutor:
             message = f"this node does not offer the handler {context.handler!r}"
             self._finish(context, Failed("NotFound", message))
         else:
-            if context.delivery == "transactional" and self._transactions is not None:
-                # A node without such runs never loads it.
-                from pgcron_ha.executors.contract.transaction import RunTransaction
-
-                assert self._flush is not None
+            if context.delivery == "transactional" and self._transactions and self._flush:
                 context._transaction = RunTransaction(
                     context, self._transactions, self._flush, self._loop
                 )
@@ -212,8 +188,7 @@ class PythonExecutor:
         context._sink = None  # what it left behind prints where the process does
         self._live.discard(context)
         self._done(context, outcome)
-        if self._closing and not self._live and not self._nothing_left.done():
-            self._nothing_left.set_result(None)
+        self._note_nothing_left()
 
     def _next(self) -> Context | None:
         """What the slot that became free does now."""
@@ -225,8 +200,8 @@ class PythonExecutor:
 
     # The loop's side.
 
-    def _hand_to_loop(self, contexts: Iterable[Context]) -> None:
-        self._inbox.extend(contexts)
+    def _hand_to_loop(self, context: Context) -> None:
+        self._inbox.append(context)
         if not self._awake:
             self._awake = True
             self._loop.call_soon_threadsafe(self._take_inbox)
@@ -295,13 +270,7 @@ class PythonExecutor:
         if context.started_monotonic is not None and isinstance(context._work, asyncio.Task):
             context._work.cancel()
 
-    def _run_loop(self) -> None:
-        run_until_stopped(self._loop)
-        self._abandon_tasks()
-        self._loop.close()
-        self._loop_ended.set_result(None)
-
-    def _abandon_tasks(self) -> None:
+    def _leave_loop(self) -> None:
         """End what ignored its cancellation: no code of it runs after this."""
         self._take_inbox()
         for task in asyncio.all_tasks(self._loop):
@@ -340,7 +309,7 @@ class PythonExecutor:
 
     def _start(self, context: Context) -> None:
         if context._work.on_loop:
-            self._hand_to_loop((context,))
+            self._hand_to_loop(context)
         else:
             self._start_elsewhere(context)
 

@@ -69,7 +69,7 @@ class PythonHandler:
         except PgcronError as error:
             return refused(error)
         except BaseException as error:  # SystemExit in a validator
-            return Failed(type(error).__name__, bounded_text(f"its args were judged: {error!r}"))
+            return Failed(type(error).__name__, bounded_text(f"checking the args: {error!r}"))
         return None
 
     def call(self, context: Context) -> Any:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
-from pgcron_ha.config.values import parse_duration
+from pgcron_ha.config.values import seconds_of
 from pgcron_ha.errors import ConfigError
 
 LEAST_MEMORY_BYTES = 64 * 1024 * 1024
@@ -54,7 +55,7 @@ def read_isolation(
 def _memory(value: str | int) -> int:
     found = _SIZE.fullmatch(value) if isinstance(value, str) else None
     size = value if found is None else int(float(found[1]) * _BYTES_BY_UNIT[found[2]])
-    if isinstance(size, bool) or not isinstance(size, int) or size < LEAST_MEMORY_BYTES:
+    if type(size) is not int or size < LEAST_MEMORY_BYTES:
         raise ConfigError(
             f"memory is {value!r}",
             f"It is a size of at least {LEAST_MEMORY_BYTES // 2**20}MiB, or that many bytes.",
@@ -64,11 +65,8 @@ def _memory(value: str | int) -> int:
 
 
 def _cpu(value: str | float) -> float:
-    try:
-        seconds = parse_duration(value) if isinstance(value, str) else float(value)
-    except (TypeError, ValueError):
-        seconds = 0.0
-    if isinstance(value, bool) or not LEAST_CPU_SECONDS <= seconds < float("inf"):
+    seconds = seconds_of(value)
+    if not LEAST_CPU_SECONDS <= seconds < math.inf:
         raise ConfigError(
             f"cpu is {value!r}",
             f"It is a time of at least {LEAST_CPU_SECONDS:g}s, or that many seconds.",

@@ -24,18 +24,6 @@ class Parameters:
     Raises `ConfigError` for a callable without a readable signature.
     """
 
-    __slots__ = (
-        "_function",
-        "_name",
-        "_names",
-        "_own",
-        "_readers",
-        "_required",
-        "_rest",
-        "_signature",
-        "takes_context",
-    )
-
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self._name = name
         self._function = function
@@ -77,7 +65,7 @@ class Parameters:
         return str(self._signature.replace(parameters=self._own, return_annotation=_EMPTY))
 
     def _value(self, name: str, value: Any, readers: Mapping[str, Reader]) -> Any:
-        # Names that only **rest takes are judged by its annotation.
+        # Names that only **rest takes are checked by its annotation.
         reader = readers.get(name if name in self._names else self._rest or "")
         if reader is None:
             return value
@@ -87,7 +75,7 @@ class Parameters:
             raise self._refused(f"the args don't fit {self._name}: {misfit}") from None
         except Exception as error:  # a validator or __post_init__ of the user's, or too deep JSON
             problem = f"{type(error).__name__}: {error}"
-            message = f"the arg '{name}' of {self._name} could not be judged: {problem}"
+            message = f"the arg '{name}' of {self._name} could not be checked: {problem}"
             raise self._refused(message) from error
 
     def _check_names(self, args: Mapping[str, Any]) -> None:

@@ -54,7 +54,7 @@ class SqlExecutor(TaskExecutor):
         self._tasks: set[asyncio.Task[None]] = set()
         super().__init__("sql", self._profiles, executor_services)
         if warn is not None:
-            self._post(self._keep_looking_at_roles, warn)
+            self._post(lambda: self._keep(asyncio.ensure_future(self._look_at_roles(warn))))
 
     async def execute(self, context: Context) -> Outcome:
         """The profile's statements, one after the other."""
@@ -105,9 +105,6 @@ class SqlExecutor(TaskExecutor):
     def _keep(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    def _keep_looking_at_roles(self, warn: Warn) -> None:
-        self._keep(asyncio.ensure_future(self._look_at_roles(warn)))
 
     async def _look_at_roles(self, warn: Warn) -> None:
         for handler, database in self._databases.items():

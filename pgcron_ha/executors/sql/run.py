@@ -4,34 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
-from datetime import UTC
-from time import monotonic
 from typing import Any, Final
 
 from pgcron_ha.config.sql_profiles import SqlProfile
-from pgcron_ha.db.driver.link import Unanswered
 from pgcron_ha.db.driver.sql_session import InvalidValue, SqlDatabase, SqlError, SqlSession
 from pgcron_ha.db.driver.transactions import TransactionEnded
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.contract.context import Context
-from pgcron_ha.executors.contract.failures import (
-    bounded_text,
-    outcome_of_error,
-    outcome_of_result,
-    refused,
-)
+from pgcron_ha.executors.contract.failures import outcome_of_error, outcome_of_result, refused
 from pgcron_ha.executors.contract.outcome import (
     MAX_RESULT_BYTES,
     SUCCEEDED,
-    Committed,
-    Doubtful,
     Failed,
     Interrupted,
     Outcome,
     Succeeded,
 )
-from pgcron_ha.executors.contract.transaction import FlushLines, flush_lines
+from pgcron_ha.executors.contract.previous import as_text, run_facts
+from pgcron_ha.executors.contract.transaction import FlushLines, complete
 
 # No further attempt can help: wrong SQL, no right, and what our own functions refuse.
 _FINAL: Final = ("42", "PC")
@@ -76,7 +66,9 @@ class SqlRun:
         """Execute to the end; on return it is committed or rolled back. Raises nothing."""
         context = self.context
         try:
-            self.session = await self._database.open(settings_of(context))
+            facts = run_facts(context).items()
+            settings = {f"pgcron.{name}": as_text(each) for name, each in facts}
+            self.session = await self._database.open(settings)
         except (asyncio.CancelledError, Exception) as error:
             return self._outcome_of(error, "")
         session = self.session
@@ -111,7 +103,8 @@ class SqlRun:
         self, session: SqlSession, number: int, before: list[dict[str, Any]]
     ) -> list[dict[str, Any]]:
         statement = self.profile.statements[number - 1]
-        values = {**self.context.args, **parameters_of(self.context)}
+        facts = {f"pgcron_{name}": value for name, value in run_facts(self.context).items()}
+        values = {**self.context.args, **facts}
         keep = self.profile.max_rows + 1 if self.profile.rows else 0
         place = self._place(number)
 
@@ -127,15 +120,8 @@ class SqlRun:
         if not self.profile.transactional:
             await session.commit()
             return outcome
-        context = self.context
-        await flush_lines(context, self._flush)
         result = None if outcome.text is None else json.loads(outcome.text)
-        try:
-            await session.finish(context.run_id, context.token, self._elapsed(), result)
-            await session.commit()
-        except Unanswered as error:
-            return Doubtful("AnswerLost", bounded_text(f"{error.message}: {error.detail}"))
-        return Committed(outcome.result, outcome.text)
+        return await complete(session, self.context, self._flush, outcome, result)
 
     def _stop_here(self) -> None:
         if self.context.stop_reason is not None:
@@ -161,46 +147,20 @@ class SqlRun:
             return Interrupted(context.stop_reason, f"stopped: {context.stop_reason}")
         if isinstance(error, SqlError):
             retry = error.code.startswith(_PASSING) or not error.code.startswith(_FINAL)
-            return Failed(error.code, bounded_text(place + error.message), retry=retry)
+            return Failed(error.code, place + error.message, retry=retry)
         if isinstance(error, TransactionEnded):
-            return Failed("TransactionEnded", bounded_text(str(error)), retry=False)
+            return Failed("TransactionEnded", str(error), retry=False)
         if isinstance(error, InvalidValue):
             return _invalid(place + error.message, None)
         if isinstance(error, PgcronError):
             message = error.message if error.detail is None else f"{error.message}: {error.detail}"
-            return Failed(type(error).__name__, bounded_text(place + message))
+            return Failed(type(error).__name__, place + message)
         return outcome_of_error(error, context)
 
     def _place(self, number: int) -> str:
         count = len(self.profile.statements)
         return "" if count == 1 else f"statement {number} of {count}: "
 
-    def _elapsed(self) -> float:
-        return monotonic() - (self.context.started_monotonic or monotonic())
-
-
-def settings_of(context: Context) -> Mapping[str, str]:
-    """What the statements may read with ``current_setting('pgcron.token')`` and so on."""
-    return {
-        name.replace("pgcron_", "pgcron.", 1): "" if value is None else str(value)
-        for name, value in parameters_of(context).items()
-    }
-
-
-def parameters_of(context: Context) -> dict[str, str | int | None]:
-    """The values of ``:pgcron_token`` and its like."""
-    fire = context.fire_time
-    return {
-        "pgcron_run_id": context.run_id,
-        "pgcron_attempt": context.attempt,
-        "pgcron_token": str(context.token),
-        "pgcron_fence": context.fence,
-        "pgcron_idempotency_key": context.idempotency_key,
-        "pgcron_schedule": context.schedule,
-        "pgcron_fire_time": None if fire is None else fire.astimezone(UTC).isoformat(),
-        "pgcron_origin": context.origin,
-    }
-
 
 def _invalid(message: str, detail: str | None) -> Failed:
-    return Failed("InvalidInput", bounded_text(message), detail, retry=False)
+    return Failed("InvalidInput", message, detail, retry=False)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import ssl
-import tracemalloc
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,6 @@ from tests.product.executors import is_allowed
 
 CERTIFICATE = Path(__file__).with_name("localhost.pem")
 GET: dict[str, Any] = {"method": "GET"}
-MANY_MEGABYTES = 160
 
 
 @pytest.mark.parametrize(
@@ -99,7 +96,7 @@ async def test_a_redirect_to_another_place_is_not_followed() -> None:
     with Service({"/stolen": Answer(200)}) as other:
         places = [
             *(f"{other.url}/stolen", f"//127.0.0.1:{other.port}/stolen", "https://example.com/"),
-            *("file:///etc/passwd", "http://u:p@127.0.0.1/", "http://[", "gopher://x/"),
+            *("file:///etc/passwd", "http://u:p@127.0.0.1/", "http://[", "gopher://x/", "/0"),
         ]
         routes = {f"/{n}": Answer(302, b"", {"Location": at}) for n, at in enumerate(places)}
         with Service(routes) as service:
@@ -112,45 +109,11 @@ async def test_a_redirect_to_another_place_is_not_followed() -> None:
         assert other.connections == 0
 
 
-@pytest.mark.parametrize(
-    ("status", "method", "seen"),
-    [
-        (301, "GET", ["GET /", "GET /there"]),
-        (302, "GET", ["GET /", "GET /there"]),
-        (303, "POST", ["POST /", "GET /there"]),
-        (307, "POST", ["POST /", "POST /there"]),
-        (308, "PUT", ["PUT /", "PUT /there"]),
-        (301, "POST", ["POST /"]),
-        (302, "POST", ["POST /"]),
-    ],
-)
-async def test_a_redirect_to_the_same_place_is_followed_where_it_means_the_same(
-    status: int, method: str, seen: list[str]
-) -> None:
-    routes = {"/": Answer(status, b"", {"Location": "there"}), "/there": Answer(204)}
-    with Service(routes) as service:
-        outcome, _ = await call(service, args={"a": 1} if method != "GET" else {}, method=method)
-    assert [f"{each.method} {each.target}" for each in service.requests] == seen
-    assert (outcome is SUCCEEDED) == (len(seen) == 2)
-    if seen[-1] == f"{method} /there":
-        assert service.requests[0].body == service.requests[1].body
-    elif len(seen) == 2:
-        assert service.requests[1].body == b""
-
-
 async def test_a_redirect_that_is_expected_is_the_answer() -> None:
     with Service({"/": Answer(303, b"", {"Location": "/there"})}) as service:
         outcome, _ = await call(service, expect=[303])
     assert outcome is SUCCEEDED
     assert service.paths() == ["/"]
-
-
-async def test_redirects_in_a_circle_end() -> None:
-    with Service({"/": Answer(302, b"", {"Location": "/"})}) as service:
-        outcome, _ = await call(service, **GET)
-    assert isinstance(outcome, Failed)
-    assert (outcome.error_class, outcome.retry) == ("TooManyRedirects", False)
-    assert len(service.requests) == 6
 
 
 async def test_no_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,23 +132,6 @@ async def test_a_body_without_end_is_read_to_its_bound_only(headers: str) -> Non
     assert outcome is SUCCEEDED
     assert f"over {MAX_BODY_BYTES} bytes" in lines[0]
     assert sum(map(len, lines)) < 20_000
-
-
-async def test_a_bomb_of_gzip_takes_no_memory() -> None:
-    packer = zlib.compressobj(9, wbits=zlib.MAX_WBITS | 16)
-    megabyte = b"0" * (1 << 20)
-    bomb = b"".join([*(packer.compress(megabyte) for _ in range(MANY_MEGABYTES)), packer.flush()])
-    headers = {"Content-Type": JSON, "Content-Encoding": "gzip"}
-    with Service({"/": Answer(200, bomb, headers)}) as service:
-        tracemalloc.start()
-        try:
-            outcome, lines = await call(service)
-            _, peak = tracemalloc.get_traced_memory()
-        finally:
-            tracemalloc.stop()
-    assert outcome is SUCCEEDED
-    assert f"over {MAX_BODY_BYTES} bytes" in lines[0]
-    assert peak < 12 * MAX_BODY_BYTES
 
 
 async def test_a_check_fails_on_an_answer_that_is_too_long() -> None:
