@@ -27,9 +27,11 @@ _FOLDER: Final = Path(__file__).parents[1] / "sql"
 _NAME: Final = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _SINCE: Final = re.compile(r"^-- since: (\w+)$")
 _PARAMETER: Final = re.compile(r"(?<![:\w]):([a-z][a-z_0-9]*)")
+_OVERFLOW: Final = ("pgcron.history ", "pgcron.history_overflow ")
 _TWINS: Final = {
     "claim_at_most_once": ("claim_runs", "c.delivery = ", "c.delivery <> "),
-    "finish_runs_overflow": ("finish_runs", "pgcron.history ", "pgcron.history_overflow "),
+    "finish_runs_overflow": ("finish_runs", *_OVERFLOW),
+    "page_runs_overflow": ("page_runs_ended", *_OVERFLOW),
 }
 _SCHEMA: Final = re.compile(r"\bpgcron\.|'pgcron'(?=::regnamespace)")
 
@@ -116,8 +118,9 @@ def load(schema: str = DEFAULT_SCHEMA, revision: str | None = None) -> Statement
     They are those for a database at `revision`. Without it they are the oldest of each name, which
     a database of every revision takes that has what it needs.
 
-    Two have twins that differ in a word: ``claim_at_most_once``, of other runs than
-    ``claim_runs``; ``finish_runs_overflow``, for the moment in which history has no partition.
+    Some have twins that differ in a word: ``claim_at_most_once``, of other runs than
+    ``claim_runs``; ``finish_runs_overflow`` and ``page_runs_overflow``, of runs that end while
+    history has no partition for them.
     """
     found = Statements(revision)
     for statement in every_variant(schema):

@@ -7,13 +7,22 @@ Every row is a dictionary of plain values: aware UTC datetimes, `UUID`, and JSON
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
 import asyncpg
 
+from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
+from pgcron_ha.db.queries.pages.runs import (
+    READY_WORDS,
+    Position,
+    RunFilter,
+    newest_runs,
+    runs_of_schedule,
+)
 from pgcron_ha.db.queries.rows import Row as Row
 from pgcron_ha.db.queries.rows import Rows, fetch_rows
 from pgcron_ha.db.queries.unresponsive_runs import UNRESPONSIVE
@@ -82,13 +91,19 @@ async def runs(
 
     Looks at the newest `LOOK` runs (of the schedule, when one is named; NotFound if it is unknown).
     """
-    filters = {"state": state, "handler": handler, "queue": queue, "limit": limit, "look": LOOK}
-    if schedule_name is None:
-        return await fetch_rows(connection, "list_runs", schema, **filters)
-    known = await schedule(connection, schedule_name, schema=schema)
-    return await fetch_rows(
-        connection, "list_runs_of_schedule", schema, schedule_id=known["id"], **filters
-    )
+    wanted = RunFilter(queue=queue, handler=handler, rows=limit)
+    if state is not None:
+        wanted = replace(wanted, states=READY_WORDS if state == "ready" else (state,))
+    with answers():
+        if schedule_name is None:
+            page = await newest_runs(connection, wanted, Position(), schema=schema)
+        else:
+            known = await schedule(connection, schedule_name, schema=schema)
+            page = await runs_of_schedule(
+                connection, known["id"], wanted, Position(), schema=schema
+            )
+    ids = [row["id"] for row in page.rows]
+    return await fetch_rows(connection, "runs_of_ids", schema, ids=ids, limit=limit)
 
 
 async def run(connection: asyncpg.Connection, run_id: int, *, schema: str = DEFAULT_SCHEMA) -> Row:

@@ -101,28 +101,6 @@ WITH RECURSIVE step(low_id, high_id, steps) AS (
   WHERE s.high_id > s.low_id AND s.steps < 64)
 SELECT coalesce(max(s.low_id), 0) AS id FROM step s;
 
--- name: page_runs_overflow
--- What ended while history had no partition, as page_runs_ended; the janitor empties it, so it is
--- nearly always empty.
-WITH looked AS MATERIALIZED (
-  SELECT h.id, h.outcome AS state, h.finished_at AS at, h.origin, h.schedule_id, h.schedule,
-         h.handler, h.queue, h.attempt,
-         coalesce(h.max_attempts,
-                  CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts,
-         h.started_at, h.finished_at,
-         extract(epoch FROM h.finished_at - h.started_at)::float8 AS seconds, h.node,
-         left(h.error, 300) AS error
-  FROM pgcron.history_overflow h WHERE h.id < :before::bigint ORDER BY h.id DESC LIMIT :look::int)
-SELECT scan.looked, scan.floor, scan.floor_at, m.*
-FROM (SELECT count(*) AS looked, min(l.id) AS floor, min(l.at) AS floor_at FROM looked l) scan
-LEFT JOIN (SELECT l.* FROM looked l
-           WHERE l.state = ANY(:states::text[]) AND (:queue::text IS NULL OR l.queue = :queue::text)
-             AND (:handler::text IS NULL OR l.handler = :handler::text)
-             AND (:schedule::text IS NULL OR l.schedule = :schedule::text)
-             AND (:node::text IS NULL OR l.node = :node::text)
-             AND l.at >= :since::timestamptz AND l.at < :until::timestamptz
-           ORDER BY l.id DESC LIMIT :limit::int) m ON true ORDER BY m.id DESC;
-
 -- name: page_runs_of_letters
 -- Runs that ended dead or lost: few among many, so they are read from their own table instead of
 -- history. The history row of the same instant adds node and start while retention keeps it.

@@ -136,32 +136,6 @@ LEFT JOIN LATERAL (
   WHERE o.schedule_id = s.id ORDER BY o.run_id LIMIT 1) overrun ON true
 WHERE s.name = :name::text;
 
--- name: page_ledger
--- Decisions on single fires and dropped ranges, newest first. :before is the first instant of the
--- page before.
-SELECT o.fire_at, o.last_at, o.decision, o.reason, o.note, o.fires, o.decided_at, o.run_id,
-       coalesce(live.state, past.outcome) AS run_state,
-       coalesce(live.started_at, past.started_at) AS started_at, past.finished_at,
-       coalesce(live.attempt, past.attempt) AS attempt, live.hold, live.due_at
-FROM ((SELECT e.fire_at, e.fire_at AS last_at, e.decision, e.reason, NULL::text AS note, 1 AS fires,
-       e.decided_at, e.run_id
-       FROM pgcron.occurrence e
-       WHERE e.schedule_id = :schedule_id::bigint
-         AND (:before::timestamptz IS NULL OR e.fire_at < :before::timestamptz)
-       ORDER BY e.fire_at DESC LIMIT :limit::int)
-      UNION ALL
-      (SELECT m.first_at, m.last_at, 'missed', m.reason, m.note, m.fires, m.decided_at, NULL
-       FROM pgcron.missed m
-       WHERE m.schedule_id = :schedule_id::bigint
-         AND (:before::timestamptz IS NULL OR m.first_at < :before::timestamptz)
-       ORDER BY m.first_at DESC LIMIT :limit::int)
-      ORDER BY fire_at DESC LIMIT :limit::int) o
-LEFT JOIN pgcron.run live ON live.id = o.run_id
-LEFT JOIN LATERAL (SELECT h.outcome, h.started_at, h.finished_at, h.attempt FROM pgcron.history h
-WHERE h.id = o.run_id AND live.id IS NULL LIMIT 1) past
-    ON true
-ORDER BY o.fire_at DESC;
-
 -- name: page_schedule_runs
 -- The newest ended runs of a schedule, and those that are alive.
 (SELECT r.id, r.origin, coalesce(r.scheduled_for, r.nominal_for) AS fire_time, r.state, r.hold,

@@ -7,11 +7,10 @@ from typing import Final
 from pgcron_ha.db.queries.rows import Query
 
 QUEUES: Final = 200
-# Ways to the claim that are looked at, of each kind: queues times priorities.
-PATHS: Final = 200
-# One way is counted so far, and all together so far: an index scan of some tens of milliseconds.
+# Rows that are counted of one way to the claim, and of all queues together if each has one or two:
+# an index scan of some tens of milliseconds.
 COUNTED: Final = 10_000
-BUDGET: Final = 100_000
+BUDGET: Final = 50_000
 LOOK: Final = 10_000
 HEAD_ROWS: Final = 15
 
@@ -21,7 +20,7 @@ settings: Final = Query("page_queue_settings", limit=QUEUES)
 (`next_at`); the paused first.
 """
 
-depths: Final = Query("page_queue_depths", paths=PATHS, most=COUNTED, budget=BUDGET, limit=QUEUES)
+depths: Final = Query("page_queue_depths", most=COUNTED, budget=BUDGET, limit=QUEUES)
 """Waiting runs by queue: `due` ones, those to come `later`, and the `first_due` of both.
 
 Counts of one queue are lower bounds when `is_cut`; then `first_due` of runs with a key is that of

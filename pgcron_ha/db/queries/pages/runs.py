@@ -34,7 +34,8 @@ HIGHEST_ID: Final = 2**63 - 1
 LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 FAR_AHEAD: Final = datetime(9000, 1, 1, tzinfo=UTC)
 
-LIVE_WORDS: Final = ("running", "ready", "scheduled", "retrying", "parked", "blocked")
+READY_WORDS: Final = ("ready", "scheduled", "retrying", "parked")
+LIVE_WORDS: Final = ("running", *READY_WORDS, "blocked")
 ENDED_WORDS: Final = (
     "succeeded",
     "dead",
@@ -64,6 +65,8 @@ class RunFilter:
     since: datetime = LONG_AGO
     until: datetime = FAR_AHEAD
     """Of its end, or of its start while it runs, or of when it is due while it waits."""
+    rows: int = PAGE_ROWS
+    """Of one page."""
 
 
 @dataclass(frozen=True)
@@ -118,15 +121,15 @@ async def newest_runs(
     for look in (min(SHORT_LOOK, most), most):
         live = await _live(connection, wanted, position.live, look, schema)
         ended = await _ended(connection, wanted, position.ended, period, look, schema)
-        page = _merged(live, ended, position)
+        page = _merged(live, ended, position, wanted.rows)
         if not page.is_stopped:
             break
     return page
 
 
-def _merged(live: _Scan, ended: _Scan, position: Position) -> RunPage:
+def _merged(live: _Scan, ended: _Scan, position: Position, most: int) -> RunPage:
     rows = sorted((*live.rows, *ended.rows), key=lambda row: row["id"], reverse=True)
-    shown = rows[:PAGE_ROWS]
+    shown = rows[:most]
     numbers = {row["id"] for row in shown}
     beyond = Position(
         _beyond(live, numbers, position.live), _beyond(ended, numbers, position.ended)
@@ -137,7 +140,7 @@ def _merged(live: _Scan, ended: _Scan, position: Position) -> RunPage:
         beyond if has_more else None,
         live.looked + ended.looked,
         ended.floor_at,
-        is_stopped=has_more and len(rows) <= PAGE_ROWS,
+        is_stopped=has_more and len(rows) <= most,
     )
 
 
@@ -173,10 +176,10 @@ async def runs_of_schedule(
             end_id=position.ended,
             look=look,
         )
-        if len(scan.rows) > PAGE_ROWS or not scan.is_cut:
+        if len(scan.rows) > wanted.rows or not scan.is_cut:
             break
-    rows = scan.rows[:PAGE_ROWS]
-    if len(scan.rows) > PAGE_ROWS:
+    rows = scan.rows[: wanted.rows]
+    if len(scan.rows) > wanted.rows:
         last = rows[-1]
         return RunPage([*first, *rows], Position(0, last["id"], last["at"]), scan.looked)
     if not scan.is_cut:
@@ -238,15 +241,13 @@ async def _ended(
         return await _scan(
             connection, "page_runs_of_letters", schema, wanted, **values, is_open=wanted.is_open
         )
-    low, high = _around(wanted, period)
+    bounds = dict(zip(("low", "high"), _around(wanted, period), strict=True))
     if wanted.until < FAR_AHEAD and before == HIGHEST_ID:
         start = await _history_start(connection, schema=schema, until=wanted.until)
         values["before"] = start["id"] + NUMBERS_MARGIN
-    history = await _scan(
-        connection, "page_runs_ended", schema, wanted, **values, low=low, high=high
-    )
+    history = await _scan(connection, "page_runs_ended", schema, wanted, **values, **bounds)
     values["before"] = before
-    overflow = await _scan(connection, "page_runs_overflow", schema, wanted, **values)
+    overflow = await _scan(connection, "page_runs_overflow", schema, wanted, **values, **bounds)
     return _together([history, overflow])
 
 
@@ -259,7 +260,7 @@ def _together(scans: list[_Scan]) -> _Scan:
 
 
 async def _scan(connection: Any, name: str, schema: str, wanted: RunFilter, **more: Any) -> _Scan:
-    values = {**vars(wanted), "look": LOOK, "limit": PAGE_ROWS + 1, **more}
+    values = {**vars(wanted), "look": LOOK, "limit": wanted.rows + 1, **more}
     values["states"] = sorted(values["states"])
     found = await fetch(connection, name, schema, **values)
     rows = [row for row in found if row["id"] is not None]
@@ -280,7 +281,15 @@ async def _live_of_schedule(
         **{**values, "states": list(wanted.states), "schedule_id": schedule_id},
     )
     # Rows without a partition are few and soon moved over; they belong to the newest.
-    overflow = await _scan(connection, "page_runs_overflow", schema, wanted, before=HIGHEST_ID)
+    overflow = await _scan(
+        connection,
+        "page_runs_overflow",
+        schema,
+        wanted,
+        before=HIGHEST_ID,
+        low=LONG_AGO,
+        high=FAR_AHEAD,
+    )
     return [*live, *overflow.rows]
 
 
