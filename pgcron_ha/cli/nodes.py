@@ -47,7 +47,7 @@ def nodes_group(context: click.Context, also_dead: bool, limit: int, as_json: bo
     """List the nodes and their leases; cordon, drain and uncordon them."""
     if context.invoked_subcommand is not None:
         return
-    rows = call(overview.nodes, also_dead=also_dead, limit=limit)
+    rows = call(overview.nodes, is_dead=None if also_dead else False, limit=limit)
     print_rows(rows, COLUMNS, as_json, "no nodes")
     for row in () if as_json else rows:
         if row["unresponsive_runs"]:

@@ -7,9 +7,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pgcron_ha.db.driver.calls import Call
-from pgcron_ha.db.queries.overview import DEFAULT_LIMIT, Row
+from pgcron_ha.db.queries.overview import DEFAULT_LIMIT
 from pgcron_ha.db.queries.rows import Rows
-from pgcron_ha.errors import NotFound
 
 put_calendar: Final = Call[int]("put_calendar", "name", "content", take_over=False)
 """Makes or changes it, and with it the future runs of the schedules that use it; its id.
@@ -28,22 +27,16 @@ calendars: Final = Rows("list_calendars", limit=DEFAULT_LIMIT)
 ``source`` (the owner of the files that define it) and ``content``, by name.
 """
 
-_one_calendar: Final = Rows("one_calendar", "name")
+calendar: Final = Rows("one_calendar", "name").existing(
+    "calendar '{:.200}' does not exist",
+    "A calendar is named exactly as it was made.",
+    "`pgcron-ha calendars list` lists them.",
+)
+"""One of them, and ``parts``: JSON, its content and those of the calendars that it names.
+NotFound.
+"""
+
 _users_of_calendar: Final = Rows("users_of_calendar", "name", limit=DEFAULT_LIMIT)
-
-
-async def calendar(connection: Any, name: str, **options: Any) -> Row:
-    """One of them, and ``parts``: JSON, its content and those of the calendars that it names.
-    NotFound.
-    """
-    found = await _one_calendar.one(connection, name, **options)
-    if found is None:
-        raise NotFound(
-            f"calendar '{name[:200]}' does not exist",
-            "A calendar is named exactly as it was made.",
-            "`pgcron-ha calendars list` lists them.",
-        )
-    return found
 
 
 async def users_of_calendar(connection: Any, name: str, **options: Any) -> list[str]:

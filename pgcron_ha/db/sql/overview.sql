@@ -94,7 +94,8 @@ GROUP BY h.concurrency_key) r
 ORDER BY 1 LIMIT :limit::int;
 
 -- name: count_live_runs
-SELECT count(*) FILTER (WHERE r.state = 'running') AS running,
+WITH live AS (
+  SELECT count(*) FILTER (WHERE r.state = 'running') AS running,
        count(*) FILTER (WHERE r.state = 'blocked') AS blocked,
        count(*) FILTER (WHERE r.state = 'ready'
                         AND r.hold NOT IN ('overlap', 'previous')) AS parked,
@@ -103,7 +104,14 @@ SELECT count(*) FILTER (WHERE r.state = 'running') AS running,
        count(*) FILTER (WHERE r.state = 'ready' AND r.hold IS NULL AND r.due_at > now()) AS later,
        min(r.due_at) FILTER (WHERE r.state = 'ready' AND r.hold IS NULL
                              AND r.due_at <= now()) AS oldest_due
-FROM pgcron.run r;
+  FROM pgcron.run r)
+SELECT live.*, c.paused_at, c.paused_by, c.paused_note,
+       CASE WHEN c.quarantine_until > now() THEN c.quarantine_until END AS quarantine_until,
+       (SELECT count(*) FROM pgcron.queue q WHERE q.paused_at IS NOT NULL) AS paused_queues,
+       (SELECT count(*) FROM pgcron.schedule s WHERE NOT s.enabled) AS paused_schedules,
+       (SELECT count(*) FROM pgcron.schedule s) AS schedules,
+       (SELECT count(*) FROM pgcron.dead_letter d WHERE d.requeued_as IS NULL) AS dead_letters
+FROM live LEFT JOIN pgcron.cluster c ON true;
 
 -- name: count_outcomes
 SELECT h.outcome, count(*) AS runs, max(h.finished_at) AS last_finished_at FROM pgcron.history h
@@ -146,15 +154,6 @@ WHERE r.id = :run_id::bigint AND r.state = 'ready'
 SELECT s.name, s.spec, s.timezone, c.error FROM pgcron.cursor c
 JOIN pgcron.schedule s ON s.id = c.schedule_id
 WHERE c.status = 'invalid' ORDER BY s.name LIMIT :limit::int;
-
--- name: read_pauses
-SELECT c.paused_at, c.paused_by, c.paused_note,
-       CASE WHEN c.quarantine_until > now() THEN c.quarantine_until END AS quarantine_until,
-       (SELECT count(*) FROM pgcron.queue q WHERE q.paused_at IS NOT NULL) AS paused_queues,
-       (SELECT count(*) FROM pgcron.schedule s WHERE NOT s.enabled) AS paused_schedules,
-       (SELECT count(*) FROM pgcron.schedule s) AS schedules,
-       (SELECT count(*) FROM pgcron.dead_letter d WHERE d.requeued_as IS NULL) AS dead_letters
-FROM pgcron.cluster c;
 
 -- name: read_clock
 SELECT clock_timestamp() AS now;

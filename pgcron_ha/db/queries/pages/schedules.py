@@ -1,6 +1,4 @@
-"""What the pages of schedules and their ledgers read: the statements of
-``sql/pages_schedules.sql``.
-"""
+"""What the pages of schedules and ledgers read: the statements of ``sql/pages_schedules.sql``."""
 
 from __future__ import annotations
 
@@ -44,9 +42,7 @@ Looks at the `NEW_LOOK` that were made last.
 schedule: Final = Query("page_schedule").one
 """The definition of the schedule ``name``; durations in seconds, `args` as JSON text."""
 
-occurrences: Final = Query(
-    "page_occurrences", decision=None, look=LEDGER_LOOK, limit=PAGE_ROWS + 1
-)
+occurrences: Final = Query("page_occurrences", decision=None, look=LEDGER_LOOK, limit=PAGE_ROWS + 1)
 """Decisions on the fires of ``schedule_id`` ``before`` an instant (None: all), newest first: a
 single fire, or a range of missed ones; ``decision`` chooses. One row more than a page has.
 
