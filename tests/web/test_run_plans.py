@@ -42,7 +42,6 @@ MOST = {
     "page_run_choices": 2_000,
     "page_run_counts": 510,
     "page_history_start": 200,
-    "page_near_runs": 40,
     "page_key_run": 1,
     "page_run": 5,
     "page_run_waits_for": 5,

@@ -13,7 +13,7 @@ all parameters, an older one those that it has a use for.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -53,12 +53,22 @@ class Statement:
 class Statements(dict[str, Statement]):
     """Statements by name. One that the revision does not have yet raises SchemaError."""
 
-    def __init__(self, revision: str | None) -> None:
+    def __init__(self, variants: Iterable[Statement], revision: str | None) -> None:
+        """Of each name the newest variant that a database of the revision takes; without a
+        revision the oldest.
+        """
         super().__init__()
         self.revision = revision
-        """The database's, or None when it was not asked."""
+        """The database's, or None when it is not known."""
         self.later: dict[str, str] = {}
         """Since when a database has what other statements need, by their names."""
+        for each in sorted(variants, key=lambda variant: variant.since or ""):
+            if revision is None:
+                self.setdefault(each.name, each)
+            elif each.since is None or each.since <= revision:
+                self[each.name] = each
+            else:
+                self.later.setdefault(each.name, each.since)
 
     def __missing__(self, name: str) -> Statement:
         if name not in self.later:
@@ -68,14 +78,6 @@ class Statements(dict[str, Statement]):
             f"What was asked for needs {self.later[name]}.",
             "Run `pgcron-ha migrate`; nodes go on meanwhile.",
         )
-
-    def add(self, statement: Statement) -> None:
-        """The newest variant that a database of the revision takes; without one, the oldest."""
-        before, since = self.get(statement.name), statement.since or ""
-        if self.revision is not None and since > self.revision:
-            self.later.setdefault(statement.name, since)
-        elif before is None or (since > (before.since or "")) == (self.revision is not None):
-            self[statement.name] = statement
 
 
 def require_plain(schema: str) -> None:
@@ -122,9 +124,7 @@ def load(schema: str = DEFAULT_SCHEMA, revision: str | None = None) -> Statement
     ``claim_runs``; ``finish_runs_overflow`` and ``page_runs_overflow``, of runs that end while
     history has no partition for them.
     """
-    found = Statements(revision)
-    for statement in every_variant(schema):
-        found.add(statement)
+    found = Statements(every_variant(schema), revision)
     for name, (twin, text, instead) in _TWINS.items():
         sql = found[twin].sql.replace(in_schema(text, schema), in_schema(instead, schema))
         found[name] = replace(found[twin], name=name, sql=sql)

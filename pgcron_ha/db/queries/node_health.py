@@ -79,11 +79,6 @@ class NodeHealth:
     more: int = 0
     """How many more things are set aside."""
 
-    @property
-    def has_failed_long(self) -> bool:
-        """Whether a service of the node has not succeeded for `LONG_SECONDS`."""
-        return any(each.seconds > LONG_SECONDS for each in self.failing)
-
 
 WELL: Final = NodeHealth()
 

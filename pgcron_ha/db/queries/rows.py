@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias
 
 from pgcron_ha.db.driver.answers import answers
@@ -71,7 +71,7 @@ class Rows(Named):
 
 class Query(Rows):
     """`Rows` for a page: inside the transaction of its pool, which words the errors. JSON stays
-    text, and each parameter without a default must be given, by its name.
+    text, durations are seconds, and each parameter without a default must be given, by its name.
     """
 
     def bound(
@@ -89,7 +89,11 @@ class Query(Rows):
 
 async def _as_sent(connection: Any, statement: Statement, values: Values) -> list[Row]:
     found = await connection.fetch(statement.sql, *(values[key] for key in statement.parameters))
-    return [dict(row) for row in found]
+    return [{key: _in_seconds(value) for key, value in row.items()} for row in found]
+
+
+def _in_seconds(value: Any) -> Any:
+    return value.total_seconds() if isinstance(value, timedelta) else value
 
 
 async def _parsed(connection: Any, statement: Statement, values: Values) -> list[Row]:

@@ -11,7 +11,7 @@ import asyncpg
 from pgcron_ha.assets import MIGRATIONS
 from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.connecting import connect
-from pgcron_ha.db.driver.revision import VERSION_TABLE, is_own, read_revision
+from pgcron_ha.db.driver.revision import VERSION_TABLE, read_revision
 from pgcron_ha.db.driver.session_settings import MIGRATION
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, in_schema, load
 from pgcron_ha.errors import Conflict
@@ -75,7 +75,6 @@ async def _remove_shell(connection: asyncpg.Connection, schema: str) -> bool:
 
 async def _require_quiet(connection: asyncpg.Connection, schema: str) -> None:
     statements = load(schema)
-    await _require_no_history(connection, schema)
     nodes = await _names(connection, statements["nodes_with_lease"].sql)
     if nodes:
         raise Conflict(
@@ -86,20 +85,6 @@ async def _require_quiet(connection: asyncpg.Connection, schema: str) -> None:
     built = await _names(connection, statements["dependents_of_schema"].sql, schema)
     if built:
         raise dependents_there(built, "or --force, and they go, too")
-
-
-async def _require_no_history(connection: asyncpg.Connection, schema: str) -> None:
-    """Raises Conflict if the alembic history of an application has our revisions."""
-    names = await _names(connection, load(schema)["version_tables_of_others"].sql, schema)
-    for name in names:
-        rows = await connection.fetch(f"SELECT version_num FROM {name}")
-        if any(is_own(row["version_num"]) for row in rows):
-            raise Conflict(
-                f"an application's own alembic has made this, by its version table {name}",
-                "Its `alembic upgrade heads` would say that all is there, and make nothing.",
-                "Let it go back itself: `alembic downgrade pgcron_ha@base`; if it has made "
-                "another schema's: --force.",
-            )
 
 
 def foreign_objects(schema: str, names: Iterable[str]) -> Conflict:

@@ -104,16 +104,13 @@ SELECT pgcron.edit_occurrence(:name::text, :instant::timestamptz, :args::text::j
 SELECT pgcron.restore_occurrence(:name::text, :instant::timestamptz, :actor::text);
 
 -- name: changed_occurrences
--- Those of a schedule that lie ahead, by their time.
+-- The one at :fire_at, or (NULL) those of a schedule that lie ahead, by their time.
 SELECT o.fire_at, o.action, o.due_at, o.args::text AS args, o.note, o.actor, o.at
 FROM pgcron.occurrence_override o
-WHERE o.schedule_id = :schedule_id::bigint AND greatest(o.fire_at, o.due_at) > now()
+WHERE o.schedule_id = :schedule_id::bigint
+  AND CASE WHEN :fire_at::timestamptz IS NULL THEN greatest(o.fire_at, o.due_at) > now()
+           ELSE o.fire_at = :fire_at::timestamptz END
 ORDER BY o.fire_at LIMIT :at_most::int;
-
--- name: changed_occurrence
-SELECT o.fire_at, o.action, o.due_at, o.args::text AS args, o.note, o.actor, o.at
-FROM pgcron.occurrence_override o
-WHERE o.schedule_id = :schedule_id::bigint AND o.fire_at = :fire_at::timestamptz;
 
 -- name: forget_overrides
 -- Of fires that are decided and so old that the ledger forgets them.

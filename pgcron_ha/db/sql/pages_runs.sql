@@ -234,14 +234,3 @@ UNION ALL SELECT r.id FROM pgcron.run r
 WHERE r.unique_key = :key AND pgcron.has_key(r.unique_key, r.unique_scope, r.attempt)
 UNION ALL SELECT p.run_id FROM pgcron.unique_period p WHERE p.key = :key AND p.until > now()
 LIMIT 1;
-
--- name: page_near_runs
--- For a number that no run has: the next ones below and above.
-SELECT (SELECT max(b.id)
-FROM ((SELECT r.id FROM pgcron.run r WHERE r.id < :run_id::bigint ORDER BY r.id DESC LIMIT 1)
-        UNION ALL (SELECT h.id FROM pgcron.history h WHERE h.id < :run_id::bigint ORDER BY h.id DESC
-        LIMIT 1)) b) AS below,
-       (SELECT min(a.id)
-        FROM ((SELECT r.id FROM pgcron.run r WHERE r.id > :run_id::bigint ORDER BY r.id LIMIT 1)
-        UNION ALL (SELECT h.id FROM pgcron.history h WHERE h.id > :run_id::bigint ORDER BY h.id
-        LIMIT 1)) a) AS above;

@@ -104,26 +104,11 @@ ORDER BY 1 LIMIT :limit::int) AS handlers,
                       OR :requires::text[] <@ pgcron.label_words(living.labels))) AS is_served;
 
 -- name: page_schedule
-SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.calendars, s.handler,
-       s.args::text AS args, s.queue, s.priority, s.enabled, s.paused_note, s.paused_by,
-       s.paused_until, s.after_pause,
-       s.pause_after_failures, extract(epoch FROM s.probe_after)::float8 AS probe_after,
+SELECT s.*, c.runs_made, c.status, c.watermark, c.since, c.error ->> 'message' AS error,
+       c.error ->> 'detail' AS error_detail, c.error ->> 'hint' AS error_hint,
        (SELECT coalesce(p.probe_fire, p.probe_at) FROM pgcron.failure_pause p
         WHERE p.schedule_id = s.id) AS probe_at,
-       s.overlap,
-       s.catchup, extract(epoch FROM s.catchup_window)::float8 AS catchup_window,
-       extract(epoch FROM s.start_deadline)::float8 AS start_deadline,
-       extract(epoch FROM s.timeout)::float8 AS timeout, s.max_attempts,
-       extract(epoch FROM s.retry_base)::float8 AS retry_base,
-       extract(epoch FROM s.retry_cap)::float8 AS retry_cap, s.delivery, s.managed_by, s.source,
-       s.version, s.created_at, s.updated_at,
-       s.concurrency_key, s.retry::text AS retry,
-       s.max_running, s.max_queued, s.queue_drops, overrun.run_id AS overrun,
-       overrun.expected AS overrun_expected,
-       extract(epoch FROM s.jitter)::float8 AS jitter, s.max_runs, c.runs_made,
-       s.depends_on_previous,
-       c.status, c.error ->> 'message' AS error, c.error ->> 'detail' AS error_detail,
-       c.error ->> 'hint' AS error_hint, c.watermark, c.since,
+       overrun.run_id AS overrun, overrun.expected AS overrun_expected,
        (SELECT concat_ws(' ', v.actor, 'by', v.interface) FROM pgcron.schedule_version v
         WHERE v.schedule_id = s.id ORDER BY v.version DESC LIMIT 1) AS last_editor,
        EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)

@@ -82,7 +82,7 @@ async def show_calendar(page_request: PageRequest) -> Response:
     today = snapshot.now.astimezone(page_request.zone).date()
     problem, days = None, list[NamedDay]()
     try:
-        days = _days(name, row["contents"], today)
+        days = _days(name, row["parts"], today)
     except PgcronError as error:
         problem = error
     view = CalendarView(name, row["content"], row, users, parents, days, problem)

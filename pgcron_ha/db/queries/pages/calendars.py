@@ -12,10 +12,10 @@ PAGE_USERS: Final = 50
 calendars: Final = Query("page_calendars", limit=PAGE_ROWS)
 """The first `PAGE_ROWS` by name, without their contents."""
 
-calendar: Final = Query("page_calendar").one
-"""The one called ``name``; its `contents` are JSON text, with those of its parts."""
+calendar: Final = Query("one_calendar").one
+"""The one called ``name``; `parts`: JSON text, its content and that of the calendars it names."""
 
-users: Final = Query("page_calendar_users", limit=PAGE_USERS)
+users: Final = Query("users_of_calendar", limit=PAGE_USERS)
 """Schedules that use it."""
 
 parents: Final = Query("page_calendar_parents", limit=PAGE_USERS)

@@ -198,16 +198,9 @@ schedule_id: Final = Query("page_schedule_id").one
 """The `id` of the schedule called ``name``."""
 
 _history_start: Final = Query("page_history_start").the
-_near: Final = Query("page_near_runs").the
 
 run_of_key: Final = Query("page_key_run").one
 """The `run_id` that a living idempotency ``key`` names, or that has the unique key now."""
-
-
-async def near_runs(connection: Any, run_id: int, *, schema: str = DEFAULT_SCHEMA) -> list[int]:
-    """The numbers next to one that no run has."""
-    found = await _near(connection, schema=schema, run_id=run_id)
-    return [found[side] for side in ("below", "above") if found[side] is not None]
 
 
 async def _live(connection: Any, wanted: RunFilter, before: int, look: int, schema: str) -> _Scan:
