@@ -8,7 +8,7 @@ Those of one schedule are walked by their end, which an index orders.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -253,7 +253,8 @@ def _together(scans: list[_Scan]) -> _Scan:
 
 
 async def _scan(connection: Any, name: str, schema: str, wanted: RunFilter, **more: Any) -> _Scan:
-    values = {**vars(wanted), "look": LOOK, "limit": wanted.rows + 1, **more}
+    values: dict[str, Any] = {"schedule_id": None, "look": LOOK, "limit": wanted.rows + 1}
+    values |= vars(wanted) | more
     values["states"] = sorted(values["states"])
     found = await fetch(connection, name, schema, **values)
     rows = [row for row in found if row["id"] is not None]
@@ -266,13 +267,12 @@ async def _scan(connection: Any, name: str, schema: str, wanted: RunFilter, **mo
 async def _live_of_schedule(
     connection: Any, schedule_id: int, wanted: RunFilter, schema: str
 ) -> list[Row]:
-    values = {**vars(wanted), "look": LIVE_ROWS, "limit": LIVE_ROWS}
-    live = await fetch(
-        connection,
-        "page_live_runs_of_schedule",
-        schema,
-        **{**values, "states": list(wanted.states), "schedule_id": schedule_id},
+    every_name = replace(wanted, schedule=None)  # it may have had another one
+    of_it: dict[str, Any] = {"schedule_id": schedule_id, "indexed": False, "before": HIGHEST_ID}
+    scan = await _scan(
+        connection, "page_runs_alive", schema, every_name, **of_it, look=LIVE_ROWS, limit=LIVE_ROWS
     )
+    live = sorted(scan.rows, key=lambda row: (row["at"], row["id"]), reverse=True)
     # Rows without a partition are few and soon moved over; they belong to the newest.
     overflow = await _scan(
         connection,
