@@ -16,6 +16,7 @@ import asyncpg
 from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
+from pgcron_ha.db.queries.node_health import UNRESPONSIVE
 from pgcron_ha.db.queries.pages.runs import (
     READY_WORDS,
     Position,
@@ -25,7 +26,6 @@ from pgcron_ha.db.queries.pages.runs import (
 )
 from pgcron_ha.db.queries.rows import Row as Row
 from pgcron_ha.db.queries.rows import Rows
-from pgcron_ha.db.queries.unresponsive_runs import UNRESPONSIVE
 
 DEFAULT_LIMIT: Final = 50
 # A filter that matches little is given up after this many rows: some tens of milliseconds.

@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse, Response
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.commands.breakers import diversion_words
 from pgcron_ha.db.driver.read_pool import Connection
-from pgcron_ha.db.queries.pages import breakers as ask_breakers
+from pgcron_ha.db.queries.pages import queues as ask_queues
 from pgcron_ha.db.queries.pages import run as ask
 from pgcron_ha.db.queries.pages import runs as ask_runs
 from pgcron_ha.web.address import NoSuch, whole_number
@@ -190,7 +190,7 @@ async def _read_run(
         return None
     is_ended, is_running = run["finished_at"] is not None, run["state"] == "running"
     is_waiting, is_dead = not is_ended and not is_running, run["state"] in ("dead", "lost")
-    run["breakers"] = await ask_breakers.of_run(connection, **of_it)
+    run["breakers"] = await ask_queues.breakers_of_run(connection, **of_it)
     attempt, sequence = place.line
     if place.side == "before":
         lines = await ask.lines_before(connection, attempt=attempt, sequence=sequence, **of_it)

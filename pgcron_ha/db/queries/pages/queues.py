@@ -1,4 +1,4 @@
-"""What the pages of queues ask: the statements of ``sql/pages_queues.sql``."""
+"""What the pages of queues and circuit breakers ask: ``sql/pages_queues.sql``, ``breakers.sql``."""
 
 from __future__ import annotations
 
@@ -42,3 +42,12 @@ head: Final = Query("page_queue_head", limit=HEAD_ROWS)
 `is_offered`: a living node that takes from the queue offers the handler; `waits_for`: the run of
 the same schedule that has to end first; `key_next_at`: when its key's rate allows a start.
 """
+
+open_breakers: Final = Query("page_breakers", limit=QUEUES)
+"""Those that are not closed, the longest first."""
+
+broken: Final = Query("page_broken", look=LOOK, limit=QUEUES)
+"""Runs that wait for a breaker, by queue and handler; `runs` counts at most `LOOK`."""
+
+breakers_of_run: Final = Query("breaker_of_run")
+"""The breaker that ``run_id`` waits for (`state` is set), and the one whose fallback took it."""

@@ -1,4 +1,4 @@
-"""What the pages of schedules and ledgers read: the statements of ``sql/pages_schedules.sql``."""
+"""What the pages of schedules, ledgers and calendars read: ``sql/pages_schedules.sql``."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ NEAR_NAMES: Final = 8
 MOST_IDS: Final = 500
 # The schedules that were made last, among which the new ones are.
 NEW_LOOK: Final = 5_000
+CALENDARS: Final = 200
+CALENDAR_USERS: Final = 50
 # How many fires a filter of the ledger searches at once.
 LEDGER_LOOK: Final = 20_000
 DECISIONS: Final = ("run", "skipped", "superseded", "expired", "cancelled", "missed")
@@ -54,6 +56,18 @@ schedule_runs: Final = Query("page_schedule_runs")
 """Live runs of ``schedule_id`` that are due, then ended ones, newest first; `seconds` and `delay`
 are numbers.
 """
+
+calendars: Final = Query("page_calendars", limit=CALENDARS)
+"""The first `CALENDARS` by name, without their contents."""
+
+calendar: Final = Query("one_calendar").one
+"""The one called ``name``; `parts`: JSON text, its content and that of the calendars it names."""
+
+calendar_users: Final = Query("users_of_calendar", limit=CALENDAR_USERS)
+"""Schedules that use it."""
+
+calendar_parents: Final = Query("page_calendar_parents", limit=CALENDAR_USERS)
+"""Calendars that name it."""
 
 _offered: Final = Query("page_offered", limit=NAMES).the
 _near: Final = Query("page_schedule_names", limit=NEAR_NAMES)
