@@ -63,10 +63,10 @@ BEGIN ATOMIC
   SELECT walk.requires, walk.priority, walk.due_at FROM walk WHERE walk.is_satisfied;
 END;
 
--- What waits in a queue and is due from `since` up to `until`, for pages: the first runs of each of
--- the ways that they are claimed by, at most `look` of each priority. Of runs with a key, and of
--- those that require labels, at most 500 (or `look`, if that is more) are read, key by key and
--- requirement by requirement.
+-- What waits in a queue and is due from `since` up to `until`: the first runs of each of the ways
+-- that they are claimed by, at most `look` of each priority. Of runs with a key, and of those that
+-- require labels, at most 500 (or `look`, if that is more) are read, key by key and requirement
+-- by requirement.
 CREATE FUNCTION pgcron.waiting_runs(queue text, since timestamptz, until timestamptz, look int)
   RETURNS SETOF pgcron.run
 LANGUAGE sql STABLE ROWS 100 AS $$
