@@ -1,4 +1,4 @@
-"""Backfills as people ask for them and look at them: ``sql/backfills.sql``."""
+"""Backfills: requested, listed, paused and stopped: ``sql/backfills.sql``."""
 
 from __future__ import annotations
 

@@ -71,8 +71,8 @@ class AppliedCalendar(NamedTuple):
 async def apply_calendars(
     connection: Connection, contents: Mapping[str, str], source: str, **options: Any
 ) -> list[AppliedCalendar]:
-    """Make the calendars of a source so, in the caller's transaction and all at once: they may
-    name one another. ``schedules`` are those that are applied next.
+    """Create or change the calendars of a source, in the caller's transaction and all at once:
+    they may name one another. ``schedules`` are those that are applied next.
 
     Raises Conflict for the calendar of another source, unless ``take_over``; InvalidCalendar for
     one that contains itself, whatever others it does so by.

@@ -1,4 +1,4 @@
-"""One fire of a schedule, changed by somebody: the statements of ``sql/control.sql`` for it.
+"""Changes of one fire of a schedule: the statements of ``sql/control.sql`` for it.
 
 Instants are aware.
 """

@@ -83,7 +83,7 @@ class Statements(dict[str, Statement]):
 def require_plain(schema: str) -> None:
     """Raises ConfigError for a schema that is no plain lower-case name, or PostgreSQL's own.
 
-    Keywords are left to `pgcron_ha.db.driver.revision.require_supported`: the server knows its own.
+    Whether it is a keyword, the server knows: `pgcron_ha.db.driver.revision.require_supported`.
     """
     if not _PLAIN.fullmatch(schema):
         raise ConfigError(
@@ -139,7 +139,7 @@ def every_variant(schema: str = DEFAULT_SCHEMA) -> tuple[Statement, ...]:
         for statement in _parse(in_schema(path.read_text(encoding="utf-8"), schema)):
             key = statement.name, statement.since
             if key in found:
-                raise ConfigError(f"statement {statement.name!r} stands twice", str(path))
+                raise ConfigError(f"statement {statement.name!r} is defined twice", str(path))
             found[key] = statement
     return tuple(found.values())
 

@@ -1,4 +1,4 @@
-"""Sessions that keep nodes waiting for a lock: asked when somebody looks, of the catalogs alone."""
+"""Sessions that keep nodes waiting for a lock: read on request, from the catalogs alone."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def holding_words(row: Row) -> str:
 
 
 def naming(error: PgcronError, rows: Sequence[Row]) -> PgcronError:
-    """The error, with the sessions that may be its cause."""
+    """The error, naming the sessions that may be its cause."""
     if not rows:
         return error
     names = "; ".join(f"{session_words(row)} {holding_words(row)}" for row in rows)

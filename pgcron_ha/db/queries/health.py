@@ -1,4 +1,4 @@
-"""What `pgcron-ha doctor` asks: the statements of ``sql/health.sql``, which change nothing."""
+"""What `pgcron-ha doctor` reads: the statements of ``sql/health.sql``, which change nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What proves the ledger: rows that contradict each other, and what to compare with the specs."""
+"""What a check of the ledger reads: rows that contradict each other, and what the specs are
+compared with.
+"""
 
 from __future__ import annotations
 

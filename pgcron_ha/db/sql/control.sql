@@ -1,7 +1,7 @@
 -- name: control_duties
 -- Which of the statements below, and of those of pending edits and runs given back, have anything
--- to do: a node with nothing to do asks once instead of six times. Each looks at one index of rows
--- that are there for that duty only; too much is no harm.
+-- to do: a node with nothing to do sends one statement instead of six. Each reads one index of rows
+-- that exist for that duty only; naming too many does no harm.
 SELECT array_remove(ARRAY[
   CASE WHEN EXISTS (SELECT FROM pgcron.cursor c WHERE c.edit_is_pending) THEN 'pending_edits' END,
   CASE WHEN EXISTS (SELECT FROM pgcron.schedule s

@@ -1,4 +1,4 @@
-"""What the overview asks: the statements of ``sql/pages_overview.sql``."""
+"""What the overview reads: the statements of ``sql/pages_overview.sql``."""
 
 from __future__ import annotations
 

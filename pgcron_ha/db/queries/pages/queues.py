@@ -1,4 +1,4 @@
-"""What the pages of queues and circuit breakers ask: ``sql/pages_queues.sql``, ``breakers.sql``."""
+"""What the pages of queues and circuit breakers read: ``pages_queues.sql``, ``breakers.sql``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the list of runs asks: the statements of ``sql/pages_runs.sql``.
+"""What the list of runs reads: the statements of ``sql/pages_runs.sql``.
 
 Nothing orders all runs by time, and no index knows every filter. So a page walks the runs by
 number, the newest first, looks at no more than `LOOK` of each source, and says how far it came.
