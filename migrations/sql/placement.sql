@@ -66,13 +66,21 @@ END;
 -- What waits in a queue and is due from `since` up to `until`: the first runs of each of the ways
 -- that they are claimed by, at most `look` of each priority. Of runs with a key, and of those that
 -- require labels, at most 500 (or `look`, if that is more) are read, key by key and requirement
--- by requirement.
+-- by requirement. A body of this kind becomes a part of the query, which reads no more than it
+-- needs.
 CREATE FUNCTION pgcron.waiting_runs(queue text, since timestamptz, until timestamptz, look int)
-  RETURNS SETOF pgcron.run
-LANGUAGE sql STABLE ROWS 100 AS $$
+  RETURNS TABLE (id bigint, priority smallint, handler text, schedule_id bigint, schedule text,
+                 scheduled_for timestamptz, due_at timestamptz, attempt int, max_attempts int,
+                 delivery text, snoozes smallint, last_error text, requires text[], weight int,
+                 overlap text, concurrency_key text)
+LANGUAGE sql STABLE ROWS 100
+BEGIN ATOMIC
   SELECT way.* FROM generate_series(0, 9) level
   CROSS JOIN LATERAL (
-      (SELECT r.* FROM pgcron.run r
+      (SELECT r.id, r.priority, r.handler, r.schedule_id, r.schedule, r.scheduled_for, r.due_at,
+              r.attempt, r.max_attempts, r.delivery, r.snoozes, r.last_error, r.requires, r.weight,
+              r.overlap, r.concurrency_key
+       FROM pgcron.run r
        WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
          AND r.requires IS NULL
          AND r.overlap IS NULL AND r.delivery = 'at_least_once'
@@ -80,14 +88,20 @@ LANGUAGE sql STABLE ROWS 100 AS $$
          AND r.due_at BETWEEN waiting_runs.since AND waiting_runs.until
        ORDER BY r.due_at, r.id LIMIT waiting_runs.look)
       UNION ALL
-      (SELECT r.* FROM pgcron.run r
+      (SELECT r.id, r.priority, r.handler, r.schedule_id, r.schedule, r.scheduled_for, r.due_at,
+              r.attempt, r.max_attempts, r.delivery, r.snoozes, r.last_error, r.requires, r.weight,
+              r.overlap, r.concurrency_key
+       FROM pgcron.run r
        WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
          AND r.requires IS NULL
          AND r.overlap IS NOT NULL AND r.queue = waiting_runs.queue AND r.priority = level
          AND r.due_at BETWEEN waiting_runs.since AND waiting_runs.until
        ORDER BY r.due_at, r.id LIMIT waiting_runs.look)
       UNION ALL
-      (SELECT r.* FROM pgcron.run r
+      (SELECT r.id, r.priority, r.handler, r.schedule_id, r.schedule, r.scheduled_for, r.due_at,
+              r.attempt, r.max_attempts, r.delivery, r.snoozes, r.last_error, r.requires, r.weight,
+              r.overlap, r.concurrency_key
+       FROM pgcron.run r
        WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
          AND r.requires IS NULL
          AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
@@ -96,7 +110,10 @@ LANGUAGE sql STABLE ROWS 100 AS $$
        ORDER BY r.due_at, r.id LIMIT waiting_runs.look)) way
   UNION ALL
   SELECT keyed.*
-  FROM (SELECT r.* FROM pgcron.run r
+  FROM (SELECT r.id, r.priority, r.handler, r.schedule_id, r.schedule, r.scheduled_for, r.due_at,
+               r.attempt, r.max_attempts, r.delivery, r.snoozes, r.last_error, r.requires, r.weight,
+               r.overlap, r.concurrency_key
+        FROM pgcron.run r
         WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NOT NULL
           AND r.queue = waiting_runs.queue
         ORDER BY r.concurrency_key, r.priority,
@@ -105,13 +122,17 @@ LANGUAGE sql STABLE ROWS 100 AS $$
   UNION ALL
   (SELECT placed.* FROM pgcron.walk_requirements(waiting_runs.queue, NULL) place
    CROSS JOIN LATERAL (
-       SELECT r.* FROM pgcron.run r
+       SELECT r.id, r.priority, r.handler, r.schedule_id, r.schedule, r.scheduled_for, r.due_at,
+              r.attempt, r.max_attempts, r.delivery, r.snoozes, r.last_error, r.requires, r.weight,
+              r.overlap, r.concurrency_key
+       FROM pgcron.run r
        WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
          AND r.requires = place.requires
          AND r.queue = waiting_runs.queue AND r.priority = place.priority
          AND r.due_at BETWEEN waiting_runs.since AND waiting_runs.until
        ORDER BY r.due_at, r.id LIMIT waiting_runs.look) placed
-   LIMIT greatest(waiting_runs.look, 500)) $$;
+   LIMIT greatest(waiting_runs.look, 500));
+END;
 
 -- Whether some node that claims offers the handler for the queue and has the labels.
 CREATE FUNCTION pgcron.is_served(handler text, queue text, requires text[]) RETURNS boolean

@@ -46,30 +46,21 @@ async def uninstall(dsn: str, schema: str = DEFAULT_SCHEMA, *, by_force: bool = 
 async def _uninstall(connection: asyncpg.Connection, schema: str, by_force: bool) -> bool:
     statements = load(schema)
     await connection.execute(statements["take_migration_turn"].sql, MIGRATION_KEY)
-    if await read_revision(connection, schema) is None:
-        return await _remove_shell(connection, schema)
-    orphans = await _names(
-        connection, statements["orphans_in_schema"].sql, schema, sorted(known_names())
-    )
-    if orphans:
+    is_there = await read_revision(connection, schema) is not None
+    known = known_names() if is_there else {VERSION_TABLE}
+    orphans = await _names(connection, statements["orphans_in_schema"].sql, schema, sorted(known))
+    if not is_there:
+        # An application's alembic may have left the version table behind, empty.
+        table = f"{schema}.{VERSION_TABLE}"
+        if orphans or await connection.fetchval(statements["find_relation"].sql, table) is None:
+            return False
+    elif orphans:
         raise foreign_objects(schema, orphans)
-    if not by_force:
+    elif not by_force:
         await _require_quiet(connection, schema)
-    for name in ("drop", "uninstall"):
+    for name in ("drop", "uninstall") if is_there else ("uninstall",):
         script = (MIGRATIONS / "sql" / f"{name}.sql").read_text(encoding="utf-8")
         await connection.execute(in_schema(script, schema))
-    return True
-
-
-async def _remove_shell(connection: asyncpg.Connection, schema: str) -> bool:
-    """Removes the version table that a history has left empty, unless it is among other things."""
-    statements = load(schema)
-    table = await connection.fetchval(statements["find_relation"].sql, f"{schema}.{VERSION_TABLE}")
-    look = statements["orphans_in_schema"].sql
-    if table is None or await connection.fetch(look, schema, [VERSION_TABLE]):
-        return False
-    script = (MIGRATIONS / "sql" / "uninstall.sql").read_text(encoding="utf-8")
-    await connection.execute(in_schema(script, schema))
     return True
 
 

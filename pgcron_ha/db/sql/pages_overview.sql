@@ -23,8 +23,9 @@ WITH RECURSIVE waiting(queue) AS (
   UNION ALL
   SELECT pgcron.next_waiting_queue(w.queue) FROM waiting w WHERE w.queue IS NOT NULL),
 due AS (
-  SELECT r.* FROM (SELECT w.queue FROM waiting w WHERE w.queue IS NOT NULL LIMIT :queues::int) of
-  CROSS JOIN LATERAL pgcron.waiting_runs(of.queue, '-infinity', now(), :look::int) r)
+  SELECT q.queue, r.*
+  FROM (SELECT w.queue FROM waiting w WHERE w.queue IS NOT NULL LIMIT :queues::int) q
+  CROSS JOIN LATERAL pgcron.waiting_runs(q.queue, '-infinity', now(), :look::int) r)
 SELECT found.*, coalesce(largest.slots >= found.weight, false) AS is_served,
        largest.slots IS NOT NULL AS is_offered
 FROM (

@@ -76,7 +76,7 @@ SELECT r.id, r.handler, r.schedule, r.priority, r.due_at, r.attempt,
           CROSS JOIN LATERAL pgcron.rate_room('key', r.concurrency_key, s.rate, s.per,
               clock_timestamp()) w
           WHERE s.rate IS NOT NULL AND w.room = 0) END AS key_next_at
-FROM (SELECT w.*
+FROM (SELECT :queue::text AS queue, w.*
       FROM pgcron.waiting_runs(:queue::text,
              CASE WHEN :due::boolean THEN '-infinity' ELSE now() END,
              CASE WHEN :due::boolean THEN now() ELSE 'infinity' END, :limit::int) w
