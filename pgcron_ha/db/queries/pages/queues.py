@@ -7,8 +7,8 @@ from typing import Final
 from pgcron_ha.db.queries.rows import Query
 
 QUEUES: Final = 200
-# Rows that are counted of one way to the claim, and of all queues together if each has one to
-# three: an index scan of some tens of milliseconds.
+# Rows that are counted of one way to the claim, and of one way of all queues together: an index
+# scan of some tens of milliseconds.
 COUNTED: Final = 10_000
 BUDGET: Final = 30_000
 LOOK: Final = 10_000
