@@ -12,13 +12,13 @@
 
     await app.enqueue("report", args={"day": "monday"}, conn=connection)
 
-Args are judged by the annotations before the call (dates, enums, dataclasses, pydantic's models…).
+Args are validated against the annotations first (dates, enums, dataclasses, pydantic's models…).
 ``@app.handler("render", isolation="process", memory="512MB", cpu="60s")`` gives each run a warm
 process of its own: it can be killed, and takes nobody with it when it dies.
 
 `App` and `Context` are all that most programs need. A handler may raise `Retry`, `Snooze`,
 `Discard` and `Cancel`; `Stopped` is what `Context.check` raises. A `Breaker` leaves a handler that
-keeps failing alone for a while. Every error of ours is in `errors`.
+keeps failing alone for a while. All errors are in `errors`.
 """
 
 from __future__ import annotations

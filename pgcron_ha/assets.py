@@ -1,4 +1,4 @@
-"""Where the files that are not imported stand: beside the package, or inside a wheel."""
+"""Where the files that are not imported are: beside the package, or inside a wheel."""
 
 from __future__ import annotations
 

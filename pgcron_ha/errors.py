@@ -1,4 +1,4 @@
-"""Every error of ours: what happened (message), the rule behind it (detail), what to do now (hint).
+"""Every error of pgcron_ha: what happened (message), the rule (detail), what to do (hint).
 
 ::
 
@@ -33,7 +33,7 @@ from typing import ClassVar
 
 
 class PgcronError(Exception):
-    """An error with a sentence for each question: what (message), why (detail), what now (hint)."""
+    """An error in three sentences: what happened (message), why (detail), what to do (hint)."""
 
     sqlstate: ClassVar[str] = "PC000"
 
@@ -53,7 +53,7 @@ class PgcronError(Exception):
 
 
 class InvalidInput(PgcronError):
-    """The caller asked for something that can't be."""
+    """The request is not valid."""
 
     sqlstate = "PC001"
 
@@ -163,7 +163,7 @@ class WaitTimedOut(PgcronError, TimeoutError):
 def from_sqlstate(
     sqlstate: str | None, message: str, detail: str | None, hint: str | None
 ) -> PgcronError | None:
-    """The error for an SQLSTATE of ours, or None when the code is not of class ``PC``."""
+    """The error for an SQLSTATE of pgcron_ha, or None when the code is not of class ``PC``."""
     if sqlstate is None or not sqlstate.startswith("PC"):
         return None
     pending: list[type[PgcronError]] = [PgcronError]

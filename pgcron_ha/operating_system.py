@@ -17,7 +17,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
-# CLOCK_MONOTONIC stands still during suspend on Linux; on macOS it is the one that goes on.
+# CLOCK_MONOTONIC stops during suspend on Linux; on macOS it goes on.
 _BOOTTIME_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -27,8 +27,8 @@ def boottime() -> float:
 
 
 def within_hard_limit(wanted: int | None, hard: int) -> int:
-    """What setrlimit may be asked for: ``wanted`` (None: no limit of ours), but no more than the
-    hard limit that holds.
+    """The limit to set: ``wanted`` (None: no limit but the hard one), and no more than the hard
+    limit.
     """
     if wanted is None:
         return hard

@@ -63,6 +63,77 @@ BEGIN ATOMIC
   SELECT walk.requires, walk.priority, walk.due_at FROM walk WHERE walk.is_satisfied;
 END;
 
+-- What waits in a queue and is due from `since` up to `until`: the first runs of each of the ways
+-- that they are claimed by, at most `look` of each priority. Of runs with a key, and of those that
+-- require labels, at most 500 (or `look`, if that is more) are read, key by key and requirement
+-- by requirement. A body of this kind becomes a part of the query, which reads no more than it
+-- needs.
+CREATE FUNCTION pgcron.waiting_runs(queue text, since timestamptz, until timestamptz, look int)
+  RETURNS TABLE (id bigint, priority smallint, handler text, schedule_id bigint, schedule text,
+                 scheduled_for timestamptz, due_at timestamptz, attempt int, max_attempts int,
+                 delivery text, snoozes smallint, last_error text, requires text[], weight int,
+                 overlap text, concurrency_key text)
+LANGUAGE sql STABLE ROWS 100
+BEGIN ATOMIC
+  SELECT way.* FROM generate_series(0, 9) level
+  CROSS JOIN LATERAL (
+      (SELECT r.id, r.priority, r.handler, r.schedule_id, r.schedule, r.scheduled_for, r.due_at,
+              r.attempt, r.max_attempts, r.delivery, r.snoozes, r.last_error, r.requires, r.weight,
+              r.overlap, r.concurrency_key
+       FROM pgcron.run r
+       WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+         AND r.requires IS NULL
+         AND r.overlap IS NULL AND r.delivery = 'at_least_once'
+         AND r.queue = waiting_runs.queue AND r.priority = level
+         AND r.due_at BETWEEN waiting_runs.since AND waiting_runs.until
+       ORDER BY r.due_at, r.id LIMIT waiting_runs.look)
+      UNION ALL
+      (SELECT r.id, r.priority, r.handler, r.schedule_id, r.schedule, r.scheduled_for, r.due_at,
+              r.attempt, r.max_attempts, r.delivery, r.snoozes, r.last_error, r.requires, r.weight,
+              r.overlap, r.concurrency_key
+       FROM pgcron.run r
+       WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+         AND r.requires IS NULL
+         AND r.overlap IS NOT NULL AND r.queue = waiting_runs.queue AND r.priority = level
+         AND r.due_at BETWEEN waiting_runs.since AND waiting_runs.until
+       ORDER BY r.due_at, r.id LIMIT waiting_runs.look)
+      UNION ALL
+      (SELECT r.id, r.priority, r.handler, r.schedule_id, r.schedule, r.scheduled_for, r.due_at,
+              r.attempt, r.max_attempts, r.delivery, r.snoozes, r.last_error, r.requires, r.weight,
+              r.overlap, r.concurrency_key
+       FROM pgcron.run r
+       WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+         AND r.requires IS NULL
+         AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
+         AND r.queue = waiting_runs.queue AND r.priority = level
+         AND r.due_at BETWEEN waiting_runs.since AND waiting_runs.until
+       ORDER BY r.due_at, r.id LIMIT waiting_runs.look)) way
+  UNION ALL
+  SELECT keyed.*
+  FROM (SELECT r.id, r.priority, r.handler, r.schedule_id, r.schedule, r.scheduled_for, r.due_at,
+               r.attempt, r.max_attempts, r.delivery, r.snoozes, r.last_error, r.requires, r.weight,
+               r.overlap, r.concurrency_key
+        FROM pgcron.run r
+        WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NOT NULL
+          AND r.queue = waiting_runs.queue
+        ORDER BY r.concurrency_key, r.priority,
+        r.due_at LIMIT greatest(waiting_runs.look, 500)) keyed
+  WHERE keyed.due_at BETWEEN waiting_runs.since AND waiting_runs.until
+  UNION ALL
+  (SELECT placed.* FROM pgcron.walk_requirements(waiting_runs.queue, NULL) place
+   CROSS JOIN LATERAL (
+       SELECT r.id, r.priority, r.handler, r.schedule_id, r.schedule, r.scheduled_for, r.due_at,
+              r.attempt, r.max_attempts, r.delivery, r.snoozes, r.last_error, r.requires, r.weight,
+              r.overlap, r.concurrency_key
+       FROM pgcron.run r
+       WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+         AND r.requires = place.requires
+         AND r.queue = waiting_runs.queue AND r.priority = place.priority
+         AND r.due_at BETWEEN waiting_runs.since AND waiting_runs.until
+       ORDER BY r.due_at, r.id LIMIT waiting_runs.look) placed
+   LIMIT greatest(waiting_runs.look, 500));
+END;
+
 -- Whether some node that claims offers the handler for the queue and has the labels.
 CREATE FUNCTION pgcron.is_served(handler text, queue text, requires text[]) RETURNS boolean
 LANGUAGE sql STABLE AS $$

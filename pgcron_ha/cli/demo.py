@@ -275,7 +275,7 @@ class _Demo:
     async def _table(self) -> list[str]:
         """What `pgcron-ha nodes`, the pages' schedules and `pgcron-ha status` show."""
         now = {"now": await self._call(overview.database_time)}
-        nodes = await self._call(overview.nodes, also_dead=True)
+        nodes = await self._call(overview.nodes, is_dead=None)
         found = await self._call(schedules, limit=_MOST_SCHEDULES)
         return [
             *table_lines([row | now for row in nodes], _NODES),

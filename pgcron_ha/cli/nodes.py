@@ -12,9 +12,9 @@ import click
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import Column, echo, plural, print_result, print_rows
 from pgcron_ha.cli.session import Session, act, call, on_database, with_session
-from pgcron_ha.db.commands import cordons
+from pgcron_ha.db.commands import cluster
 from pgcron_ha.db.queries import overview
-from pgcron_ha.db.queries.unresponsive_runs import unresponsive_words
+from pgcron_ha.db.queries.node_health import unresponsive_words
 from pgcron_ha.errors import WaitTimedOut
 
 
@@ -47,7 +47,7 @@ def nodes_group(context: click.Context, also_dead: bool, limit: int, as_json: bo
     """List the nodes and their leases; cordon, drain and uncordon them."""
     if context.invoked_subcommand is not None:
         return
-    rows = call(overview.nodes, also_dead=also_dead, limit=limit)
+    rows = call(overview.nodes, is_dead=None if also_dead else False, limit=limit)
     print_rows(rows, COLUMNS, as_json, "no nodes")
     for row in () if as_json else rows:
         if row["unresponsive_runs"]:
@@ -79,7 +79,7 @@ async def cordon_command(session: Session, node: str, reason: str | None, as_jso
 @arguments.json_option
 def uncordon_command(node: str, as_json: bool) -> None:
     """Let NODE (a name, or an incarnation) take runs again."""
-    living = act(cordons.uncordon_node, node)
+    living = act(cluster.uncordon_node, node)
     print_result(
         {"node": node, "is_cordoned": False, "living": living},
         f"node '{node}' takes runs again ({_processes(living)})",
@@ -109,8 +109,8 @@ def drain_command(
 
 
 async def _cordon(session: Session, node: str, reason: str | None) -> tuple[int, int]:
-    living = await session.act(cordons.cordon_node, node, reason)
-    return living, await session.call(cordons.held_by_node, node)
+    living = await session.act(cluster.cordon_node, node, reason)
+    return living, await session.call(cluster.held_by_node, node)
 
 
 async def _drain(
@@ -126,7 +126,7 @@ async def _drain(
                 "Wait again, or cancel them: `pgcron-ha runs list` names them.",
             )
         await asyncio.sleep(_LOOK_SECONDS)
-        runs = await session.call(cordons.held_by_node, node)
+        runs = await session.call(cluster.held_by_node, node)
     return living, runs
 
 

@@ -10,7 +10,7 @@ from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import Column, plural, print_result, print_rows
 from pgcron_ha.cli.session import act, call
 from pgcron_ha.client import checks
-from pgcron_ha.db.commands import queues
+from pgcron_ha.db.commands import cluster
 from pgcron_ha.db.queries import overview
 
 QUEUES: Final = (
@@ -92,7 +92,7 @@ def demand_command(queue: str | None, cap: int, as_json: bool) -> None:
 @arguments.json_option
 def pause_command(queue: str, note: str | None, as_json: bool) -> None:
     """Let nobody take runs from QUEUE; what runs goes on."""
-    act(queues.pause_queue, checks.queue_name(queue), note)
+    act(cluster.pause_queue, checks.queue_name(queue), note)
     print_result({"queue": queue, "is_paused": True}, f"queue '{queue}' is paused", as_json)
 
 
@@ -101,7 +101,7 @@ def pause_command(queue: str, note: str | None, as_json: bool) -> None:
 @arguments.json_option
 def resume_command(queue: str, as_json: bool) -> None:
     """Take runs from QUEUE again."""
-    act(queues.resume_queue, checks.queue_name(queue))
+    act(cluster.resume_queue, checks.queue_name(queue))
     print_result({"queue": queue, "is_paused": False}, f"queue '{queue}' is resumed", as_json)
 
 
@@ -120,7 +120,7 @@ def set_queue_command(
 ) -> None:
     """Limit QUEUE; what runs goes on, and counts. What is left out is no limit."""
     name = checks.queue_name(queue)
-    act(queues.set_queue, name, max_running, **rate._asdict())
+    act(cluster.set_queue, name, max_running, **rate._asdict())
     most = "as many runs as there are slots"
     if max_running is not None:
         most = f"at most {plural(max_running, 'run')}"
@@ -157,7 +157,7 @@ def set_command(
     A KEY that ends with a star is for all keys with that prefix and no setting of their own;
     "*" is for all the others.
     """
-    act(queues.set_concurrency, concurrency_key, slots, **rate._asdict())
+    act(cluster.set_concurrency, concurrency_key, slots, **rate._asdict())
     room = plural(slots, "slot") if slots else "any number of slots"
     print_result(
         {"concurrency_key": concurrency_key, "slots": slots, **rate._asdict()},
@@ -171,7 +171,7 @@ def set_command(
 @arguments.json_option
 def delete_command(concurrency_key: str, as_json: bool) -> None:
     """Delete what was set for KEY."""
-    call(queues.delete_concurrency, concurrency_key)
+    call(cluster.delete_concurrency, concurrency_key)
     print_result(
         {"concurrency_key": concurrency_key, "is_set": False},
         f"concurrency key '{concurrency_key}' has no setting of its own",

@@ -10,7 +10,7 @@ import click
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import Column, print_result, print_rows, shown
 from pgcron_ha.cli.session import act, call
-from pgcron_ha.db.commands import retention
+from pgcron_ha.db.commands import cluster
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.model.run import RunOutcome
 
@@ -22,7 +22,7 @@ def _kept(row: dict[str, Any]) -> str:
 
 
 COLUMNS: Final = (
-    Column("WHAT", retention.scope_words, 60),
+    Column("WHAT", cluster.scope_words, 60),
     Column("KEPT FOR", _kept),
     Column("SET BY", "set_by", 16),
     Column("SINCE", "set_at"),
@@ -47,7 +47,7 @@ def retention_group() -> None:
 @arguments.json_option
 def list_command(limit: int, as_json: bool) -> None:
     """List what is kept for how long: tables, then rules, the first that fits counts."""
-    print_rows(call(retention.retention, limit=limit), COLUMNS, as_json, "no tables")
+    print_rows(call(cluster.retention, limit=limit), COLUMNS, as_json, "no tables")
 
 
 @retention_group.command("set", short_help="Keep ended runs for DURATION after their end.")
@@ -71,12 +71,12 @@ def set_command(
             "Leave --table out for a rule.",
         )
     if table is not None:
-        call(retention.set_table_retention, table, duration)
+        call(cluster.set_table_retention, table, duration)
     else:
-        act(retention.set_retention, duration, queue=queue, outcome=outcome)
+        act(cluster.set_retention, duration, queue=queue, outcome=outcome)
     row = {"relation": table, "queue": queue, "outcome": outcome}
     kept = f"{'is' if table else 'are'} kept for {shown(duration)}"
-    print_result({**row, "keep": duration}, f"{retention.scope_words(row)} {kept}", as_json)
+    print_result({**row, "keep": duration}, f"{cluster.scope_words(row)} {kept}", as_json)
 
 
 @retention_group.command("delete")
@@ -85,7 +85,7 @@ def set_command(
 @arguments.json_option
 def delete_command(queue: str | None, outcome: str | None, as_json: bool) -> None:
     """Delete a rule: the next less specific one counts, or history's own."""
-    call(retention.delete_retention, queue=queue, outcome=outcome)
+    call(cluster.delete_retention, queue=queue, outcome=outcome)
     row = {"relation": None, "queue": queue, "outcome": outcome}
-    gone = f"there is no rule for {retention.scope_words(row)} any more"
+    gone = f"there is no rule for {cluster.scope_words(row)} any more"
     print_result({**row, "keep": None}, gone, as_json)

@@ -14,7 +14,7 @@ import click
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import echo, echo_file, print_json, shown
 from pgcron_ha.cli.session import Session, on_database, with_session
-from pgcron_ha.db.commands import calendar_files
+from pgcron_ha.db.commands import calendars as calendar_commands
 from pgcron_ha.db.commands import schedule_files as interfaces
 from pgcron_ha.db.driver.clients import tried
 from pgcron_ha.errors import InvalidInput, NotFound
@@ -30,7 +30,7 @@ _REPORTED = ("spec", "handler", *POLICIES, "managed_by", "source")
 
 
 Applied = tuple[
-    list[calendar_files.AppliedCalendar], list[interfaces.AppliedSchedule], interfaces.Row
+    list[calendar_commands.AppliedCalendar], list[interfaces.AppliedSchedule], interfaces.Row
 ]
 """Calendars, schedules, and what a schedule is of which nothing is said."""
 
@@ -94,21 +94,25 @@ def apply_definitions(
 
 async def _apply(
     session: Session, definitions: Definitions, source: str, prune: bool, take_over: bool
-) -> tuple[list[calendar_files.AppliedCalendar], list[interfaces.AppliedSchedule]]:
+) -> tuple[list[calendar_commands.AppliedCalendar], list[interfaces.AppliedSchedule]]:
     """Calendars first; what is pruned goes in the other order."""
     schedules = [{"name": name, **values} for name, values in definitions.schedules.items()]
     contents = definitions.calendars
-    calendars: list[calendar_files.AppliedCalendar] = []
+    calendars: list[calendar_commands.AppliedCalendar] = []
     if contents:
         names = list(definitions.schedules)
         calendars = await session.act(
-            calendar_files.apply_calendars, contents, source, take_over=take_over, schedules=names
+            calendar_commands.apply_calendars,
+            contents,
+            source,
+            take_over=take_over,
+            schedules=names,
         )
     applied = await session.act(
         interfaces.apply_schedules, schedules, source, prune=prune, take_over=take_over
     )
     if prune:
-        calendars += await session.act(calendar_files.prune_calendars, source, list(contents))
+        calendars += await session.act(calendar_commands.prune_calendars, source, list(contents))
     return calendars, applied
 
 
@@ -165,7 +169,7 @@ async def export_command(
     contents: dict[str, str] = {}
     if calendars != "none":
         chosen = None if calendars == "all" else sorted(used)
-        contents = await session.call(calendar_files.calendars_to_export, chosen, source)
+        contents = await session.call(calendar_commands.calendars_to_export, chosen, source)
     default = await session.call(interfaces.default_schedule)
     missing = sorted(set(names) - {row["name"] for row in rows})
     if missing:
@@ -216,7 +220,7 @@ def _short(value: object) -> str:
 
 
 def _print_calendar_changes(
-    applied: Sequence[calendar_files.AppliedCalendar], source: str, *, as_json: bool
+    applied: Sequence[calendar_commands.AppliedCalendar], source: str, *, as_json: bool
 ) -> None:
     """Each that is not as it was, with its lines that are new or gone."""
     for one in applied:
@@ -233,7 +237,7 @@ def _counted(changes: Sequence[str]) -> str:
     return ", ".join(f"{count} {word}" for word, count in counts.items() if count)
 
 
-def _print_calendar_change(one: calendar_files.AppliedCalendar, source: str) -> None:
+def _print_calendar_change(one: calendar_commands.AppliedCalendar, source: str) -> None:
     echo(f"{_SIGNS[one.change]} calendar {one.name}")
     if one.change == "pruned":
         return
@@ -248,7 +252,7 @@ def _print_calendar_change(one: calendar_files.AppliedCalendar, source: str) -> 
         echo(f"    used by {one.users} schedule{'s'[: one.users > 1]}")
 
 
-def _changed_lines(one: calendar_files.AppliedCalendar) -> Iterator[str]:
+def _changed_lines(one: calendar_commands.AppliedCalendar) -> Iterator[str]:
     before, after = (_lines(text) for text in (one.before, one.after))
     for line in islice(unified_diff(before, after, n=0, lineterm=""), 2, None):
         if not line.startswith("@@"):

@@ -13,8 +13,7 @@ from pgcron_ha.db.driver.clients import Connection
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.blocking import blocking_sessions, holding_words, naming, session_words
-from pgcron_ha.db.queries.node_health import read_health, without_words
-from pgcron_ha.db.queries.unresponsive_runs import unresponsive_words
+from pgcron_ha.db.queries.node_health import read_health, unresponsive_words, without_words
 from pgcron_ha.errors import Conflict
 
 

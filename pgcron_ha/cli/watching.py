@@ -112,8 +112,13 @@ class _Followed:
     async def _print_lines(self) -> None:
         is_more = True
         while is_more:
+            attempt, sequence = self._after
             found = await self._session.call(
-                lines, self._run_id, after=self._after, limit=LINES_AT_ONCE
+                lines,
+                self._run_id,
+                after_attempt=attempt,
+                after_sequence=sequence,
+                limit=LINES_AT_ONCE,
             )
             for line in found:
                 self._after = (line["attempt"], line["sequence"])

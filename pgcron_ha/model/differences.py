@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 # Written by the machine with each edit; they say nothing about the schedule.
-_UNTOLD: Final = frozenset({"id", "uuid", "version", "created_at", "updated_at"})
+_BOOKKEEPING: Final = frozenset({"id", "uuid", "version", "created_at", "updated_at"})
 
 
 class Change(NamedTuple):
@@ -18,7 +18,7 @@ class Change(NamedTuple):
 
 
 def changes(
-    before: Mapping[str, Any], after: Mapping[str, Any], unrecorded: Iterable[str] = _UNTOLD
+    before: Mapping[str, Any], after: Mapping[str, Any], unrecorded: Iterable[str] = _BOOKKEEPING
 ) -> list[Change]:
     """What differs between two versions, in the columns' order; a column that only one of them has
     counts as NULL in the other.

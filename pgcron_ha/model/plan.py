@@ -1,4 +1,4 @@
-"""What the materializer decides for one schedule: which fires become runs, which are missed.
+"""What the materializer decides for one schedule: which fires get runs, which are missed.
 
 Pure: the same arguments give the same plan on every node.
 """

@@ -1,4 +1,4 @@
-"""Whether a ledger says what the specs of its schedule ask for: each instant once, no other.
+"""Checks a ledger against the specs of its schedule: it has each instant once, and no other.
 
 Pure: versions and rows go in, what breaks the rule comes out.
 """
@@ -87,12 +87,12 @@ class Break(NamedTuple):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was looked at and found."""
+    """What was checked and found."""
 
     instants: int
     """How many instants the specs name."""
     reached: datetime
-    """Up to where; earlier than asked when there were too many instants."""
+    """Up to where; earlier than requested when there were too many instants."""
     breaks: tuple[Break, ...]
 
 

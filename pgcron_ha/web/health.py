@@ -176,7 +176,7 @@ def _stale(row: dict[str, Any], now: datetime) -> Health | None:
     beats = rhythm(row, now) if row["enabled"] else None
     if beats is None or row["is_completed"]:
         return None
-    longest = beats.largest * 2 + beats.grace + row["jitter"]
+    longest = beats.largest * 2 + beats.grace + timedelta(seconds=row["jitter"])
     # A success before the newest 30 ended runs is too far away to count.
     last = next((at for outcome, at, _, _ in _executed(row) if outcome == "succeeded"), None)
     since = max(last or row["created_at"], row["since"])

@@ -47,8 +47,8 @@ def test_the_doctor_finds_rights_that_somebody_added(
 def test_the_doctor_names_who_holds_locks_and_snapshots_and_what_is_missing(
     cli: Cli, execute: Execute, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for query in (health.snapshot_holders, health.lock_holders, health.never_vacuumed):
-        monkeypatch.setitem(query.defaults, "seconds", 0.0)
+    for name in ("snapshot_holders", "lock_holders", "never_vacuumed"):
+        monkeypatch.setitem(health.READINGS[name].defaults, "seconds", 0.0)
     execute(
         "DO $$ BEGIN EXECUTE 'DROP TABLE pgcron.log_' "
         "|| to_char(now() AT TIME ZONE 'UTC' + interval '2 days', 'YYYYMMDD'); END $$"
@@ -119,7 +119,7 @@ def test_the_doctor_says_how_a_detached_partition_comes_back(
 def test_the_doctor_names_a_day_that_keeps_its_room(
     cli: Cli, execute: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(health.spent_days.defaults, "least", 0)
+    monkeypatch.setitem(health.READINGS["spent_days"].defaults, "least", 0)
     execute("""
         INSERT INTO pgcron.retention_sweep (partition, until, rules, began_at, ended_at, gone,
                                             remaining, tries)

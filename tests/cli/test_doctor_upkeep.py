@@ -18,8 +18,8 @@ from tests.waiting import wait_for
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(health.snapshot_holders.defaults, "seconds", 0.0)
-    monkeypatch.setitem(health.idle_slots.defaults, "least", -1)
+    monkeypatch.setitem(health.READINGS["snapshot_holders"].defaults, "seconds", 0.0)
+    monkeypatch.setitem(health.READINGS["idle_slots"].defaults, "least", -1)
 
 
 @pytest.fixture

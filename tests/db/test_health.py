@@ -7,7 +7,7 @@ _PAGE = 8192
 
 
 async def test_an_index_that_is_mostly_empty_is_found(connection: Connection) -> None:
-    assert await health.swollen_indexes(connection, least=4 * _PAGE) == []
+    assert await health.READINGS["swollen_indexes"](connection, least=4 * _PAGE) == []
     await connection.execute(
         "INSERT INTO pgcron.idempotency (key, run_id, expires_at)"
         " SELECT n, 1, now() FROM generate_series(1, 2000) n"
@@ -15,7 +15,7 @@ async def test_an_index_that_is_mostly_empty_is_found(connection: Connection) ->
     await connection.execute("DELETE FROM pgcron.idempotency")
     await connection.execute("VACUUM pgcron.idempotency")
 
-    swollen = await health.swollen_indexes(connection, least=4 * _PAGE)
+    swollen = await health.READINGS["swollen_indexes"](connection, least=4 * _PAGE)
 
     names = {row["name"] for row in swollen}
     assert "pgcron.idempotency_pkey" in names
@@ -23,4 +23,4 @@ async def test_an_index_that_is_mostly_empty_is_found(connection: Connection) ->
 
     for name in names:
         await connection.execute(f"REINDEX INDEX CONCURRENTLY {name}")
-    assert await health.swollen_indexes(connection, least=4 * _PAGE) == []
+    assert await health.READINGS["swollen_indexes"](connection, least=4 * _PAGE) == []

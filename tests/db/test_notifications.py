@@ -70,7 +70,7 @@ async def test_a_full_queue_of_notifications_stops_nothing_and_is_named(full: Co
     for statement in ("wake_idle_nodes", "probe_listeners", "probe_end_channel"):
         await call(full, statement)
 
-    found = await health.notification_queue(full)
+    found = await health.READINGS["notification_queue"](full)
     assert found["usage"] > 0.9
     assert "some listener" in found["open"][0]
 

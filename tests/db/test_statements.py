@@ -85,11 +85,9 @@ def test_of_variants_the_newest_is_sent_that_the_schema_takes() -> None:
     late = Statement("late", "", "SELECT 3", (), "pgcron_0003")
     for order in ((old, new, late), (late, new, old)):
         found = {
-            revision: Statements(revision) for revision in (None, "pgcron_0001", "pgcron_0002")
+            revision: Statements(order, revision)
+            for revision in (None, "pgcron_0001", "pgcron_0002")
         }
-        for statements in found.values():
-            for each in order:
-                statements.add(each)
         assert found[None] == {"one": old, "late": late}
         assert found["pgcron_0001"] == {"one": old}
         assert found["pgcron_0002"] == {"one": new}

@@ -59,7 +59,6 @@ ALLOWED = (
     ("pgcron_ha/db/schema/steps.py", "SELECT ", "alembic's connection, of any driver"),
     ("pgcron_ha/db/schema/steps.py", "DELETE FROM ", "alembic's connection, of any driver"),
     ("pgcron_ha/db/schema/steps.py", "INSERT INTO ", "also printed by migrate --sql"),
-    ("pgcron_ha/db/schema/uninstall.py", "SELECT version_num", "an application's table, not ours"),
     (
         "pgcron_ha/engine/maintain/janitor.py",
         "ALTER TABLE ",

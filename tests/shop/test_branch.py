@@ -168,21 +168,18 @@ def test_a_schema_in_which_others_have_something_is_not_ours(
     assert rows(owner, "SELECT to_regclass('public.run')::text") == [("run",)]
 
 
-def test_uninstall_is_refused_where_the_shops_history_would_not_see_it(
+def test_what_the_shops_history_made_and_uninstall_removed_can_be_made_again(
     history: History, owner: Owner, empty_database: str
 ) -> None:
     command.upgrade(history(), "pgcron_ha@head")
-    asyncio.run(migrate(empty_database, "jobs"))
-    with pytest.raises(Conflict, match=r"by its version table (public\.)?alembic_version"):
-        asyncio.run(uninstall(empty_database))
 
-    assert asyncio.run(uninstall(empty_database, by_force=True)) is True
+    assert asyncio.run(uninstall(empty_database)) is True
     command.upgrade(history(), "pgcron_0001")  # nothing to do, it says
     asyncio.run(migrate(empty_database))
     command.upgrade(history(), "heads")
     assert dump(empty_database) == REVIEWED.read_text()
 
-    asyncio.run(uninstall(empty_database, by_force=True))
+    asyncio.run(uninstall(empty_database))
     command.downgrade(history(), "pgcron_ha@base")
     command.upgrade(history(), "pgcron_ha@head")
     assert rows(owner, "SELECT to_regclass('pgcron.run')::text") == [("pgcron.run",)]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.product.db import Named, Query, Statement, commands, load, pages, plain, queries
+from tests.product.db import Named, Query, Statement, commands, health, load, pages, plain, queries
 
 STATEMENT = Statement("pause", "", "SELECT $1, $2, $3", ("name", "note", "actor"))
 PAUSE = Named("pause", "name", note="why not")
@@ -23,6 +23,8 @@ def every_command() -> Iterator[tuple[str, Named]]:
                 command = getattr(value, "__self__", value)
                 if isinstance(command, Named):
                     yield f"{package.__name__}.{module.name}.{name}", command
+    for name, value in health.READINGS.items():
+        yield f"health.READINGS.{name}", getattr(value, "__self__", value)
 
 
 def test_values_are_taken_in_order_and_by_name_and_the_rest_is_null() -> None:

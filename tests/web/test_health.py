@@ -27,7 +27,7 @@ def schedule(**changes: Any) -> dict[str, Any]:
         "calendars": None,
         "is_completed": False,
         "max_runs": None,
-        "jitter": timedelta(0),
+        "jitter": 0.0,
         "paused_by": None,
         "paused_note": None,
         "paused_until": None,
@@ -58,7 +58,7 @@ RUNNING = {"running_id": 7, "running_runs": 1, "running_timeout": 600.0}
     [
         ("ok", schedule()),
         ("stale", schedule(last=NOW - timedelta(hours=9))),
-        ("ok", schedule(last=NOW - timedelta(hours=9), jitter=timedelta(days=1))),
+        ("ok", schedule(last=NOW - timedelta(hours=9), jitter=86_400.0)),
         ("ok", schedule(last=NOW - timedelta(hours=9), is_completed=True, max_runs=30)),
         ("ok", schedule(outcomes=["skipped", "succeeded"])),
         ("failing", schedule(outcomes=["dead", "dead", "succeeded"])),

@@ -13,6 +13,7 @@ from tests.sessions import own_session
 VALUES: dict[str, Any] = {
     "after": None,
     "before": None,
+    "decision": None,
     "each": 400,
     "enabled": None,
     "ids": [1, 2, 3],
@@ -21,7 +22,7 @@ VALUES: dict[str, Any] = {
     "look": 500,
     "most": 10_000,
     "name": "etl/orders",
-    "paths": 200,
+    "queues": 200,
     "queue": None,
     "runs": 30,
     "schedule_id": 1,
@@ -52,7 +53,7 @@ FILL = """
         ("page_schedules", 2_000),
         ("page_next_schedules", 200),
         ("page_schedule_runs", 400),
-        ("page_ledger", 400),
+        ("page_occurrences", 700),
     ],
 )
 async def test_a_page_reads_what_it_shows(full_database: str, statement: str, most: int) -> None:

@@ -27,7 +27,6 @@ VALUES: dict[str, Any] = {
     "look": 500,
     "most": 300,
     "names": 3,
-    "paths": 200,
     "queue": "default",
     "schedule": None,
     "schedule_id": 1,

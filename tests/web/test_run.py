@@ -201,7 +201,7 @@ async def test_the_log_grows_in_the_live_part(
 
 
 NOT_THERE = (
-    ("/runs/9999", 404, "/runs/10001"),
+    ("/runs/9999", 404, "all runs"),
     ("/runs/x", 404, "run &#39;x&#39; does not exist"),
     ("/runs/-1", 404, "does not exist"),
     ("/runs/1e3", 404, "does not exist"),

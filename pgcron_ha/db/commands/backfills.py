@@ -1,13 +1,12 @@
-"""Backfills as people ask for them and look at them: ``sql/backfills.sql``."""
+"""Backfills: requested, listed, paused and stopped: ``sql/backfills.sql``."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from pgcron_ha.db.driver.calls import Call
-from pgcron_ha.db.queries.overview import DEFAULT_LIMIT, Row
+from pgcron_ha.db.queries.overview import DEFAULT_LIMIT
 from pgcron_ha.db.queries.rows import Rows
-from pgcron_ha.errors import NotFound
 
 DIRECTIONS: Final = ("forward", "backward")
 IF_RAN: Final = ("skip", "failed", "all")
@@ -46,16 +45,9 @@ backfills: Final = Rows("list_backfills", limit=DEFAULT_LIMIT)
 runs_of_backfill: Final = Rows("runs_of_backfill", "backfill", limit=DEFAULT_LIMIT)
 """Its open runs, then the last ones that did not succeed; `state` is theirs or the outcome."""
 
-_one_backfill: Final = Rows("one_backfill", "backfill")
-
-
-async def one_backfill(connection: Any, backfill_id: int, **options: Any) -> Row:
-    """One of them. Raises NotFound."""
-    found = await _one_backfill.one(connection, backfill_id, **options)
-    if found is None:
-        raise NotFound(
-            f"backfill {backfill_id} does not exist",
-            "It was never asked for, or was forgotten with the ledger of its time.",
-            "`pgcron-ha backfills list` lists them.",
-        )
-    return found
+one_backfill: Final = Rows("one_backfill", "backfill").existing(
+    "backfill {} does not exist",
+    "It was never requested, or was forgotten with the ledger of its time.",
+    "`pgcron-ha backfills list` lists them.",
+)
+"""One of them. NotFound."""

@@ -80,6 +80,6 @@ def circuit_words(row: Mapping[str, Any], now: datetime) -> str:
 
 
 def diversion_words(row: Mapping[str, Any]) -> str:
-    """Why a run is not what it was asked for, as a row of `breaker_of_run` has it."""
+    """Why a run has another handler or queue than requested, from a row of `breaker_of_run`."""
     asked = f"asked for {row['asked_handler']} in queue {row['asked_queue']}"
     return f"{asked}; the circuit of {row['name']} was open: {row['reason'][:300]}"

@@ -1,15 +1,17 @@
-"""Calendars, days that schedules share: ``sql/calendars.sql``. InvalidCalendar for what names no
-days, or itself.
+"""Calendars, days that schedules share, by themselves and as files say them:
+``sql/calendars.sql``. InvalidCalendar for what names no days, or itself.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
 
 from pgcron_ha.db.driver.calls import Call
-from pgcron_ha.db.queries.overview import DEFAULT_LIMIT, Row
+from pgcron_ha.db.driver.clients import Connection
+from pgcron_ha.db.queries.overview import DEFAULT_LIMIT
 from pgcron_ha.db.queries.rows import Rows
-from pgcron_ha.errors import NotFound
 
 put_calendar: Final = Call[int]("put_calendar", "name", "content", take_over=False)
 """Makes or changes it, and with it the future runs of the schedules that use it; its id.
@@ -28,24 +30,85 @@ calendars: Final = Rows("list_calendars", limit=DEFAULT_LIMIT)
 ``source`` (the owner of the files that define it) and ``content``, by name.
 """
 
-_one_calendar: Final = Rows("one_calendar", "name")
+calendar: Final = Rows("one_calendar", "name").existing(
+    "calendar '{:.200}' does not exist",
+    "A calendar is named exactly as it was made.",
+    "`pgcron-ha calendars list` lists them.",
+)
+"""One of them, and ``parts``: JSON, its content and those of the calendars that it names.
+NotFound.
+"""
+
 _users_of_calendar: Final = Rows("users_of_calendar", "name", limit=DEFAULT_LIMIT)
-
-
-async def calendar(connection: Any, name: str, **options: Any) -> Row:
-    """One of them, and ``parts``: JSON, its content and those of the calendars that it names.
-    NotFound.
-    """
-    found = await _one_calendar.one(connection, name, **options)
-    if found is None:
-        raise NotFound(
-            f"calendar '{name[:200]}' does not exist",
-            "A calendar is named exactly as it was made.",
-            "`pgcron-ha calendars list` lists them.",
-        )
-    return found
 
 
 async def users_of_calendar(connection: Any, name: str, **options: Any) -> list[str]:
     """The schedules that use it, directly or within another, by name."""
     return [row["name"] for row in await _users_of_calendar(connection, name, **options)]
+
+
+# The most that one answer holds; each has 64 KiB at most.
+MOST_CALENDARS: Final = 10_000
+
+_apply: Final = Rows("apply_calendars", "contents", "source", take_over=False, schedules=())
+_prune: Final = Rows("prune_calendars", "source", "kept")
+_export: Final = Rows("calendars_to_export", "names", source=None, at_most=MOST_CALENDARS)
+
+
+class AppliedCalendar(NamedTuple):
+    """The change of a calendar: its text before and after, None where there is none."""
+
+    name: str
+    change: Literal["added", "changed", "unchanged", "pruned"]
+    before: str | None
+    after: str | None
+    source_before: str | None
+    """The owner of the files that defined it."""
+    users: int
+    """How many schedules use it."""
+
+
+async def apply_calendars(
+    connection: Connection, contents: Mapping[str, str], source: str, **options: Any
+) -> list[AppliedCalendar]:
+    """Create or change the calendars of a source, in the caller's transaction and all at once:
+    they may name one another. ``schedules`` are those that are applied next.
+
+    Raises Conflict for the calendar of another source, unless ``take_over``; InvalidCalendar for
+    one that contains itself, whatever others it does so by.
+    """
+    rows = await _apply(connection, json.dumps(dict(contents)), source, **options)
+    return [
+        AppliedCalendar(
+            row["name"],
+            row["change"],
+            _of(row["previous"], "content"),
+            row["content"]["content"],
+            _of(row["previous"], "source"),
+            row["users"],
+        )
+        for row in rows
+    ]
+
+
+async def prune_calendars(
+    connection: Connection, source: str, kept: Sequence[str], **options: Any
+) -> list[AppliedCalendar]:
+    """Delete those that the source owns and that are not kept; Conflict for one in use."""
+    rows = await _prune(connection, source, kept, **options)
+    return [
+        AppliedCalendar(row["name"], "pruned", row["previous"]["content"], None, source, 0)
+        for row in rows
+    ]
+
+
+async def calendars_to_export(
+    connection: Connection, names: Sequence[str] | None, source: str | None = None, **options: Any
+) -> dict[str, str]:
+    """Contents by name: of all (None), or of these and those of a source."""
+    rows = await _export(connection, names, source, **options)
+    return {row["name"]: row["content"] for row in rows}
+
+
+def _of(record: Any, column: str) -> str | None:
+    return None if record is None else record[column]

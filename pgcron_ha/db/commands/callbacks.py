@@ -14,7 +14,7 @@ Taken: TypeAlias = Literal["taken", "again", "other", "gone", "unknown"]
 
 
 class CallbackKey(NamedTuple):
-    """One attempt, and what somebody takes for the hash of its token."""
+    """One attempt, and the hash of the token that a caller presents."""
 
     run: int
     fence: int
@@ -23,7 +23,7 @@ class CallbackKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CallbackAnswer:
-    """What one callback says. ``status`` None: the work goes on; ``discarded`` is failed and not to
+    """A callback's report. ``status`` None: the work goes on; ``discarded`` is failed and not to
     be retried. ``result`` is JSON text; ``retry_after`` are seconds.
     """
 

@@ -1,4 +1,4 @@
-"""One fire of a schedule, changed by somebody: the statements of ``sql/control.sql`` for it.
+"""Changes of one fire of a schedule: the statements of ``sql/control.sql`` for it.
 
 Instants are aware.
 """
@@ -24,7 +24,7 @@ edit_occurrence: Final = Call[None]("edit_occurrence", "name", "instant", "args"
 restore_occurrence: Final = Call[None]("restore_occurrence", "name", "instant")
 """The fire is as the schedule says. Raises as `skip_occurrence`; NotFound if it was so."""
 
-changed_occurrence: Final = Rows("changed_occurrence", "schedule_id", "fire_at").one
+changed_occurrence: Final = Rows("changed_occurrences", "schedule_id", "fire_at", at_most=1).one
 """What somebody did to a fire; None: nothing."""
 
 changed_occurrences: Final = Rows("changed_occurrences", "schedule_id", at_most=MOST_CHANGED)

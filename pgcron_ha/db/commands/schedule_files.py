@@ -46,7 +46,7 @@ async def apply_schedules(
     take_over: bool = False,
     **options: Any,
 ) -> list[AppliedSchedule]:
-    """Make the schedules of a source so, in the caller's transaction.
+    """Create, change or leave the schedules of a source, in the caller's transaction.
 
     Definitions have ``name``, ``spec``, ``handler`` and policies as `interfaces.put_schedule` takes
     them. Raises Conflict for the schedule of another source, and what SQL refuses.
@@ -75,7 +75,7 @@ async def schedules_to_export(
 
 
 async def default_schedule(connection: Connection, **options: Any) -> Row:
-    """A schedule of which nothing is said: what files need not say."""
+    """A schedule with the default of each option, which files may leave out."""
     (row,) = await _default(connection, **options)
     return dict(row["content"])
 

@@ -1,4 +1,4 @@
-"""What a schedule may say beside its name, its spec and its handler."""
+"""The options of a schedule beside its name, its spec and its handler."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""A named statement as a caller's own cursor takes it, whatever the driver's placeholders are."""
+"""A named statement as other drivers take it: their placeholders, and their kinds of values."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from pgcron_ha.db.driver.statements import Statement, load
@@ -22,9 +23,7 @@ def in_style(
     name: str, values: Mapping[str, Any], style: Style, schema: str
 ) -> tuple[str, Parameters]:
     """The text of a statement and its parameters: a list for ``format`` and ``numeric_dollar``, a
-    dictionary for the others. Parameters that `values` does not have are NULL.
-
-    Durations become seconds and tuples lists, which each driver knows. Raises InvalidInput.
+    dictionary for the others. Parameters that `values` does not have are NULL. InvalidInput.
     """
     if style not in get_args(Style):
         raise InvalidInput(
@@ -32,37 +31,42 @@ def in_style(
             f"A statement's placeholders are written as {', '.join(get_args(Style))}.",
             "Cursors of psycopg and Django take format (%s), SQLAlchemy's text() named (:name).",
         )
-    statement = load(schema)[name]
-    given = {each: _plain(values.get(each)) for each in statement.parameters}
+    return for_driver(load(schema)[name], values, style)
+
+
+def for_driver(
+    statement: Statement, values: Mapping[str, Any], style: Style
+) -> tuple[str, Parameters]:
+    """The same of a statement at hand. Durations become seconds and tuples lists, which each
+    driver knows.
+    """
+    given = {each: plain(values.get(each)) for each in statement.parameters}
+    if style == "numeric_dollar":
+        return statement.sql, list(given.values())
+    sql, order = _written(statement, style)
+    return sql, [given[each] for each in order] if style == "format" else given
+
+
+def plain(value: Any) -> Any:
+    """A value as every driver takes it: durations are seconds, arrays are lists."""
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    return list(value) if isinstance(value, tuple) else value
+
+
+@lru_cache(maxsize=256)
+def _written(statement: Statement, style: Style) -> tuple[str, tuple[str, ...]]:
+    """The text, and the names of the parameters as they come in it."""
     order: list[str] = []
-    sql = _written(statement, style, order)
-    if style == "format":
-        return sql, [given[each] for each in order]
-    return sql, list(given.values()) if style == "numeric_dollar" else given
-
-
-def _written(statement: Statement, style: Style, order: list[str]) -> str:
-    """`order` gets the names of the parameters as they come."""
 
     def place(match: re.Match[str]) -> str:
         name = statement.parameters[int(match[1]) - 1]
         order.append(name)
-        written = {
-            "format": "%s",
-            "pyformat": f"%({name})s",
-            "named": f":{name}",
-            "numeric_dollar": f"${match[1]}",
-        }[style]
+        written = {"format": "%s", "pyformat": f"%({name})s", "named": f":{name}"}[style]
         # After :name, SQLAlchemy's text() does not understand a cast by colons.
         for kind in match[2].split("::")[1:]:
             written = f"CAST({written} AS {kind})"
         return written
 
-    sql = statement.sql.replace("%", "%%") if style in ("format", "pyformat") else statement.sql
-    return _USE.sub(place, sql)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    return list(value) if isinstance(value, tuple) else value
+    sql = statement.sql if style == "named" else statement.sql.replace("%", "%%")
+    return _USE.sub(place, sql), tuple(order)

@@ -6,23 +6,20 @@ Neither psycopg nor SQLAlchemy is imported: a caller that passes their objects h
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
-from functools import lru_cache
 from typing import Any, Final, Generic, TypeVar
 
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
 from pgcron_ha.db.driver.answers import answers
+from pgcron_ha.db.driver.callers import for_driver
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, Statement, load, varying
 from pgcron_ha.errors import InvalidInput
 
 T = TypeVar("T")
 
 _OWN: Final = (asyncpg.Connection, PoolConnectionProxy)
-_DOLLAR: Final = re.compile(r"\$(\d+)")
 
 
 class Named:
@@ -101,64 +98,44 @@ async def fetch_row(
     connection. Nothing is committed or rolled back here. After a refusal by the database (not by a
     Python check) the caller's transaction has failed, as after any error of PostgreSQL.
     """
-    ordered = [plain(values[name]) for name in statement.parameters]
     with answers():
         if isinstance(connection, _OWN):
-            found = await connection.fetchrow(statement.sql, *ordered)
+            sql, ordered = for_driver(statement, values, "numeric_dollar")
+            found = await connection.fetchrow(sql, *ordered)
         else:
-            found = await _fetch_row_of_other(connection, statement, ordered)
+            found = await _fetch_row_of_other(connection, statement, values)
     return () if found is None else tuple(found)
 
 
-def plain(value: Any) -> Any:
-    """A value as every driver takes it: durations are seconds, arrays are lists."""
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    return list(value) if isinstance(value, tuple) else value
-
-
-async def _fetch_row_of_other(connection: Any, statement: Statement, ordered: list[Any]) -> Any:
+async def _fetch_row_of_other(
+    connection: Any, statement: Statement, values: Mapping[str, Any]
+) -> Any:
     kinds = {
         f"{base.__module__.partition('.')[0]}.{base.__name__}" for base in type(connection).__mro__
     }
     if "psycopg.AsyncConnection" in kinds:
         # The caller's own row factory may make dictionaries or objects of rows.
         async with connection.cursor(row_factory=lambda cursor: tuple) as cursor:
-            await cursor.execute(_as_pyformat(statement.sql), _named(ordered))
+            await cursor.execute(*for_driver(statement, values, "pyformat"))
             return await cursor.fetchone()
     if kinds & {"sqlalchemy.AsyncSession", "sqlalchemy.async_scoped_session"}:
         connection = await connection.connection()
     elif "sqlalchemy.AsyncConnection" not in kinds:
         raise _refusal(connection)
-    return await _fetch_row_of_sqlalchemy(connection, statement, ordered)
-
-
-async def _fetch_row_of_sqlalchemy(
-    connection: Any, statement: Statement, ordered: list[Any]
-) -> Any:
     # exec_driver_sql, and not the driver's connection behind it: SQLAlchemy begins its transaction
     # with the first statement that it sends itself.
     style = connection.dialect.paramstyle
-    if style == "numeric_dollar":
-        result = await connection.exec_driver_sql(statement.sql, tuple(ordered))
-    elif style == "pyformat":
-        result = await connection.exec_driver_sql(_as_pyformat(statement.sql), _named(ordered))
-    else:
+    if style not in ("numeric_dollar", "pyformat"):
         raise InvalidInput(
             f"the SQLAlchemy dialect {connection.dialect.driver!r} is not known here",
             "conn may be made with the drivers asyncpg and psycopg.",
             "Make the engine with postgresql+asyncpg:// or postgresql+psycopg://.",
         )
+    sql, given = for_driver(statement, values, style)
+    result = await connection.exec_driver_sql(
+        sql, tuple(given) if isinstance(given, list) else given
+    )
     return result.first()
-
-
-@lru_cache(maxsize=256)
-def _as_pyformat(sql: str) -> str:
-    return _DOLLAR.sub(r"%(p\1)s", sql.replace("%", "%%"))
-
-
-def _named(ordered: list[Any]) -> dict[str, Any]:
-    return {f"p{position}": value for position, value in enumerate(ordered, 1)}
 
 
 def _refusal(connection: Any) -> InvalidInput:

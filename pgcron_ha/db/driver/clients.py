@@ -42,7 +42,7 @@ async def tried(connection: Connection, *, keep: bool) -> AsyncIterator[None]:
 
 
 class ClientPools:
-    """A small pool for each event loop that asks: an App serves a program's and its handlers'."""
+    """A small pool for each event loop: an App serves a program's and its handlers'."""
 
     def __init__(self) -> None:
         self._pools: WeakKeyDictionary[asyncio.AbstractEventLoop, Pool] = WeakKeyDictionary()

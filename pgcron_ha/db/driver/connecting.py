@@ -1,4 +1,4 @@
-"""How a connection is made, and errors that say what now."""
+"""Opens connections; connection errors become errors with a hint."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def reaching() -> Iterator[None]:
 
 
 def unavailable(error: BaseException) -> PgcronError:
-    """The sentence for a connection that can't be had."""
+    """The error, with a hint, for a connection that can't be made."""
     hints: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
         (
             (asyncpg.InvalidPasswordError, asyncpg.InvalidAuthorizationSpecificationError),

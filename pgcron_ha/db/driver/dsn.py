@@ -1,4 +1,4 @@
-"""The little that the product itself reads in a DSN; the driver reads all the rest."""
+"""The few parts of a DSN that pgcron_ha reads itself; the driver reads the rest."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ HANDLER_ANSWER_SECONDS: Final = 10.0
 _ANSWER_SECONDS: Final = STATEMENT_TIMEOUT_MS / 1000 + 2
 _CONNECT_SECONDS: Final = 5.0
 _CLOSE_SECONDS: Final = 2.0
-# A statement that has no answer for so long may wait for somebody.
+# A statement without an answer after this time may be waiting for a lock.
 _PATIENCE: Final = 1.0
 _WITNESS_SECONDS: Final = 0.5
 
@@ -86,7 +86,7 @@ class Link:
         revision: str | None = None,
         title: str = CONTROL.title,
     ) -> None:
-        """`answer_seconds`: a connection that has not answered for so long is taken for dead.
+        """`answer_seconds`: a connection without an answer for this time is taken for dead.
 
         `joins_by_hash` is for statements that join long arrays with a table: a plan is made without
         knowing how long they are, and nested loops over two of them would be quadratic.
@@ -316,7 +316,7 @@ async def answer_or_drop(
     finally:
         if not is_answered:
             drop()
-            # Its own error, when it comes, is nobody's any more.
+            # Nobody awaits its own error any more.
             task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     if not is_answered:
         raise Unanswered("the database did not answer in time", "It may have happened.")

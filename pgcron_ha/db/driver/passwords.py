@@ -1,8 +1,9 @@
-"""Passwords that change: a command of the node's configuration prints the one of now.
+"""Passwords that change: a command of the node's configuration prints the current one.
 
 Clouds hand out tokens that last minutes (IAM). What the command prints is used for a minute, so
-that a node that reconnects everything at once asks once or a few times. After the server has
-refused it the command is asked anew, and again only after a pause, by all connections together.
+that a node that reconnects everything at once runs it once or a few times. When the server has
+refused a password the command runs anew, and then again only after a pause that all connections
+share.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pgcron_ha.errors import DatabaseUnavailable
 
 FRESH_SECONDS: Final = 60.0
 PAUSE_SECONDS: Final = 5.0
-"""Between two questions of which the first was no use: clouds count them, and throttle."""
+"""Between two runs of which the first was no use: clouds count them, and throttle."""
 
 TIMEOUT_SECONDS: Final = 20.0
 _LOOK_SECONDS: Final = 0.02
@@ -26,7 +27,7 @@ _SHOWN: Final = 300
 
 
 class PasswordCommand:
-    """Asks a program. Any thread and event loop may."""
+    """Runs a program; to be called from any thread and event loop."""
 
     def __init__(self, argv: tuple[str, ...]) -> None:
         self.argv = argv
@@ -36,9 +37,9 @@ class PasswordCommand:
         self._error: DatabaseUnavailable | None = None
 
     async def __call__(self, refused: str | None = None) -> str:
-        """The password of now; `refused` is the one that the server has just refused, and comes
-        back when it is too early to ask for another. Raises DatabaseUnavailable with what the
-        command said instead.
+        """The current password; `refused` is the one that the server has just refused, and comes
+        back when it is too early for another. Raises DatabaseUnavailable with what the
+        command printed instead.
         """
         while monotonic() < self._asking_until:  # noqa: ASYNC110 - it may be of another loop
             await asyncio.sleep(_LOOK_SECONDS)
@@ -102,12 +103,12 @@ _command: PasswordCommand | None = None
 
 
 def use_command(argv: tuple[str, ...]) -> None:
-    """From now on this process asks `argv` for passwords that a DSN does not have; () for none."""
+    """From now on this process runs `argv` for passwords that a DSN does not have; () for none."""
     global _command
     if argv != (() if _command is None else _command.argv):
         _command = PasswordCommand(argv) if argv else None
 
 
 def command_in_use() -> PasswordCommand | None:
-    """The one of this process."""
+    """The command of this process."""
     return _command

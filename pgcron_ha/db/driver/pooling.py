@@ -147,7 +147,7 @@ async def is_pooled(dsn: str, *, timeout: float, password: Callable[[], str] | N
 
 
 def was_pooled(dsn: str) -> bool:
-    """What was found out before; False when nobody has connected yet."""
+    """What was detected; False when nobody has connected yet."""
     return _known.get(dsn, Pooling.SESSION) is not Pooling.SESSION
 
 
@@ -157,8 +157,8 @@ def pooling_of(dsn: str) -> Pooling | None:
 
 
 def assume(dsn: str, pooler: str) -> None:
-    """From now on this process takes somebody's word for it (the setting `pooler`) and does not
-    look; ``auto`` is no word.
+    """Sets the kind of pooler for this process, as the setting `pooler` says; with ``auto`` it is
+    detected.
     """
     if pooler != "auto":
         _known[dsn] = Pooling(pooler)

@@ -1,4 +1,4 @@
-"""Connections that can only read: what a page asks is one short read-only transaction.
+"""Connections that can only read: a page reads in one short read-only transaction.
 
 Everything a page sees in it is of one moment, and no page can write, whatever its code does.
 """

@@ -1,7 +1,8 @@
-"""What our sessions set for themselves: what roles and databases in production set otherwise,
-and what would change the results of our statements or end them. It is set nowhere else.
+"""The settings of pgcron_ha's sessions: those that roles and databases in production set otherwise,
+and that would change the results of statements or end them. They are set nowhere else.
 
-It is SET after connecting, not sent as start-up parameters, which a transaction pooler may refuse.
+They are SET after connecting, not sent as start-up parameters, which a transaction pooler may
+refuse.
 """
 
 from __future__ import annotations

@@ -253,7 +253,7 @@ class InvalidValue(PgcronError):
 
 
 def reported(error: BaseException) -> BaseException:
-    """An error of the driver in our words; others as they are."""
+    """An error of the driver as one of pgcron_ha; others as they are."""
     if isinstance(error, asyncpg.PostgresError) and not isinstance(
         error, asyncpg.PostgresConnectionError
     ):
@@ -269,7 +269,7 @@ def reported(error: BaseException) -> BaseException:
 
 
 def raise_reported(error: BaseException) -> NoReturn:
-    """Raises it in our words."""
+    """Raises what `reported` makes of it."""
     own = reported(error)
     if own is error:
         raise error

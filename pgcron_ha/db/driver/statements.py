@@ -13,7 +13,7 @@ all parameters, an older one those that it has a use for.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -27,9 +27,11 @@ _FOLDER: Final = Path(__file__).parents[1] / "sql"
 _NAME: Final = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _SINCE: Final = re.compile(r"^-- since: (\w+)$")
 _PARAMETER: Final = re.compile(r"(?<![:\w]):([a-z][a-z_0-9]*)")
+_OVERFLOW: Final = ("pgcron.history ", "pgcron.history_overflow ")
 _TWINS: Final = {
     "claim_at_most_once": ("claim_runs", "c.delivery = ", "c.delivery <> "),
-    "finish_runs_overflow": ("finish_runs", "pgcron.history ", "pgcron.history_overflow "),
+    "finish_runs_overflow": ("finish_runs", *_OVERFLOW),
+    "page_runs_overflow": ("page_runs_ended", *_OVERFLOW),
 }
 _SCHEMA: Final = re.compile(r"\bpgcron\.|'pgcron'(?=::regnamespace)")
 
@@ -51,12 +53,22 @@ class Statement:
 class Statements(dict[str, Statement]):
     """Statements by name. One that the revision does not have yet raises SchemaError."""
 
-    def __init__(self, revision: str | None) -> None:
+    def __init__(self, variants: Iterable[Statement], revision: str | None) -> None:
+        """Of each name the newest variant that a database of the revision takes; without a
+        revision the oldest.
+        """
         super().__init__()
         self.revision = revision
-        """The database's, or None when it was not asked."""
+        """The database's, or None when it is not known."""
         self.later: dict[str, str] = {}
         """Since when a database has what other statements need, by their names."""
+        for each in sorted(variants, key=lambda variant: variant.since or ""):
+            if revision is None:
+                self.setdefault(each.name, each)
+            elif each.since is None or each.since <= revision:
+                self[each.name] = each
+            else:
+                self.later.setdefault(each.name, each.since)
 
     def __missing__(self, name: str) -> Statement:
         if name not in self.later:
@@ -67,19 +79,11 @@ class Statements(dict[str, Statement]):
             "Run `pgcron-ha migrate`; nodes go on meanwhile.",
         )
 
-    def add(self, statement: Statement) -> None:
-        """The newest variant that a database of the revision takes; without one, the oldest."""
-        before, since = self.get(statement.name), statement.since or ""
-        if self.revision is not None and since > self.revision:
-            self.later.setdefault(statement.name, since)
-        elif before is None or (since > (before.since or "")) == (self.revision is not None):
-            self[statement.name] = statement
-
 
 def require_plain(schema: str) -> None:
     """Raises ConfigError for a schema that is no plain lower-case name, or PostgreSQL's own.
 
-    Keywords are left to `pgcron_ha.db.driver.revision.require_supported`: the server knows its own.
+    Whether it is a keyword, the server knows: `pgcron_ha.db.driver.revision.require_supported`.
     """
     if not _PLAIN.fullmatch(schema):
         raise ConfigError(
@@ -116,12 +120,11 @@ def load(schema: str = DEFAULT_SCHEMA, revision: str | None = None) -> Statement
     They are those for a database at `revision`. Without it they are the oldest of each name, which
     a database of every revision takes that has what it needs.
 
-    Two have twins that differ in a word: ``claim_at_most_once``, of other runs than
-    ``claim_runs``; ``finish_runs_overflow``, for the moment in which history has no partition.
+    Some have twins that differ in a word: ``claim_at_most_once``, of other runs than
+    ``claim_runs``; ``finish_runs_overflow`` and ``page_runs_overflow``, of runs that end while
+    history has no partition for them.
     """
-    found = Statements(revision)
-    for statement in every_variant(schema):
-        found.add(statement)
+    found = Statements(every_variant(schema), revision)
     for name, (twin, text, instead) in _TWINS.items():
         sql = found[twin].sql.replace(in_schema(text, schema), in_schema(instead, schema))
         found[name] = replace(found[twin], name=name, sql=sql)
@@ -136,7 +139,7 @@ def every_variant(schema: str = DEFAULT_SCHEMA) -> tuple[Statement, ...]:
         for statement in _parse(in_schema(path.read_text(encoding="utf-8"), schema)):
             key = statement.name, statement.since
             if key in found:
-                raise ConfigError(f"statement {statement.name!r} stands twice", str(path))
+                raise ConfigError(f"statement {statement.name!r} is defined twice", str(path))
             found[key] = statement
     return tuple(found.values())
 

@@ -22,8 +22,7 @@ Isolation: TypeAlias = Literal["read_committed", "repeatable_read", "serializabl
 T = TypeVar("T")
 
 MARK_TRANSACTION: Final = "SET LOCAL pgcron_ha.transaction = 'open'"
-"""Gone with the transaction in which it was said, whatever begins after it; `finish_run` reads it.
-"""
+"""It ends with the transaction in which it was set, whatever begins next; `finish_run` reads it."""
 
 
 class TransactionEnded(Exception):

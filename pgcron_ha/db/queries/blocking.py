@@ -1,14 +1,11 @@
-"""Sessions that keep nodes waiting for a lock: asked when somebody looks, of the catalogs alone."""
+"""Sessions that keep nodes waiting for a lock: read on request, from the catalogs alone."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
-import asyncpg
-
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
-from pgcron_ha.db.queries.rows import Row, fetch_rows
+from pgcron_ha.db.queries.rows import Row, Rows
 from pgcron_ha.errors import PgcronError
 
 A_WHILE_SECONDS: Final = 1.0
@@ -17,16 +14,11 @@ A_WHILE_SECONDS: Final = 1.0
 _MOST: Final = 10
 
 
-async def blocking_sessions(
-    connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA
-) -> list[Row]:
-    """Sessions that block nodes, or would: process_id (0: a prepared transaction), user,
-    application, seconds of its transaction (None: not shown to this role), tables it has locked,
-    how many sessions are waiting, state, statement.
-    """
-    return await fetch_rows(
-        connection, "list_blocking_sessions", schema, seconds=A_WHILE_SECONDS, limit=_MOST
-    )
+blocking_sessions: Final = Rows("list_blocking_sessions", seconds=A_WHILE_SECONDS, limit=_MOST)
+"""Sessions that block nodes, or would: process_id (0: a prepared transaction), user, application,
+seconds of its transaction (None: not shown to this role), tables it has locked, how many sessions
+are waiting, state, statement.
+"""
 
 
 def session_words(row: Row) -> str:
@@ -49,7 +41,7 @@ def holding_words(row: Row) -> str:
 
 
 def naming(error: PgcronError, rows: Sequence[Row]) -> PgcronError:
-    """The error, with the sessions that may be its cause."""
+    """The error, naming the sessions that may be its cause."""
     if not rows:
         return error
     names = "; ".join(f"{session_words(row)} {holding_words(row)}" for row in rows)

@@ -1,4 +1,6 @@
-"""What proves the ledger: rows that contradict each other, and what to compare with the specs."""
+"""What a check of the ledger reads: rows that contradict each other, and what the specs are
+compared with.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
-from pgcron_ha.db.queries.rows import Row, fetch_rows
+from pgcron_ha.db.queries.rows import Row, Rows
 
 MOST_BROKEN: Final = 100
 """Of each rule."""
@@ -30,38 +33,21 @@ class LedgerOf:
     """By its cursor it never fires again, and no run is on its way back."""
 
 
-async def broken_rows(
-    connection: Any,
-    name: str | None = None,
-    *,
-    since: datetime | None = None,
-    at_most: int = MOST_BROKEN,
-    schema: str = DEFAULT_SCHEMA,
-) -> list[Row]:
-    """Rows that break a rule of the ledger: see ``pgcron.check_ledger``. NotFound."""
-    return await fetch_rows(
-        connection, "check_ledger", schema, schedule=name, since=since, at_most=at_most
-    )
+broken_rows: Final = Rows("check_ledger", schedule=None, at_most=MOST_BROKEN)
+"""Rows that break a rule of the ledger (of one `schedule`, `since` an instant): see
+``pgcron.check_ledger``. NotFound.
+"""
 
+deciding_tzdata: Final = Call[str | None]("deciding_tzdata")
+"""The version of tzdata that decides; None: no node has brought any so far."""
 
-async def deciding_tzdata(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> str | None:
-    """The version of tzdata that decides; None: no node has brought any so far."""
-    found = await fetch_rows(connection, "deciding_tzdata", schema)
-    tzdata: str | None = found[0]["tzdata"]
-    return tzdata
+verifiable_schedules: Final = Rows("verifiable_schedules", "schedule", "only_utc", "at_most")
+"""Valid schedules (id, name, watermark); those that fire next come first."""
 
-
-async def verifiable_schedules(
-    connection: Any,
-    name: str | None,
-    *,
-    only_utc: bool,
-    at_most: int,
-    schema: str = DEFAULT_SCHEMA,
-) -> list[Row]:
-    """Valid schedules (id, name, watermark); those that fire next come first."""
-    given = {"schedule": name, "only_utc": only_utc, "at_most": at_most}
-    return await fetch_rows(connection, "verifiable_schedules", schema, **given)
+_watermark: Final = Rows("watermark_of", "schedule_id").one
+_versions: Final = Rows("timings_of_schedule", "schedule_id", "after")
+_entries: Final = Rows("entries_of_schedule", "schedule_id", "after", "until", "at_most")
+_ranges: Final = Rows("ranges_of_schedule", "schedule_id", "after", "until", "at_most")
 
 
 async def ledger_of(
@@ -77,18 +63,17 @@ async def ledger_of(
 
     Call it in a transaction of one snapshot.
     """
-    found = await fetch_rows(connection, "watermark_of", schema, schedule_id=schedule_id)
-    if not found:
+    found = await _watermark(connection, schedule_id, schema=schema)
+    if found is None:
         return None
-    watermark: datetime = found[0]["watermark"]
-    after = max(after, found[0]["rules_since"] or after)
-    given = {"schedule_id": schedule_id, "after": after}
-    versions = await fetch_rows(connection, "timings_of_schedule", schema, **given)
-    window = {**given, "until": watermark, "at_most": most + 1}
-    entries = await fetch_rows(connection, "entries_of_schedule", schema, **window)
-    ranges = await fetch_rows(connection, "ranges_of_schedule", schema, **window)
+    watermark: datetime = found["watermark"]
+    after = max(after, found["rules_since"] or after)
+    versions = await _versions(connection, schedule_id, after, schema=schema)
+    window = (schedule_id, after, watermark, most + 1)
+    entries = await _entries(connection, *window, schema=schema)
+    ranges = await _ranges(connection, *window, schema=schema)
     complete = watermark
     for rows, key in ((entries, "fire_at"), (ranges, "first_at")):
         if len(rows) > most:
             complete = min(complete, rows[most - 1][key])
-    return LedgerOf(after, versions, entries, ranges, watermark, complete, found[0]["has_ended"])
+    return LedgerOf(after, versions, entries, ranges, watermark, complete, found["has_ended"])

@@ -1,5 +1,6 @@
 """What is wrong with the services of a node, as its row says it: written by each beat while there
-is something, read by pages and commands.
+is something, read by pages and commands. And its unresponsive runs, which hold a slot although the
+node was asked to stop them: they end only by themselves, or with their process.
 """
 
 from __future__ import annotations
@@ -78,11 +79,6 @@ class NodeHealth:
     without: tuple[Without, ...] = ()
     more: int = 0
     """How many more things are set aside."""
-
-    @property
-    def has_failed_long(self) -> bool:
-        """Whether a service of the node has not succeeded for `LONG_SECONDS`."""
-        return any(each.seconds > LONG_SECONDS for each in self.failing)
 
 
 WELL: Final = NodeHealth()
@@ -176,3 +172,31 @@ def _bounded(fields: dict[str, Any]) -> dict[str, Any]:
 def _storable(text: str) -> str:
     """As jsonb takes it, whatever it holds: the beat that writes it must not be refused."""
     return text[:MOST_CHARACTERS].replace("\0", "").encode("utf-8", "replace").decode("utf-8")
+
+
+KILLED_SECONDS: Final = 10.0
+"""Longer than a node needs to hear of a kill and to end what it can, which has no grace then."""
+
+ASKED_SECONDS: Final = 300.0
+"""As long a grace as anybody asks for; what still runs has not heard of its cancel."""
+
+FEW: Final = 5
+LOOKED_AT: Final = 1_000
+"""Runs of one node that are looked at; more than any holds."""
+
+UNRESPONSIVE: Final[Mapping[str, Any]] = {
+    "killed_for": KILLED_SECONDS,
+    "asked_for": ASKED_SECONDS,
+    "few": FEW,
+    "look_unresponsive": LOOKED_AT,
+}
+"""Parameters of statements whose rows have ``unresponsive_runs``: the first few runs, by id."""
+
+
+def unresponsive_words(runs: Sequence[int]) -> str:
+    """What they are, as the beginning of a sentence about their node."""
+    more = " and more" if len(runs) >= FEW else ""
+    names = ", ".join(map(str, runs))
+    if len(runs) == 1:
+        return f"run {names} goes on though asked to stop, and holds its slot"
+    return f"runs {names}{more} go on though asked to stop, and hold their slots"

@@ -7,17 +7,25 @@ Every row is a dictionary of plain values: aware UTC datetimes, `UUID`, and JSON
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
 import asyncpg
 
+from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
+from pgcron_ha.db.queries.node_health import UNRESPONSIVE
+from pgcron_ha.db.queries.pages.runs import (
+    READY_WORDS,
+    Position,
+    RunFilter,
+    newest_runs,
+    runs_of_schedule,
+)
 from pgcron_ha.db.queries.rows import Row as Row
-from pgcron_ha.db.queries.rows import Rows, fetch_rows
-from pgcron_ha.db.queries.unresponsive_runs import UNRESPONSIVE
-from pgcron_ha.errors import NotFound
+from pgcron_ha.db.queries.rows import Rows
 
 DEFAULT_LIMIT: Final = 50
 # A filter that matches little is given up after this many rows: some tens of milliseconds.
@@ -54,18 +62,48 @@ database_time: Final = Call[datetime]("read_clock")
 """What the database's clock shows."""
 
 
-async def schedule(
-    connection: asyncpg.Connection, name: str, *, schema: str = DEFAULT_SCHEMA
-) -> Row:
-    """Everything about one schedule. Raises NotFound."""
-    found = await fetch_rows(connection, "one_schedule", schema, name=name)
-    if not found:
-        raise NotFound(
-            f"schedule '{name[:200]}' does not exist",
-            "A schedule is named exactly as it was created.",
-            "`pgcron-ha schedules list` lists them.",
-        )
-    return found[0]
+schedule: Final = Rows("one_schedule", "name").existing(
+    "schedule '{:.200}' does not exist",
+    "A schedule is named exactly as it was created.",
+    "`pgcron-ha schedules list` lists them.",
+)
+"""Everything about one schedule. NotFound."""
+
+run: Final = Rows("one_run", "run_id").existing(
+    "run {} does not exist",
+    "It was never enqueued, its transaction was rolled back, or retention removed it.",
+    "`pgcron-ha runs list` lists runs.",
+)
+"""Everything about one run, alive or ended. NotFound."""
+
+lines: Final = Rows("list_lines", "run_id", after_attempt=0, after_sequence=-1, limit=1000)
+"""What a run printed (in one `attempt`), in order, after a line of an attempt."""
+
+demand: Final = Call[int]("read_demand", queue=None, cap=DEMAND_CAP)
+"""How many slots the queue (None: all) could use now, on all nodes together."""
+
+nodes: Final = Rows("list_nodes", **{**LISTED_NODES, "is_dead": False, "limit": DEFAULT_LIMIT})
+"""Nodes with lease, slots, queues and handlers; with `is_dead` None the dead after the living.
+
+`lease_ttl` is in seconds, `runs` is how many a node holds, `unresponsive_runs` are the first that
+go on though asked to stop.
+"""
+
+counts: Final = Rows("count_live_runs").the
+"""Live runs (running, due, later, parked, blocked, oldest_due), pauses, dead letters."""
+
+outcomes: Final = Rows("count_outcomes", seconds=3600.0)
+"""How runs ended in the last ``seconds``: outcome, runs, last_finished_at."""
+
+invalid_schedules: Final = Rows("list_invalid_schedules", limit=DEFAULT_LIMIT)
+"""Schedules that do not fire because nobody can read them: name, spec, timezone, error."""
+
+may_read_history: Final = Call[bool]("read_rights")
+"""Whether this role may read the runs of others."""
+
+_runs_of_ids: Final = Rows("runs_of_ids", "ids")
+_parked: Final = Rows("list_parked", look=LOOK, limit=DEFAULT_LIMIT)
+_why_parked: Final = Rows("read_parked", "run_id")
 
 
 async def runs(
@@ -82,92 +120,26 @@ async def runs(
 
     Looks at the newest `LOOK` runs (of the schedule, when one is named; NotFound if it is unknown).
     """
-    filters = {"state": state, "handler": handler, "queue": queue, "limit": limit, "look": LOOK}
-    if schedule_name is None:
-        return await fetch_rows(connection, "list_runs", schema, **filters)
-    known = await schedule(connection, schedule_name, schema=schema)
-    return await fetch_rows(
-        connection, "list_runs_of_schedule", schema, schedule_id=known["id"], **filters
-    )
-
-
-async def run(connection: asyncpg.Connection, run_id: int, *, schema: str = DEFAULT_SCHEMA) -> Row:
-    """Everything about one run, alive or ended. Raises NotFound."""
-    found = await fetch_rows(connection, "one_run", schema, run_id=run_id)
-    if not found:
-        raise NotFound(
-            f"run {run_id} does not exist",
-            "It was never enqueued, its transaction was rolled back, or retention removed it.",
-            "`pgcron-ha runs list` lists runs.",
-        )
-    return found[0]
-
-
-async def lines(
-    connection: asyncpg.Connection,
-    run_id: int,
-    *,
-    attempt: int | None = None,
-    after: tuple[int, int] = (0, -1),
-    limit: int = 1000,
-    schema: str = DEFAULT_SCHEMA,
-) -> list[Row]:
-    """What a run printed, in order, after the line (attempt, sequence)."""
-    return await fetch_rows(
-        connection,
-        "list_lines",
-        schema,
-        run_id=run_id,
-        attempt=attempt,
-        after_attempt=after[0],
-        after_sequence=after[1],
-        limit=limit,
-    )
-
-
-async def demand(
-    connection: asyncpg.Connection,
-    queue: str | None = None,
-    cap: int = DEMAND_CAP,
-    *,
-    schema: str = DEFAULT_SCHEMA,
-) -> int:
-    """How many slots the queue (None: all) could use now, on all nodes together."""
-    found = await fetch_rows(connection, "read_demand", schema, queue=queue, cap=cap)
-    return int(found[0]["slots"])
-
-
-async def nodes(
-    connection: asyncpg.Connection,
-    *,
-    also_dead: bool = False,
-    limit: int = DEFAULT_LIMIT,
-    schema: str = DEFAULT_SCHEMA,
-) -> list[Row]:
-    """Nodes with lease, slots, queues and handlers; the living first. `lease_ttl` is in seconds,
-    `runs` is how many a node holds, `unresponsive_runs` are the first that go on though asked to
-    stop.
-    """
-    values = {**LISTED_NODES, "is_dead": None if also_dead else False, "limit": limit}
-    return await fetch_rows(connection, "list_nodes", schema, **values)
-
-
-async def counts(connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA) -> Row:
-    """Live runs (running, due, later, parked, blocked, oldest_due), pauses, dead letters."""
-    (live,) = await fetch_rows(connection, "count_live_runs", schema)
-    pauses = await fetch_rows(connection, "read_pauses", schema)
-    return {**live, **(pauses[0] if pauses else {})}
-
-
-outcomes: Final = Rows("count_outcomes", seconds=3600.0)
-"""How runs ended in the last ``seconds``: outcome, runs, last_finished_at."""
+    wanted = RunFilter(queue=queue, handler=handler, rows=limit)
+    if state is not None:
+        wanted = replace(wanted, states=READY_WORDS if state == "ready" else (state,))
+    with answers():
+        if schedule_name is None:
+            page = await newest_runs(connection, wanted, Position(), schema=schema)
+        else:
+            known = await schedule(connection, schedule_name, schema=schema)
+            page = await runs_of_schedule(
+                connection, known["id"], wanted, Position(), schema=schema
+            )
+    ids = [row["id"] for row in page.rows]
+    return await _runs_of_ids(connection, ids, limit=limit, schema=schema)
 
 
 async def parked(
     connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
 ) -> list[Row]:
     """Due runs that no live node can take: handler, queue, runs, oldest_due and the reason."""
-    found = await fetch_rows(connection, "list_parked", schema, limit=limit, look=LOOK)
+    found = await _parked(connection, limit=limit, schema=schema)
     for row in found:
         row["reason"] = _nobody_offers(row)
     return found
@@ -179,13 +151,8 @@ async def why_parked(
     """Why no live node takes this run, which is due: it can't, or its claims fail; None when one
     may.
     """
-    found = await fetch_rows(connection, "read_parked", schema, run_id=run_id)
-    return (found[0]["trouble"] or _nobody_offers(found[0])) if found else None
-
-
-async def may_read_history(connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA) -> bool:
-    """Whether this role may read the runs of others."""
-    return bool((await fetch_rows(connection, "read_rights", schema))[0]["reads_history"])
+    found = await _why_parked.one(connection, run_id, schema=schema)
+    return None if found is None else found["trouble"] or _nobody_offers(found)
 
 
 def _nobody_offers(row: Row) -> str:
@@ -197,7 +164,3 @@ def _nobody_offers(row: Row) -> str:
         return f"no live node {what}"
     needed = ", ".join(row["requires"])
     return f"needs {needed}: no live node that {what} announces it"
-
-
-invalid_schedules: Final = Rows("list_invalid_schedules", limit=DEFAULT_LIMIT)
-"""Schedules that do not fire because nobody can read them: name, spec, timezone, error."""

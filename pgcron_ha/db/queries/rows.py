@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias
-
-import asyncpg
 
 from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.calls import Named, fitting
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, Statement
+from pgcron_ha.errors import NotFound
 
 Row: TypeAlias = dict[str, Any]
 Values: TypeAlias = Mapping[str, Any]
@@ -27,13 +26,6 @@ async def fetch(connection: Any, name: str, schema: str, /, **values: Any) -> li
     The driver keeps the prepared statement, so the next call plans nothing anew.
     """
     return await _as_sent(connection, await fitting(connection, name, schema), values)
-
-
-async def fetch_rows(
-    connection: asyncpg.Connection, name: str, schema: str, /, **values: Any
-) -> list[Row]:
-    """The rows of a named statement as dictionaries, its JSON columns parsed."""
-    return await _parsed(connection, await fitting(connection, name, schema), values)
 
 
 class Rows(Named):
@@ -60,13 +52,26 @@ class Rows(Named):
         (found,) = await self(connection, *values, **options)
         return found
 
+    def existing(self, message: str, detail: str, hint: str) -> Callable[..., Awaitable[Row]]:
+        """As `one`, of a name or number that `message` has a place for; NotFound with these
+        sentences if there is none.
+        """
+
+        async def the_one(connection: Any, which: Any, **options: Any) -> Row:
+            found = await self.one(connection, which, **options)
+            if found is None:
+                raise NotFound(message.format(which), detail, hint)
+            return found
+
+        return the_one
+
     async def _send(self, connection: Any, statement: Statement, values: Values) -> list[Row]:
         return await _parsed(connection, statement, values)
 
 
 class Query(Rows):
     """`Rows` for a page: inside the transaction of its pool, which words the errors. JSON stays
-    text, and each parameter without a default must be given, by its name.
+    text, durations are seconds, and each parameter without a default must be given, by its name.
     """
 
     def bound(
@@ -84,7 +89,11 @@ class Query(Rows):
 
 async def _as_sent(connection: Any, statement: Statement, values: Values) -> list[Row]:
     found = await connection.fetch(statement.sql, *(values[key] for key in statement.parameters))
-    return [dict(row) for row in found]
+    return [{key: _in_seconds(value) for key, value in row.items()} for row in found]
+
+
+def _in_seconds(value: Any) -> Any:
+    return value.total_seconds() if isinstance(value, timedelta) else value
 
 
 async def _parsed(connection: Any, statement: Statement, values: Values) -> list[Row]:

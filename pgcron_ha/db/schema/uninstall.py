@@ -11,7 +11,7 @@ import asyncpg
 from pgcron_ha.assets import MIGRATIONS
 from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.connecting import connect
-from pgcron_ha.db.driver.revision import VERSION_TABLE, is_own, read_revision
+from pgcron_ha.db.driver.revision import VERSION_TABLE, read_revision
 from pgcron_ha.db.driver.session_settings import MIGRATION
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, in_schema, load
 from pgcron_ha.errors import Conflict
@@ -46,36 +46,26 @@ async def uninstall(dsn: str, schema: str = DEFAULT_SCHEMA, *, by_force: bool = 
 async def _uninstall(connection: asyncpg.Connection, schema: str, by_force: bool) -> bool:
     statements = load(schema)
     await connection.execute(statements["take_migration_turn"].sql, MIGRATION_KEY)
-    if await read_revision(connection, schema) is None:
-        return await _remove_shell(connection, schema)
-    orphans = await _names(
-        connection, statements["orphans_in_schema"].sql, schema, sorted(known_names())
-    )
-    if orphans:
+    is_there = await read_revision(connection, schema) is not None
+    known = known_names() if is_there else {VERSION_TABLE}
+    orphans = await _names(connection, statements["orphans_in_schema"].sql, schema, sorted(known))
+    if not is_there:
+        # An application's alembic may have left the version table behind, empty.
+        table = f"{schema}.{VERSION_TABLE}"
+        if orphans or await connection.fetchval(statements["find_relation"].sql, table) is None:
+            return False
+    elif orphans:
         raise foreign_objects(schema, orphans)
-    if not by_force:
+    elif not by_force:
         await _require_quiet(connection, schema)
-    for name in ("drop", "uninstall"):
+    for name in ("drop", "uninstall") if is_there else ("uninstall",):
         script = (MIGRATIONS / "sql" / f"{name}.sql").read_text(encoding="utf-8")
         await connection.execute(in_schema(script, schema))
     return True
 
 
-async def _remove_shell(connection: asyncpg.Connection, schema: str) -> bool:
-    """Removes the version table that a history has left empty, unless it is among other things."""
-    statements = load(schema)
-    table = await connection.fetchval(statements["find_relation"].sql, f"{schema}.{VERSION_TABLE}")
-    look = statements["orphans_in_schema"].sql
-    if table is None or await connection.fetch(look, schema, [VERSION_TABLE]):
-        return False
-    script = (MIGRATIONS / "sql" / "uninstall.sql").read_text(encoding="utf-8")
-    await connection.execute(in_schema(script, schema))
-    return True
-
-
 async def _require_quiet(connection: asyncpg.Connection, schema: str) -> None:
     statements = load(schema)
-    await _require_no_history(connection, schema)
     nodes = await _names(connection, statements["nodes_with_lease"].sql)
     if nodes:
         raise Conflict(
@@ -86,20 +76,6 @@ async def _require_quiet(connection: asyncpg.Connection, schema: str) -> None:
     built = await _names(connection, statements["dependents_of_schema"].sql, schema)
     if built:
         raise dependents_there(built, "or --force, and they go, too")
-
-
-async def _require_no_history(connection: asyncpg.Connection, schema: str) -> None:
-    """Raises Conflict if the alembic history of an application has our revisions."""
-    names = await _names(connection, load(schema)["version_tables_of_others"].sql, schema)
-    for name in names:
-        rows = await connection.fetch(f"SELECT version_num FROM {name}")
-        if any(is_own(row["version_num"]) for row in rows):
-            raise Conflict(
-                f"an application's own alembic has made this, by its version table {name}",
-                "Its `alembic upgrade heads` would say that all is there, and make nothing.",
-                "Let it go back itself: `alembic downgrade pgcron_ha@base`; if it has made "
-                "another schema's: --force.",
-            )
 
 
 def foreign_objects(schema: str, names: Iterable[str]) -> Conflict:

@@ -16,35 +16,13 @@ SELECT * FROM pgcron.claim_probe(:incarnation, :queues, :handlers);
 
 -- name: park_broken
 -- Due runs of handlers whose breaker is not closed leave the claim indexes, so that they delay no
--- others: of each path, and of each queue's keys and requirements, the first `look`, whatever
--- their handlers.
+-- others: of each way to the claim the first `look`, whatever their handlers.
 SELECT set_hold AS id FROM pgcron.set_hold(ARRAY(
   SELECT p.id FROM pgcron.run p
   WHERE p.state = 'ready' AND p.hold IS NULL AND p.id = ANY(ARRAY(
-    SELECT head.id
-    FROM unnest(:queues::text[]) AS path(queue)
-    CROSS JOIN generate_series(0, 9) AS level(priority)
-    CROSS JOIN LATERAL pgcron.path_candidates(path.queue, level.priority::smallint, :look::int) head
-    WHERE pgcron.is_broken(head.handler, path.queue)
-    UNION ALL
-    SELECT keyed.id
-    FROM unnest(:queues::text[]) AS path(queue)
-    CROSS JOIN LATERAL (
-      SELECT c.id, c.handler, c.due_at FROM pgcron.run c
-      WHERE c.state = 'ready' AND c.hold IS NULL AND c.concurrency_key IS NOT NULL
-        AND c.queue = path.queue
-      ORDER BY c.concurrency_key, c.priority, c.due_at, c.id LIMIT :look) keyed
-    WHERE keyed.due_at <= now() AND pgcron.is_broken(keyed.handler, path.queue)
-    UNION ALL
-    SELECT placed.id
-    FROM unnest(:queues::text[]) AS path(queue)
-    CROSS JOIN LATERAL (
-      SELECT c.id, c.handler, c.due_at FROM pgcron.run c
-      WHERE c.state = 'ready' AND c.hold IS NULL AND c.concurrency_key IS NULL
-        AND c.requires IS NOT NULL
-        AND c.queue = path.queue
-      ORDER BY c.requires, c.priority, c.due_at, c.id LIMIT :look) placed
-    WHERE placed.due_at <= now() AND pgcron.is_broken(placed.handler, path.queue)))
+    SELECT head.id FROM unnest(:queues::text[]) AS asked(queue)
+    CROSS JOIN LATERAL pgcron.waiting_runs(asked.queue, '-infinity', now(), :look::int) head
+    WHERE pgcron.is_broken(head.handler, asked.queue)))
   FOR UPDATE SKIP LOCKED), 'circuit');
 
 -- name: divert_runs

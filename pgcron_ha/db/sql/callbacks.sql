@@ -8,8 +8,8 @@ ON CONFLICT (run_id, fence) DO UPDATE SET token_hash = EXCLUDED.token_hash
 RETURNING run_id;
 
 -- name: hear_callbacks
--- What is new of those that somebody here waits for. An answer is given each time it is asked for:
--- what got lost on the way is not lost.
+-- News of the callbacks that this node waits for. The same answer is returned again, in case it
+-- got lost on the way.
 WITH news AS (
   SELECT c.* FROM pgcron.callback c
   JOIN unnest(:run_ids::bigint[], :fences::bigint[]) asked(run_id, fence) ON c.run_id = asked.run_id
@@ -21,14 +21,14 @@ RETURNING news.run_id, news.fence, news.status, news.result::text AS result, new
     news.retry_after, news.has_news, news.done, news.total, news.note, news.lines;
 
 -- name: close_callback
--- Nothing is taken from now on; what was answered before is returned.
+-- No answer is accepted from now on; one that came before is returned.
 UPDATE pgcron.callback c SET closed_at = coalesce(c.closed_at, now())
 WHERE c.run_id = :run_id AND c.fence = :fence
 RETURNING c.run_id, c.fence, c.status, c.result::text AS result, c.error, c.retry_after, c.has_news,
     c.done, c.total, c.note, c.lines;
 
 -- name: known_callbacks
--- Asked before anything is read of what somebody sends; for all that wait at once.
+-- Checked before the body of a request is read; for all that wait at once.
 SELECT pgcron.known_callbacks(:run_ids, :fences, :token_hashes);
 
 -- name: answer_callback

@@ -1,7 +1,7 @@
 -- name: control_duties
 -- Which of the statements below, and of those of pending edits and runs given back, have anything
--- to do: a node with nothing to do asks once instead of six times. Each looks at one index of rows
--- that are there for that duty only; too much is no harm.
+-- to do: a node with nothing to do sends one statement instead of six. Each reads one index of rows
+-- that exist for that duty only; naming too many does no harm.
 SELECT array_remove(ARRAY[
   CASE WHEN EXISTS (SELECT FROM pgcron.cursor c WHERE c.edit_is_pending) THEN 'pending_edits' END,
   CASE WHEN EXISTS (SELECT FROM pgcron.schedule s
@@ -104,16 +104,13 @@ SELECT pgcron.edit_occurrence(:name::text, :instant::timestamptz, :args::text::j
 SELECT pgcron.restore_occurrence(:name::text, :instant::timestamptz, :actor::text);
 
 -- name: changed_occurrences
--- Those of a schedule that lie ahead, by their time.
+-- The one at :fire_at, or (NULL) those of a schedule that lie ahead, by their time.
 SELECT o.fire_at, o.action, o.due_at, o.args::text AS args, o.note, o.actor, o.at
 FROM pgcron.occurrence_override o
-WHERE o.schedule_id = :schedule_id::bigint AND greatest(o.fire_at, o.due_at) > now()
+WHERE o.schedule_id = :schedule_id::bigint
+  AND CASE WHEN :fire_at::timestamptz IS NULL THEN greatest(o.fire_at, o.due_at) > now()
+           ELSE o.fire_at = :fire_at::timestamptz END
 ORDER BY o.fire_at LIMIT :at_most::int;
-
--- name: changed_occurrence
-SELECT o.fire_at, o.action, o.due_at, o.args::text AS args, o.note, o.actor, o.at
-FROM pgcron.occurrence_override o
-WHERE o.schedule_id = :schedule_id::bigint AND o.fire_at = :fire_at::timestamptz;
 
 -- name: forget_overrides
 -- Of fires that are decided and so old that the ledger forgets them.

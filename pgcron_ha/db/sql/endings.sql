@@ -102,7 +102,7 @@ WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token
 RETURNING r.id;
 
 -- name: mark_started
--- Only runs that last are marked while they run; short ones say it when they end.
+-- Only long runs are marked while they run; short ones record their start when they end.
 -- A run that lasts also learns here which time limits it has beside its timeout: a claim does not
 -- carry what few have. If the answer is lost, a second call returns the same. Nothing is written
 -- twice: the handler's transaction of a transactional run must find its row unchanged.

@@ -277,8 +277,8 @@ SELECT pg_notification_queue_usage() AS usage,
               ORDER BY a.xact_start LIMIT 3) AS open;
 
 -- name: list_lock_holders
--- Advisory locks have no privileges: any session that holds one of ours blocks claims of keys and
--- limited queues, or new partitions.
+-- Advisory locks have no privileges: any session that holds one of pgcron_ha blocks claims of keys
+-- and limited queues, or new partitions.
 SELECT DISTINCT concat_ws(' ', a.pid::text, a.usename, nullif(a.application_name, '')) AS name,
        a.pid AS process_id,
        extract(epoch FROM clock_timestamp() - coalesce(a.xact_start,

@@ -20,69 +20,11 @@ SELECT v.*, c.since, c.edit_is_pending, s.calendars FROM pgcron.schedules v
 JOIN pgcron.cursor c ON c.schedule_id = v.id JOIN pgcron.schedule s ON s.id = v.id
 WHERE v.name = :name::text;
 
--- name: list_runs
--- Newest first by id. Each source is read from its newest row on, and no further than :look rows,
--- so that a rare filter costs no more than that.
-SELECT r.*,
-       CASE WHEN r.state = 'running' THEN (SELECT o.expected FROM pgcron.overrun o
-           WHERE o.run_id = r.id) END AS overrun_after
-FROM ((SELECT e.id, e.uuid, e.origin, e.schedule,
-       coalesce(e.scheduled_for, e.nominal_for) AS fire_time, e.handler, e.queue, e.priority,
-       e.state, e.hold,
-              e.attempt,
-              coalesce(e.max_attempts,
-                       CASE WHEN e.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts,
-              e.delivery, e.due_at, e.started_at, NULL::timestamptz AS finished_at,
-              (SELECT n.name FROM pgcron.node n WHERE n.incarnation = e.owner) AS node,
-              e.last_error AS error
-       FROM pgcron.run e ORDER BY e.id DESC LIMIT :look::int)
-      UNION ALL
-      (SELECT h.id, h.uuid, h.origin, h.schedule, coalesce(h.scheduled_for, h.nominal_for),
-              h.handler, h.queue, h.priority, h.outcome, NULL,
-              h.attempt,
-              coalesce(h.max_attempts, CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END),
-              h.delivery, h.due_at, h.started_at, h.finished_at, h.node, h.error
-       FROM pgcron.history h ORDER BY h.id DESC LIMIT :look::int)
-      UNION ALL
-      (SELECT o.id, o.uuid, o.origin, o.schedule, coalesce(o.scheduled_for, o.nominal_for),
-              o.handler, o.queue, o.priority, o.outcome, NULL,
-              o.attempt,
-              coalesce(o.max_attempts, CASE WHEN o.delivery = 'at_most_once' THEN 1 ELSE 5 END),
-              o.delivery, o.due_at, o.started_at, o.finished_at, o.node, o.error
-       FROM pgcron.history_overflow o ORDER BY o.id DESC LIMIT :look::int)) r
-WHERE (:state::text IS NULL OR r.state = :state::text)
-  AND (:handler::text IS NULL OR r.handler = :handler::text)
-  AND (:queue::text IS NULL OR r.queue = :queue::text)
-ORDER BY r.id DESC LIMIT :limit::int;
-
--- name: list_runs_of_schedule
--- Live runs and the last that ended, by the indexes on the schedule.
-SELECT r.*,
-       CASE WHEN r.state = 'running' THEN (SELECT o.expected FROM pgcron.overrun o
-           WHERE o.run_id = r.id) END AS overrun_after
-FROM ((SELECT e.id, e.uuid, e.origin, e.schedule,
-       coalesce(e.scheduled_for, e.nominal_for) AS fire_time, e.handler, e.queue, e.priority,
-       e.state, e.hold,
-              e.attempt,
-              coalesce(e.max_attempts,
-                       CASE WHEN e.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts,
-              e.delivery, e.due_at, e.started_at, NULL::timestamptz AS finished_at,
-              (SELECT n.name FROM pgcron.node n WHERE n.incarnation = e.owner) AS node,
-              e.last_error AS error
-       FROM pgcron.run e WHERE e.schedule_id = :schedule_id::bigint ORDER BY e.id DESC
-       LIMIT :look::int)
-      UNION ALL
-      (SELECT h.id, h.uuid, h.origin, h.schedule, coalesce(h.scheduled_for, h.nominal_for),
-              h.handler, h.queue, h.priority, h.outcome, NULL,
-              h.attempt,
-              coalesce(h.max_attempts, CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END),
-              h.delivery, h.due_at, h.started_at, h.finished_at, h.node, h.error
-       FROM pgcron.history h WHERE h.schedule_id = :schedule_id::bigint ORDER BY h.finished_at DESC
-       LIMIT :look::int)) r
-WHERE (:state::text IS NULL OR r.state = :state::text)
-  AND (:handler::text IS NULL OR r.handler = :handler::text)
-  AND (:queue::text IS NULL OR r.queue = :queue::text)
-ORDER BY r.id DESC LIMIT :limit::int;
+-- name: runs_of_ids
+SELECT v.id, v.uuid, v.origin, v.schedule, coalesce(v.scheduled_for, v.nominal_for) AS fire_time,
+       v.handler, v.queue, v.priority, v.state, v.hold, v.attempt, v.max_attempts, v.delivery,
+       v.due_at, v.started_at, v.finished_at, v.node, v.error, v.overrun_after
+FROM pgcron.runs v WHERE v.id = ANY(:ids::bigint[]) ORDER BY v.id DESC LIMIT :limit::int;
 
 -- name: one_run
 SELECT v.*,
@@ -152,7 +94,8 @@ GROUP BY h.concurrency_key) r
 ORDER BY 1 LIMIT :limit::int;
 
 -- name: count_live_runs
-SELECT count(*) FILTER (WHERE r.state = 'running') AS running,
+WITH live AS (
+  SELECT count(*) FILTER (WHERE r.state = 'running') AS running,
        count(*) FILTER (WHERE r.state = 'blocked') AS blocked,
        count(*) FILTER (WHERE r.state = 'ready'
                         AND r.hold NOT IN ('overlap', 'previous')) AS parked,
@@ -161,7 +104,14 @@ SELECT count(*) FILTER (WHERE r.state = 'running') AS running,
        count(*) FILTER (WHERE r.state = 'ready' AND r.hold IS NULL AND r.due_at > now()) AS later,
        min(r.due_at) FILTER (WHERE r.state = 'ready' AND r.hold IS NULL
                              AND r.due_at <= now()) AS oldest_due
-FROM pgcron.run r;
+  FROM pgcron.run r)
+SELECT live.*, c.paused_at, c.paused_by, c.paused_note,
+       CASE WHEN c.quarantine_until > now() THEN c.quarantine_until END AS quarantine_until,
+       (SELECT count(*) FROM pgcron.queue q WHERE q.paused_at IS NOT NULL) AS paused_queues,
+       (SELECT count(*) FROM pgcron.schedule s WHERE NOT s.enabled) AS paused_schedules,
+       (SELECT count(*) FROM pgcron.schedule s) AS schedules,
+       (SELECT count(*) FROM pgcron.dead_letter d WHERE d.requeued_as IS NULL) AS dead_letters
+FROM live LEFT JOIN pgcron.cluster c ON true;
 
 -- name: count_outcomes
 SELECT h.outcome, count(*) AS runs, max(h.finished_at) AS last_finished_at FROM pgcron.history h
@@ -204,15 +154,6 @@ WHERE r.id = :run_id::bigint AND r.state = 'ready'
 SELECT s.name, s.spec, s.timezone, c.error FROM pgcron.cursor c
 JOIN pgcron.schedule s ON s.id = c.schedule_id
 WHERE c.status = 'invalid' ORDER BY s.name LIMIT :limit::int;
-
--- name: read_pauses
-SELECT c.paused_at, c.paused_by, c.paused_note,
-       CASE WHEN c.quarantine_until > now() THEN c.quarantine_until END AS quarantine_until,
-       (SELECT count(*) FROM pgcron.queue q WHERE q.paused_at IS NOT NULL) AS paused_queues,
-       (SELECT count(*) FROM pgcron.schedule s WHERE NOT s.enabled) AS paused_schedules,
-       (SELECT count(*) FROM pgcron.schedule s) AS schedules,
-       (SELECT count(*) FROM pgcron.dead_letter d WHERE d.requeued_as IS NULL) AS dead_letters
-FROM pgcron.cluster c;
 
 -- name: read_clock
 SELECT clock_timestamp() AS now;

@@ -16,115 +16,16 @@ SELECT now() AS now, c.paused_at, c.paused_by, c.paused_note,
 FROM pgcron.cluster c;
 
 -- name: page_due
--- The oldest due runs of each way to the claim: one index descent for each queue and priority, and
--- at most :look rows of each. Counting all that wait would walk a million future runs. There are
--- five ways, one for each index of the claim; of runs with a key the first :look of a queue are
--- looked at, one key after the other, and of those that require labels one requirement after the
--- other.
-WITH RECURSIVE plain(queue, priority) AS (
-  (SELECT r.queue, r.priority FROM pgcron.run r
-   WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL AND r.requires IS NULL
-     AND r.overlap IS NULL AND r.delivery = 'at_least_once'
-   ORDER BY r.queue, r.priority LIMIT 1)
+-- The oldest due runs of each queue, at most :look of each way to the claim: counting all that wait
+-- would walk a million future runs.
+WITH RECURSIVE waiting(queue) AS (
+  SELECT pgcron.next_waiting_queue('')
   UNION ALL
-  SELECT next.queue, next.priority FROM plain CROSS JOIN LATERAL (
-    SELECT r.queue, r.priority FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL AND r.requires IS NULL
-      AND r.overlap IS NULL AND r.delivery = 'at_least_once'
-      AND (r.queue, r.priority) > (plain.queue, plain.priority) ORDER BY r.queue, r.priority
-          LIMIT 1) next),
-overlapping(queue, priority) AS (
-  (SELECT r.queue, r.priority FROM pgcron.run r
-   WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL AND r.requires IS NULL
-     AND r.overlap IS NOT NULL
-   ORDER BY r.queue, r.priority LIMIT 1)
-  UNION ALL
-  SELECT next.queue, next.priority FROM overlapping CROSS JOIN LATERAL (
-    SELECT r.queue, r.priority FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL AND r.requires IS NULL
-      AND r.overlap IS NOT NULL
-      AND (r.queue, r.priority) > (overlapping.queue, overlapping.priority) ORDER BY r.queue,
-      r.priority
-          LIMIT 1) next),
-single(queue, priority) AS (
-  (SELECT r.queue, r.priority FROM pgcron.run r
-   WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL AND r.requires IS NULL
-     AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
-   ORDER BY r.queue, r.priority LIMIT 1)
-  UNION ALL
-  SELECT next.queue, next.priority FROM single CROSS JOIN LATERAL (
-    SELECT r.queue, r.priority FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL AND r.requires IS NULL
-      AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
-      AND (r.queue, r.priority) > (single.queue, single.priority) ORDER BY r.queue, r.priority
-          LIMIT 1) next),
-keyed(queue) AS (
-  (SELECT r.queue FROM pgcron.run r
-   WHERE r.state = 'ready' AND r.hold IS NULL
-     AND r.concurrency_key IS NOT NULL ORDER BY r.queue LIMIT 1)
-  UNION ALL
-  SELECT next.queue FROM keyed CROSS JOIN LATERAL (
-    SELECT r.queue FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NOT NULL
-      AND r.queue > keyed.queue
-    ORDER BY r.queue LIMIT 1) next),
-placed(queue) AS (
-  (SELECT r.queue FROM pgcron.run r
-   WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
-     AND r.requires IS NOT NULL
-   ORDER BY r.queue LIMIT 1)
-  UNION ALL
-  SELECT next.queue FROM placed CROSS JOIN LATERAL (
-    SELECT r.queue FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
-      AND r.requires IS NOT NULL
-      AND r.queue > placed.queue
-    ORDER BY r.queue LIMIT 1) next),
+  SELECT pgcron.next_waiting_queue(w.queue) FROM waiting w WHERE w.queue IS NOT NULL),
 due AS (
-  SELECT found.* FROM (SELECT * FROM plain LIMIT :paths::int) path CROSS JOIN LATERAL (
-    SELECT r.queue, r.handler, r.requires, r.schedule_id, r.schedule, r.scheduled_for, r.due_at,
-           r.attempt, r.weight
-    FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL AND r.requires IS NULL
-      AND r.overlap IS NULL AND r.delivery = 'at_least_once' AND r.queue = path.queue
-      AND r.priority = path.priority
-      AND r.due_at <= now() ORDER BY r.due_at LIMIT :look::int) found
-  UNION ALL
-  SELECT found.* FROM (SELECT * FROM overlapping LIMIT :paths::int) path CROSS JOIN LATERAL (
-    SELECT r.queue, r.handler, r.requires, r.schedule_id, r.schedule, r.scheduled_for, r.due_at,
-           r.attempt, r.weight
-    FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL AND r.requires IS NULL
-      AND r.overlap IS NOT NULL AND r.queue = path.queue AND r.priority = path.priority
-      AND r.due_at <= now() ORDER BY r.due_at LIMIT :look::int) found
-  UNION ALL
-  SELECT found.* FROM (SELECT * FROM single LIMIT :paths::int) path CROSS JOIN LATERAL (
-    SELECT r.queue, r.handler, r.requires, r.schedule_id, r.schedule, r.scheduled_for, r.due_at,
-           r.attempt, r.weight
-    FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL AND r.requires IS NULL
-      AND r.overlap IS NULL AND r.delivery <> 'at_least_once' AND r.queue = path.queue
-      AND r.priority = path.priority
-      AND r.due_at <= now() ORDER BY r.due_at LIMIT :look::int) found
-  UNION ALL
-  SELECT found.* FROM (SELECT * FROM keyed LIMIT :paths::int) path CROSS JOIN LATERAL (
-    SELECT r.queue, r.handler, r.requires, r.schedule_id, r.schedule, r.scheduled_for, r.due_at,
-           r.attempt, r.weight
-    FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NOT NULL
-      AND r.queue = path.queue
-    ORDER BY r.concurrency_key, r.priority, r.due_at LIMIT :look::int) found
-   WHERE found.due_at <= now()
-  UNION ALL
-  SELECT found.* FROM (SELECT * FROM placed LIMIT :paths::int) path CROSS JOIN LATERAL (
-    SELECT r.queue, r.handler, r.requires, r.schedule_id, r.schedule, r.scheduled_for, r.due_at,
-           r.attempt, r.weight
-    FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
-      AND r.requires IS NOT NULL
-      AND r.queue = path.queue
-    ORDER BY r.requires, r.priority, r.due_at LIMIT :look::int) found
-   WHERE found.due_at <= now())
+  SELECT q.queue, r.*
+  FROM (SELECT w.queue FROM waiting w WHERE w.queue IS NOT NULL LIMIT :queues::int) q
+  CROSS JOIN LATERAL pgcron.waiting_runs(q.queue, '-infinity', now(), :look::int) r)
 SELECT found.*, coalesce(largest.slots >= found.weight, false) AS is_served,
        largest.slots IS NOT NULL AS is_offered
 FROM (

@@ -88,7 +88,7 @@ LEFT JOIN LATERAL (SELECT s.* FROM pgcron.concurrency_slots(ARRAY[r.concurrency_
 WHERE r.id = :run_id::bigint;
 
 -- name: page_run_progress
--- What the attempt under way last said of how far it is.
+-- The last progress report of the attempt under way.
 SELECT p.at, p.done, p.total, p.note
 FROM pgcron.run r JOIN pgcron.progress p ON p.run_id = r.id AND p.attempt = r.attempt
 WHERE r.id = :run_id::bigint AND r.state = 'running';

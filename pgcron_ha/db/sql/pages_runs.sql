@@ -2,27 +2,37 @@
 -- Live runs by number, from :before downwards. At most :look rows are looked at, whatever the
 -- filters let through: the columns looked, floor and floor_at of every row say how far (if nothing
 -- matched, a single row without a run has them). :indexed selects what an index finds at once,
--- however many runs wait, but in no order: those that run, and those that are parked.
+-- however many runs wait, but in no order: those that run, and those that are parked. With a
+-- :schedule_id all runs of that schedule are looked at.
 WITH looked AS MATERIALIZED (
-  (SELECT r.id, r.handler, r.queue, r.schedule_id, r.schedule, r.owner,
-          CASE WHEN r.state = 'running' THEN coalesce(r.started_at, r.claimed_at)
-               ELSE r.due_at END AS at,
-          CASE WHEN r.hold NOT IN ('overlap', 'previous') THEN 'parked'
-               WHEN r.state = 'ready' AND r.attempt > 0 THEN 'retrying'
-               WHEN r.state = 'ready' AND r.due_at > now() THEN 'scheduled' ELSE r.state END AS word
-   FROM pgcron.run r WHERE NOT :indexed::boolean AND r.id < :before::bigint
-   ORDER BY r.id DESC LIMIT :look::int)
-  UNION ALL
-  (SELECT r.id, r.handler, r.queue, r.schedule_id, r.schedule, r.owner,
-          coalesce(r.started_at, r.claimed_at), 'running'
-   FROM pgcron.run r
-   WHERE :indexed::boolean AND 'running' = ANY(:states::text[]) AND r.state = 'running'
-     AND r.owner IS NOT NULL LIMIT :look::int)
-  UNION ALL
-  (SELECT r.id, r.handler, r.queue, r.schedule_id, r.schedule, r.owner, r.due_at, 'parked'
-   FROM pgcron.run r
-   WHERE :indexed::boolean AND 'parked' = ANY(:states::text[])
-     AND r.hold NOT IN ('overlap', 'previous') LIMIT :look::int)),
+  SELECT e.id, e.handler, e.queue, e.schedule, e.owner,
+         CASE WHEN e.state = 'running' THEN coalesce(e.started_at, e.claimed_at)
+              ELSE e.due_at END AS at,
+         CASE WHEN e.hold NOT IN ('overlap', 'previous') THEN 'parked'
+              WHEN e.state = 'ready' AND e.attempt > 0 THEN 'retrying'
+              WHEN e.state = 'ready' AND e.due_at > now() THEN 'scheduled' ELSE e.state END AS word
+  FROM ((SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.hold, r.attempt, r.due_at,
+                r.claimed_at, r.started_at
+         FROM pgcron.run r
+         WHERE NOT :indexed::boolean AND :schedule_id::bigint IS NULL AND r.id < :before::bigint
+         ORDER BY r.id DESC LIMIT :look::int)
+        UNION ALL
+        (SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.hold, r.attempt, r.due_at,
+                r.claimed_at, r.started_at
+         FROM pgcron.run r
+         WHERE r.schedule_id = :schedule_id::bigint LIMIT :look::int)
+        UNION ALL
+        (SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.hold, r.attempt, r.due_at,
+                r.claimed_at, r.started_at
+         FROM pgcron.run r
+         WHERE :indexed::boolean AND 'running' = ANY(:states::text[]) AND r.state = 'running'
+           AND r.owner IS NOT NULL LIMIT :look::int)
+        UNION ALL
+        (SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.hold, r.attempt, r.due_at,
+                r.claimed_at, r.started_at
+         FROM pgcron.run r
+         WHERE :indexed::boolean AND 'parked' = ANY(:states::text[])
+           AND r.hold NOT IN ('overlap', 'previous') LIMIT :look::int)) e),
 matched AS MATERIALIZED (
   SELECT l.id, l.word, l.at FROM looked l
   WHERE l.word = ANY(:states::text[]) AND l.id < :before::bigint
@@ -101,28 +111,6 @@ WITH RECURSIVE step(low_id, high_id, steps) AS (
   WHERE s.high_id > s.low_id AND s.steps < 64)
 SELECT coalesce(max(s.low_id), 0) AS id FROM step s;
 
--- name: page_runs_overflow
--- What ended while history had no partition, as page_runs_ended; the janitor empties it, so it is
--- nearly always empty.
-WITH looked AS MATERIALIZED (
-  SELECT h.id, h.outcome AS state, h.finished_at AS at, h.origin, h.schedule_id, h.schedule,
-         h.handler, h.queue, h.attempt,
-         coalesce(h.max_attempts,
-                  CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts,
-         h.started_at, h.finished_at,
-         extract(epoch FROM h.finished_at - h.started_at)::float8 AS seconds, h.node,
-         left(h.error, 300) AS error
-  FROM pgcron.history_overflow h WHERE h.id < :before::bigint ORDER BY h.id DESC LIMIT :look::int)
-SELECT scan.looked, scan.floor, scan.floor_at, m.*
-FROM (SELECT count(*) AS looked, min(l.id) AS floor, min(l.at) AS floor_at FROM looked l) scan
-LEFT JOIN (SELECT l.* FROM looked l
-           WHERE l.state = ANY(:states::text[]) AND (:queue::text IS NULL OR l.queue = :queue::text)
-             AND (:handler::text IS NULL OR l.handler = :handler::text)
-             AND (:schedule::text IS NULL OR l.schedule = :schedule::text)
-             AND (:node::text IS NULL OR l.node = :node::text)
-             AND l.at >= :since::timestamptz AND l.at < :until::timestamptz
-           ORDER BY l.id DESC LIMIT :limit::int) m ON true ORDER BY m.id DESC;
-
 -- name: page_runs_of_letters
 -- Runs that ended dead or lost: few among many, so they are read from their own table instead of
 -- history. The history row of the same instant adds node and start while retention keeps it.
@@ -184,38 +172,6 @@ FROM looked l) scan
 LEFT JOIN (matched m JOIN pgcron.history h ON h.id = m.id AND h.finished_at = m.finished_at) ON true
 ORDER BY h.finished_at DESC, h.id DESC;
 
--- name: page_live_runs_of_schedule
--- The live runs of one schedule, the next due first.
-SELECT r.id,
-       CASE WHEN r.word = 'retrying' AND r.snoozes > 0
-            AND EXISTS (SELECT FROM pgcron.attempt a
-                WHERE a.run_id = r.id AND a.attempt = r.attempt
-                  AND a.outcome = 'snoozed') THEN 'snoozed'
-            ELSE r.word END AS state,
-       r.at, r.origin, r.schedule_id, r.schedule, r.handler, r.queue, r.attempt,
-       coalesce(r.max_attempts,
-                CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts,
-       r.started_at, NULL::timestamptz AS finished_at,
-       NULL::float8 AS seconds, n.name AS node,
-       left(coalesce(r.cancel_reason, r.last_error), 300) AS error,
-       CASE WHEN r.state = 'running' THEN (SELECT extract(epoch FROM o.expected)::float8
-           FROM pgcron.overrun o WHERE o.run_id = r.id) END AS expected
-FROM (SELECT e.id, e.state, e.origin, e.schedule_id, e.schedule, e.handler, e.queue, e.attempt,
-      e.max_attempts, e.delivery, e.started_at, e.cancel_reason, e.last_error, e.snoozes, e.owner,
-             CASE WHEN e.state = 'running' THEN coalesce(e.started_at, e.claimed_at)
-                  ELSE e.due_at END AS at,
-             CASE WHEN e.hold NOT IN ('overlap', 'previous') THEN 'parked'
-                  WHEN e.state = 'ready' AND e.attempt > 0 THEN 'retrying'
-                  WHEN e.state = 'ready' AND e.due_at > now() THEN 'scheduled'
-                  ELSE e.state END AS word
-      FROM pgcron.run e WHERE e.schedule_id = :schedule_id::bigint LIMIT :look::int) r
-LEFT JOIN pgcron.node n ON n.incarnation = r.owner
-WHERE r.word = ANY(:states::text[]) AND (:queue::text IS NULL OR r.queue = :queue::text)
-  AND (:handler::text IS NULL OR r.handler = :handler::text)
-  AND (:node::text IS NULL OR n.name = :node::text) AND r.at >= :since::timestamptz
-  AND r.at < :until::timestamptz
-ORDER BY r.at DESC, r.id DESC LIMIT :limit::int;
-
 -- name: page_run_choices
 -- What the filters suggest: names that nodes and schedules use, and how history is divided.
 SELECT ARRAY(SELECT q.name
@@ -256,14 +212,3 @@ UNION ALL SELECT r.id FROM pgcron.run r
 WHERE r.unique_key = :key AND pgcron.has_key(r.unique_key, r.unique_scope, r.attempt)
 UNION ALL SELECT p.run_id FROM pgcron.unique_period p WHERE p.key = :key AND p.until > now()
 LIMIT 1;
-
--- name: page_near_runs
--- For a number that no run has: the next ones below and above.
-SELECT (SELECT max(b.id)
-FROM ((SELECT r.id FROM pgcron.run r WHERE r.id < :run_id::bigint ORDER BY r.id DESC LIMIT 1)
-        UNION ALL (SELECT h.id FROM pgcron.history h WHERE h.id < :run_id::bigint ORDER BY h.id DESC
-        LIMIT 1)) b) AS below,
-       (SELECT min(a.id)
-        FROM ((SELECT r.id FROM pgcron.run r WHERE r.id > :run_id::bigint ORDER BY r.id LIMIT 1)
-        UNION ALL (SELECT h.id FROM pgcron.history h WHERE h.id > :run_id::bigint ORDER BY h.id
-        LIMIT 1)) a) AS above;

@@ -104,26 +104,11 @@ ORDER BY 1 LIMIT :limit::int) AS handlers,
                       OR :requires::text[] <@ pgcron.label_words(living.labels))) AS is_served;
 
 -- name: page_schedule
-SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.calendars, s.handler,
-       s.args::text AS args, s.queue, s.priority, s.enabled, s.paused_note, s.paused_by,
-       s.paused_until, s.after_pause,
-       s.pause_after_failures, extract(epoch FROM s.probe_after)::float8 AS probe_after,
+SELECT s.*, c.runs_made, c.status, c.watermark, c.since, c.error ->> 'message' AS error,
+       c.error ->> 'detail' AS error_detail, c.error ->> 'hint' AS error_hint,
        (SELECT coalesce(p.probe_fire, p.probe_at) FROM pgcron.failure_pause p
         WHERE p.schedule_id = s.id) AS probe_at,
-       s.overlap,
-       s.catchup, extract(epoch FROM s.catchup_window)::float8 AS catchup_window,
-       extract(epoch FROM s.start_deadline)::float8 AS start_deadline,
-       extract(epoch FROM s.timeout)::float8 AS timeout, s.max_attempts,
-       extract(epoch FROM s.retry_base)::float8 AS retry_base,
-       extract(epoch FROM s.retry_cap)::float8 AS retry_cap, s.delivery, s.managed_by, s.source,
-       s.version, s.created_at, s.updated_at,
-       s.concurrency_key, s.retry::text AS retry,
-       s.max_running, s.max_queued, s.queue_drops, overrun.run_id AS overrun,
-       overrun.expected AS overrun_expected,
-       extract(epoch FROM s.jitter)::float8 AS jitter, s.max_runs, c.runs_made,
-       s.depends_on_previous,
-       c.status, c.error ->> 'message' AS error, c.error ->> 'detail' AS error_detail,
-       c.error ->> 'hint' AS error_hint, c.watermark, c.since,
+       overrun.run_id AS overrun, overrun.expected AS overrun_expected,
        (SELECT concat_ws(' ', v.actor, 'by', v.interface) FROM pgcron.schedule_version v
         WHERE v.schedule_id = s.id ORDER BY v.version DESC LIMIT 1) AS last_editor,
        EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
@@ -135,32 +120,6 @@ LEFT JOIN LATERAL (
   JOIN pgcron.run r ON r.id = o.run_id AND r.state = 'running'
   WHERE o.schedule_id = s.id ORDER BY o.run_id LIMIT 1) overrun ON true
 WHERE s.name = :name::text;
-
--- name: page_ledger
--- Decisions on single fires and dropped ranges, newest first. :before is the first instant of the
--- page before.
-SELECT o.fire_at, o.last_at, o.decision, o.reason, o.note, o.fires, o.decided_at, o.run_id,
-       coalesce(live.state, past.outcome) AS run_state,
-       coalesce(live.started_at, past.started_at) AS started_at, past.finished_at,
-       coalesce(live.attempt, past.attempt) AS attempt, live.hold, live.due_at
-FROM ((SELECT e.fire_at, e.fire_at AS last_at, e.decision, e.reason, NULL::text AS note, 1 AS fires,
-       e.decided_at, e.run_id
-       FROM pgcron.occurrence e
-       WHERE e.schedule_id = :schedule_id::bigint
-         AND (:before::timestamptz IS NULL OR e.fire_at < :before::timestamptz)
-       ORDER BY e.fire_at DESC LIMIT :limit::int)
-      UNION ALL
-      (SELECT m.first_at, m.last_at, 'missed', m.reason, m.note, m.fires, m.decided_at, NULL
-       FROM pgcron.missed m
-       WHERE m.schedule_id = :schedule_id::bigint
-         AND (:before::timestamptz IS NULL OR m.first_at < :before::timestamptz)
-       ORDER BY m.first_at DESC LIMIT :limit::int)
-      ORDER BY fire_at DESC LIMIT :limit::int) o
-LEFT JOIN pgcron.run live ON live.id = o.run_id
-LEFT JOIN LATERAL (SELECT h.outcome, h.started_at, h.finished_at, h.attempt FROM pgcron.history h
-WHERE h.id = o.run_id AND live.id IS NULL LIMIT 1) past
-    ON true
-ORDER BY o.fire_at DESC;
 
 -- name: page_schedule_runs
 -- The newest ended runs of a schedule, and those that are alive.

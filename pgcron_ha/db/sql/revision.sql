@@ -18,7 +18,7 @@ SELECT c.system_identifier,
 FROM pg_control_system() c;
 
 -- name: find_unsupported
--- What pgcron_ha does not work with and would not notice before it goes wrong; asked before
+-- What pgcron_ha does not work with and would not notice before it goes wrong; checked before
 -- anything is made.
 SELECT found.name FROM (VALUES
   (current_setting('server_encoding') <> 'UTF8',

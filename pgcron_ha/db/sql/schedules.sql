@@ -16,7 +16,7 @@ WHERE (:names::text[] IS NULL OR s.name = ANY(:names::text[]))
 ORDER BY s.name LIMIT :at_most::int;
 
 -- name: default_schedule
--- A schedule of which nothing is said but what it must have.
+-- A schedule with the default of each option.
 SELECT jsonb_populate_record(NULL::pgcron.schedule, pgcron.schedule_defaults()) AS content;
 
 -- name: restore_schedule

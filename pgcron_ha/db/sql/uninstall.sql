@@ -63,17 +63,3 @@ SELECT DISTINCT pg_catalog.pg_describe_object(d.classid, d.objid, d.objsubid) AS
                      'pg_proc'::regclass, 'pg_type'::regclass)
    AND coalesce(o.schema, part.object_names[1]) NOT IN (:schema::text, 'pg_toast')
  ORDER BY 1 LIMIT 20;
-
--- name: version_tables_of_others
--- Tables where the alembic of an application may keep its history. Another pgcron_ha schema has its
--- own, which does not describe this one.
-SELECT c.oid::regclass::text AS name FROM pg_catalog.pg_class c
-JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid
-WHERE a.attname = 'version_num' AND a.atttypid IN ('varchar'::regtype, 'text'::regtype)
-  AND NOT a.attisdropped
-  AND c.relkind = 'r' AND c.relpersistence <> 't'
-  AND c.relnamespace <> to_regnamespace(:schema::text)
-  AND has_schema_privilege(c.relnamespace, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
-  AND NOT EXISTS (SELECT FROM pg_catalog.pg_proc p
-      WHERE p.pronamespace = c.relnamespace AND p.proname = 'check_ledger')
-ORDER BY name LIMIT 20;

@@ -124,7 +124,7 @@ SELECT o.id FROM pgcron.history_overflow o WHERE o.id <> ALL(:aside::bigint[]) O
 LIMIT :at_most;
 
 -- name: drain_overflow
--- What found no partition goes where it belongs, once there is one.
+-- What found no partition is moved to history, once there is one.
 WITH moved AS (DELETE FROM pgcron.history_overflow o WHERE o.id = ANY(:run_ids::bigint[])
 RETURNING o.*)
 INSERT INTO pgcron.history SELECT * FROM moved;
@@ -172,8 +172,8 @@ FROM given g JOIN claim c ON c.run_id = g.run_id AND c.fence = g.fence
 WHERE g.sequence > c.sequence;
 
 -- name: put_progress
--- The latest word of each run, in a narrow table of its own: the run's row is not touched. A late
--- one, of a claim that is over, is refused by the token.
+-- The latest progress of each run, in a narrow table of its own: the run's row is not touched. A
+-- late one, of a claim that is over, is refused by the token.
 INSERT INTO pgcron.progress AS reported (run_id, attempt, at, done, total, note)
 SELECT r.id, r.attempt, least(p.at, now()), p.done, p.total, p.note
 FROM unnest(:run_ids::bigint[], :tokens::uuid[], :times::timestamptz[], :dones::float8[],

@@ -8,8 +8,13 @@ from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias
 
 from pgcron_ha.db.queries.blocking import holding_words, session_words
-from pgcron_ha.db.queries.node_health import Failing, in_turns, merged, without_words
-from pgcron_ha.db.queries.unresponsive_runs import unresponsive_words
+from pgcron_ha.db.queries.node_health import (
+    Failing,
+    in_turns,
+    merged,
+    unresponsive_words,
+    without_words,
+)
 from pgcron_ha.web.formats import (
     Mark,
     capital,

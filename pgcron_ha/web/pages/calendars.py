@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from pgcron_ha.db.commands import calendars as interfaces
 from pgcron_ha.db.driver.read_pool import Connection
-from pgcron_ha.db.queries.pages import calendars as ask
+from pgcron_ha.db.queries.pages import schedules as ask
 from pgcron_ha.errors import InvalidInput, PgcronError
 from pgcron_ha.spec.calendars.calendar import MOST_CHARACTERS, read_calendar, read_calendars
 from pgcron_ha.web.address import NoSuch
@@ -82,7 +82,7 @@ async def show_calendar(page_request: PageRequest) -> Response:
     today = snapshot.now.astimezone(page_request.zone).date()
     problem, days = None, list[NamedDay]()
     try:
-        days = _days(name, row["contents"], today)
+        days = _days(name, row["parts"], today)
     except PgcronError as error:
         problem = error
     view = CalendarView(name, row["content"], row, users, parents, days, problem)
@@ -117,8 +117,8 @@ async def _read_calendar(
     """Its row, schedules that use it, calendars that name it."""
     return (
         await ask.calendar(connection, name=name, schema=schema),
-        await ask.users(connection, name=name, schema=schema),
-        await ask.parents(connection, name=name, schema=schema),
+        await ask.calendar_users(connection, name=name, schema=schema),
+        await ask.calendar_parents(connection, name=name, schema=schema),
     )
 
 

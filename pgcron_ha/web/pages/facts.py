@@ -8,7 +8,6 @@ from typing import Any, Final, TypeAlias
 
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.blocking import blocking_sessions
-from pgcron_ha.db.queries.pages import breakers as ask_breakers
 from pgcron_ha.db.queries.pages import dead_letters as ask_letters
 from pgcron_ha.db.queries.pages import nodes as ask_nodes
 from pgcron_ha.db.queries.pages import overview as ask
@@ -89,8 +88,8 @@ async def read_facts(connection: Connection, length: timedelta, *, schema: str) 
         ),
         due=due,
         parked=await ask.parked(connection, schema=schema),
-        breakers=await ask_breakers.open_breakers(connection, schema=schema),
-        broken=await ask_breakers.broken(connection, schema=schema),
+        breakers=await ask_queues.open_breakers(connection, schema=schema),
+        broken=await ask_queues.broken(connection, schema=schema),
         running=running,
         recent=await ask.recent(connection, schema=schema),
         dead=await ask_letters.groups(

@@ -12,8 +12,7 @@ from starlette.responses import Response
 from pgcron_ha.client.fires import explain
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.overview import database_time
-from pgcron_ha.db.queries.pages import ledger as ask
-from pgcron_ha.db.queries.pages import schedules as ask_schedules
+from pgcron_ha.db.queries.pages import schedules as ask
 from pgcron_ha.db.queries.reasons import Reason, why
 from pgcron_ha.errors import PgcronError, UnknownZone
 from pgcron_ha.spec.schedule_spec import spec_of
@@ -67,7 +66,7 @@ class LedgerRow(NamedTuple):
     """What was decided about a fire, or about a range of them, and what came of it."""
 
     facts: dict[str, Any]
-    """A row of `pgcron_ha.db.queries.pages.ledger.occurrences`."""
+    """A row of `pgcron_ha.db.queries.pages.schedules.occurrences`."""
     reason: str | None
     """Why it did not run, in words."""
     outcome: str | None
@@ -154,9 +153,9 @@ async def _read_ledger(
     schema: str,
 ) -> Found:
     """The definition, one page of decisions, and the answers. InvalidInput for what is no time."""
-    row = await ask_schedules.schedule(connection, name=name, schema=schema)
+    row = await ask.schedule(connection, name=name, schema=schema)
     if row is None:
-        near = await ask_schedules.near_names(connection, name, schema=schema)
+        near = await ask.near_names(connection, name, schema=schema)
         return Found(None, [], [], near)
     reported: list[tuple[Meant, Reason]] = []
     if "at" in given:
@@ -211,7 +210,7 @@ def _view(
         if is_named or spec is None
         else _near(page_request, name, spec, found.reasons[0][0]),
         around_href=_around(page_request, name, asked, found.reasons),
-        looked_at=ask.LOOK,
+        looked_at=ask.LEDGER_LOOK,
         is_first_page="before" not in given,
         first_href=page_request.link("occurrences", chosen, name=name),
         next_href=None

@@ -11,12 +11,16 @@ from uuid import UUID
 
 from starlette.responses import Response
 
-from pgcron_ha.db.commands import cordons
+from pgcron_ha.db.commands import cluster
 from pgcron_ha.db.driver.read_pool import Connection
-from pgcron_ha.db.queries.node_health import NodeHealth, read_health, without_words
+from pgcron_ha.db.queries.node_health import (
+    NodeHealth,
+    read_health,
+    unresponsive_words,
+    without_words,
+)
 from pgcron_ha.db.queries.pages import nodes as ask
 from pgcron_ha.db.queries.pages import overview as ask_overview
-from pgcron_ha.db.queries.unresponsive_runs import unresponsive_words
 from pgcron_ha.errors import NotFound
 from pgcron_ha.web.address import NoSuch, choice
 from pgcron_ha.web.formats import capital, duration, plain, plural, short, who_and_why
@@ -173,7 +177,7 @@ async def cordon(page_request: PageRequest) -> Response:
 
     async def work(connection: Connection) -> None:
         node = await _known(connection, given, page_request.schema)
-        await cordons.cordon_node(connection, node["name"], reason, **page_request.who)
+        await cluster.cordon_node(connection, node["name"], reason, **page_request.who)
 
     await page_request.act(work)
     return page_request.redirect("node", {"done": "cordoned"}, incarnation=given)
@@ -187,7 +191,7 @@ async def uncordon(page_request: PageRequest) -> Response:
     async def work(connection: Connection) -> None:
         node = await _known(connection, given, page_request.schema)
         held = given if node["is_cordoned_alone"] else node["name"]
-        await cordons.uncordon_node(connection, held, **page_request.who)
+        await cluster.uncordon_node(connection, held, **page_request.who)
 
     await page_request.act(work)
     return page_request.redirect("node", {"done": "uncordoned"}, incarnation=given)

@@ -8,11 +8,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from starlette.responses import Response
 
-from pgcron_ha.db.commands import breakers
-from pgcron_ha.db.commands import queues as queue_interfaces
-from pgcron_ha.db.commands.retention import retention, scope_words
+from pgcron_ha.db.commands import breakers, cluster
 from pgcron_ha.db.driver.read_pool import Connection
-from pgcron_ha.db.queries.pages import breakers as ask_breakers
 from pgcron_ha.db.queries.pages import overview as ask_overview
 from pgcron_ha.db.queries.pages import queues as ask
 from pgcron_ha.db.queries.pages import schedules as ask_schedules
@@ -173,14 +170,14 @@ async def show_queue(page_request: PageRequest) -> Response:
 async def pause(page_request: PageRequest) -> Response:
     """Nobody takes runs from the queue from now on; ``note`` says why."""
     name, note = page_request.segment("name"), (await page_request.form("note")).get("note")
-    await page_request.do(queue_interfaces.pause_queue, name, note)
+    await page_request.do(cluster.pause_queue, name, note)
     return page_request.redirect("queue", {"done": "queue_paused"}, name=name)
 
 
 async def resume(page_request: PageRequest) -> Response:
     """Its runs are taken again."""
     name, _ = page_request.segment("name"), await page_request.form()
-    await page_request.do(queue_interfaces.resume_queue, name)
+    await page_request.do(cluster.resume_queue, name)
     return page_request.redirect("queue", {"done": "queue_resumed"}, name=name)
 
 
@@ -204,7 +201,7 @@ async def _read_facts(connection: Connection, schema: str) -> Facts:
         depths=await ask.depths(connection, schema=schema),
         running=await ask.running(connection, schema=schema),
         parked=await ask_overview.parked(connection, schema=schema),
-        broken=await ask_breakers.broken(connection, schema=schema),
+        broken=await ask.broken(connection, schema=schema),
         servers=await ask.servers(connection, schema=schema),
         dead=await ask.dead(connection, schema=schema),
         scheduled=await ask_schedules.queue_names(connection, schema=schema),
@@ -213,7 +210,7 @@ async def _read_facts(connection: Connection, schema: str) -> Facts:
 
 async def _read_queues(connection: Connection, *, schema: str) -> tuple[Facts, Rows]:
     facts = await _read_facts(connection, schema)
-    return facts, await retention(connection, limit=_MOST_KEPT, schema=schema)
+    return facts, await cluster.retention(connection, limit=_MOST_KEPT, schema=schema)
 
 
 async def _read_queue(
@@ -233,7 +230,7 @@ def _kept(row: dict[str, Any]) -> tuple[str, str, str | None]:
     note = None if row["set_by"] is None else f"set by {row['set_by']}"
     if row["in_force"] < row["keep"]:
         note = f"all of history is kept for {duration(row['in_force'].total_seconds())} only"
-    return scope_words(row), duration(row["keep"].total_seconds()), note
+    return cluster.scope_words(row), duration(row["keep"].total_seconds()), note
 
 
 def _rows(page_request: PageRequest, facts: Facts, now: datetime) -> list[QueueRow]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -12,7 +11,7 @@ from starlette.responses import PlainTextResponse, Response
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.commands.breakers import diversion_words
 from pgcron_ha.db.driver.read_pool import Connection
-from pgcron_ha.db.queries.pages import breakers as ask_breakers
+from pgcron_ha.db.queries.pages import queues as ask_queues
 from pgcron_ha.db.queries.pages import run as ask
 from pgcron_ha.db.queries.pages import runs as ask_runs
 from pgcron_ha.web.address import NoSuch, whole_number
@@ -117,8 +116,8 @@ async def show_run(page_request: PageRequest) -> Response:
     if (drawn := page_request.drawn(snapshot)) is not None:
         return drawn
     found = snapshot.value
-    if isinstance(found, list):
-        raise no_such_run(page_request, str(run_id), found)
+    if found is None:
+        raise no_such_run(page_request, str(run_id))
     view = _view(page_request, found, place, snapshot.now)
     title = f"{state_mark(view.word).word} · run {run_id} · {view.what}"
     return page_request.page("run.html", view, snapshot, title=title, section="runs")
@@ -144,15 +143,14 @@ def run_number(page_request: PageRequest) -> int:
     return number
 
 
-def no_such_run(page_request: PageRequest, text: str, near: Sequence[int] = ()) -> NoSuch:
-    """With the runs next to it, or else all."""
+def no_such_run(page_request: PageRequest, text: str) -> NoSuch:
+    """With a link to all runs."""
     return NoSuch(
         "run",
         text,
         "It was never enqueued, its transaction was rolled back, or retention removed it.",
         "Look for it in the list of runs.",
-        [(f"run {other}", page_request.link("run", id=other)) for other in near]
-        or [("all runs", page_request.link("runs"))],
+        [("all runs", page_request.link("runs"))],
     )
 
 
@@ -184,15 +182,15 @@ async def retry(page_request: PageRequest) -> Response:
 
 async def _read_run(
     connection: Connection, run_id: int, place: LogPlace, *, schema: str
-) -> Found | list[int]:
-    """Everything the page shows, in one read-only transaction; the runs next to one that is not."""
+) -> Found | None:
+    """Everything the page shows, in one read-only transaction; None: there is no such run."""
     of_it: dict[str, Any] = {"run_id": run_id, "schema": schema}
     run = await ask.run(connection, **of_it)
     if run is None:
-        return await ask_runs.near_runs(connection, run_id, schema=schema)
+        return None
     is_ended, is_running = run["finished_at"] is not None, run["state"] == "running"
     is_waiting, is_dead = not is_ended and not is_running, run["state"] in ("dead", "lost")
-    run["breakers"] = await ask_breakers.of_run(connection, **of_it)
+    run["breakers"] = await ask_queues.breakers_of_run(connection, **of_it)
     attempt, sequence = place.line
     if place.side == "before":
         lines = await ask.lines_before(connection, attempt=attempt, sequence=sequence, **of_it)

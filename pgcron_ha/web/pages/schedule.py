@@ -90,8 +90,8 @@ class ScheduleView:
     shows_viewer_zone: bool
     """Whether a column with the viewer's own clock says something new."""
     ledger: list[dict[str, Any]]
-    """Rows of `pgcron_ha.db.queries.pages.schedules.ledger`; `reason` is a sentence that has the
-    note, `run_state` a word of `formats`.
+    """Rows of `pgcron_ha.db.queries.pages.schedules.occurrences`; `reason` is a sentence that has
+    the note, `run_state` a word of `formats`.
     """
     ledger_href: str | None
     """Earlier decisions."""
@@ -153,7 +153,7 @@ async def _read_schedule(
     return Found(
         {**row, "changed": await changed_occurrences(connection, row["id"], schema=schema)},
         await ask.schedules.the(connection, ids=[row["id"]], limit=1, schema=schema),
-        await ask.ledger(connection, before=before, limit=LEDGER_ROWS + 1, **of_it),
+        await ask.occurrences(connection, before=before, limit=LEDGER_ROWS + 1, **of_it),
         await ask.schedule_runs(connection, limit=RUN_ROWS, **of_it),
         [],
     )

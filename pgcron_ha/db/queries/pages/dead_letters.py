@@ -1,4 +1,4 @@
-"""What the page of dead letters asks: the statements of ``sql/pages_dead_letters.sql``."""
+"""What the page of dead letters reads: the statements of ``sql/pages_dead_letters.sql``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pages of nodes ask: the statements of ``sql/nodes.sql``."""
+"""What the pages of nodes read: the statements of ``sql/nodes.sql``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the overview asks: the statements of ``sql/pages_overview.sql``."""
+"""What the overview reads: the statements of ``sql/pages_overview.sql``."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pgcron_ha.errors import SchemaError
 COUNTED_EXACTLY: Final = 10_000
 # The oldest due runs of each queue and priority, the newest dead letters: enough to name causes.
 LOOK: Final = 500
-# Ways to the claim that are looked at: queues times priorities.
-PATHS: Final = 200
+# Queues whose due runs are looked at.
+QUEUES: Final = 200
 RECENT_RUNS: Final = 2_000
 ROWS: Final = 200
 TIMELINE_RUNS: Final = 400
@@ -33,7 +33,7 @@ async def cluster(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> Row:
 
 _cluster: Final = Query("page_cluster", most=COUNTED_EXACTLY).one
 
-due: Final = Query("page_due", look=LOOK, paths=PATHS, limit=ROWS)
+due: Final = Query("page_due", look=LOOK, queues=QUEUES, limit=ROWS)
 """Due runs by queue, handler and schedule, oldest first, and whether a live node serves them.
 
 `runs` counts at most `LOOK` of each queue and priority.

@@ -1,4 +1,4 @@
-"""What the pages of queues ask: the statements of ``sql/pages_queues.sql``."""
+"""What the pages of queues and circuit breakers read: ``pages_queues.sql``, ``breakers.sql``."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import Final
 from pgcron_ha.db.queries.rows import Query
 
 QUEUES: Final = 200
-# Ways to the claim that are looked at, of each kind: queues times priorities.
-PATHS: Final = 200
-# One way is counted so far, and all together so far: an index scan of some tens of milliseconds.
+# Rows that are counted of one way to the claim, and of one way of all queues together: an index
+# scan of some tens of milliseconds.
 COUNTED: Final = 10_000
-BUDGET: Final = 100_000
+BUDGET: Final = 30_000
 LOOK: Final = 10_000
 HEAD_ROWS: Final = 15
 
@@ -21,7 +20,7 @@ settings: Final = Query("page_queue_settings", limit=QUEUES)
 (`next_at`); the paused first.
 """
 
-depths: Final = Query("page_queue_depths", paths=PATHS, most=COUNTED, budget=BUDGET, limit=QUEUES)
+depths: Final = Query("page_queue_depths", most=COUNTED, budget=BUDGET, limit=QUEUES)
 """Waiting runs by queue: `due` ones, those to come `later`, and the `first_due` of both.
 
 Counts of one queue are lower bounds when `is_cut`; then `first_due` of runs with a key is that of
@@ -43,3 +42,12 @@ head: Final = Query("page_queue_head", limit=HEAD_ROWS)
 `is_offered`: a living node that takes from the queue offers the handler; `waits_for`: the run of
 the same schedule that has to end first; `key_next_at`: when its key's rate allows a start.
 """
+
+open_breakers: Final = Query("page_breakers", limit=QUEUES)
+"""Those that are not closed, the longest first."""
+
+broken: Final = Query("page_broken", look=LOOK, limit=QUEUES)
+"""Runs that wait for a breaker, by queue and handler; `runs` counts at most `LOOK`."""
+
+breakers_of_run: Final = Query("breaker_of_run")
+"""The breaker that ``run_id`` waits for (`state` is set), and the one whose fallback took it."""

@@ -1,4 +1,4 @@
-"""What the page of one run asks: the statements of ``sql/pages_run.sql``."""
+"""What the page of one run reads: the statements of ``sql/pages_run.sql``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pgcron_ha.db.queries.rows import Query
 
 # Characters of args and of a result that are read; of the rest only the size is shown.
 MOST_JSON: Final = 20_000
-# A run is tried up to a hundred times; what came before the newest is rarely asked for.
+# A run is tried up to a hundred times; older attempts are rarely of interest.
 ATTEMPTS: Final = 30
 # Characters of an attempt's error and of its traceback.
 MOST_TEXT: Final = 8_000
@@ -36,7 +36,7 @@ the limits of its key and queue (``*_next_at``: when a rate lets the next one st
 """
 
 progress: Final = Query("page_run_progress").one
-"""What the attempt under way of ``run_id`` last said of how far it is."""
+"""The last progress report of the attempt under way of ``run_id``."""
 
 letter: Final = Query("page_run_letter").one
 """The dead letter of ``run_id``."""

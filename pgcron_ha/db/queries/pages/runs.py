@@ -1,4 +1,4 @@
-"""What the list of runs asks: the statements of ``sql/pages_runs.sql``.
+"""What the list of runs reads: the statements of ``sql/pages_runs.sql``.
 
 Nothing orders all runs by time, and no index knows every filter. So a page walks the runs by
 number, the newest first, looks at no more than `LOOK` of each source, and says how far it came.
@@ -8,7 +8,7 @@ Those of one schedule are walked by their end, which an index orders.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -34,7 +34,8 @@ HIGHEST_ID: Final = 2**63 - 1
 LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 FAR_AHEAD: Final = datetime(9000, 1, 1, tzinfo=UTC)
 
-LIVE_WORDS: Final = ("running", "ready", "scheduled", "retrying", "parked", "blocked")
+READY_WORDS: Final = ("ready", "scheduled", "retrying", "parked")
+LIVE_WORDS: Final = ("running", *READY_WORDS, "blocked")
 ENDED_WORDS: Final = (
     "succeeded",
     "dead",
@@ -64,6 +65,8 @@ class RunFilter:
     since: datetime = LONG_AGO
     until: datetime = FAR_AHEAD
     """Of its end, or of its start while it runs, or of when it is due while it waits."""
+    rows: int = PAGE_ROWS
+    """Of one page."""
 
 
 @dataclass(frozen=True)
@@ -118,15 +121,15 @@ async def newest_runs(
     for look in (min(SHORT_LOOK, most), most):
         live = await _live(connection, wanted, position.live, look, schema)
         ended = await _ended(connection, wanted, position.ended, period, look, schema)
-        page = _merged(live, ended, position)
+        page = _merged(live, ended, position, wanted.rows)
         if not page.is_stopped:
             break
     return page
 
 
-def _merged(live: _Scan, ended: _Scan, position: Position) -> RunPage:
+def _merged(live: _Scan, ended: _Scan, position: Position, most: int) -> RunPage:
     rows = sorted((*live.rows, *ended.rows), key=lambda row: row["id"], reverse=True)
-    shown = rows[:PAGE_ROWS]
+    shown = rows[:most]
     numbers = {row["id"] for row in shown}
     beyond = Position(
         _beyond(live, numbers, position.live), _beyond(ended, numbers, position.ended)
@@ -137,7 +140,7 @@ def _merged(live: _Scan, ended: _Scan, position: Position) -> RunPage:
         beyond if has_more else None,
         live.looked + ended.looked,
         ended.floor_at,
-        is_stopped=has_more and len(rows) <= PAGE_ROWS,
+        is_stopped=has_more and len(rows) <= most,
     )
 
 
@@ -173,10 +176,10 @@ async def runs_of_schedule(
             end_id=position.ended,
             look=look,
         )
-        if len(scan.rows) > PAGE_ROWS or not scan.is_cut:
+        if len(scan.rows) > wanted.rows or not scan.is_cut:
             break
-    rows = scan.rows[:PAGE_ROWS]
-    if len(scan.rows) > PAGE_ROWS:
+    rows = scan.rows[: wanted.rows]
+    if len(scan.rows) > wanted.rows:
         last = rows[-1]
         return RunPage([*first, *rows], Position(0, last["id"], last["at"]), scan.looked)
     if not scan.is_cut:
@@ -195,16 +198,9 @@ schedule_id: Final = Query("page_schedule_id").one
 """The `id` of the schedule called ``name``."""
 
 _history_start: Final = Query("page_history_start").the
-_near: Final = Query("page_near_runs").the
 
 run_of_key: Final = Query("page_key_run").one
 """The `run_id` that a living idempotency ``key`` names, or that has the unique key now."""
-
-
-async def near_runs(connection: Any, run_id: int, *, schema: str = DEFAULT_SCHEMA) -> list[int]:
-    """The numbers next to one that no run has."""
-    found = await _near(connection, schema=schema, run_id=run_id)
-    return [found[side] for side in ("below", "above") if found[side] is not None]
 
 
 async def _live(connection: Any, wanted: RunFilter, before: int, look: int, schema: str) -> _Scan:
@@ -238,15 +234,13 @@ async def _ended(
         return await _scan(
             connection, "page_runs_of_letters", schema, wanted, **values, is_open=wanted.is_open
         )
-    low, high = _around(wanted, period)
+    bounds = dict(zip(("low", "high"), _around(wanted, period), strict=True))
     if wanted.until < FAR_AHEAD and before == HIGHEST_ID:
         start = await _history_start(connection, schema=schema, until=wanted.until)
         values["before"] = start["id"] + NUMBERS_MARGIN
-    history = await _scan(
-        connection, "page_runs_ended", schema, wanted, **values, low=low, high=high
-    )
+    history = await _scan(connection, "page_runs_ended", schema, wanted, **values, **bounds)
     values["before"] = before
-    overflow = await _scan(connection, "page_runs_overflow", schema, wanted, **values)
+    overflow = await _scan(connection, "page_runs_overflow", schema, wanted, **values, **bounds)
     return _together([history, overflow])
 
 
@@ -259,7 +253,8 @@ def _together(scans: list[_Scan]) -> _Scan:
 
 
 async def _scan(connection: Any, name: str, schema: str, wanted: RunFilter, **more: Any) -> _Scan:
-    values = {**vars(wanted), "look": LOOK, "limit": PAGE_ROWS + 1, **more}
+    values: dict[str, Any] = {"schedule_id": None, "look": LOOK, "limit": wanted.rows + 1}
+    values |= vars(wanted) | more
     values["states"] = sorted(values["states"])
     found = await fetch(connection, name, schema, **values)
     rows = [row for row in found if row["id"] is not None]
@@ -272,15 +267,22 @@ async def _scan(connection: Any, name: str, schema: str, wanted: RunFilter, **mo
 async def _live_of_schedule(
     connection: Any, schedule_id: int, wanted: RunFilter, schema: str
 ) -> list[Row]:
-    values = {**vars(wanted), "look": LIVE_ROWS, "limit": LIVE_ROWS}
-    live = await fetch(
-        connection,
-        "page_live_runs_of_schedule",
-        schema,
-        **{**values, "states": list(wanted.states), "schedule_id": schedule_id},
+    every_name = replace(wanted, schedule=None)  # it may have had another one
+    of_it: dict[str, Any] = {"schedule_id": schedule_id, "indexed": False, "before": HIGHEST_ID}
+    scan = await _scan(
+        connection, "page_runs_alive", schema, every_name, **of_it, look=LIVE_ROWS, limit=LIVE_ROWS
     )
+    live = sorted(scan.rows, key=lambda row: (row["at"], row["id"]), reverse=True)
     # Rows without a partition are few and soon moved over; they belong to the newest.
-    overflow = await _scan(connection, "page_runs_overflow", schema, wanted, before=HIGHEST_ID)
+    overflow = await _scan(
+        connection,
+        "page_runs_overflow",
+        schema,
+        wanted,
+        before=HIGHEST_ID,
+        low=LONG_AGO,
+        high=FAR_AHEAD,
+    )
     return [*live, *overflow.rows]
 
 

@@ -1,4 +1,4 @@
-"""What the pages of schedules ask: the statements of ``sql/pages_schedules.sql``."""
+"""What the pages of schedules, ledgers and calendars read: ``sql/pages_schedules.sql``."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ NEAR_NAMES: Final = 8
 MOST_IDS: Final = 500
 # The schedules that were made last, among which the new ones are.
 NEW_LOOK: Final = 5_000
+CALENDARS: Final = 200
+CALENDAR_USERS: Final = 50
+# How many fires a filter of the ledger searches at once.
+LEDGER_LOOK: Final = 20_000
+DECISIONS: Final = ("run", "skipped", "superseded", "expired", "cancelled", "missed")
 
 schedules: Final = Query(
     "page_schedules", ids=None, text=None, queue=None, enabled=None, after=None, runs=LAST_RUNS
@@ -39,15 +44,30 @@ Looks at the `NEW_LOOK` that were made last.
 schedule: Final = Query("page_schedule").one
 """The definition of the schedule ``name``; durations in seconds, `args` as JSON text."""
 
-ledger: Final = Query("page_ledger")
-"""Decided fires of ``schedule_id`` ``before`` an instant, and ranges of missed ones (`fires` None:
-too many to count), newest first.
+occurrences: Final = Query("page_occurrences", decision=None, look=LEDGER_LOOK, limit=PAGE_ROWS + 1)
+"""Decisions on the fires of ``schedule_id`` ``before`` an instant (None: all), newest first: a
+single fire, or a range of missed ones; ``decision`` chooses. One row more than a page has.
+
+`fires` is how many a row is for (None: too many to count), `last_at` the last of them; `run_state`
+the state of its run (None with a `run_id`: retention removed it), `hold` why it is parked.
 """
 
 schedule_runs: Final = Query("page_schedule_runs")
 """Live runs of ``schedule_id`` that are due, then ended ones, newest first; `seconds` and `delay`
 are numbers.
 """
+
+calendars: Final = Query("page_calendars", limit=CALENDARS)
+"""The first `CALENDARS` by name, without their contents."""
+
+calendar: Final = Query("one_calendar").one
+"""The one called ``name``; `parts`: JSON text, its content and that of the calendars it names."""
+
+calendar_users: Final = Query("users_of_calendar", limit=CALENDAR_USERS)
+"""Schedules that use it."""
+
+calendar_parents: Final = Query("page_calendar_parents", limit=CALENDAR_USERS)
+"""Calendars that name it."""
 
 _offered: Final = Query("page_offered", limit=NAMES).the
 _near: Final = Query("page_schedule_names", limit=NEAR_NAMES)
