@@ -148,9 +148,6 @@ LOCAL_INSTANT: Final = ReadBy("instant", local_instant)
 RATE: Final = ReadBy("count/duration", rate)
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-
-
 def limit_option(default: int = 50) -> Callable[[Command], Command]:
     """``--limit N``: how many rows at most."""
     return click.option(
@@ -162,6 +159,17 @@ def limit_option(default: int = 50) -> Callable[[Command], Command]:
     )
 
 
+def together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """All these options, in this order."""
+
+    def declare(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return declare
+
+
 def args_option(words: str) -> Callable[[Command], Command]:
     """``--args JSON``, or ``--args @FILE`` for the JSON in a file."""
     return click.option(
@@ -169,26 +177,7 @@ def args_option(words: str) -> Callable[[Command], Command]:
     )
 
 
-def _requires(
-    context: click.Context, parameter: click.Parameter, words: tuple[str, ...]
-) -> list[str] | None:
-    """None: not given; an empty one alone is a list of none."""
-    return [word for word in words if word] if words else None
-
-
 def _args(context: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
     if text is None or not text.startswith("@"):
         return text
     return file_text(Path(text[1:]), _MOST_BYTES_OF_ARGS)
-
-
-retry_option = click.option(
-    "--retry", metavar="JSON", help='How it is retried: {"backoff": "linear", "retry_for": "2h"}.'
-)
-requires_option = click.option(
-    "--requires",
-    multiple=True,
-    metavar="LABEL",
-    callback=_requires,
-    help="Only nodes with this label (gpu=a100, or gpu for any); may be repeated.",
-)

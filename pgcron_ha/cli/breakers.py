@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import Column, plural, print_result, print_rows, shown
+from pgcron_ha.cli.output import Column, JsonGroup, plural, print_result, print_rows, shown
 from pgcron_ha.cli.session import act, call
 from pgcron_ha.config.values import format_duration
 from pgcron_ha.db.commands import breakers
@@ -25,17 +25,16 @@ COLUMNS: Final = (
 )
 
 
-@click.group("breakers")
+@click.group("breakers", cls=JsonGroup)
 def breakers_group() -> None:
     """Circuit breakers: stop running handlers that keep failing."""
 
 
 @breakers_group.command("list")
 @arguments.limit_option()
-@arguments.json_option
-def list_command(limit: int, as_json: bool) -> None:
+def list_command(limit: int) -> None:
     """List circuit breakers, those that are open first."""
-    print_rows(call(breakers.breakers, limit=limit), COLUMNS, as_json, "no breakers")
+    print_rows(call(breakers.breakers, limit=limit), COLUMNS, "no breakers")
 
 
 @breakers_group.command("set")
@@ -64,8 +63,7 @@ def list_command(limit: int, as_json: bool) -> None:
 @click.option("--fallback-handler", metavar="HANDLER", help="Runs them while the breaker is open.")
 @click.option("--fallback-queue", metavar="QUEUE", help="Queue for them while the breaker is open.")
 @click.option("--share", "handlers", multiple=True, metavar="HANDLER", help="One that shares it.")
-@arguments.json_option
-def set_command(handler: str, as_json: bool, **given: Any) -> None:
+def set_command(handler: str, **given: Any) -> None:
     """Leave HANDLER alone after so many failures within a time, then probe it run by run.
 
     What is set here counts before what nodes declare.
@@ -75,29 +73,23 @@ def set_command(handler: str, as_json: bool, **given: Any) -> None:
     print_result(
         {"breaker": handler, "failures": given["failures"]},
         f"breaker '{handler}' opens after {failures} in {shown(given['within'])}",
-        as_json,
     )
 
 
 @breakers_group.command("reset")
 @click.argument("breaker")
-@arguments.json_option
-def reset_command(breaker: str, as_json: bool) -> None:
+def reset_command(breaker: str) -> None:
     """Close BREAKER now: the runs that wait for it go."""
     was_open = act(breakers.reset_breaker, breaker)
     print_result(
         {"breaker": breaker, "state": "closed", "was_open": was_open},
         f"breaker '{breaker}' {'is closed' if was_open else 'was closed already'}",
-        as_json,
     )
 
 
 @breakers_group.command("delete")
 @click.argument("breaker")
-@arguments.json_option
-def delete_command(breaker: str, as_json: bool) -> None:
+def delete_command(breaker: str) -> None:
     """Delete BREAKER; a node that declares it makes it again when it starts."""
     call(breakers.delete_breaker, breaker)
-    print_result(
-        {"breaker": breaker, "is_set": False}, f"there is no breaker '{breaker}' any more", as_json
-    )
+    print_result({"breaker": breaker, "is_set": False}, f"there is no breaker '{breaker}' any more")

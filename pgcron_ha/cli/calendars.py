@@ -10,7 +10,9 @@ import click
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import (
     Column,
+    JsonGroup,
     echo,
+    is_json,
     plural,
     print_fields,
     print_json,
@@ -36,24 +38,22 @@ _MOST_USERS: Final = 20
 _NEXT_DAYS: Final = 10
 
 
-@click.group("calendars")
+@click.group("calendars", cls=JsonGroup)
 def calendars_group() -> None:
     """Keep holidays and other days that schedules share."""
 
 
 @calendars_group.command("list")
 @arguments.limit_option()
-@arguments.json_option
-def list_command(limit: int, as_json: bool) -> None:
+def list_command(limit: int) -> None:
     """List calendars by name, and how many schedules use each."""
-    print_rows(call(interfaces.calendars, limit=limit), COLUMNS, as_json, "no calendars")
+    print_rows(call(interfaces.calendars, limit=limit), COLUMNS, "no calendars")
 
 
 @calendars_group.command("show")
 @click.argument("name")
-@arguments.json_option
 @with_session
-async def show_command(session: Session, name: str, as_json: bool) -> None:
+async def show_command(session: Session, name: str) -> None:
     """Show a calendar, who uses it and its next days."""
     found = await session.call(interfaces.calendar, name)
     users = await session.call(interfaces.users_of_calendar, name, limit=_MOST_USERS)
@@ -63,12 +63,12 @@ async def show_command(session: Session, name: str, as_json: bool) -> None:
         days = read_calendars(parts)[name].next_days(datetime.now(UTC).date(), _NEXT_DAYS)
     except InvalidInput as error:  # plain SQL may write what is no calendar
         echo(f"note: {error.message}", err=True)
-    if as_json:
+    if is_json():
         reported = [{"day": day.isoformat(), "note": note} for day, note in days]
         print_json({**found, "used_by": users, "next_days": reported})
         return
     content = found.pop("content")
-    print_fields({**found, "used_by": ", ".join(users) or None}, as_json=False)
+    print_fields({**found, "used_by": ", ".join(users) or None})
     echo()
     echo(content.strip("\n"))
     echo()
@@ -80,8 +80,7 @@ async def show_command(session: Session, name: str, as_json: bool) -> None:
 @click.argument("name")
 @click.argument("file", type=click.File("r", encoding="utf-8"))
 @click.option("--take-over", is_flag=True, help="From the files that define it.")
-@arguments.json_option
-def put_command(name: str, file: TextIO, take_over: bool, as_json: bool) -> None:
+def put_command(name: str, file: TextIO, take_over: bool) -> None:
     """Make or change the calendar NAME: FILE ("-": stdin) has a rule in each line.
 
     Lines are dates ("2026-12-24..2027-01-01 # closed"), dates of each year ("yearly 12-25", "yearly
@@ -102,14 +101,12 @@ def put_command(name: str, file: TextIO, take_over: bool, as_json: bool) -> None
     print_result(
         {"calendar": name, "version": version, "schedules": users},
         f"calendar '{name}' is version {version}, {used}",
-        as_json,
     )
 
 
 @calendars_group.command("delete")
 @click.argument("name")
-@arguments.json_option
-def delete_command(name: str, as_json: bool) -> None:
+def delete_command(name: str) -> None:
     """Delete a calendar that nobody uses."""
     act(interfaces.delete_calendar, name)
-    print_result({"calendar": name, "done": "deleted"}, f"calendar '{name}' is deleted", as_json)
+    print_result({"calendar": name, "done": "deleted"}, f"calendar '{name}' is deleted")

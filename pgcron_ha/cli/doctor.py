@@ -10,9 +10,9 @@ from typing import Final
 
 import click
 
-from pgcron_ha.cli import arguments, doctor_schema, doctor_server
+from pgcron_ha.cli import doctor_schema, doctor_server
 from pgcron_ha.cli.doctor_server import Diagnosis, Finding, problem
-from pgcron_ha.cli.output import echo, print_json
+from pgcron_ha.cli.output import JsonCommand, echo, is_json, print_json
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client.run_status import probe_ends
 from pgcron_ha.client.verifying import prove
@@ -60,16 +60,15 @@ _MAY_NOT_LOOK: Final = (
 )
 
 
-@click.command("doctor")
-@arguments.json_option
-def doctor_command(as_json: bool) -> int:
+@click.command("doctor", cls=JsonCommand)
+def doctor_command() -> int:
     """Check the database, the schema, the settings.
 
     Exit code 1 if there is a problem; advice alone is 0.
     """
     findings = on_database(examine, needs_schema=False)
     for finding in findings:
-        if as_json:
+        if is_json():
             print_json(finding._asdict())
             continue
         echo(f"{finding.level:<8} {finding.check:<14} {finding.message}")

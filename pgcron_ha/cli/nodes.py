@@ -10,7 +10,16 @@ from typing import Final
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import Column, echo, plural, print_result, print_rows
+from pgcron_ha.cli.output import (
+    Column,
+    JsonGroup,
+    echo,
+    is_json,
+    json_option,
+    plural,
+    print_result,
+    print_rows,
+)
 from pgcron_ha.cli.session import Session, act, call, on_database, with_session
 from pgcron_ha.db.commands import cordons
 from pgcron_ha.db.queries import overview
@@ -38,18 +47,18 @@ COLUMNS: Final = (
 _LOOK_SECONDS: Final = 0.25
 
 
-@click.group("nodes", invoke_without_command=True)
+@click.group("nodes", cls=JsonGroup, invoke_without_command=True)
 @click.option("--all", "also_dead", is_flag=True, help="Also dead nodes, for a day.")
 @arguments.limit_option()
-@arguments.json_option
+@json_option
 @click.pass_context
-def nodes_group(context: click.Context, also_dead: bool, limit: int, as_json: bool) -> None:
+def nodes_group(context: click.Context, also_dead: bool, limit: int) -> None:
     """List the nodes and their leases; cordon, drain and uncordon them."""
     if context.invoked_subcommand is not None:
         return
     rows = call(overview.nodes, also_dead=also_dead, limit=limit)
-    print_rows(rows, COLUMNS, as_json, "no nodes")
-    for row in () if as_json else rows:
+    print_rows(rows, COLUMNS, "no nodes")
+    for row in () if is_json() else rows:
         if row["unresponsive_runs"]:
             echo(f"node '{row['name']}': {unresponsive_words(row['unresponsive_runs'])}")
         if row["state"] != "dead" and (row["tzdata"] or "") < (row["cluster_tzdata"] or ""):
@@ -63,27 +72,24 @@ def nodes_group(context: click.Context, also_dead: bool, limit: int, as_json: bo
 @nodes_group.command("cordon")
 @click.argument("node")
 @click.option("--reason", help="Why; shown wherever the node is.")
-@arguments.json_option
 @with_session
-async def cordon_command(session: Session, node: str, reason: str | None, as_json: bool) -> None:
+async def cordon_command(session: Session, node: str, reason: str | None) -> None:
     """Let NODE take nothing new; what it holds goes on.
 
     NODE is a name, for all its processes until it is lifted, also after a restart, or the
     incarnation of one process.
     """
-    _say(node, *await _cordon(session, node, reason), as_json)
+    _say(node, *await _cordon(session, node, reason))
 
 
 @nodes_group.command("uncordon")
 @click.argument("node")
-@arguments.json_option
-def uncordon_command(node: str, as_json: bool) -> None:
+def uncordon_command(node: str) -> None:
     """Let NODE (a name, or an incarnation) take runs again."""
     living = act(cordons.uncordon_node, node)
     print_result(
         {"node": node, "is_cordoned": False, "living": living},
         f"node '{node}' takes runs again ({_processes(living)})",
-        as_json,
     )
 
 
@@ -92,10 +98,7 @@ def uncordon_command(node: str, as_json: bool) -> None:
 @click.option("--reason", help="Why; shown wherever the node is.")
 @click.option("--wait", is_flag=True, help="Until it holds no run any more.")
 @click.option("--timeout", type=arguments.DURATION, help="With --wait: fail after so long.")
-@arguments.json_option
-def drain_command(
-    node: str, reason: str | None, wait: bool, timeout: timedelta | None, as_json: bool
-) -> None:
+def drain_command(node: str, reason: str | None, wait: bool, timeout: timedelta | None) -> None:
     """Cordon NODE, and tell when it holds no run any more.
 
     With --wait the exit status is 0 as soon as it holds none. The node stays cordoned, and its
@@ -105,7 +108,7 @@ def drain_command(
         raise click.UsageError("--timeout says how long --wait waits")
     most = None if timeout is None else timeout.total_seconds()
     living, runs = on_database(lambda s: _drain(s, node, reason, wait, most))
-    _say(node, living, runs, as_json)
+    _say(node, living, runs)
 
 
 async def _cordon(session: Session, node: str, reason: str | None) -> tuple[int, int]:
@@ -130,12 +133,11 @@ async def _drain(
     return living, runs
 
 
-def _say(node: str, living: int, runs: int, as_json: bool) -> None:
+def _say(node: str, living: int, runs: int) -> None:
     held = f"holds {plural(runs, 'run')}" if runs else "holds no run"
     print_result(
         {"node": node, "is_cordoned": True, "living": living, "runs": runs},
         f"node '{node}' takes nothing new and {held} ({_processes(living)})",
-        as_json,
     )
 
 

@@ -17,6 +17,40 @@ from pgcron_ha.harmless import harmless, harmless_json
 from pgcron_ha.spec.text import in_number
 
 _GAP = "  "
+_IS_JSON = "pgcron_ha.is_json"
+
+
+def _remember(context: click.Context, option: click.Parameter, wanted: bool) -> None:
+    context.meta[_IS_JSON] = wanted
+
+
+json_option = click.option(
+    "--json",
+    is_flag=True,
+    expose_value=False,
+    callback=_remember,
+    help="One JSON object a line.",
+)
+
+
+def is_json() -> bool:
+    """Whether the running command has ``--json``."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(_IS_JSON))
+
+
+class JsonCommand(click.Command):
+    """A command with ``--json``."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        json_option(self)
+
+
+class JsonGroup(click.Group):
+    """A group of such commands."""
+
+    command_class = JsonCommand
 
 
 @dataclass(frozen=True)
@@ -48,11 +82,9 @@ def echo_file(text: str) -> None:
     click.echo(harmless(text) if sys.stdout.isatty() else text, nl=False)
 
 
-def print_rows(
-    rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], as_json: bool, nothing: str
-) -> None:
+def print_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], nothing: str) -> None:
     """The rows as JSON lines (all keys) or as a table; the text `nothing` if there are none."""
-    if as_json:
+    if is_json():
         for row in rows:
             print_json(row)
     elif rows:
@@ -62,9 +94,9 @@ def print_rows(
         echo(nothing)
 
 
-def print_fields(row: Mapping[str, Any], as_json: bool) -> None:
-    """One thing: a JSON object, or a line for each value that there is."""
-    if as_json:
+def print_fields(row: Mapping[str, Any]) -> None:
+    """One thing: a JSON object, or a line for each value that is not None."""
+    if is_json():
         print_json(row)
         return
     width = max(map(len, row), default=0)
@@ -74,9 +106,9 @@ def print_fields(row: Mapping[str, Any], as_json: bool) -> None:
             echo(f"{key:<{width}}{_GAP}{text}")
 
 
-def print_result(document: object, sentence: object, as_json: bool) -> None:
+def print_result(document: object, sentence: object) -> None:
     """What a command has done: a JSON document for programs, or a sentence for people."""
-    if as_json:
+    if is_json():
         print_json(document)
     else:
         echo(sentence)

@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import Column, plural, print_result, print_rows
+from pgcron_ha.cli.output import Column, JsonGroup, plural, print_result, print_rows
 from pgcron_ha.cli.session import act, call
 from pgcron_ha.client import checks
 from pgcron_ha.db.commands import queues
@@ -53,17 +53,16 @@ def _most(option: str, text: str) -> int | None:
     return int(text)
 
 
-@click.group("queues")
+@click.group("queues", cls=JsonGroup)
 def queues_group() -> None:
     """List, limit, pause and resume queues."""
 
 
 @queues_group.command("list")
 @arguments.limit_option()
-@arguments.json_option
-def list_queues_command(limit: int, as_json: bool) -> None:
+def list_queues_command(limit: int) -> None:
     """List queues that have live runs or settings."""
-    print_rows(call(overview.queues, limit=limit), QUEUES, as_json, "no queues")
+    print_rows(call(overview.queues, limit=limit), QUEUES, "no queues")
 
 
 @queues_group.command("demand")
@@ -75,34 +74,31 @@ def list_queues_command(limit: int, as_json: bool) -> None:
     show_default=True,
     help="So many due runs are counted at most.",
 )
-@arguments.json_option
-def demand_command(queue: str | None, cap: int, as_json: bool) -> None:
+def demand_command(queue: str | None, cap: int) -> None:
     """Count the slots that QUEUE, or all, could use now.
 
     On all nodes together, by weight: what executes, and what is due and may begin. For autoscalers.
     """
     name = None if queue is None else checks.queue_name(queue)
     slots = call(overview.demand, name, cap)
-    print_result({"queue": name, "slots": slots}, slots, as_json)
+    print_result({"queue": name, "slots": slots}, slots)
 
 
 @queues_group.command("pause")
 @click.argument("queue")
 @click.option("--note", help="Why; shown wherever the queue is.")
-@arguments.json_option
-def pause_command(queue: str, note: str | None, as_json: bool) -> None:
+def pause_command(queue: str, note: str | None) -> None:
     """Let nobody take runs from QUEUE; what runs goes on."""
     act(queues.pause_queue, checks.queue_name(queue), note)
-    print_result({"queue": queue, "is_paused": True}, f"queue '{queue}' is paused", as_json)
+    print_result({"queue": queue, "is_paused": True}, f"queue '{queue}' is paused")
 
 
 @queues_group.command("resume")
 @click.argument("queue")
-@arguments.json_option
-def resume_command(queue: str, as_json: bool) -> None:
+def resume_command(queue: str) -> None:
     """Take runs from QUEUE again."""
     act(queues.resume_queue, checks.queue_name(queue))
-    print_result({"queue": queue, "is_paused": False}, f"queue '{queue}' is resumed", as_json)
+    print_result({"queue": queue, "is_paused": False}, f"queue '{queue}' is resumed")
 
 
 @queues_group.command("set")
@@ -114,10 +110,7 @@ def resume_command(queue: str, as_json: bool) -> None:
     help="So many of its runs execute at once on all nodes together; none: no limit.",
 )
 @_rate
-@arguments.json_option
-def set_queue_command(
-    queue: str, max_running: int | None, rate: arguments.Rate, as_json: bool
-) -> None:
+def set_queue_command(queue: str, max_running: int | None, rate: arguments.Rate) -> None:
     """Limit QUEUE; what runs goes on, and counts. What is left out is no limit."""
     name = checks.queue_name(queue)
     act(queues.set_queue, name, max_running, **rate._asdict())
@@ -127,33 +120,28 @@ def set_queue_command(
     print_result(
         {"queue": queue, "max_running": max_running, **rate._asdict()},
         f"queue '{queue}' executes {most} at once{rate.words()}",
-        as_json,
     )
 
 
-@click.group("concurrency")
+@click.group("keys", cls=JsonGroup)
 def concurrency_group() -> None:
     """Say how many runs of one concurrency key execute at once."""
 
 
 @concurrency_group.command("list")
 @arguments.limit_option()
-@arguments.json_option
-def list_keys_command(limit: int, as_json: bool) -> None:
+def list_keys_command(limit: int) -> None:
     """List concurrency keys that have settings or running runs. One without a setting has one
     slot.
     """
-    print_rows(call(overview.keys, limit=limit), KEYS, as_json, "no concurrency keys")
+    print_rows(call(overview.keys, limit=limit), KEYS, "no concurrency keys")
 
 
 @concurrency_group.command("set")
 @click.argument("concurrency_key", metavar="KEY")
 @click.argument("slots", type=arguments.ReadBy("slots", _most))
 @_rate
-@arguments.json_option
-def set_command(
-    concurrency_key: str, slots: int | None, rate: arguments.Rate, as_json: bool
-) -> None:
+def set_command(concurrency_key: str, slots: int | None, rate: arguments.Rate) -> None:
     """Let SLOTS runs of KEY execute at once ("none": no limit).
 
     A KEY that ends with a star is for all keys that begin so and have no setting of their own;
@@ -164,18 +152,15 @@ def set_command(
         {"concurrency_key": concurrency_key, "slots": slots, **rate._asdict()},
         f"concurrency key '{concurrency_key}' has {plural(slots, 'slot') if slots else 'any number of slots'}"
         f"{rate.words()}",
-        as_json,
     )
 
 
 @concurrency_group.command("delete")
 @click.argument("concurrency_key", metavar="KEY")
-@arguments.json_option
-def delete_command(concurrency_key: str, as_json: bool) -> None:
+def delete_command(concurrency_key: str) -> None:
     """Delete what was set for KEY."""
     call(queues.delete_concurrency, concurrency_key)
     print_result(
         {"concurrency_key": concurrency_key, "is_set": False},
         f"concurrency key '{concurrency_key}' has no setting of its own",
-        as_json,
     )

@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import Column, print_result, print_rows, shown
+from pgcron_ha.cli.output import Column, JsonGroup, print_result, print_rows, shown
 from pgcron_ha.cli.session import act, call
 from pgcron_ha.db.commands import retention
 from pgcron_ha.errors import InvalidInput
@@ -37,17 +37,16 @@ _outcome = click.option(
 )
 
 
-@click.group("retention")
+@click.group("retention", cls=JsonGroup)
 def retention_group() -> None:
     """Say how long records are kept."""
 
 
 @retention_group.command("list")
 @arguments.limit_option()
-@arguments.json_option
-def list_command(limit: int, as_json: bool) -> None:
+def list_command(limit: int) -> None:
     """List what is kept for how long: tables, then rules, the first that fits counts."""
-    print_rows(call(retention.retention, limit=limit), COLUMNS, as_json, "no tables")
+    print_rows(call(retention.retention, limit=limit), COLUMNS, "no tables")
 
 
 @retention_group.command("set", short_help="Keep ended runs for DURATION after their end.")
@@ -55,9 +54,8 @@ def list_command(limit: int, as_json: bool) -> None:
 @_queue
 @_outcome
 @click.option("--table", type=click.Choice(_TABLES), help="All that this table has.")
-@arguments.json_option
 def set_command(
-    duration: timedelta, queue: str | None, outcome: str | None, table: str | None, as_json: bool
+    duration: timedelta, queue: str | None, outcome: str | None, table: str | None
 ) -> None:
     """Keep ended runs for DURATION after their end, such as 7d; not longer than all of history.
 
@@ -76,16 +74,15 @@ def set_command(
         act(retention.set_retention, duration, queue=queue, outcome=outcome)
     row = {"relation": table, "queue": queue, "outcome": outcome}
     kept = f"{'is' if table else 'are'} kept for {shown(duration)}"
-    print_result({**row, "keep": duration}, f"{retention.scope_words(row)} {kept}", as_json)
+    print_result({**row, "keep": duration}, f"{retention.scope_words(row)} {kept}")
 
 
 @retention_group.command("delete")
 @_queue
 @_outcome
-@arguments.json_option
-def delete_command(queue: str | None, outcome: str | None, as_json: bool) -> None:
+def delete_command(queue: str | None, outcome: str | None) -> None:
     """Delete a rule: the next less specific one counts, or history's own."""
     call(retention.delete_retention, queue=queue, outcome=outcome)
     row = {"relation": None, "queue": queue, "outcome": outcome}
     gone = f"there is no rule for {retention.scope_words(row)} any more"
-    print_result({**row, "keep": None}, gone, as_json)
+    print_result({**row, "keep": None}, gone)

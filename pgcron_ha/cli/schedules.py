@@ -12,9 +12,12 @@ import click
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.backfills import backfill_command
 from pgcron_ha.cli.next import fire_json, print_preview
+from pgcron_ha.cli.options import policy_options
 from pgcron_ha.cli.output import (
     Column,
+    JsonGroup,
     echo,
+    is_json,
     print_fields,
     print_json,
     print_result,
@@ -25,7 +28,6 @@ from pgcron_ha.cli.runs import print_run_id, print_runs
 from pgcron_ha.cli.schedule_files import apply_command, export_command, schema_command
 from pgcron_ha.cli.schedule_import import import_group
 from pgcron_ha.cli.schedule_occurrences import OCCURRENCE_COMMANDS, changed_lines
-from pgcron_ha.cli.schedule_options import policy_options
 from pgcron_ha.cli.schedule_verify import verify_command
 from pgcron_ha.cli.schedule_versions import diff_command, restore_command, versions_command
 from pgcron_ha.cli.session import Session, act, call, on_database, with_session
@@ -64,7 +66,7 @@ _NEXT_FIRES = 5
 _LAST_RUNS = 5
 
 
-@click.group("schedules")
+@click.group("schedules", cls=JsonGroup)
 def schedules_group() -> None:
     """List, define, pause, explain schedules."""
 
@@ -83,29 +85,27 @@ for _command in (
 @click.option("--status", type=click.Choice(["unchecked", "valid", "invalid", "done"]))
 @click.option("--paused/--enabled", "paused", default=None, help="Only paused or enabled ones.")
 @arguments.limit_option()
-@arguments.json_option
-def list_command(paused: bool | None, as_json: bool, **given: Any) -> None:
+def list_command(paused: bool | None, **given: Any) -> None:
     """List schedules by name."""
     given["enabled"] = None if paused is None else not paused
-    print_rows(call(overview.schedules, **given), COLUMNS, as_json, "no schedules")
+    print_rows(call(overview.schedules, **given), COLUMNS, "no schedules")
 
 
 @schedules_group.command("show")
 @click.argument("name")
-@arguments.json_option
 @with_session
-async def show_command(session: Session, name: str, as_json: bool) -> None:
+async def show_command(session: Session, name: str) -> None:
     """Show one schedule, its next fires and its last runs."""
     found = await session.call(overview.schedule, name)
     changed = await session.call(changed_occurrences, found["id"])
     runs = await session.call(overview.runs, schedule_name=name, limit=_LAST_RUNS)
     ahead = _preview(found)
-    if as_json:
+    if is_json():
         print_json({**found, **_preview_json(found, ahead), "changed": changed, "runs": runs})
         return
     calendars = ", ".join(name for name, _ in calendars_in(found["calendars"]))
     error = found["error"] and _sentences(found["error"])
-    print_fields({**found, "calendars": calendars or None, "error": error}, as_json=False)
+    print_fields({**found, "calendars": calendars or None, "error": error})
     echo()
     for line in changed_lines(found, changed):
         echo(line)
@@ -114,7 +114,7 @@ async def show_command(session: Session, name: str, as_json: bool) -> None:
         if not found["enabled"]:
             echo("these would be its fires, if it were resumed")
         echo()
-    print_runs(runs, as_json=False)
+    print_runs(runs)
 
 
 @schedules_group.command("put", short_help="Create a schedule, or change it.")
@@ -124,20 +124,19 @@ async def show_command(session: Session, name: str, as_json: bool) -> None:
 @policy_options
 @click.option("--dry-run", is_flag=True, help="Say what would be, and change nothing.")
 @click.option("--expect-version", type=click.IntRange(0), help="Refuse if it has another one.")
-@arguments.json_option
 def put_command(
     name: str,
     spec: str,
     handler: str,
     dry_run: bool,
     expect_version: int | None,
-    as_json: bool,
     **policies: Any,
 ) -> None:
     """Create the schedule NAME, or change it: run HANDLER by SPEC.
 
     SPEC is what "pgcron-ha next" takes, such as a cron expression or "every 90m". Options that are
-    left out stay as they are; a new schedule gets their defaults. With --expect-version an edit
+    left out stay as they are; a new schedule gets their defaults. An empty --concurrency-key or
+    --requires removes what it had. With --expect-version an edit
     that somebody else made since you read it is not lost; 0 means that it does not exist yet.
     """
     given = {policy: value for policy, value in policies.items() if value is not None}
@@ -158,7 +157,7 @@ def put_command(
 
     found, changed, lacking = on_database(put)
     ahead = _preview(found)
-    if as_json:
+    if is_json():
         print_json({**found, **_preview_json(found, ahead)})
         return
     notes = [] if ahead is None or dry_run else list(ahead.notes)
@@ -188,14 +187,9 @@ def _duration_or_instant(option: str, text: str) -> timedelta | datetime:
     type=arguments.ReadBy("duration|instant", _duration_or_instant),
     help="Resume it by itself: 2h, 2026-12-24T18:00.",
 )
-@arguments.json_option
 @with_session
 async def pause_command(
-    session: Session,
-    name: str,
-    note: str | None,
-    until: timedelta | datetime | None,
-    as_json: bool,
+    session: Session, name: str, note: str | None, until: timedelta | datetime | None
 ) -> None:
     """Let a schedule not fire until it is resumed; what runs goes on.
 
@@ -208,24 +202,21 @@ async def pause_command(
     print_result(
         {"schedule": name, "done": "paused", "until": end},
         f"schedule '{name}' is paused" + (f" until {shown(end)}" if end else ""),
-        as_json,
     )
 
 
 @schedules_group.command("resume")
 @click.argument("name")
-@arguments.json_option
-def resume_command(name: str, as_json: bool) -> None:
+def resume_command(name: str) -> None:
     """Let a schedule fire again from now on."""
     act(functions.resume_schedule, name, interface="cli")
-    _say(name, "resumed", as_json)
+    _say(name, "resumed")
 
 
 @schedules_group.command("rename", short_help="Give a schedule another name.")
 @click.argument("name")
 @click.argument("new_name")
-@arguments.json_option
-def rename_command(name: str, new_name: str, as_json: bool) -> None:
+def rename_command(name: str, new_name: str) -> None:
     """Give the schedule NAME another name; it keeps its history.
 
     What waits follows the name; what runs or has ended keeps the old one.
@@ -245,19 +236,18 @@ def rename_command(name: str, new_name: str, as_json: bool) -> None:
             err=True,
         )
     document = {"schedule": new_name, "done": "renamed", "was": name}
-    print_result(document, f"schedule '{name}' is now '{new_name}'", as_json)
+    print_result(document, f"schedule '{name}' is now '{new_name}'")
 
 
 @schedules_group.command("delete")
 @click.argument("name")
-@arguments.json_option
-def delete_command(name: str, as_json: bool) -> None:
+def delete_command(name: str) -> None:
     """Delete a schedule; its history stays.
 
     What waits is cancelled, what runs goes on.
     """
     act(functions.delete_schedule, name, interface="cli")
-    _say(name, "deleted", as_json)
+    _say(name, "deleted")
 
 
 @schedules_group.command("run-now")
@@ -270,9 +260,8 @@ def delete_command(name: str, as_json: bool) -> None:
     type=arguments.LOCAL_INSTANT,
     help="The fire time that it is for, instead of now.",
 )
-@arguments.json_option
 def run_now_command(
-    name: str, args: str | None, overlap: str | None, fire_time: datetime | None, as_json: bool
+    name: str, args: str | None, overlap: str | None, fire_time: datetime | None
 ) -> None:
     """Run a schedule once, beside its fires.
 
@@ -287,7 +276,7 @@ def run_now_command(
         meant = fire_time and await arguments.in_zone_of(session, name, fire_time)
         return await session.act(functions.run_now, name, given, overlap=overlap, fire_time=meant)
 
-    print_run_id(on_database(run), as_json)
+    print_run_id(on_database(run))
 
 
 def _preview(row: overview.Row) -> Preview | None:
@@ -317,5 +306,5 @@ def _preview_json(row: overview.Row, ahead: Preview | None) -> dict[str, Any]:
     }
 
 
-def _say(name: str, done: str, as_json: bool) -> None:
-    print_result({"schedule": name, "done": done}, f"schedule '{name}' is {done}", as_json)
+def _say(name: str, done: str) -> None:
+    print_result({"schedule": name, "done": done}, f"schedule '{name}' is {done}")

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import echo, print_json, shown
+from pgcron_ha.cli.output import JsonCommand, echo, is_json, print_json, shown
 from pgcron_ha.cli.session import Session, with_session
 from pgcron_ha.db.driver.clients import Connection
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
@@ -18,10 +17,9 @@ from pgcron_ha.db.queries.unresponsive_runs import unresponsive_words
 from pgcron_ha.errors import Conflict
 
 
-@click.command("status")
-@arguments.json_option
+@click.command("status", cls=JsonCommand)
 @with_session
-async def status_command(session: Session, as_json: bool) -> None:
+async def status_command(session: Session) -> None:
     """Show what the cluster does and what waits."""
     blocking = await session.call(blocking_sessions)
     await session.connection.execute("SET lock_timeout = '1s'")  # who locks is said, not waited for
@@ -29,7 +27,7 @@ async def status_command(session: Session, as_json: bool) -> None:
         status = {"blocking": blocking, **await session.call(read_tables)}
     except Conflict as error:
         raise naming(error, await session.call(blocking_sessions)) from error
-    if as_json:
+    if is_json():
         print_json(status)
         return
     pauses = (*_pauses(status["counts"]), *_cordons(status["nodes"]))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from pgcron_ha.cli.output import echo, print_json, shown
+from pgcron_ha.cli.output import echo, is_json, print_json, shown
 from pgcron_ha.cli.screen import Screen
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client.run_status import RunStatus, read_status
@@ -26,9 +26,7 @@ LOOK_SECONDS: Final = 0.5
 LINES_AT_ONCE: Final = 1000
 
 
-def follow_to_end(
-    run_id: int, *, timeout: float | None = None, with_log: bool = False, as_json: bool = False
-) -> None:
+def follow_to_end(run_id: int, *, timeout: float | None = None, with_log: bool = False) -> None:
     """Shows a run until it ends, then its result; Ctrl-C ends the showing.
 
     Raises NotFound, WaitTimedOut, RunFailed, RunCancelled, RunNotStarted.
@@ -39,7 +37,7 @@ def follow_to_end(
         again = f"`pgcron-ha runs watch {run_id}` follows it again"
         echo(f"run {run_id} goes on; {again}", err=True)
         raise
-    print_end(status, as_json)
+    print_end(status)
 
 
 async def follow(
@@ -66,9 +64,9 @@ async def follow(
         screen.clear()
 
 
-def print_end(status: RunStatus, as_json: bool) -> None:
+def print_end(status: RunStatus) -> None:
     """The result, or the error of how it ended: RunFailed, RunCancelled, RunNotStarted."""
-    if as_json:
+    if is_json():
         print_json(
             {
                 "run_id": status.id,
@@ -79,7 +77,7 @@ def print_end(status: RunStatus, as_json: bool) -> None:
             }
         )
     require_success(status)
-    if not as_json and status.result is not None:
+    if not is_json() and status.result is not None:
         print_json(status.result)
 
 

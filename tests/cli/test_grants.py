@@ -115,7 +115,7 @@ def test_a_scheduler_defines_schedules(granted: Callable[[str], As], tmp_path: P
     jobs = tmp_path / "jobs.yaml"
     jobs.write_text("calendars: {days: sun}\nschedules: {f: {spec: '@daily', handler: 'py:x'}}\n")
     assert scheduler("schedules", "apply", jobs).code == 0
-    assert "calendars:" in scheduler("schedules", "export", "--calendars", "all").out
+    assert "calendars:" in scheduler("schedules", "export").out
     jobs.write_text("schedules: {g: {spec: '@daily', handler: 'py:x'}}\n")
     pruned = scheduler("schedules", "apply", jobs, "--prune").out
     assert pruned.endswith("calendars: 1 pruned\n1 added, 1 pruned\n")

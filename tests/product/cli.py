@@ -7,9 +7,9 @@ from pgcron_ha.cli import main as main_module
 from pgcron_ha.cli.context import CommandContext, command_context
 from pgcron_ha.cli.enqueue import BATCH, MOST_CHARACTERS_OF_A_LINE
 from pgcron_ha.cli.grants import PARTS, confinement, statements
-from pgcron_ha.cli.main import COMMANDS, FAILED, INTERRUPTED, Subcommand, cli, main
+from pgcron_ha.cli.main import COMMANDS, FAILED, INTERRUPTED, cli, main
 from pgcron_ha.cli.migrate import _judged
-from pgcron_ha.cli.next import MOST_BYTES_A_LINE, next_command
+from pgcron_ha.cli.next import next_command
 from pgcron_ha.cli.screen import elapsed
 
 __all__ = [
@@ -17,11 +17,9 @@ __all__ = [
     "COMMANDS",
     "FAILED",
     "INTERRUPTED",
-    "MOST_BYTES_A_LINE",
     "MOST_CHARACTERS_OF_A_LINE",
     "PARTS",
     "CommandContext",
-    "Subcommand",
     "_judged",
     "cli",
     "command_context",
