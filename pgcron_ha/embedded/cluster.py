@@ -63,12 +63,12 @@ def initialise(
     _write_password(directory, identity)
     unfinished.mkdir(mode=0o700)
     _give(unfinished, identity)
-    command = identity.command(
-        binaries.tool("initdb"),
-        *("-D", unfinished, "-U", SUPERUSER, "--pwfile", directory.password_file),
-        *("-A", "scram-sha-256", "-E", "UTF8", "--locale=C", "--data-checksums"),
-    )
-    _run(command, binaries, start_lock, deadline)
+    command: list[str | Path] = [
+        *(binaries.tool("initdb"), "-D", unfinished, "-U", SUPERUSER),
+        *("--pwfile", directory.password_file, "-A", "scram-sha-256"),
+        *("-E", "UTF8", "--locale=C", "--data-checksums"),
+    ]
+    _run(command, binaries, identity, start_lock, deadline)
     with (unfinished / "postgresql.conf").open("a") as configuration:
         configuration.write(_SETTINGS)
     unfinished.rename(directory.pgdata)
@@ -118,7 +118,7 @@ def hand_over(directory: DataDirectory, identity: Identity) -> None:
 
 
 def _check_reachable(directory: DataDirectory, identity: Identity) -> None:
-    if identity.changes_user and not _succeeds(identity.command("test", "-w", directory.path)):
+    if identity.changes_user and not _succeeds(identity, "test", "-w", directory.path):
         raise ConfigError(
             f"The server's user can't reach the folder '{directory.path}'",
             f"Root's server runs as the user with the id {identity.uid} here, who may not enter "
@@ -131,13 +131,18 @@ def _check_reachable(directory: DataDirectory, identity: Identity) -> None:
 def _can_run(binaries: Binaries, identity: Identity) -> bool:
     # Both: they need different libraries, and not every installation has them in the same place.
     programs = (binaries.directory / name for name in ("postgres", "initdb"))
-    return all(_succeeds(identity.command(program, "--version")) for program in programs)
+    return all(_succeeds(identity, program, "--version") for program in programs)
 
 
-def _succeeds(command: list[str]) -> bool:
+def _succeeds(identity: Identity, *command: str | Path) -> bool:
     try:
         answer = subprocess.run(
-            command, capture_output=True, check=False, cwd="/", timeout=_PROBE_TIMEOUT_SECONDS
+            command,
+            capture_output=True,
+            check=False,
+            cwd="/",
+            timeout=_PROBE_TIMEOUT_SECONDS,
+            **identity.options,
         )
     except (OSError, subprocess.TimeoutExpired):
         return False
@@ -169,7 +174,13 @@ def _write_through(directory: DataDirectory) -> None:
         os.close(descriptor)
 
 
-def _run(command: list[str], binaries: Binaries, start_lock: FileLock, deadline: Deadline) -> None:
+def _run(
+    command: list[str | Path],
+    binaries: Binaries,
+    identity: Identity,
+    start_lock: FileLock,
+    deadline: Deadline,
+) -> None:
     with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -181,6 +192,7 @@ def _run(command: list[str], binaries: Binaries, start_lock: FileLock, deadline:
         env=binaries.environment(),
         pass_fds=(start_lock.descriptor,),
         start_new_session=True,
+        **identity.options,
     ) as process:
         try:
             output, _ = process.communicate(timeout=deadline.remaining())

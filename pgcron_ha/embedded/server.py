@@ -20,7 +20,7 @@ from pgcron_ha.embedded.cluster import (
     readable_binaries,
     remove_stale_pid_file,
 )
-from pgcron_ha.embedded.directory import DataDirectory, Identity, identity_for
+from pgcron_ha.embedded.directory import DataDirectory, identity_for
 from pgcron_ha.embedded.locks import Deadline, FileLock
 from pgcron_ha.errors import ConfigError, DatabaseUnavailable
 
@@ -152,17 +152,14 @@ class EmbeddedPostgres:
         return found
 
     def _initialise(self, binaries: Binaries, start: FileLock, deadline: Deadline) -> None:
-        identity = self._identity()
+        identity = identity_for(self.directory.path)
         hand_over(self.directory, identity)
         usable = readable_binaries(self.directory, binaries, identity)
         initialise(self.directory, usable, identity, start, deadline)
 
-    def _identity(self) -> Identity:
-        return identity_for(self.directory.path, has_data=self.directory.is_initialised)
-
     def _start(self, binaries: Binaries, keeper: FileLock) -> int:
         """Start a keeper with a server; returns where the log begins to be about it."""
-        identity = self._identity()
+        identity = identity_for(self.directory.path)
         usable = readable_binaries(self.directory, binaries, identity)
         self.directory.create_socket_directory(identity.uid, identity.gid)
         hand_over(self.directory, identity)
@@ -171,29 +168,29 @@ class EmbeddedPostgres:
         if log.exists() and log.stat().st_size > _LARGEST_LOG_BYTES:
             log.replace(self.directory.older_log)
         position = log.stat().st_size if log.exists() else 0
-        command = identity.command(
-            usable.tool("postgres"),
-            *("-D", self.directory.pgdata, "-k", self.directory.socket_directory),
-            *("-p", str(_PORT), "-c", "listen_addresses=", "-c", "unix_socket_permissions=0700"),
+        command = (
+            *(usable.tool("postgres"), "-D", self.directory.pgdata),
+            *("-k", self.directory.socket_directory, "-p", _PORT),
+            *("-c", "listen_addresses=", "-c", "unix_socket_permissions=0700"),
         )
-        self._spawn_keeper(keeper, "start", *command, environment=usable.environment())
+        self._spawn_keeper(keeper, "start", *identity, *command, environment=usable.environment())
         return position
 
     def _ensure_keeper(self, found: Postmaster) -> None:
         """Give a running server a keeper if its own one was killed."""
         with FileLock(self.directory.keeper_lock) as keeper:
             if keeper.try_acquire():
-                self._spawn_keeper(keeper, "adopt", str(found.pid))
+                self._spawn_keeper(keeper, "adopt", found.pid)
 
     def _spawn_keeper(
-        self, keeper: FileLock, *task: str, environment: dict[str, str] | None = None
+        self, keeper: FileLock, *task: object, environment: dict[str, str] | None = None
     ) -> None:
         temporary_sockets = self.directory.temporary_socket_directory or ""
-        inherited = (str(keeper.descriptor), str(self.directory.users_lock), str(temporary_sockets))
+        inherited = (keeper.descriptor, self.directory.users_lock, temporary_sockets)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         with open(os.open(self.directory.log, flags, 0o600), "ab") as log:
             subprocess.run(
-                [sys.executable, "-I", "-S", _SHIM, *inherited, *task],
+                [sys.executable, "-I", "-S", _SHIM, *map(str, (*inherited, *task))],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

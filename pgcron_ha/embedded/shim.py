@@ -1,12 +1,13 @@
 """A script, the keeper: it stops the server of a folder after the last process that used it.
 
-``shim.py KEEPER USERS SOCKETS start PROGRAM…`` starts postgres as its child and waits for it.
+``shim.py KEEPER USERS SOCKETS start UID GID PROGRAM…`` starts postgres as its child, as that user,
+and waits for it.
 ``shim.py KEEPER USERS SOCKETS adopt PID`` keeps a server whose own keeper was killed.
 
 KEEPER is the inherited descriptor of ``keeper.lock``, which is held as long as this process lives;
 USERS is the path of ``users.lock``; SOCKETS is a folder to remove with the server, or empty. The
 output goes to the server's log. It detaches itself, so that it is nobody's zombie; SIGTERM stops
-the server. It runs with ``python -I -S`` and imports nothing of ours.
+the server. It runs with ``python -I -S`` and imports nothing of pgcron_ha.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 # What a server that nobody uses gets, and how long it has to react. Fast shutdown writes a
 # checkpoint, which a busy disk may take long over; immediate only ends the processes.
@@ -37,7 +39,11 @@ def main() -> None:
     os.setsid()
     os.umask(0o077)
     if task == "start":
-        server = subprocess.Popen(rest, stdin=subprocess.DEVNULL)
+        uid, gid, *program = rest
+        other: dict[str, Any] = {}
+        if int(uid) != os.geteuid():
+            other = {"user": int(uid), "group": int(gid), "extra_groups": ()}
+        server = subprocess.Popen(program, stdin=subprocess.DEVNULL, **other)
         keep(server.pid, server.wait, users_lock, sockets)
     else:
         pid = int(rest[0])

@@ -11,7 +11,7 @@ import pytest
 from pgcron_ha.embedded import EmbeddedPostgres, default_data_directory
 from pgcron_ha.errors import ConfigError
 from tests.embedded.processes import rows, shows, wait_until_down, write_row
-from tests.product.embedded import DataDirectory, user_namespaces_work
+from tests.product.embedded import DataDirectory
 from tests.waiting import wait_for
 
 
@@ -131,7 +131,7 @@ def test_the_default_folder_follows_xdg_then_home() -> None:
     chosen = default_data_directory({"XDG_STATE_HOME": "/state", "HOME": "/home/ann"})
     assert chosen == Path("/state/pgcron_ha/embedded")
 
-    if os.geteuid() == 0 and not user_namespaces_work():
+    if os.geteuid() == 0:
         expected = Path("/var/lib/pgcron_ha/embedded")
     else:
         expected = Path("/home/ann/.local/state/pgcron_ha/embedded")
