@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import click
 
-from pgcron_ha.cli.output import shown
+from pgcron_ha.cli.output import choose_json, shown
 from pgcron_ha.cli.session import Session
 from pgcron_ha.config.values import parse_duration
 from pgcron_ha.db.queries import overview
@@ -146,6 +146,25 @@ DURATION: Final = ReadBy("duration", duration)
 INSTANT: Final = ReadBy("iso", instant)
 LOCAL_INSTANT: Final = ReadBy("instant", local_instant)
 RATE: Final = ReadBy("count/duration", rate)
+
+
+json_option = click.option(
+    "--json", is_flag=True, expose_value=False, callback=choose_json, help="One JSON object a line."
+)
+
+
+class JsonCommand(click.Command):
+    """A command with ``--json``."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        json_option(self)
+
+
+class JsonGroup(click.Group):
+    """A group of such commands."""
+
+    command_class = JsonCommand
 
 
 def limit_option(default: int = 50) -> Callable[[Command], Command]:

@@ -13,8 +13,6 @@ import click
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import (
     Column,
-    JsonCommand,
-    JsonGroup,
     echo,
     is_json,
     plural,
@@ -61,13 +59,10 @@ _RUN_COLUMNS: Final = (
 _SHOWN_RUNS: Final = 20
 
 
-@click.command("backfill", cls=JsonCommand)
+@click.command("backfill", cls=arguments.JsonCommand)
 @click.argument("name")
 @click.option(
-    "--since",
-    required=True,
-    type=arguments.LOCAL_INSTANT,
-    help="Start of the range (inclusive).",
+    "--since", required=True, type=arguments.LOCAL_INSTANT, help="Start of the range (inclusive)."
 )
 @click.option(
     "--until", type=arguments.LOCAL_INSTANT, help="End of the range (exclusive). Default: now."
@@ -88,12 +83,7 @@ _SHOWN_RUNS: Final = 20
 @click.option("--dry-run", is_flag=True, help="Show what would run, and change nothing.")
 @click.option("--wait", is_flag=True, help="Wait until it ends; exit code 1 if a run failed.")
 def backfill_command(
-    name: str,
-    since: datetime,
-    until: datetime | None,
-    dry_run: bool,
-    wait: bool,
-    **given: Any,
+    name: str, since: datetime, until: datetime | None, dry_run: bool, wait: bool, **given: Any
 ) -> None:
     """Run a range of instants that have passed.
 
@@ -131,7 +121,7 @@ def backfill_command(
         print_result({"backfill": made, "planned": measured.instants}, made)
 
 
-@click.group("backfills", cls=JsonGroup)
+@click.group("backfills", cls=arguments.JsonGroup)
 def backfills_group() -> None:
     """Show, pause, resume and stop backfills of schedules."""
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import Column, JsonGroup, plural, print_result, print_rows, shown
+from pgcron_ha.cli.output import Column, plural, print_result, print_rows, shown
 from pgcron_ha.cli.session import act, call
 from pgcron_ha.config.values import format_duration
 from pgcron_ha.db.commands import breakers
@@ -25,7 +25,7 @@ COLUMNS: Final = (
 )
 
 
-@click.group("breakers", cls=JsonGroup)
+@click.group("breakers", cls=arguments.JsonGroup)
 def breakers_group() -> None:
     """Circuit breakers: stop running handlers that keep failing."""
 

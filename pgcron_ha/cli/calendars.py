@@ -10,7 +10,6 @@ import click
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import (
     Column,
-    JsonGroup,
     echo,
     is_json,
     plural,
@@ -38,7 +37,7 @@ _MOST_USERS: Final = 20
 _NEXT_DAYS: Final = 10
 
 
-@click.group("calendars", cls=JsonGroup)
+@click.group("calendars", cls=arguments.JsonGroup)
 def calendars_group() -> None:
     """Keep holidays and other days that schedules share."""
 

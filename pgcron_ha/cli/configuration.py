@@ -6,13 +6,14 @@ import json
 
 import click
 
+from pgcron_ha.cli import arguments
 from pgcron_ha.cli.context import command_context
-from pgcron_ha.cli.output import JsonCommand, echo, is_json, print_result
+from pgcron_ha.cli.output import echo, is_json, print_result
 from pgcron_ha.config.loading import SourcedValue, load_settings, shown
 from pgcron_ha.config.settings import SETTINGS, Setting
 
 
-@click.command("config", cls=JsonCommand)
+@click.command("config", cls=arguments.JsonCommand)
 @click.option("--explain", is_flag=True, help="Also the default, the variable and the meaning.")
 def config_command(explain: bool) -> None:
     """Show the settings and where each comes from."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import Column, JsonGroup, echo, is_json, print_result, print_rows
+from pgcron_ha.cli.output import Column, echo, is_json, print_result, print_rows
 from pgcron_ha.cli.session import Session, call, on_database
 from pgcron_ha.client.checks import args_text
 from pgcron_ha.db.commands import functions
@@ -54,7 +54,7 @@ _filter_options = arguments.together(
 )
 
 
-@click.group("dead", cls=JsonGroup)
+@click.group("dead", cls=arguments.JsonGroup)
 def dead_group() -> None:
     """List dead letters and their causes, and redrive them."""
 

@@ -10,9 +10,9 @@ from typing import Final
 
 import click
 
-from pgcron_ha.cli import doctor_schema, doctor_server
+from pgcron_ha.cli import arguments, doctor_schema, doctor_server
 from pgcron_ha.cli.doctor_server import Diagnosis, Finding, problem
-from pgcron_ha.cli.output import JsonCommand, echo, is_json, print_json
+from pgcron_ha.cli.output import echo, is_json, print_json
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client.run_status import probe_ends
 from pgcron_ha.client.verifying import prove
@@ -60,7 +60,7 @@ _MAY_NOT_LOOK: Final = (
 )
 
 
-@click.command("doctor", cls=JsonCommand)
+@click.command("doctor", cls=arguments.JsonCommand)
 def doctor_command() -> int:
     """Check the database, the schema, the settings.
 

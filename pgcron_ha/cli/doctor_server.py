@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import date, timedelta
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, Final, Literal, NamedTuple
 
 from pgcron_ha.cli.output import plural, shown
 from pgcron_ha.db.queries.storage import LOGICAL, release_words
 
-# When the project's last minor release of a major version is due.
-END_OF_LIFE: Final = {
-    14: date(2026, 11, 12),
-    15: date(2027, 11, 11),
-    16: date(2028, 11, 9),
-    17: date(2029, 11, 8),
-    18: date(2030, 11, 14),
-}
-NOTICE_OF_END: Final = timedelta(days=180)
 MOST_CLOCK_DIFFERENCE: Final = 1.0
 FREE_CONNECTIONS: Final = 10
 # Of 2^31; the server warns at 40 million that are left, and takes no more writes at 3 million.
@@ -67,7 +58,7 @@ class Diagnosis(SimpleNamespace):
 def check_server(found: Diagnosis) -> Iterator[Finding]:
     """Version, role in replication, durability."""
     server = found.server
-    yield _judged_version(server)
+    yield ok("server", f"PostgreSQL {server['version']}")
     if server["is_read_only"]:
         yield problem(
             "server",
@@ -99,26 +90,6 @@ def check_server(found: Diagnosis) -> Iterator[Finding]:
             "committed: ALTER DATABASE … RESET, ALTER ROLE … RESET (\\drds of psql shows where it "
             "is), or ALTER SYSTEM RESET synchronous_commit; SELECT pg_reload_conf();",
         )
-    if server["wal_level"] == "minimal":
-        yield advice(
-            "durability",
-            "wal_level is minimal: no standby and no archive is possible",
-            "With the machine's disk all runs are gone: ALTER SYSTEM SET wal_level = replica; and "
-            "ALTER SYSTEM RESET max_wal_senders; restart the server, then add a standby.",
-        )
-
-
-def _judged_version(server: dict[str, Any]) -> Finding:
-    version, today = f"PostgreSQL {server['version']}", server["now"].date()
-    until = END_OF_LIFE.get(server["major"])
-    if until is None or today < until - NOTICE_OF_END:
-        return ok("server", version)
-    ends = "has had no corrections since" if today > until else "gets its last corrections on"
-    return advice(
-        "server",
-        f"{version} {ends} {until}",
-        "Upgrade: pg_upgrade, or dump and restore; nodes may stay up, they wait for it.",
-    )
 
 
 def check_autovacuum(found: Diagnosis) -> Iterator[Finding]:
@@ -182,27 +153,21 @@ def check_vacuum(found: Diagnosis) -> Iterator[Finding]:
 
 
 def _check_wraparound(read: dict[str, Any]) -> Iterator[Finding]:
-    oldest, felt = read["database_name"], max(2 * read["freeze_max_age"], MOST_TRANSACTIONS // 4)
-    if read["database_age"] > felt and read["is_this"]:
-        what = f"this database ({read['oldest_here']})"
-        yield _aged(what, read["database_age"], "VACUUM (FREEZE);")
-        return  # of all tables, ours too
-    if read["database_age"] > felt:
-        into = f"connect to {oldest} (ALTER DATABASE … ALLOW_CONNECTIONS true lets one in)"
-        yield _aged(f"database {oldest}", read["database_age"], f"{into}, and VACUUM (FREEZE);")
-    if read["table_age"] > felt:
-        table = read["table_name"]
-        yield _aged(f"table {table}", read["table_age"], f"VACUUM (FREEZE) {table};")
-
-
-def _aged(what: str, age: int, remedy: str) -> Finding:
-    return Finding(
-        "wraparound",
-        "problem" if age > MOST_TRANSACTIONS else "advice",
-        f"the oldest transaction of {what} is {age:,} old: the server takes no more writes at"
-        f" {_LAST_TRANSACTION:,}",
-        f"End what holds old snapshots (above), then, as a superuser: {remedy}",
-    )
+    table, database = read["table_name"], read["database_name"]
+    felt = max(2 * read["freeze_max_age"], MOST_TRANSACTIONS // 4)
+    into = f"connect to {database} (ALTER DATABASE … ALLOW_CONNECTIONS true lets one in)"
+    for what, age, remedy in (
+        (f"database {database}", read["database_age"], f"{into}, and VACUUM (FREEZE);"),
+        (f"table {table}", read["table_age"], f"VACUUM (FREEZE) {table};"),
+    ):
+        if age > felt:
+            yield Finding(
+                "wraparound",
+                "problem" if age > MOST_TRANSACTIONS else "advice",
+                f"the oldest transaction of {what} is {age:,} old: the server takes no more writes"
+                f" at {_LAST_TRANSACTION:,}",
+                f"End what holds old snapshots (above), then, as a superuser: {remedy}",
+            )
 
 
 def check_storage(found: Diagnosis) -> Iterator[Finding]:

@@ -11,7 +11,6 @@ import click
 
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.options import run_options
-from pgcron_ha.cli.output import JsonCommand
 from pgcron_ha.cli.runs import print_run_id
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.cli.watching import follow_to_end
@@ -27,7 +26,7 @@ MOST_CHARACTERS_OF_A_LINE: Final = 512 * 1024
 _EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}}.'
 
 
-@click.command("enqueue", cls=JsonCommand)
+@click.command("enqueue", cls=arguments.JsonCommand)
 @click.argument("handler", required=False)
 @click.option(
     "--file",

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import islice
-from pathlib import Path
 
 import click
 
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.context import command_context
-from pgcron_ha.cli.output import JsonCommand, echo, is_json, print_json
+from pgcron_ha.cli.output import echo, is_json, print_json
 from pgcron_ha.cli.session import call
 from pgcron_ha.db.commands.calendars import calendars_of
-from pgcron_ha.errors import InvalidInput, InvalidSpec
-from pgcron_ha.spec.calendars.calendar import MOST_CHARACTERS, NAME, Calendars, parts_of
+from pgcron_ha.spec.calendars.calendar import Calendars
 from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.preview import Preview, PreviewFire, marked
 from pgcron_ha.spec.sentences import sentence
@@ -27,7 +25,7 @@ MOST_FIRES = 10_000
 _LOCAL_WIDTH = 32
 
 
-@click.command("next", cls=JsonCommand)
+@click.command("next", cls=arguments.JsonCommand)
 @click.argument("spec")
 @click.option("--tz", default="UTC", show_default=True, metavar="ZONE", help="An IANA time zone.")
 @click.option(
@@ -53,14 +51,6 @@ _LOCAL_WIDTH = 32
     help="vixie, robfig (alias kubernetes) or skip.",
 )
 @click.option("--seed", metavar="UUID", help="The schedule whose @daily~ (and its like) is meant.")
-@click.option(
-    "--calendar",
-    "calendars",
-    multiple=True,
-    metavar="NAME=FILE",
-    help="The lines of a calendar that SPEC names; others are those of the database, if there is"
-    " one. May be given several times.",
-)
 @click.option("--prev", "is_backwards", is_flag=True, help="Look back, newest first.")
 def next_command(
     spec: str,
@@ -69,16 +59,16 @@ def next_command(
     count: int,
     dst: str,
     seed: str | None,
-    calendars: tuple[str, ...],
     is_backwards: bool,
 ) -> None:
     """Print SPEC in English and its fire times, in local time and in UTC.
 
     SPEC is a cron expression of five fields, or six with seconds first, "every 90m", "at INSTANT",
     "rrule FREQ=..." or "every 2nd of 0 9 * * mon"; several lines are a union, less what lines with
-    "not" leave out, between those with "from" and "until". Time zones are those installed here.
+    "not" leave out, between those with "from" and "until". Calendars are those of the
+    database, time zones those installed here.
     """
-    parsed = parse_spec(spec, tz, DstPolicy.parse(dst), seed, _calendars_for(spec, calendars))
+    parsed = parse_spec(spec, tz, DstPolicy.parse(dst), seed, _calendars_for(spec))
     moment = datetime.now(UTC) if start is None else arguments.in_zone(start, tz)
     fires = list(islice(_fires(parsed, moment, is_backwards), count))
     if is_json():
@@ -102,36 +92,12 @@ def _fires(spec: Spec, start: datetime, is_backwards: bool) -> Iterator[PreviewF
         last = fire
 
 
-def _calendars_for(spec: str, given: Sequence[str]) -> Calendars:
-    """The calendars that the spec needs: those of ``given`` (``NAME=FILE``), others of the
-    database, if there is one.
-
-    Raises InvalidSpec for a calendar that is not known, InvalidInput for a file that can't be read.
-    """
-    contents = dict(_from_file(one) for one in given)
-    parts = (part for content in contents.values() for part in parts_of(content))
-    missing = {*calendar_names(spec), *parts} - contents.keys()
-    if missing and command_context().load().dsn is not None:
-        found = call(calendars_of, "\n".join(f"not in {name}" for name in sorted(missing)))
-        contents = {**json.loads(found or "{}"), **contents}
-    if unknown := sorted(missing - contents.keys()):
-        raise InvalidSpec(
-            f'calendar "{unknown[0]}" is not known',
-            "a spec names calendars that exist, spelled exactly",
-            f"give its lines (--calendar {unknown[0]}=FILE), or the database with it (--dsn)",
-        )
+def _calendars_for(spec: str) -> Calendars:
+    """The calendars that the spec names, of the database; it needs none for other specs."""
+    if not calendar_names(spec) or command_context().load().dsn is None:
+        return ()
+    contents: dict[str, str] = json.loads(call(calendars_of, spec) or "{}")
     return tuple(sorted(contents.items()))
-
-
-def _from_file(given: str) -> tuple[str, str]:
-    name, is_given, path = given.partition("=")
-    if not is_given or not NAME.fullmatch(name):
-        raise InvalidInput(
-            f"{given[:100]!r} does not name a calendar and its file",
-            "It is written NAME=FILE; the file has a rule in each line.",
-            "Write for example --calendar holidays=holidays.txt.",
-        )
-    return name, arguments.file_text(Path(path), 4 * MOST_CHARACTERS)
 
 
 def print_preview(preview: Preview) -> None:

@@ -20,37 +20,15 @@ _GAP = "  "
 _IS_JSON = "pgcron_ha.is_json"
 
 
-def _remember(context: click.Context, option: click.Parameter, wanted: bool) -> None:
-    context.meta[_IS_JSON] = wanted
-
-
-json_option = click.option(
-    "--json",
-    is_flag=True,
-    expose_value=False,
-    callback=_remember,
-    help="One JSON object a line.",
-)
+def choose_json(context: click.Context, option: click.Parameter, is_chosen: bool) -> None:
+    """The callback of ``--json``."""
+    context.meta[_IS_JSON] = is_chosen
 
 
 def is_json() -> bool:
     """Whether the running command has ``--json``."""
     context = click.get_current_context(silent=True)
     return context is not None and bool(context.meta.get(_IS_JSON))
-
-
-class JsonCommand(click.Command):
-    """A command with ``--json``."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        json_option(self)
-
-
-class JsonGroup(click.Group):
-    """A group of such commands."""
-
-    command_class = JsonCommand
 
 
 @dataclass(frozen=True)

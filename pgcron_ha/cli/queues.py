@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import Column, JsonGroup, plural, print_result, print_rows
+from pgcron_ha.cli.output import Column, plural, print_result, print_rows
 from pgcron_ha.cli.session import act, call
 from pgcron_ha.client import checks
 from pgcron_ha.db.commands import queues
@@ -53,7 +53,7 @@ def _most(option: str, text: str) -> int | None:
     return int(text)
 
 
-@click.group("queues", cls=JsonGroup)
+@click.group("queues", cls=arguments.JsonGroup)
 def queues_group() -> None:
     """List, limit, pause and resume queues."""
 
@@ -123,7 +123,7 @@ def set_queue_command(queue: str, max_running: int | None, rate: arguments.Rate)
     )
 
 
-@click.group("keys", cls=JsonGroup)
+@click.group("keys", cls=arguments.JsonGroup)
 def concurrency_group() -> None:
     """Say how many runs of one concurrency key execute at once."""
 

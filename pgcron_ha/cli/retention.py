@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import Column, JsonGroup, print_result, print_rows, shown
+from pgcron_ha.cli.output import Column, print_result, print_rows, shown
 from pgcron_ha.cli.session import act, call
 from pgcron_ha.db.commands import retention
 from pgcron_ha.errors import InvalidInput
@@ -37,7 +37,7 @@ _outcome = click.option(
 )
 
 
-@click.group("retention", cls=JsonGroup)
+@click.group("retention", cls=arguments.JsonGroup)
 def retention_group() -> None:
     """Say how long records are kept."""
 
@@ -49,7 +49,7 @@ def list_command(limit: int) -> None:
     print_rows(call(retention.retention, limit=limit), COLUMNS, "no tables")
 
 
-@retention_group.command("set", short_help="Keep ended runs for DURATION after their end.")
+@retention_group.command("set")
 @click.argument("duration", type=arguments.DURATION)
 @_queue
 @_outcome
@@ -57,10 +57,11 @@ def list_command(limit: int) -> None:
 def set_command(
     duration: timedelta, queue: str | None, outcome: str | None, table: str | None
 ) -> None:
-    """Keep ended runs for DURATION after their end, such as 7d; not longer than all of history.
+    """Keep ended runs for DURATION after their end.
 
-    The most specific rule counts: queue and outcome, queue, outcome, neither. What is over is
-    removed within the hour, in whole days. Dead letters stay until somebody handles them.
+    DURATION is such as 7d, and not longer than all of history is kept. The most specific rule
+    counts: queue and outcome, queue, outcome, neither. What is over is removed within the hour, in
+    whole days. Dead letters stay until somebody handles them.
     """
     if table is not None and (queue or outcome):
         raise InvalidInput(

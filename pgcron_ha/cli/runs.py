@@ -10,7 +10,6 @@ import click
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import (
     Column,
-    JsonGroup,
     echo,
     is_json,
     print_fields,
@@ -45,7 +44,7 @@ COLUMNS = (
 _STATES = [str(state) for state in (*RunState, *RunOutcome)]
 
 
-@click.group("runs", cls=JsonGroup)
+@click.group("runs", cls=arguments.JsonGroup)
 def runs_group() -> None:
     """List, show, cancel, kill, retry runs; read their logs."""
 

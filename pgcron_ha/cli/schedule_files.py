@@ -10,15 +10,8 @@ from pathlib import Path
 
 import click
 
-from pgcron_ha.cli.output import (
-    JsonCommand,
-    echo,
-    echo_file,
-    is_json,
-    plural,
-    print_json,
-    shown,
-)
+from pgcron_ha.cli import arguments
+from pgcron_ha.cli.output import echo, echo_file, is_json, plural, print_json, shown
 from pgcron_ha.cli.session import Session, on_database, with_session
 from pgcron_ha.db.commands import calendar_files
 from pgcron_ha.db.commands import schedule_files as interfaces
@@ -38,7 +31,7 @@ _REPORTED = ("spec", "handler", *POLICIES, "managed_by", "source")
 Applied = tuple[list[calendar_files.AppliedCalendar], list[interfaces.AppliedSchedule]]
 
 
-@click.command("apply", cls=JsonCommand, short_help="Make schedules what a file or a folder says.")
+@click.command("apply", cls=arguments.JsonCommand)
 @click.argument("path", type=click.Path(path_type=Path, exists=True))
 @click.option("--source", metavar="NAME", help="Who owns them; without it PATH's own name.")
 @click.option("--prune", is_flag=True, help="Delete what the source owns and no longer defines.")
@@ -47,11 +40,12 @@ Applied = tuple[list[calendar_files.AppliedCalendar], list[interfaces.AppliedSch
 def apply_command(
     path: Path, source: str | None, prune: bool, take_over: bool, dry_run: bool
 ) -> None:
-    """Make schedules and calendars what the file PATH, or the files of the folder PATH, say.
+    """Make schedules what a file or a folder says.
 
-    All of them or none, in one transaction. What a definition leaves out is its default; whether a
-    schedule is paused is left alone unless the file says "enabled". A dry run does everything and
-    rolls it back, so that it also shows what the database refuses.
+    PATH is the file, or a folder with files, of schedules and calendars. All of them or none, in
+    one transaction. What a definition leaves out is its default; whether a schedule is paused is
+    left alone unless the file says "enabled". A dry run does everything and rolls it back, so that
+    it also shows what the database refuses.
     """
     definitions = read_definitions(files_of(path))
     owner = path.resolve().stem if source is None else source
@@ -101,7 +95,7 @@ async def _apply(
     return calendars, applied
 
 
-@click.command("export", short_help='Print schedules as a file for "apply".')
+@click.command("export")
 @click.argument("names", nargs=-1)
 @click.option("--source", metavar="NAME", help="Only those of a source.")
 @click.option(
@@ -111,10 +105,10 @@ async def _apply(
 async def export_command(
     session: Session, names: tuple[str, ...], source: str | None, output: Path | None
 ) -> None:
-    """Print schedules as a file that "apply" takes: all with all calendars, or only those of these
-    names or of a source with the calendars that they use or that the source owns.
+    """Print schedules as a file for "apply".
 
-    Values that are the default are left out.
+    All schedules and calendars; or only the schedules with these names, or of a source, and the
+    calendars that they use or that the source owns. Values that are the default are left out.
     """
     rows = await session.call(interfaces.schedules_to_export, names or None, source)
     used: list[str] | None = None
@@ -133,9 +127,12 @@ async def export_command(
     print_or_write(text, output)
 
 
-@click.command("schema", short_help="Print the JSON Schema of a file of schedules.")
+@click.command("schema")
 def schema_command() -> None:
-    """Print the JSON Schema of a file of schedules, for editors and checks."""
+    """Print the JSON Schema of a file of schedules.
+
+    Editors and checks read it.
+    """
     echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
 
 

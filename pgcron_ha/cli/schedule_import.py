@@ -27,12 +27,13 @@ _templates = click.option(
 )
 
 
-@click.group("import", short_help="Read the jobs of cron, Kubernetes and pg_cron.")
+@click.group("import")
 def import_group() -> None:
-    """Turn the jobs of other schedulers into a file of schedules.
+    """Read the jobs of cron, Kubernetes and pg_cron.
 
-    Prints the file, and what nodes need in their pgcron-ha.toml to run the commands; what could not
-    be carried over, and why, goes to stderr. Review the file, then "schedules apply" it.
+    Turns them into a file of schedules. Prints the file, and what nodes need in their
+    pgcron-ha.toml to run the commands; what could not be carried over, and why, goes to stderr.
+    Review the file, then "schedules apply" it.
     """
 
 

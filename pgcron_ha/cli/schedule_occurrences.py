@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import JsonCommand, instant_text, is_json, print_fields, print_result
+from pgcron_ha.cli.output import instant_text, is_json, print_fields, print_result
 from pgcron_ha.cli.session import Session, with_session
 from pgcron_ha.client import checks
 from pgcron_ha.client.fires import NO_FIRE, changed_words, explain, is_fire, require_fire
@@ -21,7 +21,7 @@ _instant = click.argument("instant", type=arguments.LOCAL_INSTANT)
 _note = click.option("--note", help="Why; shown by `schedules why`.")
 
 
-@click.command("why", cls=JsonCommand)
+@click.command("why", cls=arguments.JsonCommand)
 @click.argument("name")
 @_instant
 @with_session
@@ -43,7 +43,7 @@ async def why_command(session: Session, name: str, instant: datetime) -> None:
     print_fields(fields)
 
 
-@click.command("skip", cls=JsonCommand)
+@click.command("skip", cls=arguments.JsonCommand)
 @click.argument("name")
 @_instant
 @_note
@@ -59,7 +59,7 @@ async def skip_command(session: Session, name: str, instant: datetime, note: str
     _say(name, fire, "is skipped")
 
 
-@click.command("move", cls=JsonCommand, short_help="Let one fire run at another time.")
+@click.command("move", cls=arguments.JsonCommand)
 @click.argument("name")
 @_instant
 @click.argument("to", type=arguments.LOCAL_INSTANT)
@@ -68,10 +68,10 @@ async def skip_command(session: Session, name: str, instant: datetime, note: str
 async def move_command(
     session: Session, name: str, instant: datetime, to: datetime, note: str | None
 ) -> None:
-    """Let the fire of a schedule at INSTANT run at TO, before or after.
+    """Let one fire run at another time.
 
-    Its run is still that of INSTANT. Both are ISO 8601; without an offset, local time in the
-    schedule's zone.
+    The fire of a schedule at INSTANT runs at TO, before or after. Its run is still that of INSTANT.
+    Both are ISO 8601; without an offset, local time in the schedule's zone.
     """
     fire = await _fire(session, name, instant)
     then = await arguments.in_zone_of(session, name, to)
@@ -79,7 +79,7 @@ async def move_command(
     _say(name, fire, f"runs at {instant_text(then)}")
 
 
-@click.command("edit-occurrence", cls=JsonCommand, short_help="Give one fire other arguments.")
+@click.command("edit-occurrence", cls=arguments.JsonCommand)
 @click.argument("name")
 @_instant
 @arguments.args_option("Its arguments instead of the schedule's.")
@@ -88,7 +88,10 @@ async def move_command(
 async def edit_occurrence_command(
     session: Session, name: str, instant: datetime, args: str | None, note: str | None
 ) -> None:
-    """Give the fire of a schedule at INSTANT other arguments."""
+    """Give one fire other arguments.
+
+    It is the fire of the schedule at INSTANT.
+    """
     if args is None:
         raise click.UsageError("Missing option '--args'.")
     given = checks.args_text(args)
@@ -97,14 +100,15 @@ async def edit_occurrence_command(
     _say(name, fire, "has other args")
 
 
-@click.command(
-    "restore-occurrence", cls=JsonCommand, short_help="Let one fire be as the schedule says."
-)
+@click.command("restore-occurrence", cls=arguments.JsonCommand)
 @click.argument("name")
 @_instant
 @with_session
 async def restore_occurrence_command(session: Session, name: str, instant: datetime) -> None:
-    """Let the fire of a schedule at INSTANT be as the schedule says, after a skip, move or edit."""
+    """Let one fire be as the schedule says.
+
+    It undoes a skip, move or edit of the fire at INSTANT.
+    """
     fire = await arguments.in_zone_of(session, name, instant)
     await session.act(occurrences.restore_occurrence, name, fire)
     _say(name, fire, "is restored")

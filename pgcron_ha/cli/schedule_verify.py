@@ -10,7 +10,6 @@ import click
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import (
     Column,
-    JsonCommand,
     echo,
     is_json,
     plural,
@@ -38,7 +37,7 @@ def _ago_or_instant(option: str, text: str) -> timedelta | datetime:
     return arguments.duration_or_none(text) or arguments.instant(option, text)
 
 
-@click.command("verify", cls=JsonCommand, short_help="Prove that no fire is missing or double.")
+@click.command("verify", cls=arguments.JsonCommand)
 @click.argument("name", required=False)
 @click.option(
     "--since",
@@ -48,10 +47,10 @@ def _ago_or_instant(option: str, text: str) -> timedelta | datetime:
 )
 @with_session
 async def verify_command(session: Session, name: str | None, since: timedelta | datetime) -> int:
-    """Prove that nothing is missing and nothing double: of NAME, or of all schedules.
+    """Prove that no fire is missing or double.
 
-    The instants of each version's spec are compared with the ledger, and its rows with each other.
-    Exit code 1 if something breaks the rule; it is listed.
+    For the schedule NAME, or for all, the instants of each version's spec are compared with the
+    ledger, and its rows with each other. Exit code 1 if something breaks the rule; it is listed.
     """
     now: datetime = (await session.call(health.server))["now"]
     after = now - since if isinstance(since, timedelta) else since.astimezone(UTC)

@@ -15,7 +15,6 @@ from pgcron_ha.cli.next import fire_json, print_preview
 from pgcron_ha.cli.options import policy_options
 from pgcron_ha.cli.output import (
     Column,
-    JsonGroup,
     echo,
     is_json,
     print_fields,
@@ -66,7 +65,7 @@ _NEXT_FIRES = 5
 _LAST_RUNS = 5
 
 
-@click.group("schedules", cls=JsonGroup)
+@click.group("schedules", cls=arguments.JsonGroup)
 def schedules_group() -> None:
     """List, define, pause, explain schedules."""
 
@@ -117,7 +116,7 @@ async def show_command(session: Session, name: str) -> None:
     print_runs(runs)
 
 
-@schedules_group.command("put", short_help="Create a schedule, or change it.")
+@schedules_group.command("put")
 @click.argument("name")
 @click.argument("spec")
 @click.argument("handler")
@@ -125,19 +124,14 @@ async def show_command(session: Session, name: str) -> None:
 @click.option("--dry-run", is_flag=True, help="Say what would be, and change nothing.")
 @click.option("--expect-version", type=click.IntRange(0), help="Refuse if it has another one.")
 def put_command(
-    name: str,
-    spec: str,
-    handler: str,
-    dry_run: bool,
-    expect_version: int | None,
-    **policies: Any,
+    name: str, spec: str, handler: str, dry_run: bool, expect_version: int | None, **policies: Any
 ) -> None:
-    """Create the schedule NAME, or change it: run HANDLER by SPEC.
+    """Create a schedule, or change it.
 
-    SPEC is what "pgcron-ha next" takes, such as a cron expression or "every 90m". Options that are
-    left out stay as they are; a new schedule gets their defaults. An empty --concurrency-key or
-    --requires removes what it had. With --expect-version an edit
-    that somebody else made since you read it is not lost; 0 means that it does not exist yet.
+    The schedule NAME runs HANDLER by SPEC. SPEC is what "pgcron-ha next" takes, such as a cron
+    expression or "every 90m". Options that are left out stay as they are; a new schedule gets their
+    defaults. An empty --concurrency-key or --requires removes what it had. With --expect-version an
+    edit that somebody else made since you read it is not lost; 0 means that it does not exist yet.
     """
     given = {policy: value for policy, value in policies.items() if value is not None}
     with suppress(UnknownZone):  # the nodes may know it; all else is told before they are asked
@@ -179,7 +173,7 @@ def _duration_or_instant(option: str, text: str) -> timedelta | datetime:
     return arguments.duration_or_none(text) or arguments.local_instant(option, text)
 
 
-@schedules_group.command("pause", short_help="Let a schedule not fire until it is resumed.")
+@schedules_group.command("pause")
 @click.argument("name")
 @click.option("--note", help="Why; kept with every fire that is missed.")
 @click.option(
@@ -191,9 +185,10 @@ def _duration_or_instant(option: str, text: str) -> timedelta | datetime:
 async def pause_command(
     session: Session, name: str, note: str | None, until: timedelta | datetime | None
 ) -> None:
-    """Let a schedule not fire until it is resumed; what runs goes on.
+    """Let a schedule not fire until it is resumed.
 
-    An instant is ISO 8601; without an offset it is local time in the schedule's zone.
+    What runs goes on. An instant is ISO 8601; without an offset it is local time in the schedule's
+    zone.
     """
     if isinstance(until, datetime):
         until = await arguments.in_zone_of(session, name, until)
@@ -213,13 +208,13 @@ def resume_command(name: str) -> None:
     _say(name, "resumed")
 
 
-@schedules_group.command("rename", short_help="Give a schedule another name.")
+@schedules_group.command("rename")
 @click.argument("name")
 @click.argument("new_name")
 def rename_command(name: str, new_name: str) -> None:
-    """Give the schedule NAME another name; it keeps its history.
+    """Give a schedule another name.
 
-    What waits follows the name; what runs or has ended keeps the old one.
+    It keeps its history. What waits follows the name; what runs or has ended keeps the old one.
     """
 
     checks.text("the new name", new_name, checks.MOST_NAME_CHARACTERS)

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from pgcron_ha.cli.output import JsonCommand, echo, is_json, print_json, shown
+from pgcron_ha.cli import arguments
+from pgcron_ha.cli.output import echo, is_json, print_json, shown
 from pgcron_ha.cli.session import Session, with_session
 from pgcron_ha.db.driver.clients import Connection
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
@@ -17,7 +18,7 @@ from pgcron_ha.db.queries.unresponsive_runs import unresponsive_words
 from pgcron_ha.errors import Conflict
 
 
-@click.command("status", cls=JsonCommand)
+@click.command("status", cls=arguments.JsonCommand)
 @with_session
 async def status_command(session: Session) -> None:
     """Show what the cluster does and what waits."""

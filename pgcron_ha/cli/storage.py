@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from pgcron_ha.cli.output import Column, JsonCommand, echo, is_json, print_rows
+from pgcron_ha.cli import arguments
+from pgcron_ha.cli.output import Column, echo, is_json, print_rows
 from pgcron_ha.cli.session import Session, with_session
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.storage import storage
@@ -48,9 +49,7 @@ PARTS = (
 )
 
 
-@click.command(
-    "storage", cls=JsonCommand, short_help="Show how large the tables are, and when partitions go."
-)
+@click.command("storage", cls=arguments.JsonCommand)
 @click.argument("table", required=False)
 @with_session
 async def storage_command(session: Session, table: str | None) -> None:

@@ -44,11 +44,15 @@ def test_grants_only_prints(cli: Cli, execute: Execute) -> None:
 @pytest.mark.parametrize(
     "words", [("--handler", ""), ("--queue", "a b"), ("--queue", "mail", "--handler", "*x")]
 )
-def test_what_the_database_would_refuse_is_not_printed(cli: Cli, words: tuple[str, ...]) -> None:
-    answer = cli("grants", "producer", "prod", *words)
+def test_a_wrong_rule_is_refused_and_nothing_is_granted(
+    cli: Cli, execute: Execute, role: str, words: tuple[str, ...]
+) -> None:
+    with pytest.raises(psycopg.errors.Error, match="rule") as refused:
+        execute(cli("grants", "producer", role, *words).out)
 
-    assert (answer.code, answer.out) == (1, "")
-    assert "is neither a" in answer.err
+    assert refused.value.sqlstate == "PC001"
+    granted = "SELECT count(*) FROM pg_class, aclexplode(relacl) WHERE grantee = %s::regrole"
+    assert execute(granted.replace("%s", f"'{role}'")) == [(0,)]
 
 
 def test_a_producer_has_no_right_before_it_is_confined(

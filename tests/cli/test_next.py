@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -26,19 +25,11 @@ def test_fires_are_shown_in_local_time_and_in_utc() -> None:
     ]
 
 
-def test_calendars_come_from_files_without_a_database(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_calendar_needs_a_database(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PGCRON_HA_DSN", raising=False)
-    (tmp_path / "days").write_text("2026-03-28\n")
-    spec = "0 9 * * *\nnot in days"
-    result = run(
-        spec, "--from=2026-03-27T12:00Z", "--count=1", "--calendar", f"days={tmp_path}/days"
-    )
-    assert result.stdout.endswith("2026-03-29T09:00:00Z\n")
-    assert isinstance(run(spec).exception, InvalidSpec)
-    for wrong in ("days", f"days={tmp_path}/none", f"a b={tmp_path}/days"):
-        assert isinstance(run(spec, "--calendar", wrong).exception, InvalidInput)
+    result = run("0 9 * * *\nnot in days")
+    assert isinstance(result.exception, InvalidSpec)
+    assert 'calendar "days" is not known' in str(result.exception)
 
 
 def test_json_is_one_object_a_line() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgcron_ha.cli import doctor_server, grants
+from pgcron_ha.cli import grants
 from pgcron_ha.cli import main as main_module
 from pgcron_ha.cli.context import CommandContext, command_context
 from pgcron_ha.cli.enqueue import BATCH, MOST_CHARACTERS_OF_A_LINE
@@ -24,7 +24,6 @@ __all__ = [
     "cli",
     "command_context",
     "confinement",
-    "doctor_server",
     "elapsed",
     "grants",
     "main",

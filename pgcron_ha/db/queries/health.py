@@ -77,7 +77,7 @@ unaccounted: Final = Rows("unaccounted", at_most=DEFAULT_LIMIT)
 """Fires of the last day that were decided and have no run; there must be none."""
 
 wraparound: Final = Rows("read_wraparound").the
-"""Ages of the oldest transaction id: of our oldest table, of all here, and of all databases."""
+"""Ages of the oldest transaction id: of the schema's oldest table, and of all databases."""
 
 never_vacuumed: Final = Rows(
     "list_never_vacuumed",
