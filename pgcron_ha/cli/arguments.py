@@ -11,6 +11,7 @@ import click
 
 from pgcron_ha.cli.output import choose_json, shown
 from pgcron_ha.cli.session import Session
+from pgcron_ha.client.checks import args_text
 from pgcron_ha.config.values import parse_duration
 from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import InvalidInput
@@ -19,8 +20,6 @@ from pgcron_ha.spec.cron.fires import load_zone
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 MOST_ROWS: Final = 10_000
-# Args have 256 KiB at most; what is more is refused in words that say so.
-_MOST_BYTES_OF_ARGS: Final = 512 * 1024
 
 
 class _RunId(click.IntRange):
@@ -87,7 +86,7 @@ def duration_or_none(text: str) -> timedelta | None:
 
 
 class Rate(NamedTuple):
-    """So many runs in any such time; None and None: no limit."""
+    """At most `rate` runs in any time `per`; None and None: no limit."""
 
     rate: int | None = None
     per: timedelta | None = None
@@ -109,24 +108,8 @@ def rate(option: str, text: str) -> Rate:
     return Rate(int(count), duration(option, per))
 
 
-def file_text(path: Path, most_bytes: int) -> str:
-    """What is in a file in UTF-8; raises InvalidInput if it can't be read or is larger."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(most_bytes + 1)
-        if len(content) > most_bytes:
-            raise ValueError(f"it is larger than {most_bytes // 1024} KiB")
-        return content.decode("utf-8-sig")
-    except (OSError, ValueError) as error:
-        raise InvalidInput(
-            f"{str(path)[:200]} can't be read",
-            f"{error}.",
-            "Name a file in UTF-8 that you may read.",
-        ) from None
-
-
 class ReadBy(click.ParamType[Any]):
-    """Reads a word by a function that is told how the option or argument is called."""
+    """Reads a word by a function of the name of the option or argument, and the word."""
 
     def __init__(self, name: str, read: Callable[[str, str], object]) -> None:
         self.name = name
@@ -167,14 +150,27 @@ class JsonGroup(click.Group):
     command_class = JsonCommand
 
 
-def limit_option(default: int = 50) -> Callable[[Command], Command]:
-    """``--limit N``: how many rows at most."""
+def option(
+    name: str,
+    words: str,
+    kind: Any = None,
+    *,
+    into: str | None = None,
+    default: Any = None,
+    metavar: str | None = None,
+) -> Callable[[Any], Any]:
+    """`click.option`; `into` is the parameter that gets the value. A default is shown."""
+    names = (name,) if into is None else (name, into)
+    is_shown = default is not None
     return click.option(
-        "--limit",
-        type=click.IntRange(1, MOST_ROWS),
-        default=default,
-        show_default=True,
-        help="How many rows at most.",
+        *names, type=kind, default=default, show_default=is_shown, metavar=metavar, help=words
+    )
+
+
+def limit_option(default: int = 50) -> Callable[[Any], Any]:
+    """``--limit N``: how many rows at most."""
+    return option(
+        "--limit", "How many rows at most.", click.IntRange(1, MOST_ROWS), default=default
     )
 
 
@@ -190,13 +186,16 @@ def together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
 
 
 def args_option(words: str) -> Callable[[Command], Command]:
-    """``--args JSON``, or ``--args @FILE`` for the JSON in a file."""
+    """``--args JSON``, or ``--args @FILE`` for the JSON in a file; refused unless it is args."""
     return click.option(
         "--args", "args", metavar="JSON|@FILE", callback=_args, help=f"{words} @FILE reads it."
     )
 
 
 def _args(context: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
-    if text is None or not text.startswith("@"):
-        return text
-    return file_text(Path(text[1:]), _MOST_BYTES_OF_ARGS)
+    if text is not None and text.startswith("@"):
+        # Most commands read no file, and load no reader of YAML.
+        from pgcron_ha.schedule_files.documents import read_text
+
+        text = read_text(Path(text[1:]))
+    return None if text is None else args_text(text)

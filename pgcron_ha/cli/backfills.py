@@ -1,5 +1,5 @@
-"""``pgcron-ha schedules backfill`` asks for one; ``pgcron-ha backfills`` lists, shows and steers
-them.
+"""``pgcron-ha schedules backfill`` starts one; ``pgcron-ha backfills`` lists, shows, pauses and
+stops them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any, Final
 import click
 
 from pgcron_ha.cli import arguments
+from pgcron_ha.cli.arguments import LOCAL_INSTANT, option
 from pgcron_ha.cli.output import (
     Column,
     echo,
@@ -23,7 +24,6 @@ from pgcron_ha.cli.output import (
     shown,
 )
 from pgcron_ha.cli.session import Session, act, on_database, with_session
-from pgcron_ha.client import checks
 from pgcron_ha.db.commands import backfills
 from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import PgcronError
@@ -61,17 +61,11 @@ _SHOWN_RUNS: Final = 20
 
 @click.command("backfill", cls=arguments.JsonCommand)
 @click.argument("name")
-@click.option(
-    "--since", required=True, type=arguments.LOCAL_INSTANT, help="Start of the range (inclusive)."
-)
-@click.option(
-    "--until", type=arguments.LOCAL_INSTANT, help="End of the range (exclusive). Default: now."
-)
+@click.option("--since", required=True, type=LOCAL_INSTANT, help="Start of the range (inclusive).")
+@option("--until", "End of the range (exclusive). Default: now.", LOCAL_INSTANT)
 @click.option("--direction", type=click.Choice(backfills.DIRECTIONS), default="forward")
 @click.option("--parallelism", type=int, default=1, help="Maximum runs of it at the same time.")
-@click.option(
-    "--overlap", metavar="POLICY", help="Overlap policy of its runs. Default: the schedule's."
-)
+@option("--overlap", "Overlap policy of its runs. Default: the schedule's.", metavar="POLICY")
 @click.option(
     "--if-ran",
     type=click.Choice(backfills.IF_RAN),
@@ -96,10 +90,8 @@ def backfill_command(
     other, the oldest first, each after the success of the one before; a failure pauses the backfill
     until it is resumed. The first one runs whatever the fire before the range came to.
     """
-    if given["args"] is not None:
-        given["args"] = checks.args_text(given["args"])
 
-    async def ask(session: Session) -> tuple[int | None, BackfillRange, int]:
+    async def start(session: Session) -> tuple[int | None, BackfillRange, int]:
         found = await session.call(overview.schedule, name)
         first = arguments.in_zone(since, found["timezone"])
         end = until and arguments.in_zone(until, found["timezone"])
@@ -112,7 +104,7 @@ def backfill_command(
         made = await session.act(backfills.backfill, name, first, end, planned=planned, **given)
         return made, measured, 0
 
-    made, measured, decided = on_database(ask)
+    made, measured, decided = on_database(start)
     if made is None:
         _print_plan(measured, decided)
     elif wait:

@@ -18,9 +18,8 @@ from pgcron_ha.cli.output import (
     print_result,
     print_rows,
 )
-from pgcron_ha.cli.session import Session, act, call, on_database, with_session
+from pgcron_ha.cli.session import Session, act, call, with_session
 from pgcron_ha.db.commands import calendars as interfaces
-from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.spec.calendars.calendar import read_calendar, read_calendars
 from pgcron_ha.spec.schedule_spec import calendars_in
@@ -78,8 +77,9 @@ async def show_command(session: Session, name: str) -> None:
 @calendars_group.command("put")
 @click.argument("name")
 @click.argument("file", type=click.File("r", encoding="utf-8"))
-@click.option("--take-over", is_flag=True, help="From the files that define it.")
-def put_command(name: str, file: TextIO, take_over: bool) -> None:
+@click.option("--take-over", is_flag=True, help="Take it over from the files that define it.")
+@with_session
+async def put_command(session: Session, name: str, file: TextIO, take_over: bool) -> None:
     """Make or change the calendar NAME: FILE ("-": stdin) has a rule in each line.
 
     Lines are dates ("2026-12-24..2027-01-01 # closed"), dates of each year ("yearly 12-25", "yearly
@@ -88,13 +88,9 @@ def put_command(name: str, file: TextIO, take_over: bool) -> None:
     """
     content = file.read()
     read_calendar(content)
-
-    async def put(session: Session) -> Row:
-        put_calendar = interfaces.put_calendar
-        await session.act(put_calendar, name, content, interface="cli", take_over=take_over)
-        return await session.call(interfaces.calendar, name)
-
-    found = on_database(put)
+    put_calendar = interfaces.put_calendar
+    await session.act(put_calendar, name, content, interface="cli", take_over=take_over)
+    found = await session.call(interfaces.calendar, name)
     version, users = found["version"], found["schedules"]
     used = f"used by {plural(users, 'schedule')}" if users else "no schedule uses it"
     print_result(

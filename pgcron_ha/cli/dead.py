@@ -8,9 +8,9 @@ from typing import Any, Final
 import click
 
 from pgcron_ha.cli import arguments
+from pgcron_ha.cli.arguments import option
 from pgcron_ha.cli.output import Column, echo, is_json, print_result, print_rows
 from pgcron_ha.cli.session import Session, call, on_database
-from pgcron_ha.client.checks import args_text
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.queries import overview
 
@@ -39,18 +39,16 @@ def _now_or_instant(option: str, text: str) -> datetime:
 
 
 _INSTANT: Final = arguments.ReadBy("iso", _now_or_instant)
-# Each is locked until all are sent; more belong into several calls.
+# Each is locked until all are sent; more need several calls.
 MOST_AT_ONCE: Final = 1000
 _filter_options = arguments.together(
-    click.option(
-        "--group", "fingerprint", metavar="GROUP", help="Only this error group (`dead groups`)."
-    ),
-    click.option("--handler", help="Only this handler."),
-    click.option("--queue", help="Only this queue."),
-    click.option("--class", "error_class", metavar="CLASS", help="Only this error class."),
-    click.option("--schedule", help="Only this schedule."),
-    click.option("--since", type=_INSTANT, help="Died at this time or later."),
-    click.option("--until", type=_INSTANT, help="Died before this time, or `now`."),
+    option("--group", "Only this error group (`dead groups`).", into="fingerprint"),
+    option("--handler", "Only this handler."),
+    option("--queue", "Only this queue."),
+    option("--class", "Only this error class.", into="error_class"),
+    option("--schedule", "Only this schedule."),
+    option("--since", "Died at this time or later.", _INSTANT),
+    option("--until", "Died before this time, or `now`.", _INSTANT),
 )
 
 
@@ -72,7 +70,7 @@ def list_command(**given: Any) -> None:
 @click.option("--all", "also_redriven", is_flag=True, help="Include groups that were redriven.")
 @arguments.limit_option()
 def groups_command(also_redriven: bool, limit: int) -> None:
-    """List what they died of, one line for each cause."""
+    """List the causes of dead letters, one line each."""
     groups = call(overview.error_groups, also_redriven=also_redriven, limit=limit)
     print_rows(groups, GROUP_COLUMNS, "no dead letters")
 
@@ -83,12 +81,7 @@ def groups_command(also_redriven: bool, limit: int) -> None:
 @click.option(
     "--lost", "also_lost", is_flag=True, help="Include lost runs (they may have taken effect)."
 )
-@click.option(
-    "--rate",
-    type=arguments.RATE,
-    metavar="N/DURATION",
-    help="Spread them: 10/1m makes 10 due each minute. Default: all now.",
-)
+@option("--rate", "Spread them: 10/1m makes 10 due each minute. Default: all now.", arguments.RATE)
 @click.option("--most", type=click.IntRange(1), help="At most this many, the oldest first.")
 @arguments.args_option("Arguments instead of theirs, a JSON object.")
 def redrive_command(
@@ -103,7 +96,6 @@ def redrive_command(
 
     Those named: all of them, or none. Or all open ones that fit every filter, in batches.
     """
-    args = None if args is None else args_text(args)
     is_filtered = any(value is not None for value in filters.values())
     if run_ids and is_filtered:
         raise click.UsageError("either name dead letters, or give filters")

@@ -17,7 +17,7 @@ MOST_TRANSACTIONS: Final = 1_600_000_000
 _LAST_TRANSACTION: Final = 2**31 - 1 - 3_000_000
 _MUCH_USAGE: Final = 0.25
 _LOOKING: Final = (
-    "Nodes work through it but hear no notification: they look every node.poll_interval. Give them "
+    "Nodes work through it but get no notifications: they look every node.poll_interval. Give them "
     "a listen_dsn that leads to the server itself. If it gives each client a session of its own, "
     'set pooler = "session".'
 )
@@ -35,23 +35,23 @@ class Finding(NamedTuple):
 
 
 def ok(check: str, message: str) -> Finding:
-    """What is as it should be."""
+    """A check that found nothing wrong."""
     return Finding(check, "ok", message)
 
 
 def advice(check: str, message: str, hint: str) -> Finding:
-    """What may cost or lose something."""
+    """Something that may cost or lose runs."""
     return Finding(check, "advice", message, hint)
 
 
 def problem(check: str, message: str, hint: str | None) -> Finding:
-    """What does not work, or loses something."""
+    """Something that does not work, or loses runs."""
     return Finding(check, "problem", message, hint)
 
 
 class Diagnosis(SimpleNamespace):
     """What was read: what `health.readings` has, by its names, and what `doctor.examine` adds:
-    ``clock_difference`` is in seconds, ``heard`` as `doctor.listen_past` says it.
+    ``clock_difference`` is in seconds, ``notified`` is what `doctor.listen_past` returns.
     """
 
 
@@ -93,7 +93,7 @@ def check_server(found: Diagnosis) -> Iterator[Finding]:
 
 
 def check_autovacuum(found: Diagnosis) -> Iterator[Finding]:
-    """Whether anybody vacuums."""
+    """Whether autovacuum is on."""
     for setting in found.server["without"]:
         yield problem(
             "autovacuum",
@@ -112,7 +112,7 @@ def check_autovacuum(found: Diagnosis) -> Iterator[Finding]:
 
 
 def check_holders(found: Diagnosis) -> Iterator[Finding]:
-    """Who keeps dead rows alive, and who keeps the server's log."""
+    """What keeps dead rows from being removed, and what keeps the server's log."""
     for holder in found.snapshot_holders:
         seconds, other = holder["seconds"], holder["other_database"]
         lasting = f" for {timedelta(seconds=int(seconds))}" if seconds is not None else ""
@@ -140,7 +140,7 @@ def check_holders(found: Diagnosis) -> Iterator[Finding]:
 
 
 def check_vacuum(found: Diagnosis) -> Iterator[Finding]:
-    """Tables that nobody ever vacuumed, and the end of the transaction ids."""
+    """Tables that were never vacuumed, and transaction ids that run out."""
     for table in found.never_vacuumed:
         yield advice(
             "autovacuum",
@@ -237,21 +237,21 @@ def check_clock(found: Diagnosis) -> Iterator[Finding]:
 
 
 def check_pooler(found: Diagnosis) -> Iterator[Finding]:
-    """What a pooler that hands sessions around takes away, and whether listen_dsn gives it back."""
-    if isinstance(found.heard, str):
+    """A pooler in transaction mode loses notifications; with a listen_dsn they arrive."""
+    if isinstance(found.notified, str):
         yield advice(
             "notifications",
-            f"they do not arrive by listen_dsn: {found.heard}",
+            f"they do not arrive by listen_dsn: {found.notified}",
             "It must lead to the same database, to the server itself or through a pooler in "
             "session mode. Until it does, nodes look every node.poll_interval.",
         )
-    elif found.heard is not None:
-        arrive = f"they arrive by listen_dsn, within {found.heard * 1000:.0f} ms"
+    elif found.notified is not None:
+        arrive = f"they arrive by listen_dsn, within {found.notified * 1000:.0f} ms"
         yield ok("notifications", arrive)
     if not found.is_pooled:
         return
     through = "the DSN leads through a pooler that hands sessions around"
-    if found.heard is None:
+    if found.notified is None:
         yield advice("pooler", through, _LOOKING)
     else:
         yield ok("pooler", through)
@@ -266,7 +266,7 @@ def check_pooler(found: Diagnosis) -> Iterator[Finding]:
 
 
 def check_notifications(found: Diagnosis) -> Iterator[Finding]:
-    """The server's queue of notifications, of which a listener that is idle keeps the end."""
+    """The server's queue of notifications, which an idle listener's transaction keeps."""
     usage, open_ones = found.notification_queue["usage"], found.notification_queue["open"]
     if usage < _MUCH_USAGE:
         return

@@ -1,4 +1,4 @@
-"""``pgcron-ha enqueue``: ask for one run, or for those of a file."""
+"""``pgcron-ha enqueue``: one run, or those of a file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from pgcron_ha.errors import InvalidInput, TooLarge
 
 # A batch is one statement. All of a file is one transaction, whose ids are kept until it is over.
 BATCH: Final = 1000
-MOST_RUNS: Final = 1_000_000
 # Args have 256 KiB at most, and everything else of a run is short.
 MOST_CHARACTERS_OF_A_LINE: Final = 512 * 1024
 _EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}}.'
@@ -95,12 +94,6 @@ def _requests(file: TextIO, defaults: Mapping[str, Any]) -> Iterator[str]:
     number = 0
     while line := _line(file, number + 1):
         number += 1
-        if number > MOST_RUNS:
-            raise TooLarge(
-                f"the file has more than {MOST_RUNS} lines",
-                f"One command asks for up to {MOST_RUNS} runs, all in one transaction.",
-                "Split the file; `split -l` does it.",
-            )
         if line.strip():
             options = _options(line, f"line {number}")
             request = request_new_run({**defaults, **options}, f"line {number}")

@@ -129,7 +129,7 @@ def grants_command(
 
     producer: enqueue runs. scheduler: define schedules. operator: pause, run, cancel, retry and
     redrive. viewer: look. service: assert that a run's claim holds, and complete the run, in its
-    own transaction. callbacks: take what called services say. autoscaler: ask how many slots
+    own transaction. callbacks: take what called services say. autoscaler: read how many slots
     are wanted. A role may have several parts. Nodes connect as the role that migrated, which owns
     the tables and makes their partitions. A producer may enqueue anything, unless --queue or
     --handler says what.

@@ -10,6 +10,7 @@ from itertools import islice
 import click
 
 from pgcron_ha.cli import arguments
+from pgcron_ha.cli.arguments import option
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo, is_json, print_json
 from pgcron_ha.cli.session import call
@@ -28,28 +29,16 @@ _LOCAL_WIDTH = 32
 @click.command("next", cls=arguments.JsonCommand)
 @click.argument("spec")
 @click.option("--tz", default="UTC", show_default=True, metavar="ZONE", help="An IANA time zone.")
-@click.option(
+@option(
     "--from",
-    "start",
-    type=arguments.LOCAL_INSTANT,
+    "List fires after (with --prev: before) this instant; without an offset it is local time in"
+    " ZONE. Default: now.",
+    arguments.LOCAL_INSTANT,
+    into="start",
     metavar="ISO",
-    help="List fires after (with --prev: before) this instant; without an offset it is local time"
-    " in ZONE. Default: now.",
 )
-@click.option(
-    "--count",
-    type=click.IntRange(1, MOST_FIRES),
-    default=DEFAULT_COUNT,
-    show_default=True,
-    help="How many.",
-)
-@click.option(
-    "--dst",
-    default="vixie",
-    show_default=True,
-    metavar="POLICY",
-    help="vixie, robfig (alias kubernetes) or skip.",
-)
+@option("--count", "How many.", click.IntRange(1, MOST_FIRES), default=DEFAULT_COUNT)
+@option("--dst", "vixie, robfig (alias kubernetes) or skip.", default="vixie", metavar="POLICY")
 @click.option("--seed", metavar="UUID", help="The schedule whose @daily~ (and its like) is meant.")
 @click.option("--prev", "is_backwards", is_flag=True, help="Look back, newest first.")
 def next_command(

@@ -1,18 +1,18 @@
-"""``pgcron-ha node`` and ``dev``: run a node until it is told to stop."""
+"""``pgcron-ha node`` and ``dev``: run a node until a signal stops it."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
-from typing import Final, NamedTuple
+from typing import Final
 
 import click
+import uvloop
 
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo
-from pgcron_ha.cli.web import allow_descriptors, beside, callback_server, run, web_server
+from pgcron_ha.cli.web import allow_descriptors, callback_server, run_until_signal, web_server
 from pgcron_ha.client import App, load_app
 from pgcron_ha.config.settings import Settings
 from pgcron_ha.engine.node import Node
@@ -66,23 +66,18 @@ def node_command(
         "web.listen": web,
         "web.callbacks": callbacks,
     }
-    serves = Serves(pages=web is not None, callbacks=callbacks is not None)
-    forced_exit = run_node(command_context().load(flags, named=("node.apps",)), serves)
+    settings = command_context().load(flags, named=("node.apps",))
+    forced_exit = run_node(settings, pages=web is not None, callbacks=callbacks is not None)
     if forced_exit is not None:
         bid(forced_exit)
     return 0
 
 
-class Serves(NamedTuple):
-    """What a node's process serves beside its work."""
-
-    pages: bool = False
-    callbacks: bool = False
-
-
-def run_node(settings: Settings, serves: Serves = Serves()) -> ForcedExit | None:
-    """Runs a node with these settings in this process; a farewell is left when only the end of the
-    process ends one of its handlers.
+def run_node(
+    settings: Settings, *, pages: bool = False, callbacks: bool = False
+) -> ForcedExit | None:
+    """Runs a node with these settings in this process, and what it serves beside its work; a
+    `ForcedExit` is returned when only the end of the process ends one of its handlers.
     """
     log.set_up(settings.log.format, settings.log.level, log.lasting_stderr())
     sys.setswitchinterval(_SWITCH_SECONDS)
@@ -90,25 +85,20 @@ def run_node(settings: Settings, serves: Serves = Serves()) -> ForcedExit | None
     apps = [load_app(place) for place in settings.node.apps]
     hide_from_others()
     with descendants_die_too():
-        forced_exit = run(live(settings, apps, serves))
+        forced_exit = uvloop.run(live(settings, apps, pages, callbacks))
         if forced_exit is not None:
             kill_processes_with(f"{MARK}={os.environ[MARK]}".encode())
     return forced_exit
 
 
-async def live(settings: Settings, apps: list[App], serves: Serves) -> ForcedExit | None:
-    """One node from its start to its end in order, which a signal begins; the pages go last."""
+async def live(
+    settings: Settings, apps: list[App], pages: bool, callbacks: bool
+) -> ForcedExit | None:
+    """One node from its start to its end in order, which a signal begins; the pages end last."""
     node = Node(settings, apps, installed_version())
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, node.stop)
-    if not any(serves):
-        await node.run()
-        return node.forced_exit
-    servers = [web_server(settings, node.look)] if serves.pages else []
-    servers += callback_server(settings) if serves.callbacks else []
-    async with beside(*servers):
-        await node.run()
+    servers = [web_server(settings, node.look)] if pages else []
+    servers += callback_server(settings) if callbacks else []
+    await run_until_signal(node, *servers)
     return node.forced_exit
 
 

@@ -37,7 +37,7 @@ COLUMNS: Final = (
     Column("LABELS", lambda row: [f"{key}={value}" for key, value in row["labels"].items()], 30),
 )
 _LOOK_SECONDS: Final = 0.25
-_reason = click.option("--reason", help="Why; shown wherever the node is.")
+_reason = click.option("--reason", help="Why; shown with the node.")
 
 
 @click.group("nodes", cls=arguments.JsonGroup, invoke_without_command=True)
@@ -90,7 +90,7 @@ def uncordon_command(node: str) -> None:
 @click.argument("node")
 @_reason
 @click.option("--wait", is_flag=True, help="Until it holds no run any more.")
-@click.option("--timeout", type=arguments.DURATION, help="With --wait: fail after so long.")
+@click.option("--timeout", type=arguments.DURATION, help="With --wait: fail after this time.")
 @with_session
 async def drain_command(
     session: Session, node: str, reason: str | None, wait: bool, timeout: timedelta | None
@@ -107,7 +107,7 @@ async def drain_command(
 
 
 async def _cordon(session: Session, node: str, reason: str | None, most: float = 0.0) -> None:
-    """Cordon it and wait at most so many seconds until it holds no run; raises WaitTimedOut."""
+    """Cordon it, and wait up to `most` seconds until it holds no run; raises WaitTimedOut."""
     end = time.monotonic() + most
     living = await session.act(cordons.cordon_node, node, reason)
     while (runs := await session.call(cordons.held_by_node, node)) and most:

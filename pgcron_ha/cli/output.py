@@ -49,14 +49,14 @@ class Column:
 
 
 def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
-    """Prints to stdout, or stderr. Whatever names, errors and output of handlers hold moves no
-    cursor, sets no title and hides nothing: it is shown as escapes.
+    """Prints to stdout, or stderr. Control characters in names, errors and output of handlers are
+    shown as escapes: they move no cursor, set no title and hide nothing.
     """
     click.echo(harmless(str(text)), err=err, nl=nl)
 
 
 def echo_file(text: str) -> None:
-    """Prints what is to be a file, as it is; harmless where somebody looks at it."""
+    """Prints the text of a file as it is; on a terminal its control characters are escapes."""
     click.echo(harmless(text) if sys.stdout.isatty() else text, nl=False)
 
 

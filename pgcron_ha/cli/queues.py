@@ -40,7 +40,7 @@ _rate = click.option(
     "--rate",
     type=arguments.RATE,
     default=arguments.Rate(),
-    help="So many start in any such time: 10/1m.",
+    help="At most 10 start in any minute: 10/1m.",
 )
 
 
@@ -67,12 +67,11 @@ def list_queues_command(limit: int) -> None:
 
 @queues_group.command("demand")
 @click.argument("queue", required=False)
-@click.option(
+@arguments.option(
     "--cap",
-    type=click.IntRange(1, 100_000),
+    "Count at most this many due runs.",
+    click.IntRange(1, 100_000),
     default=overview.DEMAND_CAP,
-    show_default=True,
-    help="So many due runs are counted at most.",
 )
 def demand_command(queue: str | None, cap: int) -> None:
     """Count the slots that QUEUE, or all, could use now.
@@ -86,9 +85,9 @@ def demand_command(queue: str | None, cap: int) -> None:
 
 @queues_group.command("pause")
 @click.argument("queue")
-@click.option("--note", help="Why; shown wherever the queue is.")
+@click.option("--note", help="Why; shown with the queue.")
 def pause_command(queue: str, note: str | None) -> None:
-    """Let nobody take runs from QUEUE; what runs goes on."""
+    """Start no runs of QUEUE; what runs goes on."""
     act(queues.pause_queue, checks.queue_name(queue), note)
     print_result({"queue": queue, "is_paused": True}, f"queue '{queue}' is paused")
 
@@ -96,7 +95,7 @@ def pause_command(queue: str, note: str | None) -> None:
 @queues_group.command("resume")
 @click.argument("queue")
 def resume_command(queue: str) -> None:
-    """Take runs from QUEUE again."""
+    """Start runs of QUEUE again."""
     act(queues.resume_queue, checks.queue_name(queue))
     print_result({"queue": queue, "is_paused": False}, f"queue '{queue}' is resumed")
 
@@ -107,7 +106,7 @@ def resume_command(queue: str) -> None:
     "--max-running",
     type=arguments.ReadBy("count", _most),
     default=_NO_LIMIT,
-    help="So many of its runs execute at once on all nodes together; none: no limit.",
+    help="Most runs that execute at once on all nodes together; none: no limit.",
 )
 @_rate
 def set_queue_command(queue: str, max_running: int | None, rate: arguments.Rate) -> None:
@@ -125,7 +124,7 @@ def set_queue_command(queue: str, max_running: int | None, rate: arguments.Rate)
 
 @click.group("keys", cls=arguments.JsonGroup)
 def concurrency_group() -> None:
-    """Say how many runs of one concurrency key execute at once."""
+    """Limit how many runs of one concurrency key (a concurrency key) execute at once."""
 
 
 @concurrency_group.command("list")

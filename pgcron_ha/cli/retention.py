@@ -33,13 +33,13 @@ _queue = click.option("--queue", metavar="QUEUE", help="Runs of this queue; else
 _outcome = click.option(
     "--outcome",
     type=click.Choice([outcome.value for outcome in RunOutcome]),
-    help="Runs that ended so; else however.",
+    help="Runs with this outcome; else with any.",
 )
 
 
 @click.group("retention", cls=arguments.JsonGroup)
 def retention_group() -> None:
-    """Say how long records are kept."""
+    """Show and set how long records are kept."""
 
 
 @retention_group.command("list")
@@ -53,7 +53,7 @@ def list_command(limit: int) -> None:
 @click.argument("duration", type=arguments.DURATION)
 @_queue
 @_outcome
-@click.option("--table", type=click.Choice(_TABLES), help="All that this table has.")
+@click.option("--table", type=click.Choice(_TABLES), help="All rows of this table.")
 def set_command(
     duration: timedelta, queue: str | None, outcome: str | None, table: str | None
 ) -> None:

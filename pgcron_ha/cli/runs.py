@@ -114,7 +114,7 @@ async def logs_command(session: Session, run_id: int, attempt: int | None, limit
 
 @runs_group.command("cancel")
 @click.argument("run_id", type=arguments.RUN_ID)
-@click.option("--reason", help="Is kept with the run.")
+@click.option("--reason", help="Why; kept with the run.")
 def cancel_command(run_id: int, reason: str | None) -> None:
     """Cancel a run.
 
@@ -126,7 +126,7 @@ def cancel_command(run_id: int, reason: str | None) -> None:
 
 @runs_group.command("kill")
 @click.argument("run_id", type=arguments.RUN_ID)
-@click.option("--reason", help="Is kept with the run.")
+@click.option("--reason", help="Why; kept with the run.")
 def kill_command(run_id: int, reason: str | None) -> None:
     """Cancel a run without any grace.
 

@@ -11,7 +11,6 @@ import click
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import instant_text, is_json, print_fields, print_result
 from pgcron_ha.cli.session import Session, with_session
-from pgcron_ha.client import checks
 from pgcron_ha.client.fires import NO_FIRE, changed_words, explain, is_fire, require_fire
 from pgcron_ha.db.commands import occurrences
 from pgcron_ha.db.commands.schedule_versions import last_definition
@@ -94,9 +93,8 @@ async def edit_occurrence_command(
     """
     if args is None:
         raise click.UsageError("Missing option '--args'.")
-    given = checks.args_text(args)
     fire = await _fire(session, name, instant)
-    await session.act(occurrences.edit_occurrence, name, fire, given, note)
+    await session.act(occurrences.edit_occurrence, name, fire, args, note)
     _say(name, fire, "has other args")
 
 

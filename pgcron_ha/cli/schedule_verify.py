@@ -37,14 +37,12 @@ def _ago_or_instant(option: str, text: str) -> timedelta | datetime:
     return arguments.duration_or_none(text) or arguments.instant(option, text)
 
 
+_WHEN = arguments.ReadBy("when", _ago_or_instant)
+
+
 @click.command("verify", cls=arguments.JsonCommand)
 @click.argument("name", required=False)
-@click.option(
-    "--since",
-    type=arguments.ReadBy("when", _ago_or_instant),
-    default="1d",
-    help="An instant, or how long ago.",
-)
+@arguments.option("--since", "An instant, or how long ago.", _WHEN, default="1d")
 @with_session
 async def verify_command(session: Session, name: str | None, since: timedelta | datetime) -> int:
     """Prove that no fire is missing or double.

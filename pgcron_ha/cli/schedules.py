@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from pgcron_ha.cli import arguments
+from pgcron_ha.cli.arguments import LOCAL_INSTANT, option
 from pgcron_ha.cli.backfills import backfill_command
 from pgcron_ha.cli.next import fire_json, print_preview
 from pgcron_ha.cli.options import policy_options
@@ -121,7 +122,7 @@ async def show_command(session: Session, name: str) -> None:
 @click.argument("spec")
 @click.argument("handler")
 @policy_options
-@click.option("--dry-run", is_flag=True, help="Say what would be, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @click.option("--expect-version", type=click.IntRange(0), help="Refuse if it has another one.")
 def put_command(
     name: str, spec: str, handler: str, dry_run: bool, expect_version: int | None, **policies: Any
@@ -134,7 +135,7 @@ def put_command(
     edit that somebody else made since you read it is not lost; 0 means that it does not exist yet.
     """
     given = {policy: value for policy, value in policies.items() if value is not None}
-    with suppress(UnknownZone):  # the nodes may know it; all else is told before they are asked
+    with suppress(UnknownZone):  # the database may know it; all else is refused before it is asked
         check_schedule(name, spec, handler, given)
 
     async def put(session: Session) -> tuple[overview.Row, list[overview.Row], str | None]:
@@ -143,7 +144,7 @@ def put_command(
         async with tried(session.connection, keep=not dry_run):
             await session.act(functions.put_schedule, name, spec, handler, **how)
             row = await session.call(overview.schedule, name)
-            spec_of(row)  # with the calendars that it names: what fires never is not made
+            spec_of(row)  # with the calendars that it names: refuse a spec that never fires
             changed = await session.call(changed_occurrences, row["id"])
             taken = await session.call(offered, handler, row["queue"], row["requires"])
             lacking = not_offered(handler, row["queue"], taken) if taken["handlers"] else None
@@ -211,19 +212,15 @@ def resume_command(name: str) -> None:
 @schedules_group.command("rename")
 @click.argument("name")
 @click.argument("new_name")
-def rename_command(name: str, new_name: str) -> None:
+@with_session
+async def rename_command(session: Session, name: str, new_name: str) -> None:
     """Give a schedule another name.
 
     It keeps its history. What waits follows the name; what runs or has ended keeps the old one.
     """
-
     checks.text("the new name", new_name, checks.MOST_NAME_CHARACTERS)
-
-    async def rename(session: Session) -> str:
-        await session.act(functions.rename_schedule, name, new_name, interface="cli")
-        return str((await session.call(overview.schedule, new_name))["managed_by"])
-
-    managed_by = on_database(rename)
+    await session.act(functions.rename_schedule, name, new_name, interface="cli")
+    managed_by = (await session.call(overview.schedule, new_name))["managed_by"]
     if managed_by in ("code", "file"):
         echo(
             f"note: it is managed by {managed_by}: what declares '{name}' there makes it anew;"
@@ -249,33 +246,24 @@ def delete_command(name: str) -> None:
 @click.argument("name")
 @arguments.args_option("Other arguments than the schedule's.")
 @click.option("--overlap", metavar="POLICY", help="Another overlap policy, for this run alone.")
-@click.option(
-    "--for",
-    "fire_time",
-    type=arguments.LOCAL_INSTANT,
-    help="The fire time that it is for, instead of now.",
-)
-def run_now_command(
-    name: str, args: str | None, overlap: str | None, fire_time: datetime | None
+@option("--for", "The fire time that it is for, instead of now.", LOCAL_INSTANT, into="fire_time")
+@with_session
+async def run_now_command(
+    session: Session, name: str, args: str | None, overlap: str | None, fire_time: datetime | None
 ) -> None:
     """Run a schedule once, beside its fires.
 
     Its overlap policy holds, if no other is given. Prints the run's id. --for INSTANT is ISO 8601;
-    without an offset it is local time in the schedule's zone; the handler is told it as its fire
-    time.
+    without an offset it is local time in the schedule's zone; the handler gets it as its fire time.
     """
     check_each({"overlap": overlap}, OF_SCHEDULES)
-    given = None if args is None else checks.args_text(args)
-
-    async def run(session: Session) -> int:
-        meant = fire_time and await arguments.in_zone_of(session, name, fire_time)
-        return await session.act(functions.run_now, name, given, overlap=overlap, fire_time=meant)
-
-    print_run_id(on_database(run))
+    meant = fire_time and await arguments.in_zone_of(session, name, fire_time)
+    made = await session.act(functions.run_now, name, args, overlap=overlap, fire_time=meant)
+    print_run_id(made)
 
 
 def _preview(row: overview.Row) -> Preview | None:
-    """None when another version wrote the spec; its status and error tell."""
+    """None when another version wrote the spec; its status and error say why."""
     try:
         return schedule_preview(row, datetime.now(UTC), _NEXT_FIRES)
     except PgcronError:

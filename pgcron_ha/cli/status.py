@@ -23,7 +23,9 @@ from pgcron_ha.errors import Conflict
 async def status_command(session: Session) -> None:
     """Show what the cluster does and what waits."""
     blocking = await session.call(blocking_sessions)
-    await session.connection.execute("SET lock_timeout = '1s'")  # who locks is said, not waited for
+    await session.connection.execute(
+        "SET lock_timeout = '1s'"
+    )  # locks are reported, not waited for
     try:
         status = {"blocking": blocking, **await session.call(read_tables)}
     except Conflict as error:
@@ -37,7 +39,7 @@ async def status_command(session: Session) -> None:
 
 
 async def read_tables(connection: Connection, *, schema: str = DEFAULT_SCHEMA) -> overview.Row:
-    """What runs, what waits, and what has ended of late."""
+    """What runs, what waits, and what has ended in the last hour."""
     return {
         "counts": await overview.counts(connection, schema=schema),
         "nodes": await overview.nodes(connection, schema=schema),

@@ -10,7 +10,7 @@ What holds it together are three kinds of `flock`, which the kernel gives back w
   can't be wrong after a ``kill -9``.
 - ``keeper.lock``, exclusive: held by the keeper, a small process that is the parent of postgres
   (`shim`). It waits for ``users.lock`` to itself; when it gets it, nobody is left, and it stops the
-  server. If the keeper is killed, the next `up()` or `down()` gives the server another one.
+  server. If the keeper is killed, the next `up()` restarts the server with another one.
 - ``start.lock``, exclusive: held while somebody makes or starts the server.
 
 Connections come through a unix socket only, with a password kept in a file of mode 0600. Root's

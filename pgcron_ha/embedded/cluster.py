@@ -52,10 +52,11 @@ def initialise(
     start_lock: FileLock,
     deadline: Deadline,
 ) -> None:
-    """Make a new cluster with a password of its own; complete or not there, whenever we die.
+    """Make a new cluster with a password of its own; complete or not there, even if this process
+    is killed.
 
     Raises DatabaseUnavailable with initdb's words if that fails. initdb inherits `start_lock`: if
-    we are killed, nobody else begins before it has ended.
+    this process is killed, no other begins before initdb has ended.
     """
     unfinished = directory.unfinished_pgdata
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -72,19 +73,11 @@ def initialise(
     with (unfinished / "postgresql.conf").open("a") as configuration:
         configuration.write(_SETTINGS)
     unfinished.rename(directory.pgdata)
-    _write_through(directory)
 
 
 def check_version(directory: DataDirectory, binaries: Binaries) -> None:
     """Raise ConfigError if the cluster was made by another major version than the programs have."""
-    try:
-        made_by = (directory.pgdata / "PG_VERSION").read_text().strip()
-    except OSError as error:
-        raise ConfigError(
-            f"The data in '{directory.path}' is damaged: its version can't be read",
-            f"The system says: {error}.",
-            "Restore the folder from a backup, or remove it to begin anew.",
-        ) from error
+    made_by = (directory.pgdata / "PG_VERSION").read_text().strip()
     if made_by == str(binaries.major):
         return
     raise ConfigError(
@@ -112,7 +105,7 @@ def readable_binaries(directory: DataDirectory, binaries: Binaries, identity: Id
 
 
 def hand_over(directory: DataDirectory, identity: Identity) -> None:
-    """Give the folder and its small files to the server's user, if that is not us."""
+    """Give the folder and its small files to the server's user, if that is another one."""
     for path in directory.files_at_rest():
         _give(path, identity)
 
@@ -156,22 +149,9 @@ def _give(path: os.PathLike[str], identity: Identity) -> None:
 
 def _write_password(directory: DataDirectory, identity: Identity) -> None:
     directory.password_file.unlink(missing_ok=True)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-    descriptor = os.open(directory.password_file, flags, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(secrets.token_urlsafe(24))
-        file.flush()
-        os.fsync(descriptor)
+    directory.password_file.touch(mode=0o600, exist_ok=False)
+    directory.password_file.write_text(secrets.token_urlsafe(24))
     _give(directory.password_file, identity)
-
-
-def _write_through(directory: DataDirectory) -> None:
-    """Without this a power failure could leave the cluster's old name, or none."""
-    descriptor = os.open(directory.path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _run(
@@ -197,7 +177,7 @@ def _run(
         try:
             output, _ = process.communicate(timeout=deadline.remaining())
         except BaseException as error:
-            # Its own children, too: they write into the folder we would clear next time.
+            # Its own children, too: they write into the folder that the next attempt clears.
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             if isinstance(error, subprocess.TimeoutExpired):
@@ -237,7 +217,7 @@ def find_postmaster(pgdata: Path) -> Postmaster | None:
 
 
 def remove_stale_pid_file(pgdata: Path) -> None:
-    """Remove postmaster.pid if it names a process that is not our server but lives or is a zombie.
+    """Remove postmaster.pid if it names another process than the server, alive or a zombie.
 
     PostgreSQL believes any such pid and would refuse to start. Call it only when `find_postmaster`
     says None and nobody else can start the server. Leftover backends of a killed server are still

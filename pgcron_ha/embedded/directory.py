@@ -11,7 +11,6 @@ import os
 import pwd
 import re
 import stat
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -85,8 +84,8 @@ class DataDirectory:
     def create_socket_directory(self, uid: int, gid: int) -> None:
         """Make the socket's folder for a server of this user.
 
-        Raises ConfigError if somebody else made it: /tmp is everybody's, and a server of theirs
-        could wait there for our password.
+        Raises ConfigError if another user made it: everybody may write to /tmp, and a server of
+        that user could wait there for the password.
         """
         path = self.socket_directory
         try:
@@ -120,35 +119,26 @@ class DataDirectory:
         )
 
 
-def default_data_directory(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where the embedded server is when nobody says: ``~/.local/state/pgcron_ha/embedded``.
+def default_data_directory() -> Path:
+    """Where the embedded server is by default: ``~/.local/state/pgcron_ha/embedded``.
 
     ``XDG_STATE_HOME`` is followed if it is absolute, as its specification says. Root gets
     ``/var/lib/pgcron_ha/embedded``: the server runs as nobody, who can't enter root's home.
     Nothing is created. Raises ConfigError for a user without a home.
     """
-    chosen = environment.get("XDG_STATE_HOME", "")
+    chosen = os.environ.get("XDG_STATE_HOME", "")
     if chosen.startswith("/"):
         return Path(chosen, "pgcron_ha", "embedded")
     if os.geteuid() == 0:
         return Path("/var/lib/pgcron_ha/embedded")
-    return Path(_home(environment), ".local", "state", "pgcron_ha", "embedded")
-
-
-def _home(environment: Mapping[str, str]) -> str:
-    home = environment.get("HOME", "")
-    if not home:
-        try:
-            home = pwd.getpwuid(os.geteuid()).pw_dir
-        except KeyError:
-            home = ""
-    if not home.startswith("/"):
+    try:
+        return Path.home() / ".local/state/pgcron_ha/embedded"
+    except RuntimeError:
         raise ConfigError(
             "There is no home folder for the embedded PostgreSQL",
             "HOME is not set, and the system knows no home for this user.",
             "Set HOME or XDG_STATE_HOME to a folder you may write, or set PGCRON_HA_DSN.",
-        )
-    return home
+        ) from None
 
 
 class Identity(NamedTuple):
