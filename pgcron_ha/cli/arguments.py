@@ -158,13 +158,12 @@ def option(
     into: str | None = None,
     default: Any = None,
     metavar: str | None = None,
+    **more: Any,
 ) -> Callable[[Any], Any]:
     """`click.option`; `into` is the parameter that gets the value. A default is shown."""
     names = (name,) if into is None else (name, into)
-    is_shown = default is not None
-    return click.option(
-        *names, type=kind, default=default, show_default=is_shown, metavar=metavar, help=words
-    )
+    more |= {"default": default, "show_default": default is not None}
+    return click.option(*names, type=kind, metavar=metavar, help=words, **more)
 
 
 def limit_option(default: int = 50) -> Callable[[Any], Any]:
@@ -185,11 +184,10 @@ def together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
     return declare
 
 
-def args_option(words: str) -> Callable[[Command], Command]:
+def args_option(words: str, *, required: bool = False) -> Callable[[Any], Any]:
     """``--args JSON``, or ``--args @FILE`` for the JSON in a file; refused unless it is args."""
-    return click.option(
-        "--args", "args", metavar="JSON|@FILE", callback=_args, help=f"{words} @FILE reads it."
-    )
+    words, metavar = f"{words} @FILE reads it.", "JSON|@FILE"
+    return option("--args", words, metavar=metavar, callback=_args, required=required)
 
 
 def _args(context: click.Context, parameter: click.Parameter, text: str | None) -> str | None:

@@ -99,21 +99,18 @@ def _judged_revision(schema: str, revision: str) -> Finding:
 
 
 def check_partition_gaps(found: Diagnosis) -> Iterator[Finding]:
-    """Gaps between partitions, which somebody dropped or detached."""
+    """Gaps between partitions; of one that a detached partition fills, the next check reports."""
     for gap in found.partition_gaps:
-        schema, relation = found.settings.schema, gap["relation"]
-        since, until = gap["since"], gap["until"]
-        detached = [
-            stray
+        relation, since, until = gap["relation"], gap["since"], gap["until"]
+        if any(
+            stray["relation"] == relation and stray["low"] < until and stray["high"] > since
             for stray in found.stray_partitions
-            if stray["relation"] == relation and stray["low"] < until and stray["high"] > since
-        ]
+        ):
+            continue
         yield problem(
             "partitions",
             f"{relation} has none from {shown(since)} to {shown(until)}",
-            f"{detached[0]['partition']} was detached: {_attaching(schema, detached[0])}"
-            if detached
-            else f"This makes one: SELECT {schema}.add_partition('{relation}',"
+            f"This makes one: SELECT {found.settings.schema}.add_partition('{relation}',"
             f" '{since.isoformat()}', '{until.isoformat()}')",
         )
 

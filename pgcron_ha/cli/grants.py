@@ -12,8 +12,6 @@ from pgcron_ha.cli.output import echo
 from pgcron_ha.db.driver.statements import in_schema, literal
 from pgcron_ha.errors import InvalidInput
 
-PARTS = ("producer", "scheduler", "operator", "viewer", "service", "callbacks", "autoscaler")
-
 # Column lists, so that nobody forges a state, an owner, a token or an attempt.
 _RUN = (
     "handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, concurrency_key, weight, "
@@ -114,6 +112,7 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
     # What starts and stops nodes learns one number.
     "autoscaler": ("GRANT EXECUTE ON FUNCTION scale_demand TO",),
 }
+PARTS = tuple(_STATEMENTS)
 _MOST_CHARACTERS = 63
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import click
 import uvloop
 
+from pgcron_ha.cli.arguments import option
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo
 from pgcron_ha.cli.web import allow_descriptors, callback_server, run_until_signal, web_server
@@ -28,54 +30,46 @@ own 5 ms are a part of every start and claim that follows a burst of short runs.
 """
 
 
+_apps = option(
+    "--app", "An App to offer.", into="node_apps", metavar="MODULE:ATTRIBUTE", multiple=True
+)
+
+
+def as_settings(given: Mapping[str, Any]) -> dict[str, object]:
+    """The setting ``node.lease_ttl`` for the parameter ``node_lease_ttl``; None: not given."""
+    return {
+        name.replace("_", ".", 1): (list(value) or None) if isinstance(value, tuple) else value
+        for name, value in given.items()
+    }
+
+
 @click.command(name="node")
-@click.option("--name", "name", metavar="NAME", help="A label; the host's name by default.")
-@click.option("--app", "apps", multiple=True, metavar="MODULE:ATTRIBUTE", help="An App to offer.")
-@click.option("--queue", "queues", multiple=True, metavar="NAME", help="A queue to take runs from.")
-@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label it announces.")
-@click.option("--slots", type=int, help="How many runs may execute at once.")
-@click.option("--lease-ttl", metavar="DURATION", help="The lease's time to live, such as 15s.")
-@click.option("--state-directory", metavar="DIRECTORY", help="Where the node keeps its lock.")
-@click.option("--web", metavar="HOST:PORT", help="Serve the pages, too, on this machine's address.")
-@click.option("--callbacks", metavar="HOST:PORT", help="Take services' callbacks there, too.")
-def node_command(
-    name: str | None,
-    apps: tuple[str, ...],
-    queues: tuple[str, ...],
-    labels: tuple[str, ...],
-    slots: int | None,
-    lease_ttl: str | None,
-    state_directory: str | None,
-    web: str | None,
-    callbacks: str | None,
-) -> int:
+@option("--name", "A label; the host's name by default.", into="node_name", metavar="NAME")
+@_apps
+@option("--queue", "A queue to take runs from.", into="node_queues", metavar="NAME", multiple=True)
+@option("--label", "A label it announces.", into="node_labels", metavar="KEY=VALUE", multiple=True)
+@option("--slots", "How many runs may execute at once.", int, into="node_slots")
+@option("--lease-ttl", "Its time to live, such as 15s.", into="node_lease_ttl", metavar="DURATION")
+@option("--state-directory", "For its lock.", into="node_state_directory", metavar="DIRECTORY")
+@option("--web", "Serve the pages, too, on this machine.", into="web_listen", metavar="HOST:PORT")
+@option("--callbacks", "Take services' callbacks, too.", into="web_callbacks", metavar="HOST:PORT")
+def node_command(**given: Any) -> int:
     """Run a node until it is stopped.
 
     SIGTERM and SIGINT drain: no new runs, what runs may end within node.grace, the rest is given
     back. A second signal ends the grace. Exit code 72: a handler did not stop
     (node.on_unresponsive_handler); 71: one went on without a lease.
     """
-    flags: dict[str, object] = {
-        "node.name": name,
-        "node.apps": list(apps) or None,
-        "node.queues": list(queues) or None,
-        "node.labels": list(labels) or None,
-        "node.slots": slots,
-        "node.lease_ttl": lease_ttl,
-        "node.state_directory": state_directory,
-        "web.listen": web,
-        "web.callbacks": callbacks,
-    }
+    flags = as_settings(given)
     settings = command_context().load(flags, named=("node.apps",))
-    forced_exit = run_node(settings, pages=web is not None, callbacks=callbacks is not None)
+    serves = (flags[setting] is not None for setting in ("web.listen", "web.callbacks"))
+    forced_exit = run_node(settings, *serves)
     if forced_exit is not None:
         bid(forced_exit)
     return 0
 
 
-def run_node(
-    settings: Settings, *, pages: bool = False, callbacks: bool = False
-) -> ForcedExit | None:
+def run_node(settings: Settings, pages: bool = False, callbacks: bool = False) -> ForcedExit | None:
     """Runs a node with these settings in this process, and what it serves beside its work; a
     `ForcedExit` is returned when only the end of the process ends one of its handlers.
     """
@@ -103,8 +97,8 @@ async def live(
 
 
 @click.command(name="dev")
-@click.option("--app", "apps", multiple=True, metavar="MODULE:ATTRIBUTE", help="An App to offer.")
-def dev_command(apps: tuple[str, ...]) -> int:
+@_apps
+def dev_command(**given: Any) -> int:
     """Run one node on an embedded PostgreSQL, for developing.
 
     The database is kept from one time to the next. With a DSN (PGCRON_HA_DSN, --dsn or
@@ -114,7 +108,7 @@ def dev_command(apps: tuple[str, ...]) -> int:
     from pgcron_ha.demo.database import WorkDatabase
     from pgcron_ha.embedded import default_data_directory
 
-    flags: dict[str, object] = {"node.apps": list(apps) or None}
+    flags = as_settings(given)
     settings = command_context().load(flags, named=("node.apps",))
     database = WorkDatabase(settings.dsn, default_data_directory(), settings.schema)
     try:

@@ -16,13 +16,14 @@ from pgcron_ha.db.commands import occurrences
 from pgcron_ha.db.commands.schedule_versions import last_definition
 from pgcron_ha.db.queries import overview, reasons
 
-_instant = click.argument("instant", type=arguments.LOCAL_INSTANT)
+_fire_arguments = arguments.together(
+    click.argument("name"), click.argument("instant", type=arguments.LOCAL_INSTANT)
+)
 _note = click.option("--note", help="Why; shown by `schedules why`.")
 
 
 @click.command("why", cls=arguments.JsonCommand)
-@click.argument("name")
-@_instant
+@_fire_arguments
 @with_session
 async def why_command(session: Session, name: str, instant: datetime) -> None:
     """Say why a schedule ran, or did not run, at INSTANT.
@@ -43,8 +44,7 @@ async def why_command(session: Session, name: str, instant: datetime) -> None:
 
 
 @click.command("skip", cls=arguments.JsonCommand)
-@click.argument("name")
-@_instant
+@_fire_arguments
 @_note
 @with_session
 async def skip_command(session: Session, name: str, instant: datetime, note: str | None) -> None:
@@ -59,8 +59,7 @@ async def skip_command(session: Session, name: str, instant: datetime, note: str
 
 
 @click.command("move", cls=arguments.JsonCommand)
-@click.argument("name")
-@_instant
+@_fire_arguments
 @click.argument("to", type=arguments.LOCAL_INSTANT)
 @_note
 @with_session
@@ -79,28 +78,24 @@ async def move_command(
 
 
 @click.command("edit-occurrence", cls=arguments.JsonCommand)
-@click.argument("name")
-@_instant
-@arguments.args_option("Its arguments instead of the schedule's.")
+@_fire_arguments
+@arguments.args_option("Its arguments instead of the schedule's.", required=True)
 @_note
 @with_session
 async def edit_occurrence_command(
-    session: Session, name: str, instant: datetime, args: str | None, note: str | None
+    session: Session, name: str, instant: datetime, args: str, note: str | None
 ) -> None:
     """Give one fire other arguments.
 
     It is the fire of the schedule at INSTANT.
     """
-    if args is None:
-        raise click.UsageError("Missing option '--args'.")
     fire = await _fire(session, name, instant)
     await session.act(occurrences.edit_occurrence, name, fire, args, note)
     _say(name, fire, "has other args")
 
 
 @click.command("restore-occurrence", cls=arguments.JsonCommand)
-@click.argument("name")
-@_instant
+@_fire_arguments
 @with_session
 async def restore_occurrence_command(session: Session, name: str, instant: datetime) -> None:
     """Let one fire be as the schedule says.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -40,7 +39,7 @@ from pgcron_ha.db.commands.occurrences import changed_occurrences
 from pgcron_ha.db.driver.clients import tried
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.pages.schedules import offered
-from pgcron_ha.errors import PgcronError, UnknownZone
+from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.preview import Preview
 from pgcron_ha.spec.schedule_spec import calendars_in, spec_of
 
@@ -135,12 +134,10 @@ def put_command(
     edit that somebody else made since you read it is not lost; 0 means that it does not exist yet.
     """
     given = {policy: value for policy, value in policies.items() if value is not None}
-    with suppress(UnknownZone):  # the database may know it; all else is refused before it is asked
-        check_schedule(name, spec, handler, given)
+    checked = check_schedule(name, spec, handler, given)
+    how: dict[str, Any] = {"interface": "cli", "expected_version": expect_version, **checked}
 
     async def put(session: Session) -> tuple[overview.Row, list[overview.Row], str | None]:
-        checked = check_schedule(name, spec, handler, given)
-        how: dict[str, Any] = {"interface": "cli", "expected_version": expect_version, **checked}
         async with tried(session.connection, keep=not dry_run):
             await session.act(functions.put_schedule, name, spec, handler, **how)
             row = await session.call(overview.schedule, name)
@@ -155,11 +152,11 @@ def put_command(
     if is_json():
         print_json({**found, **_preview_json(found, ahead)})
         return
-    notes = [] if ahead is None or dry_run else list(ahead.notes)
-    for note in [*notes, *([] if lacking is None else [lacking])]:
+    notes = [] if lacking is None else [lacking]
+    if not dry_run:
+        notes += [*(ahead.notes if ahead is not None else ()), *changed_lines(found, changed)]
+    for note in notes:
         echo(f"note: {note}", err=True)
-    for line in changed_lines(found, changed) if not dry_run else ():
-        echo(f"note: {line}", err=True)
     if dry_run and ahead is not None:
         print_preview(ahead)
         echo(f"schedule '{name}' is not changed: this was a dry run")

@@ -257,19 +257,11 @@ def _exists(pid: int) -> bool:
 def _command_of(pid: int) -> str:
     """The command line of a live process; empty for none, and for a zombie."""
     if Path("/proc/self/cmdline").exists():
-        return _command_from_proc(pid)
-    return _command_from_ps(pid)
-
-
-def _command_from_proc(pid: int) -> str:
-    try:
-        # A zombie has no memory left, and with it no arguments: the file is empty.
-        return os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" "))
-    except OSError:
-        return ""
-
-
-def _command_from_ps(pid: int) -> str:
+        try:
+            # A zombie has no memory left, and with it no arguments: the file is empty.
+            return os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" "))
+        except OSError:
+            return ""
     answer = subprocess.run(
         ["ps", "-o", "stat=,command=", "-p", str(pid)],
         capture_output=True,
