@@ -49,8 +49,18 @@ def as_settings(given: Mapping[str, Any]) -> dict[str, object]:
 @option("--queue", "A queue to take runs from.", into="node_queues", metavar="NAME", multiple=True)
 @option("--label", "A label it announces.", into="node_labels", metavar="KEY=VALUE", multiple=True)
 @option("--slots", "How many runs may execute at once.", int, into="node_slots")
-@option("--lease-ttl", "Its time to live, such as 15s.", into="node_lease_ttl", metavar="DURATION")
-@option("--state-directory", "For its lock.", into="node_state_directory", metavar="DIRECTORY")
+@option(
+    "--lease-ttl",
+    "Time to live of the lease, such as 15s.",
+    into="node_lease_ttl",
+    metavar="DURATION",
+)
+@option(
+    "--state-directory",
+    "Where the node keeps its lock.",
+    into="node_state_directory",
+    metavar="DIRECTORY",
+)
 @option("--web", "Serve the pages, too, on this machine.", into="web_listen", metavar="HOST:PORT")
 @option("--callbacks", "Take services' callbacks, too.", into="web_callbacks", metavar="HOST:PORT")
 def node_command(**given: Any) -> int:
