@@ -11,7 +11,6 @@ import click
 
 from pgcron_ha.cli.output import choose_json, shown
 from pgcron_ha.cli.session import Session
-from pgcron_ha.client.checks import args_text
 from pgcron_ha.config.values import parse_duration
 from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import InvalidInput
@@ -191,9 +190,13 @@ def args_option(words: str, *, required: bool = False) -> Callable[[Any], Any]:
 
 
 def _args(context: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
-    if text is not None and text.startswith("@"):
-        # Most commands read no file, and load no reader of YAML.
+    if text is None:
+        return None
+    # Most commands have no args and read no file: they load neither the client nor YAML.
+    if text.startswith("@"):
         from pgcron_ha.schedule_files.documents import read_text
 
         text = read_text(Path(text[1:]))
-    return None if text is None else args_text(text)
+    from pgcron_ha.client.checks import args_text
+
+    return args_text(text)
