@@ -53,7 +53,7 @@ class Pooler:
     def __init__(self, program: Path, server: ThrowAwayServer) -> None:
         self._program = program
         self._folder = server.folder
-        self._command = server.command_as_owner
+        self._owner = server.owner
         self._server_port = server.port
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -90,12 +90,13 @@ class Pooler:
         )
         with (self._folder / "pooler.log").open("wb") as log:
             self._process = subprocess.Popen(
-                self._command(self._program, settings),
+                [self._program, settings],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd="/",
                 start_new_session=True,
+                **self._owner,
             )
         wait_for("the pooler answers", self._answers, deadline=_SECONDS)
         return self

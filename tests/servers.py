@@ -14,7 +14,7 @@ import socket
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Literal, LiteralString, Self
+from typing import Any, Literal, LiteralString, Self
 
 import psycopg
 from psycopg import sql
@@ -27,7 +27,6 @@ from tests.product.embedded import (
     find_postmaster,
     identity_for,
     readable_binaries,
-    user_namespaces_work,
 )
 from tests.sessions import USUAL
 from tests.waiting import COMMAND_SECONDS, wait_for
@@ -80,7 +79,7 @@ class ThrowAwayServer:
         self.folder, self._lock = _make_folder(durable=durable)
         self.log = self.folder / "server.log"
         self.pgdata = self.folder / "pgdata"
-        self._identity: Identity = identity_for(self.folder, has_data=False)
+        self._identity: Identity = identity_for(self.folder)
         if self._identity.changes_user:
             os.chown(self.folder, self._identity.uid, self._identity.gid)
         given = binaries or find_binaries()
@@ -96,11 +95,11 @@ class ThrowAwayServer:
 
     def follow(self, primary: ThrowAwayServer) -> Self:
         """Start it as a standby of another one."""
-        command = self._identity.command(
+        command: list[str | Path] = [
             self.binaries.tool("pg_basebackup"),
             *("-h", primary.folder, "-p", str(primary.port), "-U", USER, "-D", self.pgdata),
             *("--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast", "--no-sync"),
-        )
+        ]
         environment = self.binaries.environment()
         subprocess.run(
             command,
@@ -109,6 +108,7 @@ class ThrowAwayServer:
             check=True,
             capture_output=True,
             timeout=COMMAND_SECONDS,
+            **self.owner,
         )
         return self.start()
 
@@ -173,9 +173,10 @@ class ThrowAwayServer:
             sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
         )
 
-    def command_as_owner(self, program: Path, *arguments: str | Path) -> list[str]:
-        """The command that runs another program as the user whose folder this is."""
-        return self._identity.command(program, *arguments)
+    @property
+    def owner(self) -> dict[str, Any]:
+        """The options with which `subprocess` runs a program as the user whose folder this is."""
+        return self._identity.options
 
     def seal_template(self, name: str) -> None:
         """Let nobody connect to a database any more: only such a one can always be copied."""
@@ -197,11 +198,11 @@ class ThrowAwayServer:
         password_file.write_text(PASSWORD)
         if self._identity.changes_user:
             os.chown(password_file, self._identity.uid, self._identity.gid)
-        command = self._identity.command(
+        command: list[str | Path] = [
             self.binaries.tool("initdb"),
             *("-D", self.pgdata, "-U", USER, "--pwfile", password_file, "-E", "UTF8"),
             *("--auth-local=trust", "--auth-host=scram-sha-256", "--locale=C", "--no-sync"),
-        )
+        ]
         subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
@@ -210,6 +211,7 @@ class ThrowAwayServer:
             cwd="/",
             env=self.binaries.environment(),
             timeout=_START_SECONDS,
+            **self.owner,
         )
 
     def _try_to_start(self) -> bool:
@@ -226,12 +228,12 @@ class ThrowAwayServer:
 
     def _spawn(self) -> None:
         options = [f"--{name}={value}" for name, value in self.settings.items()]
-        command = self._identity.command(
+        command: list[str | Path] = [
             self.binaries.tool("postgres"),
             *("-D", self.pgdata, "-k", self.folder, "-p", str(self.port)),
             *("-h", "127.0.0.1" if self._listens else ""),
             *options,
-        )
+        ]
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 command,
@@ -242,6 +244,7 @@ class ThrowAwayServer:
                 env=self.binaries.environment() | self.environment,
                 # A Ctrl-C at the tests is not for the server: it is stopped after them.
                 start_new_session=True,
+                **self.owner,
             )
 
 
@@ -278,11 +281,12 @@ def _make_folder(*, durable: bool) -> tuple[Path, FileLock]:
 
 
 def _root(*, durable: bool) -> Path:
-    # Another user's server may need a copy of the programs, and /dev/shm is often noexec.
-    is_own = os.geteuid() != 0 or user_namespaces_work()
-    if is_own and not durable and os.access(_MEMORY, os.W_OK | os.X_OK):
-        return _MEMORY
-    return Path(tempfile.gettempdir()).resolve()
+    on_disk = Path(tempfile.gettempdir()).resolve()
+    if durable or not os.access(_MEMORY, os.W_OK | os.X_OK):
+        return on_disk
+    # Root's server is another user's, which may need a copy of the programs there.
+    may_execute = os.geteuid() != 0 or not os.statvfs(_MEMORY).f_flag & os.ST_NOEXEC
+    return _MEMORY if may_execute else on_disk
 
 
 def _wanted() -> dict[str, str]:

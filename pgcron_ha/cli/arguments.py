@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import click
 
-from pgcron_ha.cli.output import shown
+from pgcron_ha.cli.output import choose_json, shown
 from pgcron_ha.cli.session import Session
 from pgcron_ha.config.values import parse_duration
 from pgcron_ha.db.queries import overview
@@ -19,8 +19,6 @@ from pgcron_ha.spec.cron.fires import load_zone
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 MOST_ROWS: Final = 10_000
-# Args have 256 KiB at most; what is more is refused in words that say so.
-_MOST_BYTES_OF_ARGS: Final = 512 * 1024
 
 
 class _RunId(click.IntRange):
@@ -87,7 +85,7 @@ def duration_or_none(text: str) -> timedelta | None:
 
 
 class Rate(NamedTuple):
-    """So many runs in any such time; None and None: no limit."""
+    """At most `rate` runs in any time `per`; None and None: no limit."""
 
     rate: int | None = None
     per: timedelta | None = None
@@ -109,24 +107,8 @@ def rate(option: str, text: str) -> Rate:
     return Rate(int(count), duration(option, per))
 
 
-def file_text(path: Path, most_bytes: int) -> str:
-    """What is in a file in UTF-8; raises InvalidInput if it can't be read or is larger."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(most_bytes + 1)
-        if len(content) > most_bytes:
-            raise ValueError(f"it is larger than {most_bytes // 1024} KiB")
-        return content.decode("utf-8-sig")
-    except (OSError, ValueError) as error:
-        raise InvalidInput(
-            f"{str(path)[:200]} can't be read",
-            f"{error}.",
-            "Name a file in UTF-8 that you may read.",
-        ) from None
-
-
 class ReadBy(click.ParamType[Any]):
-    """Reads a word by a function that is told how the option or argument is called."""
+    """Reads a word by a function of the name of the option or argument, and the word."""
 
     def __init__(self, name: str, read: Callable[[str, str], object]) -> None:
         self.name = name
@@ -148,47 +130,73 @@ LOCAL_INSTANT: Final = ReadBy("instant", local_instant)
 RATE: Final = ReadBy("count/duration", rate)
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+json_option = click.option(
+    "--json", is_flag=True, expose_value=False, callback=choose_json, help="One JSON object a line."
+)
 
 
-def limit_option(default: int = 50) -> Callable[[Command], Command]:
+class JsonCommand(click.Command):
+    """A command with ``--json``."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        json_option(self)
+
+
+class JsonGroup(click.Group):
+    """A group of such commands."""
+
+    command_class = JsonCommand
+
+
+def option(
+    name: str,
+    words: str,
+    kind: Any = None,
+    *,
+    into: str | None = None,
+    default: Any = None,
+    metavar: str | None = None,
+    **more: Any,
+) -> Callable[[Any], Any]:
+    """`click.option`; `into` is the parameter that gets the value. A default is shown."""
+    names = (name,) if into is None else (name, into)
+    more |= {"default": default, "show_default": default is not None}
+    return click.option(*names, type=kind, metavar=metavar, help=words, **more)
+
+
+def limit_option(default: int = 50) -> Callable[[Any], Any]:
     """``--limit N``: how many rows at most."""
-    return click.option(
-        "--limit",
-        type=click.IntRange(1, MOST_ROWS),
-        default=default,
-        show_default=True,
-        help="How many rows at most.",
+    return option(
+        "--limit", "How many rows at most.", click.IntRange(1, MOST_ROWS), default=default
     )
 
 
-def args_option(words: str) -> Callable[[Command], Command]:
-    """``--args JSON``, or ``--args @FILE`` for the JSON in a file."""
-    return click.option(
-        "--args", "args", metavar="JSON|@FILE", callback=_args, help=f"{words} @FILE reads it."
-    )
+def together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """All these options, in this order."""
+
+    def declare(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return declare
 
 
-def _requires(
-    context: click.Context, parameter: click.Parameter, words: tuple[str, ...]
-) -> list[str] | None:
-    """None: not given; an empty one alone is a list of none."""
-    return [word for word in words if word] if words else None
+def args_option(words: str, *, required: bool = False) -> Callable[[Any], Any]:
+    """``--args JSON``, or ``--args @FILE`` for the JSON in a file; refused unless it is args."""
+    words, metavar = f"{words} @FILE reads it.", "JSON|@FILE"
+    return option("--args", words, metavar=metavar, callback=_args, required=required)
 
 
 def _args(context: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
-    if text is None or not text.startswith("@"):
-        return text
-    return file_text(Path(text[1:]), _MOST_BYTES_OF_ARGS)
+    if text is None:
+        return None
+    # Most commands have no args and read no file: they load neither the client nor YAML.
+    if text.startswith("@"):
+        from pgcron_ha.schedule_files.documents import read_text
 
+        text = read_text(Path(text[1:]))
+    from pgcron_ha.client.checks import args_text
 
-retry_option = click.option(
-    "--retry", metavar="JSON", help='How it is retried: {"backoff": "linear", "retry_for": "2h"}.'
-)
-requires_option = click.option(
-    "--requires",
-    multiple=True,
-    metavar="LABEL",
-    callback=_requires,
-    help="Only nodes with this label (gpu=a100, or gpu for any); may be repeated.",
-)
+    return args_text(text)

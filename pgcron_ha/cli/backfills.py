@@ -1,5 +1,5 @@
-"""``pgcron-ha schedules backfill`` asks for one; ``pgcron-ha backfills`` lists, shows and steers
-them.
+"""``pgcron-ha schedules backfill`` starts one; ``pgcron-ha backfills`` lists, shows, pauses and
+stops them.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from typing import Any, Final
 import click
 
 from pgcron_ha.cli import arguments
+from pgcron_ha.cli.arguments import LOCAL_INSTANT, option
 from pgcron_ha.cli.output import (
     Column,
     echo,
+    is_json,
     plural,
     print_fields,
     print_json,
@@ -22,7 +24,6 @@ from pgcron_ha.cli.output import (
     shown,
 )
 from pgcron_ha.cli.session import Session, act, on_database, with_session
-from pgcron_ha.client import checks
 from pgcron_ha.db.commands import backfills
 from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import PgcronError
@@ -58,22 +59,13 @@ _RUN_COLUMNS: Final = (
 _SHOWN_RUNS: Final = 20
 
 
-@click.command("backfill")
+@click.command("backfill", cls=arguments.JsonCommand)
 @click.argument("name")
-@click.option(
-    "--since",
-    required=True,
-    type=arguments.LOCAL_INSTANT,
-    help="Start of the range (inclusive).",
-)
-@click.option(
-    "--until", type=arguments.LOCAL_INSTANT, help="End of the range (exclusive). Default: now."
-)
+@click.option("--since", required=True, type=LOCAL_INSTANT, help="Start of the range (inclusive).")
+@option("--until", "End of the range (exclusive). Default: now.", LOCAL_INSTANT)
 @click.option("--direction", type=click.Choice(backfills.DIRECTIONS), default="forward")
 @click.option("--parallelism", type=int, default=1, help="Maximum runs of it at the same time.")
-@click.option(
-    "--overlap", metavar="POLICY", help="Overlap policy of its runs. Default: the schedule's."
-)
+@option("--overlap", "Overlap policy of its runs. Default: the schedule's.", metavar="POLICY")
 @click.option(
     "--if-ran",
     type=click.Choice(backfills.IF_RAN),
@@ -84,15 +76,8 @@ _SHOWN_RUNS: Final = 20
 @click.option("--note", help="Reason, kept with the backfill.")
 @click.option("--dry-run", is_flag=True, help="Show what would run, and change nothing.")
 @click.option("--wait", is_flag=True, help="Wait until it ends; exit code 1 if a run failed.")
-@arguments.json_option
 def backfill_command(
-    name: str,
-    since: datetime,
-    until: datetime | None,
-    dry_run: bool,
-    wait: bool,
-    as_json: bool,
-    **given: Any,
+    name: str, since: datetime, until: datetime | None, dry_run: bool, wait: bool, **given: Any
 ) -> None:
     """Run a range of instants that have passed.
 
@@ -105,10 +90,8 @@ def backfill_command(
     other, the oldest first, each after the success of the one before; a failure pauses the backfill
     until it is resumed. The first one runs whatever the fire before the range came to.
     """
-    if given["args"] is not None:
-        given["args"] = checks.args_text(given["args"])
 
-    async def ask(session: Session) -> tuple[int | None, BackfillRange, int]:
+    async def start(session: Session) -> tuple[int | None, BackfillRange, int]:
         found = await session.call(overview.schedule, name)
         first = arguments.in_zone(since, found["timezone"])
         end = until and arguments.in_zone(until, found["timezone"])
@@ -121,16 +104,16 @@ def backfill_command(
         made = await session.act(backfills.backfill, name, first, end, planned=planned, **given)
         return made, measured, 0
 
-    made, measured, decided = on_database(ask)
+    made, measured, decided = on_database(start)
     if made is None:
-        _print_plan(measured, decided, as_json)
+        _print_plan(measured, decided)
     elif wait:
-        _follow(made, as_json)
+        _follow(made)
     else:
-        print_result({"backfill": made, "planned": measured.instants}, made, as_json)
+        print_result({"backfill": made, "planned": measured.instants}, made)
 
 
-@click.group("backfills")
+@click.group("backfills", cls=arguments.JsonGroup)
 def backfills_group() -> None:
     """Show, pause, resume and stop backfills of schedules."""
 
@@ -139,70 +122,64 @@ def backfills_group() -> None:
 @click.option("--schedule", help="Those of this schedule.")
 @click.option("--state", type=click.Choice(backfills.STATES))
 @arguments.limit_option()
-@arguments.json_option
 @with_session
 async def list_command(
-    session: Session, schedule: str | None, state: str | None, limit: int, as_json: bool
+    session: Session, schedule: str | None, state: str | None, limit: int
 ) -> None:
     """List backfills, the newest first."""
     of = None
     if schedule is not None:
         of = (await session.call(overview.schedule, schedule))["id"]
     rows = await session.call(backfills.backfills, schedule_id=of, state=state, limit=limit)
-    print_rows(rows, COLUMNS, as_json, "no backfills")
+    print_rows(rows, COLUMNS, "no backfills")
 
 
 @backfills_group.command("show")
 @click.argument("backfill", type=BACKFILL_ID)
-@arguments.json_option
 @with_session
-async def show_command(session: Session, backfill: int, as_json: bool) -> None:
+async def show_command(session: Session, backfill: int) -> None:
     """Show a backfill, its open runs and the last ones that did not succeed."""
     found = await session.call(backfills.one_backfill, backfill)
     runs = await session.call(backfills.runs_of_backfill, backfill, limit=_SHOWN_RUNS)
-    if as_json:
+    if is_json():
         print_json({**found, "runs": runs})
         return
-    print_fields(found, as_json=False)
+    print_fields(found)
     echo()
-    print_rows(runs, _RUN_COLUMNS, False, "no open runs, and none that failed")
+    print_rows(runs, _RUN_COLUMNS, "no open runs, and none that failed")
 
 
 @backfills_group.command("pause")
 @click.argument("backfill", type=BACKFILL_ID)
-@arguments.json_option
-def pause_command(backfill: int, as_json: bool) -> None:
+def pause_command(backfill: int) -> None:
     """Make no more runs of BACKFILL until it is resumed; those that were made go on."""
     act(backfills.pause_backfill, backfill)
-    _say(backfill, "paused", as_json)
+    _say(backfill, "paused")
 
 
 @backfills_group.command("resume")
 @click.argument("backfill", type=BACKFILL_ID)
-@arguments.json_option
-def resume_command(backfill: int, as_json: bool) -> None:
+def resume_command(backfill: int) -> None:
     """Go on with BACKFILL."""
     act(backfills.resume_backfill, backfill)
-    _say(backfill, "resumed", as_json)
+    _say(backfill, "resumed")
 
 
 @backfills_group.command("stop")
 @click.argument("backfill", type=BACKFILL_ID)
 @click.option("--reason", help="Why; kept with the runs that are cancelled.")
-@arguments.json_option
-def stop_command(backfill: int, reason: str | None, as_json: bool) -> None:
+def stop_command(backfill: int, reason: str | None) -> None:
     """End BACKFILL: what waits is cancelled, what runs goes on."""
     cancelled = act(backfills.stop_backfill, backfill, reason)
     print_result(
         {"backfill": backfill, "done": "stopped", "cancelled": cancelled},
         f"backfill {backfill} is stopped; waiting runs that were cancelled: {cancelled}",
-        as_json,
     )
 
 
-def _print_plan(measured: BackfillRange, decided: int, as_json: bool) -> None:
+def _print_plan(measured: BackfillRange, decided: int) -> None:
     first, last = measured.first, measured.last
-    if as_json:
+    if is_json():
         planned = {"planned": measured.instants, "first": first, "last": last}
         print_json({**planned, "decided": decided})
     elif first is None:
@@ -214,7 +191,7 @@ def _print_plan(measured: BackfillRange, decided: int, as_json: bool) -> None:
         echo(f"{were} decided already, each by itself")
 
 
-def _follow(backfill: int, as_json: bool) -> None:
+def _follow(backfill: int) -> None:
     echo(f"backfill {backfill}", err=True)
     try:
         row = on_database(lambda session: _until_over(session, backfill))
@@ -222,7 +199,7 @@ def _follow(backfill: int, as_json: bool) -> None:
         again = f"`pgcron-ha backfills show {backfill}` shows how far it is"
         echo(f"backfill {backfill} goes on; {again}", err=True)
         raise
-    print_result(row, _progress(row), as_json)
+    print_result(row, _progress(row))
     if row["state"] != "done" or row["failed"]:
         raise PgcronError(
             f"backfill {backfill} is {row['state']}; runs that did not succeed: {row['failed']}",
@@ -252,6 +229,6 @@ def _progress(row: overview.Row) -> str:
     )
 
 
-def _say(backfill: int, done: str, as_json: bool) -> None:
+def _say(backfill: int, done: str) -> None:
     document = {"backfill": backfill, "done": done}
-    print_result(document, f"backfill {backfill} is {done}", as_json)
+    print_result(document, f"backfill {backfill} is {done}")

@@ -7,6 +7,7 @@ from typing import Any, Final
 import click
 
 from pgcron_ha.cli import arguments
+from pgcron_ha.cli.arguments import DURATION, option
 from pgcron_ha.cli.output import Column, plural, print_result, print_rows, shown
 from pgcron_ha.cli.session import act, call
 from pgcron_ha.config.values import format_duration
@@ -25,48 +26,34 @@ COLUMNS: Final = (
 )
 
 
-@click.group("breakers")
+@click.group("breakers", cls=arguments.JsonGroup)
 def breakers_group() -> None:
     """Circuit breakers: stop running handlers that keep failing."""
 
 
 @breakers_group.command("list")
 @arguments.limit_option()
-@arguments.json_option
-def list_command(limit: int, as_json: bool) -> None:
+def list_command(limit: int) -> None:
     """List circuit breakers, those that are open first."""
-    print_rows(call(breakers.breakers, limit=limit), COLUMNS, as_json, "no breakers")
+    print_rows(call(breakers.breakers, limit=limit), COLUMNS, "no breakers")
 
 
 @breakers_group.command("set")
 @click.argument("handler")
 @click.option("--failures", type=click.IntRange(1, 100), default=5, show_default=True)
-@click.option(
-    "--within",
-    type=arguments.DURATION,
-    default="1m",
-    show_default=True,
-    help="How long a failure counts.",
-)
-@click.option(
-    "--open-for",
-    type=arguments.DURATION,
-    default="30s",
-    show_default=True,
-    help="How long the breaker stays open.",
-)
-@click.option(
+@option("--within", "How long a failure counts.", DURATION, default="1m")
+@option("--open-for", "How long the breaker stays open.", DURATION, default="30s")
+@option(
     "--at-most",
-    "open_for_at_most",
-    type=arguments.DURATION,
-    help="Each failed probe doubles that time, up to this. Default: 10m.",
+    "Each failed probe doubles that time, up to this. Default: 10m.",
+    DURATION,
+    into="open_for_at_most",
 )
 @click.option("--fallback-handler", metavar="HANDLER", help="Runs them while the breaker is open.")
 @click.option("--fallback-queue", metavar="QUEUE", help="Queue for them while the breaker is open.")
 @click.option("--share", "handlers", multiple=True, metavar="HANDLER", help="One that shares it.")
-@arguments.json_option
-def set_command(handler: str, as_json: bool, **given: Any) -> None:
-    """Leave HANDLER alone after so many failures within a time, then probe it run by run.
+def set_command(handler: str, **given: Any) -> None:
+    """Stop running HANDLER after some failures within a time, then probe it run by run.
 
     What is set here counts before what nodes declare.
     """
@@ -75,29 +62,23 @@ def set_command(handler: str, as_json: bool, **given: Any) -> None:
     print_result(
         {"breaker": handler, "failures": given["failures"]},
         f"breaker '{handler}' opens after {failures} in {shown(given['within'])}",
-        as_json,
     )
 
 
 @breakers_group.command("reset")
 @click.argument("breaker")
-@arguments.json_option
-def reset_command(breaker: str, as_json: bool) -> None:
-    """Close BREAKER now: the runs that wait for it go."""
+def reset_command(breaker: str) -> None:
+    """Close BREAKER now: the runs that wait for it become ready."""
     was_open = act(breakers.reset_breaker, breaker)
     print_result(
         {"breaker": breaker, "state": "closed", "was_open": was_open},
         f"breaker '{breaker}' {'is closed' if was_open else 'was closed already'}",
-        as_json,
     )
 
 
 @breakers_group.command("delete")
 @click.argument("breaker")
-@arguments.json_option
-def delete_command(breaker: str, as_json: bool) -> None:
+def delete_command(breaker: str) -> None:
     """Delete BREAKER; a node that declares it makes it again when it starts."""
     call(breakers.delete_breaker, breaker)
-    print_result(
-        {"breaker": breaker, "is_set": False}, f"there is no breaker '{breaker}' any more", as_json
-    )
+    print_result({"breaker": breaker, "is_set": False}, f"there is no breaker '{breaker}' any more")

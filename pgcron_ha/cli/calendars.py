@@ -11,15 +11,15 @@ from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import (
     Column,
     echo,
+    is_json,
     plural,
     print_fields,
     print_json,
     print_result,
     print_rows,
 )
-from pgcron_ha.cli.session import Session, act, call, on_database, with_session
+from pgcron_ha.cli.session import Session, act, call, with_session
 from pgcron_ha.db.commands import calendars as interfaces
-from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.spec.calendars.calendar import read_calendar, read_calendars
 from pgcron_ha.spec.schedule_spec import calendars_in
@@ -36,24 +36,22 @@ _MOST_USERS: Final = 20
 _NEXT_DAYS: Final = 10
 
 
-@click.group("calendars")
+@click.group("calendars", cls=arguments.JsonGroup)
 def calendars_group() -> None:
     """Keep holidays and other days that schedules share."""
 
 
 @calendars_group.command("list")
 @arguments.limit_option()
-@arguments.json_option
-def list_command(limit: int, as_json: bool) -> None:
+def list_command(limit: int) -> None:
     """List calendars by name, and how many schedules use each."""
-    print_rows(call(interfaces.calendars, limit=limit), COLUMNS, as_json, "no calendars")
+    print_rows(call(interfaces.calendars, limit=limit), COLUMNS, "no calendars")
 
 
 @calendars_group.command("show")
 @click.argument("name")
-@arguments.json_option
 @with_session
-async def show_command(session: Session, name: str, as_json: bool) -> None:
+async def show_command(session: Session, name: str) -> None:
     """Show a calendar, who uses it and its next days."""
     found = await session.call(interfaces.calendar, name)
     users = await session.call(interfaces.users_of_calendar, name, limit=_MOST_USERS)
@@ -63,12 +61,12 @@ async def show_command(session: Session, name: str, as_json: bool) -> None:
         days = read_calendars(parts)[name].next_days(datetime.now(UTC).date(), _NEXT_DAYS)
     except InvalidInput as error:  # plain SQL may write what is no calendar
         echo(f"note: {error.message}", err=True)
-    if as_json:
+    if is_json():
         reported = [{"day": day.isoformat(), "note": note} for day, note in days]
         print_json({**found, "used_by": users, "next_days": reported})
         return
     content = found.pop("content")
-    print_fields({**found, "used_by": ", ".join(users) or None}, as_json=False)
+    print_fields({**found, "used_by": ", ".join(users) or None})
     echo()
     echo(content.strip("\n"))
     echo()
@@ -79,9 +77,9 @@ async def show_command(session: Session, name: str, as_json: bool) -> None:
 @calendars_group.command("put")
 @click.argument("name")
 @click.argument("file", type=click.File("r", encoding="utf-8"))
-@click.option("--take-over", is_flag=True, help="From the files that define it.")
-@arguments.json_option
-def put_command(name: str, file: TextIO, take_over: bool, as_json: bool) -> None:
+@click.option("--take-over", is_flag=True, help="Take it over from the files that define it.")
+@with_session
+async def put_command(session: Session, name: str, file: TextIO, take_over: bool) -> None:
     """Make or change the calendar NAME: FILE ("-": stdin) has a rule in each line.
 
     Lines are dates ("2026-12-24..2027-01-01 # closed"), dates of each year ("yearly 12-25", "yearly
@@ -90,26 +88,20 @@ def put_command(name: str, file: TextIO, take_over: bool, as_json: bool) -> None
     """
     content = file.read()
     read_calendar(content)
-
-    async def put(session: Session) -> Row:
-        put_calendar = interfaces.put_calendar
-        await session.act(put_calendar, name, content, interface="cli", take_over=take_over)
-        return await session.call(interfaces.calendar, name)
-
-    found = on_database(put)
+    put_calendar = interfaces.put_calendar
+    await session.act(put_calendar, name, content, interface="cli", take_over=take_over)
+    found = await session.call(interfaces.calendar, name)
     version, users = found["version"], found["schedules"]
     used = f"used by {plural(users, 'schedule')}" if users else "no schedule uses it"
     print_result(
         {"calendar": name, "version": version, "schedules": users},
         f"calendar '{name}' is version {version}, {used}",
-        as_json,
     )
 
 
 @calendars_group.command("delete")
 @click.argument("name")
-@arguments.json_option
-def delete_command(name: str, as_json: bool) -> None:
+def delete_command(name: str) -> None:
     """Delete a calendar that nobody uses."""
     act(interfaces.delete_calendar, name)
-    print_result({"calendar": name, "done": "deleted"}, f"calendar '{name}' is deleted", as_json)
+    print_result({"calendar": name, "done": "deleted"}, f"calendar '{name}' is deleted")

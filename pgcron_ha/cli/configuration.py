@@ -6,24 +6,24 @@ import json
 
 import click
 
+from pgcron_ha.cli import arguments
 from pgcron_ha.cli.context import command_context
-from pgcron_ha.cli.output import echo, print_result
+from pgcron_ha.cli.output import echo, is_json, print_result
 from pgcron_ha.config.loading import SourcedValue, load_settings, shown
 from pgcron_ha.config.settings import SETTINGS, Setting
 
 
-@click.command("config")
+@click.command("config", cls=arguments.JsonCommand)
 @click.option("--explain", is_flag=True, help="Also the default, the variable and the meaning.")
-@click.option("--json", "as_json", is_flag=True, help="One object a line.")
-def config_command(explain: bool, as_json: bool) -> None:
+def config_command(explain: bool) -> None:
     """Show the settings and where each comes from."""
     sources = command_context().read()
     for setting in SETTINGS:
         description = _description(setting, sources.values[setting.key])
-        print_result(description, _words(description, explain), as_json)
-    # Shown first and judged last: whoever has a wrong value sees where it stands.
+        print_result(description, _words(description, explain))
+    # Shown first and checked last, so that the origin of a wrong value is printed, too.
     settings = load_settings(sources)
-    if not as_json:
+    if not is_json():
         for kind, tables in (*sources.tables.items(), *settings.plugins.items()):
             for name in tables:
                 echo(f"[{kind}.{name}]  # {sources.file}")

@@ -1,4 +1,4 @@
-"""What the group hands to its commands: the settings, read when a command asks for them."""
+"""The settings of a command, read when it needs them."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class CommandContext:
     def load(
         self, flags: Mapping[str, object] | None = None, *, named: tuple[str, ...] = ()
     ) -> Settings:
-        """The settings, with a command's own flags on top; raises `ConfigError`. Those that are
-        `named` execute something, and are taken from no file that was only found.
+        """The settings, with a command's own flags on top; raises `ConfigError`. Those in `named`
+        execute something: a file that was found, and not named with --config, may not set them.
 
         `flags` maps setting keys to values, such as ``{"node.slots": 4}``; None means "not given".
         """

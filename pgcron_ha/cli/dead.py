@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import Column, echo, print_result, print_rows
+from pgcron_ha.cli.arguments import option
+from pgcron_ha.cli.output import Column, echo, is_json, print_result, print_rows
 from pgcron_ha.cli.session import Session, call, on_database
-from pgcron_ha.client.checks import args_text
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.queries import overview
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 COLUMNS = (
     Column("RUN", "run_id"),
@@ -42,50 +39,40 @@ def _now_or_instant(option: str, text: str) -> datetime:
 
 
 _INSTANT: Final = arguments.ReadBy("iso", _now_or_instant)
-# Each is locked until all are sent; more belong into several calls.
+# Each is locked until all are sent; more need several calls.
 MOST_AT_ONCE: Final = 1000
-_FILTERS: Final = (
-    click.option(
-        "--group", "fingerprint", metavar="GROUP", help="Only this error group (`dead groups`)."
-    ),
-    click.option("--handler", help="Only this handler."),
-    click.option("--queue", help="Only this queue."),
-    click.option("--class", "error_class", metavar="CLASS", help="Only this error class."),
-    click.option("--schedule", help="Only this schedule."),
-    click.option("--since", type=_INSTANT, help="Died at this time or later."),
-    click.option("--until", type=_INSTANT, help="Died before this time, or `now`."),
+_filter_options = arguments.together(
+    option("--group", "Only this error group (`dead groups`).", into="fingerprint"),
+    option("--handler", "Only this handler."),
+    option("--queue", "Only this queue."),
+    option("--class", "Only this error class.", into="error_class"),
+    option("--schedule", "Only this schedule."),
+    option("--since", "Died at this time or later.", _INSTANT),
+    option("--until", "Died before this time, or `now`.", _INSTANT),
 )
 
 
-@click.group("dead")
+@click.group("dead", cls=arguments.JsonGroup)
 def dead_group() -> None:
     """List dead letters and their causes, and redrive them."""
-
-
-def _filter_options(command: Command) -> Command:
-    for option in reversed(_FILTERS):
-        command = option(command)
-    return command
 
 
 @dead_group.command("list")
 @_filter_options
 @click.option("--all", "also_redriven", is_flag=True, help="Include those that were redriven.")
 @arguments.limit_option()
-@arguments.json_option
-def list_command(as_json: bool, **given: Any) -> None:
+def list_command(**given: Any) -> None:
     """List dead letters, newest first."""
-    print_rows(call(overview.dead_letters, **given), COLUMNS, as_json, "no dead letters")
+    print_rows(call(overview.dead_letters, **given), COLUMNS, "no dead letters")
 
 
 @dead_group.command("groups")
 @click.option("--all", "also_redriven", is_flag=True, help="Include groups that were redriven.")
 @arguments.limit_option()
-@arguments.json_option
-def groups_command(also_redriven: bool, limit: int, as_json: bool) -> None:
-    """List what they died of, one line for each cause."""
+def groups_command(also_redriven: bool, limit: int) -> None:
+    """List the causes of dead letters, one line each."""
     groups = call(overview.error_groups, also_redriven=also_redriven, limit=limit)
-    print_rows(groups, GROUP_COLUMNS, as_json, "no dead letters")
+    print_rows(groups, GROUP_COLUMNS, "no dead letters")
 
 
 @dead_group.command("redrive")
@@ -94,29 +81,21 @@ def groups_command(also_redriven: bool, limit: int, as_json: bool) -> None:
 @click.option(
     "--lost", "also_lost", is_flag=True, help="Include lost runs (they may have taken effect)."
 )
-@click.option(
-    "--rate",
-    type=arguments.RATE,
-    metavar="N/DURATION",
-    help="Spread them: 10/1m makes 10 due each minute. Default: all now.",
-)
+@option("--rate", "Spread them: 10/1m makes 10 due each minute. Default: all now.", arguments.RATE)
 @click.option("--most", type=click.IntRange(1), help="At most this many, the oldest first.")
 @arguments.args_option("Arguments instead of theirs, a JSON object.")
-@arguments.json_option
 def redrive_command(
     run_ids: tuple[int, ...],
     also_lost: bool,
     rate: arguments.Rate | None,
     most: int | None,
     args: str | None,
-    as_json: bool,
     **filters: Any,
 ) -> None:
     """Send dead letters again as new runs, each once.
 
     Those named: all of them, or none. Or all open ones that fit every filter, in batches.
     """
-    args = None if args is None else args_text(args)
     is_filtered = any(value is not None for value in filters.values())
     if run_ids and is_filtered:
         raise click.UsageError("either name dead letters, or give filters")
@@ -130,11 +109,11 @@ def redrive_command(
         options = {**filters, **(rate._asdict() if rate else {})}
         options |= {"also_lost": also_lost, "args": args}
         sent = on_database(lambda session: _redrive_many(session, most, options))
-        if not sent and not as_json:
+        if not sent and not is_json():
             echo("no open dead letter fits")
     for run_id, new_id in sent:
         document = {"dead_letter": run_id, "run_id": new_id}
-        print_result(document, f"dead letter {run_id} runs again as run {new_id}", as_json)
+        print_result(document, f"dead letter {run_id} runs again as run {new_id}")
 
 
 async def _redrive_named(

@@ -1,4 +1,4 @@
-"""``pgcron-ha demo``: watch a few nodes work, and have it proved that they lost nothing."""
+"""``pgcron-ha demo``: watch a few nodes work, and prove that they lost nothing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from pgcron_ha.demo.app import put_examples
 from pgcron_ha.demo.database import WorkDatabase
 from pgcron_ha.demo.folder import LEASE_TTL, DemoFolder, DemoProcess, stop_all
 from pgcron_ha.demo.screen import Screen
-from pgcron_ha.errors import Conflict, DatabaseUnavailable, PgcronError
+from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.process.descendants import descendants_die_too
 
 MOST_NODES: Final = 10
@@ -101,7 +101,7 @@ _SCHEDULES: Final = (
     "seconds",
     type=click.FloatRange(1, _LONGEST_SECONDS),
     metavar="SECONDS",
-    help="End by itself after so long.",
+    help="End by itself after this time.",
 )
 @click.option(
     "--nodes", type=click.IntRange(1, MOST_NODES), default=2, show_default=True, help="How many."
@@ -113,12 +113,7 @@ _SCHEDULES: Final = (
     metavar="DIRECTORY",
     help="The demo's own folder.  [default: ~/.local/state/pgcron_ha/demo]",
 )
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    help=f"Where the pages are, on 127.0.0.1.  [default: {USUAL_PORT}, or any that is free]",
-)
-def demo_command(seconds: float | None, nodes: int, folder: Path | None, port: int | None) -> int:
+def demo_command(seconds: float | None, nodes: int, folder: Path | None) -> int:
     """Watch two nodes work on an embedded PostgreSQL, and kill one.
 
     Their schedules show every kind of handler: Python functions (one every second, one that fails
@@ -132,22 +127,18 @@ def demo_command(seconds: float | None, nodes: int, folder: Path | None, port: i
     sources = command_context().read()
     is_given = sources.values["dsn"].origin in ("environment", "flag")
     given = load_settings(sources).dsn if is_given else None
-    return asyncio.run(_Demo(given, DemoFolder(folder), seconds, _free_port(port)).run(nodes))
+    return asyncio.run(_Demo(given, DemoFolder(folder), seconds, _free_port()).run(nodes))
 
 
-def _free_port(wanted: int | None) -> int:
-    """A port of 127.0.0.1 that nobody listens on. Raises Conflict when the wanted one is taken."""
-    for port in (USUAL_PORT, 0) if wanted is None else (wanted,):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            with contextlib.suppress(OSError):
-                probe.bind(("127.0.0.1", port))
-                return int(probe.getsockname()[1])
-    raise Conflict(
-        f"port {wanted} of 127.0.0.1 is taken",
-        "Another program listens on it.",
-        "Name another one with --port, or leave it out.",
-    )
+def _free_port() -> int:
+    """The usual port of 127.0.0.1, or any other if a program listens on it."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", USUAL_PORT))
+        except OSError:
+            probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 class _Demo:
@@ -220,7 +211,7 @@ class _Demo:
         finally:
             living = sum(node.ending is None for node in self._nodes)
             await stop_all(self._nodes)
-            await stop_all(self._pages)  # they go last: what the nodes end asks them
+            await stop_all(self._pages)  # last: the nodes' last runs send requests to them
         return await self._verify(since, living)
 
     def _introduction(self) -> list[str]:
@@ -297,7 +288,7 @@ class _Demo:
             self._notes[node.pid] = f"note       {node.name} (process {node.pid}) {ending}: {rest}"
 
     async def _restore(self, error: PgcronError) -> None:
-        """The database is away: say it once, and have our own server again."""
+        """The database is away: say so once, and start the embedded server again."""
         if self._trouble != error.message:
             self._trouble = error.message
             self._screen.say(f"note       {error.message} ({error.detail}); the nodes wait for it")

@@ -1,4 +1,4 @@
-"""``pgcron-ha doctor``: what the database, the schema and the settings would cost or lose."""
+"""``pgcron-ha doctor``: problems of the database, the schema and the settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 
 from pgcron_ha.cli import arguments, doctor_schema, doctor_server
 from pgcron_ha.cli.doctor_server import Diagnosis, Finding, problem
-from pgcron_ha.cli.output import echo, print_json
+from pgcron_ha.cli.output import echo, is_json, print_json
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client.run_status import probe_ends
 from pgcron_ha.client.verifying import prove
@@ -48,28 +48,27 @@ CHECKS: Final[tuple[Callable[[Diagnosis], Iterator[Finding]], ...]] = (
     doctor_schema.check_locks,
     doctor_server.check_notifications,
 )
-HEARD_SECONDS: Final = 2.0
+NOTIFIED_SECONDS: Final = 2.0
 # A look, not a proof: `schedules verify` looks at all of it.
 LEDGER_WINDOW: Final = timedelta(hours=1)
 LEDGER_SCHEDULES: Final = 200
 LEDGER_INSTANTS: Final = 2000
 LEDGER_SECONDS: Final = 2.0
 _MAY_NOT_LOOK: Final = (
-    "Ask as the role that nodes connect as, or give this one what `pgcron-ha grants viewer ROLE`"
+    "Use the role that nodes connect as, or give this one what `pgcron-ha grants viewer ROLE`"
     " prints."
 )
 
 
-@click.command("doctor")
-@arguments.json_option
-def doctor_command(as_json: bool) -> int:
+@click.command("doctor", cls=arguments.JsonCommand)
+def doctor_command() -> int:
     """Check the database, the schema, the settings.
 
     Exit code 1 if there is a problem; advice alone is 0.
     """
     findings = on_database(examine, needs_schema=False)
     for finding in findings:
-        if as_json:
+        if is_json():
             print_json(finding._asdict())
             continue
         echo(f"{finding.level:<8} {finding.check:<14} {finding.message}")
@@ -79,8 +78,8 @@ def doctor_command(as_json: bool) -> int:
 
 
 async def examine(session: Session) -> list[Finding]:
-    """Every check, in its order; one finding alone when the schema is not there, or not for us."""
-    asked = datetime.now(UTC)
+    """Every check, in its order; only one finding when the schema is missing or does not fit."""
+    sent = datetime.now(UTC)
     server = await session.call(health.server)
     answered = datetime.now(UTC)
     try:
@@ -89,8 +88,10 @@ async def examine(session: Session) -> list[Finding]:
     except SchemaError as error:
         return [problem("schema", error.message, error.hint)]
     blocking = await session.call(blocking_sessions)
-    await session.connection.execute("SET lock_timeout = '1s'")  # who locks is said, not waited for
-    middle = asked + (answered - asked) / 2  # it read its clock somewhere between the two
+    await session.connection.execute(
+        "SET lock_timeout = '1s'"
+    )  # locks are reported, not waited for
+    middle = sent + (answered - sent) / 2  # it read its clock somewhere between the two
     try:
         with answers():
             diagnosis = Diagnosis(
@@ -107,7 +108,7 @@ async def examine(session: Session) -> list[Finding]:
                     seconds=LEDGER_SECONDS,
                 ),
                 is_pooled=was_pooled(session.settings.required_dsn()),
-                heard=await listen_past(session),
+                notified=await listen_past(session),
                 nodes=await session.call(overview.nodes),
                 parked=await session.call(overview.parked),
                 invalid_schedules=await session.call(overview.invalid_schedules),
@@ -127,15 +128,15 @@ async def listen_past(session: Session) -> float | str | None:
     if dsn is None:
         return None
     link = Link(dsn, session.schema, title="pgcron_ha command")
-    heard = asyncio.Event()
+    notified = asyncio.Event()
     try:
-        await link.listen(lambda _: heard.set(), "end_channel", insists=True)
+        await link.listen(lambda _: notified.set(), "end_channel", insists=True)
         began = monotonic()
         await probe_ends(session.connection, session.schema)
-        await asyncio.wait_for(heard.wait(), HEARD_SECONDS)
+        await asyncio.wait_for(notified.wait(), NOTIFIED_SECONDS)
         return monotonic() - began
     except TimeoutError:
-        return f"none came within {HEARD_SECONDS:g} s"
+        return f"none came within {NOTIFIED_SECONDS:g} s"
     except PgcronError as error:
         return f"{error.message} ({error.detail})"
     finally:

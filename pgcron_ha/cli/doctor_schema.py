@@ -99,21 +99,18 @@ def _judged_revision(schema: str, revision: str) -> Finding:
 
 
 def check_partition_gaps(found: Diagnosis) -> Iterator[Finding]:
-    """Partitions that somebody dropped out of the row."""
+    """Gaps between partitions; of one that a detached partition fills, the next check reports."""
     for gap in found.partition_gaps:
-        schema, relation = found.settings.schema, gap["relation"]
-        since, until = gap["since"], gap["until"]
-        detached = [
-            stray
+        relation, since, until = gap["relation"], gap["since"], gap["until"]
+        if any(
+            stray["relation"] == relation and stray["low"] < until and stray["high"] > since
             for stray in found.stray_partitions
-            if stray["relation"] == relation and stray["low"] < until and stray["high"] > since
-        ]
+        ):
+            continue
         yield problem(
             "partitions",
             f"{relation} has none from {shown(since)} to {shown(until)}",
-            f"{detached[0]['partition']} was detached: {_attaching(schema, detached[0])}"
-            if detached
-            else f"This makes one: SELECT {schema}.add_partition('{relation}',"
+            f"This makes one: SELECT {found.settings.schema}.add_partition('{relation}',"
             f" '{since.isoformat()}', '{until.isoformat()}')",
         )
 
@@ -185,7 +182,7 @@ def check_privileges(found: Diagnosis) -> Iterator[Finding]:
 
 
 def check_locks(found: Diagnosis) -> Iterator[Finding]:
-    """Sessions that sit on locks for which there are no privileges."""
+    """Sessions that hold advisory locks of nodes for long; taking them needs no privilege."""
     for holder in found.lock_holders:
         lasting = timedelta(seconds=int(holder["seconds"]))
         yield problem(
@@ -216,7 +213,7 @@ def blocked(rows: Sequence[Row]) -> Iterator[Finding]:
 
 
 def check_services(found: Diagnosis) -> Iterator[Finding]:
-    """Services whose passes do not succeed, and what others go on without."""
+    """Services whose passes fail, and rows that services have set aside."""
     health = [(node["name"], read_health(node)) for node in found.nodes]
     for nodes, cause in merged(health):
         where = f"node{'s' if len(nodes) > 1 else ''} {', '.join(nodes)}"
@@ -244,7 +241,7 @@ def _without(where: str, each: Without) -> Finding:
 
 
 def check_zones(found: Diagnosis) -> Iterator[Finding]:
-    """The newest tzdata of the nodes decides; who has an older one takes no part in it."""
+    """The newest tzdata of the nodes decides; nodes with an older one materialize no schedules."""
     tzdata = found.zones["tzdata"]
     reported = (
         "no node has brought any so far" if tzdata is None else f"schedules follow tzdata {tzdata}"

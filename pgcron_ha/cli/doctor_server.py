@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import date, timedelta
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, Final, Literal, NamedTuple
 
 from pgcron_ha.cli.output import plural, shown
 from pgcron_ha.db.queries.storage import LOGICAL, release_words
 
-# When the project's last minor release of a major version is due.
-END_OF_LIFE: Final = {
-    14: date(2026, 11, 12),
-    15: date(2027, 11, 11),
-    16: date(2028, 11, 9),
-    17: date(2029, 11, 8),
-    18: date(2030, 11, 14),
-}
-NOTICE_OF_END: Final = timedelta(days=180)
 MOST_CLOCK_DIFFERENCE: Final = 1.0
 FREE_CONNECTIONS: Final = 10
 # Of 2^31; the server warns at 40 million that are left, and takes no more writes at 3 million.
@@ -26,7 +17,7 @@ MOST_TRANSACTIONS: Final = 1_600_000_000
 _LAST_TRANSACTION: Final = 2**31 - 1 - 3_000_000
 _MUCH_USAGE: Final = 0.25
 _LOOKING: Final = (
-    "Nodes work through it but hear no notification: they look every node.poll_interval. Give them "
+    "Nodes work through it but get no notifications: they look every node.poll_interval. Give them "
     "a listen_dsn that leads to the server itself. If it gives each client a session of its own, "
     'set pooler = "session".'
 )
@@ -44,30 +35,30 @@ class Finding(NamedTuple):
 
 
 def ok(check: str, message: str) -> Finding:
-    """What is as it should be."""
+    """A check that found nothing wrong."""
     return Finding(check, "ok", message)
 
 
 def advice(check: str, message: str, hint: str) -> Finding:
-    """What may cost or lose something."""
+    """Something that may cost or lose runs."""
     return Finding(check, "advice", message, hint)
 
 
 def problem(check: str, message: str, hint: str | None) -> Finding:
-    """What does not work, or loses something."""
+    """Something that does not work, or loses runs."""
     return Finding(check, "problem", message, hint)
 
 
 class Diagnosis(SimpleNamespace):
     """What was read: what `health.readings` has, by its names, and what `doctor.examine` adds:
-    ``clock_difference`` is in seconds, ``heard`` as `doctor.listen_past` says it.
+    ``clock_difference`` is in seconds, ``notified`` is what `doctor.listen_past` returns.
     """
 
 
 def check_server(found: Diagnosis) -> Iterator[Finding]:
     """Version, role in replication, durability."""
     server = found.server
-    yield _judged_version(server)
+    yield ok("server", f"PostgreSQL {server['version']}")
     if server["is_read_only"]:
         yield problem(
             "server",
@@ -99,30 +90,10 @@ def check_server(found: Diagnosis) -> Iterator[Finding]:
             "committed: ALTER DATABASE … RESET, ALTER ROLE … RESET (\\drds of psql shows where it "
             "is), or ALTER SYSTEM RESET synchronous_commit; SELECT pg_reload_conf();",
         )
-    if server["wal_level"] == "minimal":
-        yield advice(
-            "durability",
-            "wal_level is minimal: no standby and no archive is possible",
-            "With the machine's disk all runs are gone: ALTER SYSTEM SET wal_level = replica; and "
-            "ALTER SYSTEM RESET max_wal_senders; restart the server, then add a standby.",
-        )
-
-
-def _judged_version(server: dict[str, Any]) -> Finding:
-    version, today = f"PostgreSQL {server['version']}", server["now"].date()
-    until = END_OF_LIFE.get(server["major"])
-    if until is None or today < until - NOTICE_OF_END:
-        return ok("server", version)
-    ends = "has had no corrections since" if today > until else "gets its last corrections on"
-    return advice(
-        "server",
-        f"{version} {ends} {until}",
-        "Upgrade: pg_upgrade, or dump and restore; nodes may stay up, they wait for it.",
-    )
 
 
 def check_autovacuum(found: Diagnosis) -> Iterator[Finding]:
-    """Whether anybody vacuums."""
+    """Whether autovacuum is on."""
     for setting in found.server["without"]:
         yield problem(
             "autovacuum",
@@ -141,7 +112,7 @@ def check_autovacuum(found: Diagnosis) -> Iterator[Finding]:
 
 
 def check_holders(found: Diagnosis) -> Iterator[Finding]:
-    """Who keeps dead rows alive, and who keeps the server's log."""
+    """What keeps dead rows from being removed, and what keeps the server's log."""
     for holder in found.snapshot_holders:
         seconds, other = holder["seconds"], holder["other_database"]
         lasting = f" for {timedelta(seconds=int(seconds))}" if seconds is not None else ""
@@ -169,7 +140,7 @@ def check_holders(found: Diagnosis) -> Iterator[Finding]:
 
 
 def check_vacuum(found: Diagnosis) -> Iterator[Finding]:
-    """Tables that nobody ever vacuumed, and the end of the transaction ids."""
+    """Tables that were never vacuumed, and transaction ids that run out."""
     for table in found.never_vacuumed:
         yield advice(
             "autovacuum",
@@ -182,27 +153,21 @@ def check_vacuum(found: Diagnosis) -> Iterator[Finding]:
 
 
 def _check_wraparound(read: dict[str, Any]) -> Iterator[Finding]:
-    oldest, felt = read["database_name"], max(2 * read["freeze_max_age"], MOST_TRANSACTIONS // 4)
-    if read["database_age"] > felt and read["is_this"]:
-        what = f"this database ({read['oldest_here']})"
-        yield _aged(what, read["database_age"], "VACUUM (FREEZE);")
-        return  # of all tables, ours too
-    if read["database_age"] > felt:
-        into = f"connect to {oldest} (ALTER DATABASE … ALLOW_CONNECTIONS true lets one in)"
-        yield _aged(f"database {oldest}", read["database_age"], f"{into}, and VACUUM (FREEZE);")
-    if read["table_age"] > felt:
-        table = read["table_name"]
-        yield _aged(f"table {table}", read["table_age"], f"VACUUM (FREEZE) {table};")
-
-
-def _aged(what: str, age: int, remedy: str) -> Finding:
-    return Finding(
-        "wraparound",
-        "problem" if age > MOST_TRANSACTIONS else "advice",
-        f"the oldest transaction of {what} is {age:,} old: the server takes no more writes at"
-        f" {_LAST_TRANSACTION:,}",
-        f"End what holds old snapshots (above), then, as a superuser: {remedy}",
-    )
+    table, database = read["table_name"], read["database_name"]
+    felt = max(2 * read["freeze_max_age"], MOST_TRANSACTIONS // 4)
+    into = f"connect to {database} (ALTER DATABASE … ALLOW_CONNECTIONS true lets one in)"
+    for what, age, remedy in (
+        (f"database {database}", read["database_age"], f"{into}, and VACUUM (FREEZE);"),
+        (f"table {table}", read["table_age"], f"VACUUM (FREEZE) {table};"),
+    ):
+        if age > felt:
+            yield Finding(
+                "wraparound",
+                "problem" if age > MOST_TRANSACTIONS else "advice",
+                f"the oldest transaction of {what} is {age:,} old: the server takes no more writes"
+                f" at {_LAST_TRANSACTION:,}",
+                f"End what holds old snapshots (above), then, as a superuser: {remedy}",
+            )
 
 
 def check_storage(found: Diagnosis) -> Iterator[Finding]:
@@ -272,21 +237,21 @@ def check_clock(found: Diagnosis) -> Iterator[Finding]:
 
 
 def check_pooler(found: Diagnosis) -> Iterator[Finding]:
-    """What a pooler that hands sessions around takes away, and whether listen_dsn gives it back."""
-    if isinstance(found.heard, str):
+    """A pooler in transaction mode loses notifications; with a listen_dsn they arrive."""
+    if isinstance(found.notified, str):
         yield advice(
             "notifications",
-            f"they do not arrive by listen_dsn: {found.heard}",
+            f"they do not arrive by listen_dsn: {found.notified}",
             "It must lead to the same database, to the server itself or through a pooler in "
             "session mode. Until it does, nodes look every node.poll_interval.",
         )
-    elif found.heard is not None:
-        arrive = f"they arrive by listen_dsn, within {found.heard * 1000:.0f} ms"
+    elif found.notified is not None:
+        arrive = f"they arrive by listen_dsn, within {found.notified * 1000:.0f} ms"
         yield ok("notifications", arrive)
     if not found.is_pooled:
         return
     through = "the DSN leads through a pooler that hands sessions around"
-    if found.heard is None:
+    if found.notified is None:
         yield advice("pooler", through, _LOOKING)
     else:
         yield ok("pooler", through)
@@ -301,7 +266,7 @@ def check_pooler(found: Diagnosis) -> Iterator[Finding]:
 
 
 def check_notifications(found: Diagnosis) -> Iterator[Finding]:
-    """The server's queue of notifications, of which a listener that is idle keeps the end."""
+    """The server's queue of notifications, which an idle listener's transaction keeps."""
     usage, open_ones = found.notification_queue["usage"], found.notification_queue["open"]
     if usage < _MUCH_USAGE:
         return

@@ -1,4 +1,4 @@
-"""``pgcron-ha enqueue``: ask for one run, or for those of a file."""
+"""``pgcron-ha enqueue``: one run, or those of a file."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Final, TextIO
 import click
 
 from pgcron_ha.cli import arguments
+from pgcron_ha.cli.options import run_options
 from pgcron_ha.cli.runs import print_run_id
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.cli.watching import follow_to_end
@@ -19,13 +20,12 @@ from pgcron_ha.errors import InvalidInput, TooLarge
 
 # A batch is one statement. All of a file is one transaction, whose ids are kept until it is over.
 BATCH: Final = 1000
-MOST_RUNS: Final = 1_000_000
 # Args have 256 KiB at most, and everything else of a run is short.
 MOST_CHARACTERS_OF_A_LINE: Final = 512 * 1024
 _EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}}.'
 
 
-@click.command("enqueue")
+@click.command("enqueue", cls=arguments.JsonCommand)
 @click.argument("handler", required=False)
 @click.option(
     "--file",
@@ -34,61 +34,9 @@ _EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}
     metavar="FILE",
     help='Runs as JSON lines: {"handler": …, "args": …}; - reads stdin.',
 )
-@arguments.args_option("A JSON object of arguments.")
-@click.option(
-    "--queue",
-    default="default",
-    show_default=True,
-    help="The queue, which decides which nodes may run it.",
-)
-@click.option("--priority", type=int, default=5, show_default=True, help="0 runs first, 9 last.")
-@click.option(
-    "--due",
-    "due_at",
-    type=arguments.INSTANT,
-    help="Do not start before this instant. Default: now.",
-)
-@click.option("--key", help="Idempotency key: for a day it returns the same run.")
-@click.option(
-    "--timeout", type=arguments.DURATION, help="Maximum duration of an attempt. Default: 1h."
-)
-@click.option(
-    "--start-within", type=arguments.DURATION, help="The run expires if it has not started by then."
-)
-@click.option("--give-up-after", type=arguments.DURATION, help="Maximum age, retries included.")
-@click.option(
-    "--silence-timeout",
-    type=arguments.DURATION,
-    help="Stop it when it reports nothing for this long.",
-)
-@click.option("--max-attempts", type=int, help="Maximum attempts. Default: 5.")
-@click.option(
-    "--delivery",
-    default="at_least_once",
-    show_default=True,
-    help="at_least_once, at_most_once or transactional.",
-)
-@arguments.retry_option
-@click.option("--concurrency-key", help="Concurrency key: limits the runs that have it.")
-@arguments.requires_option
-@click.option("--unique-key", help="Deduplication key: one open run of HANDLER has it.")
-@click.option(
-    "--unique-scope", help="How long the key holds: open (until the run ends) or waiting."
-)
-@click.option(
-    "--unique-for", type=arguments.DURATION, help="At most one run in this time, ended or not."
-)
-@click.option("--on-conflict", help="return its id (the default), replace its args, or refuse.")
-@click.option(
-    "--debounce", type=arguments.DURATION, help="Start this long after the last call with the key."
-)
-@click.option(
-    "--debounce-max", type=arguments.DURATION, help="Start at most this long after the first one."
-)
-@click.option("--weight", type=int, help="Slots that it takes of its node. Default: 1.")
+@run_options
 @click.option("--wait", is_flag=True, help="Wait until the run ends, and print its result.")
 @click.option("--log", "with_log", is_flag=True, help="With --wait: print its log on stderr.")
-@arguments.json_option
 def enqueue_command(
     handler: str | None,
     file: TextIO | None,
@@ -96,7 +44,6 @@ def enqueue_command(
     key: str | None,
     wait: bool,
     with_log: bool,
-    as_json: bool,
     **given: Any,
 ) -> None:
     """Enqueue one run of HANDLER (such as py:report or shell:backup) and print its id.
@@ -114,9 +61,9 @@ def enqueue_command(
             raise click.UsageError("Missing argument 'HANDLER' (or --file).")
         request = request_run(handler, args, {"idempotency_key": key, **given})
         run_id = on_database(lambda s: _send_one(s, request, wait))
-        print_run_id(run_id, as_json)
+        print_run_id(run_id)
         if wait:
-            follow_to_end(run_id, with_log=with_log, as_json=as_json)
+            follow_to_end(run_id, with_log=with_log)
         return
     if wait:
         raise click.UsageError("--wait follows one run; `runs watch` follows each of a file")
@@ -124,7 +71,7 @@ def enqueue_command(
         raise click.UsageError("--key names one run; in a file each line has an idempotency_key")
     requests = _requests(file, {"handler": handler, "args": args, **given})
     for run_id in on_database(lambda session: _send(session, requests)):
-        print_run_id(run_id, as_json)
+        print_run_id(run_id)
 
 
 async def _send_one(session: Session, request: RunRequest, is_awaited: bool) -> int:
@@ -147,12 +94,6 @@ def _requests(file: TextIO, defaults: Mapping[str, Any]) -> Iterator[str]:
     number = 0
     while line := _line(file, number + 1):
         number += 1
-        if number > MOST_RUNS:
-            raise TooLarge(
-                f"the file has more than {MOST_RUNS} lines",
-                f"One command asks for up to {MOST_RUNS} runs, all in one transaction.",
-                "Split the file; `split -l` does it.",
-            )
         if line.strip():
             options = _options(line, f"line {number}")
             request = request_new_run({**defaults, **options}, f"line {number}")

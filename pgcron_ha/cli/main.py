@@ -1,4 +1,4 @@
-"""``pgcron-ha``: the group, its global options, and how every error is told.
+"""``pgcron-ha``: the group, its global options, and how every error is printed.
 
 Exit codes: 0 done, 1 refused or failed (error, detail, hint on stderr), 2 wrong usage, 130 stopped
 by Ctrl-C.
@@ -11,7 +11,6 @@ import importlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
@@ -25,57 +24,35 @@ FAILED = 1
 INTERRUPTED = 130
 
 
-class Subcommand(NamedTuple):
-    """Where a command stands and what it does, so that ``--help`` imports none of them."""
-
-    place: str
-    summary: str
-
-
-COMMANDS: dict[str, Subcommand] = {
-    "demo": Subcommand("demo:demo_command", "Watch two nodes work on an embedded PostgreSQL."),
-    "dev": Subcommand(
-        "node:dev_command", "Run one node on an embedded PostgreSQL, for developing."
-    ),
-    "node": Subcommand("node:node_command", "Run a node until it is stopped."),
-    "web": Subcommand("web:web_command", "Serve the pages, the probes and the metrics."),
-    "migrate": Subcommand("migrate:migrate_command", "Bring the schema up to this version."),
-    "schedules": Subcommand("schedules:schedules_group", "List, define, pause, explain schedules."),
-    "backfills": Subcommand(
-        "backfills:backfills_group", "Show, pause, resume and stop backfills of schedules."
-    ),
-    "calendars": Subcommand(
-        "calendars:calendars_group", "Calendars: holidays and other days that schedules share."
-    ),
-    "next": Subcommand("next:next_command", "Print the fire times of a spec."),
-    "enqueue": Subcommand(
-        "enqueue:enqueue_command", "Enqueue a run of a handler, or a file of runs."
-    ),
-    "runs": Subcommand("runs:runs_group", "List, show, cancel, kill, retry runs; read their logs."),
-    "dead": Subcommand("dead:dead_group", "List dead letters and send them again."),
-    "queues": Subcommand("queues:queues_group", "List, limit, pause and resume queues."),
-    "concurrency": Subcommand(
-        "queues:concurrency_group", "Concurrency keys: limit the runs that share one."
-    ),
-    "breakers": Subcommand(
-        "breakers:breakers_group", "Circuit breakers: stop running handlers that keep failing."
-    ),
-    "retention": Subcommand("retention:retention_group", "Show and set how long records are kept."),
-    "nodes": Subcommand("nodes:nodes_group", "List the nodes and their leases; drain them."),
-    "status": Subcommand("status:status_command", "Show what the cluster does and what waits."),
-    "storage": Subcommand(
-        "storage:storage_command", "Show how large the tables are, and when partitions go."
-    ),
-    "doctor": Subcommand("doctor:doctor_command", "Check the database, the schema, the settings."),
-    "grants": Subcommand("grants:grants_command", "Print the SQL that gives a role its rights."),
-    "config": Subcommand(
-        "configuration:config_command", "Show the settings and where each comes from."
-    ),
+# Where each command is and what it does, so that ``--help`` imports none of them.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("demo:demo_command", "Watch two nodes work on an embedded PostgreSQL."),
+    "dev": ("node:dev_command", "Run one node on an embedded PostgreSQL, for developing."),
+    "node": ("node:node_command", "Run a node until it is stopped."),
+    "web": ("web:web_command", "Serve the pages, the probes and the metrics."),
+    "migrate": ("migrate:migrate_command", "Bring the schema up to this version."),
+    "schedules": ("schedules:schedules_group", "List, define, pause, explain schedules."),
+    "backfills": ("backfills:backfills_group", "Show, pause, resume and stop backfills."),
+    "calendars": ("calendars:calendars_group", "Holidays and other days that schedules share."),
+    "next": ("next:next_command", "Print the fire times of a spec."),
+    "enqueue": ("enqueue:enqueue_command", "Enqueue a run of a handler, or a file of runs."),
+    "runs": ("runs:runs_group", "List, show, cancel, kill, retry runs; read their logs."),
+    "dead": ("dead:dead_group", "List dead letters and send them again."),
+    "queues": ("queues:queues_group", "List, limit, pause and resume queues."),
+    "keys": ("queues:concurrency_group", "Concurrency keys: limit the runs that share one."),
+    "breakers": ("breakers:breakers_group", "Circuit breakers of handlers that keep failing."),
+    "retention": ("retention:retention_group", "Show and set how long records are kept."),
+    "nodes": ("nodes:nodes_group", "List the nodes and their leases; drain them."),
+    "status": ("status:status_command", "Show what the cluster does and what waits."),
+    "storage": ("storage:storage_command", "Show how large the tables are."),
+    "doctor": ("doctor:doctor_command", "Check the database, the schema, the settings."),
+    "grants": ("grants:grants_command", "Print the SQL that gives a role its rights."),
+    "config": ("configuration:config_command", "Show the settings and where each comes from."),
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code; nothing but a bug of ours raises."""
+    """Run the command line and return its exit code; only a bug raises."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         result = cli.main(args=given, prog_name="pgcron-ha", standalone_mode=False)
@@ -103,7 +80,8 @@ class LazyGroup(click.Group):
         """The command of that name, imported now; None when there is none."""
         if cmd_name not in COMMANDS:
             return None
-        module, _, name = COMMANDS[cmd_name].place.partition(":")
+        place, _ = COMMANDS[cmd_name]
+        module, _, name = place.partition(":")
         command = getattr(importlib.import_module(f"pgcron_ha.cli.{module}"), name)
         if not isinstance(command, click.Command):
             raise TypeError(f"pgcron_ha.cli.{module}:{name} is not a click command")
@@ -122,7 +100,7 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The table of commands, from their summaries."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, command.summary) for name, command in COMMANDS.items()])
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
 
 
 def _print_version(context: click.Context, option: click.Parameter, wanted: bool) -> None:
@@ -140,7 +118,7 @@ def _print_version(context: click.Context, option: click.Parameter, wanted: bool
     help="The configuration file; without it ./pgcron-ha.toml, if that exists.",
 )
 @click.option("--dsn", metavar="URL", help="The database: postgresql://user@host/name.")
-@click.option("--schema", metavar="NAME", help="The schema the tables stand in.")
+@click.option("--schema", metavar="NAME", help="The schema of the tables.")
 @click.option(
     "--version",
     is_flag=True,

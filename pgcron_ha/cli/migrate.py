@@ -19,7 +19,7 @@ from pgcron_ha.errors import DatabaseUnavailable, Refused, SchemaError
     "--from",
     "since",
     metavar="REVISION",
-    help="With --sql: of a database at it, or at 'base' (empty); else the database is asked.",
+    help="With --sql: the revision that the database has, or 'base' (empty). Default: read it.",
 )
 @click.option("--check", "only_check", is_flag=True, help="Only look; exit 1 if it is older.")
 @click.option("--uninstall", "is_removal", is_flag=True, help="Remove all of it, with --yes.")

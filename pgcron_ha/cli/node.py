@@ -1,18 +1,20 @@
-"""``pgcron-ha node`` and ``dev``: run a node until it is told to stop."""
+"""``pgcron-ha node`` and ``dev``: run a node until a signal stops it."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final
 
 import click
+import uvloop
 
+from pgcron_ha.cli.arguments import option
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo
-from pgcron_ha.cli.web import allow_descriptors, beside, callback_server, run, web_server
+from pgcron_ha.cli.web import allow_descriptors, callback_server, run_until_signal, web_server
 from pgcron_ha.client import App, load_app
 from pgcron_ha.config.settings import Settings
 from pgcron_ha.engine.node import Node
@@ -28,61 +30,58 @@ own 5 ms are a part of every start and claim that follows a burst of short runs.
 """
 
 
+_apps = option(
+    "--app", "An App to offer.", into="node_apps", metavar="MODULE:ATTRIBUTE", multiple=True
+)
+
+
+def as_settings(given: Mapping[str, Any]) -> dict[str, object]:
+    """The setting ``node.lease_ttl`` for the parameter ``node_lease_ttl``; None: not given."""
+    return {
+        name.replace("_", ".", 1): (list(value) or None) if isinstance(value, tuple) else value
+        for name, value in given.items()
+    }
+
+
 @click.command(name="node")
-@click.option("--name", "name", metavar="NAME", help="A label; the host's name by default.")
-@click.option("--app", "apps", multiple=True, metavar="MODULE:ATTRIBUTE", help="An App to offer.")
-@click.option("--queue", "queues", multiple=True, metavar="NAME", help="A queue to take runs from.")
-@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label it announces.")
-@click.option("--slots", type=int, help="How many runs may execute at once.")
-@click.option("--lease-ttl", metavar="DURATION", help="The lease's time to live, such as 15s.")
-@click.option("--state-directory", metavar="DIRECTORY", help="Where the node keeps its lock.")
-@click.option("--web", metavar="HOST:PORT", help="Serve the pages, too, on this machine's address.")
-@click.option("--callbacks", metavar="HOST:PORT", help="Take services' callbacks there, too.")
-def node_command(
-    name: str | None,
-    apps: tuple[str, ...],
-    queues: tuple[str, ...],
-    labels: tuple[str, ...],
-    slots: int | None,
-    lease_ttl: str | None,
-    state_directory: str | None,
-    web: str | None,
-    callbacks: str | None,
-) -> int:
+@option("--name", "A label; the host's name by default.", into="node_name", metavar="NAME")
+@_apps
+@option("--queue", "A queue to take runs from.", into="node_queues", metavar="NAME", multiple=True)
+@option("--label", "A label it announces.", into="node_labels", metavar="KEY=VALUE", multiple=True)
+@option("--slots", "How many runs may execute at once.", int, into="node_slots")
+@option(
+    "--lease-ttl",
+    "Time to live of the lease, such as 15s.",
+    into="node_lease_ttl",
+    metavar="DURATION",
+)
+@option(
+    "--state-directory",
+    "Where the node keeps its lock.",
+    into="node_state_directory",
+    metavar="DIRECTORY",
+)
+@option("--web", "Serve the pages, too, on this machine.", into="web_listen", metavar="HOST:PORT")
+@option("--callbacks", "Take services' callbacks, too.", into="web_callbacks", metavar="HOST:PORT")
+def node_command(**given: Any) -> int:
     """Run a node until it is stopped.
 
     SIGTERM and SIGINT drain: no new runs, what runs may end within node.grace, the rest is given
     back. A second signal ends the grace. Exit code 72: a handler did not stop
     (node.on_unresponsive_handler); 71: one went on without a lease.
     """
-    flags: dict[str, object] = {
-        "node.name": name,
-        "node.apps": list(apps) or None,
-        "node.queues": list(queues) or None,
-        "node.labels": list(labels) or None,
-        "node.slots": slots,
-        "node.lease_ttl": lease_ttl,
-        "node.state_directory": state_directory,
-        "web.listen": web,
-        "web.callbacks": callbacks,
-    }
-    serves = Serves(pages=web is not None, callbacks=callbacks is not None)
-    forced_exit = run_node(command_context().load(flags, named=("node.apps",)), serves)
+    flags = as_settings(given)
+    settings = command_context().load(flags, named=("node.apps",))
+    serves = (flags[setting] is not None for setting in ("web.listen", "web.callbacks"))
+    forced_exit = run_node(settings, *serves)
     if forced_exit is not None:
         bid(forced_exit)
     return 0
 
 
-class Serves(NamedTuple):
-    """What a node's process serves beside its work."""
-
-    pages: bool = False
-    callbacks: bool = False
-
-
-def run_node(settings: Settings, serves: Serves = Serves()) -> ForcedExit | None:
-    """Runs a node with these settings in this process; a farewell is left when only the end of the
-    process ends one of its handlers.
+def run_node(settings: Settings, pages: bool = False, callbacks: bool = False) -> ForcedExit | None:
+    """Runs a node with these settings in this process, and what it serves beside its work; a
+    `ForcedExit` is returned when only the end of the process ends one of its handlers.
     """
     log.set_up(settings.log.format, settings.log.level, log.lasting_stderr())
     sys.setswitchinterval(_SWITCH_SECONDS)
@@ -90,31 +89,26 @@ def run_node(settings: Settings, serves: Serves = Serves()) -> ForcedExit | None
     apps = [load_app(place) for place in settings.node.apps]
     hide_from_others()
     with descendants_die_too():
-        forced_exit = run(live(settings, apps, serves))
+        forced_exit = uvloop.run(live(settings, apps, pages, callbacks))
         if forced_exit is not None:
             kill_processes_with(f"{MARK}={os.environ[MARK]}".encode())
     return forced_exit
 
 
-async def live(settings: Settings, apps: list[App], serves: Serves) -> ForcedExit | None:
-    """One node from its start to its end in order, which a signal begins; the pages go last."""
+async def live(
+    settings: Settings, apps: list[App], pages: bool, callbacks: bool
+) -> ForcedExit | None:
+    """One node from its start to its end in order, which a signal begins; the pages end last."""
     node = Node(settings, apps, installed_version())
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, node.stop)
-    if not any(serves):
-        await node.run()
-        return node.forced_exit
-    servers = [web_server(settings, node.look)] if serves.pages else []
-    servers += callback_server(settings) if serves.callbacks else []
-    async with beside(*servers):
-        await node.run()
+    servers = [web_server(settings, node.look)] if pages else []
+    servers += callback_server(settings) if callbacks else []
+    await run_until_signal(node, *servers)
     return node.forced_exit
 
 
 @click.command(name="dev")
-@click.option("--app", "apps", multiple=True, metavar="MODULE:ATTRIBUTE", help="An App to offer.")
-def dev_command(apps: tuple[str, ...]) -> int:
+@_apps
+def dev_command(**given: Any) -> int:
     """Run one node on an embedded PostgreSQL, for developing.
 
     The database is kept from one time to the next. With a DSN (PGCRON_HA_DSN, --dsn or
@@ -124,7 +118,7 @@ def dev_command(apps: tuple[str, ...]) -> int:
     from pgcron_ha.demo.database import WorkDatabase
     from pgcron_ha.embedded import default_data_directory
 
-    flags: dict[str, object] = {"node.apps": list(apps) or None}
+    flags = as_settings(given)
     settings = command_context().load(flags, named=("node.apps",))
     database = WorkDatabase(settings.dsn, default_data_directory(), settings.schema)
     try:

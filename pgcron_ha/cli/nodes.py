@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from datetime import timedelta
 from typing import Final
@@ -10,8 +11,8 @@ from typing import Final
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import Column, echo, plural, print_result, print_rows
-from pgcron_ha.cli.session import Session, act, call, on_database, with_session
+from pgcron_ha.cli.output import Column, echo, is_json, plural, print_result, print_rows
+from pgcron_ha.cli.session import Session, act, call, with_session
 from pgcron_ha.db.commands import cluster
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.node_health import unresponsive_words
@@ -36,20 +37,21 @@ COLUMNS: Final = (
     Column("LABELS", lambda row: [f"{key}={value}" for key, value in row["labels"].items()], 30),
 )
 _LOOK_SECONDS: Final = 0.25
+_reason = click.option("--reason", help="Why; shown with the node.")
 
 
-@click.group("nodes", invoke_without_command=True)
+@click.group("nodes", cls=arguments.JsonGroup, invoke_without_command=True)
 @click.option("--all", "also_dead", is_flag=True, help="Also dead nodes, for a day.")
 @arguments.limit_option()
 @arguments.json_option
 @click.pass_context
-def nodes_group(context: click.Context, also_dead: bool, limit: int, as_json: bool) -> None:
+def nodes_group(context: click.Context, also_dead: bool, limit: int) -> None:
     """List the nodes and their leases; cordon, drain and uncordon them."""
     if context.invoked_subcommand is not None:
         return
     rows = call(overview.nodes, is_dead=None if also_dead else False, limit=limit)
-    print_rows(rows, COLUMNS, as_json, "no nodes")
-    for row in () if as_json else rows:
+    print_rows(rows, COLUMNS, "no nodes")
+    for row in () if is_json() else rows:
         if row["unresponsive_runs"]:
             echo(f"node '{row['name']}': {unresponsive_words(row['unresponsive_runs'])}")
         if row["state"] != "dead" and (row["tzdata"] or "") < (row["cluster_tzdata"] or ""):
@@ -62,80 +64,64 @@ def nodes_group(context: click.Context, also_dead: bool, limit: int, as_json: bo
 
 @nodes_group.command("cordon")
 @click.argument("node")
-@click.option("--reason", help="Why; shown wherever the node is.")
-@arguments.json_option
+@_reason
 @with_session
-async def cordon_command(session: Session, node: str, reason: str | None, as_json: bool) -> None:
+async def cordon_command(session: Session, node: str, reason: str | None) -> None:
     """Let NODE take nothing new; what it holds goes on.
 
     NODE is a name, for all its processes until it is lifted, also after a restart, or the
     incarnation of one process.
     """
-    _say(node, *await _cordon(session, node, reason), as_json)
+    await _cordon(session, node, reason)
 
 
 @nodes_group.command("uncordon")
 @click.argument("node")
-@arguments.json_option
-def uncordon_command(node: str, as_json: bool) -> None:
+def uncordon_command(node: str) -> None:
     """Let NODE (a name, or an incarnation) take runs again."""
     living = act(cluster.uncordon_node, node)
     print_result(
         {"node": node, "is_cordoned": False, "living": living},
         f"node '{node}' takes runs again ({_processes(living)})",
-        as_json,
     )
 
 
 @nodes_group.command("drain")
 @click.argument("node")
-@click.option("--reason", help="Why; shown wherever the node is.")
+@_reason
 @click.option("--wait", is_flag=True, help="Until it holds no run any more.")
-@click.option("--timeout", type=arguments.DURATION, help="With --wait: fail after so long.")
-@arguments.json_option
-def drain_command(
-    node: str, reason: str | None, wait: bool, timeout: timedelta | None, as_json: bool
+@click.option("--timeout", type=arguments.DURATION, help="With --wait: fail after this time.")
+@with_session
+async def drain_command(
+    session: Session, node: str, reason: str | None, wait: bool, timeout: timedelta | None
 ) -> None:
-    """Cordon NODE, and tell when it holds no run any more.
+    """Cordon NODE, and report when it holds no run any more.
 
     With --wait the exit status is 0 as soon as it holds none. The node stays cordoned, and its
     processes live, idle, until somebody stops them.
     """
     if timeout is not None and not wait:
         raise click.UsageError("--timeout says how long --wait waits")
-    most = None if timeout is None else timeout.total_seconds()
-    living, runs = on_database(lambda s: _drain(s, node, reason, wait, most))
-    _say(node, living, runs, as_json)
+    most = 0.0 if not wait else math.inf if timeout is None else timeout.total_seconds()
+    await _cordon(session, node, reason, most)
 
 
-async def _cordon(session: Session, node: str, reason: str | None) -> tuple[int, int]:
+async def _cordon(session: Session, node: str, reason: str | None, most: float = 0.0) -> None:
+    """Cordon it, and wait up to `most` seconds until it holds no run; raises WaitTimedOut."""
+    end = time.monotonic() + most
     living = await session.act(cluster.cordon_node, node, reason)
-    return living, await session.call(cluster.held_by_node, node)
-
-
-async def _drain(
-    session: Session, node: str, reason: str | None, wait: bool, most: float | None
-) -> tuple[int, int]:
-    end = None if most is None else time.monotonic() + most
-    living, runs = await _cordon(session, node, reason)
-    while wait and runs:
-        if end is not None and time.monotonic() >= end:
+    while (runs := await session.call(cluster.held_by_node, node)) and most:
+        if time.monotonic() >= end:
             raise WaitTimedOut(
                 f"node '{node}' still holds {plural(runs, 'run')}",
                 "It is cordoned and takes nothing new; what it holds ends in its own time.",
                 "Wait again, or cancel them: `pgcron-ha runs list` names them.",
             )
         await asyncio.sleep(_LOOK_SECONDS)
-        runs = await session.call(cluster.held_by_node, node)
-    return living, runs
-
-
-def _say(node: str, living: int, runs: int, as_json: bool) -> None:
     held = f"holds {plural(runs, 'run')}" if runs else "holds no run"
     print_result(
         {"node": node, "is_cordoned": True, "living": living, "runs": runs},
         f"node '{node}' takes nothing new and {held} ({_processes(living)})",
-        as_json,
     )
 
 

@@ -17,6 +17,18 @@ from pgcron_ha.harmless import harmless, harmless_json
 from pgcron_ha.spec.text import in_number
 
 _GAP = "  "
+_IS_JSON = "pgcron_ha.is_json"
+
+
+def choose_json(context: click.Context, option: click.Parameter, is_chosen: bool) -> None:
+    """The callback of ``--json``."""
+    context.meta[_IS_JSON] = is_chosen
+
+
+def is_json() -> bool:
+    """Whether the running command has ``--json``."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(_IS_JSON))
 
 
 @dataclass(frozen=True)
@@ -37,22 +49,20 @@ class Column:
 
 
 def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
-    """Prints to stdout, or stderr. Whatever names, errors and output of handlers hold moves no
-    cursor, sets no title and hides nothing: it is shown as escapes.
+    """Prints to stdout, or stderr. Control characters in names, errors and output of handlers are
+    shown as escapes: they move no cursor, set no title and hide nothing.
     """
     click.echo(harmless(str(text)), err=err, nl=nl)
 
 
 def echo_file(text: str) -> None:
-    """Prints what is to be a file, as it is; harmless where somebody looks at it."""
+    """Prints the text of a file as it is; on a terminal its control characters are escapes."""
     click.echo(harmless(text) if sys.stdout.isatty() else text, nl=False)
 
 
-def print_rows(
-    rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], as_json: bool, nothing: str
-) -> None:
+def print_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], nothing: str) -> None:
     """The rows as JSON lines (all keys) or as a table; the text `nothing` if there are none."""
-    if as_json:
+    if is_json():
         for row in rows:
             print_json(row)
     elif rows:
@@ -62,9 +72,9 @@ def print_rows(
         echo(nothing)
 
 
-def print_fields(row: Mapping[str, Any], as_json: bool) -> None:
-    """One thing: a JSON object, or a line for each value that there is."""
-    if as_json:
+def print_fields(row: Mapping[str, Any]) -> None:
+    """One thing: a JSON object, or a line for each value that is not None."""
+    if is_json():
         print_json(row)
         return
     width = max(map(len, row), default=0)
@@ -74,9 +84,9 @@ def print_fields(row: Mapping[str, Any], as_json: bool) -> None:
             echo(f"{key:<{width}}{_GAP}{text}")
 
 
-def print_result(document: object, sentence: object, as_json: bool) -> None:
+def print_result(document: object, sentence: object) -> None:
     """What a command has done: a JSON document for programs, or a sentence for people."""
-    if as_json:
+    if is_json():
         print_json(document)
     else:
         echo(sentence)

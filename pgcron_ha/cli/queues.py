@@ -40,7 +40,7 @@ _rate = click.option(
     "--rate",
     type=arguments.RATE,
     default=arguments.Rate(),
-    help="So many start in any such time: 10/1m.",
+    help="At most 10 start in any minute: 10/1m.",
 )
 
 
@@ -53,56 +53,51 @@ def _most(option: str, text: str) -> int | None:
     return int(text)
 
 
-@click.group("queues")
+@click.group("queues", cls=arguments.JsonGroup)
 def queues_group() -> None:
     """List, limit, pause and resume queues."""
 
 
 @queues_group.command("list")
 @arguments.limit_option()
-@arguments.json_option
-def list_queues_command(limit: int, as_json: bool) -> None:
+def list_queues_command(limit: int) -> None:
     """List queues that have live runs or settings."""
-    print_rows(call(overview.queues, limit=limit), QUEUES, as_json, "no queues")
+    print_rows(call(overview.queues, limit=limit), QUEUES, "no queues")
 
 
 @queues_group.command("demand")
 @click.argument("queue", required=False)
-@click.option(
+@arguments.option(
     "--cap",
-    type=click.IntRange(1, 100_000),
+    "Count at most this many due runs.",
+    click.IntRange(1, 100_000),
     default=overview.DEMAND_CAP,
-    show_default=True,
-    help="So many due runs are counted at most.",
 )
-@arguments.json_option
-def demand_command(queue: str | None, cap: int, as_json: bool) -> None:
+def demand_command(queue: str | None, cap: int) -> None:
     """Count the slots that QUEUE, or all, could use now.
 
     On all nodes together, by weight: what executes, and what is due and may begin. For autoscalers.
     """
     name = None if queue is None else checks.queue_name(queue)
     slots = call(overview.demand, name, cap)
-    print_result({"queue": name, "slots": slots}, slots, as_json)
+    print_result({"queue": name, "slots": slots}, slots)
 
 
 @queues_group.command("pause")
 @click.argument("queue")
-@click.option("--note", help="Why; shown wherever the queue is.")
-@arguments.json_option
-def pause_command(queue: str, note: str | None, as_json: bool) -> None:
-    """Let nobody take runs from QUEUE; what runs goes on."""
+@click.option("--note", help="Why; shown with the queue.")
+def pause_command(queue: str, note: str | None) -> None:
+    """Start no runs of QUEUE; what runs goes on."""
     act(cluster.pause_queue, checks.queue_name(queue), note)
-    print_result({"queue": queue, "is_paused": True}, f"queue '{queue}' is paused", as_json)
+    print_result({"queue": queue, "is_paused": True}, f"queue '{queue}' is paused")
 
 
 @queues_group.command("resume")
 @click.argument("queue")
-@arguments.json_option
-def resume_command(queue: str, as_json: bool) -> None:
-    """Take runs from QUEUE again."""
+def resume_command(queue: str) -> None:
+    """Start runs of QUEUE again."""
     act(cluster.resume_queue, checks.queue_name(queue))
-    print_result({"queue": queue, "is_paused": False}, f"queue '{queue}' is resumed", as_json)
+    print_result({"queue": queue, "is_paused": False}, f"queue '{queue}' is resumed")
 
 
 @queues_group.command("set")
@@ -111,13 +106,10 @@ def resume_command(queue: str, as_json: bool) -> None:
     "--max-running",
     type=arguments.ReadBy("count", _most),
     default=_NO_LIMIT,
-    help="So many of its runs execute at once on all nodes together; none: no limit.",
+    help="Most runs that execute at once on all nodes together; none: no limit.",
 )
 @_rate
-@arguments.json_option
-def set_queue_command(
-    queue: str, max_running: int | None, rate: arguments.Rate, as_json: bool
-) -> None:
+def set_queue_command(queue: str, max_running: int | None, rate: arguments.Rate) -> None:
     """Limit QUEUE; what runs goes on, and counts. What is left out is no limit."""
     name = checks.queue_name(queue)
     act(cluster.set_queue, name, max_running, **rate._asdict())
@@ -127,31 +119,28 @@ def set_queue_command(
     print_result(
         {"queue": queue, "max_running": max_running, **rate._asdict()},
         f"queue '{queue}' executes {most} at once{rate.words()}",
-        as_json,
     )
 
 
-@click.group("concurrency")
+@click.group("keys", cls=arguments.JsonGroup)
 def concurrency_group() -> None:
-    """Limit how many runs with the same concurrency key execute at once."""
+    """Limit how many runs of one concurrency key (a concurrency key) execute at once."""
 
 
 @concurrency_group.command("list")
 @arguments.limit_option()
-@arguments.json_option
-def list_keys_command(limit: int, as_json: bool) -> None:
-    """List keys that have settings or running runs. A key without a setting has one slot."""
-    print_rows(call(overview.keys, limit=limit), KEYS, as_json, "no concurrency keys")
+def list_keys_command(limit: int) -> None:
+    """List concurrency keys that have settings or running runs. One without a setting has one
+    slot.
+    """
+    print_rows(call(overview.keys, limit=limit), KEYS, "no concurrency keys")
 
 
 @concurrency_group.command("set")
 @click.argument("concurrency_key", metavar="KEY")
 @click.argument("slots", type=arguments.ReadBy("slots", _most))
 @_rate
-@arguments.json_option
-def set_command(
-    concurrency_key: str, slots: int | None, rate: arguments.Rate, as_json: bool
-) -> None:
+def set_command(concurrency_key: str, slots: int | None, rate: arguments.Rate) -> None:
     """Let SLOTS runs of KEY execute at once ("none": no limit).
 
     A KEY that ends with a star is for all keys with that prefix and no setting of their own;
@@ -162,18 +151,15 @@ def set_command(
     print_result(
         {"concurrency_key": concurrency_key, "slots": slots, **rate._asdict()},
         f"concurrency key '{concurrency_key}' has {room}{rate.words()}",
-        as_json,
     )
 
 
 @concurrency_group.command("delete")
 @click.argument("concurrency_key", metavar="KEY")
-@arguments.json_option
-def delete_command(concurrency_key: str, as_json: bool) -> None:
+def delete_command(concurrency_key: str) -> None:
     """Delete what was set for KEY."""
     call(cluster.delete_concurrency, concurrency_key)
     print_result(
         {"concurrency_key": concurrency_key, "is_set": False},
         f"concurrency key '{concurrency_key}' has no setting of its own",
-        as_json,
     )

@@ -33,36 +33,35 @@ _queue = click.option("--queue", metavar="QUEUE", help="Runs of this queue; else
 _outcome = click.option(
     "--outcome",
     type=click.Choice([outcome.value for outcome in RunOutcome]),
-    help="Runs that ended so; else however.",
+    help="Runs with this outcome; else with any.",
 )
 
 
-@click.group("retention")
+@click.group("retention", cls=arguments.JsonGroup)
 def retention_group() -> None:
-    """Say how long records are kept."""
+    """Show and set how long records are kept."""
 
 
 @retention_group.command("list")
 @arguments.limit_option()
-@arguments.json_option
-def list_command(limit: int, as_json: bool) -> None:
+def list_command(limit: int) -> None:
     """List what is kept for how long: tables, then rules, the first that fits counts."""
-    print_rows(call(cluster.retention, limit=limit), COLUMNS, as_json, "no tables")
+    print_rows(call(cluster.retention, limit=limit), COLUMNS, "no tables")
 
 
-@retention_group.command("set", short_help="Keep ended runs for DURATION after their end.")
+@retention_group.command("set")
 @click.argument("duration", type=arguments.DURATION)
 @_queue
 @_outcome
-@click.option("--table", type=click.Choice(_TABLES), help="All that this table has.")
-@arguments.json_option
+@click.option("--table", type=click.Choice(_TABLES), help="All rows of this table.")
 def set_command(
-    duration: timedelta, queue: str | None, outcome: str | None, table: str | None, as_json: bool
+    duration: timedelta, queue: str | None, outcome: str | None, table: str | None
 ) -> None:
-    """Keep ended runs for DURATION after their end, such as 7d; not longer than all of history.
+    """Keep ended runs for DURATION after their end.
 
-    The most specific rule counts: queue and outcome, queue, outcome, neither. What is over is
-    removed within the hour, in whole days. Dead letters stay until somebody handles them.
+    DURATION is such as 7d, and not longer than all of history is kept. The most specific rule
+    counts: queue and outcome, queue, outcome, neither. What is over is removed within the hour, in
+    whole days. Dead letters stay until somebody handles them.
     """
     if table is not None and (queue or outcome):
         raise InvalidInput(
@@ -76,16 +75,15 @@ def set_command(
         act(cluster.set_retention, duration, queue=queue, outcome=outcome)
     row = {"relation": table, "queue": queue, "outcome": outcome}
     kept = f"{'is' if table else 'are'} kept for {shown(duration)}"
-    print_result({**row, "keep": duration}, f"{cluster.scope_words(row)} {kept}", as_json)
+    print_result({**row, "keep": duration}, f"{cluster.scope_words(row)} {kept}")
 
 
 @retention_group.command("delete")
 @_queue
 @_outcome
-@arguments.json_option
-def delete_command(queue: str | None, outcome: str | None, as_json: bool) -> None:
+def delete_command(queue: str | None, outcome: str | None) -> None:
     """Delete a rule: the next less specific one counts, or history's own."""
     call(cluster.delete_retention, queue=queue, outcome=outcome)
     row = {"relation": None, "queue": queue, "outcome": outcome}
     gone = f"there is no rule for {cluster.scope_words(row)} any more"
-    print_result({**row, "keep": None}, gone, as_json)
+    print_result({**row, "keep": None}, gone)

@@ -11,6 +11,7 @@ from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import (
     Column,
     echo,
+    is_json,
     print_fields,
     print_json,
     print_result,
@@ -43,7 +44,7 @@ COLUMNS = (
 _STATES = [str(state) for state in (*RunState, *RunOutcome)]
 
 
-@click.group("runs")
+@click.group("runs", cls=arguments.JsonGroup)
 def runs_group() -> None:
     """List, show, cancel, kill, retry runs; read their logs."""
 
@@ -54,29 +55,27 @@ def runs_group() -> None:
 @click.option("--queue", help="Runs of this queue.")
 @click.option("--schedule", "schedule_name", help="Runs of the schedule of this name.")
 @arguments.limit_option()
-@arguments.json_option
-def list_command(as_json: bool, **given: Any) -> None:
+def list_command(**given: Any) -> None:
     """List runs, live and ended, newest first.
 
     Looks at the newest 20,000.
     """
-    print_runs(call(overview.runs, **given), as_json)
+    print_runs(call(overview.runs, **given))
 
 
 @runs_group.command("show")
 @click.argument("run_id", type=arguments.RUN_ID)
-@arguments.json_option
 @with_session
-async def show_command(session: Session, run_id: int, as_json: bool) -> None:
+async def show_command(session: Session, run_id: int) -> None:
     """Show one run with its attempts that did not succeed."""
     found = await session.call(overview.run, run_id)
     found |= await session.call(breakers.reported_of_run, run_id)
     attempts = await session.call(overview.attempts, run_id)
     reported = progress_of(found)
-    if as_json:
+    if is_json():
         print_json({**found, "progress": reported and reported._asdict(), "attempts": attempts})
         return
-    print_fields({**found, "progress": reported and progress_text(reported)}, as_json=False)
+    print_fields({**found, "progress": reported and progress_text(reported)})
     for attempt in attempts:
         where = f"attempt {attempt['attempt']} {attempt['outcome']} on {shown(attempt['node'])}"
         echo(f"\n{where} at {shown(attempt['ended_at'])}: {shown(attempt['error'])}")
@@ -88,84 +87,77 @@ async def show_command(session: Session, run_id: int, as_json: bool) -> None:
 @click.argument("run_id", type=arguments.RUN_ID)
 @click.option("--timeout", type=arguments.DURATION, help="Wait no longer. Default: until it ends.")
 @click.option("--log", "with_log", is_flag=True, help="Print its log lines on stderr as they come.")
-@arguments.json_option
-def watch_command(run_id: int, timeout: timedelta | None, with_log: bool, as_json: bool) -> None:
+def watch_command(run_id: int, timeout: timedelta | None, with_log: bool) -> None:
     """Follow a run until it ends, and print its result.
 
     Shows its progress on stderr meanwhile, on a terminal as a bar. Ctrl-C ends the showing and
     leaves the run alone. Exit code 0 means that it succeeded.
     """
     seconds = None if timeout is None else timeout.total_seconds()
-    follow_to_end(run_id, timeout=seconds, with_log=with_log, as_json=as_json)
+    follow_to_end(run_id, timeout=seconds, with_log=with_log)
 
 
 @runs_group.command("logs")
 @click.argument("run_id", type=arguments.RUN_ID)
 @click.option("--attempt", type=click.IntRange(1, 100), help="Only this attempt.")
 @arguments.limit_option(1000)
-@arguments.json_option
 @with_session
-async def logs_command(
-    session: Session, run_id: int, attempt: int | None, limit: int, as_json: bool
-) -> None:
+async def logs_command(session: Session, run_id: int, attempt: int | None, limit: int) -> None:
     """Print what a run printed, in order."""
     await session.call(overview.run, run_id)
     lines = await session.call(overview.lines, run_id, attempt=attempt, limit=limit)
     for line in lines:
-        print_result(line, log_line(line), as_json)
-    if len(lines) == limit and not as_json:
+        print_result(line, log_line(line))
+    if len(lines) == limit and not is_json():
         echo(f"there may be more than these {limit} lines: --limit", err=True)
 
 
 @runs_group.command("cancel")
 @click.argument("run_id", type=arguments.RUN_ID)
-@click.option("--reason", help="Is kept with the run.")
-@arguments.json_option
-def cancel_command(run_id: int, reason: str | None, as_json: bool) -> None:
+@click.option("--reason", help="Why; kept with the run.")
+def cancel_command(run_id: int, reason: str | None) -> None:
     """Cancel a run.
 
     One that waits ends now, one that runs is asked to stop.
     """
     verdict = act(functions.cancel_run, run_id, reason)
-    _print_stopped(run_id, verdict, "is asked to stop", as_json)
+    _print_stopped(run_id, verdict, "is asked to stop")
 
 
 @runs_group.command("kill")
 @click.argument("run_id", type=arguments.RUN_ID)
-@click.option("--reason", help="Is kept with the run.")
-@arguments.json_option
-def kill_command(run_id: int, reason: str | None, as_json: bool) -> None:
+@click.option("--reason", help="Why; kept with the run.")
+def kill_command(run_id: int, reason: str | None) -> None:
     """Cancel a run without any grace.
 
     Its node kills its processes at once and ends its SQL session. A function in a thread of the
     node can't be killed: it is asked to stop, and its slot is free when it does.
     """
     verdict = act(functions.cancel_run, run_id, reason, by_force=True)
-    _print_stopped(run_id, verdict, "is ended by force where that can be", as_json)
+    _print_stopped(run_id, verdict, "is ended by force where that can be")
 
 
 @runs_group.command("retry")
 @click.argument("run_id", type=arguments.RUN_ID)
-@arguments.json_option
-def retry_command(run_id: int, as_json: bool) -> None:
+def retry_command(run_id: int) -> None:
     """Run now what waits, or again what has ended.
 
     Prints the id: what waits keeps its own, what has ended runs under a new one.
     """
-    print_run_id(act(functions.retry_run, run_id), as_json)
+    print_run_id(act(functions.retry_run, run_id))
 
 
-def print_runs(rows: list[overview.Row], as_json: bool) -> None:
+def print_runs(rows: list[overview.Row]) -> None:
     """A listing of runs."""
-    print_rows(rows, COLUMNS, as_json, "no runs")
+    print_rows(rows, COLUMNS, "no runs")
 
 
-def print_run_id(run_id: int, as_json: bool) -> None:
+def print_run_id(run_id: int) -> None:
     """The id alone, for shell scripts, or an object."""
-    print_result({"run_id": run_id}, run_id, as_json)
+    print_result({"run_id": run_id}, run_id)
 
 
-def _print_stopped(run_id: int, verdict: str, asked: str, as_json: bool) -> None:
+def _print_stopped(run_id: int, verdict: str, asked: str) -> None:
     sentences = {"cancelled": "is cancelled", "requested": asked, "finished": "had already ended"}
     document = {"run_id": run_id, "verdict": verdict}
-    print_result(document, f"run {run_id} {sentences[verdict]}", as_json)
+    print_result(document, f"run {run_id} {sentences[verdict]}")

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import click
 
 from pgcron_ha.cli.output import echo, plural
-from pgcron_ha.cli.schedule_files import apply_definitions, print_or_write
+from pgcron_ha.cli.schedule_files import print_or_write
 from pgcron_ha.db.queries.foreign_schedulers import pg_cron_jobs
 from pgcron_ha.schedule_files.crontab import import_crontab
 from pgcron_ha.schedule_files.documents import read_file, read_text
@@ -21,33 +19,21 @@ from pgcron_ha.schedule_files.kubernetes import import_kubernetes
 from pgcron_ha.schedule_files.pg_cron import import_pg_cron
 from pgcron_ha.spec.zones import load_zone
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 _NEW_FILE = click.Path(path_type=Path, dir_okay=False)
-_OPTIONS = (
-    click.option("--output", type=_NEW_FILE, help="The file of schedules, instead of stdout."),
-    click.option(
-        "--templates", type=_NEW_FILE, help="The part for pgcron-ha.toml, instead of stdout."
-    ),
-    click.option("--apply", "apply_now", is_flag=True, help="Also make them schedules now."),
-    click.option("--source", metavar="NAME", help="Who owns them then."),
-    click.option("--dry-run", is_flag=True, help="With --apply: show what would change."),
+_output = click.option("--output", type=_NEW_FILE, help="Write the schedules to this file.")
+_templates = click.option(
+    "--templates", type=_NEW_FILE, help="Write the part for pgcron-ha.toml to this file."
 )
 
 
-def _outcome(command: Command) -> Command:
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
-
-
-@click.group("import", short_help="Read the jobs of cron, Kubernetes and pg_cron.")
+@click.group("import")
 def import_group() -> None:
-    """Turn the jobs of other schedulers into a file of schedules.
+    """Read the jobs of cron, Kubernetes and pg_cron.
 
-    Prints the file, and what nodes need in their pgcron-ha.toml to run the commands; what could not
-    be carried over, and why, goes to stderr.
+    Turns them into a file of schedules. Prints the file, and what nodes need in their
+    pgcron-ha.toml to run the commands; what could not be carried over, and why, goes to stderr.
+    Review the file, then "schedules apply" it.
     """
 
 
@@ -55,54 +41,51 @@ def import_group() -> None:
 @click.argument("file", type=_FILE)
 @click.option("--system", "is_system", is_flag=True, help="Each line names a user (/etc/crontab).")
 @click.option("--timezone", default="UTC", show_default=True, help="Of the host it comes from.")
-@_outcome
-def crontab_command(file: Path, is_system: bool, timezone: str, **outcome: Any) -> None:
+@_output
+@_templates
+def crontab_command(
+    file: Path, is_system: bool, timezone: str, output: Path | None, templates: Path | None
+) -> None:
     """Import a crontab; CRON_TZ in it wins over --timezone."""
     load_zone(timezone)
     found = import_crontab(read_text(file), str(file), timezone=timezone, is_system=is_system)
-    _report(found, default_source=file.stem, **outcome)
+    _report(found, output, templates)
 
 
 @import_group.command("kubernetes")
 @click.argument("files", type=_FILE, nargs=-1, required=True)
 @click.option("--timezone", default="UTC", show_default=True, help="Of jobs without a timeZone.")
-@_outcome
-def kubernetes_command(files: tuple[Path, ...], timezone: str, **outcome: Any) -> None:
+@_output
+@_templates
+def kubernetes_command(
+    files: tuple[Path, ...], timezone: str, output: Path | None, templates: Path | None
+) -> None:
     """Import the CronJobs (batch/v1) of manifests in YAML or JSON."""
     load_zone(timezone)
     documents = [document for file in files for document in read_file(file)]
-    found = import_kubernetes(documents, timezone=timezone)
-    _report(found, default_source=files[0].stem, **outcome)
+    _report(import_kubernetes(documents, timezone=timezone), output, templates)
 
 
 @import_group.command("pg_cron")
 @click.option("--from-dsn", metavar="URL", required=True, help="The database that has cron.job.")
 @click.option("--timezone", help="pg_cron's; without it what the database says, or UTC.")
-@_outcome
-def pg_cron_command(from_dsn: str, timezone: str | None, **outcome: Any) -> None:
+@_output
+@_templates
+def pg_cron_command(
+    from_dsn: str, timezone: str | None, output: Path | None, templates: Path | None
+) -> None:
     """Import pg_cron's jobs from its table."""
     texts, reported = asyncio.run(pg_cron_jobs(from_dsn))
     zone = timezone or {"GMT": "UTC"}.get(reported or "", reported) or "UTC"
     load_zone(zone)
     rows = [json.loads(text) for text in texts]
     server = urlsplit(from_dsn).hostname
-    found = import_pg_cron(rows, "cron.job", timezone=zone, server=server)
-    _report(found, default_source="pg_cron", **outcome)
+    _report(import_pg_cron(rows, "cron.job", timezone=zone, server=server), output, templates)
 
 
-def _report(
-    found: Imported,
-    *,
-    default_source: str,
-    output: Path | None,
-    templates: Path | None,
-    apply_now: bool,
-    source: str | None,
-    dry_run: bool,
-) -> None:
-    text, fragment = found.schedules_text(), found.templates_text()
-    if output is not None or not apply_now:
-        print_or_write(text, output)
+def _report(found: Imported, output: Path | None, templates: Path | None) -> None:
+    print_or_write(found.schedules_text(), output)
+    fragment = found.templates_text()
     if templates is not None:
         print_or_write(fragment, templates)
     elif fragment:
@@ -111,7 +94,4 @@ def _report(
             echo(f"# {line}".rstrip())
     for loss in found.losses:
         echo(f"{loss.where}: {loss.what}", err=True)
-    count = len(found.definitions)
-    echo(f"{plural(count, 'schedule')} carried over", err=True)
-    if apply_now:
-        apply_definitions(found.judged(), source or default_source, dry_run=dry_run)
+    echo(f"{plural(len(found.definitions), 'schedule')} carried over", err=True)

@@ -9,24 +9,23 @@ from typing import Any
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import instant_text, print_fields, print_result
+from pgcron_ha.cli.output import instant_text, is_json, print_fields, print_result
 from pgcron_ha.cli.session import Session, with_session
-from pgcron_ha.client import checks
 from pgcron_ha.client.fires import NO_FIRE, changed_words, explain, is_fire, require_fire
 from pgcron_ha.db.commands import occurrences
 from pgcron_ha.db.commands.schedule_versions import last_definition
 from pgcron_ha.db.queries import overview, reasons
 
-_instant = click.argument("instant", type=arguments.LOCAL_INSTANT)
+_fire_arguments = arguments.together(
+    click.argument("name"), click.argument("instant", type=arguments.LOCAL_INSTANT)
+)
 _note = click.option("--note", help="Why; shown by `schedules why`.")
 
 
-@click.command("why")
-@click.argument("name")
-@_instant
-@arguments.json_option
+@click.command("why", cls=arguments.JsonCommand)
+@_fire_arguments
 @with_session
-async def why_command(session: Session, name: str, instant: datetime, as_json: bool) -> None:
+async def why_command(session: Session, name: str, instant: datetime) -> None:
     """Say why a schedule ran, or did not run, at INSTANT.
 
     INSTANT is ISO 8601; without an offset it is local time in the schedule's zone. A deleted
@@ -39,20 +38,16 @@ async def why_command(session: Session, name: str, instant: datetime, as_json: b
     fields = {"schedule": name, "instant": instant_text(found.instant), **reported._asdict()}
     if reported.decision == "not an instant":
         fields |= {"fires_before": found.before, "fires_after": found.after}
-    if reported.run is not None and reported.outcome is None and not as_json:
+    if reported.run is not None and reported.outcome is None and not is_json():
         fields["outcome"] = "retention has removed it"
-    print_fields(fields, as_json)
+    print_fields(fields)
 
 
-@click.command("skip")
-@click.argument("name")
-@_instant
+@click.command("skip", cls=arguments.JsonCommand)
+@_fire_arguments
 @_note
-@arguments.json_option
 @with_session
-async def skip_command(
-    session: Session, name: str, instant: datetime, note: str | None, as_json: bool
-) -> None:
+async def skip_command(session: Session, name: str, instant: datetime, note: str | None) -> None:
     """Let the fire of a schedule at INSTANT not run.
 
     INSTANT is ISO 8601; without an offset it is local time in the schedule's zone. It may lie any
@@ -60,66 +55,56 @@ async def skip_command(
     """
     fire = await _fire(session, name, instant)
     await session.act(occurrences.skip_occurrence, name, fire, note)
-    _say(name, fire, "is skipped", as_json)
+    _say(name, fire, "is skipped")
 
 
-@click.command("move", short_help="Let one fire run at another time.")
-@click.argument("name")
-@_instant
+@click.command("move", cls=arguments.JsonCommand)
+@_fire_arguments
 @click.argument("to", type=arguments.LOCAL_INSTANT)
 @_note
-@arguments.json_option
 @with_session
 async def move_command(
-    session: Session, name: str, instant: datetime, to: datetime, note: str | None, as_json: bool
+    session: Session, name: str, instant: datetime, to: datetime, note: str | None
 ) -> None:
-    """Let the fire of a schedule at INSTANT run at TO, before or after.
+    """Let one fire run at another time.
 
-    Its run is still that of INSTANT. Both are ISO 8601; without an offset, local time in the
-    schedule's zone.
+    The fire of a schedule at INSTANT runs at TO, before or after. Its run is still that of INSTANT.
+    Both are ISO 8601; without an offset, local time in the schedule's zone.
     """
     fire = await _fire(session, name, instant)
     then = await arguments.in_zone_of(session, name, to)
     await session.act(occurrences.move_occurrence, name, fire, then, note)
-    _say(name, fire, f"runs at {instant_text(then)}", as_json)
+    _say(name, fire, f"runs at {instant_text(then)}")
 
 
-@click.command("edit-occurrence", short_help="Give one fire other arguments.")
-@click.argument("name")
-@_instant
-@arguments.args_option("Its arguments instead of the schedule's.")
+@click.command("edit-occurrence", cls=arguments.JsonCommand)
+@_fire_arguments
+@arguments.args_option("Its arguments instead of the schedule's.", required=True)
 @_note
-@arguments.json_option
 @with_session
 async def edit_occurrence_command(
-    session: Session,
-    name: str,
-    instant: datetime,
-    args: str | None,
-    note: str | None,
-    as_json: bool,
+    session: Session, name: str, instant: datetime, args: str, note: str | None
 ) -> None:
-    """Give the fire of a schedule at INSTANT other arguments."""
-    if args is None:
-        raise click.UsageError("Missing option '--args'.")
-    given = checks.args_text(args)
+    """Give one fire other arguments.
+
+    It is the fire of the schedule at INSTANT.
+    """
     fire = await _fire(session, name, instant)
-    await session.act(occurrences.edit_occurrence, name, fire, given, note)
-    _say(name, fire, "has other args", as_json)
+    await session.act(occurrences.edit_occurrence, name, fire, args, note)
+    _say(name, fire, "has other args")
 
 
-@click.command("restore-occurrence", short_help="Let one fire be as the schedule says.")
-@click.argument("name")
-@_instant
-@arguments.json_option
+@click.command("restore-occurrence", cls=arguments.JsonCommand)
+@_fire_arguments
 @with_session
-async def restore_occurrence_command(
-    session: Session, name: str, instant: datetime, as_json: bool
-) -> None:
-    """Let the fire of a schedule at INSTANT be as the schedule says, after a skip, move or edit."""
+async def restore_occurrence_command(session: Session, name: str, instant: datetime) -> None:
+    """Let one fire be as the schedule says.
+
+    It undoes a skip, move or edit of the fire at INSTANT.
+    """
     fire = await arguments.in_zone_of(session, name, instant)
     await session.act(occurrences.restore_occurrence, name, fire)
-    _say(name, fire, "is restored", as_json)
+    _say(name, fire, "is restored")
 
 
 OCCURRENCE_COMMANDS = (
@@ -148,9 +133,8 @@ async def _fire(session: Session, name: str, instant: datetime) -> datetime:
     return fire
 
 
-def _say(name: str, fire: datetime, done: str, as_json: bool) -> None:
+def _say(name: str, fire: datetime, done: str) -> None:
     print_result(
         {"schedule": name, "instant": fire, "done": done},
         f"the fire of schedule '{name}' at {instant_text(fire)} {done}",
-        as_json,
     )

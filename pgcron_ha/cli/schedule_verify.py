@@ -8,7 +8,16 @@ from datetime import UTC, datetime, timedelta
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import Column, echo, plural, print_json, print_rows, shown, table_lines
+from pgcron_ha.cli.output import (
+    Column,
+    echo,
+    is_json,
+    plural,
+    print_json,
+    print_rows,
+    shown,
+    table_lines,
+)
 from pgcron_ha.cli.session import Session, with_session
 from pgcron_ha.client.verifying import Proof, prove
 from pgcron_ha.db.queries import health
@@ -28,29 +37,24 @@ def _ago_or_instant(option: str, text: str) -> timedelta | datetime:
     return arguments.duration_or_none(text) or arguments.instant(option, text)
 
 
-@click.command("verify", short_help="Prove that no fire is missing or double.")
-@click.argument("name", required=False)
-@click.option(
-    "--since",
-    type=arguments.ReadBy("when", _ago_or_instant),
-    default="1d",
-    help="An instant, or how long ago.",
-)
-@arguments.json_option
-@with_session
-async def verify_command(
-    session: Session, name: str | None, since: timedelta | datetime, as_json: bool
-) -> int:
-    """Prove that nothing is missing and nothing double: of NAME, or of all schedules.
+_WHEN = arguments.ReadBy("when", _ago_or_instant)
 
-    The instants of each version's spec are compared with the ledger, and its rows with each other.
-    Exit code 1 if something breaks the rule; it is listed.
+
+@click.command("verify", cls=arguments.JsonCommand)
+@click.argument("name", required=False)
+@arguments.option("--since", "An instant, or how long ago.", _WHEN, default="1d")
+@with_session
+async def verify_command(session: Session, name: str | None, since: timedelta | datetime) -> int:
+    """Prove that no fire is missing or double.
+
+    For the schedule NAME, or for all, the instants of each version's spec are compared with the
+    ledger, and its rows with each other. Exit code 1 if something breaks the rule; it is listed.
     """
     now: datetime = (await session.call(health.server))["now"]
     after = now - since if isinstance(since, timedelta) else since.astimezone(UTC)
     proof = await session.call(prove, after, name=name)
-    if as_json:
-        print_rows(proof.breaks, COLUMNS, as_json, "")
+    if is_json():
+        print_rows(proof.breaks, COLUMNS, "")
         print_json({**asdict(proof), "since": after, "breaks": len(proof.breaks)})
     else:
         for line in proof_lines(proof, after):

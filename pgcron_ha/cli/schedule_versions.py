@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import Column, echo, print_json, print_result, print_rows, shown
+from pgcron_ha.cli.output import Column, echo, is_json, print_json, print_result, print_rows, shown
 from pgcron_ha.cli.session import act, call
 from pgcron_ha.db.commands import schedule_versions as ask
 from pgcron_ha.db.queries.overview import Row
@@ -25,38 +25,38 @@ COLUMNS = (
 )
 
 
-@click.command("versions", short_help="List the versions of a schedule, newest first.")
+@click.command("versions", cls=arguments.JsonCommand)
 @click.argument("name")
 @arguments.limit_option(20)
-@arguments.json_option
-def versions_command(name: str, limit: int, as_json: bool) -> None:
-    """List the versions of a schedule, newest first; of a deleted one by its last name.
+def versions_command(name: str, limit: int) -> None:
+    """List the versions of a schedule, newest first.
 
-    The newest 200 are kept, those of a deleted schedule as long as its ledger.
+    A deleted schedule is found by its last name. The newest 200 versions are kept, those of a
+    deleted schedule as long as its ledger.
     """
     found = call(ask.schedule_versions, name, limit=limit + 1)
     rows = [
         {**row, "changed": _changed(row, before)}
         for row, before in zip(found[:limit], [*found[1:], None], strict=False)
     ]
-    print_rows(rows, COLUMNS, as_json, "no versions")
+    print_rows(rows, COLUMNS, "no versions")
 
 
-@click.command("diff", short_help="Show what changed between two versions.")
+@click.command("diff", cls=arguments.JsonCommand)
 @click.argument("name")
 @click.argument("first", required=False, type=click.IntRange(1), metavar="[A]")
 @click.argument("second", required=False, type=click.IntRange(1), metavar="[B]")
-@arguments.json_option
-def diff_command(name: str, first: int | None, second: int | None, as_json: bool) -> None:
-    """Show what changed from version A to version B of a schedule.
+def diff_command(name: str, first: int | None, second: int | None) -> None:
+    """Show what changed between two versions.
 
-    B is the newest one if it is left out, A the one before B.
+    From version A to version B of a schedule: B is the newest one if it is left out, A the one
+    before B.
     """
     rows = {row["version"]: row for row in call(ask.schedule_versions, name)}
     newer = _version(name, rows, max(rows) if second is None else second)
     older = _version(name, rows, max(newer["version"] - 1, min(rows)) if first is None else first)
     differences = changes(older["content"], newer["content"])
-    if as_json:
+    if is_json():
         for change in differences:
             print_json(change._asdict())
         return
@@ -68,15 +68,15 @@ def diff_command(name: str, first: int | None, second: int | None, as_json: bool
         echo("nothing differs")
 
 
-@click.command("restore", short_help="Make an earlier version the next one.")
+@click.command("restore", cls=arguments.JsonCommand)
 @click.argument("name")
 @click.argument("version", type=click.IntRange(1))
 @click.option("--expect-version", type=click.IntRange(0), help="Refuse if it has another one.")
-@arguments.json_option
-def restore_command(name: str, version: int, expect_version: int | None, as_json: bool) -> None:
-    """Make VERSION of a schedule its next one; a deleted schedule is created anew.
+def restore_command(name: str, version: int, expect_version: int | None) -> None:
+    """Make an earlier version the next one.
 
-    Its name, its owner and whether it is paused stay as they are.
+    VERSION becomes the schedule's next one; a deleted schedule is created anew. Its name, its owner
+    and whether it is paused stay as they are.
     """
 
     done = act(
@@ -85,7 +85,6 @@ def restore_command(name: str, version: int, expect_version: int | None, as_json
     print_result(
         {"schedule": name, **done._asdict()},
         f"schedule '{name}' has version {done.version}: {done.note}",
-        as_json,
     )
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
 
 from pgcron_ha.cli import arguments
+from pgcron_ha.cli.arguments import LOCAL_INSTANT, option
 from pgcron_ha.cli.backfills import backfill_command
 from pgcron_ha.cli.next import fire_json, print_preview
+from pgcron_ha.cli.options import policy_options
 from pgcron_ha.cli.output import (
     Column,
     echo,
+    is_json,
     print_fields,
     print_json,
     print_result,
@@ -25,7 +27,6 @@ from pgcron_ha.cli.runs import print_run_id, print_runs
 from pgcron_ha.cli.schedule_files import apply_command, export_command, schema_command
 from pgcron_ha.cli.schedule_import import import_group
 from pgcron_ha.cli.schedule_occurrences import OCCURRENCE_COMMANDS, changed_lines
-from pgcron_ha.cli.schedule_options import policy_options
 from pgcron_ha.cli.schedule_verify import verify_command
 from pgcron_ha.cli.schedule_versions import diff_command, restore_command, versions_command
 from pgcron_ha.cli.session import Session, act, call, on_database, with_session
@@ -38,7 +39,7 @@ from pgcron_ha.db.commands.occurrences import changed_occurrences
 from pgcron_ha.db.driver.clients import tried
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.pages.schedules import offered
-from pgcron_ha.errors import PgcronError, UnknownZone
+from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.preview import Preview
 from pgcron_ha.spec.schedule_spec import calendars_in, spec_of
 
@@ -64,7 +65,7 @@ _NEXT_FIRES = 5
 _LAST_RUNS = 5
 
 
-@click.group("schedules")
+@click.group("schedules", cls=arguments.JsonGroup)
 def schedules_group() -> None:
     """List, define, pause, explain schedules."""
 
@@ -83,29 +84,27 @@ for _command in (
 @click.option("--status", type=click.Choice(["unchecked", "valid", "invalid", "done"]))
 @click.option("--paused/--enabled", "paused", default=None, help="Only paused or enabled ones.")
 @arguments.limit_option()
-@arguments.json_option
-def list_command(paused: bool | None, as_json: bool, **given: Any) -> None:
+def list_command(paused: bool | None, **given: Any) -> None:
     """List schedules by name."""
     given["enabled"] = None if paused is None else not paused
-    print_rows(call(overview.schedules, **given), COLUMNS, as_json, "no schedules")
+    print_rows(call(overview.schedules, **given), COLUMNS, "no schedules")
 
 
 @schedules_group.command("show")
 @click.argument("name")
-@arguments.json_option
 @with_session
-async def show_command(session: Session, name: str, as_json: bool) -> None:
+async def show_command(session: Session, name: str) -> None:
     """Show one schedule, its next fires and its last runs."""
     found = await session.call(overview.schedule, name)
     changed = await session.call(changed_occurrences, found["id"])
     runs = await session.call(overview.runs, schedule_name=name, limit=_LAST_RUNS)
     ahead = _preview(found)
-    if as_json:
+    if is_json():
         print_json({**found, **_preview_json(found, ahead), "changed": changed, "runs": runs})
         return
     calendars = ", ".join(name for name, _ in calendars_in(found["calendars"]))
     error = found["error"] and _sentences(found["error"])
-    print_fields({**found, "calendars": calendars or None, "error": error}, as_json=False)
+    print_fields({**found, "calendars": calendars or None, "error": error})
     echo()
     for line in changed_lines(found, changed):
         echo(line)
@@ -114,43 +113,35 @@ async def show_command(session: Session, name: str, as_json: bool) -> None:
         if not found["enabled"]:
             echo("these would be its fires, if it were resumed")
         echo()
-    print_runs(runs, as_json=False)
+    print_runs(runs)
 
 
-@schedules_group.command("put", short_help="Create a schedule, or change it.")
+@schedules_group.command("put")
 @click.argument("name")
 @click.argument("spec")
 @click.argument("handler")
 @policy_options
-@click.option("--dry-run", is_flag=True, help="Say what would be, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @click.option("--expect-version", type=click.IntRange(0), help="Refuse if it has another one.")
-@arguments.json_option
 def put_command(
-    name: str,
-    spec: str,
-    handler: str,
-    dry_run: bool,
-    expect_version: int | None,
-    as_json: bool,
-    **policies: Any,
+    name: str, spec: str, handler: str, dry_run: bool, expect_version: int | None, **policies: Any
 ) -> None:
-    """Create the schedule NAME, or change it: run HANDLER by SPEC.
+    """Create a schedule, or change it.
 
-    SPEC is what "pgcron-ha next" takes, such as a cron expression or "every 90m". Options that are
-    left out stay as they are; a new schedule gets their defaults. With --expect-version an edit
-    that somebody else made since you read it is not lost; 0 means that it does not exist yet.
+    The schedule NAME runs HANDLER by SPEC. SPEC is what "pgcron-ha next" takes, such as a cron
+    expression or "every 90m". Options that are left out stay as they are; a new schedule gets their
+    defaults. An empty --concurrency-key or --requires removes what it had. With --expect-version an
+    edit that somebody else made since you read it is not lost; 0 means that it does not exist yet.
     """
     given = {policy: value for policy, value in policies.items() if value is not None}
-    with suppress(UnknownZone):  # the nodes may know it; all else is told before they are asked
-        check_schedule(name, spec, handler, given)
+    checked = check_schedule(name, spec, handler, given)
+    how: dict[str, Any] = {"interface": "cli", "expected_version": expect_version, **checked}
 
     async def put(session: Session) -> tuple[overview.Row, list[overview.Row], str | None]:
-        checked = check_schedule(name, spec, handler, given)
-        how: dict[str, Any] = {"interface": "cli", "expected_version": expect_version, **checked}
         async with tried(session.connection, keep=not dry_run):
             await session.act(functions.put_schedule, name, spec, handler, **how)
             row = await session.call(overview.schedule, name)
-            spec_of(row)  # with the calendars that it names: what fires never is not made
+            spec_of(row)  # with the calendars that it names: refuse a spec that never fires
             changed = await session.call(changed_occurrences, row["id"])
             taken = await session.call(offered, handler, row["queue"], row["requires"])
             lacking = not_offered(handler, row["queue"], taken) if taken["handlers"] else None
@@ -158,14 +149,14 @@ def put_command(
 
     found, changed, lacking = on_database(put)
     ahead = _preview(found)
-    if as_json:
+    if is_json():
         print_json({**found, **_preview_json(found, ahead)})
         return
-    notes = [] if ahead is None or dry_run else list(ahead.notes)
-    for note in [*notes, *([] if lacking is None else [lacking])]:
+    notes = [] if lacking is None else [lacking]
+    if not dry_run:
+        notes += [*(ahead.notes if ahead is not None else ()), *changed_lines(found, changed)]
+    for note in notes:
         echo(f"note: {note}", err=True)
-    for line in changed_lines(found, changed) if not dry_run else ():
-        echo(f"note: {line}", err=True)
     if dry_run and ahead is not None:
         print_preview(ahead)
         echo(f"schedule '{name}' is not changed: this was a dry run")
@@ -180,7 +171,7 @@ def _duration_or_instant(option: str, text: str) -> timedelta | datetime:
     return arguments.duration_or_none(text) or arguments.local_instant(option, text)
 
 
-@schedules_group.command("pause", short_help="Let a schedule not fire until it is resumed.")
+@schedules_group.command("pause")
 @click.argument("name")
 @click.option("--note", help="Why; kept with every fire that is missed.")
 @click.option(
@@ -188,18 +179,14 @@ def _duration_or_instant(option: str, text: str) -> timedelta | datetime:
     type=arguments.ReadBy("duration|instant", _duration_or_instant),
     help="Resume it by itself: 2h, 2026-12-24T18:00.",
 )
-@arguments.json_option
 @with_session
 async def pause_command(
-    session: Session,
-    name: str,
-    note: str | None,
-    until: timedelta | datetime | None,
-    as_json: bool,
+    session: Session, name: str, note: str | None, until: timedelta | datetime | None
 ) -> None:
-    """Let a schedule not fire until it is resumed; what runs goes on.
+    """Let a schedule not fire until it is resumed.
 
-    An instant is ISO 8601; without an offset it is local time in the schedule's zone.
+    What runs goes on. An instant is ISO 8601; without an offset it is local time in the schedule's
+    zone.
     """
     if isinstance(until, datetime):
         until = await arguments.in_zone_of(session, name, until)
@@ -208,36 +195,29 @@ async def pause_command(
     print_result(
         {"schedule": name, "done": "paused", "until": end},
         f"schedule '{name}' is paused" + (f" until {shown(end)}" if end else ""),
-        as_json,
     )
 
 
 @schedules_group.command("resume")
 @click.argument("name")
-@arguments.json_option
-def resume_command(name: str, as_json: bool) -> None:
+def resume_command(name: str) -> None:
     """Let a schedule fire again from now on."""
     act(functions.resume_schedule, name, interface="cli")
-    _say(name, "resumed", as_json)
+    _say(name, "resumed")
 
 
-@schedules_group.command("rename", short_help="Give a schedule another name.")
+@schedules_group.command("rename")
 @click.argument("name")
 @click.argument("new_name")
-@arguments.json_option
-def rename_command(name: str, new_name: str, as_json: bool) -> None:
-    """Give the schedule NAME another name; it keeps its history.
+@with_session
+async def rename_command(session: Session, name: str, new_name: str) -> None:
+    """Give a schedule another name.
 
-    What waits follows the name; what runs or has ended keeps the old one.
+    It keeps its history. What waits follows the name; what runs or has ended keeps the old one.
     """
-
     checks.text("the new name", new_name, checks.MOST_NAME_CHARACTERS)
-
-    async def rename(session: Session) -> str:
-        await session.act(functions.rename_schedule, name, new_name, interface="cli")
-        return str((await session.call(overview.schedule, new_name))["managed_by"])
-
-    managed_by = on_database(rename)
+    await session.act(functions.rename_schedule, name, new_name, interface="cli")
+    managed_by = (await session.call(overview.schedule, new_name))["managed_by"]
     if managed_by in ("code", "file"):
         echo(
             f"note: it is managed by {managed_by}: what declares '{name}' there makes it anew;"
@@ -245,53 +225,42 @@ def rename_command(name: str, new_name: str, as_json: bool) -> None:
             err=True,
         )
     document = {"schedule": new_name, "done": "renamed", "was": name}
-    print_result(document, f"schedule '{name}' is now '{new_name}'", as_json)
+    print_result(document, f"schedule '{name}' is now '{new_name}'")
 
 
 @schedules_group.command("delete")
 @click.argument("name")
-@arguments.json_option
-def delete_command(name: str, as_json: bool) -> None:
+def delete_command(name: str) -> None:
     """Delete a schedule; its history stays.
 
     What waits is cancelled, what runs goes on.
     """
     act(functions.delete_schedule, name, interface="cli")
-    _say(name, "deleted", as_json)
+    _say(name, "deleted")
 
 
 @schedules_group.command("run-now")
 @click.argument("name")
 @arguments.args_option("Other arguments than the schedule's.")
 @click.option("--overlap", metavar="POLICY", help="Another overlap policy, for this run alone.")
-@click.option(
-    "--for",
-    "fire_time",
-    type=arguments.LOCAL_INSTANT,
-    help="The fire time that it is for, instead of now.",
-)
-@arguments.json_option
-def run_now_command(
-    name: str, args: str | None, overlap: str | None, fire_time: datetime | None, as_json: bool
+@option("--for", "The fire time that it is for, instead of now.", LOCAL_INSTANT, into="fire_time")
+@with_session
+async def run_now_command(
+    session: Session, name: str, args: str | None, overlap: str | None, fire_time: datetime | None
 ) -> None:
     """Run a schedule once, beside its fires.
 
     Its overlap policy holds, if no other is given. Prints the run's id. --for INSTANT is ISO 8601;
-    without an offset it is local time in the schedule's zone; the handler is told it as its fire
-    time.
+    without an offset it is local time in the schedule's zone; the handler gets it as its fire time.
     """
     check_each({"overlap": overlap}, OF_SCHEDULES)
-    given = None if args is None else checks.args_text(args)
-
-    async def run(session: Session) -> int:
-        meant = fire_time and await arguments.in_zone_of(session, name, fire_time)
-        return await session.act(functions.run_now, name, given, overlap=overlap, fire_time=meant)
-
-    print_run_id(on_database(run), as_json)
+    meant = fire_time and await arguments.in_zone_of(session, name, fire_time)
+    made = await session.act(functions.run_now, name, args, overlap=overlap, fire_time=meant)
+    print_run_id(made)
 
 
 def _preview(row: overview.Row) -> Preview | None:
-    """None when another version wrote the spec; its status and error tell."""
+    """None when another version wrote the spec; its status and error say why."""
     try:
         return schedule_preview(row, datetime.now(UTC), _NEXT_FIRES)
     except PgcronError:
@@ -317,5 +286,5 @@ def _preview_json(row: overview.Row, ahead: Preview | None) -> dict[str, Any]:
     }
 
 
-def _say(name: str, done: str, as_json: bool) -> None:
-    print_result({"schedule": name, "done": done}, f"schedule '{name}' is {done}", as_json)
+def _say(name: str, done: str) -> None:
+    print_result({"schedule": name, "done": done}, f"schedule '{name}' is {done}")

@@ -23,7 +23,7 @@ _BAR_WIDTH: Final = 24
 
 
 class Screen:
-    """Shows how one run stands. `clock_ahead` is how far the database's clock is ahead of ours."""
+    """Shows the state of one run. `clock_ahead`: of the database's clock before this machine's."""
 
     def __init__(self, clock_ahead: timedelta = timedelta(0)) -> None:
         self._clock_ahead = clock_ahead
@@ -33,7 +33,7 @@ class Screen:
         self._reported_at = 0.0
 
     def show(self, status: RunStatus, waits_for: str | None = None) -> None:
-        """How it stands now; `waits_for` is why nobody takes it."""
+        """Its state now; `waits_for` is why no node takes it."""
         state = f"run {status.id} {status.state}"
         if status.attempt:
             state += f", attempt {status.attempt}"

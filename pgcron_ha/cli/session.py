@@ -1,7 +1,8 @@
 """One connection for one command: settings, connection, schema check, and the loop around it.
 
-A command of one statement says ``call(query, …)``, or ``act(change, …)`` when it is kept with who
-did it. One of several gets a `Session` by `with_session`, or by `on_database` for a part of it.
+A command of one statement is ``call(query, …)``, or ``act(change, …)`` when the change is recorded
+with its author. One of several statements gets a `Session` from `with_session`, or from
+`on_database` for a part of it.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ from pgcron_ha.db.driver.revision import require_revision
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 Statement = Callable[..., Awaitable[Result]]
-"""What `pgcron_ha.db` asks: it takes a connection first and a schema by name."""
+"""A statement of `pgcron_ha.db`: it takes a connection first and a schema by name."""
 
 _CLOSE_SECONDS = 5
 
 
 class _NobodyReads(Exception):
-    """What reads the output of the command has gone: no error of the database."""
+    """The program that reads the output has ended: no error of the database."""
 
 
 @dataclass(frozen=True)
 class Session:
-    """A connection to a database that has our schema, and who asks."""
+    """A connection to a database with the schema, and who uses it."""
 
     connection: Connection
     schema: str
@@ -44,11 +45,11 @@ class Session:
     actor: str | None
 
     async def call(self, statement: Statement[Result], *values: Any, **options: Any) -> Result:
-        """What `statement` answers on this connection, in this schema."""
+        """The result of `statement` on this connection, in this schema."""
         return await statement(self.connection, *values, **options, schema=self.schema)
 
     async def act(self, statement: Statement[Result], *values: Any, **options: Any) -> Result:
-        """As `call`, for a change that is kept with who made it."""
+        """As `call`, for a change that is recorded with its author."""
         return await self.call(statement, *values, **options, actor=self.actor)
 
 
@@ -99,7 +100,7 @@ async def _run(
                 done = await work(Session(connection, settings.schema, settings, _actor()))
             except BrokenPipeError as error:
                 raise _NobodyReads from error
-        await asyncio.sleep(0)  # warnings are told a turn later
+        await asyncio.sleep(0)  # warnings arrive in the next turn of the loop
         return done
     except _NobodyReads:
         raise BrokenPipeError(errno.EPIPE, "nobody reads the output") from None  # click ends it

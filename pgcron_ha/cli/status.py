@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import echo, print_json, shown
+from pgcron_ha.cli.output import echo, is_json, print_json, shown
 from pgcron_ha.cli.session import Session, with_session
 from pgcron_ha.db.driver.clients import Connection
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
@@ -17,18 +17,19 @@ from pgcron_ha.db.queries.node_health import read_health, unresponsive_words, wi
 from pgcron_ha.errors import Conflict
 
 
-@click.command("status")
-@arguments.json_option
+@click.command("status", cls=arguments.JsonCommand)
 @with_session
-async def status_command(session: Session, as_json: bool) -> None:
+async def status_command(session: Session) -> None:
     """Show what the cluster does and what waits."""
     blocking = await session.call(blocking_sessions)
-    await session.connection.execute("SET lock_timeout = '1s'")  # who locks is said, not waited for
+    await session.connection.execute(
+        "SET lock_timeout = '1s'"
+    )  # locks are reported, not waited for
     try:
         status = {"blocking": blocking, **await session.call(read_tables)}
     except Conflict as error:
         raise naming(error, await session.call(blocking_sessions)) from error
-    if as_json:
+    if is_json():
         print_json(status)
         return
     pauses = (*_pauses(status["counts"]), *_cordons(status["nodes"]))
@@ -37,7 +38,7 @@ async def status_command(session: Session, as_json: bool) -> None:
 
 
 async def read_tables(connection: Connection, *, schema: str = DEFAULT_SCHEMA) -> overview.Row:
-    """What runs, what waits, and what has ended of late."""
+    """What runs, what waits, and what has ended in the last hour."""
     return {
         "counts": await overview.counts(connection, schema=schema),
         "nodes": await overview.nodes(connection, schema=schema),

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import Column, echo, print_rows
+from pgcron_ha.cli.output import Column, echo, is_json, print_rows
 from pgcron_ha.cli.session import Session, with_session
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.storage import storage
@@ -49,11 +49,10 @@ PARTS = (
 )
 
 
-@click.command("storage", short_help="Show how large the tables are, and when partitions go.")
+@click.command("storage", cls=arguments.JsonCommand)
 @click.argument("table", required=False)
-@arguments.json_option
 @with_session
-async def storage_command(session: Session, table: str | None, as_json: bool) -> None:
+async def storage_command(session: Session, table: str | None) -> None:
     """Show how large the tables are, how fast they grow and who keeps dead rows in them.
 
     With TABLE its partitions, and when retention drops each. Rows are the server's estimates, no
@@ -63,11 +62,11 @@ async def storage_command(session: Session, table: str | None, as_json: bool) ->
     found = await session.call(storage)
     if table is not None:
         rows = [_part(part) for part in _named(found.tables, table).parts]
-        print_rows(rows, PARTS, as_json, "no partitions")
+        print_rows(rows, PARTS, "no partitions")
         return
     rows = [_table(each, now) for each in found.tables]
-    print_rows(rows, TABLES, as_json, "no tables")
-    if as_json:
+    print_rows(rows, TABLES, "no tables")
+    if is_json():
         return
     growth = in_bytes(total_growth(found.tables, now))
     echo(f"\n{in_bytes(sum(t.total for t in found.tables))} in all, {growth} more a day")

@@ -1,4 +1,4 @@
-"""A run that is followed until it ends: how far it is, on stderr; what it comes to, on stdout."""
+"""A run that is followed until it ends: its progress on stderr, its result on stdout."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from pgcron_ha.cli.output import echo, print_json, shown
+from pgcron_ha.cli.output import echo, is_json, print_json, shown
 from pgcron_ha.cli.screen import Screen
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client.run_status import RunStatus, read_status
@@ -26,9 +26,7 @@ LOOK_SECONDS: Final = 0.5
 LINES_AT_ONCE: Final = 1000
 
 
-def follow_to_end(
-    run_id: int, *, timeout: float | None = None, with_log: bool = False, as_json: bool = False
-) -> None:
+def follow_to_end(run_id: int, *, timeout: float | None = None, with_log: bool = False) -> None:
     """Shows a run until it ends, then its result; Ctrl-C ends the showing.
 
     Raises NotFound, WaitTimedOut, RunFailed, RunCancelled, RunNotStarted.
@@ -39,7 +37,7 @@ def follow_to_end(
         again = f"`pgcron-ha runs watch {run_id}` follows it again"
         echo(f"run {run_id} goes on; {again}", err=True)
         raise
-    print_end(status, as_json)
+    print_end(status)
 
 
 async def follow(
@@ -48,16 +46,19 @@ async def follow(
     """Until the run has ended; how it ended. Raises NotFound, WaitTimedOut."""
     ahead = await session.call(database_time) - datetime.now(UTC)
     screen = Screen(ahead if abs(ahead) > timedelta(seconds=1) else timedelta(0))
-    followed = _Followed(session, run_id, screen, with_log)
-    pause, end = FIRST_LOOK_SECONDS, math.inf
-    if timeout is not None:
-        end = time.monotonic() + timeout
+    pause, printed = FIRST_LOOK_SECONDS, (0, -1)
+    end = math.inf if timeout is None else time.monotonic() + timeout
     try:
         while True:
             left = end - time.monotonic()
-            status = await followed.look(is_patient=left <= 0 or pause == LOOK_SECONDS)
+            status = await read_status(session.connection, run_id, session.schema)
+            if with_log:
+                printed = await _print_lines(session, run_id, printed, screen)
             if status.is_ended:
                 return status
+            is_patient = left <= 0 or pause == LOOK_SECONDS
+            waits = is_patient and status.state == "ready"
+            screen.show(status, await _why_it_waits(session, run_id) if waits else None)
             if left <= 0:
                 raise timed_out(run_id, timeout)
             await asyncio.sleep(min(pause, left))
@@ -66,64 +67,35 @@ async def follow(
         screen.clear()
 
 
-def print_end(status: RunStatus, as_json: bool) -> None:
+async def _why_it_waits(session: Session, run_id: int) -> str | None:
+    try:
+        return await session.call(why_run_waits, run_id)
+    except Refused:
+        return None  # a role that may only enqueue learns nothing of nodes
+
+
+async def _print_lines(
+    session: Session, run_id: int, after: tuple[int, int], screen: Screen
+) -> tuple[int, int]:
+    """Its new lines; the attempt and the number of the last one."""
+    is_more = True
+    while is_more:
+        found = await session.call(lines, run_id, after=after, limit=LINES_AT_ONCE)
+        for line in found:
+            after = (line["attempt"], line["sequence"])
+            screen.print_line(log_line(line))
+        is_more = len(found) == LINES_AT_ONCE
+    return after
+
+
+def print_end(status: RunStatus) -> None:
     """The result, or the error of how it ended: RunFailed, RunCancelled, RunNotStarted."""
-    if as_json:
-        print_json(
-            {
-                "run_id": status.id,
-                "state": status.state,
-                "attempt": status.attempt,
-                "result": status.result,
-                "error": status.error,
-            }
-        )
+    if is_json():
+        document = {"run_id": status.id, "state": status.state, "attempt": status.attempt}
+        print_json({**document, "result": status.result, "error": status.error})
     require_success(status)
-    if not as_json and status.result is not None:
+    if not is_json() and status.result is not None:
         print_json(status.result)
-
-
-class _Followed:
-    """One run, looked at now and then; what is new is shown."""
-
-    def __init__(self, session: Session, run_id: int, screen: Screen, with_log: bool) -> None:
-        self._session = session
-        self._run_id = run_id
-        self._screen = screen
-        self._with_log = with_log
-        self._after = (0, -1)
-
-    async def look(self, is_patient: bool) -> RunStatus:
-        """How it stands, which is shown; with why it is not taken if it waits and `is_patient`."""
-        waits_for = None
-        session = self._session
-        status = await read_status(session.connection, self._run_id, session.schema)
-        if self._with_log:
-            await self._print_lines()
-        if status.state == "ready" and is_patient:
-            try:
-                waits_for = await self._session.call(why_run_waits, self._run_id)
-            except Refused:
-                pass  # who may only enqueue is not told of nodes
-        if not status.is_ended:
-            self._screen.show(status, waits_for)
-        return status
-
-    async def _print_lines(self) -> None:
-        is_more = True
-        while is_more:
-            attempt, sequence = self._after
-            found = await self._session.call(
-                lines,
-                self._run_id,
-                after_attempt=attempt,
-                after_sequence=sequence,
-                limit=LINES_AT_ONCE,
-            )
-            for line in found:
-                self._after = (line["attempt"], line["sequence"])
-                self._screen.print_line(log_line(line))
-            is_more = len(found) == LINES_AT_ONCE
 
 
 def log_line(row: Mapping[str, Any]) -> str:

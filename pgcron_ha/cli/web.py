@@ -1,16 +1,14 @@
-"""``pgcron-ha web``: serves the pages, the probes and the metrics until it is told to stop."""
+"""``pgcron-ha web``: serves the pages, the probes and the metrics until a signal."""
 
 from __future__ import annotations
 
 import asyncio
 import resource
 import signal
-import sys
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol
 
 import click
+import uvloop
 
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
     from pgcron_ha.telemetry.node_snapshot import LookAtNode
     from pgcron_ha.web.serving import WebServer
 
-
-Result = TypeVar("Result")
 
 _DESCRIPTORS: Final = 65_536
 """No process of pgcron_ha needs more open files; programs that it starts inherit the number, and
@@ -43,29 +39,49 @@ def web_command(listen: str | None, callbacks: str | None) -> int:
     settings = command_context().load({"web.listen": listen, "web.callbacks": callbacks})
     log.set_up(settings.log.format, settings.log.level)
     allow_descriptors()
-    run(serve(settings))
+    uvloop.run(serve(settings))
     return 0
 
 
 async def serve(settings: Settings) -> None:
     """Serves until a signal."""
-    server = web_server(settings)
-    callbacks = callback_server(settings)
+    await run_until_signal(web_server(settings), *callback_server(settings))
+
+
+class Stoppable(Protocol):
+    """A node, or a server of pages."""
+
+    async def run(self) -> None:
+        """Until `stop`."""
+
+    def stop(self) -> None:
+        """End in order."""
+
+
+async def run_until_signal(main: Stoppable, *beside: WebServer) -> None:
+    """Runs `main`, which SIGTERM and SIGINT stop, and servers beside it, which end after it: a
+    node's work does not depend on its pages.
+    """
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, server.stop)
-    async with beside(*callbacks):
-        await server.run()
+        loop.add_signal_handler(number, main.stop)
+    serving = [asyncio.create_task(server.run()) for server in beside]
+    try:
+        await main.run()
+    finally:
+        for server in beside:
+            server.stop()
+        await asyncio.gather(*serving, return_exceptions=True)
 
 
 def web_server(settings: Settings, look: LookAtNode | None = None) -> WebServer:
     """A server of the pages at ``web.listen`` that listens already; its address is printed.
 
-    `look` is at the node of this process, if it has one.
+    `look` reads the node of this process, if it has one.
 
     Raises ConfigError without a DSN, or for an address that can't be listened on.
     """
-    # Nobody who only asks for help, and no node without pages, loads the web framework.
+    # Help, and nodes without pages, do not load the web framework.
     from pgcron_ha.web.app import create_app
     from pgcron_ha.web.serving import WebServer
 
@@ -91,32 +107,11 @@ def callback_server(settings: Settings) -> list[WebServer]:
     return [server]
 
 
-@asynccontextmanager
-async def beside(*servers: WebServer) -> AsyncIterator[None]:
-    """Serves as long as the context lasts: a node's work does not depend on its pages."""
-    serving = [asyncio.create_task(server.run()) for server in servers]
-    try:
-        yield
-    finally:
-        for server in servers:
-            server.stop()
-        await asyncio.gather(*serving, return_exceptions=True)
-
-
 def allow_descriptors() -> None:
-    """Raises the limit of open files as far as the system lets it: the usual 1,024 are little for
-    sessions, programs and their output, and connections of others.
+    """Raises the limit of open files as far as the system lets it: the usual 1,024 are too few
+    for sessions, programs and their output, and connections of others.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_DESCRIPTORS, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-def run(main: Coroutine[Any, Any, Result]) -> Result:
-    """Runs `main` on the fastest event loop there is."""
-    if sys.platform == "win32":
-        return asyncio.run(main)
-    import uvloop
-
-    return uvloop.run(main)

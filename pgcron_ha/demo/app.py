@@ -1,7 +1,7 @@
 """What the demo's nodes execute. A program of yours has an `App` like this one.
 
-The handlers of other kinds (``shell:``, ``sql:``, ``http:``) stand in the nodes' configuration
-file, ``nodes.toml``.
+The handlers of other kinds (``shell:``, ``sql:``, ``http:``) are in the nodes' configuration file,
+``nodes.toml``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def tick(context: Context) -> dict[str, Any]:
 @app.schedule("every 3s", retry_base=1, retry_cap=2, max_attempts=3)
 @app.handler()
 def flaky(context: Context) -> str:
-    """Stands for a call to a service that is down now and then; which fires fail is no chance."""
+    """Like a call to a service that is down now and then; which fires fail is not random."""
     fire = int(context.fire_time.timestamp()) // _FLAKY_SECONDS if context.fire_time else 1
     if fire % _FAILS_ALWAYS == 1:
         raise ServiceIsDown("no answer, and none will come")

@@ -28,7 +28,7 @@ class WorkDatabase:
 
     @property
     def is_embedded(self) -> bool:
-        """Whether the server is ours."""
+        """Whether it is the embedded server's."""
         return self._server is not None
 
     async def up(self, *, anew: bool = False) -> None:
@@ -46,7 +46,7 @@ class WorkDatabase:
         await migrate(self.dsn, self.schema)
 
     async def restore(self) -> None:
-        """Have the embedded server, again if it was killed; nothing if it is not ours."""
+        """Start the embedded server, again if it was killed; nothing for another database."""
         if self._server is not None:
             await asyncio.to_thread(self._server.up)
             self.dsn = self._server.dsn()
@@ -64,7 +64,7 @@ class WorkDatabase:
             await asyncio.to_thread(_wait_until_gone, self._server.directory.pgdata)
 
     def shown_dsn(self) -> str:
-        """The DSN for people: with the password only if it is that of our own server."""
+        """The DSN for people: with the password only if it is that of the embedded server."""
         return self.dsn if self.is_embedded else without_password(self.dsn)
 
 

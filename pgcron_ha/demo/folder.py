@@ -132,7 +132,7 @@ class DemoProcess:
         return self.log.read_text(errors="replace").strip()[-_LONGEST_REASON:]
 
     def stop(self) -> None:
-        """Tell it to end in order, wait until it has, and end it by force if it does not."""
+        """Ask it to end, wait until it has, and kill it if it does not."""
         if self.ending is None:
             self._process.terminate()
         try:

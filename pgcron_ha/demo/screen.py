@@ -1,4 +1,4 @@
-"""Where the demo's lines go: drawn in place on a terminal, now and then a block elsewhere."""
+"""The demo's screen: a table drawn in place on a terminal, elsewhere a block now and then."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COLOURS: Final = (
     (re.compile(r"\b(?:skipped|missed|silent|draining|retries|paused)\b"), _YELLOW),
     (re.compile(r"\b(?:succeeded|alive|running)\b"), _GREEN),
 )
-# A log of a demo that nobody watches is not to be flooded.
+# Elsewhere more seldom: the output may be a log.
 TERMINAL_SECONDS: Final = 0.5
 OTHER_SECONDS: Final = 5.0
 

@@ -52,7 +52,7 @@ class Binaries:
         return path
 
     def environment(self) -> dict[str, str]:
-        """The environment to run a program with: ours, with the language its logs are read in."""
+        """The environment to run a program with: this process's, with its logs in English."""
         environment = {**os.environ, "LC_ALL": "C"}
         own_libraries = self.directory.parent / "lib"
         # Some builds look for libpq where they were compiled, and would find another version's.

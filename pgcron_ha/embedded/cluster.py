@@ -52,10 +52,11 @@ def initialise(
     start_lock: FileLock,
     deadline: Deadline,
 ) -> None:
-    """Make a new cluster with a password of its own; complete or not there, whenever we die.
+    """Make a new cluster with a password of its own; complete or not there, even if this process
+    is killed.
 
     Raises DatabaseUnavailable with initdb's words if that fails. initdb inherits `start_lock`: if
-    we are killed, nobody else begins before it has ended.
+    this process is killed, no other begins before initdb has ended.
     """
     unfinished = directory.unfinished_pgdata
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -63,28 +64,20 @@ def initialise(
     _write_password(directory, identity)
     unfinished.mkdir(mode=0o700)
     _give(unfinished, identity)
-    command = identity.command(
-        binaries.tool("initdb"),
-        *("-D", unfinished, "-U", SUPERUSER, "--pwfile", directory.password_file),
-        *("-A", "scram-sha-256", "-E", "UTF8", "--locale=C", "--data-checksums"),
-    )
-    _run(command, binaries, start_lock, deadline)
+    command: list[str | Path] = [
+        *(binaries.tool("initdb"), "-D", unfinished, "-U", SUPERUSER),
+        *("--pwfile", directory.password_file, "-A", "scram-sha-256"),
+        *("-E", "UTF8", "--locale=C", "--data-checksums"),
+    ]
+    _run(command, binaries, identity, start_lock, deadline)
     with (unfinished / "postgresql.conf").open("a") as configuration:
         configuration.write(_SETTINGS)
     unfinished.rename(directory.pgdata)
-    _write_through(directory)
 
 
 def check_version(directory: DataDirectory, binaries: Binaries) -> None:
     """Raise ConfigError if the cluster was made by another major version than the programs have."""
-    try:
-        made_by = (directory.pgdata / "PG_VERSION").read_text().strip()
-    except OSError as error:
-        raise ConfigError(
-            f"The data in '{directory.path}' is damaged: its version can't be read",
-            f"The system says: {error}.",
-            "Restore the folder from a backup, or remove it to begin anew.",
-        ) from error
+    made_by = (directory.pgdata / "PG_VERSION").read_text().strip()
     if made_by == str(binaries.major):
         return
     raise ConfigError(
@@ -112,13 +105,13 @@ def readable_binaries(directory: DataDirectory, binaries: Binaries, identity: Id
 
 
 def hand_over(directory: DataDirectory, identity: Identity) -> None:
-    """Give the folder and its small files to the server's user, if that is not us."""
+    """Give the folder and its small files to the server's user, if that is another one."""
     for path in directory.files_at_rest():
         _give(path, identity)
 
 
 def _check_reachable(directory: DataDirectory, identity: Identity) -> None:
-    if identity.changes_user and not _succeeds(identity.command("test", "-w", directory.path)):
+    if identity.changes_user and not _succeeds(identity, "test", "-w", directory.path):
         raise ConfigError(
             f"The server's user can't reach the folder '{directory.path}'",
             f"Root's server runs as the user with the id {identity.uid} here, who may not enter "
@@ -131,13 +124,18 @@ def _check_reachable(directory: DataDirectory, identity: Identity) -> None:
 def _can_run(binaries: Binaries, identity: Identity) -> bool:
     # Both: they need different libraries, and not every installation has them in the same place.
     programs = (binaries.directory / name for name in ("postgres", "initdb"))
-    return all(_succeeds(identity.command(program, "--version")) for program in programs)
+    return all(_succeeds(identity, program, "--version") for program in programs)
 
 
-def _succeeds(command: list[str]) -> bool:
+def _succeeds(identity: Identity, *command: str | Path) -> bool:
     try:
         answer = subprocess.run(
-            command, capture_output=True, check=False, cwd="/", timeout=_PROBE_TIMEOUT_SECONDS
+            command,
+            capture_output=True,
+            check=False,
+            cwd="/",
+            timeout=_PROBE_TIMEOUT_SECONDS,
+            **identity.options,
         )
     except (OSError, subprocess.TimeoutExpired):
         return False
@@ -151,25 +149,18 @@ def _give(path: os.PathLike[str], identity: Identity) -> None:
 
 def _write_password(directory: DataDirectory, identity: Identity) -> None:
     directory.password_file.unlink(missing_ok=True)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-    descriptor = os.open(directory.password_file, flags, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(secrets.token_urlsafe(24))
-        file.flush()
-        os.fsync(descriptor)
+    directory.password_file.touch(mode=0o600, exist_ok=False)
+    directory.password_file.write_text(secrets.token_urlsafe(24))
     _give(directory.password_file, identity)
 
 
-def _write_through(directory: DataDirectory) -> None:
-    """Without this a power failure could leave the cluster's old name, or none."""
-    descriptor = os.open(directory.path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _run(command: list[str], binaries: Binaries, start_lock: FileLock, deadline: Deadline) -> None:
+def _run(
+    command: list[str | Path],
+    binaries: Binaries,
+    identity: Identity,
+    start_lock: FileLock,
+    deadline: Deadline,
+) -> None:
     with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -181,11 +172,12 @@ def _run(command: list[str], binaries: Binaries, start_lock: FileLock, deadline:
         env=binaries.environment(),
         pass_fds=(start_lock.descriptor,),
         start_new_session=True,
+        **identity.options,
     ) as process:
         try:
             output, _ = process.communicate(timeout=deadline.remaining())
         except BaseException as error:
-            # Its own children, too: they write into the folder we would clear next time.
+            # Its own children, too: they write into the folder that the next attempt clears.
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             if isinstance(error, subprocess.TimeoutExpired):
@@ -225,7 +217,7 @@ def find_postmaster(pgdata: Path) -> Postmaster | None:
 
 
 def remove_stale_pid_file(pgdata: Path) -> None:
-    """Remove postmaster.pid if it names a process that is not our server but lives or is a zombie.
+    """Remove postmaster.pid if it names another process than the server, alive or a zombie.
 
     PostgreSQL believes any such pid and would refuse to start. Call it only when `find_postmaster`
     says None and nobody else can start the server. Leftover backends of a killed server are still
@@ -265,19 +257,11 @@ def _exists(pid: int) -> bool:
 def _command_of(pid: int) -> str:
     """The command line of a live process; empty for none, and for a zombie."""
     if Path("/proc/self/cmdline").exists():
-        return _command_from_proc(pid)
-    return _command_from_ps(pid)
-
-
-def _command_from_proc(pid: int) -> str:
-    try:
-        # A zombie has no memory left, and with it no arguments: the file is empty.
-        return os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" "))
-    except OSError:
-        return ""
-
-
-def _command_from_ps(pid: int) -> str:
+        try:
+            # A zombie has no memory left, and with it no arguments: the file is empty.
+            return os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" "))
+        except OSError:
+            return ""
     answer = subprocess.run(
         ["ps", "-o", "stat=,command=", "-p", str(pid)],
         capture_output=True,

@@ -1,9 +1,7 @@
 """The folder of an embedded server: what is in it, who may use it, and who its server runs as.
 
-PostgreSQL refuses to run as root. A normal user's server is simply the user's. Root's server runs
-in a user namespace where root is called ``nobody``: PostgreSQL is content, and the files stay
-root's, in any folder root can reach. Where that is forbidden (the default of many containers), or
-where the folder belongs to somebody, it runs as ``nobody`` or as that somebody.
+PostgreSQL refuses to run as root. A normal user's server runs as that user, root's as ``nobody`` or
+as the user who owns the folder.
 """
 
 from __future__ import annotations
@@ -13,12 +11,8 @@ import os
 import pwd
 import re
 import stat
-import subprocess
-import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from pgcron_ha.errors import ConfigError
 
@@ -27,11 +21,7 @@ _LONGEST_SOCKET_DIRECTORY = 88
 
 # PostgreSQL and drivers read commas, quotes and spaces in such a path as something else.
 _PLAIN_PATH = re.compile(r"/[A-Za-z0-9/._+=@-]*")
-_BECOME = str(Path(__file__).with_name("become.py"))
 _UNPRIVILEGED = "nobody"
-
-# Starting `true` takes milliseconds.
-_PROBE_TIMEOUT_SECONDS = 10.0
 
 
 class DataDirectory:
@@ -94,8 +84,8 @@ class DataDirectory:
     def create_socket_directory(self, uid: int, gid: int) -> None:
         """Make the socket's folder for a server of this user.
 
-        Raises ConfigError if somebody else made it: /tmp is everybody's, and a server of theirs
-        could wait there for our password.
+        Raises ConfigError if another user made it: everybody may write to /tmp, and a server of
+        that user could wait there for the password.
         """
         path = self.socket_directory
         try:
@@ -129,107 +119,53 @@ class DataDirectory:
         )
 
 
-def default_data_directory(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where the embedded server is when nobody says: ``~/.local/state/pgcron_ha/embedded``.
+def default_data_directory() -> Path:
+    """Where the embedded server is by default: ``~/.local/state/pgcron_ha/embedded``.
 
-    ``XDG_STATE_HOME`` is followed if it is absolute, as its specification says. Root without user
-    namespaces gets ``/var/lib/pgcron_ha/embedded``: the server runs as nobody then, who can't
-    enter root's home. Nothing is created. Raises ConfigError for a user without a home.
+    ``XDG_STATE_HOME`` is followed if it is absolute, as its specification says. Root gets
+    ``/var/lib/pgcron_ha/embedded``: the server runs as nobody, who can't enter root's home.
+    Nothing is created. Raises ConfigError for a user without a home.
     """
-    chosen = environment.get("XDG_STATE_HOME", "")
+    chosen = os.environ.get("XDG_STATE_HOME", "")
     if chosen.startswith("/"):
         return Path(chosen, "pgcron_ha", "embedded")
-    if os.geteuid() == 0 and not user_namespaces_work():
+    if os.geteuid() == 0:
         return Path("/var/lib/pgcron_ha/embedded")
-    return Path(_home(environment), ".local", "state", "pgcron_ha", "embedded")
-
-
-def _home(environment: Mapping[str, str]) -> str:
-    home = environment.get("HOME", "")
-    if not home:
-        try:
-            home = pwd.getpwuid(os.geteuid()).pw_dir
-        except KeyError:
-            home = ""
-    if not home.startswith("/"):
+    try:
+        return Path.home() / ".local/state/pgcron_ha/embedded"
+    except RuntimeError:
         raise ConfigError(
             "There is no home folder for the embedded PostgreSQL",
             "HOME is not set, and the system knows no home for this user.",
             "Set HOME or XDG_STATE_HOME to a folder you may write, or set PGCRON_HA_DSN.",
-        )
-    return home
+        ) from None
 
 
-@dataclass(frozen=True)
-class Identity:
-    """A user for PostgreSQL's programs.
-
-    `uid` and `gid` are those of the files it makes, `prefix` is what to put before a command.
-    """
+class Identity(NamedTuple):
+    """The user of PostgreSQL's programs, and of the files that they make."""
 
     uid: int
     gid: int
-    prefix: tuple[str, ...] = ()
 
     @property
     def changes_user(self) -> bool:
         """Whether it is another user of the system than the caller."""
         return self.uid != os.geteuid()
 
-    def command(self, *arguments: str | Path) -> list[str]:
-        """The command that runs `arguments` as this user, in the same process."""
-        return [*self.prefix, *map(str, arguments)]
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options with which `subprocess` runs a program as this user."""
+        if not self.changes_user:
+            return {}
+        return {"user": self.uid, "group": self.gid, "extra_groups": ()}
 
 
-def identity_for(folder: Path, *, has_data: bool) -> Identity:
-    """Who must run the server of this folder; `has_data` says that there is a cluster in it.
-
-    Raises ConfigError when root can't become a fitting user.
-    """
+def identity_for(folder: Path) -> Identity:
+    """Who must run the server of this folder. Raises ConfigError for a user without an account."""
     if os.geteuid() != 0:
         return Identity(os.geteuid(), os.getegid())
-    owner = folder.stat().st_uid
-    if owner != 0:
-        return _user(_account(owner))
-    if user_namespaces_work():
-        nobody = _account(_UNPRIVILEGED)
-        return Identity(0, os.getegid(), _prefix("namespace", nobody))
-    if has_data:
-        raise ConfigError(
-            f"The embedded PostgreSQL in '{folder}' can't be started by root here",
-            "Its files belong to root, and this system forbids the user namespace it ran in.",
-            "Start it where user namespaces are allowed, choose another folder or set "
-            "PGCRON_HA_DSN.",
-        )
-    return _user(_account(_UNPRIVILEGED))
-
-
-@cache
-def user_namespaces_work() -> bool:
-    """Whether root can make a user namespace here; False for everybody but root on Linux."""
-    if os.geteuid() != 0 or sys.platform != "linux":
-        return False
-    try:
-        probe = subprocess.run(
-            [*_prefix("namespace", _account(_UNPRIVILEGED)), "true"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            timeout=_PROBE_TIMEOUT_SECONDS,
-        )
-    except (OSError, subprocess.TimeoutExpired, ConfigError):
-        return False
-    return probe.returncode == 0
-
-
-def _user(account: pwd.struct_passwd) -> Identity:
-    return Identity(account.pw_uid, account.pw_gid, _prefix("user", account))
-
-
-def _prefix(way: str, account: pwd.struct_passwd) -> tuple[str, ...]:
-    # Isolated and without site-packages: 20 ms, and nothing of the caller's environment matters.
-    script = (sys.executable, "-I", "-S", _BECOME)
-    return (*script, way, str(account.pw_uid), str(account.pw_gid))
+    account = _account(folder.stat().st_uid or _UNPRIVILEGED)
+    return Identity(account.pw_uid, account.pw_gid)
 
 
 def _account(user: int | str) -> pwd.struct_passwd:

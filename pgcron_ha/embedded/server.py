@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 from urllib.parse import quote
@@ -20,7 +22,7 @@ from pgcron_ha.embedded.cluster import (
     readable_binaries,
     remove_stale_pid_file,
 )
-from pgcron_ha.embedded.directory import DataDirectory, Identity, identity_for
+from pgcron_ha.embedded.directory import DataDirectory, identity_for
 from pgcron_ha.embedded.locks import Deadline, FileLock
 from pgcron_ha.errors import ConfigError, DatabaseUnavailable
 
@@ -105,16 +107,8 @@ class EmbeddedPostgres:
 
     def down(self) -> None:
         """Stop using the server; it stops soon after if nobody else uses it. Does not wait."""
-        if not self._users.is_held:
-            return
-        try:
-            if found := find_postmaster(self.directory.pgdata):
-                self._ensure_keeper(found)
-        except (OSError, subprocess.SubprocessError):
-            pass  # the folder is gone or the system is out of processes: leaving must still work
-        finally:
-            self._postmaster = None
-            self._users.release()
+        self._postmaster = None
+        self._users.release()
 
     def __enter__(self) -> Self:
         return self.up()
@@ -132,37 +126,39 @@ class EmbeddedPostgres:
         return self._postmaster
 
     def _bring_up(self, start: FileLock, deadline: Deadline) -> Postmaster:
-        """Make the server run and have a keeper; `start` is held."""
+        """Make the server run, with a keeper; `start` is held."""
         binaries = find_binaries()
         if not self.directory.is_initialised:
             self._initialise(binaries, start, deadline)
         check_version(self.directory, binaries)
         keeper = FileLock(self.directory.keeper_lock)
         log_position: int | None = None
-        while not ((found := find_postmaster(self.directory.pgdata)) and found.is_ready):
-            # No server and no keeper: nobody is about to start one, or our attempt has ended.
-            if found is None and keeper.try_acquire():
+        while True:
+            is_kept = not keeper.try_acquire()
+            found = find_postmaster(self.directory.pgdata)
+            if is_kept and found is not None and found.is_ready:
+                return found
+            if not is_kept:
                 with keeper:
-                    if log_position is not None:
-                        self._raise_unless_passing(log_position)
-                        deadline.pause("the last server's processes", _PASSING_PAUSE_SECONDS)
-                    log_position = self._start(binaries, keeper)
+                    if found is not None:  # its keeper was killed: nobody would ever stop it
+                        with suppress(ProcessLookupError):
+                            os.kill(found.pid, signal.SIGINT)
+                    else:  # no process is about to start one, or the last attempt has failed
+                        if log_position is not None:
+                            self._raise_unless_passing(log_position)
+                            deadline.pause("the last server's processes", _PASSING_PAUSE_SECONDS)
+                        log_position = self._start(binaries, keeper)
             deadline.pause("the server to take connections")
-        self._ensure_keeper(found)
-        return found
 
     def _initialise(self, binaries: Binaries, start: FileLock, deadline: Deadline) -> None:
-        identity = self._identity()
+        identity = identity_for(self.directory.path)
         hand_over(self.directory, identity)
         usable = readable_binaries(self.directory, binaries, identity)
         initialise(self.directory, usable, identity, start, deadline)
 
-    def _identity(self) -> Identity:
-        return identity_for(self.directory.path, has_data=self.directory.is_initialised)
-
     def _start(self, binaries: Binaries, keeper: FileLock) -> int:
         """Start a keeper with a server; returns where the log begins to be about it."""
-        identity = self._identity()
+        identity = identity_for(self.directory.path)
         usable = readable_binaries(self.directory, binaries, identity)
         self.directory.create_socket_directory(identity.uid, identity.gid)
         hand_over(self.directory, identity)
@@ -171,38 +167,27 @@ class EmbeddedPostgres:
         if log.exists() and log.stat().st_size > _LARGEST_LOG_BYTES:
             log.replace(self.directory.older_log)
         position = log.stat().st_size if log.exists() else 0
-        command = identity.command(
-            usable.tool("postgres"),
-            *("-D", self.directory.pgdata, "-k", self.directory.socket_directory),
-            *("-p", str(_PORT), "-c", "listen_addresses=", "-c", "unix_socket_permissions=0700"),
+        command = (
+            *(sys.executable, "-I", "-S", _SHIM, keeper.descriptor, self.directory.users_lock),
+            *(self.directory.temporary_socket_directory or "", *identity),
+            *(usable.tool("postgres"), "-D", self.directory.pgdata),
+            *("-k", self.directory.socket_directory, "-p", _PORT),
+            *("-c", "listen_addresses=", "-c", "unix_socket_permissions=0700"),
         )
-        self._spawn_keeper(keeper, "start", *command, environment=usable.environment())
-        return position
-
-    def _ensure_keeper(self, found: Postmaster) -> None:
-        """Give a running server a keeper if its own one was killed."""
-        with FileLock(self.directory.keeper_lock) as keeper:
-            if keeper.try_acquire():
-                self._spawn_keeper(keeper, "adopt", str(found.pid))
-
-    def _spawn_keeper(
-        self, keeper: FileLock, *task: str, environment: dict[str, str] | None = None
-    ) -> None:
-        temporary_sockets = self.directory.temporary_socket_directory or ""
-        inherited = (str(keeper.descriptor), str(self.directory.users_lock), str(temporary_sockets))
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        with open(os.open(self.directory.log, flags, 0o600), "ab") as log:
+        with open(os.open(log, flags, 0o600), "ab") as output:
             subprocess.run(
-                [sys.executable, "-I", "-S", _SHIM, *inherited, *task],
+                [str(word) for word in command],
                 stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+                stdout=output,
+                stderr=output,
                 cwd="/",
-                env=environment,
+                env=usable.environment(),
                 pass_fds=(keeper.descriptor,),
                 check=True,
                 timeout=_SPAWN_TIMEOUT_SECONDS,
             )
+        return position
 
     def _raise_unless_passing(self, log_position: int) -> None:
         with self.directory.log.open("rb") as log:

@@ -17,7 +17,7 @@ import tomli_w
 from pgcron_ha.config.capability_table import PLACEHOLDER, read_tables
 from pgcron_ha.config.settings import CAPABILITIES
 from pgcron_ha.errors import InvalidInput, PgcronError
-from pgcron_ha.schedule_files.definitions import Definitions, judged_schedule
+from pgcron_ha.schedule_files.definitions import judged_schedule
 from pgcron_ha.schedule_files.writing import as_yaml
 
 # More belong into several files.
@@ -88,11 +88,6 @@ class Imported:
     def templates_text(self) -> str:
         """A fragment of the configuration file of nodes."""
         return tomli_w.dumps(self.templates)
-
-    def judged(self) -> Definitions:
-        """As they are applied."""
-        named = sorted(self.definitions.items())
-        return Definitions({name: judged_schedule(name, said) for name, said in named}, {})
 
     def _free_name(self, name: str) -> str:
         number, free = 2, name

@@ -321,7 +321,7 @@ def _read(descriptor: int) -> bytes:
 
 @pytest.mark.long
 def test_the_demo_says_where_its_pages_are_and_ends_them_with_it(start: Start) -> None:
-    demo = start("--for", 60, "--port", 0)
+    demo = start("--for", 60)
     address = demo.wait_for_output(r"pages +(http://127\.0\.0\.1:\d+/)")[1]
     page = wait_for("the pages answer", lambda: _page(address))
     asked = f"{address}runs?schedule=ready&state=succeeded"

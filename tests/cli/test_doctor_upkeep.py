@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import date
 
 import psycopg
 import pytest
 
 from tests.cli.conftest import Answer, Cli, Execute, dsn_of
-from tests.product.cli import doctor_server
 from tests.product.db import health
 from tests.servers import ThrowAwayServer
 from tests.waiting import wait_for
@@ -135,24 +133,6 @@ def test_each_kind_of_broken_index_has_the_remedy_that_mends_it(
     type_in(typed, left)
     typed.execute(parent.partition(". ")[2].partition(";")[0].encode())
     assert lines(cli("doctor", "--json"), "indexes") == []
-
-
-def test_a_version_is_told_before_its_corrections_end(
-    cli: Cli, execute: Execute, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ((today, major),) = execute(
-        "SELECT current_date, current_setting('server_version_num')::int / 10000"
-    )
-    for until, said in (
-        (date(today.year + 2, 1, 1), ""),
-        (today, f" gets its last corrections on {today}"),
-        (date(2020, 1, 1), " has had no corrections since 2020-01-01"),
-    ):
-        monkeypatch.setitem(doctor_server.END_OF_LIFE, major, until)
-        (line,) = lines(cli("doctor", "--json"), "server")
-        assert line.startswith("PostgreSQL ")
-        assert line.endswith(said)
-        assert ("corrections" in line) == bool(said)
 
 
 def test_a_role_that_sees_a_part_is_told_what_it_does_not_see(

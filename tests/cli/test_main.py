@@ -10,7 +10,7 @@ import click
 import pytest
 
 from pgcron_ha.errors import Conflict
-from tests.product.cli import COMMANDS, CommandContext, Subcommand, cli, command_context, main
+from tests.product.cli import COMMANDS, CommandContext, cli, command_context, main
 from tests.product.cli import main_module as main_module
 from tests.waiting import COMMAND_SECONDS
 
@@ -50,7 +50,7 @@ def add_command(monkeypatch: pytest.MonkeyPatch) -> Callable[[click.Command], No
 
     def add(command: click.Command) -> None:
         name = str(command.name)
-        place = Subcommand(f"command_of_a_test:{name}", "A command of a test.")
+        place = (f"command_of_a_test:{name}", "A command of a test.")
         monkeypatch.setitem(COMMANDS, name, place)
         module = type(sys)("pgcron_ha.cli.command_of_a_test")
         setattr(module, name, command)
@@ -83,7 +83,7 @@ def test_help_names_every_command_and_imports_none() -> None:
     )
 
     assert [name for name in COMMANDS if f"\n  {name}  " not in run.stdout] == []
-    modules = {place.place.partition(":")[0] for place in COMMANDS.values()}
+    modules = {place.partition(":")[0] for place, _ in COMMANDS.values()}
     assert [m for m in modules if f"'pgcron_ha.cli.{m}'" in run.stderr] == []
 
 

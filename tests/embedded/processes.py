@@ -29,14 +29,13 @@ class Owner:
         self,
         folder: Path,
         *,
-        prefix: Sequence[str] = (),
         python: Sequence[str] = (sys.executable, str(PROGRAM)),
         environment: Mapping[str, str] | None = None,
         **how: Any,
     ) -> None:
         self._server: dict[str, Any] | None = None
         self.process = subprocess.Popen(
-            [*prefix, *python, str(folder)],
+            [*python, str(folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

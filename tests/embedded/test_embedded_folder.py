@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from pgcron_ha.embedded import EmbeddedPostgres, default_data_directory
-from pgcron_ha.errors import ConfigError
+from pgcron_ha.errors import ConfigError, DatabaseUnavailable
 from tests.embedded.processes import rows, shows, wait_until_down, write_row
-from tests.product.embedded import DataDirectory, user_namespaces_work
+from tests.product.embedded import DataDirectory
 from tests.waiting import wait_for
 
 
@@ -88,9 +88,10 @@ def test_data_without_a_version_are_refused_and_kept(embedded: EmbeddedPostgres)
     wait_until_down(embedded)
     (embedded.directory.pgdata / "PG_VERSION").unlink()
 
-    with pytest.raises(ConfigError, match="damaged"):
+    with pytest.raises(DatabaseUnavailable, match="does not start") as caught:
         embedded.up()
 
+    assert "PG_VERSION" in str(caught.value.detail)
     assert (embedded.directory.pgdata / "base").is_dir()
 
 
@@ -127,20 +128,26 @@ def test_a_log_that_grew_large_is_put_aside(embedded: EmbeddedPostgres) -> None:
     embedded.up()
 
 
-def test_the_default_folder_follows_xdg_then_home() -> None:
-    chosen = default_data_directory({"XDG_STATE_HOME": "/state", "HOME": "/home/ann"})
-    assert chosen == Path("/state/pgcron_ha/embedded")
+def test_the_default_folder_follows_xdg_then_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ann")
+    monkeypatch.setenv("XDG_STATE_HOME", "/state")
+    assert default_data_directory() == Path("/state/pgcron_ha/embedded")
 
-    if os.geteuid() == 0 and not user_namespaces_work():
+    expected = Path("/home/ann/.local/state/pgcron_ha/embedded")
+    if os.geteuid() == 0:
         expected = Path("/var/lib/pgcron_ha/embedded")
-    else:
-        expected = Path("/home/ann/.local/state/pgcron_ha/embedded")
-    for environment in ({"HOME": "/home/ann"}, {"XDG_STATE_HOME": "state", "HOME": "/home/ann"}):
-        assert default_data_directory(environment) == expected
+    monkeypatch.setenv("XDG_STATE_HOME", "state")
+    assert default_data_directory() == expected
+    monkeypatch.delenv("XDG_STATE_HOME")
+    assert default_data_directory() == expected
 
 
-def test_the_default_folder_of_a_user_without_home_variable_is_below_the_systems_one() -> None:
-    chosen = default_data_directory({})
+def test_the_default_folder_of_a_user_without_home_variable_is_below_the_systems_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    chosen = default_data_directory()
 
     assert chosen.is_absolute()
     assert chosen.parts[-2:] == ("pgcron_ha", "embedded")

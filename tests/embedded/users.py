@@ -19,29 +19,6 @@ from tests.embedded.processes import CHECKOUT, PROGRAM
 _PYTHONS = (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3")
 _NEW_ENOUGH = "import sys; sys.exit(sys.version_info < (3, 11))"
 
-# Enters a namespace where all users are, and forbids further ones: what a container does.
-_FORBID_NAMESPACES = """
-import ctypes, os, sys
-entered, enter = os.pipe()
-mapped, map_ = os.pipe()
-child = os.fork()
-if child == 0:
-    assert ctypes.CDLL(None).unshare(0x10000000) == 0
-    os.write(enter, b"x")
-    os.read(mapped, 1)
-    with open("/proc/sys/user/max_user_namespaces", "w") as limit:
-        limit.write("0")
-    os.execv(sys.argv[1], sys.argv[1:])
-os.read(entered, 1)
-for kind in ("uid_map", "gid_map"):
-    with open(f"/proc/{child}/{kind}", "w") as file:
-        file.write("0 0 65536")
-os.write(map_, b"x")
-sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
-
-WITHOUT_NAMESPACES = (sys.executable, "-c", _FORBID_NAMESPACES)
-
 
 @dataclass(frozen=True)
 class User:

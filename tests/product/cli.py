@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pgcron_ha.cli import doctor_server, grants
+from pgcron_ha.cli import grants
 from pgcron_ha.cli import main as main_module
 from pgcron_ha.cli.context import CommandContext, command_context
 from pgcron_ha.cli.enqueue import BATCH, MOST_CHARACTERS_OF_A_LINE
 from pgcron_ha.cli.grants import PARTS, confinement, statements
-from pgcron_ha.cli.main import COMMANDS, FAILED, INTERRUPTED, Subcommand, cli, main
+from pgcron_ha.cli.main import COMMANDS, FAILED, INTERRUPTED, cli, main
 from pgcron_ha.cli.migrate import _judged
-from pgcron_ha.cli.next import MOST_BYTES_A_LINE, next_command
+from pgcron_ha.cli.next import next_command
 from pgcron_ha.cli.screen import elapsed
 
 __all__ = [
@@ -17,16 +17,13 @@ __all__ = [
     "COMMANDS",
     "FAILED",
     "INTERRUPTED",
-    "MOST_BYTES_A_LINE",
     "MOST_CHARACTERS_OF_A_LINE",
     "PARTS",
     "CommandContext",
-    "Subcommand",
     "_judged",
     "cli",
     "command_context",
     "confinement",
-    "doctor_server",
     "elapsed",
     "grants",
     "main",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgcron_ha.embedded.binaries import BIN_VARIABLE, OLDEST_MAJOR, system_binaries
 from pgcron_ha.embedded.cluster import Postmaster, find_postmaster, readable_binaries
-from pgcron_ha.embedded.directory import DataDirectory, Identity, identity_for, user_namespaces_work
+from pgcron_ha.embedded.directory import DataDirectory, Identity, identity_for
 from pgcron_ha.embedded.locks import Deadline, FileLock
 
 __all__ = [
@@ -19,5 +19,4 @@ __all__ = [
     "identity_for",
     "readable_binaries",
     "system_binaries",
-    "user_namespaces_work",
 ]

@@ -65,7 +65,7 @@ READINGS: Final[dict[str, Any]] = {
     "zones": Rows("read_zones", limit=DEFAULT_LIMIT).the,
     # Fires of the last day that were decided and have no run; there must be none.
     "unaccounted": Rows("unaccounted", at_most=DEFAULT_LIMIT),
-    # Ages of the oldest transaction id: of our oldest table, of all here, and of all databases.
+    # Ages of the oldest transaction id: of the schema's oldest table, and of all databases.
     "wraparound": Rows("read_wraparound").the,
     # Tables that nobody ever vacuumed though much has changed: name, dead, inserted.
     "never_vacuumed": Rows(

@@ -13,7 +13,6 @@ SELECT current_setting('server_version') AS version, clock_timestamp() AS now,
        ARRAY(SELECT d.name FROM pg_catalog.pg_settings d
            WHERE d.name IN ('autovacuum', 'track_counts') AND d.setting = 'off'
            ORDER BY 1) AS without,
-       current_setting('server_version_num')::int / 10000 AS major,
        ARRAY(SELECT d.name FROM pg_catalog.pg_settings d
            WHERE d.name IN ('fsync', 'full_page_writes') AND d.setting = 'off'
            ORDER BY 1) AS careless,
@@ -21,7 +20,6 @@ SELECT current_setting('server_version') AS version, clock_timestamp() AS now,
        -- regardless.
        (SELECT d.reset_val FROM pg_catalog.pg_settings d
         WHERE d.name = 'synchronous_commit') AS synchronous_commit,
-               current_setting('wal_level') AS wal_level,
        current_setting('synchronous_standby_names') <> '' AS is_synchronous,
        current_setting('max_connections')::int
            - current_setting('superuser_reserved_connections')::int AS most_connections,
@@ -150,21 +148,18 @@ ORDER BY 2 DESC LIMIT :limit::int;
 
 -- name: read_wraparound
 -- The oldest transaction ids and multixacts, of which a number is left before the server takes no
--- more writes: of our tables, of all here, and of every database.
+-- more writes: of the schema's tables, and of every database.
 WITH aged AS (SELECT c.oid::regclass::text AS name,
-              c.relnamespace = 'pgcron'::regnamespace AS is_own,
                      greatest(age(c.relfrozenxid), mxid_age(c.relminmxid), age(t.relfrozenxid),
                               mxid_age(t.relminmxid)) AS age
               FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_class t ON t.oid = c.reltoastrelid
-              WHERE c.relkind IN ('r', 'm')),
+              WHERE c.relkind IN ('r', 'm') AND c.relnamespace = 'pgcron'::regnamespace),
      database AS (SELECT d.datname::text AS name,
                   greatest(age(d.datfrozenxid), mxid_age(d.datminmxid)) AS age
          FROM pg_catalog.pg_database d)
-SELECT o.name AS table_name, o.age AS table_age, h.name AS oldest_here, d.name AS database_name,
-       d.age AS database_age, d.name = current_database() AS is_this,
+SELECT o.name AS table_name, o.age AS table_age, d.name AS database_name, d.age AS database_age,
        current_setting('autovacuum_freeze_max_age')::int AS freeze_max_age
-FROM (SELECT a.* FROM aged a WHERE a.is_own ORDER BY a.age DESC LIMIT 1) o,
-    (SELECT a.* FROM aged a ORDER BY a.age DESC LIMIT 1) h,
+FROM (SELECT a.* FROM aged a ORDER BY a.age DESC LIMIT 1) o,
      (SELECT b.* FROM database b ORDER BY b.age DESC, b.name = current_database() DESC LIMIT 1) d;
 
 -- name: list_never_vacuumed
