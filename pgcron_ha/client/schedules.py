@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from datetime import timedelta
-from typing import Any, Final, cast
+from types import MappingProxyType, UnionType
+from typing import Any, Final, get_args, get_type_hints
 
 from pgcron_ha.client import checks
 from pgcron_ha.client.options import NOTHING, OF_SCHEDULES, check_attempts, check_each, given
 from pgcron_ha.config.values import did_you_mean, format_duration
 from pgcron_ha.db.commands import functions
-from pgcron_ha.db.commands.schedule_policies import SchedulePolicies
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.macros import EXAMPLE_SEED
@@ -70,6 +70,31 @@ class CodeSchedule:
         )
 
 
+def _kind(hint: Any) -> Any:
+    """The type of a field beside None."""
+    return get_args(hint)[0] if isinstance(hint, UnionType) else hint
+
+
+_IDENTITY: Final = ("name", "spec", "handler")
+POLICIES: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        **{
+            name: _kind(hint)
+            for name, hint in get_type_hints(CodeSchedule).items()
+            if name not in _IDENTITY
+        },
+        "enabled": bool,
+        "managed_by": str,
+    }
+)
+"""What a schedule may say beside name, spec and handler, and its type. To `put_schedule` None, as
+what is left out, is unchanged.
+"""
+DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(
+    {field.name: field.default for field in fields(CodeSchedule) if field.default is not MISSING}
+)
+
+
 def define_schedule(
     name: str, spec: str, handler: str, policies: Mapping[str, Any]
 ) -> CodeSchedule:
@@ -77,20 +102,19 @@ def define_schedule(
 
     Raises InvalidSpec, UnknownZone, InvalidInput and TooLarge.
     """
-    known = [field.name for field in fields(CodeSchedule)[3:]]
-    _check_names(policies, known)
+    _check_names(policies, list(DEFAULTS))
     checked = check_schedule(name, spec, handler, {"overlap": "skip", **policies})
     return CodeSchedule(name=name, spec=spec, handler=handler, **given(checked))
 
 
 def check_schedule(
     name: str, spec: str, handler: str, policies: Mapping[str, Any]
-) -> SchedulePolicies:
-    """The policies as `interfaces.put_schedule` takes them; those that are None stay None.
+) -> dict[str, Any]:
+    """The policies as `functions.put_schedule` takes them; those that are None stay None.
 
     Judges name, spec and handler too. Raises as `define_schedule`.
     """
-    _check_names(policies, list(SchedulePolicies.__annotations__))
+    _check_names(policies, list(POLICIES))
     checks.text("the schedule's name", name, checks.MOST_NAME_CHARACTERS)
     checks.handler_name(handler)
     checked = check_each(policies, OF_SCHEDULES)
@@ -99,7 +123,7 @@ def check_schedule(
     _check_late_fires(checked)
     _check_pauses(checked)
     _check_spec(spec, checked)
-    return cast(SchedulePolicies, checked)
+    return checked
 
 
 def _check_names(policies: Mapping[str, Any], known: list[str]) -> None:

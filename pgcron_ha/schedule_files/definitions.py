@@ -11,8 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
-from pgcron_ha.client.schedules import check_schedule
-from pgcron_ha.db.commands.schedule_policies import SchedulePolicies
+from pgcron_ha.client import schedules
 from pgcron_ha.errors import InvalidCalendar, InvalidInput, PgcronError
 from pgcron_ha.schedule_files.documents import SUFFIXES, Document, read_file
 from pgcron_ha.spec.calendars import calendar
@@ -22,9 +21,7 @@ MOST_FILES: Final = 1000
 MOST_REPORTED: Final = 20
 SCHEDULES: Final = "schedules"
 CALENDARS: Final = "calendars"
-POLICIES: Final = tuple(
-    name for name in SchedulePolicies.__annotations__ if name not in ("managed_by",)
-)
+POLICIES: Final = tuple(name for name in schedules.POLICIES if name != "managed_by")
 KEYS: Final = ("spec", "handler", *POLICIES)
 
 _TABLES: Final = (SCHEDULES, CALENDARS)
@@ -99,7 +96,9 @@ def judged_schedule(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     policies = {key: value for key, value in values.items() if key in POLICIES}
     if not isinstance(policies.get("enabled", True), bool):
         raise InvalidInput("enabled is not true or false", "It says whether the schedule fires.")
-    checked = check_schedule(name, spec, values["handler"], {"overlap": "skip", **policies})
+    checked = schedules.check_schedule(
+        name, spec, values["handler"], {"overlap": "skip", **policies}
+    )
     set_ones = {key: value for key, value in checked.items() if value not in (None, "", (), "{}")}
     return {"spec": spec, "handler": values["handler"], **set_ones}
 
