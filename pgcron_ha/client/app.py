@@ -12,7 +12,7 @@ from typing import Any, Literal, Self, TypeVar, Unpack
 from weakref import WeakKeyDictionary
 
 from pgcron_ha.client import checks
-from pgcron_ha.client.options import OF_RUNS, Policies, RunOptions, Times, check_each, given
+from pgcron_ha.client.options import OF_RUNS, Policies, RunOptions, Span, check_each, given
 from pgcron_ha.client.requirements import Requirements
 from pgcron_ha.client.run_request import (
     EnqueueStatement,
@@ -22,7 +22,7 @@ from pgcron_ha.client.run_request import (
     request_runs,
     send_runs,
 )
-from pgcron_ha.client.run_status import EnqueuedRun, RunStatus, ended_among, read_status
+from pgcron_ha.client.run_status import EnqueuedRun, RunStatus, read_status
 from pgcron_ha.client.schedules import CodeSchedule, define_schedule
 from pgcron_ha.client.waiting import Notifications, Waiting, require_success
 from pgcron_ha.config.breaker import Breaker, read_breaker
@@ -104,7 +104,10 @@ class App:
         breaker: Breaker | str | None = None,
         requires: Requirements | None = None,
         weight: int = 1,
-        **times: Unpack[Times],
+        timeout: Span | None = None,
+        start_within: Span | None = None,
+        give_up_after: Span | None = None,
+        silence_timeout: Span | None = None,
     ) -> Callable[[Function], Function]:
         """Offer the decorated function, async or plain, as ``py:<name>`` (its own name by default).
 
@@ -113,19 +116,24 @@ class App:
         seconds). With on_lease_loss="finish" a run that began goes on while its node can't reach
         the database, though another node may then begin it, too; one that may begin only once, or
         holds a key, is stopped all the same. A `breaker` leaves a handler that keeps failing alone
-        for a while; a text names the handler whose breaker it shares. What it `requires` is the
-        default of runs and schedules that this App makes of it; so are the `times`. A run takes
-        `weight` of its node's slots. Raises ConfigError when the name is taken, a limit is none or
-        the function can't be called with keywords, InvalidInput for a name or weight that no
-        handler can have, a time out of reason, and any other argument.
+        for a while; a text names the handler whose breaker it shares. What it `requires` and its
+        time limits are the defaults of runs and schedules that this App makes of it. A run takes
+        `weight` of its node's slots. Raises ConfigError when the name is taken, a limit is invalid
+        or the function can't be called with keywords, InvalidInput for an invalid name, weight or
+        time limit.
         """
-        checks.no_other_arguments(App.handler, times, Times.__annotations__)
         limits = read_isolation(isolation, memory, cpu)
         lease_loss = read_lease_loss(on_lease_loss)
         circuit = None if breaker is None else read_breaker(breaker)
         slots: int = OF_RUNS["weight"](weight)
         heavy = {"weight": slots} if slots > 1 else {}
-        defaults = check_each({**times, "requires": requires, **heavy}, OF_RUNS)
+        times = {
+            "timeout": timeout,
+            "start_within": start_within,
+            "give_up_after": give_up_after,
+            "silence_timeout": silence_timeout,
+        }
+        defaults = given(check_each({**times, "requires": requires, **heavy}, OF_RUNS))
         if callable(name):
             raise ConfigError(
                 "@app.handler is used without parentheses",
@@ -148,7 +156,7 @@ class App:
             self._handlers[full_name] = added
             if circuit is not None:
                 self._breakers[full_name] = circuit
-            self._defaults[full_name] = given(defaults)
+            self._defaults[full_name] = defaults
             return function
 
         return register
@@ -332,12 +340,8 @@ class App:
             link = Link(self._listen_dsn or dsn, self.schema, title="pgcron_ha waiting")
             insists = self._listen_dsn is not None
             channel = Notifications(link, lambda: self._connection(None), self.schema, insists)
-            self._waiting[loop] = Waiting(self._ended_among, channel)
+            self._waiting[loop] = Waiting(channel)
         return self._waiting[loop]
-
-    async def _ended_among(self, run_ids: list[int]) -> list[int]:
-        async with self._connection(None) as connection:
-            return await ended_among(connection, run_ids, self.schema)
 
     def _request(
         self,

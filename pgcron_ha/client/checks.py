@@ -7,11 +7,10 @@ Each check takes a value as a caller gave it and returns it as the functions of
 
 from __future__ import annotations
 
-import inspect
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -54,21 +53,6 @@ def handler_name(name: object) -> str:
             "`pgcron-ha nodes` lists what live nodes offer.",
         )
     return str(name)
-
-
-def no_other_arguments(
-    function: Callable[..., Any], given: Mapping[str, Any], known: Collection[str]
-) -> None:
-    """Of a decorator whose last parameter takes these keywords, and got others."""
-    unknown = given.keys() - known
-    if unknown:
-        names = [name for name in inspect.signature(function).parameters if name != "self"][:-1]
-        names += known
-        raise InvalidInput(
-            f"@app.{function.__name__} has no argument '{min(unknown)[:100]}'",
-            f"It takes {', '.join(names)}: what a function is, and not what is asked of a run.",
-            "Say the latter where runs are asked for: app.enqueue(…) or @app.schedule(…).",
-        )
 
 
 def args_text(args: Mapping[str, Any] | str | None) -> str:

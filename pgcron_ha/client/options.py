@@ -46,15 +46,6 @@ _MONTH: Final = timedelta(days=30)
 _YEAR: Final = timedelta(days=366)
 
 
-class Times(TypedDict, total=False):
-    """Time limits of a run."""
-
-    timeout: Span | None
-    start_within: Span | None
-    give_up_after: Span | None
-    silence_timeout: Span | None
-
-
 class _RunsAndSchedules(TypedDict, total=False):
     queue: str
     priority: int
@@ -64,10 +55,15 @@ class _RunsAndSchedules(TypedDict, total=False):
     concurrency_key: str | None
     requires: Requirements | None
     weight: int | None
+    give_up_after: Span | None
+    silence_timeout: Span | None
 
 
-class RunOptions(Times, _RunsAndSchedules, total=False):
+class RunOptions(_RunsAndSchedules, total=False):
     """What may be said of a run that is asked for; what it leaves out has the default."""
+
+    timeout: Span | None
+    start_within: Span | None
 
     due_at: datetime | None
     idempotency_key: str | None
@@ -88,8 +84,6 @@ class Policies(_RunsAndSchedules, total=False):
     timeout: Span
     retry_base: Span
     retry_cap: Span
-    give_up_after: Span | None
-    silence_timeout: Span | None
     max_running: int | None
     max_queued: int | None
     queue_drops: str | None

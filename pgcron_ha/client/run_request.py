@@ -12,9 +12,10 @@ from typing import Any, Final, NamedTuple, Required, TypeAlias, TypedDict
 
 from pgcron_ha.client import checks
 from pgcron_ha.client.options import OF_RUNS, RunOptions, check_attempts, check_each, given
-from pgcron_ha.client.uniqueness import check_keys, unique_arguments
+from pgcron_ha.client.uniqueness import unique_arguments
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.callers import Parameters, Style, in_style
+from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.errors import InvalidInput, PgcronError, TooLarge
 
 # What `pgcron.enqueue_many` takes at once: one statement stays short enough to be repeated.
@@ -22,13 +23,11 @@ MOST_RUNS: Final = 10_000
 MOST_BYTES: Final = 64 * 1024 * 1024
 _HINT: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}}.'
 _DIVIDE: Final = "Ask several times; in one transaction they exist together or not at all."
-_DEFAULTS: Final[Mapping[str, Any]] = {
-    "queue": "default",
-    "priority": 5,
-    "key_lifetime": functions.KEY_LIFETIME,
-    "timeout": functions.RUN_TIMEOUT,
-    "delivery": "at_least_once",
-}
+_DEFAULTS: Final = functions.enqueue.defaults
+# Options that only the functions know which decide about unique keys.
+_OF_UNIQUE_KEYS: Final = frozenset(
+    {"unique_key", "unique_scope", "unique_for", "on_conflict", "debounce", "debounce_max"}
+)
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -63,20 +62,19 @@ class RunRequest:
 
     async def send(self, connection: Any, schema: str, actor: str | None = None) -> int:
         """The run's id; in the transaction of `connection`."""
-        if "unique_key" in self.options:
-            options = self.as_json()
-            return await functions.enqueue_request(connection, options, actor=actor, schema=schema)
-        return await functions.enqueue(
-            connection, self.handler, self.args, **self.options, actor=actor, schema=schema
-        )
+        call, values = self._call()
+        return await call(connection, **values, actor=actor, schema=schema)
 
     def as_statement(self, style: Style, schema: str) -> EnqueueStatement:
         """The statement that `send` sends, and its parameters, for a cursor of the caller's."""
-        name, values = "enqueue_request", {"options": self.as_json()}
-        if "unique_key" not in self.options:
+        call, values = self._call()
+        return EnqueueStatement(*in_style(call.name, call.defaults | values, style, schema))
+
+    def _call(self) -> tuple[Call[int], dict[str, Any]]:
+        if _OF_UNIQUE_KEYS.isdisjoint(self.options):
             what = {"handler": self.handler, "args": self.args}
-            name, values = "enqueue", {**what, **_DEFAULTS, **self.options}
-        return EnqueueStatement(*in_style(name, values, style, schema))
+            return functions.enqueue, {**what, **self.options}
+        return functions.enqueue_request, {"options": self.as_json()}
 
     def as_json(self) -> str:
         """What `pgcron.enqueue_many` takes for it, without what has the default."""
@@ -101,7 +99,8 @@ def request_run(
     """The checked request; raises InvalidInput or TooLarge with the rule and what to do.
 
     `handler` is a full name; `args` a mapping or JSON text; `options` are those of `RunOptions`, or
-    in place of ``unique`` the arguments of `pgcron.enqueue`. None stands for what is left out.
+    in place of ``unique`` the arguments of `pgcron.enqueue`, which judges whether those of a unique
+    key go together. None is the same as leaving an option out.
     """
     asked = given(options)
     if "unique" in asked:
@@ -116,7 +115,12 @@ def request_run(
     text = "{}" if args is None else checks.args_text(args)
     checked = given(check_each(asked, OF_RUNS))
     check_attempts(checked.get("max_attempts"), checked.get("delivery"))
-    check_keys(checked)
+    if "key_lifetime" in checked and "idempotency_key" not in checked:
+        raise InvalidInput(
+            "key_lifetime is given without idempotency_key",
+            "It says how long the key is remembered.",
+            "Give idempotency_key, or leave key_lifetime out.",
+        )
     return RunRequest(name, text, checked)
 
 

@@ -5,13 +5,23 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
-from pgcron_ha.db.driver.calls import fetch_row
-from pgcron_ha.db.driver.statements import load
+from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.errors import NotFound
 from pgcron_ha.executors.contract.progress import Progress
 from pgcron_ha.model.run import RunOutcome
+
+ended_runs: Final = Call[list[int]]("ended_runs", "run_ids")
+"""Those of these runs that are not alive."""
+
+await_runs: Final = Call[list[int]]("await_runs", "run_ids")
+"""As `ended_runs`; its second column are those whose end will not be sent on the channel."""
+
+probe_ends: Final = Call[None]("probe_end_channel")
+"""Sends a notification on the channel of ends."""
+
+_run_status: Final = Call[int]("run_status", "run_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,28 +83,9 @@ class EnqueuedRun(int):
         return await self._app.result(int(self), timeout)
 
 
-async def ended_among(connection: Any, run_ids: list[int], schema: str) -> list[int]:
-    """Those of these runs that are not alive."""
-    (found,) = await fetch_row(connection, load(schema)["ended_runs"], {"run_ids": run_ids})
-    return list(found)
-
-
-async def await_ends(
-    connection: Any, run_ids: list[int], schema: str
-) -> tuple[list[int], list[int]]:
-    """Those of these runs that are not alive, and those whose end is not told on the channel."""
-    ended, unmarked = await fetch_row(connection, load(schema)["await_runs"], {"run_ids": run_ids})
-    return list(ended), list(unmarked)
-
-
-async def probe_ends(connection: Any, schema: str) -> None:
-    """Says a word on the channel of ends."""
-    await fetch_row(connection, load(schema)["probe_end_channel"], {})
-
-
 async def read_status(connection: Any, run_id: int, schema: str) -> RunStatus:
     """The run of that id, alive or ended. Raises NotFound."""
-    row = await fetch_row(connection, load(schema)["run_status"], {"run_id": run_id})
+    row = await _run_status.row(connection, run_id, schema=schema)
     if not row:
         raise NotFound(
             f"run {run_id} does not exist",

@@ -8,7 +8,6 @@ by SQL.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, Literal, TypeAlias
@@ -17,38 +16,6 @@ from pgcron_ha.errors import InvalidInput
 
 SCOPES: Final = ("open", "waiting")
 MANNERS: Final = ("return", "replace", "refuse")
-
-_OF_A_KEY: Final = "It says what becomes of a second run with the same unique key."
-_DEBOUNCED: Final = (
-    "A debounced run is pushed on, with the newest args, for as long as it waits: that is "
-    "all it can be."
-)
-_NEEDS: Final = (
-    ("key_lifetime", "idempotency_key", "It says how long the key is remembered."),
-    ("unique_scope", "unique_key", _OF_A_KEY),
-    ("unique_for", "unique_key", _OF_A_KEY),
-    ("on_conflict", "unique_key", _OF_A_KEY),
-    ("debounce", "unique_key", _OF_A_KEY),
-    ("debounce_max", "unique_key", _OF_A_KEY),
-    ("debounce_max", "debounce", _DEBOUNCED),
-)
-_EXCLUDES: Final = (
-    (
-        "idempotency_key",
-        "unique_key",
-        "Each says which run a second call gets: an idempotency key the run it named, whatever "
-        "became of it; a unique key the one that has it now.",
-    ),
-    (
-        "unique_for",
-        "unique_scope",
-        "A unique key has a time, or it has the run for as long as that is open or waiting.",
-    ),
-    ("debounce", "unique_scope", _DEBOUNCED),
-    ("debounce", "unique_for", _DEBOUNCED),
-    ("debounce", "on_conflict", _DEBOUNCED),
-    ("due_at", "debounce", "They say when the run is due."),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,22 +74,3 @@ def unique_arguments(unique: object) -> dict[str, Any]:
         "It is a Unique, a Debounce or a Throttle of pgcron_ha.",
         "Write for example Unique('customer-7').",
     )
-
-
-def check_keys(options: Mapping[str, Any]) -> None:
-    """Raises InvalidInput for what says something of a key that is not given, and for what does not
-    go together; `options` has no None.
-    """
-    for name, other, rule in _NEEDS:
-        if name in options and other not in options:
-            hint = f"Give {other}, or leave {name} out."
-            raise InvalidInput(f"{name} is given without {other}", rule, hint)
-    for name, other, rule in _EXCLUDES:
-        if name in options and other in options:
-            raise InvalidInput(f"{name} is given with {other}", rule, "Leave one of them out.")
-    if {"due_at", "unique_for"} <= options.keys() and options.get("on_conflict") == "replace":
-        raise InvalidInput(
-            "due_at is given with a throttle",
-            "They say when the run is due.",
-            "Leave one of them out.",
-        )

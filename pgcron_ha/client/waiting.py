@@ -7,12 +7,12 @@ way where none do.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from time import monotonic
 from typing import Any, Final
 
-from pgcron_ha.client.run_status import RunStatus, await_ends, probe_ends
+from pgcron_ha.client.run_status import RunStatus, await_runs, ended_runs, probe_ends
 from pgcron_ha.db.driver.link import Link
 from pgcron_ha.errors import (
     DatabaseUnavailable,
@@ -92,10 +92,13 @@ class Notifications:
         self._link.drop()
         self.is_proved = False
 
-    async def mark(self, run_ids: list[int]) -> tuple[list[int], list[int]]:
-        """(those that are over, those whose end is not going to be told) of these runs."""
+    async def look(self, run_ids: list[int]) -> tuple[list[int], list[int]]:
+        """(those that are over, those whose end will not be heard) of these runs."""
         async with self._connection() as connection:
-            return await await_ends(connection, run_ids, self._schema)
+            if not self.is_proved:
+                return await ended_runs(connection, run_ids, schema=self._schema), run_ids
+            ended, unmarked = await await_runs.row(connection, run_ids, schema=self._schema)
+        return ended, unmarked
 
     async def _keep_listening(self) -> None:
         while True:
@@ -113,7 +116,7 @@ class Notifications:
         self._heard_probe.clear()
         listens = await self._link.listen(self._hear, "end_channel", self._insists)
         async with self._connection() as connection:
-            await probe_ends(connection, self._schema)
+            await probe_ends(connection, schema=self._schema)
         try:
             await asyncio.wait_for(self._heard_probe.wait(), PROBE_SECONDS if listens else 0)
         except TimeoutError:
@@ -138,17 +141,11 @@ class Notifications:
 
 
 class Waiting:
-    """Those who wait in one event loop. `look` says which of some runs are over."""
+    """The waiters of one event loop."""
 
-    def __init__(
-        self,
-        look: Callable[[list[int]], Awaitable[list[int]]],
-        notifications: Notifications | None = None,
-    ) -> None:
-        self._look = look
+    def __init__(self, notifications: Notifications) -> None:
         self._notifications = notifications
-        if notifications is not None:
-            notifications.on_end, notifications.on_change = self._end, self._change
+        notifications.on_end, notifications.on_change = self._end, self._change
         self._waiters: dict[int, set[asyncio.Future[None]]] = {}
         self._reported: set[int] = set()
         """Those whose end is going to be heard."""
@@ -160,7 +157,7 @@ class Waiting:
     @property
     def is_listening(self) -> bool:
         """Whether ends are heard, and not only looked for."""
-        return self._notifications is not None and self._notifications.is_proved
+        return self._notifications.is_proved
 
     async def until_ended(self, run_id: int, timeout: float | None = None) -> None:
         """Returns when the run is over. Raises WaitTimedOut, and what a look raises; while the
@@ -194,8 +191,7 @@ class Waiting:
             self._reported.discard(run_id)
 
     async def _keep_looking(self) -> None:
-        if self._notifications is not None:
-            self._notifications.begin()
+        self._notifications.begin()
         try:
             while self._waiters or await self._linger():
                 self._poked.clear()
@@ -208,13 +204,10 @@ class Waiting:
                 await self._rest()
         finally:
             self._task = None
-            if self._notifications is not None:
-                self._notifications.end()
+            self._notifications.end()
 
     async def _linger(self) -> bool:
         """Whether somebody came to wait."""
-        if self._notifications is None:
-            return False
         self._poked.clear()
         try:
             await asyncio.wait_for(self._poked.wait(), LINGER_SECONDS)
@@ -235,24 +228,18 @@ class Waiting:
             self._pause = FIRST_PAUSE_SECONDS
 
     async def _look_once(self) -> None:
-        if self._notifications is not None and self._notifications.is_proved:
-            await self._look_and_mark(self._notifications)
-            return
-        for run_id in await self._look(list(self._waiters)):
-            self._end(run_id)
-
-    async def _look_and_mark(self, notifications: Notifications) -> None:
         now = monotonic()
         is_net = now >= self._net_at
         asked = [run for run in self._waiters if is_net or run not in self._reported]
         if is_net:
             self._net_at = now + NET_SECONDS
-        ended, unmarked = await notifications.mark(asked) if asked else ([], [])
-        self._reported.update(run for run in asked if run in self._waiters)
+        ended, unmarked = await self._notifications.look(asked) if asked else ([], [])
+        if self.is_listening:  # still: what `_change` forgot meanwhile stays forgotten
+            self._reported.update(run for run in asked if run in self._waiters)
         self._reported.difference_update(unmarked, ended)
         for run_id in ended:
             self._end(run_id)
-        if self._reported.issuperset(self._waiters):
+        if self._waiters and self._reported.issuperset(self._waiters):
             self._pause = max(FIRST_PAUSE_SECONDS, self._net_at - monotonic())
 
     def _end(self, run_id: int) -> None:
