@@ -18,43 +18,33 @@ MOST_LABELS: Final = 16
 _WORD: Final = re.compile(f"{LABEL_NAME}(={LABEL_VALUE})?")
 
 
-def requirement_words(given: Requirements | None) -> tuple[str, ...] | None:
-    """The labels in order, each ``key=value`` or ``key``; None when nothing is required.
+def requirement_words(given: object) -> tuple[str, ...] | None:
+    """The labels of `Requirements` in order, each ``key=value`` or ``key``; None for none.
 
     Raises InvalidInput with the rule.
     """
     if given is None:
         return None
-    words = [_word(*item) for item in given.items()] if isinstance(given, Mapping) else _list(given)
-    keys = {word.partition("=")[0] for word in words}
+    words: list[object] = [None]
+    if isinstance(given, Mapping):
+        words = [_word(*item) for item in given.items()]
+    elif isinstance(given, Iterable) and not isinstance(given, str):
+        words = list(given)
+    texts = [word for word in words if isinstance(word, str) and _WORD.fullmatch(word)]
+    keys = {text.partition("=")[0] for text in texts}
     if len(words) > MOST_LABELS or len(keys) < len(words):
-        raise _refused(", ".join(words))
-    for word in words:
-        if not _WORD.fullmatch(word):
-            raise _refused(word)
-    return tuple(sorted(words)) or None
+        wrong = next((word for word in words if word not in texts), given)
+        raise InvalidInput(
+            f"requires '{str(wrong or given)[:200]}' is not a list of labels",
+            "It has at most 16 labels, none of them twice: key=value, or a key alone for any value."
+            ' Keys have 1 to 100 letters, digits, "_", ".", "/" and "-", values may have ":", "+"'
+            ' and "@", too.',
+            'Write for example {"gpu": "a100"} or ["gpu=a100", "ssd"].',
+        )
+    return tuple(sorted(texts)) or None
 
 
-def _list(given: object) -> list[str]:
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise _refused(given)
-    words = list(given)
-    if not all(isinstance(word, str) for word in words):
-        raise _refused(words)
-    return words
-
-
-def _word(key: object, value: object) -> str:
-    if not isinstance(key, str) or not (value is True or isinstance(value, str)):
-        raise _refused(f"{key}={value}")
-    return key if value is True else f"{key}={value}"
-
-
-def _refused(given: object) -> InvalidInput:
-    return InvalidInput(
-        f"requires '{str(given)[:200]}' is not a list of labels",
-        "It has at most 16 labels, none of them twice: key=value, or a key alone for any value."
-        ' Keys have 1 to 100 letters, digits, "_", ".", "/" and "-", values may have ":", "+" and'
-        ' "@", too.',
-        'Write for example {"gpu": "a100"} or ["gpu=a100", "ssd"].',
-    )
+def _word(key: object, value: object) -> object:
+    if isinstance(key, str) and isinstance(value, str):
+        return f"{key}={value}"
+    return key if value is True else (key, value)

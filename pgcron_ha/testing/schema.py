@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from datetime import timedelta
 from typing import Any, Final
 
-from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.clients import Connection
 from pgcron_ha.db.driver.connecting import connect
 from pgcron_ha.db.driver.statements import load
+from pgcron_ha.db.queries.rows import Row, Rows
 from pgcron_ha.db.schema.uninstall import uninstall
 from pgcron_ha.errors import ConfigError
 
@@ -51,7 +51,7 @@ class TestedSchema:
 
     def __init__(self, connection: Connection, schema: str) -> None:
         self.connection = connection
-        self._statements = load(schema)
+        self._schema = schema
 
     async def empty(self) -> None:
         """No schedules, runs, history, limits, nodes."""
@@ -87,14 +87,10 @@ class TestedSchema:
         """The runs that have ended and are not among the known ones."""
         return [row["id"] for row in await self._fetch("testing_ended", known=list(known))]
 
-    async def schedule(self, name: str) -> Mapping[str, Any]:
+    async def schedule(self, name: str) -> Row:
         """The row of a schedule. Raises NotFound."""
         (row,) = await self._fetch("testing_schedule", name=name)
-        return dict(row)
+        return row
 
-    async def _fetch(self, name: str, /, **values: Any) -> list[Any]:
-        statement = self._statements[name]
-        with answers():
-            return await self.connection.fetch(
-                statement.sql, *(values[each] for each in statement.parameters)
-            )
+    async def _fetch(self, name: str, /, **values: Any) -> list[Row]:
+        return await Rows(name)(self.connection, schema=self._schema, **values)
