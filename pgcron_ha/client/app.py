@@ -13,7 +13,6 @@ from weakref import WeakKeyDictionary
 
 from pgcron_ha.client import checks
 from pgcron_ha.client.options import OF_RUNS, Policies, RunOptions, Span, check_each, given
-from pgcron_ha.client.requirements import Requirements
 from pgcron_ha.client.run_request import (
     EnqueueStatement,
     NewRun,
@@ -102,7 +101,7 @@ class App:
         cpu: str | float | None = None,
         on_lease_loss: LeaseLoss = STOP,
         breaker: Breaker | str | None = None,
-        requires: Requirements | None = None,
+        requires: checks.Requirements | None = None,
         weight: int = 1,
         timeout: Span | None = None,
         start_within: Span | None = None,

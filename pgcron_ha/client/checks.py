@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from pgcron_ha.config.values import QUEUE_NAME, seconds_of
+from pgcron_ha.config.values import LABEL_NAME, LABEL_VALUE, QUEUE_NAME, seconds_of
 from pgcron_ha.errors import InvalidInput, TooLarge
 from pgcron_ha.harmless import has_controls
 from pgcron_ha.model.nesting import MOST_LEVELS, levels_of
@@ -26,6 +26,12 @@ MOST_NAME_CHARACTERS: Final = 200
 _HANDLER: Final = re.compile(r"[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 MOST_HANDLER_CHARACTERS: Final = 206
 _QUEUE: Final = re.compile(QUEUE_NAME)
+
+Requirements = Mapping[str, str | bool] | Iterable[str]
+"""Labels: ``{"gpu": "a100", "ssd": True}`` (True: any value) or ``["gpu=a100", "ssd"]``."""
+
+MOST_LABELS: Final = 16
+_LABEL: Final = re.compile(f"{LABEL_NAME}(={LABEL_VALUE})?")  # as `pgcron.requires_is_fine`
 
 
 def _json_value(value: object) -> object:
@@ -57,7 +63,11 @@ def handler_name(name: object) -> str:
 
 def args_text(args: Mapping[str, Any] | str | None) -> str:
     """Args as JSON text of at most 256 KiB; a text is judged and passed on as it is."""
-    parsed = _parsed(args) if isinstance(args, str) else ({} if args is None else args)
+    parsed = (
+        parsed_json("args ", args, _ARGS_HINT)
+        if isinstance(args, str)
+        else ({} if args is None else args)
+    )
     if not isinstance(parsed, Mapping):
         raise InvalidInput(
             f"args is a JSON {_json_kind(parsed)}",
@@ -193,11 +203,38 @@ def whole_number(what: str, value: object, least: int, most: int, rule: str) -> 
     return value
 
 
-def _parsed(args: str) -> Any:
+def requirement_words(given: object) -> tuple[str, ...] | None:
+    """The labels of `Requirements` in order, each ``key=value`` or ``key``; None for none.
+
+    Raises InvalidInput with the rule.
+    """
+    if given is None:
+        return None
+    words: list[object] = [None]
+    if isinstance(given, Mapping):
+        words = [_word(*item) for item in given.items()]
+    elif isinstance(given, Iterable) and not isinstance(given, str):
+        words = list(given)
+    texts = [word for word in words if isinstance(word, str) and _LABEL.fullmatch(word)]
+    keys = {text.partition("=")[0] for text in texts}
+    if len(words) > MOST_LABELS or len(keys) < len(words):
+        wrong = next((word for word in words if word not in texts), given)
+        raise InvalidInput(
+            f"requires '{str(wrong or given)[:200]}' is not a list of labels",
+            "It has at most 16 labels, none of them twice: key=value, or a key alone for any value."
+            ' Keys have 1 to 100 letters, digits, "_", ".", "/" and "-", values may have ":", "+"'
+            ' and "@", too.',
+            'Write for example {"gpu": "a100"} or ["gpu=a100", "ssd"].',
+        )
+    return tuple(sorted(texts)) or None
+
+
+def parsed_json(what: str, text: str, hint: str) -> Any:
+    """The value of a JSON text; `what` begins the message."""
     try:
-        return json.loads(args, parse_constant=_refuse_constant)
+        return json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"args '{args[:80]}' is not JSON", f"{error}.", _ARGS_HINT) from None
+        raise InvalidInput(f"{what}'{text[:80]}' is not JSON", f"{error}.", hint) from None
 
 
 def _refuse_constant(name: str) -> Any:
@@ -215,3 +252,9 @@ def _has_nul(value: object) -> bool:
     if isinstance(value, Mapping):
         return any(_has_nul(key) or _has_nul(item) for key, item in value.items())
     return isinstance(value, list | tuple) and any(map(_has_nul, value))
+
+
+def _word(key: object, value: object) -> object:
+    if isinstance(key, str) and isinstance(value, str):
+        return f"{key}={value}"
+    return key if value is True else (key, value)

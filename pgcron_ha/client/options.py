@@ -13,17 +13,18 @@ from typing import Any, Final, TypeAlias, TypedDict
 
 from pgcron_ha.client.checks import (
     MOST_KEY_CHARACTERS,
+    Requirements,
     args_text,
     choice,
     duration,
     instant,
     concurrency_key_name,
     queue_name,
+    requirement_words,
     text,
     true_or_false,
     whole_number,
 )
-from pgcron_ha.client.requirements import Requirements, requirement_words
 from pgcron_ha.client.retry_policy import RetryPolicy, retry_text
 from pgcron_ha.client.uniqueness import MANNERS, SCOPES, Uniqueness
 from pgcron_ha.errors import InvalidInput

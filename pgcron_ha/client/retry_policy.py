@@ -14,7 +14,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Final, TypeAlias, TypedDict
 
-from pgcron_ha.client.checks import duration, true_or_false, whole_number
+from pgcron_ha.client.checks import duration, parsed_json, true_or_false, whole_number
 from pgcron_ha.errors import InvalidInput, TooLarge
 
 Delay: TypeAlias = timedelta | float | str
@@ -63,7 +63,7 @@ def retry_text(policy: object) -> str | None:
     """
     if policy is None:
         return None
-    given = _parsed(policy) if isinstance(policy, str) else policy
+    given = parsed_json("retry: ", policy, _HINT) if isinstance(policy, str) else policy
     if not isinstance(given, Mapping):
         raise _refusal(f"it is a {type(given).__name__}", "A retry policy is an object of keys.")
     unknown = [str(key) for key in given if key not in RetryPolicy.__annotations__]
@@ -132,13 +132,6 @@ _READERS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
         whole_number, least=0, most=1000, rule="A run may be snoozed 0 to 1000 times."
     ),
 }
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise _refusal(f"'{text[:80]}' is not JSON", f"{error}.") from None
 
 
 def _refusal(fact: str, rule: str) -> InvalidInput:

@@ -39,8 +39,7 @@ from pgcron_ha.executors.contract.base import (
 from pgcron_ha.executors.contract.log_lines import MAX_LINE_BYTES, MAX_LINES
 from pgcron_ha.operating_system import boottime
 from pgcron_ha.testing import recording
-from pgcron_ha.testing.leaked_resources import LeakedResources
-from pgcron_ha.testing.recording import RecordingEngine
+from pgcron_ha.testing.recording import LeakedResources, RecordingEngine
 
 CLOSE_SECONDS = 5.0
 PROMPT_SECONDS = 1.0
