@@ -1,4 +1,4 @@
-"""What can be refused before the database is asked, in the words that the database would use.
+"""Values that are refused before anything is sent, with the messages of the database.
 
 Each check takes a value as a caller gave it and returns it as the functions of
 `pgcron_ha.db.commands.functions` want it. All raise `InvalidInput` (`TooLarge`, `InvalidSpec`,
@@ -35,7 +35,7 @@ _LABEL: Final = re.compile(f"{LABEL_NAME}(={LABEL_VALUE})?")  # as `pgcron.requi
 
 
 def _json_value(value: object) -> object:
-    """Of what JSON has no word for: dates, durations, models, … as annotations read them."""
+    """For values that JSON does not have: dates, durations, models, … as annotations read them."""
     import pydantic_core  # takes memory, and most args need none of it
 
     return pydantic_core.to_jsonable_python(value)
@@ -62,7 +62,7 @@ def handler_name(name: object) -> str:
 
 
 def args_text(args: Mapping[str, Any] | str | None) -> str:
-    """Args as JSON text of at most 256 KiB; a text is judged and passed on as it is."""
+    """Args as JSON text of at most 256 KiB; a text is checked and returned unchanged."""
     parsed = (
         parsed_json("args ", args, _ARGS_HINT)
         if isinstance(args, str)
@@ -88,7 +88,7 @@ def args_text(args: Mapping[str, Any] | str | None) -> str:
     if (levels := levels_of(text)) > MOST_LEVELS:
         raise TooLarge(
             f"args is nested {levels} levels deep",
-            f"Objects and lists of args may stand in each other {MOST_LEVELS} levels deep.",
+            f"Objects and lists of args may be nested {MOST_LEVELS} levels deep.",
             "Write it flatter, or pass the nested value as one text.",
         )
     if r"\u0000" in text and _has_nul(json.loads(text)):
@@ -121,7 +121,7 @@ def concurrency_key_name(name: object) -> str:
 
 
 def choice(what: str, value: object, known: tuple[str, ...]) -> str:
-    """One of the known words; `what` names it in the sentence."""
+    """One of the known words; `what` names it in the message."""
     if not isinstance(value, str) or value not in known:
         raise InvalidInput(
             f"{what} '{str(value)[:100]}' is not known",
@@ -139,7 +139,7 @@ def duration(
     *,
     may_be_zero: bool = False,
 ) -> timedelta | None:
-    """A duration within bounds, or zero; numbers are seconds, a text says its unit, None stays."""
+    """A duration within bounds; numbers are seconds, a text has a unit, None stays None."""
     if value is None:
         return None
     seconds = seconds_of(value)
@@ -174,7 +174,7 @@ def instant(what: str, value: object) -> datetime | None:
 
 
 def text(what: str, value: object, most: int) -> str:
-    """A text of 1 to `most` characters, not only blanks, that is shown as it is: no controls."""
+    """A text of 1 to `most` characters, not only blanks, without control characters."""
     fine = isinstance(value, str) and 1 <= len(value) <= most and value.strip() != ""
     if not fine or not isinstance(value, str) or has_controls(value):
         raise InvalidInput(
@@ -195,7 +195,7 @@ def true_or_false(what: str, value: object) -> bool:
 
 
 def whole_number(what: str, value: object, least: int, most: int, rule: str) -> int:
-    """A number within bounds; `rule` is the sentence that says them."""
+    """A number within bounds; `rule` is the sentence about them."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise InvalidInput(
             f"{what} {value!s:.100} is out of range", rule, "Leave it out for the default."

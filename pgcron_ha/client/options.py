@@ -1,4 +1,4 @@
-"""What may be said of a run, and of a schedule: one table of checks for every interface.
+"""The options of runs and the policies of schedules: one table of checks for every interface.
 
 A check takes a value as a caller gave it and returns it as the functions of
 `pgcron_ha.db.commands.functions` want it, or raises `InvalidInput` (`TooLarge`).
@@ -61,7 +61,7 @@ class _RunsAndSchedules(TypedDict, total=False):
 
 
 class RunOptions(_RunsAndSchedules, total=False):
-    """What may be said of a run that is asked for; what it leaves out has the default."""
+    """The options of a new run; what is left out has the default."""
 
     timeout: Span | None
     start_within: Span | None
@@ -73,7 +73,7 @@ class RunOptions(_RunsAndSchedules, total=False):
 
 
 class Policies(_RunsAndSchedules, total=False):
-    """What a schedule in code may say beside its spec; what it leaves out has the default."""
+    """The policies of a schedule in code; what is left out has the default."""
 
     args: Mapping[str, Any] | None
     timezone: str
@@ -173,11 +173,11 @@ NOTHING: Final[Mapping[str, Any]] = {
     "jitter": timedelta(0),
     "max_runs": 0,
 }
-"""What takes back a policy that has no default to go back to."""
+"""The values that remove a policy which has no default."""
 
 
 def check_each(values: Mapping[str, Any], checks: Mapping[str, Check]) -> dict[str, Any]:
-    """The values, each as its check returns it; None stays None, and so does what has no check."""
+    """The values, each as its check returns it; None and what has no check stay as they are."""
     return {
         name: checks[name](value) if value is not None and name in checks else value
         for name, value in values.items()

@@ -1,5 +1,5 @@
-"""What a schedule will do, from its row, and who would execute it: for the command line and the
-pages alike.
+"""The next fires of a schedule's row, and whether a node would execute them: for the command line
+and the pages.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Retry policies as callers write them, judged before the database is asked.
+"""Retry policies as callers write them, checked before anything is sent.
 
 A policy is a mapping (or its JSON text) whose keys are `RetryPolicy`'s; what it leaves out has the
-default. ``migrations/sql/retry_policy.sql`` says what each key does and is the judge of
-what comes by SQL. Here durations are timedelta, seconds, or texts such as ``90s``.
+default. ``migrations/sql/retry_policy.sql`` describes each key and checks what comes by
+SQL. Here durations are timedelta, seconds, or texts such as ``90s``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Requests for runs, one or many: judged before anything is sent, and sent in one statement."""
+"""Requests for runs, one or many: checked before anything is sent, and sent in one statement."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pgcron_ha.errors import InvalidInput, PgcronError, TooLarge
 MOST_RUNS: Final = 10_000
 MOST_BYTES: Final = 64 * 1024 * 1024
 _HINT: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}}.'
-_DIVIDE: Final = "Ask several times; in one transaction they exist together or not at all."
+_DIVIDE: Final = "Use several calls; in one transaction they exist together or not at all."
 _DEFAULTS: Final = functions.enqueue.defaults
 # Options that only the functions know which decide about unique keys.
 _OF_UNIQUE_KEYS: Final = frozenset(
@@ -37,13 +37,13 @@ class _What(TypedDict, total=False):
 
 
 class NewRun(_What, RunOptions, total=False):
-    """One of the runs that `App.enqueue_many` asks for: what `App.enqueue` takes, by its names."""
+    """One of the runs of `App.enqueue_many`: the arguments of `App.enqueue` by name."""
 
 
 class EnqueueStatement(NamedTuple):
     """``cursor.execute(*statement)``; its one row has the run's id (of many runs an array of ids).
 
-    What only the database can refuse comes as the driver's own error, with an SQLSTATE of class
+    What only the database can refuse is the driver's own error, with an SQLSTATE of class
     ``PC``, message, detail and hint.
     """
 
@@ -77,11 +77,11 @@ class RunRequest:
         return functions.enqueue_request, {"options": self.as_json()}
 
     def as_json(self) -> str:
-        """What `pgcron.enqueue_many` takes for it, without what has the default."""
+        """The object that `pgcron.enqueue_many` takes, without values that are the default."""
         return f'{{{self.all_but_args()},"args":{self.args}}}'
 
     def all_but_args(self) -> str:
-        """The members of that object that say more than args."""
+        """The members of that object but for args."""
         members: dict[str, Any] = {"handler": self.handler}
         for name, option in self.options.items():
             if name == "retry":
@@ -141,15 +141,15 @@ def request_runs(
     request: Request = request_run,
     check_args: Callable[[str, str], None] | None = None,
 ) -> Iterator[str]:
-    """The checked requests in order, as JSON; `check_args` judges the args (JSON text) of a handler
-    where a request is like one before but for them.
+    """The checked requests in order, as JSON. `check_args` checks the args (JSON text) of a handler
+    for a request that equals an earlier one but for its args.
 
     Raises as `request_run`, TooLarge for more than `MOST_RUNS`; the message says which one it is.
     """
     requested = list(islice(runs, MOST_RUNS + 1))
     if len(requested) > MOST_RUNS:
         raise TooLarge(
-            f"more than {MOST_RUNS} runs are asked for",
+            f"more than {MOST_RUNS} runs are requested",
             f"One call takes up to {MOST_RUNS} runs.",
             _DIVIDE,
         )
@@ -171,7 +171,7 @@ def request_runs(
 
 
 def _all_but_args(options: object) -> tuple[object, ...]:
-    """What makes two requests the same but for their args; empty when it can't be compared.
+    """All of a request but its args, to compare it with others; empty if it can't be compared.
 
     Types are part of it: True is no priority although it equals 1.
     """
@@ -209,7 +209,7 @@ def request_new_run(options: object, which: str, request: Request = request_run)
 
 
 def _named(which: str, error: PgcronError) -> PgcronError:
-    """The same error, saying of which run it is."""
+    """The same error with the run that it is about."""
     return type(error)(f"{which}: {error.message}", error.detail, error.hint)
 
 

@@ -1,4 +1,4 @@
-"""What a client is told about a run."""
+"""The status of a run, and which runs have ended."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _run_status: Final = Call[int]("run_status", "run_id")
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """One run, as it stood: `state` is the live state or the outcome, instants are aware UTC.
+    """One run when it was read: `state` is the live state or the outcome, instants are aware UTC.
 
     `error` is that of the last attempt, `result` what the handler returned (JSON).
     """
@@ -43,7 +43,7 @@ class RunStatus:
     error: str | None
     result: Any
     progress: Progress | None = None
-    """What the handler last said of how far it is, while it executes."""
+    """The last progress that the handler reported, while it executes."""
 
     @property
     def outcome(self) -> str | None:
@@ -63,13 +63,13 @@ class EnqueuedRun(int):
 
     @classmethod
     def of(cls, run_id: int, app: Any) -> EnqueuedRun:
-        """The run of that id, behind the door of `app`."""
+        """The run of that id in the database of `app`."""
         made = cls(run_id)
         made._app = app
         return made
 
     async def status(self) -> RunStatus:
-        """How it stands. Raises NotFound before the transaction that enqueued it has committed."""
+        """Its status now. Raises NotFound before the transaction that enqueued it has committed."""
         status: RunStatus = await self._app.run(int(self))
         return status
 
@@ -91,7 +91,7 @@ async def read_status(connection: Any, run_id: int, schema: str) -> RunStatus:
             f"run {run_id} does not exist",
             "It was never enqueued, its transaction was rolled back, retention removed it, or "
             "another role enqueued it.",
-            "`pgcron-ha runs list` lists runs; who only enqueues reads those that it enqueued.",
+            "`pgcron-ha runs list` lists runs; a role that may only enqueue reads its own.",
         )
     result, done, total, note = row[-4:]
     found = None if result is None else json.loads(result)

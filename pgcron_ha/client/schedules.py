@@ -1,4 +1,4 @@
-"""Schedules as Python defines them: judged where they are written, put when a node starts."""
+"""Schedules in Python: checked where they are written, put into the database by nodes."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ class CodeSchedule:
     depends_on_previous: bool = False
 
     async def put(self, connection: Any, schema: str, actor: str | None = None) -> int:
-        """Make the database's schedule of this name so; its id. Nothing is written if it is."""
+        """Create or change the schedule in the database; its id. An equal one is not written."""
         policies = {field.name: getattr(self, field.name) for field in fields(self)}
-        # The code decides that there is none, too.
+        # The code also decides that a policy is not set.
         policies |= {key: nothing for key, nothing in NOTHING.items() if policies[key] is None}
         return await functions.put_schedule(
             connection, **policies, managed_by="code", actor=actor, interface="code", schema=schema
@@ -71,7 +71,7 @@ class CodeSchedule:
 
 
 def _kind(hint: Any) -> Any:
-    """The type of a field beside None."""
+    """The type of a field without None."""
     return get_args(hint)[0] if isinstance(hint, UnionType) else hint
 
 
@@ -87,8 +87,8 @@ POLICIES: Final[Mapping[str, Any]] = MappingProxyType(
         "managed_by": str,
     }
 )
-"""What a schedule may say beside name, spec and handler, and its type. To `put_schedule` None, as
-what is left out, is unchanged.
+"""The policies of a schedule and their types. `put_schedule` leaves those unchanged that are None
+or left out.
 """
 DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(
     {field.name: field.default for field in fields(CodeSchedule) if field.default is not MISSING}
@@ -112,7 +112,7 @@ def check_schedule(
 ) -> dict[str, Any]:
     """The policies as `functions.put_schedule` takes them; those that are None stay None.
 
-    Judges name, spec and handler too. Raises as `define_schedule`.
+    Checks name, spec and handler, too. Raises as `define_schedule`.
     """
     _check_names(policies, list(POLICIES))
     checks.text("the schedule's name", name, checks.MOST_NAME_CHARACTERS)
@@ -148,7 +148,7 @@ def _check_spec(spec: str, policies: dict[str, Any]) -> None:
 
 
 def _check_overlap(policies: Mapping[str, Any]) -> None:
-    """What is only wrong beside what the schedule says already is found by the database."""
+    """The database finds what is wrong only together with policies that are already stored."""
     overlap, running = policies.get("overlap"), policies.get("max_running") or 0
     if policies.get("depends_on_previous") and (
         overlap not in (None, "skip", "queue") or running > 1

@@ -1,9 +1,8 @@
-"""Of runs that ask for the same work, one: `Unique`, `Debounce` and `Throttle`, for ``unique=``.
+"""One run for the same work: `Unique`, `Debounce` and `Throttle`, for ``unique=``.
 
 Each names its work by a key; keys of different handlers are different. An idempotency key names one
 request instead, and finds the run it had made even when that has ended. Durations are timedelta or
-seconds. ``migrations/sql/unique.sql`` says what becomes of a run, and judges what comes
-by SQL.
+seconds. ``migrations/sql/unique.sql`` decides, and checks which options go together.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ Uniqueness: TypeAlias = Unique | Debounce | Throttle
 
 
 def unique_arguments(unique: object) -> dict[str, Any]:
-    """The arguments of `pgcron.enqueue` that say the same. Raises InvalidInput."""
+    """The same as arguments of `pgcron.enqueue`. Raises InvalidInput."""
     match unique:
         case Unique(key, scope, on_conflict, period):
             manner = {} if on_conflict == "return" else {"on_conflict": on_conflict}

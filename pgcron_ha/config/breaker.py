@@ -1,4 +1,4 @@
-"""What a file or an application says of a handler's circuit breaker."""
+"""A handler's circuit breaker, as a file or an application defines it."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _HINT: Final = (
 
 @dataclass(frozen=True)
 class Breaker:
-    """After so many `failures` `within` a time the cluster leaves the handler alone for `open_for`;
-    then one run at a time probes it. A probe that fails doubles the time, up to
-    `open_for_at_most`; one that succeeds ends it.
+    """After `failures` `within` a time the cluster does not start the handler for `open_for`; then
+    one run at a time probes it. A probe that fails doubles the time, up to `open_for_at_most`; one
+    that succeeds closes the breaker.
 
-    Durations are timedelta, seconds, or texts such as ``30s``. `fallback` says what becomes of the
-    runs meanwhile: ``{"handler": "py:later"}`` executes them with another handler, ``{"queue":
+    Durations are timedelta, seconds, or texts such as ``30s``. `fallback` decides what happens to
+    the runs meanwhile: ``{"handler": "py:later"}`` executes them with another handler, ``{"queue":
     "spare"}`` moves them to nodes that go on; without it they wait. Raises `ConfigError`.
     """
 
@@ -56,7 +56,7 @@ class Breaker:
 
 
 def read_breaker(raw: object) -> Breaker | str:
-    """From a table's ``breaker``: its own, or the name of the handler whose breaker it shares.
+    """A table's ``breaker``: its own, or the name of the handler whose breaker it shares.
 
     Raises `ConfigError`.
     """
@@ -76,7 +76,7 @@ def read_breaker(raw: object) -> Breaker | str:
 
 
 def declare(said: Mapping[str, Breaker | str]) -> list[dict[str, Any]]:
-    """What the database is told, from what stands beside each handler (full names).
+    """The declarations for the database, of the breakers by handler (full names).
 
     Raises `ConfigError` for a handler that shares a breaker which is not there, and for a fallback
     that has the same breaker.
@@ -87,7 +87,7 @@ def declare(said: Mapping[str, Breaker | str]) -> list[dict[str, Any]]:
         if isinstance(shared, str) and not isinstance(said.get(shared), Breaker):
             raise ConfigError(
                 f"'{handler}' shares the breaker of '{shared}', which has none here",
-                "A shared breaker stands beside the handler that it is named after.",
+                "A shared breaker is defined with the handler that it is named after.",
                 f"Give '{shared}' a breaker of its own.",
             )
     return [

@@ -71,7 +71,7 @@ _LIMITS: Final[Mapping[str, Callable[[object], int]]] = {
     "open_files": Integer(1, 1_000_000),
     "processes": Integer(1, 1_000_000),
 }
-"""What the system refuses a program beyond (setrlimit).
+"""Limits that the operating system enforces (setrlimit).
 
 - ``cpu``: processor time of each process (a duration), then SIGXCPU;
 - ``memory``: address space of each process (a size), beyond which allocation fails;
@@ -98,15 +98,15 @@ def _limits(raw: object) -> dict[str, int]:
 class ShellTemplate(Template):
     """One command line. Each item of `argv` reaches the program as one argument; there is no shell.
 
-    ``{name}`` inside an item stands for an arg of the run, whose text must match
+    ``{name}`` inside an item is replaced by an arg of the run, whose text must match
     ``placeholders[name]`` from end to end. `timeout` and `grace` are seconds.
 
     What exit statuses mean: with `retry_on` only those are tried again, those of `discard_on` never
     are, and those of `snooze_on` come back after `snooze` seconds without having used up an
     attempt. `limits` are numbers, bytes and seconds. `stdin` is ``nothing``, or
-    ``args``: the run's args as JSON. `on_lease_loss` is ``stop`` or ``finish``: what becomes of the
+    ``args``: the run's args as JSON. `on_lease_loss` is ``stop`` or ``finish``: what happens to the
     program while its node can't renew its lease. A run takes `weight` of the node's slots. With
-    `previous` the program is told how the schedule's run before this one ended.
+    `previous` the program's environment contains how the schedule's previous run ended.
     """
 
     argv: Annotated[tuple[str, ...], _argv]
@@ -131,7 +131,7 @@ class ShellTemplate(Template):
         """Exit statuses that mean two things, and placeholders that are not declared."""
         retry, discard, snooze = (getattr(self, key) or frozenset() for key in _STATUS_KEYS)
         for status in sorted((discard & snooze) | (retry & (discard | snooze))):
-            yield "discard_on", f"{status} stands in two of {', '.join(_STATUS_KEYS)}"
+            yield "discard_on", f"{status} is in two of {', '.join(_STATUS_KEYS)}"
         used = {name for item in self.argv for name in PLACEHOLDER.findall(item)}
         for name in sorted(used - self.placeholders.keys()):
             yield "argv", f"'{{{name}}}' is not declared in placeholders"

@@ -1,7 +1,7 @@
-"""Tables ``[KIND.NAME]`` of what a node may run: each becomes a frozen dataclass.
+"""Tables ``[KIND.NAME]`` of the handlers of a node: each becomes a frozen dataclass.
 
-A field's annotation has its reader, ``Annotated[int, Integer(1, 100)]``, and its key where that is
-not its name. What a table does not say has the field's default; a field without one must be given.
+A field's annotation has its reader, ``Annotated[int, Integer(1, 100)]``, and its key if that is not
+its name. A key that is left out has the field's default; a field without a default is required.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 
 
 class Refused(ValueError):
-    """A whole sentence about a value, of which `part` of it is wrong; the value is not shown."""
+    """A whole sentence about a value whose `part` is wrong; the value is not shown."""
 
     def __init__(self, sentence: str, part: str = "") -> None:
         super().__init__(sentence)
@@ -36,12 +36,12 @@ class Refused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What a table becomes; `name` is the table's."""
+    """One table, read; `name` is the table's."""
 
     name: str
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
-        """Keys that are wrong beside others, each with a sentence."""
+        """Keys that do not go with others, each with a sentence."""
         return iter(())
 
 

@@ -1,6 +1,6 @@
 """What a node may execute in databases: profiles of its file, offered as ``sql:NAME``.
 
-The statements stand in the file. A run gives values for ``:name`` parameters, which PostgreSQL
+The statements are in the file. A run gives values for ``:name`` parameters, which PostgreSQL
 types and which never become SQL.
 """
 

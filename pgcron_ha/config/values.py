@@ -111,7 +111,7 @@ class Text:
     expected: str
 
     def __call__(self, raw: object) -> str:
-        """Read the text as it stands."""
+        """Read the text unchanged."""
         if not isinstance(raw, str) or not re.fullmatch(self.pattern, raw):
             raise ValueError(self.expected)
         return raw
@@ -240,7 +240,7 @@ def directory(raw: object) -> Path:
 
 
 def texts(raw: object) -> tuple[str, ...]:
-    """Read a list of strings of the file, as it stands."""
+    """Read a list of strings unchanged."""
     items = raw if isinstance(raw, list | tuple) and len(raw) <= MAX_LIST_ITEMS else [None]
     if not all(isinstance(item, str) and "\0" not in item for item in items):
         raise ValueError(f"a list of strings, at most {MAX_LIST_ITEMS} and without NUL")

@@ -1,5 +1,5 @@
-"""What files define: each schedule and calendar judged as every interface judges it, with its place
-in the file.
+"""The definitions of files: each schedule and calendar is checked as by every interface, and errors
+name its place in the file.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def judged_schedule(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _kept(problems: list[PgcronError]) -> Iterator[None]:
-    """What is refused inside is one of the problems, and does not hide the next."""
+    """An error inside is one of the problems, and does not hide the next."""
     try:
         yield
     except PgcronError as error:

@@ -1,4 +1,4 @@
-"""The published JSON Schema of a file of schedules, made of the policies that there are."""
+"""The published JSON Schema of a file of schedules, generated from the policies."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from pgcron_ha.executors.contract.base import Context, ExecutorServices, Outcome
 from pgcron_ha.executors.contract.progress import Progress
 
 DEADLINE_SECONDS = 20.0
-"""Nothing a test waits for takes so long on a machine that is not broken."""
+"""Longer than anything a test waits for, also on a busy machine."""
 
 
 class RecordingEngine:
@@ -91,7 +91,7 @@ class RecordingEngine:
             return [line for run, _, line in self.lines if run == context.run_id]
 
     def outcomes_of(self, context: Context) -> list[Outcome]:
-        """All that was said of the run, which must be one."""
+        """All outcomes that were reported of the run; there must be one."""
         with self._changed:
             return list(self._outcomes.get(context.run_id, []))
 
@@ -102,7 +102,7 @@ class RecordingEngine:
         return outcome
 
     def wait_until(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait until something that is said here makes it true."""
+        """Wait until a report to this engine makes it true."""
         deadline = DEADLINE_SECONDS
         with self._changed:
             assert self._changed.wait_for(condition, deadline), f"not in {deadline:g} s: {what}"

@@ -1,4 +1,4 @@
-"""A schema for tests: made and removed, emptied between them, and hastened within them."""
+"""A schema for tests: created, removed, emptied between tests, and its runs made due earlier."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _MARK: Final = "pgcron_ha: made for tests"
 
 
 async def make_schema(dsn: str, schema: str) -> None:
-    """A new schema that says it is for tests, in place of one that says so.
+    """A new schema marked as one of tests, in place of one that has the mark.
 
-    Raises ConfigError when there is one that does not: it may be in use.
+    Raises ConfigError for one without the mark: it may be in use.
     """
-    from pgcron_ha.db.schema.migrate import migrate  # who imports this may never make one
+    from pgcron_ha.db.schema.migrate import migrate  # slow to import, and rarely needed
 
     statements = load(schema)
     connection = await connect(dsn)
@@ -72,8 +72,8 @@ class TestedSchema:
         return bool(row["lives"])
 
     async def come_nearer(self, most: timedelta) -> timedelta | None:
-        """Lets the time until the next waiting run is due pass for all that wait: how much it was;
-        None when there is none, or it would be more than `most`.
+        """Makes all waiting runs due earlier, so that the next is due now: by how much; None if
+        there is none, or it would be more than `most`.
         """
         (row,) = await self._fetch("testing_next_due")
         if row["seconds"] is None or row["seconds"] > most.total_seconds():
