@@ -12,7 +12,7 @@ from typing import Any, Literal, Self, TypeVar, Unpack
 from weakref import WeakKeyDictionary
 
 from pgcron_ha.client import checks
-from pgcron_ha.client.options import OF_RUNS, Policies, RunOptions, Span, check_each, given
+from pgcron_ha.client.options import OF_RUNS, Policies, RunOptions, check_each, given
 from pgcron_ha.client.run_request import (
     EnqueueStatement,
     NewRun,
@@ -26,6 +26,7 @@ from pgcron_ha.client.schedules import CodeSchedule, define_schedule
 from pgcron_ha.client.waiting import Notifications, Waiting, require_success
 from pgcron_ha.config.breaker import Breaker, read_breaker
 from pgcron_ha.config.loading import load_settings
+from pgcron_ha.config.values import Span
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.callers import Style
 from pgcron_ha.db.driver.clients import ClientPools

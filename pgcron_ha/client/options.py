@@ -27,11 +27,9 @@ from pgcron_ha.client.checks import (
 )
 from pgcron_ha.client.retry_policy import RetryPolicy, retry_text
 from pgcron_ha.client.uniqueness import MANNERS, SCOPES, Uniqueness
+from pgcron_ha.config.values import Span
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.model.plan import LONGEST_JITTER, CatchUp
-
-Span: TypeAlias = timedelta | float | str
-"""A duration: a timedelta, seconds, or a text such as ``90s``."""
 
 Check: TypeAlias = Callable[[Any], Any]
 

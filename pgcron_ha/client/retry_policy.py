@@ -12,12 +12,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final, TypeAlias, TypedDict
+from typing import Any, Final, TypedDict
 
 from pgcron_ha.client.checks import duration, parsed_json, true_or_false, whole_number
+from pgcron_ha.config.values import Span
 from pgcron_ha.errors import InvalidInput, TooLarge
-
-Delay: TypeAlias = timedelta | float | str
 
 MOST_BYTES: Final = 8192
 MOST_CAUSES: Final = 50
@@ -45,14 +44,14 @@ class RetryPolicy(TypedDict, total=False):
     delays; ``snoozes``: how often at most.
     """
 
-    backoff: str | Sequence[Delay]
-    base: Delay
-    cap: Delay
+    backoff: str | Sequence[Span]
+    base: Span
+    cap: Span
     jitter: bool
-    retry_for: Delay
+    retry_for: Span
     retry_on: Sequence[str]
     discard_on: Sequence[str]
-    snooze_on: Mapping[str, Delay]
+    snooze_on: Mapping[str, Span]
     snoozes: int
 
 

@@ -8,9 +8,9 @@ seconds. ``migrations/sql/unique.sql`` decides, and checks which options go toge
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, Final, Literal, TypeAlias
 
+from pgcron_ha.config.values import Span
 from pgcron_ha.errors import InvalidInput
 
 SCOPES: Final = ("open", "waiting")
@@ -30,7 +30,7 @@ class Unique:
     key: str
     scope: Literal["open", "waiting"] | None = None
     on_conflict: Literal["return", "replace", "refuse"] = "return"
-    period: timedelta | float | str | None = None
+    period: Span | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ class Debounce:
     """One run of the key, `delay` after the last call, with its args; `at_most` after the first."""
 
     key: str
-    delay: timedelta | float | str
-    at_most: timedelta | float | str | None = None
+    delay: Span
+    at_most: Span | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Throttle:
     """
 
     key: str
-    period: timedelta | float | str
+    period: Span
     trailing: bool = False
 
 

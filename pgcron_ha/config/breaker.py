@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from datetime import timedelta
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
-from pgcron_ha.config.values import QUEUE_NAME, seconds_of
+from pgcron_ha.config.values import QUEUE_NAME, Span, seconds_of
 from pgcron_ha.errors import ConfigError
-
-Duration: TypeAlias = timedelta | float | str
 
 MOST_FAILURES: Final = 100
 _LONGEST: Final = {"within": 86400.0, "open_for": 86400.0, "open_for_at_most": 7 * 86400.0}
@@ -36,9 +33,9 @@ class Breaker:
     """
 
     failures: int = 5
-    within: Duration = "1m"
-    open_for: Duration = "30s"
-    open_for_at_most: Duration = "10m"
+    within: Span = "1m"
+    open_for: Span = "30s"
+    open_for_at_most: Span = "10m"
     fallback: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:

@@ -201,7 +201,8 @@ def load_settings(sources: SourcedSettings | None = None) -> Settings:
         try:
             typed[key] = BY_KEY[key].read(value.raw)
         except ValueError as error:
-            problems.append(_problem(BY_KEY[key], value, str(error)))
+            given = f"{value.name}='{shown(BY_KEY[key], value.raw)}' ({value.origin})"
+            problems.append(f"{given}: expected {error}")
     problems.extend(_clear_text(typed))
     templates: dict[str, Any] = {}
     for kind, template in CAPABILITIES.items():
@@ -242,10 +243,6 @@ def _clear_text(typed: dict[str, Any]) -> list[str]:
             ' "https://…" to the proxy before it, or web.allow_private = true'
         )
     return problems
-
-
-def _problem(setting: Setting, value: SourcedValue, expected: str) -> str:
-    return f"{value.name}='{shown(setting, value.raw)}' ({value.origin}): expected {expected}"
 
 
 def _config_error(problems: list[str]) -> ConfigError:

@@ -82,11 +82,17 @@ def read_definitions(paths: Iterable[Path]) -> Definitions:
     return Definitions(schedules, calendars)
 
 
-def judged_schedule(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def judged_schedule(name: str, values: object) -> dict[str, Any]:
     """The values of one schedule, complete and checked; what is empty is left out.
 
     Raises the errors of `pgcron_ha.client.schedules.check_schedule`.
     """
+    if not isinstance(values, Mapping):
+        raise InvalidInput(
+            "it is no table",
+            "A definition has at least spec and handler.",
+            "Write them beneath its name.",
+        )
     for key in ("spec", "handler"):
         if key not in values:
             raise InvalidInput(
@@ -148,20 +154,10 @@ def _judged(document: Document, table: str, name: str, value: Any) -> Any:
     if table == SCHEDULES and isinstance(value, dict):
         _refuse_unknown_keys(document, value, KEYS, table, name)
     try:
-        return _schedule(name, value) if table == SCHEDULES else _calendar(name, value)
+        return judged_schedule(name, value) if table == SCHEDULES else _calendar(name, value)
     except PgcronError as error:
         where = f"{document.where(table, name)}: {_kind(table)} {name!r}"
         raise type(error)(f"{where}: {error.message}", error.detail, error.hint) from error
-
-
-def _schedule(name: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise InvalidInput(
-            "it is no table",
-            "A definition has at least spec and handler.",
-            "Write them beneath its name.",
-        )
-    return judged_schedule(name, value)
 
 
 def _calendar(name: str, value: Any) -> str:

@@ -57,7 +57,7 @@ def json_schema() -> dict[str, Any]:
                 "pattern": "^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$",
                 "maxLength": MOST_HANDLER_CHARACTERS,
             },
-            **{name: _nullable(_policy(name)) for name in POLICIES},
+            **{name: _policy(name) for name in POLICIES},
         },
     }
     days = _lines(
@@ -96,10 +96,7 @@ def _lines(description: str, least: int, most_characters: int, most_lines: int) 
     return {"description": description, "anyOf": [text, lines]}
 
 
-def _policy(name: str) -> Mapping[str, Any]:
-    return _BY_NAME.get(name) or _BY_TYPE[schedules.POLICIES[name]]
-
-
-def _nullable(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Null is as good as leaving it out."""
-    return {"anyOf": [dict(schema), {"type": "null"}]}
+def _policy(name: str) -> dict[str, Any]:
+    """Null is the same as leaving it out."""
+    kind = _BY_NAME.get(name) or _BY_TYPE[schedules.POLICIES[name]]
+    return {"anyOf": [dict(kind), {"type": "null"}]}

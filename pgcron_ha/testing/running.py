@@ -16,6 +16,7 @@ from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.client.run_status import read_status
 from pgcron_ha.config.loading import load_settings, read_sources
 from pgcron_ha.config.settings import Settings
+from pgcron_ha.config.values import Span
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.connecting import connect
 from pgcron_ha.engine.node import Node
@@ -75,7 +76,7 @@ class Pgcron:
     async def drain(
         self,
         *,
-        ahead: timedelta | float | str | None = None,
+        ahead: Span | None = None,
         timeout: float = TIMEOUT_SECONDS,
     ) -> list[RunStatus]:
         """Executes until nothing is due; the ended runs that no earlier call has returned.
