@@ -11,13 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Final
 
-from pgcron_ha.config.breaker import Breaker
 from pgcron_ha.config.capability_table import (
     PLACEHOLDER,
     TIME_LIMIT,
     Refused,
     Template,
-    breaker_or_sharer,
     one_string,
     patterns_by_name,
 )
@@ -94,7 +92,7 @@ def _limits(raw: object) -> dict[str, int]:
     return limits
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShellTemplate(Template):
     """One command line. Each item of `argv` reaches the program as one argument; there is no shell.
 
@@ -111,7 +109,6 @@ class ShellTemplate(Template):
 
     argv: Annotated[tuple[str, ...], _argv]
     placeholders: Annotated[Mapping[str, str], patterns_by_name] = field(default_factory=dict)
-    timeout: Annotated[float | None, TIME_LIMIT] = None
     user: Annotated[str | None, one_string] = None
     environment: Annotated[tuple[str, ...], _variables] = ()
     working_directory: Annotated[str | None, absolute_path] = None
@@ -123,7 +120,6 @@ class ShellTemplate(Template):
     limits: Annotated[Mapping[str, int], _limits] = field(default_factory=dict)
     stdin: Annotated[str, Choice(("nothing", "args"))] = "nothing"
     on_lease_loss: Annotated[str, Choice(("stop", "finish"))] = "stop"
-    breaker: Annotated[Breaker | str | None, breaker_or_sharer] = None
     weight: Annotated[int, Integer(1, 1000)] = 1
     previous: Annotated[bool, flag] = False
 

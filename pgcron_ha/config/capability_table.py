@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
-from typing import Any, Final, Protocol, TypeVar, get_type_hints
+from typing import Annotated, Any, Final, Protocol, TypeVar, get_type_hints
 
 from pgcron_ha.config.breaker import Breaker, read_breaker
 from pgcron_ha.config.values import Duration, Reader, did_you_mean
@@ -34,11 +34,13 @@ class Refused(ValueError):
         self.part = part
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    """One table, read; `name` is the table's."""
+    """One table, read; `name` is the table's. `timeout` of a run is in seconds."""
 
     name: str
+    timeout: Annotated[float | None, TIME_LIMIT] = None
+    breaker: Annotated[Breaker | str | None, _breaker_or_sharer] = None
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
         """Keys that do not go with others, each with a sentence."""
@@ -116,7 +118,7 @@ def one_string(raw: object) -> str:
     return raw
 
 
-def breaker_or_sharer(raw: object) -> Breaker | str:
+def _breaker_or_sharer(raw: object) -> Breaker | str:
     """A circuit breaker, or the handler whose breaker it shares."""
     try:
         return read_breaker(raw)

@@ -14,13 +14,11 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from pgcron_ha.config.breaker import Breaker
 from pgcron_ha.config.capability_table import (
     PLACEHOLDER,
     TIME_LIMIT,
     Refused,
     Template,
-    breaker_or_sharer,
     patterns_by_name,
 )
 from pgcron_ha.config.secret_reference import SecretReference, parse_secret_reference
@@ -172,7 +170,7 @@ def _networks(raw: object) -> tuple[Network, ...]:
         raise ValueError(f'true or networks such as "10.0.0.0/8": {error}') from None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HttpDestination(Template):
     """One service. ``{name}`` in `url` and `body` is replaced by an arg of the run, whose text must
     match ``placeholders[name]`` from end to end.
@@ -191,7 +189,6 @@ class HttpDestination(Template):
     headers: Annotated[Mapping[str, str], _headers] = field(default_factory=dict)
     body: Annotated[Any, _body] = None
     auth: Annotated[HttpAuthorization | None, _authorization] = None
-    timeout: Annotated[float | None, TIME_LIMIT] = None
     request_timeout: Annotated[float, TIME_LIMIT] = 30.0
     expect: Annotated[Statuses, _statuses] = (range(200, 300),)
     retry: Annotated[Statuses, _statuses] = DEFAULT_RETRY
@@ -202,7 +199,6 @@ class HttpDestination(Template):
     connections: Annotated[int, Integer(1, 1_000)] = 10
     allow_private: Annotated[tuple[Network, ...], _networks] = ()
     ca_file: Annotated[str | None, absolute_path] = None
-    breaker: Annotated[Breaker | str | None, breaker_or_sharer] = None
     previous: Annotated[bool, flag] = False
 
     def __post_init__(self) -> None:

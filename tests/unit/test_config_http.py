@@ -75,7 +75,7 @@ def test_only_the_url_must_be_given() -> None:
     )
 
     assert problems == []
-    assert destinations["a"] == HttpDestination("a", "http://example.com", {})
+    assert destinations["a"] == HttpDestination(name="a", url="http://example.com")
     assert destinations["a"].retry == DEFAULT_RETRY
     assert destinations["a"].allow_private == ()
 
