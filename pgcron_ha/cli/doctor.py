@@ -132,7 +132,7 @@ async def listen_past(session: Session) -> float | str | None:
     try:
         await link.listen(lambda _: notified.set(), "end_channel", insists=True)
         began = monotonic()
-        await probe_ends(session.connection, session.schema)
+        await probe_ends(session.connection, schema=session.schema)
         await asyncio.wait_for(notified.wait(), NOTIFIED_SECONDS)
         return monotonic() - began
     except TimeoutError:

@@ -1,4 +1,4 @@
-"""The Python door: `App` has handlers and schedules and asks for runs; `load_app` finds one."""
+"""The Python interface: an `App` has handlers and schedules and enqueues runs."""
 
 from pgcron_ha.client.app import App
 from pgcron_ha.client.loading import load_app

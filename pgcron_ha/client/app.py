@@ -12,8 +12,7 @@ from typing import Any, Literal, Self, TypeVar, Unpack
 from weakref import WeakKeyDictionary
 
 from pgcron_ha.client import checks
-from pgcron_ha.client.options import OF_RUNS, Policies, RunOptions, Times, check_each, given
-from pgcron_ha.client.requirements import Requirements
+from pgcron_ha.client.options import OF_RUNS, Policies, RunOptions, check_each, given
 from pgcron_ha.client.run_request import (
     EnqueueStatement,
     NewRun,
@@ -22,11 +21,12 @@ from pgcron_ha.client.run_request import (
     request_runs,
     send_runs,
 )
-from pgcron_ha.client.run_status import EnqueuedRun, RunStatus, ended_among, read_status
+from pgcron_ha.client.run_status import EnqueuedRun, RunStatus, read_status
 from pgcron_ha.client.schedules import CodeSchedule, define_schedule
 from pgcron_ha.client.waiting import Notifications, Waiting, require_success
 from pgcron_ha.config.breaker import Breaker, read_breaker
 from pgcron_ha.config.loading import load_settings
+from pgcron_ha.config.values import Span
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.callers import Style
 from pgcron_ha.db.driver.clients import ClientPools
@@ -42,13 +42,13 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class App:
-    """A program's handlers and schedules, and its door to the cluster.
+    """A program's handlers and schedules, and its interface to the cluster.
 
-    `dsn` and `schema` say where the door leads. What is left out is the node's that offers the
-    App's handlers, elsewhere that of the configuration (``PGCRON_HA_DSN``, ``pgcron-ha.toml``),
-    read once, when it is first needed. `listen_dsn` leads past a pooler that passes no
-    notifications, for those who wait for runs. Definitions need no database. An App may be used
-    from several event loops; `close` (or ``async with``) closes the connections of the running one.
+    `dsn` and `schema` name the database. Left out, they are those of the node that offers the
+    App's handlers, elsewhere those of the configuration (``PGCRON_HA_DSN``, ``pgcron-ha.toml``),
+    which is read once, when it is first needed. `listen_dsn` connects past a pooler that passes no
+    notifications, to wait for runs. Definitions need no database. An App may be used from several
+    event loops; `close` (or ``async with``) closes the connections of the running one.
     """
 
     def __init__(
@@ -67,13 +67,13 @@ class App:
 
     @property
     def schema(self) -> str:
-        """The schema the door leads to. Raises ConfigError for a configuration that is wrong."""
+        """The schema of its database. Raises ConfigError for an invalid configuration."""
         if self._schema is None:
             self._schema = load_settings().schema
         return self._schema
 
     def attach(self, dsn: str, schema: str, listen_dsn: str | None = None) -> None:
-        """What a node tells the Apps it offers: its own database, for whatever they left out."""
+        """Sets what was left out. A node calls it with its own database for each App it offers."""
         if self._dsn is None:
             self._dsn, self._listen_dsn = dsn, self._listen_dsn or listen_dsn
         self._schema = schema if self._schema is None else self._schema
@@ -85,7 +85,7 @@ class App:
 
     @property
     def breakers(self) -> Mapping[str, Breaker | str]:
-        """What handlers (full names) say of their circuit breaker, those that say something."""
+        """The circuit breakers by handler (full name), or the handler whose breaker is shared."""
         return MappingProxyType(self._breakers)
 
     @property
@@ -102,30 +102,38 @@ class App:
         cpu: str | float | None = None,
         on_lease_loss: LeaseLoss = STOP,
         breaker: Breaker | str | None = None,
-        requires: Requirements | None = None,
+        requires: checks.Requirements | None = None,
         weight: int = 1,
-        **times: Unpack[Times],
+        timeout: Span | None = None,
+        start_within: Span | None = None,
+        give_up_after: Span | None = None,
+        silence_timeout: Span | None = None,
     ) -> Callable[[Function], Function]:
         """Offer the decorated function, async or plain, as ``py:<name>`` (its own name by default).
 
         With isolation="process" each run has a process of its own, which can be killed and may not
         hold more than `memory` (``512MB`` or bytes) nor compute longer than `cpu` (``60s`` or
-        seconds). With on_lease_loss="finish" a run that began goes on while its node can't reach
-        the database, though another node may then begin it, too; one that may begin only once, or
-        holds a key, is stopped all the same. A `breaker` leaves a handler that keeps failing alone
-        for a while; a text names the handler whose breaker it shares. What it `requires` is the
-        default of runs and schedules that this App makes of it; so are the `times`. A run takes
-        `weight` of its node's slots. Raises ConfigError when the name is taken, a limit is none or
-        the function can't be called with keywords, InvalidInput for a name or weight that no
-        handler can have, a time out of reason, and any other argument.
+        seconds). With on_lease_loss="finish" a run that has begun continues while its node can't
+        reach the database, although another node may begin it, too; a run that may begin only
+        once, or that holds a key, is stopped all the same. A `breaker` stops a handler that keeps
+        failing from being started, for a while; a text names the handler whose breaker it shares.
+        What it `requires` and its time limits are the defaults of runs and schedules that this App
+        makes of it. A run takes `weight` of its node's slots. Raises ConfigError when the name is
+        taken, a limit is invalid or the function can't be called with keywords, InvalidInput for an
+        invalid name, weight or time limit.
         """
-        checks.no_other_arguments(App.handler, times, Times.__annotations__)
         limits = read_isolation(isolation, memory, cpu)
         lease_loss = read_lease_loss(on_lease_loss)
         circuit = None if breaker is None else read_breaker(breaker)
         slots: int = OF_RUNS["weight"](weight)
         heavy = {"weight": slots} if slots > 1 else {}
-        defaults = check_each({**times, "requires": requires, **heavy}, OF_RUNS)
+        times = {
+            "timeout": timeout,
+            "start_within": start_within,
+            "give_up_after": give_up_after,
+            "silence_timeout": silence_timeout,
+        }
+        defaults = given(check_each({**times, "requires": requires, **heavy}, OF_RUNS))
         if callable(name):
             raise ConfigError(
                 "@app.handler is used without parentheses",
@@ -148,7 +156,7 @@ class App:
             self._handlers[full_name] = added
             if circuit is not None:
                 self._breakers[full_name] = circuit
-            self._defaults[full_name] = given(defaults)
+            self._defaults[full_name] = defaults
             return function
 
         return register
@@ -156,10 +164,10 @@ class App:
     def schedule(
         self, spec: str, *, name: str | None = None, **policies: Unpack[Policies]
     ) -> Callable[[Function], Function]:
-        """Run the decorated handler by this spec; stands above ``@app.handler``.
+        """Run the decorated handler by this spec; write it above ``@app.handler``.
 
         The name is the handler's by default; a second schedule of one handler needs its own. The
-        spec is judged here: raises InvalidSpec, UnknownZone, InvalidInput, TooLarge; ConfigError
+        spec is checked here: raises InvalidSpec, UnknownZone, InvalidInput, TooLarge; ConfigError
         for a function that is no handler of this App and for a name that is taken.
         """
 
@@ -198,10 +206,10 @@ class App:
         conn: Any = None,
         **options: Unpack[RunOptions],
     ) -> EnqueuedRun:
-        """Ask for one run; its id, an int that can be waited for (``await run.result()``).
+        """Enqueue one run; its id, an int that can be waited for (``await run.result()``).
 
         The handler is a registered function, or a name: ``report``, ``shell:backup``. The args of
-        a handler of this App are judged by its annotations, unless `check_args` is False: nodes
+        a handler of this App are checked by its annotations, unless `check_args` is False: nodes
         may have a newer version of it.
 
         With `conn` (asyncpg's, psycopg's AsyncConnection, SQLAlchemy's AsyncConnection or
@@ -209,13 +217,13 @@ class App:
         `idempotency_key` (a day by default) returns the run it already named. Numbers of
         `key_lifetime` and `timeout` are seconds. Of the runs of one `concurrency_key` (any text,
         such as ``customer-7``) no more execute at once than it has slots: one, or what
-        ``pgcron.set_concurrency`` says. `unique` (Unique, Debounce, Throttle) says what becomes of
-        a second run of the same work. Only nodes that announce all labels that it `requires`
+        ``pgcron.set_concurrency`` says. `unique` (Unique, Debounce, Throttle) decides what happens
+        to a second run of the same work. Only nodes that have all labels that it `requires`
         (``{"gpu": "a100", "ssd": True}``) take it. It takes `weight` of its node's slots (its
-        handler's, or 1). A run that has not begun `start_within` its due time expires; it is given
-        up `give_up_after` it, retries and all; one that prints, reports and beats nothing for
-        `silence_timeout` is stopped. Raises errors of `pgcron_ha.errors` only; bad values are
-        refused before anything is sent.
+        handler's, or 1). A run that has not begun within `start_within` of its due time expires;
+        `give_up_after` limits it in all, retries included; one that prints nothing, reports no
+        progress and does not call `beat` for `silence_timeout` is stopped. Raises errors of
+        `pgcron_ha.errors` only; bad values are refused before anything is sent.
         """
         request = self._request(handler, args, options, check_args)
         async with self._connection(conn) as connection:
@@ -230,8 +238,8 @@ class App:
         check_args: bool = True,
         **options: Unpack[RunOptions],
     ) -> EnqueueStatement:
-        """What `enqueue` would send, for a program without an event loop to send it: in its own
-        transaction by ``cursor.execute(*app.enqueue_statement("report", {"day": 1}))``.
+        """The statement of `enqueue`, which a program without an event loop sends in its own
+        transaction: ``cursor.execute(*app.enqueue_statement("report", {"day": 1}))``.
 
         It takes what `enqueue` takes and raises as it does. `style` is how the cursor's parameters
         are written: ``format`` (psycopg, Django), ``pyformat``, ``named`` (SQLAlchemy's ``text()``)
@@ -243,11 +251,11 @@ class App:
     async def enqueue_many(
         self, runs: Iterable[NewRun], *, check_args: bool = True, conn: Any = None
     ) -> list[int]:
-        """Ask for up to 10,000 runs in one statement; their ids in order, all of them or an error.
+        """Enqueue up to 10,000 runs in one statement; their ids in order, all of them or an error.
 
         Each is a mapping with what `enqueue` takes: ``{"handler": "report", "args": {"day": 1}}``.
-        A living `idempotency_key`, or one that stands twice, gives the same id. Raises as
-        `enqueue` does, in words that begin with ``run 3 of 20``; TooLarge for more.
+        A living `idempotency_key`, or one that is given twice, gives the same id. Raises as
+        `enqueue` does, with messages that begin with ``run 3 of 20``; TooLarge for more.
         """
         request = partial(self._request, check_args=check_args)
         requests = list(request_runs(runs, request, self._check_args if check_args else None))
@@ -255,16 +263,16 @@ class App:
             return await send_runs(connection, requests, self.schema)
 
     async def run(self, run_id: int, *, conn: Any = None) -> RunStatus:
-        """How a run stands: state, outcome, error, result. Raises NotFound."""
+        """The status of a run: state, outcome, error, result. Raises NotFound."""
         async with self._connection(conn) as connection:
             return await read_status(connection, run_id, self.schema)
 
     async def wait(self, run_id: int, timeout: float | None = None) -> RunStatus:
         """How a run ended, when it has. Raises NotFound, WaitTimedOut after `timeout` seconds.
 
-        Its end is heard by NOTIFY, over one more connection for all that an event loop waits for.
-        Where notifications don't arrive it is looked for, at once, then more and more rarely, twice
-        a second in the end (`is_listening`). While the database is away it is waited on.
+        NOTIFY reports its end, over one more connection for all runs that an event loop waits for.
+        Where notifications don't arrive (`is_listening`) the database is polled: at once, then less
+        and less often, twice a second in the end. An outage of the database does not end the wait.
         """
         status = await self.run(run_id)
         if not status.is_ended:
@@ -280,8 +288,8 @@ class App:
 
     @property
     def is_listening(self) -> bool:
-        """Whether ends of runs that this event loop waits for are heard: not before it waits for
-        one, nor through a pooler that passes no notifications.
+        """Whether notifications report the ends of runs that this event loop waits for: not before
+        it waits for one, nor through a pooler that passes no notifications.
         """
         waiting = self._waiting.get(asyncio.get_running_loop())
         return waiting is not None and waiting.is_listening
@@ -292,14 +300,14 @@ class App:
             return await functions.cancel_run(connection, run_id, reason, schema=self.schema)
 
     async def kill_run(self, run_id: int, reason: str | None = None, *, conn: Any = None) -> str:
-        """As `cancel_run`, without any grace; a thread can't be killed and is only asked."""
+        """As `cancel_run`, without grace; a thread can't be killed and is only asked to stop."""
         async with self._connection(conn) as connection:
             return await functions.cancel_run(
                 connection, run_id, reason, by_force=True, schema=self.schema
             )
 
     async def put_schedules(self, conn: Any = None, *, schema: str | None = None) -> None:
-        """Make the database's schedules those of the code; what is so already is not touched.
+        """Create and change the schedules of the code in the database; equal ones are not touched.
 
         A node calls it when it starts. A schedule that the code no longer has stays as it is:
         another version of the program may still define it.
@@ -310,7 +318,7 @@ class App:
                 await schedule.put(connection, schema or self.schema)
 
     async def close(self) -> None:
-        """Close the connections that were opened in this event loop; who waits is told so."""
+        """Close the connections that were opened in this event loop; its waiters get an error."""
         waiting = self._waiting.pop(asyncio.get_running_loop(), None)
         if waiting is not None:
             waiting.close()
@@ -332,12 +340,8 @@ class App:
             link = Link(self._listen_dsn or dsn, self.schema, title="pgcron_ha waiting")
             insists = self._listen_dsn is not None
             channel = Notifications(link, lambda: self._connection(None), self.schema, insists)
-            self._waiting[loop] = Waiting(self._ended_among, channel)
+            self._waiting[loop] = Waiting(channel)
         return self._waiting[loop]
-
-    async def _ended_among(self, run_ids: list[int]) -> list[int]:
-        async with self._connection(None) as connection:
-            return await ended_among(connection, run_ids, self.schema)
 
     def _request(
         self,
@@ -346,7 +350,7 @@ class App:
         options: Mapping[str, Any],
         check_args: bool,
     ) -> RunRequest:
-        """The checked request; what `options` leave out is as the handler says."""
+        """The checked request; the handler's defaults replace what `options` leave out."""
         full_name = self._name_of(handler)
         defaults = self._defaults.get(full_name, {})
         request = request_run(full_name, args, {**defaults, **given(options)})
@@ -368,7 +372,7 @@ class App:
                 return full_name
         raise ConfigError(
             f"{getattr(handler, '__qualname__', handler)!s:.200} is not a handler of this App",
-            "A function becomes one by @app.handler(), which stands below @app.schedule(…).",
+            "A function becomes one by @app.handler(), written below @app.schedule(…).",
             "Decorate it, or name the handler by text.",
         )
 

@@ -1,4 +1,4 @@
-"""What can be refused before the database is asked, in the words that the database would use.
+"""Values that are refused before anything is sent, with the messages of the database.
 
 Each check takes a value as a caller gave it and returns it as the functions of
 `pgcron_ha.db.commands.functions` want it. All raise `InvalidInput` (`TooLarge`, `InvalidSpec`,
@@ -7,15 +7,14 @@ Each check takes a value as a caller gave it and returns it as the functions of
 
 from __future__ import annotations
 
-import inspect
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from pgcron_ha.config.values import QUEUE_NAME, seconds_of
+from pgcron_ha.config.values import LABEL_NAME, LABEL_VALUE, QUEUE_NAME, seconds_of
 from pgcron_ha.errors import InvalidInput, TooLarge
 from pgcron_ha.harmless import has_controls
 from pgcron_ha.model.nesting import MOST_LEVELS, levels_of
@@ -27,10 +26,17 @@ MOST_NAME_CHARACTERS: Final = 200
 _HANDLER: Final = re.compile(r"[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 MOST_HANDLER_CHARACTERS: Final = 206
 _QUEUE: Final = re.compile(QUEUE_NAME)
+_NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # after an even number of backslashes
+
+Requirements = Mapping[str, str | bool] | Iterable[str]
+"""Labels: ``{"gpu": "a100", "ssd": True}`` (True: any value) or ``["gpu=a100", "ssd"]``."""
+
+MOST_LABELS: Final = 16
+_LABEL: Final = re.compile(f"{LABEL_NAME}(={LABEL_VALUE})?")  # as `pgcron.requires_is_fine`
 
 
 def _json_value(value: object) -> object:
-    """Of what JSON has no word for: dates, durations, models, … as annotations read them."""
+    """For values that JSON does not have: dates, durations, models, … as annotations read them."""
     import pydantic_core  # takes memory, and most args need none of it
 
     return pydantic_core.to_jsonable_python(value)
@@ -56,24 +62,11 @@ def handler_name(name: object) -> str:
     return str(name)
 
 
-def no_other_arguments(
-    function: Callable[..., Any], given: Mapping[str, Any], known: Collection[str]
-) -> None:
-    """Of a decorator whose last parameter takes these keywords, and got others."""
-    unknown = given.keys() - known
-    if unknown:
-        names = [name for name in inspect.signature(function).parameters if name != "self"][:-1]
-        names += known
-        raise InvalidInput(
-            f"@app.{function.__name__} has no argument '{min(unknown)[:100]}'",
-            f"It takes {', '.join(names)}: what a function is, and not what is asked of a run.",
-            "Say the latter where runs are asked for: app.enqueue(…) or @app.schedule(…).",
-        )
-
-
 def args_text(args: Mapping[str, Any] | str | None) -> str:
-    """Args as JSON text of at most 256 KiB; a text is judged and passed on as it is."""
-    parsed = _parsed(args) if isinstance(args, str) else ({} if args is None else args)
+    """Args as JSON text of at most 256 KiB; a text is checked and returned unchanged."""
+    parsed: object = {} if args is None else args
+    if isinstance(args, str):
+        parsed = parsed_json("args ", args, _ARGS_HINT)
     if not isinstance(parsed, Mapping):
         raise InvalidInput(
             f"args is a JSON {_json_kind(parsed)}",
@@ -94,10 +87,10 @@ def args_text(args: Mapping[str, Any] | str | None) -> str:
     if (levels := levels_of(text)) > MOST_LEVELS:
         raise TooLarge(
             f"args is nested {levels} levels deep",
-            f"Objects and lists of args may stand in each other {MOST_LEVELS} levels deep.",
+            f"Objects and lists of args may be nested {MOST_LEVELS} levels deep.",
             "Write it flatter, or pass the nested value as one text.",
         )
-    if r"\u0000" in text and _has_nul(json.loads(text)):
+    if r"\u0000" in text and _NUL.search(text):
         raise InvalidInput(
             "args has a NUL character", "PostgreSQL stores no NUL in text.", "Leave it out."
         )
@@ -128,7 +121,7 @@ def concurrency_key_name(name: object) -> str:
 
 
 def choice(what: str, value: object, known: tuple[str, ...]) -> str:
-    """One of the known words; `what` names it in the sentence."""
+    """One of the known words; `what` names it in the message."""
     if not isinstance(value, str) or value not in known:
         raise InvalidInput(
             f"{what} '{str(value)[:100]}' is not known",
@@ -146,7 +139,7 @@ def duration(
     *,
     may_be_zero: bool = False,
 ) -> timedelta | None:
-    """A duration within bounds, or zero; numbers are seconds, a text says its unit, None stays."""
+    """A duration within bounds; numbers are seconds, a text has a unit, None stays None."""
     if value is None:
         return None
     seconds = seconds_of(value)
@@ -181,7 +174,7 @@ def instant(what: str, value: object) -> datetime | None:
 
 
 def text(what: str, value: object, most: int) -> str:
-    """A text of 1 to `most` characters, not only blanks, that is shown as it is: no controls."""
+    """A text of 1 to `most` characters, not only blanks, without control characters."""
     fine = isinstance(value, str) and 1 <= len(value) <= most and value.strip() != ""
     if not fine or not isinstance(value, str) or has_controls(value):
         raise InvalidInput(
@@ -202,7 +195,7 @@ def true_or_false(what: str, value: object) -> bool:
 
 
 def whole_number(what: str, value: object, least: int, most: int, rule: str) -> int:
-    """A number within bounds; `rule` is the sentence that says them."""
+    """A number within bounds; `rule` is the sentence about them."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise InvalidInput(
             f"{what} {value!s:.100} is out of range", rule, "Leave it out for the default."
@@ -210,11 +203,38 @@ def whole_number(what: str, value: object, least: int, most: int, rule: str) -> 
     return value
 
 
-def _parsed(args: str) -> Any:
+def requirement_words(given: object) -> tuple[str, ...] | None:
+    """The labels of `Requirements` in order, each ``key=value`` or ``key``; None for none.
+
+    Raises InvalidInput with the rule.
+    """
+    if given is None:
+        return None
+    words: list[object] = [None]
+    if isinstance(given, Mapping):
+        words = [_word(*item) for item in given.items()]
+    elif isinstance(given, Iterable) and not isinstance(given, str):
+        words = list(given)
+    texts = [word for word in words if isinstance(word, str) and _LABEL.fullmatch(word)]
+    keys = {text.partition("=")[0] for text in texts}
+    if len(words) > MOST_LABELS or len(keys) < len(words):
+        wrong = next((word for word in words if word not in texts), given)
+        raise InvalidInput(
+            f"requires '{str(wrong or given)[:200]}' is not a list of labels",
+            "It has at most 16 labels, none of them twice: key=value, or a key alone for any value."
+            ' Keys have 1 to 100 letters, digits, "_", ".", "/" and "-", values may have ":", "+"'
+            ' and "@", too.',
+            'Write for example {"gpu": "a100"} or ["gpu=a100", "ssd"].',
+        )
+    return tuple(sorted(texts)) or None
+
+
+def parsed_json(what: str, text: str, hint: str) -> Any:
+    """The value of a JSON text; `what` begins the message."""
     try:
-        return json.loads(args, parse_constant=_refuse_constant)
+        return json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"args '{args[:80]}' is not JSON", f"{error}.", _ARGS_HINT) from None
+        raise InvalidInput(f"{what}'{text[:80]}' is not JSON", f"{error}.", hint) from None
 
 
 def _refuse_constant(name: str) -> Any:
@@ -226,9 +246,7 @@ def _json_kind(value: object) -> str:
     return kinds.get(type(value), "array" if isinstance(value, list | tuple) else "value")
 
 
-def _has_nul(value: object) -> bool:
-    if isinstance(value, str):
-        return "\x00" in value
-    if isinstance(value, Mapping):
-        return any(_has_nul(key) or _has_nul(item) for key, item in value.items())
-    return isinstance(value, list | tuple) and any(map(_has_nul, value))
+def _word(key: object, value: object) -> object:
+    if isinstance(key, str) and isinstance(value, str):
+        return f"{key}={value}"
+    return key if value is True else (key, value)

@@ -1,5 +1,5 @@
-"""Instants of a schedule that somebody names: whether the schedule, as it stands, fires then, the
-fires about it, and why it did or did not run, with what rows alone can't tell.
+"""A given instant of a schedule: whether the current definition fires then, the nearest fires, and
+why it did or did not run, with what rows alone can't show.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ _INSTANT_EARLIER: Final = timedelta(microseconds=1)
 _UNDECIDED: Final = frozenset({"not_yet", "is_paused", "is_invalid"})
 _NOT_NAMED: Final = "The schedule does not name this instant."
 _NOT_THEN: Final = (
-    "As it stood then, the schedule did not name this instant; as it stands now, it does."
+    "The definition of that time did not name this instant; the current definition does."
 )
 
 
 @dataclass(frozen=True)
 class Explained:
-    """An instant's answer; ``before`` and ``after`` are the nearest fires of the schedule as it
-    stands, when it does not name the instant.
+    """The answer for an instant; ``before`` and ``after`` are the nearest fires of the current
+    definition if that does not name the instant.
     """
 
     instant: datetime
     reported: Reason
     is_named: bool | None
-    """Whether the schedule, as it stands, fires then; None: nobody here can read its spec."""
+    """Whether the current definition fires then; None: this version can't read its spec."""
     before: datetime | None = None
     after: datetime | None = None
 
@@ -52,7 +52,7 @@ def explain(row: Mapping[str, Any], instant: datetime, reported: Reason) -> Expl
         return Explained(instant, reported, True)
     left_out = why_not(spec, instant)
     if reported.code in _UNDECIDED:
-        # What somebody wanted with a fire that it would have been.
+        # The reason of a change to a fire that is no fire any more.
         gone = (
             f" any more: {reported.reason} ({reported.actor})" if reported.code == "not_yet" else ""
         )
@@ -90,7 +90,7 @@ def require_fire(row: Mapping[str, Any], instant: datetime) -> None:
 
 
 def is_fire(row: Mapping[str, Any], instant: datetime) -> bool:
-    """Whether the schedule as it stands fires then; yes if nobody here can read its spec."""
+    """Whether the current definition fires then; yes if this version can't read its spec."""
     try:
         return spec_of(row).next(instant - _INSTANT_EARLIER) == instant
     except PgcronError:
@@ -98,7 +98,7 @@ def is_fire(row: Mapping[str, Any], instant: datetime) -> bool:
 
 
 def changed_words(changed: Mapping[str, Any]) -> str:
-    """What somebody did to a fire: a row of `changed_occurrences` in a few words."""
+    """A person's change to a fire: a row of `changed_occurrences` in a few words."""
     moved = [f"moved to {_shown(changed['due_at'])}"] if changed["due_at"] else []
     args = ["other args"] if changed["args"] is not None else []
     done = ", ".join(["skipped"] if changed["action"] == "skip" else moved + args)

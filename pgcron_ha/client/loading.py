@@ -15,10 +15,11 @@ _EXAMPLE = "Write module:attribute, for example shop.jobs:app."
 
 
 def load_app(place: str) -> App:
-    """The App at ``module:attribute``; the working directory is looked in, too.
+    """The App at ``module:attribute``; the working directory is searched, too.
 
     Raises ConfigError when the module can't be imported, has no such attribute, or the attribute
-    is no App. An error of ours that the module raises, a bad spec say, comes as it is.
+    is no App. Errors of `pgcron_ha.errors` that the module raises, for a bad spec
+    say, are passed on.
     """
     module_name, colon, attribute = place.partition(":")
     if not colon or not module_name or not attribute:

@@ -1,4 +1,4 @@
-"""What may be said of a run, and of a schedule: one table of checks for every interface.
+"""The options of runs and the policies of schedules: one table of checks for every interface.
 
 A check takes a value as a caller gave it and returns it as the functions of
 `pgcron_ha.db.commands.functions` want it, or raises `InvalidInput` (`TooLarge`).
@@ -13,24 +13,23 @@ from typing import Any, Final, TypeAlias, TypedDict
 
 from pgcron_ha.client.checks import (
     MOST_KEY_CHARACTERS,
+    Requirements,
     args_text,
     choice,
     concurrency_key_name,
     duration,
     instant,
     queue_name,
+    requirement_words,
     text,
     true_or_false,
     whole_number,
 )
-from pgcron_ha.client.requirements import Requirements, requirement_words
 from pgcron_ha.client.retry_policy import RetryPolicy, retry_text
 from pgcron_ha.client.uniqueness import MANNERS, SCOPES, Uniqueness
+from pgcron_ha.config.values import Span
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.model.plan import LONGEST_JITTER, CatchUp
-
-Span: TypeAlias = timedelta | float | str
-"""A duration: a timedelta, seconds, or a text such as ``90s``."""
 
 Check: TypeAlias = Callable[[Any], Any]
 
@@ -46,15 +45,6 @@ _MONTH: Final = timedelta(days=30)
 _YEAR: Final = timedelta(days=366)
 
 
-class Times(TypedDict, total=False):
-    """Time limits of a run."""
-
-    timeout: Span | None
-    start_within: Span | None
-    give_up_after: Span | None
-    silence_timeout: Span | None
-
-
 class _RunsAndSchedules(TypedDict, total=False):
     queue: str
     priority: int
@@ -64,10 +54,15 @@ class _RunsAndSchedules(TypedDict, total=False):
     concurrency_key: str | None
     requires: Requirements | None
     weight: int | None
+    give_up_after: Span | None
+    silence_timeout: Span | None
 
 
-class RunOptions(Times, _RunsAndSchedules, total=False):
-    """What may be said of a run that is asked for; what it leaves out has the default."""
+class RunOptions(_RunsAndSchedules, total=False):
+    """The options of a new run; what is left out has the default."""
+
+    timeout: Span | None
+    start_within: Span | None
 
     due_at: datetime | None
     idempotency_key: str | None
@@ -76,7 +71,7 @@ class RunOptions(Times, _RunsAndSchedules, total=False):
 
 
 class Policies(_RunsAndSchedules, total=False):
-    """What a schedule in code may say beside its spec; what it leaves out has the default."""
+    """The policies of a schedule in code; what is left out has the default."""
 
     args: Mapping[str, Any] | None
     timezone: str
@@ -88,8 +83,6 @@ class Policies(_RunsAndSchedules, total=False):
     timeout: Span
     retry_base: Span
     retry_cap: Span
-    give_up_after: Span | None
-    silence_timeout: Span | None
     max_running: int | None
     max_queued: int | None
     queue_drops: str | None
@@ -176,11 +169,11 @@ NOTHING: Final[Mapping[str, Any]] = {
     "jitter": timedelta(0),
     "max_runs": 0,
 }
-"""What takes back a policy that has no default to go back to."""
+"""The values that remove a policy which has no default."""
 
 
 def check_each(values: Mapping[str, Any], checks: Mapping[str, Check]) -> dict[str, Any]:
-    """The values, each as its check returns it; None stays None, and so does what has no check."""
+    """The values, each as its check returns it; None and what has no check stay as they are."""
     return {
         name: checks[name](value) if value is not None and name in checks else value
         for name, value in values.items()

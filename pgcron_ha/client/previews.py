@@ -1,5 +1,5 @@
-"""What a schedule will do, from its row, and who would execute it: for the command line and the
-pages alike.
+"""The next fires of a schedule's row, and whether a node would execute them: for the command line
+and the pages.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Any
 
+from pgcron_ha.client.schedules import POLICIES
 from pgcron_ha.config.values import format_duration
-from pgcron_ha.db.commands.schedule_policies import SchedulePolicies
 from pgcron_ha.model.plan import delay_of
 from pgcron_ha.spec.preview import Preview, PreviewFire, preview
 from pgcron_ha.spec.schedule_spec import spec_of
@@ -41,7 +41,7 @@ def _noted(fire: PreviewFire, note: str) -> PreviewFire:
 
 def policies_in(row: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the row's values that are policies."""
-    return {name: row[name] for name in SchedulePolicies.__annotations__ if name in row}
+    return {name: row[name] for name in POLICIES if name in row}
 
 
 def not_offered(handler: str, queue: str, offered: Mapping[str, Any]) -> str | None:

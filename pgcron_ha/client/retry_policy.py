@@ -1,8 +1,8 @@
-"""Retry policies as callers write them, judged before the database is asked.
+"""Retry policies as callers write them, checked before anything is sent.
 
 A policy is a mapping (or its JSON text) whose keys are `RetryPolicy`'s; what it leaves out has the
-default. ``migrations/sql/retry_policy.sql`` says what each key does and is the judge of
-what comes by SQL. Here durations are timedelta, seconds, or texts such as ``90s``.
+default. ``migrations/sql/retry_policy.sql`` describes each key and checks what comes by
+SQL. Here durations are timedelta, seconds, or texts such as ``90s``.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final, TypeAlias, TypedDict
+from typing import Any, Final, TypedDict
 
-from pgcron_ha.client.checks import duration, true_or_false, whole_number
+from pgcron_ha.client.checks import duration, parsed_json, true_or_false, whole_number
+from pgcron_ha.config.values import Span
 from pgcron_ha.errors import InvalidInput, TooLarge
-
-Delay: TypeAlias = timedelta | float | str
 
 MOST_BYTES: Final = 8192
 MOST_CAUSES: Final = 50
@@ -45,14 +44,14 @@ class RetryPolicy(TypedDict, total=False):
     delays; ``snoozes``: how often at most.
     """
 
-    backoff: str | Sequence[Delay]
-    base: Delay
-    cap: Delay
+    backoff: str | Sequence[Span]
+    base: Span
+    cap: Span
     jitter: bool
-    retry_for: Delay
+    retry_for: Span
     retry_on: Sequence[str]
     discard_on: Sequence[str]
-    snooze_on: Mapping[str, Delay]
+    snooze_on: Mapping[str, Span]
     snoozes: int
 
 
@@ -63,7 +62,7 @@ def retry_text(policy: object) -> str | None:
     """
     if policy is None:
         return None
-    given = _parsed(policy) if isinstance(policy, str) else policy
+    given = parsed_json("retry: ", policy, _HINT) if isinstance(policy, str) else policy
     if not isinstance(given, Mapping):
         raise _refusal(f"it is a {type(given).__name__}", "A retry policy is an object of keys.")
     unknown = [str(key) for key in given if key not in RetryPolicy.__annotations__]
@@ -132,13 +131,6 @@ _READERS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
         whole_number, least=0, most=1000, rule="A run may be snoozed 0 to 1000 times."
     ),
 }
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise _refusal(f"'{text[:80]}' is not JSON", f"{error}.") from None
 
 
 def _refusal(fact: str, rule: str) -> InvalidInput:

@@ -1,4 +1,4 @@
-"""Requests for runs, one or many: judged before anything is sent, and sent in one statement."""
+"""Requests for runs, one or many: checked before anything is sent, and sent in one statement."""
 
 from __future__ import annotations
 
@@ -12,23 +12,22 @@ from typing import Any, Final, NamedTuple, Required, TypeAlias, TypedDict
 
 from pgcron_ha.client import checks
 from pgcron_ha.client.options import OF_RUNS, RunOptions, check_attempts, check_each, given
-from pgcron_ha.client.uniqueness import check_keys, unique_arguments
+from pgcron_ha.client.uniqueness import unique_arguments
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.callers import Parameters, Style, in_style
+from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.errors import InvalidInput, PgcronError, TooLarge
 
 # What `pgcron.enqueue_many` takes at once: one statement stays short enough to be repeated.
 MOST_RUNS: Final = 10_000
 MOST_BYTES: Final = 64 * 1024 * 1024
 _HINT: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}}.'
-_DIVIDE: Final = "Ask several times; in one transaction they exist together or not at all."
-_DEFAULTS: Final[Mapping[str, Any]] = {
-    "queue": "default",
-    "priority": 5,
-    "key_lifetime": functions.KEY_LIFETIME,
-    "timeout": functions.RUN_TIMEOUT,
-    "delivery": "at_least_once",
-}
+_DIVIDE: Final = "Use several calls; in one transaction they exist together or not at all."
+_DEFAULTS: Final = functions.enqueue.defaults
+# Options that only the functions know which decide about unique keys.
+_OF_UNIQUE_KEYS: Final = frozenset(
+    {"unique_key", "unique_scope", "unique_for", "on_conflict", "debounce", "debounce_max"}
+)
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -38,13 +37,13 @@ class _What(TypedDict, total=False):
 
 
 class NewRun(_What, RunOptions, total=False):
-    """One of the runs that `App.enqueue_many` asks for: what `App.enqueue` takes, by its names."""
+    """One of the runs of `App.enqueue_many`: the arguments of `App.enqueue` by name."""
 
 
 class EnqueueStatement(NamedTuple):
     """``cursor.execute(*statement)``; its one row has the run's id (of many runs an array of ids).
 
-    What only the database can refuse comes as the driver's own error, with an SQLSTATE of class
+    What only the database can refuse is the driver's own error, with an SQLSTATE of class
     ``PC``, message, detail and hint.
     """
 
@@ -63,27 +62,26 @@ class RunRequest:
 
     async def send(self, connection: Any, schema: str, actor: str | None = None) -> int:
         """The run's id; in the transaction of `connection`."""
-        if "unique_key" in self.options:
-            options = self.as_json()
-            return await functions.enqueue_request(connection, options, actor=actor, schema=schema)
-        return await functions.enqueue(
-            connection, self.handler, self.args, **self.options, actor=actor, schema=schema
-        )
+        call, values = self._call()
+        return await call(connection, **values, actor=actor, schema=schema)
 
     def as_statement(self, style: Style, schema: str) -> EnqueueStatement:
         """The statement that `send` sends, and its parameters, for a cursor of the caller's."""
-        name, values = "enqueue_request", {"options": self.as_json()}
-        if "unique_key" not in self.options:
+        call, values = self._call()
+        return EnqueueStatement(*in_style(call.name, call.defaults | values, style, schema))
+
+    def _call(self) -> tuple[Call[int], dict[str, Any]]:
+        if _OF_UNIQUE_KEYS.isdisjoint(self.options):
             what = {"handler": self.handler, "args": self.args}
-            name, values = "enqueue", {**what, **_DEFAULTS, **self.options}
-        return EnqueueStatement(*in_style(name, values, style, schema))
+            return functions.enqueue, {**what, **self.options}
+        return functions.enqueue_request, {"options": self.as_json()}
 
     def as_json(self) -> str:
-        """What `pgcron.enqueue_many` takes for it, without what has the default."""
+        """The object that `pgcron.enqueue_many` takes, without values that are the default."""
         return f'{{{self.all_but_args()},"args":{self.args}}}'
 
     def all_but_args(self) -> str:
-        """The members of that object that say more than args."""
+        """The members of that object but for args."""
         members: dict[str, Any] = {"handler": self.handler}
         for name, option in self.options.items():
             if name == "retry":
@@ -101,7 +99,8 @@ def request_run(
     """The checked request; raises InvalidInput or TooLarge with the rule and what to do.
 
     `handler` is a full name; `args` a mapping or JSON text; `options` are those of `RunOptions`, or
-    in place of ``unique`` the arguments of `pgcron.enqueue`. None stands for what is left out.
+    in place of ``unique`` the arguments of `pgcron.enqueue`, which judges whether those of a unique
+    key go together. None is the same as leaving an option out.
     """
     asked = given(options)
     if "unique" in asked:
@@ -116,7 +115,12 @@ def request_run(
     text = "{}" if args is None else checks.args_text(args)
     checked = given(check_each(asked, OF_RUNS))
     check_attempts(checked.get("max_attempts"), checked.get("delivery"))
-    check_keys(checked)
+    if "key_lifetime" in checked and "idempotency_key" not in checked:
+        raise InvalidInput(
+            "key_lifetime is given without idempotency_key",
+            "It says how long the key is remembered.",
+            "Give idempotency_key, or leave key_lifetime out.",
+        )
     return RunRequest(name, text, checked)
 
 
@@ -137,15 +141,15 @@ def request_runs(
     request: Request = request_run,
     check_args: Callable[[str, str], None] | None = None,
 ) -> Iterator[str]:
-    """The checked requests in order, as JSON; `check_args` judges the args (JSON text) of a handler
-    where a request is like one before but for them.
+    """The checked requests in order, as JSON. `check_args` checks the args (JSON text) of a handler
+    for a request that equals an earlier one but for its args.
 
     Raises as `request_run`, TooLarge for more than `MOST_RUNS`; the message says which one it is.
     """
     requested = list(islice(runs, MOST_RUNS + 1))
     if len(requested) > MOST_RUNS:
         raise TooLarge(
-            f"more than {MOST_RUNS} runs are asked for",
+            f"more than {MOST_RUNS} runs are requested",
             f"One call takes up to {MOST_RUNS} runs.",
             _DIVIDE,
         )
@@ -167,7 +171,7 @@ def request_runs(
 
 
 def _all_but_args(options: object) -> tuple[object, ...]:
-    """What makes two requests the same but for their args; empty when it can't be compared.
+    """All of a request but its args, to compare it with others; empty if it can't be compared.
 
     Types are part of it: True is no priority although it equals 1.
     """
@@ -205,7 +209,7 @@ def request_new_run(options: object, which: str, request: Request = request_run)
 
 
 def _named(which: str, error: PgcronError) -> PgcronError:
-    """The same error, saying of which run it is."""
+    """The same error with the run that it is about."""
     return type(error)(f"{which}: {error.message}", error.detail, error.hint)
 
 

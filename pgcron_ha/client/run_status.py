@@ -1,22 +1,32 @@
-"""What a client is told about a run."""
+"""The status of a run, and which runs have ended."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
-from pgcron_ha.db.driver.calls import fetch_row
-from pgcron_ha.db.driver.statements import load
+from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.errors import NotFound
 from pgcron_ha.executors.contract.progress import Progress
 from pgcron_ha.model.run import RunOutcome
 
+ended_runs: Final = Call[list[int]]("ended_runs", "run_ids")
+"""Those of these runs that are not alive."""
+
+await_runs: Final = Call[list[int]]("await_runs", "run_ids")
+"""As `ended_runs`; its second column are those whose end will not be sent on the channel."""
+
+probe_ends: Final = Call[None]("probe_end_channel")
+"""Sends a notification on the channel of ends."""
+
+_run_status: Final = Call[int]("run_status", "run_id")
+
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """One run, as it stood: `state` is the live state or the outcome, instants are aware UTC.
+    """One run when it was read: `state` is the live state or the outcome, instants are aware UTC.
 
     `error` is that of the last attempt, `result` what the handler returned (JSON).
     """
@@ -33,7 +43,7 @@ class RunStatus:
     error: str | None
     result: Any
     progress: Progress | None = None
-    """What the handler last said of how far it is, while it executes."""
+    """The last progress that the handler reported, while it executes."""
 
     @property
     def outcome(self) -> str | None:
@@ -53,13 +63,13 @@ class EnqueuedRun(int):
 
     @classmethod
     def of(cls, run_id: int, app: Any) -> EnqueuedRun:
-        """The run of that id, behind the door of `app`."""
+        """The run of that id in the database of `app`."""
         made = cls(run_id)
         made._app = app
         return made
 
     async def status(self) -> RunStatus:
-        """How it stands. Raises NotFound before the transaction that enqueued it has committed."""
+        """Its status now. Raises NotFound before the transaction that enqueued it has committed."""
         status: RunStatus = await self._app.run(int(self))
         return status
 
@@ -73,34 +83,15 @@ class EnqueuedRun(int):
         return await self._app.result(int(self), timeout)
 
 
-async def ended_among(connection: Any, run_ids: list[int], schema: str) -> list[int]:
-    """Those of these runs that are not alive."""
-    (found,) = await fetch_row(connection, load(schema)["ended_runs"], {"run_ids": run_ids})
-    return list(found)
-
-
-async def await_ends(
-    connection: Any, run_ids: list[int], schema: str
-) -> tuple[list[int], list[int]]:
-    """Those of these runs that are not alive, and those whose end is not told on the channel."""
-    ended, unmarked = await fetch_row(connection, load(schema)["await_runs"], {"run_ids": run_ids})
-    return list(ended), list(unmarked)
-
-
-async def probe_ends(connection: Any, schema: str) -> None:
-    """Says a word on the channel of ends."""
-    await fetch_row(connection, load(schema)["probe_end_channel"], {})
-
-
 async def read_status(connection: Any, run_id: int, schema: str) -> RunStatus:
     """The run of that id, alive or ended. Raises NotFound."""
-    row = await fetch_row(connection, load(schema)["run_status"], {"run_id": run_id})
+    row = await _run_status.row(connection, run_id, schema=schema)
     if not row:
         raise NotFound(
             f"run {run_id} does not exist",
             "It was never enqueued, its transaction was rolled back, retention removed it, or "
             "another role enqueued it.",
-            "`pgcron-ha runs list` lists runs; who only enqueues reads those that it enqueued.",
+            "`pgcron-ha runs list` lists runs; a role that may only enqueue reads its own.",
         )
     result, done, total, note = row[-4:]
     found = None if result is None else json.loads(result)

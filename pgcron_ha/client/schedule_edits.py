@@ -1,41 +1,31 @@
 """A schedule as texts that a person edits, and back: for forms of whatever kind.
 
-Every column that `SchedulePolicies` names is a field; so a new policy can be edited as soon as it
-is one.
+Every one of `POLICIES` is a field; so a new policy can be edited as soon as it is one.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields
+from collections.abc import Mapping
 from datetime import timedelta
 from types import MappingProxyType
-from typing import Any, Final, get_type_hints
+from typing import Any, Final
 
 from pgcron_ha.client import checks
 from pgcron_ha.client.options import AFTER_PAUSE, DELIVERIES, INTERFACES, OVERLAPS, QUEUE_DROPS
-from pgcron_ha.client.schedules import CodeSchedule, check_schedule
+from pgcron_ha.client.schedules import DEFAULTS, POLICIES, check_schedule
 from pgcron_ha.config.values import format_duration
-from pgcron_ha.db.commands.schedule_policies import SchedulePolicies
+from pgcron_ha.db.commands.schedule_files import as_json
 from pgcron_ha.errors import InvalidInput, InvalidSpec, UnknownZone
 from pgcron_ha.spec.cron.fires import DstPolicy
 
 MOST_TEXT: Final = checks.MOST_ARGS_BYTES
 """Characters of a field: args, the longest, have no more bytes."""
 
-_KINDS: Final = get_type_hints(SchedulePolicies)
+_FIRST: Final = ("spec", "timezone", "dst", "handler")
 # Pausing is a verb of its own, with a note.
-_NO_FIELDS: Final = frozenset({"enabled"})
-# Go together with whatever else is said.
+FIELDS: Final = (*_FIRST, *(name for name in POLICIES if name not in (*_FIRST, "enabled")))
 _PAYLOADS: Final = frozenset({"args", "retry"})
-FIELDS: Final[tuple[str, ...]] = (
-    "spec",
-    "timezone",
-    "dst",
-    "handler",
-    *(name for name in _KINDS if name not in {*_NO_FIELDS, "timezone", "dst"}),
-)
 _YES_NO: Final = ("yes", "no")
 CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "dst": tuple(policy.value for policy in DstPolicy),
@@ -44,16 +34,13 @@ CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "after_pause": AFTER_PAUSE,
     "delivery": DELIVERIES,
     "managed_by": INTERFACES,
-    **{name: _YES_NO for name, kind in _KINDS.items() if kind == bool | None},
+    **{name: _YES_NO for name, kind in POLICIES.items() if kind is bool},
 }
 """The words of fields that know no others."""
 _BLAMED: Final = ((InvalidSpec, "spec"), (UnknownZone, "timezone"))
 
-_GIVEN: Final = {
-    field.name: field.default for field in fields(CodeSchedule) if field.default is not MISSING
-}
 NEW_SCHEDULE: Final[Mapping[str, Any]] = MappingProxyType(
-    {**dict.fromkeys(FIELDS), **_GIVEN, "retry": None}
+    {**dict.fromkeys(FIELDS), **DEFAULTS, "retry": None}
 )
 """The row of a schedule that says nothing but the defaults; it has no spec and no handler yet."""
 
@@ -81,28 +68,18 @@ def typed_changes(name: str, row: Mapping[str, Any], texts: Mapping[str, str]) -
             raise InvalidInput(
                 f"the {what} is empty", "A schedule says when it fires, and what runs then."
             )
-    given = {key: value for key, value in values.items() if key not in ("spec", "handler")}
-    where = {key: values.get(key) or row[key] for key in ("timezone", "dst")}
-    judged: dict[str, Any] = {**check_schedule(name, spec, handler, {**given, **where})}
-    _check_together(row, {key: values.get(key) for key in written})
+    # What is changed is judged beside what stays; payloads go together with whatever else is said.
+    stays = {key: row[key] for key in POLICIES if key not in _PAYLOADS and row.get(key) is not None}
+    comes = {
+        key: NEW_SCHEDULE.get(key) if value is None else value
+        for key, value in values.items()
+        if key in POLICIES
+    }
+    judged = check_schedule(name, spec, handler, {**stays, **comes})
     return {
         field: judged.get(field, values[field]) if values[field] is not None else None
         for field in written
     }
-
-
-def _check_together(row: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-    """Judges what is changed beside what stays, unless that is wrong without the change."""
-    stays = {key: row[key] for key in _KINDS if row.get(key) is not None and key not in _PAYLOADS}
-    comes = {
-        key: NEW_SCHEDULE.get(key) if value is None else value for key, value in values.items()
-    }
-    kept = {key: value for key, value in {**stays, **comes}.items() if key in _KINDS}
-    try:
-        check_schedule("job", "@daily", "py:job", stays)
-    except InvalidInput:
-        return
-    check_schedule("job", "@daily", "py:job", kept)
 
 
 def wrong_field(
@@ -126,7 +103,7 @@ def wrong_field(
 
 def changes_text(changes: Mapping[str, Any]) -> str:
     """Typed changes as the JSON that ``pgcron.edit_schedule`` takes."""
-    return json.dumps({field: _plain(field, value) for field, value in changes.items()})
+    return json.dumps(as_json(changes))
 
 
 def _text(value: Any) -> str:
@@ -145,14 +122,14 @@ def _text(value: Any) -> str:
 
 def _value(field: str, text: str) -> Any:
     """The text as the column's type; durations and JSON stay texts, which are judged later."""
-    kind = _KINDS.get(field)
+    kind = POLICIES.get(field)
     if not text:
         return None
-    if kind == int | None:
+    if kind is int:
         return _number(field, text)
-    if kind == bool | None:
+    if kind is bool:
         return text == _YES_NO[0]
-    if kind == Sequence[str] | None:
+    if kind == tuple[str, ...]:
         return [word for word in text.replace(",", " ").split() if word]
     return text
 
@@ -165,11 +142,3 @@ def _number(field: str, text: str) -> int:
             "Leave it empty for the default.",
         )
     return int(text)
-
-
-def _plain(field: str, value: Any) -> Any:
-    if isinstance(value, timedelta):
-        return f"{value.total_seconds()} seconds"
-    if field in ("args", "retry") and isinstance(value, str):
-        return json.loads(value)
-    return list(value) if isinstance(value, tuple) else value

@@ -1,17 +1,17 @@
-"""Schedules as Python defines them: judged where they are written, put when a node starts."""
+"""Schedules in Python: checked where they are written, put into the database by nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from datetime import timedelta
-from typing import Any, Final, cast
+from types import MappingProxyType, UnionType
+from typing import Any, Final, get_args, get_type_hints
 
 from pgcron_ha.client import checks
 from pgcron_ha.client.options import NOTHING, OF_SCHEDULES, check_attempts, check_each, given
 from pgcron_ha.config.values import did_you_mean, format_duration
 from pgcron_ha.db.commands import functions
-from pgcron_ha.db.commands.schedule_policies import SchedulePolicies
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.macros import EXAMPLE_SEED
@@ -61,13 +61,38 @@ class CodeSchedule:
     depends_on_previous: bool = False
 
     async def put(self, connection: Any, schema: str, actor: str | None = None) -> int:
-        """Make the database's schedule of this name so; its id. Nothing is written if it is."""
+        """Create or change the schedule in the database; its id. An equal one is not written."""
         policies = {field.name: getattr(self, field.name) for field in fields(self)}
-        # The code decides that there is none, too.
+        # The code also decides that a policy is not set.
         policies |= {key: nothing for key, nothing in NOTHING.items() if policies[key] is None}
         return await functions.put_schedule(
             connection, **policies, managed_by="code", actor=actor, interface="code", schema=schema
         )
+
+
+def _kind(hint: Any) -> Any:
+    """The type of a field without None."""
+    return get_args(hint)[0] if isinstance(hint, UnionType) else hint
+
+
+_IDENTITY: Final = ("name", "spec", "handler")
+POLICIES: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        **{
+            name: _kind(hint)
+            for name, hint in get_type_hints(CodeSchedule).items()
+            if name not in _IDENTITY
+        },
+        "enabled": bool,
+        "managed_by": str,
+    }
+)
+"""The policies of a schedule and their types. `put_schedule` leaves those unchanged that are None
+or left out.
+"""
+DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(
+    {field.name: field.default for field in fields(CodeSchedule) if field.default is not MISSING}
+)
 
 
 def define_schedule(
@@ -77,20 +102,19 @@ def define_schedule(
 
     Raises InvalidSpec, UnknownZone, InvalidInput and TooLarge.
     """
-    known = [field.name for field in fields(CodeSchedule)[3:]]
-    _check_names(policies, known)
+    _check_names(policies, list(DEFAULTS))
     checked = check_schedule(name, spec, handler, {"overlap": "skip", **policies})
     return CodeSchedule(name=name, spec=spec, handler=handler, **given(checked))
 
 
 def check_schedule(
     name: str, spec: str, handler: str, policies: Mapping[str, Any]
-) -> SchedulePolicies:
-    """The policies as `interfaces.put_schedule` takes them; those that are None stay None.
+) -> dict[str, Any]:
+    """The policies as `functions.put_schedule` takes them; those that are None stay None.
 
-    Judges name, spec and handler too. Raises as `define_schedule`.
+    Checks name, spec and handler, too. Raises as `define_schedule`.
     """
-    _check_names(policies, list(SchedulePolicies.__annotations__))
+    _check_names(policies, list(POLICIES))
     checks.text("the schedule's name", name, checks.MOST_NAME_CHARACTERS)
     checks.handler_name(handler)
     checked = check_each(policies, OF_SCHEDULES)
@@ -99,7 +123,7 @@ def check_schedule(
     _check_late_fires(checked)
     _check_pauses(checked)
     _check_spec(spec, checked)
-    return cast(SchedulePolicies, checked)
+    return checked
 
 
 def _check_names(policies: Mapping[str, Any], known: list[str]) -> None:
@@ -124,7 +148,7 @@ def _check_spec(spec: str, policies: dict[str, Any]) -> None:
 
 
 def _check_overlap(policies: Mapping[str, Any]) -> None:
-    """What is only wrong beside what the schedule says already is found by the database."""
+    """The database finds what is wrong only together with policies that are already stored."""
     overlap, running = policies.get("overlap"), policies.get("max_running") or 0
     if policies.get("depends_on_previous") and (
         overlap not in (None, "skip", "queue") or running > 1

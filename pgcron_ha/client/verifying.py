@@ -1,5 +1,5 @@
-"""Proves of schedules that each instant has its one answer: what rows say of each other, and what
-the specs say of the rows, version by version.
+"""Verifies that each instant of a schedule has one answer: compares rows with each other, and rows
+with the specs of each version.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from pgcron_ha.spec.zones import TZDATA
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 MOST_INSTANTS: Final = 20_000
-"""Of one schedule; some tenths of a second of search."""
+"""Of one schedule: some tenths of a second of computing."""
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What was looked at, and every row or instant that breaks a rule."""
+    """What was verified, and every row or instant that breaks a rule."""
 
     schedules: int
     instants: int
     breaks: list[Row]
     """Each with rule, schedule, fire_at, run_id and detail."""
     is_cut: bool
-    """Whether something was left out: more schedules, instants or time than there was room for."""
+    """Whether schedules or instants were left out because a bound was reached."""
     other_tzdata: str | None
-    """The version that decides, where another is installed: only schedules in UTC were compared
-    with their specs.
+    """The version that the cluster uses, if another is installed here: only schedules in UTC were
+    compared with their specs.
     """
 
 
@@ -51,8 +51,8 @@ async def prove(
     seconds: float = 60,
     schema: str = DEFAULT_SCHEMA,
 ) -> Proof:
-    """Look at what fired since an instant: of one schedule or of all, at most so many of them, so
-    many instants of each, and about so long. NotFound.
+    """Verify what fired since an instant, of one schedule or of all: at most `schedules` of them,
+    `instants` of each, and about `seconds` long. Raises NotFound.
     """
     began = monotonic()
     deciding = await ask.deciding_tzdata(connection, schema=schema)
@@ -60,7 +60,7 @@ async def prove(
     found = await ask.verifiable_schedules(
         connection, name, only_utc=others is not None, at_most=schedules, schema=schema
     )
-    by_one = name is None and len(found) == schedules  # all would be more than were asked for
+    by_one = name is None and len(found) == schedules  # there may be more than are verified
     breaks = [] if by_one else await ask.broken_rows(connection, name, since=since, schema=schema)
     looked_at = total = 0
     is_cut = by_one
@@ -82,7 +82,7 @@ async def prove(
                 "schedule": schedule["name"],
                 "fire_at": broken.fire_at,
                 "run_id": None,
-                "detail": "by its spec, as it stood then",
+                "detail": "by its spec of that time",
             }
             for broken in verdict.breaks
         ]
@@ -92,7 +92,7 @@ async def prove(
 async def _verdict(
     connection: Any, schedule: Row, since: datetime, most: int, schema: str
 ) -> Verdict:
-    """One snapshot, so that nothing moves between the reads."""
+    """In one snapshot, so that nothing changes between the reads."""
     async with connection.transaction(isolation="repeatable_read", readonly=True):
         read = await ask.ledger_of(connection, schedule["id"], since, most=most, schema=schema)
     if read is None:
@@ -101,7 +101,7 @@ async def _verdict(
 
 
 def verdict_of(read: ask.LedgerOf, most: int) -> Verdict:
-    """What the versions say of the rows."""
+    """The rows compared with the versions."""
     until = min(read.watermark, read.complete_until)
     known = [row for row in read.versions if row["since"] is not None]
     entries = {
@@ -122,7 +122,7 @@ def verdict_of(read: ask.LedgerOf, most: int) -> Verdict:
 
 
 def _pauses(versions: list[Row]) -> Iterator[Pause]:
-    """Versions one after the other that did not fire, up to the one that did again."""
+    """Consecutive versions that were paused, up to the one that fired again."""
     began: Row | None = None
     for row, following in zip(versions, [*versions[1:], None], strict=True):
         content = row["content"]
@@ -154,7 +154,7 @@ def _paused_until(content: Row, end: datetime) -> datetime:
 
 
 def _bound(versions: list[Row], read: ask.LedgerOf) -> Bound | None:
-    """Of the version in force, since the first that had one and none was without after it."""
+    """`max_runs` of the current version, since the first of the unbroken series that had it."""
     bound: Bound | None = None
     for row in versions:
         runs = row["content"].get("max_runs")

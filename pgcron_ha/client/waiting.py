@@ -1,18 +1,18 @@
-"""Waiting for runs: one question at a time for everything that an event loop waits for.
+"""Waiting for runs: one query at a time for everything that an event loop waits for.
 
-Ends are heard where notifications arrive (`Notifications`); looking for them is the net, and the
-way where none do.
+Notifications report ends (`Notifications`); polling finds those that were missed, and all of them
+where no notifications arrive.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from time import monotonic
 from typing import Any, Final
 
-from pgcron_ha.client.run_status import RunStatus, await_ends, probe_ends
+from pgcron_ha.client.run_status import RunStatus, await_runs, ended_runs, probe_ends
 from pgcron_ha.db.driver.link import Link
 from pgcron_ha.errors import (
     DatabaseUnavailable,
@@ -29,32 +29,32 @@ from pgcron_ha.telemetry.log import emit
 
 FIRST_PAUSE_SECONDS: Final = 0.004
 LONGEST_PAUSE_SECONDS: Final = 0.5
-"""Between two looks: one descent of an index for each run that is waited for."""
+"""Between two polls: one descent of an index for each run that is waited for."""
 
 NET_SECONDS: Final = 5.0
-"""Between two looks for what should have been heard."""
+"""Between two polls for runs whose end a notification should have reported."""
 
 LINGER_SECONDS: Final = 30.0
-"""So long it is listened for nobody: who waits next need not connect."""
+"""How long the connection is kept when nobody waits, so that the next waiter need not connect."""
 
 _SECONDS_FOR_EACH: Final = 1e-5
 
 _NOT_STARTED: Final = (RunOutcome.SKIPPED, RunOutcome.SUPERSEDED, RunOutcome.EXPIRED)
 
 PROBE_SECONDS: Final = 2.0
-"""A notification that has not come by then doesn't come: there is a pooler between."""
+"""A notification that has not arrived by then won't: a pooler does not pass it."""
 
 RECONNECT_SECONDS: Final = 1.0
 UNRESPONSIVE_SECONDS: Final = 60.0
-"""Until another try, after a probe was not heard."""
+"""Until the next attempt after a probe that did not arrive."""
 
 _PROBE: Final = "probe"
 
 
 class Notifications:
-    """A connection that listens, and statements sent over another one.
+    """A connection that listens, and queries sent over another one.
 
-    `on_end` is called with the id of a run that is over, `on_change` when `is_proved` changes.
+    `on_end` is called with the id of a run that has ended, `on_change` when `is_proved` changes.
     """
 
     def __init__(
@@ -64,9 +64,7 @@ class Notifications:
         schema: str,
         insists: bool = False,
     ) -> None:
-        """`link` is to listen, also through a pooler when it `insists`; `connection` gives one to
-        ask with, for a moment.
-        """
+        """`link` listens, through a pooler if it `insists`; `connection` gives one for queries."""
         self._link = link
         self._insists = insists
         self._connection = connection
@@ -80,22 +78,25 @@ class Notifications:
         self.on_change: Callable[[], None] = lambda: None
 
     def begin(self) -> None:
-        """Listen from now on, and again after the connection broke; nothing if it does."""
+        """Listen from now on, and again after the connection broke. Harmless twice."""
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._keep_listening())
 
     def end(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self._task is not None:
             self._task.cancel()
             self._task = None
         self._link.drop()
         self.is_proved = False
 
-    async def mark(self, run_ids: list[int]) -> tuple[list[int], list[int]]:
-        """(those that are over, those whose end is not going to be told) of these runs."""
+    async def look(self, run_ids: list[int]) -> tuple[list[int], list[int]]:
+        """(those that have ended, those whose end no notification will report) of these runs."""
         async with self._connection() as connection:
-            return await await_ends(connection, run_ids, self._schema)
+            if not self.is_proved:
+                return await ended_runs(connection, run_ids, schema=self._schema), run_ids
+            ended, unmarked = await await_runs.row(connection, run_ids, schema=self._schema)
+        return ended, unmarked
 
     async def _keep_listening(self) -> None:
         while True:
@@ -109,11 +110,11 @@ class Notifications:
             await asyncio.sleep(pause)
 
     async def _listen(self) -> float:
-        """Until the connection breaks; how long to wait before the next try."""
+        """Listen until the connection breaks; how long to wait before the next attempt."""
         self._heard_probe.clear()
         listens = await self._link.listen(self._hear, "end_channel", self._insists)
         async with self._connection() as connection:
-            await probe_ends(connection, self._schema)
+            await probe_ends(connection, schema=self._schema)
         try:
             await asyncio.wait_for(self._heard_probe.wait(), PROBE_SECONDS if listens else 0)
         except TimeoutError:
@@ -138,20 +139,14 @@ class Notifications:
 
 
 class Waiting:
-    """Those who wait in one event loop. `look` says which of some runs are over."""
+    """The waiters of one event loop."""
 
-    def __init__(
-        self,
-        look: Callable[[list[int]], Awaitable[list[int]]],
-        notifications: Notifications | None = None,
-    ) -> None:
-        self._look = look
+    def __init__(self, notifications: Notifications) -> None:
         self._notifications = notifications
-        if notifications is not None:
-            notifications.on_end, notifications.on_change = self._end, self._change
+        notifications.on_end, notifications.on_change = self._end, self._change
         self._waiters: dict[int, set[asyncio.Future[None]]] = {}
         self._reported: set[int] = set()
-        """Those whose end is going to be heard."""
+        """Those whose end a notification will report."""
         self._net_at = 0.0
         self._poked = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -159,12 +154,12 @@ class Waiting:
 
     @property
     def is_listening(self) -> bool:
-        """Whether ends are heard, and not only looked for."""
-        return self._notifications is not None and self._notifications.is_proved
+        """Whether notifications report ends, so that polling only finds missed ones."""
+        return self._notifications.is_proved
 
     async def until_ended(self, run_id: int, timeout: float | None = None) -> None:
-        """Returns when the run is over. Raises WaitTimedOut, and what a look raises; while the
-        database is away it waits on.
+        """Returns when the run has ended. Raises WaitTimedOut, and what a query raises; an outage
+        of the database does not end the wait.
         """
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.setdefault(run_id, set()).add(waiter)
@@ -181,7 +176,7 @@ class Waiting:
             self._leave(run_id, waiter)
 
     def close(self) -> None:
-        """Whoever still waits is told so by an error."""
+        """Every waiter gets an error."""
         if self._task is not None:
             self._task.cancel()
         self._report_all(PgcronError("the App was closed while a run was waited for"))
@@ -194,8 +189,7 @@ class Waiting:
             self._reported.discard(run_id)
 
     async def _keep_looking(self) -> None:
-        if self._notifications is not None:
-            self._notifications.begin()
+        self._notifications.begin()
         try:
             while self._waiters or await self._linger():
                 self._poked.clear()
@@ -208,13 +202,10 @@ class Waiting:
                 await self._rest()
         finally:
             self._task = None
-            if self._notifications is not None:
-                self._notifications.end()
+            self._notifications.end()
 
     async def _linger(self) -> bool:
-        """Whether somebody came to wait."""
-        if self._notifications is None:
-            return False
+        """Whether there is a new waiter."""
         self._poked.clear()
         try:
             await asyncio.wait_for(self._poked.wait(), LINGER_SECONDS)
@@ -224,35 +215,29 @@ class Waiting:
         return True
 
     async def _rest(self) -> None:
-        """Until the next look: soon, when something is new."""
+        """Until the next query: soon, if there is a new waiter."""
         try:
             await asyncio.wait_for(self._poked.wait(), self._pause)
         except TimeoutError:
             self._pause = min(LONGEST_PAUSE_SECONDS, self._pause * 1.5)
         else:
-            # The more wait, the dearer is a look.
+            # A query costs more for more runs.
             await asyncio.sleep(FIRST_PAUSE_SECONDS + len(self._waiters) * _SECONDS_FOR_EACH)
             self._pause = FIRST_PAUSE_SECONDS
 
     async def _look_once(self) -> None:
-        if self._notifications is not None and self._notifications.is_proved:
-            await self._look_and_mark(self._notifications)
-            return
-        for run_id in await self._look(list(self._waiters)):
-            self._end(run_id)
-
-    async def _look_and_mark(self, notifications: Notifications) -> None:
         now = monotonic()
         is_net = now >= self._net_at
         asked = [run for run in self._waiters if is_net or run not in self._reported]
         if is_net:
             self._net_at = now + NET_SECONDS
-        ended, unmarked = await notifications.mark(asked) if asked else ([], [])
-        self._reported.update(run for run in asked if run in self._waiters)
+        ended, unmarked = await self._notifications.look(asked) if asked else ([], [])
+        if self.is_listening:  # still: what `_change` forgot meanwhile stays forgotten
+            self._reported.update(run for run in asked if run in self._waiters)
         self._reported.difference_update(unmarked, ended)
         for run_id in ended:
             self._end(run_id)
-        if self._reported.issuperset(self._waiters):
+        if self._waiters and self._reported.issuperset(self._waiters):
             self._pause = max(FIRST_PAUSE_SECONDS, self._net_at - monotonic())
 
     def _end(self, run_id: int) -> None:
@@ -261,7 +246,7 @@ class Waiting:
                 waiter.set_result(None)
 
     def _change(self) -> None:
-        """Ends are heard from now on, or not any more: what was said in between is looked for."""
+        """Notifications arrive from now on, or no longer: what was missed meanwhile is polled."""
         self._reported.clear()
         self._net_at = 0.0
         self._poked.set()
@@ -287,7 +272,7 @@ def require_success(status: RunStatus) -> RunStatus:
 
 
 def timed_out(run_id: int, timeout: float | None) -> WaitTimedOut:
-    """The error of who waited `timeout` seconds for a run that goes on."""
+    """The error after waiting `timeout` seconds for a run that has not ended."""
     return WaitTimedOut(
         f"run {run_id} is not over after {timeout or 0:g} s",
         "Only the waiting ended: the run goes on.",

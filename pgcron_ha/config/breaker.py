@@ -1,21 +1,17 @@
-"""What a file or an application says of a handler's circuit breaker."""
+"""A handler's circuit breaker, as a file or an application defines it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import Any, Final, TypeAlias
+from dataclasses import dataclass, fields
+from typing import Any, Final
 
-from pgcron_ha.config.values import QUEUE_NAME, seconds_of
+from pgcron_ha.config.values import QUEUE_NAME, Span, seconds_of
 from pgcron_ha.errors import ConfigError
 
-Duration: TypeAlias = timedelta | float | str
-
 MOST_FAILURES: Final = 100
-LONGEST: Final = 86400.0
-LONGEST_OPEN: Final = 7 * 86400.0
+_LONGEST: Final = {"within": 86400.0, "open_for": 86400.0, "open_for_at_most": 7 * 86400.0}
 
 _HANDLER: Final = re.compile(r"[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]{0,185}")
 _QUEUE: Final = re.compile(QUEUE_NAME)
@@ -27,40 +23,37 @@ _HINT: Final = (
 
 @dataclass(frozen=True)
 class Breaker:
-    """After so many `failures` `within` a time the cluster leaves the handler alone for `open_for`;
-    then one run at a time probes it. A probe that fails doubles the time, up to
-    `open_for_at_most`; one that succeeds ends it.
+    """After `failures` `within` a time the cluster does not start the handler for `open_for`; then
+    one run at a time probes it. A probe that fails doubles the time, up to `open_for_at_most`; one
+    that succeeds closes the breaker.
 
-    Durations are timedelta, seconds, or texts such as ``30s``. `fallback` says what becomes of the
-    runs meanwhile: ``{"handler": "py:later"}`` executes them with another handler, ``{"queue":
+    Durations are timedelta, seconds, or texts such as ``30s``. `fallback` decides what happens to
+    the runs meanwhile: ``{"handler": "py:later"}`` executes them with another handler, ``{"queue":
     "spare"}`` moves them to nodes that go on; without it they wait. Raises `ConfigError`.
     """
 
     failures: int = 5
-    within: Duration = "1m"
-    open_for: Duration = "30s"
-    open_for_at_most: Duration = "10m"
+    within: Span = "1m"
+    open_for: Span = "30s"
+    open_for_at_most: Span = "10m"
     fallback: Mapping[str, str] | None = None
-    declared: Mapping[str, Any] = field(init=False, repr=False, compare=False)
-    """The same as the database takes it: seconds and texts."""
 
     def __post_init__(self) -> None:
+        self.declaration()  # refused where it is written
+
+    def declaration(self) -> dict[str, Any]:
+        """The breaker as the database takes it: seconds and texts. Raises `ConfigError`."""
         if type(self.failures) is not int or not 1 <= self.failures <= MOST_FAILURES:
             rule = f"It is a whole number from 1 to {MOST_FAILURES}."
             raise _refusal(f"failures is {self.failures!r}", rule)
-        seconds = {
-            "within": _seconds("within", self.within, LONGEST),
-            "open_for": _seconds("open_for", self.open_for, LONGEST),
-        }
-        most = _seconds("open_for_at_most", self.open_for_at_most, LONGEST_OPEN)
-        if most < seconds["open_for"]:
+        seconds = {key: _seconds(key, getattr(self, key), most) for key, most in _LONGEST.items()}
+        if seconds["open_for_at_most"] < seconds["open_for"]:
             raise _refusal("open_for_at_most is less than open_for", "Each probe doubles open_for.")
-        declared = {"failures": self.failures, **seconds, "open_for_at_most": most}
-        object.__setattr__(self, "declared", declared | _fallback(self.fallback))
+        return {"failures": self.failures, **seconds, **_fallback(self.fallback)}
 
 
 def read_breaker(raw: object) -> Breaker | str:
-    """From a table's ``breaker``: its own, or the name of the handler whose breaker it shares.
+    """A table's ``breaker``: its own, or the name of the handler whose breaker it shares.
 
     Raises `ConfigError`.
     """
@@ -70,7 +63,7 @@ def read_breaker(raw: object) -> Breaker | str:
         if not _HANDLER.fullmatch(raw):
             raise _refusal(f"{raw[:100]!r} is no handler", "A text names whose breaker is shared.")
         return raw
-    keys = ("failures", "within", "open_for", "open_for_at_most", "fallback")
+    keys = [each.name for each in fields(Breaker)]
     if not isinstance(raw, Mapping):
         raise _refusal(f"it is a {type(raw).__name__}", f"It has the keys {', '.join(keys)}.")
     unknown = sorted(str(key) for key in raw if key not in keys)
@@ -80,7 +73,7 @@ def read_breaker(raw: object) -> Breaker | str:
 
 
 def declare(said: Mapping[str, Breaker | str]) -> list[dict[str, Any]]:
-    """What the database is told, from what stands beside each handler (full names).
+    """The declarations for the database, of the breakers by handler (full names).
 
     Raises `ConfigError` for a handler that shares a breaker which is not there, and for a fallback
     that has the same breaker.
@@ -91,18 +84,18 @@ def declare(said: Mapping[str, Breaker | str]) -> list[dict[str, Any]]:
         if isinstance(shared, str) and not isinstance(said.get(shared), Breaker):
             raise ConfigError(
                 f"'{handler}' shares the breaker of '{shared}', which has none here",
-                "A shared breaker stands beside the handler that it is named after.",
+                "A shared breaker is defined with the handler that it is named after.",
                 f"Give '{shared}' a breaker of its own.",
             )
     return [
-        {"name": name, **breaker.declared, "handlers": _sharing(name, said)}
+        {"name": name, **breaker.declaration(), "handlers": _sharing(name, said)}
         for name, breaker in sorted(said.items())
         if isinstance(breaker, Breaker)
     ]
 
 
 def _check_fallback(name: str, breaker: Breaker, said: Mapping[str, Breaker | str]) -> None:
-    fallback = breaker.declared["fallback_handler"]
+    fallback = breaker.declaration()["fallback_handler"]
     if fallback in _sharing(name, said):
         raise ConfigError(
             f"the fallback of '{name}' is '{fallback}', which has the same breaker",

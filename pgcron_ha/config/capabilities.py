@@ -11,13 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Final
 
-from pgcron_ha.config.breaker import Breaker
 from pgcron_ha.config.capability_table import (
     PLACEHOLDER,
     TIME_LIMIT,
     Refused,
     Template,
-    breaker_or_sharer,
     one_string,
     patterns_by_name,
 )
@@ -71,7 +69,7 @@ _LIMITS: Final[Mapping[str, Callable[[object], int]]] = {
     "open_files": Integer(1, 1_000_000),
     "processes": Integer(1, 1_000_000),
 }
-"""What the system refuses a program beyond (setrlimit).
+"""Limits that the operating system enforces (setrlimit).
 
 - ``cpu``: processor time of each process (a duration), then SIGXCPU;
 - ``memory``: address space of each process (a size), beyond which allocation fails;
@@ -94,24 +92,23 @@ def _limits(raw: object) -> dict[str, int]:
     return limits
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShellTemplate(Template):
     """One command line. Each item of `argv` reaches the program as one argument; there is no shell.
 
-    ``{name}`` inside an item stands for an arg of the run, whose text must match
+    ``{name}`` inside an item is replaced by an arg of the run, whose text must match
     ``placeholders[name]`` from end to end. `timeout` and `grace` are seconds.
 
     What exit statuses mean: with `retry_on` only those are tried again, those of `discard_on` never
     are, and those of `snooze_on` come back after `snooze` seconds without having used up an
     attempt. `limits` are numbers, bytes and seconds. `stdin` is ``nothing``, or
-    ``args``: the run's args as JSON. `on_lease_loss` is ``stop`` or ``finish``: what becomes of the
+    ``args``: the run's args as JSON. `on_lease_loss` is ``stop`` or ``finish``: what happens to the
     program while its node can't renew its lease. A run takes `weight` of the node's slots. With
-    `previous` the program is told how the schedule's run before this one ended.
+    `previous` the program's environment contains how the schedule's previous run ended.
     """
 
     argv: Annotated[tuple[str, ...], _argv]
     placeholders: Annotated[Mapping[str, str], patterns_by_name] = field(default_factory=dict)
-    timeout: Annotated[float | None, TIME_LIMIT] = None
     user: Annotated[str | None, one_string] = None
     environment: Annotated[tuple[str, ...], _variables] = ()
     working_directory: Annotated[str | None, absolute_path] = None
@@ -123,7 +120,6 @@ class ShellTemplate(Template):
     limits: Annotated[Mapping[str, int], _limits] = field(default_factory=dict)
     stdin: Annotated[str, Choice(("nothing", "args"))] = "nothing"
     on_lease_loss: Annotated[str, Choice(("stop", "finish"))] = "stop"
-    breaker: Annotated[Breaker | str | None, breaker_or_sharer] = None
     weight: Annotated[int, Integer(1, 1000)] = 1
     previous: Annotated[bool, flag] = False
 
@@ -131,7 +127,7 @@ class ShellTemplate(Template):
         """Exit statuses that mean two things, and placeholders that are not declared."""
         retry, discard, snooze = (getattr(self, key) or frozenset() for key in _STATUS_KEYS)
         for status in sorted((discard & snooze) | (retry & (discard | snooze))):
-            yield "discard_on", f"{status} stands in two of {', '.join(_STATUS_KEYS)}"
+            yield "discard_on", f"{status} is in two of {', '.join(_STATUS_KEYS)}"
         used = {name for item in self.argv for name in PLACEHOLDER.findall(item)}
         for name in sorted(used - self.placeholders.keys()):
             yield "argv", f"'{{{name}}}' is not declared in placeholders"

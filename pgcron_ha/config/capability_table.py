@@ -1,7 +1,7 @@
-"""Tables ``[KIND.NAME]`` of what a node may run: each becomes a frozen dataclass.
+"""Tables ``[KIND.NAME]`` of the handlers of a node: each becomes a frozen dataclass.
 
-A field's annotation has its reader, ``Annotated[int, Integer(1, 100)]``, and its key where that is
-not its name. What a table does not say has the field's default; a field without one must be given.
+A field's annotation has its reader, ``Annotated[int, Integer(1, 100)]``, and its key if that is not
+its name. A key that is left out has the field's default; a field without a default is required.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
-from typing import Any, Final, Protocol, TypeVar, get_type_hints
+from typing import Annotated, Any, Final, Protocol, TypeVar, get_type_hints
 
 from pgcron_ha.config.breaker import Breaker, read_breaker
 from pgcron_ha.config.values import Duration, Reader, did_you_mean
@@ -27,21 +27,23 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 
 
 class Refused(ValueError):
-    """A whole sentence about a value, of which `part` of it is wrong; the value is not shown."""
+    """A whole sentence about a value whose `part` is wrong; the value is not shown."""
 
     def __init__(self, sentence: str, part: str = "") -> None:
         super().__init__(sentence)
         self.part = part
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    """What a table becomes; `name` is the table's."""
+    """One table, read; `name` is the table's. `timeout` of a run is in seconds."""
 
     name: str
+    timeout: Annotated[float | None, TIME_LIMIT] = None
+    breaker: Annotated[Breaker | str | None, _breaker_or_sharer] = None
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
-        """Keys that are wrong beside others, each with a sentence."""
+        """Keys that do not go with others, each with a sentence."""
         return iter(())
 
 
@@ -116,7 +118,7 @@ def one_string(raw: object) -> str:
     return raw
 
 
-def breaker_or_sharer(raw: object) -> Breaker | str:
+def _breaker_or_sharer(raw: object) -> Breaker | str:
     """A circuit breaker, or the handler whose breaker it shares."""
     try:
         return read_breaker(raw)

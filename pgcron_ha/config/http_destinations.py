@@ -1,6 +1,6 @@
 """What a node may call: destinations of the configuration file, offered as ``http:NAME``.
 
-Scheme, host and port stand in the file. A run gives values for placeholders in the path and the
+Scheme, host and port are in the file. A run gives values for placeholders in the path and the
 query, and a body; nothing that comes from the database chooses whom a node speaks to.
 """
 
@@ -14,13 +14,11 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from pgcron_ha.config.breaker import Breaker
 from pgcron_ha.config.capability_table import (
     PLACEHOLDER,
     TIME_LIMIT,
     Refused,
     Template,
-    breaker_or_sharer,
     patterns_by_name,
 )
 from pgcron_ha.config.secret_reference import SecretReference, parse_secret_reference
@@ -36,19 +34,19 @@ CALLBACK_PLACEHOLDERS: Final = ("callback_url", "callback_token")
 """What the body of a destination with callbacks may name beside its placeholders."""
 
 PREVIOUS_PLACEHOLDER: Final = "pgcron_previous"
-"""What the body of a destination that is told of the run before may name."""
+"""What the body of a destination with `previous` may name."""
 
 EVERYTHING: Final[tuple[Network, ...]] = (
     ipaddress.ip_network("0.0.0.0/0"),
     ipaddress.ip_network("::/0"),
 )
-# What may be another time: too early, too many, a time-out, a server that is not well.
+# May succeed later: too early, too many requests, a time-out, an error of the server.
 DEFAULT_RETRY: Final[Statuses] = (
     *(range(status, status + 1) for status in (408, 425, 429)),
     range(500, 600),
 )
 
-# Written by us for each run, or by the client for each connection.
+# Written for each run by pgcron_ha, or for each connection by the HTTP client.
 _OWN_HEADERS = {
     *("accept-encoding", "authorization", "connection", "content-length", "host"),
     *("idempotency-key", "te", "traceparent", "transfer-encoding", "upgrade"),
@@ -61,7 +59,7 @@ _IN_THE_CLEAR = "is not sent in the clear: use https, or allow_private"
 
 @dataclass(frozen=True, slots=True)
 class HttpAuthorization:
-    """How a request says who it is: by `secret`, as a bearer token, a password or a header."""
+    """How a request authenticates: by `secret`, as a bearer token, a password or a header."""
 
     scheme: Literal["bearer", "basic", "header"]
     secret: SecretReference
@@ -71,7 +69,7 @@ class HttpAuthorization:
 
 @dataclass(frozen=True, slots=True)
 class AnswerCheck:
-    """The value that must stand at a place of a JSON answer; numbers in `path` count items."""
+    """The value that a JSON answer must have at a path; numbers in it are indexes of lists."""
 
     path: tuple[str, ...]
     value: str | int | float | bool
@@ -97,7 +95,7 @@ def _url(raw: object) -> str:
     if len(raw) > MAX_URL_CHARACTERS or not re.fullmatch(r"[\x21-\x7e]*", raw):
         raise Refused(f"expected at most {MAX_URL_CHARACTERS} ASCII characters, no blanks")
     if re.search("[{}]", PLACEHOLDER.sub("", raw)):
-        raise Refused("a brace stands only around the name of a placeholder")
+        raise Refused("braces are only for the names of placeholders")
     return raw
 
 
@@ -172,18 +170,17 @@ def _networks(raw: object) -> tuple[Network, ...]:
         raise ValueError(f'true or networks such as "10.0.0.0/8": {error}') from None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HttpDestination(Template):
-    """One service. ``{name}`` in `url` and `body` stands for an arg of the run, whose text must
+    """One service. ``{name}`` in `url` and `body` is replaced by an arg of the run, whose text must
     match ``placeholders[name]`` from end to end.
 
     `body` None: the run's args as JSON where the method has a body; False: none; a text; or what
     becomes JSON. `timeout` (the whole run), `request_timeout` (one exchange) and `poll` (the
     pause between two looks at work that the service accepted) are seconds. `completion` is how a
-    run ends that the service answers with 202: as that ``answer``, as the service says when it is
-    asked (``poll``), or as it says by a ``callback``. `allow_private` are the networks that are
-    no public ones and may be connected to all the same. With `previous` the service is told how the
-    schedule's run before this one ended.
+    run ends that the service answers with 202: by that ``answer``, by polling the service
+    (``poll``), or by a ``callback`` of the service. `allow_private` are private networks that it
+    may connect to. With `previous` the request contains how the schedule's previous run ended.
     """
 
     url: Annotated[str, _url]
@@ -192,7 +189,6 @@ class HttpDestination(Template):
     headers: Annotated[Mapping[str, str], _headers] = field(default_factory=dict)
     body: Annotated[Any, _body] = None
     auth: Annotated[HttpAuthorization | None, _authorization] = None
-    timeout: Annotated[float | None, TIME_LIMIT] = None
     request_timeout: Annotated[float, TIME_LIMIT] = 30.0
     expect: Annotated[Statuses, _statuses] = (range(200, 300),)
     retry: Annotated[Statuses, _statuses] = DEFAULT_RETRY
@@ -203,7 +199,6 @@ class HttpDestination(Template):
     connections: Annotated[int, Integer(1, 1_000)] = 10
     allow_private: Annotated[tuple[Network, ...], _networks] = ()
     ca_file: Annotated[str | None, absolute_path] = None
-    breaker: Annotated[Breaker | str | None, breaker_or_sharer] = None
     previous: Annotated[bool, flag] = False
 
     def __post_init__(self) -> None:
@@ -216,7 +211,7 @@ class HttpDestination(Template):
         return self.url.startswith("http:") and not self.allow_private
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
-        """What is not declared, what is given twice, and what others could read on its way."""
+        """Names that are not declared or reserved, and secrets that would be sent unencrypted."""
         is_called_back = self.completion == "callback"
         if self.completion == "poll" and self.poll is None:
             yield "completion", "'poll' needs poll, the pause between two questions"
@@ -240,7 +235,7 @@ class HttpDestination(Template):
 
 
 def _leaves(body: Any) -> Iterator[Any]:
-    """What stands in a body, whatever it is nested in."""
+    """The values of a body, at every level of nesting."""
     if isinstance(body, dict | list):
         for each in body.values() if isinstance(body, dict) else body:
             yield from _leaves(each)

@@ -32,8 +32,8 @@ _SHOWN_CHARACTERS = 80
 DEFAULT_FILE = "pgcron-ha.toml"
 # A configuration file is read by people; one of this size is another file given by mistake.
 MAX_FILE_BYTES = 1 << 20
-# Alike enough to be a slip. Orchestrators set variables of their own with our prefix (a service
-# called pgcron-ha gives PGCRON_HA_PORT), so an unlike name is not ours to refuse.
+# Similar enough to be a misspelling. Orchestrators set variables with this prefix, too (a service
+# called pgcron-ha gives PGCRON_HA_PORT), so other names are not refused.
 _SLIP = 0.85
 
 
@@ -107,7 +107,7 @@ def _merge_file(merge: SourcedSettings, path: Path, *, is_named: bool) -> None:
 
 
 def _is_for_a_plugin(name: str, raw: object) -> bool:
-    """Tables in a table, which no settings are, under a name that is no slip of one we know."""
+    """Whether it is tables in a table, which settings never are, and no misspelled known name."""
     is_nested = (
         isinstance(raw, dict) and bool(raw) and all(isinstance(v, dict) for v in raw.values())
     )
@@ -143,7 +143,7 @@ def _read_toml(path: Path, *, is_named: bool) -> dict[str, object]:
 
 
 def _require_own(path: Path, found: os.stat_result) -> None:
-    """A folder that somebody else writes to must not say what a command does there."""
+    """The file of a folder that another user writes to must not configure a command."""
     if found.st_uid not in (os.geteuid(), 0):
         wrong = f"belongs to the user with the id {found.st_uid}"
     elif may_others(found, stat.S_IWGRP, stat.S_IWOTH):
@@ -158,7 +158,7 @@ def _require_own(path: Path, found: os.stat_result) -> None:
 
 
 def may_others(found: os.stat_result, by_group: int, by_others: int) -> bool:
-    """Whether others than its owner may do this to a file. A group of one's own is no other."""
+    """Whether other users may do this to a file; the own group does not count as others."""
     by_a_group = bool(found.st_mode & by_group) and found.st_gid not in (os.getegid(), 0)
     return by_a_group or bool(found.st_mode & by_others)
 
@@ -201,7 +201,8 @@ def load_settings(sources: SourcedSettings | None = None) -> Settings:
         try:
             typed[key] = BY_KEY[key].read(value.raw)
         except ValueError as error:
-            problems.append(_problem(BY_KEY[key], value, str(error)))
+            given = f"{value.name}='{shown(BY_KEY[key], value.raw)}' ({value.origin})"
+            problems.append(f"{given}: expected {error}")
     problems.extend(_clear_text(typed))
     templates: dict[str, Any] = {}
     for kind, template in CAPABILITIES.items():
@@ -227,7 +228,7 @@ def shown(setting: Setting, raw: object) -> str:
 
 
 def _clear_text(typed: dict[str, Any]) -> list[str]:
-    """What would send the token of a callback where others can read it on its way."""
+    """Settings with which the token of a callback would be sent unencrypted."""
     listen, url = typed.get("web.callbacks"), typed.get("web.public_url")
     if typed.get("web.allow_private"):
         return []
@@ -239,13 +240,9 @@ def _clear_text(typed: dict[str, Any]) -> list[str]:
     if listen is not None and listen.host.lower() not in LOOPBACK and not is_behind:
         problems.append(
             f"web.callbacks='{listen}': a token is not sent in the clear: set web.public_url ="
-            ' "https://…" to what stands before it, or web.allow_private = true'
+            ' "https://…" to the proxy before it, or web.allow_private = true'
         )
     return problems
-
-
-def _problem(setting: Setting, value: SourcedValue, expected: str) -> str:
-    return f"{value.name}='{shown(setting, value.raw)}' ({value.origin}): expected {expected}"
 
 
 def _config_error(problems: list[str]) -> ConfigError:

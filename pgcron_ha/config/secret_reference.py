@@ -1,4 +1,4 @@
-"""A secret by its place: the configuration file says where it is, and never what it is."""
+"""A reference to a secret: the configuration file has its place, and never the secret itself."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SecretReference:
     place: str
 
     def __str__(self) -> str:
-        """As it stands in the file."""
+        """As it is written in the file."""
         return f"{self.kind}:{self.place}"
 
     def read(self, environment: Mapping[str, str] | None = None) -> str:

@@ -107,20 +107,20 @@ _APP = Text(
 
 @dataclass(frozen=True)
 class NodeSettings:
-    """What one node is called, offers and keeps to; durations are seconds."""
+    """The name, offers and limits of one node; durations are seconds."""
 
     name: str = setting(_NODE, _host_name, "A label for people; the host's name by default.")
     queues: tuple[str, ...] = setting(
         TextList(_QUEUE, False), ["default"], "The queues this node takes runs from."
     )
     labels: Mapping[str, str] = setting(
-        labels, {}, "What the node says of itself, such as gpu=a100: runs may require it."
+        labels, {}, "The node's labels, such as gpu=a100: runs may require them."
     )
     slots: int = setting(Integer(1, 10_000), 16, "How many runs may execute here at once.")
     lease_ttl: float = setting(
         Duration("1s", "5m"),
         "15s",
-        "How long after its last heartbeat a node is taken for dead. Below 5s only in tests;"
+        "How long after its last heartbeat a node is considered dead. Below 5s only in tests;"
         " above the failover time of the database in production.",
     )
     apps: tuple[str, ...] = setting(
@@ -139,7 +139,7 @@ class NodeSettings:
         "How many runs may be claimed ahead of a free slot, where that is safe.",
     )
     grace: float = setting(
-        Duration("0s", "1h"), "30s", "How long a node that is asked to stop lets its runs end."
+        Duration("0s", "1h"), "30s", "How long a node that stops waits for its runs to end."
     )
     state_directory: Path = setting(
         directory,
@@ -162,7 +162,7 @@ class NodeSettings:
     on_unresponsive_handler: str = setting(
         Choice(("keep", "exit")),
         "keep",
-        "What a node does about a handler that does not stop though asked to and can't be"
+        "What a node does about a handler that does not stop when it should and can't be"
         " killed: keep goes on without its slot, exit drains and ends the process (status 72).",
     )
     unresponsive_after: float = setting(
@@ -174,7 +174,7 @@ class NodeSettings:
 
 @dataclass(frozen=True)
 class LogSettings:
-    """How a process logs about itself."""
+    """How a process logs."""
 
     format: str = setting(
         Choice(("text", "json")), "text", "How a process logs on stderr: text or json."
@@ -188,7 +188,7 @@ class LogSettings:
 
 @dataclass(frozen=True)
 class WebSettings:
-    """Where the pages are served, and where services that were called call back."""
+    """Where the pages are served, and where called services send callbacks."""
 
     listen: Address = setting(
         address,
@@ -205,7 +205,7 @@ class WebSettings:
     public_url: str | None = setting(
         optional(base_url),
         None,
-        "How services reach web.callbacks, through whatever stands before it:"
+        "How services reach web.callbacks, through any proxies before it:"
         " https://jobs.example.com.",
     )
     allow_private: bool = setting(
@@ -244,10 +244,10 @@ class Settings:
     pooler: str = setting(
         Choice(("auto", "session", "transaction", "prepared")),
         "auto",
-        "What stands between the DSN and its server: session for nothing or a session for each"
+        "The pooler between the DSN and its server: session for none or a session for each"
         " client, transaction, prepared for one that keeps track of prepared statements.",
     )
-    schema: str = setting(_SCHEMA, "pgcron", "The schema the tables and functions stand in.")
+    schema: str = setting(_SCHEMA, "pgcron", "The schema of the tables and functions.")
 
     def required_dsn(self) -> str:
         """The DSN; raises `ConfigError` that says where to give one."""

@@ -1,6 +1,6 @@
 """What a node may execute in databases: profiles of its file, offered as ``sql:NAME``.
 
-The statements stand in the file. A run gives values for ``:name`` parameters, which PostgreSQL
+The statements are in the file. A run gives values for ``:name`` parameters, which PostgreSQL
 types and which never become SQL.
 """
 
@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Final
 
-from pgcron_ha.config.breaker import Breaker
-from pgcron_ha.config.capability_table import TIME_LIMIT, Refused, Template, breaker_or_sharer
+from pgcron_ha.config.capability_table import TIME_LIMIT, Refused, Template
 from pgcron_ha.config.secret_reference import SecretReference, parse_secret_reference
 from pgcron_ha.config.sql_script import SqlStatement, parse_script
 from pgcron_ha.config.values import Integer, flag
@@ -49,7 +48,7 @@ def _statement(raw: object) -> tuple[SqlStatement, ...]:
     return statements
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SqlProfile(Template):
     """One statement, or several, in one database by one login role.
 
@@ -62,14 +61,12 @@ class SqlProfile(Template):
     statements: Annotated[tuple[SqlStatement, ...], _statement, "statement"]
     dsn: Annotated[str | SecretReference | None, _dsn] = field(default=None, repr=False)
     password: Annotated[SecretReference | None, parse_secret_reference] = None
-    timeout: Annotated[float | None, TIME_LIMIT] = None
     grace: Annotated[float, TIME_LIMIT] = 5.0
     rows: Annotated[bool, flag] = False
     max_rows: Annotated[int, Integer(1, 10_000)] = 1000
     atomic: Annotated[bool, flag] = True
     transactional: Annotated[bool, flag] = False
     connections: Annotated[int, Integer(1, 100)] = 2
-    breaker: Annotated[Breaker | str | None, breaker_or_sharer] = None
 
     @property
     def parameters(self) -> frozenset[str]:

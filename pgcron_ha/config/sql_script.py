@@ -1,6 +1,6 @@
-"""A text of SQL statements with ``:name`` parameters, taken apart without understanding SQL.
+"""Splits a text of SQL statements with ``:name`` parameters, without parsing SQL.
 
-What stands in quotes, dollar quotes and comments is left as it is.
+Quotes, dollar quotes and comments are left unchanged.
 """
 
 from __future__ import annotations

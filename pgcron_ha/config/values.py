@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 SECONDS_BY_UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
@@ -31,6 +31,9 @@ LABEL_NAME = r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}"
 LABEL_VALUE = r"[A-Za-z0-9_][A-Za-z0-9_.:/+@-]{0,99}"
 
 Reader = Callable[[object], Any]
+
+Span: TypeAlias = timedelta | float | str
+"""A duration in Python: a timedelta, seconds, or a text such as ``90s``."""
 
 
 def parse_duration(text: str) -> float:
@@ -111,7 +114,7 @@ class Text:
     expected: str
 
     def __call__(self, raw: object) -> str:
-        """Read the text as it stands."""
+        """Read the text unchanged."""
         if not isinstance(raw, str) or not re.fullmatch(self.pattern, raw):
             raise ValueError(self.expected)
         return raw
@@ -240,7 +243,7 @@ def directory(raw: object) -> Path:
 
 
 def texts(raw: object) -> tuple[str, ...]:
-    """Read a list of strings of the file, as it stands."""
+    """Read a list of strings unchanged."""
     items = raw if isinstance(raw, list | tuple) and len(raw) <= MAX_LIST_ITEMS else [None]
     if not all(isinstance(item, str) and "\0" not in item for item in items):
         raise ValueError(f"a list of strings, at most {MAX_LIST_ITEMS} and without NUL")

@@ -1,4 +1,4 @@
-"""Schedules as files: YAML that says what is, and what other schedulers' files become.
+"""Schedules as files: YAML definitions, and imports of other schedulers' files.
 
 A file has a table ``schedules``: names, and for each ``spec``, ``handler`` and policies, named as
 the columns of ``pgcron.schedule``::
@@ -18,10 +18,10 @@ Beside it a table ``calendars`` may have the lines of calendars by name, as one 
         yearly 12-25 # Christmas Day
         yearly easter+1
 
-What a definition leaves out has its default; whether a schedule is paused is left alone unless the
-file says ``enabled``. A *source* (one file, or a folder of them) is known by its name: it owns what
+What a definition leaves out has its default; a pause is left unchanged unless the file has
+``enabled``. A *source* (one file, or a folder of them) is known by its name: it owns what
 it defines, and pruning deletes what it once owned and defines no longer.
 
-`documents` reads files with the lines of their keys, `definitions` judges them, `json_schema` is
+`documents` reads files with the lines of their keys, `definitions` checks them, `json_schema` is
 the published form, `writing` the way back; `crontab`, `kubernetes` and `pg_cron` import.
 """

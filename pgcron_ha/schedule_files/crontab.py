@@ -1,4 +1,4 @@
-"""A crontab, of a user or of the system, as schedules: what vixie cron and its heirs read.
+"""A crontab, of a user or of the system, as schedules: the format of vixie cron and its successors.
 
 A command becomes a shell template that gives the same text to the same shell, with the variables
 of the lines before it. cron starts a command beside one that still runs, never late and once, and

@@ -1,5 +1,5 @@
-"""What files define: each schedule and calendar judged as every interface judges it, with its place
-in the file.
+"""The definitions of files: each schedule and calendar is checked as by every interface, and errors
+name its place in the file.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
-from pgcron_ha.client.schedules import check_schedule
-from pgcron_ha.db.commands.schedule_policies import SchedulePolicies
+from pgcron_ha.client import schedules
 from pgcron_ha.errors import InvalidCalendar, InvalidInput, PgcronError
 from pgcron_ha.schedule_files.documents import SUFFIXES, Document, read_file
 from pgcron_ha.spec.calendars import calendar
@@ -22,9 +21,7 @@ MOST_FILES: Final = 1000
 MOST_REPORTED: Final = 20
 SCHEDULES: Final = "schedules"
 CALENDARS: Final = "calendars"
-POLICIES: Final = tuple(
-    name for name in SchedulePolicies.__annotations__ if name not in ("managed_by",)
-)
+POLICIES: Final = tuple(name for name in schedules.POLICIES if name != "managed_by")
 KEYS: Final = ("spec", "handler", *POLICIES)
 
 _TABLES: Final = (SCHEDULES, CALENDARS)
@@ -85,11 +82,17 @@ def read_definitions(paths: Iterable[Path]) -> Definitions:
     return Definitions(schedules, calendars)
 
 
-def judged_schedule(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def judged_schedule(name: str, values: object) -> dict[str, Any]:
     """The values of one schedule, complete and checked; what is empty is left out.
 
     Raises the errors of `pgcron_ha.client.schedules.check_schedule`.
     """
+    if not isinstance(values, Mapping):
+        raise InvalidInput(
+            "it is no table",
+            "A definition has at least spec and handler.",
+            "Write them beneath its name.",
+        )
     for key in ("spec", "handler"):
         if key not in values:
             raise InvalidInput(
@@ -99,14 +102,16 @@ def judged_schedule(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     policies = {key: value for key, value in values.items() if key in POLICIES}
     if not isinstance(policies.get("enabled", True), bool):
         raise InvalidInput("enabled is not true or false", "It says whether the schedule fires.")
-    checked = check_schedule(name, spec, values["handler"], {"overlap": "skip", **policies})
+    checked = schedules.check_schedule(
+        name, spec, values["handler"], {"overlap": "skip", **policies}
+    )
     set_ones = {key: value for key, value in checked.items() if value not in (None, "", (), "{}")}
     return {"spec": spec, "handler": values["handler"], **set_ones}
 
 
 @contextmanager
 def _kept(problems: list[PgcronError]) -> Iterator[None]:
-    """What is refused inside is one of the problems, and does not hide the next."""
+    """An error inside is one of the problems, and does not hide the next."""
     try:
         yield
     except PgcronError as error:
@@ -149,20 +154,10 @@ def _judged(document: Document, table: str, name: str, value: Any) -> Any:
     if table == SCHEDULES and isinstance(value, dict):
         _refuse_unknown_keys(document, value, KEYS, table, name)
     try:
-        return _schedule(name, value) if table == SCHEDULES else _calendar(name, value)
+        return judged_schedule(name, value) if table == SCHEDULES else _calendar(name, value)
     except PgcronError as error:
         where = f"{document.where(table, name)}: {_kind(table)} {name!r}"
         raise type(error)(f"{where}: {error.message}", error.detail, error.hint) from error
-
-
-def _schedule(name: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise InvalidInput(
-            "it is no table",
-            "A definition has at least spec and handler.",
-            "Write them beneath its name.",
-        )
-    return judged_schedule(name, value)
 
 
 def _calendar(name: str, value: Any) -> str:

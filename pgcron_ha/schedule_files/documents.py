@@ -1,4 +1,4 @@
-"""YAML as plain values that know their lines.
+"""YAML as plain values with their lines.
 
 As version 1.2 reads it: ``no``, ``on`` and ``1:30`` are text. A key that is given twice is refused;
 anchors and ``<<`` work.
@@ -20,7 +20,7 @@ MOST_BYTES: Final = 4 * 1024 * 1024
 # With what anchors repeat: a file of a few lines must not become a value of gigabytes.
 MOST_VALUES: Final = 200_000
 MOST_LEVELS: Final = 110
-"""Of lists and mappings in each other: args, which may have 100, and what they stand in."""
+"""Of nested lists and mappings: args, which may have 100 levels, and what contains them."""
 SUFFIXES: Final = (".yaml", ".yml")
 
 _BASE: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # C, where libyaml is there
@@ -140,7 +140,7 @@ def read_yaml(text: str, name: str) -> list[Document]:
 
 
 def _judge_depth(text: str, name: str) -> None:
-    """Before nodes are put together, for which libyaml calls itself until its stack is full."""
+    """Before nodes are composed: there libyaml recurses until its stack is full."""
     depth = 0
     for event in yaml.parse(text, Loader=Yaml12Loader):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -151,13 +151,13 @@ def _judge_depth(text: str, name: str) -> None:
             line = event.start_mark.line + 1 if event.start_mark else 1
             raise TooLarge(
                 f"{name}, line {line}: nested more than {MOST_LEVELS} levels",
-                f"Lists and mappings may stand in each other {MOST_LEVELS} levels deep.",
+                f"Lists and mappings may be nested {MOST_LEVELS} levels deep.",
                 "Write it flatter.",
             )
 
 
 def _judge_size(value: Any, name: str) -> None:
-    """With what anchors repeat, which is written once and counts each time."""
+    """What anchors repeat is written once and counts each time."""
     count, pending = 0, [value]
     while pending:
         one = pending.pop()

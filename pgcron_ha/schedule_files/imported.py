@@ -1,4 +1,4 @@
-"""What an import makes: definitions, what nodes must offer for them, and what was lost on the way.
+"""The result of an import: definitions, the templates that nodes need for them, and losses.
 
 The database carries no commands: what another scheduler runs becomes a template in the file of the
 nodes (``[shell.NAME]``, ``[sql.NAME]``), and a schedule names it.
@@ -20,7 +20,7 @@ from pgcron_ha.errors import InvalidInput, PgcronError
 from pgcron_ha.schedule_files.definitions import judged_schedule
 from pgcron_ha.schedule_files.writing import as_yaml
 
-# More belong into several files.
+# More are for several files.
 MOST_JOBS: Final = 10_000
 # No scheduler that is imported stops a run; a template's longest time limit is this.
 LONGEST: Final = "7d"
@@ -33,7 +33,7 @@ _NO_PROGRAMS: Final = frozenset(
 
 
 class Loss(NamedTuple):
-    """Something that was not carried over, or not as it was: where it stood, and why."""
+    """Something that was not carried over, or not unchanged: where it was, and why."""
 
     where: str
     what: str
@@ -49,7 +49,7 @@ class Imported:
     losses: list[Loss] = field(default_factory=list)
 
     def lose(self, where: str, what: str) -> None:
-        """Tell that something is lost."""
+        """Report a loss."""
         self.losses.append(Loss(where, what))
 
     def add(
@@ -60,8 +60,8 @@ class Imported:
         said: Mapping[str, Any],
         template: Mapping[str, Any] | None,
     ) -> None:
-        """Take a schedule over if it can be: it is judged here, under a name of its own. The
-        handler is the template of that name; without a template somebody has to write one.
+        """Carry a schedule over, under a unique name, if it is valid. Its handler is the template
+        of that name; without a template somebody has to write one.
         """
         unique = self._free_name(_NAME.sub("-", name).strip("-.")[:_MOST_NAME] or "job")
         values = {"spec": said["spec"], "handler": f"{kind}:{unique}", **said}

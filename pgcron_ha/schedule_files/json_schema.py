@@ -1,14 +1,14 @@
-"""The published JSON Schema of a file of schedules, made of the policies that there are."""
+"""The published JSON Schema of a file of schedules, generated from the policies."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, Final, get_args, get_type_hints
+from typing import Any, Final
 
+from pgcron_ha.client import schedules
 from pgcron_ha.client.checks import MOST_HANDLER_CHARACTERS, MOST_NAME_CHARACTERS
 from pgcron_ha.client.options import DELIVERIES, OVERLAPS
-from pgcron_ha.db.commands.schedule_policies import SchedulePolicies
 from pgcron_ha.schedule_files.definitions import CALENDARS, POLICIES, SCHEDULES
 from pgcron_ha.spec.calendars import calendar
 from pgcron_ha.spec.spec import MOST_CHARACTERS, MOST_LINES
@@ -22,7 +22,6 @@ _DURATION: Final = {
 }
 _BY_TYPE: Final[Mapping[Any, Mapping[str, Any]]] = {
     timedelta: _DURATION,
-    Sequence[str]: {"type": "array", "items": {"type": "string"}},
     str: {"type": "string"},
     int: {"type": "integer"},
     bool: {"type": "boolean"},
@@ -58,7 +57,7 @@ def json_schema() -> dict[str, Any]:
                 "pattern": "^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$",
                 "maxLength": MOST_HANDLER_CHARACTERS,
             },
-            **{name: _nullable(_policy(name)) for name in POLICIES},
+            **{name: _policy(name) for name in POLICIES},
         },
     }
     days = _lines(
@@ -97,11 +96,7 @@ def _lines(description: str, least: int, most_characters: int, most_lines: int) 
     return {"description": description, "anyOf": [text, lines]}
 
 
-def _policy(name: str) -> Mapping[str, Any]:
-    kind, *_ = get_args(get_type_hints(SchedulePolicies)[name])
-    return _BY_NAME.get(name) or _BY_TYPE[kind]
-
-
-def _nullable(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Null is as good as leaving it out."""
-    return {"anyOf": [dict(schema), {"type": "null"}]}
+def _policy(name: str) -> dict[str, Any]:
+    """Null is the same as leaving it out."""
+    kind = _BY_NAME.get(name) or _BY_TYPE[schedules.POLICIES[name]]
+    return {"anyOf": [dict(kind), {"type": "null"}]}

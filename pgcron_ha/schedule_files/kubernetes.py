@@ -1,7 +1,7 @@
 """CronJob manifests (``batch/v1``) as schedules.
 
 The command of the one container becomes a shell template: a node runs programs of its own host, no
-images. What only a cluster has (volumes, service accounts, resources) is told as lost.
+images. What only a cluster has (volumes, service accounts, resources) is reported as lost.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pgcron_ha.schedule_files.documents import Document
 from pgcron_ha.schedule_files.imported import LONGEST, Imported, as_argv, with_variables
 
 _OVERLAPS: Final = {"Allow": "allow", "Forbid": "skip", "Replace": "replace"}
-# Kubernetes counts the attempts of a Job so when it says nothing.
+# The default of Kubernetes for the retries of a Job.
 _BACKOFF_LIMIT: Final = 6
 _CONTAINER_KEYS: Final = frozenset({"name", "image", "command", "args", "env", "workingDir"})
 _POD_KEYS: Final = frozenset({"containers", "restartPolicy"})

@@ -1,4 +1,4 @@
-"""Schedules as YAML: what `definitions` reads back to the same."""
+"""Schedules as YAML, which `definitions` reads back unchanged."""
 
 from __future__ import annotations
 
@@ -37,8 +37,7 @@ _Dumper.add_representer(str, _text)
 
 
 def definition_of(row: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:
-    """What a file says of the schedule of a row: only what is not the default. Durations are
-    texts.
+    """The definition of a row's schedule: only what is not the default. Durations are texts.
 
     Both rows are those of `pgcron_ha.db.commands.schedule_files`.
     """

@@ -39,12 +39,11 @@ from pgcron_ha.executors.contract.base import (
 from pgcron_ha.executors.contract.log_lines import MAX_LINE_BYTES, MAX_LINES
 from pgcron_ha.operating_system import boottime
 from pgcron_ha.testing import recording
-from pgcron_ha.testing.leaked_resources import LeakedResources
-from pgcron_ha.testing.recording import RecordingEngine
+from pgcron_ha.testing.recording import LeakedResources, RecordingEngine
 
 CLOSE_SECONDS = 5.0
 PROMPT_SECONDS = 1.0
-"""What the engine calls from its loop must return at once; this is for busy machines."""
+"""Calls from the engine's loop must return at once; the bound allows for busy machines."""
 
 _SHORT_LEASE = 0.6
 _PAUSE_SECONDS = 0.02
@@ -74,11 +73,10 @@ class ExecutorConformance:
     """Works until it is stopped, and ends soon when it is. It may look at `Context.check`."""
 
     insists: ClassVar[Sample | None] = None
-    """Works on when it is asked to stop. None where nothing can."""
+    """Continues although it is stopped. None where nothing can."""
 
     talks: ClassVar[Sample | None] = None
-    """Writes more than `MAX_LINES` lines or one longer than `MAX_LINE_BYTES`. None: never so much.
-    """
+    """Writes more than `MAX_LINES` lines or one longer than `MAX_LINE_BYTES`. None: it can't."""
 
     returns_much: ClassVar[Sample | None] = None
     """Has a result of more than `MAX_RESULT_BYTES`. None where there are no results."""
@@ -96,7 +94,7 @@ class ExecutorConformance:
     def is_at_work(self, context: Context) -> bool:
         """Whether anything of the run's handler still works: a process, a connection, a thread.
 
-        Asked at the moment of `done`, too, from the executor's thread.
+        Called at the moment of `done`, too, from the executor's thread.
         """
         raise TypeError(f"{type(self).__name__} does not say what is at work: define is_at_work")
 

@@ -30,7 +30,7 @@ _WRONG_USAGE: Final = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """What pytest's configuration may say."""
+    """The settings in pytest's configuration."""
     parser.addini("pgcron_app", "The App whose handlers tests run: module:attribute.", default="")
 
 
@@ -104,6 +104,6 @@ def pgcron(pgcron_app: App, pgcron_database: str, pgcron_schema: str, tmp_path: 
 
 
 def _apart(work: Coroutine[Any, Any, None]) -> None:
-    """In a thread: an event loop may already belong to this one."""
+    """In another thread: this one may already run an event loop."""
     with ThreadPoolExecutor(1) as thread:
         thread.submit(asyncio.run, work).result()

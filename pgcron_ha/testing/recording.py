@@ -1,11 +1,15 @@
-"""The engine's side of an executor under test: hands out runs, and keeps what is said of them."""
+"""The engine's side of an executor under test, which hands out runs and records what the executor
+reports of them; and what the process has, so that a test sees what an executor leaves behind.
+"""
 
 from __future__ import annotations
 
+import os
 import threading
 import uuid
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +18,7 @@ from pgcron_ha.executors.contract.base import Context, ExecutorServices, Outcome
 from pgcron_ha.executors.contract.progress import Progress
 
 DEADLINE_SECONDS = 20.0
-"""Nothing a test waits for takes so long on a machine that is not broken."""
+"""Longer than anything a test waits for, also on a busy machine."""
 
 
 class RecordingEngine:
@@ -87,7 +91,7 @@ class RecordingEngine:
             return [line for run, _, line in self.lines if run == context.run_id]
 
     def outcomes_of(self, context: Context) -> list[Outcome]:
-        """All that was said of the run, which must be one."""
+        """All outcomes that were reported of the run; there must be one."""
         with self._changed:
             return list(self._outcomes.get(context.run_id, []))
 
@@ -98,7 +102,41 @@ class RecordingEngine:
         return outcome
 
     def wait_until(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait until something that is said here makes it true."""
+        """Wait until a report to this engine makes it true."""
         deadline = DEADLINE_SECONDS
         with self._changed:
             assert self._changed.wait_for(condition, deadline), f"not in {deadline:g} s: {what}"
+
+
+@dataclass(frozen=True)
+class LeakedResources:
+    """What this process has: threads, children, descriptors (by number, and what they are)."""
+
+    threads: frozenset[str]
+    children: frozenset[int]
+    descriptors: int
+
+    @classmethod
+    def now(cls) -> LeakedResources:
+        """Processes and descriptors are seen where there is a ``/proc``."""
+        threads = frozenset(f"{each.name}:{each.ident}" for each in threading.enumerate())
+        return cls(threads, frozenset(_children()), _count_descriptors())
+
+    def beyond(self, before: LeakedResources) -> list[str]:
+        """What is here and was not there."""
+        found = [f"thread {name}" for name in sorted(self.threads - before.threads)]
+        found += [f"process {pid}" for pid in sorted(self.children - before.children)]
+        more = self.descriptors - before.descriptors
+        return found + ([f"{more} descriptors"] if more > 0 else [])
+
+
+def _children() -> Iterator[int]:
+    for listed in Path("/proc/self/task").glob("*/children"):
+        yield from map(int, listed.read_text(encoding="ascii").split())
+
+
+def _count_descriptors() -> int:
+    try:
+        return len(os.listdir("/proc/self/fd"))
+    except OSError:
+        return 0

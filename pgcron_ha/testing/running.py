@@ -1,4 +1,4 @@
-"""What the fixture ``pgcron`` is: runs of an App, executed now by a node in this process."""
+"""The fixture ``pgcron``: executes runs of an App at once, by a node in this process."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.client.run_status import read_status
 from pgcron_ha.config.loading import load_settings, read_sources
 from pgcron_ha.config.settings import Settings
+from pgcron_ha.config.values import Span
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.connecting import connect
 from pgcron_ha.engine.node import Node
@@ -52,7 +53,7 @@ class Pgcron:
     ) -> RunStatus:
         """Enqueues a run, executes until it has ended, retries and all; how it ended.
 
-        A retry is not waited for: its time comes nearer. Raises as `App.enqueue`, WaitTimedOut.
+        A retry is not waited for: it is made due at once. Raises as `App.enqueue`, WaitTimedOut.
         """
         async with self._schema_of_test() as schema:
             run_id = await self.app.enqueue(handler, args, conn=schema.connection, **options)
@@ -75,14 +76,14 @@ class Pgcron:
     async def drain(
         self,
         *,
-        ahead: timedelta | float | str | None = None,
+        ahead: Span | None = None,
         timeout: float = TIMEOUT_SECONDS,
     ) -> list[RunStatus]:
-        """Executes until nothing is due; how those runs ended that no call told of before.
+        """Executes until nothing is due; the ended runs that no earlier call has returned.
 
         With `ahead` (``"1h"``) also what would become due within that time, retries too, in its
-        order, by letting it come nearer. What no handler of the App can execute stays where it
-        is. Raises WaitTimedOut when it takes longer than `timeout` seconds.
+        order, by making it due earlier. What no handler of the App can execute is left alone.
+        Raises WaitTimedOut when it takes longer than `timeout` seconds.
         """
         most = timedelta() if ahead is None else duration("ahead", ahead) or timedelta()
         async with self._schema_of_test() as schema:
@@ -119,7 +120,7 @@ class Pgcron:
     async def _execute(
         self, schema: TestedSchema, run_id: int | None, most: timedelta, timeout: float
     ) -> None:
-        """Until all is quiet, or that run has ended; at most so much time is skipped."""
+        """Until nothing is due, or that run has ended; at most `most` of time is skipped."""
         async with self._node() as is_working, _in_time(timeout):
             while True:
                 while not await schema.is_quiet(run_id):
@@ -134,7 +135,7 @@ class Pgcron:
 
     @asynccontextmanager
     async def _node(self) -> AsyncIterator[Callable[[], None]]:
-        """While a node works; what is given raises the node's error when it does not."""
+        """While a node works; the function given raises the node's error if it has stopped."""
         node = Node(self._settings(), [self.app], "test")
         running = asyncio.create_task(node.run())
 
@@ -153,7 +154,7 @@ class Pgcron:
             await running
 
     def _settings(self) -> Settings:
-        """Those of the project (``pgcron-ha.toml``: its templates, too), but for where it works."""
+        """Those of the project (``pgcron-ha.toml`` with its templates), but for the database."""
         flags = {
             "dsn": self.dsn,
             "schema": self.schema,

@@ -1,15 +1,15 @@
-"""A schema for tests: made and removed, emptied between them, and hastened within them."""
+"""A schema for tests: created, removed, emptied between tests, and its runs made due earlier."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from datetime import timedelta
 from typing import Any, Final
 
-from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.clients import Connection
 from pgcron_ha.db.driver.connecting import connect
 from pgcron_ha.db.driver.statements import load
+from pgcron_ha.db.queries.rows import Row, Rows
 from pgcron_ha.db.schema.uninstall import uninstall
 from pgcron_ha.errors import ConfigError
 
@@ -17,11 +17,11 @@ _MARK: Final = "pgcron_ha: made for tests"
 
 
 async def make_schema(dsn: str, schema: str) -> None:
-    """A new schema that says it is for tests, in place of one that says so.
+    """A new schema marked as one of tests, in place of one that has the mark.
 
-    Raises ConfigError when there is one that does not: it may be in use.
+    Raises ConfigError for one without the mark: it may be in use.
     """
-    from pgcron_ha.db.schema.migrate import migrate  # who imports this may never make one
+    from pgcron_ha.db.schema.migrate import migrate  # slow to import, and rarely needed
 
     statements = load(schema)
     connection = await connect(dsn)
@@ -51,7 +51,7 @@ class TestedSchema:
 
     def __init__(self, connection: Connection, schema: str) -> None:
         self.connection = connection
-        self._statements = load(schema)
+        self._schema = schema
 
     async def empty(self) -> None:
         """No schedules, runs, history, limits, nodes."""
@@ -72,8 +72,8 @@ class TestedSchema:
         return bool(row["lives"])
 
     async def come_nearer(self, most: timedelta) -> timedelta | None:
-        """Lets the time until the next waiting run is due pass for all that wait: how much it was;
-        None when there is none, or it would be more than `most`.
+        """Makes all waiting runs due earlier, so that the next is due now: by how much; None if
+        there is none, or it would be more than `most`.
         """
         (row,) = await self._fetch("testing_next_due")
         if row["seconds"] is None or row["seconds"] > most.total_seconds():
@@ -87,14 +87,10 @@ class TestedSchema:
         """The runs that have ended and are not among the known ones."""
         return [row["id"] for row in await self._fetch("testing_ended", known=list(known))]
 
-    async def schedule(self, name: str) -> Mapping[str, Any]:
+    async def schedule(self, name: str) -> Row:
         """The row of a schedule. Raises NotFound."""
         (row,) = await self._fetch("testing_schedule", name=name)
-        return dict(row)
+        return row
 
-    async def _fetch(self, name: str, /, **values: Any) -> list[Any]:
-        statement = self._statements[name]
-        with answers():
-            return await self.connection.fetch(
-                statement.sql, *(values[each] for each in statement.parameters)
-            )
+    async def _fetch(self, name: str, /, **values: Any) -> list[Row]:
+        return await Rows(name)(self.connection, schema=self._schema, **values)

@@ -121,7 +121,7 @@ async def test_where_nothing_is_heard_results_are_looked_for_and_it_is_said(
     node = await control.join(connection)
     async with App(database) as app:
         notifications = Notifications(unresponsive, lambda: app._connection(None), "pgcron")
-        looking = Waiting(app._ended_among, notifications)
+        looking = Waiting(notifications)
         run = await app.enqueue(control.HANDLER)
         ended = asyncio.ensure_future(looking.until_ended(run, 30))
         await until("it is known", lambda: notifications._is_reported)

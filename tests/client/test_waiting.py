@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
+from contextlib import nullcontext
 
 import psycopg
 import pytest
@@ -20,7 +22,8 @@ from pgcron_ha.errors import (
     WaitTimedOut,
 )
 from tests.db import control
-from tests.product.client import Waiting
+from tests.product.client import Notifications, Waiting
+from tests.product.db import Link
 from tests.waiting import until
 
 
@@ -100,18 +103,35 @@ async def test_an_app_that_is_closed_lets_nobody_wait(database: str) -> None:
     await app.close()
 
 
-async def test_a_thousand_wait_by_one_question_that_outlasts_an_outage() -> None:
+class Unheard(Notifications):
+    """Nothing is heard; `answer` says which runs are over."""
+
+    def __init__(self, answer: Callable[[list[int]], list[int]]) -> None:
+        super().__init__(Link("postgresql://127.0.0.1:1/nobody"), nullcontext, "pgcron")
+        self.answer = answer
+
+    def begin(self) -> None:
+        pass
+
+    async def look(self, run_ids: list[int]) -> tuple[list[int], list[int]]:
+        return self.answer(run_ids), run_ids
+
+
+async def test_a_thousand_wait_by_one_question_that_outlasts_an_outage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pgcron_ha.client.waiting.LINGER_SECONDS", 0)
     ended: set[int] = set()
     questions: list[int] = []
     is_away = True
 
-    async def look(run_ids: list[int]) -> list[int]:
+    def answer(run_ids: list[int]) -> list[int]:
         questions.append(len(run_ids))
         if is_away:
             raise DatabaseUnavailable("away")
         return [run for run in run_ids if run in ended]
 
-    waiting = Waiting(look)
+    waiting = Waiting(Unheard(answer))
     waiters = [asyncio.ensure_future(waiting.until_ended(run, 60)) for run in range(1000)]
     await until("it was asked twice", lambda: len(questions) >= 2)
     is_away = False

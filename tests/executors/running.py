@@ -123,4 +123,4 @@ def template(*argv: str, name: str = "t", **settings: Any) -> ShellTemplate:
     """One that runs as the tests' own user, who may be root."""
     settings.setdefault("user", pwd.getpwuid(os.geteuid()).pw_name)
     settings.setdefault("placeholders", {})
-    return ShellTemplate(name, argv, **settings)
+    return ShellTemplate(name=name, argv=argv, **settings)

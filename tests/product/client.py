@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from pgcron_ha.client.checks import args_text
+from pgcron_ha.client.checks import args_text, requirement_words
 from pgcron_ha.client.isolated import child_program
 from pgcron_ha.client.previews import schedule_preview
-from pgcron_ha.client.requirements import requirement_words
 from pgcron_ha.client.retry_policy import RetryPolicy, retry_text
 from pgcron_ha.client.run_request import MOST_RUNS, RunRequest, request_run, request_runs
 from pgcron_ha.client.schedule_edits import FIELDS
-from pgcron_ha.client.schedules import define_schedule
+from pgcron_ha.client.schedules import POLICIES, define_schedule
 from pgcron_ha.client.verifying import Proof, prove, verdict_of
 from pgcron_ha.client.waiting import Notifications, Waiting
 
 __all__ = [
     "FIELDS",
     "MOST_RUNS",
+    "POLICIES",
     "Notifications",
     "Proof",
     "RetryPolicy",

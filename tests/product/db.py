@@ -12,7 +12,6 @@ from pgcron_ha.db.commands.schedule_files import (
     default_schedule,
     schedules_to_export,
 )
-from pgcron_ha.db.commands.schedule_policies import SchedulePolicies
 from pgcron_ha.db.commands.schedule_versions import (
     edit_schedule,
     on_warning,
@@ -80,7 +79,6 @@ __all__ = [
     "ReadPool",
     "Reason",
     "Row",
-    "SchedulePolicies",
     "SqlDatabase",
     "Statement",
     "Statements",

@@ -82,7 +82,7 @@ def test_only_argv_must_be_given() -> None:
         ),
         ("[a]\nargv = ['ls']\nsnooze_on = [0]", "expected a list of exit statuses from 1 to 255"),
         ("[a]\nargv = ['ls']\ndiscard_on = [true]", "expected a list of exit statuses"),
-        ("[a]\nargv = ['ls']\ndiscard_on = [2]\nsnooze_on = [2]", "2 stands in two of retry_on"),
+        ("[a]\nargv = ['ls']\ndiscard_on = [2]\nsnooze_on = [2]", "2 is in two of retry_on"),
         ("[a]\nargv = ['ls']\nsnooze = 5", "shell.a.snooze: '5': expected a duration"),
         ("[a]\nargv = ['ls']\nplaceholders = ['p']", "expected a table such as"),
         ("[a]\nargv = ['ls']\ntimeout = 30", "shell.a.timeout: '30': expected a duration"),

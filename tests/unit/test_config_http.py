@@ -75,7 +75,7 @@ def test_only_the_url_must_be_given() -> None:
     )
 
     assert problems == []
-    assert destinations["a"] == HttpDestination("a", "http://example.com", {})
+    assert destinations["a"] == HttpDestination(name="a", url="http://example.com")
     assert destinations["a"].retry == DEFAULT_RETRY
     assert destinations["a"].allow_private == ()
 
@@ -97,7 +97,7 @@ def test_only_the_url_must_be_given() -> None:
         ("[a]\nurl = 'https://x:{p}/'\nplaceholders = {p = '.'}", "is no URL"),
         ("[a]\nurl = '{s}://x/'\nplaceholders = {s = '.'}", "expected http://HOST"),
         ("[a]\nurl = 'https://x/{p}'", "'{p}' is not declared in placeholders"),
-        ("[a]\nurl = 'https://x/{P}'", "a brace stands only around the name"),
+        ("[a]\nurl = 'https://x/{P}'", "braces are only for the names"),
         (f"[a]\n{URL}method = 'TRACE'", "'TRACE': expected one of GET, HEAD, POST"),
         (f"[a]\n{URL}headers = 5", "expected a table such as"),
         (f"[a]\n{URL}headers = {{Host = 'x'}}", "http.a.headers.Host: is no header, or one"),

@@ -48,12 +48,12 @@ async def apply_schedules(
 ) -> list[AppliedSchedule]:
     """Create, change or leave the schedules of a source, in the caller's transaction.
 
-    Definitions have ``name``, ``spec``, ``handler`` and policies as `interfaces.put_schedule` takes
+    Definitions have ``name``, ``spec``, ``handler`` and policies as `functions.put_schedule` takes
     them. Raises Conflict for the schedule of another source, and what SQL refuses.
     """
     applied: list[AppliedSchedule] = []
     for start in range(0, len(definitions), AT_ONCE):
-        batch = [_as_json(definition) for definition in definitions[start : start + AT_ONCE]]
+        batch = [as_json(definition) for definition in definitions[start : start + AT_ONCE]]
         rows = await _apply(connection, json.dumps(batch), source, take_over, **options)
         applied += [_applied(row, row["change"], row["content"]) for row in rows]
     if prune:
@@ -88,14 +88,14 @@ def _row(record: Any) -> Row | None:
     return None if record is None or record["id"] is None else dict(record)
 
 
-def _as_json(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """As jsonb_populate_record reads it."""
+def as_json(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns of a schedule as jsonb_populate_record reads them."""
     return {name: _value(name, value) for name, value in definition.items()}
 
 
 def _value(name: str, value: Any) -> Any:
     if isinstance(value, timedelta):
         return f"{value.days} days {value.seconds} seconds {value.microseconds} microseconds"
-    if name in ("args", "retry") and value is not None:
+    if name in ("args", "retry") and isinstance(value, str):
         return json.loads(value)
     return list(value) if isinstance(value, tuple) else value
