@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, urlencode
 from zoneinfo import ZoneInfo
@@ -33,7 +34,7 @@ from pgcron_ha.web.links import Links
 from pgcron_ha.web.metrics import Pulse, WebMetrics
 from pgcron_ha.web.reading import LIFE_SECONDS, Reader, Snapshot
 from pgcron_ha.web.templating import StaticFiles, Templates
-from pgcron_ha.web.viewing import NAVIGATION, NOTICES, PageFrame, Viewer
+from pgcron_ha.web.viewing import NAVIGATION, NOTICES, Viewer
 
 T = TypeVar("T")
 # A query or a command: a connection comes first, the schema is given by its name.
@@ -234,25 +235,25 @@ class PageRequest:
     def page(
         self,
         template: str,
-        view: object,
         snapshot: Snapshot[Any] | None,
         *,
         title: str,
         section: str,
         status: int = 200,
         is_still: bool = False,
-        **more: Any,
+        **view: Any,
     ) -> Response:
-        """The page of a template, which gets `view` (what the page shows), `viewer`, `frame`.
+        """The page of a template, which reads `view` (what the page shows), `viewer`, `frame`.
 
         `snapshot` is what `view` was made of: its clock is the page's, and a problem of it becomes
         the banner of a page from memory. `is_still`: the script doesn't look again.
         """
         if snapshot is not None and snapshot.problem is not None and status == 200:
             status = 503
-        frame = PageFrame(
+        frame = SimpleNamespace(
             title=title,
             section=section,
+            status=status,
             is_live=self.is_live,
             problem=None if snapshot is None else snapshot.problem,
             read_at=None if snapshot is None else snapshot.read_at,
@@ -260,9 +261,13 @@ class PageRequest:
             version=self.services.version,
             refresh=None if is_still or 400 <= status < 500 else REFRESH_SECONDS,
         )
-        now = snapshot.now if snapshot else datetime.now(UTC)
-        values = {"page_request": self, "frame": frame, "viewer": self.viewer_at(now), "view": view}
-        text = self.services.templates.render(template, **values, **more)
+        text = self.services.templates.render(
+            template,
+            page_request=self,
+            frame=frame,
+            viewer=self._viewer(snapshot.now if snapshot else datetime.now(UTC)),
+            view=SimpleNamespace(**view),
+        )
         if snapshot is not None and status == 200:
             self.services.texts.keep(self._text_key(snapshot), text)
         return self._answer(text, status)
@@ -335,8 +340,7 @@ class PageRequest:
         root = self.request.scope.get("root_path", "")
         return f"{root}{self.request.scope['path']}" + (f"?{urlencode(given)}" if given else "")
 
-    def viewer_at(self, now: datetime) -> Viewer:
-        """Who looks, at this instant."""
+    def _viewer(self, now: datetime) -> Viewer:
         try:
             return Viewer(now, self.zone)
         except UnknownZone:

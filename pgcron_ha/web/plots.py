@@ -170,31 +170,19 @@ def distance(since: datetime, until: datetime) -> timedelta:
     return (until - since) * (_GAP / WIDTH)
 
 
-def spark(
-    ids: Sequence[int],
-    outcomes: Sequence[str],
-    durations: Sequence[float | None],
-    finished: Sequence[datetime],
-    zone: ZoneInfo,
-) -> tuple[SparkBar, ...]:
-    """A small bar for each of the newest runs (given newest first), oldest at the left."""
-    longest = max((seconds for seconds in durations if seconds is not None), default=0.0)
-    runs = list(zip(ids, outcomes, durations, finished, strict=True))[:_BARS][::-1]
-    return tuple(_bars(runs, longest, SPARK_WIDTH, SPARK_HEIGHT, zone))
+def spark(facts: dict[str, Any], zone: ZoneInfo) -> tuple[SparkBar, ...]:
+    """A small bar for each of the newest runs of a schedule, oldest at the left.
+
+    `facts` has ids, outcomes, durations and finished of its runs, newest first.
+    """
+    longest = max((seconds for seconds in facts["durations"] if seconds is not None), default=0.0)
+    return tuple(_bars(_newest(facts), longest, SPARK_WIDTH, SPARK_HEIGHT, zone))
 
 
-def trend(
-    ids: Sequence[int],
-    outcomes: Sequence[str],
-    durations: Sequence[float | None],
-    finished: Sequence[datetime],
-    median: float,
-    slowest: float | None,
-    zone: ZoneInfo,
-) -> Trend:
+def trend(facts: dict[str, Any], median: float, slowest: float | None, zone: ZoneInfo) -> Trend:
     """As `spark`, with a scale that a person can read and that does not jump from run to run."""
-    top = _nice(max(seconds for seconds in durations if seconds is not None))
-    runs = list(zip(ids, outcomes, durations, finished, strict=True))[:_BARS][::-1]
+    top = _nice(max(seconds for seconds in facts["durations"] if seconds is not None))
+    runs = _newest(facts)
 
     def height_of(seconds: float) -> float:
         return round(TREND_HEIGHT * (1 - seconds / top), 1)
@@ -207,6 +195,11 @@ def trend(
         median_y=height_of(median),
         slowest_y=None if slowest is None else height_of(min(slowest, top)),
     )
+
+
+def _newest(facts: dict[str, Any]) -> list[tuple[int, str, float | None, datetime]]:
+    columns = (facts["ids"], facts["outcomes"], facts["durations"], facts["finished"])
+    return list(zip(*columns, strict=True))[:_BARS][::-1]
 
 
 def _bars(

@@ -1,4 +1,4 @@
-"""What every page has around its own content: who looks, the frame, and what was just done."""
+"""What each page has around its content: who looks, the links on top, and what was just done."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 from zoneinfo import ZoneInfo
-
-from pgcron_ha.errors import PgcronError
 
 # ``?done=WORD`` after a verb: words, so that a link can't put sentences into the page.
 NOTICES: Final[dict[str, str]] = {
@@ -64,18 +62,3 @@ class Viewer:
 
     now: datetime
     zone: ZoneInfo
-
-
-@dataclass(frozen=True)
-class PageFrame:
-    """What ``base.html`` needs beside the page's own view."""
-
-    title: str
-    section: str
-    is_live: bool
-    problem: PgcronError | None
-    read_at: datetime | None
-    notice: str | None
-    version: str
-    refresh: int | None
-    """Seconds after which the script looks again; None: it does not."""

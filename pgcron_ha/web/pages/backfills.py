@@ -64,25 +64,6 @@ class BackfillRow:
         return self.row["state"] in ("open", "paused")
 
 
-@dataclass(frozen=True)
-class BackfillsView:
-    """``backfills.html``; `schedule` is whose they are, if one was asked for."""
-
-    rows: list[BackfillRow]
-    schedule: str | None
-    state: str | None
-    states: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class BackfillView:
-    """``backfill.html``; `runs` are the open ones, then the last that did not succeed."""
-
-    one: BackfillRow
-    runs: list[dict[str, Any]]
-    settings: list[tuple[str, str]]
-
-
 async def show_backfills(page_request: PageRequest) -> Response:
     """The newest ones; ``?schedule=`` and ``?state=`` choose."""
     asked = page_request.query("schedule", "state")
@@ -102,10 +83,13 @@ async def show_backfills(page_request: PageRequest) -> Response:
         return drawn
     if snapshot.value is None:
         raise no_such_schedule(page_request, name or "")
-    rows = [BackfillRow(row) for row in snapshot.value]
-    view = BackfillsView(rows, name, state, interfaces.STATES)
     return page_request.page(
-        "backfills.html", view, snapshot, title="Backfills", section="schedules"
+        "backfills.html",
+        snapshot,
+        title="Backfills",
+        section="schedules",
+        rows=[BackfillRow(row) for row in snapshot.value],
+        schedule=name,
     )
 
 
@@ -126,9 +110,15 @@ async def show_backfill(page_request: PageRequest) -> Response:
         return drawn
     row, runs = snapshot.value
     reported = [{**run, "state": run_word(run, snapshot.now)} for run in runs if run["state"]]
-    view = BackfillView(BackfillRow(row), reported, _settings(row))
-    title = f"Backfill {id_}"
-    return page_request.page("backfill.html", view, snapshot, title=title, section="schedules")
+    return page_request.page(
+        "backfill.html",
+        snapshot,
+        title=f"Backfill {id_}",
+        section="schedules",
+        one=BackfillRow(row),
+        runs=reported,  # the open ones, then the last that did not succeed
+        settings=_settings(row),
+    )
 
 
 async def ask_for(page_request: PageRequest) -> Response:

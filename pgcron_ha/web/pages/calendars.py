@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from datetime import date
 from typing import Any, Final, NamedTuple
 
@@ -30,30 +29,6 @@ class NamedDay(NamedTuple):
     note: str
 
 
-@dataclass(frozen=True)
-class CalendarsView:
-    """``calendars.html``."""
-
-    rows: list[dict[str, Any]]
-    most_text: int = MOST_CHARACTERS
-
-
-@dataclass(frozen=True)
-class CalendarView:
-    """``calendar.html``; `row` is None for one that could not be made. `problem` says why it could
-    not, or why nobody can read it.
-    """
-
-    name: str
-    text: str
-    row: dict[str, Any] | None
-    users: list[dict[str, Any]]
-    parents: list[dict[str, Any]]
-    days: list[NamedDay]
-    problem: PgcronError | None = None
-    most_text: int = MOST_CHARACTERS
-
-
 async def show_calendars(page_request: PageRequest) -> Response:
     """All of them, and a form that makes one."""
     page_request.query()
@@ -61,9 +36,13 @@ async def show_calendars(page_request: PageRequest) -> Response:
     snapshot = await page_request.read(("calendars",), ask.calendars)
     if (drawn := page_request.drawn(snapshot)) is not None:
         return drawn
-    view = CalendarsView(snapshot.value)
     return page_request.page(
-        "calendars.html", view, snapshot, title="Calendars", section="schedules"
+        "calendars.html",
+        snapshot,
+        title="Calendars",
+        section="schedules",
+        rows=snapshot.value,
+        most_text=MOST_CHARACTERS,
     )
 
 
@@ -85,8 +64,20 @@ async def show_calendar(page_request: PageRequest) -> Response:
         days = _days(name, row["contents"], today)
     except PgcronError as error:
         problem = error
-    view = CalendarView(name, row["content"], row, users, parents, days, problem)
-    return page_request.page("calendar.html", view, snapshot, title=name, section="schedules")
+    return page_request.page(
+        "calendar.html",
+        snapshot,
+        title=name,
+        section="schedules",
+        name=name,
+        text=row["content"],
+        most_text=MOST_CHARACTERS,
+        row=row,
+        users=users,
+        parents=parents,
+        days=days,
+        problem=problem,  # why nobody can read it
+    )
 
 
 async def save(page_request: PageRequest) -> Response:
@@ -97,9 +88,17 @@ async def save(page_request: PageRequest) -> Response:
         read_calendar(text)
         await page_request.do(interfaces.put_calendar, name, text, interface=INTERFACE)
     except InvalidInput as problem:
-        view = CalendarView(name, text, None, [], [], [], problem)
         return page_request.page(
-            "calendar.html", view, None, title="Calendar", section="schedules", status=400
+            "calendar.html",
+            None,
+            title="Calendar",
+            section="schedules",
+            status=400,
+            name=name,
+            text=text,
+            most_text=MOST_CHARACTERS,
+            row=None,
+            problem=problem,
         )
     return page_request.redirect("calendar", {"done": "calendar_saved"}, name=name)
 

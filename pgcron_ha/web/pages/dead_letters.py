@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -12,7 +11,7 @@ from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import dead_letters as ask
 from pgcron_ha.web.address import NoSuch, WrongAddress, choice, whole_number
-from pgcron_ha.web.lists import Choice, FilterChip, chips, choices
+from pgcron_ha.web.lists import chips, choices
 from pgcron_ha.web.page_request import PageRequest
 
 # In addresses: letters whose run ended without a class of error.
@@ -41,31 +40,6 @@ class LetterGroup(NamedTuple):
     is_chosen: bool
 
 
-@dataclass(frozen=True)
-class DeadLettersView:
-    """``dead_letters.html``."""
-
-    groups: list[LetterGroup]
-    letters: list[dict[str, Any]]
-    """Rows of `pgcron_ha.db.queries.pages.dead_letters.letters`."""
-    states: list[Choice]
-    state: str
-    chips: list[FilterChip]
-    open: int
-    """Open ones, whatever the filters."""
-    is_cut: bool
-    """Whether there are more open ones than were counted."""
-    last_at: datetime | None
-    """When the newest of all died."""
-    looked_at: int
-    """Groups are counted among so many of the newest."""
-    rates: tuple[str, ...]
-    """How many of a cause may become due in a minute."""
-    next_href: str | None
-    first_href: str | None
-    """The first page, if this is another."""
-
-
 async def show_dead_letters(page_request: PageRequest) -> Response:
     """Causes, and the letters one by one; filters and the page (``before``) live in the address."""
     given = page_request.query(*_FILTERS, "before")
@@ -74,9 +48,30 @@ async def show_dead_letters(page_request: PageRequest) -> Response:
     snapshot = await page_request.read(
         ("dead", *sorted(given.items())), _read_letters, _wanted(given), before
     )
-    view = _view(page_request, *snapshot.value, given)
+    groups, letters, counted = snapshot.value
+    filters = {name: given[name] for name in _FILTERS if name in given}
+    state = given.get("state", "open")
+    after = None
+    if len(letters) > ask.PAGE_ROWS:
+        last = letters[ask.PAGE_ROWS - 1]
+        after = {**filters, "before": f"{last['died_at'].isoformat()},{last['run_id']}"}
     return page_request.page(
-        "dead_letters.html", view, snapshot, title="Dead letters", section="dead"
+        "dead_letters.html",
+        snapshot,
+        title="Dead letters",
+        section="dead",
+        groups=[_group(page_request, row, filters) for row in groups],
+        letters=letters[: ask.PAGE_ROWS],
+        states=choices(page_request, "dead", "state", ask.STATES, filters, state),
+        state=state,
+        chips=chips(page_request, "dead", filters, but="state"),
+        open=min(counted["open"], ask.LOOK),  # whatever the filters
+        is_cut=counted["open"] > ask.LOOK,
+        last_at=counted["last_at"],
+        looked_at=ask.LOOK,
+        rates=RATES,
+        next_href=page_request.link("dead", after) if after else None,
+        first_href=page_request.link("dead", filters) if "before" in given else None,
     )
 
 
@@ -144,35 +139,6 @@ def _wanted(given: dict[str, str]) -> dict[str, str | None]:
         "queue": given.get("queue"),
         "schedule": given.get("schedule"),
     }
-
-
-def _view(
-    page_request: PageRequest,
-    groups: Rows,
-    letters: Rows,
-    counted: dict[str, Any],
-    given: dict[str, str],
-) -> DeadLettersView:
-    filters = {name: given[name] for name in _FILTERS if name in given}
-    state = given.get("state", "open")
-    after = None
-    if len(letters) > ask.PAGE_ROWS:
-        last = letters[ask.PAGE_ROWS - 1]
-        after = {**filters, "before": f"{last['died_at'].isoformat()},{last['run_id']}"}
-    return DeadLettersView(
-        groups=[_group(page_request, row, filters) for row in groups],
-        letters=letters[: ask.PAGE_ROWS],
-        states=choices(page_request, "dead", "state", ask.STATES, filters, state),
-        state=state,
-        chips=chips(page_request, "dead", filters, but="state"),
-        open=min(counted["open"], ask.LOOK),
-        is_cut=counted["open"] > ask.LOOK,
-        last_at=counted["last_at"],
-        looked_at=ask.LOOK,
-        rates=RATES,
-        next_href=page_request.link("dead", after) if after else None,
-        first_href=page_request.link("dead", filters) if "before" in given else None,
-    )
 
 
 def _group(page_request: PageRequest, row: dict[str, Any], filters: dict[str, str]) -> LetterGroup:

@@ -105,16 +105,6 @@ class QueueRow:
         return _rate(self.setting)
 
 
-@dataclass(frozen=True)
-class QueuesView:
-    """``queues.html``."""
-
-    rows: list[QueueRow]
-    cluster_pause: str | None
-    kept: list[tuple[str, str, str | None]]
-    """How long records are kept, and a note: tables, then rules, the first about a run counts."""
-
-
 class HeadRun(NamedTuple):
     """One of the first runs of a queue, and what stands in its way."""
 
@@ -125,26 +115,21 @@ class HeadRun(NamedTuple):
     """The run that has to end first."""
 
 
-@dataclass(frozen=True)
-class QueueView:
-    """``queue.html``."""
-
-    row: QueueRow
-    head: list[HeadRun]
-    later: list[dict[str, Any]]
-    """The first of those to come."""
-    running: list[dict[str, Any]]
-    cluster_pause: str | None
-
-
 async def show_queues(page_request: PageRequest) -> Response:
     """The list, what is wrong first."""
     page_request.query()
     snapshot = await page_request.read(("queues",), _read_queues)
     facts, kept = snapshot.value
-    rows = _rows(page_request, facts, snapshot.now)
-    view = QueuesView(rows, facts.pause, [_kept(row) for row in kept])
-    return page_request.page("queues.html", view, snapshot, title="Queues", section="queues")
+    return page_request.page(
+        "queues.html",
+        snapshot,
+        title="Queues",
+        section="queues",
+        rows=_rows(page_request, facts, snapshot.now),
+        cluster_pause=facts.pause,
+        # How long records are kept: tables, then rules, the first about a run counts.
+        kept=[_kept(row) for row in kept],
+    )
 
 
 async def show_queue(page_request: PageRequest) -> Response:
@@ -165,9 +150,17 @@ async def show_queue(page_request: PageRequest) -> Response:
                 for other in near_names(name[:100], sorted(rows))
             ],
         )
-    reasons = [_head_run(run, rows[name], snapshot.now, facts.pause is not None) for run in head]
-    view = QueueView(rows[name], reasons, later, running, facts.pause)
-    return page_request.page("queue.html", view, snapshot, title=name, section="queues")
+    return page_request.page(
+        "queue.html",
+        snapshot,
+        title=name,
+        section="queues",
+        row=rows[name],
+        head=[_head_run(run, rows[name], snapshot.now, facts.pause is not None) for run in head],
+        later=later,
+        running=running,
+        cluster_pause=facts.pause,
+    )
 
 
 async def pause(page_request: PageRequest) -> Response:

@@ -15,7 +15,7 @@ from pgcron_ha.db.queries.pages.runs import ENDED_WORDS, LIVE_WORDS, Position, R
 from pgcron_ha.errors import NotFound
 from pgcron_ha.web.address import WrongAddress, choice, near_names
 from pgcron_ha.web.formats import expected_about, number, plain
-from pgcron_ha.web.lists import FilterChip, chips
+from pgcron_ha.web.lists import chips
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.times import Moment, parse_moment, resolve
 
@@ -69,28 +69,6 @@ class RunTab:
 
 
 @dataclass(frozen=True)
-class RunsView:
-    """``runs.html``."""
-
-    page: RunPage
-    rows: list[dict[str, Any]]
-    """Its rows, with ``seconds`` until now if one executes, and what one that ``overruns`` was
-    expected to take.
-    """
-    tabs: list[RunTab]
-    filters: dict[str, str]
-    """The values of the form, as they were given; an empty text where none was."""
-    chips: list[FilterChip]
-    state_words: tuple[str, ...]
-    choices: dict[str, list[str]]
-    """Suggestions for queue, handler, schedule and node."""
-    next_href: str | None
-    is_first_page: bool
-    is_empty: bool
-    """No filter is set and there is no run at all."""
-
-
-@dataclass(frozen=True)
 class _Asked:
     """The address, understood; instants are resolved by the database's clock."""
 
@@ -112,8 +90,25 @@ async def show_runs(page_request: PageRequest) -> Response:
     if (drawn := page_request.drawn(snapshot)) is not None:
         return drawn
     _require_known(page_request, snapshot.value, given, choices.value)
-    view = _view(page_request, snapshot.value, given, choices.value, snapshot.now)
-    return page_request.page("runs.html", view, snapshot, title="Runs", section="runs")
+    filters = {name: given[name] for name in _FILTERS if name in given}
+    page, is_first_page = snapshot.value.page, "before" not in given
+    after = None if page.next is None else {**filters, "before": _cursor(page.next)}
+    return page_request.page(
+        "runs.html",
+        snapshot,
+        title="Runs",
+        section="runs",
+        page=page,
+        rows=[_line(row, snapshot.now) for row in page.rows],
+        tabs=_tabs(page_request, filters, snapshot.value.counts),
+        filters={name: given.get(name, "") for name in _FILTERS},
+        chips=chips(page_request, "runs", filters),
+        state_words=STATE_WORDS,
+        choices={name: _suggestions(choices.value[f"{name}s"]) for name in _NAMED},
+        next_href=after and page_request.link("runs", after),
+        is_first_page=is_first_page,
+        is_empty=not page.rows and not filters and is_first_page,
+    )
 
 
 async def _read_listing(
@@ -209,31 +204,6 @@ def _require_known(
             name,
             [(other, page_request.link("runs", {**rest, what: other})) for other in near],
         )
-
-
-def _view(
-    page_request: PageRequest,
-    listing: Listing,
-    given: dict[str, str],
-    choices: dict[str, Any],
-    now: datetime,
-) -> RunsView:
-    filters = {name: given[name] for name in _FILTERS if name in given}
-    page = listing.page
-    return RunsView(
-        page=page,
-        rows=[_line(row, now) for row in page.rows],
-        tabs=_tabs(page_request, filters, listing.counts),
-        filters={name: given.get(name, "") for name in _FILTERS},
-        chips=chips(page_request, "runs", filters),
-        state_words=STATE_WORDS,
-        choices={name: _suggestions(choices[f"{name}s"]) for name in _NAMED},
-        next_href=None
-        if page.next is None
-        else page_request.link("runs", {**filters, "before": _cursor(page.next)}),
-        is_first_page="before" not in given,
-        is_empty=not page.rows and not filters and "before" not in given,
-    )
 
 
 def _suggestions(names: list[str]) -> list[str]:

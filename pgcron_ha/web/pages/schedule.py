@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from statistics import median, quantiles
 from typing import Any, Final, NamedTuple
@@ -21,9 +20,9 @@ from pgcron_ha.spec.schedule_spec import calendars_in, spec_of
 from pgcron_ha.spec.sentences import sentence
 from pgcron_ha.web.address import NoSuch, cursor_instant
 from pgcron_ha.web.formats import duration, expected_about, offset, plural, short
-from pgcron_ha.web.health import Health, judge, runs_are_made
+from pgcron_ha.web.health import judge, runs_are_made
 from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.plots import Trend, trend
+from pgcron_ha.web.plots import trend
 from pgcron_ha.web.run_words import reason_words, retry_words, run_word
 
 NEXT_FIRES: Final = 10
@@ -73,40 +72,6 @@ class Found(NamedTuple):
     near: list[str]
 
 
-@dataclass(frozen=True)
-class ScheduleView:
-    """``schedule.html``."""
-
-    row: dict[str, Any]
-    """The definition: a row of `pgcron_ha.db.queries.pages.schedules.schedule`."""
-    health: Health
-    fires: tuple[FutureFireLine, ...]
-    changed: list[ChangedFire]
-    """Fires that somebody changed and that are not among these: later ones, or none any more."""
-    fires_note: str | None
-    """Why there are none, or what the spec's notes say."""
-    sentence: str | None
-    """The spec and the policies in English."""
-    shows_viewer_zone: bool
-    """Whether a column with the viewer's own clock says something new."""
-    ledger: list[dict[str, Any]]
-    """Rows of `pgcron_ha.db.queries.pages.schedules.ledger`; `reason` is a sentence that has the
-    note, `run_state` a word of `formats`.
-    """
-    ledger_href: str | None
-    """Earlier decisions."""
-    runs: list[dict[str, Any]]
-    trend: Trend | None
-    median: float | None
-    slowest: float | None
-    """Seconds: half of the last runs took at most `median`, 95 of 100 at most `slowest`."""
-    settings: list[tuple[str, str]]
-    """What else is set, as words."""
-    owner: str | None
-    calendars: list[str]
-    """Names of those that the spec uses, and of their parts."""
-
-
 async def show_schedule(page_request: PageRequest) -> Response:
     """The page; ``?before=`` (an instant) turns the ledger's pages."""
     name = page_request.segment("name")
@@ -117,8 +82,8 @@ async def show_schedule(page_request: PageRequest) -> Response:
     found, now = snapshot.value, snapshot.now
     if found.definition is None:
         raise no_such_schedule(page_request, name, found.near)
-    view = _view(page_request, found, found.definition, judge(found.facts, now), now)
-    return page_request.page("schedule.html", view, snapshot, title=name, section="schedules")
+    view = _view(page_request, found, found.definition, now)
+    return page_request.page("schedule.html", snapshot, title=name, section="schedules", **view)
 
 
 def no_such_schedule(
@@ -210,8 +175,9 @@ def _fire_line(fire: PreviewFire, zone_name: str, change: ChangedFire | None) ->
 
 
 def _view(
-    page_request: PageRequest, found: Found, row: dict[str, Any], health: Health, now: datetime
-) -> ScheduleView:
+    page_request: PageRequest, found: Found, row: dict[str, Any], now: datetime
+) -> dict[str, Any]:
+    """What the page shows."""
     fires, note = future_fire_lines(row, now)
     facts = found.facts
     taken = [s for s in facts["durations"] or () if s is not None]
@@ -219,34 +185,27 @@ def _view(
     more = len(found.ledger) > LEDGER_ROWS
     ledger = found.ledger[:LEDGER_ROWS]
     before = {"before": ledger[-1]["fire_at"].isoformat()} if more else None
-    return ScheduleView(
-        row=row,
-        health=health,
-        fires=fires,
-        changed=_other_changes(row, {fire.at for fire in fires}),
-        fires_note=note,
-        sentence=schedule_sentence(row),
-        shows_viewer_zone=page_request.zone.key not in ("UTC", row["timezone"]),
-        ledger=[_ledger_line(fire, now) for fire in ledger],
-        ledger_href=page_request.link("schedule", before, name=row["name"]) if before else None,
-        runs=found.runs,
-        trend=trend(
-            facts["ids"],
-            facts["outcomes"],
-            facts["durations"],
-            facts["finished"],
-            median(taken),
-            slowest,
-            page_request.zone,
-        )
-        if taken
-        else None,
-        median=median(taken) if taken else None,
-        slowest=slowest,
-        settings=_settings(row),
-        owner=owner_words(row["managed_by"]),
-        calendars=[name for name, _ in calendars_in(row["calendars"])],
-    )
+    half = median(taken) if taken else None
+    return {
+        "row": row,
+        "health": judge(facts, now),
+        "fires": fires,
+        # Later ones, or none any more.
+        "changed": _other_changes(row, {fire.at for fire in fires}),
+        "fires_note": note,
+        "sentence": schedule_sentence(row),
+        "shows_viewer_zone": page_request.zone.key not in ("UTC", row["timezone"]),
+        "ledger": [ledger_line(fire, now) for fire in ledger],
+        "ledger_href": page_request.link("schedule", before, name=row["name"]) if before else None,
+        "runs": found.runs,
+        "trend": trend(facts, half, slowest, page_request.zone) if half is not None else None,
+        # Seconds: half of the last runs took at most `median`, 95 of 100 at most `slowest`.
+        "median": half,
+        "slowest": slowest,
+        "settings": _settings(row),
+        "owner": owner_words(row["managed_by"]),
+        "calendars": [name for name, _ in calendars_in(row["calendars"])],
+    }
 
 
 def _other_changes(row: dict[str, Any], shown: set[datetime]) -> list[ChangedFire]:
@@ -259,8 +218,8 @@ def _changed(one: dict[str, Any], more: str = "") -> ChangedFire:
     return ChangedFire(one["fire_at"], changed_words(one) + more, *undo)
 
 
-def _ledger_line(fire: dict[str, Any], now: datetime) -> dict[str, Any]:
-    """The row in words: why, and what came of its run (None: unknown), as on their own pages."""
+def ledger_line(fire: dict[str, Any], now: datetime) -> dict[str, Any]:
+    """A row of the ledger in words: why, and what came of its run (None: unknown)."""
     state = fire["run_state"]
     word = None if state is None else run_word({**fire, "state": state}, now)
     return {**fire, "run_state": word, "reason": reason_words(fire["reason"], fire["note"])}

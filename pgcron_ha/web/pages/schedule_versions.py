@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response
@@ -38,18 +37,6 @@ class VersionRow(NamedTuple):
     can_be_restored: bool
 
 
-@dataclass(frozen=True)
-class VersionsView:
-    """``schedule_versions.html``."""
-
-    name: str
-    rows: list[VersionRow]
-    is_deleted: bool
-    newest: int
-    next_href: str | None
-    first_href: str | None
-
-
 async def show_versions(page_request: PageRequest) -> Response:
     """The versions, newest first; of a deleted schedule, too. ``before`` turns pages."""
     name = page_request.segment("name")
@@ -64,19 +51,17 @@ async def show_versions(page_request: PageRequest) -> Response:
     rows = snapshot.value
     shown = rows[:PAGE_ROWS]
     more = {"before": shown[-1]["version"]} if len(rows) > PAGE_ROWS else None
-    newest = shown[0]["version"] if shown else 0
-    is_deleted = bool(shown) and shown[0]["operation"] == "delete"
-    view = VersionsView(
+    return page_request.page(
+        "schedule_versions.html",
+        snapshot,
+        title=f"Versions of {name}",
+        section="schedules",
         name=name,
         rows=[_row(row, older) for row, older in zip(shown, [*rows[1:], None], strict=False)],
-        is_deleted=is_deleted,
-        newest=newest,
+        is_deleted=bool(shown) and shown[0]["operation"] == "delete",
+        newest=shown[0]["version"] if shown else 0,
         next_href=None if more is None else page_request.link("versions", more, name=name),
         first_href=None if before is None else page_request.link("versions", name=name),
-    )
-    title = f"Versions of {name}"
-    return page_request.page(
-        "schedule_versions.html", view, snapshot, title=title, section="schedules"
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -15,7 +14,7 @@ from pgcron_ha.db.queries.rows import Query
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.formats import expected_about
 from pgcron_ha.web.health import Health, judge
-from pgcron_ha.web.lists import FilterChip, chips
+from pgcron_ha.web.lists import chips
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.plots import SparkBar, spark
 
@@ -61,24 +60,6 @@ class ScheduleLine(NamedTuple):
     spark: tuple[SparkBar, ...]
 
 
-@dataclass(frozen=True)
-class SchedulesView:
-    """``schedules.html``."""
-
-    rows: list[ScheduleLine]
-    filters: dict[str, str]
-    """The values of the form, as they were given; an empty text where none was."""
-    chips: list[FilterChip]
-    queues: list[str]
-    """To choose from."""
-    health_words: tuple[str, ...]
-    total: int
-    """All schedules, whatever the filters."""
-    next_href: str | None
-    """The next page, if there may be one."""
-    is_first_page: bool
-
-
 async def show_schedules(page_request: PageRequest) -> Response:
     """The list; ``?text=``, ``health``, ``queue``, ``state`` filter it, ``after`` is the page."""
     given = page_request.query(*_FILTERS, "after")
@@ -87,10 +68,29 @@ async def show_schedules(page_request: PageRequest) -> Response:
     snapshot = await page_request.read(("schedules", *sorted(given.items())), _read_listing, given)
     if (drawn := page_request.drawn(snapshot)) is not None:
         return drawn
-    _require_known_queue(given.get("queue"), snapshot.value)
-    view = _view(page_request, snapshot.value, given, snapshot.now)
+    listing = snapshot.value
+    _require_known_queue(given.get("queue"), listing)
+    lines = [_line(page_request, row, snapshot.now) for row in listing.rows]
+    wanted = _MATCHES.get(given.get("health", ""))
+    if wanted is not None:
+        lines = [line for line in lines if line.health.word in wanted]
+    has_more = len(lines) > ask.PAGE_ROWS
+    lines = lines[: ask.PAGE_ROWS]
+    filters = {name: given[name] for name in _FILTERS if name in given}
+    after = {**filters, "after": lines[-1].facts["name"]} if has_more else None
     return page_request.page(
-        "schedules.html", view, snapshot, title="Schedules", section="schedules"
+        "schedules.html",
+        snapshot,
+        title="Schedules",
+        section="schedules",
+        rows=lines,
+        filters={name: given.get(name, "") for name in _FILTERS},
+        chips=chips(page_request, "schedules", filters),
+        queues=listing.queues,
+        health_words=HEALTH_FILTERS,
+        total=listing.total,  # whatever the filters
+        next_href=page_request.link("schedules", after) if after else None,
+        is_first_page="after" not in given,
     )
 
 
@@ -128,30 +128,6 @@ async def _candidates(connection: Connection, schema: str, health: str | None) -
     return [row["schedule_id"] for row in rows if row["schedule_id"] is not None]
 
 
-def _view(
-    page_request: PageRequest, listing: Listing, given: dict[str, str], now: datetime
-) -> SchedulesView:
-    lines = [_line(page_request, row, now) for row in listing.rows]
-    wanted = _MATCHES.get(given.get("health", ""))
-    if wanted is not None:
-        lines = [line for line in lines if line.health.word in wanted]
-    has_more = len(lines) > ask.PAGE_ROWS
-    lines = lines[: ask.PAGE_ROWS]
-    filters = {name: given[name] for name in _FILTERS if name in given}
-    after = {**filters, "after": lines[-1].facts["name"]} if has_more else None
-    return SchedulesView(
-        rows=lines,
-        filters={name: given.get(name, "") for name in _FILTERS},
-        chips=chips(page_request, "schedules", filters),
-        queues=listing.queues,
-        health_words=HEALTH_FILTERS,
-        total=listing.total,
-        next_href=page_request.link("schedules", after) if after else None,
-        is_first_page="after" not in given,
-    )
-
-
 def _line(page_request: PageRequest, row: dict[str, Any], now: datetime) -> ScheduleLine:
-    bars = (row["ids"], row["outcomes"], row["durations"], row["finished"])
-    trend = spark(*bars, page_request.zone) if row["outcomes"] else ()
+    trend = spark(row, page_request.zone) if row["outcomes"] else ()
     return ScheduleLine(row, judge(row, now), expected_about(row["overrun_expected"]), trend)

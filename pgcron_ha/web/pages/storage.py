@@ -51,21 +51,6 @@ class Holder:
 
 
 @dataclass(frozen=True)
-class StorageView:
-    """``storage.html``; sizes are in bytes, growth in bytes a day."""
-
-    rows: tuple[TableRow, ...]
-    small: tuple[TableRow, ...]
-    """Those after the first, folded."""
-    total: int
-    growth: float
-    largest: int
-    holders: tuple[Holder, ...]
-    sees_all: bool
-    days: int = LOOKED_BACK // _DAY
-
-
-@dataclass(frozen=True)
 class PartRow:
     """A partition."""
 
@@ -73,17 +58,6 @@ class PartRow:
     state: str
     """full, filling, to come, before (what lies before the first); whole: it is no partition."""
     has_dead_rows: bool
-
-
-@dataclass(frozen=True)
-class TableView:
-    """``storage_table.html``."""
-
-    row: TableRow
-    parts: tuple[PartRow, ...]
-    """The newest first."""
-    largest: int
-    days: int = LOOKED_BACK // _DAY
 
 
 async def show_storage(page_request: PageRequest) -> Response:
@@ -94,7 +68,11 @@ async def show_storage(page_request: PageRequest) -> Response:
         return drawn
     found, now = snapshot.value, snapshot.now
     rows = tuple(_row(page_request, table, now) for table in found.tables)
-    view = StorageView(
+    return page_request.page(
+        "storage.html",
+        snapshot,
+        title="Storage",
+        section="storage",
         rows=rows[:SHOWN],
         small=rows[SHOWN:],
         total=sum(table.total for table in found.tables),
@@ -102,8 +80,8 @@ async def show_storage(page_request: PageRequest) -> Response:
         largest=_largest(row.size.total for row in rows),
         holders=tuple(_holder(holder) for holder in found.holders),
         sees_all=found.sees_all,
+        days=LOOKED_BACK // _DAY,
     )
-    return page_request.page("storage.html", view, snapshot, title="Storage", section="storage")
 
 
 async def show_table(page_request: PageRequest) -> Response:
@@ -124,12 +102,16 @@ async def show_table(page_request: PageRequest) -> Response:
             [(other, page_request.link("storage_table", name=other)) for other in near],
         )
     parts = tuple(_part(part, snapshot.now) for part in reversed(tables[name].parts))
-    view = TableView(
+    return page_request.page(
+        "storage_table.html",
+        snapshot,
+        title=name,
+        section="storage",
         row=_row(page_request, tables[name], snapshot.now),
         parts=parts,
         largest=_largest(row.part.total for row in parts),
+        days=LOOKED_BACK // _DAY,
     )
-    return page_request.page("storage_table.html", view, snapshot, title=name, section="storage")
 
 
 def _row(page_request: PageRequest, table: TableSize, now: datetime) -> TableRow:
