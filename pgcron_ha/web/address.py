@@ -12,8 +12,8 @@ from pgcron_ha.errors import InvalidInput, NotFound
 
 MOST_FIELDS: Final = 80
 MOST_VALUE: Final = 1_000
-# In every address: the viewer's zone, what was just done, and how often to look again.
-FRAME_FIELDS: Final = ("tz", "done", "refresh")
+# In every address: the viewer's zone, and what was just done.
+FRAME_FIELDS: Final = ("tz", "done")
 _NEAR: Final = 5
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import secrets
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 from starlette.requests import Request
@@ -26,7 +26,6 @@ from pgcron_ha.telemetry.node_snapshot import LookAtNode
 from pgcron_ha.web.address import (
     MOST_VALUE,
     WrongAddress,
-    choice,
     fields_of_address,
     fields_of_form,
 )
@@ -34,7 +33,7 @@ from pgcron_ha.web.links import Links
 from pgcron_ha.web.metrics import Pulse, WebMetrics
 from pgcron_ha.web.reading import LIFE_SECONDS, Reader, Snapshot
 from pgcron_ha.web.templating import StaticFiles, Templates
-from pgcron_ha.web.viewing import NAVIGATION, NOTICES, Viewer
+from pgcron_ha.web.viewing import NOTICES, Viewer
 
 T = TypeVar("T")
 # A query or a command: a connection comes first, the schema is given by its name.
@@ -54,8 +53,6 @@ REFRESH_SECONDS: Final = 3
 OPERATION: Final = f"operation-{secrets.token_hex(16)}"
 OPERATION_FIELD: Final = "operation"
 _OPERATION: Final = re.compile(r"[0-9A-Za-z_-]{16,64}")
-# What a viewer without the script may choose instead.
-REFRESHES: Final = ("10", "30", "60")
 
 
 class Texts:
@@ -132,9 +129,8 @@ class PageRequest:
         """The values of the address that are given and not empty.
 
         Raises InvalidInput for a name that this page does not know, one given twice, or a value
-        that is too long. ``tz``, ``done`` and ``refresh`` are the frame's and always allowed.
+        that is too long. ``tz`` and ``done`` are the frame's and always allowed.
         """
-        choice(self.request.query_params.get("refresh") or None, REFRESHES, "number of seconds")
         return fields_of_address(self.request.url.query, known)
 
     async def form(
@@ -227,11 +223,6 @@ class PageRequest:
             given.setdefault("tz", self._zone_of_links)
         return f"{root}{path}" + (f"?{urlencode(given)}" if given else "")
 
-    @property
-    def navigation(self) -> Sequence[tuple[str, str, str]]:
-        """The links on top of each page: route, word, key."""
-        return NAVIGATION
-
     def page(
         self,
         template: str,
@@ -279,9 +270,6 @@ class PageRequest:
 
     def _answer(self, text: str, status: int = 200) -> Response:
         headers = {"retry-after": "5"} if status == 503 else {}
-        if refresh := self.request.query_params.get("refresh"):
-            # Asked for by somebody without the script, who also gets a link that ends it.
-            headers |= {"refresh": refresh} if refresh in REFRESHES else {}
         return HTMLResponse(text.replace(OPERATION, secrets.token_hex(16)), status, headers)
 
     def _text_key(self, snapshot: Snapshot[Any]) -> Hashable:
@@ -331,14 +319,6 @@ class PageRequest:
             return asked if asked and self.zone.key else None
         except UnknownZone:
             return None
-
-    def here(self, **query: str | None) -> str:
-        """This address with other values; None takes one out. What was just done is left out."""
-        pairs = parse_qsl(self.request.url.query)
-        kept = {key: value for key, value in pairs if key != "done"} | query
-        given = {key: value for key, value in kept.items() if value is not None}
-        root = self.request.scope.get("root_path", "")
-        return f"{root}{self.request.scope['path']}" + (f"?{urlencode(given)}" if given else "")
 
     def _viewer(self, now: datetime) -> Viewer:
         try:

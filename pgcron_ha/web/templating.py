@@ -12,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pgcron_ha import assets
 from pgcron_ha.harmless import left_out
 from pgcron_ha.web import formats
+from pgcron_ha.web.viewing import NAVIGATION
 
 _TYPES: Final = {
     ".css": "text/css; charset=utf-8",
@@ -78,10 +79,9 @@ class Templates:
                 "size": formats.size,
                 "state_mark": formats.state_mark,
                 "health_mark": formats.health_mark,
-                "without_empty": without_empty,
             }
         )
-        self._environment.globals["static"] = static.named
+        self._environment.globals.update(static=static.named, navigation=NAVIGATION)
 
     def load_all(self) -> int:
         """Compiles every template, so that a broken one is found at the start; how many."""
@@ -93,11 +93,6 @@ class Templates:
     def render(self, template: str, **values: Any) -> str:
         """The text of a template with these values."""
         return self._environment.get_template(template).render(**values)
-
-
-def without_empty(values: dict[str, str]) -> dict[str, str]:
-    """The values of a form that were given, for an address."""
-    return {name: value for name, value in values.items() if value}
 
 
 def _static_file(path: Path) -> StaticFile:

@@ -91,7 +91,9 @@ async def show_runs(page_request: PageRequest) -> Response:
         return drawn
     _require_known(page_request, snapshot.value, given, choices.value)
     filters = {name: given[name] for name in _FILTERS if name in given}
-    page, is_first_page = snapshot.value.page, "before" not in given
+    page, first_href = snapshot.value.page, None
+    if "before" in given:
+        first_href = page_request.link("runs", filters)
     after = None if page.next is None else {**filters, "before": _cursor(page.next)}
     return page_request.page(
         "runs.html",
@@ -106,8 +108,8 @@ async def show_runs(page_request: PageRequest) -> Response:
         state_words=STATE_WORDS,
         choices={name: _suggestions(choices.value[f"{name}s"]) for name in _NAMED},
         next_href=after and page_request.link("runs", after),
-        is_first_page=is_first_page,
-        is_empty=not page.rows and not filters and is_first_page,
+        first_href=first_href,
+        is_empty=not page.rows and not filters and first_href is None,
     )
 
 

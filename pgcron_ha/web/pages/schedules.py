@@ -90,7 +90,7 @@ async def show_schedules(page_request: PageRequest) -> Response:
         health_words=HEALTH_FILTERS,
         total=listing.total,  # whatever the filters
         next_href=page_request.link("schedules", after) if after else None,
-        is_first_page="after" not in given,
+        first_href=page_request.link("schedules", filters) if "after" in given else None,
     )
 
 
