@@ -55,7 +55,7 @@ page are those of `viewing.NAVIGATION`.
 
 - Addresses only by ``page_request.link("route", {"query": value}, segment=value)``.
 - Instants only by ``when(instant)``; durations ``seconds|duration``; states
-  ``badge(word|state_mark)``; names from outside ``name(text, href)``; other text from outside
+  ``badge(word|mark)``; names from outside ``name(text, href)``; other text from outside
   ``|plain`` (one line) or ``|harmless`` (many lines); numbers ``|number``, ``n|plural("run")``.
 - No ``|safe``, no ``Markup``, no ``style=``, no inline script: the policy of the browser would
   refuse them, and a test does. Plots are coordinates made by `plots` and drawn by the template.

@@ -86,12 +86,13 @@ def cursor_instant(text: str | None, what: str) -> datetime | None:
             return found.astimezone(UTC)
     except (ValueError, OverflowError):
         pass
-    raise WrongAddress(
-        f"'{text[:60]}' is not a page of {what}",
-        "A page begins before an instant, such as 2026-11-21T06:30:00Z.",
-        "Leave 'before' out for the newest, and go on by the link below the list.",
-        wrong=text,
-    )
+    raise wrong_page(text, what, "A page begins before an instant, such as 2026-11-21T06:30:00Z.")
+
+
+def wrong_page(text: str, what: str, rule: str) -> WrongAddress:
+    """For a ``before`` that says no page of a list."""
+    hint = "Leave 'before' out for the newest, and go on by the link below the list."
+    return WrongAddress(f"'{text[:60]}' is not a page of {what}", rule, hint, wrong=text)
 
 
 def whole_number(text: str | None, most: int) -> int | None:

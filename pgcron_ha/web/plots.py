@@ -14,7 +14,7 @@ from math import floor, log10
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from pgcron_ha.web.formats import STATES, clock, duration, local
+from pgcron_ha.web.formats import clock, duration, local, mark_of
 
 WIDTH: Final = 1000
 TRACK_HEIGHT: Final = 26
@@ -222,7 +222,7 @@ def _bars(
             width=round(step * 0.75, 1),
             height=tall,
             state=outcome,
-            tone=_tone(outcome),
+            tone=mark_of(outcome).tone,
             title=f"run {run} {outcome}{took} · {local(end, zone)}",
             run=run,
         )
@@ -273,7 +273,7 @@ def _mark(group: list[tuple[dict[str, Any], float, float]], zone: ZoneInfo) -> T
         # Many in one place are a column; how long each took can't be told apart anyway.
         width=round(right - left if len(group) == 1 else _GAP - 1, 1),
         state=state,
-        tone=_tone(state),
+        tone=mark_of(state).tone,
         title=title,
         run=first["id"] if len(group) == 1 else None,
         count=len(group),
@@ -295,8 +295,3 @@ def _ticks(
         is_free = abs(x - now_x) > 34 and 16 < x < WIDTH - 16
         yield Tick(x, label if is_free else "")
         instant += step
-
-
-def _tone(state: str) -> str:
-    mark = STATES.get(state)
-    return mark.tone if mark else "idle"

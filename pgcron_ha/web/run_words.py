@@ -129,7 +129,7 @@ def _obstacle(run: dict[str, Any], waits: dict[str, Any], word: str, now: dateti
             waits["cluster_paused_by"], waits["cluster_paused_note"]
         )
     if waits.get("quarantine_until"):
-        left = duration((waits["quarantine_until"] - now).total_seconds())
+        left = until(waits["quarantine_until"], now)
         return f"the cluster was restored and begins nothing for {left}"
     if waits.get("paused_at"):
         return f"queue {run['queue']} is paused" + _by(waits["paused_by"], waits["paused_note"])
@@ -148,7 +148,7 @@ def _obstacle(run: dict[str, Any], waits: dict[str, Any], word: str, now: dateti
         return "what it depends on is not over"
     return (
         waits.get("limit_trouble")
-        or _limit(run, waits, now)
+        or limit_words(waits, run["queue"], now)
         or waits.get("claim_trouble")
         or "it waits for a free slot"
     )
@@ -166,7 +166,7 @@ def too_heavy(row: dict[str, Any], weight: int) -> str:
     return f"it needs {words}; no live node that offers {row['handler']}"
 
 
-def _limit(run: dict[str, Any], waits: dict[str, Any], now: datetime) -> str | None:
+def limit_words(waits: dict[str, Any], queue: str, now: datetime) -> str | None:
     """What a key or a queue allows no more of."""
     concurrency_key = (
         f"concurrency key {short(waits['concurrency_key'], 60)}"
@@ -176,12 +176,13 @@ def _limit(run: dict[str, Any], waits: dict[str, Any], now: datetime) -> str | N
     if waits.get("is_key_full"):
         return f"every slot of its {concurrency_key} is taken"
     if waits.get("key_next_at"):
-        return f"{concurrency_key} has used up its rate; the next starts in {_until(waits['key_next_at'], now)}"
+        left = until(waits["key_next_at"], now)
+        return f"{concurrency_key} has used up its rate; the next starts in {left}"
     if waits.get("is_queue_full"):
-        return f"queue {run['queue']} executes {waits['max_running']} already, as many as it may"
+        return f"queue {queue} executes {waits['max_running']} already, as many as it may"
     if waits.get("queue_next_at"):
-        left = _until(waits["queue_next_at"], now)
-        return f"queue {run['queue']} has used up its rate; the next starts in {left}"
+        left = until(waits["queue_next_at"], now)
+        return f"queue {queue} has used up its rate; the next starts in {left}"
     return None
 
 
@@ -209,7 +210,8 @@ def _redriven(letter: dict[str, Any] | None) -> str:
     return f" Redriven as run {letter['requeued_as']}."
 
 
-def _until(instant: datetime, now: datetime) -> str:
+def until(instant: datetime, now: datetime) -> str:
+    """How long it is until then."""
     return duration(max(0.0, (instant - now).total_seconds()))
 
 

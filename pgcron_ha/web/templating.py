@@ -69,6 +69,7 @@ class Templates:
                 "exact": formats.exact,
                 "harmless": left_out,
                 "local": formats.local,
+                "mark": formats.mark_of,
                 "clock": formats.clock,
                 "number": formats.number,
                 "plain": formats.plain,
@@ -77,8 +78,6 @@ class Templates:
                 "rfc": formats.rfc,
                 "short": formats.short,
                 "size": formats.size,
-                "state_mark": formats.state_mark,
-                "health_mark": formats.health_mark,
             }
         )
         self._environment.globals.update(static=static.named, navigation=NAVIGATION)

@@ -14,10 +14,10 @@ from pgcron_ha.web.formats import (
     Mark,
     capital,
     duration,
-    health_mark,
+    mark_of,
     plural,
     short,
-    state_mark,
+    some_of,
     who_and_why,
 )
 from pgcron_ha.web.health import Health
@@ -102,7 +102,7 @@ def _missing_nodes(link: Link, seen: Overview) -> Iterator[Attention]:
     alive = {node.name for node in nodes if node.state in ("alive", "cordoned")}
     for node in nodes:
         if node.state in ("silent", "died") and node.name not in alive:
-            mark = state_mark(node.state)._replace(tone="late")
+            mark = mark_of(node.state)._replace(tone="late")
             why = node.reason or "Its lease ran out; its runs are taken over."
             yield Attention(mark, f"Node {node.name}", node.href, node.ended_at, why)
 
@@ -110,7 +110,7 @@ def _missing_nodes(link: Link, seen: Overview) -> Iterator[Attention]:
 def _cordoned(seen: Overview) -> Iterator[Attention]:
     """Nodes that take nothing new: one that is forgotten so is missed when work piles up."""
     takes_work = any(node.state == "alive" for node in seen.node_rows)
-    mark = state_mark("cordoned")._replace(tone="idle" if takes_work else "late")
+    mark = mark_of("cordoned")._replace(tone="idle" if takes_work else "late")
     hint = None if takes_work else "No other node takes runs: uncordon it, or start another."
     for node in seen.node_rows:
         if node.state == "cordoned":
@@ -170,8 +170,7 @@ def _troubled_services(link: Link, seen: Overview) -> Iterator[Attention]:
 def _nodes(names: Sequence[str]) -> str:
     if len(names) == 1:
         return f"node {names[0]}"
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"nodes {', '.join(names[:_NAMED])}{more}"
+    return f"nodes {some_of(names, _NAMED)}"
 
 
 def _failing(link: Link, seen: Overview) -> Iterator[Attention]:
@@ -184,12 +183,11 @@ def _failing(link: Link, seen: Overview) -> Iterator[Attention]:
         if len(failing) < _MERGED_FROM:
             yield from (_schedule(link, row, health) for row, health in failing)
             continue
-        names = ", ".join(row["name"] for row, _ in failing[:_NAMED])
-        more = f" and {len(failing) - _NAMED} more" if len(failing) > _NAMED else ""
-        what = f"{plural(len(failing), 'schedule')}: {names}{more}"
+        names = some_of([row["name"] for row, _ in failing], _NAMED)
+        what = f"{plural(len(failing), 'schedule')}: {names}"
         since = min(health.since for _, health in failing if health.since)
         href = link("schedules", {"health": "failing"})
-        yield Attention(health_mark("failing"), what, href, since, error)
+        yield Attention(mark_of("failing"), what, href, since, error)
 
 
 def _open_circuits(link: Link, seen: Overview) -> Iterator[Attention]:
@@ -225,7 +223,7 @@ def _unserved(link: Link, seen: Overview) -> Iterator[Attention]:
             labels += f", and with {slots} slots at least"
         waiting = plural(runs, "run waits", "runs wait")
         yield Attention(
-            state_mark("parked"),
+            mark_of("parked"),
             handler,
             link("queue", name=queue),
             oldest,
@@ -242,7 +240,7 @@ def _others(link: Link, seen: Overview) -> Iterator[Attention]:
 
 def _dead(link: Link, seen: Overview) -> Iterator[Attention]:
     """Dead letters that no schedule stands for."""
-    mark = state_mark("dead")._replace(tone="late")
+    mark = mark_of("dead")._replace(tone="late")
     for group in seen.dead:
         if group["has_enqueued"]:
             handler, why = group["handler"], short(group["cause"]) or "it said nothing"
@@ -270,7 +268,7 @@ def _schedule(link: Link, row: dict[str, Any], health: Health) -> Attention:
     name = row["name"]
     actions = (("Run now", link("run_now", name=name)), ("Pause", link("pause", name=name)))
     return Attention(
-        health_mark(health.word),
+        mark_of(health.word),
         name,
         link("schedule", name=name),
         health.since,

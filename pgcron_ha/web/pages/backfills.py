@@ -20,19 +20,11 @@ from pgcron_ha.model.backfill import measure
 from pgcron_ha.spec.schedule_spec import spec_of
 from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.web.address import choice, whole_number
-from pgcron_ha.web.formats import Mark
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.schedule import no_such_schedule
 from pgcron_ha.web.run_words import run_word
 from pgcron_ha.web.times import written_instant
 
-STATES: Final[dict[str, Mark]] = {
-    "open": Mark("▶", "open", "run"),
-    "paused": Mark("‖", "paused", "idle"),
-    "stopping": Mark("◐", "stopping", "late"),
-    "stopped": Mark("–", "stopped", "idle"),
-    "done": Mark("✓", "done", "ok"),
-}
 MOST_PARALLEL: Final = 1000
 
 
@@ -41,11 +33,6 @@ class BackfillRow:
     """One backfill: a row of the view, and how it stands."""
 
     row: dict[str, Any]
-
-    @property
-    def mark(self) -> Mark:
-        """Of its state."""
-        return STATES[self.row["state"]]
 
     @property
     def error(self) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import date
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from starlette.responses import Response
 
@@ -19,14 +19,6 @@ from pgcron_ha.web.page_request import INTERFACE, PageRequest
 DAYS_SHOWN: Final = 20
 # A browser sends a line's end as two characters.
 _LONGEST_SENT: Final = 2 * MOST_CHARACTERS
-
-
-class NamedDay(NamedTuple):
-    """A day of a calendar and the note beside it."""
-
-    day: str
-    weekday: str
-    note: str
 
 
 async def show_calendars(page_request: PageRequest) -> Response:
@@ -59,7 +51,7 @@ async def show_calendar(page_request: PageRequest) -> Response:
         rule = "A calendar is named exactly as it was made."
         raise NoSuch("calendar", name, rule, "Look for it in the list of calendars.")
     today = snapshot.now.astimezone(page_request.zone).date()
-    problem, days = None, list[NamedDay]()
+    problem, days = None, list[tuple[date, str]]()
     try:
         days = _days(name, row["contents"], today)
     except PgcronError as error:
@@ -121,10 +113,7 @@ async def _read_calendar(
     )
 
 
-def _days(name: str, contents: str, today: date) -> list[NamedDay]:
+def _days(name: str, contents: str, today: date) -> list[tuple[date, str]]:
     """The next days that it names; raises `InvalidCalendar` for what nobody can read."""
     calendar = read_calendars(tuple(sorted(json.loads(contents).items())))[name]
-    return [
-        NamedDay(day.isoformat(), f"{day:%a}", note)
-        for day, note in calendar.next_days(today, DAYS_SHOWN)
-    ]
+    return calendar.next_days(today, DAYS_SHOWN)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from starlette.responses import Response
 
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import dead_letters as ask
-from pgcron_ha.web.address import NoSuch, WrongAddress, choice, whole_number
+from pgcron_ha.web.address import NoSuch, choice, whole_number, wrong_page
 from pgcron_ha.web.lists import chips, choices
 from pgcron_ha.web.page_request import PageRequest
 
@@ -26,18 +26,6 @@ _MOST_BATCHES: Final = 10
 _MOST_RUN: Final = 2**63 - 1
 
 Rows: TypeAlias = list[dict[str, Any]]
-
-
-class LetterGroup(NamedTuple):
-    """A cause: the dead letters of one handler that died in the same way."""
-
-    facts: dict[str, Any]
-    """A row of `pgcron_ha.db.queries.pages.dead_letters.groups`."""
-    href: str
-    """Its letters."""
-    redrive_all_href: str | None
-    """Redrives all open ones that were not lost; None: there are less than two."""
-    is_chosen: bool
 
 
 async def show_dead_letters(page_request: PageRequest) -> Response:
@@ -141,18 +129,20 @@ def _wanted(given: dict[str, str]) -> dict[str, str | None]:
     }
 
 
-def _group(page_request: PageRequest, row: dict[str, Any], filters: dict[str, str]) -> LetterGroup:
+def _group(
+    page_request: PageRequest, row: dict[str, Any], filters: dict[str, str]
+) -> dict[str, Any]:
+    """A cause: the dead letters of one handler that died in the same way."""
     cause = {"handler": row["handler"], "class": row["error_class"] or NO_CLASS}
     if row["fingerprint"] is not None:
         cause["group"] = row["fingerprint"]
     chosen = {name: value for name, value in filters.items() if name != "state"}
-    all_href = page_request.link("redrive_cause", {**chosen, **cause})
-    return LetterGroup(
-        facts=row,
-        href=page_request.link("dead", {**filters, **cause}),
-        redrive_all_href=all_href if row["redrivable"] > 1 else None,
-        is_chosen=all(filters.get(name) == value for name, value in cause.items()),
-    )
+    return {
+        **row,
+        "href": page_request.link("dead", {**filters, **cause}),
+        "redrive_href": page_request.link("redrive_cause", {**chosen, **cause}),
+        "is_chosen": all(filters.get(name) == value for name, value in cause.items()),
+    }
 
 
 def _cursor(text: str | None) -> tuple[datetime | None, int | None]:
@@ -166,10 +156,6 @@ def _cursor(text: str | None) -> tuple[datetime | None, int | None]:
         instant = None
     number = whole_number(run, _MOST_RUN)
     if instant is None or number is None:
-        raise WrongAddress(
-            f"'{text[:60]}' is not a page of the dead letters",
-            "A page begins after a letter: when it died and its run's number.",
-            "Leave 'before' out for the newest, and go on by the link below the list.",
-            wrong=text,
-        )
+        rule = "A page begins after a letter: when it died and its run's number."
+        raise wrong_page(text, "the dead letters", rule)
     return instant, number

@@ -19,7 +19,7 @@ from pgcron_ha.spec.schedule_spec import spec_of
 from pgcron_ha.spec.spec import Spec
 from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.web.address import choice, cursor_instant
-from pgcron_ha.web.formats import Mark, plain, state_mark
+from pgcron_ha.web.formats import Mark, mark_of, plain
 from pgcron_ha.web.lists import choices
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.schedule import ledger_line, no_such_schedule
@@ -189,9 +189,8 @@ def _answer(meant: Meant, stored: Reason, row: dict[str, Any]) -> Answer:
         sentence = "The schedule did not exist yet."
     elif reported.code == "not_an_instant" and found.is_named:
         sentence = _NOTHING_KEPT
-    mark = state_mark(
-        (reported.outcome or "run") if reported.decision == "run" else reported.decision
-    )
+    word = (reported.outcome or "run") if reported.decision == "run" else reported.decision
+    mark = mark_of(word)
     if reported.decision == "not an instant":
         mark = mark._replace(glyph="∅", word="no fire")
     elif reported.decision == "not yet":

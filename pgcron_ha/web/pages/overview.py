@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from starlette.responses import Response
 
@@ -36,20 +36,6 @@ _ALL_ATTENTION_ROWS: Final = 500
 ALL: Final = "all"
 _QUEUES: Final = 8
 _NODES: Final = 8
-
-
-class QueueLine(NamedTuple):
-    """One queue on the overview."""
-
-    name: str
-    due: int
-    oldest_due: datetime | None
-    running: int
-    is_cut: bool
-    """Whether `due` is only a lower bound."""
-    paused: str | None
-    """By whom and why it is paused."""
-    href: str
 
 
 async def show_overview(page_request: PageRequest) -> Response:
@@ -89,7 +75,7 @@ async def show_overview(page_request: PageRequest) -> Response:
         timeline=_timeline(page_request, seen, WINDOWS[window]),
         schedules=seen.cluster["schedules"],
         windows=[(word, word == window) for word in WINDOWS],
-        queues=_queue_lines(page_request, seen),
+        queues=_queue_lines(seen),
         nodes=seen.node_rows[:_NODES],
         last_finished_at=seen.recent["last_finished_at"],
         rate=ended / 60 if ended else None,  # runs a second, over the last minute
@@ -147,7 +133,8 @@ def future_fires(
     return fires
 
 
-def _queue_lines(page_request: PageRequest, seen: Overview) -> list[QueueLine]:
+def _queue_lines(seen: Overview) -> list[dict[str, Any]]:
+    """The queues with work, or paused; ``is_cut`` says that ``due`` is a lower bound."""
     paused = {
         row["name"]: who_and_why(row["paused_by"], row["paused_note"]) for row in seen.paused_queues
     }
@@ -156,16 +143,14 @@ def _queue_lines(page_request: PageRequest, seen: Overview) -> list[QueueLine]:
     for name in names:
         due = [row for row in seen.due if row["queue"] == name]
         runs = sum(row["runs"] for row in due)
-        lines.append(
-            QueueLine(
-                name=name,
-                due=runs,
-                oldest_due=min((row["oldest_due"] for row in due), default=None),
-                running=sum(row["queue"] == name for row in seen.running),
-                is_cut=runs >= ask.LOOK,
-                paused=paused.get(name),
-                href=page_request.link("queue", name=name),
-            )
-        )
-    lines.sort(key=lambda line: (line.oldest_due is None, line.oldest_due))
+        line = {
+            "name": name,
+            "due": runs,
+            "oldest_due": min((row["oldest_due"] for row in due), default=None),
+            "running": sum(row["queue"] == name for row in seen.running),
+            "is_cut": runs >= ask.LOOK,
+            "paused": paused.get(name),
+        }
+        lines.append(line)
+    lines.sort(key=lambda line: (line["oldest_due"] is None, line["oldest_due"]))
     return lines[:_QUEUES]

@@ -15,7 +15,7 @@ from pgcron_ha.db.queries.pages import breakers as ask_breakers
 from pgcron_ha.db.queries.pages import run as ask
 from pgcron_ha.db.queries.pages import runs as ask_runs
 from pgcron_ha.web.address import NoSuch, whole_number
-from pgcron_ha.web.formats import duration, state_mark
+from pgcron_ha.web.formats import duration, mark_of
 from pgcron_ha.web.json_text import pretty
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.run_log import LogPlace, log_place, log_view, read_log
@@ -59,7 +59,7 @@ async def show_run(page_request: PageRequest) -> Response:
     if isinstance(found, list):
         raise no_such_run(page_request, str(run_id), found)
     view = _view(page_request, found, place, snapshot.now)
-    title = f"{state_mark(view['word']).word} · run {run_id} · {view['what']}"
+    title = f"{mark_of(view['word']).word} · run {run_id} · {view['what']}"
     return page_request.page("run.html", snapshot, title=title, section="runs", **view)
 
 

@@ -13,9 +13,9 @@ from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import runs as ask
 from pgcron_ha.db.queries.pages.runs import ENDED_WORDS, LIVE_WORDS, Position, RunFilter, RunPage
 from pgcron_ha.errors import NotFound
-from pgcron_ha.web.address import WrongAddress, choice, near_names
+from pgcron_ha.web.address import choice, near_names, wrong_page
 from pgcron_ha.web.formats import expected_about, number, plain
-from pgcron_ha.web.lists import chips
+from pgcron_ha.web.lists import Choice, chips, choices
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.times import Moment, parse_moment, resolve
 
@@ -55,17 +55,6 @@ class Listing(NamedTuple):
     counts: dict[str, Any]
     has_schedule: bool
     """Whether a schedule of the filter's name exists."""
-
-
-@dataclass(frozen=True)
-class RunTab:
-    """A group of states to choose with one click."""
-
-    word: str
-    href: str
-    is_current: bool
-    count: str | None
-    """How many there are; None: nobody counts them."""
 
 
 @dataclass(frozen=True)
@@ -179,12 +168,7 @@ def _position(text: str | None) -> Position | None:
                 return Position(live, ended, at)
     except ValueError:
         pass
-    raise WrongAddress(
-        f"'{text[:60]}' is not a page of this list",
-        "A page begins below the numbers of runs.",
-        "Leave 'before' out for the first page.",
-        wrong=text,
-    )
+    raise wrong_page(text, "this list", "A page begins below the numbers of runs.")
 
 
 def _require_known(
@@ -221,18 +205,16 @@ def _cursor(position: Position) -> str:
 
 def _tabs(
     page_request: PageRequest, filters: dict[str, str], counts: dict[str, Any]
-) -> list[RunTab]:
+) -> list[tuple[Choice, str | None]]:
+    """Groups of states to choose with one click, and how many there are (None: not counted)."""
     rest = {name: value for name, value in filters.items() if name != "state"}
-    current = filters.get("state")
-    tabs = [RunTab("all", page_request.link("runs", rest), current is None, None)]
-    for word in GROUPS:
-        count = counts.get(word) if not rest else None
-        most = ask.COUNTED_EXACTLY
-        shown = None if count is None else number(most) + "+" if count > most else number(count)
-        tabs.append(
-            RunTab(word, page_request.link("runs", {**rest, "state": word}), current == word, shown)
-        )
-    return tabs
+    found = choices(page_request, "runs", "state", (None, *GROUPS), rest, filters.get("state"))
+    return [(each, None if rest else _counted(counts.get(each.word))) for each in found]
+
+
+def _counted(count: int | None) -> str | None:
+    most = ask.COUNTED_EXACTLY
+    return count if count is None else number(most) + "+" if count > most else number(count)
 
 
 def _line(row: dict[str, Any], now: datetime) -> dict[str, Any]:

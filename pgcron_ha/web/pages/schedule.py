@@ -19,8 +19,8 @@ from pgcron_ha.spec.preview import PreviewFire
 from pgcron_ha.spec.schedule_spec import calendars_in, spec_of
 from pgcron_ha.spec.sentences import sentence
 from pgcron_ha.web.address import NoSuch, cursor_instant
-from pgcron_ha.web.formats import duration, expected_about, offset, plural, short
-from pgcron_ha.web.health import judge, runs_are_made
+from pgcron_ha.web.formats import duration, expected_about, offset, plural
+from pgcron_ha.web.health import judge, pause_words, runs_are_made
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.plots import trend
 from pgcron_ha.web.run_words import reason_words, retry_words, run_word
@@ -136,7 +136,7 @@ def future_fire_lines(
         return (), error.message
     note = "; ".join(ahead.notes) or None
     if not row["enabled"]:
-        note = f"{_pause_words(row)}; these fires would be, if it were resumed."
+        note = f"It is paused {pause_words(row)}; these fires would be, if it were resumed."
     changes = {one["fire_at"]: _changed(one) for one in row.get("changed", ())}
     lines = tuple(
         _fire_line(fire, row["timezone"], changes.get(fire.fire_at)) for fire in ahead.fires
@@ -144,14 +144,6 @@ def future_fire_lines(
     if not lines and row.get("max_runs"):
         return lines, f"It is done: {runs_are_made(row)}."
     return lines, note if lines else "It never fires again."
-
-
-def _pause_words(row: dict[str, Any]) -> str:
-    by = f" by {row['paused_by']}" if row.get("paused_by") else ""
-    end = row.get("paused_until")
-    until = f" until {end:%Y-%m-%d %H:%M:%S} UTC" if end else ""
-    note = f" ({short(row['paused_note'])})" if row.get("paused_note") else ""
-    return f"It is paused{by}{until}{note}"
 
 
 def schedule_sentence(row: dict[str, Any]) -> str | None:

@@ -17,7 +17,6 @@ from pgcron_ha.client.schedule_edits import FIELDS, changes_text, texts_of, type
 from pgcron_ha.db.commands import schedule_versions as ask
 from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.errors import InvalidInput, VersionConflict
-from pgcron_ha.web.address import whole_number
 from pgcron_ha.web.page_request import INTERFACE, PageRequest
 from pgcron_ha.web.pages.schedule import no_such_schedule, owner_words
 from pgcron_ha.web.pages.schedule_form import (
@@ -29,7 +28,7 @@ from pgcron_ha.web.pages.schedule_form import (
     look_if_readable,
     offered_for,
 )
-from pgcron_ha.web.pages.schedule_versions import Difference
+from pgcron_ha.web.pages.schedule_versions import Difference, version_number
 from pgcron_ha.web.reading import Snapshot
 
 _FORM: Final = (*FIELDS, "version", "note", "do")
@@ -63,7 +62,8 @@ async def save(page_request: PageRequest) -> Response:
     )
     if row is None:
         raise no_such_schedule(page_request, name)
-    version, note = _version(given, row), given.get("note", "")[:MOST_NOTE]
+    version = version_number(given.get("version") or None) or row["version"]
+    note = given.get("note", "")[:MOST_NOTE]
     now = datetime.now(UTC)
     view = _view(row, {**texts_of(row), **texts}, served, note, now, version)
     try:
@@ -169,17 +169,6 @@ def _view(
         "owner": owner_words(row["managed_by"]),
         "theirs": (),  # what somebody else has changed since the form was opened
     }
-
-
-def _version(given: Mapping[str, str], row: Row) -> int:
-    """The version that the form was opened with."""
-    text = given.get("version") or str(row["version"])
-    version = whole_number(text, 2**31 - 1)
-    if version is None:
-        raise InvalidInput(
-            f"'{text[:60]}' is not a version", "The form says which version it edits.", "Open it."
-        )
-    return version
 
 
 def _same(one: str, other: str) -> bool:

@@ -13,10 +13,10 @@ from pgcron_ha.db.queries.pages import schedules as ask
 from pgcron_ha.db.queries.rows import Query
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.formats import expected_about
-from pgcron_ha.web.health import Health, judge
+from pgcron_ha.web.health import judge
 from pgcron_ha.web.lists import chips
 from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.plots import SparkBar, spark
+from pgcron_ha.web.plots import spark
 
 # Words that can be searched for: the index has to know where such schedules are.
 HEALTH_FILTERS: Final[tuple[str, ...]] = ("failing", "late", "paused", "new", "invalid")
@@ -49,17 +49,6 @@ class Listing(NamedTuple):
     total: int
 
 
-class ScheduleLine(NamedTuple):
-    """One row of the list of schedules, and its health."""
-
-    facts: dict[str, Any]
-    """A row of `pgcron_ha.db.queries.pages.schedules.schedules`."""
-    health: Health
-    overruns: str | None
-    """Of what runs for longer than its history lets expect: what was expected."""
-    spark: tuple[SparkBar, ...]
-
-
 async def show_schedules(page_request: PageRequest) -> Response:
     """The list; ``?text=``, ``health``, ``queue``, ``state`` filter it, ``after`` is the page."""
     given = page_request.query(*_FILTERS, "after")
@@ -73,11 +62,11 @@ async def show_schedules(page_request: PageRequest) -> Response:
     lines = [_line(page_request, row, snapshot.now) for row in listing.rows]
     wanted = _MATCHES.get(given.get("health", ""))
     if wanted is not None:
-        lines = [line for line in lines if line.health.word in wanted]
+        lines = [line for line in lines if line["health"].word in wanted]
     has_more = len(lines) > ask.PAGE_ROWS
     lines = lines[: ask.PAGE_ROWS]
     filters = {name: given[name] for name in _FILTERS if name in given}
-    after = {**filters, "after": lines[-1].facts["name"]} if has_more else None
+    after = {**filters, "after": lines[-1]["name"]} if has_more else None
     return page_request.page(
         "schedules.html",
         snapshot,
@@ -128,6 +117,8 @@ async def _candidates(connection: Connection, schema: str, health: str | None) -
     return [row["schedule_id"] for row in rows if row["schedule_id"] is not None]
 
 
-def _line(page_request: PageRequest, row: dict[str, Any], now: datetime) -> ScheduleLine:
+def _line(page_request: PageRequest, row: dict[str, Any], now: datetime) -> dict[str, Any]:
+    """The row with its health, its trend, and what a run that ``overruns`` was expected to take."""
     trend = spark(row, page_request.zone) if row["outcomes"] else ()
-    return ScheduleLine(row, judge(row, now), expected_about(row["overrun_expected"]), trend)
+    overruns = expected_about(row["overrun_expected"])
+    return {**row, "health": judge(row, now), "overruns": overruns, "spark": trend}

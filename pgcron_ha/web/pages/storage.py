@@ -40,17 +40,6 @@ class TableRow:
 
 
 @dataclass(frozen=True)
-class Holder:
-    """Who keeps dead rows from being removed."""
-
-    facts: dict[str, Any]
-    is_old: bool
-    """Whether `pgcron-ha doctor` advises to look at it."""
-    release: str
-    """What ends it."""
-
-
-@dataclass(frozen=True)
 class PartRow:
     """A partition."""
 
@@ -138,10 +127,11 @@ def _has_dead_rows(part: Part) -> bool:
     return part.dead > MANY_DEAD_ROWS and part.dead > part.rows
 
 
-def _holder(facts: dict[str, Any]) -> Holder:
+def _holder(facts: dict[str, Any]) -> dict[str, Any]:
+    """With whether `pgcron-ha doctor` would name it, too, and what ends it."""
     seconds = facts["seconds"] or 0.0
     is_old = facts["age"] > OLD_SNAPSHOT_TRANSACTIONS or seconds > LONG_TRANSACTION_SECONDS
-    return Holder(facts, is_old, ask.release_words(facts))
+    return {**facts, "is_old": is_old, "release": ask.release_words(facts)}
 
 
 def _largest(totals: Iterable[int]) -> int:
