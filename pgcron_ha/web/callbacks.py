@@ -16,9 +16,10 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from math import inf
 from time import monotonic
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -73,20 +74,16 @@ _AGAIN: Final = {"retry-after": "1"}
 _UNKNOWN: Final = {"www-authenticate": "Bearer", "connection": "close"}
 
 
-class _Verdict(NamedTuple):
-    status: int
-    document: Mapping[str, Any]
-
-
-_VERDICTS: Final[Mapping[str, _Verdict]] = {
-    "taken": _Verdict(200, {"taken": True}),
-    "again": _Verdict(200, {"taken": True, "message": "it was taken before"}),
-    "other": _Verdict(409, {"message": "another end was reported before"}),
-    "gone": _Verdict(410, {"message": "the attempt is over: nobody waits for this work any more"}),
-    "unknown": _Verdict(401, {"message": "there is no such token"}),
+# Status and document of each answer.
+_VERDICTS: Final[Mapping[str, tuple[int, Mapping[str, Any]]]] = {
+    "taken": (200, {"taken": True}),
+    "again": (200, {"taken": True, "message": "it was taken before"}),
+    "other": (409, {"message": "another end was reported before"}),
+    "gone": (410, {"message": "the attempt is over: nobody waits for this work any more"}),
+    "unknown": (401, {"message": "there is no such token"}),
 }
 
-_REFUSAL_BODY: Final = json.dumps(_VERDICTS["unknown"].document).encode()
+_REFUSAL_BODY: Final = json.dumps(_VERDICTS["unknown"][1]).encode()
 _REFUSAL: Final = (
     b"HTTP/1.1 401 Unauthorized\r\ncontent-type: application/json\r\ncontent-length: %d\r\n%b\r\n%b"
 ) % (
@@ -116,10 +113,12 @@ def create_callback_app(
             await desk.tokens.close()
             await desk.pools.close()
 
-    app = Starlette(routes=[Route(PATH, desk.take, methods=["POST"])], lifespan=life)
+    app = Starlette(
+        routes=[Route(PATH, desk.take, methods=["POST"])],
+        lifespan=life,
+        exception_handlers={404: _no_route, 405: _no_route},
+    )
     app.router.redirect_slashes = False
-    app.add_exception_handler(404, _nothing_here)
-    app.add_exception_handler(405, _wrong_method)
     return app
 
 
@@ -140,7 +139,7 @@ class _Desk:
         self._dsn = dsn
         self._schema = schema
         self._clock = clock
-        self._prefetching = _Prefetch(clock)
+        self._rates = _RateLimit(clock)
         self._room = asyncio.Semaphore(MOST_WAITING)
         self._under_way: Counter[Attempt] = Counter()
         self._complained_at = -inf
@@ -154,7 +153,7 @@ class _Desk:
         except (PgcronError, TimeoutError) as error:
             return self._not_kept(error)
         attempt = key.run, key.fence
-        if not self._prefetching.allows(attempt):
+        if not self._rates.allows(attempt):
             return _answer(429, {"message": "too many callbacks of this attempt"}, _AGAIN)
         if self._room.locked() or self._under_way[attempt] >= MOST_OF_ONE:
             return _answer(503, {"message": "too many callbacks at once"}, _AGAIN)
@@ -203,7 +202,7 @@ class _Desk:
         return _answer(503, {"message": "it can't be kept now"}, _AGAIN)
 
 
-class _Prefetch:
+class _RateLimit:
     """A bucket of permits for each attempt."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -252,9 +251,7 @@ def _answer(
     return JSONResponse(document, status, {**_HEADERS, **(headers or {})})
 
 
-async def _nothing_here(_: Request, __: Exception) -> Response:
+async def _no_route(_: Request, problem: Exception) -> Response:
+    if isinstance(problem, HTTPException) and problem.status_code == 405:
+        return _answer(405, {"message": "callbacks are sent by POST"}, {"allow": "POST"})
     return _answer(404, {"message": "only callbacks are taken here"})
-
-
-async def _wrong_method(_: Request, __: Exception) -> Response:
-    return _answer(405, {"message": "callbacks are sent by POST"}, {"allow": "POST"})

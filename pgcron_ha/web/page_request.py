@@ -216,11 +216,11 @@ class PageRequest:
         """The path of a route by its name, with these values in the address; None is left out."""
         path = self.services.links.path(route, segments)
         root = self.request.scope.get("root_path", "")
-        if not query and self._zone_of_links is None:
+        if not query and self._chosen_zone is None:
             return f"{root}{path}"
         given = {key: value for key, value in (query or {}).items() if value is not None}
-        if self._zone_of_links is not None:
-            given.setdefault("tz", self._zone_of_links)
+        if self._chosen_zone is not None:
+            given.setdefault("tz", self.request.query_params["tz"])
         return f"{root}{path}" + (f"?{urlencode(given)}" if given else "")
 
     def page(
@@ -256,7 +256,7 @@ class PageRequest:
             template,
             page_request=self,
             frame=frame,
-            viewer=self._viewer(snapshot.now if snapshot else datetime.now(UTC)),
+            viewer=Viewer(snapshot.now if snapshot else datetime.now(UTC), self.zone),
             view=SimpleNamespace(**view),
         )
         if snapshot is not None and status == 200:
@@ -291,37 +291,50 @@ class PageRequest:
 
     @cached_property
     def zone(self) -> ZoneInfo:
-        """The viewer's zone: ``?tz=``, else the browser's (a cookie), else UTC. UnknownZone."""
-        asked = self.request.query_params.get("tz")
-        if asked:
-            return load_zone(asked)
-        try:
-            return load_zone(self.request.cookies.get(ZONE_COOKIE, "UTC"))
-        except UnknownZone:  # a browser whose zones are newer than ours
-            return load_zone("UTC")
+        """The viewer's zone: ``?tz=``, else the browser's (a cookie), else UTC."""
+        browsers = _known_zone(self.request.cookies.get(ZONE_COOKIE))
+        return self._chosen_zone or browsers or load_zone("UTC")
+
+    @cached_property
+    def _chosen_zone(self) -> ZoneInfo | None:
+        """The zone that the address chose, if there is one of that name: links keep it."""
+        return _known_zone(self.request.query_params.get("tz"))
 
     def require_known_zone(self) -> None:
         """Raises WrongAddress, with the nearest names, for a ``?tz=`` that is no zone."""
-        try:
-            _ = self.zone
-        except UnknownZone as error:
-            asked = self.request.query_params["tz"]
-            near = nearest_zones(asked)
-            raise WrongAddress(
-                error.message, error.detail or "", error.hint or "", wrong=asked, instead=near
-            ) from error
-
-    @cached_property
-    def _zone_of_links(self) -> str | None:
-        """The zone that an address chose, if there is one of that name: links keep it."""
         asked = self.request.query_params.get("tz")
         try:
-            return asked if asked and self.zone.key else None
-        except UnknownZone:
-            return None
+            load_zone(asked or "UTC")
+        except UnknownZone as error:
+            raise WrongAddress(
+                error.message,
+                error.detail or "",
+                error.hint or "",
+                wrong=asked or "",
+                instead=nearest_zones(asked or ""),
+            ) from error
 
-    def _viewer(self, now: datetime) -> Viewer:
-        try:
-            return Viewer(now, self.zone)
-        except UnknownZone:
-            return Viewer(now, load_zone("UTC"))  # the page that says so needs a zone, too
+
+def _known_zone(name: str | None) -> ZoneInfo | None:
+    """None for what is no zone here: browsers' zones may be newer than ours."""
+    try:
+        return load_zone(name) if name else None
+    except UnknownZone:
+        return None
+
+
+def verb(
+    command: Ask[object], shows: str, done: str, *fields: str, segment: str = "name", **more: Any
+) -> Callable[[PageRequest], Awaitable[Response]]:
+    """A verb that is one command on what the address names, with `fields` of its form.
+
+    Then it shows the page `shows` with the notice `done`.
+    """
+
+    async def endpoint(page_request: PageRequest) -> Response:
+        name = page_request.segment(segment)
+        given = await page_request.form(*fields)
+        await page_request.do(command, name, *map(given.get, fields), **more)
+        return page_request.redirect(shows, {"done": done}, **{segment: name})
+
+    return endpoint

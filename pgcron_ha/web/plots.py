@@ -53,14 +53,6 @@ class TimelineMark:
 
 
 @dataclass(frozen=True)
-class FutureFire:
-    """A fire to come."""
-
-    x: float
-    title: str
-
-
-@dataclass(frozen=True)
 class Track:
     """One schedule's past and future at a height."""
 
@@ -68,15 +60,8 @@ class Track:
     name: str
     health: str
     marks: tuple[TimelineMark, ...]
-    fires: tuple[FutureFire, ...]
-
-
-@dataclass(frozen=True)
-class Tick:
-    """A line of the axis with its label."""
-
-    x: float
-    label: str
+    fires: tuple[tuple[float, str], ...]
+    """Where fires to come are, and their titles."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +73,8 @@ class Timeline:
     track_height: int
     axis_height: int
     now_x: float
-    ticks: tuple[Tick, ...]
+    ticks: tuple[tuple[float, str], ...]
+    """Where the lines of the axis are, and their labels."""
     tracks: tuple[Track, ...]
     since: datetime
     until: datetime
@@ -147,9 +133,7 @@ def timeline(
                 name=track["name"],
                 health=track["health"],
                 marks=tuple(_marks(track["runs"], place, since, now, zone)),
-                fires=tuple(
-                    FutureFire(place(fire), f"fires {local(fire, zone)}") for fire in fires
-                ),
+                fires=tuple((place(fire), f"fires {local(fire, zone)}") for fire in fires),
             )
         )
     return Timeline(
@@ -282,7 +266,7 @@ def _mark(group: list[tuple[dict[str, Any], float, float]], zone: ZoneInfo) -> T
 
 def _ticks(
     since: datetime, until: datetime, place: Any, zone: ZoneInfo, now_x: float
-) -> Iterable[Tick]:
+) -> Iterable[tuple[float, str]]:
     step = next((s for s in _STEPS if (until - since) / s <= _MOST_TICKS), _STEPS[-1])
     start = since.astimezone(zone)
     midnight = start.replace(hour=0, minute=0, second=0, microsecond=0)
@@ -293,5 +277,5 @@ def _ticks(
         label = f"{instant:%b %d}" if is_day else f"{instant:%H:%M}"
         # A label that collides with "now" or the edge is left out; its line stays.
         is_free = abs(x - now_x) > 34 and 16 < x < WIDTH - 16
-        yield Tick(x, label if is_free else "")
+        yield x, label if is_free else ""
         instant += step

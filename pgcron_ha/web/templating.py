@@ -35,11 +35,8 @@ class StaticFiles:
     """All of ``web/static``, read once. A folder inside it is not served."""
 
     def __init__(self, folder: Path = assets.STATIC) -> None:
-        self._by_plain_name = {
-            path.name: _static_file(path)
-            for path in sorted(folder.iterdir())
-            if path.suffix in _TYPES
-        }
+        found = [path for path in sorted(folder.iterdir()) if path.suffix in _TYPES]
+        self._by_plain_name = {path.name: _static_file(path) for path in found}
         self._by_name = {file.name: file for file in self._by_plain_name.values()}
 
     def named(self, plain_name: str) -> str:
@@ -82,12 +79,10 @@ class Templates:
         )
         self._environment.globals.update(static=static.named, navigation=NAVIGATION)
 
-    def load_all(self) -> int:
-        """Compiles every template, so that a broken one is found at the start; how many."""
-        names = self._environment.list_templates(extensions=["html"])
-        for name in names:
+    def load_all(self) -> None:
+        """Compiles every template, so that a broken one is found at the start."""
+        for name in self._environment.list_templates(extensions=["html"]):
             self._environment.get_template(name)
-        return len(names)
 
     def render(self, template: str, **values: Any) -> str:
         """The text of a template with these values."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from starlette.responses import Response
@@ -26,29 +25,6 @@ from pgcron_ha.web.run_words import run_word
 from pgcron_ha.web.times import written_instant
 
 MOST_PARALLEL: Final = 1000
-
-
-@dataclass(frozen=True)
-class BackfillRow:
-    """One backfill: a row of the view, and how it stands."""
-
-    row: dict[str, Any]
-
-    @property
-    def error(self) -> str | None:
-        """Why it stopped by itself."""
-        return None if self.row["error"] is None else str(self.row["error"]["message"])
-
-    @property
-    def passed(self) -> int:
-        """Instants that were looked at and are over."""
-        row = self.row
-        return int(row["already"] + row["succeeded"] + row["failed"])
-
-    @property
-    def is_under_way(self) -> bool:
-        """Whether it can be paused, resumed or stopped."""
-        return self.row["state"] in ("open", "paused")
 
 
 async def show_backfills(page_request: PageRequest) -> Response:
@@ -75,7 +51,7 @@ async def show_backfills(page_request: PageRequest) -> Response:
         snapshot,
         title="Backfills",
         section="schedules",
-        rows=[BackfillRow(row) for row in snapshot.value],
+        rows=snapshot.value,
         schedule=name,
     )
 
@@ -102,7 +78,7 @@ async def show_backfill(page_request: PageRequest) -> Response:
         snapshot,
         title=f"Backfill {id_}",
         section="schedules",
-        one=BackfillRow(row),
+        row=row,
         runs=reported,  # the open ones, then the last that did not succeed
         settings=_settings(row),
     )

@@ -14,7 +14,7 @@ from pgcron_ha.db.queries.pages import calendars as ask
 from pgcron_ha.errors import InvalidInput, PgcronError
 from pgcron_ha.spec.calendars.calendar import MOST_CHARACTERS, read_calendar, read_calendars
 from pgcron_ha.web.address import NoSuch
-from pgcron_ha.web.page_request import INTERFACE, PageRequest
+from pgcron_ha.web.page_request import INTERFACE, PageRequest, verb
 
 DAYS_SHOWN: Final = 20
 # A browser sends a line's end as two characters.
@@ -95,11 +95,7 @@ async def save(page_request: PageRequest) -> Response:
     return page_request.redirect("calendar", {"done": "calendar_saved"}, name=name)
 
 
-async def delete(page_request: PageRequest) -> Response:
-    """Deletes one that nobody uses."""
-    name, _ = page_request.segment("name"), await page_request.form()
-    await page_request.do(interfaces.delete_calendar, name)
-    return page_request.redirect("calendars", {"done": "calendar_deleted"})
+delete = verb(interfaces.delete_calendar, "calendars", "calendar_deleted")
 
 
 async def _read_calendar(

@@ -14,9 +14,7 @@ from pgcron_ha.db.queries.overview import database_time
 from pgcron_ha.db.queries.pages import ledger as ask
 from pgcron_ha.db.queries.pages import schedules as ask_schedules
 from pgcron_ha.db.queries.reasons import Reason, why
-from pgcron_ha.errors import PgcronError, UnknownZone
-from pgcron_ha.spec.schedule_spec import spec_of
-from pgcron_ha.spec.spec import Spec
+from pgcron_ha.errors import UnknownZone
 from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.web.address import choice, cursor_instant
 from pgcron_ha.web.formats import Mark, mark_of, plain
@@ -72,15 +70,8 @@ class Answer(NamedTuple):
     reported: Reason
     said_by: str | None
     """Who decided it, and their note, unless the sentence says so."""
-
-
-class NearFire(NamedTuple):
-    """A fire of the schedule near an instant that it does not name."""
-
-    at: datetime
-    word: str
-    """before or after"""
-    href: str
+    near: list[tuple[str, datetime]]
+    """The fires before and after an instant that is no fire."""
 
 
 async def show_ledger(page_request: PageRequest) -> Response:
@@ -126,7 +117,6 @@ async def show_ledger(page_request: PageRequest) -> Response:
         clock=given.get("clock", "schedule"),
         clocks=_clocks(row["timezone"], mine),
         answers=answers,
-        near=_near(page_request, row, answers),
         around_href=_around(page_request, name, asked, found.reasons),
         looked_at=ask.LOOK,
         is_first_page="before" not in given,
@@ -197,7 +187,9 @@ def _answer(meant: Meant, stored: Reason, row: dict[str, Any]) -> Answer:
         mark = mark._replace(
             glyph="◷", word="paused" if reported.code == "is_paused" else "not yet"
         )
-    return Answer(meant, mark, sentence, reported, _said_by(reported))
+    near = [("before", found.before), ("after", found.after)]
+    fires = [(word, fire) for word, fire in near if fire and mark.word == "no fire"]
+    return Answer(meant, mark, sentence, reported, _said_by(reported), fires)
 
 
 def _said_by(reported: Reason) -> str | None:
@@ -217,19 +209,6 @@ def _sentence(reported: Reason) -> str:
     )
 
 
-def _near(page_request: PageRequest, row: dict[str, Any], answers: list[Answer]) -> list[NearFire]:
-    """The current definition's fires before and after an instant that is no fire."""
-    spec, name = _spec(row), row["name"]
-    if spec is None or all(answer.mark.word != "no fire" for answer in answers):
-        return []
-    instant = answers[0].meant.instant
-    return [
-        NearFire(fire, word, page_request.link("occurrences", {"at": fire.isoformat()}, name=name))
-        for word, fire in (("before", spec.previous(instant)), ("after", spec.next(instant)))
-        if fire is not None
-    ]
-
-
 def _around(
     page_request: PageRequest, name: str, asked: dict[str, str], reasons: list[tuple[Meant, Reason]]
 ) -> str | None:
@@ -238,13 +217,6 @@ def _around(
         return None
     after = reasons[-1][0].instant + timedelta(microseconds=1)
     return page_request.link("occurrences", {**asked, "before": after.isoformat()}, name=name)
-
-
-def _spec(row: dict[str, Any]) -> Spec | None:
-    try:
-        return spec_of(row)
-    except PgcronError:  # another version wrote it, or this tzdata lacks its zone
-        return None
 
 
 def _zone(clock: str, timezone: str, mine: ZoneInfo) -> ZoneInfo:

@@ -28,7 +28,7 @@ from pgcron_ha.web.formats import (
     some_of,
     who_and_why,
 )
-from pgcron_ha.web.page_request import PageRequest
+from pgcron_ha.web.page_request import PageRequest, verb
 from pgcron_ha.web.run_words import limit_words, needs, too_heavy, until
 
 # The oldest due run of a served queue waits longer than this: work comes faster than it goes.
@@ -161,25 +161,9 @@ async def show_queue(page_request: PageRequest) -> Response:
     )
 
 
-async def pause(page_request: PageRequest) -> Response:
-    """Nobody takes runs from the queue from now on; ``note`` says why."""
-    name, note = page_request.segment("name"), (await page_request.form("note")).get("note")
-    await page_request.do(queue_interfaces.pause_queue, name, note)
-    return page_request.redirect("queue", {"done": "queue_paused"}, name=name)
-
-
-async def resume(page_request: PageRequest) -> Response:
-    """Its runs are taken again."""
-    name, _ = page_request.segment("name"), await page_request.form()
-    await page_request.do(queue_interfaces.resume_queue, name)
-    return page_request.redirect("queue", {"done": "queue_resumed"}, name=name)
-
-
-async def reset_breaker(page_request: PageRequest) -> Response:
-    """Closes it: what waits for it goes."""
-    name, _ = page_request.segment("name"), await page_request.form()
-    await page_request.do(breakers.reset_breaker, name)
-    return page_request.redirect("overview", {"done": "breaker_reset"})
+pause = verb(queue_interfaces.pause_queue, "queue", "queue_paused", "note")
+resume = verb(queue_interfaces.resume_queue, "queue", "queue_resumed")
+reset_breaker = verb(breakers.reset_breaker, "overview", "breaker_reset")
 
 
 def circuit_sentence(row: dict[str, Any], now: datetime) -> str:

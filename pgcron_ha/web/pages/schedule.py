@@ -218,49 +218,42 @@ def ledger_line(fire: dict[str, Any], now: datetime) -> dict[str, Any]:
 
 
 def _settings(row: dict[str, Any]) -> list[tuple[str, str]]:
+    """Word and value of what is set."""
     attempts = row["max_attempts"] or (1 if row["delivery"] == "at_most_once" else 5)
     deadline = row["start_deadline"]
     catchup = f"{row['catchup']}, window {duration(row['catchup_window'])}"
     policy = retry_words(row["retry"])
     waits = f"{attempts}, waits {duration(row['retry_base'])} to {duration(row['retry_cap'])}"
-    return [
+    at_most, dropped = row["max_queued"] or 1000, row["queue_drops"] or "newest"
+    jitter = f"each fire up to {duration(row['jitter'])} later, all alike"
+    overrun = f"run {row['overrun']}; {expected_about(row['overrun_expected'])}"
+    named = [
         ("Handler", row["handler"]),
         ("Queue, priority", f"{row['queue']}, {row['priority']}"),
-        *([("Concurrency key", row["concurrency_key"])] if row["concurrency_key"] else []),
+        ("Concurrency key", row["concurrency_key"]),
         ("Overlap", row["overlap"]),
-        *_bounds_of_overlap(row),
-        ("Catch-up", "none" if row["catchup"] == "none" else catchup),
-        *([("After failures", _after_failures(row))] if row["pause_after_failures"] else []),
-        *([("After a pause", "catch up")] if row["after_pause"] == "catchup" else []),
-        ("Start deadline", "none: it waits" if deadline is None else duration(deadline)),
-        *(
-            [("Jitter", f"each fire up to {duration(row['jitter'])} later, all alike")]
-            if row["jitter"]
-            else []
+        ("At once", row["max_running"] and plural(row["max_running"], "run")),
+        (
+            "Waiting",
+            row["overlap"] == "queue" and f"{at_most} at most, then the {dropped} goes",
         ),
-        *([("Depends on", "the fire before it")] if row["depends_on_previous"] else []),
-        *([("Most runs", _runs_made(row))] if row["max_runs"] else []),
+        ("Overruns", row["overrun"] and overrun),
+        ("Catch-up", "none" if row["catchup"] == "none" else catchup),
+        ("After failures", row["pause_after_failures"] and _after_failures(row)),
+        ("After a pause", row["after_pause"] == "catchup" and "catch up"),
+        ("Start deadline", "none: it waits" if deadline is None else duration(deadline)),
+        ("Jitter", row["jitter"] and jitter),
+        ("Depends on", row["depends_on_previous"] and "the fire before it"),
+        ("Most runs", row["max_runs"] and _runs_made(row)),
         ("Timeout", duration(row["timeout"])),
         ("Attempts", waits if policy is None else str(attempts)),
-        *([("Retries", policy)] if policy is not None else []),
+        ("Retries", policy),
         ("Delivery", row["delivery"].replace("_", " ")),
         ("DST policy", row["dst"]),
         ("Managed by", " ".join(filter(None, (row["managed_by"], row["source"])))),
         ("Version", f"{row['version']}, {row['last_editor'] or 'unknown'}"),
     ]
-
-
-def _bounds_of_overlap(row: dict[str, Any]) -> list[tuple[str, str]]:
-    found = []
-    if row["max_running"] is not None:
-        found.append(("At once", plural(row["max_running"], "run")))
-    if row["overlap"] == "queue":
-        dropped = row["queue_drops"] or "newest"
-        found.append(("Waiting", f"{row['max_queued'] or 1000} at most, then the {dropped} goes"))
-    if row["overrun"] is not None:
-        expected = expected_about(row["overrun_expected"])
-        found.append(("Overruns", f"run {row['overrun']}; {expected}"))
-    return found
+    return [(word, value) for word, value in named if value]
 
 
 def _runs_made(row: dict[str, Any]) -> str:

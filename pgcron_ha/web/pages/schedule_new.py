@@ -114,20 +114,13 @@ def _page(
     *,
     snapshot: Snapshot[Any] | None = None,
     problem: PgcronError | None = None,
-    copied: str | None = None,
-    is_paused: bool = False,
-    is_taken: bool = False,
+    **more: Any,
 ) -> Response:
-    """The form; `problem` is of the name, `copied` is the schedule that filled in the fields."""
+    """The form; `problem` is of the name; `more` are views that differ from what they are here."""
     most = checks.MOST_NAME_CHARACTERS
     field = EditField("name", "Name", name, (), False, most, "", problem)
-    view = {
-        "name": field,
-        "form": form,
-        "is_paused": is_paused,
-        "copied": copied,
-        "is_taken": is_taken,
-    }
+    view = {"is_paused": False, "is_taken": False, "copied": None, **more}
+    view |= {"name": field, "form": form}
     return form_page(page_request, "schedule_new.html", view, "New schedule", status, snapshot)
 
 

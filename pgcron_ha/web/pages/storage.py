@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -26,29 +25,6 @@ SHOWN: Final = 12
 _DAY: Final = timedelta(days=1)
 
 
-@dataclass(frozen=True)
-class TableRow:
-    """A table in the list."""
-
-    size: TableSize
-    href: str | None
-    """Its partitions; None: it has none."""
-    growth: float | None
-    expected: float | None
-    has_dead_rows: bool
-    """Dead rows outnumber the living, and are many."""
-
-
-@dataclass(frozen=True)
-class PartRow:
-    """A partition."""
-
-    part: Part
-    state: str
-    """full, filling, to come, before (what lies before the first); whole: it is no partition."""
-    has_dead_rows: bool
-
-
 async def show_storage(page_request: PageRequest) -> Response:
     """All tables, the largest first, and who keeps dead rows in them."""
     page_request.query()
@@ -66,7 +42,7 @@ async def show_storage(page_request: PageRequest) -> Response:
         small=rows[SHOWN:],
         total=sum(table.total for table in found.tables),
         growth=total_growth(found.tables, now),
-        largest=_largest(row.size.total for row in rows),
+        largest=_largest(table.total for table in found.tables),
         holders=tuple(_holder(holder) for holder in found.holders),
         sees_all=found.sees_all,
         days=LOOKED_BACK // _DAY,
@@ -90,40 +66,43 @@ async def show_table(page_request: PageRequest) -> Response:
             "Look for it in the list of tables.",
             [(other, page_request.link("storage_table", name=other)) for other in near],
         )
-    parts = tuple(_part(part, snapshot.now) for part in reversed(tables[name].parts))
     return page_request.page(
         "storage_table.html",
         snapshot,
         title=name,
         section="storage",
         row=_row(page_request, tables[name], snapshot.now),
-        parts=parts,
-        largest=_largest(row.part.total for row in parts),
+        parts=[_part(part, snapshot.now) for part in reversed(tables[name].parts)],
+        largest=_largest(part.total for part in tables[name].parts),
         days=LOOKED_BACK // _DAY,
     )
 
 
-def _row(page_request: PageRequest, table: TableSize, now: datetime) -> TableRow:
-    return TableRow(
-        size=table,
-        href=page_request.link("storage_table", name=table.name) if table.is_partitioned else None,
-        growth=table.growth(now),
-        expected=table.expected(now),
-        has_dead_rows=any(_has_dead_rows(part) for part in table.parts),
-    )
+def _row(page_request: PageRequest, table: TableSize, now: datetime) -> dict[str, Any]:
+    """A table, with a link to its partitions, if it has some."""
+    href = page_request.link("storage_table", name=table.name) if table.is_partitioned else None
+    return {
+        "size": table,
+        "href": href,
+        "growth": table.growth(now),
+        "expected": table.expected(now),
+        "has_dead_rows": any(_has_dead_rows(part) for part in table.parts),
+    }
 
 
-def _part(part: Part, now: datetime) -> PartRow:
+def _part(part: Part, now: datetime) -> dict[str, Any]:
+    """A partition and its state: before is all before the first, whole is no partition."""
     if part.low is None:
         state = "before" if part.high is not None else "whole"
     elif part.low > now:
         state = "to come"
     else:
         state = "full" if part.high is not None and part.high <= now else "filling"
-    return PartRow(part, state, _has_dead_rows(part))
+    return {"part": part, "state": state, "has_dead_rows": _has_dead_rows(part)}
 
 
 def _has_dead_rows(part: Part) -> bool:
+    """Whether dead rows outnumber the living, and are many."""
     return part.dead > MANY_DEAD_ROWS and part.dead > part.rows
 
 
