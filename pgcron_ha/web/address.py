@@ -1,4 +1,4 @@
-"""What addresses and forms say, understood; for what can't be, the address that may be meant."""
+"""Reads addresses and forms; for a wrong address, suggests the one that may be meant."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def _fields(
             )
         if name in found or len(value) > longest:
             raise WrongAddress(
-                f"'{name}' stands twice or is too long",
+                f"'{name}' is given twice or is too long",
                 f"Each may be given once, with up to {longest} characters.",
                 "Remove the others.",
                 wrong=name,

@@ -1,8 +1,9 @@
-"""Where services that were called call back: an application of its own, with one route.
+"""Callbacks of called services: an application of its own, with one route.
 
-It needs no page of ours and no address of this machine, since who calls has a token that was made
-for one attempt of one run; so it may listen where the pages may not. It shows nothing: an answer
-says what became of the callback, and to a wrong token no more than that it is wrong.
+A caller has a token that was made for one attempt of one run, so it needs neither a page of this
+server nor an address of this machine, and the listener may be reachable where the pages may not. It
+shows nothing: an answer says what happened to the callback, and to a wrong token only that it is
+wrong.
 """
 
 from __future__ import annotations
@@ -44,12 +45,14 @@ Attempt: TypeAlias = tuple[int, int]
 
 MOST_PER_SECOND: Final = 50.0
 MOST_AT_ONCE: Final = 200.0
-"""Callbacks of one attempt: so many at once, and then so many a second. What has no token of an
-attempt counts for none, so that nobody uses up what is another's.
+"""Callbacks of one attempt: a burst, and then a rate per second. What has no token of an attempt
+counts for none, so that nobody can use up the rate of another.
 """
 
 MOST_COUNTED: Final = 10_000
-"""Attempts whose callbacks are counted; the one that was longest silent is forgotten."""
+"""Attempts whose callbacks are counted; beyond them, the one without callbacks for longest is
+forgotten.
+"""
 
 BODY_SECONDS: Final = 10.0
 """For a whole body to come in."""
@@ -63,7 +66,7 @@ BOUNDS: Final = Bounds(most=2048, head_seconds=10, body_seconds=BODY_SECONDS + 5
 """Of the connections to the listener."""
 
 _COMPLAINT_SECONDS: Final = 10.0
-"""Between two lines of the log that say the same: who calls must not fill it."""
+"""Between two lines of the log that say the same: callers must not fill it."""
 
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,17}")
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{43}")
@@ -123,8 +126,8 @@ def create_callback_app(
 
 
 def refuse_early(data: bytes) -> bytes | None:
-    """The answer to a callback whose whole head is here and has no token that can be read: what
-    comes in any number must cost little. Everything else is for the application.
+    """The answer to a callback whose whole head is here and has no readable token: a flood of
+    them must cost little. Everything else is for the application.
     """
     head, end, _ = data.partition(b"\r\n\r\n")
     if not end or not head.startswith(_ROUTE) or _BEARER.search(head):
@@ -193,7 +196,7 @@ class _Desk:
             return await known_callbacks(connection, keys, schema=self._schema)
 
     def _not_kept(self, error: PgcronError | TimeoutError) -> Response:
-        # Its words are for those who run this, not for who calls.
+        # Its words are for the operator, not for the caller.
         now = self._clock()
         if now - self._complained_at > _COMPLAINT_SECONDS:
             self._complained_at = now
@@ -221,7 +224,7 @@ class _RateLimit:
 
 
 def _key(request: Request) -> CallbackKey | None:
-    """The attempt that is spoken for, and the token; None when they can't be read."""
+    """The attempt and its token; None when they can't be read."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     token = token.strip()
     numbers = [request.path_params["run"], request.path_params["fence"]]

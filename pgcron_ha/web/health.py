@@ -22,12 +22,12 @@ from pgcron_ha.spec.schedule_spec import ScheduleRow, calendars_in
 from pgcron_ha.spec.spec import parse_spec
 from pgcron_ha.web.formats import duration, expected_about, plural, short, who_and_why
 
-# A fire may start so late: a tenth of the interval, within these bounds.
+# How late a fire may start: a tenth of the interval, within these bounds.
 SHORTEST_GRACE: Final = timedelta(seconds=10)
 LONGEST_GRACE: Final = timedelta(minutes=5)
-# The dead-man's rule: no success for twice the largest gap of so many fires.
+# The dead-man's rule: no success for twice the largest gap between this number of fires.
 FIRES_LOOKED_AT: Final = 50
-# So many waiting runs of a schedule are looked at.
+# How many waiting runs of a schedule are counted.
 MOST_LATE: Final = 1000
 # Percentiles of fewer runs say nothing.
 RUNS_FOR_SLOW: Final = 20

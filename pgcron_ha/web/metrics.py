@@ -28,7 +28,7 @@ _BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0
 _PULSE_SECONDS: Final = 0.5
 
 
-# A gauge beside each counter, whose value nobody asks for.
+# Or each counter has a second metric with its creation time, which is of no use here.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 

@@ -167,7 +167,7 @@ def _lease(counters: Counters, node: str) -> Iterator[Metric]:
 def _services(counters: Counters, node_snapshot: NodeSnapshot) -> Iterator[Metric]:
     yield _counter(
         "pgcron_wakeups",
-        "Notifications that this node heard.",
+        "Notifications that this node received.",
         "source",
         {"notify": counters.notifications},
     )

@@ -1,4 +1,4 @@
-"""One request as a page sees it: what was asked, how to read, how to answer."""
+"""One request as a page sees it: its values, how to read, how to answer."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ T = TypeVar("T")
 # A query or a command: a connection comes first, the schema is given by its name.
 Ask: TypeAlias = Callable[..., Awaitable[T]]
 
-# Everybody who can reach the pages is this person until there is a login.
+# Until there is a login, everybody who can reach the pages is this actor.
 ACTOR: Final = "ui:local"
 INTERFACE: Final = "ui"
-# Asked for by the script: the page without its frame.
+# Sent by the script, which needs the page without its frame.
 LIVE_HEADER: Final = "x-pgcron-live"
 ZONE_COOKIE: Final = "pgcron_zone"
 # A page has some 100 KB, so these are some megabytes.
 MOST_TEXTS: Final = 32
 # How often an open page is looked at again; reads are shared, so it costs a page's text.
 REFRESH_SECONDS: Final = 3
-# Stands in drawn pages, which viewers share, for the number of the operation that a form is.
+# A placeholder in rendered pages, which viewers share, for the operation token of each form.
 OPERATION: Final = f"operation-{secrets.token_hex(16)}"
 OPERATION_FIELD: Final = "operation"
 _OPERATION: Final = re.compile(r"[0-9A-Za-z_-]{16,64}")
 
 
 class Texts:
-    """Pages that were drawn for a snapshot that is still fresh: fifty viewers cost one drawing."""
+    """Rendered pages of snapshots that are still fresh: fifty viewers cost one rendering."""
 
     def __init__(self) -> None:
         self._texts: OrderedDict[Hashable, str] = OrderedDict()
@@ -111,7 +111,7 @@ class PageRequest:
 
     @property
     def schema(self) -> str:
-        """The schema the tables stand in."""
+        """The schema of the tables."""
         return self.services.schema
 
     def segment(self, name: str) -> str:
@@ -153,8 +153,8 @@ class PageRequest:
         """What `ask(connection, *given, schema=…)` gives, shared with other viewers: see
         `Reader.snapshot`.
 
-        Open pages ask again every `REFRESH_SECONDS`, each at its own moment; what one of them had
-        read is new enough for the others until its own turn comes, so all cost what one costs.
+        Open pages read again every `REFRESH_SECONDS`, each at its own moment; what one of them has
+        read is new enough for the others until then, so all cost what one costs.
         """
         if life is None:
             life = REFRESH_SECONDS if self.is_live else LIFE_SECONDS
@@ -174,7 +174,7 @@ class PageRequest:
     async def act(self, verb: Callable[[Any], Awaitable[T]]) -> T:
         """What `verb(connection)` does, in a transaction of its own; its commands get `who`.
 
-        Whoever reads afterwards sees it.
+        Later reads see it.
         """
         async with self.services.writers.connection(self.services.dsn) as connection:
             with answers():
@@ -186,9 +186,9 @@ class PageRequest:
     async def make_run(self, verb: str, of: object, make: Callable[[Any], Awaitable[int]]) -> Made:
         """The run that `make(connection)` gives, in a transaction of its own.
 
-        A form that was read and is sent twice, by an impatient hand or a browser that asks again,
-        is one operation: the database gives what the first one made. A program that sends no number
-        of an operation always makes a new run.
+        A form that is sent twice, by an impatient hand or a browser that repeats it, is one
+        operation: the database gives the run that the first one made. A program that sends no
+        operation token always makes a new run.
         """
         if self._operation is None:
             return Made(await self.act(make), True)
@@ -209,7 +209,7 @@ class PageRequest:
 
     @property
     def operation(self) -> str:
-        """What a drawn form holds; each answer gets a number of its own instead."""
+        """The placeholder that a form holds; each answer gets a token of its own instead."""
         return OPERATION
 
     def link(self, route: str, query: dict[str, Any] | None = None, /, **segments: Any) -> str:
@@ -264,7 +264,7 @@ class PageRequest:
         return self._answer(text, status)
 
     def drawn(self, snapshot: Snapshot[Any]) -> Response | None:
-        """This page as it was drawn for the same snapshot, if it was: ask before drawing."""
+        """This page as it was rendered for the same snapshot, if it was."""
         text = self.services.texts.get(self._text_key(snapshot))
         return None if text is None or snapshot.problem else self._answer(text)
 
@@ -273,7 +273,7 @@ class PageRequest:
         return HTMLResponse(text.replace(OPERATION, secrets.token_hex(16)), status, headers)
 
     def _text_key(self, snapshot: Snapshot[Any]) -> Hashable:
-        """Everything that a drawn page depends on; permissions belong here once there are some."""
+        """Everything that a rendered page depends on; permissions, too, once there are some."""
         url = self.request.url
         root = self.request.scope.get("root_path", "")
         return (snapshot.number, root, url.path, url.query, self.zone.key, self.is_live)
@@ -286,7 +286,7 @@ class PageRequest:
 
     @property
     def is_live(self) -> bool:
-        """Whether the script asks, which needs the page's content alone."""
+        """Whether the script sent it, which needs the page's content alone."""
         return LIVE_HEADER in self.request.headers
 
     @cached_property
@@ -316,7 +316,7 @@ class PageRequest:
 
 
 def _known_zone(name: str | None) -> ZoneInfo | None:
-    """None for what is no zone here: browsers' zones may be newer than ours."""
+    """None for what is no zone here: a browser's tzdata may be newer."""
     try:
         return load_zone(name) if name else None
     except UnknownZone:

@@ -41,7 +41,7 @@ _NICE: Final = (1, 2, 5, 10)
 
 @dataclass(frozen=True)
 class TimelineMark:
-    """A run, or `count` that are too close to tell apart, in a track."""
+    """A run in a track, or `count` of them that are too close to be drawn apart."""
 
     x: float
     width: float
@@ -102,7 +102,7 @@ class Trend:
     height: int
     bars: tuple[SparkBar, ...]
     top: str
-    """What the upper edge stands for."""
+    """The duration at the upper edge."""
     median_y: float | None
     slowest_y: float | None
 
@@ -197,7 +197,7 @@ def _bars(
     step = width / places
     for position, (run, outcome, seconds, end) in enumerate(runs):
         share = min((seconds or 0.0) / top, 1.0) if top > 0 else 0.0
-        # A failure is told by its height, too, for those who can't tell its colour.
+        # A failure has its own height, too, for people who can't see its colour.
         tall = height if outcome in ("dead", "lost") else max(3.0, round(share * height, 1))
         took = f" in {duration(seconds)}" if seconds is not None else ""
         yield SparkBar(
@@ -254,7 +254,7 @@ def _mark(group: list[tuple[dict[str, Any], float, float]], zone: ZoneInfo) -> T
         title = f"{counts} · from {clock(first['started_at'] or first['finished_at'], zone)}"
     return TimelineMark(
         x=left,
-        # Many in one place are a column; how long each took can't be told apart anyway.
+        # Many in one place are a column: their durations could not be seen anyway.
         width=round(right - left if len(group) == 1 else _GAP - 1, 1),
         state=state,
         tone=mark_of(state).tone,

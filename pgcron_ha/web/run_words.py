@@ -1,5 +1,5 @@
-"""What is said about one run: its state in a word, and in a sentence with the reason; and why a
-fire became none. The same words on every page.
+"""One run in words: its state in a word and in a sentence with the reason; and why a fire became no
+run. The same words on every page.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _rule(name: str, value: Any) -> str:
 
 
 def _delay(value: Any) -> str:
-    """Words stand as they are; a number is seconds."""
+    """Words stay as they are; a number is seconds."""
     return value if isinstance(value, str) else duration(value)
 
 

@@ -1,8 +1,8 @@
 """What every request must be, and what every response carries: the outermost layer.
 
 There is no login yet, so only this machine may connect (`require_loopback`), only by a name of this
-machine (a page elsewhere could otherwise point its own name at us), and only a page of ours may
-change anything (`is_same_origin`).
+machine (another site could otherwise point its own name at this server), and only a page of this
+server may change anything (`is_same_origin`).
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ def require_loopback(address: Address) -> None:
 
 
 def is_host_own(host: str) -> bool:
-    """Whether a Host header names this machine, so that no foreign name was pointed at us."""
+    """Whether a Host header names this machine, so that no foreign name was pointed at it."""
     return _HOST.fullmatch(host) is not None
 
 
 def is_same_origin(headers: Mapping[str, str], scheme: str = "http") -> bool:
-    """Whether a page of ours sent the request: Sec-Fetch-Site says so, or Origin is our address.
+    """Whether a page of this server sent the request, by Sec-Fetch-Site or else by Origin.
 
     Browsers send one of them with every POST; a program that sends neither proves nothing.
     """

@@ -40,7 +40,7 @@ class StaticFiles:
         self._by_name = {file.name: file for file in self._by_plain_name.values()}
 
     def named(self, plain_name: str) -> str:
-        """``app.css`` as it stands in addresses: ``app.0123456789ab.css``."""
+        """``app.css`` as addresses have it: ``app.0123456789ab.css``."""
         return self._by_plain_name[plain_name].name
 
     def find(self, name: str) -> StaticFile | None:

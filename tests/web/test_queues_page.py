@@ -101,7 +101,7 @@ async def test_pause_and_resume_are_forms_with_a_note(full_site: Site, full_data
     after = await full_site.get(resumed.headers["location"])
 
     assert (paused.status_code, resumed.status_code) == (303, 303)
-    assert "nobody takes runs from this queue" in page.text
+    assert "no node takes runs from this queue" in page.text
     assert "Paused by ui:local: &lt;b&gt;moving&lt;/b&gt; the disks" in page.text
     assert 'action="/queues/etl/resume"' in page.text
     assert 'action="/queues/etl/pause"' in after.text

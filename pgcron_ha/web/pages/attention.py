@@ -1,4 +1,4 @@
-"""The causes that need somebody, the gravest first: a cause is one row, whatever it touches."""
+"""Causes that need attention, the gravest first: a cause is one row, however much it affects."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _GRAVITY: Final = {"fail": 0, "late": 1, "retry": 2, "idle": 3}
 
 @dataclass(frozen=True)
 class Attention:
-    """One row of "needs attention": a cause, whatever number of things it touches."""
+    """One row of "needs attention": a cause, however many things it affects."""
 
     mark: Mark
     what: str
@@ -108,7 +108,7 @@ def _missing_nodes(link: Link, seen: Overview) -> Iterator[Attention]:
 
 
 def _cordoned(seen: Overview) -> Iterator[Attention]:
-    """Nodes that take nothing new: one that is forgotten so is missed when work piles up."""
+    """Cordoned nodes: a cordon that was forgotten costs capacity."""
     takes_work = any(node.state == "alive" for node in seen.node_rows)
     mark = mark_of("cordoned")._replace(tone="idle" if takes_work else "late")
     hint = None if takes_work else "No other node takes runs: uncordon it, or start another."
@@ -120,7 +120,7 @@ def _cordoned(seen: Overview) -> Iterator[Attention]:
 
 
 def _unresponsive(seen: Overview) -> Iterator[Attention]:
-    """Slots that nothing frees but the end of a handler, or of its node."""
+    """Nodes with slots that only the end of a handler, or of the node, frees."""
     hint = "Only the end of that handler or of its node ends them: restart the node."
     for node in seen.node_rows:
         if runs := node.facts["unresponsive_runs"]:
@@ -143,7 +143,7 @@ def _blocking(seen: Overview) -> Iterator[Attention]:
 
 
 def _troubled_services(link: Link, seen: Overview) -> Iterator[Attention]:
-    """Services that fail, and what others go on without: one row for each cause, however many
+    """Services that fail, and rows that others have set aside: one row for each cause, however many
     nodes have it.
     """
     set_aside = Mark("▲", "set aside", "late")
@@ -208,7 +208,7 @@ def _open_circuits(link: Link, seen: Overview) -> Iterator[Attention]:
 
 
 def _unserved(link: Link, seen: Overview) -> Iterator[Attention]:
-    """Work that no live node can take: put aside by a node, not looked at by any, or too heavy."""
+    """Work that no live node can take: parked, not offered, or too heavy."""
     unserved: dict[tuple[str, str, str, int], tuple[int, Any]] = {}
     for row in [*seen.parked, *(due for due in seen.due if not due["is_served"])]:
         slots = row["weight"] if row.get("is_offered") else 0
@@ -239,7 +239,7 @@ def _others(link: Link, seen: Overview) -> Iterator[Attention]:
 
 
 def _dead(link: Link, seen: Overview) -> Iterator[Attention]:
-    """Dead letters that no schedule stands for."""
+    """Dead letters of runs without a schedule."""
     mark = mark_of("dead")._replace(tone="late")
     for group in seen.dead:
         if group["has_enqueued"]:

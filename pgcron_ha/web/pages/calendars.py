@@ -73,7 +73,7 @@ async def show_calendar(page_request: PageRequest) -> Response:
 
 
 async def save(page_request: PageRequest) -> Response:
-    """Makes or changes one; what is wrong is told in the form, which keeps what was typed."""
+    """Makes or changes one; errors are shown in the form, which keeps what was typed."""
     given = await page_request.form("name", "content", longest=_LONGEST_SENT, keep_empty=True)
     name, text = given.get("name", "").strip(), given.get("content", "").replace("\r\n", "\n")
     try:

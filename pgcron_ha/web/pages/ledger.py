@@ -36,8 +36,8 @@ _OUTCOMES: Final[dict[str | None, str]] = {
     "blocked": "It became a run, which waits.",
 }
 _NOTHING_KEPT: Final = (
-    "Nothing is known about this instant: as it stood then, the schedule did not name it, or"
-    " retention has removed what was decided. As it stands now, it names it."
+    "Nothing is known about this instant: the schedule of that time did not name it, or"
+    " retention has removed what was decided. The schedule of today names it."
 )
 _DECISIONS: Final[dict[str, str]] = {
     "missed": "It did not run",
@@ -228,7 +228,7 @@ def _zone(clock: str, timezone: str, mine: ZoneInfo) -> ZoneInfo:
 def _schedule_zone(timezone: str) -> ZoneInfo:
     try:
         return load_zone(timezone)
-    except UnknownZone:  # newer than this tzdata: its times are told in UTC
+    except UnknownZone:  # newer than this tzdata: its times are shown in UTC
         return load_zone("UTC")
 
 

@@ -161,7 +161,7 @@ async def show_node(page_request: PageRequest) -> Response:
 
 
 async def cordon(page_request: PageRequest) -> Response:
-    """It takes nothing new: every process of its name, until that is lifted; ``reason`` is kept."""
+    """Cordons every process of its name until it is uncordoned; ``reason`` is kept."""
     given = page_request.segment("incarnation")
     reason = (await page_request.form("reason")).get("reason")
 
@@ -174,7 +174,7 @@ async def cordon(page_request: PageRequest) -> Response:
 
 
 async def uncordon(page_request: PageRequest) -> Response:
-    """It takes runs again: whatever holds it, its name or this process alone."""
+    """Lets it take runs again, whether its name or this process alone was cordoned."""
     given = page_request.segment("incarnation")
     await page_request.form()
 
@@ -188,7 +188,7 @@ async def uncordon(page_request: PageRequest) -> Response:
 
 
 def node_row(page_request: PageRequest, facts: dict[str, Any], now: datetime) -> NodeRow:
-    """How a node stands at an instant."""
+    """A node at an instant."""
     return NodeRow(facts, _href(page_request, facts), (facts["lease_until"] - now).total_seconds())
 
 

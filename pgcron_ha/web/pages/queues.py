@@ -31,13 +31,13 @@ from pgcron_ha.web.formats import (
 from pgcron_ha.web.page_request import PageRequest, verb
 from pgcron_ha.web.run_words import limit_words, needs, too_heavy, until
 
-# The oldest due run of a served queue waits longer than this: work comes faster than it goes.
+# If the oldest due run of a served queue waits longer than this, the queue is lagging.
 LAG_SECONDS: Final = 60.0
 _MOST_KEPT: Final = 100
 # The gravest first; the rest by name.
 _GRAVITY: Final = {"fail": 0, "late": 1}
 _READY: Final = Mark("✓", "ready", "ok")
-# What a queue has of which a statement says nothing.
+# What a queue has when a statement has no row of it.
 _NOTHING_WAITS: Final = {"due": 0, "later": 0, "is_cut": False, "first_due": None}
 _NO_SERVER: Final = {"nodes": 0, "slots": 0, "free": 0}
 _NO_SETTING: Final = dict.fromkeys(
@@ -167,7 +167,7 @@ reset_breaker = verb(breakers.reset_breaker, "overview", "breaker_reset")
 
 
 def circuit_sentence(row: dict[str, Any], now: datetime) -> str:
-    """How a circuit breaker stands, as a sentence."""
+    """The state of a circuit breaker as a sentence."""
     return f"{capital(breakers.circuit_words(row, now).rstrip('.'))}."
 
 

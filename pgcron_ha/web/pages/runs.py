@@ -68,7 +68,7 @@ class _Asked:
 
 
 async def show_runs(page_request: PageRequest) -> Response:
-    """The list; every filter stands in the address, ``before`` is where a page begins."""
+    """The list; every filter is in the address, ``before`` is where a page begins."""
     given = page_request.query(*_FILTERS, "before", "find")
     if "find" in given:
         return await _jump(page_request, given["find"])

@@ -30,7 +30,7 @@ LEDGER_ROWS: Final = 25
 RUN_ROWS: Final = 25
 
 
-# What becomes of an edit here when a schedule is managed elsewhere.
+# What happens to an edit made here when a schedule is managed elsewhere.
 _OWNERS: Final[dict[str, str]] = {
     "code": "It is managed by the code of an application: the next start of a node with it puts"
     " back what is edited here, but for a pause.",
@@ -103,7 +103,7 @@ def no_such_schedule(
 
 
 def owner_words(managed_by: str) -> str | None:
-    """What becomes of an edit here, when the schedule is managed elsewhere; None: it stays."""
+    """What happens to an edit made here when the schedule is managed elsewhere; None: it stays."""
     return _OWNERS.get(managed_by)
 
 

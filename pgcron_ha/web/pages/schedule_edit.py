@@ -1,6 +1,6 @@
 """``/schedules/{name}/edit``: the definition as a form, with a look at the fires before saving.
 
-It works without the script. Of two who edit at once the second is told what the first changed, and
+It works without the script. Of two who edit at once the second sees what the first changed, and
 keeps what was typed.
 """
 
@@ -36,7 +36,7 @@ MOST_NOTE: Final = 500
 
 
 async def show_edit(page_request: PageRequest) -> Response:
-    """The form as the schedule stands."""
+    """The form with the current definition."""
     name = page_request.segment("name")
     page_request.query()
 
@@ -51,7 +51,7 @@ async def show_edit(page_request: PageRequest) -> Response:
 async def save(page_request: PageRequest) -> Response:
     """Saves it, and shows the schedule; with ``do=preview`` only shows when it would fire.
 
-    What is wrong is told in the form, which keeps what was typed.
+    Errors are shown in the form, which keeps what was typed.
     """
     name = page_request.segment("name")
     given = await page_request.form(*_FORM, longest=LONGEST_SENT, keep_empty=True)

@@ -69,16 +69,16 @@ class EditField:
     name: str
     label: str
     text: str
-    """What stands in it."""
+    """Its value."""
     choices: Sequence[str]
     """The words it may have; none: any text."""
     is_long: bool
     most: int
     """Characters that it may have."""
     example: str
-    """How it is written, if that is not plain."""
+    """An example, if the syntax is not obvious."""
     problem: PgcronError | None = None
-    """Why it can't be so."""
+    """What is wrong with it."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """``/new-schedule``: a schedule from nothing, or as a copy of another, looked at before it is made.
 
-It works without the script. A name that exists is refused: nothing is overwritten. What its runs
-execute is what a node offers by this name, as with any other schedule.
+It works without the script. A name that exists is refused: nothing is overwritten.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _SPREAD_NOTE: Final = (
 
 
 async def show_new(page_request: PageRequest) -> Response:
-    """The empty form; with ``?copy=`` the form as that schedule stands."""
+    """The empty form; with ``?copy=`` the form with that schedule's definition."""
     copied = page_request.query("copy").get("copy")
 
     async def read(connection: Any, *, schema: str) -> tuple[dict[str, str] | None, Row]:
@@ -68,7 +67,7 @@ async def show_new(page_request: PageRequest) -> Response:
 async def create(page_request: PageRequest) -> Response:
     """Makes it, and shows it; with ``do=preview`` only shows when it would fire.
 
-    What is wrong is told in the form, which keeps what was typed.
+    Errors are shown in the form, which keeps what was typed.
     """
     given = await page_request.form(*_FORM, longest=LONGEST_SENT, keep_empty=True)
     name = given.get("name", "").strip()

@@ -18,7 +18,7 @@ from pgcron_ha.web.times import written_end, written_instant
 async def run_now(page_request: PageRequest) -> Response:
     """Makes one extra run of the schedule as it is defined; then shows it.
 
-    ``for`` is the instant that it is for: ISO 8601, without an offset by the schedule's clock.
+    ``for`` is its fire time: ISO 8601, without an offset in the schedule's zone.
     """
     name, wanted = page_request.segment("name"), (await page_request.form("for")).get("for")
 
@@ -35,7 +35,7 @@ async def run_now(page_request: PageRequest) -> Response:
 async def pause(page_request: PageRequest) -> Response:
     """No fires from now on; ``note`` says why, ``until`` (2h, an instant) when it resumes itself.
 
-    An instant without an offset is told by the schedule's clock.
+    An instant without an offset is in the schedule's zone.
     """
     name, given = page_request.segment("name"), await page_request.form("note", "until")
 

@@ -42,7 +42,7 @@ _FILTERS: Final[tuple[str, ...]] = ("text", "health", "queue", "state")
 
 
 class Listing(NamedTuple):
-    """What was read: one row more than a page tells that there is a next one."""
+    """What was read; one row more than a page holds means that there is a next one."""
 
     rows: list[dict[str, Any]]
     queues: list[str]
