@@ -43,24 +43,15 @@ class WrongAddress(InvalidInput):
             pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=MOST_FIELDS)
         except ValueError:
             return []
-        if all(self.wrong not in pair for pair in pairs):
+        without = [pair for pair in pairs if self.wrong not in pair]
+        if without == pairs:
             return []
-        replaced = [
-            (
-                word,
-                urlencode(
-                    [(self._put(name, word), self._put(value, word)) for name, value in pairs]
-                ),
-            )
-            for word in self.instead
-        ]
-        return [
-            *replaced,
-            ("the page without it", urlencode([p for p in pairs if self.wrong not in p])),
-        ]
-
-    def _put(self, text: str, word: str) -> str:
-        return word if text == self.wrong else text
+        found = []
+        for word in self.instead:
+            put = {self.wrong: word}
+            corrected = [(put.get(name, name), put.get(value, value)) for name, value in pairs]
+            found.append((word, urlencode(corrected)))
+        return [*found, ("the page without it", urlencode(without))]
 
 
 def choice(given: str | None, known: tuple[str, ...], what: str) -> str | None:

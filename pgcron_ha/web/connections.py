@@ -51,8 +51,9 @@ class Connections:
     ) -> None:
         self.refuse = refuse
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        share = max(16, descriptors // _SHARE_OF_DESCRIPTORS)
         unlimited = descriptors == resource.RLIM_INFINITY
-        self.most = bounds.most if unlimited else min(bounds.most, _share(descriptors))
+        self.most = bounds.most if unlimited else min(bounds.most, share)
         self._bounds = bounds
         self._clock = clock
         self._waiting: dict[str, dict[BoundedProtocol, float]] = {}
@@ -175,7 +176,3 @@ def group_of(client: tuple[str, int] | None) -> str:
     if address.ipv4_mapped is not None:
         return str(address.ipv4_mapped)
     return str(ipaddress.ip_network((address, _VERSION_6_NETWORK), strict=False))
-
-
-def _share(descriptors: int) -> int:
-    return max(16, descriptors // _SHARE_OF_DESCRIPTORS)
