@@ -118,7 +118,7 @@ async def _life(services: Services) -> AsyncIterator[None]:
 def _route(route: WebRoute, services: Services) -> Route:
     async def answer(request: Request) -> Response:
         began = perf_counter()
-        response = await _answer(PageRequest(request, services, route.permission), route)
+        response = await _answer(PageRequest(request, services), route)
         services.metrics.answered(
             route.name, request.method, response.status_code, perf_counter() - began
         )
@@ -162,6 +162,6 @@ def _no_route(services: Services) -> Callable[[Request, Exception], Awaitable[Re
             )
             near = [("the page above it", path.rpartition("/")[0])]
         services.metrics.answered("(none)", request.method, status, 0.0)
-        return await failure_page(PageRequest(request, services, "open"), error, status, near)
+        return await failure_page(PageRequest(request, services), error, status, near)
 
     return answer

@@ -103,10 +103,9 @@ class PageRequest:
 
     actor: Final = ACTOR
 
-    def __init__(self, request: Request, services: Services, permission: str) -> None:
+    def __init__(self, request: Request, services: Services) -> None:
         self.request = request
         self.services = services
-        self.permission = permission
         self._operation: str | None = None
 
     @property
