@@ -8,7 +8,7 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import cache
-from time import monotonic, perf_counter
+from time import perf_counter
 from typing import Final
 
 from prometheus_client import CollectorRegistry
@@ -65,7 +65,7 @@ def create_app(
         links=Links({route.name: route.path for route in ROUTES}),
         texts=Texts(),
         metrics=metrics,
-        pulse=Pulse(monotonic, metrics),
+        pulse=Pulse(metrics),
         look=look,
     )
     if look is not None:

@@ -6,8 +6,9 @@ Labels are bounded: a route's name, never its path; a query's word, never its va
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from time import monotonic
 from typing import Final
 
 from prometheus_client import (
@@ -119,15 +120,14 @@ class WebMetrics:
 class Pulse:
     """A task that says how late the event loop wakes it, and when it last did."""
 
-    def __init__(self, clock: Callable[[], float], metrics: WebMetrics) -> None:
-        self._clock = clock
+    def __init__(self, metrics: WebMetrics) -> None:
         self._metrics = metrics
-        self.last = clock()
+        self.last = monotonic()
 
     async def run(self) -> None:
         """Pulses until it is cancelled."""
         while True:
-            expected = self._clock() + _PULSE_SECONDS
+            expected = monotonic() + _PULSE_SECONDS
             await asyncio.sleep(_PULSE_SECONDS)
-            self.last = self._clock()
+            self.last = monotonic()
             self._metrics.pulsed(max(0.0, self.last - expected))

@@ -45,21 +45,16 @@ _AWAY: Final = (DatabaseUnavailable, SchemaError, Conflict)
 class Snapshot(Generic[T]):
     """What was read, and its age.
 
-    ``now`` is the database's clock at this moment; ``age`` is how many seconds ago it was read;
+    ``now`` is the database's clock at this moment, ``read_at`` was its clock at the read;
     ``number`` is that of the read, no two reads of a process have the same;
     ``problem`` says why it could not be read again (None: it is fresh).
     """
 
     value: T
     now: datetime
-    age: float
+    read_at: datetime
     number: int
     problem: PgcronError | None = None
-
-    @property
-    def read_at(self) -> datetime:
-        """When it was read, by the database's clock."""
-        return self.now - timedelta(seconds=self.age)
 
 
 @dataclass
@@ -148,8 +143,8 @@ class Reader:
     ) -> Snapshot[Any]:
         if key in self._entries:
             self._entries.move_to_end(key)
-        age = monotonic() - entry.read
-        return Snapshot(entry.value, entry.at + timedelta(seconds=age), age, entry.number, problem)
+        now = entry.at + timedelta(seconds=monotonic() - entry.read)
+        return Snapshot(entry.value, now, entry.at, entry.number, problem)
 
     async def _read(self, key: Hashable, read: Read[Any]) -> _Entry:
         if self._failure is not None:
