@@ -2,19 +2,19 @@
 
 A page is a statement, a function and a template, in this order::
 
-    read  ──►  rows, and a view  ──►  template
+    read  ──►  rows, and what is computed  ──►  template
     db/queries/pages/*.py    web/pages/*.py    web/templates/*.html
     named, bounded SQL       judges            shows, decides nothing
 
-**1. Ask.** Statements stand in ``pgcron_ha/db/sql/pages_NOUN.sql`` (``-- name: page_…``,
+**1. Ask.** Statements are in ``pgcron_ha/db/sql/pages_NOUN.sql`` (``-- name: page_…``,
 parameters ``:like_this`` with casts, every one bounded by a LIMIT that a constant names), one
 `Query` for each in ``pgcron_ha/db/queries/pages/NOUN.py``: ``node = Query("page_…", limit=50)``,
 ``await node(connection, schema=schema, key=value)`` gives dictionaries. Intervals come as seconds
 (``extract(epoch FROM …)::float8``), JSON as text, long texts cut with ``left(…, 300)``. A new file
 is found by itself.
 
-**2. Put it together** in ``pgcron_ha/web/pages/NOUN.py``: templates read rows as they are; a view
-(a frozen dataclass, a docstring under each field that needs one) has them and what is computed::
+**2. Put it together** in ``pgcron_ha/web/pages/NOUN.py``: the template reads rows as they are, and
+what is computed, each by its keyword: ``row=…`` is ``view.row`` there::
 
     async def show_node(page_request: PageRequest) -> Response:
         name = page_request.segment("name")                # {name} of the path, decoded
@@ -26,14 +26,15 @@ is found by itself.
         if (drawn := page_request.drawn(snapshot)) is not None:
             return drawn                                   # another viewer's, same snapshot
         if snapshot.value is None:
-            raise NoSuch("node", name, "…the rule…", "…what now…")
-        view = NodeView(snapshot.value, …)                 # judged at snapshot.now
-        return page_request.page("node.html", view, snapshot, title=name, section="nodes")
+            raise NoSuch("node", name, "…the rule…", "…what to do…")
+        return page_request.page(                          # judged at snapshot.now
+            "node.html", snapshot, title=name, section="nodes", row=snapshot.value, …
+        )
 
 The key of `PageRequest.read` names the view and holds everything that chooses its rows. Raise
 errors of `pgcron_ha.errors`; `failures` makes pages of them (an attribute ``near`` of (name,
 address) pairs, which `NoSuch` has, is shown as "did you mean"). When the database is away the last
-snapshot is shown with a banner; nothing is to be done for that.
+snapshot is shown with a banner; a page does nothing for that.
 
 **3. Verbs** are POST, go through `pgcron_ha.db.commands` with the actor, and end in a redirect::
 
@@ -42,33 +43,33 @@ snapshot is shown with a banner; nothing is to be done for that.
         await page_request.do(functions.cancel_run, run, reason)
         return page_request.redirect("run", {"done": "cancelled"}, id=run)
 
-A verb that makes a run goes through `PageRequest.make_run`, which does what one form asks for once,
-however often it is sent. ``done`` is a word of `viewing.NOTICES`. A GET never writes (its
-connection could not). Same origin, host, body size and headers are judged before the page is asked
-(`security`).
+A verb that makes a run goes through `PageRequest.make_run`: a form that is sent twice makes one
+run. ``done`` is a word of `viewing.NOTICES`. A GET never writes (its connection could not). Origin,
+host, body size and headers are checked before a page is called (`security`).
 
-**4. Register** a line in `routes.ROUTES` with the permission it needs (a word of `PERMISSIONS`).
-The links on top of each page are those of `viewing.NAVIGATION`.
+**4. Register** a line in `routes.ROUTES` with the permission it needs. The links on top of each
+page are those of `viewing.NAVIGATION`.
 
-**5. Draw**: ``{% extends "live.html" if frame.is_live else "base.html" %}``, a ``main`` block, and
-``{% from "_macros.html" import badge, name, post, run_link, spark, when with context %}``.
+**5. Write the template**: ``{% extends "base.html" %}``, a ``main`` block, and macros by ``{% from
+"_macros.html" import badge, name, post, run_link, spark, table, when with context %}``.
 
 - Addresses only by ``page_request.link("route", {"query": value}, segment=value)``.
 - Instants only by ``when(instant)``; durations ``seconds|duration``; states
-  ``badge(word|state_mark)``; names from outside ``name(text, href)``; other text from outside
+  ``badge(word|mark)``; names from outside ``name(text, href)``; other text from outside
   ``|plain`` (one line) or ``|harmless`` (many lines); numbers ``|number``, ``n|plural("run")``.
 - No ``|safe``, no ``Markup``, no ``style=``, no inline script: the policy of the browser would
   refuse them, and a test does. Plots are coordinates made by `plots` and drawn by the template.
-- What should stay fresh has an ``id`` and ``data-live``: the script asks for the page again (the
-  same template, without its frame) and puts regions in place that changed and that nobody uses.
-- Tables that become cards on a phone are ``class="cards"`` and each cell has a ``data-label``.
+- A region that stays fresh has an ``id`` and ``data-live``: the script asks for the page again (the
+  same template, without its frame) and replaces regions that changed and that nobody uses.
+- Tables that become cards on a phone are ``table(…, "cards", …)`` and each cell has a
+  ``data-label``.
 - Empty states differ: nothing exists yet (how to make one), nothing matches (how to clear).
 
 **6. Look** at it with ``python -m tests.web.seed DSN`` behind it, light and dark, 1280 and 390
 wide, and test it in ``tests/web`` through HTTP (fixture ``site``). ``tests/web/browser`` follows
-links with Chromium: a page that nothing leads to, that is wider than a phone, breaks the policy or
+links with Chromium: a page that nothing links to, that is wider than a phone, breaks the policy or
 lacks a label fails there without a line of its own; verbs are pressed in ``test_verbs``.
 
 `reading` shares reads, `security` is the outermost layer, `page_request` one request, `address`
-what an address or a form says, `lists` what lists share, `health` a schedule's word, `formats` all
+reads addresses and forms, `lists` is what lists share, `health` a schedule's word, `formats` all
 wording, `metrics`, `node_metrics` and `probes` what machines ask, `serving` the server."""

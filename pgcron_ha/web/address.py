@@ -1,4 +1,4 @@
-"""What addresses and forms say, understood; for what can't be, the address that may be meant."""
+"""Reads addresses and forms; for a wrong address, suggests the one that may be meant."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pgcron_ha.errors import InvalidInput, NotFound
 
 MOST_FIELDS: Final = 80
 MOST_VALUE: Final = 1_000
-# In every address: the viewer's zone, what was just done, and how often to look again.
-FRAME_FIELDS: Final = ("tz", "done", "refresh")
+# In every address: the viewer's zone, and what was just done.
+FRAME_FIELDS: Final = ("tz", "done")
 _NEAR: Final = 5
 
 
@@ -43,24 +43,15 @@ class WrongAddress(InvalidInput):
             pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=MOST_FIELDS)
         except ValueError:
             return []
-        if all(self.wrong not in pair for pair in pairs):
+        without = [pair for pair in pairs if self.wrong not in pair]
+        if without == pairs:
             return []
-        replaced = [
-            (
-                word,
-                urlencode(
-                    [(self._put(name, word), self._put(value, word)) for name, value in pairs]
-                ),
-            )
-            for word in self.instead
-        ]
-        return [
-            *replaced,
-            ("the page without it", urlencode([p for p in pairs if self.wrong not in p])),
-        ]
-
-    def _put(self, text: str, word: str) -> str:
-        return word if text == self.wrong else text
+        found = []
+        for word in self.instead:
+            put = {self.wrong: word}
+            corrected = [(put.get(name, name), put.get(value, value)) for name, value in pairs]
+            found.append((word, urlencode(corrected)))
+        return [*found, ("the page without it", urlencode(without))]
 
 
 def choice(given: str | None, known: tuple[str, ...], what: str) -> str | None:
@@ -86,12 +77,13 @@ def cursor_instant(text: str | None, what: str) -> datetime | None:
             return found.astimezone(UTC)
     except (ValueError, OverflowError):
         pass
-    raise WrongAddress(
-        f"'{text[:60]}' is not a page of {what}",
-        "A page begins before an instant, such as 2026-11-21T06:30:00Z.",
-        "Leave 'before' out for the newest, and go on by the link below the list.",
-        wrong=text,
-    )
+    raise wrong_page(text, what, "A page begins before an instant, such as 2026-11-21T06:30:00Z.")
+
+
+def wrong_page(text: str, what: str, rule: str) -> WrongAddress:
+    """For a ``before`` that says no page of a list."""
+    hint = "Leave 'before' out for the newest, and go on by the link below the list."
+    return WrongAddress(f"'{text[:60]}' is not a page of {what}", rule, hint, wrong=text)
 
 
 def whole_number(text: str | None, most: int) -> int | None:
@@ -161,7 +153,7 @@ def _fields(
             )
         if name in found or len(value) > longest:
             raise WrongAddress(
-                f"'{name}' stands twice or is too long",
+                f"'{name}' is given twice or is too long",
                 f"Each may be given once, with up to {longest} characters.",
                 "Remove the others.",
                 wrong=name,

@@ -8,11 +8,12 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import cache
-from time import monotonic, perf_counter
+from time import perf_counter
 from typing import Final
 
 from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
@@ -64,7 +65,7 @@ def create_app(
         links=Links({route.name: route.path for route in ROUTES}),
         texts=Texts(),
         metrics=metrics,
-        pulse=Pulse(monotonic, metrics),
+        pulse=Pulse(metrics),
         look=look,
     )
     if look is not None:
@@ -72,7 +73,7 @@ def create_app(
     app = Starlette(
         routes=[_route(route, services) for route in ROUTES],
         lifespan=lambda _: _life(services),
-        exception_handlers={404: _unknown_page(services), 405: _wrong_method(services)},
+        exception_handlers={404: _no_route(services), 405: _no_route(services)},
     )
     app.state.services = services
     app.add_middleware(RawPath)
@@ -117,7 +118,7 @@ async def _life(services: Services) -> AsyncIterator[None]:
 def _route(route: WebRoute, services: Services) -> Route:
     async def answer(request: Request) -> Response:
         began = perf_counter()
-        response = await _answer(PageRequest(request, services, route.permission), route)
+        response = await _answer(PageRequest(request, services), route)
         services.metrics.answered(
             route.name, request.method, response.status_code, perf_counter() - began
         )
@@ -143,32 +144,24 @@ async def _answer(page_request: PageRequest, route: WebRoute) -> Response:
         return PlainTextResponse(_BROKEN.format(number=number), 500)
 
 
-def _unknown_page(services: Services) -> Callable[[Request, Exception], Awaitable[Response]]:
-    async def answer(request: Request, _: Exception) -> Response:
+def _no_route(services: Services) -> Callable[[Request, Exception], Awaitable[Response]]:
+    """The page for an address (404) or a method (405) that no route has."""
+
+    async def answer(request: Request, problem: Exception) -> Response:
         path = str(request.scope["path"])[:200]
-        error = NotFound(
+        status = problem.status_code if isinstance(problem, HTTPException) else 404
+        error: PgcronError = NotFound(
             f"there is no page '{path}'", "Addresses are spelled exactly.", "Start at the overview."
         )
-        services.metrics.answered("(none)", request.method, 404, 0.0)
-        return await failure_page(
-            PageRequest(request, services, "open"), error, near=near_pages(path)
-        )
-
-    return answer
-
-
-def _wrong_method(services: Services) -> Callable[[Request, Exception], Awaitable[Response]]:
-    async def answer(request: Request, _: Exception) -> Response:
-        error = InvalidInput(
-            f"this address does not take {request.method}",
-            "What changes something is POST, what shows something is GET.",
-            "Use the buttons of the pages.",
-        )
-        parent = str(request.scope["path"]).rpartition("/")[0]
-        near = [("the page that it belongs to", parent)]
-        services.metrics.answered("(none)", request.method, 405, 0.0)
-        return await failure_page(
-            PageRequest(request, services, "open"), error, status=405, near=near
-        )
+        near = near_pages(path)
+        if status == 405:
+            error = InvalidInput(
+                f"this address does not take {request.method}",
+                "What changes something is POST, what shows something is GET.",
+                "Use the buttons of the pages.",
+            )
+            near = [("the page above it", path.rpartition("/")[0])]
+        services.metrics.answered("(none)", request.method, status, 0.0)
+        return await failure_page(PageRequest(request, services), error, status, near)
 
     return answer

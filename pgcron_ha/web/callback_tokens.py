@@ -1,8 +1,7 @@
-"""Whether somebody knows a token of a callback, before anything else is read of what he sends.
+"""Checks the token of a callback before anything else of the request is read.
 
-Who knows none can ask as often as he likes: all that wait are asked for together, by one statement
-at a time, so that wrong tokens cost the database next to nothing and delay the right ones by no
-more than a statement.
+Waiting tokens are checked together, by one statement at a time: a flood of wrong ones costs the
+database next to nothing and delays the right ones by no more than a statement.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _SECONDS: Final = 10.0
 
 
 class TokenCheck:
-    """`ask` gives the positions of the keys that are known. Belongs to one event loop."""
+    """`ask` gives the positions of the keys that are known. For one event loop."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
@@ -41,7 +40,7 @@ class TokenCheck:
         return await answer
 
     async def close(self) -> None:
-        """Nothing is asked any more."""
+        """Checks no more tokens."""
         if self._asking is not None:
             self._asking.cancel()
             with suppress(asyncio.CancelledError):
@@ -68,7 +67,7 @@ class TokenCheck:
             problem = error
         for position, (_, answer) in enumerate(batch):
             if answer.done():
-                continue  # who asked has gone
+                continue  # the caller has gone
             if problem is None:
                 answer.set_result(position in known)
             else:

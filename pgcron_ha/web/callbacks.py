@@ -1,8 +1,9 @@
-"""Where services that were called call back: an application of its own, with one route.
+"""Callbacks of called services: an application of its own, with one route.
 
-It needs no page of ours and no address of this machine, since who calls has a token that was made
-for one attempt of one run; so it may listen where the pages may not. It shows nothing: an answer
-says what became of the callback, and to a wrong token no more than that it is wrong.
+A caller has a token that was made for one attempt of one run, so it needs neither a page of this
+server nor an address of this machine, and the listener may be reachable where the pages may not. It
+shows nothing: an answer says what happened to the callback, and to a wrong token only that it is
+wrong.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from math import inf
 from time import monotonic
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -43,12 +45,14 @@ Attempt: TypeAlias = tuple[int, int]
 
 MOST_PER_SECOND: Final = 50.0
 MOST_AT_ONCE: Final = 200.0
-"""Callbacks of one attempt: so many at once, and then so many a second. What has no token of an
-attempt counts for none, so that nobody uses up what is another's.
+"""Callbacks of one attempt: a burst, and then a rate per second. What has no token of an attempt
+counts for none, so that nobody can use up the rate of another.
 """
 
 MOST_COUNTED: Final = 10_000
-"""Attempts whose callbacks are counted; the one that was longest silent is forgotten."""
+"""Attempts whose callbacks are counted; beyond them, the one without callbacks for longest is
+forgotten.
+"""
 
 BODY_SECONDS: Final = 10.0
 """For a whole body to come in."""
@@ -62,7 +66,7 @@ BOUNDS: Final = Bounds(most=2048, head_seconds=10, body_seconds=BODY_SECONDS + 5
 """Of the connections to the listener."""
 
 _COMPLAINT_SECONDS: Final = 10.0
-"""Between two lines of the log that say the same: who calls must not fill it."""
+"""Between two lines of the log that say the same: callers must not fill it."""
 
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,17}")
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{43}")
@@ -73,20 +77,16 @@ _AGAIN: Final = {"retry-after": "1"}
 _UNKNOWN: Final = {"www-authenticate": "Bearer", "connection": "close"}
 
 
-class _Verdict(NamedTuple):
-    status: int
-    document: Mapping[str, Any]
-
-
-_VERDICTS: Final[Mapping[str, _Verdict]] = {
-    "taken": _Verdict(200, {"taken": True}),
-    "again": _Verdict(200, {"taken": True, "message": "it was taken before"}),
-    "other": _Verdict(409, {"message": "another end was reported before"}),
-    "gone": _Verdict(410, {"message": "the attempt is over: nobody waits for this work any more"}),
-    "unknown": _Verdict(401, {"message": "there is no such token"}),
+# Status and document of each answer.
+_VERDICTS: Final[Mapping[str, tuple[int, Mapping[str, Any]]]] = {
+    "taken": (200, {"taken": True}),
+    "again": (200, {"taken": True, "message": "it was taken before"}),
+    "other": (409, {"message": "another end was reported before"}),
+    "gone": (410, {"message": "the attempt is over: nobody waits for this work any more"}),
+    "unknown": (401, {"message": "there is no such token"}),
 }
 
-_REFUSAL_BODY: Final = json.dumps(_VERDICTS["unknown"].document).encode()
+_REFUSAL_BODY: Final = json.dumps(_VERDICTS["unknown"][1]).encode()
 _REFUSAL: Final = (
     b"HTTP/1.1 401 Unauthorized\r\ncontent-type: application/json\r\ncontent-length: %d\r\n%b\r\n%b"
 ) % (
@@ -116,16 +116,18 @@ def create_callback_app(
             await desk.tokens.close()
             await desk.pools.close()
 
-    app = Starlette(routes=[Route(PATH, desk.take, methods=["POST"])], lifespan=life)
+    app = Starlette(
+        routes=[Route(PATH, desk.take, methods=["POST"])],
+        lifespan=life,
+        exception_handlers={404: _no_route, 405: _no_route},
+    )
     app.router.redirect_slashes = False
-    app.add_exception_handler(404, _nothing_here)
-    app.add_exception_handler(405, _wrong_method)
     return app
 
 
 def refuse_early(data: bytes) -> bytes | None:
-    """The answer to a callback whose whole head is here and has no token that can be read: what
-    comes in any number must cost little. Everything else is for the application.
+    """The answer to a callback whose whole head is here and has no readable token: a flood of
+    them must cost little. Everything else is for the application.
     """
     head, end, _ = data.partition(b"\r\n\r\n")
     if not end or not head.startswith(_ROUTE) or _BEARER.search(head):
@@ -140,7 +142,7 @@ class _Desk:
         self._dsn = dsn
         self._schema = schema
         self._clock = clock
-        self._prefetching = _Prefetch(clock)
+        self._rates = _RateLimit(clock)
         self._room = asyncio.Semaphore(MOST_WAITING)
         self._under_way: Counter[Attempt] = Counter()
         self._complained_at = -inf
@@ -154,7 +156,7 @@ class _Desk:
         except (PgcronError, TimeoutError) as error:
             return self._not_kept(error)
         attempt = key.run, key.fence
-        if not self._prefetching.allows(attempt):
+        if not self._rates.allows(attempt):
             return _answer(429, {"message": "too many callbacks of this attempt"}, _AGAIN)
         if self._room.locked() or self._under_way[attempt] >= MOST_OF_ONE:
             return _answer(503, {"message": "too many callbacks at once"}, _AGAIN)
@@ -194,7 +196,7 @@ class _Desk:
             return await known_callbacks(connection, keys, schema=self._schema)
 
     def _not_kept(self, error: PgcronError | TimeoutError) -> Response:
-        # Its words are for those who run this, not for who calls.
+        # Its words are for the operator, not for the caller.
         now = self._clock()
         if now - self._complained_at > _COMPLAINT_SECONDS:
             self._complained_at = now
@@ -203,7 +205,7 @@ class _Desk:
         return _answer(503, {"message": "it can't be kept now"}, _AGAIN)
 
 
-class _Prefetch:
+class _RateLimit:
     """A bucket of permits for each attempt."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -222,7 +224,7 @@ class _Prefetch:
 
 
 def _key(request: Request) -> CallbackKey | None:
-    """The attempt that is spoken for, and the token; None when they can't be read."""
+    """The attempt and its token; None when they can't be read."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     token = token.strip()
     numbers = [request.path_params["run"], request.path_params["fence"]]
@@ -252,9 +254,7 @@ def _answer(
     return JSONResponse(document, status, {**_HEADERS, **(headers or {})})
 
 
-async def _nothing_here(_: Request, __: Exception) -> Response:
+async def _no_route(_: Request, problem: Exception) -> Response:
+    if isinstance(problem, HTTPException) and problem.status_code == 405:
+        return _answer(405, {"message": "callbacks are sent by POST"}, {"allow": "POST"})
     return _answer(404, {"message": "only callbacks are taken here"})
-
-
-async def _wrong_method(_: Request, __: Exception) -> Response:
-    return _answer(405, {"message": "callbacks are sent by POST"}, {"allow": "POST"})

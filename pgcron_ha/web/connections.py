@@ -1,9 +1,9 @@
 """The open connections of one server: how many there may be, and how long each may take.
 
-Whoever sends nothing, half a head or a slow body keeps nobody else out: when there are too many
-connections, one that has not sent a whole head is closed for the new one: the oldest of the
-address that has the most of them. So an honest request that comes from that address, too, is only
-ever in the way of many newer ones. uvicorn bounds answers, and no connection before its first head.
+Clients that send nothing, half a head or a slow body keep no others out: when there are too many
+connections, one that has not sent a whole head is closed for the new one: the oldest of the address
+that has the most of them. An honest request from that address is closed only if many newer ones
+come from there. uvicorn bounds answers, but no connection before its first head.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import Any, ClassVar, Final, TypeAlias
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 _VERSION_6_NETWORK: Final = 64
-"""Bits of an IPv6 address that one customer of a provider has: the rest he chooses."""
+"""Bits of an IPv6 address that a provider gives to one customer, who chooses the rest."""
 
 _SHARE_OF_DESCRIPTORS: Final = 4
-"""One part in so many may be connections of a server; the others are for runs, files, sessions."""
+"""A server takes this part of the file descriptors; the others are for runs, files, sessions."""
 
 
 Refuse: TypeAlias = Callable[[bytes], bytes | None]
@@ -41,7 +41,7 @@ class Bounds:
 
 
 class Connections:
-    """Those of one server, in its event loop."""
+    """The connections of one server, in its event loop."""
 
     def __init__(
         self,
@@ -51,8 +51,9 @@ class Connections:
     ) -> None:
         self.refuse = refuse
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        share = max(16, descriptors // _SHARE_OF_DESCRIPTORS)
         unlimited = descriptors == resource.RLIM_INFINITY
-        self.most = bounds.most if unlimited else min(bounds.most, _share(descriptors))
+        self.most = bounds.most if unlimited else min(bounds.most, share)
         self._bounds = bounds
         self._clock = clock
         self._waiting: dict[str, dict[BoundedProtocol, float]] = {}
@@ -60,7 +61,7 @@ class Connections:
         self._count = 0
 
     def wait(self, connection: BoundedProtocol) -> None:
-        """A new one, or one that has its answer: its next head is waited for."""
+        """Counts a new connection, or one that has its answer, as waiting for its next head."""
         if not connection.is_known:
             connection.is_known = True
             connection.group = group_of(connection.client)
@@ -71,20 +72,20 @@ class Connections:
             self._close_one()
 
     def answer(self, connection: BoundedProtocol) -> None:
-        """A whole head came from it."""
+        """A whole head has come in."""
         self._leave(connection)
         if connection.is_known:
             self._answered[connection] = self._clock()
 
     def forget(self, connection: BoundedProtocol) -> None:
-        """It is closed."""
+        """It does not count any more."""
         self._leave(connection)
         self._answered.pop(connection, None)
         self._count -= connection.is_known
         connection.is_known = False
 
     def close_overdue(self) -> None:
-        """Closes those that took too long for what they are at."""
+        """Closes connections that are over their time."""
         now, bounds = self._clock(), self._bounds
         overdue = [
             connection
@@ -117,7 +118,7 @@ class Connections:
 
 
 class BoundedProtocol(H11Protocol):
-    """HTTP/1.1 that says at what it is."""
+    """HTTP/1.1 that reports its state to `Connections`."""
 
     table: ClassVar[Connections]
     is_known = False
@@ -125,12 +126,12 @@ class BoundedProtocol(H11Protocol):
     _is_untouched = True
 
     def connection_made(self, transport: Any) -> None:
-        """It counts from now on."""
+        """Starts to count it."""
         super().connection_made(transport)
         self.table.wait(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It does not count any more."""
+        """Stops to count it."""
         self.table.forget(self)
         super().connection_lost(exc)
 
@@ -153,7 +154,7 @@ class BoundedProtocol(H11Protocol):
             self.table.answer(self)
 
     def on_response_complete(self) -> None:
-        """The next head is waited for, unless it came already."""
+        """Waits for the next head, unless it came already."""
         if self.is_known:
             self.table.wait(self)
         super().on_response_complete()
@@ -175,7 +176,3 @@ def group_of(client: tuple[str, int] | None) -> str:
     if address.ipv4_mapped is not None:
         return str(address.ipv4_mapped)
     return str(ipaddress.ip_network((address, _VERSION_6_NETWORK), strict=False))
-
-
-def _share(descriptors: int) -> int:
-    return max(16, descriptors // _SHARE_OF_DESCRIPTORS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from starlette.responses import Response
@@ -36,19 +35,6 @@ _STATUSES: Final[tuple[tuple[type[PgcronError], int, str], ...]] = (
 )
 
 
-@dataclass(frozen=True)
-class ErrorView:
-    """``error.html``: what happened, the rule behind it, what to do now."""
-
-    status: int
-    heading: str
-    message: str
-    detail: str | None
-    hint: str | None
-    near: Sequence[tuple[str, str]]
-    """Names and addresses that may have been meant."""
-
-
 async def failure_page(
     page_request: PageRequest,
     error: PgcronError,
@@ -60,17 +46,18 @@ async def failure_page(
         ((code, words) for kind, code, words in _STATUSES if isinstance(error, kind)),
         (500, "That failed"),
     )
-    view = ErrorView(
+    return page_request.page(
+        "error.html",
+        None,
+        title=heading,
+        section="",
         status=status or found,
-        heading=heading,
         message=error.message,
         # What a driver says of a server names its address and more: that is for the process's log.
         detail=None if isinstance(error, DatabaseUnavailable) else error.detail,
         hint=error.hint,
+        # Names and addresses that may have been meant.
         near=(*near, *getattr(error, "near", ()), *_corrections(page_request, error)),
-    )
-    return page_request.page(
-        "error.html", view, None, title=heading, section="", status=view.status
     )
 
 

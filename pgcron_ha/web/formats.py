@@ -5,6 +5,7 @@ All are pure functions; templates use them as filters, instants by the macro ``w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
@@ -26,8 +27,9 @@ class Mark(NamedTuple):
     tone: str
 
 
-# A run's state or outcome, and what an attempt or a decision of the ledger may be.
-STATES: Final[dict[str, Mark]] = {
+# The states and outcomes of runs, attempts, nodes and backfills, decisions of the ledger, and the
+# health of schedules.
+MARKS: Final[dict[str, Mark]] = {
     "scheduled": Mark("◷", "scheduled", "idle"),
     "blocked": Mark("⊘", "blocked", "idle"),
     "parked": Mark("⊘", "parked", "late"),
@@ -54,9 +56,6 @@ STATES: Final[dict[str, Mark]] = {
     "silent": Mark("◌", "silent", "late"),
     "gone": Mark("○", "gone", "idle"),
     "died": Mark("✕", "died", "fail"),
-}
-# A schedule's health, the gravest first.
-HEALTH: Final[dict[str, Mark]] = {
     "invalid": Mark("✕", "invalid", "fail"),
     "failing": Mark("✕", "failing", "fail"),
     "stuck": Mark("▲", "stuck", "fail"),
@@ -67,18 +66,16 @@ HEALTH: Final[dict[str, Mark]] = {
     "paused": Mark("‖", "paused", "idle"),
     "new": Mark("○", "new", "idle"),
     "ok": Mark("✓", "ok", "ok"),
+    "open": Mark("▶", "open", "run"),
+    "stopping": Mark("◐", "stopping", "late"),
+    "stopped": Mark("–", "stopped", "idle"),
+    "done": Mark("✓", "done", "ok"),
 }
-_UNKNOWN_TONE: Final = "idle"
 
 
-def state_mark(state: str) -> Mark:
-    """The mark of a run's state or outcome, an attempt's outcome, a decision, a node's state."""
-    return STATES.get(state) or Mark("?", state, _UNKNOWN_TONE)
-
-
-def health_mark(word: str) -> Mark:
-    """The mark of a schedule's health word."""
-    return HEALTH.get(word) or Mark("?", word, _UNKNOWN_TONE)
+def mark_of(word: str) -> Mark:
+    """How a state, an outcome, a decision or a health word is shown."""
+    return MARKS.get(word) or Mark("?", word, "idle")
 
 
 def duration(seconds: float | None) -> str:
@@ -182,6 +179,12 @@ def short(text: str, most: int = 120) -> str:
 def who_and_why(who: str | None, note: str | None) -> str:
     """Who did something, and why: ``ann: too many errors``; empty if neither is known."""
     return ": ".join(filter(None, [who, note]))
+
+
+def some_of(names: Sequence[str], most: int) -> str:
+    """The first names, and how many more there are: ``a, b and 3 more``."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def capital(text: str) -> str:

@@ -20,14 +20,14 @@ from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.macros import EXAMPLE_SEED
 from pgcron_ha.spec.schedule_spec import ScheduleRow, calendars_in
 from pgcron_ha.spec.spec import parse_spec
-from pgcron_ha.web.formats import duration, expected_about, plural, short
+from pgcron_ha.web.formats import duration, expected_about, plural, short, who_and_why
 
-# A fire may start so late: a tenth of the interval, within these bounds.
+# How late a fire may start: a tenth of the interval, within these bounds.
 SHORTEST_GRACE: Final = timedelta(seconds=10)
 LONGEST_GRACE: Final = timedelta(minutes=5)
-# The dead-man's rule: no success for twice the largest gap of so many fires.
+# The dead-man's rule: no success for twice the largest gap between this number of fires.
 FIRES_LOOKED_AT: Final = 50
-# So many waiting runs of a schedule are looked at.
+# How many waiting runs of a schedule are counted.
 MOST_LATE: Final = 1000
 # Percentiles of fewer runs say nothing.
 RUNS_FOR_SLOW: Final = 20
@@ -40,7 +40,7 @@ _KNOWN_SPECS: Final = 4096
 
 @dataclass(frozen=True)
 class Health:
-    """A word of `formats.HEALTH`, the sentence behind it, and since when it holds (if known)."""
+    """A word of `formats.MARKS`, the sentence behind it, and since when it holds (if known)."""
 
     word: str
     reason: str
@@ -213,10 +213,15 @@ def _flaky(row: dict[str, Any], now: datetime) -> Health | None:
 def _paused(row: dict[str, Any], now: datetime) -> Health | None:
     if row["enabled"]:
         return None
-    by = f"by {row['paused_by']}" if row["paused_by"] else "by somebody"
-    note = f": {short(row['paused_note'])}" if row["paused_note"] else ""
+    return Health("paused", f"Paused {pause_words(row)}", row["updated_at"])
+
+
+def pause_words(row: dict[str, Any]) -> str:
+    """Of a paused schedule: ``by ann until 2026-11-21 06:30:00 UTC: moving``."""
     until = f" until {row['paused_until']:%Y-%m-%d %H:%M:%S} UTC" if row["paused_until"] else ""
-    return Health("paused", f"Paused {by}{until}{note}", row["updated_at"])
+    return who_and_why(
+        f"by {row['paused_by'] or 'somebody'}{until}", short(row["paused_note"] or "")
+    )
 
 
 def _new(row: dict[str, Any], now: datetime) -> Health | None:

@@ -9,13 +9,6 @@ from pgcron_ha.web.formats import plain
 from pgcron_ha.web.page_request import PageRequest
 
 
-class FilterChip(NamedTuple):
-    """An active filter, and the address without it."""
-
-    label: str
-    href: str
-
-
 class Choice(NamedTuple):
     """A word to choose, and the list that it leads to."""
 
@@ -26,10 +19,10 @@ class Choice(NamedTuple):
 
 def chips(
     page_request: PageRequest, route: str, filters: Mapping[str, str], *, but: str = ""
-) -> list[FilterChip]:
-    """One for each filter of the route, without that which is chosen otherwise."""
+) -> list[tuple[str, str]]:
+    """Each filter in words, with the address without it; `but` is one that is chosen otherwise."""
     return [
-        FilterChip(
+        (
             f"{name}: {plain(value)}",
             page_request.link(route, {key: v for key, v in filters.items() if key != name}),
         )

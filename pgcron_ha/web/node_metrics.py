@@ -6,7 +6,6 @@ them no more than `MOST_SERIES` in one metric.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import Final
@@ -20,7 +19,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-from pgcron_ha.telemetry.counters import COUNTERS, Counters, Histogram, Series
+from pgcron_ha.telemetry.counters import COUNTERS, Counters, Histogram
 from pgcron_ha.telemetry.node_snapshot import LookAtNode, NodeSnapshot
 
 _BY_HANDLER: Final = ("queue", "handler")
@@ -80,13 +79,13 @@ def _runs(counters: Counters) -> Iterator[Metric]:
         "pgcron_attempts",
         "Attempts that ended here and were acknowledged by the database.",
         (*_BY_HANDLER, "outcome"),
-        counters.attempts,
+        counters.attempts.items(),
     )
     yield _words(
         "pgcron_runs_finished",
         "Runs that this node ended; handler _other: those of dead nodes.",
         (*_BY_HANDLER, "outcome"),
-        counters.finished,
+        counters.finished.items(),
     )
     yield _histograms(
         "pgcron_run_duration_seconds",
@@ -145,14 +144,12 @@ def _lease(counters: Counters, node: str) -> Iterator[Metric]:
         "result",
         counters.renewals,
     )
-    rejections = CounterMetricFamily(
+    yield _words(
         "pgcron_fence_rejections",
         "What the fence refused to this node: the end of a run, or its own renewal.",
-        labels=["node", "op"],
+        ("node", "op"),
+        [((node,), counters.fenced)],
     )
-    for operation, count in counters.fenced.items():
-        rejections.add_metric([node, operation], count)
-    yield rejections
     yield _counter(
         "pgcron_takeovers",
         "Nodes that this one declared dead, by how it knew.",
@@ -170,7 +167,7 @@ def _lease(counters: Counters, node: str) -> Iterator[Metric]:
 def _services(counters: Counters, node_snapshot: NodeSnapshot) -> Iterator[Metric]:
     yield _counter(
         "pgcron_wakeups",
-        "Notifications that this node heard.",
+        "Notifications that this node received.",
         "source",
         {"notify": counters.notifications},
     )
@@ -231,24 +228,28 @@ def _services(counters: Counters, node_snapshot: NodeSnapshot) -> Iterator[Metri
 
 
 def _gauge(name: str, help_text: str, label: str, values: Mapping[str, float]) -> Metric:
-    family = GaugeMetricFamily(name, help_text, labels=[label])
-    for word, value in values.items():
-        family.add_metric([word], value)
-    return family
+    return _filled(GaugeMetricFamily(name, help_text, labels=[label]), [((), values)])
 
 
 def _counter(name: str, help_text: str, label: str, values: Mapping[str, int]) -> Metric:
-    family = CounterMetricFamily(name, help_text, labels=[label])
-    for word, value in dict(values).items():
-        family.add_metric([word], value)
-    return family
+    return _words(name, help_text, [label], [((), values)])
 
 
 def _words(
-    name: str, help_text: str, labels: Iterable[str], series: Series[Counter[str]]
+    name: str,
+    help_text: str,
+    labels: Iterable[str],
+    items: Iterable[tuple[tuple[str, ...], Mapping[str, int]]],
 ) -> Metric:
-    family = CounterMetricFamily(name, help_text, labels=list(labels))
-    for known, words in series.items():
+    return _filled(CounterMetricFamily(name, help_text, labels=list(labels)), items)
+
+
+def _filled(
+    family: GaugeMetricFamily | CounterMetricFamily,
+    items: Iterable[tuple[tuple[str, ...], Mapping[str, float]]],
+) -> Metric:
+    """With the number of each word under the labels that are known."""
+    for known, words in items:
         for word, count in dict(words).items():
             family.add_metric([*known, word], count)
     return family

@@ -1,16 +1,17 @@
-"""One request as a page sees it: what was asked, how to read, how to answer."""
+"""One request as a page sees it: its values, how to read, how to answer."""
 
 from __future__ import annotations
 
 import re
 import secrets
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 from starlette.requests import Request
@@ -25,7 +26,6 @@ from pgcron_ha.telemetry.node_snapshot import LookAtNode
 from pgcron_ha.web.address import (
     MOST_VALUE,
     WrongAddress,
-    choice,
     fields_of_address,
     fields_of_form,
 )
@@ -33,32 +33,30 @@ from pgcron_ha.web.links import Links
 from pgcron_ha.web.metrics import Pulse, WebMetrics
 from pgcron_ha.web.reading import LIFE_SECONDS, Reader, Snapshot
 from pgcron_ha.web.templating import StaticFiles, Templates
-from pgcron_ha.web.viewing import NAVIGATION, NOTICES, PageFrame, Viewer
+from pgcron_ha.web.viewing import NOTICES, Viewer
 
 T = TypeVar("T")
 # A query or a command: a connection comes first, the schema is given by its name.
 Ask: TypeAlias = Callable[..., Awaitable[T]]
 
-# Everybody who can reach the pages is this person until there is a login.
+# Until there is a login, everybody who can reach the pages is this actor.
 ACTOR: Final = "ui:local"
 INTERFACE: Final = "ui"
-# Asked for by the script: the page without its frame.
+# Sent by the script, which needs the page without its frame.
 LIVE_HEADER: Final = "x-pgcron-live"
 ZONE_COOKIE: Final = "pgcron_zone"
 # A page has some 100 KB, so these are some megabytes.
 MOST_TEXTS: Final = 32
 # How often an open page is looked at again; reads are shared, so it costs a page's text.
 REFRESH_SECONDS: Final = 3
-# Stands in drawn pages, which viewers share, for the number of the operation that a form is.
+# A placeholder in rendered pages, which viewers share, for the operation token of each form.
 OPERATION: Final = f"operation-{secrets.token_hex(16)}"
 OPERATION_FIELD: Final = "operation"
 _OPERATION: Final = re.compile(r"[0-9A-Za-z_-]{16,64}")
-# What a viewer without the script may choose instead.
-REFRESHES: Final = ("10", "30", "60")
 
 
 class Texts:
-    """Pages that were drawn for a snapshot that is still fresh: fifty viewers cost one drawing."""
+    """Rendered pages of snapshots that are still fresh: fifty viewers cost one rendering."""
 
     def __init__(self) -> None:
         self._texts: OrderedDict[Hashable, str] = OrderedDict()
@@ -105,15 +103,14 @@ class PageRequest:
 
     actor: Final = ACTOR
 
-    def __init__(self, request: Request, services: Services, permission: str) -> None:
+    def __init__(self, request: Request, services: Services) -> None:
         self.request = request
         self.services = services
-        self.permission = permission
         self._operation: str | None = None
 
     @property
     def schema(self) -> str:
-        """The schema the tables stand in."""
+        """The schema of the tables."""
         return self.services.schema
 
     def segment(self, name: str) -> str:
@@ -131,9 +128,8 @@ class PageRequest:
         """The values of the address that are given and not empty.
 
         Raises InvalidInput for a name that this page does not know, one given twice, or a value
-        that is too long. ``tz``, ``done`` and ``refresh`` are the frame's and always allowed.
+        that is too long. ``tz`` and ``done`` are the frame's and always allowed.
         """
-        choice(self.request.query_params.get("refresh") or None, REFRESHES, "number of seconds")
         return fields_of_address(self.request.url.query, known)
 
     async def form(
@@ -156,8 +152,8 @@ class PageRequest:
         """What `ask(connection, *given, schema=…)` gives, shared with other viewers: see
         `Reader.snapshot`.
 
-        Open pages ask again every `REFRESH_SECONDS`, each at its own moment; what one of them had
-        read is new enough for the others until its own turn comes, so all cost what one costs.
+        Open pages read again every `REFRESH_SECONDS`, each at its own moment; what one of them has
+        read is new enough for the others until then, so all cost what one costs.
         """
         if life is None:
             life = REFRESH_SECONDS if self.is_live else LIFE_SECONDS
@@ -177,7 +173,7 @@ class PageRequest:
     async def act(self, verb: Callable[[Any], Awaitable[T]]) -> T:
         """What `verb(connection)` does, in a transaction of its own; its commands get `who`.
 
-        Whoever reads afterwards sees it.
+        Later reads see it.
         """
         async with self.services.writers.connection(self.services.dsn) as connection:
             with answers():
@@ -189,9 +185,9 @@ class PageRequest:
     async def make_run(self, verb: str, of: object, make: Callable[[Any], Awaitable[int]]) -> Made:
         """The run that `make(connection)` gives, in a transaction of its own.
 
-        A form that was read and is sent twice, by an impatient hand or a browser that asks again,
-        is one operation: the database gives what the first one made. A program that sends no number
-        of an operation always makes a new run.
+        A form that is sent twice, by an impatient hand or a browser that repeats it, is one
+        operation: the database gives the run that the first one made. A program that sends no
+        operation token always makes a new run.
         """
         if self._operation is None:
             return Made(await self.act(make), True)
@@ -212,47 +208,42 @@ class PageRequest:
 
     @property
     def operation(self) -> str:
-        """What a drawn form holds; each answer gets a number of its own instead."""
+        """The placeholder that a form holds; each answer gets a token of its own instead."""
         return OPERATION
 
     def link(self, route: str, query: dict[str, Any] | None = None, /, **segments: Any) -> str:
         """The path of a route by its name, with these values in the address; None is left out."""
         path = self.services.links.path(route, segments)
         root = self.request.scope.get("root_path", "")
-        if not query and self._zone_of_links is None:
+        if not query and self._chosen_zone is None:
             return f"{root}{path}"
         given = {key: value for key, value in (query or {}).items() if value is not None}
-        if self._zone_of_links is not None:
-            given.setdefault("tz", self._zone_of_links)
+        if self._chosen_zone is not None:
+            given.setdefault("tz", self.request.query_params["tz"])
         return f"{root}{path}" + (f"?{urlencode(given)}" if given else "")
-
-    @property
-    def navigation(self) -> Sequence[tuple[str, str, str]]:
-        """The links on top of each page: route, word, key."""
-        return NAVIGATION
 
     def page(
         self,
         template: str,
-        view: object,
         snapshot: Snapshot[Any] | None,
         *,
         title: str,
         section: str,
         status: int = 200,
         is_still: bool = False,
-        **more: Any,
+        **view: Any,
     ) -> Response:
-        """The page of a template, which gets `view` (what the page shows), `viewer`, `frame`.
+        """The page of a template, which reads `view` (what the page shows), `viewer`, `frame`.
 
         `snapshot` is what `view` was made of: its clock is the page's, and a problem of it becomes
         the banner of a page from memory. `is_still`: the script doesn't look again.
         """
         if snapshot is not None and snapshot.problem is not None and status == 200:
             status = 503
-        frame = PageFrame(
+        frame = SimpleNamespace(
             title=title,
             section=section,
+            status=status,
             is_live=self.is_live,
             problem=None if snapshot is None else snapshot.problem,
             read_at=None if snapshot is None else snapshot.read_at,
@@ -260,27 +251,28 @@ class PageRequest:
             version=self.services.version,
             refresh=None if is_still or 400 <= status < 500 else REFRESH_SECONDS,
         )
-        now = snapshot.now if snapshot else datetime.now(UTC)
-        values = {"page_request": self, "frame": frame, "viewer": self.viewer_at(now), "view": view}
-        text = self.services.templates.render(template, **values, **more)
+        text = self.services.templates.render(
+            template,
+            page_request=self,
+            frame=frame,
+            viewer=Viewer(snapshot.now if snapshot else datetime.now(UTC), self.zone),
+            view=SimpleNamespace(**view),
+        )
         if snapshot is not None and status == 200:
             self.services.texts.keep(self._text_key(snapshot), text)
         return self._answer(text, status)
 
     def drawn(self, snapshot: Snapshot[Any]) -> Response | None:
-        """This page as it was drawn for the same snapshot, if it was: ask before drawing."""
+        """This page as it was rendered for the same snapshot, if it was."""
         text = self.services.texts.get(self._text_key(snapshot))
         return None if text is None or snapshot.problem else self._answer(text)
 
     def _answer(self, text: str, status: int = 200) -> Response:
         headers = {"retry-after": "5"} if status == 503 else {}
-        if refresh := self.request.query_params.get("refresh"):
-            # Asked for by somebody without the script, who also gets a link that ends it.
-            headers |= {"refresh": refresh} if refresh in REFRESHES else {}
         return HTMLResponse(text.replace(OPERATION, secrets.token_hex(16)), status, headers)
 
     def _text_key(self, snapshot: Snapshot[Any]) -> Hashable:
-        """Everything that a drawn page depends on; permissions belong here once there are some."""
+        """Everything that a rendered page depends on; permissions, too, once there are some."""
         url = self.request.url
         root = self.request.scope.get("root_path", "")
         return (snapshot.number, root, url.path, url.query, self.zone.key, self.is_live)
@@ -293,51 +285,55 @@ class PageRequest:
 
     @property
     def is_live(self) -> bool:
-        """Whether the script asks, which needs the page's content alone."""
+        """Whether the script sent it, which needs the page's content alone."""
         return LIVE_HEADER in self.request.headers
 
     @cached_property
     def zone(self) -> ZoneInfo:
-        """The viewer's zone: ``?tz=``, else the browser's (a cookie), else UTC. UnknownZone."""
-        asked = self.request.query_params.get("tz")
-        if asked:
-            return load_zone(asked)
-        try:
-            return load_zone(self.request.cookies.get(ZONE_COOKIE, "UTC"))
-        except UnknownZone:  # a browser whose zones are newer than ours
-            return load_zone("UTC")
+        """The viewer's zone: ``?tz=``, else the browser's (a cookie), else UTC."""
+        browsers = _known_zone(self.request.cookies.get(ZONE_COOKIE))
+        return self._chosen_zone or browsers or load_zone("UTC")
+
+    @cached_property
+    def _chosen_zone(self) -> ZoneInfo | None:
+        """The zone that the address chose, if there is one of that name: links keep it."""
+        return _known_zone(self.request.query_params.get("tz"))
 
     def require_known_zone(self) -> None:
         """Raises WrongAddress, with the nearest names, for a ``?tz=`` that is no zone."""
-        try:
-            _ = self.zone
-        except UnknownZone as error:
-            asked = self.request.query_params["tz"]
-            near = nearest_zones(asked)
-            raise WrongAddress(
-                error.message, error.detail or "", error.hint or "", wrong=asked, instead=near
-            ) from error
-
-    @cached_property
-    def _zone_of_links(self) -> str | None:
-        """The zone that an address chose, if there is one of that name: links keep it."""
         asked = self.request.query_params.get("tz")
         try:
-            return asked if asked and self.zone.key else None
-        except UnknownZone:
-            return None
+            load_zone(asked or "UTC")
+        except UnknownZone as error:
+            raise WrongAddress(
+                error.message,
+                error.detail or "",
+                error.hint or "",
+                wrong=asked or "",
+                instead=nearest_zones(asked or ""),
+            ) from error
 
-    def here(self, **query: str | None) -> str:
-        """This address with other values; None takes one out. What was just done is left out."""
-        pairs = parse_qsl(self.request.url.query)
-        kept = {key: value for key, value in pairs if key != "done"} | query
-        given = {key: value for key, value in kept.items() if value is not None}
-        root = self.request.scope.get("root_path", "")
-        return f"{root}{self.request.scope['path']}" + (f"?{urlencode(given)}" if given else "")
 
-    def viewer_at(self, now: datetime) -> Viewer:
-        """Who looks, at this instant."""
-        try:
-            return Viewer(now, self.zone)
-        except UnknownZone:
-            return Viewer(now, load_zone("UTC"))  # the page that says so needs a zone, too
+def _known_zone(name: str | None) -> ZoneInfo | None:
+    """None for what is no zone here: a browser's tzdata may be newer."""
+    try:
+        return load_zone(name) if name else None
+    except UnknownZone:
+        return None
+
+
+def verb(
+    command: Ask[object], shows: str, done: str, *fields: str, segment: str = "name", **more: Any
+) -> Callable[[PageRequest], Awaitable[Response]]:
+    """A verb that is one command on what the address names, with `fields` of its form.
+
+    Then it shows the page `shows` with the notice `done`.
+    """
+
+    async def endpoint(page_request: PageRequest) -> Response:
+        name = page_request.segment(segment)
+        given = await page_request.form(*fields)
+        await page_request.do(command, name, *map(given.get, fields), **more)
+        return page_request.redirect(shows, {"done": done}, **{segment: name})
+
+    return endpoint

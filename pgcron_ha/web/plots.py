@@ -14,7 +14,7 @@ from math import floor, log10
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from pgcron_ha.web.formats import STATES, clock, duration, local
+from pgcron_ha.web.formats import clock, duration, local, mark_of
 
 WIDTH: Final = 1000
 TRACK_HEIGHT: Final = 26
@@ -41,7 +41,7 @@ _NICE: Final = (1, 2, 5, 10)
 
 @dataclass(frozen=True)
 class TimelineMark:
-    """A run, or `count` that are too close to tell apart, in a track."""
+    """A run in a track, or `count` of them that are too close to be drawn apart."""
 
     x: float
     width: float
@@ -53,14 +53,6 @@ class TimelineMark:
 
 
 @dataclass(frozen=True)
-class FutureFire:
-    """A fire to come."""
-
-    x: float
-    title: str
-
-
-@dataclass(frozen=True)
 class Track:
     """One schedule's past and future at a height."""
 
@@ -68,15 +60,8 @@ class Track:
     name: str
     health: str
     marks: tuple[TimelineMark, ...]
-    fires: tuple[FutureFire, ...]
-
-
-@dataclass(frozen=True)
-class Tick:
-    """A line of the axis with its label."""
-
-    x: float
-    label: str
+    fires: tuple[tuple[float, str], ...]
+    """Where fires to come are, and their titles."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +73,8 @@ class Timeline:
     track_height: int
     axis_height: int
     now_x: float
-    ticks: tuple[Tick, ...]
+    ticks: tuple[tuple[float, str], ...]
+    """Where the lines of the axis are, and their labels."""
     tracks: tuple[Track, ...]
     since: datetime
     until: datetime
@@ -116,7 +102,7 @@ class Trend:
     height: int
     bars: tuple[SparkBar, ...]
     top: str
-    """What the upper edge stands for."""
+    """The duration at the upper edge."""
     median_y: float | None
     slowest_y: float | None
 
@@ -147,9 +133,7 @@ def timeline(
                 name=track["name"],
                 health=track["health"],
                 marks=tuple(_marks(track["runs"], place, since, now, zone)),
-                fires=tuple(
-                    FutureFire(place(fire), f"fires {local(fire, zone)}") for fire in fires
-                ),
+                fires=tuple((place(fire), f"fires {local(fire, zone)}") for fire in fires),
             )
         )
     return Timeline(
@@ -170,31 +154,19 @@ def distance(since: datetime, until: datetime) -> timedelta:
     return (until - since) * (_GAP / WIDTH)
 
 
-def spark(
-    ids: Sequence[int],
-    outcomes: Sequence[str],
-    durations: Sequence[float | None],
-    finished: Sequence[datetime],
-    zone: ZoneInfo,
-) -> tuple[SparkBar, ...]:
-    """A small bar for each of the newest runs (given newest first), oldest at the left."""
-    longest = max((seconds for seconds in durations if seconds is not None), default=0.0)
-    runs = list(zip(ids, outcomes, durations, finished, strict=True))[:_BARS][::-1]
-    return tuple(_bars(runs, longest, SPARK_WIDTH, SPARK_HEIGHT, zone))
+def spark(facts: dict[str, Any], zone: ZoneInfo) -> tuple[SparkBar, ...]:
+    """A small bar for each of the newest runs of a schedule, oldest at the left.
+
+    `facts` has ids, outcomes, durations and finished of its runs, newest first.
+    """
+    longest = max((seconds for seconds in facts["durations"] if seconds is not None), default=0.0)
+    return tuple(_bars(_newest(facts), longest, SPARK_WIDTH, SPARK_HEIGHT, zone))
 
 
-def trend(
-    ids: Sequence[int],
-    outcomes: Sequence[str],
-    durations: Sequence[float | None],
-    finished: Sequence[datetime],
-    median: float,
-    slowest: float | None,
-    zone: ZoneInfo,
-) -> Trend:
+def trend(facts: dict[str, Any], median: float, slowest: float | None, zone: ZoneInfo) -> Trend:
     """As `spark`, with a scale that a person can read and that does not jump from run to run."""
-    top = _nice(max(seconds for seconds in durations if seconds is not None))
-    runs = list(zip(ids, outcomes, durations, finished, strict=True))[:_BARS][::-1]
+    top = _nice(max(seconds for seconds in facts["durations"] if seconds is not None))
+    runs = _newest(facts)
 
     def height_of(seconds: float) -> float:
         return round(TREND_HEIGHT * (1 - seconds / top), 1)
@@ -209,6 +181,11 @@ def trend(
     )
 
 
+def _newest(facts: dict[str, Any]) -> list[tuple[int, str, float | None, datetime]]:
+    columns = (facts["ids"], facts["outcomes"], facts["durations"], facts["finished"])
+    return list(zip(*columns, strict=True))[:_BARS][::-1]
+
+
 def _bars(
     runs: Sequence[tuple[int, str, float | None, datetime]],
     top: float,
@@ -220,7 +197,7 @@ def _bars(
     step = width / places
     for position, (run, outcome, seconds, end) in enumerate(runs):
         share = min((seconds or 0.0) / top, 1.0) if top > 0 else 0.0
-        # A failure is told by its height, too, for those who can't tell its colour.
+        # A failure has its own height, too, for people who can't see its colour.
         tall = height if outcome in ("dead", "lost") else max(3.0, round(share * height, 1))
         took = f" in {duration(seconds)}" if seconds is not None else ""
         yield SparkBar(
@@ -229,7 +206,7 @@ def _bars(
             width=round(step * 0.75, 1),
             height=tall,
             state=outcome,
-            tone=_tone(outcome),
+            tone=mark_of(outcome).tone,
             title=f"run {run} {outcome}{took} · {local(end, zone)}",
             run=run,
         )
@@ -277,10 +254,10 @@ def _mark(group: list[tuple[dict[str, Any], float, float]], zone: ZoneInfo) -> T
         title = f"{counts} · from {clock(first['started_at'] or first['finished_at'], zone)}"
     return TimelineMark(
         x=left,
-        # Many in one place are a column; how long each took can't be told apart anyway.
+        # Many in one place are a column: their durations could not be seen anyway.
         width=round(right - left if len(group) == 1 else _GAP - 1, 1),
         state=state,
-        tone=_tone(state),
+        tone=mark_of(state).tone,
         title=title,
         run=first["id"] if len(group) == 1 else None,
         count=len(group),
@@ -289,7 +266,7 @@ def _mark(group: list[tuple[dict[str, Any], float, float]], zone: ZoneInfo) -> T
 
 def _ticks(
     since: datetime, until: datetime, place: Any, zone: ZoneInfo, now_x: float
-) -> Iterable[Tick]:
+) -> Iterable[tuple[float, str]]:
     step = next((s for s in _STEPS if (until - since) / s <= _MOST_TICKS), _STEPS[-1])
     start = since.astimezone(zone)
     midnight = start.replace(hour=0, minute=0, second=0, microsecond=0)
@@ -300,10 +277,5 @@ def _ticks(
         label = f"{instant:%b %d}" if is_day else f"{instant:%H:%M}"
         # A label that collides with "now" or the edge is left out; its line stays.
         is_free = abs(x - now_x) > 34 and 16 < x < WIDTH - 16
-        yield Tick(x, label if is_free else "")
+        yield x, label if is_free else ""
         instant += step
-
-
-def _tone(state: str) -> str:
-    mark = STATES.get(state)
-    return mark.tone if mark else "idle"

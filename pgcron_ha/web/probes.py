@@ -3,8 +3,8 @@
 Not logged, never cached.
 
 Livez needs no database, so that an outage of it restarts nothing. Readyz fails first when a node
-drains, so that whoever watches it looks elsewhere while it ends what it runs. The three open
-ones answer one word: no versions, no names.
+drains, so that a load balancer stops using it while it ends what it runs. The three open ones
+answer one word: no versions, no names.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from pgcron_ha.web.formats import rfc
 from pgcron_ha.web.metrics import CONTENT_TYPE
 from pgcron_ha.web.page_request import PageRequest
 
-# An event loop that was not woken for so long is wedged.
+# An event loop that was not woken for this time is wedged.
 WEDGED_SECONDS: Final = 30.0
-# How long the sizes of tables are good for, and how long a scrape waits for them.
+# How long sizes of tables are kept, and how long a scrape waits for them.
 SIZES_LIFE_SECONDS: Final = 60.0
 _SIZES_WAIT_SECONDS: Final = 0.5
 # Labels of the metric; the schema has some forty tables.
 MOST_TABLES: Final = 100
-# Of a node's runs, so many are named in its status.
+# How many runs of a node its status names.
 MOST_RUN_IDS: Final = 1000
 
 
@@ -90,8 +90,8 @@ async def show_statusz(page_request: PageRequest) -> Response:
 
 
 async def show_metrics(page_request: PageRequest) -> Response:
-    """Prometheus's text format: what this process did and saw; without a node, how large the
-    cluster's tables are, too: were it told of each node, their sum would be wrong.
+    """Prometheus's text format: what this process did and saw. A process without a node reports
+    the sizes of the cluster's tables, too; if each node did, their sum would be wrong.
     """
     if page_request.services.look is None:
         await _note_table_sizes(page_request)

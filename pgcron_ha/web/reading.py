@@ -1,8 +1,8 @@
-"""What all viewers share: one read of the database for everybody who looks at the same thing.
+"""Reads that viewers share: one read of the database for all who look at the same page.
 
-A snapshot lives for about a second, and whoever asks while it is being read waits for that read:
-fifty open overviews cost what one costs. When the database can't be read, the last snapshot is
-shown, with the reason and its age.
+A snapshot lives for about a second, and requests that come while it is being read wait for that
+read: fifty open overviews cost what one costs. When the database can't be read, the last snapshot
+is shown, with the reason and its age.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LIFE_SECONDS: Final = 1.0
 CHECK_LIFE_SECONDS: Final = 2.0
 # A probe gives up after a second, and must not take silence for an answer.
 CHECK_SECONDS: Final = 0.8
-# After a failure nobody asks again for so long; a database that starts is not hammered.
+# Pause between reads after a failure, so that a database that starts is not flooded.
 PAUSE_AFTER_FAILURE_SECONDS: Final = 1.0
 # Views that are remembered: the pages that people have open, and some more.
 MOST_SNAPSHOTS: Final = 200
@@ -43,23 +43,18 @@ _AWAY: Final = (DatabaseUnavailable, SchemaError, Conflict)
 
 @dataclass(frozen=True)
 class Snapshot(Generic[T]):
-    """What was read, and how it stands now.
+    """What was read, and its age.
 
-    ``now`` is the database's clock at this moment; ``age`` is how many seconds ago it was read;
+    ``now`` is the database's clock at this moment, ``read_at`` was its clock at the read;
     ``number`` is that of the read, no two reads of a process have the same;
     ``problem`` says why it could not be read again (None: it is fresh).
     """
 
     value: T
     now: datetime
-    age: float
+    read_at: datetime
     number: int
     problem: PgcronError | None = None
-
-    @property
-    def read_at(self) -> datetime:
-        """When it was read, by the database's clock."""
-        return self.now - timedelta(seconds=self.age)
 
 
 @dataclass
@@ -106,12 +101,12 @@ class Reader:
             return self._shown(key, entry, problem)
 
     def expire(self) -> None:
-        """Something was written by this process: whoever asks from now on sees it."""
+        """This process has written something: later reads must see it."""
         self._written = monotonic()
 
     async def check(self) -> None:
         """Raises unless the database answers and its schema is as this version needs it: within
-        `CHECK_SECONDS`, or at least it did so just now. All that ask wait for one answer.
+        `CHECK_SECONDS`, or at least it did so just now. All callers wait for one answer.
         """
         try:
             async with asyncio.timeout(CHECK_SECONDS):
@@ -148,8 +143,8 @@ class Reader:
     ) -> Snapshot[Any]:
         if key in self._entries:
             self._entries.move_to_end(key)
-        age = monotonic() - entry.read
-        return Snapshot(entry.value, entry.at + timedelta(seconds=age), age, entry.number, problem)
+        now = entry.at + timedelta(seconds=monotonic() - entry.read)
+        return Snapshot(entry.value, now, entry.at, entry.number, problem)
 
     async def _read(self, key: Hashable, read: Read[Any]) -> _Entry:
         if self._failure is not None:
@@ -163,7 +158,7 @@ class Reader:
                 flight = asyncio.create_task(self._fly(key, read))
                 self._flights[key] = flight
                 flight.add_done_callback(lambda done: self._landed(key, done))
-            # Somebody who goes away must not take the answer from the others.
+            # A viewer that goes away must not cancel the read for the others.
             entry = await asyncio.shield(flight)
             if entry.read > written:
                 return entry  # else it was under way when something was written
@@ -192,7 +187,7 @@ class Reader:
         return entry
 
     async def _blocking(self) -> list[dict[str, Any]]:
-        """Who may have kept a read waiting; none when nobody can say."""
+        """Sessions that may have kept a read waiting; none when they can't be read."""
         try:
             async with self._pool.transaction() as connection:
                 return await blocking_sessions(connection, schema=self.schema)
@@ -203,8 +198,8 @@ class Reader:
         if self._flights.get(key) is flight:
             del self._flights[key]
         if not flight.cancelled():
-            flight.exception()  # everybody who waited may have gone
+            flight.exception()  # all that waited may have gone
 
 
 async def _nothing(connection: Connection) -> None:
-    """Being connected, at the right schema, is all that is asked."""
+    """The check is the connection and its schema; it reads nothing more."""

@@ -36,37 +36,14 @@ from pgcron_ha.web.pages import (
 
 Endpoint = Callable[[PageRequest], Awaitable[Response]]
 
-# What a person may be allowed to do; a role will be a set of these.
-PERMISSIONS: Final = frozenset(
-    {
-        "open",  # needs nothing: probes for the operating system, files that are in the package
-        "overview:read",
-        "schedules:read",
-        "schedules:run",
-        "schedules:pause",
-        "schedules:edit",
-        "schedules:write",
-        "schedules:backfill",
-        "runs:read",
-        "runs:logs",
-        "runs:cancel",
-        "runs:retry",
-        "dead:read",
-        "dead:redrive",
-        "queues:read",
-        "queues:pause",
-        "breakers:reset",
-        "nodes:read",
-        "nodes:drain",
-        "storage:read",
-        "metrics:read",
-    }
-)
-
 
 @dataclass(frozen=True)
 class WebRoute:
-    """One line of the table; `method` is GET (and HEAD) or POST."""
+    """One line of the table; `method` is GET (and HEAD) or POST.
+
+    A role will be a set of permissions; "open" needs none: probes for the operating system, files
+    of the package.
+    """
 
     method: str
     path: str

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pgcron_ha.web.formats import duration
 
@@ -64,13 +64,16 @@ class TimeBar:
     """Whether it goes on."""
 
 
-@dataclass(frozen=True)
-class _Piece:
+class _Piece(NamedTuple):
     kind: str
     tone: str
     start: datetime
     end: datetime
     what: str
+
+    @property
+    def seconds(self) -> float:
+        return (self.end - self.start).total_seconds()
 
 
 def where_time_went(
@@ -84,7 +87,7 @@ def where_time_went(
     if begin is None:
         return None
     pieces = [piece for piece in _pieces(run, tries, begin, now) if piece.end > piece.start]
-    whole = sum((piece.end - piece.start).total_seconds() for piece in pieces)
+    whole = sum(piece.seconds for piece in pieces)
     if whole <= 0:
         return None
     return TimeBar(
@@ -118,11 +121,8 @@ def _begin(
     # A retry moves due_at, so it is the first one only while nothing has failed.
     due = run["scheduled_for"] if has_failed else run["due_at"]
     known = [instant for instant in (run["created_at"], due) if instant is not None]
-    first: datetime | None = tries[0]["claimed_at"] if tries else None
-    if not known:
-        return first
-    begin: datetime = max(known)
-    return begin if first is None else min(begin, first)
+    first = [tries[0]["claimed_at"]] if tries else []
+    return min([*([max(known)] if known else []), *first], default=None)
 
 
 def _pieces(
@@ -140,24 +140,20 @@ def _pieces(
             what = f"{which} {'executing' if row['outcome'] == 'running' else row['outcome']}"
             yield _Piece("executing", tone, start, row["ended_at"], what.replace("_", " "))
         at, gap = max(at, row["ended_at"]), "backing off"
-    if run["finished_at"] is not None or run["state"] == "running":
-        end = run["finished_at"] or at
-        yield _Piece(gap, _TONES[gap], at, end, gap)
-        return
-    if gap == "backing off":  # until it is due again, then it waits
+    is_over = run["finished_at"] is not None or run["state"] == "running"
+    if gap == "backing off" and not is_over:  # until it is due again, then it waits
         due = max(at, min(run["due_at"], now))
         yield _Piece(gap, _TONES[gap], at, due, gap)
-        at = due
-    yield _Piece("waiting", _TONES["waiting"], at, now, "waiting")
+        at, gap = due, "waiting"
+    yield _Piece(gap, _TONES[gap], at, (run["finished_at"] or at) if is_over else now, gap)
 
 
 def _segments(pieces: Sequence[_Piece], whole: float) -> Iterator[TimeSegment]:
     room = WIDTH - _THINNEST * len(pieces)
     x = 0.0
     for piece in pieces:
-        seconds = (piece.end - piece.start).total_seconds()
-        width = _THINNEST + max(0.0, room) * seconds / whole
-        title = f"{piece.what}: {duration(seconds)}"
+        width = _THINNEST + max(0.0, room) * piece.seconds / whole
+        title = f"{piece.what}: {duration(piece.seconds)}"
         yield TimeSegment(round(x, 1), round(width, 1), piece.kind, piece.tone, title)
         x += width
 
@@ -166,6 +162,6 @@ def _shares(pieces: Sequence[_Piece], whole: float) -> Iterator[TimeShare]:
     for kind, meaning in KINDS.items():
         of_kind = [piece for piece in pieces if piece.kind == kind]
         if of_kind:
-            seconds = sum((piece.end - piece.start).total_seconds() for piece in of_kind)
+            seconds = sum(piece.seconds for piece in of_kind)
             tone = of_kind[-1].tone
             yield TimeShare(kind, tone, seconds, round(100 * seconds / whole), meaning)

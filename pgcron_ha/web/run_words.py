@@ -1,5 +1,5 @@
-"""What is said about one run: its state in a word, and in a sentence with the reason; and why a
-fire became none. The same words on every page.
+"""One run in words: its state in a word and in a sentence with the reason; and why a fire became no
+run. The same words on every page.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _rule(name: str, value: Any) -> str:
 
 
 def _delay(value: Any) -> str:
-    """Words stand as they are; a number is seconds."""
+    """Words stay as they are; a number is seconds."""
     return value if isinstance(value, str) else duration(value)
 
 
@@ -129,7 +129,7 @@ def _obstacle(run: dict[str, Any], waits: dict[str, Any], word: str, now: dateti
             waits["cluster_paused_by"], waits["cluster_paused_note"]
         )
     if waits.get("quarantine_until"):
-        left = duration((waits["quarantine_until"] - now).total_seconds())
+        left = until(waits["quarantine_until"], now)
         return f"the cluster was restored and begins nothing for {left}"
     if waits.get("paused_at"):
         return f"queue {run['queue']} is paused" + _by(waits["paused_by"], waits["paused_note"])
@@ -148,7 +148,7 @@ def _obstacle(run: dict[str, Any], waits: dict[str, Any], word: str, now: dateti
         return "what it depends on is not over"
     return (
         waits.get("limit_trouble")
-        or _limit(run, waits, now)
+        or limit_words(waits, run["queue"], now)
         or waits.get("claim_trouble")
         or "it waits for a free slot"
     )
@@ -166,18 +166,19 @@ def too_heavy(row: dict[str, Any], weight: int) -> str:
     return f"it needs {words}; no live node that offers {row['handler']}"
 
 
-def _limit(run: dict[str, Any], waits: dict[str, Any], now: datetime) -> str | None:
+def limit_words(waits: dict[str, Any], queue: str, now: datetime) -> str | None:
     """What a key or a queue allows no more of."""
     key = f"concurrency key {short(waits['concurrency_key'] or '', 60)}"
     if waits.get("is_key_full"):
         return f"every slot of its {key} is taken"
     if waits.get("key_next_at"):
-        return f"{key} has used up its rate; the next starts in {_until(waits['key_next_at'], now)}"
+        left = until(waits["key_next_at"], now)
+        return f"{key} has used up its rate; the next starts in {left}"
     if waits.get("is_queue_full"):
-        return f"queue {run['queue']} executes {waits['max_running']} already, as many as it may"
+        return f"queue {queue} executes {waits['max_running']} already, as many as it may"
     if waits.get("queue_next_at"):
-        left = _until(waits["queue_next_at"], now)
-        return f"queue {run['queue']} has used up its rate; the next starts in {left}"
+        left = until(waits["queue_next_at"], now)
+        return f"queue {queue} has used up its rate; the next starts in {left}"
     return None
 
 
@@ -205,7 +206,8 @@ def _redriven(letter: dict[str, Any] | None) -> str:
     return f" Redriven as run {letter['requeued_as']}."
 
 
-def _until(instant: datetime, now: datetime) -> str:
+def until(instant: datetime, now: datetime) -> str:
+    """How long it is until then."""
     return duration(max(0.0, (instant - now).total_seconds()))
 
 

@@ -1,8 +1,8 @@
 """What every request must be, and what every response carries: the outermost layer.
 
 There is no login yet, so only this machine may connect (`require_loopback`), only by a name of this
-machine (a page elsewhere could otherwise point its own name at us), and only a page of ours may
-change anything (`is_same_origin`).
+machine (another site could otherwise point its own name at this server), and only a page of this
+server may change anything (`is_same_origin`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pgcron_ha.config.values import LOOPBACK, Address
@@ -59,12 +61,12 @@ def require_loopback(address: Address) -> None:
 
 
 def is_host_own(host: str) -> bool:
-    """Whether a Host header names this machine, so that no foreign name was pointed at us."""
+    """Whether a Host header names this machine, so that no foreign name was pointed at it."""
     return _HOST.fullmatch(host) is not None
 
 
 def is_same_origin(headers: Mapping[str, str], scheme: str = "http") -> bool:
-    """Whether a page of ours sent the request: Sec-Fetch-Site says so, or Origin is our address.
+    """Whether a page of this server sent the request, by Sec-Fetch-Site or else by Origin.
 
     Browsers send one of them with every POST; a program that sends neither proves nothing.
     """
@@ -86,39 +88,41 @@ class Guard:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
-            refusal = _refusal(scope)
-            if refusal is None:
-                await self._app(scope, _bounded(receive), _with_headers(send))
-            else:
-                await _answer(_with_headers(send), *refusal)
+            app = _refusal(scope) or self._app
+            await app(scope, _bounded(receive), _with_headers(send))
 
 
 class BodyTooLarge(Exception):
     """The body has more than `MOST_BODY_BYTES`."""
 
 
-def _refusal(scope: Scope) -> tuple[int, str] | None:
-    """Status and sentence for a request that is not let in; None for one that is."""
-    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-    hosts = [value for name, value in scope["headers"] if name == b"host"]
-    if len(hosts) != 1 or not is_host_own(headers["host"]):
-        return 421, "This server answers to localhost, 127.0.0.1 and [::1] only.\n"
+def _refusal(scope: Scope) -> Response | None:
+    """The answer to a request that is refused; None for one that is not."""
+    headers = Headers(scope=scope)
+    hosts = headers.getlist("host")
+    if len(hosts) != 1 or not is_host_own(hosts[0]):
+        return _refused(421, "This server answers to localhost, 127.0.0.1 and [::1] only.")
     if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > MOST_TARGET_BYTES:
-        return 414, f"The address has more than {MOST_TARGET_BYTES} bytes.\n"
+        return _refused(414, f"The address has more than {MOST_TARGET_BYTES} bytes.")
     if scope["method"] in SAFE_METHODS:
         return None
     if scope["method"] != "POST":
-        return 405, "Only GET, HEAD and POST are known here.\n"
+        return _refused(405, "Only GET, HEAD and POST are known here.", allow="GET, HEAD, POST")
     if not is_same_origin(headers, scope["scheme"]):
-        return 403, (
+        return _refused(
+            403,
             "The request was refused: it does not come from a page of this server.\n"
             "A program proves that it means this server by sending the header "
-            f"Origin: {scope['scheme']}://{headers['host']}\n"
+            f"Origin: {scope['scheme']}://{hosts[0]}",
         )
     length = headers.get("content-length", "0")
     if not length.isascii() or not length.isdigit() or int(length) > MOST_BODY_BYTES:
-        return 413, f"The body has more than {MOST_BODY_BYTES} bytes.\n"
+        return _refused(413, f"The body has more than {MOST_BODY_BYTES} bytes.")
     return None
+
+
+def _refused(status: int, sentence: str, **headers: str) -> Response:
+    return PlainTextResponse(f"{sentence}\n", status, headers)
 
 
 def _bounded(receive: Receive) -> Receive:
@@ -141,27 +145,9 @@ def _with_headers(send: Send) -> Send:
 
     async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
-            own = {name.lower() for name, _ in message.get("headers", ())}
-            added = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
-            message = {
-                **message,
-                "headers": [
-                    *message.get("headers", ()),
-                    *(header for header in added if header[0] not in own),
-                ],
-            }
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers.setdefault(name, value)
         await send(message)
 
     return send_with_headers
-
-
-async def _answer(send: Send, status: int, sentence: str) -> None:
-    body = sentence.encode()
-    headers = [
-        (b"content-type", b"text/plain; charset=utf-8"),
-        (b"content-length", str(len(body)).encode()),
-    ]
-    if status == 405:
-        headers.append((b"allow", b"GET, HEAD, POST"))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

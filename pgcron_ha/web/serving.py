@@ -86,7 +86,7 @@ class WebServer:
 
 
 class _Server(uvicorn.Server):
-    """Leaves the process's signals to whoever runs it: a node has an order to stop in."""
+    """Leaves signals to the caller: a node stops its parts in an order."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -12,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pgcron_ha import assets
 from pgcron_ha.harmless import left_out
 from pgcron_ha.web import formats
+from pgcron_ha.web.viewing import NAVIGATION
 
 _TYPES: Final = {
     ".css": "text/css; charset=utf-8",
@@ -34,15 +35,12 @@ class StaticFiles:
     """All of ``web/static``, read once. A folder inside it is not served."""
 
     def __init__(self, folder: Path = assets.STATIC) -> None:
-        self._by_plain_name = {
-            path.name: _static_file(path)
-            for path in sorted(folder.iterdir())
-            if path.suffix in _TYPES
-        }
+        found = [path for path in sorted(folder.iterdir()) if path.suffix in _TYPES]
+        self._by_plain_name = {path.name: _static_file(path) for path in found}
         self._by_name = {file.name: file for file in self._by_plain_name.values()}
 
     def named(self, plain_name: str) -> str:
-        """``app.css`` as it stands in addresses: ``app.0123456789ab.css``."""
+        """``app.css`` as addresses have it: ``app.0123456789ab.css``."""
         return self._by_plain_name[plain_name].name
 
     def find(self, name: str) -> StaticFile | None:
@@ -68,6 +66,7 @@ class Templates:
                 "exact": formats.exact,
                 "harmless": left_out,
                 "local": formats.local,
+                "mark": formats.mark_of,
                 "clock": formats.clock,
                 "number": formats.number,
                 "plain": formats.plain,
@@ -76,28 +75,18 @@ class Templates:
                 "rfc": formats.rfc,
                 "short": formats.short,
                 "size": formats.size,
-                "state_mark": formats.state_mark,
-                "health_mark": formats.health_mark,
-                "without_empty": without_empty,
             }
         )
-        self._environment.globals["static"] = static.named
+        self._environment.globals.update(static=static.named, navigation=NAVIGATION)
 
-    def load_all(self) -> int:
-        """Compiles every template, so that a broken one is found at the start; how many."""
-        names = self._environment.list_templates(extensions=["html"])
-        for name in names:
+    def load_all(self) -> None:
+        """Compiles every template, so that a broken one is found at the start."""
+        for name in self._environment.list_templates(extensions=["html"]):
             self._environment.get_template(name)
-        return len(names)
 
     def render(self, template: str, **values: Any) -> str:
         """The text of a template with these values."""
         return self._environment.get_template(template).render(**values)
-
-
-def without_empty(values: dict[str, str]) -> dict[str, str]:
-    """The values of a form that were given, for an address."""
-    return {name: value for name, value in values.items() if value}
 
 
 def _static_file(path: Path) -> StaticFile:

@@ -5,6 +5,7 @@ did not run at a wall time. Pure: the current instant is an argument.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import UTC, datetime, time, timedelta
 from typing import Final, NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo
@@ -29,13 +30,10 @@ def parse_moment(text: str, zone: ZoneInfo) -> Moment:
     ago = _AGO.fullmatch(text)
     if ago is not None:
         return timedelta(seconds=int(ago[1]) * _SECONDS[ago[2]])
-    try:
-        found = datetime.fromisoformat(text)
-        found = found if found.tzinfo is not None else found.replace(tzinfo=zone)
+    with suppress(InvalidInput):
+        found = written_instant(text, zone)
         if found.year in _YEARS:
-            return found.astimezone(UTC)
-    except (ValueError, OverflowError):
-        pass
+            return found
     raise WrongAddress(
         f"'{text[:60]}' is not a time",
         "A time is how long ago (30m, 24h, 7d), or an instant such as 2026-11-21 06:30 "

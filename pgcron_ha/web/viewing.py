@@ -1,4 +1,4 @@
-"""What every page has around its own content: who looks, the frame, and what was just done."""
+"""What each page has around its content: who looks, the links on top, and what was just done."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ from datetime import datetime
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from pgcron_ha.errors import PgcronError
-
 # ``?done=WORD`` after a verb: words, so that a link can't put sentences into the page.
 NOTICES: Final[dict[str, str]] = {
     "run": "A run was made; it starts as soon as a node takes it.",
     "paused": "Paused: no fires from now on.",
     "created": "Created: nodes begin with its next fire.",
-    "edited": "Saved: what is due keeps to what was, what comes is as it stands now.",
+    "edited": "Saved: what is due keeps the old definition, later fires follow the new one.",
     "restored": "Restored: the version from then is the newest now.",
     "renamed": "Renamed: what waits follows the name; what has begun keeps the old one.",
-    "backfill": "Asked for: nodes make its runs, a few at a time.",
+    "backfill": "Started: nodes make its runs, a few at a time.",
     "backfill_paused": "Paused: it makes no more runs; those that were made go on.",
     "backfill_resumed": "Resumed: it goes on.",
     "backfill_stopped": "Stopped: what waited is cancelled, what runs goes on.",
@@ -29,7 +27,7 @@ NOTICES: Final[dict[str, str]] = {
     "args_restored": "Restored: it runs with the schedule's args.",
     "fire_restored": "Restored: it is as the schedule says.",
     "resumed": "Resumed: it fires again from now on.",
-    "queue_paused": "Paused: nobody takes runs from this queue; what runs goes on.",
+    "queue_paused": "Paused: no node takes runs from this queue; what runs goes on.",
     "queue_resumed": "Resumed: its runs are taken again.",
     "cordoned": "Cordoned: it takes nothing new; what it holds goes on.",
     "uncordoned": "It takes runs again.",
@@ -60,22 +58,7 @@ NAVIGATION: Final[tuple[tuple[str, str, str], ...]] = (
 
 @dataclass(frozen=True)
 class Viewer:
-    """Who looks: the database's clock at this moment, and the zone that times are told in."""
+    """Who looks: the database's clock at this moment, and the zone that times are shown in."""
 
     now: datetime
     zone: ZoneInfo
-
-
-@dataclass(frozen=True)
-class PageFrame:
-    """What ``base.html`` needs beside the page's own view."""
-
-    title: str
-    section: str
-    is_live: bool
-    problem: PgcronError | None
-    read_at: datetime | None
-    notice: str | None
-    version: str
-    refresh: int | None
-    """Seconds after which the script looks again; None: it does not."""

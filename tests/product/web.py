@@ -12,7 +12,7 @@ from pgcron_ha.web.callbacks import (
     create_callback_app,
 )
 from pgcron_ha.web.connections import Bounds, group_of
-from pgcron_ha.web.formats import HEALTH, plain, size
+from pgcron_ha.web.formats import MARKS, plain, size
 from pgcron_ha.web.health import judge
 from pgcron_ha.web.json_text import pretty
 from pgcron_ha.web.metrics import WebMetrics
@@ -23,7 +23,7 @@ from pgcron_ha.web.pages.schedule import NEXT_FIRES, future_fire_lines, schedule
 from pgcron_ha.web.plots import TRACK_HEIGHT, distance, spark, timeline
 from pgcron_ha.web.plots import WIDTH as PLOTS_WIDTH
 from pgcron_ha.web.reading import LIFE_SECONDS, MOST_SNAPSHOTS, Reader
-from pgcron_ha.web.routes import PERMISSIONS, ROUTES, WebRoute
+from pgcron_ha.web.routes import ROUTES, WebRoute
 from pgcron_ha.web.run_time import WIDTH as RUN_TIME_WIDTH
 from pgcron_ha.web.run_time import where_time_went
 from pgcron_ha.web.run_words import reason_words
@@ -32,15 +32,14 @@ from pgcron_ha.web.serving import WebServer
 from pgcron_ha.web.times import instants, parse_moment, resolve
 
 __all__ = [
-    "HEALTH",
     "LIFE_SECONDS",
     "LIVE_HEADER",
+    "MARKS",
     "MOST_AT_ONCE",
     "MOST_BODY_BYTES",
     "MOST_OF_ONE",
     "MOST_SNAPSHOTS",
     "NEXT_FIRES",
-    "PERMISSIONS",
     "PLOTS_WIDTH",
     "REFRESH_SECONDS",
     "ROUTES",

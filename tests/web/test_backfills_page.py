@@ -34,7 +34,7 @@ async def test_one_is_asked_for_on_the_page_of_its_schedule(full_site: Site) -> 
     page = await full_site.get(answer.headers["location"])
 
     assert answer.status_code == 303
-    assert "Asked for: nodes make its runs" in page.text
+    assert "Started: nodes make its runs" in page.text
     assert "2026-02-02 05:00" in page.text  # midnight in New York
     assert "moved" in page.text
     twice = await full_site.post("/schedules/weekly-report/backfill", **asked)

@@ -13,6 +13,7 @@ from tests.web.conftest import Site
 def schedule(spec: str, **changes: Any) -> dict[str, Any]:
     row: dict[str, Any] = {"spec": spec, "timezone": "Europe/Berlin", "dst": "vixie"}
     row |= {"status": "valid", "calendars": None}
+    row |= {"paused_by": None, "paused_until": None, "paused_note": None}
     row["uuid"] = "8f14e45f-ceea-467f-9575-9dc4a1c9e2b1"
     return row | {"enabled": True, "error": None} | changes
 

@@ -103,7 +103,9 @@ def test_a_key_has_a_bounded_number_of_marks() -> None:
 
 
 def test_a_failure_has_a_shape_of_its_own_in_a_trend() -> None:
-    bars = spark([1, 2, 3], ["dead", "succeeded", "skipped"], [1.0, 10.0, None], [NOW] * 3, BERLIN)
+    outcomes, durations = ["dead", "succeeded", "skipped"], [1.0, 10.0, None]
+    runs = {"ids": [1, 2, 3], "outcomes": outcomes, "durations": durations, "finished": [NOW] * 3}
+    bars = spark(runs, BERLIN)
 
     assert [bar.run for bar in bars] == [3, 2, 1]
     assert bars[-1].height == max(bar.height for bar in bars)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.product.web import HEALTH, judge
+from tests.product.web import MARKS, judge
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -92,7 +92,7 @@ def test_health_is_the_gravest_word_that_holds(word: str, row: dict[str, Any]) -
     found = judge(row, NOW)
 
     assert found.word == word, found
-    assert found.word in HEALTH
+    assert found.word in MARKS
     assert found.reason
 
 

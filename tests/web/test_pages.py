@@ -79,7 +79,7 @@ async def test_any_name_works_in_an_address_and_harms_nothing(read_site: Site, n
         ("/schedules/etl", 404, "etl/orders"),
         ("/schedules?helth=late", 400, "Did you mean &#39;health&#39;?"),
         ("/schedules?health=failling", 400, "Did you mean &#39;failing&#39;?"),
-        ("/schedules?text=a&text=b", 400, "stands twice"),
+        ("/schedules?text=a&text=b", 400, "is given twice"),
         ("/?window=25h", 400, "24h"),
         ("/?tz=Europe/Berln", 400, "Europe/Berlin"),
         ("/schedules/etl%2Forders?before=yesterday", 400, "is not a page of the ledger"),

@@ -101,7 +101,7 @@ async def test_pause_and_resume_are_forms_with_a_note(full_site: Site, full_data
     after = await full_site.get(resumed.headers["location"])
 
     assert (paused.status_code, resumed.status_code) == (303, 303)
-    assert "nobody takes runs from this queue" in page.text
+    assert "no node takes runs from this queue" in page.text
     assert "Paused by ui:local: &lt;b&gt;moving&lt;/b&gt; the disks" in page.text
     assert 'action="/queues/etl/resume"' in page.text
     assert 'action="/queues/etl/pause"' in after.text
@@ -179,7 +179,7 @@ async def test_runs_of_a_key_or_a_limited_queue_say_what_they_wait_for(
     page = (await full_site.get("/queues/etl")).text
 
     assert page.count("every slot of its concurrency key customer &lt;7&gt; is taken") == 2
-    assert page.count("the queue executes 2 runs already") == 1
+    assert page.count("queue etl executes 2 already, as many as it may") == 1
     assert "of at most 2" in page
     assert "▮ full etl It executes 2 runs, as many as it may. 3" in line(
         (await full_site.get("/queues")).text, "etl"

@@ -1,4 +1,4 @@
-"""The causes that need somebody, the gravest first: a cause is one row, whatever it touches."""
+"""Causes that need attention, the gravest first: a cause is one row, however much it affects."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from pgcron_ha.web.formats import (
     Mark,
     capital,
     duration,
-    health_mark,
+    mark_of,
     plural,
     short,
-    state_mark,
+    some_of,
     who_and_why,
 )
 from pgcron_ha.web.health import Health
@@ -40,7 +40,7 @@ _GRAVITY: Final = {"fail": 0, "late": 1, "retry": 2, "idle": 3}
 
 @dataclass(frozen=True)
 class Attention:
-    """One row of "needs attention": a cause, whatever number of things it touches."""
+    """One row of "needs attention": a cause, however many things it affects."""
 
     mark: Mark
     what: str
@@ -107,15 +107,15 @@ def _missing_nodes(link: Link, seen: Overview) -> Iterator[Attention]:
     alive = {node.name for node in nodes if node.state in ("alive", "cordoned")}
     for node in nodes:
         if node.state in ("silent", "died") and node.name not in alive:
-            mark = state_mark(node.state)._replace(tone="late")
+            mark = mark_of(node.state)._replace(tone="late")
             why = node.reason or "Its lease ran out; its runs are taken over."
             yield Attention(mark, f"Node {node.name}", node.href, node.ended_at, why)
 
 
 def _cordoned(seen: Overview) -> Iterator[Attention]:
-    """Nodes that take nothing new: one that is forgotten so is missed when work piles up."""
+    """Cordoned nodes: a cordon that was forgotten costs capacity."""
     takes_work = any(node.state == "alive" for node in seen.node_rows)
-    mark = state_mark("cordoned")._replace(tone="idle" if takes_work else "late")
+    mark = mark_of("cordoned")._replace(tone="idle" if takes_work else "late")
     hint = None if takes_work else "No other node takes runs: uncordon it, or start another."
     for node in seen.node_rows:
         if node.state == "cordoned":
@@ -125,7 +125,7 @@ def _cordoned(seen: Overview) -> Iterator[Attention]:
 
 
 def _unresponsive(seen: Overview) -> Iterator[Attention]:
-    """Slots that nothing frees but the end of a handler, or of its node."""
+    """Nodes with slots that only the end of a handler, or of the node, frees."""
     hint = "Only the end of that handler or of its node ends them: restart the node."
     for node in seen.node_rows:
         if runs := node.facts["unresponsive_runs"]:
@@ -148,7 +148,7 @@ def _blocking(seen: Overview) -> Iterator[Attention]:
 
 
 def _troubled_services(link: Link, seen: Overview) -> Iterator[Attention]:
-    """Services that fail, and what others go on without: one row for each cause, however many
+    """Services that fail, and rows that others have set aside: one row for each cause, however many
     nodes have it.
     """
     set_aside = Mark("▲", "set aside", "late")
@@ -175,8 +175,7 @@ def _troubled_services(link: Link, seen: Overview) -> Iterator[Attention]:
 def _nodes(names: Sequence[str]) -> str:
     if len(names) == 1:
         return f"node {names[0]}"
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"nodes {', '.join(names[:_NAMED])}{more}"
+    return f"nodes {some_of(names, _NAMED)}"
 
 
 def _failing(link: Link, seen: Overview) -> Iterator[Attention]:
@@ -189,12 +188,11 @@ def _failing(link: Link, seen: Overview) -> Iterator[Attention]:
         if len(failing) < _MERGED_FROM:
             yield from (_schedule(link, row, health) for row, health in failing)
             continue
-        names = ", ".join(row["name"] for row, _ in failing[:_NAMED])
-        more = f" and {len(failing) - _NAMED} more" if len(failing) > _NAMED else ""
-        what = f"{plural(len(failing), 'schedule')}: {names}{more}"
+        names = some_of([row["name"] for row, _ in failing], _NAMED)
+        what = f"{plural(len(failing), 'schedule')}: {names}"
         since = min(health.since for _, health in failing if health.since)
         href = link("schedules", {"health": "failing"})
-        yield Attention(health_mark("failing"), what, href, since, error)
+        yield Attention(mark_of("failing"), what, href, since, error)
 
 
 def _open_circuits(link: Link, seen: Overview) -> Iterator[Attention]:
@@ -215,7 +213,7 @@ def _open_circuits(link: Link, seen: Overview) -> Iterator[Attention]:
 
 
 def _unserved(link: Link, seen: Overview) -> Iterator[Attention]:
-    """Work that no live node can take: put aside by a node, not looked at by any, or too heavy."""
+    """Work that no live node can take: parked, not offered, or too heavy."""
     unserved: dict[tuple[str, str, str, int], tuple[int, Any]] = {}
     for row in [*seen.parked, *(due for due in seen.due if not due["is_served"])]:
         slots = row["weight"] if row.get("is_offered") else 0
@@ -230,7 +228,7 @@ def _unserved(link: Link, seen: Overview) -> Iterator[Attention]:
             labels += f", and with {slots} slots at least"
         waiting = plural(runs, "run waits", "runs wait")
         yield Attention(
-            state_mark("parked"),
+            mark_of("parked"),
             handler,
             link("queue", name=queue),
             oldest,
@@ -246,8 +244,8 @@ def _others(link: Link, seen: Overview) -> Iterator[Attention]:
 
 
 def _dead(link: Link, seen: Overview) -> Iterator[Attention]:
-    """Dead letters that no schedule stands for."""
-    mark = state_mark("dead")._replace(tone="late")
+    """Dead letters of runs without a schedule."""
+    mark = mark_of("dead")._replace(tone="late")
     for group in seen.dead:
         if group["has_enqueued"]:
             handler, why = group["handler"], short(group["cause"]) or "it said nothing"
@@ -275,7 +273,7 @@ def _schedule(link: Link, row: dict[str, Any], health: Health) -> Attention:
     name = row["name"]
     actions = (("Run now", link("run_now", name=name)), ("Pause", link("pause", name=name)))
     return Attention(
-        health_mark(health.word),
+        mark_of(health.word),
         name,
         link("schedule", name=name),
         health.since,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from starlette.responses import Response
@@ -20,67 +19,12 @@ from pgcron_ha.model.backfill import measure
 from pgcron_ha.spec.schedule_spec import spec_of
 from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.web.address import choice, whole_number
-from pgcron_ha.web.formats import Mark
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.schedule import no_such_schedule
 from pgcron_ha.web.run_words import run_word
 from pgcron_ha.web.times import written_instant
 
-STATES: Final[dict[str, Mark]] = {
-    "open": Mark("▶", "open", "run"),
-    "paused": Mark("‖", "paused", "idle"),
-    "stopping": Mark("◐", "stopping", "late"),
-    "stopped": Mark("–", "stopped", "idle"),
-    "done": Mark("✓", "done", "ok"),
-}
 MOST_PARALLEL: Final = 1000
-
-
-@dataclass(frozen=True)
-class BackfillRow:
-    """One backfill: a row of the view, and how it stands."""
-
-    row: dict[str, Any]
-
-    @property
-    def mark(self) -> Mark:
-        """Of its state."""
-        return STATES[self.row["state"]]
-
-    @property
-    def error(self) -> str | None:
-        """Why it stopped by itself."""
-        return None if self.row["error"] is None else str(self.row["error"]["message"])
-
-    @property
-    def passed(self) -> int:
-        """Instants that were looked at and are over."""
-        row = self.row
-        return int(row["already"] + row["succeeded"] + row["failed"])
-
-    @property
-    def is_under_way(self) -> bool:
-        """Whether it can be paused, resumed or stopped."""
-        return self.row["state"] in ("open", "paused")
-
-
-@dataclass(frozen=True)
-class BackfillsView:
-    """``backfills.html``; `schedule` is whose they are, if one was asked for."""
-
-    rows: list[BackfillRow]
-    schedule: str | None
-    state: str | None
-    states: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class BackfillView:
-    """``backfill.html``; `runs` are the open ones, then the last that did not succeed."""
-
-    one: BackfillRow
-    runs: list[dict[str, Any]]
-    settings: list[tuple[str, str]]
 
 
 async def show_backfills(page_request: PageRequest) -> Response:
@@ -102,10 +46,13 @@ async def show_backfills(page_request: PageRequest) -> Response:
         return drawn
     if snapshot.value is None:
         raise no_such_schedule(page_request, name or "")
-    rows = [BackfillRow(row) for row in snapshot.value]
-    view = BackfillsView(rows, name, state, interfaces.STATES)
     return page_request.page(
-        "backfills.html", view, snapshot, title="Backfills", section="schedules"
+        "backfills.html",
+        snapshot,
+        title="Backfills",
+        section="schedules",
+        rows=snapshot.value,
+        schedule=name,
     )
 
 
@@ -126,9 +73,15 @@ async def show_backfill(page_request: PageRequest) -> Response:
         return drawn
     row, runs = snapshot.value
     reported = [{**run, "state": run_word(run, snapshot.now)} for run in runs if run["state"]]
-    view = BackfillView(BackfillRow(row), reported, _settings(row))
-    title = f"Backfill {id_}"
-    return page_request.page("backfill.html", view, snapshot, title=title, section="schedules")
+    return page_request.page(
+        "backfill.html",
+        snapshot,
+        title=f"Backfill {id_}",
+        section="schedules",
+        row=row,
+        runs=reported,  # the open ones, then the last that did not succeed
+        settings=_settings(row),
+    )
 
 
 async def ask_for(page_request: PageRequest) -> Response:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from datetime import date
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from starlette.responses import Response
 
@@ -15,43 +14,11 @@ from pgcron_ha.db.queries.pages import schedules as ask
 from pgcron_ha.errors import InvalidInput, PgcronError
 from pgcron_ha.spec.calendars.calendar import MOST_CHARACTERS, read_calendar, read_calendars
 from pgcron_ha.web.address import NoSuch
-from pgcron_ha.web.page_request import INTERFACE, PageRequest
+from pgcron_ha.web.page_request import INTERFACE, PageRequest, verb
 
 DAYS_SHOWN: Final = 20
 # A browser sends a line's end as two characters.
 _LONGEST_SENT: Final = 2 * MOST_CHARACTERS
-
-
-class NamedDay(NamedTuple):
-    """A day of a calendar and the note beside it."""
-
-    day: str
-    weekday: str
-    note: str
-
-
-@dataclass(frozen=True)
-class CalendarsView:
-    """``calendars.html``."""
-
-    rows: list[dict[str, Any]]
-    most_text: int = MOST_CHARACTERS
-
-
-@dataclass(frozen=True)
-class CalendarView:
-    """``calendar.html``; `row` is None for one that could not be made. `problem` says why it could
-    not, or why nobody can read it.
-    """
-
-    name: str
-    text: str
-    row: dict[str, Any] | None
-    users: list[dict[str, Any]]
-    parents: list[dict[str, Any]]
-    days: list[NamedDay]
-    problem: PgcronError | None = None
-    most_text: int = MOST_CHARACTERS
 
 
 async def show_calendars(page_request: PageRequest) -> Response:
@@ -61,9 +28,13 @@ async def show_calendars(page_request: PageRequest) -> Response:
     snapshot = await page_request.read(("calendars",), ask.calendars)
     if (drawn := page_request.drawn(snapshot)) is not None:
         return drawn
-    view = CalendarsView(snapshot.value)
     return page_request.page(
-        "calendars.html", view, snapshot, title="Calendars", section="schedules"
+        "calendars.html",
+        snapshot,
+        title="Calendars",
+        section="schedules",
+        rows=snapshot.value,
+        most_text=MOST_CHARACTERS,
     )
 
 
@@ -80,35 +51,51 @@ async def show_calendar(page_request: PageRequest) -> Response:
         rule = "A calendar is named exactly as it was made."
         raise NoSuch("calendar", name, rule, "Look for it in the list of calendars.")
     today = snapshot.now.astimezone(page_request.zone).date()
-    problem, days = None, list[NamedDay]()
+    problem, days = None, list[tuple[date, str]]()
     try:
         days = _days(name, row["parts"], today)
     except PgcronError as error:
         problem = error
-    view = CalendarView(name, row["content"], row, users, parents, days, problem)
-    return page_request.page("calendar.html", view, snapshot, title=name, section="schedules")
+    return page_request.page(
+        "calendar.html",
+        snapshot,
+        title=name,
+        section="schedules",
+        name=name,
+        text=row["content"],
+        most_text=MOST_CHARACTERS,
+        row=row,
+        users=users,
+        parents=parents,
+        days=days,
+        problem=problem,  # why nobody can read it
+    )
 
 
 async def save(page_request: PageRequest) -> Response:
-    """Makes or changes one; what is wrong is told in the form, which keeps what was typed."""
+    """Makes or changes one; errors are shown in the form, which keeps what was typed."""
     given = await page_request.form("name", "content", longest=_LONGEST_SENT, keep_empty=True)
     name, text = given.get("name", "").strip(), given.get("content", "").replace("\r\n", "\n")
     try:
         read_calendar(text)
         await page_request.do(interfaces.put_calendar, name, text, interface=INTERFACE)
     except InvalidInput as problem:
-        view = CalendarView(name, text, None, [], [], [], problem)
         return page_request.page(
-            "calendar.html", view, None, title="Calendar", section="schedules", status=400
+            "calendar.html",
+            None,
+            title="Calendar",
+            section="schedules",
+            status=400,
+            name=name,
+            text=text,
+            most_text=MOST_CHARACTERS,
+            row=None,
+            problem=problem,
         )
     return page_request.redirect("calendar", {"done": "calendar_saved"}, name=name)
 
 
-async def delete(page_request: PageRequest) -> Response:
-    """Deletes one that nobody uses."""
-    name, _ = page_request.segment("name"), await page_request.form()
-    await page_request.do(interfaces.delete_calendar, name)
-    return page_request.redirect("calendars", {"done": "calendar_deleted"})
+delete = verb(interfaces.delete_calendar, "calendars", "calendar_deleted")
 
 
 async def _read_calendar(
@@ -122,10 +109,7 @@ async def _read_calendar(
     )
 
 
-def _days(name: str, contents: str, today: date) -> list[NamedDay]:
+def _days(name: str, contents: str, today: date) -> list[tuple[date, str]]:
     """The next days that it names; raises `InvalidCalendar` for what nobody can read."""
     calendar = read_calendars(tuple(sorted(json.loads(contents).items())))[name]
-    return [
-        NamedDay(day.isoformat(), f"{day:%a}", note)
-        for day, note in calendar.next_days(today, DAYS_SHOWN)
-    ]
+    return calendar.next_days(today, DAYS_SHOWN)

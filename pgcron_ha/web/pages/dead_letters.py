@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from starlette.responses import Response
 
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import dead_letters as ask
-from pgcron_ha.web.address import NoSuch, WrongAddress, choice, whole_number
-from pgcron_ha.web.lists import Choice, FilterChip, chips, choices
+from pgcron_ha.web.address import NoSuch, choice, whole_number, wrong_page
+from pgcron_ha.web.lists import chips, choices
 from pgcron_ha.web.page_request import PageRequest
 
 # In addresses: letters whose run ended without a class of error.
@@ -29,43 +28,6 @@ _MOST_RUN: Final = 2**63 - 1
 Rows: TypeAlias = list[dict[str, Any]]
 
 
-class LetterGroup(NamedTuple):
-    """A cause: the dead letters of one handler that died in the same way."""
-
-    facts: dict[str, Any]
-    """A row of `pgcron_ha.db.queries.pages.dead_letters.groups`."""
-    href: str
-    """Its letters."""
-    redrive_all_href: str | None
-    """Redrives all open ones that were not lost; None: there are less than two."""
-    is_chosen: bool
-
-
-@dataclass(frozen=True)
-class DeadLettersView:
-    """``dead_letters.html``."""
-
-    groups: list[LetterGroup]
-    letters: list[dict[str, Any]]
-    """Rows of `pgcron_ha.db.queries.pages.dead_letters.letters`."""
-    states: list[Choice]
-    state: str
-    chips: list[FilterChip]
-    open: int
-    """Open ones, whatever the filters."""
-    is_cut: bool
-    """Whether there are more open ones than were counted."""
-    last_at: datetime | None
-    """When the newest of all died."""
-    looked_at: int
-    """Groups are counted among so many of the newest."""
-    rates: tuple[str, ...]
-    """How many of a cause may become due in a minute."""
-    next_href: str | None
-    first_href: str | None
-    """The first page, if this is another."""
-
-
 async def show_dead_letters(page_request: PageRequest) -> Response:
     """Causes, and the letters one by one; filters and the page (``before``) live in the address."""
     given = page_request.query(*_FILTERS, "before")
@@ -74,9 +36,30 @@ async def show_dead_letters(page_request: PageRequest) -> Response:
     snapshot = await page_request.read(
         ("dead", *sorted(given.items())), _read_letters, _wanted(given), before
     )
-    view = _view(page_request, *snapshot.value, given)
+    groups, letters, counted = snapshot.value
+    filters = {name: given[name] for name in _FILTERS if name in given}
+    state = given.get("state", "open")
+    after = None
+    if len(letters) > ask.PAGE_ROWS:
+        last = letters[ask.PAGE_ROWS - 1]
+        after = {**filters, "before": f"{last['died_at'].isoformat()},{last['run_id']}"}
     return page_request.page(
-        "dead_letters.html", view, snapshot, title="Dead letters", section="dead"
+        "dead_letters.html",
+        snapshot,
+        title="Dead letters",
+        section="dead",
+        groups=[_group(page_request, row, filters) for row in groups],
+        letters=letters[: ask.PAGE_ROWS],
+        states=choices(page_request, "dead", "state", ask.STATES, filters, state),
+        state=state,
+        chips=chips(page_request, "dead", filters, but="state"),
+        open=min(counted["open"], ask.LOOK),  # whatever the filters
+        is_cut=counted["open"] > ask.LOOK,
+        last_at=counted["last_at"],
+        looked_at=ask.LOOK,
+        rates=RATES,
+        next_href=page_request.link("dead", after) if after else None,
+        first_href=page_request.link("dead", filters) if "before" in given else None,
     )
 
 
@@ -146,47 +129,20 @@ def _wanted(given: dict[str, str]) -> dict[str, str | None]:
     }
 
 
-def _view(
-    page_request: PageRequest,
-    groups: Rows,
-    letters: Rows,
-    counted: dict[str, Any],
-    given: dict[str, str],
-) -> DeadLettersView:
-    filters = {name: given[name] for name in _FILTERS if name in given}
-    state = given.get("state", "open")
-    after = None
-    if len(letters) > ask.PAGE_ROWS:
-        last = letters[ask.PAGE_ROWS - 1]
-        after = {**filters, "before": f"{last['died_at'].isoformat()},{last['run_id']}"}
-    return DeadLettersView(
-        groups=[_group(page_request, row, filters) for row in groups],
-        letters=letters[: ask.PAGE_ROWS],
-        states=choices(page_request, "dead", "state", ask.STATES, filters, state),
-        state=state,
-        chips=chips(page_request, "dead", filters, but="state"),
-        open=min(counted["open"], ask.LOOK),
-        is_cut=counted["open"] > ask.LOOK,
-        last_at=counted["last_at"],
-        looked_at=ask.LOOK,
-        rates=RATES,
-        next_href=page_request.link("dead", after) if after else None,
-        first_href=page_request.link("dead", filters) if "before" in given else None,
-    )
-
-
-def _group(page_request: PageRequest, row: dict[str, Any], filters: dict[str, str]) -> LetterGroup:
+def _group(
+    page_request: PageRequest, row: dict[str, Any], filters: dict[str, str]
+) -> dict[str, Any]:
+    """A cause: the dead letters of one handler that died in the same way."""
     cause = {"handler": row["handler"], "class": row["error_class"] or NO_CLASS}
     if row["fingerprint"] is not None:
         cause["group"] = row["fingerprint"]
     chosen = {name: value for name, value in filters.items() if name != "state"}
-    all_href = page_request.link("redrive_cause", {**chosen, **cause})
-    return LetterGroup(
-        facts=row,
-        href=page_request.link("dead", {**filters, **cause}),
-        redrive_all_href=all_href if row["redrivable"] > 1 else None,
-        is_chosen=all(filters.get(name) == value for name, value in cause.items()),
-    )
+    return {
+        **row,
+        "href": page_request.link("dead", {**filters, **cause}),
+        "redrive_href": page_request.link("redrive_cause", {**chosen, **cause}),
+        "is_chosen": all(filters.get(name) == value for name, value in cause.items()),
+    }
 
 
 def _cursor(text: str | None) -> tuple[datetime | None, int | None]:
@@ -200,10 +156,6 @@ def _cursor(text: str | None) -> tuple[datetime | None, int | None]:
         instant = None
     number = whole_number(run, _MOST_RUN)
     if instant is None or number is None:
-        raise WrongAddress(
-            f"'{text[:60]}' is not a page of the dead letters",
-            "A page begins after a letter: when it died and its run's number.",
-            "Leave 'before' out for the newest, and go on by the link below the list.",
-            wrong=text,
-        )
+        rule = "A page begins after a letter: when it died and its run's number."
+        raise wrong_page(text, "the dead letters", rule)
     return instant, number

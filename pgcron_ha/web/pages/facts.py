@@ -21,7 +21,7 @@ _OPEN_LETTERS: Final = {
     "state": "open",
     **dict.fromkeys(("handler", "error_class", "fingerprint", "queue", "schedule")),
 }
-# Nodes that ended so long ago are shown beside the living.
+# Nodes that ended within this time are shown beside the living.
 _ENDED_WITHIN: Final = 3600.0
 
 Rows: TypeAlias = list[dict[str, Any]]
@@ -53,7 +53,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Overview(Facts):
-    """The facts as they stand at an instant."""
+    """The facts at an instant."""
 
     now: datetime
     judged: Judged

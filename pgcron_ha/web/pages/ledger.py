@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
@@ -14,16 +13,14 @@ from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.overview import database_time
 from pgcron_ha.db.queries.pages import schedules as ask
 from pgcron_ha.db.queries.reasons import Reason, why
-from pgcron_ha.errors import PgcronError, UnknownZone
-from pgcron_ha.spec.schedule_spec import spec_of
-from pgcron_ha.spec.spec import Spec
+from pgcron_ha.errors import UnknownZone
 from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.web.address import choice, cursor_instant
-from pgcron_ha.web.formats import Mark, plain, state_mark
-from pgcron_ha.web.lists import Choice, choices
+from pgcron_ha.web.formats import Mark, mark_of, plain
+from pgcron_ha.web.lists import choices
 from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.pages.schedule import no_such_schedule
-from pgcron_ha.web.run_words import reason_words, run_word
+from pgcron_ha.web.pages.schedule import ledger_line, no_such_schedule
+from pgcron_ha.web.run_words import reason_words
 from pgcron_ha.web.times import Meant, instants
 
 CLOCKS: Final = ("schedule", "utc", "mine")
@@ -38,8 +35,8 @@ _OUTCOMES: Final[dict[str | None, str]] = {
     "blocked": "It became a run, which waits.",
 }
 _NOTHING_KEPT: Final = (
-    "Nothing is known about this instant: as it stood then, the schedule did not name it, or"
-    " retention has removed what was decided. As it stands now, it names it."
+    "Nothing is known about this instant: the schedule of that time did not name it, or"
+    " retention has removed what was decided. The schedule of today names it."
 )
 _DECISIONS: Final[dict[str, str]] = {
     "missed": "It did not run",
@@ -62,19 +59,6 @@ class Found(NamedTuple):
     near: list[str]
 
 
-class LedgerRow(NamedTuple):
-    """What was decided about a fire, or about a range of them, and what came of it."""
-
-    facts: dict[str, Any]
-    """A row of `pgcron_ha.db.queries.pages.schedules.occurrences`."""
-    reason: str | None
-    """Why it did not run, in words."""
-    outcome: str | None
-    """A word of `formats.STATES` for its run; None: it has none, or retention removed it."""
-    delay: float | None
-    """Seconds from the fire time to the start."""
-
-
 class Answer(NamedTuple):
     """Why an instant of a schedule ran or did not."""
 
@@ -85,43 +69,8 @@ class Answer(NamedTuple):
     reported: Reason
     said_by: str | None
     """Who decided it, and their note, unless the sentence says so."""
-
-
-class NearFire(NamedTuple):
-    """A fire of the schedule near an instant that it does not name."""
-
-    at: datetime
-    word: str
-    """before or after"""
-    href: str
-
-
-@dataclass(frozen=True)
-class LedgerView:
-    """``ledger.html``."""
-
-    name: str
-    zone: ZoneInfo
-    """The schedule's."""
-    utc: ZoneInfo
-    rows: list[LedgerRow]
-    decisions: list[Choice]
-    decision: str | None
-    asked: str
-    """What the form asked, as it was given."""
-    clock: str
-    """The chosen clock: schedule, utc or mine."""
-    clocks: list[tuple[str, str]]
-    """Word and label of the clocks to choose from."""
-    answers: list[Answer]
-    near: list[NearFire]
-    """The fires about an instant that is none."""
-    around_href: str | None
-    """The ledger up to the instant that was asked about."""
-    looked_at: int
-    is_first_page: bool
-    first_href: str
-    next_href: str | None
+    near: list[tuple[str, datetime]]
+    """The fires before and after an instant that is no fire."""
 
 
 async def show_ledger(page_request: PageRequest) -> Response:
@@ -135,12 +84,44 @@ async def show_ledger(page_request: PageRequest) -> Response:
     snapshot = await page_request.read(
         ("ledger", name, mine.key, *sorted(given.items())), _read_ledger, name, given, before, mine
     )
-    found = snapshot.value
-    if found.definition is None:
+    found, row = snapshot.value, snapshot.value.definition
+    if row is None:
         raise no_such_schedule(page_request, name, found.near, "occurrences")
-    view = _view(page_request, found, found.definition, given, snapshot.now)
-    title = f"Occurrences of {plain(name)}"
-    return page_request.page("ledger.html", view, snapshot, title=title, section="schedules")
+    decision = given.get("decision")
+    rows, next_page = _page(found.rows)
+    asked = {key: value for key, value in given.items() if key in ("at", "clock")}
+    chosen = {"decision": decision, **asked}
+    after = None if next_page is None else {**chosen, "before": next_page}
+    answers = [_answer(meant, reported, row) for meant, reported in found.reasons]
+    return page_request.page(
+        "ledger.html",
+        snapshot,
+        title=f"Occurrences of {plain(name)}",
+        section="schedules",
+        name=name,
+        zone=_schedule_zone(row["timezone"]),
+        utc=load_zone("UTC"),
+        rows=[_ledger_row(fire, snapshot.now) for fire in rows],
+        decisions=choices(
+            page_request,
+            "occurrences",
+            "decision",
+            (None, *ask.DECISIONS),
+            asked,
+            decision,
+            name=name,
+        ),
+        decision=decision,
+        asked=given.get("at", ""),
+        clock=given.get("clock", "schedule"),
+        clocks=_clocks(row["timezone"], mine),
+        answers=answers,
+        around_href=_around(page_request, name, asked, found.reasons),
+        looked_at=ask.LEDGER_LOOK,
+        is_first_page="before" not in given,
+        first_href=page_request.link("occurrences", chosen, name=name),
+        next_href=after and page_request.link("occurrences", after, name=name),
+    )
 
 
 async def _read_ledger(
@@ -173,52 +154,6 @@ async def _read_ledger(
     return Found(row, rows, reported, [])
 
 
-def _view(
-    page_request: PageRequest,
-    found: Found,
-    row: dict[str, Any],
-    given: dict[str, str],
-    now: datetime,
-) -> LedgerView:
-    name, decision = row["name"], given.get("decision")
-    rows, next_page = _page(found.rows)
-    asked = {key: value for key, value in given.items() if key in ("at", "clock")}
-    chosen = {"decision": decision, **asked}
-    spec = _spec(row)
-    answers = [_answer(meant, reported, row) for meant, reported in found.reasons]
-    is_named = all(answer.mark.word != "no fire" for answer in answers)
-    return LedgerView(
-        name=name,
-        zone=_schedule_zone(row["timezone"]),
-        utc=load_zone("UTC"),
-        rows=[_ledger_row(fire, now) for fire in rows],
-        decisions=choices(
-            page_request,
-            "occurrences",
-            "decision",
-            (None, *ask.DECISIONS),
-            asked,
-            decision,
-            name=name,
-        ),
-        decision=decision,
-        asked=given.get("at", ""),
-        clock=given.get("clock", "schedule"),
-        clocks=_clocks(row["timezone"], page_request.zone),
-        answers=answers,
-        near=[]
-        if is_named or spec is None
-        else _near(page_request, name, spec, found.reasons[0][0]),
-        around_href=_around(page_request, name, asked, found.reasons),
-        looked_at=ask.LEDGER_LOOK,
-        is_first_page="before" not in given,
-        first_href=page_request.link("occurrences", chosen, name=name),
-        next_href=None
-        if next_page is None
-        else page_request.link("occurrences", {**chosen, "before": next_page}, name=name),
-    )
-
-
 def _page(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str | None]:
     """The rows of this page, and where the next begins; a fire and a range of it stay together."""
     if len(rows) <= ask.PAGE_ROWS:
@@ -228,16 +163,11 @@ def _page(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str | None]
     return shown, last.isoformat()
 
 
-def _ledger_row(fire: dict[str, Any], now: datetime) -> LedgerRow:
-    state, started = fire["run_state"], fire["started_at"]
-    outcome = None if state is None else run_word({**fire, "state": state}, now)
-    because = fire["cancel_reason"] if outcome == "cancelled" else None
-    return LedgerRow(
-        facts=fire,
-        reason=reason_words(fire["reason"], fire["note"]) or because,
-        outcome=outcome,
-        delay=None if started is None else (started - fire["fire_at"]).total_seconds(),
-    )
+def _ledger_row(fire: dict[str, Any], now: datetime) -> dict[str, Any]:
+    line, started = ledger_line(fire, now), fire["started_at"]
+    because = fire["cancel_reason"] if line["run_state"] == "cancelled" else None
+    delay = None if started is None else (started - fire["fire_at"]).total_seconds()
+    return {**line, "reason": line["reason"] or because, "delay": delay}
 
 
 def _answer(meant: Meant, stored: Reason, row: dict[str, Any]) -> Answer:
@@ -248,16 +178,17 @@ def _answer(meant: Meant, stored: Reason, row: dict[str, Any]) -> Answer:
         sentence = "The schedule did not exist yet."
     elif reported.code == "not_an_instant" and found.is_named:
         sentence = _NOTHING_KEPT
-    mark = state_mark(
-        (reported.outcome or "run") if reported.decision == "run" else reported.decision
-    )
+    word = (reported.outcome or "run") if reported.decision == "run" else reported.decision
+    mark = mark_of(word)
     if reported.decision == "not an instant":
         mark = mark._replace(glyph="∅", word="no fire")
     elif reported.decision == "not yet":
         mark = mark._replace(
             glyph="◷", word="paused" if reported.code == "is_paused" else "not yet"
         )
-    return Answer(meant, mark, sentence, reported, _said_by(reported))
+    near = [("before", found.before), ("after", found.after)]
+    fires = [(word, fire) for word, fire in near if fire and mark.word == "no fire"]
+    return Answer(meant, mark, sentence, reported, _said_by(reported), fires)
 
 
 def _said_by(reported: Reason) -> str | None:
@@ -277,16 +208,6 @@ def _sentence(reported: Reason) -> str:
     )
 
 
-def _near(page_request: PageRequest, name: str, spec: Spec, meant: Meant) -> list[NearFire]:
-    """The fires before and after, by the definition as it stands."""
-    fires = (("before", spec.previous(meant.instant)), ("after", spec.next(meant.instant)))
-    return [
-        NearFire(fire, word, page_request.link("occurrences", {"at": fire.isoformat()}, name=name))
-        for word, fire in fires
-        if fire is not None
-    ]
-
-
 def _around(
     page_request: PageRequest, name: str, asked: dict[str, str], reasons: list[tuple[Meant, Reason]]
 ) -> str | None:
@@ -295,13 +216,6 @@ def _around(
         return None
     after = reasons[-1][0].instant + timedelta(microseconds=1)
     return page_request.link("occurrences", {**asked, "before": after.isoformat()}, name=name)
-
-
-def _spec(row: dict[str, Any]) -> Spec | None:
-    try:
-        return spec_of(row)
-    except PgcronError:  # another version wrote it, or this tzdata lacks its zone
-        return None
 
 
 def _zone(clock: str, timezone: str, mine: ZoneInfo) -> ZoneInfo:
@@ -313,7 +227,7 @@ def _zone(clock: str, timezone: str, mine: ZoneInfo) -> ZoneInfo:
 def _schedule_zone(timezone: str) -> ZoneInfo:
     try:
         return load_zone(timezone)
-    except UnknownZone:  # newer than this tzdata: its times are told in UTC
+    except UnknownZone:  # newer than this tzdata: its times are shown in UTC
         return load_zone("UTC")
 
 

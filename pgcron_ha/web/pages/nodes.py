@@ -24,7 +24,7 @@ from pgcron_ha.db.queries.pages import overview as ask_overview
 from pgcron_ha.errors import NotFound
 from pgcron_ha.web.address import NoSuch, choice
 from pgcron_ha.web.formats import capital, duration, plain, plural, short, who_and_why
-from pgcron_ha.web.lists import Choice, FilterChip, chips, choices
+from pgcron_ha.web.lists import chips, choices
 from pgcron_ha.web.page_request import PageRequest
 
 STATES: Final = ("alive", "cordoned", "draining", "silent", "dead")
@@ -116,44 +116,34 @@ class NodeRow:
         return " ".join(filter(None, said)) or None
 
 
-@dataclass(frozen=True)
-class NodesView:
-    """``nodes.html``."""
-
-    living: list[NodeRow]
-    dead: list[NodeRow]
-    slots: int
-    free_slots: int
-    """Of the nodes that are alive."""
-    versions: list[str]
-    """Of the living; more than one: the cluster is mixed."""
-    usual_version: str | None
-    """What most of them have."""
-    chips: list[FilterChip]
-    states: list[Choice]
-    is_cut: bool
-    dead_is_cut: bool
-    shows_living: bool
-    shows_dead: bool
-
-
-@dataclass(frozen=True)
-class NodeView:
-    """``node.html``."""
-
-    row: NodeRow
-    runs: Rows
-    """What it executes or holds ahead: rows of `overview.running`."""
-
-
 async def show_nodes(page_request: PageRequest) -> Response:
     """The list; ``?queue=`` and ``handler`` choose those that serve it, ``state`` by their word."""
     given = page_request.query(*_FILTERS)
     choice(given.get("state"), STATES, "state")
     chosen = {"queue": given.get("queue"), "handler": given.get("handler")}
     snapshot = await page_request.read(("nodes", *chosen.values()), _read_nodes, chosen)
-    view = _listing_view(page_request, *snapshot.value, given, snapshot.now)
-    return page_request.page("nodes.html", view, snapshot, title="Nodes", section="nodes")
+    (living, dead), state = snapshot.value, given.get("state")
+    versions = Counter(row["version"] for row in living)
+    rows = [node_row(page_request, row, snapshot.now) for row in living]
+    alive = [row.facts for row in rows if row.state == "alive"]
+    return page_request.page(
+        "nodes.html",
+        snapshot,
+        title="Nodes",
+        section="nodes",
+        living=[row for row in rows if state in (None, row.state)],
+        dead=[node_row(page_request, row, snapshot.now) for row in dead],
+        slots=sum(row["slots"] for row in alive),
+        free_slots=sum(max(0, row["slots"] - row["slots_used"]) for row in alive),
+        versions=sorted(versions),  # more than one: the cluster is mixed
+        usual_version=versions.most_common(1)[0][0] if versions else None,
+        chips=chips(page_request, "nodes", given, but="state"),
+        states=choices(page_request, "nodes", "state", (None, *STATES), given, state),
+        is_cut=len(living) >= ask.MOST_NODES,
+        dead_is_cut=len(dead) >= ask.MOST_DEAD,
+        shows_living=state != "dead",
+        shows_dead=state in (None, "dead"),
+    )
 
 
 async def show_node(page_request: PageRequest) -> Response:
@@ -164,14 +154,18 @@ async def show_node(page_request: PageRequest) -> Response:
     node, runs, near = snapshot.value
     if node is None:
         raise _no_such_node(given, [(_near_name(row), _href(page_request, row)) for row in near])
-    view = NodeView(node_row(page_request, node, snapshot.now), runs)
     return page_request.page(
-        "node.html", view, snapshot, title=plain(node["name"]), section="nodes"
+        "node.html",
+        snapshot,
+        title=plain(node["name"]),
+        section="nodes",
+        row=node_row(page_request, node, snapshot.now),
+        runs=runs,  # what it executes or holds ahead
     )
 
 
 async def cordon(page_request: PageRequest) -> Response:
-    """It takes nothing new: every process of its name, until that is lifted; ``reason`` is kept."""
+    """Cordons every process of its name until it is uncordoned; ``reason`` is kept."""
     given = page_request.segment("incarnation")
     reason = (await page_request.form("reason")).get("reason")
 
@@ -184,7 +178,7 @@ async def cordon(page_request: PageRequest) -> Response:
 
 
 async def uncordon(page_request: PageRequest) -> Response:
-    """It takes runs again: whatever holds it, its name or this process alone."""
+    """Lets it take runs again, whether its name or this process alone was cordoned."""
     given = page_request.segment("incarnation")
     await page_request.form()
 
@@ -198,7 +192,7 @@ async def uncordon(page_request: PageRequest) -> Response:
 
 
 def node_row(page_request: PageRequest, facts: dict[str, Any], now: datetime) -> NodeRow:
-    """How a node stands at an instant."""
+    """A node at an instant."""
     return NodeRow(facts, _href(page_request, facts), (facts["lease_until"] - now).total_seconds())
 
 
@@ -231,29 +225,6 @@ async def _read_node(
         connection, incarnation=incarnation, limit=ask.SHOWN_RUNS, schema=schema
     )
     return node, runs, []
-
-
-def _listing_view(
-    page_request: PageRequest, living: Rows, dead: Rows, given: dict[str, str], now: datetime
-) -> NodesView:
-    state = given.get("state")
-    versions = Counter(row["version"] for row in living)
-    rows = [node_row(page_request, row, now) for row in living]
-    alive = [row.facts for row in rows if row.state == "alive"]
-    return NodesView(
-        living=[row for row in rows if state in (None, row.state)],
-        dead=[node_row(page_request, row, now) for row in dead],
-        slots=sum(row["slots"] for row in alive),
-        free_slots=sum(max(0, row["slots"] - row["slots_used"]) for row in alive),
-        versions=sorted(versions),
-        usual_version=versions.most_common(1)[0][0] if versions else None,
-        chips=chips(page_request, "nodes", given, but="state"),
-        states=choices(page_request, "nodes", "state", (None, *STATES), given, state),
-        is_cut=len(living) >= ask.MOST_NODES,
-        dead_is_cut=len(dead) >= ask.MOST_DEAD,
-        shows_living=state != "dead",
-        shows_dead=state in (None, "dead"),
-    )
 
 
 def _sentence(row: NodeRow) -> str | None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from starlette.responses import Response
 
@@ -15,10 +14,10 @@ from pgcron_ha.web.address import choice
 from pgcron_ha.web.formats import who_and_why
 from pgcron_ha.web.health import judge
 from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.pages.attention import Attention, causes, shortlist
+from pgcron_ha.web.pages.attention import causes, shortlist
 from pgcron_ha.web.pages.facts import Facts, Overview, for_timeline, read_facts
-from pgcron_ha.web.pages.nodes import NodeRow, node_row
-from pgcron_ha.web.pages.tiles import Tile, tiles
+from pgcron_ha.web.pages.nodes import node_row
+from pgcron_ha.web.pages.tiles import tiles
 from pgcron_ha.web.plots import Timeline, distance, timeline
 
 # Two thirds of the axis are past.
@@ -39,49 +38,6 @@ _QUEUES: Final = 8
 _NODES: Final = 8
 
 
-class QueueLine(NamedTuple):
-    """One queue on the overview."""
-
-    name: str
-    due: int
-    oldest_due: datetime | None
-    running: int
-    is_cut: bool
-    """Whether `due` is only a lower bound."""
-    paused: str | None
-    """By whom and why it is paused."""
-    href: str
-
-
-@dataclass(frozen=True)
-class OverviewView:
-    """``overview.html``."""
-
-    tiles: list[Tile]
-    attention: list[Attention]
-    more_attention: int
-    """Causes that are not shown."""
-    all_attention_href: str | None
-    """The page that shows them; None: it is this one."""
-    dead_letters: int
-    """Open ones, also of schedules that have recovered."""
-    problems: int
-    """How many causes there are; the number in the page's title."""
-    timeline: Timeline | None
-    """None: no schedule has a next fire or a problem."""
-    schedules: int
-    """How many there are."""
-    windows: list[tuple[str, bool]]
-    """Lengths of the timeline to choose from, and which is chosen."""
-    queues: list[QueueLine]
-    nodes: list[NodeRow]
-    last_finished_at: datetime | None
-    rate: float | None
-    """Ended runs a second over the last minute; None: too few to say."""
-    is_empty: bool
-    """Neither schedules nor runs nor nodes: somebody has just installed it."""
-
-
 async def show_overview(page_request: PageRequest) -> Response:
     """The page; ``?window=`` is how much time is shown, ``?attention=all`` lists every cause."""
     given = page_request.query("window", "attention")
@@ -100,32 +56,30 @@ async def show_overview(page_request: PageRequest) -> Response:
         judged=[(row, judge(row, now)) for row in facts.schedules],
         node_rows=[node_row(page_request, row, now) for row in facts.nodes],
     )
-    view = _view(page_request, seen, window, is_all)
-    title = f"({view.problems}) Overview" if view.problems else "Overview"
-    return page_request.page("overview.html", view, snapshot, title=title, section="overview")
-
-
-def _view(page_request: PageRequest, seen: Overview, window: str, is_all: bool) -> OverviewView:
     attention = causes(page_request.link, seen)
     shown = shortlist(attention, _ALL_ATTENTION_ROWS if is_all else _ATTENTION_ROWS)
     all_href = page_request.link("overview", {"window": window, "attention": ALL}) + "#attention"
     ended = seen.recent["ended_in_a_minute"]
     is_used = seen.cluster["schedules"] or seen.nodes or seen.recent["runs"] or seen.blocking
-    return OverviewView(
+    return page_request.page(
+        "overview.html",
+        snapshot,
+        title=f"({len(attention)}) Overview" if attention else "Overview",
+        section="overview",
         tiles=tiles(page_request.link, seen),
         attention=shown,
         more_attention=len(attention) - len(shown),
-        all_attention_href=None if is_all else all_href,
-        dead_letters=seen.cluster["dead_letters"],
+        all_attention_href=None if is_all else all_href,  # the page that shows every cause
+        dead_letters=seen.cluster["dead_letters"],  # also of schedules that have recovered
         problems=len(attention),
         timeline=_timeline(page_request, seen, WINDOWS[window]),
         schedules=seen.cluster["schedules"],
         windows=[(word, word == window) for word in WINDOWS],
-        queues=_queue_lines(page_request, seen),
+        queues=_queue_lines(seen),
         nodes=seen.node_rows[:_NODES],
         last_finished_at=seen.recent["last_finished_at"],
-        rate=ended / 60 if ended else None,
-        is_empty=not is_used,
+        rate=ended / 60 if ended else None,  # runs a second, over the last minute
+        is_empty=not is_used,  # somebody has just installed it
     )
 
 
@@ -179,7 +133,8 @@ def future_fires(
     return fires
 
 
-def _queue_lines(page_request: PageRequest, seen: Overview) -> list[QueueLine]:
+def _queue_lines(seen: Overview) -> list[dict[str, Any]]:
+    """The queues with work, or paused; ``is_cut`` says that ``due`` is a lower bound."""
     paused = {
         row["name"]: who_and_why(row["paused_by"], row["paused_note"]) for row in seen.paused_queues
     }
@@ -188,16 +143,14 @@ def _queue_lines(page_request: PageRequest, seen: Overview) -> list[QueueLine]:
     for name in names:
         due = [row for row in seen.due if row["queue"] == name]
         runs = sum(row["runs"] for row in due)
-        lines.append(
-            QueueLine(
-                name=name,
-                due=runs,
-                oldest_due=min((row["oldest_due"] for row in due), default=None),
-                running=sum(row["queue"] == name for row in seen.running),
-                is_cut=runs >= ask.LOOK,
-                paused=paused.get(name),
-                href=page_request.link("queue", name=name),
-            )
-        )
-    lines.sort(key=lambda line: (line.oldest_due is None, line.oldest_due))
+        line = {
+            "name": name,
+            "due": runs,
+            "oldest_due": min((row["oldest_due"] for row in due), default=None),
+            "running": sum(row["queue"] == name for row in seen.running),
+            "is_cut": runs >= ask.LOOK,
+            "paused": paused.get(name),
+        }
+        lines.append(line)
+    lines.sort(key=lambda line: (line["oldest_due"] is None, line["oldest_due"]))
     return lines[:_QUEUES]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, NamedTuple, TypeAlias
+from functools import cached_property
+from typing import Any, Final, TypeAlias
 
 from starlette.responses import Response
 
@@ -14,17 +15,26 @@ from pgcron_ha.db.queries.pages import overview as ask_overview
 from pgcron_ha.db.queries.pages import queues as ask
 from pgcron_ha.db.queries.pages import schedules as ask_schedules
 from pgcron_ha.web.address import NoSuch, near_names
-from pgcron_ha.web.formats import Mark, capital, duration, number, plural, short, who_and_why
-from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.run_words import needs, too_heavy
+from pgcron_ha.web.formats import (
+    Mark,
+    capital,
+    duration,
+    number,
+    plural,
+    short,
+    some_of,
+    who_and_why,
+)
+from pgcron_ha.web.page_request import PageRequest, verb
+from pgcron_ha.web.run_words import limit_words, needs, too_heavy, until
 
-# The oldest due run of a served queue waits longer than this: work comes faster than it goes.
+# If the oldest due run of a served queue waits longer than this, the queue is lagging.
 LAG_SECONDS: Final = 60.0
 _MOST_KEPT: Final = 100
 # The gravest first; the rest by name.
 _GRAVITY: Final = {"fail": 0, "late": 1}
 _READY: Final = Mark("✓", "ready", "ok")
-# What a queue has of which a statement says nothing.
+# What a queue has when a statement has no row of it.
 _NOTHING_WAITS: Final = {"due": 0, "later": 0, "is_cut": False, "first_due": None}
 _NO_SERVER: Final = {"nodes": 0, "slots": 0, "free": 0}
 _NO_SETTING: Final = dict.fromkeys(
@@ -59,79 +69,45 @@ class Facts:
         )
 
 
-class Waiting(NamedTuple):
-    """Runs of one handler (with the labels they require) that wait for nodes or a breaker."""
-
-    handler: str
-    runs: int
-    oldest_due: datetime
-    href: str
-    """The nodes that offer the handler for any queue; what resets the breaker."""
-    why: str = ""
-
-
 @dataclass(frozen=True)
 class QueueRow:
     """One queue: is work flowing, what blocks it. Rows of `Facts` that are about it."""
 
     name: str
-    href: str
-    mark: Mark
-    why: str
-    """The sentence behind the mark's word."""
+    now: datetime
     depth: dict[str, Any]
     """`due` and `later` (lower bounds if `is_cut`): waiting runs."""
     setting: dict[str, Any]
     server: dict[str, Any]
-    oldest_due: datetime | None
     running: int
     dead: int
-    parked: tuple[Waiting, ...]
-    """Put aside: no living node can take them."""
-    broken: tuple[Waiting, ...]
-    """They wait for a circuit breaker."""
+    parked: Rows
+    """Runs of one handler that are put aside: no living node can take them."""
+    broken: Rows
+    """Runs of one handler that wait for a circuit breaker."""
+
+    @property
+    def oldest_due(self) -> datetime | None:
+        """Since when the first of the due runs waits."""
+        first: datetime | None = self.depth["first_due"]
+        return first if first is not None and first <= self.now else None
 
     @property
     def parked_runs(self) -> int:
         """All that is put aside."""
-        return sum(group.runs for group in (*self.parked, *self.broken))
+        return sum(group["runs"] for group in (*self.parked, *self.broken))
 
     @property
     def rate(self) -> str | None:
-        """So many start in a time, such as ``10 in 1 m``; None is no limit."""
-        return _rate(self.setting)
+        """How many start in a time, such as ``10 in 1 m``; None is no limit."""
+        if self.setting["rate"] is None:
+            return None
+        return f"{number(self.setting['rate'])} in {duration(self.setting['per'])}"
 
-
-@dataclass(frozen=True)
-class QueuesView:
-    """``queues.html``."""
-
-    rows: list[QueueRow]
-    cluster_pause: str | None
-    kept: list[tuple[str, str, str | None]]
-    """How long records are kept, and a note: tables, then rules, the first about a run counts."""
-
-
-class HeadRun(NamedTuple):
-    """One of the first runs of a queue, and what stands in its way."""
-
-    facts: dict[str, Any]
-    why: str
-    tone: str = "idle"
-    waits_for: int | None = None
-    """The run that has to end first."""
-
-
-@dataclass(frozen=True)
-class QueueView:
-    """``queue.html``."""
-
-    row: QueueRow
-    head: list[HeadRun]
-    later: list[dict[str, Any]]
-    """The first of those to come."""
-    running: list[dict[str, Any]]
-    cluster_pause: str | None
+    @cached_property
+    def judged(self) -> tuple[Mark, str]:
+        """The word of the queue and the sentence behind it, the gravest that holds."""
+        return _judge(self, self.now)
 
 
 async def show_queues(page_request: PageRequest) -> Response:
@@ -139,9 +115,16 @@ async def show_queues(page_request: PageRequest) -> Response:
     page_request.query()
     snapshot = await page_request.read(("queues",), _read_queues)
     facts, kept = snapshot.value
-    rows = _rows(page_request, facts, snapshot.now)
-    view = QueuesView(rows, facts.pause, [_kept(row) for row in kept])
-    return page_request.page("queues.html", view, snapshot, title="Queues", section="queues")
+    return page_request.page(
+        "queues.html",
+        snapshot,
+        title="Queues",
+        section="queues",
+        rows=_rows(facts, snapshot.now),
+        cluster_pause=facts.pause,
+        # How long records are kept: tables, then rules, the first about a run counts.
+        kept=[_kept(row) for row in kept],
+    )
 
 
 async def show_queue(page_request: PageRequest) -> Response:
@@ -150,7 +133,7 @@ async def show_queue(page_request: PageRequest) -> Response:
     page_request.query()
     snapshot = await page_request.read(("queue", name), _read_queue, name)
     facts, head, later, running = snapshot.value
-    rows = {row.name: row for row in _rows(page_request, facts, snapshot.now)}
+    rows = {row.name: row for row in _rows(facts, snapshot.now)}
     if name not in rows:
         raise NoSuch(
             "queue",
@@ -162,34 +145,26 @@ async def show_queue(page_request: PageRequest) -> Response:
                 for other in near_names(name[:100], sorted(rows))
             ],
         )
-    reasons = [_head_run(run, rows[name], snapshot.now, facts.pause is not None) for run in head]
-    view = QueueView(rows[name], reasons, later, running, facts.pause)
-    return page_request.page("queue.html", view, snapshot, title=name, section="queues")
+    return page_request.page(
+        "queue.html",
+        snapshot,
+        title=name,
+        section="queues",
+        row=rows[name],
+        head=[_head_run(run, rows[name], snapshot.now, facts.pause is not None) for run in head],
+        later=later,
+        running=running,
+        cluster_pause=facts.pause,
+    )
 
 
-async def pause(page_request: PageRequest) -> Response:
-    """Nobody takes runs from the queue from now on; ``note`` says why."""
-    name, note = page_request.segment("name"), (await page_request.form("note")).get("note")
-    await page_request.do(cluster.pause_queue, name, note)
-    return page_request.redirect("queue", {"done": "queue_paused"}, name=name)
-
-
-async def resume(page_request: PageRequest) -> Response:
-    """Its runs are taken again."""
-    name, _ = page_request.segment("name"), await page_request.form()
-    await page_request.do(cluster.resume_queue, name)
-    return page_request.redirect("queue", {"done": "queue_resumed"}, name=name)
-
-
-async def reset_breaker(page_request: PageRequest) -> Response:
-    """Closes it: what waits for it goes."""
-    name, _ = page_request.segment("name"), await page_request.form()
-    await page_request.do(breakers.reset_breaker, name)
-    return page_request.redirect("overview", {"done": "breaker_reset"})
+pause = verb(cluster.pause_queue, "queue", "queue_paused", "note")
+resume = verb(cluster.resume_queue, "queue", "queue_resumed")
+reset_breaker = verb(breakers.reset_breaker, "overview", "breaker_reset")
 
 
 def circuit_sentence(row: dict[str, Any], now: datetime) -> str:
-    """How a circuit breaker stands, as a sentence."""
+    """The state of a circuit breaker as a sentence."""
     return f"{capital(breakers.circuit_words(row, now).rstrip('.'))}."
 
 
@@ -233,67 +208,33 @@ def _kept(row: dict[str, Any]) -> tuple[str, str, str | None]:
     return cluster.scope_words(row), duration(row["keep"].total_seconds()), note
 
 
-def _rows(page_request: PageRequest, facts: Facts, now: datetime) -> list[QueueRow]:
+def _rows(facts: Facts, now: datetime) -> list[QueueRow]:
     read = [*facts.depths, *facts.running, *facts.parked, *facts.servers, *facts.broken]
     names = {
         *(row["name"] for row in facts.settings),
         *(row["queue"] for row in [*read, *facts.dead]),
         *facts.scheduled,
     }
-    rows = [_row(page_request, facts, name, now) for name in sorted(names)]
-    return sorted(rows, key=lambda row: _GRAVITY.get(row.mark.tone, 2))
+    rows = [_row(facts, name, now) for name in sorted(names)]
+    return sorted(rows, key=lambda row: _GRAVITY.get(row.judged[0].tone, 2))
 
 
-def _row(page_request: PageRequest, facts: Facts, name: str, now: datetime) -> QueueRow:
-    parked = tuple(
-        Waiting(
-            " with ".join([row["handler"], *filter(None, [", ".join(row["requires"] or ())])]),
-            row["runs"],
-            row["oldest_due"],
-            page_request.link("nodes", {"handler": row["handler"]}),
-        )
-        for row in facts.parked
-        if row["queue"] == name
-    )
-    broken = tuple(
-        Waiting(
-            row["handler"],
-            row["runs"],
-            row["oldest_due"],
-            page_request.link("reset_breaker", name=row["name"]),
-            circuit_sentence(row, now),
-        )
-        for row in facts.broken
-        if row["queue"] == name
-    )
-    depth = _one(facts.depths, "queue", name, _NOTHING_WAITS)
-    first = depth["first_due"]
-    row = QueueRow(
+def _row(facts: Facts, name: str, now: datetime) -> QueueRow:
+    return QueueRow(
         name=name,
-        href=page_request.link("queue", name=name),
-        mark=_READY,
-        why="",
-        depth=depth,
+        now=now,
+        depth=_one(facts.depths, "queue", name, _NOTHING_WAITS),
         setting=_one(facts.settings, "name", name, _NO_SETTING),
         server=_one(facts.servers, "queue", name, _NO_SERVER),
-        oldest_due=first if first is not None and first <= now else None,
         running=_one(facts.running, "queue", name, {"runs": 0})["runs"],
         dead=_one(facts.dead, "queue", name, {"letters": 0})["letters"],
-        parked=parked,
-        broken=broken,
+        parked=[row for row in facts.parked if row["queue"] == name],
+        broken=[
+            {**row, "why": circuit_sentence(row, now)}
+            for row in facts.broken
+            if row["queue"] == name
+        ],
     )
-    mark, why = _judge(row, now)
-    return replace(row, mark=mark, why=why)
-
-
-def _rate(settings: dict[str, Any]) -> str | None:
-    if settings["rate"] is None:
-        return None
-    return f"{number(settings['rate'])} in {duration(settings['per'])}"
-
-
-def _left(instant: datetime, now: datetime) -> str:
-    return duration(max(0.0, (instant - now).total_seconds()))
 
 
 def _judge(row: QueueRow, now: datetime) -> tuple[Mark, str]:
@@ -306,20 +247,19 @@ def _judge(row: QueueRow, now: datetime) -> tuple[Mark, str]:
     if not row.server["nodes"] and (due or row.parked):
         return Mark("✕", "unserved", "fail"), "No living node takes from it: start one that does."
     if row.parked:
-        handlers = ", ".join(group.handler for group in row.parked[:2])
-        more = f" and {len(row.parked) - 2} more" if len(row.parked) > 2 else ""
-        return Mark("⊘", "parked", "late"), f"No living node offers {handlers}{more} here."
+        handlers = some_of([_needed(group) for group in row.parked], 2)
+        return Mark("⊘", "parked", "late"), f"No living node offers {handlers} here."
     if not row.server["nodes"]:
         return Mark("○", "unserved", "idle"), "No living node takes from it; nothing waits."
     if row.broken:
-        return Mark("⊘", "left alone", "late"), row.broken[0].why
+        return Mark("⊘", "left alone", "late"), row.broken[0]["why"]
     lag = (now - row.oldest_due).total_seconds() if row.oldest_due else 0.0
     tone = "late" if lag > LAG_SECONDS else "ok"
     if due and row.running >= (setting["max_running"] or row.running + 1):
         why = f"It executes {plural(row.running, 'run')}, as many as it may."
         return Mark("▮", "full", tone), why
     if due and setting["next_at"] is not None:
-        left = _left(setting["next_at"], now)
+        left = until(setting["next_at"], now)
         why = f"As many have started as may, {row.rate}; the next starts in {left}."
         return Mark("▮", "at its rate", tone), why
     if tone == "late":
@@ -331,35 +271,42 @@ def _judge(row: QueueRow, now: datetime) -> tuple[Mark, str]:
     return _READY, "Nothing that is due waits."
 
 
-def _head_run(run: dict[str, Any], row: QueueRow, now: datetime, is_all_paused: bool) -> HeadRun:
-    """What stands between a due run and a node."""
+def _needed(group: dict[str, Any]) -> str:
+    """The handler, and the labels that its runs require."""
+    return " with ".join(filter(None, [group["handler"], ", ".join(group["requires"] or ())]))
+
+
+def _head_run(
+    run: dict[str, Any], row: QueueRow, now: datetime, is_all_paused: bool
+) -> dict[str, Any]:
+    """A due run with ``why`` no node has it, in a ``tone``, and the run that ``blocks`` it."""
+    why, tone, blocks = _obstacle(run, row, now), "late", None
     if is_all_paused:
-        return HeadRun(run, "everything is paused", "late")
-    if row.setting["paused_at"] is not None:
-        return HeadRun(run, "the queue is paused", "late")
-    if not run["is_offered"]:
-        return HeadRun(run, f"{needs(run)}no living node offers its handler here", "late")
-    if run["too_heavy"]:
-        return HeadRun(run, f"{too_heavy(run, run['too_heavy'])} has so many", "late")
+        why = "everything is paused"
+    elif row.setting["paused_at"] is not None:
+        why = "the queue is paused"
+    elif not run["is_offered"]:
+        why = f"{needs(run)}no living node offers its handler here"
+    elif run["too_heavy"]:
+        why = f"{too_heavy(run, run['too_heavy'])} has so many"
+    else:
+        tone, blocks = "idle", run["waits_for"]
+    return {**run, "why": why, "tone": tone, "blocks": blocks}
+
+
+def _obstacle(run: dict[str, Any], row: QueueRow, now: datetime) -> str:
+    """What keeps a run that a node could take."""
     if run["waits_for"] is not None:
-        return HeadRun(run, "its schedule's last run is not over", waits_for=run["waits_for"])
-    return HeadRun(run, _limit(run, row, now) or "a node takes it at its next look")
-
-
-def _limit(run: dict[str, Any], row: QueueRow, now: datetime) -> str | None:
-    """What its key or its queue allows no more of."""
-    key, most = short(run["concurrency_key"] or "", 60), row.setting["max_running"]
-    if run["is_key_full"]:
-        return f"every slot of its concurrency key {key} is taken"
-    if run["key_next_at"] is not None:
-        left = _left(run["key_next_at"], now)
-        return f"the rate of its concurrency key {key} is used up; the next starts in {left}"
-    if most is not None and row.running >= most:
-        return f"the queue executes {plural(row.running, 'run')} already"
-    if row.setting["next_at"] is not None:
-        left = _left(row.setting["next_at"], now)
-        return f"the queue's rate is used up; the next starts in {left}"
-    return None if row.server["free"] else f"all {row.server['slots']} slots are busy"
+        return "its schedule's last run is not over"
+    most, slots = row.setting["max_running"], row.server["slots"]
+    limits = {
+        "max_running": most,
+        "is_queue_full": most is not None and row.running >= most,
+        "queue_next_at": row.setting["next_at"],
+    }
+    busy = None if row.server["free"] else f"all {slots} slots are busy"
+    limit = limit_words({**run, **limits}, row.name, now)
+    return limit or busy or "a node takes it at its next look"
 
 
 def _one(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -15,11 +14,11 @@ from pgcron_ha.db.queries.pages import queues as ask_queues
 from pgcron_ha.db.queries.pages import run as ask
 from pgcron_ha.db.queries.pages import runs as ask_runs
 from pgcron_ha.web.address import NoSuch, whole_number
-from pgcron_ha.web.formats import duration, state_mark
+from pgcron_ha.web.formats import duration, mark_of
 from pgcron_ha.web.json_text import pretty
 from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.pages.run_log import LogPlace, LogView, log_place, log_view, read_log
-from pgcron_ha.web.run_time import TimeBar, where_time_went
+from pgcron_ha.web.pages.run_log import LogPlace, log_place, log_view, read_log
+from pgcron_ha.web.run_time import where_time_went
 from pgcron_ha.web.run_words import retry_words, run_sentence, run_word
 
 # Characters of a laid-out args or result.
@@ -36,27 +35,6 @@ class JsonText(NamedTuple):
     is_cut: bool
 
 
-class ProgressBar(NamedTuple):
-    """How far an executing run says that it is; the note comes from outside."""
-
-    amount: str
-    """Such as 3 of 10."""
-    percent: str | None
-    """0 to 100; None: it named no total."""
-    note: str | None
-    at: datetime
-
-
-class ChildRun(NamedTuple):
-    """A run that was made from this one."""
-
-    id: int
-    what: str
-    """rerun, redrive, …, and by whom."""
-    state: str
-    at: datetime | None
-
-
 class Found(NamedTuple):
     """What was read of a run."""
 
@@ -67,45 +45,6 @@ class Found(NamedTuple):
     attempts: list[dict[str, Any]]
     children: list[dict[str, Any]]
     lines: list[dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class RunView:
-    """``run.html``."""
-
-    row: dict[str, Any]
-    """A row of `pgcron_ha.db.queries.pages.run.run`."""
-    word: str
-    sentence: str
-    what: str
-    """The schedule's name, else the handler: the page's heading."""
-    schedule_href: str | None
-    facts: list[tuple[str, str, str | None]]
-    """Word, value, and an address if there is one."""
-    instants: list[tuple[str, datetime]]
-    progress: ProgressBar | None
-    bar: TimeBar | None
-    attempts: list[dict[str, Any]]
-    """Rows of `attempts`, with the one that runs or succeeded, and of each its ``seconds``."""
-    unfolded: int | None
-    """The attempt whose traceback is unfolded: the newest that has one."""
-    hidden_attempts: int
-    """Older ones that are not shown."""
-    args: JsonText
-    result: JsonText | None
-    log: LogView
-    slot_holder: int | None
-    """The run that it waits for."""
-    children: list[ChildRun]
-    cancel_word: str | None
-    """What the button to cancel says; None: nothing is left to cancel."""
-    may_kill: bool
-    """Whether it was asked to stop, and its node may be asked to use force."""
-    retry_word: str | None
-    redrive_href: str | None
-    """For an open dead letter: retrying it that way closes it."""
-    note: str | None
-    """Why there is less to see than usual."""
 
 
 async def show_run(page_request: PageRequest) -> Response:
@@ -119,8 +58,8 @@ async def show_run(page_request: PageRequest) -> Response:
     if found is None:
         raise no_such_run(page_request, str(run_id))
     view = _view(page_request, found, place, snapshot.now)
-    title = f"{state_mark(view.word).word} · run {run_id} · {view.what}"
-    return page_request.page("run.html", view, snapshot, title=title, section="runs")
+    title = f"{mark_of(view['word']).word} · run {run_id} · {view['what']}"
+    return page_request.page("run.html", snapshot, title=title, section="runs", **view)
 
 
 async def show_log(page_request: PageRequest) -> Response:
@@ -208,7 +147,10 @@ async def _read_run(
     )
 
 
-def _view(page_request: PageRequest, found: Found, place: LogPlace, now: datetime) -> RunView:
+def _view(
+    page_request: PageRequest, found: Found, place: LogPlace, now: datetime
+) -> dict[str, Any]:
+    """What the page shows."""
     newest = found.attempts[0]["outcome"] if found.attempts else None
     row = {**found.run, "is_snoozed": newest == "snoozed"}
     circuit = next((each for each in row["breakers"] if each["state"]), None)
@@ -219,46 +161,39 @@ def _view(page_request: PageRequest, found: Found, place: LogPlace, now: datetim
     redrive_href = page_request.link("redrive", id=row["id"]) if is_open_letter else None
     # An unfolded one holds its region as it is, so while more may come all are folded.
     with_traceback = (one["attempt"] for one in shown if one["traceback"] and row["finished_at"])
-    return RunView(
-        row=row,
-        word=word,
-        sentence=run_sentence(row, waits, found.letter, now),
-        what=row["schedule_now"] or row["schedule"] or row["handler"],
-        schedule_href=page_request.link("schedule", name=row["schedule_now"])
-        if row["schedule_now"]
-        else None,
-        facts=_facts(page_request, row, found.letter),
-        instants=_instants(row),
-        progress=_progress(found.progress),
-        bar=where_time_went(row, shown, now),
-        attempts=_attempts(row, shown, now),
-        unfolded=next(with_traceback, None),
-        hidden_attempts=max(0, shown[-1]["attempt"] - 1) if len(found.attempts) > len(shown) else 0,
-        args=_json(row["args"], row["args_bytes"]),
-        result=_json(row["result"], row["result_bytes"]) if row["result"] is not None else None,
-        log=log_view(page_request, row, found.lines, place),
-        slot_holder=(found.waits or {}).get("slot_holder"),
-        children=_children(found),
-        cancel_word=_cancel_word(row, word),
-        may_kill=row["cancel_at"] is not None and row["kill_at"] is None,
-        retry_word=_retry_word(row, word, redrive_href),
-        redrive_href=redrive_href,
-        note="Retention has removed its history; this is what its dead letter kept."
-        if row["place"] == _GONE
-        else None,
-    )
+    return {
+        "row": row,
+        "word": word,
+        "sentence": run_sentence(row, waits, found.letter, now),
+        "what": row["schedule_now"] or row["schedule"] or row["handler"],  # the heading
+        "facts": _facts(page_request, row, found.letter),
+        "instants": _instants(row),
+        "progress": _progress(found.progress),
+        "bar": where_time_went(row, shown, now),
+        "attempts": _attempts(row, shown, now),
+        "unfolded": next(with_traceback, None),
+        "hidden_attempts": len(found.attempts) > len(shown) and shown[-1]["attempt"] - 1,
+        "args": _json(row["args"], row["args_bytes"]),
+        "result": _json(row["result"], row["result_bytes"]) if row["result"] is not None else None,
+        "log": log_view(page_request, row, found.lines, place),
+        "slot_holder": (found.waits or {}).get("slot_holder"),  # the run that it waits for
+        "children": _children(found),
+        "cancel_word": _cancel_word(row, word),
+        "may_kill": row["cancel_at"] is not None and row["kill_at"] is None,
+        "retry_word": _retry_word(row, word, redrive_href),
+        "redrive_href": redrive_href,  # retrying an open dead letter that way closes it
+        "is_gone": row["place"] == _GONE,
+    }
 
 
-def _progress(reported: dict[str, Any] | None) -> ProgressBar | None:
+def _progress(reported: dict[str, Any] | None) -> dict[str, Any] | None:
+    """With ``amount``, such as 3 of 10, and ``percent``, if it named a total."""
     if reported is None:
         return None
     done, total = reported["done"], reported["total"]
-    if total is None:
-        return ProgressBar(f"{done:,.10g}", None, reported["note"], reported["at"])
-    share = min(100.0, 100 * done / total)
-    return ProgressBar(
-        f"{done:,.10g} of {total:,.10g}", f"{share:.0f}", reported["note"], reported["at"]
-    )
+    percent = None if total is None else f"{min(100.0, 100 * done / total):.0f}"
+    amount = f"{done:,.10g}" + ("" if total is None else f" of {total:,.10g}")
+    return {**reported, "amount": amount, "percent": percent}
 
 
 def _cancel_word(row: dict[str, Any], word: str) -> str | None:
@@ -276,55 +211,53 @@ def _retry_word(row: dict[str, Any], word: str, redrive_href: str | None) -> str
 def _facts(
     page_request: PageRequest, row: dict[str, Any], letter: dict[str, Any] | None
 ) -> list[tuple[str, str, str | None]]:
-    def runs(**filters: str) -> str:
-        return page_request.link("runs", filters)
+    """Word, value, and an address if there is one."""
 
-    parent = row["parent_run"]
-    facts: list[tuple[str, str, str | None]] = [
-        ("Handler", row["handler"], runs(handler=row["handler"])),
-        ("Queue", row["queue"], runs(queue=row["queue"])),
+    def runs(name: str) -> str:
+        return page_request.link("runs", {name: row[name]})
+
+    def lasting(name: str, words: str) -> str | None:
+        return row[name] and words.format(duration(row[name]))
+
+    parent, group = row["parent_run"], letter["fingerprint"] if letter else None
+    is_deleted = row["schedule"] and not row["schedule_now"]
+    named: list[tuple[str, str | None, str | None]] = [
+        ("Handler", row["handler"], runs("handler")),
+        ("Queue", row["queue"], runs("queue")),
         ("Priority", f"{row['priority']}" + (" (0 is first)" if row["priority"] else ""), None),
         ("Attempt", f"{row['attempt']} of {row['max_attempts']}{_naps(row)}", None),
+        ("Concurrency key", row["concurrency_key"], None),
+        ("Requires", ", ".join(row["requires"] or ()), None),
+        ("Unique key", _unique_key(row), None),
+        ("Retries", retry_words(row["retry"]), None),
+        (
+            "Died as",
+            f"all of {group}" if group else None,
+            page_request.link("dead", {"state": "all", "group": group}),
+        ),
+        ("Node", row["node"], runs("node")),
+        ("Schedule", f"{row['schedule']} (deleted)" if is_deleted else None, runs("schedule")),
+        (
+            "Made from",
+            parent and f"run {parent}",
+            parent and page_request.link("run", id=parent),
+        ),
+        *(("Diverted", diversion_words(one), None) for one in row["breakers"] if not one["state"]),
+        ("Origin", ", by ".join(filter(None, [row["origin"], row["created_by"]])), None),
+        ("Delivery", row["delivery"].replace("_", " "), None),
+        ("Timeout", lasting("timeout", "{}"), None),
+        ("Given up", lasting("give_up_after", "{} after it is due"), None),
+        ("Silence", lasting("silence_timeout", "at most {}"), None),
+        ("Id", str(row["uuid"]), None),
     ]
-    if row["concurrency_key"]:
-        facts.append(("Concurrency key", row["concurrency_key"], None))
-    if row["requires"]:
-        facts.append(("Requires", ", ".join(row["requires"]), None))
-    if row["unique_key"]:
-        spans = {
-            "waiting": "while it waits",
-            "taken": "until a node took it",
-            "period": "for a time",
-        }
-        span = spans.get(row["unique_scope"], "while it is open")
-        facts.append(("Unique key", f"{row['unique_key']} ({span})", None))
-    if (policy := retry_words(row["retry"])) is not None:
-        facts.append(("Retries", policy, None))
-    if letter is not None and letter["fingerprint"]:
-        same = {"state": "all", "group": letter["fingerprint"]}
-        facts.append(
-            ("Died as", f"all of {letter['fingerprint']}", page_request.link("dead", same))
-        )
-    if row["node"]:
-        facts.append(("Node", row["node"], runs(node=row["node"])))
-    if row["schedule"] and not row["schedule_now"]:
-        facts.append(("Schedule", f"{row['schedule']} (deleted)", runs(schedule=row["schedule"])))
-    if parent is not None:
-        facts.append(("Made from", f"run {parent}", page_request.link("run", id=parent)))
-    facts += [
-        ("Diverted", diversion_words(one), None) for one in row["breakers"] if not one["state"]
-    ]
-    made = row["origin"] + (f", by {row['created_by']}" if row["created_by"] else "")
-    facts.append(("Origin", made, None))
-    facts.append(("Delivery", row["delivery"].replace("_", " "), None))
-    if row["timeout"] is not None:
-        facts.append(("Timeout", duration(row["timeout"]), None))
-    if row["give_up_after"] is not None:
-        facts.append(("Given up", f"{duration(row['give_up_after'])} after it is due", None))
-    if row["silence_timeout"] is not None:
-        facts.append(("Silence", f"at most {duration(row['silence_timeout'])}", None))
-    facts.append(("Id", str(row["uuid"]), None))
-    return facts
+    return [(word, value, href) for word, value, href in named if value]
+
+
+def _unique_key(row: dict[str, Any]) -> str | None:
+    if not row["unique_key"]:
+        return None
+    spans = {"waiting": "while it waits", "taken": "until a node took it", "period": "for a time"}
+    return f"{row['unique_key']} ({spans.get(row['unique_scope'], 'while it is open')})"
 
 
 def _naps(row: dict[str, Any]) -> str:
@@ -375,15 +308,12 @@ def _json(text: str, size: int) -> JsonText:
     return JsonText(laid_out, size, len(text.encode()) < size or laid_out.endswith("…"))
 
 
-def _children(found: Found) -> list[ChildRun]:
-    children = [
-        ChildRun(
-            child["id"], f"{child['origin']} by {child['created_by']}", child["state"], child["at"]
-        )
-        for child in found.children
-    ]
-    redriven = found.letter["requeued_as"] if found.letter is not None else None
-    if found.letter is not None and redriven and all(c.id != redriven for c in children):
-        by = found.letter["requeued_by"]
-        children.append(ChildRun(redriven, f"redrive by {by}", "", found.letter["requeued_at"]))
-    return children
+def _children(found: Found) -> list[dict[str, Any]]:
+    """The runs that were made from this one, with what its dead letter says."""
+    letter = found.letter or {"requeued_as": None}
+    redriven = letter["requeued_as"]
+    if redriven is None or any(child["id"] == redriven for child in found.children):
+        return found.children
+    by, at = letter["requeued_by"], letter["requeued_at"]
+    last = {"id": redriven, "origin": "redrive", "created_by": by, "state": None, "at": at}
+    return [*found.children, last]

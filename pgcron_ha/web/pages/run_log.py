@@ -34,22 +34,6 @@ class LogPlace(NamedTuple):
         return self.side == "before" and self.line[0] == ask.HIGHEST
 
 
-class LogView(NamedTuple):
-    """A piece of a run's log."""
-
-    lines: list[dict[str, Any]]
-    """Rows of `lines_after`; the text comes from outside."""
-    earlier_href: str | None
-    later_href: str | None
-    newest_href: str | None
-    """The end, when this is not it."""
-    download_href: str
-    grows: bool
-    """Whether the run executes and this is its end."""
-    empty_note: str
-    """Why there are no lines."""
-
-
 def log_place(text: str | None) -> LogPlace:
     """What ``?log=`` says; InvalidInput."""
     if text is None:
@@ -69,7 +53,7 @@ def log_place(text: str | None) -> LogPlace:
 
 def log_view(
     page_request: PageRequest, run: dict[str, Any], read: list[dict[str, Any]], place: LogPlace
-) -> LogView:
+) -> dict[str, Any]:
     """A piece of a run's log; `read` has a line more than is shown if there are more."""
     has_more = len(read) > ask.LINES
     shown = read
@@ -82,19 +66,18 @@ def log_view(
     def link(piece: str) -> str:
         return page_request.link("run", {"log": piece}, id=run["id"]) + "#log"
 
-    return LogView(
-        lines=shown,
-        earlier_href=link(f"before-{_at(shown[0])}") if has_earlier and shown else None,
-        later_href=link(f"after-{_at(shown[-1])}") if has_later and shown else None,
-        newest_href=None if place.is_end else page_request.link("run", id=run["id"]) + "#log",
-        download_href=page_request.link("run_log", id=run["id"]),
-        grows=executes and place.is_end,
-        empty_note="It has printed nothing yet."
-        if executes
-        else "It has not begun."
-        if not run["attempt"]
-        else "No lines are kept: it printed nothing, or retention removed them.",
-    )
+    empty_note = "No lines are kept: it printed nothing, or retention removed them."
+    if executes:
+        empty_note = "It has printed nothing yet."
+    elif not run["attempt"]:
+        empty_note = "It has not begun."
+    return {
+        "lines": shown,
+        "earlier_href": link(f"before-{_at(shown[0])}") if has_earlier and shown else None,
+        "later_href": link(f"after-{_at(shown[-1])}") if has_later and shown else None,
+        "grows": executes and place.is_end,
+        "empty_note": empty_note,
+    }
 
 
 def _at(line: dict[str, Any]) -> str:

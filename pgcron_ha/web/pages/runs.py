@@ -13,9 +13,9 @@ from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import runs as ask
 from pgcron_ha.db.queries.pages.runs import ENDED_WORDS, LIVE_WORDS, Position, RunFilter, RunPage
 from pgcron_ha.errors import NotFound
-from pgcron_ha.web.address import WrongAddress, choice, near_names
+from pgcron_ha.web.address import choice, near_names, wrong_page
 from pgcron_ha.web.formats import expected_about, number, plain
-from pgcron_ha.web.lists import FilterChip, chips
+from pgcron_ha.web.lists import Choice, chips, choices
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.times import Moment, parse_moment, resolve
 
@@ -58,39 +58,6 @@ class Listing(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RunTab:
-    """A group of states to choose with one click."""
-
-    word: str
-    href: str
-    is_current: bool
-    count: str | None
-    """How many there are; None: nobody counts them."""
-
-
-@dataclass(frozen=True)
-class RunsView:
-    """``runs.html``."""
-
-    page: RunPage
-    rows: list[dict[str, Any]]
-    """Its rows, with ``seconds`` until now if one executes, and what one that ``overruns`` was
-    expected to take.
-    """
-    tabs: list[RunTab]
-    filters: dict[str, str]
-    """The values of the form, as they were given; an empty text where none was."""
-    chips: list[FilterChip]
-    state_words: tuple[str, ...]
-    choices: dict[str, list[str]]
-    """Suggestions for queue, handler, schedule and node."""
-    next_href: str | None
-    is_first_page: bool
-    is_empty: bool
-    """No filter is set and there is no run at all."""
-
-
-@dataclass(frozen=True)
 class _Asked:
     """The address, understood; instants are resolved by the database's clock."""
 
@@ -101,7 +68,7 @@ class _Asked:
 
 
 async def show_runs(page_request: PageRequest) -> Response:
-    """The list; every filter stands in the address, ``before`` is where a page begins."""
+    """The list; every filter is in the address, ``before`` is where a page begins."""
     given = page_request.query(*_FILTERS, "before", "find")
     if "find" in given:
         return await _jump(page_request, given["find"])
@@ -112,8 +79,27 @@ async def show_runs(page_request: PageRequest) -> Response:
     if (drawn := page_request.drawn(snapshot)) is not None:
         return drawn
     _require_known(page_request, snapshot.value, given, choices.value)
-    view = _view(page_request, snapshot.value, given, choices.value, snapshot.now)
-    return page_request.page("runs.html", view, snapshot, title="Runs", section="runs")
+    filters = {name: given[name] for name in _FILTERS if name in given}
+    page, first_href = snapshot.value.page, None
+    if "before" in given:
+        first_href = page_request.link("runs", filters)
+    after = None if page.next is None else {**filters, "before": _cursor(page.next)}
+    return page_request.page(
+        "runs.html",
+        snapshot,
+        title="Runs",
+        section="runs",
+        page=page,
+        rows=[_line(row, snapshot.now) for row in page.rows],
+        tabs=_tabs(page_request, filters, snapshot.value.counts),
+        filters={name: given.get(name, "") for name in _FILTERS},
+        chips=chips(page_request, "runs", filters),
+        state_words=STATE_WORDS,
+        choices={name: _suggestions(choices.value[f"{name}s"]) for name in _NAMED},
+        next_href=after and page_request.link("runs", after),
+        first_href=first_href,
+        is_empty=not page.rows and not filters and first_href is None,
+    )
 
 
 async def _read_listing(
@@ -182,12 +168,7 @@ def _position(text: str | None) -> Position | None:
                 return Position(live, ended, at)
     except ValueError:
         pass
-    raise WrongAddress(
-        f"'{text[:60]}' is not a page of this list",
-        "A page begins below the numbers of runs.",
-        "Leave 'before' out for the first page.",
-        wrong=text,
-    )
+    raise wrong_page(text, "this list", "A page begins below the numbers of runs.")
 
 
 def _require_known(
@@ -211,31 +192,6 @@ def _require_known(
         )
 
 
-def _view(
-    page_request: PageRequest,
-    listing: Listing,
-    given: dict[str, str],
-    choices: dict[str, Any],
-    now: datetime,
-) -> RunsView:
-    filters = {name: given[name] for name in _FILTERS if name in given}
-    page = listing.page
-    return RunsView(
-        page=page,
-        rows=[_line(row, now) for row in page.rows],
-        tabs=_tabs(page_request, filters, listing.counts),
-        filters={name: given.get(name, "") for name in _FILTERS},
-        chips=chips(page_request, "runs", filters),
-        state_words=STATE_WORDS,
-        choices={name: _suggestions(choices[f"{name}s"]) for name in _NAMED},
-        next_href=None
-        if page.next is None
-        else page_request.link("runs", {**filters, "before": _cursor(page.next)}),
-        is_first_page="before" not in given,
-        is_empty=not page.rows and not filters and "before" not in given,
-    )
-
-
 def _suggestions(names: list[str]) -> list[str]:
     """Names that are what they look like; the others have links on their own pages."""
     return [name for name in names if plain(name) == name]
@@ -249,18 +205,16 @@ def _cursor(position: Position) -> str:
 
 def _tabs(
     page_request: PageRequest, filters: dict[str, str], counts: dict[str, Any]
-) -> list[RunTab]:
+) -> list[tuple[Choice, str | None]]:
+    """Groups of states to choose with one click, and how many there are (None: not counted)."""
     rest = {name: value for name, value in filters.items() if name != "state"}
-    current = filters.get("state")
-    tabs = [RunTab("all", page_request.link("runs", rest), current is None, None)]
-    for word in GROUPS:
-        count = counts.get(word) if not rest else None
-        most = ask.COUNTED_EXACTLY
-        shown = None if count is None else number(most) + "+" if count > most else number(count)
-        tabs.append(
-            RunTab(word, page_request.link("runs", {**rest, "state": word}), current == word, shown)
-        )
-    return tabs
+    found = choices(page_request, "runs", "state", (None, *GROUPS), rest, filters.get("state"))
+    return [(each, None if rest else _counted(counts.get(each.word))) for each in found]
+
+
+def _counted(count: int | None) -> str | None:
+    most = ask.COUNTED_EXACTLY
+    return count if count is None else number(most) + "+" if count > most else number(count)
 
 
 def _line(row: dict[str, Any], now: datetime) -> dict[str, Any]:

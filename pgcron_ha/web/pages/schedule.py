@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from statistics import median, quantiles
 from typing import Any, Final, NamedTuple
@@ -20,10 +19,10 @@ from pgcron_ha.spec.preview import PreviewFire
 from pgcron_ha.spec.schedule_spec import calendars_in, spec_of
 from pgcron_ha.spec.sentences import sentence
 from pgcron_ha.web.address import NoSuch, cursor_instant
-from pgcron_ha.web.formats import duration, expected_about, offset, plural, short
-from pgcron_ha.web.health import Health, judge, runs_are_made
+from pgcron_ha.web.formats import duration, expected_about, offset, plural
+from pgcron_ha.web.health import judge, pause_words, runs_are_made
 from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.plots import Trend, trend
+from pgcron_ha.web.plots import trend
 from pgcron_ha.web.run_words import reason_words, retry_words, run_word
 
 NEXT_FIRES: Final = 10
@@ -31,7 +30,7 @@ LEDGER_ROWS: Final = 25
 RUN_ROWS: Final = 25
 
 
-# What becomes of an edit here when a schedule is managed elsewhere.
+# What happens to an edit made here when a schedule is managed elsewhere.
 _OWNERS: Final[dict[str, str]] = {
     "code": "It is managed by the code of an application: the next start of a node with it puts"
     " back what is edited here, but for a pause.",
@@ -73,40 +72,6 @@ class Found(NamedTuple):
     near: list[str]
 
 
-@dataclass(frozen=True)
-class ScheduleView:
-    """``schedule.html``."""
-
-    row: dict[str, Any]
-    """The definition: a row of `pgcron_ha.db.queries.pages.schedules.schedule`."""
-    health: Health
-    fires: tuple[FutureFireLine, ...]
-    changed: list[ChangedFire]
-    """Fires that somebody changed and that are not among these: later ones, or none any more."""
-    fires_note: str | None
-    """Why there are none, or what the spec's notes say."""
-    sentence: str | None
-    """The spec and the policies in English."""
-    shows_viewer_zone: bool
-    """Whether a column with the viewer's own clock says something new."""
-    ledger: list[dict[str, Any]]
-    """Rows of `pgcron_ha.db.queries.pages.schedules.occurrences`; `reason` is a sentence that has
-    the note, `run_state` a word of `formats`.
-    """
-    ledger_href: str | None
-    """Earlier decisions."""
-    runs: list[dict[str, Any]]
-    trend: Trend | None
-    median: float | None
-    slowest: float | None
-    """Seconds: half of the last runs took at most `median`, 95 of 100 at most `slowest`."""
-    settings: list[tuple[str, str]]
-    """What else is set, as words."""
-    owner: str | None
-    calendars: list[str]
-    """Names of those that the spec uses, and of their parts."""
-
-
 async def show_schedule(page_request: PageRequest) -> Response:
     """The page; ``?before=`` (an instant) turns the ledger's pages."""
     name = page_request.segment("name")
@@ -117,8 +82,8 @@ async def show_schedule(page_request: PageRequest) -> Response:
     found, now = snapshot.value, snapshot.now
     if found.definition is None:
         raise no_such_schedule(page_request, name, found.near)
-    view = _view(page_request, found, found.definition, judge(found.facts, now), now)
-    return page_request.page("schedule.html", view, snapshot, title=name, section="schedules")
+    view = _view(page_request, found, found.definition, now)
+    return page_request.page("schedule.html", snapshot, title=name, section="schedules", **view)
 
 
 def no_such_schedule(
@@ -138,7 +103,7 @@ def no_such_schedule(
 
 
 def owner_words(managed_by: str) -> str | None:
-    """What becomes of an edit here, when the schedule is managed elsewhere; None: it stays."""
+    """What happens to an edit made here when the schedule is managed elsewhere; None: it stays."""
     return _OWNERS.get(managed_by)
 
 
@@ -171,7 +136,7 @@ def future_fire_lines(
         return (), error.message
     note = "; ".join(ahead.notes) or None
     if not row["enabled"]:
-        note = f"{_pause_words(row)}; these fires would be, if it were resumed."
+        note = f"It is paused {pause_words(row)}; these fires would be, if it were resumed."
     changes = {one["fire_at"]: _changed(one) for one in row.get("changed", ())}
     lines = tuple(
         _fire_line(fire, row["timezone"], changes.get(fire.fire_at)) for fire in ahead.fires
@@ -179,14 +144,6 @@ def future_fire_lines(
     if not lines and row.get("max_runs"):
         return lines, f"It is done: {runs_are_made(row)}."
     return lines, note if lines else "It never fires again."
-
-
-def _pause_words(row: dict[str, Any]) -> str:
-    by = f" by {row['paused_by']}" if row.get("paused_by") else ""
-    end = row.get("paused_until")
-    until = f" until {end:%Y-%m-%d %H:%M:%S} UTC" if end else ""
-    note = f" ({short(row['paused_note'])})" if row.get("paused_note") else ""
-    return f"It is paused{by}{until}{note}"
 
 
 def schedule_sentence(row: dict[str, Any]) -> str | None:
@@ -210,8 +167,9 @@ def _fire_line(fire: PreviewFire, zone_name: str, change: ChangedFire | None) ->
 
 
 def _view(
-    page_request: PageRequest, found: Found, row: dict[str, Any], health: Health, now: datetime
-) -> ScheduleView:
+    page_request: PageRequest, found: Found, row: dict[str, Any], now: datetime
+) -> dict[str, Any]:
+    """What the page shows."""
     fires, note = future_fire_lines(row, now)
     facts = found.facts
     taken = [s for s in facts["durations"] or () if s is not None]
@@ -219,34 +177,27 @@ def _view(
     more = len(found.ledger) > LEDGER_ROWS
     ledger = found.ledger[:LEDGER_ROWS]
     before = {"before": ledger[-1]["fire_at"].isoformat()} if more else None
-    return ScheduleView(
-        row=row,
-        health=health,
-        fires=fires,
-        changed=_other_changes(row, {fire.at for fire in fires}),
-        fires_note=note,
-        sentence=schedule_sentence(row),
-        shows_viewer_zone=page_request.zone.key not in ("UTC", row["timezone"]),
-        ledger=[_ledger_line(fire, now) for fire in ledger],
-        ledger_href=page_request.link("schedule", before, name=row["name"]) if before else None,
-        runs=found.runs,
-        trend=trend(
-            facts["ids"],
-            facts["outcomes"],
-            facts["durations"],
-            facts["finished"],
-            median(taken),
-            slowest,
-            page_request.zone,
-        )
-        if taken
-        else None,
-        median=median(taken) if taken else None,
-        slowest=slowest,
-        settings=_settings(row),
-        owner=owner_words(row["managed_by"]),
-        calendars=[name for name, _ in calendars_in(row["calendars"])],
-    )
+    half = median(taken) if taken else None
+    return {
+        "row": row,
+        "health": judge(facts, now),
+        "fires": fires,
+        # Later ones, or none any more.
+        "changed": _other_changes(row, {fire.at for fire in fires}),
+        "fires_note": note,
+        "sentence": schedule_sentence(row),
+        "shows_viewer_zone": page_request.zone.key not in ("UTC", row["timezone"]),
+        "ledger": [ledger_line(fire, now) for fire in ledger],
+        "ledger_href": page_request.link("schedule", before, name=row["name"]) if before else None,
+        "runs": found.runs,
+        "trend": trend(facts, half, slowest, page_request.zone) if half is not None else None,
+        # Seconds: half of the last runs took at most `median`, 95 of 100 at most `slowest`.
+        "median": half,
+        "slowest": slowest,
+        "settings": _settings(row),
+        "owner": owner_words(row["managed_by"]),
+        "calendars": [name for name, _ in calendars_in(row["calendars"])],
+    }
 
 
 def _other_changes(row: dict[str, Any], shown: set[datetime]) -> list[ChangedFire]:
@@ -259,57 +210,50 @@ def _changed(one: dict[str, Any], more: str = "") -> ChangedFire:
     return ChangedFire(one["fire_at"], changed_words(one) + more, *undo)
 
 
-def _ledger_line(fire: dict[str, Any], now: datetime) -> dict[str, Any]:
-    """The row in words: why, and what came of its run (None: unknown), as on their own pages."""
+def ledger_line(fire: dict[str, Any], now: datetime) -> dict[str, Any]:
+    """A row of the ledger in words: why, and what came of its run (None: unknown)."""
     state = fire["run_state"]
     word = None if state is None else run_word({**fire, "state": state}, now)
     return {**fire, "run_state": word, "reason": reason_words(fire["reason"], fire["note"])}
 
 
 def _settings(row: dict[str, Any]) -> list[tuple[str, str]]:
+    """Word and value of what is set."""
     attempts = row["max_attempts"] or (1 if row["delivery"] == "at_most_once" else 5)
     deadline = row["start_deadline"]
     catchup = f"{row['catchup']}, window {duration(row['catchup_window'])}"
     policy = retry_words(row["retry"])
     waits = f"{attempts}, waits {duration(row['retry_base'])} to {duration(row['retry_cap'])}"
-    return [
+    at_most, dropped = row["max_queued"] or 1000, row["queue_drops"] or "newest"
+    jitter = f"each fire up to {duration(row['jitter'])} later, all alike"
+    overrun = f"run {row['overrun']}; {expected_about(row['overrun_expected'])}"
+    named = [
         ("Handler", row["handler"]),
         ("Queue, priority", f"{row['queue']}, {row['priority']}"),
-        *([("Concurrency key", row["concurrency_key"])] if row["concurrency_key"] else []),
+        ("Concurrency key", row["concurrency_key"]),
         ("Overlap", row["overlap"]),
-        *_bounds_of_overlap(row),
-        ("Catch-up", "none" if row["catchup"] == "none" else catchup),
-        *([("After failures", _after_failures(row))] if row["pause_after_failures"] else []),
-        *([("After a pause", "catch up")] if row["after_pause"] == "catchup" else []),
-        ("Start deadline", "none: it waits" if deadline is None else duration(deadline)),
-        *(
-            [("Jitter", f"each fire up to {duration(row['jitter'])} later, all alike")]
-            if row["jitter"]
-            else []
+        ("At once", row["max_running"] and plural(row["max_running"], "run")),
+        (
+            "Waiting",
+            row["overlap"] == "queue" and f"{at_most} at most, then the {dropped} goes",
         ),
-        *([("Depends on", "the fire before it")] if row["depends_on_previous"] else []),
-        *([("Most runs", _runs_made(row))] if row["max_runs"] else []),
+        ("Overruns", row["overrun"] and overrun),
+        ("Catch-up", "none" if row["catchup"] == "none" else catchup),
+        ("After failures", row["pause_after_failures"] and _after_failures(row)),
+        ("After a pause", row["after_pause"] == "catchup" and "catch up"),
+        ("Start deadline", "none: it waits" if deadline is None else duration(deadline)),
+        ("Jitter", row["jitter"] and jitter),
+        ("Depends on", row["depends_on_previous"] and "the fire before it"),
+        ("Most runs", row["max_runs"] and _runs_made(row)),
         ("Timeout", duration(row["timeout"])),
         ("Attempts", waits if policy is None else str(attempts)),
-        *([("Retries", policy)] if policy is not None else []),
+        ("Retries", policy),
         ("Delivery", row["delivery"].replace("_", " ")),
         ("DST policy", row["dst"]),
         ("Managed by", " ".join(filter(None, (row["managed_by"], row["source"])))),
         ("Version", f"{row['version']}, {row['last_editor'] or 'unknown'}"),
     ]
-
-
-def _bounds_of_overlap(row: dict[str, Any]) -> list[tuple[str, str]]:
-    found = []
-    if row["max_running"] is not None:
-        found.append(("At once", plural(row["max_running"], "run")))
-    if row["overlap"] == "queue":
-        dropped = row["queue_drops"] or "newest"
-        found.append(("Waiting", f"{row['max_queued'] or 1000} at most, then the {dropped} goes"))
-    if row["overrun"] is not None:
-        expected = expected_about(row["overrun_expected"])
-        found.append(("Overruns", f"run {row['overrun']}; {expected}"))
-    return found
+    return [(word, value) for word, value in named if value]
 
 
 def _runs_made(row: dict[str, Any]) -> str:

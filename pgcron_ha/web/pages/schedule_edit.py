@@ -1,13 +1,13 @@
 """``/schedules/{name}/edit``: the definition as a form, with a look at the fires before saving.
 
-It works without the script. Of two who edit at once the second is told what the first changed, and
+It works without the script. Of two who edit at once the second sees what the first changed, and
 keeps what was typed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -17,12 +17,10 @@ from pgcron_ha.client.schedule_edits import FIELDS, changes_text, texts_of, type
 from pgcron_ha.db.commands import schedule_versions as ask
 from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.errors import InvalidInput, VersionConflict
-from pgcron_ha.web.address import whole_number
 from pgcron_ha.web.page_request import INTERFACE, PageRequest
 from pgcron_ha.web.pages.schedule import no_such_schedule, owner_words
 from pgcron_ha.web.pages.schedule_form import (
     LONGEST_SENT,
-    DefinitionForm,
     blame,
     definition_form,
     form_page,
@@ -30,30 +28,15 @@ from pgcron_ha.web.pages.schedule_form import (
     look_if_readable,
     offered_for,
 )
-from pgcron_ha.web.pages.schedule_versions import Difference
+from pgcron_ha.web.pages.schedule_versions import Difference, version_number
+from pgcron_ha.web.reading import Snapshot
 
 _FORM: Final = (*FIELDS, "version", "note", "do")
 MOST_NOTE: Final = 500
-_PAGE: Final = "schedule_edit.html"
-
-
-@dataclass(frozen=True)
-class EditView:
-    """``schedule_edit.html``."""
-
-    name: str
-    version: int
-    """The one that is edited: another one at saving is another editor's."""
-    form: DefinitionForm
-    note: str
-    owner: str | None
-    """What becomes of an edit here, when the schedule is managed elsewhere."""
-    theirs: tuple[Difference, ...] = ()
-    """What somebody else has changed since the form was opened."""
 
 
 async def show_edit(page_request: PageRequest) -> Response:
-    """The form as the schedule stands."""
+    """The form with the current definition."""
     name = page_request.segment("name")
     page_request.query()
 
@@ -62,13 +45,13 @@ async def show_edit(page_request: PageRequest) -> Response:
     if row is None:
         raise no_such_schedule(page_request, name)
     view = _view(row, texts_of(row), served, "", snapshot.now)
-    return form_page(page_request, _PAGE, view, f"Edit {name}", snapshot=snapshot)
+    return _form_page(page_request, view, 200, snapshot)
 
 
 async def save(page_request: PageRequest) -> Response:
     """Saves it, and shows the schedule; with ``do=preview`` only shows when it would fire.
 
-    What is wrong is told in the form, which keeps what was typed.
+    Errors are shown in the form, which keeps what was typed.
     """
     name = page_request.segment("name")
     given = await page_request.form(*_FORM, longest=LONGEST_SENT, keep_empty=True)
@@ -79,14 +62,15 @@ async def save(page_request: PageRequest) -> Response:
     )
     if row is None:
         raise no_such_schedule(page_request, name)
-    version, note = _version(given, row), given.get("note", "")[:MOST_NOTE]
+    version = version_number(given.get("version") or None) or row["version"]
+    note = given.get("note", "")[:MOST_NOTE]
     now = datetime.now(UTC)
     view = _view(row, {**texts_of(row), **texts}, served, note, now, version)
     try:
         changes, preview = await judged(page_request, name, row, texts, now)
-        view = replace(view, form=replace(view.form, preview=preview))
         if given.get("do") == "preview":
-            return _form_page(page_request, view, 200)
+            form = replace(view["form"], preview=preview)
+            return _form_page(page_request, {**view, "form": form}, 200)
         await page_request.do(
             ask.edit_schedule,
             name,
@@ -98,8 +82,8 @@ async def save(page_request: PageRequest) -> Response:
     except VersionConflict as conflict:
         return await _met_another(page_request, name, version, texts, view, conflict)
     except InvalidInput as error:
-        form = blame(view.form, error, row, texts)
-        return _form_page(page_request, replace(view, form=form), 400)
+        form = blame(view["form"], error, row, texts)
+        return _form_page(page_request, {**view, "form": form}, 400)
     return page_request.redirect("schedule", {"done": "edited"}, name=name)
 
 
@@ -108,7 +92,7 @@ async def _met_another(
     name: str,
     version: int,
     texts: Mapping[str, str],
-    view: EditView,
+    view: dict[str, Any],
     conflict: VersionConflict,
 ) -> Response:
     """The form again: what was typed here, and what the other has changed since it was opened."""
@@ -134,10 +118,10 @@ async def _met_another(
         for field in FIELDS
     }
     now = datetime.now(UTC)
-    again = _view(row, merged, served, view.note, now)
+    again = _view(row, merged, served, view["note"], now)
     ahead = look_if_readable(row, _judged(name, row, merged), now)
-    form = replace(again.form, error=conflict, preview=ahead)
-    return _form_page(page_request, replace(again, form=form, theirs=theirs), 409)
+    form = replace(again["form"], error=conflict, preview=ahead)
+    return _form_page(page_request, {**again, "form": form, "theirs": theirs}, 409)
 
 
 def _judged(name: str, row: Row, texts: Mapping[str, str]) -> dict[str, Any]:
@@ -148,8 +132,14 @@ def _judged(name: str, row: Row, texts: Mapping[str, str]) -> dict[str, Any]:
         return {}
 
 
-def _form_page(page_request: PageRequest, view: EditView, status: int) -> Response:
-    return form_page(page_request, _PAGE, view, f"Edit {view.name}", status=status)
+def _form_page(
+    page_request: PageRequest,
+    view: dict[str, Any],
+    status: int,
+    snapshot: Snapshot[Any] | None = None,
+) -> Response:
+    title = f"Edit {view['name']}"
+    return form_page(page_request, "schedule_edit.html", view, title, status, snapshot)
 
 
 async def _read(
@@ -169,25 +159,16 @@ def _view(
     note: str,
     now: datetime,
     version: int | None = None,
-) -> EditView:
-    return EditView(
-        name=row["name"],
-        version=row["version"] if version is None else version,
-        form=definition_form(texts, served, look_if_readable(row, {}, now), is_unfolded=True),
-        note=note,
-        owner=owner_words(row["managed_by"]),
-    )
-
-
-def _version(given: Mapping[str, str], row: Row) -> int:
-    """The version that the form was opened with."""
-    text = given.get("version") or str(row["version"])
-    version = whole_number(text, 2**31 - 1)
-    if version is None:
-        raise InvalidInput(
-            f"'{text[:60]}' is not a version", "The form says which version it edits.", "Open it."
-        )
-    return version
+) -> dict[str, Any]:
+    return {
+        "name": row["name"],
+        # The one that is edited: another one at saving is another editor's.
+        "version": row["version"] if version is None else version,
+        "form": definition_form(texts, served, look_if_readable(row, {}, now), is_unfolded=True),
+        "note": note,
+        "owner": owner_words(row["managed_by"]),
+        "theirs": (),  # what somebody else has changed since the form was opened
+    }
 
 
 def _same(one: str, other: str) -> bool:

@@ -69,16 +69,16 @@ class EditField:
     name: str
     label: str
     text: str
-    """What stands in it."""
+    """Its value."""
     choices: Sequence[str]
     """The words it may have; none: any text."""
     is_long: bool
     most: int
     """Characters that it may have."""
     example: str
-    """How it is written, if that is not plain."""
+    """An example, if the syntax is not obvious."""
     problem: PgcronError | None = None
-    """Why it can't be so."""
+    """What is wrong with it."""
 
 
 @dataclass(frozen=True)
@@ -108,16 +108,14 @@ class DefinitionForm:
 def form_page(
     page_request: PageRequest,
     template: str,
-    view: object,
+    view: dict[str, Any],
     title: str,
-    *,
-    snapshot: Snapshot[Any] | None = None,
     status: int = 200,
+    snapshot: Snapshot[Any] | None = None,
 ) -> Response:
     """A page with a form, which stays as it is while somebody types."""
-    return page_request.page(
-        template, view, snapshot, title=title, section="schedules", status=status, is_still=True
-    )
+    frame: dict[str, Any] = {"title": title, "section": "schedules", "status": status}
+    return page_request.page(template, snapshot, **frame, is_still=True, **view)
 
 
 def definition_form(

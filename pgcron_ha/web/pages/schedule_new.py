@@ -1,13 +1,12 @@
 """``/new-schedule``: a schedule from nothing, or as a copy of another, looked at before it is made.
 
-It works without the script. A name that exists is refused: nothing is overwritten. What its runs
-execute is what a node offers by this name, as with any other schedule.
+It works without the script. A name that exists is refused: nothing is overwritten.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -35,32 +34,17 @@ from pgcron_ha.web.pages.schedule_form import (
     judged,
     offered_for,
 )
+from pgcron_ha.web.reading import Snapshot
 
 STATES: Final = ("on", "paused")
 _FORM: Final = ("name", "state", *FIELDS, "do")
 _SPREAD_NOTE: Final = (
     "Where ~ spreads it, its time is chosen when it is made: those shown here are an example."
 )
-_PAGE: Final = "schedule_new.html"
-_TITLE: Final = "New schedule"
-
-
-@dataclass(frozen=True)
-class NewView:
-    """``schedule_new.html``."""
-
-    name: EditField
-    form: DefinitionForm
-    is_paused: bool
-    """Whether it is made paused."""
-    copied: str | None = None
-    """The schedule that the fields were filled in from."""
-    taken: str | None = None
-    """The schedule that has the name already."""
 
 
 async def show_new(page_request: PageRequest) -> Response:
-    """The empty form; with ``?copy=`` the form as that schedule stands."""
+    """The empty form; with ``?copy=`` the form with that schedule's definition."""
     copied = page_request.query("copy").get("copy")
 
     async def read(connection: Any, *, schema: str) -> tuple[dict[str, str] | None, Row]:
@@ -77,14 +61,13 @@ async def show_new(page_request: PageRequest) -> Response:
     if texts is None:
         raise no_such_schedule(page_request, copied or "")
     form = definition_form(texts, served, None, is_unfolded=copied is not None)
-    view = NewView(_name(""), form, is_paused=False, copied=copied)
-    return form_page(page_request, _PAGE, view, _TITLE, snapshot=snapshot)
+    return _page(page_request, "", form, snapshot=snapshot, copied=copied)
 
 
 async def create(page_request: PageRequest) -> Response:
     """Makes it, and shows it; with ``do=preview`` only shows when it would fire.
 
-    What is wrong is told in the form, which keeps what was typed.
+    Errors are shown in the form, which keeps what was typed.
     """
     given = await page_request.form(*_FORM, longest=LONGEST_SENT, keep_empty=True)
     name = given.get("name", "").strip()
@@ -94,14 +77,13 @@ async def create(page_request: PageRequest) -> Response:
     texts = {**texts_of(row), **{field: given[field] for field in FIELDS if field in given}}
     served = await page_request.act(lambda c: offered_for(c, texts, page_request.schema))
     form = definition_form(texts, served, None, is_unfolded=_says_more(texts, row))
-    view = NewView(_name(name), form, is_paused)
     is_preview = given.get("do") == "preview"
     try:
         unnamed = name or ("new" if is_preview else "")
         changes, preview = await judged(page_request, unnamed, row, texts, now)
-        view = replace(view, form=_with_preview(form, texts, preview))
+        form = _with_preview(form, texts, preview)
         if is_preview:
-            return form_page(page_request, _PAGE, view, _TITLE)
+            return _page(page_request, name, form, is_paused=is_paused)
         await page_request.do(
             functions.put_schedule,
             name,
@@ -112,15 +94,33 @@ async def create(page_request: PageRequest) -> Response:
         )
     except VersionConflict as taken:
         taken = VersionConflict(taken.message, taken.detail, "Choose another name.")
-        refused = replace(view, form=replace(view.form, error=taken), taken=name)
-        refused = replace(refused, name=_name(name, taken))
-        return form_page(page_request, _PAGE, refused, _TITLE, status=409)
+        form = replace(form, error=taken)
+        return _page(
+            page_request, name, form, 409, problem=taken, is_paused=is_paused, is_taken=True
+        )
     except InvalidInput as error:
-        refused = replace(view, form=blame(view.form, error, row, texts))
-        if refused.form.wrong is None and not _is_name(name):
-            refused = replace(refused, name=_name(name, error))
-        return form_page(page_request, _PAGE, refused, _TITLE, status=400)
+        form = blame(form, error, row, texts)
+        problem = error if form.wrong is None and not _is_name(name) else None
+        return _page(page_request, name, form, 400, problem=problem, is_paused=is_paused)
     return page_request.redirect("schedule", {"done": "created"}, name=name)
+
+
+def _page(
+    page_request: PageRequest,
+    name: str,
+    form: DefinitionForm,
+    status: int = 200,
+    *,
+    snapshot: Snapshot[Any] | None = None,
+    problem: PgcronError | None = None,
+    **more: Any,
+) -> Response:
+    """The form; `problem` is of the name; `more` are views that differ from what they are here."""
+    most = checks.MOST_NAME_CHARACTERS
+    field = EditField("name", "Name", name, (), False, most, "", problem)
+    view = {"is_paused": False, "is_taken": False, "copied": None, **more}
+    view |= {"name": field, "form": form}
+    return form_page(page_request, "schedule_new.html", view, "New schedule", status, snapshot)
 
 
 def _row(now: datetime, is_paused: bool) -> dict[str, Any]:
@@ -154,8 +154,3 @@ def _is_name(name: str) -> bool:
         return bool(checks.text("the schedule's name", name, checks.MOST_NAME_CHARACTERS))
     except InvalidInput:
         return False
-
-
-def _name(text: str, problem: PgcronError | None = None) -> EditField:
-    most = checks.MOST_NAME_CHARACTERS
-    return EditField("name", "Name", text, (), False, most, "", problem)

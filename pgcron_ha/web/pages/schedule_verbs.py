@@ -11,14 +11,14 @@ from starlette.responses import Response
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.queries import overview
 from pgcron_ha.spec.zones import load_zone
-from pgcron_ha.web.page_request import INTERFACE, PageRequest
+from pgcron_ha.web.page_request import INTERFACE, PageRequest, verb
 from pgcron_ha.web.times import written_end, written_instant
 
 
 async def run_now(page_request: PageRequest) -> Response:
     """Makes one extra run of the schedule as it is defined; then shows it.
 
-    ``for`` is the instant that it is for: ISO 8601, without an offset by the schedule's clock.
+    ``for`` is its fire time: ISO 8601, without an offset in the schedule's zone.
     """
     name, wanted = page_request.segment("name"), (await page_request.form("for")).get("for")
 
@@ -35,18 +35,18 @@ async def run_now(page_request: PageRequest) -> Response:
 async def pause(page_request: PageRequest) -> Response:
     """No fires from now on; ``note`` says why, ``until`` (2h, an instant) when it resumes itself.
 
-    An instant without an offset is told by the schedule's clock.
+    An instant without an offset is in the schedule's zone.
     """
     name, given = page_request.segment("name"), await page_request.form("note", "until")
 
-    async def verb(connection: Any) -> None:
+    async def work(connection: Any) -> None:
         until: datetime | timedelta | None = None
         if "until" in given:
             until = written_end(given["until"], await _zone(connection, page_request, name))
         who = {**page_request.who, "interface": INTERFACE}
         await functions.pause_schedule(connection, name, given.get("note"), until=until, **who)
 
-    await page_request.act(verb)
+    await page_request.act(work)
     return page_request.redirect("schedule", {"done": "paused"}, name=name)
 
 
@@ -57,11 +57,7 @@ async def rename(page_request: PageRequest) -> Response:
     return page_request.redirect("schedule", {"done": "renamed"}, name=new_name)
 
 
-async def resume(page_request: PageRequest) -> Response:
-    """Fires again from now on."""
-    name, _ = page_request.segment("name"), await page_request.form()
-    await page_request.do(functions.resume_schedule, name, interface=INTERFACE)
-    return page_request.redirect("schedule", {"done": "resumed"}, name=name)
+resume = verb(functions.resume_schedule, "schedule", "resumed", interface=INTERFACE)
 
 
 async def _zone(connection: Any, page_request: PageRequest, name: str) -> ZoneInfo:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response
@@ -29,31 +28,10 @@ class Difference(NamedTuple):
     """What the form that met another edit says."""
 
 
-class VersionRow(NamedTuple):
-    """One version."""
-
-    facts: dict[str, Any]
-    """A row of `pgcron_ha.db.commands.schedule_versions.schedule_versions`."""
-    differences: list[Difference]
-    can_be_restored: bool
-
-
-@dataclass(frozen=True)
-class VersionsView:
-    """``schedule_versions.html``."""
-
-    name: str
-    rows: list[VersionRow]
-    is_deleted: bool
-    newest: int
-    next_href: str | None
-    first_href: str | None
-
-
 async def show_versions(page_request: PageRequest) -> Response:
     """The versions, newest first; of a deleted schedule, too. ``before`` turns pages."""
     name = page_request.segment("name")
-    before = _number(page_request.query("before").get("before"))
+    before = version_number(page_request.query("before").get("before"))
     snapshot = await page_request.read(
         ("versions", name, before),
         ask.schedule_versions,
@@ -64,19 +42,17 @@ async def show_versions(page_request: PageRequest) -> Response:
     rows = snapshot.value
     shown = rows[:PAGE_ROWS]
     more = {"before": shown[-1]["version"]} if len(rows) > PAGE_ROWS else None
-    newest = shown[0]["version"] if shown else 0
-    is_deleted = bool(shown) and shown[0]["operation"] == "delete"
-    view = VersionsView(
+    return page_request.page(
+        "schedule_versions.html",
+        snapshot,
+        title=f"Versions of {name}",
+        section="schedules",
         name=name,
         rows=[_row(row, older) for row, older in zip(shown, [*rows[1:], None], strict=False)],
-        is_deleted=is_deleted,
-        newest=newest,
+        is_deleted=bool(shown) and shown[0]["operation"] == "delete",
+        newest=shown[0]["version"] if shown else 0,
         next_href=None if more is None else page_request.link("versions", more, name=name),
         first_href=None if before is None else page_request.link("versions", name=name),
-    )
-    title = f"Versions of {name}"
-    return page_request.page(
-        "schedule_versions.html", view, snapshot, title=title, section="schedules"
     )
 
 
@@ -84,7 +60,7 @@ async def restore(page_request: PageRequest) -> Response:
     """Makes ``version`` the next one, unless ``newest`` (what the page showed) is outdated."""
     name = page_request.segment("name")
     given = await page_request.form("version", "newest")
-    version, newest = _number(given.get("version")), _number(given.get("newest"))
+    version, newest = version_number(given.get("version")), version_number(given.get("newest"))
     if version is None:
         raise InvalidInput(
             "no version was named", "One is restored at a time.", "Use the page of versions."
@@ -95,14 +71,15 @@ async def restore(page_request: PageRequest) -> Response:
     return page_request.redirect("versions", {"done": "restored"}, name=name)
 
 
-def _row(row: Row, older: Row | None) -> VersionRow:
+def _row(row: Row, older: Row | None) -> dict[str, Any]:
     differences: list[Difference] = []
     if older is not None and row["operation"] != "delete":
         differences = [
             Difference(column, _text(before), _text(after))
             for column, before, after in changes(older["content"], row["content"])
         ]
-    return VersionRow(row, differences, not row["is_current"] and row["operation"] != "delete")
+    can_be_restored = not row["is_current"] and row["operation"] != "delete"
+    return {**row, "differences": differences, "can_be_restored": can_be_restored}
 
 
 def _text(value: Any) -> str | None:
@@ -111,7 +88,8 @@ def _text(value: Any) -> str | None:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _number(text: str | None) -> int | None:
+def version_number(text: str | None) -> int | None:
+    """The version that an address or a form names; None for None. WrongAddress."""
     if text is None:
         return None
     number = whole_number(text, _MOST_VERSION)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -14,10 +13,10 @@ from pgcron_ha.db.queries.pages import schedules as ask
 from pgcron_ha.db.queries.rows import Query
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.formats import expected_about
-from pgcron_ha.web.health import Health, judge
-from pgcron_ha.web.lists import FilterChip, chips
+from pgcron_ha.web.health import judge
+from pgcron_ha.web.lists import chips
 from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.plots import SparkBar, spark
+from pgcron_ha.web.plots import spark
 
 # Words that can be searched for: the index has to know where such schedules are.
 HEALTH_FILTERS: Final[tuple[str, ...]] = ("failing", "late", "paused", "new", "invalid")
@@ -43,40 +42,11 @@ _FILTERS: Final[tuple[str, ...]] = ("text", "health", "queue", "state")
 
 
 class Listing(NamedTuple):
-    """What was read: one row more than a page tells that there is a next one."""
+    """What was read; one row more than a page holds means that there is a next one."""
 
     rows: list[dict[str, Any]]
     queues: list[str]
     total: int
-
-
-class ScheduleLine(NamedTuple):
-    """One row of the list of schedules, and its health."""
-
-    facts: dict[str, Any]
-    """A row of `pgcron_ha.db.queries.pages.schedules.schedules`."""
-    health: Health
-    overruns: str | None
-    """Of what runs for longer than its history lets expect: what was expected."""
-    spark: tuple[SparkBar, ...]
-
-
-@dataclass(frozen=True)
-class SchedulesView:
-    """``schedules.html``."""
-
-    rows: list[ScheduleLine]
-    filters: dict[str, str]
-    """The values of the form, as they were given; an empty text where none was."""
-    chips: list[FilterChip]
-    queues: list[str]
-    """To choose from."""
-    health_words: tuple[str, ...]
-    total: int
-    """All schedules, whatever the filters."""
-    next_href: str | None
-    """The next page, if there may be one."""
-    is_first_page: bool
 
 
 async def show_schedules(page_request: PageRequest) -> Response:
@@ -87,10 +57,29 @@ async def show_schedules(page_request: PageRequest) -> Response:
     snapshot = await page_request.read(("schedules", *sorted(given.items())), _read_listing, given)
     if (drawn := page_request.drawn(snapshot)) is not None:
         return drawn
-    _require_known_queue(given.get("queue"), snapshot.value)
-    view = _view(page_request, snapshot.value, given, snapshot.now)
+    listing = snapshot.value
+    _require_known_queue(given.get("queue"), listing)
+    lines = [_line(page_request, row, snapshot.now) for row in listing.rows]
+    wanted = _MATCHES.get(given.get("health", ""))
+    if wanted is not None:
+        lines = [line for line in lines if line["health"].word in wanted]
+    has_more = len(lines) > ask.PAGE_ROWS
+    lines = lines[: ask.PAGE_ROWS]
+    filters = {name: given[name] for name in _FILTERS if name in given}
+    after = {**filters, "after": lines[-1]["name"]} if has_more else None
     return page_request.page(
-        "schedules.html", view, snapshot, title="Schedules", section="schedules"
+        "schedules.html",
+        snapshot,
+        title="Schedules",
+        section="schedules",
+        rows=lines,
+        filters={name: given.get(name, "") for name in _FILTERS},
+        chips=chips(page_request, "schedules", filters),
+        queues=listing.queues,
+        health_words=HEALTH_FILTERS,
+        total=listing.total,  # whatever the filters
+        next_href=page_request.link("schedules", after) if after else None,
+        first_href=page_request.link("schedules", filters) if "after" in given else None,
     )
 
 
@@ -128,30 +117,8 @@ async def _candidates(connection: Connection, schema: str, health: str | None) -
     return [row["schedule_id"] for row in rows if row["schedule_id"] is not None]
 
 
-def _view(
-    page_request: PageRequest, listing: Listing, given: dict[str, str], now: datetime
-) -> SchedulesView:
-    lines = [_line(page_request, row, now) for row in listing.rows]
-    wanted = _MATCHES.get(given.get("health", ""))
-    if wanted is not None:
-        lines = [line for line in lines if line.health.word in wanted]
-    has_more = len(lines) > ask.PAGE_ROWS
-    lines = lines[: ask.PAGE_ROWS]
-    filters = {name: given[name] for name in _FILTERS if name in given}
-    after = {**filters, "after": lines[-1].facts["name"]} if has_more else None
-    return SchedulesView(
-        rows=lines,
-        filters={name: given.get(name, "") for name in _FILTERS},
-        chips=chips(page_request, "schedules", filters),
-        queues=listing.queues,
-        health_words=HEALTH_FILTERS,
-        total=listing.total,
-        next_href=page_request.link("schedules", after) if after else None,
-        is_first_page="after" not in given,
-    )
-
-
-def _line(page_request: PageRequest, row: dict[str, Any], now: datetime) -> ScheduleLine:
-    bars = (row["ids"], row["outcomes"], row["durations"], row["finished"])
-    trend = spark(*bars, page_request.zone) if row["outcomes"] else ()
-    return ScheduleLine(row, judge(row, now), expected_about(row["overrun_expected"]), trend)
+def _line(page_request: PageRequest, row: dict[str, Any], now: datetime) -> dict[str, Any]:
+    """The row with its health, its trend, and what a run that ``overruns`` was expected to take."""
+    trend = spark(row, page_request.zone) if row["outcomes"] else ()
+    overruns = expected_about(row["overrun_expected"])
+    return {**row, "health": judge(row, now), "overruns": overruns, "spark": trend}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -26,66 +25,6 @@ SHOWN: Final = 12
 _DAY: Final = timedelta(days=1)
 
 
-@dataclass(frozen=True)
-class TableRow:
-    """A table in the list."""
-
-    size: TableSize
-    href: str | None
-    """Its partitions; None: it has none."""
-    growth: float | None
-    expected: float | None
-    has_dead_rows: bool
-    """Dead rows outnumber the living, and are many."""
-
-
-@dataclass(frozen=True)
-class Holder:
-    """Who keeps dead rows from being removed."""
-
-    facts: dict[str, Any]
-    is_old: bool
-    """Whether `pgcron-ha doctor` advises to look at it."""
-    release: str
-    """What ends it."""
-
-
-@dataclass(frozen=True)
-class StorageView:
-    """``storage.html``; sizes are in bytes, growth in bytes a day."""
-
-    rows: tuple[TableRow, ...]
-    small: tuple[TableRow, ...]
-    """Those after the first, folded."""
-    total: int
-    growth: float
-    largest: int
-    holders: tuple[Holder, ...]
-    sees_all: bool
-    days: int = LOOKED_BACK // _DAY
-
-
-@dataclass(frozen=True)
-class PartRow:
-    """A partition."""
-
-    part: Part
-    state: str
-    """full, filling, to come, before (what lies before the first); whole: it is no partition."""
-    has_dead_rows: bool
-
-
-@dataclass(frozen=True)
-class TableView:
-    """``storage_table.html``."""
-
-    row: TableRow
-    parts: tuple[PartRow, ...]
-    """The newest first."""
-    largest: int
-    days: int = LOOKED_BACK // _DAY
-
-
 async def show_storage(page_request: PageRequest) -> Response:
     """All tables, the largest first, and who keeps dead rows in them."""
     page_request.query()
@@ -94,16 +33,20 @@ async def show_storage(page_request: PageRequest) -> Response:
         return drawn
     found, now = snapshot.value, snapshot.now
     rows = tuple(_row(page_request, table, now) for table in found.tables)
-    view = StorageView(
+    return page_request.page(
+        "storage.html",
+        snapshot,
+        title="Storage",
+        section="storage",
         rows=rows[:SHOWN],
         small=rows[SHOWN:],
         total=sum(table.total for table in found.tables),
         growth=total_growth(found.tables, now),
-        largest=_largest(row.size.total for row in rows),
+        largest=_largest(table.total for table in found.tables),
         holders=tuple(_holder(holder) for holder in found.holders),
         sees_all=found.sees_all,
+        days=LOOKED_BACK // _DAY,
     )
-    return page_request.page("storage.html", view, snapshot, title="Storage", section="storage")
 
 
 async def show_table(page_request: PageRequest) -> Response:
@@ -123,43 +66,51 @@ async def show_table(page_request: PageRequest) -> Response:
             "Look for it in the list of tables.",
             [(other, page_request.link("storage_table", name=other)) for other in near],
         )
-    parts = tuple(_part(part, snapshot.now) for part in reversed(tables[name].parts))
-    view = TableView(
+    return page_request.page(
+        "storage_table.html",
+        snapshot,
+        title=name,
+        section="storage",
         row=_row(page_request, tables[name], snapshot.now),
-        parts=parts,
-        largest=_largest(row.part.total for row in parts),
-    )
-    return page_request.page("storage_table.html", view, snapshot, title=name, section="storage")
-
-
-def _row(page_request: PageRequest, table: TableSize, now: datetime) -> TableRow:
-    return TableRow(
-        size=table,
-        href=page_request.link("storage_table", name=table.name) if table.is_partitioned else None,
-        growth=table.growth(now),
-        expected=table.expected(now),
-        has_dead_rows=any(_has_dead_rows(part) for part in table.parts),
+        parts=[_part(part, snapshot.now) for part in reversed(tables[name].parts)],
+        largest=_largest(part.total for part in tables[name].parts),
+        days=LOOKED_BACK // _DAY,
     )
 
 
-def _part(part: Part, now: datetime) -> PartRow:
+def _row(page_request: PageRequest, table: TableSize, now: datetime) -> dict[str, Any]:
+    """A table, with a link to its partitions, if it has some."""
+    href = page_request.link("storage_table", name=table.name) if table.is_partitioned else None
+    return {
+        "size": table,
+        "href": href,
+        "growth": table.growth(now),
+        "expected": table.expected(now),
+        "has_dead_rows": any(_has_dead_rows(part) for part in table.parts),
+    }
+
+
+def _part(part: Part, now: datetime) -> dict[str, Any]:
+    """A partition and its state: before is all before the first, whole is no partition."""
     if part.low is None:
         state = "before" if part.high is not None else "whole"
     elif part.low > now:
         state = "to come"
     else:
         state = "full" if part.high is not None and part.high <= now else "filling"
-    return PartRow(part, state, _has_dead_rows(part))
+    return {"part": part, "state": state, "has_dead_rows": _has_dead_rows(part)}
 
 
 def _has_dead_rows(part: Part) -> bool:
+    """Whether dead rows outnumber the living, and are many."""
     return part.dead > MANY_DEAD_ROWS and part.dead > part.rows
 
 
-def _holder(facts: dict[str, Any]) -> Holder:
+def _holder(facts: dict[str, Any]) -> dict[str, Any]:
+    """With whether `pgcron-ha doctor` would name it, too, and what ends it."""
     seconds = facts["seconds"] or 0.0
     is_old = facts["age"] > OLD_SNAPSHOT_TRANSACTIONS or seconds > LONG_TRANSACTION_SECONDS
-    return Holder(facts, is_old, ask.release_words(facts))
+    return {**facts, "is_old": is_old, "release": ask.release_words(facts)}
 
 
 def _largest(totals: Iterable[int]) -> int:

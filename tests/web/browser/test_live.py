@@ -159,21 +159,3 @@ async def test_a_double_click_makes_one_run(
     made = await connection.fetchval("SELECT count(*) FROM pgcron.run WHERE origin = 'manual'")
     await connection.close()
     assert made == 1
-
-
-async def test_without_the_script_a_page_refreshes_by_links(
-    full_site: Site, windows: Windows
-) -> None:
-    async with windows.tab(full_site.url, script=False) as tab:
-        await tab.open("/runs?state=waiting&done=cancelled")
-        await tab.page.get_by_role("link", name="every 10 s").click()
-        chosen = tab.place
-        answer = await full_site.get(chosen)
-        await tab.page.get_by_role("link", name="Stop refreshing").click()
-        stopped = tab.place
-        await tab.page.get_by_role("link", name="Refresh", exact=True).click()
-
-        assert chosen == "/runs?state=waiting&refresh=10"
-        assert answer.headers["refresh"] == "10"
-        assert stopped == tab.place == "/runs?state=waiting"
-        assert "refresh" not in (await full_site.get(stopped)).headers

@@ -33,7 +33,6 @@ REFUSED = (
     ("/?window=25h", 400, "/?window=24h"),
     ("/?tz=Europe/Berln", 400, "/?tz=Europe%2FBerlin"),
     ("/runs?tz=Nowhere&state=dead", 400, "/runs?state=dead"),
-    ("/?refresh=1", 400, "/?refresh=10"),
     ("/schedules/nightly-bakup", 404, "/schedules/nightly-backup"),
     ("/schedules/nothing-like-it", 404, "/schedules"),
     ("/schedules/nightly-backup?before=monday", 400, "/schedules/nightly-backup"),
