@@ -16,7 +16,9 @@ LANGUAGE sql STABLE AS $$
   asked AS MATERIALIZED (
     SELECT coalesce(chosen.id, 0) AS low, coalesce(chosen.id, 9223372036854775807) AS high,
            coalesce(check_ledger.since, now() - interval '1 day') AS since,
-           (SELECT greatest(now() - kept.keep, pgcron.history_thinned_until())
+           -- Runs that ended before may have been removed by a rule of retention.
+           (SELECT greatest(now() - kept.keep,
+                       (SELECT max(s.until) FROM pgcron.retention_sweep s WHERE s.removed > 0))
             FROM pgcron.retention kept WHERE kept.relation = 'history') AS history_since,
            (SELECT now() - kept.keep FROM pgcron.retention kept WHERE kept.relation = 'occurrence')
              AS ledger_since
@@ -33,10 +35,7 @@ LANGUAGE sql STABLE AS $$
     JOIN pgcron.occurrence o ON o.schedule_id BETWEEN a.low AND a.high AND o.fire_at >= a.since
     LEFT JOIN pgcron.run r ON r.id = o.run_id
     LEFT JOIN LATERAL (SELECT h.outcome, h.origin, coalesce(h.claimed_at, h.finished_at) AS began
-                       FROM pgcron.history h WHERE h.id = o.run_id
-                       UNION ALL
-                       SELECT h.outcome, h.origin, coalesce(h.claimed_at, h.finished_at)
-                       FROM pgcron.history_overflow h WHERE h.id = o.run_id LIMIT 1) past ON true
+                       FROM pgcron.ended_runs h WHERE h.id = o.run_id LIMIT 1) past ON true
     LEFT JOIN pgcron.dead_letter letter ON letter.run_id = o.run_id)
   (SELECT 'a run is gone', d.schedule_id, d.fire_at, d.run_id,
           'the fire became a run that is neither alive nor in history'
@@ -61,26 +60,22 @@ LANGUAGE sql STABLE AS $$
           format('the ledger says %s', d.decision)
    FROM decided d WHERE d.live_run IS NOT NULL AND d.decision <> 'run' LIMIT at_most)
   UNION ALL
-  (SELECT 'a run has no fire', r.schedule_id, r.scheduled_for, r.id,
+  (SELECT r.rule, r.schedule_id, r.scheduled_for, r.id,
           'the ledger has another run for its fire time, or none'
    FROM asked a
-   JOIN pgcron.run r ON r.scheduled_for IS NOT NULL AND r.origin IN ('schedule', 'backfill')
-     AND r.schedule_id BETWEEN a.low AND a.high
-   WHERE r.scheduled_for > a.ledger_since
+   CROSS JOIN LATERAL (SELECT 'a run has no fire' AS rule, w.id, w.schedule_id, w.scheduled_for,
+                              w.origin
+                       FROM pgcron.run w WHERE w.scheduled_for IS NOT NULL
+                       UNION ALL
+                       SELECT 'a run that is over has no fire', h.id, h.schedule_id,
+                              h.scheduled_for, h.origin
+                       FROM pgcron.history h
+                       WHERE h.finished_at >= a.since AND h.schedule_id IS NOT NULL) r
+   WHERE r.schedule_id BETWEEN a.low AND a.high AND r.scheduled_for > a.ledger_since
+     AND r.origin IN ('schedule', 'backfill')
      AND NOT EXISTS (SELECT FROM pgcron.occurrence o
                      WHERE o.schedule_id = r.schedule_id AND o.fire_at = r.scheduled_for
                        AND o.run_id = r.id)
-   LIMIT at_most)
-  UNION ALL
-  (SELECT 'a run that is over has no fire', h.schedule_id, h.scheduled_for, h.id,
-          'the ledger has another run for its fire time, or none'
-   FROM asked a
-   JOIN pgcron.history h ON h.finished_at >= a.since AND h.schedule_id IS NOT NULL
-     AND h.schedule_id BETWEEN a.low AND a.high
-   WHERE h.scheduled_for > a.ledger_since AND h.origin IN ('schedule', 'backfill')
-     AND NOT EXISTS (SELECT FROM pgcron.occurrence o
-                     WHERE o.schedule_id = h.schedule_id AND o.fire_at = h.scheduled_for
-                       AND o.run_id = h.id)
    LIMIT at_most)
   UNION ALL
   (SELECT 'a fire lies beyond what is decided', d.schedule_id, d.fire_at, d.run_id,

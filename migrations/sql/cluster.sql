@@ -102,8 +102,7 @@ CREATE TABLE pgcron.queue (
     CHECK (pgcron.is_short('paused_note', paused_note, 2000)),
   -- So many of its runs execute at once, on all nodes together; NULL is no limit.
   max_running int CONSTRAINT a_queue_runs_1_to_100000_at_once
-    CHECK (max_running IS NULL OR max_running BETWEEN 1 AND 100000
-      OR pgcron.refuse('PC001', format('max_running %s is out of range', max_running),
+    CHECK (pgcron.is_within('max_running', max_running, 1, 100000,
         'Of one queue 1 to 100000 runs may execute at once.',
         'NULL is no limit; pausing the queue lets nothing run.')),
   rate int,

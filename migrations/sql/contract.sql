@@ -37,3 +37,28 @@ BEGIN
                    'Private: ' || coalesce(private.comment, 'of the engine.'));
   END LOOP;
 END $do$;
+
+-- Whatever a function names is what pgcron_ha means, whoever calls it with whichever search_path:
+-- constraints and triggers call functions in the session of who writes the row. What PostgreSQL
+-- reads at the call is given a path here; the body of a BEGIN ATOMIC function was read when it was
+-- made, and can still be inlined. A procedure that commits can have no setting: wait_long qualifies
+-- each name.
+-- Nobody but the owner may call what executes with the owner's rights, before `pgcron-ha grants`
+-- says otherwise: not a trigger's function either, which anybody could attach to a table of their
+-- own. The four that all may call look at who the caller is.
+DO $do$
+DECLARE
+  made record;
+BEGIN
+  FOR made IN SELECT p.oid::regprocedure AS name, p.prosqlbody IS NULL AS has_text,
+             p.prosecdef
+               AND p.proname <> ALL ('{run_status,live_state,await_runs,judge_guest}') AS is_closed
+      FROM pg_proc p WHERE p.pronamespace = 'pgcron'::regnamespace AND p.prokind = 'f' LOOP
+    IF made.has_text THEN
+      EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, pg_temp', made.name);
+    END IF;
+    IF made.is_closed THEN
+      EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', made.name);
+    END IF;
+  END LOOP;
+END $do$;

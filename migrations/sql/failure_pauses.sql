@@ -43,20 +43,6 @@ BEGIN
   IF FOUND THEN PERFORM pgcron.notify(pgcron.channel(), 'schedule'); END IF;
 END $$;
 
--- When a fire of the schedule last succeeded, of those since an instant; runs by hand, re-runs and
--- backfills don't count.
-CREATE FUNCTION pgcron.last_success(of_schedule bigint, since timestamptz) RETURNS timestamptz
-LANGUAGE sql STABLE AS $$
-  SELECT max(reported.finished_at)
-  FROM ((SELECT h.finished_at FROM pgcron.history h
-         WHERE h.schedule_id = of_schedule AND h.finished_at >= since AND h.outcome = 'succeeded'
-           AND h.origin = 'schedule'
-         ORDER BY h.finished_at DESC LIMIT 1)
-        UNION ALL
-        (SELECT h.finished_at FROM pgcron.history_overflow h
-         WHERE h.schedule_id = of_schedule AND h.finished_at >= since AND h.outcome = 'succeeded'
-           AND h.origin = 'schedule')) reported $$;
-
 -- Pauses a schedule that has failed pause_after_failures times in a row; settles the probe of one
 -- that is paused so. Judges what has failed since the last time: the schedule's row is locked, so
 -- that of several nodes one does, and edits wait. Returns the note of a pause that it began or went
@@ -84,10 +70,14 @@ BEGIN
   ELSIF NOT definition.enabled THEN
     RETURN NULL;
   END IF;
+  -- Runs by hand, re-runs and backfills do not count.
   DELETE FROM pgcron.fire_failure f
   WHERE f.schedule_id = failing
-    AND f.failed_at <= pgcron.last_success(failing,
-          (SELECT min(e.failed_at) FROM pgcron.fire_failure e WHERE e.schedule_id = failing));
+    AND f.failed_at <= (
+        SELECT max(h.finished_at) FROM pgcron.ended_runs h
+        WHERE h.schedule_id = failing AND h.outcome = 'succeeded' AND h.origin = 'schedule'
+          AND h.finished_at >= (SELECT min(e.failed_at) FROM pgcron.fire_failure e
+                                WHERE e.schedule_id = failing));
   SELECT count(*) INTO failures FROM pgcron.fire_failure f WHERE f.schedule_id = failing;
   IF failures < definition.pause_after_failures THEN RETURN NULL; END IF;
   SELECT * INTO latest FROM pgcron.fire_failure f WHERE f.schedule_id = failing
@@ -123,10 +113,7 @@ BEGIN
   IF held.probe_run IS NULL OR EXISTS (SELECT FROM pgcron.run r WHERE r.id = held.probe_run) THEN
     RETURN NULL;
   END IF;
-  SELECT h.outcome, h.error INTO ended
-  FROM (SELECT h.id, h.outcome, h.error FROM pgcron.history h
-        UNION ALL SELECT o.id, o.outcome, o.error FROM pgcron.history_overflow o) h
-  WHERE h.id = held.probe_run LIMIT 1;
+  SELECT h.outcome, h.error INTO ended FROM pgcron.ended_runs h WHERE h.id = held.probe_run LIMIT 1;
   IF ended.outcome = 'succeeded' THEN
     -- which forgets its failures, too
     UPDATE pgcron.schedule s SET enabled = true WHERE s.id = definition.id;

@@ -120,6 +120,10 @@ COMMENT ON TABLE pgcron.history_overflow IS
     'Takes what has no partition, so that a run can always end; the janitor moves it over.';
 CREATE INDEX history_overflow_id ON pgcron.history_overflow (id);
 
+CREATE VIEW pgcron.ended_runs AS
+  SELECT h.* FROM pgcron.history h UNION ALL SELECT o.* FROM pgcron.history_overflow o;
+COMMENT ON VIEW pgcron.ended_runs IS 'All of history.';
+
 CREATE TABLE pgcron.attempt (
   run_id bigint NOT NULL,
   attempt int NOT NULL,

@@ -186,7 +186,6 @@ LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE
   ending record;
-  locked bigint[];
 BEGIN
   FOR ending IN
       WITH waiting AS MATERIALIZED (
@@ -217,14 +216,8 @@ BEGIN
       WHERE w.place > b.room
         AND CASE b.drops WHEN 'newest' THEN w.place - b.room ELSE w.runs - w.place + 1 END > b.most
       GROUP BY 1, 2 LOOP
-    locked := ARRAY(SELECT l.id FROM pgcron.run l
-                    WHERE l.id = ANY(ending.runs[:1000]) AND l.state = 'ready'
-                      AND l.overlap_slot IS NULL
-                    ORDER BY l.id FOR UPDATE SKIP LOCKED);
-    IF locked <> '{}' THEN
-      RETURN QUERY SELECT CASE ending.outcome WHEN 'skipped' THEN 'skip' ELSE 'supersede' END, e
-        FROM pgcron.end_waiting_runs(locked, ending.outcome, ending.reason) e;
-    END IF;
+    RETURN QUERY SELECT CASE ending.outcome WHEN 'skipped' THEN 'skip' ELSE 'supersede' END, e
+      FROM pgcron.end_each_waiting_run(ending.runs[:1000], ending.outcome, ending.reason) e;
   END LOOP;
   RETURN QUERY SELECT CASE WHEN l.is_held THEN 'hold' ELSE 'go' END, l.id
     FROM pgcron.line_up(schedules) l;
@@ -237,7 +230,6 @@ CREATE FUNCTION pgcron.skip_beyond(schedules bigint[]) RETURNS SETOF bigint
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   ending record;
-  locked bigint[];
 BEGIN
   FOR ending IN
       WITH waiting AS MATERIALIZED (
@@ -253,12 +245,7 @@ BEGIN
       CROSS JOIN LATERAL pgcron.overlap_room(k.schedule_id, k.overlap, 1) o
       JOIN waiting w ON w.schedule_id = k.schedule_id AND w.overlap = k.overlap
       LEFT JOIN pgcron.schedule s ON s.id = w.schedule_id WHERE o.room <= 0 GROUP BY 1 LOOP
-    locked := ARRAY(SELECT l.id FROM pgcron.run l
-                    WHERE l.id = ANY(ending.runs[:1000]) AND l.state = 'ready'
-                      AND l.overlap_slot IS NULL
-                    ORDER BY l.id FOR UPDATE SKIP LOCKED);
-    IF locked <> '{}' THEN
-      RETURN QUERY SELECT pgcron.end_waiting_runs(locked, 'skipped', ending.reason);
-    END IF;
+    RETURN QUERY
+      SELECT pgcron.end_each_waiting_run(ending.runs[:1000], 'skipped', ending.reason);
   END LOOP;
 END $$;

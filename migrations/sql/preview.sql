@@ -24,8 +24,6 @@ BEGIN
   INSERT INTO pgcron.schedule_preview AS p (schedule_id, asked_at) VALUES (asked, now())
   ON CONFLICT (schedule_id) DO UPDATE SET asked_at = EXCLUDED.asked_at WHERE p.asked_at IS NULL;
 END $$;
--- for those who may read what it asks for
-REVOKE ALL ON FUNCTION pgcron.ask_preview FROM PUBLIC;
 
 -- Raises what is wrong with a schedule that no node can read. A row without fire_at says in its
 -- note why there is none.

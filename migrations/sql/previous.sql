@@ -9,10 +9,9 @@ CREATE FUNCTION pgcron.previous_run(schedule_id bigint, before timestamptz, OUT 
     OUT error text)
 LANGUAGE sql STABLE AS $$
   SELECT o.run_id, o.fire_at, h.outcome, h.finished_at, h.result, h.error FROM pgcron.occurrence o
-  CROSS JOIN LATERAL (SELECT e.* FROM pgcron.history e
+  CROSS JOIN LATERAL (SELECT e.* FROM pgcron.ended_runs e
                       WHERE e.id = o.run_id AND e.finished_at >= o.decided_at - interval '1 day'
-                      UNION ALL
-                      SELECT e.* FROM pgcron.history_overflow e WHERE e.id = o.run_id LIMIT 1) h
+                      LIMIT 1) h
   WHERE o.schedule_id = previous_run.schedule_id AND o.fire_at < previous_run.before
     AND o.decision NOT IN ('skipped', 'superseded')
   ORDER BY o.fire_at DESC LIMIT 1 $$;
@@ -38,7 +37,6 @@ COMMENT ON FUNCTION pgcron.previous_of IS
     'How the last run before this one''s fire time ended, and with what result, for a service or '
     'a statement that works for the run and has its token. Raises PC012 if that does not hold the '
     'run.';
-REVOKE ALL ON FUNCTION pgcron.previous_of FROM PUBLIC;
 
 -- Whether a fire may run after the one before it. `open`: that one is not over; `failed`: it did
 -- not succeed, and since then no other run of the schedule (tried again, redriven, by hand, a
@@ -63,11 +61,8 @@ BEGIN
     verdict := 'open'; has_begun := alive.state = 'running' OR alive.attempt > 0;
     RETURN;
   END IF;
-  SELECT * INTO ended
-  FROM (SELECT h.* FROM pgcron.history h
-        WHERE h.id = last.run_id AND h.finished_at >= last.decided_at - interval '1 day'
-        UNION ALL SELECT v.* FROM pgcron.history_overflow v WHERE v.id = last.run_id) e
-  LIMIT 1;
+  SELECT * INTO ended FROM pgcron.ended_runs h
+  WHERE h.id = last.run_id AND h.finished_at >= last.decided_at - interval '1 day' LIMIT 1;
   IF ended.outcome IN ('dead', 'lost', 'cancelled', 'expired', 'upstream_failed')
       AND NOT EXISTS (SELECT FROM pgcron.history h
                       WHERE h.schedule_id = judge_previous.schedule_id

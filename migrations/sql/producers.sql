@@ -29,20 +29,6 @@ LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN right(pattern, 1) = '*' THEN starts_with(name, left(pattern, -1))
             ELSE name = pattern END;
 
-CREATE FUNCTION pgcron.refuse_producer(who name, queue text, handler text) RETURNS boolean
-LANGUAGE sql VOLATILE AS $$
-  SELECT pgcron.refuse('PC013',
-           format('role %s may not enqueue handler %L into queue %L', quote_ident(who),
-             left(handler, 200), left(queue, 200)),
-           'It may enqueue: ' || (
-               SELECT string_agg(allowed.text, '; ')
-               FROM (SELECT format('%s into %s', p.handler, p.queue) AS text
-                     FROM pgcron.producer_rule p WHERE pg_has_role(who, p.role, 'USAGE') ORDER BY 1
-                     LIMIT 20) allowed) || '.',
-           format('Use one of them, or let the owner of the schema allow more: '
-             'pgcron.confine_producer(%L, …).',
-             who)) $$;
-
 -- Whoever has the rights of a role that stands in a rule makes only what a rule of its roles
 -- allows.
 CREATE FUNCTION pgcron.judge_by_rules(queue text, handler text, who name) RETURNS boolean
@@ -57,7 +43,17 @@ BEGIN
            false)
   INTO is_confined, is_allowed FROM pgcron.producer_rule p WHERE pg_has_role(who, p.role, 'USAGE');
   IF is_confined AND NOT is_allowed THEN
-    PERFORM pgcron.refuse_producer(who, queue, handler);
+    PERFORM pgcron.refuse('PC013',
+        format('role %s may not enqueue handler %L into queue %L', quote_ident(who),
+          left(handler, 200), left(queue, 200)),
+        format('It may enqueue: %s.', (
+              SELECT string_agg(allowed.text, '; ')
+              FROM (SELECT format('%s into %s', p.handler, p.queue) AS text
+                    FROM pgcron.producer_rule p WHERE pg_has_role(who, p.role, 'USAGE') ORDER BY 1
+                    LIMIT 20) allowed)),
+        format('Use one of them, or let the owner of the schema allow more: '
+          'pgcron.confine_producer(%L, …).',
+          who));
   END IF;
   RETURN is_confined;
 END $$;
@@ -89,9 +85,16 @@ BEGIN
   RETURN true;
 END $$;
 
--- Keys that name runs. Whoever is neither the owner nor an operator leaves a living one as it is,
--- and gives one only to a run that its own transaction makes, as pgcron.enqueue does. Who is judged
--- stands in the triggers, where no path of the caller's changes what is meant.
+-- Whether the caller is neither the owner nor an operator. Parsed when it is made, so no path of
+-- the caller's changes what is meant.
+CREATE FUNCTION pgcron.is_producer() RETURNS boolean
+LANGUAGE sql STABLE
+RETURN NOT has_table_privilege('pgcron.run'::regclass, 'TRUNCATE')
+  AND NOT has_column_privilege('pgcron.run'::regclass, 'origin', 'INSERT');
+
+-- Keys that name runs. A producer leaves a living one as it is, and gives one only to a run that
+-- its own transaction makes, as pgcron.enqueue does. The triggers' conditions say who is judged:
+-- their functions run as the owner.
 CREATE FUNCTION pgcron.a_living_key_stays() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -104,14 +107,12 @@ BEGIN
   RETURN NULL;
 END $$;
 CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.idempotency FOR EACH ROW
-  WHEN (OLD.expires_at > now() AND NOT has_table_privilege('pgcron.run'::regclass, 'TRUNCATE')
-        AND NOT has_column_privilege('pgcron.run'::regclass, 'origin', 'INSERT'))
+  WHEN (OLD.expires_at > now() AND pgcron.is_producer())
   EXECUTE FUNCTION pgcron.a_living_key_stays();
 -- on_conflict 'replace' prolongs it for the run after the one that a node has taken already.
 CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.unique_period FOR EACH ROW
   WHEN (OLD.until > now() AND (NEW.run_id = OLD.run_id OR NEW.until <= OLD.until)
-        AND NOT has_table_privilege('pgcron.run'::regclass, 'TRUNCATE')
-        AND NOT has_column_privilege('pgcron.run'::regclass, 'origin', 'INSERT'))
+        AND pgcron.is_producer())
   EXECUTE FUNCTION pgcron.a_living_key_stays();
 
 -- At the end of the transaction, since the key is taken before its run is made. No other run has
@@ -148,13 +149,11 @@ BEGIN
 END $$;
 CREATE CONSTRAINT TRIGGER a_key_names_a_new_run AFTER INSERT OR UPDATE ON pgcron.idempotency
   DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
-  WHEN (NOT has_table_privilege('pgcron.run'::regclass, 'TRUNCATE')
-        AND NOT has_column_privilege('pgcron.run'::regclass, 'origin', 'INSERT'))
+  WHEN (pgcron.is_producer())
   EXECUTE FUNCTION pgcron.a_key_names_a_new_run();
 CREATE CONSTRAINT TRIGGER a_key_names_a_new_run AFTER INSERT OR UPDATE ON pgcron.unique_period
   DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
-  WHEN (NOT has_table_privilege('pgcron.run'::regclass, 'TRUNCATE')
-        AND NOT has_column_privilege('pgcron.run'::regclass, 'origin', 'INSERT'))
+  WHEN (pgcron.is_producer())
   EXECUTE FUNCTION pgcron.a_key_names_a_new_run();
 
 -- A barrier: no function or operator of the reader's sees a row before it is known to be its own.
@@ -214,9 +213,3 @@ LANGUAGE sql AS $$
   SELECT count(*)::int FROM gone $$;
 COMMENT ON FUNCTION pgcron.unconfine_producer IS
     'Removes all rules of a role; returns how many there were.';
-
-REVOKE ALL ON FUNCTION pgcron.judge_by_rules, pgcron.judge_claims, pgcron.refuse_producer
-  FROM PUBLIC;
-REVOKE ALL ON FUNCTION pgcron.cancel_own_run, pgcron.confine_producer, pgcron.unconfine_producer
-  FROM PUBLIC;
-REVOKE ALL ON FUNCTION pgcron.a_living_key_stays, pgcron.a_key_names_a_new_run FROM PUBLIC;

@@ -63,5 +63,5 @@ CREATE FUNCTION pgcron.recorded_by(reported text, OUT actor text, OUT note text)
 LANGUAGE sql IMMUTABLE AS $$
   SELECT found[1], nullif(found[2], '')
   FROM regexp_match(reported,
-      '^(?:skipped|cancelled|killed|moved|restored|backfill [0-9]+ was stopped) by (.*?)(?:: '
+      '^(?:skipped|cancelled|killed|moved|backfill [0-9]+ was stopped) by (.*?)(?:: '
       '(.*))?$') found $$;

@@ -24,6 +24,22 @@ BEGIN
       'Say it in a few words, and keep the rest elsewhere.');
 END $$;
 
+CREATE FUNCTION pgcron.is_within(what text, given anyelement, low anyelement, high anyelement,
+    rule text, hint text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN given IS NULL OR given BETWEEN low AND high
+    OR pgcron.refuse('PC001', format('%s %s is out of range', what, given), rule, hint);
+END $$;
+
+CREATE FUNCTION pgcron.is_one_of(what text, given text, known text[], rule text, hint text)
+  RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN given IS NULL OR given = ANY (known)
+    OR pgcron.refuse('PC001', format('%s %L is not known', what, left(given, 100)), rule, hint);
+END $$;
+
 CREATE FUNCTION pgcron.handler_is_fine(handler text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$' AND length(handler) <= 206;

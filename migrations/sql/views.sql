@@ -19,7 +19,7 @@ CREATE VIEW pgcron.runs AS
          h.due_at, h.claimed_at, h.started_at, h.finished_at, h.node, h.owner, h.error, h.args,
          h.result, h.created_at, h.created_by, NULL, h.concurrency_key, h.requires,
          coalesce(h.weight, 1), NULL
-  FROM (SELECT e.* FROM pgcron.history e UNION ALL SELECT o.* FROM pgcron.history_overflow o) h;
+  FROM pgcron.ended_runs h;
 COMMENT ON VIEW pgcron.runs IS 'Live and ended runs; state is the live state or the outcome.';
 
 CREATE VIEW pgcron.schedules AS

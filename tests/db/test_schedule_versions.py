@@ -238,19 +238,6 @@ async def test_an_edit_through_another_door_is_warned_of_its_owner(
         assert hint.endswith(f"managed_by '{interface}'.")
 
 
-async def test_many_schedules_edited_at_once_are_warned_of_twenty_times(
-    connection: Connection,
-) -> None:
-    reported: list[str] = []
-    for number in range(25):
-        await put_schedule(connection, f"job-{number}", managed_by="code")
-    on_warning(connection, lambda message, *_: reported.append(message))
-    await edit(connection, "UPDATE pgcron.schedule SET priority = 1", "cli")
-    await asyncio.sleep(0)
-
-    assert len(reported) == 20
-
-
 async def test_columns_are_edited_by_name_with_a_note(connection: Connection) -> None:
     await put_schedule(connection, start_deadline=timedelta(minutes=5), queue="slow")
     changes = '{"spec": "@daily", "args": {"a": [1]}, "start_deadline": null, "queue": null}'
