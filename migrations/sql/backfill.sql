@@ -1,5 +1,5 @@
--- Backfills: a range of a schedule's instants that somebody wants to have run. Nodes make runs of
--- it, a few at a time.
+-- Backfills: requests to run a range of a schedule's past instants. Nodes make runs of it, a few at
+-- a time.
 
 CREATE TABLE pgcron.backfill (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -68,9 +68,9 @@ CREATE TABLE pgcron.backfill (
     CHECK ((state IN ('stopped', 'done')) = (ended_at IS NOT NULL))
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE pgcron.backfill IS
-    'Ranges of schedules that somebody wants to have run, and how far nodes have come with them.';
+    'Requests to run a range of a schedule, and how far nodes are with them.';
 COMMENT ON COLUMN pgcron.backfill.definition IS
-    'The schedule as it stood when the backfill was asked for: later edits of the schedule do not '
+    'The schedule as it was when the backfill was requested: later edits of the schedule do not '
     'change it.';
 COMMENT ON COLUMN pgcron.backfill.overlap IS
     'Of its runs; NULL is the schedule''s, with its max_running.';
@@ -96,9 +96,8 @@ COMMENT ON TABLE pgcron.backfill_run IS
     'that did not succeed.';
 CREATE INDEX backfill_run_open ON pgcron.backfill_run (backfill_id) WHERE outcome IS NULL;
 
--- The cursor's row is held for a moment, so that two backfills of one range can't be asked for at
--- once. `planned` is given by callers that can count a spec's instants; else the first node that
--- looks does it.
+-- The cursor's row is locked, so that two backfills of one range can't be requested at once.
+-- `planned` is given by callers that can count a spec's instants; otherwise a node counts them.
 CREATE FUNCTION pgcron.backfill(schedule text, since timestamptz, until timestamptz DEFAULT NULL,
     direction text DEFAULT 'forward', parallelism int DEFAULT 1, overlap text DEFAULT NULL,
     if_ran text DEFAULT 'skip', args jsonb DEFAULT NULL, note text DEFAULT NULL,
@@ -143,7 +142,7 @@ BEGIN
   RETURN new_id;
 END $$;
 COMMENT ON FUNCTION pgcron.backfill IS
-    'Asks for runs of the schedule''s instants from since on and before until (now); returns the '
+    'Requests runs of the schedule''s instants from since on and before until (now); returns the '
     'backfill''s id. At most parallelism of its runs are open at once; the view backfills shows '
     'how far it is. Jitter and start deadline do not count; with depends_on_previous it goes '
     'forward, one by one, and a failure pauses it.';
@@ -165,7 +164,7 @@ BEGIN
   ELSIF held.state NOT IN ('open', 'paused') THEN
     PERFORM pgcron.refuse('PC011', format('backfill %s is %s', held.id, held.state),
         'Only one that is under way can be paused, resumed or stopped.',
-        'Ask for a new one, which leaves alone what has run.');
+        'Start a new one, which leaves alone what has run.');
   END IF;
   UPDATE pgcron.backfill b
   SET state = set_backfill_state.state, changed_at = now(),

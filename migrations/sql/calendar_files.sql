@@ -1,8 +1,8 @@
--- Calendars as files: what a source says is made so together with its schedules; what it once owned
--- and nobody uses any more is deleted.
+-- Calendars as files: applied together with the schedules of their source; those that the source no
+-- longer defines are deleted.
 
--- Makes the calendars of a source so: contents by name. One of another source is refused (PC011),
--- unless taken over. Returns what there was and what there is, by name, and how many schedules use
+-- Applies the calendars of a source: contents by name. One of another source is refused (PC011),
+-- unless taken over. Returns each before and after, by name, and how many schedules use
 -- it. Schedules to be applied in the same transaction are named: they are locked before the
 -- calendars.
 CREATE FUNCTION pgcron.apply_calendars(contents jsonb, source text, take_over boolean DEFAULT false,
@@ -67,7 +67,7 @@ BEGIN
             prune_calendars.source),
           'By ' || users || '.',
           'Take it out of their specs first, or define it again; `pgcron-ha calendars put '
-          '--take-over` makes it nobody''s.');
+          '--take-over` detaches it from files.');
     END IF;
   END LOOP;
   RETURN QUERY DELETE FROM pgcron.calendar c WHERE c.name = ANY(outdated) RETURNING c.name, c;

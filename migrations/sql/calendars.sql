@@ -115,7 +115,7 @@ BEGIN
   END IF;
 END $$;
 
--- Who writes calendars waits for one another.
+-- One transaction at a time writes calendars.
 CREATE FUNCTION pgcron.lock_calendars() RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -123,7 +123,7 @@ BEGIN
   PERFORM pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('calendars'));
 END $$;
 
--- Blank lines at the end say nothing: files have them, or not.
+-- Blank lines at the end do not count: files have them, or not.
 CREATE FUNCTION pgcron.is_same_calendar(content text, other text) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
 SELECT coalesce(rtrim(content, E' \t\r\n') = rtrim(other, E' \t\r\n'), false) $$;
@@ -131,7 +131,7 @@ SELECT coalesce(rtrim(content, E' \t\r\n') = rtrim(other, E' \t\r\n'), false) $$
 -- Makes calendars what they are to contain, by name, all at once (so they may name one another),
 -- and the schedules that use them: their future runs are made again, as after an edit of theirs.
 -- Schedules are locked before calendars, as by those who write schedules. Without a source
--- calendars stay whose they are.
+-- calendars keep theirs.
 CREATE FUNCTION pgcron.write_calendars(contents jsonb, actor text, source text DEFAULT NULL)
   RETURNS text[]
 LANGUAGE plpgsql AS $$
@@ -153,7 +153,7 @@ BEGIN
     source = coalesce(EXCLUDED.source, c.source)
   WHERE c.name = ANY(changed) OR c.source IS DISTINCT FROM coalesce(EXCLUDED.source, c.source);
   PERFORM pgcron.judge_parts(changed);
-  -- Those that were being written when the lock on the calendars was asked for, too.
+  -- Including those that were being written while this transaction waited for the lock.
   users := ARRAY(SELECT s.id FROM pgcron.schedule s
                  WHERE s.calendars IS NOT NULL AND s.calendars ?| changed ORDER BY s.id
                  FOR NO KEY UPDATE);
@@ -200,7 +200,7 @@ BEGIN
           put_calendar.calendar, owner, pgcron.interface()),
       DETAIL = pgcron.owner_puts_back('file'),
       HINT
-        = 'Edit it there; or make it nobody''s: take_over (`pgcron-ha calendars put --take-over`).';
+        = 'Edit it there, or detach it from files: take_over (`calendars put --take-over`).';
   END IF;
   RETURN known;
 END $$;

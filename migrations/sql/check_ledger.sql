@@ -1,9 +1,9 @@
 -- The invariant of the ledger, as far as rows show: nothing is missing and nothing is double.
--- What the specs say of it, `pgcron-ha schedules verify` reports beside it. One statement, so that
--- all of it is one moment.
+-- `pgcron-ha schedules verify` also compares it with the specs. One statement, so that all of it
+-- has one snapshot.
 
--- Rows that break a rule, at most so many of each; none is how it must be. Of one schedule (living,
--- or deleted by its last name) or of all; of what fired, ended or was dropped since.
+-- Rows that break a rule, up to at_most of each; there should be none. Of one schedule (living, or
+-- deleted, by its last name) or of all; of what fired, ended or was dropped since.
 CREATE FUNCTION pgcron.check_ledger(schedule text DEFAULT NULL, at_most int DEFAULT 100,
     since timestamptz DEFAULT NULL)
   RETURNS TABLE (rule text, schedule_id bigint, fire_at timestamptz, run_id bigint, detail text)
@@ -13,7 +13,7 @@ LANGUAGE sql STABLE AS $$
                   THEN coalesce(pgcron.schedule_of_versions(check_ledger.schedule),
                          pgcron.schedule_id(check_ledger.schedule)) END AS id),
   -- A range of ids is one or all by the same index; an OR would read every row.
-  asked AS MATERIALIZED (
+  scope AS MATERIALIZED (
     SELECT coalesce(chosen.id, 0) AS low, coalesce(chosen.id, 9223372036854775807) AS high,
            coalesce(check_ledger.since, now() - interval '1 day') AS since,
            -- Runs that ended before may have been removed by a rule of retention.
@@ -26,12 +26,12 @@ LANGUAGE sql STABLE AS $$
   decided AS MATERIALIZED (
     SELECT o.*, r.id AS live_run, r.origin AS live_origin, past.outcome, past.origin,
            letter.run_id AS letter,
-           -- Somebody cancelled it or let it go ahead of its time: it stands, whatever becomes of
-           -- the schedule until then.
+           -- It was cancelled, or started ahead of its time by hand: it is not changed by what
+           -- happens to the schedule until then.
            (o.decision <> 'run' AND o.decided_at < o.fire_at)
              OR coalesce(past.began, r.claimed_at, CASE WHEN r.attempt > 0 THEN now() END)
                 < o.fire_at AS is_early
-    FROM asked a
+    FROM scope a
     JOIN pgcron.occurrence o ON o.schedule_id BETWEEN a.low AND a.high AND o.fire_at >= a.since
     LEFT JOIN pgcron.run r ON r.id = o.run_id
     LEFT JOIN LATERAL (SELECT h.outcome, h.origin, coalesce(h.claimed_at, h.finished_at) AS began
@@ -39,7 +39,7 @@ LANGUAGE sql STABLE AS $$
     LEFT JOIN pgcron.dead_letter letter ON letter.run_id = o.run_id)
   (SELECT 'a run is gone', d.schedule_id, d.fire_at, d.run_id,
           'the fire became a run that is neither alive nor in history'
-   FROM decided d CROSS JOIN asked a
+   FROM decided d CROSS JOIN scope a
    WHERE d.run_id IS NOT NULL AND d.live_run IS NULL AND d.outcome IS NULL AND d.letter IS NULL
      AND d.decided_at > a.history_since
    LIMIT at_most)
@@ -62,7 +62,7 @@ LANGUAGE sql STABLE AS $$
   UNION ALL
   (SELECT r.rule, r.schedule_id, r.scheduled_for, r.id,
           'the ledger has another run for its fire time, or none'
-   FROM asked a
+   FROM scope a
    CROSS JOIN LATERAL (SELECT 'a run has no fire' AS rule, w.id, w.schedule_id, w.scheduled_for,
                               w.origin
                        FROM pgcron.run w WHERE w.scheduled_for IS NOT NULL
@@ -93,31 +93,31 @@ LANGUAGE sql STABLE AS $$
           format('the range up to %s goes on when the next begins at %s', m.last_at, m.next_at)
    FROM (SELECT e.*,
                 lead(e.first_at) OVER (PARTITION BY e.schedule_id ORDER BY e.first_at) AS next_at
-         FROM asked a
+         FROM scope a
          JOIN pgcron.missed e ON e.schedule_id BETWEEN a.low AND a.high AND e.last_at >= a.since) m
    WHERE m.next_at <= m.last_at LIMIT at_most)
   UNION ALL
   (SELECT 'a range lies beyond what is decided', m.schedule_id, m.first_at, NULL,
           format('it ends at %s, and all fires up to %s are decided', m.last_at, c.watermark)
-   FROM asked a
+   FROM scope a
    JOIN pgcron.missed m ON m.schedule_id BETWEEN a.low AND a.high AND m.last_at >= a.since
    JOIN pgcron.cursor c ON c.schedule_id = m.schedule_id WHERE m.last_at > c.watermark
    LIMIT at_most)
   UNION ALL
   (SELECT 'the next fire is decided', c.schedule_id, c.next_fire, NULL,
           format('all fires up to %s are decided', c.watermark)
-   FROM asked a JOIN pgcron.cursor c ON c.schedule_id BETWEEN a.low AND a.high
+   FROM scope a JOIN pgcron.cursor c ON c.schedule_id BETWEEN a.low AND a.high
    WHERE c.status = 'valid' AND c.next_fire <= c.watermark LIMIT at_most)
   UNION ALL
-  (SELECT 'a schedule has no cursor', s.id, NULL, NULL, 'nothing of it can be decided' FROM asked a
+  (SELECT 'a schedule has no cursor', s.id, NULL, NULL, 'nothing of it can be decided' FROM scope a
    JOIN pgcron.schedule s ON s.id BETWEEN a.low AND a.high
    WHERE NOT EXISTS (SELECT FROM pgcron.cursor c WHERE c.schedule_id = s.id) LIMIT at_most)
   UNION ALL
   (SELECT 'the version is not kept', s.id, NULL, NULL, format('version %s is in force', s.version)
-   FROM asked a JOIN pgcron.schedule s ON s.id BETWEEN a.low AND a.high
+   FROM scope a JOIN pgcron.schedule s ON s.id BETWEEN a.low AND a.high
    WHERE NOT EXISTS (SELECT FROM pgcron.schedule_version v
                      WHERE v.schedule_id = s.id AND v.version = s.version)
    LIMIT at_most) $$;
 COMMENT ON FUNCTION pgcron.check_ledger IS
-    'Rows that break the invariant of the ledger: nothing is missing, nothing is double. None is '
-    'how it must be. Looks at what fired, ended or was dropped since (a day).';
+    'Rows that break the invariant of the ledger: nothing is missing, nothing is double. There '
+    'should be none. Looks at what fired, ended or was dropped since (a day).';

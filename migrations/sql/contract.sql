@@ -38,14 +38,13 @@ BEGIN
   END LOOP;
 END $do$;
 
--- Whatever a function names is what pgcron_ha means, whoever calls it with whichever search_path:
--- constraints and triggers call functions in the session of who writes the row. What PostgreSQL
--- reads at the call is given a path here; the body of a BEGIN ATOMIC function was read when it was
--- made, and can still be inlined. A procedure that commits can have no setting: wait_long qualifies
--- each name.
--- Nobody but the owner may call what executes with the owner's rights, before `pgcron-ha grants`
--- says otherwise: not a trigger's function either, which anybody could attach to a table of their
--- own. The four that all may call look at who the caller is.
+-- The names in a function mean the same with every search_path of the caller: constraints and
+-- triggers call functions in the session that writes the row. What PostgreSQL parses at the call
+-- gets a path here; the body of a BEGIN ATOMIC function was parsed when it was made, and can still
+-- be inlined. A procedure that commits can have no setting: wait_long qualifies each name. Only the
+-- owner may call what executes with the owner's rights, until `pgcron-ha grants` grants it. That
+-- includes the functions of triggers, which anybody could attach to a table of their own. The four
+-- that everybody may call check who the caller is.
 DO $do$
 DECLARE
   made record;

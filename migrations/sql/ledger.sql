@@ -1,4 +1,4 @@
--- What was decided and what came of it: occurrences, missed ranges, history, attempts, dead
+-- What was decided and how it ended: occurrences, missed ranges, history, attempts, dead
 -- letters, logs.
 
 CREATE TABLE pgcron.occurrence (
@@ -122,7 +122,7 @@ CREATE INDEX history_overflow_id ON pgcron.history_overflow (id);
 
 CREATE VIEW pgcron.ended_runs AS
   SELECT h.* FROM pgcron.history h UNION ALL SELECT o.* FROM pgcron.history_overflow o;
-COMMENT ON VIEW pgcron.ended_runs IS 'All of history.';
+COMMENT ON VIEW pgcron.ended_runs IS 'history and its overflow.';
 
 CREATE TABLE pgcron.attempt (
   run_id bigint NOT NULL,

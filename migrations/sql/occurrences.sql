@@ -172,8 +172,8 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   WHERE r.id = ANY(run_ids) AND r.origin = 'schedule' AND r.attempt = 0 AND s.max_runs IS NOT NULL
   GROUP BY s.id $$;
 
--- A schedule that had ended goes on with what it is given back. Returns the schedules that are done
--- with: one that somebody has locked is left out.
+-- A schedule that had ended continues with the runs that are given back. Returns the schedules that
+-- were handled: a locked one is left out.
 CREATE FUNCTION pgcron.take_given_back(schedules bigint[]) RETURNS SETOF bigint
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   WITH held AS MATERIALIZED (
@@ -193,7 +193,7 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   SELECT t.schedule_id FROM totals t $$;
 
 -- After a time in which no node lived: what became due meanwhile is late, also where it was a run
--- already. A node asks before it may claim, so the catch-up policy of the schedule decides first.
+-- already. A node calls this before it claims, so that the catch-up policy decides first.
 
 -- ready -> skipped
 -- Late is what became due after the last beat of any node and more than `grace` ago. Of those the

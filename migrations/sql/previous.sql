@@ -1,9 +1,8 @@
 -- What a fire knows of the one before it: its result, and with depends_on_previous whether it may
 -- run at all.
 
--- How the last run before a fire time of a schedule ended, and with what result; runs by hand and
--- skipped fires are not looked at. The last run that has ended of an earlier fire of the schedule,
--- skipped ones left out; all NULL: there was none, or it is not kept any more.
+-- How the last run before a fire time of a schedule ended, and with what result; manual runs and
+-- skipped fires do not count. All NULL: there was none, or it is not kept any more.
 CREATE FUNCTION pgcron.previous_run(schedule_id bigint, before timestamptz, OUT run bigint,
     OUT fire_time timestamptz, OUT outcome text, OUT finished_at timestamptz, OUT result jsonb,
     OUT error text)
@@ -16,8 +15,8 @@ LANGUAGE sql STABLE AS $$
     AND o.decision NOT IN ('skipped', 'superseded')
   ORDER BY o.fire_at DESC LIMIT 1 $$;
 
--- The same for who works for a run, and may read no table: with the claim's token. All NULL without
--- a schedule, too.
+-- The same for a service that works for a run and may read no table: with the claim's token. All
+-- NULL without a schedule, too.
 CREATE FUNCTION pgcron.previous_of(run_id bigint, token uuid, OUT previous bigint,
     OUT fire_time timestamptz, OUT outcome text, OUT finished_at timestamptz, OUT result jsonb,
     OUT error text)
@@ -75,10 +74,10 @@ BEGIN
 END $$;
 
 -- ready -> skipped, upstream_failed
--- Lets runs go that waited for the one before them, or ends them where it failed; every node calls
+-- Releases runs that waited for the one before them, or ends them where it failed; every node calls
 -- it now and then. Runs of schedules with depends_on_previous wait apart (hold `previous`) from
--- their beginning, so that no claim has to ask: they are let go, shortly before they are due if
--- they may, or end. Of each schedule the earliest is judged. Returns how many were let go or ended.
+-- their beginning, so that no claim has to check: they are released shortly before they are due, or
+-- end. Of each schedule the earliest is judged. Returns how many were released or ended.
 CREATE FUNCTION pgcron.decide_dependents(ahead interval DEFAULT '5 seconds', most int DEFAULT 1000)
   RETURNS int
 LANGUAGE plpgsql VOLATILE AS $$

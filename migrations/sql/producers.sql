@@ -1,5 +1,5 @@
--- What a service may that enqueues: the queues and handlers it was given, in its own name; and what
--- is its own.
+-- What a service that enqueues may do: the queues and handlers it may use, in its own name; and its
+-- own runs.
 
 CREATE TABLE pgcron.producer_rule (
   role regrole NOT NULL,
@@ -20,17 +20,16 @@ CREATE TABLE pgcron.producer_rule (
   PRIMARY KEY (role, queue, handler)
 );
 COMMENT ON TABLE pgcron.producer_rule IS
-    'What roles may enqueue: one that has the rights of a role which stands here may enqueue what '
-    'one of the rules allows, in its own name, and nothing else. Who may empty pgcron.run is not '
-    'asked.';
+    'What roles may enqueue: a role that has the rights of one named here may enqueue what one of '
+    'the rules allows, in its own name, and nothing else. Roles with TRUNCATE on pgcron.run are '
+    'exempt.';
 
 CREATE FUNCTION pgcron.rule_fits(pattern text, name text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN right(pattern, 1) = '*' THEN starts_with(name, left(pattern, -1))
             ELSE name = pattern END;
 
--- Whoever has the rights of a role that stands in a rule makes only what a rule of its roles
--- allows.
+-- A caller that has the rights of a role with rules makes only what a rule of its roles allows.
 CREATE FUNCTION pgcron.judge_by_rules(queue text, handler text, who name) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -58,9 +57,9 @@ BEGIN
   RETURN is_confined;
 END $$;
 
--- Somebody else's role may not be named in created_by, since a role reads what it is said to have
--- made, and a confined one names nobody but itself; an id that was not drawn would be another run's
--- one day. An operator makes runs for others.
+-- created_by may not name another role, since a role may read the runs that it has made, and a
+-- confined role names only itself; an id that was not drawn from the sequence would later be drawn
+-- for another run. An operator makes runs for others.
 CREATE FUNCTION pgcron.judge_claims(id bigint, created_by text, who name, is_confined boolean)
   RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
@@ -115,8 +114,8 @@ CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.unique_period FOR EACH
         AND pgcron.is_producer())
   EXECUTE FUNCTION pgcron.a_living_key_stays();
 
--- At the end of the transaction, since the key is taken before its run is made. No other run has
--- the very instant in created_at, which nobody may write.
+-- At the end of the transaction, since the key is taken before its run is made. Only runs of this
+-- transaction have its instant in created_at, which no role may write.
 CREATE FUNCTION pgcron.a_key_names_a_new_run() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -156,7 +155,8 @@ CREATE CONSTRAINT TRIGGER a_key_names_a_new_run AFTER INSERT OR UPDATE ON pgcron
   WHEN (pgcron.is_producer())
   EXECUTE FUNCTION pgcron.a_key_names_a_new_run();
 
--- A barrier: no function or operator of the reader's sees a row before it is known to be its own.
+-- security_barrier: no function or operator of the reader sees a row before it is known to be its
+-- own.
 CREATE VIEW pgcron.own_runs WITH (security_barrier) AS
   SELECT v.id, v.uuid, v.handler, v.queue, v.priority, v.state, v.hold, v.delivery, v.attempt,
          v.max_attempts, v.due_at, v.started_at, v.finished_at, v.error, v.args, v.result,
@@ -164,7 +164,7 @@ CREATE VIEW pgcron.own_runs WITH (security_barrier) AS
          v.requires, v.weight, v.parent_run, v.created_at, v.created_by
   FROM pgcron.runs v WHERE v.created_by IN (session_user, current_user);
 COMMENT ON VIEW pgcron.own_runs IS
-    'The runs that the reader''s role has enqueued, and nobody else''s; best asked by id.';
+    'The runs that the reader''s role has enqueued; best selected by id.';
 
 CREATE FUNCTION pgcron.cancel_own_run(run_id bigint, reason text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -178,7 +178,7 @@ BEGIN
   RETURN pgcron.cancel_run(run_id, reason, session_user);
 END $$;
 COMMENT ON FUNCTION pgcron.cancel_own_run IS
-    'As cancel_run, for who enqueued it and may not touch the runs of others.';
+    'As cancel_run, for the role that enqueued it.';
 
 CREATE FUNCTION pgcron.confine_producer(role text, queues text[] DEFAULT '{*}',
     handlers text[] DEFAULT '{*}', actor text DEFAULT NULL) RETURNS void
@@ -201,9 +201,9 @@ BEGIN
   FROM unnest(queues) q CROSS JOIN unnest(handlers) h ON CONFLICT DO NOTHING;
 END $$;
 COMMENT ON FUNCTION pgcron.confine_producer IS
-    'A role, and whoever has its rights, may enqueue these handlers into these queues from now on '
-    '(mail, mail-*, *), beside what it was allowed before, and nothing else. For the owner of the '
-    'schema.';
+    'A role, and members that inherit its rights, may enqueue these handlers into these queues '
+    'from now on (mail, mail-*, *), in addition to what it was allowed before, and nothing else. '
+    'For the owner of the schema.';
 
 CREATE FUNCTION pgcron.unconfine_producer(role text) RETURNS int
 LANGUAGE sql AS $$

@@ -1,6 +1,6 @@
 -- Retention by queue and outcome. Rules shorten what history keeps: a sweep goes through each day
 -- that is over, a few pages at a time, and removes the runs whose time is over. It locks nothing
--- that a claim or an ending needs.
+-- that a claim or the end of a run needs.
 
 CREATE TABLE pgcron.retention_rule (
   queue text CONSTRAINT a_retention_rule_names_a_queue
@@ -148,7 +148,7 @@ BEGIN ATOMIC
    ORDER BY o.fire_at DESC LIMIT 2);
 END;
 
--- The rules as one word.
+-- A fingerprint of the rules.
 CREATE FUNCTION pgcron.retention_word() RETURNS text
 LANGUAGE sql STABLE AS $$
   SELECT md5(coalesce(string_agg(concat_ws(' ', coalesce(r.queue, '*'), coalesce(r.outcome, '*'),
@@ -158,9 +158,9 @@ LANGUAGE sql STABLE AS $$
                ''))
   FROM pgcron.retention_rule r $$;
 
--- Days of history that have something to be looked at: never yet, with other rules, not to the end,
--- since when another rule has become due, or with runs that were spared when the day was half as
--- old. A day is looked at when it is over for a rule as a whole, as partitions are dropped.
+-- Days of history to be swept: never swept yet, by other rules, not to the end, or since when
+-- another rule has become due. A day is swept when it is over for a rule as a whole, as partitions
+-- are dropped.
 CREATE FUNCTION pgcron.unswept_partitions()
   RETURNS TABLE (partition text, until timestamptz, is_begun boolean)
 LANGUAGE sql STABLE AS $$
@@ -176,12 +176,12 @@ LANGUAGE sql STABLE AS $$
                     WHERE day.high <= now() - r.keep AND day.high > s.began_at - r.keep))
   ORDER BY day.high $$;
 
--- Removes what is over from the next few pages of one day. One who calls it while another one is at
--- a day takes the next day. No row: nothing is to be done now. What goes with a run: its attempts
--- and its lines; those of a dead letter that nobody has handled stay. What stays although it is
--- over: what pgcron.runs_to_keep says; runs made of another run of a schedule, by which a backfill
--- sees that a fire was made good; those whose fire time has come only within a day, and those that
--- an unfinished backfill has still to count.
+-- Removes what is over from the next few pages of one day. While another session works on a day,
+-- the next day is taken. No row: there is nothing to do now. What goes with a run: its attempts and
+-- its lines; those of an open dead letter stay. What stays although it is over: what
+-- pgcron.runs_to_keep says; runs made of another run of a schedule, by which a backfill sees that a
+-- fire was made good; those whose fire time has come only within a day, and those that an
+-- unfinished backfill has still to count.
 CREATE FUNCTION pgcron.sweep_history(pages int DEFAULT 64, OUT partition text, OUT removed int,
     OUT removed_in_all bigint, OUT remaining bigint, OUT is_over boolean) RETURNS SETOF record
 LANGUAGE plpgsql SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
@@ -198,14 +198,14 @@ DECLARE
   all_pages bigint;
 BEGIN
   FOR unswept IN SELECT u.partition, u.until FROM pgcron.unswept_partitions() u LOOP
-    -- what is there would be waited for
+    -- an INSERT that conflicts would wait for the session that holds the row
     IF NOT EXISTS (SELECT FROM pgcron.retention_sweep s WHERE s.partition = unswept.partition) THEN
       INSERT INTO pgcron.retention_sweep (partition, until, rules, began_at)
       VALUES (unswept.partition, unswept.until, '', now()) ON CONFLICT DO NOTHING;
     END IF;
     SELECT s.* INTO held FROM pgcron.retention_sweep s WHERE s.partition = unswept.partition
     FOR UPDATE SKIP LOCKED;
-    CONTINUE WHEN held.partition IS NULL;      -- somebody else is at it
+    CONTINUE WHEN held.partition IS NULL;      -- another session is at it
     -- As it is now that it is locked: another one may have ended it a moment ago.
     SELECT u.is_begun, to_regclass(format('pgcron.%I', u.partition)) INTO is_begun, day
     FROM pgcron.unswept_partitions() u WHERE u.partition = held.partition;
@@ -301,8 +301,7 @@ LANGUAGE sql VOLATILE AS $$
         ORDER BY e.until FOR UPDATE SKIP LOCKED))
   RETURNING s.partition $$;
 
--- After the table was rewritten: true when it has become smaller; a table that somebody was at is
--- left as it was.
+-- After the table was rewritten: true when it has become smaller; a table in use is left as it was.
 CREATE FUNCTION pgcron.note_given_back(partition text) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
   WITH noted AS (

@@ -1,4 +1,4 @@
--- What people write (schedule), what the machine writes (cursor), and what was (schedule_version).
+-- What people write (schedule), what nodes write (cursor), and versions (schedule_version).
 
 -- What a schedule shares with its runs has no CHECK here: it is judged as the run that the schedule
 -- would make (pgcron.judge_runs_of).
@@ -78,8 +78,8 @@ CREATE TABLE pgcron.schedule (
     CHECK (paused_until IS NULL
       OR (isfinite(paused_until) AND paused_until < to_timestamp(253370764800))
       OR pgcron.refuse('PC001', format('paused_until %s is outside of the calendar', paused_until),
-        'A pause ends in the year 9998 at the latest, or when somebody resumes the schedule.',
-        'Leave it out to pause until somebody resumes it.')),
+        'A pause ends in the year 9998 at the latest, or when the schedule is resumed.',
+        'Leave it out to pause until it is resumed.')),
   after_pause text NOT NULL DEFAULT 'drop' CONSTRAINT what_happens_after_a_pause_is_known
     CHECK (pgcron.is_one_of('after_pause', after_pause, '{drop,catchup}',
         'What a pause held back is dropped (drop), or the catch-up policy decides about it '
@@ -101,14 +101,14 @@ CREATE TABLE pgcron.schedule (
   probe_after interval CONSTRAINT a_probe_comes_after_1_second_to_1_day
     CHECK (pgcron.is_within('probe_after', probe_after, '1 second', '1 day',
         'A schedule that failures have paused is probed after 1 second to 1 day.',
-        'Write for example ''10 minutes''; leave it out to stay paused until somebody resumes '
-        'it.')),
+        'Write for example ''10 minutes''; leave it out to stay paused until it is '
+        'resumed.')),
   calendars jsonb,
   managed_by text NOT NULL DEFAULT 'sql' CONSTRAINT a_schedule_is_managed_by_an_interface
     CHECK (pgcron.is_one_of('managed_by', managed_by, '{sql,code,file,cli,ui}',
         'A schedule is managed by cli, code, file, sql or ui.',
-        'Leave it out: it stays as it is, and a new schedule belongs to the interface that '
-        'makes it.')),
+        'Leave it out: it stays as it is, and for a new schedule it is the interface that makes '
+        'it.')),
   source text CONSTRAINT a_source_has_a_name
     CHECK (source IS NULL OR (length(source) BETWEEN 1 AND 200 AND btrim(source) <> '')
       OR pgcron.refuse('PC001', 'the name of the source is empty or too long',
@@ -173,7 +173,7 @@ CREATE INDEX schedule_paused_until ON pgcron.schedule (paused_until) WHERE pause
 CREATE TABLE pgcron.cursor (
   schedule_id bigint PRIMARY KEY REFERENCES pgcron.schedule ON DELETE CASCADE,
   generation bigint NOT NULL DEFAULT 1,
-  -- When this generation began: fires after it are those of the schedule as it stands.
+  -- When this generation began: fires after it are those of the schedule as it is now.
   since timestamptz NOT NULL,
   watermark timestamptz NOT NULL,
   -- A hint for the poll: NULL must be computed, infinity never fires again.
@@ -224,8 +224,8 @@ CREATE TABLE pgcron.given_back (
   runs int NOT NULL
 );
 COMMENT ON TABLE pgcron.given_back IS
-    'Taken by the next materializer, who holds the cursor when it counts: whoever ends runs may '
-    'not lock it any more.';
+    'Counted by the next materializer, which locks the cursor for it: a transaction that ends runs '
+    'may not lock it any more.';
 
 CREATE TABLE pgcron.schedule_version (
   schedule_id bigint NOT NULL,
@@ -243,10 +243,10 @@ CREATE TABLE pgcron.schedule_version (
   note text,
   PRIMARY KEY (schedule_id, version, operation)
 );
--- Who was called so once, and who was deleted so long ago that nobody asks.
+-- Deleted schedules by their last name; and those whose versions are no longer kept.
 CREATE INDEX schedule_version_deleted ON pgcron.schedule_version ((content ->> 'name'), at)
   WHERE operation = 'delete';
 CREATE INDEX schedule_version_outlived ON pgcron.schedule_version (at) WHERE operation = 'delete';
 COMMENT ON TABLE pgcron.schedule_version IS
-    'Every version of every schedule as it stood, who wrote it and through which interface. No '
+    'Every version of every schedule, who wrote it and through which interface. No '
     'foreign key: it outlives the schedule.';

@@ -29,9 +29,9 @@ END $$;
 
 -- Creates or changes the schedule of that name; what is NULL stays as it is, or takes the default.
 -- An empty key is none, and so are empty requirements, a max_running or max_queued of 0 and an
--- empty queue_drops, no jitter and 0 runs. A schedule that is new is managed by the interface that
--- made it, unless said. A put that would change nothing writes nothing: nodes put the schedules of
--- their code at every start, all of them at once.
+-- empty queue_drops, no jitter and 0 runs. managed_by of a new schedule is the interface by
+-- default. A put that would change nothing writes nothing: nodes put the schedules of their code at
+-- every start, all of them at once.
 CREATE FUNCTION pgcron.put_schedule(schedule text, spec text, handler text, args jsonb DEFAULT NULL,
     timezone text DEFAULT NULL, dst text DEFAULT NULL, queue text DEFAULT NULL,
     priority int DEFAULT NULL, enabled boolean DEFAULT NULL, overlap text DEFAULT NULL,
@@ -97,7 +97,7 @@ COMMENT ON FUNCTION pgcron.put_schedule IS
     'Creates or changes the schedule of that name; what is NULL stays as it is, or takes the '
     'default. Returns its id.';
 
--- Until somebody resumes it, or until an instant: then a node resumes it.
+-- Until it is resumed, or until an instant: then a node resumes it.
 CREATE FUNCTION pgcron.pause_schedule(schedule text, note text DEFAULT NULL,
     actor text DEFAULT NULL, interface text DEFAULT NULL, until timestamptz DEFAULT NULL)
   RETURNS void
@@ -183,9 +183,8 @@ BEGIN
         concurrency_key,
         requires, expire_at, time_limits, weight, created_by)
   VALUES ('manual', s.id, s.name, coalesce(run_now.fire_time, now()), s.queue, s.priority,
-      s.handler,
-          coalesce(run_now.args, s.args), s.delivery, s.max_attempts, s.timeout, s.retry_base,
-          s.retry_cap, s.retry, pgcron.run_overlap(run_now.overlap, s),
+          s.handler, coalesce(run_now.args, s.args), s.delivery, s.max_attempts, s.timeout,
+          s.retry_base, s.retry_cap, s.retry, pgcron.run_overlap(run_now.overlap, s),
           pgcron.concurrency_key_of(s.concurrency_key, s.weight), s.requires,
           now() + s.give_up_after,
           pgcron.time_limits(s.give_up_after, s.silence_timeout, now()), nullif(s.weight, 1),

@@ -1,10 +1,10 @@
--- Schedules as files: what a source (a file or a folder of files, by its name) says is made so, all
--- of it or nothing.
+-- Schedules as files: the definitions of a source (a file or a folder of files, by its name) are
+-- applied in one transaction.
 
 CREATE INDEX schedule_of_source ON pgcron.schedule (source) WHERE source IS NOT NULL;
 
--- What a schedule is where a file says nothing, by column. Defaults that are computed, and what
--- people or the machine say of a pause, are nobody's file's.
+-- The defaults of what a file leaves out, by column; not those that are computed, of the owner, or
+-- of a pause.
 CREATE FUNCTION pgcron.schedule_defaults() RETURNS jsonb
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -25,7 +25,7 @@ CREATE FUNCTION pgcron.put_defined_schedule(definition jsonb, existing pgcron.sc
     defaults jsonb) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-  -- whose it is says the caller, not the file
+  -- the caller says who owns it, not the file
   wanted jsonb := defaults || (definition - '{managed_by,source}'::text[]);
   refusal text;
   rule text;
@@ -46,7 +46,7 @@ WHEN OTHERS THEN      -- one of many is at fault: which
     HINT = advice;
 END $$;
 
--- Deletes what the source owns and these names are not.
+-- Deletes the schedules of the source but those of these names.
 CREATE FUNCTION pgcron.prune_schedules(source text, kept text[], actor text DEFAULT NULL)
   RETURNS TABLE (name text, previous pgcron.schedule)
 LANGUAGE plpgsql AS $$
@@ -69,10 +69,10 @@ LANGUAGE sql AS $$
            'One name has one source: two would undo each other.',
            'Remove it from one of them, choose another name, or take it over (--take-over).') $$;
 
--- Makes the schedules of a source so: definitions is an array of objects (name, spec, handler, and
+-- Applies the schedules of a source: definitions is an array of objects (name, spec, handler, and
 -- any other column), one for each name; what they leave out is its default, but for enabled. A
--- schedule of another source is refused (PC011), unless taken over. Returns what there was and what
--- there is, by name.
+-- schedule of another source is refused (PC011), unless taken over. Returns each before and
+-- after, by name.
 CREATE FUNCTION pgcron.apply_schedules(definitions jsonb, source text,
     take_over boolean DEFAULT false, actor text DEFAULT NULL)
   RETURNS TABLE (name text, change text, previous pgcron.schedule, content pgcron.schedule)

@@ -42,7 +42,7 @@ BEGIN
   ELSE
     NEW.calendars := NULL;
   END IF;
-  IF NEW.managed_by <> 'file' THEN      -- who takes it over takes it from its files
+  IF NEW.managed_by <> 'file' THEN      -- what another interface manages is detached from its files
     NEW.source := NULL;
   END IF;
   IF NEW.enabled THEN
@@ -62,7 +62,7 @@ BEGIN
       PERFORM pgcron.refuse('PC001',
           format('the pause would end at %s, which is over', NEW.paused_until),
           'A pause ends by itself at an instant to come.',
-          'Name a later one, or leave it out to pause until somebody resumes the schedule.');
+          'Name a later one, or leave it out to pause until the schedule is resumed.');
     END IF;
   END IF;
   -- code puts its schedules again at each start

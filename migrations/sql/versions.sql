@@ -1,8 +1,8 @@
--- What schedules were: restoring a version, refusing an edit of an outdated one, and saying whose
--- schedule is edited.
+-- Versions of schedules: restoring one, refusing an edit of an outdated one, and warning that a
+-- schedule is managed elsewhere.
 
--- Whoever edits by put_schedule says which version was read; another one there by now is an edit
--- that would be lost.
+-- The caller says which version it has read; if there is another one by now, the edit between them
+-- would be lost.
 CREATE FUNCTION pgcron.refuse_version(known pgcron.schedule, expected int) RETURNS text
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -69,10 +69,10 @@ LANGUAGE sql IMMUTABLE AS $$
                'code has it, but for a pause.'
            WHEN 'file' THEN 'The next `pgcron-ha schedules apply` of that file puts it back as the '
                'file has it.'
-           ELSE 'The edit stays; whoever looks after it there may not expect it.' END $$;
+           ELSE 'The edit stays; the people who manage it there may not expect it.' END $$;
 
--- Makes the schedule so: a new one of these columns; or those of an existing one that differ, and
--- nothing when none does.
+-- Inserts a schedule of these columns, or updates those columns of an existing one that differ, if
+-- any.
 CREATE FUNCTION pgcron.write_schedule(wanted jsonb, existing pgcron.schedule) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -102,7 +102,7 @@ BEGIN
   END IF;
 END $$;
 
--- Who is, or last was, called so.
+-- The schedule that has, or last had, the name.
 CREATE FUNCTION pgcron.schedule_of_versions(name text) RETURNS bigint
 LANGUAGE sql STABLE AS $$
   SELECT coalesce((SELECT s.id FROM pgcron.schedule s WHERE s.name = schedule_of_versions.name),
@@ -135,7 +135,7 @@ LANGUAGE sql AS $$
            format('schedule %L: %s', left(refuse_value.name, 200), refuse_value.reported),
            'Each value has the type of its column, a duration as text (''90 s''); few columns may '
            'be null.',
-           'Correct it, or leave it out for what there is.') $$;
+           'Correct it, or leave it out to keep its value.') $$;
 
 -- Changes some columns of a schedule, named as in pgcron.schedule; null is the column's default.
 -- Needs the rights on these columns and no other.
@@ -149,7 +149,7 @@ DECLARE
 BEGIN
   IF jsonb_typeof(changes) <> 'object' THEN
     PERFORM pgcron.refuse('PC001', format('the changes are a JSON %s', jsonb_typeof(changes)),
-        'They are an object: columns of pgcron.schedule, and what each shall be.',
+        'They are an object: columns of pgcron.schedule and their values.',
         'Write for example {"spec": "@daily"}.');
   ELSIF changes -> 'spec' = 'null' OR changes -> 'handler' = 'null' THEN
     PERFORM pgcron.refuse('PC001', 'a schedule has no spec or no handler',
@@ -183,7 +183,7 @@ COMMENT ON FUNCTION pgcron.edit_schedule IS
 
 -- What the version said about when, what and how becomes true again, as a new version that says so.
 -- Name, owner, and whether it is paused stay as they are. A deleted schedule is created anew, with
--- another id: it owes nothing of the time between.
+-- another id: the fires of the time between are not made up for.
 CREATE FUNCTION pgcron.restore_schedule(schedule text, version int, actor text DEFAULT NULL,
     interface text DEFAULT NULL, expected_version int DEFAULT NULL, OUT schedule_id bigint,
     OUT new_version int, OUT note text)

@@ -1,8 +1,8 @@
 -- Every instant has exactly one answer, from what is stored.
 
--- Of an instant of the schedule that is, or was last, called so. `decision` is run, skipped,
+-- Of an instant of the schedule that has, or last had, the name. `decision` is run, skipped,
 -- superseded, expired, cancelled, missed, not yet, not an instant or not known; `code` says why in
--- a word that stays (pgcron.reason), `reason` as it was recorded then, `meaning` in a sentence.
+-- a stable word (pgcron.reason), `reason` as it was recorded then, `meaning` in a sentence.
 CREATE FUNCTION pgcron.why(schedule text, instant timestamptz, OUT decision text, OUT reason text,
     OUT run_id bigint, OUT outcome text, OUT code text, OUT meaning text, OUT note text,
     OUT actor text, OUT decided_at timestamptz, OUT due_at timestamptz, OUT late_by interval,
@@ -71,7 +71,7 @@ COMMENT ON FUNCTION pgcron.why IS
     'stored. until: when the pause ends by itself; late_by: from when it was due to its start, or '
     'to now.';
 
--- What came of the run that a fire became; due_at only if that is not its fire time: it was moved,
+-- How the run of a fire ended; due_at only if that is not its fire time: it was moved,
 -- or is due later by the schedule's jitter.
 CREATE FUNCTION pgcron.why_of_run(run bigint, instant timestamptz, moved_to timestamptz,
     OUT outcome text, OUT code text, OUT due_at timestamptz, OUT late_by interval)
@@ -142,6 +142,6 @@ BEGIN
     reason := 'what was decided so long ago is not kept: retention of occurrence is ' || keep;
   ELSE
     decision := 'not an instant'; code := 'not_an_instant';
-    reason := 'the schedule, as it stood, did not name this instant';
+    reason := 'the schedule, as it was then, did not name this instant';
   END IF;
 END $$;
