@@ -16,7 +16,7 @@ CREATE TABLE pgcron.retention_rule (
         'Leave it out for every outcome.')),
   keep interval NOT NULL CONSTRAINT a_retention_rule_keeps_a_day
     CHECK (pgcron.is_within('retention', keep, '1 day', '36525 days',
-        'Rows are kept for a day to 36525 days (a century).', 'Write for example ''7 days''.')),
+        'Rows are kept for a day to 36525 days (a century).', 'Keep at least ''1 day''.')),
   set_by text NOT NULL DEFAULT session_user,
   set_at timestamptz NOT NULL DEFAULT now()
 );

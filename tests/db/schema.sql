@@ -1265,7 +1265,7 @@ CREATE TABLE pgcron.retention_rule (
     keep interval NOT NULL,
     set_by text DEFAULT SESSION_USER NOT NULL,
     set_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT a_retention_rule_keeps_a_day CHECK (pgcron.is_within('retention'::text, keep, '1 day'::interval, '36525 days'::interval, 'Rows are kept for a day to 36525 days (a century).'::text, 'Write for example ''7 days''.'::text)),
+    CONSTRAINT a_retention_rule_keeps_a_day CHECK (pgcron.is_within('retention'::text, keep, '1 day'::interval, '36525 days'::interval, 'Rows are kept for a day to 36525 days (a century).'::text, 'Keep at least ''1 day''.'::text)),
     CONSTRAINT a_retention_rule_names_a_queue CHECK (((queue IS NULL) OR ((queue ~ '^[A-Za-z0-9_.-]+$'::text) AND (length(queue) <= 100)) OR pgcron.refuse('PC001'::text, format('queue %L is not a queue name'::text, "left"(queue, 200)), 'A queue has 1 to 100 letters, digits, "_", "." and "-".'::text, 'Leave it out for every queue.'::text))),
     CONSTRAINT a_retention_rule_names_an_outcome CHECK (pgcron.is_one_of('outcome'::text, outcome, '{succeeded,dead,cancelled,skipped,superseded,expired,lost,upstream_failed}'::text[], 'Runs end succeeded, dead, lost, cancelled, expired, skipped, superseded or upstream_failed.'::text, 'Leave it out for every outcome.'::text))
 );
