@@ -1,17 +1,5 @@
--- Backfills: a range of a schedule's instants that somebody wants to have run. Nodes make runs of
--- it, a few at a time.
-
--- How many runs of a schedule can be due together, under its overlap policy or another one, without
--- one of them being dropped.
-CREATE FUNCTION pgcron.most_at_once(overlap text, definition jsonb) RETURNS int
-LANGUAGE sql IMMUTABLE
-RETURN CASE coalesce(overlap, definition ->> 'overlap')
-    WHEN 'allow' THEN 1000
-    WHEN 'queue' THEN least(coalesce((definition ->> 'max_running')::int, 1)
-            + coalesce((definition ->> 'max_queued')::int, 1000),
-          1000)
-    WHEN 'skip' THEN coalesce((definition ->> 'max_running')::int, 1)
-    ELSE 1 END;
+-- Backfills: requests to run a range of a schedule's past instants. Nodes make runs of it, a few at
+-- a time.
 
 CREATE TABLE pgcron.backfill (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -21,20 +9,15 @@ CREATE TABLE pgcron.backfill (
   since timestamptz NOT NULL,
   until timestamptz NOT NULL,
   direction text NOT NULL CONSTRAINT a_backfill_has_a_direction
-    CHECK (direction IN ('forward', 'backward')
-      OR pgcron.refuse('PC001', format('direction %L is not known', left(direction, 100)),
+    CHECK (pgcron.is_one_of('direction', direction, '{forward,backward}',
         'A backfill goes forward (the oldest instant first) or backward.',
         'Leave it out for forward.')),
   parallelism int NOT NULL CONSTRAINT a_backfill_has_1_to_1000_runs_at_once
-    CHECK (parallelism BETWEEN 1 AND 1000
-      OR pgcron.refuse('PC001', format('parallelism %s is out of range', parallelism),
+    CHECK (pgcron.is_within('parallelism', parallelism, 1, 1000,
         'Of a backfill 1 to 1000 runs are open at once.', 'Leave it out for 1.')),
-  overlap text CONSTRAINT a_backfill_overlap_policy_is_known
-    CHECK (overlap IS NULL OR overlap IN ('skip', 'allow', 'queue', 'replace', 'terminate')
-      OR pgcron.refuse_overlap(overlap)),
+  overlap text,
   if_ran text NOT NULL CONSTRAINT a_backfill_says_what_of_instants_that_ran
-    CHECK (if_ran IN ('skip', 'failed', 'all')
-      OR pgcron.refuse('PC001', format('if_ran %L is not known', left(if_ran, 100)),
+    CHECK (pgcron.is_one_of('if_ran', if_ran, '{skip,failed,all}',
         'Instants that were decided already are left alone (skip), run again if they did not '
         'succeed (failed), or all run again (all).',
         'Leave it out for skip.')),
@@ -73,15 +56,6 @@ CREATE TABLE pgcron.backfill (
       OR pgcron.refuse('PC004',
         format('the range has more than 1000000 instants of the schedule, %s at least', planned),
         'A backfill has up to 1000000 instants.', 'Ask for several ranges, one after the other.')),
-  CONSTRAINT a_backfill_makes_no_runs_only_to_drop_them
-    CHECK (parallelism <= pgcron.most_at_once(overlap, definition)
-      OR pgcron.refuse('PC001',
-        format('parallelism %s with overlap %L', parallelism,
-          coalesce(overlap, definition ->> 'overlap')),
-        format('Of the runs that are due together all but %s would not run.',
-          pgcron.most_at_once(overlap, definition)),
-        format('Use overlap ''allow'' for the backfill, or parallelism %s.',
-          pgcron.most_at_once(overlap, definition)))),
   CONSTRAINT runs_that_depend_on_the_one_before_are_filled_in_one_by_one
     CHECK (NOT coalesce((definition ->> 'depends_on_previous')::boolean, false)
       OR (direction = 'forward' AND parallelism = 1)
@@ -94,9 +68,9 @@ CREATE TABLE pgcron.backfill (
     CHECK ((state IN ('stopped', 'done')) = (ended_at IS NOT NULL))
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE pgcron.backfill IS
-    'Ranges of schedules that somebody wants to have run, and how far nodes have come with them.';
+    'Requests to run a range of a schedule, and how far nodes are with them.';
 COMMENT ON COLUMN pgcron.backfill.definition IS
-    'The schedule as it stood when the backfill was asked for: later edits of the schedule do not '
+    'The schedule as it was when the backfill was requested: later edits of the schedule do not '
     'change it.';
 COMMENT ON COLUMN pgcron.backfill.overlap IS
     'Of its runs; NULL is the schedule''s, with its max_running.';
@@ -122,9 +96,8 @@ COMMENT ON TABLE pgcron.backfill_run IS
     'that did not succeed.';
 CREATE INDEX backfill_run_open ON pgcron.backfill_run (backfill_id) WHERE outcome IS NULL;
 
--- The cursor's row is held for a moment, so that two backfills of one range can't be asked for at
--- once. `planned` is given by callers that can count a spec's instants; else the first node that
--- looks does it.
+-- The cursor's row is locked, so that two backfills of one range can't be requested at once.
+-- `planned` is given by callers that can count a spec's instants; otherwise a node counts them.
 CREATE FUNCTION pgcron.backfill(schedule text, since timestamptz, until timestamptz DEFAULT NULL,
     direction text DEFAULT 'forward', parallelism int DEFAULT 1, overlap text DEFAULT NULL,
     if_ran text DEFAULT 'skip', args jsonb DEFAULT NULL, note text DEFAULT NULL,
@@ -142,13 +115,7 @@ BEGIN
     PERFORM pgcron.refuse('PC001', 'since is NULL', 'A backfill says where its range begins.',
         'Write for example since => ''2026-01-01T00:00Z''.');
   END IF;
-  SELECT s.* INTO filled FROM pgcron.schedule s WHERE s.id = pgcron.schedule_id(backfill.schedule)
-  FOR KEY SHARE;
-  IF filled.id IS NULL THEN      -- deleted meanwhile: refused, unless it was made anew
-    RETURN pgcron.backfill(backfill.schedule, backfill.since, backfill.until, backfill.direction,
-        backfill.parallelism, backfill.overlap, backfill.if_ran, backfill.args, backfill.note,
-        backfill.actor, backfill.planned);
-  END IF;
+  filled := pgcron.hold_schedule(backfill.schedule);
   PERFORM pgcron.run_overlap(backfill.overlap, filled);
   PERFORM FROM pgcron.cursor c WHERE c.schedule_id = filled.id FOR UPDATE;
   SELECT b.* INTO other FROM pgcron.backfill b
@@ -175,56 +142,47 @@ BEGIN
   RETURN new_id;
 END $$;
 COMMENT ON FUNCTION pgcron.backfill IS
-    'Asks for runs of the schedule''s instants from since on and before until (now); returns the '
+    'Requests runs of the schedule''s instants from since on and before until (now); returns the '
     'backfill''s id. At most parallelism of its runs are open at once; the view backfills shows '
     'how far it is. Jitter and start deadline do not count; with depends_on_previous it goes '
     'forward, one by one, and a failure pauses it.';
 
--- The backfill, locked, if it is under way.
-CREATE FUNCTION pgcron.hold_backfill(backfill bigint, verb text) RETURNS pgcron.backfill
+-- Locks the backfill and gives it the state, if it is under way. Raises PC010, PC011.
+CREATE FUNCTION pgcron.set_backfill_state(backfill_id bigint, state text, actor text) RETURNS void
 LANGUAGE plpgsql AS $$
+#variable_conflict use_column
 DECLARE
   held pgcron.backfill;
 BEGIN
-  SELECT b.* INTO held FROM pgcron.backfill b WHERE b.id = hold_backfill.backfill FOR UPDATE;
+  SELECT b.* INTO held FROM pgcron.backfill b WHERE b.id = set_backfill_state.backfill_id
+  FOR UPDATE;
   IF held.id IS NULL THEN
     PERFORM pgcron.refuse('PC010',
-        format('backfill %s does not exist', coalesce(hold_backfill.backfill::text, 'NULL')),
-        'It was never asked for, or was forgotten with the ledger of its time.',
+        format('backfill %s does not exist', coalesce(backfill_id::text, 'NULL')),
+        'It was never requested, or was removed with the ledger of its time.',
         '`pgcron-ha backfills list` lists them.');
   ELSIF held.state NOT IN ('open', 'paused') THEN
     PERFORM pgcron.refuse('PC011', format('backfill %s is %s', held.id, held.state),
-        format('Only one that is under way can be %s.', verb),
-        'Ask for a new one, which leaves alone what has run.');
+        'Only one that is under way can be paused, resumed or stopped.',
+        'Start a new one, which leaves alone what has run.');
   END IF;
-  RETURN held;
+  UPDATE pgcron.backfill b
+  SET state = set_backfill_state.state, changed_at = now(),
+      changed_by = coalesce(set_backfill_state.actor, session_user),
+      error = CASE WHEN set_backfill_state.state <> 'open' THEN b.error END
+  WHERE b.id = held.id AND b.state <> set_backfill_state.state;
+  PERFORM pgcron.wake_nodes('backfill');
 END $$;
 
--- No more runs are made; those that were are executed.
 CREATE FUNCTION pgcron.pause_backfill(backfill_id bigint, actor text DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  held pgcron.backfill := pgcron.hold_backfill(pause_backfill.backfill_id, 'paused');
-BEGIN
-  UPDATE pgcron.backfill b
-  SET state = 'paused', changed_at = now(),
-      changed_by = coalesce(pause_backfill.actor, session_user)
-  WHERE b.id = held.id AND b.state = 'open';
-END $$;
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  SELECT pgcron.set_backfill_state(backfill_id, 'paused', actor) $$;
 COMMENT ON FUNCTION pgcron.pause_backfill IS
     'Makes no more runs of a backfill until it is resumed.';
 
 CREATE FUNCTION pgcron.resume_backfill(backfill_id bigint, actor text DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  held pgcron.backfill := pgcron.hold_backfill(resume_backfill.backfill_id, 'resumed');
-BEGIN
-  UPDATE pgcron.backfill b
-  SET state = 'open', error = NULL, changed_at = now(),
-      changed_by = coalesce(resume_backfill.actor, session_user)
-  WHERE b.id = held.id AND b.state = 'paused';
-  PERFORM pgcron.wake_nodes('backfill');
-END $$;
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  SELECT pgcron.set_backfill_state(backfill_id, 'open', actor) $$;
 COMMENT ON FUNCTION pgcron.resume_backfill IS 'Goes on with a backfill that was paused.';
 
 -- What has not begun is cancelled, with the reason in the ledger; what runs ends as it ends.
@@ -233,45 +191,24 @@ CREATE FUNCTION pgcron.stop_backfill(backfill_id bigint, reason text DEFAULT NUL
     actor text DEFAULT NULL) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  held pgcron.backfill := pgcron.hold_backfill(stop_backfill.backfill_id, 'stopped');
   cancelled int;
 BEGIN
   PERFORM pgcron.require_read_committed('backfills');
+  PERFORM pgcron.set_backfill_state(backfill_id, 'stopping', actor);
   SELECT count(*) INTO cancelled
   FROM pgcron.end_waiting_runs(ARRAY(
         SELECT o.run_id FROM pgcron.backfill_run o
-        WHERE o.backfill_id = held.id AND o.outcome IS NULL),
+        WHERE o.backfill_id = stop_backfill.backfill_id AND o.outcome IS NULL),
       'cancelled',
       concat_ws(': ',
-        format('backfill %s was stopped by %s', held.id,
-          coalesce(stop_backfill.actor, session_user)),
-        left(stop_backfill.reason, 500)));
-  UPDATE pgcron.backfill b
-  SET state = 'stopping', changed_at = now(),
-      changed_by = coalesce(stop_backfill.actor, session_user)
-  WHERE b.id = held.id;
-  PERFORM pgcron.settle_backfill(held.id);
-  PERFORM pgcron.wake_nodes('backfill');
+        format('backfill %s was stopped by %s', backfill_id, coalesce(actor, session_user)),
+        left(reason, 500)));
+  PERFORM pgcron.settle_backfill(backfill_id);
   RETURN cancelled;
 END $$;
 COMMENT ON FUNCTION pgcron.stop_backfill IS
     'Ends a backfill: makes no more runs, cancels those that wait, leaves those that run. Returns '
     'how many were cancelled.';
-
--- A deletion stops the backfills of its schedule; what waits is cancelled with the schedule's other
--- runs.
-CREATE FUNCTION pgcron.backfills_stop_with_their_schedule() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-  UPDATE pgcron.backfill b
-  SET state = 'stopping', changed_at = now(), changed_by = pgcron.actor(),
-      error = jsonb_build_object('message', 'the schedule was deleted', 'detail', NULL, 'hint',
-          NULL)
-  WHERE b.schedule_id = OLD.id AND b.state IN ('open', 'paused');
-  RETURN OLD;
-END $$;
-CREATE TRIGGER backfills_stop_with_their_schedule BEFORE DELETE ON pgcron.schedule FOR EACH ROW
-  EXECUTE FUNCTION pgcron.backfills_stop_with_their_schedule();
 
 CREATE VIEW pgcron.backfills AS
   SELECT b.id, coalesce(s.name, b.schedule) AS schedule, b.schedule_id, b.since, b.until,
@@ -287,6 +224,3 @@ CREATE VIEW pgcron.backfills AS
 COMMENT ON VIEW pgcron.backfills IS
     'Backfills and how far they are: of planned instants some were decided already, for created '
     'ones runs were made; open ones are not over, remaining ones not looked at yet.';
-
-REVOKE ALL ON FUNCTION pgcron.backfill, pgcron.pause_backfill, pgcron.resume_backfill,
-    pgcron.stop_backfill, pgcron.backfills_stop_with_their_schedule FROM PUBLIC;

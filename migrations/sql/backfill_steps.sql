@@ -1,27 +1,25 @@
 -- How nodes go on with a backfill, a few runs at a time.
 
--- Counts the runs that have ended since the last look; of a backfill that is to stop, and has no
--- open run, says that it has stopped. Where a run needs the one before it, a failure pauses the
--- backfill and says so: whoever resumes it goes on without that run's success. The caller has
--- locked the backfill's row. Returns how many runs are open.
+-- Counts the runs that have ended since the last call. A backfill that is to stop and has no open
+-- run has stopped. Where a run needs the one before it, a failure pauses the backfill; resuming it
+-- means to go on without that run's success. The caller has locked the backfill's row. Returns how
+-- many runs are open.
 CREATE FUNCTION pgcron.settle_backfill(backfill bigint) RETURNS int
 LANGUAGE plpgsql AS $$
 DECLARE
   good int;
   bad int;
   still_open int;
-  failed_run bigint; why jsonb;
+  failed_run bigint;
 BEGIN
   WITH ended AS MATERIALIZED (
-    SELECT o.run_id, o.fire_at, coalesce(h.outcome, v.outcome, 'unknown') AS outcome
+    SELECT o.run_id, o.fire_at, coalesce(h.outcome, 'unknown') AS outcome
     FROM pgcron.backfill_run o
     -- Whatever the clocks did in between, a run did not end a day before it was made; partitions
     -- older than that are not looked into.
-    LEFT JOIN LATERAL (SELECT e.outcome FROM pgcron.history e
+    LEFT JOIN LATERAL (SELECT e.outcome FROM pgcron.ended_runs e
                        WHERE e.id = o.run_id AND e.finished_at > o.made_at - interval '1 day'
                        LIMIT 1) h ON true
-    LEFT JOIN LATERAL (SELECT e.outcome FROM pgcron.history_overflow e WHERE e.id = o.run_id
-                       LIMIT 1) v ON true
     WHERE o.backfill_id = settle_backfill.backfill AND o.outcome IS NULL
       AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id)),
   forgotten AS (
@@ -39,35 +37,26 @@ BEGIN
   INTO good, bad, failed_run FROM ended e;
   SELECT count(*) INTO still_open FROM pgcron.backfill_run o
   WHERE o.backfill_id = settle_backfill.backfill AND o.outcome IS NULL;
-  IF bad > 0 THEN
-    DELETE FROM pgcron.backfill_run o
-    WHERE o.backfill_id = settle_backfill.backfill AND o.outcome IS NOT NULL
-      AND o.run_id < (SELECT n.run_id FROM pgcron.backfill_run n
-                      WHERE n.backfill_id = settle_backfill.backfill AND n.outcome IS NOT NULL
-                      ORDER BY n.run_id DESC OFFSET 999 LIMIT 1);
-  END IF;
-  IF failed_run IS NOT NULL THEN
-    SELECT jsonb_build_object('message',
-             format('run %s, of %s, ended %s', o.run_id, o.fire_at, o.outcome), 'detail',
-             'With depends_on_previous the instant after it needs its success.', 'hint',
-             format('Try it again (`pgcron-ha runs retry %s`), then resume; resumed at once, the '
-               'backfill goes on without it.',
-               o.run_id))
-    INTO why FROM pgcron.backfill b
-    JOIN pgcron.backfill_run o ON o.backfill_id = b.id AND o.run_id = failed_run
-    WHERE b.id = settle_backfill.backfill AND (b.definition ->> 'depends_on_previous')::boolean
-      AND b.state IN ('open', 'paused') AND (b.planned > b.already + b.created) IS NOT FALSE;
-  END IF;
+  DELETE FROM pgcron.backfill_run o
+  WHERE bad > 0 AND o.backfill_id = settle_backfill.backfill AND o.outcome IS NOT NULL
+    AND o.run_id < (SELECT n.run_id FROM pgcron.backfill_run n
+                    WHERE n.backfill_id = settle_backfill.backfill AND n.outcome IS NOT NULL
+                    ORDER BY n.run_id DESC OFFSET 999 LIMIT 1);
+  UPDATE pgcron.backfill b SET succeeded = b.succeeded + good, failed = b.failed + bad
+  WHERE b.id = settle_backfill.backfill AND good + bad > 0;
+  UPDATE pgcron.backfill b SET state = 'stopped', ended_at = now()
+  WHERE b.id = settle_backfill.backfill AND b.state = 'stopping' AND still_open = 0;
   UPDATE pgcron.backfill b
-  SET succeeded = b.succeeded + good, failed = b.failed + bad, error = coalesce(why, b.error),
-      changed_at = CASE WHEN why IS NULL THEN b.changed_at ELSE now() END,
-      changed_by = CASE WHEN why IS NULL THEN b.changed_by ELSE 'pgcron_ha' END,
-      state = CASE WHEN why IS NOT NULL THEN 'paused'
-                   WHEN b.state = 'stopping' AND still_open = 0 THEN 'stopped'
-                   ELSE b.state END,
-      ended_at = CASE WHEN b.state = 'stopping' AND still_open = 0 THEN now() ELSE b.ended_at END
-  WHERE b.id = settle_backfill.backfill
-    AND (good + bad > 0 OR (b.state = 'stopping' AND still_open = 0));
+  SET state = 'paused', changed_at = now(), changed_by = 'pgcron_ha',
+      error = jsonb_build_object(
+          'message', format('run %s, of %s, ended %s', o.run_id, o.fire_at, o.outcome),
+          'detail', 'With depends_on_previous the instant after it needs its success.',
+          'hint', format('Try it again (`pgcron-ha runs retry %s`), then resume; resumed at once, '
+              'the backfill goes on without it.', o.run_id))
+  FROM pgcron.backfill_run o
+  WHERE b.id = settle_backfill.backfill AND o.backfill_id = b.id AND o.run_id = failed_run
+    AND (b.definition ->> 'depends_on_previous')::boolean AND b.state IN ('open', 'paused')
+    AND (b.planned > b.already + b.created) IS NOT FALSE;
   RETURN still_open;
 END $$;
 
@@ -96,19 +85,15 @@ BEGIN ATOMIC
     UNION
     SELECT f.root, child.id FROM family f
     CROSS JOIN LATERAL (SELECT r.id FROM pgcron.run r WHERE r.parent_run = f.id
-                        UNION ALL SELECT h.id FROM pgcron.history h WHERE h.parent_run = f.id
-                        UNION ALL
-                        SELECT h.id FROM pgcron.history_overflow h WHERE h.parent_run = f.id)
+                        UNION ALL SELECT h.id FROM pgcron.ended_runs h WHERE h.parent_run = f.id)
       child),
   reported AS MATERIALIZED (
     SELECT f.root, bool_or(r.id IS NOT NULL) AS is_alive,
            bool_or(ended.outcome IS NOT DISTINCT FROM 'succeeded') AS has_succeeded,
            bool_or(ended.outcome <> 'succeeded' OR d.run_id IS NOT NULL) AS has_failed
     FROM family f LEFT JOIN pgcron.run r ON r.id = f.id
-    LEFT JOIN LATERAL (SELECT h.outcome FROM pgcron.history h WHERE h.id = f.id
-                       UNION ALL
-                       SELECT h.outcome FROM pgcron.history_overflow h WHERE h.id = f.id LIMIT 1)
-      ended ON true
+    LEFT JOIN LATERAL (SELECT h.outcome FROM pgcron.ended_runs h WHERE h.id = f.id LIMIT 1) ended
+      ON true
     LEFT JOIN pgcron.dead_letter d ON d.run_id = f.id GROUP BY f.root)
   SELECT g.place, g.fire_at,
          CASE WHEN NOT g.is_decided
@@ -126,8 +111,8 @@ END;
 -- `is_last` there are no others. Of two nodes that do it at once one does nothing (the row is
 -- locked, or has moved). In the order of locks: the schedule, which a deletion holds; the backfill;
 -- then occurrences, by time whatever the direction is, as the materializer takes them. The ledger's
--- primary key makes each fire one row for ever: what somebody decides in the same moment is theirs,
--- and left alone here. Returns nothing when it was somebody else's turn; else the state, how many
+-- primary key makes each fire one row for ever: a fire that another session decides at the same
+-- moment is left alone here. Returns nothing when another node is at it; else the state, how many
 -- instants were taken, and how many runs were made.
 CREATE FUNCTION pgcron.step_backfill(backfill bigint, reached timestamptz, instants timestamptz[],
     is_last boolean) RETURNS TABLE (state text, taken int, made int)
@@ -160,7 +145,7 @@ BEGIN
   IF b.state = 'open' AND plan.id IS NOT NULL
       AND b.reached IS NOT DISTINCT FROM step_backfill.reached THEN
     b.schedule := plan.name;      -- as runs that wait do, those that are made follow a new name
-    -- whoever ends what is too much asks the schedule as it stands
+    -- the service that drops what is too much reads the schedule as it is now
     may_wait := coalesce(plan.max_queued, 1000);
     plan := jsonb_populate_record(plan, b.definition);
     room := b.parallelism - still_open;
@@ -234,19 +219,15 @@ BEGIN
         SELECT b.id, f.id, f.fire_at FROM fresh f RETURNING run_id)
       SELECT count(*) INTO made FROM noted;
     END IF;
-    still_open := still_open + made;
-    IF taken > 0 OR (step_backfill.is_last AND still_open = 0) THEN
-      UPDATE pgcron.backfill f
-      SET reached = coalesce(new_reached, f.reached), already = f.already + taken - made,
-          created = f.created + made,
-          state = CASE WHEN step_backfill.is_last AND taken = cardinality(step_backfill.instants)
-                            AND still_open = 0 THEN 'done'
-                       ELSE f.state END,
-          ended_at = CASE WHEN step_backfill.is_last AND taken = cardinality(step_backfill.instants)
-                               AND still_open = 0 THEN now() END
-      WHERE f.id = b.id;
+    IF step_backfill.is_last AND taken = cardinality(step_backfill.instants)
+        AND still_open + made = 0 THEN
+      b.state := 'done'; b.ended_at := now();
     END IF;
+    UPDATE pgcron.backfill f
+    SET reached = coalesce(new_reached, f.reached), already = f.already + taken - made,
+        created = f.created + made, state = b.state, ended_at = b.ended_at
+    WHERE f.id = b.id AND (taken > 0 OR b.state = 'done');
   END IF;
-  SELECT f.state INTO state FROM pgcron.backfill f WHERE f.id = b.id;
+  state := b.state;
   RETURN NEXT;
 END $$;

@@ -1,8 +1,8 @@
--- Calendars as files: what a source says is made so together with its schedules; what it once owned
--- and nobody uses any more is deleted.
+-- Calendars as files: applied together with the schedules of their source; those that the source no
+-- longer defines are deleted.
 
--- Makes the calendars of a source so: contents by name. One of another source is refused (PC011),
--- unless taken over. Returns what there was and what there is, by name, and how many schedules use
+-- Applies the calendars of a source: contents by name. One of another source is refused (PC011),
+-- unless taken over. Returns each before and after, by name, and how many schedules use
 -- it. Schedules to be applied in the same transaction are named: they are locked before the
 -- calendars.
 CREATE FUNCTION pgcron.apply_calendars(contents jsonb, source text, take_over boolean DEFAULT false,
@@ -12,28 +12,20 @@ CREATE FUNCTION pgcron.apply_calendars(contents jsonb, source text, take_over bo
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-  foreign_one pgcron.calendar;
   before jsonb;
 BEGIN
-  PERFORM pgcron.act_as(apply_calendars.actor, 'file');
-  -- as apply_schedules, and before it
-  PERFORM pg_advisory_xact_lock(hashtextextended(pgcron.channel() || '/apply', 0));
+  PERFORM pgcron.begin_apply(apply_calendars.actor);
   PERFORM pgcron.lock_calendars();
   PERFORM FROM pgcron.schedule s
     WHERE s.name = ANY(apply_calendars.schedules) OR s.source = apply_calendars.source
       OR (s.calendars IS NOT NULL
           AND s.calendars ?| ARRAY(SELECT jsonb_object_keys(apply_calendars.contents)))
     ORDER BY s.id FOR UPDATE;
-  SELECT c.* INTO foreign_one FROM pgcron.calendar c
-  WHERE apply_calendars.contents ? c.name AND c.source <> apply_calendars.source ORDER BY c.name
-  LIMIT 1;
-  IF foreign_one.id IS NOT NULL AND NOT take_over THEN
-    PERFORM pgcron.refuse('PC011',
-        format('calendar %L is defined by the files of %L and of %L', foreign_one.name,
-          foreign_one.source, apply_calendars.source),
-        'One name has one source: two would undo each other.',
-        'Remove it from one of them, choose another name, or take it over (--take-over).');
-  END IF;
+  PERFORM pgcron.refuse_foreign('calendar', c.name, c.source, apply_calendars.source)
+    FROM pgcron.calendar c
+    WHERE apply_calendars.contents ? c.name AND c.source <> apply_calendars.source
+      AND NOT take_over
+    ORDER BY c.name LIMIT 1;
   SELECT jsonb_object_agg(c.name, to_jsonb(c)) INTO before FROM pgcron.calendar c
   WHERE apply_calendars.contents ? c.name;
   PERFORM pgcron.write_calendars(apply_calendars.contents, apply_calendars.actor,
@@ -75,10 +67,8 @@ BEGIN
             prune_calendars.source),
           'By ' || users || '.',
           'Take it out of their specs first, or define it again; `pgcron-ha calendars put '
-          '--take-over` makes it nobody''s.');
+          '--take-over` detaches it from files.');
     END IF;
   END LOOP;
   RETURN QUERY DELETE FROM pgcron.calendar c WHERE c.name = ANY(outdated) RETURNING c.name, c;
 END $$;
-
-REVOKE ALL ON FUNCTION pgcron.apply_calendars, pgcron.prune_calendars FROM PUBLIC;

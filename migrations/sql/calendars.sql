@@ -83,38 +83,12 @@ BEGIN
   RETURN pgcron.calendars_of(take_calendars.spec);
 END $$;
 
--- From a calendar by those that it names back to itself; NULL if it does not contain itself.
-CREATE FUNCTION pgcron.circle_of_calendar(name text) RETURNS text[]
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-  way text[];
-  met text[] := ARRAY[circle_of_calendar.name];
-  named_by jsonb := '{}';
-  place int := 1;
-  part text;
-BEGIN
-  WHILE place <= cardinality(met) LOOP      -- each calendar once, the nearest first
-    FOR part IN SELECT unnest(c.parts) FROM pgcron.calendar c WHERE c.name = met[place] LOOP
-      IF part = met[1] THEN
-        way := ARRAY[met[place], part];
-        WHILE way[1] <> part LOOP way := (named_by ->> way[1]) || way; END LOOP;
-        RETURN way;
-      ELSIF part <> ALL(met) THEN
-        met := met || part;
-        named_by := named_by || jsonb_build_object(part, met[place]);
-      END IF;
-    END LOOP;
-    place := place + 1;
-  END LOOP;
-  RETURN NULL;
-END $$;
-
 CREATE FUNCTION pgcron.judge_parts(names text[]) RETURNS void
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
   calendar text;
   unknown text;
-  circle text[];
+  circle text[];      -- from a calendar by those that it names back to itself
 BEGIN
   SELECT c.name, part INTO calendar, unknown FROM pgcron.calendar c
   CROSS JOIN LATERAL unnest(c.parts) part
@@ -125,18 +99,23 @@ BEGIN
         format('calendar %L names calendar %L, which is not known', calendar, unknown),
         'A calendar names others that exist, spelled exactly.', 'Make the other one first.');
   END IF;
-  FOREACH calendar IN ARRAY names LOOP
-    circle := pgcron.circle_of_calendar(calendar);
-    IF circle IS NOT NULL THEN
-      PERFORM pgcron.refuse('PC005',
-          format('calendar %L contains itself: %s', calendar, array_to_string(circle, ' > ')),
-          'A calendar may name others, but not in a circle.',
-          'Remove one of the `calendar` lines.');
-    END IF;
-  END LOOP;
+  WITH RECURSIVE walk(way, last) AS (
+    SELECT ARRAY[n], n FROM unnest(names) n
+    UNION ALL
+    SELECT walk.way || part, part FROM walk JOIN pgcron.calendar c ON c.name = walk.last
+    CROSS JOIN LATERAL unnest(c.parts) part
+    WHERE (cardinality(walk.way) = 1 OR walk.last <> walk.way[1]) AND part <> ALL (walk.way[2:]))
+  SELECT walk.way INTO circle FROM walk
+  WHERE cardinality(walk.way) > 1 AND walk.last = walk.way[1]
+  ORDER BY walk.way[1], cardinality(walk.way) LIMIT 1;
+  IF circle IS NOT NULL THEN
+    PERFORM pgcron.refuse('PC005',
+        format('calendar %L contains itself: %s', circle[1], array_to_string(circle, ' > ')),
+        'A calendar may name others, but not in a circle.', 'Remove one of the `calendar` lines.');
+  END IF;
 END $$;
 
--- Who writes calendars waits for one another.
+-- One transaction at a time writes calendars.
 CREATE FUNCTION pgcron.lock_calendars() RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -144,7 +123,7 @@ BEGIN
   PERFORM pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('calendars'));
 END $$;
 
--- Blank lines at the end say nothing: files have them, or not.
+-- Blank lines at the end do not count: files have them, or not.
 CREATE FUNCTION pgcron.is_same_calendar(content text, other text) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
 SELECT coalesce(rtrim(content, E' \t\r\n') = rtrim(other, E' \t\r\n'), false) $$;
@@ -152,7 +131,7 @@ SELECT coalesce(rtrim(content, E' \t\r\n') = rtrim(other, E' \t\r\n'), false) $$
 -- Makes calendars what they are to contain, by name, all at once (so they may name one another),
 -- and the schedules that use them: their future runs are made again, as after an edit of theirs.
 -- Schedules are locked before calendars, as by those who write schedules. Without a source
--- calendars stay whose they are.
+-- calendars keep theirs.
 CREATE FUNCTION pgcron.write_calendars(contents jsonb, actor text, source text DEFAULT NULL)
   RETURNS text[]
 LANGUAGE plpgsql AS $$
@@ -174,7 +153,7 @@ BEGIN
     source = coalesce(EXCLUDED.source, c.source)
   WHERE c.name = ANY(changed) OR c.source IS DISTINCT FROM coalesce(EXCLUDED.source, c.source);
   PERFORM pgcron.judge_parts(changed);
-  -- Those that were being written when the lock on the calendars was asked for, too.
+  -- Including those that were being written while this transaction waited for the lock.
   users := ARRAY(SELECT s.id FROM pgcron.schedule s
                  WHERE s.calendars IS NOT NULL AND s.calendars ?| changed ORDER BY s.id
                  FOR NO KEY UPDATE);
@@ -221,7 +200,7 @@ BEGIN
           put_calendar.calendar, owner, pgcron.interface()),
       DETAIL = pgcron.owner_puts_back('file'),
       HINT
-        = 'Edit it there; or make it nobody''s: take_over (`pgcron-ha calendars put --take-over`).';
+        = 'Edit it there, or detach it from files: take_over (`calendars put --take-over`).';
   END IF;
   RETURN known;
 END $$;
@@ -273,6 +252,3 @@ CREATE VIEW pgcron.calendars AS
   FROM pgcron.calendar c;
 COMMENT ON VIEW pgcron.calendars IS
     'Calendars, and how many schedules use each, directly or within another.';
-
-REVOKE ALL ON FUNCTION pgcron.put_calendar, pgcron.delete_calendar, pgcron.take_calendars,
-    pgcron.calendars_of FROM PUBLIC;

@@ -146,8 +146,3 @@ BEGIN
           g.errors, g.tracebacks, g.causes, g.fingerprints, g.node_names) e
     WHERE g.ids IS NOT NULL;
 END $$;
-
--- Who knows a token answers for that attempt; but only a role that was granted it (`pgcron-ha
--- grants callbacks`) may bring one.
-REVOKE ALL ON FUNCTION pgcron.answer_callback, pgcron.is_same_hash, pgcron.known_callbacks,
-    pgcron.end_orphans FROM PUBLIC;

@@ -1,9 +1,9 @@
 -- The invariant of the ledger, as far as rows show: nothing is missing and nothing is double.
--- What the specs say of it, `pgcron-ha schedules verify` reports beside it. One statement, so that
--- all of it is one moment.
+-- `pgcron-ha schedules verify` also compares it with the specs. One statement, so that all of it
+-- has one snapshot.
 
--- Rows that break a rule, at most so many of each; none is how it must be. Of one schedule (living,
--- or deleted by its last name) or of all; of what fired, ended or was dropped since.
+-- Rows that break a rule, up to at_most of each; there should be none. Of one schedule (living, or
+-- deleted, by its last name) or of all; of what fired, ended or was dropped since.
 CREATE FUNCTION pgcron.check_ledger(schedule text DEFAULT NULL, at_most int DEFAULT 100,
     since timestamptz DEFAULT NULL)
   RETURNS TABLE (rule text, schedule_id bigint, fire_at timestamptz, run_id bigint, detail text)
@@ -13,10 +13,12 @@ LANGUAGE sql STABLE AS $$
                   THEN coalesce(pgcron.schedule_of_versions(check_ledger.schedule),
                          pgcron.schedule_id(check_ledger.schedule)) END AS id),
   -- A range of ids is one or all by the same index; an OR would read every row.
-  asked AS MATERIALIZED (
+  scope AS MATERIALIZED (
     SELECT coalesce(chosen.id, 0) AS low, coalesce(chosen.id, 9223372036854775807) AS high,
            coalesce(check_ledger.since, now() - interval '1 day') AS since,
-           (SELECT greatest(now() - kept.keep, pgcron.history_thinned_until())
+           -- Runs that ended before may have been removed by a rule of retention.
+           (SELECT greatest(now() - kept.keep,
+                       (SELECT max(s.until) FROM pgcron.retention_sweep s WHERE s.removed > 0))
             FROM pgcron.retention kept WHERE kept.relation = 'history') AS history_since,
            (SELECT now() - kept.keep FROM pgcron.retention kept WHERE kept.relation = 'occurrence')
              AS ledger_since
@@ -24,23 +26,20 @@ LANGUAGE sql STABLE AS $$
   decided AS MATERIALIZED (
     SELECT o.*, r.id AS live_run, r.origin AS live_origin, past.outcome, past.origin,
            letter.run_id AS letter,
-           -- Somebody cancelled it or let it go ahead of its time: it stands, whatever becomes of
-           -- the schedule until then.
+           -- It was cancelled, or started ahead of its time by hand: it is not changed by what
+           -- happens to the schedule until then.
            (o.decision <> 'run' AND o.decided_at < o.fire_at)
              OR coalesce(past.began, r.claimed_at, CASE WHEN r.attempt > 0 THEN now() END)
                 < o.fire_at AS is_early
-    FROM asked a
+    FROM scope a
     JOIN pgcron.occurrence o ON o.schedule_id BETWEEN a.low AND a.high AND o.fire_at >= a.since
     LEFT JOIN pgcron.run r ON r.id = o.run_id
     LEFT JOIN LATERAL (SELECT h.outcome, h.origin, coalesce(h.claimed_at, h.finished_at) AS began
-                       FROM pgcron.history h WHERE h.id = o.run_id
-                       UNION ALL
-                       SELECT h.outcome, h.origin, coalesce(h.claimed_at, h.finished_at)
-                       FROM pgcron.history_overflow h WHERE h.id = o.run_id LIMIT 1) past ON true
+                       FROM pgcron.ended_runs h WHERE h.id = o.run_id LIMIT 1) past ON true
     LEFT JOIN pgcron.dead_letter letter ON letter.run_id = o.run_id)
   (SELECT 'a run is gone', d.schedule_id, d.fire_at, d.run_id,
           'the fire became a run that is neither alive nor in history'
-   FROM decided d CROSS JOIN asked a
+   FROM decided d CROSS JOIN scope a
    WHERE d.run_id IS NOT NULL AND d.live_run IS NULL AND d.outcome IS NULL AND d.letter IS NULL
      AND d.decided_at > a.history_since
    LIMIT at_most)
@@ -61,26 +60,22 @@ LANGUAGE sql STABLE AS $$
           format('the ledger says %s', d.decision)
    FROM decided d WHERE d.live_run IS NOT NULL AND d.decision <> 'run' LIMIT at_most)
   UNION ALL
-  (SELECT 'a run has no fire', r.schedule_id, r.scheduled_for, r.id,
+  (SELECT r.rule, r.schedule_id, r.scheduled_for, r.id,
           'the ledger has another run for its fire time, or none'
-   FROM asked a
-   JOIN pgcron.run r ON r.scheduled_for IS NOT NULL AND r.origin IN ('schedule', 'backfill')
-     AND r.schedule_id BETWEEN a.low AND a.high
-   WHERE r.scheduled_for > a.ledger_since
+   FROM scope a
+   CROSS JOIN LATERAL (SELECT 'a run has no fire' AS rule, w.id, w.schedule_id, w.scheduled_for,
+                              w.origin
+                       FROM pgcron.run w WHERE w.scheduled_for IS NOT NULL
+                       UNION ALL
+                       SELECT 'a run that is over has no fire', h.id, h.schedule_id,
+                              h.scheduled_for, h.origin
+                       FROM pgcron.history h
+                       WHERE h.finished_at >= a.since AND h.schedule_id IS NOT NULL) r
+   WHERE r.schedule_id BETWEEN a.low AND a.high AND r.scheduled_for > a.ledger_since
+     AND r.origin IN ('schedule', 'backfill')
      AND NOT EXISTS (SELECT FROM pgcron.occurrence o
                      WHERE o.schedule_id = r.schedule_id AND o.fire_at = r.scheduled_for
                        AND o.run_id = r.id)
-   LIMIT at_most)
-  UNION ALL
-  (SELECT 'a run that is over has no fire', h.schedule_id, h.scheduled_for, h.id,
-          'the ledger has another run for its fire time, or none'
-   FROM asked a
-   JOIN pgcron.history h ON h.finished_at >= a.since AND h.schedule_id IS NOT NULL
-     AND h.schedule_id BETWEEN a.low AND a.high
-   WHERE h.scheduled_for > a.ledger_since AND h.origin IN ('schedule', 'backfill')
-     AND NOT EXISTS (SELECT FROM pgcron.occurrence o
-                     WHERE o.schedule_id = h.schedule_id AND o.fire_at = h.scheduled_for
-                       AND o.run_id = h.id)
    LIMIT at_most)
   UNION ALL
   (SELECT 'a fire lies beyond what is decided', d.schedule_id, d.fire_at, d.run_id,
@@ -98,31 +93,31 @@ LANGUAGE sql STABLE AS $$
           format('the range up to %s goes on when the next begins at %s', m.last_at, m.next_at)
    FROM (SELECT e.*,
                 lead(e.first_at) OVER (PARTITION BY e.schedule_id ORDER BY e.first_at) AS next_at
-         FROM asked a
+         FROM scope a
          JOIN pgcron.missed e ON e.schedule_id BETWEEN a.low AND a.high AND e.last_at >= a.since) m
    WHERE m.next_at <= m.last_at LIMIT at_most)
   UNION ALL
   (SELECT 'a range lies beyond what is decided', m.schedule_id, m.first_at, NULL,
           format('it ends at %s, and all fires up to %s are decided', m.last_at, c.watermark)
-   FROM asked a
+   FROM scope a
    JOIN pgcron.missed m ON m.schedule_id BETWEEN a.low AND a.high AND m.last_at >= a.since
    JOIN pgcron.cursor c ON c.schedule_id = m.schedule_id WHERE m.last_at > c.watermark
    LIMIT at_most)
   UNION ALL
   (SELECT 'the next fire is decided', c.schedule_id, c.next_fire, NULL,
           format('all fires up to %s are decided', c.watermark)
-   FROM asked a JOIN pgcron.cursor c ON c.schedule_id BETWEEN a.low AND a.high
+   FROM scope a JOIN pgcron.cursor c ON c.schedule_id BETWEEN a.low AND a.high
    WHERE c.status = 'valid' AND c.next_fire <= c.watermark LIMIT at_most)
   UNION ALL
-  (SELECT 'a schedule has no cursor', s.id, NULL, NULL, 'nothing of it can be decided' FROM asked a
+  (SELECT 'a schedule has no cursor', s.id, NULL, NULL, 'nothing of it can be decided' FROM scope a
    JOIN pgcron.schedule s ON s.id BETWEEN a.low AND a.high
    WHERE NOT EXISTS (SELECT FROM pgcron.cursor c WHERE c.schedule_id = s.id) LIMIT at_most)
   UNION ALL
   (SELECT 'the version is not kept', s.id, NULL, NULL, format('version %s is in force', s.version)
-   FROM asked a JOIN pgcron.schedule s ON s.id BETWEEN a.low AND a.high
+   FROM scope a JOIN pgcron.schedule s ON s.id BETWEEN a.low AND a.high
    WHERE NOT EXISTS (SELECT FROM pgcron.schedule_version v
                      WHERE v.schedule_id = s.id AND v.version = s.version)
    LIMIT at_most) $$;
 COMMENT ON FUNCTION pgcron.check_ledger IS
-    'Rows that break the invariant of the ledger: nothing is missing, nothing is double. None is '
-    'how it must be. Looks at what fired, ended or was dropped since (a day).';
+    'Rows that break the invariant of the ledger: nothing is missing, nothing is double. There '
+    'should be none. Looks at what fired, ended or was dropped since (a day).';

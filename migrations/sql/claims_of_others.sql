@@ -95,8 +95,3 @@ END $$;
 COMMENT ON FUNCTION pgcron.finish_run IS
     'Completes a run inside the caller''s transaction: its effects and the completion are '
     'committed together or not at all. Raises PC012 if the token does not hold the run.';
-
--- Who knows a token acts for that claim; but only a role that was granted it (`pgcron-ha grants
--- service`) may show one.
-REVOKE ALL ON FUNCTION pgcron.assert_token, pgcron.finish_run, pgcron.judge_assertions,
-    pgcron.refuse_claim FROM PUBLIC;

@@ -61,8 +61,8 @@ CREATE TABLE pgcron.node (
   -- A waiting run that takes more slots than are free here: the node claims nothing else until it
   -- has them.
   awaits bigint,
-  -- What is wrong with its services, as its last beat said: which fail, and what each goes on
-  -- without; NULL: nothing.
+  -- What is wrong with its services, as its last heartbeat reported: which fail, and what each
+  -- leaves out; NULL: nothing.
   health jsonb,
   started_at timestamptz NOT NULL DEFAULT now(),
   ended_at timestamptz,
@@ -100,10 +100,9 @@ CREATE TABLE pgcron.queue (
     CHECK (pgcron.is_short('paused_by', paused_by, 300)),
   paused_note text CONSTRAINT queue_paused_note_is_short
     CHECK (pgcron.is_short('paused_note', paused_note, 2000)),
-  -- So many of its runs execute at once, on all nodes together; NULL is no limit.
+  -- How many of its runs execute at once, on all nodes together; NULL is no limit.
   max_running int CONSTRAINT a_queue_runs_1_to_100000_at_once
-    CHECK (max_running IS NULL OR max_running BETWEEN 1 AND 100000
-      OR pgcron.refuse('PC001', format('max_running %s is out of range', max_running),
+    CHECK (pgcron.is_within('max_running', max_running, 1, 100000,
         'Of one queue 1 to 100000 runs may execute at once.',
         'NULL is no limit; pausing the queue lets nothing run.')),
   rate int,
@@ -167,10 +166,9 @@ CREATE FUNCTION pgcron.channel() RETURNS text
 LANGUAGE sql STABLE
 RETURN 'pgcron_' || 'pgcron'::regnamespace::oid::text;
 
--- NOTIFY, but for a server whose queue of notifications is half full: then what it would say is
--- found by looking. A session that listens and leaves a transaction open keeps what was sent to
--- anybody on the server; when that queue is full PostgreSQL refuses to commit what notifies. From
--- half of it on nothing is sent, and everybody looks by himself.
+-- NOTIFY, unless the server's queue of notifications is half full: then listeners find out by
+-- polling. A session that listens and leaves a transaction open keeps every notification on the
+-- server in that queue; when it is full, PostgreSQL refuses to commit what notifies.
 CREATE FUNCTION pgcron.notify(channel text, payload text) RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC

@@ -37,3 +37,27 @@ BEGIN
                    'Private: ' || coalesce(private.comment, 'of the engine.'));
   END LOOP;
 END $do$;
+
+-- The names in a function mean the same with every search_path of the caller: constraints and
+-- triggers call functions in the session that writes the row. What PostgreSQL parses at the call
+-- gets a path here; the body of a BEGIN ATOMIC function was parsed when it was made, and can still
+-- be inlined. A procedure that commits can have no setting: wait_long qualifies each name. Only the
+-- owner may call what executes with the owner's rights, until `pgcron-ha grants` grants it. That
+-- includes the functions of triggers, which anybody could attach to a table of their own. The four
+-- that everybody may call check who the caller is.
+DO $do$
+DECLARE
+  made record;
+BEGIN
+  FOR made IN SELECT p.oid::regprocedure AS name, p.prosqlbody IS NULL AS has_text,
+             p.prosecdef
+               AND p.proname <> ALL ('{run_status,live_state,await_runs,judge_guest}') AS is_closed
+      FROM pg_proc p WHERE p.pronamespace = 'pgcron'::regnamespace AND p.prokind = 'f' LOOP
+    IF made.has_text THEN
+      EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, pg_temp', made.name);
+    END IF;
+    IF made.is_closed THEN
+      EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', made.name);
+    END IF;
+  END LOOP;
+END $do$;

@@ -1,30 +1,21 @@
--- Everything of ours in the schema but alembic's version table, whatever partitions were made
--- since.
+-- Drops everything that pgcron_ha has made in the schema but alembic's version table, whatever
+-- partitions were made since. Some objects go with others.
 DO $$
 DECLARE
-  thing record;
+  command text;
 BEGIN
-  FOR thing IN SELECT format('DROP VIEW IF EXISTS pgcron.%I CASCADE', c.relname) AS command
+  FOREACH command IN ARRAY ARRAY(
+      SELECT format('DROP %s IF EXISTS pgcron.%I CASCADE', kind.word, c.relname)
       FROM pg_catalog.pg_class c
-      WHERE c.relnamespace = 'pgcron'::regnamespace AND c.relkind = 'v' LOOP
-    EXECUTE thing.command;
+      JOIN (VALUES (1, 'v', 'VIEW'), (2, 'p', 'TABLE'), (3, 'r', 'TABLE'), (4, 'S', 'SEQUENCE'))
+        kind(place, letter, word) ON kind.letter = c.relkind::text
+      WHERE c.relnamespace = 'pgcron'::regnamespace AND c.relname <> 'alembic_version'
+      ORDER BY kind.place) LOOP
+    EXECUTE command;
   END LOOP;
-  FOR thing IN SELECT format('DROP TABLE IF EXISTS pgcron.%I CASCADE', c.relname) AS command
-      FROM pg_catalog.pg_class c
-      WHERE c.relnamespace = 'pgcron'::regnamespace AND c.relkind IN ('r', 'p')
-        AND c.relname <> 'alembic_version' LOOP
-    EXECUTE thing.command;
-  END LOOP;
-  -- Some go with others that they call.
-  FOR thing IN SELECT p.oid FROM pg_catalog.pg_proc p
-      WHERE p.pronamespace = 'pgcron'::regnamespace LOOP
-    IF EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.oid = thing.oid) THEN
-      EXECUTE format('DROP ROUTINE %s CASCADE', thing.oid::regprocedure);
-    END IF;
-  END LOOP;
-  FOR thing IN SELECT format('DROP SEQUENCE IF EXISTS pgcron.%I CASCADE', c.relname) AS command
-      FROM pg_catalog.pg_class c
-      WHERE c.relnamespace = 'pgcron'::regnamespace AND c.relkind = 'S' LOOP
-    EXECUTE thing.command;
+  FOREACH command IN ARRAY ARRAY(
+      SELECT format('DROP ROUTINE IF EXISTS %s CASCADE', p.oid::regprocedure)
+      FROM pg_catalog.pg_proc p WHERE p.pronamespace = 'pgcron'::regnamespace) LOOP
+    EXECUTE command;
   END LOOP;
 END $$;

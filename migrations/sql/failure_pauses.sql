@@ -1,5 +1,5 @@
--- Schedules that pause themselves after so many failures in a row, and let one fire through now and
--- then to probe.
+-- Schedules that pause themselves after a number of failures in a row, and then let one fire
+-- through at a time as a probe.
 
 CREATE TABLE pgcron.fire_failure (
   run_id bigint PRIMARY KEY,
@@ -10,7 +10,7 @@ CREATE TABLE pgcron.fire_failure (
 );
 COMMENT ON TABLE pgcron.fire_failure IS
     'Fires of schedules with pause_after_failures that ended dead or lost, since the last that '
-    'succeeded. Only inserted when a run ends: whoever ends runs waits for nobody.';
+    'succeeded. The end of a run only inserts, so that it waits for no lock.';
 CREATE INDEX fire_failure_schedule ON pgcron.fire_failure (schedule_id, failed_at);
 CREATE INDEX fire_failure_new ON pgcron.fire_failure (schedule_id) WHERE NOT is_judged;
 
@@ -43,19 +43,13 @@ BEGIN
   IF FOUND THEN PERFORM pgcron.notify(pgcron.channel(), 'schedule'); END IF;
 END $$;
 
--- When a fire of the schedule last succeeded, of those since an instant; runs by hand, re-runs and
--- backfills don't count.
+-- When a fire of the schedule last succeeded, of those since an instant; manual runs, re-runs and
+-- backfills do not count.
 CREATE FUNCTION pgcron.last_success(of_schedule bigint, since timestamptz) RETURNS timestamptz
 LANGUAGE sql STABLE AS $$
-  SELECT max(reported.finished_at)
-  FROM ((SELECT h.finished_at FROM pgcron.history h
-         WHERE h.schedule_id = of_schedule AND h.finished_at >= since AND h.outcome = 'succeeded'
-           AND h.origin = 'schedule'
-         ORDER BY h.finished_at DESC LIMIT 1)
-        UNION ALL
-        (SELECT h.finished_at FROM pgcron.history_overflow h
-         WHERE h.schedule_id = of_schedule AND h.finished_at >= since AND h.outcome = 'succeeded'
-           AND h.origin = 'schedule')) reported $$;
+  SELECT max(h.finished_at) FROM pgcron.ended_runs h
+  WHERE h.schedule_id = of_schedule AND h.finished_at >= since AND h.outcome = 'succeeded'
+    AND h.origin = 'schedule' $$;
 
 -- Pauses a schedule that has failed pause_after_failures times in a row; settles the probe of one
 -- that is paused so. Judges what has failed since the last time: the schedule's row is locked, so
@@ -123,10 +117,7 @@ BEGIN
   IF held.probe_run IS NULL OR EXISTS (SELECT FROM pgcron.run r WHERE r.id = held.probe_run) THEN
     RETURN NULL;
   END IF;
-  SELECT h.outcome, h.error INTO ended
-  FROM (SELECT h.id, h.outcome, h.error FROM pgcron.history h
-        UNION ALL SELECT o.id, o.outcome, o.error FROM pgcron.history_overflow o) h
-  WHERE h.id = held.probe_run LIMIT 1;
+  SELECT h.outcome, h.error INTO ended FROM pgcron.ended_runs h WHERE h.id = held.probe_run LIMIT 1;
   IF ended.outcome = 'succeeded' THEN
     -- which forgets its failures, too
     UPDATE pgcron.schedule s SET enabled = true WHERE s.id = definition.id;
@@ -148,7 +139,7 @@ BEGIN
   RETURN NULL;
 END $$;
 
--- A person resumed it, or paused it by themselves: the failures are theirs to judge.
+-- After a person resumed or paused it: the failures before that no longer count.
 CREATE FUNCTION pgcron.forget_failures(of_schedule bigint) RETURNS void
 LANGUAGE sql AS $$
   DELETE FROM pgcron.failure_pause p WHERE p.schedule_id = of_schedule;

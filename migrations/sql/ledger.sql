@@ -1,4 +1,4 @@
--- What was decided and what came of it: occurrences, missed ranges, history, attempts, dead
+-- What was decided and how it ended: occurrences, missed ranges, history, attempts, dead
 -- letters, logs.
 
 CREATE TABLE pgcron.occurrence (
@@ -119,6 +119,10 @@ CREATE TABLE pgcron.history_overflow (
 COMMENT ON TABLE pgcron.history_overflow IS
     'Takes what has no partition, so that a run can always end; the janitor moves it over.';
 CREATE INDEX history_overflow_id ON pgcron.history_overflow (id);
+
+CREATE VIEW pgcron.ended_runs AS
+  SELECT h.* FROM pgcron.history h UNION ALL SELECT o.* FROM pgcron.history_overflow o;
+COMMENT ON VIEW pgcron.ended_runs IS 'history and its overflow.';
 
 CREATE TABLE pgcron.attempt (
   run_id bigint NOT NULL,

@@ -1,6 +1,6 @@
 -- One fire to come, skipped, moved or given other args: a row of occurrence_override, which
--- outlives edits of the schedule and is looked at when the fire becomes a run. One that is a run
--- already, and has not begun, is made anew as after an edit.
+-- outlives edits of the schedule and is read when the fire becomes a run. One that is a run
+-- already, and is not due yet, is made anew as after an edit.
 
 CREATE INDEX occurrence_override_early ON pgcron.occurrence_override (due_at)
   WHERE action = 'move' AND due_at < fire_at;
@@ -15,82 +15,73 @@ LANGUAGE sql IMMUTABLE AS $$
            CASE action
              WHEN 'skip' THEN 'skipped by ' || actor
              WHEN 'edit' THEN 'other args by ' || actor
-             WHEN 'restore' THEN 'restored by ' || actor
              ELSE format('moved to %s by %s',
                     to_char(due_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), actor) END,
            note) $$;
 
 -- Locks what decides a fire, in the order of an edit: schedule, cursor, run. Raises PC010 (no such
--- schedule), PC011 (it has begun or is over) or PC001 (the schedule does not fire then, as far as
--- rows show). Returns its run, if it has one that has not begun.
+-- schedule), PC011 (it is due or over) or PC001 (the schedule does not fire then, as far as rows
+-- show).
 CREATE FUNCTION pgcron.lock_occurrence(name text, instant timestamptz, OUT schedule bigint,
-    OUT run bigint, OUT is_decided boolean)
+    OUT is_decided boolean)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
   fires pgcron.cursor;
   decided pgcron.occurrence;
   waiting pgcron.run;
+  is_over boolean;
 BEGIN
   PERFORM pgcron.require_read_committed('changes of one fire');
   IF instant IS NULL THEN
     PERFORM pgcron.refuse('PC001', 'the fire is NULL', 'A fire is named by its time.',
         '`pgcron-ha schedules show` lists the next ones.');
   END IF;
-  schedule := pgcron.schedule_id(name);
-  PERFORM FROM pgcron.schedule s WHERE s.id = schedule FOR KEY SHARE;
+  SELECT s.id INTO schedule FROM pgcron.hold_schedule(name) s;
   SELECT * INTO fires FROM pgcron.cursor c WHERE c.schedule_id = schedule FOR UPDATE;
-  -- deleted meanwhile
-  IF fires.schedule_id IS NULL THEN PERFORM pgcron.schedule_id(name); END IF;
   SELECT * INTO decided FROM pgcron.occurrence o
   WHERE o.schedule_id = schedule AND o.fire_at = instant;
   SELECT * INTO waiting FROM pgcron.run r WHERE r.id = decided.run_id FOR UPDATE;
   is_decided := decided.schedule_id IS NOT NULL;
-  IF is_decided AND decided.run_id IS NULL AND decided.decision = 'skipped'
-      AND instant > clock_timestamp() THEN
-    RETURN;
-  ELSIF waiting.state <> 'running' AND waiting.attempt = 0 THEN
-    run := waiting.id;
-  ELSIF is_decided THEN
+  is_over := least(instant, waiting.due_at) <= clock_timestamp();
+  IF is_decided AND (is_over OR waiting.state = 'running' OR waiting.attempt > 0
+                     OR (waiting.id IS NULL AND decided.run_id IS NOT NULL)) THEN
     PERFORM pgcron.refuse('PC011',
         format('the fire of schedule %L at %s %s', left(name, 200), instant,
           CASE WHEN waiting.state = 'running' THEN format('is executed as run %s', waiting.id)
-               WHEN waiting.id IS NOT NULL THEN format('has begun as run %s', waiting.id)
+               WHEN waiting.attempt > 0 THEN format('has begun as run %s', waiting.id)
+               WHEN waiting.id IS NOT NULL THEN format('is due as run %s', waiting.id)
                WHEN decided.decision = 'run' THEN format('has ended as run %s', decided.run_id)
                ELSE 'was decided: ' || decided.decision END),
-        'Only a fire that has not begun can be changed.',
+        'Only a fire that is not due yet can be changed.',
         'Cancel its run, or run the schedule again: pgcron.run_now.');
-  ELSIF instant <= clock_timestamp() THEN
+  ELSIF is_over THEN
     PERFORM pgcron.refuse('PC011', format('%s is over', instant),
         'Only a fire to come can be changed.',
         'pgcron.run_now runs the schedule for any fire time.');
-  ELSIF instant <= fires.watermark THEN
+  ELSIF instant <= fires.watermark AND NOT is_decided THEN
     PERFORM pgcron.refuse('PC001',
         format('schedule %L does not fire at %s', left(name, 200), instant),
         format('Its fires are decided up to %s, and this is none of them.', fires.watermark),
         '`pgcron-ha schedules show` lists the next ones.');
-  ELSIF instant > '9998-12-31 00:00Z' THEN
-    PERFORM pgcron.refuse('PC001', format('%s is outside of the calendar', instant),
-        'Schedules fire in the years 1900 to 9998.', 'Name a fire of the schedule.');
   END IF;
 END $$;
 
--- Writes the override, one without an action for none, and makes it true for a run that there is
--- already.
-CREATE FUNCTION pgcron.override_occurrence(name text, instant timestamptz,
-    wanted pgcron.occurrence_override) RETURNS void
+-- Writes the override (without an action: removes it) and applies it to a run that exists already.
+CREATE FUNCTION pgcron.override_occurrence(name text, instant timestamptz, action text,
+    due_at timestamptz, args jsonb, note text, actor text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
   held record := pgcron.lock_occurrence(name, instant);
   known pgcron.occurrence_override;
-  made_due timestamptz;
   earliest timestamptz := instant - (
       SELECT r.ahead - interval '1 day' FROM pgcron.retention r WHERE r.relation = 'occurrence');
 BEGIN
+  actor := coalesce(actor, session_user);
   SELECT * INTO known FROM pgcron.occurrence_override o
   WHERE o.schedule_id = held.schedule AND o.fire_at = instant FOR UPDATE;
-  IF wanted.action IS NULL THEN
+  IF action IS NULL THEN
     IF known.action IS NULL THEN
       PERFORM pgcron.refuse('PC010',
           format('nobody has changed the fire of schedule %L at %s', left(name, 200), instant),
@@ -100,20 +91,20 @@ BEGIN
     DELETE FROM pgcron.occurrence_override o
     WHERE o.schedule_id = held.schedule AND o.fire_at = instant;
   ELSE
-    IF known.action = 'skip' AND wanted.action <> 'skip' THEN
+    IF known.action = 'skip' AND action <> 'skip' THEN
       PERFORM pgcron.refuse('PC011',
           format('the fire of schedule %L at %s is skipped', left(name, 200), instant),
           format('%s skipped it.', known.actor), 'Restore it first: pgcron.restore_occurrence.');
-    ELSIF wanted.action = 'edit' AND known.action = 'move' THEN
-      wanted.action := 'move'; wanted.due_at := known.due_at;
-    ELSIF wanted.action = 'move' THEN
-      wanted.args := known.args;
+    ELSIF action = 'edit' AND known.action = 'move' THEN
+      action := 'move'; due_at := known.due_at;
+    ELSIF action = 'move' THEN
+      args := known.args;
     END IF;
     -- it would become a run before the ledger has a partition for it
-    IF wanted.due_at < earliest THEN
+    IF due_at < earliest THEN
       PERFORM pgcron.refuse('PC001',
           format('the fire of schedule %L at %s can''t run as early as %s', left(name, 200),
-            instant, wanted.due_at),
+            instant, due_at),
           format('The ledger is kept so far ahead that it can run from %s on (ahead of occurrence '
             'in pgcron.retention).',
             earliest),
@@ -121,45 +112,21 @@ BEGIN
     END IF;
     INSERT INTO pgcron.occurrence_override AS o (schedule_id, fire_at, action, due_at, args, note,
           actor)
-    VALUES (held.schedule, instant, wanted.action, wanted.due_at, wanted.args,
-            left(wanted.note, 500), wanted.actor)
+    VALUES (held.schedule, instant, action, due_at, args, left(note, 500), actor)
     ON CONFLICT (schedule_id, fire_at) DO UPDATE SET action = EXCLUDED.action,
       due_at = EXCLUDED.due_at, args = EXCLUDED.args, note = EXCLUDED.note, actor = EXCLUDED.actor,
       at = now();
   END IF;
-  IF held.is_decided AND instant > clock_timestamp()
-      AND (held.run IS NULL
-           OR (SELECT r.due_at > clock_timestamp() FROM pgcron.run r WHERE r.id = held.run)) THEN
-    -- it becomes a run, or none, as every fire after an edit
+  IF held.is_decided THEN      -- it becomes a run, or none, as every fire after an edit
     PERFORM pgcron.apply_edit(held.schedule);
     PERFORM pgcron.notify(pgcron.channel(), 'schedule');
-  ELSIF held.run IS NOT NULL AND wanted.action = 'skip' THEN
-    PERFORM pgcron.end_waiting_runs(ARRAY[held.run], 'skipped',
-        pgcron.override_words('skip', NULL, wanted.actor, wanted.note));
-  -- its fire time is over, and it waits to be due, or for a node
-  ELSIF held.run IS NOT NULL THEN
-    made_due := CASE WHEN wanted.due_at IS NOT NULL THEN wanted.due_at
-                     WHEN wanted.action IS NULL THEN now()
-                     ELSE (SELECT r.due_at FROM pgcron.run r WHERE r.id = held.run) END;
-    UPDATE pgcron.run r
-    SET due_at = made_due, expire_at = r.expire_at + (made_due - r.due_at),
-        time_limits = pgcron.time_limits_from(r.time_limits, made_due),
-        args = coalesce(wanted.args,
-            (SELECT s.args FROM pgcron.schedule s WHERE s.id = held.schedule))
-    WHERE r.id = held.run;
-    UPDATE pgcron.occurrence o
-    SET reason = pgcron.override_words(coalesce(wanted.action, 'restore'), wanted.due_at,
-          wanted.actor, wanted.note)
-    WHERE o.schedule_id = held.schedule AND o.fire_at = instant;
   END IF;
 END $$;
 
 CREATE FUNCTION pgcron.skip_occurrence(schedule text, fire_time timestamptz, note text DEFAULT NULL,
     actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$
-  SELECT pgcron.override_occurrence(skip_occurrence.schedule, skip_occurrence.fire_time,
-           ROW(NULL, NULL, 'skip', NULL, NULL, skip_occurrence.note,
-             coalesce(skip_occurrence.actor, session_user), NULL)::pgcron.occurrence_override) $$;
+  SELECT pgcron.override_occurrence(schedule, fire_time, 'skip', NULL, NULL, note, actor) $$;
 COMMENT ON FUNCTION pgcron.skip_occurrence IS
     'One fire to come does not run. Only a node knows beyond the horizon whether an instant is '
     'one: the other interfaces ask first.';
@@ -176,9 +143,7 @@ BEGIN
         'It is moved to another instant to come.',
         'Skip it, and run the schedule for it now: pgcron.run_now(schedule, fire_time => …).');
   END IF;
-  PERFORM pgcron.override_occurrence(move_occurrence.schedule, move_occurrence.fire_time,
-      ROW(NULL, NULL, 'move', due_at, NULL, move_occurrence.note,
-        coalesce(move_occurrence.actor, session_user), NULL)::pgcron.occurrence_override);
+  PERFORM pgcron.override_occurrence(schedule, fire_time, 'move', due_at, NULL, note, actor);
 END $$;
 COMMENT ON FUNCTION pgcron.move_occurrence IS
     'One fire to come is due at another instant; it stays the fire of its own.';
@@ -188,23 +153,16 @@ CREATE FUNCTION pgcron.edit_occurrence(schedule text, fire_time timestamptz, arg
 LANGUAGE plpgsql AS $$
 BEGIN
   IF edit_occurrence.args IS NULL THEN PERFORM pgcron.refuse_args('null'); END IF;
-  PERFORM pgcron.override_occurrence(edit_occurrence.schedule, edit_occurrence.fire_time,
-      ROW(NULL, NULL, 'edit', NULL, edit_occurrence.args, edit_occurrence.note,
-        coalesce(edit_occurrence.actor, session_user), NULL)::pgcron.occurrence_override);
+  PERFORM pgcron.override_occurrence(schedule, fire_time, 'edit', NULL, args, note, actor);
 END $$;
 COMMENT ON FUNCTION pgcron.edit_occurrence IS 'One fire to come gets other args.';
 
 CREATE FUNCTION pgcron.restore_occurrence(schedule text, fire_time timestamptz,
     actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$
-  SELECT pgcron.override_occurrence(restore_occurrence.schedule, restore_occurrence.fire_time,
-           ROW(NULL, NULL, NULL, NULL, NULL, NULL, coalesce(restore_occurrence.actor, session_user),
-             NULL)::pgcron.occurrence_override) $$;
+  SELECT pgcron.override_occurrence(schedule, fire_time, NULL, NULL, NULL, NULL, actor) $$;
 COMMENT ON FUNCTION pgcron.restore_occurrence IS
     'A fire to come that was skipped, moved or given other args is as the schedule says again.';
-
--- Locks and writes what only nodes may: for those whom `pgcron-ha grants` lets pause schedules.
-REVOKE ALL ON FUNCTION pgcron.override_occurrence, pgcron.lock_occurrence FROM PUBLIC;
 
 -- Called where runs that wait end as skipped or superseded; nothing for schedules that don't count.
 CREATE FUNCTION pgcron.give_back_runs(run_ids bigint[]) RETURNS void
@@ -214,8 +172,8 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   WHERE r.id = ANY(run_ids) AND r.origin = 'schedule' AND r.attempt = 0 AND s.max_runs IS NOT NULL
   GROUP BY s.id $$;
 
--- A schedule that had ended goes on with what it is given back. Returns the schedules that are done
--- with: one that somebody has locked is left out.
+-- A schedule that had ended continues with the runs that are given back. Returns the schedules that
+-- were handled: a locked one is left out.
 CREATE FUNCTION pgcron.take_given_back(schedules bigint[]) RETURNS SETOF bigint
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   WITH held AS MATERIALIZED (
@@ -234,10 +192,8 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     FROM totals t JOIN held h USING (schedule_id) WHERE c.schedule_id = t.schedule_id)
   SELECT t.schedule_id FROM totals t $$;
 
-REVOKE ALL ON FUNCTION pgcron.give_back_runs, pgcron.take_given_back FROM PUBLIC;
-
 -- After a time in which no node lived: what became due meanwhile is late, also where it was a run
--- already. A node asks before it may claim, so the catch-up policy of the schedule decides first.
+-- already. A node calls this before it claims, so that the catch-up policy decides first.
 
 -- ready -> skipped
 -- Late is what became due after the last beat of any node and more than `grace` ago. Of those the

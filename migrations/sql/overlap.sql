@@ -1,11 +1,11 @@
--- Overlap policies beyond skip: how many runs of a schedule execute at once, and what becomes of
+-- Overlap policies beyond skip: how many runs of a schedule execute at once, and what happens to
 -- the others: they wait (queue, or allow with a limit), or the newest takes the place of what runs
--- (replace, terminate). A run of a schedule with plain skip is decided by schedule. What waits for
--- a slot of its schedule stands apart (hold `overlap`), so that it clogs nobody; whoever ends a
--- run, and whoever looks, lets it go.
+-- (replace, terminate). Runs of schedules with plain skip are decided in schedules.sql. What waits
+-- for a slot of its schedule is held (hold `overlap`), so that it blocks no other run; it is
+-- released when a run ends, and by every node's service.
 
 -- What a run carries of its schedule's policy: NULL is no limit. `skip` alone means one slot; the
--- others ask the schedule for their number.
+-- others read the number of their schedule.
 CREATE FUNCTION pgcron.run_overlap(overlap text, max_running int) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN overlap = 'allow' AND max_running IS NULL THEN NULL
@@ -61,15 +61,14 @@ LANGUAGE sql STABLE AS $$
 -- Replacement: of each schedule the newest due run that replaces. What waits and is older ends,
 -- between two attempts too; what executes is asked to stop, or killed, once, and keeps its slot
 -- until it is really over. Nothing that can't begin itself stops anything: while the cluster or the
--- queue is paused, and unless `handlers` (NULL: whoever's) has the newcomer's. The caller has the
--- schedules' advisory locks. A row that somebody has locked is left for the next look. Returns what
--- ended.
+-- queue is paused, and unless `handlers` (NULL: any) has the newcomer's. The caller has the
+-- schedules' advisory locks. A locked row is left for the next call. Returns what ended.
 CREATE FUNCTION pgcron.replace_older(schedules bigint[], handlers text[]) RETURNS SETOF bigint
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   newest record;
   older bigint[];
-  asked boolean := false;
+  stopping boolean := false;
 BEGIN
   FOR newest IN SELECT DISTINCT ON (w.schedule_id) w.id, w.schedule_id, w.overlap, w.due_at
       FROM unnest(schedules) AS one(schedule_id)
@@ -114,13 +113,13 @@ BEGIN
                                    AND s.max_running IS NULL)))
             AND (h.cancel_at IS NULL OR (newest.overlap = 'terminate' AND h.kill_at IS NULL))
           ORDER BY h.id FOR UPDATE SKIP LOCKED));
-    asked := asked OR FOUND;
+    stopping := stopping OR FOUND;
   END LOOP;
-  IF asked THEN PERFORM pgcron.notify(pgcron.channel(), 'cancel'); END IF;
+  IF stopping THEN PERFORM pgcron.notify(pgcron.channel(), 'cancel'); END IF;
 END $$;
 
 -- Of all that wait for slots of these schedules as many as there are free slots are claimable, the
--- first ones; the others stand apart, a thousand at a time. The caller has the schedules' advisory
+-- first ones; the others are held, a thousand at a time. The caller has the schedules' advisory
 -- locks.
 CREATE FUNCTION pgcron.line_up(schedules bigint[]) RETURNS TABLE (id bigint, is_held boolean)
 LANGUAGE sql VOLATILE AS $$
@@ -153,7 +152,7 @@ LANGUAGE sql VOLATILE AS $$
                     FROM (SELECT f.schedule_id, f.overlap FROM fresh f
                           UNION SELECT a.* FROM aside a) k
                     CROSS JOIN LATERAL pgcron.overlap_room(k.schedule_id, k.overlap, 1) o),
-                  -- Of what stands apart only as many can be among the first as there are slots:
+                  -- Of what is held only as many can be among the first as there are slots:
                   -- a long backlog is not read.
                   waiting AS MATERIALIZED (
                     SELECT w.id, w.schedule_id, w.overlap, w.hold,
@@ -179,14 +178,13 @@ LANGUAGE sql VOLATILE AS $$
   RETURNING r.id, r.hold IS NOT NULL $$;
 
 -- ready -> skipped, superseded
--- Before a choice: what is too much for a queue ends, and the rest lines up (`hold`: stands apart
--- from now on, `go`: no more). The caller has the schedules' advisory locks.
+-- Before a choice: what is too much for a queue ends, and the rest lines up (`hold`: is held from
+-- now on, `go`: is released). The caller has the schedules' advisory locks.
 CREATE FUNCTION pgcron.settle_queues(schedules bigint[]) RETURNS TABLE (verdict text, id bigint)
 LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE
   ending record;
-  locked bigint[];
 BEGIN
   FOR ending IN
       WITH waiting AS MATERIALIZED (
@@ -217,14 +215,8 @@ BEGIN
       WHERE w.place > b.room
         AND CASE b.drops WHEN 'newest' THEN w.place - b.room ELSE w.runs - w.place + 1 END > b.most
       GROUP BY 1, 2 LOOP
-    locked := ARRAY(SELECT l.id FROM pgcron.run l
-                    WHERE l.id = ANY(ending.runs[:1000]) AND l.state = 'ready'
-                      AND l.overlap_slot IS NULL
-                    ORDER BY l.id FOR UPDATE SKIP LOCKED);
-    IF locked <> '{}' THEN
-      RETURN QUERY SELECT CASE ending.outcome WHEN 'skipped' THEN 'skip' ELSE 'supersede' END, e
-        FROM pgcron.end_waiting_runs(locked, ending.outcome, ending.reason) e;
-    END IF;
+    RETURN QUERY SELECT CASE ending.outcome WHEN 'skipped' THEN 'skip' ELSE 'supersede' END, e
+      FROM pgcron.end_each_waiting_run(ending.runs[:1000], ending.outcome, ending.reason) e;
   END LOOP;
   RETURN QUERY SELECT CASE WHEN l.is_held THEN 'hold' ELSE 'go' END, l.id
     FROM pgcron.line_up(schedules) l;
@@ -237,7 +229,6 @@ CREATE FUNCTION pgcron.skip_beyond(schedules bigint[]) RETURNS SETOF bigint
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   ending record;
-  locked bigint[];
 BEGIN
   FOR ending IN
       WITH waiting AS MATERIALIZED (
@@ -253,12 +244,7 @@ BEGIN
       CROSS JOIN LATERAL pgcron.overlap_room(k.schedule_id, k.overlap, 1) o
       JOIN waiting w ON w.schedule_id = k.schedule_id AND w.overlap = k.overlap
       LEFT JOIN pgcron.schedule s ON s.id = w.schedule_id WHERE o.room <= 0 GROUP BY 1 LOOP
-    locked := ARRAY(SELECT l.id FROM pgcron.run l
-                    WHERE l.id = ANY(ending.runs[:1000]) AND l.state = 'ready'
-                      AND l.overlap_slot IS NULL
-                    ORDER BY l.id FOR UPDATE SKIP LOCKED);
-    IF locked <> '{}' THEN
-      RETURN QUERY SELECT pgcron.end_waiting_runs(locked, 'skipped', ending.reason);
-    END IF;
+    RETURN QUERY
+      SELECT pgcron.end_each_waiting_run(ending.runs[:1000], 'skipped', ending.reason);
   END LOOP;
 END $$;

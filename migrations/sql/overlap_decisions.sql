@@ -101,8 +101,8 @@ END $$;
 -- that were put aside and may have a slot now: each node calls it, when a run has ended that kept
 -- others waiting, and now and then. A walk over the schedules that keep runs waiting, from
 -- `beyond`, `most` of them; `ended_at` is where it ended (NULL: it saw all). Whether one of them
--- starts is decided by its claim. Where a run waits for one that was not asked to stop yet it is
--- asked.
+-- starts is decided by its claim. What a waiting run replaces is asked to stop, if it was
+-- not asked before.
 CREATE FUNCTION pgcron.let_waiting_go(beyond bigint, most int, OUT let_go int, OUT ended_at bigint,
     OUT refused bigint[], OUT error text)
 LANGUAGE plpgsql VOLATILE AS $$

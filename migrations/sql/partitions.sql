@@ -8,16 +8,9 @@ CREATE TABLE pgcron.retention (
     CHECK (period IN ('day', 'month')),
   ahead interval NOT NULL CONSTRAINT partitions_are_made_a_day_to_a_year_ahead
     CHECK (ahead BETWEEN '1 day' AND '1 year'),
-  keep interval NOT NULL CONSTRAINT retention_is_at_least_a_day
-    CHECK (keep >= '1 day'
-      OR pgcron.refuse('PC001', format('retention of %s is too short', keep),
-        'Partitions are dropped a day after the last of their rows is due, at the earliest.',
-        'Keep at least ''1 day''.'))
-  -- What is kept for longer is kept for good, and no clock can say until when.
-  CONSTRAINT retention_is_at_most_a_century
-    CHECK (keep <= '36525 days'
-      OR pgcron.refuse('PC001', format('%s for %s is longer than a century', keep, relation),
-        'Rows are kept for a day to 36525 days.', 'Write for example ''400 days''.'))
+  keep interval NOT NULL CONSTRAINT rows_are_kept_for_a_day_to_a_century
+    CHECK (pgcron.is_within('retention', keep, '1 day', '36525 days',
+        'Rows are kept for a day to 36525 days (a century).', 'Write for example ''400 days''.'))
 );
 COMMENT ON TABLE pgcron.retention IS
     'How long each partitioned table is kept. Set by set_table_retention; a changed period holds '
@@ -25,6 +18,16 @@ COMMENT ON TABLE pgcron.retention IS
 INSERT INTO pgcron.retention
 VALUES ('occurrence', 'month', '40 days', '400 days'), ('history', 'day', '7 days', '30 days'),
       ('attempt', 'day', '7 days', '30 days'), ('log', 'day', '7 days', '7 days');
+
+CREATE FUNCTION pgcron.partitions_of(relation text)
+  RETURNS TABLE (id oid, name text, low timestamptz, high timestamptz, is_detached boolean)
+LANGUAGE sql STABLE SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
+  SELECT c.oid, c.relname::text,
+         coalesce(substring(bounds.text FROM 'FROM \(''([^'']+)')::timestamptz, '-infinity'),
+         substring(bounds.text FROM 'TO \(''([^'']+)')::timestamptz, i.inhdetachpending
+  FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
+  CROSS JOIN LATERAL (SELECT pg_get_expr(c.relpartbound, c.oid)) bounds(text)
+  WHERE i.inhparent = format('pgcron.%I', relation)::regclass $$;
 
 -- Attaching takes a weaker lock on the parent than CREATE TABLE … PARTITION OF: readers don't
 -- wait behind it.
@@ -67,18 +70,17 @@ BEGIN
     today := date_trunc(kept.period, now(), 'UTC');
     -- What lies before the first partition (late finishers of a stepped clock, old back-fills) has
     -- one of its own.
-    IF NOT EXISTS (SELECT FROM pg_catalog.pg_inherits i
-                   WHERE i.inhparent = format('pgcron.%I', kept.relation)::regclass) THEN
+    IF NOT EXISTS (SELECT FROM pgcron.partitions_of(kept.relation)) THEN
       made := made + pgcron.add_partition(kept.relation, '-infinity', today)::int;
     END IF;
-    ended := pgcron.partitions_end(kept.relation);
+    ended := (SELECT max(p.high) FROM pgcron.partitions_of(kept.relation) p);
     IF ended < today - 7 * ('1 ' || kept.period)::interval THEN
       made := made + pgcron.add_partition(kept.relation, ended, today)::int;
     END IF;
   END LOOP;
   FOR missing IN SELECT k.relation, greatest(g.start, k.ended) AS low, g.start + k.step AS high
       FROM (SELECT r.relation, r.period, ('1 ' || r.period)::interval AS step, r.ahead,
-                   pgcron.partitions_end(r.relation) AS ended
+                   (SELECT max(p.high) FROM pgcron.partitions_of(r.relation) p) AS ended
             FROM pgcron.retention r) k
       CROSS JOIN LATERAL generate_series(date_trunc(k.period, k.ended, 'UTC'), now() + k.ahead,
           k.step) g(start)
@@ -89,25 +91,13 @@ BEGIN
   RETURN made;
 END $$;
 
--- Where the last partition of a table ends.
-CREATE FUNCTION pgcron.partitions_end(relation text) RETURNS timestamptz
-LANGUAGE sql STABLE SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
-  SELECT max((regexp_match(pg_get_expr(c.relpartbound, c.oid),
-                'TO \(''([^'']+)''\)'))[1]::timestamptz)
-  FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
-  WHERE i.inhparent = format('pgcron.%I', relation)::regclass $$;
-
 -- Partitions whose every row is older than the table's retention; the janitor detaches and drops
 -- them.
 CREATE FUNCTION pgcron.outlived_partitions() RETURNS TABLE (relation text, partition text)
-LANGUAGE sql STABLE SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
-  SELECT kept.relation, c.relname::text FROM pgcron.retention kept
-  JOIN pg_catalog.pg_inherits i ON i.inhparent = format('pgcron.%I', kept.relation)::regclass
-  JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
-  WHERE c.relname <> kept.relation || '_before'
-    AND (regexp_match(pg_get_expr(c.relpartbound, c.oid), 'TO \(''([^'']+)''\)'))[1]::timestamptz
-        < now() - kept.keep
-  ORDER BY 1, 2 $$;
+LANGUAGE sql STABLE AS $$
+  SELECT kept.relation, p.name FROM pgcron.retention kept
+  CROSS JOIN LATERAL pgcron.partitions_of(kept.relation) p
+  WHERE isfinite(p.low) AND p.high < now() - kept.keep ORDER BY 1, 2 $$;
 
 SELECT pgcron.ensure_partitions();
 
@@ -121,14 +111,7 @@ DECLARE
 BEGIN
   SELECT * INTO kept FROM pgcron.retention r WHERE r.relation = 'occurrence';
   FOR gap IN
-      WITH bound AS MATERIALIZED (
-        SELECT coalesce((regexp_match(pg_get_expr(c.relpartbound, c.oid),
-                           'FROM \(''([^'']+)''\)'))[1]::timestamptz,
-                   '-infinity') AS low,
-               (regexp_match(pg_get_expr(c.relpartbound, c.oid),
-                  'TO \(''([^'']+)''\)'))[1]::timestamptz AS high
-        FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
-        WHERE i.inhparent = 'pgcron.occurrence'::regclass)
+      WITH bound AS MATERIALIZED (SELECT p.* FROM pgcron.partitions_of('occurrence') p)
       SELECT DISTINCT greatest(date_trunc(kept.period, i, 'UTC'),
                  (SELECT max(b.high) FROM bound b WHERE b.high <= i)) AS low,
              least(date_trunc(kept.period, i, 'UTC') + ('1 ' || kept.period)::interval,

@@ -7,28 +7,26 @@ CREATE TABLE pgcron.schedule_preview (
   fires jsonb,
   is_over boolean,
   error jsonb,
-  -- Somebody asked for more than there is: a node computes it anew.
+  -- More fires were requested than there are: a node computes them anew.
   asked_at timestamptz
 ) WITH (fillfactor = 80);
 COMMENT ON TABLE pgcron.schedule_preview IS
     'The next fires of schedules, and schedules in English: written when a new generation is '
-    'judged, and for those that were asked for.';
+    'judged, and on request.';
 CREATE INDEX schedule_preview_asked ON pgcron.schedule_preview (asked_at)
   WHERE asked_at IS NOT NULL;
 
 CREATE FUNCTION pgcron.ask_preview(asked bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  -- a standby, or a reader: others ask
+  -- a standby, or a reader: others request it
   IF current_setting('transaction_read_only')::boolean THEN RETURN; END IF;
   INSERT INTO pgcron.schedule_preview AS p (schedule_id, asked_at) VALUES (asked, now())
   ON CONFLICT (schedule_id) DO UPDATE SET asked_at = EXCLUDED.asked_at WHERE p.asked_at IS NULL;
 END $$;
--- for those who may read what it asks for
-REVOKE ALL ON FUNCTION pgcron.ask_preview FROM PUBLIC;
 
--- Raises what is wrong with a schedule that no node can read. A row without fire_at says in its
--- note why there is none.
+-- Raises the error of a schedule that no node can read. The note of a row without fire_at is the
+-- reason why there is none.
 CREATE FUNCTION pgcron.preview(schedule text, count int DEFAULT 5)
   RETURNS TABLE (fire_at timestamptz, local text, note text, sentence text)
 LANGUAGE plpgsql AS $$
@@ -72,7 +70,7 @@ BEGIN
   IF shown = 0 THEN
     RETURN QUERY SELECT NULL::timestamptz, NULL::text,
              CASE WHEN row_found.is_over THEN 'it never fires again'
-                  ELSE 'no node has judged it yet: ask again in some seconds' END,
+                  ELSE 'no node has judged it yet: try again in a few seconds' END,
              row_found.sentence;
   END IF;
 END $$;

@@ -1,24 +1,22 @@
 -- What a fire knows of the one before it: its result, and with depends_on_previous whether it may
 -- run at all.
 
--- How the last run before a fire time of a schedule ended, and with what result; runs by hand and
--- skipped fires are not looked at. The last run that has ended of an earlier fire of the schedule,
--- skipped ones left out; all NULL: there was none, or it is not kept any more.
+-- How the last run before a fire time of a schedule ended, and with what result; manual runs and
+-- skipped fires do not count. All NULL: there was none, or it is not kept any more.
 CREATE FUNCTION pgcron.previous_run(schedule_id bigint, before timestamptz, OUT run bigint,
     OUT fire_time timestamptz, OUT outcome text, OUT finished_at timestamptz, OUT result jsonb,
     OUT error text)
 LANGUAGE sql STABLE AS $$
   SELECT o.run_id, o.fire_at, h.outcome, h.finished_at, h.result, h.error FROM pgcron.occurrence o
-  CROSS JOIN LATERAL (SELECT e.* FROM pgcron.history e
+  CROSS JOIN LATERAL (SELECT e.* FROM pgcron.ended_runs e
                       WHERE e.id = o.run_id AND e.finished_at >= o.decided_at - interval '1 day'
-                      UNION ALL
-                      SELECT e.* FROM pgcron.history_overflow e WHERE e.id = o.run_id LIMIT 1) h
+                      LIMIT 1) h
   WHERE o.schedule_id = previous_run.schedule_id AND o.fire_at < previous_run.before
     AND o.decision NOT IN ('skipped', 'superseded')
   ORDER BY o.fire_at DESC LIMIT 1 $$;
 
--- The same for who works for a run, and may read no table: with the claim's token. All NULL without
--- a schedule, too.
+-- The same for a service that works for a run and may read no table: with the claim's token. All
+-- NULL without a schedule, too.
 CREATE FUNCTION pgcron.previous_of(run_id bigint, token uuid, OUT previous bigint,
     OUT fire_time timestamptz, OUT outcome text, OUT finished_at timestamptz, OUT result jsonb,
     OUT error text)
@@ -38,7 +36,6 @@ COMMENT ON FUNCTION pgcron.previous_of IS
     'How the last run before this one''s fire time ended, and with what result, for a service or '
     'a statement that works for the run and has its token. Raises PC012 if that does not hold the '
     'run.';
-REVOKE ALL ON FUNCTION pgcron.previous_of FROM PUBLIC;
 
 -- Whether a fire may run after the one before it. `open`: that one is not over; `failed`: it did
 -- not succeed, and since then no other run of the schedule (tried again, redriven, by hand, a
@@ -63,11 +60,8 @@ BEGIN
     verdict := 'open'; has_begun := alive.state = 'running' OR alive.attempt > 0;
     RETURN;
   END IF;
-  SELECT * INTO ended
-  FROM (SELECT h.* FROM pgcron.history h
-        WHERE h.id = last.run_id AND h.finished_at >= last.decided_at - interval '1 day'
-        UNION ALL SELECT v.* FROM pgcron.history_overflow v WHERE v.id = last.run_id) e
-  LIMIT 1;
+  SELECT * INTO ended FROM pgcron.ended_runs h
+  WHERE h.id = last.run_id AND h.finished_at >= last.decided_at - interval '1 day' LIMIT 1;
   IF ended.outcome IN ('dead', 'lost', 'cancelled', 'expired', 'upstream_failed')
       AND NOT EXISTS (SELECT FROM pgcron.history h
                       WHERE h.schedule_id = judge_previous.schedule_id
@@ -80,10 +74,10 @@ BEGIN
 END $$;
 
 -- ready -> skipped, upstream_failed
--- Lets runs go that waited for the one before them, or ends them where it failed; every node calls
+-- Releases runs that waited for the one before them, or ends them where it failed; every node calls
 -- it now and then. Runs of schedules with depends_on_previous wait apart (hold `previous`) from
--- their beginning, so that no claim has to ask: they are let go, shortly before they are due if
--- they may, or end. Of each schedule the earliest is judged. Returns how many were let go or ended.
+-- their beginning, so that no claim has to check: they are released shortly before they are due, or
+-- end. Of each schedule the earliest is judged. Returns how many were released or ended.
 CREATE FUNCTION pgcron.decide_dependents(ahead interval DEFAULT '5 seconds', most int DEFAULT 1000)
   RETURNS int
 LANGUAGE plpgsql VOLATILE AS $$

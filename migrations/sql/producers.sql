@@ -1,5 +1,5 @@
--- What a service may that enqueues: the queues and handlers it was given, in its own name; and what
--- is its own.
+-- What a service that enqueues may do: the queues and handlers it may use, in its own name; and its
+-- own runs.
 
 CREATE TABLE pgcron.producer_rule (
   role regrole NOT NULL,
@@ -20,31 +20,16 @@ CREATE TABLE pgcron.producer_rule (
   PRIMARY KEY (role, queue, handler)
 );
 COMMENT ON TABLE pgcron.producer_rule IS
-    'What roles may enqueue: one that has the rights of a role which stands here may enqueue what '
-    'one of the rules allows, in its own name, and nothing else. Who may empty pgcron.run is not '
-    'asked.';
+    'What roles may enqueue: a role that has the rights of one named here may enqueue what one of '
+    'the rules allows, in its own name, and nothing else. Roles with TRUNCATE on pgcron.run are '
+    'exempt.';
 
 CREATE FUNCTION pgcron.rule_fits(pattern text, name text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN right(pattern, 1) = '*' THEN starts_with(name, left(pattern, -1))
             ELSE name = pattern END;
 
-CREATE FUNCTION pgcron.refuse_producer(who name, queue text, handler text) RETURNS boolean
-LANGUAGE sql VOLATILE AS $$
-  SELECT pgcron.refuse('PC013',
-           format('role %s may not enqueue handler %L into queue %L', quote_ident(who),
-             left(handler, 200), left(queue, 200)),
-           'It may enqueue: ' || (
-               SELECT string_agg(allowed.text, '; ')
-               FROM (SELECT format('%s into %s', p.handler, p.queue) AS text
-                     FROM pgcron.producer_rule p WHERE pg_has_role(who, p.role, 'USAGE') ORDER BY 1
-                     LIMIT 20) allowed) || '.',
-           format('Use one of them, or let the owner of the schema allow more: '
-             'pgcron.confine_producer(%L, …).',
-             who)) $$;
-
--- Whoever has the rights of a role that stands in a rule makes only what a rule of its roles
--- allows.
+-- A caller that has the rights of a role with rules makes only what a rule of its roles allows.
 CREATE FUNCTION pgcron.judge_by_rules(queue text, handler text, who name) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -57,14 +42,24 @@ BEGIN
            false)
   INTO is_confined, is_allowed FROM pgcron.producer_rule p WHERE pg_has_role(who, p.role, 'USAGE');
   IF is_confined AND NOT is_allowed THEN
-    PERFORM pgcron.refuse_producer(who, queue, handler);
+    PERFORM pgcron.refuse('PC013',
+        format('role %s may not enqueue handler %L into queue %L', quote_ident(who),
+          left(handler, 200), left(queue, 200)),
+        format('It may enqueue: %s.', (
+              SELECT string_agg(allowed.text, '; ')
+              FROM (SELECT format('%s into %s', p.handler, p.queue) AS text
+                    FROM pgcron.producer_rule p WHERE pg_has_role(who, p.role, 'USAGE') ORDER BY 1
+                    LIMIT 20) allowed)),
+        format('Use one of them, or let the owner of the schema allow more: '
+          'pgcron.confine_producer(%L, …).',
+          who));
   END IF;
   RETURN is_confined;
 END $$;
 
--- Somebody else's role may not be named in created_by, since a role reads what it is said to have
--- made, and a confined one names nobody but itself; an id that was not drawn would be another run's
--- one day. An operator makes runs for others.
+-- created_by may not name another role, since a role may read the runs that it has made, and a
+-- confined role names only itself; an id that was not drawn from the sequence would later be drawn
+-- for another run. An operator makes runs for others.
 CREATE FUNCTION pgcron.judge_claims(id bigint, created_by text, who name, is_confined boolean)
   RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
@@ -89,9 +84,16 @@ BEGIN
   RETURN true;
 END $$;
 
--- Keys that name runs. Whoever is neither the owner nor an operator leaves a living one as it is,
--- and gives one only to a run that its own transaction makes, as pgcron.enqueue does. Who is judged
--- stands in the triggers, where no path of the caller's changes what is meant.
+-- Whether the caller is neither the owner nor an operator. Parsed when it is made, so no path of
+-- the caller's changes what is meant.
+CREATE FUNCTION pgcron.is_producer() RETURNS boolean
+LANGUAGE sql STABLE
+RETURN NOT has_table_privilege('pgcron.run'::regclass, 'TRUNCATE')
+  AND NOT has_column_privilege('pgcron.run'::regclass, 'origin', 'INSERT');
+
+-- Keys that name runs. A producer leaves a living one as it is, and gives one only to a run that
+-- its own transaction makes, as pgcron.enqueue does. The triggers' conditions say who is judged:
+-- their functions run as the owner.
 CREATE FUNCTION pgcron.a_living_key_stays() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -104,18 +106,16 @@ BEGIN
   RETURN NULL;
 END $$;
 CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.idempotency FOR EACH ROW
-  WHEN (OLD.expires_at > now() AND NOT has_table_privilege('pgcron.run'::regclass, 'TRUNCATE')
-        AND NOT has_column_privilege('pgcron.run'::regclass, 'origin', 'INSERT'))
+  WHEN (OLD.expires_at > now() AND pgcron.is_producer())
   EXECUTE FUNCTION pgcron.a_living_key_stays();
 -- on_conflict 'replace' prolongs it for the run after the one that a node has taken already.
 CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.unique_period FOR EACH ROW
   WHEN (OLD.until > now() AND (NEW.run_id = OLD.run_id OR NEW.until <= OLD.until)
-        AND NOT has_table_privilege('pgcron.run'::regclass, 'TRUNCATE')
-        AND NOT has_column_privilege('pgcron.run'::regclass, 'origin', 'INSERT'))
+        AND pgcron.is_producer())
   EXECUTE FUNCTION pgcron.a_living_key_stays();
 
--- At the end of the transaction, since the key is taken before its run is made. No other run has
--- the very instant in created_at, which nobody may write.
+-- At the end of the transaction, since the key is taken before its run is made. Only runs of this
+-- transaction have its instant in created_at, which no role may write.
 CREATE FUNCTION pgcron.a_key_names_a_new_run() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -148,16 +148,15 @@ BEGIN
 END $$;
 CREATE CONSTRAINT TRIGGER a_key_names_a_new_run AFTER INSERT OR UPDATE ON pgcron.idempotency
   DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
-  WHEN (NOT has_table_privilege('pgcron.run'::regclass, 'TRUNCATE')
-        AND NOT has_column_privilege('pgcron.run'::regclass, 'origin', 'INSERT'))
+  WHEN (pgcron.is_producer())
   EXECUTE FUNCTION pgcron.a_key_names_a_new_run();
 CREATE CONSTRAINT TRIGGER a_key_names_a_new_run AFTER INSERT OR UPDATE ON pgcron.unique_period
   DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
-  WHEN (NOT has_table_privilege('pgcron.run'::regclass, 'TRUNCATE')
-        AND NOT has_column_privilege('pgcron.run'::regclass, 'origin', 'INSERT'))
+  WHEN (pgcron.is_producer())
   EXECUTE FUNCTION pgcron.a_key_names_a_new_run();
 
--- A barrier: no function or operator of the reader's sees a row before it is known to be its own.
+-- security_barrier: no function or operator of the reader sees a row before it is known to be its
+-- own.
 CREATE VIEW pgcron.own_runs WITH (security_barrier) AS
   SELECT v.id, v.uuid, v.handler, v.queue, v.priority, v.state, v.hold, v.delivery, v.attempt,
          v.max_attempts, v.due_at, v.started_at, v.finished_at, v.error, v.args, v.result,
@@ -165,7 +164,7 @@ CREATE VIEW pgcron.own_runs WITH (security_barrier) AS
          v.requires, v.weight, v.parent_run, v.created_at, v.created_by
   FROM pgcron.runs v WHERE v.created_by IN (session_user, current_user);
 COMMENT ON VIEW pgcron.own_runs IS
-    'The runs that the reader''s role has enqueued, and nobody else''s; best asked by id.';
+    'The runs that the reader''s role has enqueued; best selected by id.';
 
 CREATE FUNCTION pgcron.cancel_own_run(run_id bigint, reason text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -179,7 +178,7 @@ BEGIN
   RETURN pgcron.cancel_run(run_id, reason, session_user);
 END $$;
 COMMENT ON FUNCTION pgcron.cancel_own_run IS
-    'As cancel_run, for who enqueued it and may not touch the runs of others.';
+    'As cancel_run, for the role that enqueued it.';
 
 CREATE FUNCTION pgcron.confine_producer(role text, queues text[] DEFAULT '{*}',
     handlers text[] DEFAULT '{*}', actor text DEFAULT NULL) RETURNS void
@@ -202,9 +201,9 @@ BEGIN
   FROM unnest(queues) q CROSS JOIN unnest(handlers) h ON CONFLICT DO NOTHING;
 END $$;
 COMMENT ON FUNCTION pgcron.confine_producer IS
-    'A role, and whoever has its rights, may enqueue these handlers into these queues from now on '
-    '(mail, mail-*, *), beside what it was allowed before, and nothing else. For the owner of the '
-    'schema.';
+    'A role, and members that inherit its rights, may enqueue these handlers into these queues '
+    'from now on (mail, mail-*, *), in addition to what it was allowed before, and nothing else. '
+    'For the owner of the schema.';
 
 CREATE FUNCTION pgcron.unconfine_producer(role text) RETURNS int
 LANGUAGE sql AS $$
@@ -214,9 +213,3 @@ LANGUAGE sql AS $$
   SELECT count(*)::int FROM gone $$;
 COMMENT ON FUNCTION pgcron.unconfine_producer IS
     'Removes all rules of a role; returns how many there were.';
-
-REVOKE ALL ON FUNCTION pgcron.judge_by_rules, pgcron.judge_claims, pgcron.refuse_producer
-  FROM PUBLIC;
-REVOKE ALL ON FUNCTION pgcron.cancel_own_run, pgcron.confine_producer, pgcron.unconfine_producer
-  FROM PUBLIC;
-REVOKE ALL ON FUNCTION pgcron.a_living_key_stays, pgcron.a_key_names_a_new_run FROM PUBLIC;

@@ -1,5 +1,4 @@
--- Why a fire did or did not run: a word that stays, whatever sentence was stored, and what it
--- means.
+-- Why a fire did or did not run: a stable code, whatever sentence was stored, and what it means.
 
 CREATE TABLE pgcron.reason (
   code text PRIMARY KEY CONSTRAINT a_reason_is_a_word CHECK (code ~ '^[a-z_]{1,40}$'),
@@ -22,9 +21,9 @@ VALUES ('run', 'run', NULL, 'It became a run.'),
         'As many runs of the schedule waited as may.'),
       ('overlap_replaced', 'cancelled', '^replaced by run [0-9]+',
         'A newer run stopped it and took its place.'),
-      ('skipped_by_hand', 'skipped', '^skipped by ', 'Somebody skipped this one.'),
+      ('skipped_by_hand', 'skipped', '^skipped by ', 'A person skipped this one.'),
       ('cancelled_by_hand', 'cancelled', '^(cancelled|killed) by ',
-        'Somebody cancelled its run before it began.'),
+        'Its run was cancelled before it began.'),
       ('backfill_stopped', 'cancelled', '^backfill [0-9]+ was stopped by ',
         'Its backfill was stopped before its run began.'),
       ('previous_failed', 'upstream_failed', '^run [0-9]+ of the fire before ended',
@@ -32,7 +31,7 @@ VALUES ('run', 'run', NULL, 'It became a run.'),
       ('schedule_deleted', 'cancelled', '^schedule was deleted',
         'The schedule was deleted before its run began.'),
       ('start_deadline', 'expired', '^it did not start before its deadline',
-        'Nobody could start it in time.'),
+        'No node could start it in time.'),
       ('catchup_latest', 'missed', NULL, 'It was late, and a newer late fire ran in its place.'),
       ('catchup_window', 'missed', NULL, 'It was late, and older than the catch-up window.'),
       ('catchup_none', 'missed', NULL, 'It was late, and the schedule does not catch up.'),
@@ -41,15 +40,15 @@ VALUES ('run', 'run', NULL, 'It became a run.'),
       ('deleted', 'missed', NULL, 'It was not decided yet when the schedule was deleted.'),
       ('not_yet', 'not yet', NULL, 'It is decided shortly before its time.'),
       ('is_paused', 'not yet', NULL, 'The schedule is paused.'),
-      ('is_invalid', 'not yet', NULL, 'No node can read the schedule as it stands.'),
+      ('is_invalid', 'not yet', NULL, 'No node can read the schedule as it is.'),
       ('not_an_instant', 'not an instant', NULL,
-        'The schedule, as it stood, did not name this instant.'),
+        'The schedule, as it was then, did not name this instant.'),
       ('completed', 'not an instant', NULL, 'The schedule had made all its runs.'),
       ('not_created', 'not an instant', NULL, 'The schedule did not exist yet.'),
       ('is_deleted', 'not an instant', NULL, 'The schedule did not exist any more.'),
       ('not_kept', 'not known', NULL, 'What was decided so long ago is not kept.');
 
--- The word for what a row of the ledger says; that of its decision if nobody foresaw the sentence.
+-- The code for what a row of the ledger says; that of its decision for an unknown sentence.
 CREATE FUNCTION pgcron.reason_code(decision text, reported text) RETURNS text
 LANGUAGE sql STABLE AS $$
   SELECT coalesce((SELECT r.code FROM pgcron.reason r
@@ -57,11 +56,11 @@ LANGUAGE sql STABLE AS $$
                    ORDER BY r.code <> reason_code.reported, r.code LIMIT 1),
            replace(reason_code.decision, ' ', '_')) $$;
 
--- 'skipped by anna: a holiday' is anna's; the rest is her note. Of what a machine decided there is
+-- The actor and note of a reason such as 'skipped by anna: a holiday'; a node's decision has
 -- neither.
 CREATE FUNCTION pgcron.recorded_by(reported text, OUT actor text, OUT note text)
 LANGUAGE sql IMMUTABLE AS $$
   SELECT found[1], nullif(found[2], '')
   FROM regexp_match(reported,
-      '^(?:skipped|cancelled|killed|moved|restored|backfill [0-9]+ was stopped) by (.*?)(?:: '
+      '^(?:skipped|cancelled|killed|moved|backfill [0-9]+ was stopped) by (.*?)(?:: '
       '(.*))?$') found $$;

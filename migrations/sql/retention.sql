@@ -1,6 +1,6 @@
 -- Retention by queue and outcome. Rules shorten what history keeps: a sweep goes through each day
 -- that is over, a few pages at a time, and removes the runs whose time is over. It locks nothing
--- that a claim or an ending needs.
+-- that a claim or the end of a run needs.
 
 CREATE TABLE pgcron.retention_rule (
   queue text CONSTRAINT a_retention_rule_names_a_queue
@@ -9,18 +9,14 @@ CREATE TABLE pgcron.retention_rule (
         'A queue has 1 to 100 letters, digits, "_", "." and "-".',
         'Leave it out for every queue.')),
   outcome text CONSTRAINT a_retention_rule_names_an_outcome
-    CHECK (outcome IS NULL
-      OR outcome IN ('succeeded', 'dead', 'cancelled', 'skipped', 'superseded', 'expired', 'lost',
-           'upstream_failed')
-      OR pgcron.refuse('PC001', format('outcome %L is not known', left(outcome, 200)),
+    CHECK (pgcron.is_one_of('outcome', outcome,
+        '{succeeded,dead,cancelled,skipped,superseded,expired,lost,upstream_failed}',
         'Runs end succeeded, dead, lost, cancelled, expired, skipped, superseded or '
         'upstream_failed.',
         'Leave it out for every outcome.')),
   keep interval NOT NULL CONSTRAINT a_retention_rule_keeps_a_day
-    CHECK (keep >= '1 day'
-      OR pgcron.refuse('PC001', format('retention of %s is too short', keep),
-        'Of each run a day is kept: nodes look back so far for what would be missing.',
-        'Keep at least ''1 day''.')),
+    CHECK (pgcron.is_within('retention', keep, '1 day', '36525 days',
+        'Rows are kept for a day to 36525 days (a century).', 'Keep at least ''1 day''.')),
   set_by text NOT NULL DEFAULT session_user,
   set_at timestamptz NOT NULL DEFAULT now()
 );
@@ -30,26 +26,6 @@ COMMENT ON TABLE pgcron.retention_rule IS
     'neither.';
 CREATE UNIQUE INDEX retention_rule_once ON pgcron.retention_rule (coalesce(queue, ''),
     coalesce(outcome, ''));
-
-CREATE FUNCTION pgcron.judge_retention_rule() RETURNS trigger
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  longest interval := (SELECT kept.keep FROM pgcron.retention kept WHERE kept.relation = 'history');
-BEGIN
-  IF NEW.keep > longest THEN
-    PERFORM pgcron.refuse('PC001',
-        format('retention of %s is longer than that of history', NEW.keep),
-        format('Rules shorten what is kept: after %s whole days of history are dropped.', longest),
-        'Raise that first, by pgcron.set_table_retention(''history'', …), and shorten the others '
-        'by rules.');
-  ELSIF TG_OP = 'INSERT' AND (SELECT count(*) FROM pgcron.retention_rule) >= 1000 THEN
-    PERFORM pgcron.refuse('PC004', 'there are 1000 retention rules', 'Up to 1000 rules are kept.',
-        'Use a rule for every queue, and further ones for what differs.');
-  END IF;
-  RETURN NEW;
-END $$;
-CREATE TRIGGER judge_retention_rule BEFORE INSERT OR UPDATE ON pgcron.retention_rule FOR EACH ROW
-  EXECUTE FUNCTION pgcron.judge_retention_rule();
 
 CREATE TABLE pgcron.retention_sweep (
   partition text PRIMARY KEY,
@@ -62,9 +38,6 @@ CREATE TABLE pgcron.retention_sweep (
   page bigint NOT NULL DEFAULT 0,
   ended_at timestamptz,
   removed bigint NOT NULL DEFAULT 0,
-  -- Runs that were due and stay for what is still to be known of their schedule; they are looked at
-  -- again when the day is twice as old.
-  spared bigint NOT NULL DEFAULT 0,
   remaining bigint NOT NULL DEFAULT 0,
   -- Removed since the file was last rewritten; nothing when its space was given back.
   gone bigint NOT NULL DEFAULT 0,
@@ -87,20 +60,23 @@ LANGUAGE sql STABLE AS $$
             ORDER BY r.queue IS NULL, r.outcome IS NULL LIMIT 1))
   FROM pgcron.retention kept WHERE kept.relation = 'history' $$;
 
--- Runs that ended before may have been removed by a rule: what looks for runs that are gone must
--- not look there.
-CREATE FUNCTION pgcron.history_thinned_until() RETURNS timestamptz
-LANGUAGE sql STABLE AS $$ SELECT max(s.until) FROM pgcron.retention_sweep s WHERE s.removed > 0 $$;
-
 CREATE FUNCTION pgcron.set_retention(keep interval, queue text DEFAULT NULL,
     outcome text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
+DECLARE
+  longest interval := (SELECT kept.keep FROM pgcron.retention kept WHERE kept.relation = 'history');
 BEGIN
   IF set_retention.keep IS NULL THEN
     PERFORM pgcron.refuse('PC001', 'keep is not given',
         'It says how long the runs are kept after their end.',
         'Write for example ''7 days''; pgcron.delete_retention removes a rule.');
+  ELSIF set_retention.keep > longest THEN
+    PERFORM pgcron.refuse('PC001',
+        format('retention of %s is longer than that of history', set_retention.keep),
+        format('Rules shorten what is kept: after %s whole days of history are dropped.', longest),
+        'Raise that first, by pgcron.set_table_retention(''history'', …), and shorten the others '
+        'by rules.');
   END IF;
   INSERT INTO pgcron.retention_rule AS r (queue, outcome, keep, set_by)
   VALUES (set_retention.queue, set_retention.outcome, set_retention.keep,
@@ -159,15 +135,12 @@ COMMENT ON FUNCTION pgcron.set_table_retention IS
 CREATE FUNCTION pgcron.runs_to_keep(of_schedule bigint) RETURNS SETOF bigint
 LANGUAGE sql STABLE ROWS 20
 BEGIN ATOMIC
-  (SELECT h.id
-   FROM (SELECT e.id, e.outcome FROM pgcron.history e WHERE e.schedule_id = of_schedule
-         ORDER BY e.finished_at DESC LIMIT 200) h
-   WHERE h.outcome = 'succeeded' LIMIT 10)
+  WITH newest AS MATERIALIZED (
+    SELECT h.id, h.outcome FROM pgcron.history h WHERE h.schedule_id = of_schedule
+    ORDER BY h.finished_at DESC LIMIT 200)
+  (SELECT n.id FROM newest n WHERE n.outcome = 'succeeded' LIMIT 10)
   UNION ALL
-  (SELECT h.id
-   FROM (SELECT e.id, e.outcome FROM pgcron.history e WHERE e.schedule_id = of_schedule
-         ORDER BY e.finished_at DESC LIMIT 200) h
-   WHERE h.outcome NOT IN ('skipped', 'superseded') LIMIT 10)
+  (SELECT n.id FROM newest n WHERE n.outcome NOT IN ('skipped', 'superseded') LIMIT 10)
   UNION ALL
   (SELECT o.run_id FROM pgcron.occurrence o
    WHERE o.schedule_id = of_schedule AND o.fire_at <= now()
@@ -175,7 +148,7 @@ BEGIN ATOMIC
    ORDER BY o.fire_at DESC LIMIT 2);
 END;
 
--- The rules as one word.
+-- A fingerprint of the rules.
 CREATE FUNCTION pgcron.retention_word() RETURNS text
 LANGUAGE sql STABLE AS $$
   SELECT md5(coalesce(string_agg(concat_ws(' ', coalesce(r.queue, '*'), coalesce(r.outcome, '*'),
@@ -185,35 +158,30 @@ LANGUAGE sql STABLE AS $$
                ''))
   FROM pgcron.retention_rule r $$;
 
--- Days of history that have something to be looked at: never yet, with other rules, not to the end,
--- since when another rule has become due, or with runs that were spared when the day was half as
--- old. A day is looked at when it is over for a rule as a whole, as partitions are dropped.
+-- Days of history to be swept: never swept yet, by other rules, not to the end, or since when
+-- another rule has become due. A day is swept when it is over for a rule as a whole, as partitions
+-- are dropped.
 CREATE FUNCTION pgcron.unswept_partitions()
   RETURNS TABLE (partition text, until timestamptz, is_begun boolean)
-LANGUAGE sql STABLE SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
-  SELECT day.name, day.until,
-         s.ended_at IS NULL AND s.rules = word.rules AND s.file = pg_relation_filenode(day.oid)
-  FROM (SELECT c.oid, c.relname::text AS name,
-               (regexp_match(pg_get_expr(c.relpartbound, c.oid),
-                  'TO \(''([^'']+)''\)'))[1]::timestamptz AS until
-        FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
-        WHERE i.inhparent = 'pgcron.history'::regclass AND c.relname <> 'history_before'
-          AND NOT i.inhdetachpending) day
+LANGUAGE sql STABLE AS $$
+  SELECT day.name, day.high,
+         s.ended_at IS NULL AND s.rules = word.rules AND s.file = pg_relation_filenode(day.id)
+  FROM pgcron.partitions_of('history') day
   CROSS JOIN (SELECT pgcron.retention_word() AS rules) word
   LEFT JOIN pgcron.retention_sweep s ON s.partition = day.name
-  WHERE EXISTS (SELECT FROM pgcron.retention_rule r WHERE day.until <= now() - r.keep)
+  WHERE isfinite(day.low) AND NOT day.is_detached
+    AND EXISTS (SELECT FROM pgcron.retention_rule r WHERE day.high <= now() - r.keep)
     AND (s.partition IS NULL OR s.rules <> word.rules OR s.ended_at IS NULL
          OR EXISTS (SELECT FROM pgcron.retention_rule r
-                    WHERE day.until <= now() - r.keep AND day.until > s.began_at - r.keep)
-         OR (s.spared > 0 AND now() - day.until >= 2 * (s.began_at - day.until)))
-  ORDER BY day.until $$;
+                    WHERE day.high <= now() - r.keep AND day.high > s.began_at - r.keep))
+  ORDER BY day.high $$;
 
--- Removes what is over from the next few pages of one day. One who calls it while another one is at
--- a day takes the next day. No row: nothing is to be done now. What goes with a run: its attempts
--- and its lines; those of a dead letter that nobody has handled stay. What stays although it is
--- over: what pgcron.runs_to_keep says; runs made of another run of a schedule, by which a backfill
--- sees that a fire was made good; those whose fire time has come only within a day, and those that
--- an unfinished backfill has still to count.
+-- Removes what is over from the next few pages of one day. While another session works on a day,
+-- the next day is taken. No row: there is nothing to do now. What goes with a run: its attempts and
+-- its lines; those of an open dead letter stay. What stays although it is over: what
+-- pgcron.runs_to_keep says; runs made of another run of a schedule, by which a backfill sees that a
+-- fire was made good; those whose fire time has come only within a day, and those that an
+-- unfinished backfill has still to count.
 CREATE FUNCTION pgcron.sweep_history(pages int DEFAULT 64, OUT partition text, OUT removed int,
     OUT removed_in_all bigint, OUT remaining bigint, OUT is_over boolean) RETURNS SETOF record
 LANGUAGE plpgsql SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
@@ -224,21 +192,20 @@ DECLARE
   is_begun boolean;
   held pgcron.retention_sweep;
   seen int;
-  over int;
   going bigint[];
   letters bigint[];
   first_at timestamptz;
   all_pages bigint;
 BEGIN
   FOR unswept IN SELECT u.partition, u.until FROM pgcron.unswept_partitions() u LOOP
-    -- what is there would be waited for
+    -- an INSERT that conflicts would wait for the session that holds the row
     IF NOT EXISTS (SELECT FROM pgcron.retention_sweep s WHERE s.partition = unswept.partition) THEN
       INSERT INTO pgcron.retention_sweep (partition, until, rules, began_at)
       VALUES (unswept.partition, unswept.until, '', now()) ON CONFLICT DO NOTHING;
     END IF;
     SELECT s.* INTO held FROM pgcron.retention_sweep s WHERE s.partition = unswept.partition
     FOR UPDATE SKIP LOCKED;
-    CONTINUE WHEN held.partition IS NULL;      -- somebody else is at it
+    CONTINUE WHEN held.partition IS NULL;      -- another session is at it
     -- As it is now that it is locked: another one may have ended it a moment ago.
     SELECT u.is_begun, to_regclass(format('pgcron.%I', u.partition)) INTO is_begun, day
     FROM pgcron.unswept_partitions() u WHERE u.partition = held.partition;
@@ -248,7 +215,7 @@ BEGIN
   IF is_begun IS NOT TRUE THEN
     held.rules := pgcron.retention_word(); held.began_at := now();
     held.file := pg_relation_filenode(day);
-    held.page := 0; held.spared := 0; held.remaining := 0;
+    held.page := 0; held.remaining := 0;
   END IF;
   EXECUTE format($sweep$
     WITH page AS MATERIALIZED (
@@ -278,23 +245,22 @@ BEGIN
               AND (d.origin <> 'backfill' OR d.id NOT IN (SELECT u.run_id FROM uncounted u)))),
     removed AS (DELETE FROM ONLY %1$s h WHERE h.ctid = ANY(ARRAY(SELECT g.place FROM going g))
         RETURNING h.id)
-    SELECT (SELECT count(*) FROM page), (SELECT count(*) FROM due),
+    SELECT (SELECT count(*) FROM page),
            coalesce(array_agg(g.id) FILTER (WHERE NOT g.is_letter), '{}'),
            coalesce(array_agg(g.id) FILTER (WHERE g.is_letter), '{}'),
            min(g.first_at) FROM going g JOIN removed r ON r.id = g.id $sweep$,
         day) INTO seen,
-    over, going, letters, first_at USING format('(%s,0)', held.page)::tid,
+    going, letters, first_at USING format('(%s,0)', held.page)::tid,
     format('(%s,0)', held.page + greatest(sweep_history.pages, 1))::tid, held.began_at, held.until;
   IF going <> '{}' THEN
     -- By their time, so that no partition is looked into that can't have them; lines have the time
     -- of a node's clock.
-    EXECUTE
-        'DELETE FROM pgcron.attempt a WHERE a.run_id = ANY($1) AND a.ended_at >= $2 AND a.ended_at '
-        '< $3' USING going,
-      first_at, held.until + interval '1 hour';
-    EXECUTE 'DELETE FROM pgcron.log l WHERE l.run_id = ANY($1) AND l.at >= $2 AND l.at < $3' USING
-        going,
-      first_at - interval '1 hour', held.until + interval '1 hour';
+    DELETE FROM pgcron.attempt a
+    WHERE a.run_id = ANY(going) AND a.ended_at >= first_at
+      AND a.ended_at < held.until + interval '1 hour';
+    DELETE FROM pgcron.log l
+    WHERE l.run_id = ANY(going) AND l.at >= first_at - interval '1 hour'
+      AND l.at < held.until + interval '1 hour';
   END IF;
   all_pages := pg_relation_size(day) / current_setting('block_size')::int;
   partition := held.partition;
@@ -304,7 +270,7 @@ BEGIN
   SET rules = held.rules, began_at = held.began_at, file = held.file,
       page = held.page + greatest(sweep_history.pages, 1),
       ended_at = CASE WHEN is_over THEN now() END, removed = s.removed + sweep_history.removed,
-      gone = s.gone + sweep_history.removed, spared = held.spared + over - sweep_history.removed,
+      gone = s.gone + sweep_history.removed,
       remaining = held.remaining + seen - sweep_history.removed,
       tries = CASE WHEN is_begun THEN s.tries ELSE 0 END
   WHERE s.partition = held.partition RETURNING s.removed, s.remaining
@@ -335,8 +301,7 @@ LANGUAGE sql VOLATILE AS $$
         ORDER BY e.until FOR UPDATE SKIP LOCKED))
   RETURNING s.partition $$;
 
--- After the table was rewritten: true when it has become smaller; a table that somebody was at is
--- left as it was.
+-- After the table was rewritten: true when it has become smaller; a table in use is left as it was.
 CREATE FUNCTION pgcron.note_given_back(partition text) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
   WITH noted AS (

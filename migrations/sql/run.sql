@@ -370,7 +370,6 @@ CREATE TRIGGER wake_idle_nodes AFTER INSERT ON pgcron.run FOR EACH STATEMENT
 CREATE CONSTRAINT TRIGGER wake_at_commit AFTER INSERT ON pgcron.run DEFERRABLE INITIALLY DEFERRED
   FOR EACH ROW WHEN (statement_timestamp() > transaction_timestamp())
   EXECUTE FUNCTION pgcron.wake_idle_nodes();
-REVOKE ALL ON FUNCTION pgcron.wake_idle_nodes FROM PUBLIC;
 
 CREATE TABLE pgcron.progress (
   run_id bigint PRIMARY KEY,

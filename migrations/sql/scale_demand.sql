@@ -197,7 +197,6 @@ BEGIN
   END LOOP;
   RETURN demand + pgcron.has_parked(scale_demand.queue)::int;
 END $$;
-REVOKE EXECUTE ON FUNCTION pgcron.scale_demand FROM PUBLIC;
 COMMENT ON FUNCTION pgcron.scale_demand IS
     'How many slots a queue (NULL: all) could use now on all nodes together: of what executes and '
     'what is due and may begin, by weight. For autoscalers; bounded, never NULL.';

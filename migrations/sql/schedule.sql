@@ -1,4 +1,4 @@
--- What people write (schedule), what the machine writes (cursor), and what was (schedule_version).
+-- What people write (schedule), what nodes write (cursor), and versions (schedule_version).
 
 -- What a schedule shares with its runs has no CHECK here: it is judged as the run that the schedule
 -- would make (pgcron.judge_runs_of).
@@ -22,8 +22,7 @@ CREATE TABLE pgcron.schedule (
         'Write for example ''0 3 * * *''.')),
   timezone text NOT NULL DEFAULT 'UTC',
   dst text NOT NULL DEFAULT 'vixie' CONSTRAINT a_dst_policy_is_known
-    CHECK (dst IN ('vixie', 'robfig', 'skip')
-      OR pgcron.refuse('PC001', format('DST policy %L is not known', left(dst, 100)),
+    CHECK (pgcron.is_one_of('DST policy', dst, '{vixie,robfig,skip}',
         'The policies are vixie, robfig and skip.',
         'Leave it out for vixie, which is what cron does.')),
   handler text NOT NULL,
@@ -39,17 +38,14 @@ CREATE TABLE pgcron.schedule (
     CHECK (overlap IN ('skip', 'allow', 'queue', 'replace', 'terminate')
       OR pgcron.refuse_overlap(overlap)),
   max_running int CONSTRAINT at_once_run_1_to_1000
-    CHECK (max_running IS NULL OR max_running BETWEEN 1 AND 1000
-      OR pgcron.refuse('PC001', format('max_running %s is out of range', max_running),
+    CHECK (pgcron.is_within('max_running', max_running, 1, 1000,
         'So many runs of a schedule may execute at once: 1 to 1000.',
         'Leave it out for 1 (for no limit with overlap allow).')),
   max_queued int CONSTRAINT at_most_1_to_1000_wait
-    CHECK (max_queued IS NULL OR max_queued BETWEEN 1 AND 1000
-      OR pgcron.refuse('PC001', format('max_queued %s is out of range', max_queued),
+    CHECK (pgcron.is_within('max_queued', max_queued, 1, 1000,
         'So many runs may wait with overlap queue: 1 to 1000.', 'Leave it out for 1000.')),
   queue_drops text CONSTRAINT a_full_queue_drops_the_newest_or_oldest
-    CHECK (queue_drops IS NULL OR queue_drops IN ('newest', 'oldest')
-      OR pgcron.refuse('PC001', format('queue_drops %L is not known', left(queue_drops, 100)),
+    CHECK (pgcron.is_one_of('queue_drops', queue_drops, '{newest,oldest}',
         'A full queue drops the newest or the oldest of its runs.', 'Leave it out for newest.')),
   catchup text NOT NULL DEFAULT 'latest' CONSTRAINT a_catchup_policy_is_known
     CHECK (catchup ~ '^(latest( ([2-9]|[1-9][0-9]|100))?|all|none)$'
@@ -58,14 +54,12 @@ CREATE TABLE pgcron.schedule (
         'catch-up window) and none.',
         'Leave it out for latest.')),
   catchup_window interval NOT NULL DEFAULT '1 hour' CONSTRAINT a_catchup_window_is_at_most_a_century
-    CHECK ((catchup_window > '0' AND catchup_window <= '36525 days')
-      OR pgcron.refuse('PC001', format('catch-up window %s is out of range', catchup_window),
+    CHECK (pgcron.is_within('catch-up window', catchup_window, '1 microsecond', '36525 days',
         'It says how old a missed fire may be to be run late: more than nothing, at most 36525 '
         'days.',
         'Write for example ''1 hour''; catchup ''none'' runs nothing late.')),
   start_deadline interval CONSTRAINT a_start_deadline_is_at_most_a_century
-    CHECK (start_deadline IS NULL OR (start_deadline > '0' AND start_deadline <= '36525 days')
-      OR pgcron.refuse('PC001', format('start deadline %s is out of range', start_deadline),
+    CHECK (pgcron.is_within('start deadline', start_deadline, '1 microsecond', '36525 days',
         'A run that has not started this long after its fire time expires: more than nothing, at '
         'most 36525 days.',
         'Leave it out to wait for ever.')),
@@ -84,44 +78,37 @@ CREATE TABLE pgcron.schedule (
     CHECK (paused_until IS NULL
       OR (isfinite(paused_until) AND paused_until < to_timestamp(253370764800))
       OR pgcron.refuse('PC001', format('paused_until %s is outside of the calendar', paused_until),
-        'A pause ends in the year 9998 at the latest, or when somebody resumes the schedule.',
-        'Leave it out to pause until somebody resumes it.')),
+        'A pause ends in the year 9998 at the latest, or when the schedule is resumed.',
+        'Leave it out to pause until it is resumed.')),
   after_pause text NOT NULL DEFAULT 'drop' CONSTRAINT what_happens_after_a_pause_is_known
-    CHECK (after_pause IN ('drop', 'catchup')
-      OR pgcron.refuse('PC001', format('after_pause %L is not known', left(after_pause, 100)),
+    CHECK (pgcron.is_one_of('after_pause', after_pause, '{drop,catchup}',
         'What a pause held back is dropped (drop), or the catch-up policy decides about it '
         '(catchup).',
         'Leave it out for drop.')),
   jitter interval CONSTRAINT a_jitter_is_at_most_a_day
-    CHECK (jitter IS NULL OR (jitter > '0' AND jitter <= '1 day')
-      OR pgcron.refuse('PC001', format('jitter %s is out of range', jitter),
+    CHECK (pgcron.is_within('jitter', jitter, '1 microsecond', '1 day',
         'All fires are due later by one delay within it: more than nothing, up to 1 day.',
         'Write for example ''10 minutes''; leave it out for none.')),
   depends_on_previous boolean NOT NULL DEFAULT false,
   max_runs int CONSTRAINT a_schedule_ends_after_1_to_1000000000_runs
-    CHECK (max_runs IS NULL OR max_runs BETWEEN 1 AND 1000000000
-      OR pgcron.refuse('PC001', format('max_runs %s is out of range', max_runs),
+    CHECK (pgcron.is_within('max_runs', max_runs, 1, 1000000000,
         'A schedule ends after 1 to 1000000000 runs.',
         'Leave it out for a schedule that goes on.')),
   pause_after_failures int CONSTRAINT a_schedule_pauses_after_1_to_1000_failures
-    CHECK (pause_after_failures IS NULL OR pause_after_failures BETWEEN 1 AND 1000
-      OR pgcron.refuse('PC001',
-        format('pause_after_failures %s is out of range', pause_after_failures),
+    CHECK (pgcron.is_within('pause_after_failures', pause_after_failures, 1, 1000,
         'A schedule pauses itself after 1 to 1000 failures in a row.',
         'Leave it out to go on whatever fails.')),
   probe_after interval CONSTRAINT a_probe_comes_after_1_second_to_1_day
-    CHECK (probe_after IS NULL OR probe_after BETWEEN '1 second' AND '1 day'
-      OR pgcron.refuse('PC001', format('probe_after %s is out of range', probe_after),
+    CHECK (pgcron.is_within('probe_after', probe_after, '1 second', '1 day',
         'A schedule that failures have paused is probed after 1 second to 1 day.',
-        'Write for example ''10 minutes''; leave it out to stay paused until somebody resumes '
-        'it.')),
+        'Write for example ''10 minutes''; leave it out to stay paused until it is '
+        'resumed.')),
   calendars jsonb,
   managed_by text NOT NULL DEFAULT 'sql' CONSTRAINT a_schedule_is_managed_by_an_interface
-    CHECK (managed_by IN ('sql', 'code', 'file', 'cli', 'ui')
-      OR pgcron.refuse('PC001', format('managed_by %L is not known', left(managed_by, 100)),
+    CHECK (pgcron.is_one_of('managed_by', managed_by, '{sql,code,file,cli,ui}',
         'A schedule is managed by cli, code, file, sql or ui.',
-        'Leave it out: it stays as it is, and a new schedule belongs to the interface that '
-        'makes it.')),
+        'Leave it out: it stays as it is, and for a new schedule it is the interface that makes '
+        'it.')),
   source text CONSTRAINT a_source_has_a_name
     CHECK (source IS NULL OR (length(source) BETWEEN 1 AND 200 AND btrim(source) <> '')
       OR pgcron.refuse('PC001', 'the name of the source is empty or too long',
@@ -186,7 +173,7 @@ CREATE INDEX schedule_paused_until ON pgcron.schedule (paused_until) WHERE pause
 CREATE TABLE pgcron.cursor (
   schedule_id bigint PRIMARY KEY REFERENCES pgcron.schedule ON DELETE CASCADE,
   generation bigint NOT NULL DEFAULT 1,
-  -- When this generation began: fires after it are those of the schedule as it stands.
+  -- When this generation began: fires after it are those of the schedule as it is now.
   since timestamptz NOT NULL,
   watermark timestamptz NOT NULL,
   -- A hint for the poll: NULL must be computed, infinity never fires again.
@@ -237,8 +224,8 @@ CREATE TABLE pgcron.given_back (
   runs int NOT NULL
 );
 COMMENT ON TABLE pgcron.given_back IS
-    'Taken by the next materializer, who holds the cursor when it counts: whoever ends runs may '
-    'not lock it any more.';
+    'Counted by the next materializer, which locks the cursor for it: a transaction that ends runs '
+    'may not lock it any more.';
 
 CREATE TABLE pgcron.schedule_version (
   schedule_id bigint NOT NULL,
@@ -256,10 +243,10 @@ CREATE TABLE pgcron.schedule_version (
   note text,
   PRIMARY KEY (schedule_id, version, operation)
 );
--- Who was called so once, and who was deleted so long ago that nobody asks.
+-- Deleted schedules by their last name; and those whose versions are no longer kept.
 CREATE INDEX schedule_version_deleted ON pgcron.schedule_version ((content ->> 'name'), at)
   WHERE operation = 'delete';
 CREATE INDEX schedule_version_outlived ON pgcron.schedule_version (at) WHERE operation = 'delete';
 COMMENT ON TABLE pgcron.schedule_version IS
-    'Every version of every schedule as it stood, who wrote it and through which interface. No '
+    'Every version of every schedule, who wrote it and through which interface. No '
     'foreign key: it outlives the schedule.';

@@ -13,11 +13,25 @@ BEGIN
   RETURN found_id;
 END $$;
 
+-- The schedule, locked against its deletion.
+CREATE FUNCTION pgcron.hold_schedule(name text) RETURNS pgcron.schedule
+LANGUAGE plpgsql AS $$
+DECLARE
+  held pgcron.schedule;
+BEGIN
+  SELECT s.* INTO held FROM pgcron.schedule s WHERE s.id = pgcron.schedule_id(hold_schedule.name)
+  FOR KEY SHARE;
+  IF held.id IS NULL THEN      -- deleted meanwhile: refused, unless it was made anew
+    held := pgcron.hold_schedule(name);
+  END IF;
+  RETURN held;
+END $$;
+
 -- Creates or changes the schedule of that name; what is NULL stays as it is, or takes the default.
 -- An empty key is none, and so are empty requirements, a max_running or max_queued of 0 and an
--- empty queue_drops, no jitter and 0 runs. A schedule that is new is managed by the interface that
--- made it, unless said. A put that would change nothing writes nothing: nodes put the schedules of
--- their code at every start, all of them at once.
+-- empty queue_drops, no jitter and 0 runs. managed_by of a new schedule is the interface by
+-- default. A put that would change nothing writes nothing: nodes put the schedules of their code at
+-- every start, all of them at once.
 CREATE FUNCTION pgcron.put_schedule(schedule text, spec text, handler text, args jsonb DEFAULT NULL,
     timezone text DEFAULT NULL, dst text DEFAULT NULL, queue text DEFAULT NULL,
     priority int DEFAULT NULL, enabled boolean DEFAULT NULL, overlap text DEFAULT NULL,
@@ -46,17 +60,14 @@ BEGIN
   IF pause_after_failures = 0 THEN      -- nothing is probed that is never paused
     probe_after := coalesce(probe_after, '0');
   END IF;
-  wanted := jsonb_build_object('name', schedule, 'spec', spec, 'handler', handler, 'args', args,
-      'timezone', timezone, 'dst', dst, 'queue', queue, 'priority', priority, 'enabled', enabled,
-      'overlap', overlap, 'catchup', catchup, 'catchup_window', catchup_window,
-      'start_deadline', start_deadline, 'timeout', timeout, 'max_attempts', max_attempts,
-      'retry_base', retry_base, 'retry_cap', retry_cap, 'retry', retry, 'delivery', delivery,
-      'managed_by', managed_by, 'concurrency_key', concurrency_key, 'requires', requires,
-      'give_up_after', give_up_after, 'silence_timeout', silence_timeout, 'weight', weight,
-      'max_running', max_running, 'max_queued', max_queued, 'queue_drops', queue_drops,
-      'after_pause', after_pause, 'jitter', jitter, 'max_runs', max_runs,
-      'pause_after_failures', pause_after_failures, 'probe_after', probe_after,
-      'depends_on_previous', depends_on_previous);
+  wanted := (
+      SELECT to_jsonb(given)
+      FROM (SELECT schedule AS name, spec, handler, args, timezone, dst, queue, priority, enabled,
+                   overlap, catchup, catchup_window, start_deadline, timeout, max_attempts,
+                   retry_base, retry_cap, retry, delivery, managed_by, concurrency_key, requires,
+                   give_up_after, silence_timeout, weight, max_running, max_queued, queue_drops,
+                   after_pause, jitter, max_runs, pause_after_failures, probe_after,
+                   depends_on_previous) given);
   SELECT jsonb_object_agg(w.key, CASE WHEN w.value = empty -> w.key THEN 'null' ELSE w.value END)
   INTO wanted FROM jsonb_each(wanted) w
   WHERE w.value <> 'null' OR w.key IN ('name', 'spec', 'handler')
@@ -65,7 +76,10 @@ BEGIN
   IF known.id IS NULL THEN
     BEGIN
       PERFORM pgcron.write_schedule(
-          jsonb_build_object('managed_by', pgcron.owner_of(pgcron.interface())) || wanted, known);
+          jsonb_build_object('managed_by',
+              CASE WHEN interface IN ('code', 'file', 'cli', 'ui') THEN interface ELSE 'sql' END)
+            || wanted,
+          known);
     EXCEPTION WHEN unique_violation THEN
       SELECT * INTO known FROM pgcron.schedule s WHERE s.name = put_schedule.schedule;
       IF known.id IS NULL THEN RAISE; END IF;
@@ -83,7 +97,7 @@ COMMENT ON FUNCTION pgcron.put_schedule IS
     'Creates or changes the schedule of that name; what is NULL stays as it is, or takes the '
     'default. Returns its id.';
 
--- Until somebody resumes it, or until an instant: then a node resumes it.
+-- Until it is resumed, or until an instant: then a node resumes it.
 CREATE FUNCTION pgcron.pause_schedule(schedule text, note text DEFAULT NULL,
     actor text DEFAULT NULL, interface text DEFAULT NULL, until timestamptz DEFAULT NULL)
   RETURNS void
@@ -105,6 +119,37 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION pgcron.resume_schedule IS 'Fires again from now on.';
 
+-- Resumes a schedule whose pause had an end that has passed; fires from that end on are owed. True
+-- when the pause of this schedule is over by the database's clock, and this call resumed it: of
+-- several nodes one does.
+CREATE FUNCTION pgcron.resume_overdue(paused bigint) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pgcron.act_as('pgcron_ha', 'clock');
+  UPDATE pgcron.schedule s SET enabled = true
+  WHERE s.id = paused AND NOT s.enabled AND s.paused_until <= clock_timestamp();
+  RETURN FOUND;
+END $$;
+
+-- Id, uuid and history stay: runs that wait follow the name, those that run or have ended keep that
+-- of their time.
+CREATE FUNCTION pgcron.rename_schedule(schedule text, new_name text, actor text DEFAULT NULL,
+    interface text DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  renamed bigint := pgcron.schedule_id(rename_schedule.schedule);
+BEGIN
+  PERFORM pgcron.act_as(rename_schedule.actor, rename_schedule.interface);
+  UPDATE pgcron.schedule s SET name = coalesce(rename_schedule.new_name, '') WHERE s.id = renamed;
+EXCEPTION WHEN unique_violation THEN
+  PERFORM pgcron.refuse('PC011',
+      format('there is a schedule %L already', left(rename_schedule.new_name, 200)),
+      'No two schedules have the same name.',
+      'Choose another name, or rename or delete that one first.');
+END $$;
+COMMENT ON FUNCTION pgcron.rename_schedule IS
+    'Gives a schedule another name; it stays the same schedule, with its history.';
+
 CREATE FUNCTION pgcron.delete_schedule(schedule text, actor text DEFAULT NULL,
     interface text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -124,6 +169,7 @@ CREATE FUNCTION pgcron.run_now(schedule text, args jsonb DEFAULT NULL, actor tex
     overlap text DEFAULT NULL, fire_time timestamptz DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
+  s pgcron.schedule;
   new_id bigint;
 BEGIN
   IF run_now.fire_time NOT BETWEEN '1900-01-01 00:00Z' AND '9998-12-31 00:00Z' THEN
@@ -131,23 +177,19 @@ BEGIN
         format('fire time %s is outside of the calendar', run_now.fire_time),
         'Schedules fire in the years 1900 to 9998.', 'Leave it out for now.');
   END IF;
-  INSERT INTO pgcron.run AS made (origin, schedule_id, schedule, nominal_for, queue, priority,
+  s := pgcron.hold_schedule(run_now.schedule);
+  INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, queue, priority,
         handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry, overlap,
         concurrency_key,
         requires, expire_at, time_limits, weight, created_by)
-  SELECT 'manual', s.id, s.name, coalesce(run_now.fire_time, now()), s.queue, s.priority, s.handler,
-         coalesce(run_now.args, s.args), s.delivery, s.max_attempts, s.timeout, s.retry_base,
-         s.retry_cap, s.retry, pgcron.run_overlap(run_now.overlap, s),
-         pgcron.concurrency_key_of(s.concurrency_key, s.weight), s.requires,
-         now() + s.give_up_after,
-         pgcron.time_limits(s.give_up_after, s.silence_timeout, now()), nullif(s.weight, 1),
-         coalesce(run_now.actor, session_user)
-  FROM pgcron.schedule s WHERE s.id = pgcron.schedule_id(run_now.schedule) FOR KEY SHARE OF s
-  RETURNING made.id INTO new_id;
-  IF new_id IS NULL THEN      -- deleted meanwhile: refused, unless it was made anew
-    RETURN pgcron.run_now(run_now.schedule, run_now.args, run_now.actor, run_now.overlap,
-        run_now.fire_time);
-  END IF;
+  VALUES ('manual', s.id, s.name, coalesce(run_now.fire_time, now()), s.queue, s.priority,
+          s.handler, coalesce(run_now.args, s.args), s.delivery, s.max_attempts, s.timeout,
+          s.retry_base, s.retry_cap, s.retry, pgcron.run_overlap(run_now.overlap, s),
+          pgcron.concurrency_key_of(s.concurrency_key, s.weight), s.requires,
+          now() + s.give_up_after,
+          pgcron.time_limits(s.give_up_after, s.silence_timeout, now()), nullif(s.weight, 1),
+          coalesce(run_now.actor, session_user))
+  RETURNING id INTO new_id;
   RETURN new_id;
 END $$;
 COMMENT ON FUNCTION pgcron.run_now IS

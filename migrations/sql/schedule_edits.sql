@@ -65,7 +65,6 @@ BEGIN
   SELECT * INTO cursor_before FROM pgcron.cursor WHERE schedule_id = edited FOR UPDATE;
   SELECT * INTO schedule_now FROM pgcron.schedule WHERE id = edited;
   IF cursor_before IS NULL OR schedule_now IS NULL THEN RETURN; END IF;
-  IF schedule_now.enabled THEN cursor_before := pgcron.with_pending_pause(cursor_before); END IF;
   PERFORM FROM pgcron.run
     WHERE schedule_id = edited AND origin = 'schedule' AND state = 'ready' AND attempt = 0
     ORDER BY id FOR UPDATE;

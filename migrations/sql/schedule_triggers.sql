@@ -14,29 +14,16 @@ LANGUAGE sql AS $$
   SELECT set_config('pgcron_ha.actor', coalesce(actor, ''), true),
          set_config('pgcron_ha.interface', coalesce(interface, ''), true) $$;
 
--- For a zone that is not known: those that have its last word in them, else those with that word's
--- beginning, those of its area first.
-CREATE FUNCTION pgcron.zones_like(zone text) RETURNS text
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-  WITH asked AS (
-    SELECT lower(regexp_replace(left(zone, 100), '^.*/', '')) AS word,
-           lower(split_part(left(zone, 100), '/', 1)) || '/' AS area)
-  SELECT string_agg(t.name, ', ' ORDER BY t.place)
-  FROM (SELECT z.name,
-               row_number() OVER (ORDER BY strpos(lower(z.name), a.word) = 0,
-                   NOT starts_with(lower(z.name), a.area), z.name) AS place
-        FROM asked a JOIN pgcron.timezone z ON strpos(lower(z.name), left(a.word, 3)) > 0
-        WHERE length(a.word) >= 3) t
-  WHERE t.place <= 3 $$;
-REVOKE ALL ON FUNCTION pgcron.zones_like FROM PUBLIC;
-
 CREATE FUNCTION pgcron.judge_schedule() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   similar_names text;
 BEGIN
   IF NOT EXISTS (SELECT FROM pgcron.timezone t WHERE t.name = NEW.timezone) THEN
-    similar_names := pgcron.zones_like(NEW.timezone);
+    SELECT string_agg(near.name, ', ') INTO similar_names
+    FROM (SELECT t.name FROM pgcron.timezone t
+          WHERE strpos(lower(t.name), lower(substring(NEW.timezone FROM '([^/]{3})[^/]*$'))) > 0
+          ORDER BY NOT starts_with(t.name, split_part(NEW.timezone, '/', 1)), t.name LIMIT 3) near;
     PERFORM pgcron.refuse('PC003', format('time zone %L is not known', left(NEW.timezone, 100)),
         'A zone is a name of the IANA database, written exactly.',
         'Similar names: ' || coalesce(similar_names, 'none; write for example Europe/Berlin')
@@ -55,7 +42,7 @@ BEGIN
   ELSE
     NEW.calendars := NULL;
   END IF;
-  IF NEW.managed_by <> 'file' THEN      -- who takes it over takes it from its files
+  IF NEW.managed_by <> 'file' THEN      -- what another interface manages is detached from its files
     NEW.source := NULL;
   END IF;
   IF NEW.enabled THEN
@@ -75,7 +62,7 @@ BEGIN
       PERFORM pgcron.refuse('PC001',
           format('the pause would end at %s, which is over', NEW.paused_until),
           'A pause ends by itself at an instant to come.',
-          'Name a later one, or leave it out to pause until somebody resumes the schedule.');
+          'Name a later one, or leave it out to pause until the schedule is resumed.');
     END IF;
   END IF;
   -- code puts its schedules again at each start
@@ -102,39 +89,15 @@ LANGUAGE sql AS $$
   WHERE changed.version > 200 AND v.schedule_id = changed.id
     AND v.version <= changed.version - 200 $$;
 
--- What an edit may change without a word to the runs that are made already.
-CREATE FUNCTION pgcron.timeless_columns() RETURNS text[]
-LANGUAGE sql IMMUTABLE
-RETURN '{version,updated_at,catchup,catchup_window,paused_note,paused_by,paused_until,after_pause,'
-  'pause_after_failures,probe_after,managed_by,source}'::text[];
-
--- Another note, author or end of a pause under way.
-CREATE FUNCTION pgcron.pause_was_changed(paused pgcron.schedule) RETURNS void
-LANGUAGE sql AS $$
-  UPDATE pgcron.cursor c
-  SET pause_note = concat_ws(': ', paused.paused_by, paused.paused_note),
-      paused_until = paused.paused_until
-  WHERE c.schedule_id = paused.id
-    AND (c.pause_note, c.paused_until) IS DISTINCT FROM (concat_ws(': ', paused.paused_by,
-            paused.paused_note),
-          paused.paused_until) $$;
-
--- What waits follows the name; what runs or has ended keeps that of its time. The generation
--- refuses what a materializer has read before: it would make runs of the old name.
-CREATE FUNCTION pgcron.schedule_was_renamed(renamed bigint, new_name text) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-  UPDATE pgcron.cursor c SET generation = c.generation + 1 WHERE c.schedule_id = renamed;
-  PERFORM FROM pgcron.run r WHERE r.schedule_id = renamed AND r.state <> 'running' ORDER BY r.id
-    FOR UPDATE;
-  UPDATE pgcron.run r SET schedule = new_name
-  WHERE r.schedule_id = renamed AND r.state <> 'running';
-END $$;
-
 CREATE FUNCTION pgcron.schedule_was_written() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  untouched text[] := pgcron.timeless_columns();
+  -- What an edit may change without an effect on the runs that are made already.
+  untouched text[] := '{version,updated_at,catchup,catchup_window,paused_note,paused_by,'
+    'paused_until,after_pause,pause_after_failures,probe_after,managed_by,source}';
+  timing_changes boolean := (NEW.spec, NEW.timezone, NEW.dst, NEW.calendars)
+      IS DISTINCT FROM (OLD.spec, OLD.timezone, OLD.dst, OLD.calendars);
+  sees_new_rows boolean := current_setting('transaction_isolation') = 'read committed';
 BEGIN
   IF TG_OP = 'INSERT'
       OR to_jsonb(NEW) - untouched - 'enabled'::text IS DISTINCT FROM to_jsonb(OLD) - untouched
@@ -156,38 +119,41 @@ BEGIN
       WHERE schedule_id = NEW.id;
       PERFORM pgcron.forget_failures(NEW.id);
     ELSIF NOT NEW.enabled AND NOT OLD.enabled THEN
-      PERFORM pgcron.pause_was_changed(NEW);
-      IF pgcron.interface() <> 'clock'
-          AND (NEW.paused_note, NEW.paused_until) IS DISTINCT FROM (OLD.paused_note,
-                OLD.paused_until) THEN
-        PERFORM pgcron.forget_failures(NEW.id);
-      ELSIF (NEW.spec, NEW.timezone, NEW.dst, NEW.calendars, NEW.probe_after) IS DISTINCT FROM
-          (OLD.spec, OLD.timezone, OLD.dst, OLD.calendars, OLD.probe_after) THEN
-        UPDATE pgcron.failure_pause
-        SET probe_at = CASE WHEN NEW.probe_after IS NOT NULL
-                              THEN coalesce(probe_at, clock_timestamp() + NEW.probe_after) END,
-            probe_fire = NULL,
-            look_at = CASE WHEN NEW.probe_after IS NOT NULL
-                             THEN coalesce(probe_at, clock_timestamp() + NEW.probe_after) END
-        WHERE schedule_id = NEW.id AND probe_run IS NULL;
+      IF (NEW.paused_by, NEW.paused_note, NEW.paused_until)
+          IS DISTINCT FROM (OLD.paused_by, OLD.paused_note, OLD.paused_until) THEN
+        UPDATE pgcron.cursor
+        SET pause_note = concat_ws(': ', NEW.paused_by, NEW.paused_note),
+            paused_until = NEW.paused_until
+        WHERE schedule_id = NEW.id;
+        IF pgcron.interface() <> 'clock' THEN PERFORM pgcron.forget_failures(NEW.id); END IF;
+      END IF;
+      IF timing_changes OR NEW.probe_after IS DISTINCT FROM OLD.probe_after THEN
+        UPDATE pgcron.failure_pause p
+        SET (probe_at, look_at, probe_fire) = (
+            SELECT soon, soon, NULL::timestamptz
+            FROM coalesce(p.probe_at, clock_timestamp() + NEW.probe_after) soon
+            WHERE NEW.probe_after IS NOT NULL)
+        WHERE p.schedule_id = NEW.id AND p.probe_run IS NULL;
       END IF;
     END IF;
-    IF NEW.name <> OLD.name AND current_setting('transaction_isolation') = 'read committed' THEN
-      PERFORM pgcron.schedule_was_renamed(NEW.id, NEW.name);
+    -- What waits follows the name; what runs or has ended keeps that of its time. The generation
+    -- refuses what a materializer has read before: it would make runs of the old name.
+    IF NEW.name <> OLD.name AND sees_new_rows THEN
+      UPDATE pgcron.cursor SET generation = generation + 1 WHERE schedule_id = NEW.id;
+      PERFORM FROM pgcron.run r WHERE r.schedule_id = NEW.id AND r.state <> 'running' ORDER BY r.id
+        FOR UPDATE;
+      UPDATE pgcron.run r SET schedule = NEW.name
+      WHERE r.schedule_id = NEW.id AND r.state <> 'running';
       untouched := untouched || 'name'::text;
     END IF;
     IF to_jsonb(NEW) - untouched IS DISTINCT FROM to_jsonb(OLD) - untouched THEN
-      IF current_setting('transaction_isolation') = 'read committed' THEN
-        PERFORM pgcron.apply_edit(NEW.id,
-            (NEW.spec, NEW.timezone, NEW.dst, NEW.calendars) IS DISTINCT FROM (OLD.spec,
-                OLD.timezone, OLD.dst, OLD.calendars));
+      IF sees_new_rows THEN
+        PERFORM pgcron.apply_edit(NEW.id, timing_changes);
       -- this transaction's snapshot may not show rows made meanwhile: a node finishes the edit
       ELSE
         UPDATE pgcron.cursor
         SET generation = generation + 1, edit_is_pending = true,
-            timing_is_new = timing_is_new
-              OR (NEW.spec, NEW.timezone, NEW.dst, NEW.calendars) IS DISTINCT FROM (OLD.spec,
-                   OLD.timezone, OLD.dst, OLD.calendars)
+            timing_is_new = timing_is_new OR timing_changes
         WHERE schedule_id = NEW.id;
       END IF;
     END IF;
@@ -203,7 +169,7 @@ CREATE TRIGGER schedule_was_written AFTER INSERT OR UPDATE ON pgcron.schedule FO
   EXECUTE FUNCTION pgcron.schedule_was_written();
 
 -- Deleting: what has not started ends (a fire that is due is cancelled with a reason), what runs
--- finishes into history.
+-- finishes into history, backfills stop.
 CREATE FUNCTION pgcron.schedule_is_deleted() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -211,6 +177,10 @@ DECLARE
   deletion_time timestamptz;
   unrecorded text;
 BEGIN
+  UPDATE pgcron.backfill b
+  SET state = 'stopping', changed_at = now(), changed_by = pgcron.actor(),
+      error = '{"message": "the schedule was deleted", "detail": null, "hint": null}'
+  WHERE b.schedule_id = OLD.id AND b.state IN ('open', 'paused');
   SELECT * INTO cursor_before FROM pgcron.cursor WHERE schedule_id = OLD.id FOR UPDATE;
   PERFORM FROM pgcron.run WHERE schedule_id = OLD.id AND state = 'ready' AND attempt = 0 ORDER BY id
     FOR UPDATE;
@@ -237,32 +207,3 @@ BEGIN
 END $$;
 CREATE TRIGGER schedule_is_deleted BEFORE DELETE ON pgcron.schedule FOR EACH ROW
   EXECUTE FUNCTION pgcron.schedule_is_deleted();
-
--- A trigger's function, too: whoever may execute it could hang it on a table of their own, and act
--- with its owner's rights.
-REVOKE ALL ON FUNCTION pgcron.judge_schedule, pgcron.schedule_was_written,
-    pgcron.schedule_is_deleted, pgcron.apply_edit FROM PUBLIC;
-
--- Edits of transactions that can't see new rows (REPEATABLE READ, SERIALIZABLE) wait for a node. A
--- pause that began and ended before one came was a pause all the same: the fires that it held back
--- are recorded as paused, and do not run.
-
-CREATE FUNCTION pgcron.with_pending_pause(cursor_before pgcron.cursor) RETURNS pgcron.cursor
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-  paused jsonb;
-BEGIN
-  IF cursor_before.edit_is_pending AND NOT cursor_before.is_paused THEN
-    SELECT v.content INTO paused FROM pgcron.schedule_version v
-    WHERE v.schedule_id = cursor_before.schedule_id AND v.since IS NULL
-      AND NOT (v.content ->> 'enabled')::boolean
-    ORDER BY v.version DESC LIMIT 1;
-    IF FOUND THEN
-      cursor_before.is_paused := true;
-      cursor_before.pause_note := concat_ws(': ', paused ->> 'paused_by', paused ->> 'paused_note');
-      cursor_before.paused_until := (paused ->> 'paused_until')::timestamptz;
-    END IF;
-  END IF;
-  RETURN cursor_before;
-END $$;
-REVOKE ALL ON FUNCTION pgcron.with_pending_pause FROM PUBLIC;

@@ -157,7 +157,6 @@ BEGIN
     AND r.state <> 'running' AND r.attempt = 0;
   RETURN FOUND;
 END $$;
-REVOKE ALL ON FUNCTION pgcron.replace_run FROM PUBLIC;
 
 -- As pgcron.enqueue, for a run that says something of its uniqueness. The unique index decides
 -- between those who ask at the same moment: the second waits until the first one's transaction is

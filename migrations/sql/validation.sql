@@ -13,8 +13,8 @@ BEGIN
   RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail, HINT = hint;
 END $$;
 
--- Notes, and the names of those who act, are for people: what is longer than a screen is a mistake,
--- or fills the disk.
+-- Notes and names of actors are for people: what is longer than a screen is a mistake, or fills the
+-- disk.
 CREATE FUNCTION pgcron.is_short(what text, given text, most int) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -22,6 +22,22 @@ BEGIN
       format('%s has %s characters', what, length(given)),
       format('It has at most %s: %s …', most, left(given, 40)),
       'Say it in a few words, and keep the rest elsewhere.');
+END $$;
+
+CREATE FUNCTION pgcron.is_within(what text, given anyelement, low anyelement, high anyelement,
+    rule text, hint text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN given IS NULL OR given BETWEEN low AND high
+    OR pgcron.refuse('PC001', format('%s %s is out of range', what, given), rule, hint);
+END $$;
+
+CREATE FUNCTION pgcron.is_one_of(what text, given text, known text[], rule text, hint text)
+  RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN given IS NULL OR given = ANY (known)
+    OR pgcron.refuse('PC001', format('%s %L is not known', what, left(given, 100)), rule, hint);
 END $$;
 
 CREATE FUNCTION pgcron.handler_is_fine(handler text) RETURNS boolean
@@ -53,14 +69,14 @@ LANGUAGE sql VOLATILE AS $$
                     'Write for example ''{"day": 1}''.')
               WHEN octet_length(args::text) <= 262144
                 THEN pgcron.refuse('PC004', 'args is nested more than 100 levels deep',
-                       'Objects and lists of args may stand in each other 100 levels deep.',
+                       'Objects and lists of args may be nested 100 levels deep.',
                        'Write it flatter, or pass the nested value as one text.')
               ELSE pgcron.refuse('PC004', format('args has %s bytes', octet_length(args::text)),
                      'args may have 262144 bytes (256 KiB) as JSON text.',
                      'Store the payload in a table or file of yours and pass its key.') END $$;
 
--- What may stand in a key's name: anything that is not blank, but no star, which stands at the end
--- of a concurrency_limit for many keys.
+-- A key's name is anything that is not blank, without a star, which is the end of a
+-- concurrency_limit for many keys.
 CREATE FUNCTION pgcron.concurrency_key_is_fine(concurrency_key text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN length(concurrency_key) BETWEEN 1 AND 200 AND btrim(concurrency_key) <> ''
@@ -96,8 +112,8 @@ LANGUAGE sql VOLATILE AS $$
            'neither.',
            'Write for example rate => 10, per => ''1 minute''.') $$;
 
--- Whether a text has at most so many lines of at most so many characters, blank ones and space at
--- their ends aside.
+-- Whether a text keeps to a number of lines and of characters in each, not counting blank lines and
+-- spaces at their ends.
 CREATE FUNCTION pgcron.lines_fit(written text, most_lines int, most_characters int) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
   SELECT count(*) FILTER (WHERE line <> '') <= most_lines

@@ -1,8 +1,8 @@
--- What schedules were: restoring a version, refusing an edit of an outdated one, and saying whose
--- schedule is edited.
+-- Versions of schedules: restoring one, refusing an edit of an outdated one, and warning that a
+-- schedule is managed elsewhere.
 
--- Whoever edits by put_schedule says which version was read; another one there by now is an edit
--- that would be lost.
+-- The caller says which version it has read; if there is another one by now, the edit between them
+-- would be lost.
 CREATE FUNCTION pgcron.refuse_version(known pgcron.schedule, expected int) RETURNS text
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -32,15 +32,10 @@ DECLARE
   known pgcron.schedule;
 BEGIN
   IF expected IS NULL THEN RETURN; END IF;
-  IF expected < 0 THEN
-    PERFORM pgcron.refuse('PC001', format('expected version %s is negative', expected),
-        'Versions count from 1; 0 means that there is no such schedule yet.',
-        'Leave it out to edit whatever is there.');
-  END IF;
   SELECT * INTO known FROM pgcron.schedule s WHERE s.name = expect_version.name FOR NO KEY UPDATE;
   IF known.id IS NOT NULL AND known.version <> expected THEN
     PERFORM pgcron.refuse_version(known, expected);
-  ELSIF known.id IS NULL AND expected > 0 THEN
+  ELSIF known.id IS NULL AND expected <> 0 THEN
     PERFORM pgcron.refuse('PC014',
         format('schedule %L has no version %s any more', left(name, 200), expected),
         'It was deleted or renamed meanwhile.',
@@ -48,37 +43,24 @@ BEGIN
   END IF;
 END $$;
 
--- Said with every edit through an interface that is not the schedule's, once for twenty schedules
--- of a transaction.
+-- Reported with every edit through an interface that is not the schedule's.
 CREATE FUNCTION pgcron.warn_of_owner(before pgcron.schedule, after pgcron.schedule) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
   left_to_operators CONSTANT text[] :=
     '{version,updated_at,enabled,paused_note,paused_by,paused_until,calendars}';
   interface text := pgcron.interface();
-  reported int := coalesce(nullif(current_setting('pgcron_ha.owners_warned', true), '')::int, 0);
 BEGIN
-  IF interface = before.managed_by OR after.managed_by <> before.managed_by OR reported >= 20
-      OR to_jsonb(before) - left_to_operators IS NOT DISTINCT FROM to_jsonb(after)
-         - left_to_operators THEN
-    RETURN;
+  IF interface <> before.managed_by AND after.managed_by = before.managed_by
+      AND to_jsonb(before) - left_to_operators IS DISTINCT FROM to_jsonb(after)
+          - left_to_operators THEN
+    RAISE NOTICE USING ERRCODE = '01PC1',
+      MESSAGE = format('schedule %L is managed by %s, and was edited through %s', before.name,
+          before.managed_by, interface),
+      DETAIL = pgcron.owner_puts_back(before.managed_by),
+      HINT = format('Edit it there; or take it over: managed_by %L.', interface);
   END IF;
-  PERFORM set_config('pgcron_ha.owners_warned', (reported + 1)::text, true);
-  RAISE NOTICE USING ERRCODE = '01PC1',
-    MESSAGE = format('schedule %L is managed by %s, and was edited through %s', before.name,
-        pgcron.owner_words(before.managed_by), interface),
-    DETAIL = pgcron.owner_puts_back(before.managed_by),
-    HINT = format('Edit it there; or make it yours: managed_by %L.', interface);
 END $$;
-
-CREATE FUNCTION pgcron.owner_words(managed_by text) RETURNS text
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT CASE managed_by
-           WHEN 'code' THEN 'the code of an application'
-           WHEN 'file' THEN 'a file'
-           WHEN 'ui' THEN 'the pages'
-           WHEN 'cli' THEN 'the command line'
-           ELSE 'SQL' END $$;
 
 CREATE FUNCTION pgcron.owner_puts_back(managed_by text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
@@ -87,14 +69,10 @@ LANGUAGE sql IMMUTABLE AS $$
                'code has it, but for a pause.'
            WHEN 'file' THEN 'The next `pgcron-ha schedules apply` of that file puts it back as the '
                'file has it.'
-           ELSE 'The edit stays; whoever looks after it there may not expect it.' END $$;
+           ELSE 'The edit stays; the people who manage it there may not expect it.' END $$;
 
-CREATE FUNCTION pgcron.owner_of(interface text) RETURNS text
-LANGUAGE sql IMMUTABLE AS $$
-SELECT CASE WHEN interface IN ('code', 'file', 'cli', 'ui') THEN interface ELSE 'sql' END $$;
-
--- Makes the schedule so: a new one of these columns; or those of an existing one that differ, and
--- nothing when none does.
+-- Inserts a schedule of these columns, or updates those columns of an existing one that differ, if
+-- any.
 CREATE FUNCTION pgcron.write_schedule(wanted jsonb, existing pgcron.schedule) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -124,7 +102,7 @@ BEGIN
   END IF;
 END $$;
 
--- Who is, or last was, called so.
+-- The schedule that has, or last had, the name.
 CREATE FUNCTION pgcron.schedule_of_versions(name text) RETURNS bigint
 LANGUAGE sql STABLE AS $$
   SELECT coalesce((SELECT s.id FROM pgcron.schedule s WHERE s.name = schedule_of_versions.name),
@@ -143,26 +121,13 @@ COMMENT ON VIEW pgcron.schedule_versions IS
     'Every version of every schedule, deleted ones too, under the name that it had then: the '
     'newest 200 of each, and of a deleted one as long as its ledger is kept.';
 
--- For those who are given columns by name: PC001 for one that nobody writes, or that there is not.
-CREATE FUNCTION pgcron.refuse_columns(given text[], besides text[]) RETURNS void
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-  unknown text := (
-      SELECT min(k) FROM unnest(given) k
-      WHERE k = ANY (besides
-                     || '{id,uuid,version,created_at,updated_at,paused_by,calendars}'::text[])
-        OR NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a
-                       WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0
-                         AND NOT a.attisdropped AND a.attgenerated = '' AND a.attname = k));
-BEGIN
-  IF unknown IS NOT NULL THEN
-    PERFORM pgcron.refuse('PC001',
-        format('a schedule has no column %L that can be edited', left(unknown, 100)),
-        'What can be is what INSERT INTO pgcron.schedule takes; pgcron.rename_schedule changes a '
-        'name.',
-        'Correct its spelling, or leave it out.');
-  END IF;
-END $$;
+-- The columns of a schedule that people write.
+CREATE FUNCTION pgcron.written_columns() RETURNS text[]
+LANGUAGE sql STABLE AS $$
+  SELECT array_agg(a.attname::text) FROM pg_catalog.pg_attribute a
+  WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0 AND NOT a.attisdropped
+    AND a.attgenerated = ''
+    AND a.attname <> ALL ('{id,uuid,version,created_at,updated_at,paused_by,calendars}') $$;
 
 CREATE FUNCTION pgcron.refuse_value(name text, reported text) RETURNS void
 LANGUAGE sql AS $$
@@ -170,7 +135,7 @@ LANGUAGE sql AS $$
            format('schedule %L: %s', left(refuse_value.name, 200), refuse_value.reported),
            'Each value has the type of its column, a duration as text (''90 s''); few columns may '
            'be null.',
-           'Correct it, or leave it out for what there is.') $$;
+           'Correct it, or leave it out to keep its value.') $$;
 
 -- Changes some columns of a schedule, named as in pgcron.schedule; null is the column's default.
 -- Needs the rights on these columns and no other.
@@ -179,35 +144,36 @@ CREATE FUNCTION pgcron.edit_schedule(schedule text, changes jsonb,
     interface text DEFAULT NULL) RETURNS int
 LANGUAGE plpgsql AS $$
 DECLARE
-  known bigint;
-  assigned text;
-  new_version int;
+  known pgcron.schedule;
+  unknown text;
 BEGIN
   IF jsonb_typeof(changes) <> 'object' THEN
     PERFORM pgcron.refuse('PC001', format('the changes are a JSON %s', jsonb_typeof(changes)),
-        'They are an object: columns of pgcron.schedule, and what each shall be.',
+        'They are an object: columns of pgcron.schedule and their values.',
         'Write for example {"spec": "@daily"}.');
-  END IF;
-  PERFORM pgcron.refuse_columns(ARRAY(SELECT jsonb_object_keys(changes)), '{name}');
-  IF changes -> 'spec' = 'null' OR changes -> 'handler' = 'null' THEN
+  ELSIF changes -> 'spec' = 'null' OR changes -> 'handler' = 'null' THEN
     PERFORM pgcron.refuse('PC001', 'a schedule has no spec or no handler',
         'It says when it fires, and what runs then.', 'Leave out what is to stay as it is.');
   END IF;
+  SELECT min(k) INTO unknown FROM jsonb_object_keys(changes) k
+  WHERE k = 'name' OR k <> ALL (pgcron.written_columns());
+  IF unknown IS NOT NULL THEN
+    PERFORM pgcron.refuse('PC001',
+        format('a schedule has no column %L that can be edited', left(unknown, 100)),
+        'What can be is what INSERT INTO pgcron.schedule takes; pgcron.rename_schedule changes a '
+        'name.',
+        'Correct its spelling, or leave it out.');
+  END IF;
   PERFORM pgcron.expect_version(edit_schedule.schedule, expected_version);
   PERFORM pgcron.act_as(edit_schedule.actor, edit_schedule.interface);
-  known := pgcron.schedule_id(edit_schedule.schedule);
-  SELECT string_agg(format(CASE WHEN changes -> k = 'null' THEN '%1$I = DEFAULT'
-                                ELSE '%1$I = (SELECT n.%1$I FROM '
-                                     'jsonb_populate_record(NULL::pgcron.schedule, $1) n)' END,
-             k),
-           ', ')
-  INTO assigned FROM jsonb_object_keys(changes) k;
+  SELECT s.* INTO known FROM pgcron.schedule s
+  WHERE s.id = pgcron.schedule_id(edit_schedule.schedule) FOR NO KEY UPDATE;
+  SELECT changes || coalesce(jsonb_object_agg(d.key, d.value), '{}') INTO changes
+  FROM jsonb_each(pgcron.schedule_defaults()) d WHERE changes -> d.key = 'null';
   PERFORM set_config('pgcron_ha.version_note', coalesce(edit_schedule.note, ''), true);
-  EXECUTE format('UPDATE pgcron.schedule s SET %s WHERE s.id = $2 RETURNING s.version',
-        coalesce(assigned, 'spec = s.spec')) INTO new_version USING changes,
-    known;
+  PERFORM pgcron.write_schedule(changes, known);
   PERFORM set_config('pgcron_ha.version_note', '', true);
-  RETURN new_version;
+  RETURN (SELECT s.version FROM pgcron.schedule s WHERE s.id = known.id);
 EXCEPTION WHEN data_exception OR not_null_violation THEN
   PERFORM pgcron.refuse_value(edit_schedule.schedule, SQLERRM);
 END $$;
@@ -217,7 +183,7 @@ COMMENT ON FUNCTION pgcron.edit_schedule IS
 
 -- What the version said about when, what and how becomes true again, as a new version that says so.
 -- Name, owner, and whether it is paused stay as they are. A deleted schedule is created anew, with
--- another id: it owes nothing of the time between.
+-- another id: the fires of the time between are not made up for.
 CREATE FUNCTION pgcron.restore_schedule(schedule text, version int, actor text DEFAULT NULL,
     interface text DEFAULT NULL, expected_version int DEFAULT NULL, OUT schedule_id bigint,
     OUT new_version int, OUT note text)
@@ -247,11 +213,8 @@ BEGIN
   note := format('restored from version %s', restore_schedule.version)
     || CASE WHEN is_gone THEN format(' of deleted schedule %s', known) ELSE '' END;
   PERFORM set_config('pgcron_ha.version_note', note, true);
-  SELECT jsonb_object_agg(a.attname, old -> a.attname) INTO old FROM pg_catalog.pg_attribute a
-  WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0 AND NOT a.attisdropped
-    AND old ? a.attname AND a.attgenerated = ''
-    AND a.attname <> ALL ('{id,uuid,version,created_at,updated_at,paused_by,calendars}')
-    AND (is_gone OR a.attname !~ '^(name|enabled|managed_by|source|paused_.*)$');
+  SELECT jsonb_object_agg(c, old -> c) INTO old FROM unnest(pgcron.written_columns()) c
+  WHERE old ? c AND (is_gone OR c !~ '^(name|enabled|managed_by|source|paused_.*)$');
   IF is_gone THEN
     old := old || jsonb_build_object('name', restore_schedule.schedule);
   END IF;

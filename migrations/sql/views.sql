@@ -19,7 +19,7 @@ CREATE VIEW pgcron.runs AS
          h.due_at, h.claimed_at, h.started_at, h.finished_at, h.node, h.owner, h.error, h.args,
          h.result, h.created_at, h.created_by, NULL, h.concurrency_key, h.requires,
          coalesce(h.weight, 1), NULL
-  FROM (SELECT e.* FROM pgcron.history e UNION ALL SELECT o.* FROM pgcron.history_overflow o) h;
+  FROM pgcron.ended_runs h;
 COMMENT ON VIEW pgcron.runs IS 'Live and ended runs; state is the live state or the outcome.';
 
 CREATE VIEW pgcron.schedules AS
@@ -44,7 +44,7 @@ CREATE VIEW pgcron.schedules AS
            AS overrunning
   FROM pgcron.schedule s JOIN pgcron.cursor c ON c.schedule_id = s.id;
 COMMENT ON VIEW pgcron.schedules IS
-    'Schedules and how they stand. status: unchecked, valid, invalid (error says why), or done: '
+    'Schedules and their status: unchecked, valid, invalid (error says why), or done: '
     'it has no fire to come, and its last run is over.';
 
 CREATE VIEW pgcron.occurrences AS
@@ -59,7 +59,7 @@ CREATE VIEW pgcron.occurrences AS
   FROM pgcron.missed m LEFT JOIN pgcron.schedule s ON s.id = m.schedule_id;
 COMMENT ON VIEW pgcron.occurrences IS
     'The ledger: one row for each fire time, or for each range of fires that were dropped '
-    'together (fires NULL: not counted). code: a word that stays; pgcron.why says what it means.';
+    'together (fires NULL: not counted). code: a stable word; pgcron.why says what it means.';
 
 CREATE VIEW pgcron.nodes AS
   SELECT n.incarnation, n.name, n.host, n.process_id, n.version,
@@ -77,7 +77,7 @@ CREATE VIEW pgcron.nodes AS
                      WHERE e.lifted_at IS NULL AND e.node IN (n.name, n.incarnation::text)
                      ORDER BY e.set_at LIMIT 1) c ON n.state <> 'dead';
 COMMENT ON VIEW pgcron.nodes IS
-    'Processes that work, or have worked: what they offer, and whether they hold their lease.';
+    'Worker processes, past ones too: what they offer, and whether they hold their lease.';
 
 CREATE VIEW pgcron.queues AS
   SELECT coalesce(q.name, w.queue) AS name, q.paused_at, q.paused_by, q.paused_note, q.max_running,

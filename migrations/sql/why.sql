@@ -1,8 +1,8 @@
 -- Every instant has exactly one answer, from what is stored.
 
--- Of an instant of the schedule that is, or was last, called so. `decision` is run, skipped,
+-- Of an instant of the schedule that has, or last had, the name. `decision` is run, skipped,
 -- superseded, expired, cancelled, missed, not yet, not an instant or not known; `code` says why in
--- a word that stays (pgcron.reason), `reason` as it was recorded then, `meaning` in a sentence.
+-- a stable word (pgcron.reason), `reason` as it was recorded then, `meaning` in a sentence.
 CREATE FUNCTION pgcron.why(schedule text, instant timestamptz, OUT decision text, OUT reason text,
     OUT run_id bigint, OUT outcome text, OUT code text, OUT meaning text, OUT note text,
     OUT actor text, OUT decided_at timestamptz, OUT due_at timestamptz, OUT late_by interval,
@@ -12,7 +12,6 @@ LANGUAGE plpgsql STABLE AS $$
 DECLARE
   known bigint := coalesce(pgcron.schedule_of_versions(schedule), pgcron.schedule_id(schedule));
   changed pgcron.occurrence_override;
-  deletion pgcron.schedule_version;
   dropped pgcron.missed;
 BEGIN
   SELECT o.decision, o.reason, o.run_id, o.decided_at INTO decision, reason, run_id, decided_at
@@ -24,20 +23,6 @@ BEGIN
     INTO outcome, code, due_at, late_by
     FROM pgcron.why_of_run(run_id, instant, changed.due_at) reported;
     SELECT reported.actor, reported.note INTO actor, note FROM pgcron.recorded_by(reason) reported;
-    IF due_at IS NULL THEN      -- it is due later by the schedule's jitter
-      SELECT v.due_at,
-             CASE WHEN v.started_at IS NOT NULL
-                    THEN greatest(v.started_at - greatest(v.due_at, to_timestamp(-2208988800)), '0')
-                  WHEN now() > v.due_at
-                    THEN now() - greatest(v.due_at, to_timestamp(-2208988800)) END
-      INTO due_at, late_by FROM pgcron.runs v
-      JOIN pgcron.schedule s ON s.id = known AND s.jitter IS NOT NULL
-      WHERE v.id = run_id AND v.attempt <= 1 AND v.due_at > instant LIMIT 1;
-      IF NOT FOUND THEN
-        SELECT reported.due_at, reported.late_by INTO due_at, late_by
-        FROM pgcron.why_of_run(run_id, instant, changed.due_at) reported;
-      END IF;
-    END IF;
     IF changed.action = 'move' OR (changed.action = 'edit' AND actor IS NULL) THEN
       actor := changed.actor; note := changed.note;
     END IF;
@@ -86,7 +71,8 @@ COMMENT ON FUNCTION pgcron.why IS
     'stored. until: when the pause ends by itself; late_by: from when it was due to its start, or '
     'to now.';
 
--- What came of the run that a fire became; due_at only if that is not its fire time.
+-- How the run of a fire ended; due_at only if that is not its fire time: it was moved,
+-- or is due later by the schedule's jitter.
 CREATE FUNCTION pgcron.why_of_run(run bigint, instant timestamptz, moved_to timestamptz,
     OUT outcome text, OUT code text, OUT due_at timestamptz, OUT late_by interval)
 LANGUAGE sql STABLE AS $$
@@ -94,14 +80,18 @@ LANGUAGE sql STABLE AS $$
          CASE WHEN moved_to IS NOT NULL THEN 'moved'
               WHEN v.origin = 'backfill' THEN 'backfilled'
               ELSE 'run' END,
-         moved_to,
+         due.later,
          CASE WHEN v.started_at IS NOT NULL
-                THEN greatest(v.started_at - coalesce(moved_to, instant), '0')
-              WHEN v.state IN ('ready', 'blocked') AND now() > coalesce(moved_to, instant)
-                THEN now() - coalesce(moved_to, instant) END
+                THEN greatest(v.started_at - coalesce(due.later, instant), '0')
+              WHEN v.state IN ('ready', 'blocked') AND now() > coalesce(due.later, instant)
+                THEN now() - coalesce(due.later, instant) END
   FROM (SELECT 1) one
-  LEFT JOIN LATERAL (SELECT r.* FROM pgcron.runs r WHERE r.id = why_of_run.run LIMIT 1) v ON
-    true $$;
+  LEFT JOIN LATERAL (SELECT r.* FROM pgcron.runs r WHERE r.id = why_of_run.run LIMIT 1) v ON true
+  LEFT JOIN pgcron.schedule s ON s.id = v.schedule_id AND s.jitter IS NOT NULL
+  CROSS JOIN LATERAL (SELECT coalesce(moved_to,
+                                 CASE WHEN s.id IS NOT NULL AND v.attempt <= 1
+                                           AND v.due_at > instant THEN v.due_at END) AS later)
+    due $$;
 
 -- An instant that no row of the ledger is about.
 CREATE FUNCTION pgcron.why_undecided(known bigint, instant timestamptz, OUT decision text,
@@ -152,6 +142,6 @@ BEGIN
     reason := 'what was decided so long ago is not kept: retention of occurrence is ' || keep;
   ELSE
     decision := 'not an instant'; code := 'not_an_instant';
-    reason := 'the schedule, as it stood, did not name this instant';
+    reason := 'the schedule, as it was then, did not name this instant';
   END IF;
 END $$;

@@ -23,5 +23,3 @@ BEGIN
   UPDATE pgcron.cursor c SET generation = c.generation + 1, rules_since = clock_timestamp()
   WHERE c.schedule_id = outdated;
 END $$;
-
-REVOKE ALL ON FUNCTION pgcron.replan FROM PUBLIC;

@@ -21,7 +21,6 @@ SCRIPTS = (
     "reasons",
     "schedule_edits",
     "schedule_triggers",
-    "control",
     "versions",
     "calendars",
     "calendar_files",
@@ -68,7 +67,6 @@ SCRIPTS = (
     "why",
     "retention",
     "check_ledger",
-    "paths",
     "contract",
 )
 """In a run's order, from what its schedule says to what is kept of it."""

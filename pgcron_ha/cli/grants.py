@@ -36,7 +36,7 @@ _VIEWS = (
 _READABLE = (
     "cluster, node, cordon, offer, queue, concurrency_limit, timezone, schedule, cursor, "
     "schedule_version, schedule_preview, progress, occurrence, missed, occurrence_override, "
-    "history, "
+    "history, ended_runs, "
     "history_overflow, attempt, dead_letter, log, retention, retention_rule, "
     "retention_sweep, reason, breaker, "
     "breaker_handler, diversion, fire_failure, failure_pause, backfill_run, overrun, "

@@ -54,7 +54,6 @@ def test_a_dry_run_counts_and_asks_for_nothing(cli: Cli) -> None:
     [
         (("--since", "yesterday"), "--since 'yesterday' is not an ISO 8601"),
         (("--since", "2026-02-03", "--until", "2999-01-01"), "a backfill from"),
-        ((*RANGE, "--parallelism", "3"), "parallelism 3 with overlap 'skip'"),
         ((*RANGE, "--overlap", "never"), "overlap policy 'never' is not known"),
         ((*RANGE, "--args", "[]"), "args"),
     ],

@@ -73,8 +73,8 @@ def test_who_edits_what_the_code_owns_is_warned_and_the_owner_stays(
     edited = cli("schedules", "put", "s", "0 4 * * *", "py:x")
     assert edited.code == 0
     assert edited.err.startswith(
-        "warning: schedule 's' is managed by the code of an application, and was edited through"
-        " cli\n  The next start of a node with that application puts it back"
+        "warning: schedule 's' is managed by code, and was edited through cli\n"
+        "  The next start of a node with that application puts it back"
     )
     assert cli("schedules", "pause", "s").err == ""
     taken = cli("schedules", "put", "s", "0 5 * * *", "py:x", "--managed-by", "cli")

@@ -67,23 +67,23 @@ CREATE TABLE pgcron.schedule (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     CONSTRAINT a_catchup_policy_is_known CHECK (((catchup ~ '^(latest( ([2-9]|[1-9][0-9]|100))?|all|none)$'::text) OR pgcron.refuse('PC001'::text, format('catch-up policy %L is not known'::text, "left"(catchup, 100)), 'The policies are latest (run the newest late fire), latest 2 to latest 100, all (of the catch-up window) and none.'::text, 'Leave it out for latest.'::text))),
-    CONSTRAINT a_catchup_window_is_at_most_a_century CHECK ((((catchup_window > '00:00:00'::interval) AND (catchup_window <= '36525 days'::interval)) OR pgcron.refuse('PC001'::text, format('catch-up window %s is out of range'::text, catchup_window), 'It says how old a missed fire may be to be run late: more than nothing, at most 36525 days.'::text, 'Write for example ''1 hour''; catchup ''none'' runs nothing late.'::text))),
-    CONSTRAINT a_dst_policy_is_known CHECK (((dst = ANY (ARRAY['vixie'::text, 'robfig'::text, 'skip'::text])) OR pgcron.refuse('PC001'::text, format('DST policy %L is not known'::text, "left"(dst, 100)), 'The policies are vixie, robfig and skip.'::text, 'Leave it out for vixie, which is what cron does.'::text))),
-    CONSTRAINT a_full_queue_drops_the_newest_or_oldest CHECK (((queue_drops IS NULL) OR (queue_drops = ANY (ARRAY['newest'::text, 'oldest'::text])) OR pgcron.refuse('PC001'::text, format('queue_drops %L is not known'::text, "left"(queue_drops, 100)), 'A full queue drops the newest or the oldest of its runs.'::text, 'Leave it out for newest.'::text))),
-    CONSTRAINT a_jitter_is_at_most_a_day CHECK (((jitter IS NULL) OR ((jitter > '00:00:00'::interval) AND (jitter <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('jitter %s is out of range'::text, jitter), 'All fires are due later by one delay within it: more than nothing, up to 1 day.'::text, 'Write for example ''10 minutes''; leave it out for none.'::text))),
-    CONSTRAINT a_pause_ends_within_the_calendar CHECK (((paused_until IS NULL) OR (isfinite(paused_until) AND (paused_until < to_timestamp(('253370764800'::bigint)::double precision))) OR pgcron.refuse('PC001'::text, format('paused_until %s is outside of the calendar'::text, paused_until), 'A pause ends in the year 9998 at the latest, or when somebody resumes the schedule.'::text, 'Leave it out to pause until somebody resumes it.'::text))),
-    CONSTRAINT a_probe_comes_after_1_second_to_1_day CHECK (((probe_after IS NULL) OR ((probe_after >= '00:00:01'::interval) AND (probe_after <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('probe_after %s is out of range'::text, probe_after), 'A schedule that failures have paused is probed after 1 second to 1 day.'::text, 'Write for example ''10 minutes''; leave it out to stay paused until somebody resumes it.'::text))),
-    CONSTRAINT a_schedule_ends_after_1_to_1000000000_runs CHECK (((max_runs IS NULL) OR ((max_runs >= 1) AND (max_runs <= 1000000000)) OR pgcron.refuse('PC001'::text, format('max_runs %s is out of range'::text, max_runs), 'A schedule ends after 1 to 1000000000 runs.'::text, 'Leave it out for a schedule that goes on.'::text))),
-    CONSTRAINT a_schedule_is_managed_by_an_interface CHECK (((managed_by = ANY (ARRAY['sql'::text, 'code'::text, 'file'::text, 'cli'::text, 'ui'::text])) OR pgcron.refuse('PC001'::text, format('managed_by %L is not known'::text, "left"(managed_by, 100)), 'A schedule is managed by cli, code, file, sql or ui.'::text, 'Leave it out: it stays as it is, and a new schedule belongs to the interface that makes it.'::text))),
+    CONSTRAINT a_catchup_window_is_at_most_a_century CHECK (pgcron.is_within('catch-up window'::text, catchup_window, '00:00:00.000001'::interval, '36525 days'::interval, 'It says how old a missed fire may be to be run late: more than nothing, at most 36525 days.'::text, 'Write for example ''1 hour''; catchup ''none'' runs nothing late.'::text)),
+    CONSTRAINT a_dst_policy_is_known CHECK (pgcron.is_one_of('DST policy'::text, dst, '{vixie,robfig,skip}'::text[], 'The policies are vixie, robfig and skip.'::text, 'Leave it out for vixie, which is what cron does.'::text)),
+    CONSTRAINT a_full_queue_drops_the_newest_or_oldest CHECK (pgcron.is_one_of('queue_drops'::text, queue_drops, '{newest,oldest}'::text[], 'A full queue drops the newest or the oldest of its runs.'::text, 'Leave it out for newest.'::text)),
+    CONSTRAINT a_jitter_is_at_most_a_day CHECK (pgcron.is_within('jitter'::text, jitter, '00:00:00.000001'::interval, '1 day'::interval, 'All fires are due later by one delay within it: more than nothing, up to 1 day.'::text, 'Write for example ''10 minutes''; leave it out for none.'::text)),
+    CONSTRAINT a_pause_ends_within_the_calendar CHECK (((paused_until IS NULL) OR (isfinite(paused_until) AND (paused_until < to_timestamp(('253370764800'::bigint)::double precision))) OR pgcron.refuse('PC001'::text, format('paused_until %s is outside of the calendar'::text, paused_until), 'A pause ends in the year 9998 at the latest, or when the schedule is resumed.'::text, 'Leave it out to pause until it is resumed.'::text))),
+    CONSTRAINT a_probe_comes_after_1_second_to_1_day CHECK (pgcron.is_within('probe_after'::text, probe_after, '00:00:01'::interval, '1 day'::interval, 'A schedule that failures have paused is probed after 1 second to 1 day.'::text, 'Write for example ''10 minutes''; leave it out to stay paused until it is resumed.'::text)),
+    CONSTRAINT a_schedule_ends_after_1_to_1000000000_runs CHECK (pgcron.is_within('max_runs'::text, max_runs, 1, 1000000000, 'A schedule ends after 1 to 1000000000 runs.'::text, 'Leave it out for a schedule that goes on.'::text)),
+    CONSTRAINT a_schedule_is_managed_by_an_interface CHECK (pgcron.is_one_of('managed_by'::text, managed_by, '{sql,code,file,cli,ui}'::text[], 'A schedule is managed by cli, code, file, sql or ui.'::text, 'Leave it out: it stays as it is, and for a new schedule it is the interface that makes it.'::text)),
     CONSTRAINT a_schedule_name_has_1_to_200_characters CHECK (((((length(name) >= 1) AND (length(name) <= 200)) AND (btrim(name) <> ''::text) AND (name !~ '[\x01-\x1f\x7f-\x9f]'::text)) OR pgcron.refuse('PC001'::text, 'the schedule''s name is empty, too long or has a control character'::text, 'A name has 1 to 200 characters that can be shown.'::text, 'Give it a short name, for example ''nightly''.'::text))),
-    CONSTRAINT a_schedule_pauses_after_1_to_1000_failures CHECK (((pause_after_failures IS NULL) OR ((pause_after_failures >= 1) AND (pause_after_failures <= 1000)) OR pgcron.refuse('PC001'::text, format('pause_after_failures %s is out of range'::text, pause_after_failures), 'A schedule pauses itself after 1 to 1000 failures in a row.'::text, 'Leave it out to go on whatever fails.'::text))),
+    CONSTRAINT a_schedule_pauses_after_1_to_1000_failures CHECK (pgcron.is_within('pause_after_failures'::text, pause_after_failures, 1, 1000, 'A schedule pauses itself after 1 to 1000 failures in a row.'::text, 'Leave it out to go on whatever fails.'::text)),
     CONSTRAINT a_source_has_a_name CHECK (((source IS NULL) OR (((length(source) >= 1) AND (length(source) <= 200)) AND (btrim(source) <> ''::text)) OR pgcron.refuse('PC001'::text, 'the name of the source is empty or too long'::text, 'A source is a file or a folder of schedules; its name has 1 to 200 characters.'::text, 'Give it a short name, for example ''billing''.'::text))),
     CONSTRAINT a_spec_is_readable CHECK ((((length(spec) <= 4096) AND (spec ~ '^[\x09\x0a\x0d\x20-\x7e]*$'::text) AND (spec ~ '[!-~]'::text) AND pgcron.lines_fit(spec, 32, 256)) OR pgcron.refuse('PC002'::text, format('the spec is empty, too long (%s characters), or not ASCII'::text, length(spec)), 'A spec has 1 to 4096 ASCII characters, in up to 32 lines of up to 256 characters.'::text, 'Write for example ''0 3 * * *''.'::text))),
-    CONSTRAINT a_start_deadline_is_at_most_a_century CHECK (((start_deadline IS NULL) OR ((start_deadline > '00:00:00'::interval) AND (start_deadline <= '36525 days'::interval)) OR pgcron.refuse('PC001'::text, format('start deadline %s is out of range'::text, start_deadline), 'A run that has not started this long after its fire time expires: more than nothing, at most 36525 days.'::text, 'Leave it out to wait for ever.'::text))),
+    CONSTRAINT a_start_deadline_is_at_most_a_century CHECK (pgcron.is_within('start deadline'::text, start_deadline, '00:00:00.000001'::interval, '36525 days'::interval, 'A run that has not started this long after its fire time expires: more than nothing, at most 36525 days.'::text, 'Leave it out to wait for ever.'::text)),
     CONSTRAINT all_late_fires_are_those_of_31_days_at_most CHECK (((catchup <> 'all'::text) OR (catchup_window <= '31 days'::interval) OR pgcron.refuse('PC001'::text, format('catch-up all with a window of %s'::text, catchup_window), 'All late fires run only within a bound: 31 days at most.'::text, 'Give a shorter catchup_window.'::text))),
     CONSTRAINT an_overlap_policy_is_known CHECK (((overlap = ANY (ARRAY['skip'::text, 'allow'::text, 'queue'::text, 'replace'::text, 'terminate'::text])) OR pgcron.refuse_overlap(overlap))),
-    CONSTRAINT at_most_1_to_1000_wait CHECK (((max_queued IS NULL) OR ((max_queued >= 1) AND (max_queued <= 1000)) OR pgcron.refuse('PC001'::text, format('max_queued %s is out of range'::text, max_queued), 'So many runs may wait with overlap queue: 1 to 1000.'::text, 'Leave it out for 1000.'::text))),
-    CONSTRAINT at_once_run_1_to_1000 CHECK (((max_running IS NULL) OR ((max_running >= 1) AND (max_running <= 1000)) OR pgcron.refuse('PC001'::text, format('max_running %s is out of range'::text, max_running), 'So many runs of a schedule may execute at once: 1 to 1000.'::text, 'Leave it out for 1 (for no limit with overlap allow).'::text))),
+    CONSTRAINT at_most_1_to_1000_wait CHECK (pgcron.is_within('max_queued'::text, max_queued, 1, 1000, 'So many runs may wait with overlap queue: 1 to 1000.'::text, 'Leave it out for 1000.'::text)),
+    CONSTRAINT at_once_run_1_to_1000 CHECK (pgcron.is_within('max_running'::text, max_running, 1, 1000, 'So many runs of a schedule may execute at once: 1 to 1000.'::text, 'Leave it out for 1 (for no limit with overlap allow).'::text)),
     CONSTRAINT only_a_pause_ends_by_itself CHECK (((paused_until IS NULL) OR (NOT enabled) OR pgcron.refuse('PC001'::text, format('paused_until %s of a schedule that is not paused'::text, paused_until), 'It says when a pause ends by itself.'::text, 'Pause it: pgcron.pause_schedule(name, until => …).'::text))),
     CONSTRAINT only_a_queue_has_a_length CHECK (((overlap = 'queue'::text) OR (num_nonnulls(max_queued, queue_drops) = 0) OR pgcron.refuse('PC001'::text, format('%s with overlap %L'::text,
 CASE
@@ -94,7 +94,7 @@ END, overlap), 'Only with overlap queue is there a bound to what waits.'::text, 
     CONSTRAINT schedule_paused_by_is_short CHECK (pgcron.is_short('paused_by'::text, paused_by, 300)),
     CONSTRAINT schedule_paused_note_is_short CHECK (pgcron.is_short('paused_note'::text, paused_note, 2000)),
     CONSTRAINT several_late_fires_need_overlap_allow CHECK (((catchup = ANY (ARRAY['latest'::text, 'none'::text])) OR (overlap = ANY (ARRAY['allow'::text, 'queue'::text])) OR pgcron.refuse('PC001'::text, format('catch-up policy %L with overlap %L'::text, "left"(catchup, 100), overlap), 'Late fires are due together, and all but one of them would not run.'::text, 'Use overlap ''queue'', so that they run one after the other, or ''allow''; or catch-up ''latest''.'::text))),
-    CONSTRAINT what_happens_after_a_pause_is_known CHECK (((after_pause = ANY (ARRAY['drop'::text, 'catchup'::text])) OR pgcron.refuse('PC001'::text, format('after_pause %L is not known'::text, "left"(after_pause, 100)), 'What a pause held back is dropped (drop), or the catch-up policy decides about it (catchup).'::text, 'Leave it out for drop.'::text))),
+    CONSTRAINT what_happens_after_a_pause_is_known CHECK (pgcron.is_one_of('after_pause'::text, after_pause, '{drop,catchup}'::text[], 'What a pause held back is dropped (drop), or the catch-up policy decides about it (catchup).'::text, 'Leave it out for drop.'::text)),
     CONSTRAINT what_replaces_runs_alone CHECK (((overlap <> ALL (ARRAY['replace'::text, 'terminate'::text])) OR (COALESCE(max_running, 1) = 1) OR pgcron.refuse_replacing(overlap, max_running))),
     CONSTRAINT who_catches_up_on_a_pause_catches_up CHECK (((after_pause <> 'catchup'::text) OR (catchup <> 'none'::text) OR pgcron.refuse('PC001'::text, 'after_pause ''catchup'' with catch-up policy ''none'''::text, 'The catch-up policy decides about what a pause held back, and none runs nothing late.'::text, 'Use after_pause ''drop'', or catch-up ''latest'' with a window as long as the pause.'::text))),
     CONSTRAINT who_depends_on_the_last_run_waits_for_it CHECK (((NOT depends_on_previous) OR ((overlap = ANY (ARRAY['skip'::text, 'queue'::text])) AND (COALESCE(max_running, 1) = 1)) OR pgcron.refuse('PC001'::text, format('depends_on_previous with overlap %L%s'::text, overlap,
@@ -314,8 +314,8 @@ CREATE TABLE pgcron.backfill (
     changed_at timestamp with time zone DEFAULT now() NOT NULL,
     changed_by text,
     ended_at timestamp with time zone,
-    CONSTRAINT a_backfill_has_1_to_1000_runs_at_once CHECK ((((parallelism >= 1) AND (parallelism <= 1000)) OR pgcron.refuse('PC001'::text, format('parallelism %s is out of range'::text, parallelism), 'Of a backfill 1 to 1000 runs are open at once.'::text, 'Leave it out for 1.'::text))),
-    CONSTRAINT a_backfill_has_a_direction CHECK (((direction = ANY (ARRAY['forward'::text, 'backward'::text])) OR pgcron.refuse('PC001'::text, format('direction %L is not known'::text, "left"(direction, 100)), 'A backfill goes forward (the oldest instant first) or backward.'::text, 'Leave it out for forward.'::text))),
+    CONSTRAINT a_backfill_has_1_to_1000_runs_at_once CHECK (pgcron.is_within('parallelism'::text, parallelism, 1, 1000, 'Of a backfill 1 to 1000 runs are open at once.'::text, 'Leave it out for 1.'::text)),
+    CONSTRAINT a_backfill_has_a_direction CHECK (pgcron.is_one_of('direction'::text, direction, '{forward,backward}'::text[], 'A backfill goes forward (the oldest instant first) or backward.'::text, 'Leave it out for forward.'::text)),
     CONSTRAINT a_backfill_has_up_to_a_million_instants CHECK (((planned IS NULL) OR (planned <= 1000000) OR pgcron.refuse('PC004'::text, format('the range has more than 1000000 instants of the schedule, %s at least'::text, planned), 'A backfill has up to 1000000 instants.'::text, 'Ask for several ranges, one after the other.'::text))),
     CONSTRAINT a_backfill_lies_in_the_past CHECK ((((since < until) AND (until <= created_at) AND ((until - since) <= '3660 days'::interval)) OR pgcron.refuse('PC001'::text, format('a backfill from %s to %s'::text, since, until),
 CASE
@@ -327,9 +327,7 @@ CASE
     WHEN ((until > created_at) AND (since < until)) THEN 'Write an until that is not later than now.'::text
     ELSE 'Ask for several ranges, each with since before until.'::text
 END))),
-    CONSTRAINT a_backfill_makes_no_runs_only_to_drop_them CHECK (((parallelism <= pgcron.most_at_once(overlap, definition)) OR pgcron.refuse('PC001'::text, format('parallelism %s with overlap %L'::text, parallelism, COALESCE(overlap, (definition ->> 'overlap'::text))), format('Of the runs that are due together all but %s would not run.'::text, pgcron.most_at_once(overlap, definition)), format('Use overlap ''allow'' for the backfill, or parallelism %s.'::text, pgcron.most_at_once(overlap, definition))))),
-    CONSTRAINT a_backfill_overlap_policy_is_known CHECK (((overlap IS NULL) OR (overlap = ANY (ARRAY['skip'::text, 'allow'::text, 'queue'::text, 'replace'::text, 'terminate'::text])) OR pgcron.refuse_overlap(overlap))),
-    CONSTRAINT a_backfill_says_what_of_instants_that_ran CHECK (((if_ran = ANY (ARRAY['skip'::text, 'failed'::text, 'all'::text])) OR pgcron.refuse('PC001'::text, format('if_ran %L is not known'::text, "left"(if_ran, 100)), 'Instants that were decided already are left alone (skip), run again if they did not succeed (failed), or all run again (all).'::text, 'Leave it out for skip.'::text))),
+    CONSTRAINT a_backfill_says_what_of_instants_that_ran CHECK (pgcron.is_one_of('if_ran'::text, if_ran, '{skip,failed,all}'::text[], 'Instants that were decided already are left alone (skip), run again if they did not succeed (failed), or all run again (all).'::text, 'Leave it out for skip.'::text)),
     CONSTRAINT a_backfill_state_is_known CHECK ((state = ANY (ARRAY['open'::text, 'paused'::text, 'stopping'::text, 'stopped'::text, 'done'::text]))),
     CONSTRAINT a_backfill_that_is_over_says_when CHECK (((state = ANY (ARRAY['stopped'::text, 'done'::text])) = (ended_at IS NOT NULL))),
     CONSTRAINT backfill_args_are_an_object_of_256_kib CHECK (((args IS NULL) OR pgcron.args_are_fine(args) OR pgcron.refuse_args(args))),
@@ -340,9 +338,9 @@ END))),
 )
 WITH (fillfactor='50');
 
-COMMENT ON TABLE pgcron.backfill IS 'Private: Ranges of schedules that somebody wants to have run, and how far nodes have come with them.';
+COMMENT ON TABLE pgcron.backfill IS 'Private: Requests to run a range of a schedule, and how far nodes are with them.';
 
-COMMENT ON COLUMN pgcron.backfill.definition IS 'The schedule as it stood when the backfill was asked for: later edits of the schedule do not change it.';
+COMMENT ON COLUMN pgcron.backfill.definition IS 'The schedule as it was when the backfill was requested: later edits of the schedule do not change it.';
 
 COMMENT ON COLUMN pgcron.backfill.since IS 'Instants from since on and before until are filled in.';
 
@@ -433,6 +431,91 @@ CREATE TABLE pgcron.history_overflow (
 );
 
 COMMENT ON TABLE pgcron.history_overflow IS 'Private: Takes what has no partition, so that a run can always end; the janitor moves it over.';
+
+CREATE VIEW pgcron.ended_runs AS
+ SELECT h.id,
+    h.uuid,
+    h.origin,
+    h.schedule_id,
+    h.schedule,
+    h.scheduled_for,
+    h.nominal_for,
+    h.parent_run,
+    h.queue,
+    h.concurrency_key,
+    h.unique_key,
+    h.unique_scope,
+    h.requires,
+    h.weight,
+    h.priority,
+    h.handler,
+    h.args,
+    h.delivery,
+    h.outcome,
+    h.attempt,
+    h.max_attempts,
+    h.timeout,
+    h.retry_base,
+    h.retry_cap,
+    h.retry,
+    h.snoozes,
+    h.time_limits,
+    h.due_at,
+    h.created_at,
+    h.created_by,
+    h.claimed_at,
+    h.started_at,
+    h.finished_at,
+    h.owner,
+    h.node,
+    h.fence,
+    h.cancel_reason,
+    h.error,
+    h.result
+   FROM pgcron.history h
+UNION ALL
+ SELECT o.id,
+    o.uuid,
+    o.origin,
+    o.schedule_id,
+    o.schedule,
+    o.scheduled_for,
+    o.nominal_for,
+    o.parent_run,
+    o.queue,
+    o.concurrency_key,
+    o.unique_key,
+    o.unique_scope,
+    o.requires,
+    o.weight,
+    o.priority,
+    o.handler,
+    o.args,
+    o.delivery,
+    o.outcome,
+    o.attempt,
+    o.max_attempts,
+    o.timeout,
+    o.retry_base,
+    o.retry_cap,
+    o.retry,
+    o.snoozes,
+    o.time_limits,
+    o.due_at,
+    o.created_at,
+    o.created_by,
+    o.claimed_at,
+    o.started_at,
+    o.finished_at,
+    o.owner,
+    o.node,
+    o.fence,
+    o.cancel_reason,
+    o.error,
+    o.result
+   FROM pgcron.history_overflow o;
+
+COMMENT ON VIEW pgcron.ended_runs IS 'Private: history and its overflow.';
 
 CREATE TABLE pgcron.occurrence (
     schedule_id bigint NOT NULL,
@@ -802,7 +885,7 @@ CREATE TABLE pgcron.fire_failure (
     is_judged boolean DEFAULT false NOT NULL
 );
 
-COMMENT ON TABLE pgcron.fire_failure IS 'Private: Fires of schedules with pause_after_failures that ended dead or lost, since the last that succeeded. Only inserted when a run ends: whoever ends runs waits for nobody.';
+COMMENT ON TABLE pgcron.fire_failure IS 'Private: Fires of schedules with pause_after_failures that ended dead or lost, since the last that succeeded. The end of a run only inserts, so that it waits for no lock.';
 
 CREATE TABLE pgcron.given_back (
     id bigint NOT NULL,
@@ -810,7 +893,7 @@ CREATE TABLE pgcron.given_back (
     runs integer NOT NULL
 );
 
-COMMENT ON TABLE pgcron.given_back IS 'Private: Taken by the next materializer, who holds the cursor when it counts: whoever ends runs may not lock it any more.';
+COMMENT ON TABLE pgcron.given_back IS 'Private: Counted by the next materializer, which locks the cursor for it: a transaction that ends runs may not lock it any more.';
 
 ALTER TABLE pgcron.given_back ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME pgcron.given_back_id_seq
@@ -910,7 +993,7 @@ CREATE VIEW pgcron.nodes AS
           ORDER BY e.set_at
          LIMIT 1) c ON ((n.state <> 'dead'::text)));
 
-COMMENT ON VIEW pgcron.nodes IS 'Processes that work, or have worked: what they offer, and whether they hold their lease.';
+COMMENT ON VIEW pgcron.nodes IS 'Worker processes, past ones too: what they offer, and whether they hold their lease.';
 
 CREATE VIEW pgcron.occurrences AS
  SELECT s.name AS schedule,
@@ -942,7 +1025,7 @@ UNION ALL
    FROM (pgcron.missed m
      LEFT JOIN pgcron.schedule s ON ((s.id = m.schedule_id)));
 
-COMMENT ON VIEW pgcron.occurrences IS 'The ledger: one row for each fire time, or for each range of fires that were dropped together (fires NULL: not counted). code: a word that stays; pgcron.why says what it means.';
+COMMENT ON VIEW pgcron.occurrences IS 'The ledger: one row for each fire time, or for each range of fires that were dropped together (fires NULL: not counted). code: a stable word; pgcron.why says what it means.';
 
 CREATE TABLE pgcron.outdated_plan (
     schedule_id bigint NOT NULL
@@ -1040,87 +1123,7 @@ UNION ALL
     h.requires,
     COALESCE(h.weight, 1) AS weight,
     NULL::interval AS overrun_after
-   FROM ( SELECT e.id,
-            e.uuid,
-            e.origin,
-            e.schedule_id,
-            e.schedule,
-            e.scheduled_for,
-            e.nominal_for,
-            e.parent_run,
-            e.queue,
-            e.concurrency_key,
-            e.unique_key,
-            e.unique_scope,
-            e.requires,
-            e.weight,
-            e.priority,
-            e.handler,
-            e.args,
-            e.delivery,
-            e.outcome,
-            e.attempt,
-            e.max_attempts,
-            e.timeout,
-            e.retry_base,
-            e.retry_cap,
-            e.retry,
-            e.snoozes,
-            e.time_limits,
-            e.due_at,
-            e.created_at,
-            e.created_by,
-            e.claimed_at,
-            e.started_at,
-            e.finished_at,
-            e.owner,
-            e.node,
-            e.fence,
-            e.cancel_reason,
-            e.error,
-            e.result
-           FROM pgcron.history e
-        UNION ALL
-         SELECT o.id,
-            o.uuid,
-            o.origin,
-            o.schedule_id,
-            o.schedule,
-            o.scheduled_for,
-            o.nominal_for,
-            o.parent_run,
-            o.queue,
-            o.concurrency_key,
-            o.unique_key,
-            o.unique_scope,
-            o.requires,
-            o.weight,
-            o.priority,
-            o.handler,
-            o.args,
-            o.delivery,
-            o.outcome,
-            o.attempt,
-            o.max_attempts,
-            o.timeout,
-            o.retry_base,
-            o.retry_cap,
-            o.retry,
-            o.snoozes,
-            o.time_limits,
-            o.due_at,
-            o.created_at,
-            o.created_by,
-            o.claimed_at,
-            o.started_at,
-            o.finished_at,
-            o.owner,
-            o.node,
-            o.fence,
-            o.cancel_reason,
-            o.error,
-            o.result
-           FROM pgcron.history_overflow o) h;
+   FROM pgcron.ended_runs h;
 
 COMMENT ON VIEW pgcron.runs IS 'Live and ended runs; state is the live state or the outcome.';
 
@@ -1150,7 +1153,7 @@ CREATE VIEW pgcron.own_runs WITH (security_barrier='true') AS
    FROM pgcron.runs v
   WHERE (created_by = ANY (ARRAY[(SESSION_USER)::text, (CURRENT_USER)::text]));
 
-COMMENT ON VIEW pgcron.own_runs IS 'The runs that the reader''s role has enqueued, and nobody else''s; best asked by id.';
+COMMENT ON VIEW pgcron.own_runs IS 'The runs that the reader''s role has enqueued; best selected by id.';
 
 CREATE TABLE pgcron.producer_rule (
     role regrole NOT NULL,
@@ -1162,7 +1165,7 @@ CREATE TABLE pgcron.producer_rule (
     CONSTRAINT a_rule_says_which_queues CHECK ((((queue ~ '^[A-Za-z0-9_.-]{0,100}[*]?$'::text) AND (queue <> ''::text)) OR pgcron.refuse('PC001'::text, format('%L is neither a queue nor how some begin'::text, "left"(queue, 200)), 'A rule names one queue, or how queues begin, with a star at its end.'::text, 'Write for example ''mail'', ''mail-*'', or ''*'' for every queue.'::text)))
 );
 
-COMMENT ON TABLE pgcron.producer_rule IS 'Private: What roles may enqueue: one that has the rights of a role which stands here may enqueue what one of the rules allows, in its own name, and nothing else. Who may empty pgcron.run is not asked.';
+COMMENT ON TABLE pgcron.producer_rule IS 'Private: What roles may enqueue: a role that has the rights of one named here may enqueue what one of the rules allows, in its own name, and nothing else. Roles with TRUNCATE on pgcron.run are exempt.';
 
 CREATE TABLE pgcron.progress (
     run_id bigint NOT NULL,
@@ -1190,7 +1193,7 @@ CREATE TABLE pgcron.queue (
     set_at timestamp with time zone,
     is_plain boolean GENERATED ALWAYS AS (((paused_at IS NULL) AND (max_running IS NULL) AND (rate IS NULL))) STORED NOT NULL,
     CONSTRAINT a_queue_name_is_simple CHECK ((((name ~ '^[A-Za-z0-9_.-]+$'::text) AND (length(name) <= 100)) OR pgcron.refuse('PC001'::text, format('queue %L is not a queue name'::text, "left"(name, 200)), 'A queue name has 1 to 100 letters, digits, "_", "." and "-".'::text, 'Write for example ''default''.'::text))),
-    CONSTRAINT a_queue_runs_1_to_100000_at_once CHECK (((max_running IS NULL) OR ((max_running >= 1) AND (max_running <= 100000)) OR pgcron.refuse('PC001'::text, format('max_running %s is out of range'::text, max_running), 'Of one queue 1 to 100000 runs may execute at once.'::text, 'NULL is no limit; pausing the queue lets nothing run.'::text))),
+    CONSTRAINT a_queue_runs_1_to_100000_at_once CHECK (pgcron.is_within('max_running'::text, max_running, 1, 100000, 'Of one queue 1 to 100000 runs may execute at once.'::text, 'NULL is no limit; pausing the queue lets nothing run.'::text)),
     CONSTRAINT a_queue_starts_1_to_1000000_runs_in_a_time CHECK ((pgcron.rate_is_fine(rate, per) OR pgcron.refuse_rate(rate, per))),
     CONSTRAINT queue_paused_by_is_short CHECK (pgcron.is_short('paused_by'::text, paused_by, 300)),
     CONSTRAINT queue_paused_note_is_short CHECK (pgcron.is_short('paused_note'::text, paused_note, 2000)),
@@ -1250,9 +1253,8 @@ CREATE TABLE pgcron.retention (
     keep interval NOT NULL,
     CONSTRAINT a_partition_holds_a_day_or_a_month CHECK ((period = ANY (ARRAY['day'::text, 'month'::text]))),
     CONSTRAINT partitions_are_made_a_day_to_a_year_ahead CHECK (((ahead >= '1 day'::interval) AND (ahead <= '1 year'::interval))),
-    CONSTRAINT retention_is_at_least_a_day CHECK (((keep >= '1 day'::interval) OR pgcron.refuse('PC001'::text, format('retention of %s is too short'::text, keep), 'Partitions are dropped a day after the last of their rows is due, at the earliest.'::text, 'Keep at least ''1 day''.'::text))),
-    CONSTRAINT retention_is_at_most_a_century CHECK (((keep <= '36525 days'::interval) OR pgcron.refuse('PC001'::text, format('%s for %s is longer than a century'::text, keep, relation), 'Rows are kept for a day to 36525 days.'::text, 'Write for example ''400 days''.'::text))),
-    CONSTRAINT retention_is_of_a_partitioned_table CHECK ((relation = ANY (ARRAY['occurrence'::text, 'history'::text, 'attempt'::text, 'log'::text])))
+    CONSTRAINT retention_is_of_a_partitioned_table CHECK ((relation = ANY (ARRAY['occurrence'::text, 'history'::text, 'attempt'::text, 'log'::text]))),
+    CONSTRAINT rows_are_kept_for_a_day_to_a_century CHECK (pgcron.is_within('retention'::text, keep, '1 day'::interval, '36525 days'::interval, 'Rows are kept for a day to 36525 days (a century).'::text, 'Write for example ''400 days''.'::text))
 );
 
 COMMENT ON TABLE pgcron.retention IS 'Private: How long each partitioned table is kept. Set by set_table_retention; a changed period holds for new partitions.';
@@ -1263,9 +1265,9 @@ CREATE TABLE pgcron.retention_rule (
     keep interval NOT NULL,
     set_by text DEFAULT SESSION_USER NOT NULL,
     set_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT a_retention_rule_keeps_a_day CHECK (((keep >= '1 day'::interval) OR pgcron.refuse('PC001'::text, format('retention of %s is too short'::text, keep), 'Of each run a day is kept: nodes look back so far for what would be missing.'::text, 'Keep at least ''1 day''.'::text))),
+    CONSTRAINT a_retention_rule_keeps_a_day CHECK (pgcron.is_within('retention'::text, keep, '1 day'::interval, '36525 days'::interval, 'Rows are kept for a day to 36525 days (a century).'::text, 'Keep at least ''1 day''.'::text)),
     CONSTRAINT a_retention_rule_names_a_queue CHECK (((queue IS NULL) OR ((queue ~ '^[A-Za-z0-9_.-]+$'::text) AND (length(queue) <= 100)) OR pgcron.refuse('PC001'::text, format('queue %L is not a queue name'::text, "left"(queue, 200)), 'A queue has 1 to 100 letters, digits, "_", "." and "-".'::text, 'Leave it out for every queue.'::text))),
-    CONSTRAINT a_retention_rule_names_an_outcome CHECK (((outcome IS NULL) OR (outcome = ANY (ARRAY['succeeded'::text, 'dead'::text, 'cancelled'::text, 'skipped'::text, 'superseded'::text, 'expired'::text, 'lost'::text, 'upstream_failed'::text])) OR pgcron.refuse('PC001'::text, format('outcome %L is not known'::text, "left"(outcome, 200)), 'Runs end succeeded, dead, lost, cancelled, expired, skipped, superseded or upstream_failed.'::text, 'Leave it out for every outcome.'::text)))
+    CONSTRAINT a_retention_rule_names_an_outcome CHECK (pgcron.is_one_of('outcome'::text, outcome, '{succeeded,dead,cancelled,skipped,superseded,expired,lost,upstream_failed}'::text[], 'Runs end succeeded, dead, lost, cancelled, expired, skipped, superseded or upstream_failed.'::text, 'Leave it out for every outcome.'::text))
 );
 
 COMMENT ON TABLE pgcron.retention_rule IS 'Private: How long ended runs of a queue (NULL: every queue) that ended so (NULL: however) are kept, if not as long as history. The most specific rule counts: queue and outcome, queue, outcome, neither.';
@@ -1279,7 +1281,6 @@ CREATE TABLE pgcron.retention_sweep (
     page bigint DEFAULT 0 NOT NULL,
     ended_at timestamp with time zone,
     removed bigint DEFAULT 0 NOT NULL,
-    spared bigint DEFAULT 0 NOT NULL,
     remaining bigint DEFAULT 0 NOT NULL,
     gone bigint DEFAULT 0 NOT NULL,
     bytes bigint,
@@ -1318,7 +1319,7 @@ CREATE TABLE pgcron.schedule_preview (
 )
 WITH (fillfactor='80');
 
-COMMENT ON TABLE pgcron.schedule_preview IS 'Private: The next fires of schedules, and schedules in English: written when a new generation is judged, and for those that were asked for.';
+COMMENT ON TABLE pgcron.schedule_preview IS 'Private: The next fires of schedules, and schedules in English: written when a new generation is judged, and on request.';
 
 CREATE TABLE pgcron.schedule_version (
     schedule_id bigint NOT NULL,
@@ -1334,7 +1335,7 @@ CREATE TABLE pgcron.schedule_version (
     CONSTRAINT schedule_version_actor_is_short CHECK (pgcron.is_short('actor'::text, actor, 300))
 );
 
-COMMENT ON TABLE pgcron.schedule_version IS 'Private: Every version of every schedule as it stood, who wrote it and through which interface. No foreign key: it outlives the schedule.';
+COMMENT ON TABLE pgcron.schedule_version IS 'Private: Every version of every schedule, who wrote it and through which interface. No foreign key: it outlives the schedule.';
 
 CREATE VIEW pgcron.schedule_versions AS
  SELECT schedule_id,
@@ -1419,7 +1420,7 @@ CREATE VIEW pgcron.schedules AS
    FROM (pgcron.schedule s
      JOIN pgcron.cursor c ON ((c.schedule_id = s.id)));
 
-COMMENT ON VIEW pgcron.schedules IS 'Schedules and how they stand. status: unchecked, valid, invalid (error says why), or done: it has no fire to come, and its last run is over.';
+COMMENT ON VIEW pgcron.schedules IS 'Schedules and their status: unchecked, valid, invalid (error says why), or done: it has no fire to come, and its last run is over.';
 
 CREATE TABLE pgcron.timezone (
     name text NOT NULL
@@ -1672,17 +1673,13 @@ CREATE INDEX schedule_with_calendars ON pgcron.schedule USING btree (id) WHERE (
 
 CREATE INDEX unique_period_until ON pgcron.unique_period USING btree (until);
 
-CREATE CONSTRAINT TRIGGER a_key_names_a_new_run AFTER INSERT OR UPDATE ON pgcron.idempotency DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((NOT has_table_privilege(('pgcron.run'::regclass)::oid, 'TRUNCATE'::text)) AND (NOT has_column_privilege(('pgcron.run'::regclass)::oid, 'origin'::text, 'INSERT'::text)))) EXECUTE FUNCTION pgcron.a_key_names_a_new_run();
+CREATE CONSTRAINT TRIGGER a_key_names_a_new_run AFTER INSERT OR UPDATE ON pgcron.idempotency DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (pgcron.is_producer()) EXECUTE FUNCTION pgcron.a_key_names_a_new_run();
 
-CREATE CONSTRAINT TRIGGER a_key_names_a_new_run AFTER INSERT OR UPDATE ON pgcron.unique_period DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((NOT has_table_privilege(('pgcron.run'::regclass)::oid, 'TRUNCATE'::text)) AND (NOT has_column_privilege(('pgcron.run'::regclass)::oid, 'origin'::text, 'INSERT'::text)))) EXECUTE FUNCTION pgcron.a_key_names_a_new_run();
+CREATE CONSTRAINT TRIGGER a_key_names_a_new_run AFTER INSERT OR UPDATE ON pgcron.unique_period DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (pgcron.is_producer()) EXECUTE FUNCTION pgcron.a_key_names_a_new_run();
 
-CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.idempotency FOR EACH ROW WHEN (((old.expires_at > now()) AND (NOT has_table_privilege(('pgcron.run'::regclass)::oid, 'TRUNCATE'::text)) AND (NOT has_column_privilege(('pgcron.run'::regclass)::oid, 'origin'::text, 'INSERT'::text)))) EXECUTE FUNCTION pgcron.a_living_key_stays();
+CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.idempotency FOR EACH ROW WHEN (((old.expires_at > now()) AND pgcron.is_producer())) EXECUTE FUNCTION pgcron.a_living_key_stays();
 
-CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.unique_period FOR EACH ROW WHEN (((old.until > now()) AND ((new.run_id = old.run_id) OR (new.until <= old.until)) AND (NOT has_table_privilege(('pgcron.run'::regclass)::oid, 'TRUNCATE'::text)) AND (NOT has_column_privilege(('pgcron.run'::regclass)::oid, 'origin'::text, 'INSERT'::text)))) EXECUTE FUNCTION pgcron.a_living_key_stays();
-
-CREATE TRIGGER backfills_stop_with_their_schedule BEFORE DELETE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.backfills_stop_with_their_schedule();
-
-CREATE TRIGGER judge_retention_rule BEFORE INSERT OR UPDATE ON pgcron.retention_rule FOR EACH ROW EXECUTE FUNCTION pgcron.judge_retention_rule();
+CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.unique_period FOR EACH ROW WHEN (((old.until > now()) AND ((new.run_id = old.run_id) OR (new.until <= old.until)) AND pgcron.is_producer())) EXECUTE FUNCTION pgcron.a_living_key_stays();
 
 CREATE TRIGGER judge_schedule BEFORE INSERT OR UPDATE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.judge_schedule();
 
@@ -1738,37 +1735,23 @@ REVOKE ALL ON FUNCTION pgcron.assert_token(run_id bigint, token uuid) FROM PUBLI
 
 REVOKE ALL ON FUNCTION pgcron.backfill(schedule text, since timestamp with time zone, until timestamp with time zone, direction text, parallelism integer, overlap text, if_ran text, args jsonb, note text, actor text, planned integer) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.backfills_stop_with_their_schedule() FROM PUBLIC;
-
 REVOKE ALL ON FUNCTION pgcron.calendars_of(spec text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.cancel_own_run(run_id bigint, reason text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.confine_producer(role text, queues text[], handlers text[], actor text) FROM PUBLIC;
-
 REVOKE ALL ON FUNCTION pgcron.delete_calendar(calendar text, actor text) FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION pgcron.end_orphans(run_ids bigint[], errors text[], node_names text[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.finish_run(run_id bigint, token uuid, elapsed double precision, result jsonb, node text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.give_back_runs(run_ids bigint[]) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.is_same_hash(one bytea, other bytea) FROM PUBLIC;
-
 REVOKE ALL ON FUNCTION pgcron.judge_assertions() FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION pgcron.judge_by_rules(queue text, handler text, who name) FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION pgcron.judge_claims(id bigint, created_by text, who name, is_confined boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.judge_schedule() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.known_callbacks(runs bigint[], fences bigint[], token_hashes bytea[]) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.lock_occurrence(name text, instant timestamp with time zone, OUT schedule bigint, OUT run bigint, OUT is_decided boolean) FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION pgcron.override_occurrence(name text, instant timestamp with time zone, wanted pgcron.occurrence_override) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.override_occurrence(name text, instant timestamp with time zone, action text, due_at timestamp with time zone, args jsonb, note text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.pause_backfill(backfill_id bigint, actor text) FROM PUBLIC;
 
@@ -1778,13 +1761,7 @@ REVOKE ALL ON FUNCTION pgcron.prune_calendars(source text, kept text[], actor te
 
 REVOKE ALL ON FUNCTION pgcron.put_calendar(calendar text, content text, actor text, interface text, take_over boolean) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.refuse_claim(run bigint) FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION pgcron.refuse_producer(who name, queue text, handler text) FROM PUBLIC;
-
 REVOKE ALL ON FUNCTION pgcron.replace_run(run bigint, unique_key text, handler text, args jsonb, priority integer, due_at timestamp with time zone, most interval, latest timestamp with time zone) FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION pgcron.replan(outdated bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.resume_backfill(backfill_id bigint, actor text) FROM PUBLIC;
 
@@ -1800,9 +1777,5 @@ REVOKE ALL ON FUNCTION pgcron.take_calendars(spec text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.take_given_back(schedules bigint[]) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.unconfine_producer(role text) FROM PUBLIC;
-
 REVOKE ALL ON FUNCTION pgcron.wake_idle_nodes() FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION pgcron.zones_like(zone text) FROM PUBLIC;
 

@@ -500,7 +500,6 @@ REFUSED: tuple[tuple[dict[str, Any], type[PgcronError], str], ...] = (
     ({"parallelism": 0}, InvalidInput, "parallelism 0 is out of range"),
     ({"parallelism": 1001}, InvalidInput, "parallelism 1001 is out of range"),
     ({"overlap": "never"}, InvalidInput, "overlap policy 'never' is not known"),
-    ({"overlap": "skip", "parallelism": 2}, InvalidInput, "parallelism 2 with overlap 'skip'"),
     ({"if_ran": "maybe"}, InvalidInput, "if_ran 'maybe' is not known"),
     ({"args": "[]"}, InvalidInput, "args"),
     ({"planned": 1_000_001}, TooLarge, "more than 1000000 instants"),

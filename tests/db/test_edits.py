@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any
 
 import asyncpg
 import pytest
@@ -220,27 +220,6 @@ async def test_an_edit_in_repeatable_read_is_finished_by_a_node(
 
     assert await live_fires(connection) == await decided_fires(connection) == {due}
     assert await call(connection, "pending_edits", at_most=10, aside=[]) == []
-
-
-@pytest.mark.parametrize("isolation", ["repeatable_read", "serializable"])
-async def test_a_pause_that_no_node_saw_is_told(
-    connection: Connection, another: Connect, isolation: Literal["repeatable_read", "serializable"]
-) -> None:
-    ago = await database_now(connection) - minutes(60)
-    schedule, covered = await decided_long_ago(connection, ago)
-    editor = await another()
-    for edit in ("priority = 3", "enabled = false, paused_note = 'deploy'", "enabled = true"):
-        async with editor.transaction(isolation=isolation):
-            await editor.execute(f"UPDATE pgcron.schedule SET {edit}")
-
-    await call(connection, "apply_edit", schedule_id=schedule)
-
-    resumed = await cursor_of(connection, schedule)
-    [(reason, first, last)] = await missed_ranges(connection)
-    assert (reason, first) == ("paused", covered + timedelta(microseconds=1))
-    assert last == resumed["watermark"] == resumed["since"]
-    assert not resumed["is_paused"]
-    assert await connection.fetchval("SELECT note FROM pgcron.missed") == "postgres: deploy"
 
 
 async def test_a_repeatable_read_edit_that_missed_new_fires_is_refused(

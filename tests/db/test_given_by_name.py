@@ -19,19 +19,9 @@ REFUSED = [
     ("edit_schedule('job', '[]')", "PC001"),
     ("edit_schedule('job', '{\"max_running\": \"x\"}')", "PC001"),
     ("edit_schedule('job', '{\"timeout\": \"long\"}')", "PC001"),
-    ("apply_schedules(NULL, 's')", "PC001"),
-    ("apply_schedules('{}', 's')", "PC001"),
-    ("apply_schedules('[1]', 's')", "PC001"),
     ('apply_schedules(\'[{"name": "a", "handler": "py:x"}]\', \'s\')', "PC001"),
-    ("apply_schedules('[]', NULL)", "PC001"),
 ]
-OF_FILES = [
-    '"speck": "@daily"',
-    '"id": 7',
-    '"uuid": null',
-    '"max_running": "x"',
-    '"queue": null',
-]
+OF_FILES = ['"max_running": "x"', '"queue": null']
 
 
 @pytest.mark.parametrize(("asked", "code"), REFUSED)
@@ -52,19 +42,6 @@ async def test_it_is_refused_in_files(connection: Connection, column: str) -> No
     )
 
     assert (error.sqlstate, is_explained(error)) == ("PC001", True), error
-
-
-async def test_a_name_is_defined_once(connection: Connection) -> None:
-    definition = '{"name": "a", "spec": "@daily", "handler": "py:x"}'
-
-    error = await refusal(
-        connection,
-        "SELECT pgcron.apply_schedules($1::text::jsonb, 's')",
-        f"[{definition}, {definition}]",
-    )
-
-    assert error.sqlstate == "PC001"
-    assert str(error).startswith("schedule 'a' is defined twice")
 
 
 async def test_the_note_of_a_pause_is_bounded(connection: Connection) -> None:

@@ -141,33 +141,6 @@ async def test_a_changed_fire_is_restored(
     assert refused.value.sqlstate == "PC010"
 
 
-async def test_a_fire_that_is_due_and_waits_is_changed_where_it_stands(
-    connection: Connection,
-) -> None:
-    schedule = await put_schedule(connection, overlap="allow")
-    now = await database_now(connection)
-    fires = [now - minutes(3), now - minutes(2), now - minutes(1)]
-    await connection.execute("UPDATE pgcron.cursor SET watermark = $1", now - minutes(9))
-    await decide(connection, schedule, *fires)
-    await connection.execute(SKIP, fires[0])
-    await connection.execute(MOVE, fires[1], now + minutes(9))
-    await connection.execute(EDIT, fires[2])
-
-    [moved, edited] = await live(connection)
-    assert moved == (fires[1], now + minutes(9), "{}")
-    assert (edited[0], edited[2]) == (fires[2], '{"day": 2}')
-    [skipped] = await connection.fetch("SELECT outcome, error FROM pgcron.history")
-    assert tuple(skipped) == ("skipped", "skipped by anna: a fair")
-    await connection.execute(RESTORE, fires[1])
-    assert (await live(connection))[0][1] <= await database_now(connection)
-    reported = await why(connection, fires[1])
-    assert (reported["code"], reported["reason"], reported["actor"]) == (
-        "run",
-        "restored by bert",
-        "bert",
-    )
-
-
 async def refused(connection: Connection, statement: str, *values: Any) -> tuple[str, str]:
     error = await refusal(connection, statement, *values)
     assert is_explained(error)
@@ -177,7 +150,7 @@ async def refused(connection: Connection, statement: str, *values: Any) -> tuple
 async def test_a_fire_that_has_begun_or_is_over_is_not_changed(connection: Connection) -> None:
     schedule = await put_schedule(connection, overlap="allow")
     now = await database_now(connection)
-    fires = [now - minutes(3), now - minutes(2)]
+    fires = [now - minutes(3), now - minutes(2), now - minutes(1)]
     await connection.execute("UPDATE pgcron.cursor SET watermark = $1", now - minutes(9))
     await decide(connection, schedule, *fires)
     node = await join(connection)
@@ -188,6 +161,8 @@ async def test_a_fire_that_has_begun_or_is_over_is_not_changed(connection: Conne
     assert (code, f"has ended as run {done['id']}" in words) == ("PC011", True)
     code, words = await refused(connection, EDIT, fires[1])
     assert (code, f"is executed as run {running['id']}" in words) == ("PC011", True)
+    code, words = await refused(connection, MOVE, fires[2], now + minutes(9))
+    assert (code, "is due as run" in words) == ("PC011", True)
     assert (await refused(connection, SKIP, now - minutes(99)))[0] == "PC011"
     assert await history_row(connection, done["id"]) is not None
     assert await connection.fetchval("SELECT count(*) FROM pgcron.occurrence_override") == 0

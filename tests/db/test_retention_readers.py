@@ -105,27 +105,6 @@ async def test_the_newest_runs_and_successes_of_a_schedule_stay(
     assert left == [*good[2:], *bad[2:]]
     assert not {*nobodys, *deleted} & {*left}
     assert await connection.fetchval(expected, schedule) == before == timedelta(hours=1.5)
-    (spared,) = await values(connection, "SELECT sum(spared)::int FROM pgcron.retention_sweep")
-    assert spared == 20
-
-
-async def test_what_was_spared_is_looked_at_again_when_its_day_is_twice_as_old(
-    connection: Connection, schedule: int
-) -> None:
-    for ago in range(13, 1, -1):
-        await fired(connection, schedule, ago)
-    await shorten(connection)
-    assert len(await kept(connection)) == 10
-    for _ in range(10):
-        await ended(connection, 0, schedule_id=schedule, origin="schedule")
-    assert await sweep(connection) == 0
-
-    # As if the last sweep had been when the days were less than half as old.
-    await connection.execute(
-        "UPDATE pgcron.retention_sweep SET began_at = until + (now() - until) * 0.49"
-    )
-    # The runs of the last two fires stay as well.
-    assert await sweep(connection) == 8
 
 
 @pytest.mark.parametrize("since_then", [None, "succeeded", "cancelled"])

@@ -120,15 +120,6 @@ async def test_pruning_deletes_what_the_source_owns_and_nothing_else(
     assert names == ["by hand", "foreign", "nightly"]
 
 
-async def test_sql_applies_and_prunes_by_one_call(connection: Connection) -> None:
-    await changed(connection, NIGHTLY)
-    rows = await connection.fetch(
-        "SELECT name, change FROM pgcron.apply_schedules("
-        '\'[{"name": "b", "spec": "@daily", "handler": "py:x"}]\', \'files\', prune => true)'
-    )
-    assert [tuple(row) for row in rows] == [("b", "added"), ("nightly", "pruned")]
-
-
 async def test_whose_a_schedule_is_says_who_applies_it(connection: Connection) -> None:
     await changed(connection, {**NIGHTLY, "source": "another", "managed_by": "code"}, source="mine")
 

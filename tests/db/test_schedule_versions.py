@@ -4,7 +4,6 @@ import asyncio
 from datetime import timedelta
 from typing import Any
 
-import asyncpg
 import pytest
 
 from pgcron_ha.errors import Conflict, InvalidInput, NotFound, VersionConflict
@@ -77,8 +76,6 @@ async def test_plain_sql_can_ask_for_the_version_it_read(connection: Connection)
     late = await connection.execute("UPDATE pgcron.schedule SET spec = '@weekly' WHERE version = 1")
 
     assert late == "UPDATE 0"
-    with pytest.raises(asyncpg.PostgresError, match="expected version -1 is negative"):
-        await connection.execute("SELECT pgcron.expect_version('job', -1)")
 
 
 async def test_a_restore_is_a_new_version_that_says_so(connection: Connection) -> None:
@@ -236,19 +233,6 @@ async def test_an_edit_through_another_door_is_warned_of_its_owner(
         assert message.endswith(f"and was edited through {interface}")
         assert detail.startswith(says)
         assert hint.endswith(f"managed_by '{interface}'.")
-
-
-async def test_many_schedules_edited_at_once_are_warned_of_twenty_times(
-    connection: Connection,
-) -> None:
-    reported: list[str] = []
-    for number in range(25):
-        await put_schedule(connection, f"job-{number}", managed_by="code")
-    on_warning(connection, lambda message, *_: reported.append(message))
-    await edit(connection, "UPDATE pgcron.schedule SET priority = 1", "cli")
-    await asyncio.sleep(0)
-
-    assert len(reported) == 20
 
 
 async def test_columns_are_edited_by_name_with_a_note(connection: Connection) -> None:

@@ -13,7 +13,7 @@ from tests.db.control import Connection, put_schedule
 from tests.product.db import Link
 from tests.product.engine import AT_ONCE, FIRES, Janitor, Materializer, SetAside, write_previews
 
-UNJUDGED = "no node has judged it yet: ask again in some seconds"
+UNJUDGED = "no node has judged it yet: try again in a few seconds"
 
 
 @pytest.fixture

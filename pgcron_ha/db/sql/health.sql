@@ -112,7 +112,8 @@ SELECT (SELECT count(*) FROM (SELECT FROM pgcron.history_overflow LIMIT 1000) o)
         WHERE n.state = 'alive' AND n.lease_until > now()) AS nodes,
        (SELECT extract(epoch FROM min(n.lease_ttl))::float8 FROM pgcron.node n
         WHERE n.state <> 'dead') AS shortest_lease,
-       (SELECT min(pgcron.partitions_end(k.relation)) FROM pgcron.retention k) AS partitions_end;
+       (SELECT min((SELECT max(p.high) FROM pgcron.partitions_of(k.relation) p))
+        FROM pgcron.retention k) AS partitions_end;
 
 -- name: list_broken_indexes
 -- What an interrupted CREATE INDEX or REINDEX CONCURRENTLY leaves behind: paid for by every write,
