@@ -83,12 +83,38 @@ BEGIN
   RETURN pgcron.calendars_of(take_calendars.spec);
 END $$;
 
+-- From a calendar by those that it names back to itself; NULL if it does not contain itself.
+CREATE FUNCTION pgcron.circle_of_calendar(name text) RETURNS text[]
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  way text[];
+  met text[] := ARRAY[circle_of_calendar.name];
+  named_by jsonb := '{}';
+  place int := 1;
+  part text;
+BEGIN
+  WHILE place <= cardinality(met) LOOP      -- each calendar once, the nearest first
+    FOR part IN SELECT unnest(c.parts) FROM pgcron.calendar c WHERE c.name = met[place] LOOP
+      IF part = met[1] THEN
+        way := ARRAY[met[place], part];
+        WHILE way[1] <> part LOOP way := (named_by ->> way[1]) || way; END LOOP;
+        RETURN way;
+      ELSIF part <> ALL(met) THEN
+        met := met || part;
+        named_by := named_by || jsonb_build_object(part, met[place]);
+      END IF;
+    END LOOP;
+    place := place + 1;
+  END LOOP;
+  RETURN NULL;
+END $$;
+
 CREATE FUNCTION pgcron.judge_parts(names text[]) RETURNS void
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
   calendar text;
   unknown text;
-  circle text[];      -- from a calendar by those that it names back to itself
+  circle text[];
 BEGIN
   SELECT c.name, part INTO calendar, unknown FROM pgcron.calendar c
   CROSS JOIN LATERAL unnest(c.parts) part
@@ -99,20 +125,15 @@ BEGIN
         format('calendar %L names calendar %L, which is not known', calendar, unknown),
         'A calendar names others that exist, spelled exactly.', 'Make the other one first.');
   END IF;
-  WITH RECURSIVE walk(way, last) AS (
-    SELECT ARRAY[n], n FROM unnest(names) n
-    UNION ALL
-    SELECT walk.way || part, part FROM walk JOIN pgcron.calendar c ON c.name = walk.last
-    CROSS JOIN LATERAL unnest(c.parts) part
-    WHERE (cardinality(walk.way) = 1 OR walk.last <> walk.way[1]) AND part <> ALL (walk.way[2:]))
-  SELECT walk.way INTO circle FROM walk
-  WHERE cardinality(walk.way) > 1 AND walk.last = walk.way[1]
-  ORDER BY walk.way[1], cardinality(walk.way) LIMIT 1;
-  IF circle IS NOT NULL THEN
-    PERFORM pgcron.refuse('PC005',
-        format('calendar %L contains itself: %s', circle[1], array_to_string(circle, ' > ')),
-        'A calendar may name others, but not in a circle.', 'Remove one of the `calendar` lines.');
-  END IF;
+  FOREACH calendar IN ARRAY names LOOP
+    circle := pgcron.circle_of_calendar(calendar);
+    IF circle IS NOT NULL THEN
+      PERFORM pgcron.refuse('PC005',
+          format('calendar %L contains itself: %s', calendar, array_to_string(circle, ' > ')),
+          'A calendar may name others, but not in a circle.',
+          'Remove one of the `calendar` lines.');
+    END IF;
+  END LOOP;
 END $$;
 
 -- One transaction at a time writes calendars.
