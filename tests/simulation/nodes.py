@@ -73,8 +73,8 @@ class SimulatedNode(Node):
                 self._process,
                 self._place.judge,
                 self.settings.node.lease_ttl,
-                self._runner.done,
-                self._runner.feed_for(kind),
+                self.runner.done,
+                self.runner.feed_for(kind),
                 self._recorder,
             )
             for kind in ("py", "shell")
