@@ -20,8 +20,7 @@ END $$;
 -- Attempts that failed, of runs whose handler has a breaker. A batch may hold several of one
 -- breaker; breakers are locked in the order of their names, after the runs. While one is open what
 -- still fails changes nothing: it began before. While one is half open only its probe counts.
-CREATE FUNCTION pgcron.count_failures(handlers text[], run_ids bigint[], fences bigint[],
-    errors text[]) RETURNS void
+CREATE FUNCTION pgcron.count_failures(failures jsonb) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
   row_found pgcron.breaker;
@@ -30,14 +29,15 @@ DECLARE
 BEGIN
   FOR row_found IN SELECT b.* FROM pgcron.breaker b
       WHERE b.name IN (SELECT m.breaker FROM pgcron.breaker_handler m
-                       WHERE m.handler = ANY(handlers))
+                       WHERE m.handler IN (SELECT f ->> 'handler'
+                                           FROM jsonb_array_elements(failures) f))
         AND pgcron.breaker_is_fine(b)
       ORDER BY b.name FOR UPDATE LOOP
     SELECT count(*)::int AS attempts, (array_agg(f.error ORDER BY f.place DESC))[1] AS error,
            bool_or(f.run_id = row_found.probe_run AND f.fence = row_found.probe_fence) AS is_probe
     INTO failed
-    FROM unnest(handlers, run_ids, fences, errors) WITH ORDINALITY
-      f(handler, run_id, fence, error, place)
+    FROM ROWS FROM (jsonb_to_recordset(failures) AS (handler text, run_id bigint, fence bigint,
+          error text)) WITH ORDINALITY f(handler, run_id, fence, error, place)
     JOIN pgcron.breaker_handler m ON m.handler = f.handler AND m.breaker = row_found.name;
     IF row_found.state = 'half_open' AND failed.is_probe THEN
       PERFORM pgcron.open_breaker(row_found.name, failed.error,
@@ -126,9 +126,7 @@ END $$;
 -- in here waits: what somebody else has locked is left to them. A run that has a key, required
 -- labels, an overlap policy or a limited queue is claimed by the functions that decide those.
 CREATE FUNCTION pgcron.claim_probe(incarnation uuid, queues text[], handlers text[])
-  RETURNS TABLE (breaker text, id bigint, uuid uuid, handler text, args jsonb, attempt int,
-      max_attempts int, queue text, priority smallint, schedule text, fire_time timestamptz,
-      token uuid, fence bigint, timeout float8, delivery text, due float8, origin text, weight int)
+  RETURNS TABLE (breaker text, claimed_run pgcron.claim)
 LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE
@@ -183,12 +181,7 @@ BEGIN
     CONTINUE WHEN claimed IS NULL;
     UPDATE pgcron.breaker b SET state = 'half_open', probe_run = r.id, probe_fence = r.fence
     FROM pgcron.run r WHERE b.name = probed.name AND r.id = claimed;
-    RETURN QUERY SELECT probed.name, r.id, r.uuid, r.handler, r.args, r.attempt,
-             coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
-             r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token,
-             r.fence, date_part('epoch', r.timeout), r.delivery, date_part('epoch', r.due_at),
-             r.origin, coalesce(r.weight, 1)
-      FROM pgcron.run r WHERE r.id = claimed;
+    RETURN QUERY SELECT probed.name, pgcron.claim_of(r) FROM pgcron.run r WHERE r.id = claimed;
     RETURN;
   END LOOP;
 END $$;

@@ -101,53 +101,7 @@ BEGIN
   RETURN 'taken';
 END $$;
 
--- running -> ready, dead, lost, cancelled, succeeded
--- Ends attempts of rows that the caller has locked and whose node is dead. What their services had
--- answered before is how they ended: it was acknowledged. Called after the locks were taken, so
--- that it sees what came until then.
-CREATE FUNCTION pgcron.end_orphans(run_ids bigint[], errors text[], node_names text[])
-  RETURNS TABLE (run_id bigint, verdict text)
-LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-  given record;
-  ending pgcron.run;
-BEGIN
-  FOR given IN SELECT c.run_id, c.result, c.opened_at, o.node_name
-      FROM unnest(end_orphans.run_ids, node_names) o(id, node_name)
-      JOIN pgcron.callback c ON c.run_id = o.id
-      WHERE c.status = 'succeeded'
-        AND c.fence = (SELECT r.fence FROM pgcron.run r WHERE r.id = o.id)
-      ORDER BY c.run_id LOOP
-    SELECT r.* INTO STRICT ending FROM pgcron.run r WHERE r.id = given.run_id;
-    ending.started_at := coalesce(ending.started_at, given.opened_at);
-    PERFORM pgcron.end_run(ending, 'succeeded', NULL, NULL, NULL, given.node_name, given.result);
-    run_id := given.run_id;
-    verdict := 'succeeded';
-    RETURN NEXT;
-  END LOOP;
-  RETURN QUERY SELECT e.run_id, e.verdict
-    FROM (SELECT array_agg(r.id) ids,
-                 array_agg(CASE WHEN c.status IS NULL THEN 'lease_lost' ELSE 'failed' END) kinds,
-                 array_agg(c.status IS DISTINCT FROM 'discarded') retryables,
-                 array_agg(c.retry_after) retry_afters,
-                 array_agg(CASE WHEN c.status IS NULL THEN 'LeaseLost'
-                                WHEN c.status = 'retry' THEN 'Retry'
-                                ELSE 'OperationFailed' END) error_classes,
-                 array_agg(CASE WHEN c.status IS NULL THEN o.error ELSE c.error END) errors,
-                 array_agg(NULL::text) tracebacks,
-                 array_agg(CASE WHEN c.status IS NULL THEN 'LeaseLost'
-                                WHEN c.status = 'retry' THEN 'Retry pgcron_ha.Retry'
-                                ELSE 'OperationFailed' END) causes,
-                 array_agg(NULL::text) fingerprints, array_agg(o.node_name) node_names
-          FROM unnest(end_orphans.run_ids, errors, end_orphans.node_names) o(id, error, node_name)
-          JOIN pgcron.run r ON r.id = o.id
-          LEFT JOIN pgcron.callback c ON c.run_id = r.id AND c.fence = r.fence) g,
-      LATERAL pgcron.end_attempts(g.ids, g.kinds, g.retryables, g.retry_afters, g.error_classes,
-          g.errors, g.tracebacks, g.causes, g.fingerprints, g.node_names) e
-    WHERE g.ids IS NOT NULL;
-END $$;
-
 -- Who knows a token answers for that attempt; but only a role that was granted it (`pgcron-ha
 -- grants callbacks`) may bring one.
-REVOKE ALL ON FUNCTION pgcron.answer_callback, pgcron.is_same_hash, pgcron.known_callbacks,
-    pgcron.end_orphans FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.answer_callback, pgcron.is_same_hash, pgcron.known_callbacks
+  FROM PUBLIC;

@@ -25,11 +25,7 @@
 -- parked; returned as one `parked`, the count in `due`.
 CREATE FUNCTION pgcron.claim_limited(incarnation uuid, queues text[], beyond text[],
     handlers text[], free int, ahead int, look int, aged boolean DEFAULT false)
-  RETURNS TABLE (verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt int,
-      max_attempts int, queue text, priority smallint, schedule text, fire_time timestamptz,
-      token uuid, fence bigint, timeout float8, delivery text, due float8, origin text,
-      concurrency_key text,
-      weight int)
+  RETURNS SETOF pgcron.claim
 LANGUAGE plpgsql VOLATILE ROWS 100 AS $$
 #variable_conflict use_column
 DECLARE
@@ -60,6 +56,7 @@ DECLARE
   others bigint[];
   superseded bigint[];
   overlap_slots smallint[];
+  parked int;
 BEGIN
   PERFORM pgcron.require_read_committed('limits');
   SELECT n.awaits INTO keeps_for FROM pgcron.node n WHERE n.incarnation = claim_limited.incarnation;
@@ -71,8 +68,7 @@ BEGIN
     WHERE n.incarnation = claim_limited.incarnation
       AND (kept.weight IS NULL OR kept.weight <= claim_limited.free);
     IF kept.weight > claim_limited.free THEN
-      verdict := 'await'; id := keeps_for; weight := kept.weight;
-      RETURN NEXT;
+      RETURN NEXT pgcron.no_claim('await', keeps_for, weight => kept.weight);
       RETURN;
     ELSIF kept.weight IS NULL THEN
       keeps_for := NULL;
@@ -105,9 +101,8 @@ BEGIN
     FOR asked IN SELECT q.name, w.next_at FROM pgcron.queue q
         CROSS JOIN LATERAL pgcron.rate_room('queue', q.name, q.rate, q.per, clock_timestamp()) w
         WHERE q.name = ANY(limited) AND q.rate IS NOT NULL AND w.room = 0 LOOP
-      verdict := 'walked'; queue := asked.name;
-      due := date_part('epoch', asked.next_at - clock_timestamp());
-      RETURN NEXT;
+      RETURN NEXT pgcron.no_claim('walked', queue => asked.name,
+          due => date_part('epoch', asked.next_at - clock_timestamp()));
     END LOOP;
     limited := ARRAY(SELECT name FROM unnest(limited, rooms) open(name, room) WHERE room > 0);
     rooms := ARRAY(SELECT room FROM unnest(rooms) room WHERE room > 0);
@@ -135,11 +130,11 @@ BEGIN
       pair_keys := pair_keys || walked.keys;
       pair_priorities := pair_priorities || walked.priorities;
       pair_rooms := pair_rooms || walked.rooms;
-      verdict := 'walked'; queue := asked.queue; concurrency_key := walked.ended_at;
-      due := CASE WHEN walked.next_due IS NOT NULL
-                    THEN date_part('epoch',
-                           least(walked.next_due, to_timestamp(253370764800)) - now()) END;
-      RETURN NEXT;
+      RETURN NEXT pgcron.no_claim('walked', queue => asked.queue,
+          concurrency_key => walked.ended_at,
+          due => CASE WHEN walked.next_due IS NOT NULL
+                        THEN date_part('epoch',
+                               least(walked.next_due, to_timestamp(253370764800)) - now()) END);
     END IF;
   END LOOP;
   IF pair_keys = '{}' AND limited = '{}' AND placed_queues = '{}' THEN RETURN; END IF;
@@ -163,11 +158,8 @@ BEGIN
                                     AND o.overlap <> 'skip' AND o.due_at <= now()));
     IF others <> '{}' THEN
       superseded := ARRAY(SELECT pgcron.replace_older(others, claim_limited.handlers));
-      FOR verdict, id IN SELECT s.verdict, s.id FROM pgcron.settle_queues(others) s
-          WHERE s.verdict <> 'go' LOOP
-        queue := NULL; concurrency_key := NULL; due := NULL;
-        RETURN NEXT;
-      END LOOP;
+      RETURN QUERY SELECT (pgcron.no_claim(s.verdict, s.id)).* FROM pgcron.settle_queues(others) s
+        WHERE s.verdict <> 'go';
     END IF;
   END IF;
   granted_at := clock_timestamp();
@@ -280,11 +272,7 @@ BEGIN
                                AND (l.expire_at IS NULL OR l.expire_at > now())
                                AND (l.requires IS NULL OR l.requires <@ labels)
                              ORDER BY l.id FOR UPDATE SKIP LOCKED))
-      RETURNING 'claim', r.id, r.uuid, r.handler, r.args, r.attempt,
-                coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
-                r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token,
-                r.fence, date_part('epoch', r.timeout), r.delivery, date_part('epoch', r.due_at),
-                r.origin, r.concurrency_key, coalesce(r.weight, 1);
+      RETURNING (pgcron.claim_of(r)).*;
     FOR asked IN SELECT 'key' AS kind, l.concurrency_key AS name, l.per, count(*)::int AS starts
         FROM pgcron.concurrency_slots(keys) l
         JOIN pgcron.run r ON r.concurrency_key = l.concurrency_key AND r.id = ANY(chosen)
@@ -312,10 +300,7 @@ BEGIN
     IF skipped <> '{}' THEN
       PERFORM pgcron.end_waiting_runs(skipped, 'skipped', 'the last run is not over');
     END IF;
-    RETURN QUERY SELECT reported.verdict, reported.id, NULL::uuid, NULL::text, NULL::jsonb,
-             NULL::int, NULL::int, NULL::text, NULL::smallint, NULL::text, NULL::timestamptz,
-             NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text,
-             NULL::text, NULL::int
+    RETURN QUERY SELECT (pgcron.no_claim(reported.verdict, reported.id)).*
       FROM (SELECT 'skip', s.id FROM unnest(skipped) s(id)
             UNION ALL SELECT 'supersede', s.id FROM unnest(superseded) s(id)
             UNION ALL SELECT 'skip', s FROM pgcron.skip_beyond(others) s
@@ -324,23 +309,17 @@ BEGIN
             WHERE r.id = ANY(chosen) AND r.owner = claim_limited.incarnation
               AND r.schedule_id = ANY(others)) reported(verdict, id);
   END IF;
-  RETURN QUERY SELECT 'wait', s.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int,
-           NULL::text, NULL::smallint, NULL::text, NULL::timestamptz, NULL::uuid, NULL::bigint,
-           NULL::float8, NULL::text, NULL::float8, NULL::text, NULL::text, NULL::int
-    FROM unnest(left_waiting) s(id);
+  RETURN QUERY SELECT (pgcron.no_claim('wait', s.id)).* FROM unnest(left_waiting) s(id);
   IF too_heavy <> '{}' AND keeps_for IS NULL THEN
     SELECT a.id, a.weight INTO kept
     FROM pgcron.choose_awaited(claim_limited.incarnation, too_heavy) a;
     IF kept.id IS NOT NULL THEN
-      verdict := 'await'; id := kept.id; weight := kept.weight; queue := NULL; concurrency_key := NULL;
-      due := NULL;
-      RETURN NEXT;
+      RETURN NEXT pgcron.no_claim('await', kept.id, weight => kept.weight);
     END IF;
   END IF;
   IF room > coalesce(cardinality(chosen), 0) AND pair_keys <> '{}' AND keeps_for IS NULL THEN
-    verdict := 'parked'; id := NULL; weight := NULL; queue := NULL; concurrency_key := NULL;
-    due := pgcron.park_keys(pair_queues, pair_keys, pair_priorities, claim_limited.handlers);
-    IF due > 0 THEN RETURN NEXT; END IF;
+    parked := pgcron.park_keys(pair_queues, pair_keys, pair_priorities, claim_limited.handlers);
+    IF parked > 0 THEN RETURN NEXT pgcron.no_claim('parked', due => parked); END IF;
   END IF;
 END $$;
 COMMENT ON FUNCTION pgcron.claim_limited IS

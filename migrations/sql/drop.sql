@@ -15,6 +15,11 @@ BEGIN
         AND c.relname <> 'alembic_version' LOOP
     EXECUTE thing.command;
   END LOOP;
+  FOR thing IN SELECT format('DROP TYPE IF EXISTS pgcron.%I CASCADE', c.relname) AS command
+      FROM pg_catalog.pg_class c
+      WHERE c.relnamespace = 'pgcron'::regnamespace AND c.relkind = 'c' LOOP
+    EXECUTE thing.command;
+  END LOOP;
   -- Some go with others that they call.
   FOR thing IN SELECT p.oid FROM pg_catalog.pg_proc p
       WHERE p.pronamespace = 'pgcron'::regnamespace LOOP

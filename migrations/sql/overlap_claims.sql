@@ -33,9 +33,7 @@ END $$;
 -- one commit for hundreds of runs.
 CREATE FUNCTION pgcron.claim_overlapping(incarnation uuid, queues text[], priorities smallint[],
     handlers text[], free int, ahead int, look int)
-  RETURNS TABLE (verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt int,
-      max_attempts int, queue text, priority smallint, schedule text, fire_time timestamptz,
-      token uuid, fence bigint, timeout float8, delivery text, due float8, origin text)
+  RETURNS SETOF pgcron.claim
 LANGUAGE plpgsql VOLATILE ROWS 100 AS $$
 #variable_conflict use_column
 DECLARE
@@ -119,11 +117,7 @@ BEGIN
                                AND l.handler = ANY(claim_overlapping.handlers)
                                AND (l.expire_at IS NULL OR l.expire_at > now())
                              ORDER BY l.id FOR UPDATE SKIP LOCKED))
-      RETURNING 'claim', r.id, r.uuid, r.handler, r.args, r.attempt,
-                coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
-                r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token,
-                r.fence, date_part('epoch', r.timeout), r.delivery, date_part('epoch', r.due_at),
-                r.origin;
+      RETURNING (pgcron.claim_of(r)).*;
   END IF;
 
   skipped := ARRAY(
@@ -138,9 +132,7 @@ BEGIN
   IF skipped <> '{}' THEN
     PERFORM pgcron.end_waiting_runs(skipped, 'skipped', 'the last run is not over');
   END IF;
-  RETURN QUERY SELECT reported.verdict, reported.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int,
-           NULL::int, NULL::text, NULL::smallint, NULL::text, NULL::timestamptz, NULL::uuid,
-           NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text
+  RETURN QUERY SELECT (pgcron.no_claim(reported.verdict, reported.id)).*
     FROM (SELECT 'skip', s.id FROM unnest(skipped) s(id)
           UNION ALL SELECT 'wait', s.id FROM unnest(left_waiting) s(id)) reported(verdict, id);
 END $$;

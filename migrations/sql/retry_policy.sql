@@ -146,13 +146,9 @@ BEGIN
   RETURN true;
 END $$;
 
--- Exponential with full jitter: anything from nothing up to base * 2^(attempt - 1), at most cap.
--- The exponent is bounded so that the interval can't overflow.
-CREATE FUNCTION pgcron.retry_delay(attempt int, base interval, cap interval) RETURNS interval
-LANGUAGE sql VOLATILE
-RETURN random() * least(cap, base * power(2, least(attempt, 20) - 1));
-
--- The same by a policy. `attempt` counts those that used up one.
+-- How long a retry waits: by default exponential with full jitter, which is anything from nothing
+-- up to base * 2^(attempt - 1), at most cap. The exponent is bounded so that the interval can't
+-- overflow. `attempt` counts those that used up one.
 CREATE FUNCTION pgcron.policy_delay(policy jsonb, attempt int, base interval, cap interval)
   RETURNS interval
 LANGUAGE plpgsql VOLATILE AS $$

@@ -1,5 +1,10 @@
 -- Live runs only: a run that has ended is in history, never here.
 
+-- How often a run is tried.
+CREATE FUNCTION pgcron.attempts_allowed(max_attempts int, delivery text) RETURNS int
+LANGUAGE sql IMMUTABLE
+RETURN coalesce(max_attempts, CASE delivery WHEN 'at_most_once' THEN 1 ELSE 5 END);
+
 CREATE SEQUENCE pgcron.fence;
 COMMENT ON SEQUENCE pgcron.fence IS
     'Monotonic number of claims, for outside stores that must order them.';
@@ -96,6 +101,44 @@ COMMENT ON COLUMN pgcron.run.awaited IS
 COMMENT ON COLUMN pgcron.run.snoozes IS
     'How many of its attempts came back without having used up one; NULL is none.';
 
+-- What a claim returns: a run (verdict `claim`), or what happened to one that was not claimed.
+CREATE TYPE pgcron.claim AS (
+  verdict text,
+  id bigint,
+  uuid uuid,
+  handler text,
+  args jsonb,
+  attempt int,
+  max_attempts int,
+  queue text,
+  priority smallint,
+  schedule text,
+  fire_time timestamptz,
+  token uuid,
+  fence bigint,
+  timeout float8,
+  delivery text,
+  due float8,
+  origin text,
+  concurrency_key text,
+  weight int
+);
+
+CREATE FUNCTION pgcron.claim_of(r pgcron.run) RETURNS pgcron.claim
+LANGUAGE sql STABLE
+RETURN ROW('claim', r.id, r.uuid, r.handler, r.args, r.attempt,
+         pgcron.attempts_allowed(r.max_attempts, r.delivery), r.queue, r.priority, r.schedule,
+         coalesce(r.scheduled_for, r.nominal_for), r.token, r.fence, date_part('epoch', r.timeout),
+         r.delivery, date_part('epoch', r.due_at), r.origin, r.concurrency_key,
+         coalesce(r.weight, 1))::pgcron.claim;
+
+CREATE FUNCTION pgcron.no_claim(verdict text, id bigint DEFAULT NULL, queue text DEFAULT NULL,
+    concurrency_key text DEFAULT NULL, due float8 DEFAULT NULL,
+    weight int DEFAULT NULL) RETURNS pgcron.claim
+LANGUAGE sql IMMUTABLE
+RETURN ROW(verdict, id, NULL, NULL, NULL, NULL, NULL, queue, NULL, NULL, NULL, NULL, NULL, NULL,
+         NULL, due, NULL, concurrency_key, weight)::pgcron.claim;
+
 -- True, or raises: PC001, PC004 or PC013 for what an enqueuer wrote, check_violation with the
 -- rule's name otherwise. The rules of a live run, each under the name that its refusal gives. They
 -- stand in one function, and not in a CHECK each: PostgreSQL reads the text of every constraint
@@ -118,8 +161,7 @@ DECLARE
         THEN 'a_hold_has_a_known_reason'
       WHEN (r.hold IS NULL OR r.state = 'ready') IS NOT TRUE THEN 'a_held_run_waits'
       WHEN (r.attempt >= 0
-              AND r.attempt <= coalesce(r.max_attempts,
-                    CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END)
+              AND r.attempt <= pgcron.attempts_allowed(r.max_attempts, r.delivery)
             OR r.attempt = 0) IS NOT TRUE THEN 'a_run_is_not_tried_more_than_allowed'
       WHEN (r.delivery <> 'at_most_once'
             OR (r.attempt <= 1 AND (r.attempt = 0 OR r.state = 'running'))) IS NOT TRUE

@@ -47,8 +47,7 @@ BEGIN
     ORDER BY a.attempt DESC, a.ended_at DESC LIMIT 1;
     PERFORM pgcron.end_run(waiting, 'dead', coalesce(last.error_class, 'GivenUp'),
         concat_ws(' ', waiting.last_error,
-          format('(not retried: it is given up %s after it was due)',
-            make_interval(secs => (waiting.time_limits ->> 'give_up_after')::float8))),
+          format('(not retried: %s)', pgcron.given_up(waiting.time_limits))),
         coalesce(last.fingerprint, left(md5('GivenUp ' || waiting.handler), 16)), NULL);
     RETURN NEXT waiting.id;
   END LOOP;

@@ -45,6 +45,12 @@ CREATE FUNCTION pgcron.give_up_at(limits jsonb) RETURNS timestamptz
 LANGUAGE sql STABLE
 RETURN (limits ->> 'give_up_at')::timestamptz;
 
+-- Why a run with these limits is not tried again, after `give_up_at`.
+CREATE FUNCTION pgcron.given_up(limits jsonb) RETURNS text
+LANGUAGE sql STABLE
+RETURN format('it is given up %s after it was due',
+         make_interval(secs => (limits ->> 'give_up_after')::float8));
+
 -- Until when a run may wait for its first attempt. Raises PC001.
 CREATE FUNCTION pgcron.expire_at(start_within interval, limits jsonb, due_at timestamptz)
   RETURNS timestamptz

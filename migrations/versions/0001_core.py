@@ -57,9 +57,9 @@ SCRIPTS = (
     "claims_of_others",
     # Ends.
     "endings",
+    "callbacks",
     "take_over",
     "stopping",
-    "callbacks",
     "dead_letters",
     "refusals",
     # What readers and producers get, and upkeep.
