@@ -231,6 +231,38 @@ BEGIN
   END LOOP;
 END $$;
 
+-- Breakers as an array of objects: a person's settings, or (set_by NULL) what a node's file and
+-- applications declare, which leaves the settings of persons alone.
+CREATE FUNCTION pgcron.put_breakers(given jsonb, set_by text DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+  INSERT INTO pgcron.breaker AS b (name, failures, within, open_for, open_for_at_most,
+        fallback_handler, fallback_queue, set_by)
+  SELECT g.*, put_breakers.set_by
+  FROM jsonb_to_recordset(given) g(name text, failures int, within interval, open_for interval,
+      open_for_at_most interval, fallback_handler text, fallback_queue text)
+  ORDER BY g.name
+  ON CONFLICT (name) DO UPDATE SET failures = EXCLUDED.failures, within = EXCLUDED.within,
+    open_for = EXCLUDED.open_for, open_for_at_most = EXCLUDED.open_for_at_most,
+    fallback_handler = EXCLUDED.fallback_handler, fallback_queue = EXCLUDED.fallback_queue,
+    set_by = EXCLUDED.set_by, set_at = now()
+  WHERE put_breakers.set_by IS NOT NULL
+    OR (b.set_by IS NULL
+        AND (b.failures, b.within, b.open_for, b.open_for_at_most, b.fallback_handler,
+              b.fallback_queue)
+            IS DISTINCT FROM (EXCLUDED.failures, EXCLUDED.within, EXCLUDED.open_for,
+              EXCLUDED.open_for_at_most, EXCLUDED.fallback_handler, EXCLUDED.fallback_queue));
+  INSERT INTO pgcron.breaker_handler AS m (handler, breaker)
+  SELECT DISTINCT ON (one.handler) one.handler, g.name
+  FROM jsonb_to_recordset(given) g(name text, handlers text[])
+  CROSS JOIN unnest(g.handlers) one(handler) ORDER BY one.handler, g.name
+  ON CONFLICT (handler) DO UPDATE SET breaker = EXCLUDED.breaker
+  WHERE m.breaker <> EXCLUDED.breaker
+    AND (put_breakers.set_by IS NOT NULL
+         OR (SELECT b.set_by IS NULL FROM pgcron.breaker b WHERE b.name = m.breaker));
+END $$;
+
 -- The settings of a breaker by hand: they count before what nodes declare. handlers: which ones
 -- share it, besides the one that it is named after.
 CREATE FUNCTION pgcron.set_breaker(breaker text, failures int DEFAULT 5,
@@ -239,52 +271,17 @@ CREATE FUNCTION pgcron.set_breaker(breaker text, failures int DEFAULT 5,
     fallback_queue text DEFAULT NULL, handlers text[] DEFAULT NULL, actor text DEFAULT NULL)
   RETURNS void
 LANGUAGE sql AS $$
-  INSERT INTO pgcron.breaker AS b (name, failures, within, open_for, open_for_at_most,
-        fallback_handler, fallback_queue, set_by)
-  VALUES (set_breaker.breaker, set_breaker.failures, set_breaker.within, set_breaker.open_for,
-          coalesce(set_breaker.open_for_at_most, greatest(set_breaker.open_for, '10 minutes')),
-          set_breaker.fallback_handler, set_breaker.fallback_queue,
-          coalesce(set_breaker.actor, session_user))
-  ON CONFLICT ON CONSTRAINT breaker_pkey DO UPDATE SET failures = EXCLUDED.failures,
-    within = EXCLUDED.within, open_for = EXCLUDED.open_for,
-    open_for_at_most = EXCLUDED.open_for_at_most, fallback_handler = EXCLUDED.fallback_handler,
-    fallback_queue = EXCLUDED.fallback_queue, set_by = EXCLUDED.set_by, set_at = now();
-  INSERT INTO pgcron.breaker_handler AS m (handler, breaker)
-  SELECT DISTINCT one.handler, set_breaker.breaker
-  FROM unnest(set_breaker.breaker || set_breaker.handlers) one(handler)
-  ON CONFLICT ON CONSTRAINT breaker_handler_pkey DO UPDATE SET breaker = EXCLUDED.breaker;
+  SELECT pgcron.put_breakers(
+           jsonb_build_array(jsonb_build_object('name', breaker, 'failures', failures,
+               'within', within, 'open_for', open_for,
+               'open_for_at_most', coalesce(open_for_at_most, greatest(open_for, '10 minutes')),
+               'fallback_handler', fallback_handler, 'fallback_queue', fallback_queue,
+               'handlers', array_append(handlers, breaker))),
+           coalesce(actor, session_user));
   SELECT pgcron.notify(pgcron.channel(), 'breaker') $$;
 COMMENT ON FUNCTION pgcron.set_breaker IS
     'A handler (or those of one http service) that fails so often within a time is left alone for '
     'a while, then probed with one run at a time.';
-
--- What a node's file and applications say, in one array of objects. A person's settings stay.
-CREATE FUNCTION pgcron.declare_breakers(declared jsonb) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-  INSERT INTO pgcron.breaker AS b (name, failures, within, open_for, open_for_at_most,
-        fallback_handler, fallback_queue)
-  SELECT d.name, d.failures, make_interval(secs => d.within), make_interval(secs => d.open_for),
-         make_interval(secs => d.open_for_at_most), d.fallback_handler, d.fallback_queue
-  FROM jsonb_to_recordset(declared) d(name text, failures int, within float8, open_for float8,
-      open_for_at_most float8, fallback_handler text, fallback_queue text)
-  ORDER BY d.name
-  ON CONFLICT (name) DO UPDATE SET failures = EXCLUDED.failures, within = EXCLUDED.within,
-    open_for = EXCLUDED.open_for, open_for_at_most = EXCLUDED.open_for_at_most,
-    fallback_handler = EXCLUDED.fallback_handler, fallback_queue = EXCLUDED.fallback_queue,
-    set_at = now()
-  WHERE b.set_by IS NULL
-    AND (b.failures, b.within, b.open_for, b.open_for_at_most, b.fallback_handler, b.fallback_queue)
-        IS DISTINCT FROM (EXCLUDED.failures, EXCLUDED.within, EXCLUDED.open_for,
-          EXCLUDED.open_for_at_most, EXCLUDED.fallback_handler, EXCLUDED.fallback_queue);
-  INSERT INTO pgcron.breaker_handler AS m (handler, breaker)
-  SELECT DISTINCT ON (one.handler) one.handler, d.name
-  FROM jsonb_to_recordset(declared) d(name text, handlers text[])
-  CROSS JOIN unnest(d.handlers) one(handler) ORDER BY one.handler, d.name
-  ON CONFLICT (handler) DO UPDATE SET breaker = EXCLUDED.breaker
-  WHERE m.breaker <> EXCLUDED.breaker
-    AND (SELECT b.set_by IS NULL FROM pgcron.breaker b WHERE b.name = m.breaker);
-END $$;
 
 CREATE FUNCTION pgcron.require_breaker(name text) RETURNS pgcron.breaker
 LANGUAGE plpgsql AS $$

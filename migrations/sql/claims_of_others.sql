@@ -74,9 +74,7 @@ BEGIN
         format('the result has %s bytes', octet_length(finish_run.result::text)),
         'A result may have 262144 bytes (256 KiB) as JSON text.',
         'Store it in a table of yours and give its key.');
-  ELSIF octet_length(finish_run.result::text) > 200
-      AND jsonb_path_exists(finish_run.result,
-            'strict $.**{100} ? (@.type() == "array" || @.type() == "object")') THEN
+  ELSIF pgcron.is_too_deep(finish_run.result) THEN
     PERFORM pgcron.refuse('PC004', 'the result is nested more than 100 levels deep',
         'Objects and lists of a result may stand in each other 100 levels deep.',
         'Write it flatter.');

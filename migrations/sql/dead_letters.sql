@@ -15,9 +15,10 @@ COMMENT ON VIEW pgcron.error_groups IS
     'Dead letters by how they died; open ones were not redriven. fingerprint is NULL for letters '
     'without one.';
 
--- The new run of a letter that the caller has locked; NULL when another run has its unique key.
+-- The new run of a letter that the caller has locked; as run_again where another run has its unique
+-- key.
 CREATE FUNCTION pgcron.run_of_letter(letter pgcron.dead_letter, args jsonb, due_at timestamptz,
-    actor text) RETURNS bigint
+    actor text, failed text DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
   ended pgcron.history := jsonb_populate_record(NULL::pgcron.history, to_jsonb(letter));
@@ -25,12 +26,10 @@ DECLARE
 BEGIN
   ended.id := letter.run_id;
   ended.args := coalesce(run_of_letter.args, letter.args);
-  new_id := pgcron.run_again('redrive', ended, run_of_letter.due_at, run_of_letter.actor);
-  IF new_id IS NULL THEN RETURN NULL; END IF;
+  new_id := pgcron.run_again('redrive', ended, due_at, actor, failed);
   UPDATE pgcron.dead_letter d
-  SET requeued_as = new_id, requeued_at = now(),
-      requeued_by = coalesce(run_of_letter.actor, session_user)
-  WHERE d.run_id = letter.run_id;
+  SET requeued_as = new_id, requeued_at = now(), requeued_by = coalesce(actor, session_user)
+  WHERE d.run_id = letter.run_id AND new_id IS NOT NULL;
   RETURN new_id;
 END $$;
 
@@ -41,7 +40,6 @@ CREATE FUNCTION pgcron.redrive(run_id bigint, actor text DEFAULT NULL, args json
 LANGUAGE plpgsql AS $$
 DECLARE
   letter pgcron.dead_letter;
-  new_id bigint;
 BEGIN
   SELECT * INTO letter FROM pgcron.dead_letter d WHERE d.run_id = redrive.run_id FOR UPDATE;
   IF letter.run_id IS NULL THEN
@@ -53,12 +51,8 @@ BEGIN
         format('Look at run %s; `pgcron-ha runs retry` runs an ended run again.',
           letter.requeued_as));
   END IF;
-  new_id := pgcron.run_of_letter(letter, args, now(), actor);
-  IF new_id IS NULL THEN
-    PERFORM pgcron.refuse_met(format('dead letter %s can''t be redriven', run_id),
-        pgcron.run_with_key(letter.unique_key, letter.handler), letter.unique_key);
-  END IF;
-  RETURN new_id;
+  RETURN pgcron.run_of_letter(letter, args, now(), actor,
+      format('dead letter %s can''t be redriven', run_id));
 END $$;
 COMMENT ON FUNCTION pgcron.redrive IS
     'Sends a dead letter again, once; args NULL means its own. Returns the id of the new run.';
@@ -79,9 +73,6 @@ LANGUAGE plpgsql AS $$
 DECLARE
   letter pgcron.dead_letter;
   step interval;
-  seen int;
-  room int;
-  made int := 0;
 BEGIN
   IF num_nonnulls(fingerprint, handler, queue, error_class, schedule, since, until) = 0 THEN
     PERFORM pgcron.refuse('PC001', 'no dead letters are named',
@@ -98,31 +89,24 @@ BEGIN
   END IF;
   step := CASE WHEN rate IS NULL THEN interval '0' ELSE per / rate END;
   due_at := greatest(starting, now());
-  LOOP
-    seen := 0;
-    room := at_most - made;
-    FOR letter IN SELECT d.* FROM pgcron.dead_letter d
-        WHERE d.requeued_as IS NULL
-          AND (redrive_many.fingerprint IS NULL OR d.fingerprint = redrive_many.fingerprint)
-          AND (redrive_many.handler IS NULL OR d.handler = redrive_many.handler)
-          AND (redrive_many.queue IS NULL OR d.queue = redrive_many.queue)
-          AND (redrive_many.error_class IS NULL
-               OR coalesce(d.error_class, '') = redrive_many.error_class)
-          AND (redrive_many.schedule IS NULL OR d.schedule = redrive_many.schedule)
-          AND (since IS NULL OR d.died_at >= since) AND (until IS NULL OR d.died_at < until)
-          AND (also_lost OR d.outcome = 'dead')
-          AND (d.unique_key IS NULL OR d.unique_scope = 'period'
-               OR pgcron.run_with_key(d.unique_key, d.handler) IS NULL)
-        ORDER BY d.died_at, d.run_id LIMIT room FOR UPDATE SKIP LOCKED LOOP
-      seen := seen + 1;
-      run_id := pgcron.run_of_letter(letter, redrive_many.args, due_at, actor);
-      CONTINUE WHEN run_id IS NULL;      -- an older letter of these has its key now
-      dead_letter := letter.run_id;
-      made := made + 1;
-      RETURN NEXT;
-      due_at := due_at + step;
-    END LOOP;
-    EXIT WHEN made = at_most OR seen < room;
+  FOR letter IN SELECT d.* FROM pgcron.dead_letter d
+      WHERE d.requeued_as IS NULL
+        AND (redrive_many.fingerprint IS NULL OR d.fingerprint = redrive_many.fingerprint)
+        AND (redrive_many.handler IS NULL OR d.handler = redrive_many.handler)
+        AND (redrive_many.queue IS NULL OR d.queue = redrive_many.queue)
+        AND (redrive_many.error_class IS NULL
+             OR coalesce(d.error_class, '') = redrive_many.error_class)
+        AND (redrive_many.schedule IS NULL OR d.schedule = redrive_many.schedule)
+        AND (since IS NULL OR d.died_at >= since) AND (until IS NULL OR d.died_at < until)
+        AND (also_lost OR d.outcome = 'dead')
+        AND (d.unique_key IS NULL OR d.unique_scope = 'period'
+             OR pgcron.run_with_key(d.unique_key, d.handler) IS NULL)
+      ORDER BY d.died_at, d.run_id LIMIT at_most FOR UPDATE SKIP LOCKED LOOP
+    run_id := pgcron.run_of_letter(letter, redrive_many.args, due_at, actor);
+    CONTINUE WHEN run_id IS NULL;      -- an older letter of these has its key now
+    dead_letter := letter.run_id;
+    RETURN NEXT;
+    due_at := due_at + step;
   END LOOP;
 END $$;
 COMMENT ON FUNCTION pgcron.redrive_many IS

@@ -32,7 +32,7 @@ BEGIN
   END IF;
   IF num_nonnulls(start_within, give_up_after, silence_timeout) > 0 THEN
     limits := pgcron.time_limits(give_up_after, silence_timeout, coalesce(due_at, now()));
-    expires := pgcron.expire_at(start_within, limits, coalesce(due_at, now()));
+    expires := pgcron.expire_at(start_within, give_up_after, coalesce(due_at, now()));
   END IF;
   IF idempotency_key IS NOT NULL THEN
     IF key_lifetime <= '0' THEN
@@ -163,22 +163,17 @@ END $$;
 -- One element of what pgcron.enqueue_many is given, by itself.
 CREATE FUNCTION pgcron.enqueue_request(options jsonb, actor text) RETURNS bigint
 LANGUAGE sql AS $$
-  SELECT pgcron.enqueue(options ->> 'handler', nullif(options -> 'args', 'null'),
-           options ->> 'queue', (options ->> 'priority')::int, (options ->> 'due_at')::timestamptz,
-           options ->> 'idempotency_key', (options ->> 'key_lifetime')::interval,
-           (options ->> 'timeout')::interval, (options ->> 'max_attempts')::int,
-           options ->> 'delivery', nullif(options -> 'retry', 'null'),
-           concurrency_key => options ->> 'concurrency_key',
-           requires => ARRAY(SELECT jsonb_array_elements_text(nullif(options -> 'requires',
-                                        'null'))),
-           weight => (options ->> 'weight')::int, actor => enqueue_request.actor,
-           unique_key => options ->> 'unique_key', unique_scope => options ->> 'unique_scope',
-           unique_for => (options ->> 'unique_for')::interval,
-           on_conflict => options ->> 'on_conflict', debounce => (options ->> 'debounce')::interval,
-           debounce_max => (options ->> 'debounce_max')::interval,
-           start_within => (options ->> 'start_within')::interval,
-           give_up_after => (options ->> 'give_up_after')::interval,
-           silence_timeout => (options ->> 'silence_timeout')::interval) $$;
+  SELECT pgcron.enqueue(o.handler, o.args, o.queue, o.priority, o.due_at, o.idempotency_key,
+           o.key_lifetime, o.timeout, o.max_attempts, o.delivery, o.retry, actor, o.concurrency_key,
+           o.requires, o.unique_key, o.unique_scope, o.unique_for, o.on_conflict, o.debounce,
+           o.debounce_max, o.start_within, o.give_up_after, o.silence_timeout, o.weight)
+  FROM jsonb_to_record(options) AS o(handler text, args jsonb, queue text, priority int,
+      due_at timestamptz, idempotency_key text, key_lifetime interval, timeout interval,
+      max_attempts int, delivery text, retry jsonb, concurrency_key text, requires text[],
+        unique_key text,
+      unique_scope text, unique_for interval, on_conflict text, debounce interval,
+      debounce_max interval, start_within interval, give_up_after interval,
+      silence_timeout interval, weight int) $$;
 
 -- Says which element is refused: asks for one after the other until it happens.
 CREATE FUNCTION pgcron.refuse_request(runs jsonb) RETURNS void
@@ -226,14 +221,12 @@ BEGIN
   SELECT options.new_id, coalesce(options.handler, ''), coalesce(options.args, '{}'),
          coalesce(options.queue, 'default'), coalesce(options.priority, 5),
          coalesce(options.due_at, now()), coalesce(options.timeout, '1 hour'), options.max_attempts,
-         coalesce(options.delivery, 'at_least_once'), nullif(options.retry, 'null'),
+         coalesce(options.delivery, 'at_least_once'), options.retry,
          coalesce(enqueue_many.actor, session_user),
          pgcron.concurrency_key_of(options.concurrency_key, options.weight),
          nullif(options.requires, '{}'),
          CASE WHEN num_nonnulls(options.start_within, options.give_up_after) > 0
-                THEN pgcron.expire_at(options.start_within,
-                       pgcron.time_limits(options.give_up_after, NULL,
-                         coalesce(options.due_at, now())),
+                THEN pgcron.expire_at(options.start_within, options.give_up_after,
                        coalesce(options.due_at, now())) END,
          CASE WHEN num_nonnulls(options.give_up_after, options.silence_timeout) > 0
                 THEN pgcron.time_limits(options.give_up_after, options.silence_timeout,

@@ -89,6 +89,12 @@ BEGIN
   RETURN true;
 END $$;
 
+-- Whether it is the owner of the tables, or an operator.
+CREATE FUNCTION pgcron.may_make_any_run() RETURNS boolean
+LANGUAGE sql STABLE
+RETURN has_table_privilege('pgcron.run'::regclass, 'TRUNCATE')
+  OR has_column_privilege('pgcron.run'::regclass, 'origin', 'INSERT');
+
 -- Keys that name runs. Whoever is neither the owner nor an operator leaves a living one as it is,
 -- and gives one only to a run that its own transaction makes, as pgcron.enqueue does. Who is judged
 -- stands in the triggers, where no path of the caller's changes what is meant.
@@ -104,14 +110,12 @@ BEGIN
   RETURN NULL;
 END $$;
 CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.idempotency FOR EACH ROW
-  WHEN (OLD.expires_at > now() AND NOT has_table_privilege('pgcron.run'::regclass, 'TRUNCATE')
-        AND NOT has_column_privilege('pgcron.run'::regclass, 'origin', 'INSERT'))
+  WHEN (OLD.expires_at > now() AND NOT pgcron.may_make_any_run())
   EXECUTE FUNCTION pgcron.a_living_key_stays();
 -- on_conflict 'replace' prolongs it for the run after the one that a node has taken already.
 CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.unique_period FOR EACH ROW
   WHEN (OLD.until > now() AND (NEW.run_id = OLD.run_id OR NEW.until <= OLD.until)
-        AND NOT has_table_privilege('pgcron.run'::regclass, 'TRUNCATE')
-        AND NOT has_column_privilege('pgcron.run'::regclass, 'origin', 'INSERT'))
+        AND NOT pgcron.may_make_any_run())
   EXECUTE FUNCTION pgcron.a_living_key_stays();
 
 -- At the end of the transaction, since the key is taken before its run is made. No other run has
@@ -148,13 +152,11 @@ BEGIN
 END $$;
 CREATE CONSTRAINT TRIGGER a_key_names_a_new_run AFTER INSERT OR UPDATE ON pgcron.idempotency
   DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
-  WHEN (NOT has_table_privilege('pgcron.run'::regclass, 'TRUNCATE')
-        AND NOT has_column_privilege('pgcron.run'::regclass, 'origin', 'INSERT'))
+  WHEN (NOT pgcron.may_make_any_run())
   EXECUTE FUNCTION pgcron.a_key_names_a_new_run();
 CREATE CONSTRAINT TRIGGER a_key_names_a_new_run AFTER INSERT OR UPDATE ON pgcron.unique_period
   DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
-  WHEN (NOT has_table_privilege('pgcron.run'::regclass, 'TRUNCATE')
-        AND NOT has_column_privilege('pgcron.run'::regclass, 'origin', 'INSERT'))
+  WHEN (NOT pgcron.may_make_any_run())
   EXECUTE FUNCTION pgcron.a_key_names_a_new_run();
 
 -- A barrier: no function or operator of the reader's sees a row before it is known to be its own.

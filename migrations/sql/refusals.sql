@@ -42,28 +42,8 @@ END $$;
 CREATE FUNCTION pgcron.waiting_candidates(queue text, most int)
   RETURNS TABLE (id bigint, priority smallint)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT head.* FROM generate_series(0, 9) level
-  CROSS JOIN LATERAL (
-      (SELECT r.id, r.priority FROM pgcron.run r
-       WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
-         AND r.requires IS NULL
-         AND r.overlap IS NULL AND r.delivery = 'at_least_once'
-         AND r.queue = waiting_candidates.queue AND r.priority = level AND r.due_at <= now()
-       ORDER BY r.due_at, r.id LIMIT most)
-      UNION ALL
-      (SELECT r.id, r.priority FROM pgcron.run r
-       WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
-         AND r.requires IS NULL
-         AND r.overlap IS NOT NULL AND r.queue = waiting_candidates.queue AND r.priority = level
-         AND r.due_at <= now()
-       ORDER BY r.due_at, r.id LIMIT most)
-      UNION ALL
-      (SELECT r.id, r.priority FROM pgcron.run r
-       WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
-         AND r.requires IS NULL
-         AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
-         AND r.queue = waiting_candidates.queue AND r.priority = level AND r.due_at <= now()
-       ORDER BY r.due_at, r.id LIMIT most)) head
+  SELECT head.id, head.priority FROM generate_series(0, 9) level
+  CROSS JOIN LATERAL pgcron.path_candidates(queue, level::smallint, most) head
   UNION ALL
   (SELECT r.id, r.priority FROM pgcron.run r
    WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL AND r.requires IS NULL

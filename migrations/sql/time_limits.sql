@@ -52,8 +52,8 @@ RETURN format('it is given up %s after it was due',
          make_interval(secs => (limits ->> 'give_up_after')::float8));
 
 -- Until when a run may wait for its first attempt. Raises PC001.
-CREATE FUNCTION pgcron.expire_at(start_within interval, limits jsonb, due_at timestamptz)
-  RETURNS timestamptz
+CREATE FUNCTION pgcron.expire_at(start_within interval, give_up_after interval,
+    due_at timestamptz) RETURNS timestamptz
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
   IF start_within <= '0' OR start_within > '366 days' THEN
@@ -62,7 +62,7 @@ BEGIN
         '366 days.',
         'Leave it out to wait for ever.');
   END IF;
-  RETURN least(due_at + start_within, pgcron.give_up_at(limits));
+  RETURN least(due_at + start_within, due_at + give_up_after);
 END $$;
 
 -- What a producer wrote by itself is read here as it will be when the run ends: a value that passes

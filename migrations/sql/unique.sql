@@ -175,55 +175,53 @@ DECLARE
   scope text := CASE WHEN unique_for IS NOT NULL THEN 'period'
                      ELSE coalesce(enqueue_unique.unique_scope,
                             CASE manner WHEN 'replace' THEN 'waiting' ELSE 'open' END) END;
-  wanted timestamptz := coalesce(now() + debounce, enqueue_unique.due_at);
+  asked_handler text := coalesce(enqueue_unique.handler, '');
+  wanted timestamptz := coalesce(now() + debounce, enqueue_unique.due_at, now());
   waits_for_ever boolean := current_setting('lock_timeout') = '0';
   met bigint;
   met_until timestamptz;
   made bigint;
 BEGIN
-  IF NOT pgcron.handler_is_fine(coalesce(enqueue_unique.handler, '')) THEN
-    PERFORM pgcron.refuse_handler(coalesce(enqueue_unique.handler, ''));
+  IF NOT pgcron.handler_is_fine(asked_handler) THEN
+    PERFORM pgcron.refuse_handler(asked_handler);
   END IF;
   PERFORM pgcron.judge_unique(enqueue_unique.unique_key, enqueue_unique.unique_scope, unique_for,
       enqueue_unique.on_conflict, debounce, debounce_max, enqueue_unique.due_at);
   IF waits_for_ever THEN PERFORM set_config('lock_timeout', '10s', true); END IF;
-  -- Each round that ends without an answer saw somebody else's run come or go meanwhile.
+  -- Each round that ends without an answer saw another client's run come or go meanwhile.
   FOR round IN 1..1000 LOOP
-    IF scope <> 'period' THEN
-      SELECT r.id INTO met FROM pgcron.run r
-      WHERE r.unique_key = enqueue_unique.unique_key
-        AND r.handler = coalesce(enqueue_unique.handler, '')
-        AND pgcron.has_key(r.unique_key, r.unique_scope, r.attempt);
-    ELSE
+    IF scope = 'period' THEN
       SELECT p.run_id, p.until INTO met, met_until FROM pgcron.unique_period p
-      WHERE p.key = enqueue_unique.unique_key AND p.handler = coalesce(enqueue_unique.handler, '')
-        AND p.until > now();
+      WHERE p.key = enqueue_unique.unique_key AND p.handler = asked_handler AND p.until > now();
+    ELSE
+      met := pgcron.run_with_key(enqueue_unique.unique_key, asked_handler);
     END IF;
     IF met IS NOT NULL THEN
-      CASE manner
-        WHEN 'refuse' THEN PERFORM pgcron.refuse_met('the run was not made', met,
-              enqueue_unique.unique_key, met_until);
-        WHEN 'return' THEN made := met;
-        ELSE
-          IF pgcron.replace_run(met, enqueue_unique.unique_key,
-                coalesce(enqueue_unique.handler, ''), coalesce(enqueue_unique.args, '{}'),
-                coalesce(enqueue_unique.priority, 5), wanted, debounce_max,
-                CASE scope WHEN 'period' THEN 'infinity' ELSE now() END)
-              -- One that a node has taken and that has its key all the same is left as it is.
-              OR (scope <> 'period'
-                  AND EXISTS (SELECT FROM pgcron.run r
-                              WHERE r.id = met
-                                AND pgcron.has_key(r.unique_key, r.unique_scope, r.attempt)
-                                AND r.attempt > 0)) THEN
-            made := met;
-          END IF;
-      END CASE;
-      EXIT WHEN made IS NOT NULL;
+      IF manner = 'refuse' THEN
+        PERFORM pgcron.refuse_met('the run was not made', met, enqueue_unique.unique_key,
+            met_until);
+      ELSIF manner = 'return'
+          OR pgcron.replace_run(met, enqueue_unique.unique_key, asked_handler,
+                coalesce(enqueue_unique.args, '{}'), coalesce(enqueue_unique.priority, 5), wanted,
+                debounce_max, CASE scope WHEN 'period' THEN 'infinity' ELSE now() END)
+          -- One that a node has taken and that has its key all the same is left as it is.
+          OR (scope <> 'period'
+              AND EXISTS (SELECT FROM pgcron.run r
+                          WHERE r.id = met AND r.attempt > 0
+                            AND pgcron.has_key(r.unique_key, r.unique_scope, r.attempt))) THEN
+        made := met;
+        EXIT;
+      END IF;
       CONTINUE WHEN scope <> 'period';
     END IF;
     IF scope = 'period' THEN
-      made := pgcron.take_period(enqueue_unique.unique_key, coalesce(enqueue_unique.handler, ''),
-          met, coalesce(met_until, wanted, now()), unique_for);
+      -- The first run of a time, or the next one after the one that was met. The key keeps other
+      -- requests waiting until this transaction is over.
+      INSERT INTO pgcron.unique_period AS p (key, handler, run_id, until)
+      VALUES (enqueue_unique.unique_key, asked_handler, nextval('pgcron.run_id_seq'),
+              greatest(now(), coalesce(met_until, wanted)) + unique_for)
+      ON CONFLICT (key, handler) DO UPDATE SET run_id = EXCLUDED.run_id, until = EXCLUDED.until
+      WHERE p.run_id = met OR p.until <= now() RETURNING p.run_id INTO made;
       CONTINUE WHEN made IS NULL;
       wanted := coalesce(met_until, wanted);
     END IF;
@@ -231,22 +229,13 @@ BEGIN
           delivery, retry, created_by, concurrency_key, requires, weight, unique_key, unique_scope,
           expire_at,
           time_limits)
-    VALUES (coalesce(made, nextval('pgcron.run_id_seq')), coalesce(enqueue_unique.handler, ''),
-            coalesce(enqueue_unique.args, '{}'), coalesce(enqueue_unique.queue, 'default'),
-            coalesce(enqueue_unique.priority, 5), coalesce(wanted, now()),
-            coalesce(enqueue_unique.timeout, '1 hour'), enqueue_unique.max_attempts,
-            coalesce(enqueue_unique.delivery, 'at_least_once'), enqueue_unique.retry,
-            coalesce(actor, session_user),
-            pgcron.concurrency_key_of(enqueue_unique.concurrency_key, enqueue_unique.weight),
-            nullif(enqueue_unique.requires, '{}'), nullif(enqueue_unique.weight, 1),
-            enqueue_unique.unique_key, scope,
-            CASE WHEN num_nonnulls(start_within, give_up_after) > 0
-                   THEN pgcron.expire_at(start_within,
-                          pgcron.time_limits(give_up_after, NULL, coalesce(wanted, now())),
-                          coalesce(wanted, now())) END,
-            CASE WHEN num_nonnulls(give_up_after, silence_timeout) > 0
-                   THEN pgcron.time_limits(give_up_after, silence_timeout,
-                          coalesce(wanted, now())) END)
+    VALUES (coalesce(made, nextval('pgcron.run_id_seq')), asked_handler, coalesce(args, '{}'),
+            coalesce(queue, 'default'), coalesce(priority, 5), wanted, coalesce(timeout, '1 hour'),
+            max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user),
+            pgcron.concurrency_key_of(concurrency_key, weight), nullif(requires, '{}'),
+            nullif(weight, 1),
+            enqueue_unique.unique_key, scope, pgcron.expire_at(start_within, give_up_after, wanted),
+            pgcron.time_limits(give_up_after, silence_timeout, wanted))
     ON CONFLICT (unique_key, handler)
     WHERE pgcron.has_key(unique_key, unique_scope, attempt) DO NOTHING RETURNING id INTO made;
     EXIT WHEN made IS NOT NULL;
@@ -258,21 +247,4 @@ BEGIN
   END IF;
   IF waits_for_ever THEN PERFORM set_config('lock_timeout', '0', true); END IF;
   RETURN made;
-END $$;
-
--- The id of a run to be made that is the first of a time, or the next one after `met`; NULL when
--- somebody else was quicker. Whoever has it keeps its twins waiting until its transaction is over.
-CREATE FUNCTION pgcron.take_period(unique_key text, handler text, met bigint, starting timestamptz,
-    unique_for interval) RETURNS bigint
-LANGUAGE plpgsql AS $$
-#variable_conflict use_column
-DECLARE
-  taken bigint;
-BEGIN
-  INSERT INTO pgcron.unique_period AS p (key, handler, run_id, until)
-  VALUES (take_period.unique_key, take_period.handler, nextval('pgcron.run_id_seq'),
-          greatest(now(), starting) + unique_for)
-  ON CONFLICT (key, handler) DO UPDATE SET run_id = EXCLUDED.run_id, until = EXCLUDED.until
-  WHERE p.run_id = met OR p.until <= now() RETURNING p.run_id INTO taken;
-  RETURN taken;
 END $$;

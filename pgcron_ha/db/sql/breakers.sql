@@ -1,5 +1,5 @@
 -- name: declare_breakers
-SELECT pgcron.declare_breakers(:declared::jsonb);
+SELECT pgcron.put_breakers(:declared::jsonb);
 
 -- name: look_at_breakers
 -- Those that are not closed, after probes that are over were settled. Nothing in it waits.
