@@ -20,7 +20,7 @@ END $$;
 -- Attempts that failed, of runs whose handler has a breaker. A batch may hold several of one
 -- breaker; breakers are locked in the order of their names, after the runs. While one is open what
 -- still fails changes nothing: it began before. While one is half open only its probe counts.
-CREATE FUNCTION pgcron.count_failures(failures jsonb) RETURNS void
+CREATE FUNCTION pgcron.count_failures(given jsonb) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
   row_found pgcron.breaker;
@@ -30,13 +30,13 @@ BEGIN
   FOR row_found IN SELECT b.* FROM pgcron.breaker b
       WHERE b.name IN (SELECT m.breaker FROM pgcron.breaker_handler m
                        WHERE m.handler IN (SELECT f ->> 'handler'
-                                           FROM jsonb_array_elements(failures) f))
+                                           FROM jsonb_array_elements(given) f))
         AND pgcron.breaker_is_fine(b)
       ORDER BY b.name FOR UPDATE LOOP
     SELECT count(*)::int AS attempts, (array_agg(f.error ORDER BY f.place DESC))[1] AS error,
            bool_or(f.run_id = row_found.probe_run AND f.fence = row_found.probe_fence) AS is_probe
     INTO failed
-    FROM ROWS FROM (jsonb_to_recordset(failures) AS (handler text, run_id bigint, fence bigint,
+    FROM ROWS FROM (jsonb_to_recordset(given) AS (handler text, run_id bigint, fence bigint,
           error text)) WITH ORDINALITY f(handler, run_id, fence, error, place)
     JOIN pgcron.breaker_handler m ON m.handler = f.handler AND m.breaker = row_found.name;
     IF row_found.state = 'half_open' AND failed.is_probe THEN
@@ -51,9 +51,9 @@ BEGIN
                       LIMIT row_found.failures);
       IF cardinality(latest) >= row_found.failures THEN
         PERFORM pgcron.open_breaker(row_found.name, failed.error,
-            format('%s %s in %s', row_found.failures,
+            format('%s %s in %s s', row_found.failures,
               CASE row_found.failures WHEN 1 THEN 'failure' ELSE 'failures' END,
-              pgcron.short_interval(row_found.within)));
+              trim_scale(extract(epoch FROM row_found.within)::numeric)));
       ELSE
         UPDATE pgcron.breaker b
         SET failed_at = ARRAY(SELECT one.at FROM unnest(latest) one(at) ORDER BY one.at),
@@ -63,13 +63,6 @@ BEGIN
     END IF;
   END LOOP;
 END $$;
-
-CREATE FUNCTION pgcron.short_interval(length interval) RETURNS text
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT concat_ws(' ', nullif(s.seconds / 86400, 0) || ' d',
-           nullif(s.seconds / 3600 % 24, 0) || ' h', nullif(s.seconds / 60 % 60, 0) || ' m',
-           nullif(s.seconds % 60, 0) || ' s')
-  FROM (SELECT extract(epoch FROM length)::bigint AS seconds) s $$;
 
 -- What nodes ask while a breaker is not closed, and when they hear that one has changed. A probe
 -- that is over, and was not recorded as a failure, is settled first: success closes; what came
@@ -87,12 +80,11 @@ BEGIN
       FOR UPDATE SKIP LOCKED LOOP
     CONTINUE WHEN EXISTS (SELECT FROM pgcron.run r
                           WHERE r.id = probed.probe_run AND r.fence = probed.probe_fence);
-    IF EXISTS (SELECT FROM pgcron.history h
-               WHERE h.id = probed.probe_run AND h.fence = probed.probe_fence
-                 AND h.outcome = 'succeeded')
-        OR EXISTS (SELECT FROM pgcron.history_overflow h
-                   WHERE h.id = probed.probe_run AND h.fence = probed.probe_fence
-                     AND h.outcome = 'succeeded') THEN
+    IF EXISTS (SELECT
+               FROM (SELECT h.id, h.fence, h.outcome FROM pgcron.history h
+                     UNION ALL SELECT o.id, o.fence, o.outcome FROM pgcron.history_overflow o) e
+               WHERE e.id = probed.probe_run AND e.fence = probed.probe_fence
+                 AND e.outcome = 'succeeded') THEN
       PERFORM pgcron.close_breaker(probed.name);
     ELSE
       UPDATE pgcron.breaker b SET state = 'open', probe_run = NULL, probe_fence = NULL

@@ -164,21 +164,11 @@ BEGIN
   END IF;
   granted_at := clock_timestamp();
   IF room > 0 THEN
-    SELECT array_agg(picked.id) FILTER (WHERE NOT picked.is_too_heavy
-               AND (picked.position <= claim_limited.free
-                    OR (picked.delivery = 'at_least_once' AND picked.weight = 1
-                        AND picked.position <= room))),
-           array_agg(picked.slot) FILTER (WHERE NOT picked.is_too_heavy
-               AND (picked.position <= claim_limited.free
-                    OR (picked.delivery = 'at_least_once' AND picked.weight = 1
-                        AND picked.position <= room))),
-           array_agg(picked.own_slot) FILTER (WHERE NOT picked.is_too_heavy
-               AND (picked.position <= claim_limited.free
-                    OR (picked.delivery = 'at_least_once' AND picked.weight = 1
-                        AND picked.position <= room))),
-           array_agg(picked.id) FILTER (WHERE NOT picked.is_too_heavy
-               AND picked.position > claim_limited.free AND picked.position <= room
-               AND (picked.delivery <> 'at_least_once' OR picked.weight > 1)),
+    SELECT array_agg(picked.id) FILTER (WHERE picked.is_chosen),
+           array_agg(picked.slot) FILTER (WHERE picked.is_chosen),
+           array_agg(picked.own_slot) FILTER (WHERE picked.is_chosen),
+           array_agg(picked.id) FILTER (WHERE NOT picked.is_chosen AND NOT picked.is_too_heavy
+               AND picked.position <= room),
            array_agg(picked.id) FILTER (WHERE picked.is_too_heavy)
     INTO chosen, slots, overlap_slots, left_waiting, too_heavy
     FROM (WITH held AS MATERIALIZED (
@@ -250,15 +240,21 @@ BEGIN
             SELECT f.*,
                    row_number() OVER (PARTITION BY f.queue, f.is_too_heavy ORDER BY f.level, f.turn,
                        f.due_at, f.id) AS of_queue
-            FROM fair f)
-          SELECT q.id, q.delivery, q.weight, q.is_too_heavy, q.own_slot,
-                 sum(q.weight) OVER (ORDER BY q.is_too_heavy, q.level, q.turn, q.due_at, q.id) AS
-                   position,
-                 CASE WHEN q.concurrency_key IS NOT NULL
-                        THEN CASE WHEN q.open IS NULL THEN q.place ELSE q.open[q.place] END END::int
-                   AS slot
-          FROM queued q LEFT JOIN unnest(limited, rooms) most(queue, runs) ON most.queue = q.queue
-          WHERE most.queue IS NULL OR q.of_queue <= most.runs ORDER BY position) picked;
+            FROM fair f),
+          ranked AS (
+            SELECT q.id, q.delivery, q.weight, q.is_too_heavy, q.own_slot,
+                   sum(q.weight) OVER (ORDER BY q.is_too_heavy, q.level, q.turn, q.due_at, q.id) AS
+                     position,
+                   CASE WHEN q.concurrency_key IS NULL THEN NULL
+                        WHEN q.open IS NULL THEN q.place
+                        ELSE q.open[q.place] END::int AS slot
+            FROM queued q LEFT JOIN unnest(limited, rooms) most(queue, runs) ON most.queue = q.queue
+            WHERE most.queue IS NULL OR q.of_queue <= most.runs)
+          SELECT r.*, NOT r.is_too_heavy
+                   AND (r.position <= claim_limited.free
+                        OR (r.delivery = 'at_least_once' AND r.weight = 1 AND r.position <= room))
+                   AS is_chosen
+          FROM ranked r ORDER BY r.position) picked;
     RETURN QUERY UPDATE pgcron.run r
       SET state = 'running', owner = claim_limited.incarnation,
           token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid,

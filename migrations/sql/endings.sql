@@ -53,18 +53,9 @@ END $$;
 
 -- How one attempt ended. kind: failed, timed_out, lease_lost, cancelled or snoozed; causes: words
 -- with a space between them, as retry policies name them.
-CREATE TYPE pgcron.attempt_end AS (
-  run_id bigint,
-  kind text,
-  retryable boolean,
-  retry_after float8,
-  error_class text,
-  error text,
-  traceback text,
-  causes text,
-  fingerprint text,
-  node_name text
-);
+CREATE TYPE pgcron.attempt_end AS (run_id bigint, kind text, retryable boolean,
+  retry_after float8, error_class text, error text, traceback text, causes text, fingerprint text,
+  node_name text);
 
 -- What happens to a run whose attempt did not succeed: `retry`, or `snooze` (a retry that uses up
 -- no attempt), after a delay, or its outcome; how the attempt is recorded; and why it is not

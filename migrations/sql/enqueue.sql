@@ -105,17 +105,16 @@ BEGIN
                                  WHEN 'object' THEN options - known_keys <> '{}'
                                  ELSE true END)
   INTO has_keys, wrong FROM jsonb_array_elements(runs) WITH ORDINALITY element(options, position);
-  IF jsonb_typeof(runs -> (wrong - 1)) = 'object' THEN
+  IF wrong IS NOT NULL THEN
     PERFORM pgcron.refuse('PC001',
-        format('run %s of %s: %s is no argument of pgcron.enqueue', wrong, jsonb_array_length(runs),
-          (SELECT quote_literal(left(min(key), 100))
-           FROM jsonb_object_keys((runs -> (wrong - 1)) - known_keys) key)),
-        'The keys are ' || array_to_string(known_keys, ', ') || '.', example);
-  ELSIF wrong IS NOT NULL THEN
-    PERFORM pgcron.refuse('PC001',
-        format('run %s of %s is a JSON %s', wrong, jsonb_array_length(runs),
-          jsonb_typeof(runs -> (wrong - 1))),
-        'Each element is a JSON object.', example);
+        format('run %s of %s: %s', wrong, jsonb_array_length(runs),
+          CASE jsonb_typeof(runs -> (wrong - 1))
+            WHEN 'object' THEN format('%L is no argument of pgcron.enqueue',
+                   left((SELECT min(key)
+                         FROM jsonb_object_keys((runs -> (wrong - 1)) - known_keys) key), 100))
+            ELSE 'it is a JSON ' || jsonb_typeof(runs -> (wrong - 1)) END),
+        'Each element is a JSON object; its keys are ' || array_to_string(known_keys, ', ') || '.',
+        example);
   END IF;
   RETURN has_keys;
 END $$;

@@ -30,39 +30,11 @@ BEGIN ATOMIC
         AND (h.requires IS NULL OR h.requires <@ limited_candidates.labels)
       LIMIT least(pair.room, limited_candidates.room)) w
   UNION ALL
-  SELECT w.* FROM unnest(limited_queues) asked(queue) CROSS JOIN generate_series(0, 9) level
-  CROSS JOIN LATERAL (
-      (SELECT r.id, r.queue, NULL::text, r.priority, r.due_at, r.delivery, NULL::bigint,
-              r.overlap_slot, 1, r.overlap
-       FROM pgcron.run r
-       WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
-         AND r.requires IS NULL
-         AND r.overlap IS NULL AND r.delivery = 'at_least_once' AND r.queue = asked.queue
-         AND r.priority = level AND r.due_at <= now()
-         AND r.handler = ANY(limited_candidates.handlers)
-         AND (r.expire_at IS NULL OR r.expire_at > now())
-       ORDER BY r.due_at, r.id LIMIT limited_candidates.room)
-      UNION ALL
-      (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, NULL, r.overlap_slot, 1,
-              r.overlap
-       FROM pgcron.run r
-       WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
-         AND r.requires IS NULL
-         AND r.overlap IS NULL AND r.delivery <> 'at_least_once' AND r.queue = asked.queue
-         AND r.priority = level AND r.due_at <= now()
-         AND r.handler = ANY(limited_candidates.handlers)
-         AND (r.expire_at IS NULL OR r.expire_at > now())
-       ORDER BY r.due_at, r.id LIMIT limited_candidates.room)
-      UNION ALL
-      (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, r.schedule_id, r.overlap_slot,
-              1, r.overlap
-       FROM pgcron.run r
-       WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
-         AND r.requires IS NULL
-         AND r.overlap IS NOT NULL AND r.queue = asked.queue AND r.priority = level
-         AND r.due_at <= now() AND r.handler = ANY(limited_candidates.handlers)
-         AND (r.expire_at IS NULL OR r.expire_at > now())
-       ORDER BY r.due_at, r.id LIMIT limited_candidates.room)) w
+  SELECT r.id, r.queue, NULL::text, r.priority, r.due_at, r.delivery,
+         CASE WHEN r.overlap IS NOT NULL THEN r.schedule_id END, r.overlap_slot, 1, r.overlap
+  FROM unnest(limited_queues) asked(queue) CROSS JOIN generate_series(0, 9) level
+  CROSS JOIN LATERAL pgcron.path_candidates(asked.queue, level::smallint, limited_candidates.room,
+      limited_candidates.handlers) r
   UNION ALL
   SELECT w.* FROM unnest(placed_queues) asked(queue)
   CROSS JOIN LATERAL pgcron.walk_requirements(asked.queue, limited_candidates.labels) place

@@ -9,27 +9,36 @@ LANGUAGE sql IMMUTABLE AS $$
   CROSS JOIN LATERAL (VALUES (label.key), (label.key || '=' || label.value)) satisfied(word) $$;
 
 -- The first due runs of a queue's priority that need no key and no label: `look` of each of the
--- three kinds that are claimed apart.
-CREATE FUNCTION pgcron.path_candidates(queue text, priority smallint, look int)
-  RETURNS SETOF pgcron.run
+-- three kinds that are claimed apart; with handlers only those that these could execute now.
+CREATE FUNCTION pgcron.path_candidates(queue text, priority smallint, look int,
+    handlers text[] DEFAULT NULL) RETURNS SETOF pgcron.run
 LANGUAGE sql STABLE ROWS 10
 BEGIN ATOMIC
   (SELECT c.* FROM pgcron.run c
    WHERE c.state = 'ready' AND c.hold IS NULL AND c.concurrency_key IS NULL AND c.requires IS NULL
      AND c.overlap IS NULL AND c.delivery = 'at_least_once' AND c.queue = path_candidates.queue
      AND c.priority = path_candidates.priority AND c.due_at <= now()
+     AND (path_candidates.handlers IS NULL
+          OR (c.handler = ANY(path_candidates.handlers)
+              AND (c.expire_at IS NULL OR c.expire_at > now())))
    ORDER BY c.due_at, c.id LIMIT path_candidates.look)
   UNION ALL
   (SELECT c.* FROM pgcron.run c
    WHERE c.state = 'ready' AND c.hold IS NULL AND c.concurrency_key IS NULL AND c.requires IS NULL
      AND c.overlap IS NOT NULL AND c.queue = path_candidates.queue
      AND c.priority = path_candidates.priority AND c.due_at <= now()
+     AND (path_candidates.handlers IS NULL
+          OR (c.handler = ANY(path_candidates.handlers)
+              AND (c.expire_at IS NULL OR c.expire_at > now())))
    ORDER BY c.due_at, c.id LIMIT path_candidates.look)
   UNION ALL
   (SELECT c.* FROM pgcron.run c
    WHERE c.state = 'ready' AND c.hold IS NULL AND c.concurrency_key IS NULL AND c.requires IS NULL
      AND c.overlap IS NULL AND c.delivery <> 'at_least_once' AND c.queue = path_candidates.queue
      AND c.priority = path_candidates.priority AND c.due_at <= now()
+     AND (path_candidates.handlers IS NULL
+          OR (c.handler = ANY(path_candidates.handlers)
+              AND (c.expire_at IS NULL OR c.expire_at > now())))
    ORDER BY c.due_at, c.id LIMIT path_candidates.look);
 END;
 

@@ -29,35 +29,28 @@ LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN right(pattern, 1) = '*' THEN starts_with(name, left(pattern, -1))
             ELSE name = pattern END;
 
-CREATE FUNCTION pgcron.refuse_producer(who name, queue text, handler text) RETURNS boolean
-LANGUAGE sql VOLATILE AS $$
-  SELECT pgcron.refuse('PC013',
-           format('role %s may not enqueue handler %L into queue %L', quote_ident(who),
-             left(handler, 200), left(queue, 200)),
-           'It may enqueue: ' || (
-               SELECT string_agg(allowed.text, '; ')
-               FROM (SELECT format('%s into %s', p.handler, p.queue) AS text
-                     FROM pgcron.producer_rule p WHERE pg_has_role(who, p.role, 'USAGE') ORDER BY 1
-                     LIMIT 20) allowed) || '.',
-           format('Use one of them, or let the owner of the schema allow more: '
-             'pgcron.confine_producer(%L, …).',
-             who)) $$;
-
--- Whoever has the rights of a role that stands in a rule makes only what a rule of its roles
--- allows.
+-- A role with the rights of one that has rules makes only what a rule of its roles allows.
 CREATE FUNCTION pgcron.judge_by_rules(queue text, handler text, who name) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
   is_confined boolean;
   is_allowed boolean;
+  allowed text;
 BEGIN
   SELECT count(*) > 0,
          coalesce(bool_or(pgcron.rule_fits(p.queue, judge_by_rules.queue)
                           AND pgcron.rule_fits(p.handler, judge_by_rules.handler)),
-           false)
-  INTO is_confined, is_allowed FROM pgcron.producer_rule p WHERE pg_has_role(who, p.role, 'USAGE');
+           false),
+         array_to_string((array_agg(DISTINCT format('%s into %s', p.handler, p.queue)))[:20], '; ')
+  INTO is_confined, is_allowed, allowed
+  FROM pgcron.producer_rule p WHERE pg_has_role(who, p.role, 'USAGE');
   IF is_confined AND NOT is_allowed THEN
-    PERFORM pgcron.refuse_producer(who, queue, handler);
+    PERFORM pgcron.refuse('PC013',
+        format('role %s may not enqueue handler %L into queue %L', quote_ident(who),
+          left(handler, 200), left(queue, 200)),
+        format('It may enqueue: %s.', allowed),
+        format('Use one of them, or let the owner of the schema allow more: '
+          'pgcron.confine_producer(%L, …).', who));
   END IF;
   RETURN is_confined;
 END $$;
@@ -217,8 +210,7 @@ LANGUAGE sql AS $$
 COMMENT ON FUNCTION pgcron.unconfine_producer IS
     'Removes all rules of a role; returns how many there were.';
 
-REVOKE ALL ON FUNCTION pgcron.judge_by_rules, pgcron.judge_claims, pgcron.refuse_producer
-  FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.judge_by_rules, pgcron.judge_claims FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgcron.cancel_own_run, pgcron.confine_producer, pgcron.unconfine_producer
   FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgcron.a_living_key_stays, pgcron.a_key_names_a_new_run FROM PUBLIC;

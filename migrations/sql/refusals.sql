@@ -66,23 +66,18 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
 -- breaker stays as it is. Nothing else is held up by them.
 CREATE FUNCTION pgcron.broken_settings() RETURNS TABLE (kind text, name text, error text)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT 'queue', q.name,
-         CASE WHEN NOT pgcron.rate_is_fine(q.rate, q.per)
-                THEN format('its rate is %s in %s', coalesce(q.rate::text, 'NULL'),
-                       coalesce(q.per::text, 'NULL'))
-              ELSE format('max_running must be between 1 and 100000, got %s', q.max_running) END
-  FROM pgcron.queue q
-  WHERE NOT q.is_plain
-    AND (NOT pgcron.rate_is_fine(q.rate, q.per)
-         OR NOT coalesce(q.max_running, 1) BETWEEN 1 AND 100000)
-  UNION ALL
-  SELECT 'key', l.concurrency_key,
-         CASE WHEN NOT pgcron.rate_is_fine(l.rate, l.per)
-                THEN format('its rate is %s in %s', coalesce(l.rate::text, 'NULL'),
-                       coalesce(l.per::text, 'NULL'))
-              ELSE format('slots must be between 1 and 10000, got %s', l.slots) END
-  FROM pgcron.concurrency_limit l
-  WHERE NOT pgcron.rate_is_fine(l.rate, l.per) OR NOT coalesce(l.slots, 1) BETWEEN 1 AND 10000
+  SELECT s.kind, s.name,
+         CASE WHEN NOT pgcron.rate_is_fine(s.rate, s.per)
+                THEN format('its rate is %s in %s', coalesce(s.rate::text, 'NULL'),
+                       coalesce(s.per::text, 'NULL'))
+              ELSE format('%s must be between 1 and %s, got %s', s.what, s.most, s.number) END
+  FROM (SELECT 'queue' AS kind, q.name, q.rate, q.per, 'max_running' AS what,
+               q.max_running AS number, 100000 AS most
+        FROM pgcron.queue q WHERE NOT q.is_plain
+        UNION ALL
+        SELECT 'key', l.concurrency_key, l.rate, l.per, 'slots', l.slots, 10000
+        FROM pgcron.concurrency_limit l) s
+  WHERE NOT pgcron.rate_is_fine(s.rate, s.per) OR NOT coalesce(s.number, 1) BETWEEN 1 AND s.most
   UNION ALL
   SELECT 'breaker', b.name, 'its numbers are out of range' FROM pgcron.breaker b
   WHERE NOT pgcron.breaker_is_fine(b) $$;

@@ -102,27 +102,10 @@ COMMENT ON COLUMN pgcron.run.snoozes IS
     'How many of its attempts came back without having used up one; NULL is none.';
 
 -- What a claim returns: a run (verdict `claim`), or what happened to one that was not claimed.
-CREATE TYPE pgcron.claim AS (
-  verdict text,
-  id bigint,
-  uuid uuid,
-  handler text,
-  args jsonb,
-  attempt int,
-  max_attempts int,
-  queue text,
-  priority smallint,
-  schedule text,
-  fire_time timestamptz,
-  token uuid,
-  fence bigint,
-  timeout float8,
-  delivery text,
-  due float8,
-  origin text,
-  concurrency_key text,
-  weight int
-);
+CREATE TYPE pgcron.claim AS (verdict text, id bigint, uuid uuid, handler text, args jsonb,
+  attempt int, max_attempts int, queue text, priority smallint, schedule text,
+  fire_time timestamptz, token uuid, fence bigint, timeout float8, delivery text, due float8,
+  origin text, concurrency_key text COLLATE "C", weight int);
 
 CREATE FUNCTION pgcron.claim_of(r pgcron.run) RETURNS pgcron.claim
 LANGUAGE sql STABLE
@@ -137,7 +120,7 @@ CREATE FUNCTION pgcron.no_claim(verdict text, id bigint DEFAULT NULL, queue text
     weight int DEFAULT NULL) RETURNS pgcron.claim
 LANGUAGE sql IMMUTABLE
 RETURN ROW(verdict, id, NULL, NULL, NULL, NULL, NULL, queue, NULL, NULL, NULL, NULL, NULL, NULL,
-         NULL, due, NULL, concurrency_key, weight)::pgcron.claim;
+         NULL, due, NULL, concurrency_key COLLATE "C", weight)::pgcron.claim;
 
 -- True, or raises: PC001, PC004 or PC013 for what an enqueuer wrote, check_violation with the
 -- rule's name otherwise. The rules of a live run, each under the name that its refusal gives. They
