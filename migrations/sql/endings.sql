@@ -1,19 +1,20 @@
--- The one way in which runs that are not running end.
+-- How runs end, and attempts.
 
--- The rows of history of runs that end while they wait. Column by column: an operator, who ends
--- them, may not read their tokens.
-CREATE FUNCTION pgcron.history_of_waiting(run_ids bigint[], outcome text, reason text)
+-- The row of history of a run that ends.
+CREATE FUNCTION pgcron.history_of(r pgcron.run, outcome text, error text,
+    node_name text DEFAULT NULL, result jsonb DEFAULT NULL, finished_at timestamptz DEFAULT NULL)
   RETURNS SETOF pgcron.history
-LANGUAGE sql STABLE AS $$
+LANGUAGE sql STABLE ROWS 1
+BEGIN ATOMIC
   SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for,
          r.parent_run, r.queue, r.concurrency_key, r.unique_key, r.unique_scope, r.requires,
          r.weight,
-         r.priority, r.handler, r.args, r.delivery, history_of_waiting.outcome, r.attempt,
-         r.max_attempts, nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'),
+         r.priority, r.handler, r.args, r.delivery, history_of.outcome, r.attempt, r.max_attempts,
+         nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'),
          nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.time_limits, r.due_at, r.created_at,
-         r.created_by, NULL::timestamptz, NULL::timestamptz, now(), NULL::uuid, NULL::text,
-         NULL::bigint, NULL::text, reason, NULL::jsonb
-  FROM pgcron.run r WHERE r.id = ANY(run_ids) $$;
+         r.created_by, r.claimed_at, r.started_at, coalesce(history_of.finished_at, now()), r.owner,
+         history_of.node_name, r.fence, r.cancel_reason, history_of.error, history_of.result;
+END;
 
 -- ready -> skipped, superseded, expired, cancelled, upstream_failed
 -- blocked -> cancelled
@@ -22,26 +23,28 @@ LANGUAGE sql STABLE AS $$
 -- start deadline is why. Returns the runs that ended.
 CREATE FUNCTION pgcron.end_waiting_runs(run_ids bigint[], outcome text, reason text)
   RETURNS SETOF bigint
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   ending bigint[];
 BEGIN
-  SELECT array_agg(locked.id) INTO ending
-  FROM (SELECT r.id FROM pgcron.run r
-        WHERE r.id = ANY(run_ids) AND r.state <> 'running'
-          AND (outcome <> 'expired' OR r.attempt = 0)
-        ORDER BY r.id FOR UPDATE) locked;
-  IF ending IS NULL THEN RETURN; END IF;
+  ending := ARRAY(SELECT r.id FROM pgcron.run r
+                  WHERE r.id = ANY(run_ids) AND r.state <> 'running'
+                    AND (outcome <> 'expired' OR r.attempt = 0)
+                  ORDER BY r.id FOR UPDATE);
+  IF ending = '{}' THEN RETURN; END IF;
   UPDATE pgcron.occurrence o
   SET decision = outcome, reason = end_waiting_runs.reason, decided_at = now() FROM pgcron.run r
   WHERE r.id = ANY(ending) AND r.scheduled_for IS NOT NULL AND o.schedule_id = r.schedule_id
     AND o.fire_at = r.scheduled_for;
   BEGIN
-    INSERT INTO pgcron.history SELECT * FROM pgcron.history_of_waiting(ending, outcome, reason);
+    INSERT INTO pgcron.history
+    SELECT h.* FROM pgcron.run r CROSS JOIN LATERAL pgcron.history_of(r, outcome, reason) h
+    WHERE r.id = ANY(ending);
   -- no partition for now(): a run must be able to end all the same
   EXCEPTION WHEN check_violation THEN
     INSERT INTO pgcron.history_overflow
-    SELECT * FROM pgcron.history_of_waiting(ending, outcome, reason);
+    SELECT h.* FROM pgcron.run r CROSS JOIN LATERAL pgcron.history_of(r, outcome, reason) h
+    WHERE r.id = ANY(ending);
   END;
   IF outcome IN ('skipped', 'superseded')
       AND EXISTS (SELECT FROM pgcron.run r WHERE r.id = ANY(ending) AND r.origin = 'schedule') THEN
@@ -50,6 +53,7 @@ BEGIN
   DELETE FROM pgcron.run r WHERE r.id = ANY(ending);
   RETURN QUERY SELECT unnest(ending);
 END $$;
+REVOKE ALL ON FUNCTION pgcron.end_waiting_runs FROM PUBLIC;
 
 -- How one attempt ended. kind: failed, timed_out, lease_lost, cancelled or snoozed; causes: words
 -- with a space between them, as retry policies name them.
@@ -221,20 +225,6 @@ BEGIN
     END;
   END IF;
 END $$;
-
--- The row of history of a run that a node has executed.
-CREATE FUNCTION pgcron.history_of(r pgcron.run, outcome text, error text,
-    node_name text, result jsonb, finished_at timestamptz)
-  RETURNS SETOF pgcron.history
-LANGUAGE sql STABLE ROWS 1 AS $$
-  SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for,
-         r.parent_run, r.queue, r.concurrency_key, r.unique_key, r.unique_scope, r.requires,
-         r.weight,
-         r.priority, r.handler, r.args, r.delivery, history_of.outcome, r.attempt, r.max_attempts,
-         nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'),
-         nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.time_limits, r.due_at, r.created_at,
-         r.created_by, r.claimed_at, r.started_at, coalesce(history_of.finished_at, now()), r.owner,
-         node_name, r.fence, r.cancel_reason, history_of.error, history_of.result $$;
 
 -- One running row into history, and into the dead letters when it ended dead or lost.
 CREATE FUNCTION pgcron.end_run(ending pgcron.run, outcome text, error_class text, error text,
