@@ -1,9 +1,9 @@
 -- How nodes go on with a backfill, a few runs at a time.
 
--- Counts the runs that have ended since the last look; of a backfill that is to stop, and has no
--- open run, says that it has stopped. Where a run needs the one before it, a failure pauses the
--- backfill and says so: whoever resumes it goes on without that run's success. The caller has
--- locked the backfill's row. Returns how many runs are open.
+-- Counts the runs that have ended since the last look; a backfill that is to stop, and has no open
+-- run, becomes stopped. Where a run needs the one before it, a failure pauses the backfill, with a
+-- note: a resume goes on without that run's success. The caller has locked the backfill's row.
+-- Returns how many runs are open.
 CREATE FUNCTION pgcron.settle_backfill(backfill bigint) RETURNS int
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -126,8 +126,8 @@ END;
 -- `is_last` there are no others. Of two nodes that do it at once one does nothing (the row is
 -- locked, or has moved). In the order of locks: the schedule, which a deletion holds; the backfill;
 -- then occurrences, by time whatever the direction is, as the materializer takes them. The ledger's
--- primary key makes each fire one row for ever: what somebody decides in the same moment is theirs,
--- and left alone here. Returns nothing when it was somebody else's turn; else the state, how many
+-- primary key makes each fire one row for ever: what another transaction decides in the same moment
+-- is left alone here. Returns nothing when another node was first; else the state, how many
 -- instants were taken, and how many runs were made.
 CREATE FUNCTION pgcron.step_backfill(backfill bigint, reached timestamptz, instants timestamptz[],
     is_last boolean) RETURNS TABLE (state text, taken int, made int)
@@ -160,7 +160,7 @@ BEGIN
   IF b.state = 'open' AND plan.id IS NOT NULL
       AND b.reached IS NOT DISTINCT FROM step_backfill.reached THEN
     b.schedule := plan.name;      -- as runs that wait do, those that are made follow a new name
-    -- whoever ends what is too much asks the schedule as it stands
+    -- what is too much is ended by the schedule as it is now
     may_wait := coalesce(plan.max_queued, 1000);
     plan := jsonb_populate_record(plan, b.definition);
     room := b.parallelism - still_open;

@@ -1,7 +1,7 @@
--- Circuit breakers: a handler that keeps failing is left alone for a while, then tried with one run
--- at a time. A breaker stands for one handler, or for several that fail together: the http
--- destinations of one service. Its row is written when an attempt has failed, and by what follows
--- from that; a handler that works, and one without a breaker, cost nothing.
+-- Circuit breakers: a handler that keeps failing gets no runs for a while, then one at a time as a
+-- probe. A breaker is for one handler, or for several that fail together: the http destinations of
+-- one service. Its row is written when an attempt has failed, and by what follows from that; a
+-- handler that works, and one without a breaker, cost nothing.
 
 CREATE TABLE pgcron.breaker (
   name text PRIMARY KEY CONSTRAINT a_breaker_is_named_as_a_handler
@@ -59,8 +59,8 @@ COMMENT ON TABLE pgcron.breaker IS
     'Circuit breakers. set_by NULL: declared by the nodes that offer the handler; else a '
     'person''s setting, which the nodes leave alone.';
 
--- One whose numbers break the rules, as a row may that was written past its constraints, stands
--- still: it counts and holds back nothing (pgcron.broken_settings names it).
+-- A breaker whose numbers break the rules, as a row may that was written past its constraints, is
+-- out of use: it counts and holds back nothing (pgcron.broken_settings names it).
 CREATE FUNCTION pgcron.breaker_is_fine(b pgcron.breaker) RETURNS boolean
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT (b.failures BETWEEN 1 AND 100 AND b.within BETWEEN '1 second' AND '1 day'
@@ -86,7 +86,7 @@ CREATE TABLE pgcron.breaker_handler (
   breaker text NOT NULL REFERENCES pgcron.breaker ON DELETE CASCADE
 );
 COMMENT ON TABLE pgcron.breaker_handler IS
-    'Which handlers a breaker stands for; a handler has one breaker at most.';
+    'Which handlers a breaker is for; a handler has one breaker at most.';
 CREATE INDEX breaker_handler_breaker ON pgcron.breaker_handler (breaker);
 
 CREATE TABLE pgcron.diversion (
@@ -98,7 +98,7 @@ CREATE TABLE pgcron.diversion (
   reason text NOT NULL
 );
 COMMENT ON TABLE pgcron.diversion IS
-    'Runs that an open breaker''s fallback took: the handler and queue they were asked for. Kept '
+    'Runs that an open breaker''s fallback took: the handler and queue of the request. Kept '
     'as long as history.';
 CREATE INDEX diversion_at ON pgcron.diversion (at);
 

@@ -1,5 +1,5 @@
--- What opens a circuit breaker, who probes, and what becomes of the runs that wait for it. Its
--- tables stand in breaker_tables.
+-- What opens a circuit breaker, which node probes, and what happens to the runs that wait for it.
+-- The tables are in breaker_tables.
 
 -- A breaker opens, or opens again. The caller has locked its row.
 CREATE FUNCTION pgcron.open_breaker(name text, failure text, because text) RETURNS void
@@ -17,9 +17,10 @@ BEGIN
   PERFORM pgcron.notify(pgcron.channel(), 'breaker');
 END $$;
 
--- Attempts that failed, of runs whose handler has a breaker. A batch may hold several of one
--- breaker; breakers are locked in the order of their names, after the runs. While one is open what
--- still fails changes nothing: it began before. While one is half open only its probe counts.
+-- Attempts that failed, as an array of objects: handler, run_id, fence, error. A batch may hold
+-- several of one breaker; breakers are locked in the order of their names, after the runs. While a
+-- breaker is open, further failures change nothing: those attempts began before. While it is half
+-- open only its probe counts.
 CREATE FUNCTION pgcron.count_failures(given jsonb) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -64,9 +65,9 @@ BEGIN
   END LOOP;
 END $$;
 
--- What nodes ask while a breaker is not closed, and when they hear that one has changed. A probe
--- that is over, and was not recorded as a failure, is settled first: success closes; what came
--- back, was cancelled or whose node died leaves the next probe to anybody.
+-- The breakers that are not closed: nodes read them while there are any, and when one has changed.
+-- A probe that is over without a recorded failure is settled first: success closes the breaker;
+-- after a probe that came back, was cancelled or whose node died, any node may probe next.
 CREATE FUNCTION pgcron.look_at_breakers()
   RETURNS TABLE (name text, state text, handlers text[], fallback_queue text, is_probe_due boolean,
       seconds float8, reason text, last_error text)
@@ -112,11 +113,11 @@ END $$;
 
 -- ready -> running
 -- ready -> skipped, superseded
--- Claims one held run of a breaker whose time is over, as its one probe; no row when there is none
--- to claim. One probe of one breaker whose time is over, by a node that offers one of its handlers
--- and has a free slot for it. The breaker's row decides: it is locked, and names the claim. Nothing
--- in here waits: what somebody else has locked is left to them. A run that has a key, required
--- labels, an overlap policy or a limited queue is claimed by the functions that decide those.
+-- Claims one held run of a breaker whose time is over, as its one probe, for a node that offers one
+-- of its handlers and has a free slot for it; no row when there is none to claim. The breaker's row
+-- decides: it is locked, and names the claim. Nothing here waits for a lock. A run that has a key,
+-- required labels, an overlap policy or a limited queue is claimed by the functions that decide
+-- those.
 CREATE FUNCTION pgcron.claim_probe(incarnation uuid, queues text[], handlers text[])
   RETURNS TABLE (breaker text, claimed_run pgcron.claim)
 LANGUAGE plpgsql VOLATILE AS $$
@@ -179,8 +180,8 @@ BEGIN
 END $$;
 
 -- Due runs that wait for a breaker are executed by its fallback handler, or moved to its fallback
--- queue; each run once. Not when the time is over: then one of them is the probe, and its end
--- decides about the others.
+-- queue; each run once. Not when the breaker's time is over: then one of them is the probe, and its
+-- end decides about the others.
 CREATE FUNCTION pgcron.divert_runs(at_most int) RETURNS SETOF bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -306,7 +307,6 @@ END $$;
 COMMENT ON FUNCTION pgcron.reset_breaker IS
     'Closes a breaker by hand; the runs that wait for it go at once.';
 
--- A node whose file or application declares it makes it again when it starts.
 CREATE FUNCTION pgcron.delete_breaker(breaker text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -314,4 +314,5 @@ BEGIN
   DELETE FROM pgcron.breaker b WHERE b.name = delete_breaker.breaker;
   PERFORM pgcron.notify(pgcron.channel(), 'breaker');
 END $$;
-COMMENT ON FUNCTION pgcron.delete_breaker IS 'Removes a breaker that nobody declares any more.';
+COMMENT ON FUNCTION pgcron.delete_breaker IS
+    'Removes a breaker; a node that declares it makes it again when it starts.';

@@ -2,7 +2,7 @@
 -- ready -> skipped, superseded
 -- One round. As in claim_overlapping each statement in here sees a snapshot of its own, and what is
 -- known of a limit is read after its lock was had: so no two nodes take the same slot, and a unique
--- index stands under it. Nothing waits for anybody.
+-- index guards it. Nothing waits for a lock.
 -- 1. The limited queues among those asked, as far as their advisory lock can be had, and how many
 -- of their runs execute.
 -- 2. A walk over the keys of all queues that are open, from where the last one ended, and over the
@@ -11,17 +11,16 @@
 -- schedules, then keys, and try-locks only.
 -- 4. The choice: in each key by priority and due time up to its free slots, of each schedule one,
 -- of each queue as many as it may have.
--- Of one priority the key with the fewest running runs goes first, so that nobody's backlog keeps
--- the others from a shared queue; those without a key stand as one beside them.
+-- Of one priority the key with the fewest running runs goes first, so that no backlog keeps the
+-- others from a shared queue; those without a key count as one key.
 -- Up to free + ahead of them; runs that may start only once or take several slots for free slots
 -- only; those that found none are returned as `wait`.
 -- `aged` takes what is due longest, whatever its priority and key. For a run heavier than what is
--- free the node may begin to keep slots free:
--- see choose_awaited. Then no other run is looked at, returned as `await` with the weight; or it is
--- claimed, or somebody else's.
---   5. The claim. A row that somebody has locked is left to them.
---   6. What else is due of a schedule whose run is not over is skipped, or what its policy says.
--- 7. Where there was room for more, keys with a handler at their head that nobody offers are
+-- free the node may begin to keep slots free (see choose_awaited): it is returned as `await` with
+-- the weight, and no other run is looked at until this or another node has claimed it.
+-- 5. The claim. A locked row is skipped.
+-- 6. What else is due of a schedule whose run is not over is skipped, or what its policy says.
+-- 7. Where there was room for more, keys with a handler at their head that no node offers are
 -- parked; returned as one `parked`, the count in `due`.
 CREATE FUNCTION pgcron.claim_limited(incarnation uuid, queues text[], beyond text[],
     handlers text[], free int, ahead int, look int, aged boolean DEFAULT false)

@@ -59,10 +59,10 @@ COMMENT ON FUNCTION pgcron.redrive IS
 
 -- Runs the open letters again that fit all filters that are given, the oldest first, at most
 -- `at_most` (1000) in a call. Each is redriven once, however many callers there are: a letter that
--- somebody else redrives at the moment is theirs. Lost ones, which may have taken effect, are left
--- alone unless they are asked for, and so are letters whose unique key another run has. With `rate`
--- so many become due in each interval `per`, the first at `starting`: give the next call the last
--- due_at and one step more. Returns the letters, their new runs, and when those are due.
+-- another call is redriving is skipped. Lost ones, which may have taken effect, are left out unless
+-- also_lost is true, and so are letters whose unique key another run has. With `rate` that many
+-- become due in each interval `per`, the first at `starting`: give the next call the last due_at
+-- and one step more. Returns the letters, their new runs, and when those are due.
 CREATE FUNCTION pgcron.redrive_many(fingerprint text DEFAULT NULL, handler text DEFAULT NULL,
     queue text DEFAULT NULL, error_class text DEFAULT NULL, schedule text DEFAULT NULL,
     since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL, also_lost boolean DEFAULT false,
@@ -110,4 +110,4 @@ BEGIN
   END LOOP;
 END $$;
 COMMENT ON FUNCTION pgcron.redrive_many IS
-    'Runs dead letters again by filter, throttled if asked for; each once.';
+    'Runs dead letters again by filter, throttled with rate and per; each once.';

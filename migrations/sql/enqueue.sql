@@ -1,4 +1,4 @@
--- Runs that people and programs ask for: named, defaulted arguments. Every interface calls these.
+-- Runs that people and programs request: named, defaulted arguments. Every interface calls these.
 
 -- Returns the id of the new run, or of the run that a living idempotency key already named.
 CREATE FUNCTION pgcron.enqueue(handler text, args jsonb DEFAULT '{}', queue text DEFAULT 'default',
@@ -22,8 +22,8 @@ BEGIN
       > 0 THEN
     IF idempotency_key IS NOT NULL THEN
       PERFORM pgcron.refuse_unique('idempotency_key is given with unique_key',
-          'Each says which run a second call gets: an idempotency key the run it named, whatever '
-          'became of it; a unique key the one that has it now.');
+          'Each says which run a second call gets: an idempotency key the run it named, also after '
+          'its end; a unique key the one that has it now.');
     END IF;
     RETURN pgcron.enqueue_unique(handler, args, queue, priority, due_at, timeout, max_attempts,
         delivery, retry, actor, concurrency_key, requires, unique_key, unique_scope, unique_for,
@@ -119,9 +119,9 @@ BEGIN
   RETURN has_keys;
 END $$;
 
--- The ids of the runs that are asked for: the new ones, but where an idempotency key names a run
--- already, or where a unique one was made or met. Keys are taken in one order, so that two callers
--- with the same ones can't wait for each other in a ring.
+-- The ids of the requested runs: new ones, except where an idempotency key names a run already, or
+-- where a unique one was made or met. Keys are taken in one order, so that two callers with the
+-- same ones can't wait for each other in a ring.
 CREATE FUNCTION pgcron.claim_keys(runs jsonb, new_ids bigint[], actor text) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -174,7 +174,7 @@ LANGUAGE sql AS $$
       debounce_max interval, start_within interval, give_up_after interval,
       silence_timeout interval, weight int) $$;
 
--- Says which element is refused: asks for one after the other until it happens.
+-- Raises the error of the first element that is refused: enqueues one after the other until then.
 CREATE FUNCTION pgcron.refuse_request(runs jsonb) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -198,7 +198,7 @@ EXCEPTION WHEN OTHERS THEN
         'A key takes what the argument of pgcron.enqueue of that name takes.'),
       coalesce(nullif(remedy, ''),
         'Instants are texts such as "2026-12-24T18:00:00Z", durations such as "90 s", numbers '
-        'stand without quotes.'));
+        'are written without quotes.'));
 END $$;
 
 -- Enqueues a JSON array of objects whose keys are arguments of pgcron.enqueue, and does what a call

@@ -1,9 +1,8 @@
 -- Where runs that have a limit could be claimed: nothing here is locked or decided.
 
 -- Where runs that need a look could be claimed now: in keys (pairs of key and priority of a
--- queue), in limited queues, and where what is required are labels that this node has. Of each at
--- most so many as there seems to be room for. STABLE: it sees what the statement sees that calls
--- it.
+-- queue), in limited queues, and where the required labels are this node's. Of each no more than
+-- there seems to be room for. STABLE: it has the snapshot of the statement that calls it.
 CREATE FUNCTION pgcron.limited_candidates(pair_queues text[], pair_keys text[],
     pair_priorities smallint[], pair_rooms int[], limited_queues text[], handlers text[], room int,
     labels text[], placed_queues text[])
@@ -15,7 +14,7 @@ BEGIN ATOMIC
   FROM unnest(pair_queues, pair_keys, pair_priorities, pair_rooms)
     pair(queue, concurrency_key, priority, room)
   CROSS JOIN LATERAL (
-      -- The first thousand of a key and no more, whoever offers their handlers.
+      -- The first thousand of a key and no more, whatever their handlers are.
       SELECT h.id, h.queue, h.concurrency_key, h.priority, h.due_at, h.delivery,
              CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot,
              coalesce(h.weight, 1), h.overlap

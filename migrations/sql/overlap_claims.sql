@@ -1,6 +1,6 @@
 -- Claims of runs whose schedule must not overlap with itself: the schedule has one
--- slot; with other policies than skip what overlap says. Runs that have a key besides, or wait in a
--- limited queue, are claimed by claim_limited.
+-- slot, or with what its overlap policy allows. Runs that have a key besides, or wait in a limited
+-- queue, are claimed by claim_limited.
 
 CREATE FUNCTION pgcron.require_read_committed(what text) RETURNS void
 LANGUAGE plpgsql STABLE AS $$
@@ -20,17 +20,16 @@ END $$;
 -- isolation level the snapshot would be as old as the transaction, so there the function refuses.
 -- 1. Schedules with due runs, as far as their advisory lock can be had without waiting; it lives
 -- until the commit. A paused or limited queue's come last.
--- 2. The first due run of each schedule that nobody holds. A run that waits for its retry holds its
--- schedule and goes first. Runs that may start
---      only once are chosen for a free slot only; those that found none are returned as `wait`.
--- 3. The claim. A row that somebody has locked is left to them, and one that has changed is judged
--- anew.
+-- 2. The first due run of each schedule that has no holder. A run that waits for its retry holds
+-- its schedule and goes first. Runs that may start only once are chosen for a free slot only; those
+-- that found none are returned as `wait`.
+-- 3. The claim. A locked row is skipped, and one that has changed is judged anew.
 -- 4. Whatever else is due in a schedule that is held now is skipped, a thousand at a time. A
--- schedule nobody holds keeps its runs when none can be claimed here. Priorities count in the order
--- in which they are asked for: now and then a node asks first for that of what is due longest. A
--- holder is looked for schedule by schedule: an EXISTS may be turned into a join with, or a hash
--- of, all holders there are. Nothing in here waits for anybody. One statement is one round trip and
--- one commit for hundreds of runs.
+-- schedule without a holder keeps its runs when none can be claimed here. Priorities count in the
+-- order of the request: now and then a node begins with that of what is due longest. A holder is
+-- looked for schedule by schedule: an EXISTS may be turned into a join with, or a hash of, all
+-- holders there are. Nothing in here waits for a lock. One statement is one round trip and one
+-- commit for hundreds of runs.
 CREATE FUNCTION pgcron.claim_overlapping(incarnation uuid, queues text[], priorities smallint[],
     handlers text[], free int, ahead int, look int)
   RETURNS SETOF pgcron.claim

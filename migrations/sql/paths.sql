@@ -1,8 +1,7 @@
--- Whatever a function names is what pgcron_ha means, whoever calls it with whichever search_path:
--- constraints and triggers call functions in the session of who writes the row. What PostgreSQL
--- reads at the call is given a path here; the body of a BEGIN ATOMIC function was read when it was
--- made, and can still be inlined. A procedure that commits can have no setting: wait_long qualifies
--- each name.
+-- Names in functions mean pgcron_ha's objects whatever the caller's search_path is: constraints and
+-- triggers call functions in the session that writes the row. What PostgreSQL reads at the call is
+-- given a path here; the body of a BEGIN ATOMIC function was read when it was made, and can still
+-- be inlined. A procedure that commits can have no setting: wait_long qualifies each name.
 DO
   $do$
 DECLARE

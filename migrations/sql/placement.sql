@@ -43,9 +43,9 @@ BEGIN ATOMIC
 END;
 
 -- Which requirements wait in a queue, and since when (or from when on) for each priority: a walk
--- along the index from one to the next, never along their runs. Of what these labels do not satisfy
--- one step is all there is to it; labels NULL satisfy everything. The first thousand steps and no
--- more: what nobody satisfies is parked, so that it can't stand in front for ever.
+-- along the index from one to the next, never along their runs. A requirement that these labels do
+-- not satisfy is one step; labels NULL satisfy everything. At most a thousand steps: what no node
+-- satisfies is parked, so that it does not stay in front for ever.
 CREATE FUNCTION pgcron.walk_requirements(queue text, labels text[])
   RETURNS TABLE (requires text[], priority smallint, due_at timestamptz)
 LANGUAGE sql STABLE ROWS 10

@@ -1,9 +1,7 @@
--- What the engine goes on without: runs that no claim takes, and settings that break their rules.
+-- What the engine leaves out: runs that no claim takes, and settings that break their rules.
 
--- Waiting runs that the database refuses to let a node claim, with its reason; changes nothing.
--- Which of these waiting runs can't become running: each is claimed by itself and given back, and
--- what the server says is the error. Asked after a claim that was refused as a whole; no change
--- remains.
+-- Waiting runs that the database refuses to let a node claim, with its reason, after a claim was
+-- refused as a whole: each is claimed by itself and given back. No change remains.
 CREATE FUNCTION pgcron.refused_runs(incarnation uuid, run_ids bigint[])
   RETURNS TABLE (run_id bigint, error text)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -62,8 +60,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
    ORDER BY r.requires LIMIT most) $$;
 
 -- Settings of queues, concurrency keys and circuit breakers that break their rules, as only a row
--- can that was written past its constraints. A queue or key starts nothing until it is mended; a
--- breaker stays as it is. Nothing else is held up by them.
+-- can that was written past its constraints. A queue or key starts nothing until it is corrected; a
+-- breaker stays as it is. They hold up nothing else.
 CREATE FUNCTION pgcron.broken_settings() RETURNS TABLE (kind text, name text, error text)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT s.kind, s.name,
@@ -115,8 +113,8 @@ BEGIN
 END $$;
 
 -- ready -> skipped, superseded, expired, cancelled, upstream_failed, dead
--- As end_waiting_runs, but skips runs that somebody has locked, and a run that the database refuses
--- to end that way ends dead; the others are ended. Returns the runs that ended.
+-- As end_waiting_runs, but skips locked runs, and a run that the database refuses to end that way
+-- ends dead; the others are ended. Returns the runs that ended.
 CREATE FUNCTION pgcron.end_each_waiting_run(run_ids bigint[], outcome text, reason text)
   RETURNS SETOF bigint
 LANGUAGE plpgsql AS $$

@@ -20,7 +20,7 @@ CREATE TABLE pgcron.run (
   parent_run bigint,
   queue text NOT NULL DEFAULT 'default',
   priority smallint NOT NULL DEFAULT 5,
-  -- so that who names none reads the rule, and not of a NULL
+  -- so that an INSERT without it is refused with the rule, and not with that of NOT NULL
   handler text NOT NULL DEFAULT '',
   args jsonb NOT NULL DEFAULT '{}',
   delivery text NOT NULL DEFAULT 'at_least_once',
@@ -82,22 +82,22 @@ COMMENT ON COLUMN pgcron.run.unique_scope IS
     'How long it has its key: open (also NULL) until it ends, waiting until a node takes it, '
     'period for a time that is kept elsewhere. taken: waiting, and given back.';
 COMMENT ON COLUMN pgcron.run.weight IS
-    'So many of its node''s slots the run takes; NULL is one. What takes more waits in a concurrency key: '
-    '*weight 4 if it has none of its own.';
+    'How many of its node''s slots the run takes; NULL is one. A run that takes more waits in a '
+    'concurrency key: *weight 4 if it has none of its own.';
 COMMENT ON COLUMN pgcron.run.max_attempts IS
     'NULL means 5, or 1 with at_most_once. Each snooze adds one.';
 COMMENT ON COLUMN pgcron.run.retry IS
     'A retry policy, such as {"backoff": "linear", "base": "10 seconds", "retry_for": "2 hours"}; '
     'NULL is the default.';
 COMMENT ON COLUMN pgcron.run.kill_at IS
-    'Since when its node is asked to end it by force, without any grace.';
+    'When its node was requested to end it by force, without any grace.';
 COMMENT ON COLUMN pgcron.run.time_limits IS
     'Limits that few runs have, as pgcron.enqueue writes them; NULL is none.';
 COMMENT ON COLUMN pgcron.run.lost_early IS
     '1: its last node ended before its handler was seen to begin. 2: another node has begun to '
     'prepare it since; when that ends, too, the run is dead.';
 COMMENT ON COLUMN pgcron.run.awaited IS
-    'Somebody waits for its end, which is announced on pgcron.end_channel(); NULL is nobody.';
+    'A client waits for its end, which is announced on pgcron.end_channel(); NULL: none does.';
 COMMENT ON COLUMN pgcron.run.snoozes IS
     'How many of its attempts came back without having used up one; NULL is none.';
 
@@ -124,8 +124,8 @@ RETURN ROW(verdict, id, NULL, NULL, NULL, NULL, NULL, queue, NULL, NULL, NULL, N
 
 -- True, or raises: PC001, PC004 or PC013 for what an enqueuer wrote, check_violation with the
 -- rule's name otherwise. The rules of a live run, each under the name that its refusal gives. They
--- stand in one function, and not in a CHECK each: PostgreSQL reads the text of every constraint
--- anew for every statement, which cost an INSERT more than all else it did.
+-- are in one function, and not in a CHECK each: PostgreSQL reads the text of every constraint anew
+-- for every statement, which cost an INSERT more than all else it did.
 CREATE FUNCTION pgcron.judge_run(r pgcron.run) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
@@ -248,7 +248,7 @@ BEGIN
           format('delivery transactional with handler %L', left(r.handler, 200)),
           'Only py: and sql: handlers can have their effects in the transaction that completes '
           'the run.',
-          'Use at_least_once, and give the idempotency key to whoever must not do it twice.');
+          'Use at_least_once, and give the idempotency key to what must not do it twice.');
     WHEN 'run_attempts_are_1_to_100' THEN RETURN pgcron.refuse('PC001',
           format('max_attempts %s is out of range', r.max_attempts),
           'A run is tried 1 to 100 times.', 'Leave it out for 5 (1 with at_most_once).');
@@ -290,7 +290,7 @@ BEGIN
           'it.',
           format('Call pgcron.enqueue, or write concurrency key %L.',
               pgcron.concurrency_key_of(NULL, r.weight)));
-    ELSE      -- nothing that an enqueuer can do: said as PostgreSQL says it of a CHECK of that name
+    ELSE      -- nothing that an enqueuer can do: worded as for a CHECK of that name
       RAISE EXCEPTION USING ERRCODE = 'check_violation',
         MESSAGE = format('new row for relation "run" violates check constraint "%s"', broken),
         DETAIL = format('Run %s would break the rule: %s.', r.id, replace(broken, '_', ' ')),
@@ -300,10 +300,10 @@ BEGIN
 END $$;
 
 -- True, or raises PC013 for what the role may not make, or whatever pgcron.judge_run raises. For
--- each run that somebody makes who is no owner of the table. Everything is judged with the owner's
--- rights and path, the other rules, too: whoever has a schema of its own could put operators on its
--- path that find everything fine. What need not be looked up is not: while there are no rules their
--- table has no page.
+-- each run that a role makes which does not own the table. All rules are judged with the owner's
+-- rights and path: a role with a schema of its own could put operators on its path that find
+-- everything fine. What need not be looked up is not: while there are no rules their table has no
+-- page.
 CREATE FUNCTION pgcron.judge_guest(r pgcron.run, who name) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -317,9 +317,8 @@ BEGIN
   RETURN pgcron.judge_run(r);
 END $$;
 
--- In front of the rules stands what is true of a first attempt without a key, and breaks none of
--- them: the claim, which writes it, must not pay for a call. Who may not empty the table is a
--- guest.
+-- A first attempt without a key breaks none of the rules, which is tested first: the claim, which
+-- writes it, must not pay for a call. A role that may not empty the table is a guest.
 ALTER TABLE pgcron.run ADD CONSTRAINT a_run_keeps_its_rules CHECK ((attempt = 1
         AND num_nonnulls(owner, token, fence, claimed_at) = 4 AND hold IS NULL
         AND concurrency_key IS NULL
@@ -405,7 +404,7 @@ CREATE TABLE pgcron.progress (
   note text
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE pgcron.progress IS
-    'What an executing run last said of how far it is; the row of a run that is over is removed '
+    'The last progress that an executing run reported; the row of a run that is over is removed '
     'within minutes.';
 
 CREATE TABLE pgcron.idempotency (

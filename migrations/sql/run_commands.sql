@@ -1,6 +1,6 @@
 -- What people do to a run.
 
--- What is known of a run that is not alive: raises PC010 when there was none.
+-- The row of history of a run that is not alive; raises PC010 when there was none.
 CREATE FUNCTION pgcron.ended_run(run bigint) RETURNS pgcron.history
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -18,8 +18,8 @@ BEGIN
   RETURN ended;
 END $$;
 
--- 'cancelled': it had not begun and never will; 'requested': its node was asked to stop it;
--- 'finished': it had ended already.
+-- 'cancelled': it had not begun and never will; 'requested': its node stops it; 'finished': it had
+-- ended already.
 CREATE FUNCTION pgcron.cancel_run(run_id bigint, reason text DEFAULT NULL, actor text DEFAULT NULL)
   RETURNS text
 LANGUAGE plpgsql AS $$

@@ -1,4 +1,4 @@
--- How much the work of a queue wants: for whoever starts and stops nodes.
+-- How many slots the work of a queue could use: for what starts and stops nodes.
 
 -- The slots that due runs of a queue could use now, by weight, and how many rows were looked at,
 -- which are at most `most`. What its keys, its limits and the overlap policy of schedules do not

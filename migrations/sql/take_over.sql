@@ -2,9 +2,9 @@
 
 -- ready, running -> dead
 -- A run that can't be written, judged or ended as usual: it breaks a rule that is newer than its
--- row, or has a value that nobody can read. It ends dead with the reason as its error; who executes
--- it gives the claim's token, of a waiting run the token is NULL. What makes the row unreadable
--- stays behind. Returns whether it was this that ended the run.
+-- row, or has a value that can't be read. It ends dead with the reason as its error. The executing
+-- node gives the claim's token; of a waiting run the token is NULL. What makes the row unreadable
+-- is not kept. Returns whether this call ended the run.
 CREATE FUNCTION pgcron.end_refused_run(run bigint, token uuid, reason text,
     node_name text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql AS $$
@@ -38,7 +38,7 @@ BEGIN
 END $$;
 
 -- running -> ready, dead, lost, cancelled
--- By the owner, fenced by the token: what is not returned was not the caller's any more.
+-- By the owner, fenced by the token: a run that is not returned is not the caller's any more.
 CREATE FUNCTION pgcron.fail_runs(run_ids bigint[], tokens uuid[], kinds text[],
     retryables boolean[], retry_afters float8[], elapsed_seconds float8[], error_classes text[],
     errors text[], tracebacks text[], causes text[], fingerprints text[], node_name text)
@@ -64,10 +64,10 @@ BEGIN
 END $$;
 
 -- ready -> succeeded
--- A node that was cut off has finished these runs, and has lost them meanwhile: what nobody has
--- begun since need not be done again. The fence number is that of the last attempt, which ended
--- lease_lost and stays so in the list of attempts. What somebody is claiming or cancelling just now
--- is left alone. Returns the runs that ended.
+-- A node that was cut off has finished these runs, and has lost them meanwhile: what no other node
+-- has begun since need not be done again. The fence number is that of the last attempt, which ended
+-- lease_lost and stays so in the list of attempts. Locked rows, which are being claimed or
+-- cancelled, are left alone. Returns the runs that ended.
 CREATE FUNCTION pgcron.finish_late(run_ids bigint[], fences bigint[], results text[],
     node_name text) RETURNS SETOF bigint
 LANGUAGE plpgsql AS $$

@@ -1,6 +1,6 @@
 -- Time limits that few runs have: how long a run may take in all, and how long it may be silent.
--- They stand together in one column that is NULL for all others; the time to start is
--- run.expire_at, that of one attempt run.timeout.
+-- They are in one column that is NULL for all others; the time to start is run.expire_at, that of
+-- one attempt run.timeout.
 
 CREATE FUNCTION pgcron.time_limits_fit(give_up_after interval, silence_timeout interval)
   RETURNS boolean

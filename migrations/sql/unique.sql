@@ -1,7 +1,7 @@
--- Unique runs: of the runs of a handler that have the same unique key one has the key, and whoever
--- asks for another one meets it. A run has its key until it ends (scope open), or until a node
+-- Unique runs: of the runs of a handler that have the same unique key one has the key, and a
+-- request for another one meets it. A run has its key until it ends (scope open), or until a node
 -- takes it (waiting): between attempts it is open, and waits no more. With a time (period) the key
--- is kept here instead, until the time is over, whatever becomes of the run.
+-- is kept here instead, until the time is over, whatever happens to the run.
 
 -- Whether a live run keeps others with its unique key from being made.
 CREATE FUNCTION pgcron.has_key(unique_key text, unique_scope text, attempt int) RETURNS boolean
@@ -52,7 +52,7 @@ CREATE FUNCTION pgcron.refuse_unique(fact text, rule text,
     remedy text DEFAULT 'Leave one of them out.') RETURNS boolean
 LANGUAGE sql VOLATILE AS $$ SELECT pgcron.refuse('PC001', fact, rule, remedy) $$;
 
--- What of all that can be said of uniqueness goes together.
+-- Which options of uniqueness go together.
 CREATE FUNCTION pgcron.judge_unique(unique_key text, unique_scope text, unique_for interval,
     on_conflict text, debounce interval, debounce_max interval, due_at timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -64,7 +64,7 @@ BEGIN
                WHEN unique_for IS NOT NULL THEN 'unique_for'
                WHEN on_conflict IS NOT NULL THEN 'on_conflict'
                ELSE 'unique_scope' END),
-        'It says what becomes of a second run with the same unique key.',
+        'It says what happens to a second run with the same unique key.',
         'Give the key, for example unique_key => ''customer-7''.');
   ELSIF NOT pgcron.unique_key_is_fine(unique_key) THEN
     PERFORM pgcron.refuse_unique_key(unique_key);
@@ -72,8 +72,8 @@ BEGIN
     PERFORM pgcron.refuse_unique_key(unique_key, unique_scope);
   ELSIF on_conflict NOT IN ('return', 'replace', 'refuse') THEN
     PERFORM pgcron.refuse_unique(format('on_conflict %L is not known', left(on_conflict, 100)),
-        'Who meets a run with the same unique key has its id returned, replaces its args, or is '
-        'refused.',
+        'A request that meets a run with the same unique key returns its id, replaces its args, or '
+        'is refused.',
         'Write ''return'', ''replace'' or ''refuse''.');
   ELSIF unique_for <= '0' OR unique_for > '366 days' THEN
     PERFORM pgcron.refuse_unique(format('unique_for %s is out of range', unique_for),
@@ -107,7 +107,7 @@ BEGIN
   END IF;
 END $$;
 
--- Who stands in the way, said to who asked for another one.
+-- Refuses a request for another run with a key, and names the run that has it.
 CREATE FUNCTION pgcron.refuse_met(fact text, met bigint, unique_key text,
     until timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE sql VOLATILE AS $$
@@ -117,7 +117,7 @@ LANGUAGE sql VOLATILE AS $$
                     'be there at a time.'
                 ELSE format('No other run may have it before %s.', until) END,
            CASE WHEN until IS NULL THEN format('Wait until run %s has ended, or cancel it.', met)
-                ELSE 'Ask again after that.' END) $$;
+                ELSE 'Call it again after that.' END) $$;
 
 -- The run of the handler that has the unique key now; NULL when none has it.
 CREATE FUNCTION pgcron.run_with_key(unique_key text, handler text) RETURNS bigint
@@ -129,7 +129,7 @@ LANGUAGE sql STABLE AS $$
 -- Gives a run that no node has taken yet what a later request says; false when there is none any
 -- more. It is due at due_at, but not later than `most` after it was made; without due_at as it was,
 -- but not later than `latest`. With the rights of the owner, so that a producer changes what it has
--- asked for and nothing else.
+-- requested and nothing else.
 CREATE FUNCTION pgcron.replace_run(run bigint, unique_key text, handler text, args jsonb,
     priority int, due_at timestamptz, most interval, latest timestamptz) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -159,9 +159,9 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION pgcron.replace_run FROM PUBLIC;
 
--- As pgcron.enqueue, for a run that says something of its uniqueness. The unique index decides
--- between those who ask at the same moment: the second waits until the first one's transaction is
--- over, and no longer than 10 seconds when the caller has no lock_timeout of its own.
+-- As pgcron.enqueue, for a request with options of uniqueness. The unique index decides between
+-- requests at the same moment: the second waits until the first one's transaction is over, and no
+-- longer than 10 seconds when the caller has no lock_timeout of its own.
 CREATE FUNCTION pgcron.enqueue_unique(handler text, args jsonb, queue text, priority int,
     due_at timestamptz, timeout interval, max_attempts int, delivery text, retry jsonb, actor text,
     concurrency_key text, requires text[], unique_key text, unique_scope text, unique_for interval,
@@ -243,7 +243,7 @@ BEGIN
   IF made IS NULL THEN
     PERFORM pgcron.refuse('PC011',
         format('unique key %L changes hands all the time', left(enqueue_unique.unique_key, 200)),
-        'Somebody else had it each time that it was looked at.', 'Ask again.');
+        'Another run had it at each of 1000 tries.', 'Call it again.');
   END IF;
   IF waits_for_ever THEN PERFORM set_config('lock_timeout', '0', true); END IF;
   RETURN made;

@@ -1,5 +1,5 @@
--- Waiting for the end of a run from SQL, by looks that get rarer: nothing but a connection that
--- listens can hear of it.
+-- Waiting for the end of a run from SQL, by looks that get rarer: only a connection that listens
+-- can be notified of it.
 
 -- The state of a live run of the caller's, and whether this very transaction has made it; no row:
 -- it has ended, or there never was one.
@@ -78,7 +78,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION pgcron.wait IS
     'Waits for the end of a run, up to a minute: state is the outcome when it has ended, and '
-    'otherwise how it stands. Holds a connection, and a snapshot: vacuum leaves what dies '
+    'otherwise its live state. Holds a connection, and a snapshot: vacuum leaves what dies '
     'meanwhile.';
 
 CREATE PROCEDURE pgcron.wait_long(run_id bigint, timeout interval DEFAULT '10 minutes',
