@@ -73,6 +73,9 @@ LANGUAGE plpgsql AS $$
 DECLARE
   letter pgcron.dead_letter;
   step interval;
+  seen int;
+  room int;
+  made int := 0;
 BEGIN
   IF num_nonnulls(fingerprint, handler, queue, error_class, schedule, since, until) = 0 THEN
     PERFORM pgcron.refuse('PC001', 'no dead letters are named',
@@ -89,24 +92,31 @@ BEGIN
   END IF;
   step := CASE WHEN rate IS NULL THEN interval '0' ELSE per / rate END;
   due_at := greatest(starting, now());
-  FOR letter IN SELECT d.* FROM pgcron.dead_letter d
-      WHERE d.requeued_as IS NULL
-        AND (redrive_many.fingerprint IS NULL OR d.fingerprint = redrive_many.fingerprint)
-        AND (redrive_many.handler IS NULL OR d.handler = redrive_many.handler)
-        AND (redrive_many.queue IS NULL OR d.queue = redrive_many.queue)
-        AND (redrive_many.error_class IS NULL
-             OR coalesce(d.error_class, '') = redrive_many.error_class)
-        AND (redrive_many.schedule IS NULL OR d.schedule = redrive_many.schedule)
-        AND (since IS NULL OR d.died_at >= since) AND (until IS NULL OR d.died_at < until)
-        AND (also_lost OR d.outcome = 'dead')
-        AND (d.unique_key IS NULL OR d.unique_scope = 'period'
-             OR pgcron.run_with_key(d.unique_key, d.handler) IS NULL)
-      ORDER BY d.died_at, d.run_id LIMIT at_most FOR UPDATE SKIP LOCKED LOOP
-    run_id := pgcron.run_of_letter(letter, redrive_many.args, due_at, actor);
-    CONTINUE WHEN run_id IS NULL;      -- an older letter of these has its key now
-    dead_letter := letter.run_id;
-    RETURN NEXT;
-    due_at := due_at + step;
+  LOOP
+    seen := 0;
+    room := at_most - made;
+    FOR letter IN SELECT d.* FROM pgcron.dead_letter d
+        WHERE d.requeued_as IS NULL
+          AND (redrive_many.fingerprint IS NULL OR d.fingerprint = redrive_many.fingerprint)
+          AND (redrive_many.handler IS NULL OR d.handler = redrive_many.handler)
+          AND (redrive_many.queue IS NULL OR d.queue = redrive_many.queue)
+          AND (redrive_many.error_class IS NULL
+               OR coalesce(d.error_class, '') = redrive_many.error_class)
+          AND (redrive_many.schedule IS NULL OR d.schedule = redrive_many.schedule)
+          AND (since IS NULL OR d.died_at >= since) AND (until IS NULL OR d.died_at < until)
+          AND (also_lost OR d.outcome = 'dead')
+          AND (d.unique_key IS NULL OR d.unique_scope = 'period'
+               OR pgcron.run_with_key(d.unique_key, d.handler) IS NULL)
+        ORDER BY d.died_at, d.run_id LIMIT room FOR UPDATE SKIP LOCKED LOOP
+      seen := seen + 1;
+      run_id := pgcron.run_of_letter(letter, redrive_many.args, due_at, actor);
+      CONTINUE WHEN run_id IS NULL;      -- an older letter of these has its key now
+      dead_letter := letter.run_id;
+      made := made + 1;
+      RETURN NEXT;
+      due_at := due_at + step;
+    END LOOP;
+    EXIT WHEN made = at_most OR seen < room;
   END LOOP;
 END $$;
 COMMENT ON FUNCTION pgcron.redrive_many IS

@@ -176,7 +176,8 @@ DECLARE
                      ELSE coalesce(enqueue_unique.unique_scope,
                             CASE manner WHEN 'replace' THEN 'waiting' ELSE 'open' END) END;
   asked_handler text := coalesce(enqueue_unique.handler, '');
-  wanted timestamptz := coalesce(now() + debounce, enqueue_unique.due_at, now());
+  wanted timestamptz := coalesce(now() + debounce, enqueue_unique.due_at);
+  due timestamptz;
   waits_for_ever boolean := current_setting('lock_timeout') = '0';
   met bigint;
   met_until timestamptz;
@@ -225,17 +226,18 @@ BEGIN
       CONTINUE WHEN made IS NULL;
       wanted := coalesce(met_until, wanted);
     END IF;
+    due := coalesce(wanted, now());
     INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts,
           delivery, retry, created_by, concurrency_key, requires, weight, unique_key, unique_scope,
           expire_at,
           time_limits)
     VALUES (coalesce(made, nextval('pgcron.run_id_seq')), asked_handler, coalesce(args, '{}'),
-            coalesce(queue, 'default'), coalesce(priority, 5), wanted, coalesce(timeout, '1 hour'),
+            coalesce(queue, 'default'), coalesce(priority, 5), due, coalesce(timeout, '1 hour'),
             max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user),
             pgcron.concurrency_key_of(concurrency_key, weight), nullif(requires, '{}'),
             nullif(weight, 1),
-            enqueue_unique.unique_key, scope, pgcron.expire_at(start_within, give_up_after, wanted),
-            pgcron.time_limits(give_up_after, silence_timeout, wanted))
+            enqueue_unique.unique_key, scope, pgcron.expire_at(start_within, give_up_after, due),
+            pgcron.time_limits(give_up_after, silence_timeout, due))
     ON CONFLICT (unique_key, handler)
     WHERE pgcron.has_key(unique_key, unique_scope, attempt) DO NOTHING RETURNING id INTO made;
     EXIT WHEN made IS NOT NULL;
