@@ -13,7 +13,6 @@ from pgcron_ha.errors import InvalidInput
 from tests.db.control import (
     Connection,
     Node,
-    call,
     claim,
     cursor_of,
     database_now,
