@@ -92,11 +92,9 @@ BEGIN
          OR c.incarnation IN (SELECT n.incarnation FROM pgcron.node n
                               WHERE n.name = uncordon_node.node));
   PERFORM pgcron.notify(pgcron.channel(), 'node');
-  RETURN (SELECT count(*) FROM pgcron.node n
-          WHERE n.state IN ('alive', 'cordoned')
-            AND (n.name = uncordon_node.node OR n.incarnation::text = uncordon_node.node)
-            AND NOT EXISTS (SELECT FROM pgcron.cordon c
-                            WHERE c.lifted_at IS NULL AND c.node IN (n.name, n.incarnation::text)));
+  RETURN (SELECT count(*) FROM pgcron.nodes n
+          WHERE n.state = 'alive'
+            AND (n.name = uncordon_node.node OR n.incarnation::text = uncordon_node.node));
 END $$;
 COMMENT ON FUNCTION pgcron.uncordon_node IS
     'The nodes of that name, or the process of that incarnation, claim runs again. Returns how '

@@ -149,9 +149,8 @@ BEGIN
                ORDER BY options.position);
   FOR single IN SELECT element.options, element.position
       FROM jsonb_array_elements(runs) WITH ORDINALITY element(options, position)
-      WHERE num_nonnulls(options ->> 'unique_key', options ->> 'unique_scope',
-          options ->> 'unique_for', options ->> 'on_conflict', options ->> 'debounce',
-          options ->> 'debounce_max') > 0
+      WHERE jsonb_strip_nulls(options)
+            ?| '{unique_key,unique_scope,unique_for,on_conflict,debounce,debounce_max}'
       ORDER BY options ->> 'unique_key' COLLATE "C", options ->> 'handler' COLLATE "C",
           position LOOP
     ids[single.position] := pgcron.enqueue_request(single.options, claim_keys.actor);

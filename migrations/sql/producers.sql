@@ -55,33 +55,6 @@ BEGIN
   RETURN is_confined;
 END $$;
 
--- Somebody else's role may not be named in created_by, since a role reads what it is said to have
--- made, and a confined one names nobody but itself; an id that was not drawn would be another run's
--- one day. An operator makes runs for others.
-CREATE FUNCTION pgcron.judge_claims(id bigint, created_by text, who name, is_confined boolean)
-  RETURNS boolean
-LANGUAGE plpgsql STABLE AS $$
-BEGIN
-  IF has_column_privilege(who, 'pgcron.run', 'origin', 'INSERT') THEN RETURN true; END IF;
-  IF created_by NOT IN (who, session_user)
-      AND (is_confined
-           OR NOT has_table_privilege(who, 'pgcron.history', 'SELECT')
-              AND EXISTS (SELECT FROM pg_roles other
-                          WHERE other.rolname = judge_claims.created_by
-                            AND NOT pg_has_role(session_user, other.oid, 'MEMBER'))) THEN
-    PERFORM pgcron.refuse('PC013',
-        format('role %s may not enqueue in the name of %L', quote_ident(who),
-          left(created_by, 200)),
-        'Who is named in created_by may read the run and its result.',
-        'Leave created_by (in functions: actor) out.');
-  ELSIF (id BETWEEN 1 AND pg_sequence_last_value('pgcron.run_id_seq')) IS NOT TRUE THEN
-    PERFORM pgcron.refuse('PC013', format('id %s was not drawn from pgcron.run_id_seq', id),
-        'It would be the id of another run one day.',
-        'Leave the id out, or take nextval(''pgcron.run_id_seq'').');
-  END IF;
-  RETURN true;
-END $$;
-
 -- Whether it is the owner of the tables, or an operator.
 CREATE FUNCTION pgcron.may_make_any_run() RETURNS boolean
 LANGUAGE sql STABLE
@@ -210,7 +183,7 @@ LANGUAGE sql AS $$
 COMMENT ON FUNCTION pgcron.unconfine_producer IS
     'Removes all rules of a role; returns how many there were.';
 
-REVOKE ALL ON FUNCTION pgcron.judge_by_rules, pgcron.judge_claims FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.judge_by_rules FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgcron.cancel_own_run, pgcron.confine_producer, pgcron.unconfine_producer
   FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgcron.a_living_key_stays, pgcron.a_key_names_a_new_run FROM PUBLIC;

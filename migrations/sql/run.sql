@@ -300,19 +300,40 @@ BEGIN
 END $$;
 
 -- True, or raises PC013 for what the role may not make, or whatever pgcron.judge_run raises. For
--- each run that a role makes which does not own the table. All rules are judged with the owner's
--- rights and path: a role with a schema of its own could put operators on its path that find
--- everything fine. What need not be looked up is not: while there are no rules their table has no
--- page.
+-- each run that a role makes which does not own the table. No other role may be named in
+-- created_by, since a role reads what it is recorded to have made, and a confined one names only
+-- itself; an id that was not drawn would be another run's one day. An operator makes runs for
+-- others. All rules are judged with the owner's rights and path: a role with a schema of its own
+-- could put operators on its path that find everything fine. What need not be looked up is not:
+-- while there are no rules their table has no page.
 CREATE FUNCTION pgcron.judge_guest(r pgcron.run, who name) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   is_confined boolean := pg_relation_size('pgcron.producer_rule') > 0
     AND pgcron.judge_by_rules(r.queue, r.handler, who);
 BEGIN
+  -- No other role may be named in created_by, since a role reads what it is recorded to have made,
+  -- and a confined one names only itself; an id that was not drawn would be another run's one day.
+  -- An operator makes runs for others.
   IF (r.created_by IN (who, session_user)
-      AND r.id BETWEEN 1 AND pg_sequence_last_value('pgcron.run_id_seq')) IS NOT TRUE THEN
-    PERFORM pgcron.judge_claims(r.id, r.created_by, who, is_confined);
+      AND r.id BETWEEN 1 AND pg_sequence_last_value('pgcron.run_id_seq')) IS NOT TRUE
+      AND NOT has_column_privilege(who, 'pgcron.run', 'origin', 'INSERT') THEN
+    IF r.created_by NOT IN (who, session_user)
+        AND (is_confined
+             OR NOT has_table_privilege(who, 'pgcron.history', 'SELECT')
+                AND EXISTS (SELECT FROM pg_roles other
+                            WHERE other.rolname = r.created_by
+                              AND NOT pg_has_role(session_user, other.oid, 'MEMBER'))) THEN
+      PERFORM pgcron.refuse('PC013',
+          format('role %s may not enqueue in the name of %L', quote_ident(who),
+            left(r.created_by, 200)),
+          'The role in created_by may read the run and its result.',
+          'Leave created_by (in functions: actor) out.');
+    ELSIF (r.id BETWEEN 1 AND pg_sequence_last_value('pgcron.run_id_seq')) IS NOT TRUE THEN
+      PERFORM pgcron.refuse('PC013', format('id %s was not drawn from pgcron.run_id_seq', r.id),
+          'It would be the id of another run one day.',
+          'Leave the id out, or take nextval(''pgcron.run_id_seq'').');
+    END IF;
   END IF;
   RETURN pgcron.judge_run(r);
 END $$;
