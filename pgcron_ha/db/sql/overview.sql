@@ -30,8 +30,7 @@ FROM ((SELECT e.id, e.uuid, e.origin, e.schedule,
        coalesce(e.scheduled_for, e.nominal_for) AS fire_time, e.handler, e.queue, e.priority,
        e.state, e.hold,
               e.attempt,
-              coalesce(e.max_attempts,
-                       CASE WHEN e.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts,
+              pgcron.attempts_allowed(e.max_attempts, e.delivery) AS max_attempts,
               e.delivery, e.due_at, e.started_at, NULL::timestamptz AS finished_at,
               (SELECT n.name FROM pgcron.node n WHERE n.incarnation = e.owner) AS node,
               e.last_error AS error
@@ -40,14 +39,14 @@ FROM ((SELECT e.id, e.uuid, e.origin, e.schedule,
       (SELECT h.id, h.uuid, h.origin, h.schedule, coalesce(h.scheduled_for, h.nominal_for),
               h.handler, h.queue, h.priority, h.outcome, NULL,
               h.attempt,
-              coalesce(h.max_attempts, CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END),
+              pgcron.attempts_allowed(h.max_attempts, h.delivery),
               h.delivery, h.due_at, h.started_at, h.finished_at, h.node, h.error
        FROM pgcron.history h ORDER BY h.id DESC LIMIT :look::int)
       UNION ALL
       (SELECT o.id, o.uuid, o.origin, o.schedule, coalesce(o.scheduled_for, o.nominal_for),
               o.handler, o.queue, o.priority, o.outcome, NULL,
               o.attempt,
-              coalesce(o.max_attempts, CASE WHEN o.delivery = 'at_most_once' THEN 1 ELSE 5 END),
+              pgcron.attempts_allowed(o.max_attempts, o.delivery),
               o.delivery, o.due_at, o.started_at, o.finished_at, o.node, o.error
        FROM pgcron.history_overflow o ORDER BY o.id DESC LIMIT :look::int)) r
 WHERE (:state::text IS NULL OR r.state = :state::text)
@@ -64,8 +63,7 @@ FROM ((SELECT e.id, e.uuid, e.origin, e.schedule,
        coalesce(e.scheduled_for, e.nominal_for) AS fire_time, e.handler, e.queue, e.priority,
        e.state, e.hold,
               e.attempt,
-              coalesce(e.max_attempts,
-                       CASE WHEN e.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts,
+              pgcron.attempts_allowed(e.max_attempts, e.delivery) AS max_attempts,
               e.delivery, e.due_at, e.started_at, NULL::timestamptz AS finished_at,
               (SELECT n.name FROM pgcron.node n WHERE n.incarnation = e.owner) AS node,
               e.last_error AS error
@@ -75,7 +73,7 @@ FROM ((SELECT e.id, e.uuid, e.origin, e.schedule,
       (SELECT h.id, h.uuid, h.origin, h.schedule, coalesce(h.scheduled_for, h.nominal_for),
               h.handler, h.queue, h.priority, h.outcome, NULL,
               h.attempt,
-              coalesce(h.max_attempts, CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END),
+              pgcron.attempts_allowed(h.max_attempts, h.delivery),
               h.delivery, h.due_at, h.started_at, h.finished_at, h.node, h.error
        FROM pgcron.history h WHERE h.schedule_id = :schedule_id::bigint ORDER BY h.finished_at DESC
        LIMIT :look::int)) r
