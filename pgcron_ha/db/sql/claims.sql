@@ -49,8 +49,7 @@ RETURNING r.id, r.uuid, r.handler, r.args, r.attempt,
 -- for a claimed run whose end may release such a run, or `wait` for one that may start only once
 -- and found no free slot. The function explains why each of its steps needs its own snapshot.
 SELECT verdict, id, uuid, handler, args, attempt, max_attempts, queue, priority, schedule,
-       fire_time,
-       token, fence, timeout, delivery, due, origin
+       fire_time, token, fence, timeout, delivery, due, origin
 FROM pgcron.claim_overlapping(:incarnation, :queues, :priorities, :handlers, :free, :ahead, :look);
 
 -- name: claim_limited
