@@ -28,8 +28,9 @@ CREATE FUNCTION pgcron.claim_limited(incarnation uuid, queues text[], beyond tex
 LANGUAGE plpgsql VOLATILE ROWS 100 AS $$
 #variable_conflict use_column
 DECLARE
-  limited text[];
-  rooms int[];
+  locked text[];
+  limited text[] := '{}';
+  rooms int[] := '{}';
   pair_queues text[] := '{}';
   pair_keys text[] := '{}';
   pair_priorities smallint[] := '{}';
@@ -75,37 +76,35 @@ BEGIN
       open_queues := ARRAY[kept.queue];
     END IF;
   END IF;
-  limited := ARRAY(SELECT q.name FROM pgcron.queue q
-                   WHERE q.name = ANY(open_queues) AND NOT q.is_plain AND q.paused_at IS NULL
-                   ORDER BY q.name);
-  limited := ARRAY(SELECT name FROM unnest(limited) name
-                   WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int,
-                       hashtext('queue ' || name)));
-  IF limited <> '{}' THEN
-    rooms := ARRAY(SELECT greatest(0,
-                            least(coalesce(CASE WHEN q.max_running < 0 THEN 0 ELSE q.max_running END
-                                  - running.runs,
-                                2147483647),
-                              rated.room))
-                   FROM unnest(limited) WITH ORDINALITY name(queue, position)
-                   JOIN pgcron.queue q ON q.name = name.queue
-                   LEFT JOIN LATERAL (SELECT w.room
-                                      FROM pgcron.rate_room('queue', q.name, q.rate, q.per,
-                                          clock_timestamp()) w
-                                      WHERE q.rate IS NOT NULL) rated ON true
-                   CROSS JOIN LATERAL (SELECT count(*)::int AS runs FROM pgcron.run r
-                                       WHERE r.state = 'running' AND r.owner IS NOT NULL
-                                         AND r.queue = name.queue) running
-                   ORDER BY name.position);
-    FOR asked IN SELECT q.name, w.next_at FROM pgcron.queue q
-        CROSS JOIN LATERAL pgcron.rate_room('queue', q.name, q.rate, q.per, clock_timestamp()) w
-        WHERE q.name = ANY(limited) AND q.rate IS NOT NULL AND w.room = 0 LOOP
+  locked := ARRAY(SELECT q.name FROM pgcron.queue q
+                  WHERE q.name = ANY(open_queues) AND NOT q.is_plain AND q.paused_at IS NULL
+                  ORDER BY q.name);
+  locked := ARRAY(SELECT name FROM unnest(locked) name
+                  WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int,
+                      hashtext('queue ' || name)));
+  FOR asked IN
+      SELECT q.name, rated.next_at,
+             least(coalesce(CASE WHEN q.max_running < 0 THEN 0 ELSE q.max_running END
+                       - running.runs,
+                     2147483647),
+               rated.room) AS room,
+             rated.room = 0 AS is_at_its_rate
+      FROM pgcron.queue q
+      LEFT JOIN LATERAL (SELECT w.room, w.next_at
+                         FROM pgcron.rate_room('queue', q.name, q.rate, q.per,
+                             clock_timestamp()) w
+                         WHERE q.rate IS NOT NULL) rated ON true
+      CROSS JOIN LATERAL (SELECT count(*)::int AS runs FROM pgcron.run r
+                          WHERE r.state = 'running' AND r.owner IS NOT NULL AND r.queue = q.name)
+        running
+      WHERE q.name = ANY(locked) ORDER BY q.name LOOP
+    IF asked.room > 0 THEN
+      limited := limited || asked.name; rooms := rooms || asked.room;
+    ELSIF asked.is_at_its_rate THEN
       RETURN NEXT pgcron.no_claim('walked', queue => asked.name,
           due => date_part('epoch', asked.next_at - clock_timestamp()));
-    END LOOP;
-    limited := ARRAY(SELECT name FROM unnest(limited, rooms) open(name, room) WHERE room > 0);
-    rooms := ARRAY(SELECT room FROM unnest(rooms) room WHERE room > 0);
-  END IF;
+    END IF;
+  END LOOP;
 
   FOR asked IN SELECT a.queue, a.beyond
       FROM unnest(claim_limited.queues, claim_limited.beyond) a(queue, beyond)

@@ -75,7 +75,7 @@ DECLARE
   late record;
   ending pgcron.run;
 BEGIN
-  FOR late IN SELECT r.id, last.owner, last.fence, last.claimed_at, last.started_at, last.ended_at,
+  FOR late IN SELECT r AS run, last.owner, last.fence, last.claimed_at, last.started_at,
              given.result
       FROM unnest(run_ids, fences, results) given(id, fence, result)
       JOIN pgcron.run r ON r.id = given.id
@@ -85,11 +85,11 @@ BEGIN
       WHERE r.id = ANY(run_ids) AND r.state = 'ready' AND r.delivery = 'at_least_once'
         AND last.fence = given.fence AND last.attempt = r.attempt AND last.outcome = 'lease_lost'
       FOR UPDATE OF r SKIP LOCKED LOOP
-    SELECT r.* INTO STRICT ending FROM pgcron.run r WHERE r.id = late.id;
+    ending := late.run;
     ending.owner := late.owner; ending.fence := late.fence; ending.claimed_at := late.claimed_at;
     ending.started_at := coalesce(late.started_at, late.claimed_at);
     PERFORM pgcron.end_run(ending, 'succeeded', NULL, NULL, NULL, node_name, late.result::jsonb);
-    RETURN NEXT late.id;
+    RETURN NEXT ending.id;
   END LOOP;
 END $$;
 
