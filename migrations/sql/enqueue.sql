@@ -48,25 +48,17 @@ BEGIN
     IF known_id IS NULL THEN
       RETURN (SELECT i.run_id FROM pgcron.idempotency i WHERE i.key = idempotency_key);
     END IF;
-    INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts,
-          delivery, retry, created_by, concurrency_key, requires, expire_at, time_limits, weight)
-    VALUES (new_id, coalesce(handler, ''), coalesce(args, '{}'), coalesce(queue, 'default'),
-            coalesce(priority, 5), coalesce(due_at, now()), coalesce(timeout, '1 hour'),
-            max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user),
-            pgcron.concurrency_key_of(concurrency_key, weight), nullif(requires, '{}'), expires,
-            limits,
-            nullif(weight, 1));
-  ELSE
-    INSERT INTO pgcron.run (handler, args, queue, priority, due_at, timeout, max_attempts, delivery,
-          retry, created_by, concurrency_key, requires, expire_at, time_limits, weight)
-    VALUES (coalesce(handler, ''), coalesce(args, '{}'), coalesce(queue, 'default'),
-            coalesce(priority, 5), coalesce(due_at, now()), coalesce(timeout, '1 hour'),
-            max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user),
-            pgcron.concurrency_key_of(concurrency_key, weight), nullif(requires, '{}'), expires,
-            limits,
-            nullif(weight, 1))
-    RETURNING id INTO new_id;
   END IF;
+  INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts,
+        delivery, retry, created_by, concurrency_key, requires, expire_at, time_limits, weight)
+  VALUES (coalesce(new_id, nextval('pgcron.run_id_seq')), coalesce(handler, ''),
+          coalesce(args, '{}'), coalesce(queue, 'default'), coalesce(priority, 5),
+          coalesce(due_at, now()), coalesce(timeout, '1 hour'), max_attempts,
+          coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user),
+          pgcron.concurrency_key_of(concurrency_key, weight), nullif(requires, '{}'), expires,
+          limits,
+          nullif(weight, 1))
+  RETURNING id INTO new_id;
   RETURN new_id;
 END $$;
 COMMENT ON FUNCTION pgcron.enqueue IS

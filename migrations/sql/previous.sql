@@ -1,9 +1,9 @@
 -- What a fire knows of the one before it: its result, and with depends_on_previous whether it may
 -- run at all.
 
--- How the last run before a fire time of a schedule ended, and with what result; runs by hand and
--- skipped fires are not looked at. The last run that has ended of an earlier fire of the schedule,
--- skipped ones left out; all NULL: there was none, or it is not kept any more.
+-- How the last run that has ended of an earlier fire of a schedule ended, and with what result;
+-- runs by hand and skipped fires are left out. All NULL: there was none, or it is not kept any
+-- more.
 CREATE FUNCTION pgcron.previous_run(schedule_id bigint, before timestamptz, OUT run bigint,
     OUT fire_time timestamptz, OUT outcome text, OUT finished_at timestamptz, OUT result jsonb,
     OUT error text)
@@ -17,8 +17,8 @@ LANGUAGE sql STABLE AS $$
     AND o.decision NOT IN ('skipped', 'superseded')
   ORDER BY o.fire_at DESC LIMIT 1 $$;
 
--- The same for who works for a run, and may read no table: with the claim's token. All NULL without
--- a schedule, too.
+-- The same for a service that works for a run, and may read no table: with the claim's token. All
+-- NULL without a schedule, too.
 CREATE FUNCTION pgcron.previous_of(run_id bigint, token uuid, OUT previous bigint,
     OUT fire_time timestamptz, OUT outcome text, OUT finished_at timestamptz, OUT result jsonb,
     OUT error text)

@@ -1,5 +1,5 @@
--- What a service may that enqueues: the queues and handlers it was given, in its own name; and what
--- is its own.
+-- What a service that enqueues may do: the queues and handlers it was given, in its own name; and
+-- its own runs.
 
 CREATE TABLE pgcron.producer_rule (
   role regrole NOT NULL,
@@ -20,9 +20,9 @@ CREATE TABLE pgcron.producer_rule (
   PRIMARY KEY (role, queue, handler)
 );
 COMMENT ON TABLE pgcron.producer_rule IS
-    'What roles may enqueue: one that has the rights of a role which stands here may enqueue what '
-    'one of the rules allows, in its own name, and nothing else. Who may empty pgcron.run is not '
-    'asked.';
+    'What roles may enqueue: one that has the rights of a role in this table may enqueue what '
+    'one of the rules allows, in its own name, and nothing else. Roles that may empty pgcron.run '
+    'are exempt.';
 
 CREATE FUNCTION pgcron.rule_fits(pattern text, name text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
@@ -61,9 +61,9 @@ LANGUAGE sql STABLE
 RETURN has_table_privilege('pgcron.run'::regclass, 'TRUNCATE')
   OR has_column_privilege('pgcron.run'::regclass, 'origin', 'INSERT');
 
--- Keys that name runs. Whoever is neither the owner nor an operator leaves a living one as it is,
--- and gives one only to a run that its own transaction makes, as pgcron.enqueue does. Who is judged
--- stands in the triggers, where no path of the caller's changes what is meant.
+-- Keys that name runs. A role that is neither the owner nor an operator leaves a living one as it
+-- is, and gives one only to a run that its own transaction makes, as pgcron.enqueue does. The
+-- triggers decide whom that concerns, where no path of the caller's changes what is meant.
 CREATE FUNCTION pgcron.a_living_key_stays() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -133,7 +133,7 @@ CREATE VIEW pgcron.own_runs WITH (security_barrier) AS
          v.requires, v.weight, v.parent_run, v.created_at, v.created_by
   FROM pgcron.runs v WHERE v.created_by IN (session_user, current_user);
 COMMENT ON VIEW pgcron.own_runs IS
-    'The runs that the reader''s role has enqueued, and nobody else''s; best asked by id.';
+    'The runs that the reader''s role has enqueued, and no others; best read by id.';
 
 CREATE FUNCTION pgcron.cancel_own_run(run_id bigint, reason text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -147,7 +147,7 @@ BEGIN
   RETURN pgcron.cancel_run(run_id, reason, session_user);
 END $$;
 COMMENT ON FUNCTION pgcron.cancel_own_run IS
-    'As cancel_run, for who enqueued it and may not touch the runs of others.';
+    'As cancel_run, for the role that enqueued it and may not touch the runs of others.';
 
 CREATE FUNCTION pgcron.confine_producer(role text, queues text[] DEFAULT '{*}',
     handlers text[] DEFAULT '{*}', actor text DEFAULT NULL) RETURNS void
@@ -170,8 +170,8 @@ BEGIN
   FROM unnest(queues) q CROSS JOIN unnest(handlers) h ON CONFLICT DO NOTHING;
 END $$;
 COMMENT ON FUNCTION pgcron.confine_producer IS
-    'A role, and whoever has its rights, may enqueue these handlers into these queues from now on '
-    '(mail, mail-*, *), beside what it was allowed before, and nothing else. For the owner of the '
+    'A role, and each that has its rights, may enqueue these handlers into these queues from now '
+    'on (mail, mail-*, *), beside what it was allowed before, and nothing else. For the owner of the '
     'schema.';
 
 CREATE FUNCTION pgcron.unconfine_producer(role text) RETURNS int

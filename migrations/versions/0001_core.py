@@ -30,6 +30,7 @@ SCRIPTS = (
     "partitions",
     # Runs, and how they come to be.
     "run",
+    "run_rules",
     "unique",
     "enqueue",
     "schedule_commands",

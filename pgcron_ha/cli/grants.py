@@ -91,8 +91,9 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
         *_READ,
         "GRANT UPDATE (enabled, paused_note, paused_until) ON schedule TO",
         _ONE_FIRE,
-        f"GRANT INSERT ({_RUN_OF_SCHEDULE}), UPDATE (due_at, cancel_at, cancel_reason, kill_at) "
-        "ON run TO",
+        f"GRANT INSERT (id, {_RUN_OF_SCHEDULE}), "
+        "UPDATE (due_at, cancel_at, cancel_reason, kill_at) ON run TO",
+        "GRANT USAGE ON SEQUENCE run_id_seq TO",
         "GRANT EXECUTE ON FUNCTION end_waiting_runs TO",
         "GRANT UPDATE (requeued_as, requeued_at, requeued_by) ON dead_letter TO",
         "GRANT INSERT, UPDATE ON queue TO",
