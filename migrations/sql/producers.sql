@@ -171,8 +171,8 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION pgcron.confine_producer IS
     'A role, and each that has its rights, may enqueue these handlers into these queues from now '
-    'on (mail, mail-*, *), beside what it was allowed before, and nothing else. For the owner of the '
-    'schema.';
+    'on (mail, mail-*, *), beside what it was allowed before, and nothing else. For the owner of '
+    'the schema.';
 
 CREATE FUNCTION pgcron.unconfine_producer(role text) RETURNS int
 LANGUAGE sql AS $$
