@@ -44,21 +44,20 @@ BEGIN
       PERFORM pgcron.open_breaker(row_found.name, failed.error,
           format('its probe, run %s, failed', row_found.probe_run));
     ELSIF row_found.state = 'closed' THEN
-      latest := ARRAY(SELECT one.at
-                      FROM unnest(row_found.failed_at || array_fill(clock_timestamp(),
-                                    ARRAY[least(failed.attempts, row_found.failures)])) WITH
-                        ORDINALITY one(at, place)
-                      WHERE one.at > clock_timestamp() - row_found.within ORDER BY one.place DESC
-                      LIMIT row_found.failures);
+      latest := ARRAY(SELECT kept.at
+                      FROM (SELECT one.at
+                            FROM unnest(row_found.failed_at || array_fill(clock_timestamp(),
+                                ARRAY[least(failed.attempts, row_found.failures)])) one(at)
+                            WHERE one.at > clock_timestamp() - row_found.within
+                            ORDER BY one.at DESC LIMIT row_found.failures) kept
+                      ORDER BY kept.at);
       IF cardinality(latest) >= row_found.failures THEN
         PERFORM pgcron.open_breaker(row_found.name, failed.error,
             format('%s %s in %s s', row_found.failures,
               CASE row_found.failures WHEN 1 THEN 'failure' ELSE 'failures' END,
               trim_scale(extract(epoch FROM row_found.within)::numeric)));
       ELSE
-        UPDATE pgcron.breaker b
-        SET failed_at = ARRAY(SELECT one.at FROM unnest(latest) one(at) ORDER BY one.at),
-            last_error = left(failed.error, 500)
+        UPDATE pgcron.breaker b SET failed_at = latest, last_error = left(failed.error, 500)
         WHERE b.name = row_found.name;
       END IF;
     END IF;
