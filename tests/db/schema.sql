@@ -1173,7 +1173,7 @@ CREATE VIEW pgcron.own_runs WITH (security_barrier='true') AS
    FROM pgcron.runs v
   WHERE (created_by = ANY (ARRAY[(SESSION_USER)::text, (CURRENT_USER)::text]));
 
-COMMENT ON VIEW pgcron.own_runs IS 'The runs that the reader''s role has enqueued, and nobody else''s; best asked by id.';
+COMMENT ON VIEW pgcron.own_runs IS 'The runs that the reader''s role has enqueued, and no others; best read by id.';
 
 CREATE TABLE pgcron.producer_rule (
     role regrole NOT NULL,
@@ -1185,7 +1185,7 @@ CREATE TABLE pgcron.producer_rule (
     CONSTRAINT a_rule_says_which_queues CHECK ((((queue ~ '^[A-Za-z0-9_.-]{0,100}[*]?$'::text) AND (queue <> ''::text)) OR pgcron.refuse('PC001'::text, format('%L is neither a queue nor how some begin'::text, "left"(queue, 200)), 'A rule names one queue, or how queues begin, with a star at its end.'::text, 'Write for example ''mail'', ''mail-*'', or ''*'' for every queue.'::text)))
 );
 
-COMMENT ON TABLE pgcron.producer_rule IS 'Private: What roles may enqueue: one that has the rights of a role which stands here may enqueue what one of the rules allows, in its own name, and nothing else. Who may empty pgcron.run is not asked.';
+COMMENT ON TABLE pgcron.producer_rule IS 'Private: What roles may enqueue: one that has the rights of a role in this table may enqueue what one of the rules allows, in its own name, and nothing else. Roles that may empty pgcron.run are exempt.';
 
 CREATE TABLE pgcron.progress (
     run_id bigint NOT NULL,
@@ -1785,8 +1785,6 @@ REVOKE ALL ON FUNCTION pgcron.is_same_hash(one bytea, other bytea) FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgcron.judge_assertions() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.judge_by_rules(queue text, handler text, who name) FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION pgcron.judge_claims(id bigint, created_by text, who name, is_confined boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.judge_schedule() FROM PUBLIC;
 
