@@ -7,6 +7,9 @@ CREATE FUNCTION pgcron.due_demand(queue text, most int, OUT slots bigint, OUT lo
 LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
+  light record;
+  placed record;
+  keyed record;
   limits record;
   begin_now bigint;
 BEGIN
@@ -24,51 +27,62 @@ BEGIN
   slots := 0; looked := 0;
   IF limits.paused_at IS NOT NULL OR limits.room <= 0 THEN RETURN; END IF;
 
-  -- What shares a room, a key or a schedule that skips what overlaps, is counted together.
-  SELECT coalesce(sum(shared.looked), 0)::int, coalesce(sum(shared.runs), 0),
-         coalesce(sum(ceil(shared.slots * shared.runs / nullif(shared.alive, 0))), 0)
-  INTO looked, begin_now, slots
-  FROM (SELECT count(*) AS looked, count(*) FILTER (WHERE due.is_alive) AS alive,
+  SELECT count(*) AS looked,
+         count(*) FILTER (WHERE due.schedule_id IS NULL AND due.is_alive)
+           + count(DISTINCT due.schedule_id) FILTER (WHERE due.is_alive
+             AND NOT EXISTS (SELECT FROM pgcron.run h
+                             WHERE h.schedule_id = due.schedule_id AND h.overlap_slot IS NOT NULL
+                               AND (h.state = 'running' OR h.due_at > now()))) AS runs
+  INTO light
+  -- of other policies than skip only what may begin has no hold
+  FROM (SELECT CASE found.overlap WHEN 'skip' THEN found.schedule_id END AS schedule_id,
+               coalesce(found.expire_at > now(), true) AS is_alive
+        FROM generate_series(0, 9) level
+        CROSS JOIN LATERAL pgcron.path_candidates(due_demand.queue, level::smallint,
+            due_demand.most) found
+        LIMIT due_demand.most) due;
+  looked := light.looked;
+
+  SELECT count(*) AS looked, count(*) FILTER (WHERE due.is_alive) AS runs INTO placed
+  FROM (SELECT coalesce(found.expire_at > now(), true) AS is_alive
+        FROM pgcron.walk_requirements(due_demand.queue, NULL) place
+        CROSS JOIN LATERAL (SELECT r.expire_at FROM pgcron.run r
+                            WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+                              AND r.requires IS NOT NULL AND r.queue = due_demand.queue
+                              AND r.requires = place.requires AND r.priority = place.priority
+                              AND r.due_at <= now()
+                            ORDER BY r.due_at, r.id LIMIT due_demand.most - looked) found
+        LIMIT due_demand.most - looked) due;
+  looked := looked + placed.looked;
+
+  SELECT coalesce(sum(of_keys.looked), 0)::int AS looked, coalesce(sum(of_keys.runs), 0) AS runs,
+         coalesce(sum(of_keys.slots), 0) AS slots
+  INTO keyed
+  FROM (SELECT count(*) AS looked,
                least(count(*) FILTER (WHERE due.is_alive), max(due.room)) AS runs,
-               sum(due.weight) FILTER (WHERE due.is_alive)::numeric AS slots
-        FROM (SELECT found.concurrency_key, found.schedule_id, found.room, found.weight,
+               ceil(sum(due.weight) FILTER (WHERE due.is_alive) * least(1,
+                      max(due.room)::numeric / nullif(count(*) FILTER (WHERE due.is_alive), 0))) AS
+                 slots
+        FROM (SELECT pair.concurrency_key, pair.room, coalesce(found.weight, 1) AS weight,
                      coalesce(found.expire_at > now(), true) AS is_alive
-              FROM (SELECT NULL::text AS concurrency_key,
-                           CASE r.overlap WHEN 'skip' THEN r.schedule_id END AS schedule_id,
-                           -- of other policies than skip only what may begin has no hold
-                           CASE WHEN r.overlap = 'skip' THEN (NOT EXISTS (
-                                 SELECT FROM pgcron.run h
-                                 WHERE h.schedule_id = r.schedule_id AND h.overlap_slot IS NOT NULL
-                                   AND (h.state = 'running' OR h.due_at > now())))::int END AS room,
-                           1 AS weight, r.expire_at
-                    FROM generate_series(0, 9) level
-                    CROSS JOIN LATERAL pgcron.path_candidates(due_demand.queue, level::smallint,
-                        due_demand.most) r
-                    UNION ALL
-                    SELECT NULL, NULL, NULL, 1, r.expire_at
-                    FROM pgcron.walk_requirements(due_demand.queue, NULL) place
-                    CROSS JOIN LATERAL (
-                        SELECT r.expire_at FROM pgcron.run r
-                        WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
-                          AND r.requires IS NOT NULL AND r.queue = due_demand.queue
-                          AND r.requires = place.requires AND r.priority = place.priority
-                          AND r.due_at <= now()
-                        ORDER BY r.due_at, r.id LIMIT due_demand.most) r
-                    UNION ALL
-                    SELECT pair.concurrency_key, NULL, pair.room, coalesce(r.weight, 1), r.expire_at
-                    FROM pgcron.walk_keys(due_demand.queue, '', due_demand.most) walked
-                    CROSS JOIN LATERAL unnest(walked.keys, walked.priorities, walked.rooms)
-                      pair(concurrency_key, priority, room)
-                    CROSS JOIN LATERAL (
-                        SELECT r.weight, r.expire_at FROM pgcron.run r
-                        WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NOT NULL
-                          AND r.queue = due_demand.queue
-                          AND r.concurrency_key = pair.concurrency_key
-                          AND r.priority = pair.priority AND r.due_at <= now()
-                        ORDER BY r.due_at, r.id LIMIT least(pair.room, due_demand.most)) r
-                    LIMIT due_demand.most) found) due
-        GROUP BY due.concurrency_key, due.schedule_id) shared;
-  slots := ceil(slots * least(1, coalesce(limits.room::numeric / nullif(begin_now, 0), 1)));
+              FROM pgcron.walk_keys(due_demand.queue, '', due_demand.most - looked) walked
+              CROSS JOIN LATERAL unnest(walked.keys, walked.priorities, walked.rooms)
+                pair(concurrency_key, priority, room)
+              CROSS JOIN LATERAL (SELECT r.weight, r.expire_at FROM pgcron.run r
+                                  WHERE r.state = 'ready' AND r.hold IS NULL
+                                    AND r.concurrency_key IS NOT NULL
+                                    AND r.queue = due_demand.queue
+                                    AND r.concurrency_key = pair.concurrency_key
+                                    AND r.priority = pair.priority AND r.due_at <= now()
+                                  ORDER BY r.due_at, r.id
+                                  LIMIT least(pair.room, due_demand.most - looked)) found
+              WHERE due_demand.most > looked LIMIT due_demand.most - looked) due
+        GROUP BY due.concurrency_key) of_keys;
+  looked := looked + keyed.looked;
+
+  begin_now := light.runs + placed.runs + keyed.runs;
+  slots := ceil((light.runs + placed.runs + keyed.slots) * least(1,
+                  coalesce(limits.room::numeric / nullif(begin_now, 0), 1)));
 END $$;
 
 -- The first queue after this one in which something waits, due or not, and is not put aside.
