@@ -1,5 +1,5 @@
--- Everything of ours in the schema but alembic's version table, whatever partitions were made
--- since.
+-- Drops every object of pgcron_ha in the schema but alembic's version table, whatever partitions
+-- were made since.
 DO $$
 DECLARE
   thing record;
