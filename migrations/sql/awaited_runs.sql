@@ -1,5 +1,5 @@
--- Who waits for a run is notified when it is over, by NOTIFY. A run that nobody waits for has no
--- mark, and its end notifies nobody.
+-- Clients that wait for a run are notified, by NOTIFY, when it is over. The end of a run without
+-- the mark notifies nobody.
 
 CREATE FUNCTION pgcron.end_channel() RETURNS text
 LANGUAGE sql STABLE
@@ -25,9 +25,9 @@ CREATE FUNCTION pgcron.may_read_run(created_by text) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN created_by = session_user OR has_table_privilege(session_user, 'pgcron.history', 'SELECT');
 
--- Rows that somebody has locked are left out, so nobody waits here; and so are those that are
--- probably being claimed just now: a claim skips what is locked, and might come back a second
--- later. The mark is only a hint: it need not be on disk before its lock is gone.
+-- Locked rows are left out, so that no call waits here, and so are those that are probably being
+-- claimed now: a claim skips what is locked, and might come back a second later. The mark is only a
+-- hint: it need not be on disk before its lock is gone.
 CREATE FUNCTION pgcron.await_runs(run_ids bigint[], OUT ended bigint[], OUT unmarked bigint[])
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
   SET enable_seqscan = off AS $$
@@ -71,5 +71,5 @@ BEGIN
     WHERE v.id = run_status.run_id AND pgcron.may_read_run(v.created_by) LIMIT 1;
 END $$;
 COMMENT ON FUNCTION pgcron.run_status IS
-    'How a run stands, and its result: for who enqueued it, and for roles that may read history. '
-    'No row: there is none.';
+    'The state and the result of a run: for the role that enqueued it, and for roles that may read '
+    'history. No row: there is none.';

@@ -1,24 +1,14 @@
--- Circuit breakers: a handler that keeps failing is left alone for a while, then tried with one run
--- at a time. A breaker stands for one handler, or for several that fail together: the http
--- destinations of one service. Its row is written when an attempt has failed, and by what follows
--- from that; a handler that works, and one without a breaker, cost nothing.
+-- Circuit breakers: a handler that keeps failing gets no runs for a while, then one at a time as a
+-- probe. A breaker is for one handler, or for several that fail together: the http destinations of
+-- one service. Its row is written when an attempt has failed, and by what follows from that; a
+-- handler that works, and one without a breaker, cost nothing.
 
 CREATE TABLE pgcron.breaker (
   name text PRIMARY KEY CONSTRAINT a_breaker_is_named_as_a_handler
     CHECK (pgcron.handler_is_fine(name) OR pgcron.refuse_handler(name)),
-  failures int NOT NULL DEFAULT 5 CONSTRAINT a_breaker_opens_after_1_to_100_failures
-    CHECK (failures BETWEEN 1 AND 100
-      OR pgcron.refuse('PC001', format('failures %s is out of range', failures),
-        'A breaker opens after 1 to 100 failures.', 'Leave it out for 5.')),
-  within interval NOT NULL DEFAULT '1 minute' CONSTRAINT failures_count_for_1_second_to_1_day
-    CHECK (within BETWEEN '1 second' AND '1 day'
-      OR pgcron.refuse('PC001', format('within %s is out of range', within),
-        'A failure counts for 1 second to 1 day.', 'Leave it out for ''1 minute''.')),
-  open_for interval NOT NULL DEFAULT '30 seconds' CONSTRAINT a_breaker_is_open_1_second_to_1_day
-    CHECK (open_for BETWEEN '1 second' AND '1 day'
-      OR pgcron.refuse('PC001', format('open_for %s is out of range', open_for),
-        'A breaker opens for 1 second to 1 day at first; each probe that fails doubles it.',
-        'Leave it out for ''30 seconds''.')),
+  failures int NOT NULL DEFAULT 5,
+  within interval NOT NULL DEFAULT '1 minute',
+  open_for interval NOT NULL DEFAULT '30 seconds',
   open_for_at_most interval NOT NULL DEFAULT '10 minutes',
   fallback_handler text CONSTRAINT a_fallback_is_a_handler_name
     CHECK (fallback_handler IS NULL OR pgcron.handler_is_fine(fallback_handler)
@@ -48,10 +38,6 @@ CREATE TABLE pgcron.breaker (
   reset_by text CONSTRAINT breaker_reset_by_is_short
     CHECK (pgcron.is_short('reset_by', reset_by, 300)),
   reset_at timestamptz,
-  CONSTRAINT a_breaker_is_open_no_longer_than_a_week
-    CHECK (open_for_at_most BETWEEN open_for AND '7 days'
-      OR pgcron.refuse('PC001', format('open_for_at_most %s is out of range', open_for_at_most),
-        'It is at least open_for and at most 7 days.', 'Leave it out for ''10 minutes''.')),
   CONSTRAINT a_fallback_is_a_handler_or_a_queue
     CHECK (fallback_handler IS NULL OR fallback_queue IS NULL
       OR pgcron.refuse('PC001', format('breaker %L has two fallbacks', name),
@@ -73,14 +59,24 @@ COMMENT ON TABLE pgcron.breaker IS
     'Circuit breakers. set_by NULL: declared by the nodes that offer the handler; else a '
     'person''s setting, which the nodes leave alone.';
 
--- One whose numbers break the rules, as a row may that was written past its constraints, stands
--- still: it counts and holds back nothing (pgcron.broken_settings names it).
+-- A breaker whose numbers break the rules, as a row may that was written past its constraints, is
+-- out of use: it counts and holds back nothing (pgcron.broken_settings names it).
 CREATE FUNCTION pgcron.breaker_is_fine(b pgcron.breaker) RETURNS boolean
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT (b.failures BETWEEN 1 AND 100 AND b.within BETWEEN '1 second' AND '1 day'
           AND b.open_for BETWEEN '1 second' AND '1 day'
           AND b.open_for_at_most BETWEEN b.open_for AND '7 days' AND b.openings >= 0
           AND (b.state = 'closed' OR b.open_until IS NOT NULL)) IS TRUE $$;
+
+ALTER TABLE pgcron.breaker ADD CONSTRAINT the_numbers_of_a_breaker_are_in_range
+  CHECK (pgcron.breaker_is_fine(breaker)
+    OR pgcron.refuse('PC001',
+      format('breaker %L is out of range: failures %s, within %s, open_for %s, open_for_at_most %s',
+        name, failures, within, open_for, open_for_at_most),
+      'It opens after 1 to 100 failures, each of which counts for 1 second to 1 day (within), for '
+      '1 second to 1 day at first (open_for); each probe that fails doubles that, up to '
+      'open_for_at_most, which is at least open_for and at most 7 days.',
+      'Leave out what need not differ from 5, ''1 minute'', ''30 seconds'' and ''10 minutes''.'));
 
 CREATE INDEX breaker_open ON pgcron.breaker (name) WHERE state <> 'closed';
 
@@ -90,7 +86,7 @@ CREATE TABLE pgcron.breaker_handler (
   breaker text NOT NULL REFERENCES pgcron.breaker ON DELETE CASCADE
 );
 COMMENT ON TABLE pgcron.breaker_handler IS
-    'Which handlers a breaker stands for; a handler has one breaker at most.';
+    'Which handlers a breaker is for; a handler has one breaker at most.';
 CREATE INDEX breaker_handler_breaker ON pgcron.breaker_handler (breaker);
 
 CREATE TABLE pgcron.diversion (
@@ -102,7 +98,7 @@ CREATE TABLE pgcron.diversion (
   reason text NOT NULL
 );
 COMMENT ON TABLE pgcron.diversion IS
-    'Runs that an open breaker''s fallback took: the handler and queue they were asked for. Kept '
+    'Runs that an open breaker''s fallback took: the handler and queue of the request. Kept '
     'as long as history.';
 CREATE INDEX diversion_at ON pgcron.diversion (at);
 

@@ -1,5 +1,5 @@
--- What opens a circuit breaker, who probes, and what becomes of the runs that wait for it. Its
--- tables stand in breaker_tables.
+-- What opens a circuit breaker, which node probes, and what happens to the runs that wait for it.
+-- The tables are in breaker_tables.
 
 -- A breaker opens, or opens again. The caller has locked its row.
 CREATE FUNCTION pgcron.open_breaker(name text, failure text, because text) RETURNS void
@@ -17,11 +17,11 @@ BEGIN
   PERFORM pgcron.notify(pgcron.channel(), 'breaker');
 END $$;
 
--- Attempts that failed, of runs whose handler has a breaker. A batch may hold several of one
--- breaker; breakers are locked in the order of their names, after the runs. While one is open what
--- still fails changes nothing: it began before. While one is half open only its probe counts.
-CREATE FUNCTION pgcron.count_failures(handlers text[], run_ids bigint[], fences bigint[],
-    errors text[]) RETURNS void
+-- Attempts that failed, as an array of objects: handler, run_id, fence, error. A batch may hold
+-- several of one breaker; breakers are locked in the order of their names, after the runs. While a
+-- breaker is open, further failures change nothing: those attempts began before. While it is half
+-- open only its probe counts.
+CREATE FUNCTION pgcron.count_failures(given jsonb) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
   row_found pgcron.breaker;
@@ -30,50 +30,43 @@ DECLARE
 BEGIN
   FOR row_found IN SELECT b.* FROM pgcron.breaker b
       WHERE b.name IN (SELECT m.breaker FROM pgcron.breaker_handler m
-                       WHERE m.handler = ANY(handlers))
+                       WHERE m.handler IN (SELECT f ->> 'handler'
+                                           FROM jsonb_array_elements(given) f))
         AND pgcron.breaker_is_fine(b)
       ORDER BY b.name FOR UPDATE LOOP
     SELECT count(*)::int AS attempts, (array_agg(f.error ORDER BY f.place DESC))[1] AS error,
            bool_or(f.run_id = row_found.probe_run AND f.fence = row_found.probe_fence) AS is_probe
     INTO failed
-    FROM unnest(handlers, run_ids, fences, errors) WITH ORDINALITY
-      f(handler, run_id, fence, error, place)
+    FROM ROWS FROM (jsonb_to_recordset(given) AS (handler text, run_id bigint, fence bigint,
+          error text)) WITH ORDINALITY f(handler, run_id, fence, error, place)
     JOIN pgcron.breaker_handler m ON m.handler = f.handler AND m.breaker = row_found.name;
     IF row_found.state = 'half_open' AND failed.is_probe THEN
       PERFORM pgcron.open_breaker(row_found.name, failed.error,
           format('its probe, run %s, failed', row_found.probe_run));
     ELSIF row_found.state = 'closed' THEN
-      latest := ARRAY(SELECT one.at
-                      FROM unnest(row_found.failed_at || array_fill(clock_timestamp(),
-                                    ARRAY[least(failed.attempts, row_found.failures)])) WITH
-                        ORDINALITY one(at, place)
-                      WHERE one.at > clock_timestamp() - row_found.within ORDER BY one.place DESC
-                      LIMIT row_found.failures);
+      latest := ARRAY(SELECT kept.at
+                      FROM (SELECT one.at
+                            FROM unnest(row_found.failed_at || array_fill(clock_timestamp(),
+                                ARRAY[least(failed.attempts, row_found.failures)])) one(at)
+                            WHERE one.at > clock_timestamp() - row_found.within
+                            ORDER BY one.at DESC LIMIT row_found.failures) kept
+                      ORDER BY kept.at);
       IF cardinality(latest) >= row_found.failures THEN
         PERFORM pgcron.open_breaker(row_found.name, failed.error,
-            format('%s %s in %s', row_found.failures,
+            format('%s %s in %s s', row_found.failures,
               CASE row_found.failures WHEN 1 THEN 'failure' ELSE 'failures' END,
-              pgcron.short_interval(row_found.within)));
+              trim_scale(extract(epoch FROM row_found.within)::numeric)));
       ELSE
-        UPDATE pgcron.breaker b
-        SET failed_at = ARRAY(SELECT one.at FROM unnest(latest) one(at) ORDER BY one.at),
-            last_error = left(failed.error, 500)
+        UPDATE pgcron.breaker b SET failed_at = latest, last_error = left(failed.error, 500)
         WHERE b.name = row_found.name;
       END IF;
     END IF;
   END LOOP;
 END $$;
 
-CREATE FUNCTION pgcron.short_interval(length interval) RETURNS text
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT concat_ws(' ', nullif(s.seconds / 86400, 0) || ' d',
-           nullif(s.seconds / 3600 % 24, 0) || ' h', nullif(s.seconds / 60 % 60, 0) || ' m',
-           nullif(s.seconds % 60, 0) || ' s')
-  FROM (SELECT extract(epoch FROM length)::bigint AS seconds) s $$;
-
--- What nodes ask while a breaker is not closed, and when they hear that one has changed. A probe
--- that is over, and was not recorded as a failure, is settled first: success closes; what came
--- back, was cancelled or whose node died leaves the next probe to anybody.
+-- The breakers that are not closed: nodes read them while there are any, and when one has changed.
+-- A probe that is over without a recorded failure is settled first: success closes the breaker;
+-- after a probe that came back, was cancelled or whose node died, any node may probe next.
 CREATE FUNCTION pgcron.look_at_breakers()
   RETURNS TABLE (name text, state text, handlers text[], fallback_queue text, is_probe_due boolean,
       seconds float8, reason text, last_error text)
@@ -87,12 +80,11 @@ BEGIN
       FOR UPDATE SKIP LOCKED LOOP
     CONTINUE WHEN EXISTS (SELECT FROM pgcron.run r
                           WHERE r.id = probed.probe_run AND r.fence = probed.probe_fence);
-    IF EXISTS (SELECT FROM pgcron.history h
-               WHERE h.id = probed.probe_run AND h.fence = probed.probe_fence
-                 AND h.outcome = 'succeeded')
-        OR EXISTS (SELECT FROM pgcron.history_overflow h
-                   WHERE h.id = probed.probe_run AND h.fence = probed.probe_fence
-                     AND h.outcome = 'succeeded') THEN
+    IF EXISTS (SELECT
+               FROM (SELECT h.id, h.fence, h.outcome FROM pgcron.history h
+                     UNION ALL SELECT o.id, o.fence, o.outcome FROM pgcron.history_overflow o) e
+               WHERE e.id = probed.probe_run AND e.fence = probed.probe_fence
+                 AND e.outcome = 'succeeded') THEN
       PERFORM pgcron.close_breaker(probed.name);
     ELSE
       UPDATE pgcron.breaker b SET state = 'open', probe_run = NULL, probe_fence = NULL
@@ -120,15 +112,13 @@ END $$;
 
 -- ready -> running
 -- ready -> skipped, superseded
--- Claims one held run of a breaker whose time is over, as its one probe; no row when there is none
--- to claim. One probe of one breaker whose time is over, by a node that offers one of its handlers
--- and has a free slot for it. The breaker's row decides: it is locked, and names the claim. Nothing
--- in here waits: what somebody else has locked is left to them. A run that has a key, required
--- labels, an overlap policy or a limited queue is claimed by the functions that decide those.
+-- Claims one held run of a breaker whose time is over, as its one probe, for a node that offers one
+-- of its handlers and has a free slot for it; no row when there is none to claim. The breaker's row
+-- decides: it is locked, and names the claim. Nothing here waits for a lock. A run that has a key,
+-- required labels, an overlap policy or a limited queue is claimed by the functions that decide
+-- those.
 CREATE FUNCTION pgcron.claim_probe(incarnation uuid, queues text[], handlers text[])
-  RETURNS TABLE (breaker text, id bigint, uuid uuid, handler text, args jsonb, attempt int,
-      max_attempts int, queue text, priority smallint, schedule text, fire_time timestamptz,
-      token uuid, fence bigint, timeout float8, delivery text, due float8, origin text, weight int)
+  RETURNS TABLE (breaker text, claimed_run pgcron.claim)
 LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE
@@ -183,19 +173,14 @@ BEGIN
     CONTINUE WHEN claimed IS NULL;
     UPDATE pgcron.breaker b SET state = 'half_open', probe_run = r.id, probe_fence = r.fence
     FROM pgcron.run r WHERE b.name = probed.name AND r.id = claimed;
-    RETURN QUERY SELECT probed.name, r.id, r.uuid, r.handler, r.args, r.attempt,
-             coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
-             r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token,
-             r.fence, date_part('epoch', r.timeout), r.delivery, date_part('epoch', r.due_at),
-             r.origin, coalesce(r.weight, 1)
-      FROM pgcron.run r WHERE r.id = claimed;
+    RETURN QUERY SELECT probed.name, pgcron.claim_of(r) FROM pgcron.run r WHERE r.id = claimed;
     RETURN;
   END LOOP;
 END $$;
 
 -- Due runs that wait for a breaker are executed by its fallback handler, or moved to its fallback
--- queue; each run once. Not when the time is over: then one of them is the probe, and its end
--- decides about the others.
+-- queue; each run once. Not when the breaker's time is over: then one of them is the probe, and its
+-- end decides about the others.
 CREATE FUNCTION pgcron.divert_runs(at_most int) RETURNS SETOF bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -238,6 +223,38 @@ BEGIN
   END LOOP;
 END $$;
 
+-- Breakers as an array of objects: a person's settings, or (set_by NULL) what a node's file and
+-- applications declare, which leaves the settings of persons alone.
+CREATE FUNCTION pgcron.put_breakers(given jsonb, set_by text DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+  INSERT INTO pgcron.breaker AS b (name, failures, within, open_for, open_for_at_most,
+        fallback_handler, fallback_queue, set_by)
+  SELECT g.*, put_breakers.set_by
+  FROM jsonb_to_recordset(given) g(name text, failures int, within interval, open_for interval,
+      open_for_at_most interval, fallback_handler text, fallback_queue text)
+  ORDER BY g.name
+  ON CONFLICT (name) DO UPDATE SET failures = EXCLUDED.failures, within = EXCLUDED.within,
+    open_for = EXCLUDED.open_for, open_for_at_most = EXCLUDED.open_for_at_most,
+    fallback_handler = EXCLUDED.fallback_handler, fallback_queue = EXCLUDED.fallback_queue,
+    set_by = EXCLUDED.set_by, set_at = now()
+  WHERE put_breakers.set_by IS NOT NULL
+    OR (b.set_by IS NULL
+        AND (b.failures, b.within, b.open_for, b.open_for_at_most, b.fallback_handler,
+              b.fallback_queue)
+            IS DISTINCT FROM (EXCLUDED.failures, EXCLUDED.within, EXCLUDED.open_for,
+              EXCLUDED.open_for_at_most, EXCLUDED.fallback_handler, EXCLUDED.fallback_queue));
+  INSERT INTO pgcron.breaker_handler AS m (handler, breaker)
+  SELECT DISTINCT ON (one.handler) one.handler, g.name
+  FROM jsonb_to_recordset(given) g(name text, handlers text[])
+  CROSS JOIN unnest(g.handlers) one(handler) ORDER BY one.handler, g.name
+  ON CONFLICT (handler) DO UPDATE SET breaker = EXCLUDED.breaker
+  WHERE m.breaker <> EXCLUDED.breaker
+    AND (put_breakers.set_by IS NOT NULL
+         OR (SELECT b.set_by IS NULL FROM pgcron.breaker b WHERE b.name = m.breaker));
+END $$;
+
 -- The settings of a breaker by hand: they count before what nodes declare. handlers: which ones
 -- share it, besides the one that it is named after.
 CREATE FUNCTION pgcron.set_breaker(breaker text, failures int DEFAULT 5,
@@ -246,52 +263,17 @@ CREATE FUNCTION pgcron.set_breaker(breaker text, failures int DEFAULT 5,
     fallback_queue text DEFAULT NULL, handlers text[] DEFAULT NULL, actor text DEFAULT NULL)
   RETURNS void
 LANGUAGE sql AS $$
-  INSERT INTO pgcron.breaker AS b (name, failures, within, open_for, open_for_at_most,
-        fallback_handler, fallback_queue, set_by)
-  VALUES (set_breaker.breaker, set_breaker.failures, set_breaker.within, set_breaker.open_for,
-          coalesce(set_breaker.open_for_at_most, greatest(set_breaker.open_for, '10 minutes')),
-          set_breaker.fallback_handler, set_breaker.fallback_queue,
-          coalesce(set_breaker.actor, session_user))
-  ON CONFLICT ON CONSTRAINT breaker_pkey DO UPDATE SET failures = EXCLUDED.failures,
-    within = EXCLUDED.within, open_for = EXCLUDED.open_for,
-    open_for_at_most = EXCLUDED.open_for_at_most, fallback_handler = EXCLUDED.fallback_handler,
-    fallback_queue = EXCLUDED.fallback_queue, set_by = EXCLUDED.set_by, set_at = now();
-  INSERT INTO pgcron.breaker_handler AS m (handler, breaker)
-  SELECT DISTINCT one.handler, set_breaker.breaker
-  FROM unnest(set_breaker.breaker || set_breaker.handlers) one(handler)
-  ON CONFLICT ON CONSTRAINT breaker_handler_pkey DO UPDATE SET breaker = EXCLUDED.breaker;
+  SELECT pgcron.put_breakers(
+           jsonb_build_array(jsonb_build_object('name', breaker, 'failures', failures,
+               'within', within, 'open_for', open_for,
+               'open_for_at_most', coalesce(open_for_at_most, greatest(open_for, '10 minutes')),
+               'fallback_handler', fallback_handler, 'fallback_queue', fallback_queue,
+               'handlers', array_append(handlers, breaker))),
+           coalesce(actor, session_user));
   SELECT pgcron.notify(pgcron.channel(), 'breaker') $$;
 COMMENT ON FUNCTION pgcron.set_breaker IS
     'A handler (or those of one http service) that fails so often within a time is left alone for '
     'a while, then probed with one run at a time.';
-
--- What a node's file and applications say, in one array of objects. A person's settings stay.
-CREATE FUNCTION pgcron.declare_breakers(declared jsonb) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-  INSERT INTO pgcron.breaker AS b (name, failures, within, open_for, open_for_at_most,
-        fallback_handler, fallback_queue)
-  SELECT d.name, d.failures, make_interval(secs => d.within), make_interval(secs => d.open_for),
-         make_interval(secs => d.open_for_at_most), d.fallback_handler, d.fallback_queue
-  FROM jsonb_to_recordset(declared) d(name text, failures int, within float8, open_for float8,
-      open_for_at_most float8, fallback_handler text, fallback_queue text)
-  ORDER BY d.name
-  ON CONFLICT (name) DO UPDATE SET failures = EXCLUDED.failures, within = EXCLUDED.within,
-    open_for = EXCLUDED.open_for, open_for_at_most = EXCLUDED.open_for_at_most,
-    fallback_handler = EXCLUDED.fallback_handler, fallback_queue = EXCLUDED.fallback_queue,
-    set_at = now()
-  WHERE b.set_by IS NULL
-    AND (b.failures, b.within, b.open_for, b.open_for_at_most, b.fallback_handler, b.fallback_queue)
-        IS DISTINCT FROM (EXCLUDED.failures, EXCLUDED.within, EXCLUDED.open_for,
-          EXCLUDED.open_for_at_most, EXCLUDED.fallback_handler, EXCLUDED.fallback_queue);
-  INSERT INTO pgcron.breaker_handler AS m (handler, breaker)
-  SELECT DISTINCT ON (one.handler) one.handler, d.name
-  FROM jsonb_to_recordset(declared) d(name text, handlers text[])
-  CROSS JOIN unnest(d.handlers) one(handler) ORDER BY one.handler, d.name
-  ON CONFLICT (handler) DO UPDATE SET breaker = EXCLUDED.breaker
-  WHERE m.breaker <> EXCLUDED.breaker
-    AND (SELECT b.set_by IS NULL FROM pgcron.breaker b WHERE b.name = m.breaker);
-END $$;
 
 CREATE FUNCTION pgcron.require_breaker(name text) RETURNS pgcron.breaker
 LANGUAGE plpgsql AS $$
@@ -324,7 +306,6 @@ END $$;
 COMMENT ON FUNCTION pgcron.reset_breaker IS
     'Closes a breaker by hand; the runs that wait for it go at once.';
 
--- A node whose file or application declares it makes it again when it starts.
 CREATE FUNCTION pgcron.delete_breaker(breaker text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -332,4 +313,5 @@ BEGIN
   DELETE FROM pgcron.breaker b WHERE b.name = delete_breaker.breaker;
   PERFORM pgcron.notify(pgcron.channel(), 'breaker');
 END $$;
-COMMENT ON FUNCTION pgcron.delete_breaker IS 'Removes a breaker that nobody declares any more.';
+COMMENT ON FUNCTION pgcron.delete_breaker IS
+    'Removes a breaker; a node that declares it makes it again when it starts.';

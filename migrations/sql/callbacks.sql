@@ -1,5 +1,5 @@
--- A service that an http: run has called reports later, by a callback, how it ended. What it says
--- is kept here until the node that waits for it has heard it, or is known to be dead.
+-- A service that an http: run has called reports later, by a callback, how it ended. The report is
+-- kept here until the node that waits for it has read it, or is known to be dead.
 
 CREATE TABLE pgcron.callback (
   run_id bigint NOT NULL,
@@ -10,7 +10,7 @@ CREATE TABLE pgcron.callback (
   -- The run was stopped: nothing more is taken.
   closed_at timestamptz,
   answered_at timestamptz,
-  -- How the service says that it ended; NULL: it has not said so.
+  -- How it ended; NULL: the service has not reported it.
   status text CONSTRAINT an_answer_is_known
     CHECK (status IN ('succeeded', 'failed', 'discarded', 'retry')),
   result jsonb,
@@ -36,8 +36,8 @@ LANGUAGE sql IMMUTABLE AS $$
 SELECT coalesce(bit_or(get_byte(one, n) # get_byte(other, n)) = 0, false)
 FROM generate_series(0, 31) n $$;
 
--- Positions, from 1 on, of those attempts whose token has the hash beside them. What listens for
--- callbacks asks it before it reads a body.
+-- Positions, from 1 on, of those attempts whose token has the hash beside them: checked before a
+-- body is read.
 CREATE FUNCTION pgcron.known_callbacks(runs bigint[], fences bigint[], token_hashes bytea[])
   RETURNS bigint[]
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -50,13 +50,12 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
   JOIN pgcron.callback c ON c.run_id = given.run_id AND c.fence = given.fence
     AND pgcron.is_same_hash(c.token_hash, given.token_hash) $$;
 
--- Takes what a called service says of a run: status succeeded, failed, discarded, retry, or NULL
--- while it goes on. Answers taken, again, other, gone or unknown. What a service said, guarded by
--- the hash of its token, by the fence of the attempt, and by the run itself: as long as this
--- attempt holds it. The row of the run is locked as a service's transaction locks it: whoever takes
--- the run away comes before, and the answer is refused, or after, and sees the answer. Answers
--- `taken`, `again` (it has said so before), `other` (it has said something else), `gone` (the
--- attempt is over) or `unknown` (no such token; which of its parts is wrong is not said).
+-- Takes the report of a called service: status succeeded, failed, discarded, retry, or NULL while
+-- it goes on. It counts only with the hash of the token and the fence of the attempt, and while
+-- this attempt holds the run. The run's row is locked as a service's transaction locks it: what
+-- takes the run away comes before, and the report is refused, or after, and sees it. Returns
+-- `taken`, `again` (the same report came before), `other` (another one did), `gone` (the attempt is
+-- over) or `unknown` (no such token, whichever part is wrong).
 CREATE FUNCTION pgcron.answer_callback(run bigint, fence bigint, token_hash bytea, status text,
     result jsonb DEFAULT NULL, error text DEFAULT NULL, retry_after float8 DEFAULT NULL,
     done float8 DEFAULT NULL, total float8 DEFAULT NULL, note text DEFAULT NULL,
@@ -99,50 +98,4 @@ BEGIN
   WHERE c.run_id = kept.run_id AND c.fence = kept.fence;
   PERFORM pgcron.notify(pgcron.channel(), 'callback');
   RETURN 'taken';
-END $$;
-
--- running -> ready, dead, lost, cancelled, succeeded
--- Ends attempts of rows that the caller has locked and whose node is dead. What their services had
--- answered before is how they ended: it was acknowledged. Called after the locks were taken, so
--- that it sees what came until then.
-CREATE FUNCTION pgcron.end_orphans(run_ids bigint[], errors text[], node_names text[])
-  RETURNS TABLE (run_id bigint, verdict text)
-LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-  given record;
-  ending pgcron.run;
-BEGIN
-  FOR given IN SELECT c.run_id, c.result, c.opened_at, o.node_name
-      FROM unnest(end_orphans.run_ids, node_names) o(id, node_name)
-      JOIN pgcron.callback c ON c.run_id = o.id
-      WHERE c.status = 'succeeded'
-        AND c.fence = (SELECT r.fence FROM pgcron.run r WHERE r.id = o.id)
-      ORDER BY c.run_id LOOP
-    SELECT r.* INTO STRICT ending FROM pgcron.run r WHERE r.id = given.run_id;
-    ending.started_at := coalesce(ending.started_at, given.opened_at);
-    PERFORM pgcron.end_run(ending, 'succeeded', NULL, NULL, NULL, given.node_name, given.result);
-    run_id := given.run_id;
-    verdict := 'succeeded';
-    RETURN NEXT;
-  END LOOP;
-  RETURN QUERY SELECT e.run_id, e.verdict
-    FROM (SELECT array_agg(r.id) ids,
-                 array_agg(CASE WHEN c.status IS NULL THEN 'lease_lost' ELSE 'failed' END) kinds,
-                 array_agg(c.status IS DISTINCT FROM 'discarded') retryables,
-                 array_agg(c.retry_after) retry_afters,
-                 array_agg(CASE WHEN c.status IS NULL THEN 'LeaseLost'
-                                WHEN c.status = 'retry' THEN 'Retry'
-                                ELSE 'OperationFailed' END) error_classes,
-                 array_agg(CASE WHEN c.status IS NULL THEN o.error ELSE c.error END) errors,
-                 array_agg(NULL::text) tracebacks,
-                 array_agg(CASE WHEN c.status IS NULL THEN 'LeaseLost'
-                                WHEN c.status = 'retry' THEN 'Retry pgcron_ha.Retry'
-                                ELSE 'OperationFailed' END) causes,
-                 array_agg(NULL::text) fingerprints, array_agg(o.node_name) node_names
-          FROM unnest(end_orphans.run_ids, errors, end_orphans.node_names) o(id, error, node_name)
-          JOIN pgcron.run r ON r.id = o.id
-          LEFT JOIN pgcron.callback c ON c.run_id = r.id AND c.fence = r.fence) g,
-      LATERAL pgcron.end_attempts(g.ids, g.kinds, g.retryables, g.retry_afters, g.error_classes,
-          g.errors, g.tracebacks, g.causes, g.fingerprints, g.node_names) e
-    WHERE g.ids IS NOT NULL;
 END $$;

@@ -2,7 +2,7 @@
 -- ready -> skipped, superseded
 -- One round. As in claim_overlapping each statement in here sees a snapshot of its own, and what is
 -- known of a limit is read after its lock was had: so no two nodes take the same slot, and a unique
--- index stands under it. Nothing waits for anybody.
+-- index guards it. Nothing waits for a lock.
 -- 1. The limited queues among those asked, as far as their advisory lock can be had, and how many
 -- of their runs execute.
 -- 2. A walk over the keys of all queues that are open, from where the last one ended, and over the
@@ -11,30 +11,26 @@
 -- schedules, then keys, and try-locks only.
 -- 4. The choice: in each key by priority and due time up to its free slots, of each schedule one,
 -- of each queue as many as it may have.
--- Of one priority the key with the fewest running runs goes first, so that nobody's backlog keeps
--- the others from a shared queue; those without a key stand as one beside them.
+-- Of one priority the key with the fewest running runs goes first, so that no backlog keeps the
+-- others from a shared queue; those without a key count as one key.
 -- Up to free + ahead of them; runs that may start only once or take several slots for free slots
 -- only; those that found none are returned as `wait`.
 -- `aged` takes what is due longest, whatever its priority and key. For a run heavier than what is
--- free the node may begin to keep slots free:
--- see choose_awaited. Then no other run is looked at, returned as `await` with the weight; or it is
--- claimed, or somebody else's.
---   5. The claim. A row that somebody has locked is left to them.
---   6. What else is due of a schedule whose run is not over is skipped, or what its policy says.
--- 7. Where there was room for more, keys with a handler at their head that nobody offers are
+-- free the node may begin to keep slots free (see choose_awaited): it is returned as `await` with
+-- the weight, and no other run is looked at until this or another node has claimed it.
+-- 5. The claim. A locked row is skipped.
+-- 6. What else is due of a schedule whose run is not over is skipped, or what its policy says.
+-- 7. Where there was room for more, keys with a handler at their head that no node offers are
 -- parked; returned as one `parked`, the count in `due`.
 CREATE FUNCTION pgcron.claim_limited(incarnation uuid, queues text[], beyond text[],
     handlers text[], free int, ahead int, look int, aged boolean DEFAULT false)
-  RETURNS TABLE (verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt int,
-      max_attempts int, queue text, priority smallint, schedule text, fire_time timestamptz,
-      token uuid, fence bigint, timeout float8, delivery text, due float8, origin text,
-      concurrency_key text,
-      weight int)
+  RETURNS SETOF pgcron.claim
 LANGUAGE plpgsql VOLATILE ROWS 100 AS $$
 #variable_conflict use_column
 DECLARE
-  limited text[];
-  rooms int[];
+  locked text[];
+  limited text[] := '{}';
+  rooms int[] := '{}';
   pair_queues text[] := '{}';
   pair_keys text[] := '{}';
   pair_priorities smallint[] := '{}';
@@ -60,6 +56,7 @@ DECLARE
   others bigint[];
   superseded bigint[];
   overlap_slots smallint[];
+  parked int;
 BEGIN
   PERFORM pgcron.require_read_committed('limits');
   SELECT n.awaits INTO keeps_for FROM pgcron.node n WHERE n.incarnation = claim_limited.incarnation;
@@ -71,8 +68,7 @@ BEGIN
     WHERE n.incarnation = claim_limited.incarnation
       AND (kept.weight IS NULL OR kept.weight <= claim_limited.free);
     IF kept.weight > claim_limited.free THEN
-      verdict := 'await'; id := keeps_for; weight := kept.weight;
-      RETURN NEXT;
+      RETURN NEXT pgcron.no_claim('await', keeps_for, weight => kept.weight);
       RETURN;
     ELSIF kept.weight IS NULL THEN
       keeps_for := NULL;
@@ -80,38 +76,35 @@ BEGIN
       open_queues := ARRAY[kept.queue];
     END IF;
   END IF;
-  limited := ARRAY(SELECT q.name FROM pgcron.queue q
-                   WHERE q.name = ANY(open_queues) AND NOT q.is_plain AND q.paused_at IS NULL
-                   ORDER BY q.name);
-  limited := ARRAY(SELECT name FROM unnest(limited) name
-                   WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int,
-                       hashtext('queue ' || name)));
-  IF limited <> '{}' THEN
-    rooms := ARRAY(SELECT greatest(0,
-                            least(coalesce(CASE WHEN q.max_running < 0 THEN 0 ELSE q.max_running END
-                                  - running.runs,
-                                2147483647),
-                              rated.room))
-                   FROM unnest(limited) WITH ORDINALITY name(queue, position)
-                   JOIN pgcron.queue q ON q.name = name.queue
-                   LEFT JOIN LATERAL (SELECT w.room
-                                      FROM pgcron.rate_room('queue', q.name, q.rate, q.per,
-                                          clock_timestamp()) w
-                                      WHERE q.rate IS NOT NULL) rated ON true
-                   CROSS JOIN LATERAL (SELECT count(*)::int AS runs FROM pgcron.run r
-                                       WHERE r.state = 'running' AND r.owner IS NOT NULL
-                                         AND r.queue = name.queue) running
-                   ORDER BY name.position);
-    FOR asked IN SELECT q.name, w.next_at FROM pgcron.queue q
-        CROSS JOIN LATERAL pgcron.rate_room('queue', q.name, q.rate, q.per, clock_timestamp()) w
-        WHERE q.name = ANY(limited) AND q.rate IS NOT NULL AND w.room = 0 LOOP
-      verdict := 'walked'; queue := asked.name;
-      due := date_part('epoch', asked.next_at - clock_timestamp());
-      RETURN NEXT;
-    END LOOP;
-    limited := ARRAY(SELECT name FROM unnest(limited, rooms) open(name, room) WHERE room > 0);
-    rooms := ARRAY(SELECT room FROM unnest(rooms) room WHERE room > 0);
-  END IF;
+  locked := ARRAY(SELECT q.name FROM pgcron.queue q
+                  WHERE q.name = ANY(open_queues) AND NOT q.is_plain AND q.paused_at IS NULL
+                  ORDER BY q.name);
+  locked := ARRAY(SELECT name FROM unnest(locked) name
+                  WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int,
+                      hashtext('queue ' || name)));
+  FOR asked IN
+      SELECT q.name, rated.next_at,
+             least(coalesce(CASE WHEN q.max_running < 0 THEN 0 ELSE q.max_running END
+                       - running.runs,
+                     2147483647),
+               rated.room) AS room,
+             rated.room = 0 AS is_at_its_rate
+      FROM pgcron.queue q
+      LEFT JOIN LATERAL (SELECT w.room, w.next_at
+                         FROM pgcron.rate_room('queue', q.name, q.rate, q.per,
+                             clock_timestamp()) w
+                         WHERE q.rate IS NOT NULL) rated ON true
+      CROSS JOIN LATERAL (SELECT count(*)::int AS runs FROM pgcron.run r
+                          WHERE r.state = 'running' AND r.owner IS NOT NULL AND r.queue = q.name)
+        running
+      WHERE q.name = ANY(locked) ORDER BY q.name LOOP
+    IF asked.room > 0 THEN
+      limited := limited || asked.name; rooms := rooms || asked.room;
+    ELSIF asked.is_at_its_rate THEN
+      RETURN NEXT pgcron.no_claim('walked', queue => asked.name,
+          due => date_part('epoch', asked.next_at - clock_timestamp()));
+    END IF;
+  END LOOP;
 
   FOR asked IN SELECT a.queue, a.beyond
       FROM unnest(claim_limited.queues, claim_limited.beyond) a(queue, beyond)
@@ -135,11 +128,11 @@ BEGIN
       pair_keys := pair_keys || walked.keys;
       pair_priorities := pair_priorities || walked.priorities;
       pair_rooms := pair_rooms || walked.rooms;
-      verdict := 'walked'; queue := asked.queue; concurrency_key := walked.ended_at;
-      due := CASE WHEN walked.next_due IS NOT NULL
-                    THEN date_part('epoch',
-                           least(walked.next_due, to_timestamp(253370764800)) - now()) END;
-      RETURN NEXT;
+      RETURN NEXT pgcron.no_claim('walked', queue => asked.queue,
+          concurrency_key => walked.ended_at,
+          due => CASE WHEN walked.next_due IS NOT NULL
+                        THEN date_part('epoch',
+                               least(walked.next_due, to_timestamp(253370764800)) - now()) END);
     END IF;
   END LOOP;
   IF pair_keys = '{}' AND limited = '{}' AND placed_queues = '{}' THEN RETURN; END IF;
@@ -163,30 +156,17 @@ BEGIN
                                     AND o.overlap <> 'skip' AND o.due_at <= now()));
     IF others <> '{}' THEN
       superseded := ARRAY(SELECT pgcron.replace_older(others, claim_limited.handlers));
-      FOR verdict, id IN SELECT s.verdict, s.id FROM pgcron.settle_queues(others) s
-          WHERE s.verdict <> 'go' LOOP
-        queue := NULL; concurrency_key := NULL; due := NULL;
-        RETURN NEXT;
-      END LOOP;
+      RETURN QUERY SELECT (pgcron.no_claim(s.verdict, s.id)).* FROM pgcron.settle_queues(others) s
+        WHERE s.verdict <> 'go';
     END IF;
   END IF;
   granted_at := clock_timestamp();
   IF room > 0 THEN
-    SELECT array_agg(picked.id) FILTER (WHERE NOT picked.is_too_heavy
-               AND (picked.position <= claim_limited.free
-                    OR (picked.delivery = 'at_least_once' AND picked.weight = 1
-                        AND picked.position <= room))),
-           array_agg(picked.slot) FILTER (WHERE NOT picked.is_too_heavy
-               AND (picked.position <= claim_limited.free
-                    OR (picked.delivery = 'at_least_once' AND picked.weight = 1
-                        AND picked.position <= room))),
-           array_agg(picked.own_slot) FILTER (WHERE NOT picked.is_too_heavy
-               AND (picked.position <= claim_limited.free
-                    OR (picked.delivery = 'at_least_once' AND picked.weight = 1
-                        AND picked.position <= room))),
-           array_agg(picked.id) FILTER (WHERE NOT picked.is_too_heavy
-               AND picked.position > claim_limited.free AND picked.position <= room
-               AND (picked.delivery <> 'at_least_once' OR picked.weight > 1)),
+    SELECT array_agg(picked.id) FILTER (WHERE picked.is_chosen),
+           array_agg(picked.slot) FILTER (WHERE picked.is_chosen),
+           array_agg(picked.own_slot) FILTER (WHERE picked.is_chosen),
+           array_agg(picked.id) FILTER (WHERE NOT picked.is_chosen AND NOT picked.is_too_heavy
+               AND picked.position <= room),
            array_agg(picked.id) FILTER (WHERE picked.is_too_heavy)
     INTO chosen, slots, overlap_slots, left_waiting, too_heavy
     FROM (WITH held AS MATERIALIZED (
@@ -258,15 +238,21 @@ BEGIN
             SELECT f.*,
                    row_number() OVER (PARTITION BY f.queue, f.is_too_heavy ORDER BY f.level, f.turn,
                        f.due_at, f.id) AS of_queue
-            FROM fair f)
-          SELECT q.id, q.delivery, q.weight, q.is_too_heavy, q.own_slot,
-                 sum(q.weight) OVER (ORDER BY q.is_too_heavy, q.level, q.turn, q.due_at, q.id) AS
-                   position,
-                 CASE WHEN q.concurrency_key IS NOT NULL
-                        THEN CASE WHEN q.open IS NULL THEN q.place ELSE q.open[q.place] END END::int
-                   AS slot
-          FROM queued q LEFT JOIN unnest(limited, rooms) most(queue, runs) ON most.queue = q.queue
-          WHERE most.queue IS NULL OR q.of_queue <= most.runs ORDER BY position) picked;
+            FROM fair f),
+          ranked AS (
+            SELECT q.id, q.delivery, q.weight, q.is_too_heavy, q.own_slot,
+                   sum(q.weight) OVER (ORDER BY q.is_too_heavy, q.level, q.turn, q.due_at, q.id) AS
+                     position,
+                   CASE WHEN q.concurrency_key IS NULL THEN NULL
+                        WHEN q.open IS NULL THEN q.place
+                        ELSE q.open[q.place] END::int AS slot
+            FROM queued q LEFT JOIN unnest(limited, rooms) most(queue, runs) ON most.queue = q.queue
+            WHERE most.queue IS NULL OR q.of_queue <= most.runs)
+          SELECT r.*, NOT r.is_too_heavy
+                   AND (r.position <= claim_limited.free
+                        OR (r.delivery = 'at_least_once' AND r.weight = 1 AND r.position <= room))
+                   AS is_chosen
+          FROM ranked r ORDER BY r.position) picked;
     RETURN QUERY UPDATE pgcron.run r
       SET state = 'running', owner = claim_limited.incarnation,
           token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid,
@@ -280,11 +266,7 @@ BEGIN
                                AND (l.expire_at IS NULL OR l.expire_at > now())
                                AND (l.requires IS NULL OR l.requires <@ labels)
                              ORDER BY l.id FOR UPDATE SKIP LOCKED))
-      RETURNING 'claim', r.id, r.uuid, r.handler, r.args, r.attempt,
-                coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
-                r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token,
-                r.fence, date_part('epoch', r.timeout), r.delivery, date_part('epoch', r.due_at),
-                r.origin, r.concurrency_key, coalesce(r.weight, 1);
+      RETURNING (pgcron.claim_of(r)).*;
     FOR asked IN SELECT 'key' AS kind, l.concurrency_key AS name, l.per, count(*)::int AS starts
         FROM pgcron.concurrency_slots(keys) l
         JOIN pgcron.run r ON r.concurrency_key = l.concurrency_key AND r.id = ANY(chosen)
@@ -312,10 +294,7 @@ BEGIN
     IF skipped <> '{}' THEN
       PERFORM pgcron.end_waiting_runs(skipped, 'skipped', 'the last run is not over');
     END IF;
-    RETURN QUERY SELECT reported.verdict, reported.id, NULL::uuid, NULL::text, NULL::jsonb,
-             NULL::int, NULL::int, NULL::text, NULL::smallint, NULL::text, NULL::timestamptz,
-             NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text,
-             NULL::text, NULL::int
+    RETURN QUERY SELECT (pgcron.no_claim(reported.verdict, reported.id)).*
       FROM (SELECT 'skip', s.id FROM unnest(skipped) s(id)
             UNION ALL SELECT 'supersede', s.id FROM unnest(superseded) s(id)
             UNION ALL SELECT 'skip', s FROM pgcron.skip_beyond(others) s
@@ -324,24 +303,17 @@ BEGIN
             WHERE r.id = ANY(chosen) AND r.owner = claim_limited.incarnation
               AND r.schedule_id = ANY(others)) reported(verdict, id);
   END IF;
-  RETURN QUERY SELECT 'wait', s.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int,
-           NULL::text, NULL::smallint, NULL::text, NULL::timestamptz, NULL::uuid, NULL::bigint,
-           NULL::float8, NULL::text, NULL::float8, NULL::text, NULL::text, NULL::int
-    FROM unnest(left_waiting) s(id);
+  RETURN QUERY SELECT (pgcron.no_claim('wait', s.id)).* FROM unnest(left_waiting) s(id);
   IF too_heavy <> '{}' AND keeps_for IS NULL THEN
     SELECT a.id, a.weight INTO kept
     FROM pgcron.choose_awaited(claim_limited.incarnation, too_heavy) a;
     IF kept.id IS NOT NULL THEN
-      verdict := 'await'; id := kept.id; weight := kept.weight; queue := NULL;
-      concurrency_key := NULL;
-      due := NULL;
-      RETURN NEXT;
+      RETURN NEXT pgcron.no_claim('await', kept.id, weight => kept.weight);
     END IF;
   END IF;
   IF room > coalesce(cardinality(chosen), 0) AND pair_keys <> '{}' AND keeps_for IS NULL THEN
-    verdict := 'parked'; id := NULL; weight := NULL; queue := NULL; concurrency_key := NULL;
-    due := pgcron.park_keys(pair_queues, pair_keys, pair_priorities, claim_limited.handlers);
-    IF due > 0 THEN RETURN NEXT; END IF;
+    parked := pgcron.park_keys(pair_queues, pair_keys, pair_priorities, claim_limited.handlers);
+    IF parked > 0 THEN RETURN NEXT pgcron.no_claim('parked', due => parked); END IF;
   END IF;
 END $$;
 COMMENT ON FUNCTION pgcron.claim_limited IS

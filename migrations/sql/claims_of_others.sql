@@ -1,5 +1,5 @@
--- What a claim's token is good for in somebody else's transaction: to refuse what comes too late,
--- and to complete the run with it.
+-- What a claim's token is good for in the transaction of another program: to refuse what comes too
+-- late, and to complete the run with it.
 
 -- An assertion lives no longer than its transaction: it is judged, and removed, at the very end of
 -- it. A plain table, and not an unlogged one, which no standby could be dumped with.
@@ -13,11 +13,10 @@ COMMENT ON TABLE pgcron.assertion IS
     'Claims that transactions under way rely on; empty whenever none is.';
 
 -- The lock is taken at the end and not at the beginning. Locked at the beginning, a service that is
--- slow, or gone with its transaction open, would keep everybody from taking the run away, and the
--- node from recording how its runs ended: a zombie must not delay the takeover. FOR SHARE, since a
+-- slow, or gone with its transaction open, would keep every node from taking the run away, and the
+-- owner from recording how its runs ended: a zombie must not delay the takeover. FOR SHARE, since a
 -- claim that is given back is an UPDATE of no key column. All claims of a transaction are locked by
--- the first of its assertions, in the order of ids, which is the order of everybody who locks
--- several runs.
+-- the first of its assertions, in the order of ids, as wherever several runs are locked.
 CREATE FUNCTION pgcron.judge_assertions() RETURNS trigger
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
   SET enable_seqscan = off AS $$
@@ -41,11 +40,12 @@ CREATE FUNCTION pgcron.refuse_claim(run bigint) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
   SELECT pgcron.refuse('PC012', format('the claim of run %s is over', coalesce(run::text, 'NULL')),
            'The token is not the one that holds the run: it has ended, was given back, or is '
-           'executed by somebody else now.',
+           'executed by another node now.',
            'Roll back and do nothing more for this run; another attempt does the work, or has '
            'done it.') $$;
 
--- A service that works for a run in a transaction of its own says so here, at any time in it.
+-- For a service that works for a run in a transaction of its own; it may call this at any time in
+-- it.
 CREATE FUNCTION pgcron.assert_token(run_id bigint, token uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -74,17 +74,15 @@ BEGIN
         format('the result has %s bytes', octet_length(finish_run.result::text)),
         'A result may have 262144 bytes (256 KiB) as JSON text.',
         'Store it in a table of yours and give its key.');
-  ELSIF octet_length(finish_run.result::text) > 200
-      AND jsonb_path_exists(finish_run.result,
-            'strict $.**{100} ? (@.type() == "array" || @.type() == "object")') THEN
+  ELSIF pgcron.is_too_deep(finish_run.result) THEN
     PERFORM pgcron.refuse('PC004', 'the result is nested more than 100 levels deep',
-        'Objects and lists of a result may stand in each other 100 levels deep.',
+        'Objects and lists of a result may be nested 100 levels deep.',
         'Write it flatter.');
   END IF;
   SELECT r.* INTO ending FROM pgcron.run r
   WHERE r.id = finish_run.run_id AND r.token = finish_run.token FOR UPDATE;
   IF NOT FOUND THEN PERFORM pgcron.refuse_claim(finish_run.run_id); END IF;
-  -- It held until here, and nobody can take it away from here on.
+  -- It held until here, and can't be taken away from here on.
   DELETE FROM pgcron.assertion a
   WHERE a.transaction = pg_current_xact_id() AND a.run = finish_run.run_id;
   ending.started_at := coalesce(ending.started_at,

@@ -1,5 +1,5 @@
--- Cordons: nodes that take nothing new, by somebody's word. A cordoned node keeps its lease, ends
--- what it holds, and goes on with all that is no claim: fires, takeovers, upkeep.
+-- Cordons: nodes that an operator lets take nothing new. A cordoned node keeps its lease, ends what
+-- it holds, and goes on with all that is no claim: fires, takeovers, upkeep.
 
 CREATE TABLE pgcron.cordon (
   node text PRIMARY KEY,
@@ -34,8 +34,8 @@ BEGIN
 END $$;
 
 -- The nodes that may claim now. A cordon counts from its commit on and locks no node's row: that is
--- a lease, and whoever keeps it locked ends the node. After a failover nobody claims before a node
--- has noted the new server: a pooler keeps connections over it.
+-- a lease, and a lock on it would end the node. After a failover no node claims before it has noted
+-- the new server: a pooler keeps connections over it.
 CREATE VIEW pgcron.claiming_node AS
   SELECT n.incarnation FROM pgcron.node n CROSS JOIN pgcron.cluster k
   WHERE n.state IN ('alive', 'cordoned') AND n.lease_until > now()
@@ -92,11 +92,9 @@ BEGIN
          OR c.incarnation IN (SELECT n.incarnation FROM pgcron.node n
                               WHERE n.name = uncordon_node.node));
   PERFORM pgcron.notify(pgcron.channel(), 'node');
-  RETURN (SELECT count(*) FROM pgcron.node n
-          WHERE n.state IN ('alive', 'cordoned')
-            AND (n.name = uncordon_node.node OR n.incarnation::text = uncordon_node.node)
-            AND NOT EXISTS (SELECT FROM pgcron.cordon c
-                            WHERE c.lifted_at IS NULL AND c.node IN (n.name, n.incarnation::text)));
+  RETURN (SELECT count(*) FROM pgcron.nodes n
+          WHERE n.state = 'alive'
+            AND (n.name = uncordon_node.node OR n.incarnation::text = uncordon_node.node));
 END $$;
 COMMENT ON FUNCTION pgcron.uncordon_node IS
     'The nodes of that name, or the process of that incarnation, claim runs again. Returns how '

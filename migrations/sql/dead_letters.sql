@@ -15,9 +15,10 @@ COMMENT ON VIEW pgcron.error_groups IS
     'Dead letters by how they died; open ones were not redriven. fingerprint is NULL for letters '
     'without one.';
 
--- The new run of a letter that the caller has locked; NULL when another run has its unique key.
+-- The new run of a letter that the caller has locked; as run_again where another run has its unique
+-- key.
 CREATE FUNCTION pgcron.run_of_letter(letter pgcron.dead_letter, args jsonb, due_at timestamptz,
-    actor text) RETURNS bigint
+    actor text, failed text DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
   ended pgcron.history := jsonb_populate_record(NULL::pgcron.history, to_jsonb(letter));
@@ -25,12 +26,10 @@ DECLARE
 BEGIN
   ended.id := letter.run_id;
   ended.args := coalesce(run_of_letter.args, letter.args);
-  new_id := pgcron.run_again('redrive', ended, run_of_letter.due_at, run_of_letter.actor);
-  IF new_id IS NULL THEN RETURN NULL; END IF;
+  new_id := pgcron.run_again('redrive', ended, due_at, actor, failed);
   UPDATE pgcron.dead_letter d
-  SET requeued_as = new_id, requeued_at = now(),
-      requeued_by = coalesce(run_of_letter.actor, session_user)
-  WHERE d.run_id = letter.run_id;
+  SET requeued_as = new_id, requeued_at = now(), requeued_by = coalesce(actor, session_user)
+  WHERE d.run_id = letter.run_id AND new_id IS NOT NULL;
   RETURN new_id;
 END $$;
 
@@ -41,7 +40,6 @@ CREATE FUNCTION pgcron.redrive(run_id bigint, actor text DEFAULT NULL, args json
 LANGUAGE plpgsql AS $$
 DECLARE
   letter pgcron.dead_letter;
-  new_id bigint;
 BEGIN
   SELECT * INTO letter FROM pgcron.dead_letter d WHERE d.run_id = redrive.run_id FOR UPDATE;
   IF letter.run_id IS NULL THEN
@@ -53,22 +51,18 @@ BEGIN
         format('Look at run %s; `pgcron-ha runs retry` runs an ended run again.',
           letter.requeued_as));
   END IF;
-  new_id := pgcron.run_of_letter(letter, args, now(), actor);
-  IF new_id IS NULL THEN
-    PERFORM pgcron.refuse_met(format('dead letter %s can''t be redriven', run_id),
-        pgcron.run_with_key(letter.unique_key, letter.handler), letter.unique_key);
-  END IF;
-  RETURN new_id;
+  RETURN pgcron.run_of_letter(letter, args, now(), actor,
+      format('dead letter %s can''t be redriven', run_id));
 END $$;
 COMMENT ON FUNCTION pgcron.redrive IS
     'Sends a dead letter again, once; args NULL means its own. Returns the id of the new run.';
 
 -- Runs the open letters again that fit all filters that are given, the oldest first, at most
 -- `at_most` (1000) in a call. Each is redriven once, however many callers there are: a letter that
--- somebody else redrives at the moment is theirs. Lost ones, which may have taken effect, are left
--- alone unless they are asked for, and so are letters whose unique key another run has. With `rate`
--- so many become due in each interval `per`, the first at `starting`: give the next call the last
--- due_at and one step more. Returns the letters, their new runs, and when those are due.
+-- another call is redriving is skipped. Lost ones, which may have taken effect, are left out unless
+-- also_lost is true, and so are letters whose unique key another run has. With `rate` that many
+-- become due in each interval `per`, the first at `starting`: give the next call the last due_at
+-- and one step more. Returns the letters, their new runs, and when those are due.
 CREATE FUNCTION pgcron.redrive_many(fingerprint text DEFAULT NULL, handler text DEFAULT NULL,
     queue text DEFAULT NULL, error_class text DEFAULT NULL, schedule text DEFAULT NULL,
     since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL, also_lost boolean DEFAULT false,
@@ -126,4 +120,4 @@ BEGIN
   END LOOP;
 END $$;
 COMMENT ON FUNCTION pgcron.redrive_many IS
-    'Runs dead letters again by filter, throttled if asked for; each once.';
+    'Runs dead letters again by filter, throttled with rate and per; each once.';

@@ -7,7 +7,8 @@ BEGIN
   FOREACH command IN ARRAY ARRAY(
       SELECT format('DROP %s IF EXISTS pgcron.%I CASCADE', kind.word, c.relname)
       FROM pg_catalog.pg_class c
-      JOIN (VALUES (1, 'v', 'VIEW'), (2, 'p', 'TABLE'), (3, 'r', 'TABLE'), (4, 'S', 'SEQUENCE'))
+      JOIN (VALUES (1, 'v', 'VIEW'), (2, 'p', 'TABLE'), (3, 'r', 'TABLE'), (4, 'S', 'SEQUENCE'),
+             (5, 'c', 'TYPE'))
         kind(place, letter, word) ON kind.letter = c.relkind::text
       WHERE c.relnamespace = 'pgcron'::regnamespace AND c.relname <> 'alembic_version'
       ORDER BY kind.place) LOOP

@@ -1,19 +1,20 @@
--- The one way in which runs that are not running end.
+-- How runs end, and attempts.
 
--- The rows of history of runs that end while they wait. Column by column: an operator, who ends
--- them, may not read their tokens.
-CREATE FUNCTION pgcron.history_of_waiting(run_ids bigint[], outcome text, reason text)
+-- The row of history of a run that ends.
+CREATE FUNCTION pgcron.history_of(r pgcron.run, outcome text, error text,
+    node_name text DEFAULT NULL, result jsonb DEFAULT NULL, finished_at timestamptz DEFAULT NULL)
   RETURNS SETOF pgcron.history
-LANGUAGE sql STABLE AS $$
+LANGUAGE sql STABLE ROWS 1
+BEGIN ATOMIC
   SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for,
          r.parent_run, r.queue, r.concurrency_key, r.unique_key, r.unique_scope, r.requires,
          r.weight,
-         r.priority, r.handler, r.args, r.delivery, history_of_waiting.outcome, r.attempt,
-         r.max_attempts, nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'),
+         r.priority, r.handler, r.args, r.delivery, history_of.outcome, r.attempt, r.max_attempts,
+         nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'),
          nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.time_limits, r.due_at, r.created_at,
-         r.created_by, NULL::timestamptz, NULL::timestamptz, now(), NULL::uuid, NULL::text,
-         NULL::bigint, NULL::text, reason, NULL::jsonb
-  FROM pgcron.run r WHERE r.id = ANY(run_ids) $$;
+         r.created_by, r.claimed_at, r.started_at, coalesce(history_of.finished_at, now()), r.owner,
+         history_of.node_name, r.fence, r.cancel_reason, history_of.error, history_of.result;
+END;
 
 -- ready -> skipped, superseded, expired, cancelled, upstream_failed
 -- blocked -> cancelled
@@ -22,26 +23,28 @@ LANGUAGE sql STABLE AS $$
 -- start deadline is why. Returns the runs that ended.
 CREATE FUNCTION pgcron.end_waiting_runs(run_ids bigint[], outcome text, reason text)
   RETURNS SETOF bigint
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   ending bigint[];
 BEGIN
-  SELECT array_agg(locked.id) INTO ending
-  FROM (SELECT r.id FROM pgcron.run r
-        WHERE r.id = ANY(run_ids) AND r.state <> 'running'
-          AND (outcome <> 'expired' OR r.attempt = 0)
-        ORDER BY r.id FOR UPDATE) locked;
-  IF ending IS NULL THEN RETURN; END IF;
+  ending := ARRAY(SELECT r.id FROM pgcron.run r
+                  WHERE r.id = ANY(run_ids) AND r.state <> 'running'
+                    AND (outcome <> 'expired' OR r.attempt = 0)
+                  ORDER BY r.id FOR UPDATE);
+  IF ending = '{}' THEN RETURN; END IF;
   UPDATE pgcron.occurrence o
   SET decision = outcome, reason = end_waiting_runs.reason, decided_at = now() FROM pgcron.run r
   WHERE r.id = ANY(ending) AND r.scheduled_for IS NOT NULL AND o.schedule_id = r.schedule_id
     AND o.fire_at = r.scheduled_for;
   BEGIN
-    INSERT INTO pgcron.history SELECT * FROM pgcron.history_of_waiting(ending, outcome, reason);
+    INSERT INTO pgcron.history
+    SELECT h.* FROM pgcron.run r CROSS JOIN LATERAL pgcron.history_of(r, outcome, reason) h
+    WHERE r.id = ANY(ending);
   -- no partition for now(): a run must be able to end all the same
   EXCEPTION WHEN check_violation THEN
     INSERT INTO pgcron.history_overflow
-    SELECT * FROM pgcron.history_of_waiting(ending, outcome, reason);
+    SELECT h.* FROM pgcron.run r CROSS JOIN LATERAL pgcron.history_of(r, outcome, reason) h
+    WHERE r.id = ANY(ending);
   END;
   IF outcome IN ('skipped', 'superseded')
       AND EXISTS (SELECT FROM pgcron.run r WHERE r.id = ANY(ending) AND r.origin = 'schedule') THEN
@@ -51,40 +54,34 @@ BEGIN
   RETURN QUERY SELECT unnest(ending);
 END $$;
 
--- Whether two nodes in a row ended while they prepared the run, before its handler began: it would
--- end the others, too. Of the first one that is only known afterwards, and it may just have held
--- the run; the second one has said so before (prepare_runs).
-CREATE FUNCTION pgcron.ended_two_nodes(run pgcron.run, kind text) RETURNS boolean
-LANGUAGE sql IMMUTABLE AS $$
-SELECT kind = 'lease_lost' AND run.started_at IS NULL AND coalesce(run.lost_early, 0) > 1 $$;
+-- How one attempt ended. kind: failed, timed_out, lease_lost, cancelled or snoozed; causes: words
+-- with a space between them, as retry policies name them.
+CREATE TYPE pgcron.attempt_end AS (run_id bigint, kind text, retryable boolean,
+  retry_after float8, error_class text, error text, traceback text, causes text, fingerprint text,
+  node_name text);
 
--- What becomes of an attempt that did not succeed.
-CREATE FUNCTION pgcron.attempt_verdict(run pgcron.run, kind text, retryable boolean) RETURNS text
-LANGUAGE sql IMMUTABLE
-RETURN CASE WHEN kind = 'cancelled' OR run.cancel_at IS NOT NULL THEN 'cancelled'
-            WHEN run.delivery = 'at_most_once'
-              THEN CASE kind WHEN 'lease_lost' THEN 'lost' ELSE 'dead' END
-            WHEN pgcron.ended_two_nodes(run, kind) THEN 'dead'
-            WHEN retryable AND run.attempt < coalesce(run.max_attempts, 5) THEN 'retry'
-            ELSE 'dead' END;
-
--- The same for a run with a retry policy or time limits, or one whose handler asks to come back
--- later (kind `snoozed`): also after what delay it comes back, how the attempt is recorded, and why
--- it is not retried when that is not plain from its number. `snooze` is a retry that uses up no
--- attempt; what asks for it too often, or may be executed only once, is dead.
-CREATE FUNCTION pgcron.judge_attempt(run pgcron.run, kind text, retryable boolean,
-    retry_after float8, causes text[], OUT verdict text, OUT delay interval, OUT recorded text,
-    OUT because text) RETURNS record
+-- What happens to a run whose attempt did not succeed: `retry`, or `snooze` (a retry that uses up
+-- no attempt), after a delay, or its outcome; how the attempt is recorded; and why it is not
+-- retried when that is not plain from its number.
+CREATE FUNCTION pgcron.judge_attempt(run pgcron.run, ended pgcron.attempt_end, OUT verdict text,
+    OUT delay interval, OUT recorded text, OUT because text)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
+  kind text := ended.kind;
+  causes text[] := string_to_array(ended.causes, ' ') || kind;
   policy jsonb := run.retry;
   budget interval := pgcron.policy_interval(policy -> 'retry_for');
   most_snoozes int := coalesce((policy ->> 'snoozes')::int, 1000);
-  after interval := make_interval(secs => retry_after);
+  after interval := make_interval(secs => ended.retry_after);
 BEGIN
   recorded := kind;
-  causes := coalesce(causes, '{}') || kind;
-  verdict := pgcron.attempt_verdict(run, kind, retryable);
+  verdict := CASE
+      WHEN kind = 'cancelled' OR run.cancel_at IS NOT NULL THEN 'cancelled'
+      WHEN run.delivery = 'at_most_once'
+        THEN CASE kind WHEN 'lease_lost' THEN 'lost' ELSE 'dead' END
+      WHEN ended.retryable AND run.attempt < pgcron.attempts_allowed(run.max_attempts, run.delivery)
+        THEN 'retry'
+      ELSE 'dead' END;
   IF verdict = 'cancelled' THEN
     RETURN;
   ELSIF run.delivery = 'at_most_once' THEN
@@ -92,6 +89,12 @@ BEGIN
       recorded := 'failed';
       because := 'a run that may be executed at most once can''t come back';
     END IF;
+    RETURN;
+  ELSIF kind = 'lease_lost' AND run.started_at IS NULL AND run.lost_early > 1 THEN
+    -- It would end the others, too. The first node may just have held the run; the second one has
+    -- recorded before that it prepares it (prepare_runs).
+    verdict := 'dead';
+    because := 'two nodes ended while they prepared this run, before its handler began';
     RETURN;
   ELSIF kind IN ('failed', 'timed_out', 'lease_lost') AND NOT causes && '{pgcron_ha.Retry}' THEN
     IF policy -> 'discard_on' ?| causes THEN
@@ -108,28 +111,28 @@ BEGIN
     END IF;
   END IF;
   IF recorded = 'snoozed' THEN
-    verdict := CASE WHEN coalesce(run.snoozes, 0) < most_snoozes THEN 'snooze' ELSE 'dead' END;
-    because := CASE verdict
-        WHEN 'dead' THEN format('it was snoozed %s, which is the most',
-              CASE run.snoozes
-                WHEN 1 THEN 'once'
-                ELSE coalesce(run.snoozes, 0) || ' times' END) END;
+    verdict := 'snooze';
+    IF coalesce(run.snoozes, 0) >= most_snoozes THEN
+      verdict := 'dead';
+      because := format('it was snoozed %s, which is the most',
+          CASE run.snoozes WHEN 1 THEN 'once' ELSE coalesce(run.snoozes, 0) || ' times' END);
+    END IF;
   END IF;
   IF verdict IN ('retry', 'snooze') THEN
+    -- A node's end is retried at once the first time.
     delay := CASE WHEN after IS NOT NULL THEN after
                   WHEN kind = 'lease_lost' AND run.attempt = 1 THEN interval '0'
                   ELSE pgcron.policy_delay(policy,
                          greatest(run.attempt - coalesce(run.snoozes, 0), 1), run.retry_base,
                          run.retry_cap) END;
-    IF now() + delay > budget + coalesce((
+    IF budget IS NOT NULL AND now() + delay > budget + coalesce((
             SELECT min(a.claimed_at) FROM pgcron.attempt a WHERE a.run_id = run.id),
           run.claimed_at) THEN
       verdict := 'dead';
       because := 'its policy retries for ' || budget;
     ELSIF now() + delay >= pgcron.give_up_at(run.time_limits) THEN
       verdict := 'dead';
-      because := 'it is given up ' || make_interval(secs => (run.time_limits
-            ->> 'give_up_after')::float8) || ' after it was due';
+      because := pgcron.given_up(run.time_limits);
     END IF;
   END IF;
   IF verdict = 'dead' AND recorded = 'snoozed' THEN
@@ -138,63 +141,41 @@ BEGIN
 END $$;
 
 -- running -> ready, dead, lost, cancelled
--- Ends attempts of rows that the caller has locked. kinds: failed, timed_out, lease_lost,
--- cancelled, snoozed; causes: words with a space between them, as retry policies name them. Returns
--- what became of each run.
-CREATE FUNCTION pgcron.end_attempts(run_ids bigint[], kinds text[], retryables boolean[],
-    retry_afters float8[], error_classes text[], errors text[], tracebacks text[], causes text[],
-    fingerprints text[], node_names text[]) RETURNS TABLE (run_id bigint, verdict text)
+-- Ends attempts of rows that the caller has locked. Returns what happened to each run.
+CREATE FUNCTION pgcron.end_attempts(ends pgcron.attempt_end[])
+  RETURNS TABLE (run_id bigint, verdict text)
 LANGUAGE plpgsql AS $$
 DECLARE
-  given record;
+  given pgcron.attempt_end;
   ending pgcron.run;
-  delay interval;
-  because text;
+  judged record;
   broken_constraint text;
   usual_lock_timeout text := current_setting('lock_timeout');
-  failed_handlers text[];
-  failed_runs bigint[];
-  failed_fences bigint[];
-  failures text[];
+  failures jsonb := '[]';
 BEGIN
-  FOR given IN
-      -- No retry lies further ahead than a year, so that no handler can ask for an instant that
-      -- there is not.
-      SELECT u.id, u.kind, u.retryable,
-             CASE WHEN u.retry_after IS NOT NULL
-                    THEN least(greatest(u.retry_after, 0), 31622400) END AS retry_after,
-             u.error_class, u.error, u.traceback, u.causes, u.fingerprint, u.node_name
-      FROM unnest(run_ids, kinds, retryables, retry_afters, error_classes, errors, tracebacks,
-          end_attempts.causes, fingerprints, node_names) u(id, kind, retryable, retry_after,
-          error_class, error, traceback, causes, fingerprint, node_name)
-      ORDER BY u.id LOOP
-    SELECT * INTO STRICT ending FROM pgcron.run r WHERE r.id = given.id;
-    run_id := given.id;
+  FOR given IN SELECT e.* FROM unnest(ends) e ORDER BY e.run_id LOOP
+    SELECT * INTO STRICT ending FROM pgcron.run r WHERE r.id = given.run_id;
+    IF given.retry_after IS NOT NULL THEN
+      -- No handler can ask for an instant that there is not.
+      given.retry_after := least(greatest(given.retry_after, 0), 31622400);
+    END IF;
+    judged := pgcron.judge_attempt(ending, given);
+    run_id := ending.id;
+    verdict := judged.verdict;
+    given.kind := judged.recorded;
+    IF judged.because IS NOT NULL THEN
+      given.error := concat_ws(' ', given.error, format('(not retried: %s)', judged.because));
+    END IF;
     given.fingerprint := coalesce(given.fingerprint,
         left(md5(concat_ws(' ', given.error_class, ending.handler)), 16));
-    because := NULL;
-    IF ending.retry IS NULL AND given.kind <> 'snoozed' AND ending.time_limits IS NULL THEN
-      verdict := pgcron.attempt_verdict(ending, given.kind, given.retryable);
-    ELSE
-      SELECT judged.verdict, judged.delay, judged.recorded, judged.because
-      INTO verdict, delay, given.kind, because
-      FROM pgcron.judge_attempt(ending, given.kind, given.retryable, given.retry_after,
-          string_to_array(given.causes, ' ')) judged;
-      given.error := concat_ws(' ', given.error, '(not retried: ' || because || ')');
-    END IF;
-    IF verdict = 'dead' AND pgcron.ended_two_nodes(ending, given.kind) THEN
-      given.error := given.error
-        || ' (not retried: two nodes ended while they prepared this run, before its handler began)';
-    END IF;
     -- A breaker counts what went wrong with the handler: not what it refused for good, nor a
     -- caller's error (http 4xx), a node's end, a stop.
     IF given.kind IN ('failed', 'timed_out') AND given.retryable AND verdict <> 'cancelled'
-        AND because IS DISTINCT FROM 'its policy discards it'
+        AND judged.because IS DISTINCT FROM 'its policy discards it'
         AND 'http:4xx' <> ALL (coalesce(string_to_array(given.causes, ' '), '{}'))
         AND EXISTS (SELECT FROM pgcron.breaker_handler m WHERE m.handler = ending.handler) THEN
-      failed_handlers := failed_handlers || ending.handler; failed_runs := failed_runs || ending.id;
-      failed_fences := failed_fences || ending.fence;
-      failures := failures || coalesce(given.error, given.error_class, given.kind);
+      failures := failures || jsonb_build_object('handler', ending.handler, 'run_id', ending.id,
+          'fence', ending.fence, 'error', coalesce(given.error, given.error_class, given.kind));
     END IF;
     BEGIN
       INSERT INTO pgcron.attempt (run_id, attempt, outcome, owner, node, fence, claimed_at,
@@ -203,36 +184,24 @@ BEGIN
               CASE WHEN verdict = 'cancelled' THEN 'cancelled' ELSE given.kind END, ending.owner,
               given.node_name, ending.fence, ending.claimed_at, ending.started_at,
               given.error_class, given.error, given.traceback, given.fingerprint);
-    -- no partition for now(): the error still stands in the run, then in history
+    -- no partition for now(): the run, then history, has the error all the same
     EXCEPTION WHEN check_violation THEN
       GET STACKED DIAGNOSTICS broken_constraint = CONSTRAINT_NAME;
       IF broken_constraint <> '' THEN RAISE; END IF;
       RAISE WARNING 'attempt % of run % is not recorded: %', ending.attempt, ending.id, SQLERRM;
     END;
-    IF verdict = 'retry' AND ending.retry IS NULL AND ending.time_limits IS NULL THEN
-      -- A run of a schedule keeps its overlap slot while it waits: it is not over. A crash is
-      -- retried at once the first time. The start deadline was kept by the first attempt; a retry
-      -- after it would end as expired and hide the error.
-      UPDATE pgcron.run r
-      SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL,
-          started_at = NULL, key_slot = NULL, expire_at = NULL, last_error = given.error,
-          lost_early = CASE WHEN given.kind = 'lease_lost' AND ending.started_at IS NULL THEN 1 END,
-          due_at = now()
-            + CASE WHEN given.retry_after IS NOT NULL THEN make_interval(secs => given.retry_after)
-                   WHEN given.kind = 'lease_lost' AND ending.attempt = 1 THEN interval '0'
-                   ELSE pgcron.retry_delay(ending.attempt - coalesce(ending.snoozes, 0),
-                          ending.retry_base, ending.retry_cap) END
-      WHERE r.id = ending.id;
-    ELSIF verdict IN ('retry', 'snooze') THEN
+    IF verdict IN ('retry', 'snooze') THEN
+      -- A run of a schedule keeps its overlap slot while it waits: it is not over. The start
+      -- deadline was kept by the first attempt; a retry after it would end as expired and hide the
+      -- error.
       UPDATE pgcron.run r
       SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL,
           started_at = NULL, key_slot = NULL, expire_at = pgcron.give_up_at(ending.time_limits),
-          last_error = given.error,
+          last_error = given.error, due_at = now() + judged.delay,
           lost_early = CASE WHEN given.kind = 'lease_lost' AND ending.started_at IS NULL THEN 1 END,
-          due_at = now() + delay,
           snoozes = CASE verdict WHEN 'snooze' THEN coalesce(r.snoozes, 0) + 1 ELSE r.snoozes END,
           max_attempts = CASE verdict
-              WHEN 'snooze' THEN coalesce(r.max_attempts, 5) + 1
+              WHEN 'snooze' THEN pgcron.attempts_allowed(r.max_attempts, r.delivery) + 1
               ELSE r.max_attempts END
       WHERE r.id = ending.id;
     ELSE
@@ -244,31 +213,17 @@ BEGIN
     END IF;
     RETURN NEXT;
   END LOOP;
-  IF failed_handlers IS NOT NULL THEN
+  IF failures <> '[]' THEN
     BEGIN
       PERFORM set_config('lock_timeout', '500ms', true);
-      PERFORM pgcron.count_failures(failed_handlers, failed_runs, failed_fences, failures);
+      PERFORM pgcron.count_failures(failures);
       PERFORM set_config('lock_timeout', usual_lock_timeout, true);
     -- a breaker that is locked, or that can't be written, keeps no run from ending
     EXCEPTION WHEN OTHERS THEN
-      RAISE WARNING 'failures of % are not counted: %', failed_handlers[1], SQLERRM;
+      RAISE WARNING 'failures of % are not counted: %', failures -> 0 ->> 'handler', SQLERRM;
     END;
   END IF;
 END $$;
-
--- The row of history of a run that a node has executed.
-CREATE FUNCTION pgcron.history_of(r pgcron.run, outcome text, error text,
-    node_name text, result jsonb, finished_at timestamptz)
-  RETURNS SETOF pgcron.history
-LANGUAGE sql STABLE ROWS 1 AS $$
-  SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for,
-         r.parent_run, r.queue, r.concurrency_key, r.unique_key, r.unique_scope, r.requires,
-         r.weight,
-         r.priority, r.handler, r.args, r.delivery, history_of.outcome, r.attempt, r.max_attempts,
-         nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'),
-         nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.time_limits, r.due_at, r.created_at,
-         r.created_by, r.claimed_at, r.started_at, coalesce(history_of.finished_at, now()), r.owner,
-         node_name, r.fence, r.cancel_reason, history_of.error, history_of.result $$;
 
 -- One running row into history, and into the dead letters when it ended dead or lost.
 CREATE FUNCTION pgcron.end_run(ending pgcron.run, outcome text, error_class text, error text,
@@ -277,18 +232,12 @@ CREATE FUNCTION pgcron.end_run(ending pgcron.run, outcome text, error_class text
 LANGUAGE plpgsql AS $$
 BEGIN
   IF outcome IN ('dead', 'lost') THEN
-    INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, schedule_id, schedule, scheduled_for,
-          queue, concurrency_key, unique_key, unique_scope, requires, weight, priority, handler,
-          args,
-          delivery, max_attempts, timeout, retry_base, retry_cap, retry, time_limits, attempts,
-          error_class, error, fingerprint)
-    VALUES (ending.id, ending.uuid, end_run.outcome, ending.schedule_id, ending.schedule,
-            ending.scheduled_for, ending.queue, ending.concurrency_key, ending.unique_key,
-            ending.unique_scope,
-            ending.requires, ending.weight, ending.priority, ending.handler, ending.args,
-            ending.delivery, ending.max_attempts - coalesce(ending.snoozes, 0), ending.timeout,
-            ending.retry_base, ending.retry_cap, ending.retry, ending.time_limits, ending.attempt,
-            end_run.error_class, end_run.error, end_run.fingerprint)
+    INSERT INTO pgcron.dead_letter
+    SELECT letter.*
+    FROM jsonb_populate_record(NULL::pgcron.dead_letter, to_jsonb(ending) || jsonb_build_object(
+          'run_id', ending.id, 'outcome', outcome, 'died_at', now(), 'attempts', ending.attempt,
+          'max_attempts', ending.max_attempts - coalesce(ending.snoozes, 0),
+          'error_class', error_class, 'error', error, 'fingerprint', fingerprint)) letter
     ON CONFLICT DO NOTHING;
     IF ending.origin = 'schedule' THEN
       PERFORM pgcron.note_fire_failure(ending, end_run.error);

@@ -1,4 +1,4 @@
--- Runs that people and programs ask for: named, defaulted arguments. Every interface calls these.
+-- Runs that people and programs request: named, defaulted arguments. Every interface calls these.
 
 -- Returns the id of the new run, or of the run that a living idempotency key already named.
 CREATE FUNCTION pgcron.enqueue(handler text, args jsonb DEFAULT '{}', queue text DEFAULT 'default',
@@ -22,8 +22,8 @@ BEGIN
       > 0 THEN
     IF idempotency_key IS NOT NULL THEN
       PERFORM pgcron.refuse_unique('idempotency_key is given with unique_key',
-          'Each says which run a second call gets: an idempotency key the run it named, whatever '
-          'became of it; a unique key the one that has it now.');
+          'Each says which run a second call gets: an idempotency key the run it named, also after '
+          'its end; a unique key the one that has it now.');
     END IF;
     RETURN pgcron.enqueue_unique(handler, args, queue, priority, due_at, timeout, max_attempts,
         delivery, retry, actor, concurrency_key, requires, unique_key, unique_scope, unique_for,
@@ -32,7 +32,7 @@ BEGIN
   END IF;
   IF num_nonnulls(start_within, give_up_after, silence_timeout) > 0 THEN
     limits := pgcron.time_limits(give_up_after, silence_timeout, coalesce(due_at, now()));
-    expires := pgcron.expire_at(start_within, limits, coalesce(due_at, now()));
+    expires := pgcron.expire_at(start_within, give_up_after, coalesce(due_at, now()));
   END IF;
   IF idempotency_key IS NOT NULL THEN
     IF key_lifetime <= '0' THEN
@@ -48,25 +48,17 @@ BEGIN
     IF known_id IS NULL THEN
       RETURN (SELECT i.run_id FROM pgcron.idempotency i WHERE i.key = idempotency_key);
     END IF;
-    INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts,
-          delivery, retry, created_by, concurrency_key, requires, expire_at, time_limits, weight)
-    VALUES (new_id, coalesce(handler, ''), coalesce(args, '{}'), coalesce(queue, 'default'),
-            coalesce(priority, 5), coalesce(due_at, now()), coalesce(timeout, '1 hour'),
-            max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user),
-            pgcron.concurrency_key_of(concurrency_key, weight), nullif(requires, '{}'), expires,
-            limits,
-            nullif(weight, 1));
-  ELSE
-    INSERT INTO pgcron.run (handler, args, queue, priority, due_at, timeout, max_attempts, delivery,
-          retry, created_by, concurrency_key, requires, expire_at, time_limits, weight)
-    VALUES (coalesce(handler, ''), coalesce(args, '{}'), coalesce(queue, 'default'),
-            coalesce(priority, 5), coalesce(due_at, now()), coalesce(timeout, '1 hour'),
-            max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user),
-            pgcron.concurrency_key_of(concurrency_key, weight), nullif(requires, '{}'), expires,
-            limits,
-            nullif(weight, 1))
-    RETURNING id INTO new_id;
   END IF;
+  INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts,
+        delivery, retry, created_by, concurrency_key, requires, expire_at, time_limits, weight)
+  VALUES (coalesce(new_id, nextval('pgcron.run_id_seq')), coalesce(handler, ''),
+          coalesce(args, '{}'), coalesce(queue, 'default'), coalesce(priority, 5),
+          coalesce(due_at, now()), coalesce(timeout, '1 hour'), max_attempts,
+          coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user),
+          pgcron.concurrency_key_of(concurrency_key, weight), nullif(requires, '{}'), expires,
+          limits,
+          nullif(weight, 1))
+  RETURNING id INTO new_id;
   RETURN new_id;
 END $$;
 COMMENT ON FUNCTION pgcron.enqueue IS
@@ -105,24 +97,23 @@ BEGIN
                                  WHEN 'object' THEN options - known_keys <> '{}'
                                  ELSE true END)
   INTO has_keys, wrong FROM jsonb_array_elements(runs) WITH ORDINALITY element(options, position);
-  IF jsonb_typeof(runs -> (wrong - 1)) = 'object' THEN
+  IF wrong IS NOT NULL THEN
     PERFORM pgcron.refuse('PC001',
-        format('run %s of %s: %s is no argument of pgcron.enqueue', wrong, jsonb_array_length(runs),
-          (SELECT quote_literal(left(min(key), 100))
-           FROM jsonb_object_keys((runs -> (wrong - 1)) - known_keys) key)),
-        'The keys are ' || array_to_string(known_keys, ', ') || '.', example);
-  ELSIF wrong IS NOT NULL THEN
-    PERFORM pgcron.refuse('PC001',
-        format('run %s of %s is a JSON %s', wrong, jsonb_array_length(runs),
-          jsonb_typeof(runs -> (wrong - 1))),
-        'Each element is a JSON object.', example);
+        format('run %s of %s: %s', wrong, jsonb_array_length(runs),
+          CASE jsonb_typeof(runs -> (wrong - 1))
+            WHEN 'object' THEN format('%L is no argument of pgcron.enqueue',
+                   left((SELECT min(key)
+                         FROM jsonb_object_keys((runs -> (wrong - 1)) - known_keys) key), 100))
+            ELSE 'it is a JSON ' || jsonb_typeof(runs -> (wrong - 1)) END),
+        'Each element is a JSON object; its keys are ' || array_to_string(known_keys, ', ') || '.',
+        example);
   END IF;
   RETURN has_keys;
 END $$;
 
--- The ids of the runs that are asked for: the new ones, but where an idempotency key names a run
--- already, or where a unique one was made or met. Keys are taken in one order, so that two callers
--- with the same ones can't wait for each other in a ring.
+-- The ids of the requested runs: new ones, except where an idempotency key names a run already, or
+-- where a unique one was made or met. Keys are taken in one order, so that two callers with the
+-- same ones can't wait for each other in a ring.
 CREATE FUNCTION pgcron.claim_keys(runs jsonb, new_ids bigint[], actor text) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -150,9 +141,8 @@ BEGIN
                ORDER BY options.position);
   FOR single IN SELECT element.options, element.position
       FROM jsonb_array_elements(runs) WITH ORDINALITY element(options, position)
-      WHERE num_nonnulls(options ->> 'unique_key', options ->> 'unique_scope',
-          options ->> 'unique_for', options ->> 'on_conflict', options ->> 'debounce',
-          options ->> 'debounce_max') > 0
+      WHERE jsonb_strip_nulls(options)
+            ?| '{unique_key,unique_scope,unique_for,on_conflict,debounce,debounce_max}'
       ORDER BY options ->> 'unique_key' COLLATE "C", options ->> 'handler' COLLATE "C",
           position LOOP
     ids[single.position] := pgcron.enqueue_request(single.options, claim_keys.actor);
@@ -163,24 +153,19 @@ END $$;
 -- One element of what pgcron.enqueue_many is given, by itself.
 CREATE FUNCTION pgcron.enqueue_request(options jsonb, actor text) RETURNS bigint
 LANGUAGE sql AS $$
-  SELECT pgcron.enqueue(options ->> 'handler', nullif(options -> 'args', 'null'),
-           options ->> 'queue', (options ->> 'priority')::int, (options ->> 'due_at')::timestamptz,
-           options ->> 'idempotency_key', (options ->> 'key_lifetime')::interval,
-           (options ->> 'timeout')::interval, (options ->> 'max_attempts')::int,
-           options ->> 'delivery', nullif(options -> 'retry', 'null'),
-           concurrency_key => options ->> 'concurrency_key',
-           requires => ARRAY(SELECT jsonb_array_elements_text(nullif(options -> 'requires',
-                                        'null'))),
-           weight => (options ->> 'weight')::int, actor => enqueue_request.actor,
-           unique_key => options ->> 'unique_key', unique_scope => options ->> 'unique_scope',
-           unique_for => (options ->> 'unique_for')::interval,
-           on_conflict => options ->> 'on_conflict', debounce => (options ->> 'debounce')::interval,
-           debounce_max => (options ->> 'debounce_max')::interval,
-           start_within => (options ->> 'start_within')::interval,
-           give_up_after => (options ->> 'give_up_after')::interval,
-           silence_timeout => (options ->> 'silence_timeout')::interval) $$;
+  SELECT pgcron.enqueue(o.handler, o.args, o.queue, o.priority, o.due_at, o.idempotency_key,
+           o.key_lifetime, o.timeout, o.max_attempts, o.delivery, o.retry, actor, o.concurrency_key,
+           o.requires, o.unique_key, o.unique_scope, o.unique_for, o.on_conflict, o.debounce,
+           o.debounce_max, o.start_within, o.give_up_after, o.silence_timeout, o.weight)
+  FROM jsonb_to_record(options) AS o(handler text, args jsonb, queue text, priority int,
+      due_at timestamptz, idempotency_key text, key_lifetime interval, timeout interval,
+      max_attempts int, delivery text, retry jsonb, concurrency_key text, requires text[],
+        unique_key text,
+      unique_scope text, unique_for interval, on_conflict text, debounce interval,
+      debounce_max interval, start_within interval, give_up_after interval,
+      silence_timeout interval, weight int) $$;
 
--- Says which element is refused: asks for one after the other until it happens.
+-- Raises the error of the first element that is refused: enqueues one after the other until then.
 CREATE FUNCTION pgcron.refuse_request(runs jsonb) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -204,7 +189,7 @@ EXCEPTION WHEN OTHERS THEN
         'A key takes what the argument of pgcron.enqueue of that name takes.'),
       coalesce(nullif(remedy, ''),
         'Instants are texts such as "2026-12-24T18:00:00Z", durations such as "90 s", numbers '
-        'stand without quotes.'));
+        'are written without quotes.'));
 END $$;
 
 -- Enqueues a JSON array of objects whose keys are arguments of pgcron.enqueue, and does what a call
@@ -226,14 +211,12 @@ BEGIN
   SELECT options.new_id, coalesce(options.handler, ''), coalesce(options.args, '{}'),
          coalesce(options.queue, 'default'), coalesce(options.priority, 5),
          coalesce(options.due_at, now()), coalesce(options.timeout, '1 hour'), options.max_attempts,
-         coalesce(options.delivery, 'at_least_once'), nullif(options.retry, 'null'),
+         coalesce(options.delivery, 'at_least_once'), options.retry,
          coalesce(enqueue_many.actor, session_user),
          pgcron.concurrency_key_of(options.concurrency_key, options.weight),
          nullif(options.requires, '{}'),
          CASE WHEN num_nonnulls(options.start_within, options.give_up_after) > 0
-                THEN pgcron.expire_at(options.start_within,
-                       pgcron.time_limits(options.give_up_after, NULL,
-                         coalesce(options.due_at, now())),
+                THEN pgcron.expire_at(options.start_within, options.give_up_after,
                        coalesce(options.due_at, now())) END,
          CASE WHEN num_nonnulls(options.give_up_after, options.silence_timeout) > 0
                 THEN pgcron.time_limits(options.give_up_after, options.silence_timeout,

@@ -1,9 +1,8 @@
 -- Where runs that have a limit could be claimed: nothing here is locked or decided.
 
 -- Where runs that need a look could be claimed now: in keys (pairs of key and priority of a
--- queue), in limited queues, and where what is required are labels that this node has. Of each at
--- most so many as there seems to be room for. STABLE: it sees what the statement sees that calls
--- it.
+-- queue), in limited queues, and where the required labels are this node's. Of each no more than
+-- there seems to be room for. STABLE: it has the snapshot of the statement that calls it.
 CREATE FUNCTION pgcron.limited_candidates(pair_queues text[], pair_keys text[],
     pair_priorities smallint[], pair_rooms int[], limited_queues text[], handlers text[], room int,
     labels text[], placed_queues text[])
@@ -15,7 +14,7 @@ BEGIN ATOMIC
   FROM unnest(pair_queues, pair_keys, pair_priorities, pair_rooms)
     pair(queue, concurrency_key, priority, room)
   CROSS JOIN LATERAL (
-      -- The first thousand of a key and no more, whoever offers their handlers.
+      -- The first thousand of a key and no more, whatever their handlers are.
       SELECT h.id, h.queue, h.concurrency_key, h.priority, h.due_at, h.delivery,
              CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot,
              coalesce(h.weight, 1), h.overlap
@@ -30,39 +29,11 @@ BEGIN ATOMIC
         AND (h.requires IS NULL OR h.requires <@ limited_candidates.labels)
       LIMIT least(pair.room, limited_candidates.room)) w
   UNION ALL
-  SELECT w.* FROM unnest(limited_queues) asked(queue) CROSS JOIN generate_series(0, 9) level
-  CROSS JOIN LATERAL (
-      (SELECT r.id, r.queue, NULL::text, r.priority, r.due_at, r.delivery, NULL::bigint,
-              r.overlap_slot, 1, r.overlap
-       FROM pgcron.run r
-       WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
-         AND r.requires IS NULL
-         AND r.overlap IS NULL AND r.delivery = 'at_least_once' AND r.queue = asked.queue
-         AND r.priority = level AND r.due_at <= now()
-         AND r.handler = ANY(limited_candidates.handlers)
-         AND (r.expire_at IS NULL OR r.expire_at > now())
-       ORDER BY r.due_at, r.id LIMIT limited_candidates.room)
-      UNION ALL
-      (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, NULL, r.overlap_slot, 1,
-              r.overlap
-       FROM pgcron.run r
-       WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
-         AND r.requires IS NULL
-         AND r.overlap IS NULL AND r.delivery <> 'at_least_once' AND r.queue = asked.queue
-         AND r.priority = level AND r.due_at <= now()
-         AND r.handler = ANY(limited_candidates.handlers)
-         AND (r.expire_at IS NULL OR r.expire_at > now())
-       ORDER BY r.due_at, r.id LIMIT limited_candidates.room)
-      UNION ALL
-      (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, r.schedule_id, r.overlap_slot,
-              1, r.overlap
-       FROM pgcron.run r
-       WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
-         AND r.requires IS NULL
-         AND r.overlap IS NOT NULL AND r.queue = asked.queue AND r.priority = level
-         AND r.due_at <= now() AND r.handler = ANY(limited_candidates.handlers)
-         AND (r.expire_at IS NULL OR r.expire_at > now())
-       ORDER BY r.due_at, r.id LIMIT limited_candidates.room)) w
+  SELECT r.id, r.queue, NULL::text, r.priority, r.due_at, r.delivery,
+         CASE WHEN r.overlap IS NOT NULL THEN r.schedule_id END, r.overlap_slot, 1, r.overlap
+  FROM unnest(limited_queues) asked(queue) CROSS JOIN generate_series(0, 9) level
+  CROSS JOIN LATERAL pgcron.path_candidates(asked.queue, level::smallint, limited_candidates.room,
+      limited_candidates.handlers) r
   UNION ALL
   SELECT w.* FROM unnest(placed_queues) asked(queue)
   CROSS JOIN LATERAL pgcron.walk_requirements(asked.queue, limited_candidates.labels) place

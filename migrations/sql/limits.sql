@@ -1,6 +1,6 @@
--- Limits: concurrency keys (so many of its runs at once) and queues that are limited (so many
--- of theirs); and labels, which some nodes have. What has none of these is claimed by other
--- statements and pays nothing.
+-- Limits: concurrency keys, and limited queues, of each of which a number of runs may execute
+-- at once; and labels, which some nodes have. What has none of these is claimed by other statements
+-- and pays nothing.
 
 -- A rate holds in every span of its time, wherever it begins. Starts are counted by slices of a
 -- 256th of that time, and a start counts until its whole slice is older than the time: never one
@@ -70,8 +70,8 @@ BEGIN ATOMIC
       ORDER BY l.is_own DESC LIMIT 1) known ON left(asked.concurrency_key, 1) <> '*';
 END;
 
--- So many runs of the queue execute at once, on all nodes together (NULL: no limit). What runs
--- already goes on, and counts; a claim that was under way may still end as it began.
+-- At most max_running runs of the queue execute at once, on all nodes together (NULL: no limit).
+-- Running ones go on, and count; a claim that was under way may still end as it began.
 CREATE FUNCTION pgcron.set_queue(queue text, max_running int DEFAULT NULL, rate int DEFAULT NULL,
     per interval DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$
@@ -88,9 +88,9 @@ COMMENT ON FUNCTION pgcron.set_queue IS
     'Limits how many runs of a queue execute at once (max_running), and how many start in any '
     'span of time (rate, per), on all nodes together; what is left out is no limit.';
 
--- So many runs of the key execute at once (NULL: no limit). A name with a star at its end is for
--- all keys that begin so and have no setting of their own; '*' is for all the others. Without any
--- setting a key has one slot.
+-- At most `slots` runs of the key execute at once (NULL: no limit). A name with a star at its end
+-- is for all keys that begin so and have no setting of their own; '*' is for all the others.
+-- Without any setting a key has one slot.
 CREATE FUNCTION pgcron.set_concurrency(concurrency_key text, slots int DEFAULT 1,
     rate int DEFAULT NULL,
     per interval DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
@@ -128,7 +128,7 @@ LANGUAGE sql AS $$
   ON CONFLICT (name) DO UPDATE SET paused_at = coalesce(q.paused_at, EXCLUDED.paused_at),
     paused_by = EXCLUDED.paused_by, paused_note = EXCLUDED.paused_note $$;
 COMMENT ON FUNCTION pgcron.pause_queue IS
-    'Nobody claims from the queue until it is resumed; what runs goes on.';
+    'No node claims from the queue until it is resumed; what runs goes on.';
 
 CREATE FUNCTION pgcron.resume_queue(queue text, actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$

@@ -20,22 +20,19 @@ END $$;
 -- isolation level the snapshot would be as old as the transaction, so there the function refuses.
 -- 1. Schedules with due runs, as far as their advisory lock can be had without waiting; it lives
 -- until the commit. A paused or limited queue's come last.
--- 2. The first due run of each schedule that nobody holds. A run that waits for its retry holds its
--- schedule and goes first. Runs that may start
---      only once are chosen for a free slot only; those that found none are returned as `wait`.
--- 3. The claim. A row that somebody has locked is left to them, and one that has changed is judged
--- anew.
+-- 2. The first due run of each schedule that has no holder. A run that waits for its retry holds
+-- its schedule and goes first. Runs that may start only once are chosen for a free slot only; those
+-- that found none are returned as `wait`.
+-- 3. The claim. A locked row is skipped, and one that has changed is judged anew.
 -- 4. Whatever else is due in a schedule that is held now is skipped, a thousand at a time. A
--- schedule nobody holds keeps its runs when none can be claimed here. Priorities count in the order
--- in which they are asked for: now and then a node asks first for that of what is due longest. A
--- holder is looked for schedule by schedule: an EXISTS may be turned into a join with, or a hash
--- of, all holders there are. Nothing in here waits for anybody. One statement is one round trip and
--- one commit for hundreds of runs.
+-- schedule without a holder keeps its runs when none can be claimed here. Priorities count in the
+-- order of the request: now and then a node begins with that of what is due longest. A holder is
+-- looked for schedule by schedule: an EXISTS may be turned into a join with, or a hash of, all
+-- holders there are. Nothing in here waits for a lock. One statement is one round trip and one
+-- commit for hundreds of runs.
 CREATE FUNCTION pgcron.claim_overlapping(incarnation uuid, queues text[], priorities smallint[],
     handlers text[], free int, ahead int, look int)
-  RETURNS TABLE (verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt int,
-      max_attempts int, queue text, priority smallint, schedule text, fire_time timestamptz,
-      token uuid, fence bigint, timeout float8, delivery text, due float8, origin text)
+  RETURNS SETOF pgcron.claim
 LANGUAGE plpgsql VOLATILE ROWS 100 AS $$
 #variable_conflict use_column
 DECLARE
@@ -119,11 +116,7 @@ BEGIN
                                AND l.handler = ANY(claim_overlapping.handlers)
                                AND (l.expire_at IS NULL OR l.expire_at > now())
                              ORDER BY l.id FOR UPDATE SKIP LOCKED))
-      RETURNING 'claim', r.id, r.uuid, r.handler, r.args, r.attempt,
-                coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
-                r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token,
-                r.fence, date_part('epoch', r.timeout), r.delivery, date_part('epoch', r.due_at),
-                r.origin;
+      RETURNING (pgcron.claim_of(r)).*;
   END IF;
 
   skipped := ARRAY(
@@ -138,9 +131,7 @@ BEGIN
   IF skipped <> '{}' THEN
     PERFORM pgcron.end_waiting_runs(skipped, 'skipped', 'the last run is not over');
   END IF;
-  RETURN QUERY SELECT reported.verdict, reported.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int,
-           NULL::int, NULL::text, NULL::smallint, NULL::text, NULL::timestamptz, NULL::uuid,
-           NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text
+  RETURN QUERY SELECT (pgcron.no_claim(reported.verdict, reported.id)).*
     FROM (SELECT 'skip', s.id FROM unnest(skipped) s(id)
           UNION ALL SELECT 'wait', s.id FROM unnest(left_waiting) s(id)) reported(verdict, id);
 END $$;

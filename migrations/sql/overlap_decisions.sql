@@ -7,9 +7,7 @@
 -- claim_overlapping and, besides, `mine` for each claimed run whose end may let another one begin.
 CREATE FUNCTION pgcron.decide_overlapping(incarnation uuid, queues text[], priorities smallint[],
     handlers text[], free int, ahead int, schedules bigint[])
-  RETURNS TABLE (verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt int,
-      max_attempts int, queue text, priority smallint, schedule text, fire_time timestamptz,
-      token uuid, fence bigint, timeout float8, delivery text, due float8, origin text)
+  RETURNS SETOF pgcron.claim
 LANGUAGE plpgsql VOLATILE ROWS 100 AS $$
 #variable_conflict use_column
 DECLARE
@@ -78,15 +76,9 @@ BEGIN
                                AND l.handler = ANY(decide_overlapping.handlers)
                                AND (l.expire_at IS NULL OR l.expire_at > now())
                              ORDER BY l.id FOR UPDATE SKIP LOCKED))
-      RETURNING 'claim', r.id, r.uuid, r.handler, r.args, r.attempt,
-                coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
-                r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token,
-                r.fence, date_part('epoch', r.timeout), r.delivery, date_part('epoch', r.due_at),
-                r.origin;
+      RETURNING (pgcron.claim_of(r)).*;
   END IF;
-  RETURN QUERY SELECT reported.verdict, reported.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int,
-           NULL::int, NULL::text, NULL::smallint, NULL::text, NULL::timestamptz, NULL::uuid,
-           NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text
+  RETURN QUERY SELECT (pgcron.no_claim(reported.verdict, reported.id)).*
     FROM (SELECT s.value, s.key::bigint FROM jsonb_each_text(settled) s
           UNION ALL SELECT 'skip', s FROM pgcron.skip_beyond(schedules) s
           UNION ALL SELECT 'wait', s.id FROM unnest(left_waiting) s(id)

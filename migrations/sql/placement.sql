@@ -8,35 +8,44 @@ LANGUAGE sql IMMUTABLE AS $$
   SELECT coalesce(array_agg(word), '{}') FROM jsonb_each_text(labels) label
   CROSS JOIN LATERAL (VALUES (label.key), (label.key || '=' || label.value)) satisfied(word) $$;
 
--- The first due runs of a queue's priority that need no key and no label, so many of each of the
--- three ways that they are claimed by.
-CREATE FUNCTION pgcron.path_candidates(queue text, priority smallint, look int)
-  RETURNS TABLE (id bigint, handler text)
+-- The first due runs of a queue's priority that need no key and no label: `look` of each of the
+-- three kinds that are claimed apart; with handlers only those that these could execute now.
+CREATE FUNCTION pgcron.path_candidates(queue text, priority smallint, look int,
+    handlers text[] DEFAULT NULL) RETURNS SETOF pgcron.run
 LANGUAGE sql STABLE ROWS 10
 BEGIN ATOMIC
-  (SELECT c.id, c.handler FROM pgcron.run c
+  (SELECT c.* FROM pgcron.run c
    WHERE c.state = 'ready' AND c.hold IS NULL AND c.concurrency_key IS NULL AND c.requires IS NULL
      AND c.overlap IS NULL AND c.delivery = 'at_least_once' AND c.queue = path_candidates.queue
      AND c.priority = path_candidates.priority AND c.due_at <= now()
+     AND (path_candidates.handlers IS NULL
+          OR (c.handler = ANY(path_candidates.handlers)
+              AND (c.expire_at IS NULL OR c.expire_at > now())))
    ORDER BY c.due_at, c.id LIMIT path_candidates.look)
   UNION ALL
-  (SELECT c.id, c.handler FROM pgcron.run c
+  (SELECT c.* FROM pgcron.run c
    WHERE c.state = 'ready' AND c.hold IS NULL AND c.concurrency_key IS NULL AND c.requires IS NULL
      AND c.overlap IS NOT NULL AND c.queue = path_candidates.queue
      AND c.priority = path_candidates.priority AND c.due_at <= now()
+     AND (path_candidates.handlers IS NULL
+          OR (c.handler = ANY(path_candidates.handlers)
+              AND (c.expire_at IS NULL OR c.expire_at > now())))
    ORDER BY c.due_at, c.id LIMIT path_candidates.look)
   UNION ALL
-  (SELECT c.id, c.handler FROM pgcron.run c
+  (SELECT c.* FROM pgcron.run c
    WHERE c.state = 'ready' AND c.hold IS NULL AND c.concurrency_key IS NULL AND c.requires IS NULL
      AND c.overlap IS NULL AND c.delivery <> 'at_least_once' AND c.queue = path_candidates.queue
      AND c.priority = path_candidates.priority AND c.due_at <= now()
+     AND (path_candidates.handlers IS NULL
+          OR (c.handler = ANY(path_candidates.handlers)
+              AND (c.expire_at IS NULL OR c.expire_at > now())))
    ORDER BY c.due_at, c.id LIMIT path_candidates.look);
 END;
 
 -- Which requirements wait in a queue, and since when (or from when on) for each priority: a walk
--- along the index from one to the next, never along their runs. Of what these labels do not satisfy
--- one step is all there is to it; labels NULL satisfy everything. The first thousand steps and no
--- more: what nobody satisfies is parked, so that it can't stand in front for ever.
+-- along the index from one to the next, never along their runs. A requirement that these labels do
+-- not satisfy is one step; labels NULL satisfy everything. At most a thousand steps: what no node
+-- satisfies is parked, so that it does not stay in front for ever.
 CREATE FUNCTION pgcron.walk_requirements(queue text, labels text[])
   RETURNS TABLE (requires text[], priority smallint, due_at timestamptz)
 LANGUAGE sql STABLE ROWS 10
@@ -143,9 +152,10 @@ LANGUAGE sql STABLE AS $$
                    AND (is_served.requires IS NULL
                         OR is_served.requires <@ pgcron.label_words(n.labels))) $$;
 
--- The parked runs that somebody would take by now, whatever number of others is parked: groups of
--- them are walked, not runs.
-CREATE FUNCTION pgcron.served_again(at_most int) RETURNS SETOF bigint
+-- What runs that are parked need, one row for each combination: a walk from one to the next, never
+-- along their runs, of `most` steps.
+CREATE FUNCTION pgcron.parked_groups(most int)
+  RETURNS TABLE (handler text, queue text, requires text[])
 LANGUAGE sql STABLE ROWS 100
 BEGIN ATOMIC
   WITH RECURSIVE parked(handler, queue, requires, steps) AS (
@@ -160,8 +170,15 @@ BEGIN ATOMIC
                           AND (r.handler, r.queue, coalesce(r.requires, '{}'))
                               > (parked.handler, parked.queue, parked.requires)
                         ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1) next
-    WHERE parked.steps < 10000)
-  SELECT found.id FROM parked
+    WHERE parked.steps < parked_groups.most)
+  SELECT parked.handler, parked.queue, parked.requires FROM parked;
+END;
+
+-- The parked runs that a node would take by now, whatever number of others is parked.
+CREATE FUNCTION pgcron.served_again(at_most int) RETURNS SETOF bigint
+LANGUAGE sql STABLE ROWS 100
+BEGIN ATOMIC
+  SELECT found.id FROM pgcron.parked_groups(10000) parked
   CROSS JOIN LATERAL (SELECT r.id FROM pgcron.run r
                       WHERE r.hold = 'unserved' AND r.handler = parked.handler
                         AND r.queue = parked.queue AND coalesce(r.requires, '{}') = parked.requires

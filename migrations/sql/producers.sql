@@ -1,5 +1,5 @@
--- What a service that enqueues may do: the queues and handlers it may use, in its own name; and its
--- own runs.
+-- What a service that enqueues may do: the queues and handlers it was given, in its own name; and
+-- its own runs.
 
 CREATE TABLE pgcron.producer_rule (
   role regrole NOT NULL,
@@ -20,80 +20,50 @@ CREATE TABLE pgcron.producer_rule (
   PRIMARY KEY (role, queue, handler)
 );
 COMMENT ON TABLE pgcron.producer_rule IS
-    'What roles may enqueue: a role that has the rights of one named here may enqueue what one of '
-    'the rules allows, in its own name, and nothing else. Roles with TRUNCATE on pgcron.run are '
-    'exempt.';
+    'What roles may enqueue: one that has the rights of a role in this table may enqueue what '
+    'one of the rules allows, in its own name, and nothing else. Roles that may empty pgcron.run '
+    'are exempt.';
 
 CREATE FUNCTION pgcron.rule_fits(pattern text, name text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN right(pattern, 1) = '*' THEN starts_with(name, left(pattern, -1))
             ELSE name = pattern END;
 
--- A caller that has the rights of a role with rules makes only what a rule of its roles allows.
+-- A role with the rights of one that has rules makes only what a rule of its roles allows.
 CREATE FUNCTION pgcron.judge_by_rules(queue text, handler text, who name) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
   is_confined boolean;
   is_allowed boolean;
+  allowed text;
 BEGIN
   SELECT count(*) > 0,
          coalesce(bool_or(pgcron.rule_fits(p.queue, judge_by_rules.queue)
                           AND pgcron.rule_fits(p.handler, judge_by_rules.handler)),
-           false)
-  INTO is_confined, is_allowed FROM pgcron.producer_rule p WHERE pg_has_role(who, p.role, 'USAGE');
+           false),
+         array_to_string((array_agg(DISTINCT format('%s into %s', p.handler, p.queue)))[:20], '; ')
+  INTO is_confined, is_allowed, allowed
+  FROM pgcron.producer_rule p WHERE pg_has_role(who, p.role, 'USAGE');
   IF is_confined AND NOT is_allowed THEN
     PERFORM pgcron.refuse('PC013',
         format('role %s may not enqueue handler %L into queue %L', quote_ident(who),
           left(handler, 200), left(queue, 200)),
-        format('It may enqueue: %s.', (
-              SELECT string_agg(allowed.text, '; ')
-              FROM (SELECT format('%s into %s', p.handler, p.queue) AS text
-                    FROM pgcron.producer_rule p WHERE pg_has_role(who, p.role, 'USAGE') ORDER BY 1
-                    LIMIT 20) allowed)),
+        format('It may enqueue: %s.', allowed),
         format('Use one of them, or let the owner of the schema allow more: '
-          'pgcron.confine_producer(%L, …).',
-          who));
+          'pgcron.confine_producer(%L, …).', who));
   END IF;
   RETURN is_confined;
 END $$;
 
--- created_by may not name another role, since a role may read the runs that it has made, and a
--- confined role names only itself; an id that was not drawn from the sequence would later be drawn
--- for another run. An operator makes runs for others.
-CREATE FUNCTION pgcron.judge_claims(id bigint, created_by text, who name, is_confined boolean)
-  RETURNS boolean
-LANGUAGE plpgsql STABLE AS $$
-BEGIN
-  IF has_column_privilege(who, 'pgcron.run', 'origin', 'INSERT') THEN RETURN true; END IF;
-  IF created_by NOT IN (who, session_user)
-      AND (is_confined
-           OR NOT has_table_privilege(who, 'pgcron.history', 'SELECT')
-              AND EXISTS (SELECT FROM pg_roles other
-                          WHERE other.rolname = judge_claims.created_by
-                            AND NOT pg_has_role(session_user, other.oid, 'MEMBER'))) THEN
-    PERFORM pgcron.refuse('PC013',
-        format('role %s may not enqueue in the name of %L', quote_ident(who),
-          left(created_by, 200)),
-        'Who is named in created_by may read the run and its result.',
-        'Leave created_by (in functions: actor) out.');
-  ELSIF (id BETWEEN 1 AND pg_sequence_last_value('pgcron.run_id_seq')) IS NOT TRUE THEN
-    PERFORM pgcron.refuse('PC013', format('id %s was not drawn from pgcron.run_id_seq', id),
-        'It would be the id of another run one day.',
-        'Leave the id out, or take nextval(''pgcron.run_id_seq'').');
-  END IF;
-  RETURN true;
-END $$;
-
--- Whether the caller is neither the owner nor an operator. Parsed when it is made, so no path of
--- the caller's changes what is meant.
-CREATE FUNCTION pgcron.is_producer() RETURNS boolean
+-- Whether it is the owner of the tables, or an operator.
+CREATE FUNCTION pgcron.may_make_any_run() RETURNS boolean
 LANGUAGE sql STABLE
-RETURN NOT has_table_privilege('pgcron.run'::regclass, 'TRUNCATE')
-  AND NOT has_column_privilege('pgcron.run'::regclass, 'origin', 'INSERT');
+RETURN has_table_privilege('pgcron.run'::regclass, 'TRUNCATE')
+  OR has_column_privilege('pgcron.run'::regclass, 'origin', 'INSERT');
 
--- Keys that name runs. A producer leaves a living one as it is, and gives one only to a run that
--- its own transaction makes, as pgcron.enqueue does. The triggers' conditions say who is judged:
--- their functions run as the owner.
+-- Keys that name runs. A role that is neither the owner nor an operator leaves a living one as it
+-- is, and gives one only to a run that its own transaction makes, as pgcron.enqueue does. The
+-- triggers decide whom that concerns, where no path of the caller's changes what is meant.
 CREATE FUNCTION pgcron.a_living_key_stays() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -106,16 +76,16 @@ BEGIN
   RETURN NULL;
 END $$;
 CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.idempotency FOR EACH ROW
-  WHEN (OLD.expires_at > now() AND pgcron.is_producer())
+  WHEN (OLD.expires_at > now() AND NOT pgcron.may_make_any_run())
   EXECUTE FUNCTION pgcron.a_living_key_stays();
 -- on_conflict 'replace' prolongs it for the run after the one that a node has taken already.
 CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.unique_period FOR EACH ROW
   WHEN (OLD.until > now() AND (NEW.run_id = OLD.run_id OR NEW.until <= OLD.until)
-        AND pgcron.is_producer())
+        AND NOT pgcron.may_make_any_run())
   EXECUTE FUNCTION pgcron.a_living_key_stays();
 
--- At the end of the transaction, since the key is taken before its run is made. Only runs of this
--- transaction have its instant in created_at, which no role may write.
+-- At the end of the transaction, since the key is taken before its run is made. No other run has
+-- the very instant in created_at, which nobody may write.
 CREATE FUNCTION pgcron.a_key_names_a_new_run() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -148,15 +118,14 @@ BEGIN
 END $$;
 CREATE CONSTRAINT TRIGGER a_key_names_a_new_run AFTER INSERT OR UPDATE ON pgcron.idempotency
   DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
-  WHEN (pgcron.is_producer())
+  WHEN (NOT pgcron.may_make_any_run())
   EXECUTE FUNCTION pgcron.a_key_names_a_new_run();
 CREATE CONSTRAINT TRIGGER a_key_names_a_new_run AFTER INSERT OR UPDATE ON pgcron.unique_period
   DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
-  WHEN (pgcron.is_producer())
+  WHEN (NOT pgcron.may_make_any_run())
   EXECUTE FUNCTION pgcron.a_key_names_a_new_run();
 
--- security_barrier: no function or operator of the reader sees a row before it is known to be its
--- own.
+-- A barrier: no function or operator of the reader's sees a row before it is known to be its own.
 CREATE VIEW pgcron.own_runs WITH (security_barrier) AS
   SELECT v.id, v.uuid, v.handler, v.queue, v.priority, v.state, v.hold, v.delivery, v.attempt,
          v.max_attempts, v.due_at, v.started_at, v.finished_at, v.error, v.args, v.result,
@@ -164,7 +133,7 @@ CREATE VIEW pgcron.own_runs WITH (security_barrier) AS
          v.requires, v.weight, v.parent_run, v.created_at, v.created_by
   FROM pgcron.runs v WHERE v.created_by IN (session_user, current_user);
 COMMENT ON VIEW pgcron.own_runs IS
-    'The runs that the reader''s role has enqueued; best selected by id.';
+    'The runs that the reader''s role has enqueued, and no others; best read by id.';
 
 CREATE FUNCTION pgcron.cancel_own_run(run_id bigint, reason text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -178,7 +147,7 @@ BEGIN
   RETURN pgcron.cancel_run(run_id, reason, session_user);
 END $$;
 COMMENT ON FUNCTION pgcron.cancel_own_run IS
-    'As cancel_run, for the role that enqueued it.';
+    'As cancel_run, for the role that enqueued it and may not touch the runs of others.';
 
 CREATE FUNCTION pgcron.confine_producer(role text, queues text[] DEFAULT '{*}',
     handlers text[] DEFAULT '{*}', actor text DEFAULT NULL) RETURNS void
@@ -201,9 +170,9 @@ BEGIN
   FROM unnest(queues) q CROSS JOIN unnest(handlers) h ON CONFLICT DO NOTHING;
 END $$;
 COMMENT ON FUNCTION pgcron.confine_producer IS
-    'A role, and members that inherit its rights, may enqueue these handlers into these queues '
-    'from now on (mail, mail-*, *), in addition to what it was allowed before, and nothing else. '
-    'For the owner of the schema.';
+    'A role, and each that has its rights, may enqueue these handlers into these queues from now '
+    'on (mail, mail-*, *), beside what it was allowed before, and nothing else. For the owner of '
+    'the schema.';
 
 CREATE FUNCTION pgcron.unconfine_producer(role text) RETURNS int
 LANGUAGE sql AS $$

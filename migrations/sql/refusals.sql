@@ -1,9 +1,7 @@
--- What the engine goes on without: runs that no claim takes, and settings that break their rules.
+-- What the engine leaves out: runs that no claim takes, and settings that break their rules.
 
--- Waiting runs that the database refuses to let a node claim, with its reason; changes nothing.
--- Which of these waiting runs can't become running: each is claimed by itself and given back, and
--- what the server says is the error. Asked after a claim that was refused as a whole; no change
--- remains.
+-- Waiting runs that the database refuses to let a node claim, with its reason, after a claim was
+-- refused as a whole: each is claimed by itself and given back. No change remains.
 CREATE FUNCTION pgcron.refused_runs(incarnation uuid, run_ids bigint[])
   RETURNS TABLE (run_id bigint, error text)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -42,28 +40,8 @@ END $$;
 CREATE FUNCTION pgcron.waiting_candidates(queue text, most int)
   RETURNS TABLE (id bigint, priority smallint)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT head.* FROM generate_series(0, 9) level
-  CROSS JOIN LATERAL (
-      (SELECT r.id, r.priority FROM pgcron.run r
-       WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
-         AND r.requires IS NULL
-         AND r.overlap IS NULL AND r.delivery = 'at_least_once'
-         AND r.queue = waiting_candidates.queue AND r.priority = level AND r.due_at <= now()
-       ORDER BY r.due_at, r.id LIMIT most)
-      UNION ALL
-      (SELECT r.id, r.priority FROM pgcron.run r
-       WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
-         AND r.requires IS NULL
-         AND r.overlap IS NOT NULL AND r.queue = waiting_candidates.queue AND r.priority = level
-         AND r.due_at <= now()
-       ORDER BY r.due_at, r.id LIMIT most)
-      UNION ALL
-      (SELECT r.id, r.priority FROM pgcron.run r
-       WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
-         AND r.requires IS NULL
-         AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
-         AND r.queue = waiting_candidates.queue AND r.priority = level AND r.due_at <= now()
-       ORDER BY r.due_at, r.id LIMIT most)) head
+  SELECT head.id, head.priority FROM generate_series(0, 9) level
+  CROSS JOIN LATERAL pgcron.path_candidates(queue, level::smallint, most) head
   UNION ALL
   (SELECT r.id, r.priority FROM pgcron.run r
    WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL AND r.requires IS NULL
@@ -82,27 +60,22 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
    ORDER BY r.requires LIMIT most) $$;
 
 -- Settings of queues, concurrency keys and circuit breakers that break their rules, as only a row
--- can that was written past its constraints. A queue or key starts nothing until it is mended; a
--- breaker stays as it is. Nothing else is held up by them.
+-- can that was written past its constraints. A queue or key starts nothing until it is corrected; a
+-- breaker stays as it is. They hold up nothing else.
 CREATE FUNCTION pgcron.broken_settings() RETURNS TABLE (kind text, name text, error text)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT 'queue', q.name,
-         CASE WHEN NOT pgcron.rate_is_fine(q.rate, q.per)
-                THEN format('its rate is %s in %s', coalesce(q.rate::text, 'NULL'),
-                       coalesce(q.per::text, 'NULL'))
-              ELSE format('max_running must be between 1 and 100000, got %s', q.max_running) END
-  FROM pgcron.queue q
-  WHERE NOT q.is_plain
-    AND (NOT pgcron.rate_is_fine(q.rate, q.per)
-         OR NOT coalesce(q.max_running, 1) BETWEEN 1 AND 100000)
-  UNION ALL
-  SELECT 'key', l.concurrency_key,
-         CASE WHEN NOT pgcron.rate_is_fine(l.rate, l.per)
-                THEN format('its rate is %s in %s', coalesce(l.rate::text, 'NULL'),
-                       coalesce(l.per::text, 'NULL'))
-              ELSE format('slots must be between 1 and 10000, got %s', l.slots) END
-  FROM pgcron.concurrency_limit l
-  WHERE NOT pgcron.rate_is_fine(l.rate, l.per) OR NOT coalesce(l.slots, 1) BETWEEN 1 AND 10000
+  SELECT s.kind, s.name,
+         CASE WHEN NOT pgcron.rate_is_fine(s.rate, s.per)
+                THEN format('its rate is %s in %s', coalesce(s.rate::text, 'NULL'),
+                       coalesce(s.per::text, 'NULL'))
+              ELSE format('%s must be between 1 and %s, got %s', s.what, s.most, s.number) END
+  FROM (SELECT 'queue' AS kind, q.name, q.rate, q.per, 'max_running' AS what,
+               q.max_running AS number, 100000 AS most
+        FROM pgcron.queue q WHERE NOT q.is_plain
+        UNION ALL
+        SELECT 'key', l.concurrency_key, l.rate, l.per, 'slots', l.slots, 10000
+        FROM pgcron.concurrency_limit l) s
+  WHERE NOT pgcron.rate_is_fine(s.rate, s.per) OR NOT coalesce(s.number, 1) BETWEEN 1 AND s.most
   UNION ALL
   SELECT 'breaker', b.name, 'its numbers are out of range' FROM pgcron.breaker b
   WHERE NOT pgcron.breaker_is_fine(b) $$;
@@ -140,8 +113,8 @@ BEGIN
 END $$;
 
 -- ready -> skipped, superseded, expired, cancelled, upstream_failed, dead
--- As end_waiting_runs, but skips runs that somebody has locked, and a run that the database refuses
--- to end that way ends dead; the others are ended. Returns the runs that ended.
+-- As end_waiting_runs, but skips locked runs, and a run that the database refuses to end that way
+-- ends dead; the others are ended. Returns the runs that ended.
 CREATE FUNCTION pgcron.end_each_waiting_run(run_ids bigint[], outcome text, reason text)
   RETURNS SETOF bigint
 LANGUAGE plpgsql AS $$

@@ -86,6 +86,7 @@ DECLARE
   known_keys text[] := '{backoff,base,cap,jitter,retry_for,retry_on,discard_on,snooze_on,snoozes}';
   a_cause text := 'A cause is the name of an error''s class, exit:N, signal:N, http:N, an '
     'SQLSTATE, failed, timed_out or lease_lost; there may be 50.';
+  wrong text;
 BEGIN
   IF jsonb_typeof(policy) <> 'object' THEN
     RETURN pgcron.refuse_retry('it is a JSON ' || jsonb_typeof(policy),
@@ -97,62 +98,48 @@ BEGIN
     RETURN pgcron.refuse_retry(format('%L is no key of a policy',
           left((SELECT min(key) FROM jsonb_object_keys(policy - known_keys) key), 100)),
         'The keys are ' || array_to_string(known_keys, ', ') || '.');
-  ELSIF policy ? 'backoff'
-      AND NOT (policy -> 'backoff' IN ('"exponential"', '"linear"', '"fixed"')
-               OR pgcron.delays_are_fine(policy -> 'backoff')) THEN
-    RETURN pgcron.refuse_retry(format('backoff %s is not known',
-          left((policy -> 'backoff')::text, 100)),
-        'It is "exponential", "linear", "fixed" or a list of 1 to 100 delays: seconds or '
-        'intervals of up to 366 days.');
-  ELSIF policy ? 'base'
-      AND (pgcron.policy_interval(policy -> 'base') BETWEEN '1 microsecond' AND '1 day')
-          IS NOT TRUE THEN
-    RETURN pgcron.refuse_retry(format('base %s is out of range',
-          left((policy -> 'base')::text, 100)),
-        'The first retry waits up to this long: more than nothing, at most a day.');
-  ELSIF policy ? 'cap'
-      AND (pgcron.policy_interval(policy -> 'cap') BETWEEN '1 microsecond' AND '30 days')
-          IS NOT TRUE THEN
-    RETURN pgcron.refuse_retry(format('cap %s is out of range', left((policy -> 'cap')::text, 100)),
-        'No retry waits longer than this: more than nothing, at most 30 days.');
-  ELSIF policy ? 'jitter' AND jsonb_typeof(policy -> 'jitter') <> 'boolean' THEN
-    RETURN pgcron.refuse_retry(format('jitter is a JSON %s', jsonb_typeof(policy -> 'jitter')),
-        'It is true or false.');
-  ELSIF policy ? 'retry_for'
-      AND (pgcron.policy_interval(policy -> 'retry_for') > '0') IS NOT TRUE THEN
-    RETURN pgcron.refuse_retry(format('retry_for %s is out of range',
-          left((policy -> 'retry_for')::text, 100)),
-        'No retry begins later than this after the first attempt: more than nothing, at most 366 '
-        'days.');
-  ELSIF policy ? 'retry_on' AND NOT pgcron.causes_are_fine(policy -> 'retry_on') THEN
-    RETURN pgcron.refuse_retry(format('retry_on %s is no list of causes',
-          left((policy -> 'retry_on')::text, 100)),
-        a_cause);
-  ELSIF policy ? 'discard_on' AND NOT pgcron.causes_are_fine(policy -> 'discard_on') THEN
-    RETURN pgcron.refuse_retry(format('discard_on %s is no list of causes',
-          left((policy -> 'discard_on')::text, 100)),
-        a_cause);
-  ELSIF policy ? 'snooze_on' AND NOT pgcron.snoozes_are_fine(policy -> 'snooze_on') THEN
-    RETURN pgcron.refuse_retry(format('snooze_on %s does not name causes and delays',
-          left((policy -> 'snooze_on')::text, 100)),
-        'It is an object of causes and delays. ' || a_cause);
-  ELSIF policy ? 'snoozes'
-      AND ((policy ->> 'snoozes') ~ '^\d{1,4}$' AND jsonb_typeof(policy -> 'snoozes') = 'number'
-           AND (policy ->> 'snoozes')::numeric <= 1000) IS NOT TRUE THEN
-    RETURN pgcron.refuse_retry(format('snoozes %s is out of range',
-          left((policy -> 'snoozes')::text, 100)),
-        'A run may be snoozed 0 to 1000 times.');
   END IF;
-  RETURN true;
+  wrong := CASE
+      WHEN policy ? 'backoff'
+           AND NOT (policy -> 'backoff' IN ('"exponential"', '"linear"', '"fixed"')
+                    OR pgcron.delays_are_fine(policy -> 'backoff')) THEN 'backoff'
+      WHEN policy ? 'base'
+           AND (pgcron.policy_interval(policy -> 'base') BETWEEN '1 microsecond' AND '1 day')
+               IS NOT TRUE THEN 'base'
+      WHEN policy ? 'cap'
+           AND (pgcron.policy_interval(policy -> 'cap') BETWEEN '1 microsecond' AND '30 days')
+               IS NOT TRUE THEN 'cap'
+      WHEN policy ? 'jitter' AND jsonb_typeof(policy -> 'jitter') <> 'boolean' THEN 'jitter'
+      WHEN policy ? 'retry_for' AND (pgcron.policy_interval(policy -> 'retry_for') > '0')
+           IS NOT TRUE THEN 'retry_for'
+      WHEN policy ? 'retry_on' AND NOT pgcron.causes_are_fine(policy -> 'retry_on') THEN 'retry_on'
+      WHEN policy ? 'discard_on' AND NOT pgcron.causes_are_fine(policy -> 'discard_on')
+        THEN 'discard_on'
+      WHEN policy ? 'snooze_on' AND NOT pgcron.snoozes_are_fine(policy -> 'snooze_on')
+        THEN 'snooze_on'
+      WHEN policy ? 'snoozes'
+           AND (jsonb_typeof(policy -> 'snoozes') = 'number'
+                AND (policy ->> 'snoozes') ~ '^\d{1,4}$'
+                AND (policy ->> 'snoozes')::numeric <= 1000) IS NOT TRUE THEN 'snoozes' END;
+  RETURN wrong IS NULL
+    OR pgcron.refuse_retry(format('%s %s is not valid', wrong, left((policy -> wrong)::text, 100)),
+      CASE wrong
+        WHEN 'backoff' THEN 'It is "exponential", "linear", "fixed" or a list of 1 to 100 delays: '
+          'seconds or intervals of up to 366 days.'
+        WHEN 'base'
+          THEN 'The first retry waits up to this long: more than nothing, at most a day.'
+        WHEN 'cap' THEN 'No retry waits longer than this: more than nothing, at most 30 days.'
+        WHEN 'jitter' THEN 'It is true or false.'
+        WHEN 'retry_for' THEN 'No retry begins later than this after the first attempt: more than '
+          'nothing, at most 366 days.'
+        WHEN 'snooze_on' THEN 'It is an object of causes and delays. ' || a_cause
+        WHEN 'snoozes' THEN 'A run may be snoozed 0 to 1000 times.'
+        ELSE a_cause END);
 END $$;
 
--- Exponential with full jitter: anything from nothing up to base * 2^(attempt - 1), at most cap.
--- The exponent is bounded so that the interval can't overflow.
-CREATE FUNCTION pgcron.retry_delay(attempt int, base interval, cap interval) RETURNS interval
-LANGUAGE sql VOLATILE
-RETURN random() * least(cap, base * power(2, least(attempt, 20) - 1));
-
--- The same by a policy. `attempt` counts those that used up one.
+-- How long a retry waits: by default exponential with full jitter, which is anything from nothing
+-- up to base * 2^(attempt - 1), at most cap. The exponent is bounded so that the interval can't
+-- overflow. `attempt` counts those that used up one.
 CREATE FUNCTION pgcron.policy_delay(policy jsonb, attempt int, base interval, cap interval)
   RETURNS interval
 LANGUAGE plpgsql VOLATILE AS $$

@@ -1,5 +1,10 @@
 -- Live runs only: a run that has ended is in history, never here.
 
+-- How often a run is tried.
+CREATE FUNCTION pgcron.attempts_allowed(max_attempts int, delivery text) RETURNS int
+LANGUAGE sql IMMUTABLE
+RETURN coalesce(max_attempts, CASE delivery WHEN 'at_most_once' THEN 1 ELSE 5 END);
+
 CREATE SEQUENCE pgcron.fence;
 COMMENT ON SEQUENCE pgcron.fence IS
     'Monotonic number of claims, for outside stores that must order them.';
@@ -15,7 +20,7 @@ CREATE TABLE pgcron.run (
   parent_run bigint,
   queue text NOT NULL DEFAULT 'default',
   priority smallint NOT NULL DEFAULT 5,
-  -- so that who names none reads the rule, and not of a NULL
+  -- so that an INSERT without it is refused with the rule, and not with that of NOT NULL
   handler text NOT NULL DEFAULT '',
   args jsonb NOT NULL DEFAULT '{}',
   delivery text NOT NULL DEFAULT 'at_least_once',
@@ -86,222 +91,37 @@ COMMENT ON COLUMN pgcron.run.retry IS
     'A retry policy, such as {"backoff": "linear", "base": "10 seconds", "retry_for": "2 hours"}; '
     'NULL is the default.';
 COMMENT ON COLUMN pgcron.run.kill_at IS
-    'Since when its node is asked to end it by force, without any grace.';
+    'When its node was requested to end it by force, without any grace.';
 COMMENT ON COLUMN pgcron.run.time_limits IS
     'Limits that few runs have, as pgcron.enqueue writes them; NULL is none.';
 COMMENT ON COLUMN pgcron.run.lost_early IS
     '1: its last node ended before its handler was seen to begin. 2: another node has begun to '
     'prepare it since; when that ends, too, the run is dead.';
 COMMENT ON COLUMN pgcron.run.awaited IS
-    'Somebody waits for its end, which is announced on pgcron.end_channel(); NULL is nobody.';
+    'A client waits for its end, which is announced on pgcron.end_channel(); NULL: none does.';
 COMMENT ON COLUMN pgcron.run.snoozes IS
     'How many of its attempts came back without having used up one; NULL is none.';
 
--- True, or raises: PC001, PC004 or PC013 for what an enqueuer wrote, check_violation with the
--- rule's name otherwise. The rules of a live run, each under the name that its refusal gives. They
--- stand in one function, and not in a CHECK each: PostgreSQL reads the text of every constraint
--- anew for every statement, which cost an INSERT more than all else it did.
-CREATE FUNCTION pgcron.judge_run(r pgcron.run) RETURNS boolean
-LANGUAGE plpgsql IMMUTABLE AS $$
-DECLARE
-  broken text := CASE
-      WHEN (r.state IN ('blocked', 'ready', 'running')) IS NOT TRUE
-        THEN 'a_live_run_is_blocked_ready_or_running'
-      WHEN ((r.state = 'running') = (r.owner IS NOT NULL) AND (r.owner IS NULL) = (r.token IS NULL)
-            AND (r.owner IS NULL) = (r.fence IS NULL) AND (r.owner IS NULL) = (r.claimed_at IS NULL)
-            AND (r.owner IS NOT NULL OR r.started_at IS NULL)) IS NOT TRUE
-        THEN 'a_running_run_has_owner_token_fence_and_claim_time'
-      WHEN (r.cancel_at IS NULL OR r.state = 'running') IS NOT TRUE
-        THEN 'only_a_running_run_is_asked_to_stop'
-      WHEN (r.kill_at IS NULL OR r.cancel_at IS NOT NULL) IS NOT TRUE
-        THEN 'who_is_killed_was_asked_to_stop'
-      WHEN (r.hold IS NULL OR r.hold IN ('unserved', 'circuit', 'overlap', 'previous')) IS NOT TRUE
-        THEN 'a_hold_has_a_known_reason'
-      WHEN (r.hold IS NULL OR r.state = 'ready') IS NOT TRUE THEN 'a_held_run_waits'
-      WHEN (r.attempt >= 0
-              AND r.attempt <= coalesce(r.max_attempts,
-                    CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END)
-            OR r.attempt = 0) IS NOT TRUE THEN 'a_run_is_not_tried_more_than_allowed'
-      WHEN (r.delivery <> 'at_most_once'
-            OR (r.attempt <= 1 AND (r.attempt = 0 OR r.state = 'running'))) IS NOT TRUE
-        THEN 'at_most_once_never_comes_back'
-      WHEN (r.delivery <> 'at_most_once' OR coalesce(r.max_attempts, 1) = 1) IS NOT TRUE
-        THEN 'at_most_once_means_one_attempt'
-      WHEN (r.overlap IS NULL
-            OR r.overlap IN ('skip', 'skip many', 'queue', 'replace', 'terminate', 'allow'))
-           IS NOT TRUE THEN 'a_run_overlap_policy_is_known'
-      WHEN (r.overlap IS NULL OR r.schedule_id IS NOT NULL) IS NOT TRUE
-        THEN 'an_overlap_policy_belongs_to_a_schedule'
-      WHEN (r.overlap_slot IS NULL
-            OR (r.overlap IS NOT NULL
-                AND (r.overlap_slot = 1 OR (r.overlap_slot > 1 AND r.overlap <> 'skip'))))
-           IS NOT TRUE THEN 'an_overlap_slot_is_1_or_of_many_and_has_a_policy'
-      WHEN (r.hold IS DISTINCT FROM 'overlap' OR (r.overlap IS NOT NULL AND r.overlap_slot IS NULL))
-           IS NOT TRUE THEN 'who_waits_for_a_slot_has_none'
-      WHEN (r.state <> 'running' OR r.overlap IS NULL OR r.overlap_slot IS NOT NULL) IS NOT TRUE
-        THEN 'a_running_run_holds_its_overlap_slot'
-      WHEN (r.overlap_slot IS NULL OR r.state = 'running' OR r.attempt > 0) IS NOT TRUE
-        THEN 'a_waiting_run_holds_a_slot_only_between_attempts'
-      WHEN ((r.key_slot IS NOT NULL) = (r.state = 'running' AND r.concurrency_key IS NOT NULL)
-            AND coalesce(r.key_slot, 1) >= 1) IS NOT TRUE
-        THEN 'a_running_run_of_a_key_holds_a_slot_of_it'
-      WHEN ((r.origin IN ('schedule', 'backfill')) = (r.scheduled_for IS NOT NULL)
-            AND (r.scheduled_for IS NULL OR r.schedule_id IS NOT NULL)) IS NOT TRUE
-        THEN 'only_fires_claim_an_occurrence'
-    -- What an enqueuer wrote is judged when it comes; a claim must not pay for the patterns again.
-      WHEN r.attempt > 0 THEN NULL
-      WHEN (NOT isfinite(r.due_at)
-            OR (r.due_at >= to_timestamp(-2208988800) AND r.due_at < to_timestamp(253370764800)))
-             IS NOT TRUE
-           OR (r.expire_at IS NOT NULL AND isfinite(r.expire_at)
-               AND (r.expire_at < to_timestamp(-2208988800)
-                    OR r.expire_at >= to_timestamp(253370764800)))
-        THEN 'a_run_lies_within_the_calendar'
-      WHEN (r.origin IN ('schedule', 'backfill', 'manual', 'enqueued', 'rerun', 'redrive'))
-           IS NOT TRUE THEN 'a_run_has_a_known_origin'
-      WHEN (r.handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$'
-            AND length(r.handler) <= 206) IS NOT TRUE THEN 'a_run_names_a_handler'
-      WHEN (r.queue = 'default' OR (r.queue ~ '^[A-Za-z0-9_.-]+$' AND length(r.queue) <= 100))
-           IS NOT TRUE THEN 'a_run_names_a_queue'
-      WHEN (r.priority BETWEEN 0 AND 9) IS NOT TRUE THEN 'a_run_priority_is_0_to_9'
-      WHEN pgcron.args_are_fine(r.args) IS NOT TRUE THEN 'run_args_are_an_object_of_256_kib'
-      WHEN (r.delivery IN ('at_least_once', 'at_most_once', 'transactional')) IS NOT TRUE
-        THEN 'a_run_delivery_is_known'
-      WHEN (r.delivery <> 'transactional' OR r.handler ~ '^(py|sql):') IS NOT TRUE
-        THEN 'only_py_and_sql_handlers_share_a_transaction'
-      WHEN (r.max_attempts IS NULL OR r.max_attempts BETWEEN 1 AND 100) IS NOT TRUE
-        THEN 'run_attempts_are_1_to_100'
-      WHEN (r.timeout > '0' AND r.timeout <= '30 days') IS NOT TRUE THEN 'a_run_timeout_is_positive'
-      WHEN (r.retry_base > '0' AND r.retry_base <= '1 day') IS NOT TRUE
-        THEN 'a_run_retry_base_is_positive'
-      WHEN (r.retry_cap > '0' AND r.retry_cap <= '30 days') IS NOT TRUE
-        THEN 'a_run_retry_cap_is_positive'
-      WHEN (r.retry IS NULL OR pgcron.retry_policy_is_fine(r.retry)) IS NOT TRUE
-        THEN 'a_retry_policy_is_readable'
-      WHEN (r.time_limits IS NULL OR pgcron.time_limits_are_fine(r.time_limits)) IS NOT TRUE
-        THEN 'time_limits_are_readable'
-      WHEN (r.weight IS NULL OR r.weight BETWEEN 1 AND 1000) IS NOT TRUE
-        THEN 'a_run_weighs_1_to_1000'
-      WHEN (r.concurrency_key IS NULL OR pgcron.concurrency_key_is_fine(r.concurrency_key)
-            OR (r.weight > 1
-              AND r.concurrency_key = pgcron.concurrency_key_of(NULL, r.weight))) IS NOT TRUE
-        THEN 'a_run_names_a_key'
-      WHEN (num_nonnulls(r.unique_key, r.unique_scope) = 0
-            OR (pgcron.unique_key_is_fine(r.unique_key)
-                AND coalesce(r.unique_scope, 'open') IN ('open', 'waiting', 'taken', 'period')))
-           IS NOT TRUE THEN 'a_unique_key_is_readable'
-      WHEN (r.requires IS NULL OR pgcron.requires_is_fine(r.requires)) IS NOT TRUE
-        THEN 'a_run_requires_labels'
-      WHEN (r.concurrency_key IS NOT NULL OR coalesce(r.weight, 1) = 1) IS NOT TRUE
-        THEN 'a_heavy_run_waits_in_a_key' END;
-BEGIN
-  RETURN broken IS NULL OR pgcron.refuse_run(r, broken);
-END $$;
+-- What a claim returns: a run (verdict `claim`), or what happened to one that was not claimed.
+CREATE TYPE pgcron.claim AS (verdict text, id bigint, uuid uuid, handler text, args jsonb,
+  attempt int, max_attempts int, queue text, priority smallint, schedule text,
+  fire_time timestamptz, token uuid, fence bigint, timeout float8, delivery text, due float8,
+  origin text, concurrency_key text COLLATE "C", weight int);
 
-CREATE FUNCTION pgcron.refuse_run(r pgcron.run, broken text) RETURNS boolean
-LANGUAGE plpgsql VOLATILE AS $$
-BEGIN
-  CASE broken
-    WHEN 'a_run_names_a_handler' THEN RETURN pgcron.refuse_handler(r.handler);
-    WHEN 'run_args_are_an_object_of_256_kib' THEN RETURN pgcron.refuse_args(r.args);
-    WHEN 'a_run_lies_within_the_calendar' THEN RETURN pgcron.refuse('PC001',
-          format('due_at %s or expire_at %s is outside of the calendar', r.due_at,
-            coalesce(r.expire_at::text, 'NULL')),
-          'A run is due, and expires, in the years 1900 to 9998, or at infinity.',
-          'Leave due_at out for now.');
-    WHEN 'a_run_names_a_queue' THEN RETURN pgcron.refuse('PC001',
-          format('queue %L is not a queue name', left(r.queue, 200)),
-          'A queue name has 1 to 100 letters, digits, "_", "." and "-".',
-          'Write for example ''default''.');
-    WHEN 'a_run_priority_is_0_to_9' THEN RETURN pgcron.refuse('PC001',
-          format('priority %s is out of range', r.priority),
-          'A priority is a number from 0 (first) to 9 (last).', 'Leave it out for 5.');
-    WHEN 'a_run_delivery_is_known' THEN RETURN pgcron.refuse('PC001',
-          format('delivery %L is not known', left(r.delivery, 100)),
-          'This version knows at_least_once, at_most_once and transactional.',
-          'Leave it out for at_least_once.');
-    WHEN 'only_py_and_sql_handlers_share_a_transaction' THEN RETURN pgcron.refuse('PC001',
-          format('delivery transactional with handler %L', left(r.handler, 200)),
-          'Only py: and sql: handlers can have their effects in the transaction that completes '
-          'the run.',
-          'Use at_least_once, and give the idempotency key to whoever must not do it twice.');
-    WHEN 'run_attempts_are_1_to_100' THEN RETURN pgcron.refuse('PC001',
-          format('max_attempts %s is out of range', r.max_attempts),
-          'A run is tried 1 to 100 times.', 'Leave it out for 5 (1 with at_most_once).');
-    WHEN 'at_most_once_means_one_attempt' THEN RETURN pgcron.refuse('PC001',
-          format('max_attempts %s with at_most_once', r.max_attempts),
-          'A run that may be executed at most once can''t be tried again.',
-          'Leave max_attempts out, or use at_least_once.');
-    WHEN 'a_run_timeout_is_positive' THEN RETURN pgcron.refuse('PC001',
-          format('timeout %s is out of range', r.timeout),
-          'A timeout must be positive and at most 30 days.', 'Write for example ''10 minutes''.');
-    WHEN 'a_run_retry_base_is_positive' THEN RETURN pgcron.refuse('PC001',
-          format('retry_base %s is out of range', r.retry_base),
-          'The first retry waits up to this long; it doubles with each attempt.',
-          'Write for example ''2 seconds''.');
-    WHEN 'a_run_retry_cap_is_positive' THEN RETURN pgcron.refuse('PC001',
-          format('retry_cap %s is out of range', r.retry_cap), 'No retry waits longer than this.',
-          'Write for example ''1 hour''.');
-    WHEN 'time_limits_are_readable' THEN RETURN pgcron.refuse('PC001',
-          format('time_limits %L can''t be read', left(r.time_limits::text, 200)),
-          'It is what pgcron.time_limits returns.',
-          'Use pgcron.enqueue with give_up_after and silence_timeout.');
-    WHEN 'a_run_names_a_key' THEN RETURN pgcron.refuse_concurrency_key(r.concurrency_key);
-    WHEN 'a_unique_key_is_readable' THEN RETURN pgcron.refuse_unique_key(r.unique_key,
-          r.unique_scope);
-    WHEN 'a_run_requires_labels' THEN RETURN pgcron.refuse('PC001',
-          format('requires %L is not a list of labels', left(r.requires::text, 200)),
-          'It has 1 to 16 labels, none of them twice: key=value, or a key alone for any value. '
-          'Keys have 1 to 100 letters, digits, "_", ".", "/" and "-", values may have ":", "+" and '
-          '"@", too.',
-          'Write for example ''{gpu=a100,ssd}''; `pgcron-ha nodes` lists the labels of live '
-          'nodes.');
-    WHEN 'a_run_weighs_1_to_1000' THEN RETURN pgcron.refuse('PC001',
-          format('weight %s is out of range', r.weight),
-          'A run takes 1 to 1000 of the slots of the node that executes it.',
-          'Leave it out for 1.');
-    WHEN 'a_heavy_run_waits_in_a_key' THEN RETURN pgcron.refuse('PC001',
-          format('weight %s without a concurrency key', r.weight),
-          'A run that takes more than one slot of a node has a concurrency key; pgcron.enqueue '
-          'chooses it.',
-          format('Call pgcron.enqueue, or write the concurrency key %L.',
-              pgcron.concurrency_key_of(NULL, r.weight)));
-    ELSE      -- nothing that an enqueuer can do: said as PostgreSQL says it of a CHECK of that name
-      RAISE EXCEPTION USING ERRCODE = 'check_violation',
-        MESSAGE = format('new row for relation "run" violates check constraint "%s"', broken),
-        DETAIL = format('Run %s would break the rule: %s.', r.id, replace(broken, '_', ' ')),
-        HINT = 'Change runs with the functions of this schema.',
-        SCHEMA = 'pgcron'::regnamespace::text, TABLE = 'run', CONSTRAINT = broken;
-  END CASE;
-END $$;
+CREATE FUNCTION pgcron.claim_of(r pgcron.run) RETURNS pgcron.claim
+LANGUAGE sql STABLE
+RETURN ROW('claim', r.id, r.uuid, r.handler, r.args, r.attempt,
+         pgcron.attempts_allowed(r.max_attempts, r.delivery), r.queue, r.priority, r.schedule,
+         coalesce(r.scheduled_for, r.nominal_for), r.token, r.fence, date_part('epoch', r.timeout),
+         r.delivery, date_part('epoch', r.due_at), r.origin, r.concurrency_key,
+         coalesce(r.weight, 1))::pgcron.claim;
 
--- True, or raises PC013 for what the role may not make, or whatever pgcron.judge_run raises. For
--- each run that somebody makes who is no owner of the table. Everything is judged with the owner's
--- rights and path, the other rules, too: whoever has a schema of its own could put operators on its
--- path that find everything fine. What need not be looked up is not: while there are no rules their
--- table has no page.
-CREATE FUNCTION pgcron.judge_guest(r pgcron.run, who name) RETURNS boolean
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  is_confined boolean := pg_relation_size('pgcron.producer_rule') > 0
-    AND pgcron.judge_by_rules(r.queue, r.handler, who);
-BEGIN
-  IF (r.created_by IN (who, session_user)
-      AND r.id BETWEEN 1 AND pg_sequence_last_value('pgcron.run_id_seq')) IS NOT TRUE THEN
-    PERFORM pgcron.judge_claims(r.id, r.created_by, who, is_confined);
-  END IF;
-  RETURN pgcron.judge_run(r);
-END $$;
-
--- In front of the rules stands what is true of a first attempt without a key, and breaks none of
--- them: the claim, which writes it, must not pay for a call. Who may not empty the table is a
--- guest.
-ALTER TABLE pgcron.run ADD CONSTRAINT a_run_keeps_its_rules CHECK ((attempt = 1
-        AND num_nonnulls(owner, token, fence, claimed_at) = 4 AND hold IS NULL
-        AND concurrency_key IS NULL
-        AND requires IS NULL AND overlap IS NULL AND overlap_slot IS NULL AND state = 'running')
-    OR CASE WHEN has_table_privilege('pgcron.run'::regclass, 'TRUNCATE') THEN pgcron.judge_run(run)
-            ELSE pgcron.judge_guest(run, current_user) END);
+CREATE FUNCTION pgcron.no_claim(verdict text, id bigint DEFAULT NULL, queue text DEFAULT NULL,
+    concurrency_key text DEFAULT NULL, due float8 DEFAULT NULL,
+    weight int DEFAULT NULL) RETURNS pgcron.claim
+LANGUAGE sql IMMUTABLE
+RETURN ROW(verdict, id, NULL, NULL, NULL, NULL, NULL, queue, NULL, NULL, NULL, NULL, NULL, NULL,
+         NULL, due, NULL, concurrency_key COLLATE "C", weight)::pgcron.claim;
 
 -- The nets under the claims: one live run of a fire, one holder of a schedule's overlap slot, one
 -- of each slot of a key.
@@ -380,7 +200,7 @@ CREATE TABLE pgcron.progress (
   note text
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE pgcron.progress IS
-    'What an executing run last said of how far it is; the row of a run that is over is removed '
+    'The last progress that an executing run reported; the row of a run that is over is removed '
     'within minutes.';
 
 CREATE TABLE pgcron.idempotency (

@@ -1,6 +1,6 @@
 -- What people do to a run.
 
--- What is known of a run that is not alive: raises PC010 when there was none.
+-- The row of history of a run that is not alive; raises PC010 when there was none.
 CREATE FUNCTION pgcron.ended_run(run bigint) RETURNS pgcron.history
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -18,8 +18,8 @@ BEGIN
   RETURN ended;
 END $$;
 
--- 'cancelled': it had not begun and never will; 'requested': its node was asked to stop it;
--- 'finished': it had ended already.
+-- 'cancelled': it had not begun and never will; 'requested': its node stops it; 'finished': it had
+-- ended already.
 CREATE FUNCTION pgcron.cancel_run(run_id bigint, reason text DEFAULT NULL, actor text DEFAULT NULL)
   RETURNS text
 LANGUAGE plpgsql AS $$
@@ -46,9 +46,10 @@ END $$;
 COMMENT ON FUNCTION pgcron.cancel_run IS
     'Ends a run: cancelled (had not begun), requested (its node stops it) or finished.';
 
--- Makes a run of what ended before; NULL when another one has its unique key.
-CREATE FUNCTION pgcron.run_again(origin text, ended pgcron.history, due_at timestamptz, actor text)
-  RETURNS bigint
+-- Makes a run of what ended before. Where another run has its unique key: NULL, or, with `failed`,
+-- the refusal that begins so.
+CREATE FUNCTION pgcron.run_again(origin text, ended pgcron.history, due_at timestamptz, actor text,
+    failed text) RETURNS bigint
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -70,6 +71,10 @@ BEGIN
           CASE ended.unique_scope WHEN 'taken' THEN 'waiting' ELSE ended.unique_scope END)
   ON CONFLICT (unique_key, handler)
   WHERE pgcron.has_key(unique_key, unique_scope, attempt) DO NOTHING RETURNING id INTO new_id;
+  IF new_id IS NULL AND failed IS NOT NULL THEN
+    PERFORM pgcron.refuse_met(failed, pgcron.run_with_key(ended.unique_key, ended.handler),
+        ended.unique_key);
+  END IF;
   RETURN new_id;
 END $$;
 
@@ -79,8 +84,6 @@ CREATE FUNCTION pgcron.retry_run(run_id bigint, actor text DEFAULT NULL) RETURNS
 LANGUAGE plpgsql AS $$
 DECLARE
   found_state text;
-  ended pgcron.history;
-  new_id bigint;
 BEGIN
   SELECT r.state INTO found_state FROM pgcron.run r WHERE r.id = run_id FOR UPDATE;
   IF found_state = 'ready' THEN
@@ -91,13 +94,8 @@ BEGIN
         'Only a waiting or an ended run can be retried.',
         'Cancel it first, or wait until it has ended.');
   END IF;
-  ended := pgcron.ended_run(run_id);
-  new_id := pgcron.run_again('rerun', ended, now(), retry_run.actor);
-  IF new_id IS NULL THEN
-    PERFORM pgcron.refuse_met(format('run %s can''t be run again', run_id),
-        pgcron.run_with_key(ended.unique_key, ended.handler), ended.unique_key);
-  END IF;
-  RETURN new_id;
+  RETURN pgcron.run_again('rerun', pgcron.ended_run(run_id), now(), retry_run.actor,
+      format('run %s can''t be run again', run_id));
 END $$;
 COMMENT ON FUNCTION pgcron.retry_run IS
     'A waiting run is due now (same id); an ended one runs again as a new run, whose id is '

@@ -1,4 +1,4 @@
--- How much the work of a queue wants: for whoever starts and stops nodes.
+-- How many slots the work of a queue could use: for what starts and stops nodes.
 
 -- The slots that due runs of a queue could use now, by weight, and how many rows were looked at,
 -- which are at most `most`. What its keys, its limits and the overlap policy of schedules do not
@@ -34,30 +34,12 @@ BEGIN
                              WHERE h.schedule_id = due.schedule_id AND h.overlap_slot IS NOT NULL
                                AND (h.state = 'running' OR h.due_at > now()))) AS runs
   INTO light
-  FROM (SELECT found.schedule_id, coalesce(found.expire_at > now(), true) AS is_alive
+  -- of other policies than skip only what may begin has no hold
+  FROM (SELECT CASE found.overlap WHEN 'skip' THEN found.schedule_id END AS schedule_id,
+               coalesce(found.expire_at > now(), true) AS is_alive
         FROM generate_series(0, 9) level
-        CROSS JOIN LATERAL (
-            (SELECT NULL::bigint AS schedule_id, r.expire_at FROM pgcron.run r
-             WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
-               AND r.requires IS NULL
-               AND r.overlap IS NULL AND r.delivery = 'at_least_once' AND r.queue = due_demand.queue
-               AND r.priority = level AND r.due_at <= now()
-             ORDER BY r.due_at, r.id LIMIT due_demand.most)
-            UNION ALL
-            (SELECT NULL, r.expire_at FROM pgcron.run r
-             WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
-               AND r.requires IS NULL
-               AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
-               AND r.queue = due_demand.queue AND r.priority = level AND r.due_at <= now()
-             ORDER BY r.due_at, r.id LIMIT due_demand.most)
-            UNION ALL
-            -- of other policies only what may begin has no hold
-            (SELECT CASE r.overlap WHEN 'skip' THEN r.schedule_id END, r.expire_at FROM pgcron.run r
-             WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
-               AND r.requires IS NULL
-               AND r.overlap IS NOT NULL AND r.queue = due_demand.queue AND r.priority = level
-               AND r.due_at <= now()
-             ORDER BY r.due_at, r.id LIMIT due_demand.most)) found
+        CROSS JOIN LATERAL pgcron.path_candidates(due_demand.queue, level::smallint,
+            due_demand.most) found
         LIMIT due_demand.most) due;
   looked := light.looked;
 
@@ -138,26 +120,13 @@ LANGUAGE sql STABLE AS $$
            AND r.queue > next_waiting_queue.beyond
          ORDER BY r.queue LIMIT 1)) next $$;
 
--- Whether a run of the queue (NULL: of any) is put aside as no node offers its handler. Groups are
--- walked, a thousand, not runs.
+-- Whether a run of the queue (NULL: of any) is put aside as no node offers its handler.
 CREATE FUNCTION pgcron.has_parked(queue text) RETURNS boolean
 LANGUAGE sql STABLE AS $$
-  WITH RECURSIVE parked(handler, queue, requires, hold, steps) AS (
-    (SELECT r.handler, r.queue, coalesce(r.requires, '{}'), r.hold, 1 FROM pgcron.run r
-     WHERE r.hold NOT IN ('overlap', 'previous')
-     ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1)
-    UNION ALL
-    SELECT next.*, parked.steps + 1 FROM parked
-    CROSS JOIN LATERAL (SELECT r.handler, r.queue, coalesce(r.requires, '{}') AS requires, r.hold
-                        FROM pgcron.run r
-                        WHERE r.hold NOT IN ('overlap', 'previous')
-                          AND (r.handler, r.queue, coalesce(r.requires, '{}'))
-                              > (parked.handler, parked.queue, parked.requires)
-                        ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1) next
-    WHERE parked.steps < 1000)
-  SELECT EXISTS (SELECT FROM parked
-                 WHERE parked.hold = 'unserved'
-                   AND parked.queue = coalesce(has_parked.queue, parked.queue)
+  SELECT EXISTS (SELECT FROM pgcron.parked_groups(1000) parked
+                 JOIN pgcron.run r ON r.handler = parked.handler AND r.queue = parked.queue
+                   AND coalesce(r.requires, '{}') = parked.requires AND r.hold = 'unserved'
+                 WHERE parked.queue = coalesce(has_parked.queue, parked.queue)
                    AND NOT EXISTS (SELECT FROM pgcron.queue q
                                    WHERE q.name = parked.queue AND q.paused_at IS NOT NULL)) $$;
 

@@ -2,7 +2,7 @@
 
 -- The second step after cancel_run, or the first at once: its node ends it without any grace, as
 -- far as it can be ended by force. 'cancelled': it had not begun and never will; 'requested': its
--- node was asked to kill it; 'finished': it had ended already.
+-- node kills it; 'finished': it had ended already.
 CREATE FUNCTION pgcron.kill_run(run_id bigint, reason text DEFAULT NULL, actor text DEFAULT NULL)
   RETURNS text
 LANGUAGE plpgsql AS $$
@@ -26,13 +26,12 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION pgcron.kill_run IS
     'Ends a run by force: cancelled, requested or finished. What can''t be killed (a thread) is '
-    'only asked.';
+    'only requested to stop.';
 
 -- ready -> dead
--- Ends waiting runs whose time in all is over; writes history and the dead letters in the same
--- transaction. Runs that have failed, wait for another attempt, and whose time in all is over: they
--- die of their last error. One that never began expires. Rows that somebody else has locked are
--- left for the next look.
+-- Ends runs that have failed, wait for another attempt, and whose give_up_after is over: they die
+-- of their last error. Writes history and the dead letters in the same transaction. A run that
+-- never began expires instead. Locked rows are left for the next call.
 CREATE FUNCTION pgcron.give_up_runs(at_most int) RETURNS SETOF bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -47,8 +46,7 @@ BEGIN
     ORDER BY a.attempt DESC, a.ended_at DESC LIMIT 1;
     PERFORM pgcron.end_run(waiting, 'dead', coalesce(last.error_class, 'GivenUp'),
         concat_ws(' ', waiting.last_error,
-          format('(not retried: it is given up %s after it was due)',
-            make_interval(secs => (waiting.time_limits ->> 'give_up_after')::float8))),
+          format('(not retried: %s)', pgcron.given_up(waiting.time_limits))),
         coalesce(last.fingerprint, left(md5('GivenUp ' || waiting.handler), 16)), NULL);
     RETURN NEXT waiting.id;
   END LOOP;
@@ -82,9 +80,9 @@ LANGUAGE sql STABLE AS $$
               LIMIT 200) last
         WHERE last.outcome = 'succeeded' AND last.started_at IS NOT NULL LIMIT 50) took $$;
 
--- Notes runs that execute for longer than expected, each once, and returns those that are new. Each
--- run once, whoever looks: who inserts the row reports it. Where more runs last than one look
--- compares, each look takes others.
+-- Records runs that execute for longer than expected, each once, and returns those that are new: of
+-- several nodes the one that inserts the row reports it. Where there are more such runs than
+-- at_most, each call takes others.
 CREATE FUNCTION pgcron.notice_overruns(at_most int)
   RETURNS TABLE (run_id bigint, schedule text, expected interval, taken interval)
 LANGUAGE sql VOLATILE AS $$

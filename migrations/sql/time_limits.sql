@@ -1,6 +1,6 @@
 -- Time limits that few runs have: how long a run may take in all, and how long it may be silent.
--- They stand together in one column that is NULL for all others; the time to start is
--- run.expire_at, that of one attempt run.timeout.
+-- They are in one column that is NULL for all others; the time to start is run.expire_at, that of
+-- one attempt run.timeout.
 
 CREATE FUNCTION pgcron.time_limits_fit(give_up_after interval, silence_timeout interval)
   RETURNS boolean
@@ -45,9 +45,15 @@ CREATE FUNCTION pgcron.give_up_at(limits jsonb) RETURNS timestamptz
 LANGUAGE sql STABLE
 RETURN (limits ->> 'give_up_at')::timestamptz;
 
+-- Why a run with these limits is not tried again, after `give_up_at`.
+CREATE FUNCTION pgcron.given_up(limits jsonb) RETURNS text
+LANGUAGE sql STABLE
+RETURN format('it is given up %s after it was due',
+         make_interval(secs => (limits ->> 'give_up_after')::float8));
+
 -- Until when a run may wait for its first attempt. Raises PC001.
-CREATE FUNCTION pgcron.expire_at(start_within interval, limits jsonb, due_at timestamptz)
-  RETURNS timestamptz
+CREATE FUNCTION pgcron.expire_at(start_within interval, give_up_after interval,
+    due_at timestamptz) RETURNS timestamptz
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
   IF start_within <= '0' OR start_within > '366 days' THEN
@@ -56,7 +62,7 @@ BEGIN
         '366 days.',
         'Leave it out to wait for ever.');
   END IF;
-  RETURN least(due_at + start_within, pgcron.give_up_at(limits));
+  RETURN least(due_at + start_within, due_at + give_up_after);
 END $$;
 
 -- What a producer wrote by itself is read here as it will be when the run ends: a value that passes

@@ -1,7 +1,7 @@
--- Unique runs: of the runs of a handler that have the same unique key one has the key, and whoever
--- asks for another one meets it. A run has its key until it ends (scope open), or until a node
+-- Unique runs: of the runs of a handler that have the same unique key one has the key, and a
+-- request for another one meets it. A run has its key until it ends (scope open), or until a node
 -- takes it (waiting): between attempts it is open, and waits no more. With a time (period) the key
--- is kept here instead, until the time is over, whatever becomes of the run.
+-- is kept here instead, until the time is over, whatever happens to the run.
 
 -- Whether a live run keeps others with its unique key from being made.
 CREATE FUNCTION pgcron.has_key(unique_key text, unique_scope text, attempt int) RETURNS boolean
@@ -52,7 +52,7 @@ CREATE FUNCTION pgcron.refuse_unique(fact text, rule text,
     remedy text DEFAULT 'Leave one of them out.') RETURNS boolean
 LANGUAGE sql VOLATILE AS $$ SELECT pgcron.refuse('PC001', fact, rule, remedy) $$;
 
--- What of all that can be said of uniqueness goes together.
+-- Which options of uniqueness go together.
 CREATE FUNCTION pgcron.judge_unique(unique_key text, unique_scope text, unique_for interval,
     on_conflict text, debounce interval, debounce_max interval, due_at timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -64,7 +64,7 @@ BEGIN
                WHEN unique_for IS NOT NULL THEN 'unique_for'
                WHEN on_conflict IS NOT NULL THEN 'on_conflict'
                ELSE 'unique_scope' END),
-        'It says what becomes of a second run with the same unique key.',
+        'It says what happens to a second run with the same unique key.',
         'Give the key, for example unique_key => ''customer-7''.');
   ELSIF NOT pgcron.unique_key_is_fine(unique_key) THEN
     PERFORM pgcron.refuse_unique_key(unique_key);
@@ -72,8 +72,8 @@ BEGIN
     PERFORM pgcron.refuse_unique_key(unique_key, unique_scope);
   ELSIF on_conflict NOT IN ('return', 'replace', 'refuse') THEN
     PERFORM pgcron.refuse_unique(format('on_conflict %L is not known', left(on_conflict, 100)),
-        'Who meets a run with the same unique key has its id returned, replaces its args, or is '
-        'refused.',
+        'A request that meets a run with the same unique key returns its id, replaces its args, or '
+        'is refused.',
         'Write ''return'', ''replace'' or ''refuse''.');
   ELSIF unique_for <= '0' OR unique_for > '366 days' THEN
     PERFORM pgcron.refuse_unique(format('unique_for %s is out of range', unique_for),
@@ -107,7 +107,7 @@ BEGIN
   END IF;
 END $$;
 
--- Who stands in the way, said to who asked for another one.
+-- Refuses a request for another run with a key, and names the run that has it.
 CREATE FUNCTION pgcron.refuse_met(fact text, met bigint, unique_key text,
     until timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE sql VOLATILE AS $$
@@ -117,7 +117,7 @@ LANGUAGE sql VOLATILE AS $$
                     'be there at a time.'
                 ELSE format('No other run may have it before %s.', until) END,
            CASE WHEN until IS NULL THEN format('Wait until run %s has ended, or cancel it.', met)
-                ELSE 'Ask again after that.' END) $$;
+                ELSE 'Call it again after that.' END) $$;
 
 -- The run of the handler that has the unique key now; NULL when none has it.
 CREATE FUNCTION pgcron.run_with_key(unique_key text, handler text) RETURNS bigint
@@ -129,7 +129,7 @@ LANGUAGE sql STABLE AS $$
 -- Gives a run that no node has taken yet what a later request says; false when there is none any
 -- more. It is due at due_at, but not later than `most` after it was made; without due_at as it was,
 -- but not later than `latest`. With the rights of the owner, so that a producer changes what it has
--- asked for and nothing else.
+-- requested and nothing else.
 CREATE FUNCTION pgcron.replace_run(run bigint, unique_key text, handler text, args jsonb,
     priority int, due_at timestamptz, most interval, latest timestamptz) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -158,9 +158,9 @@ BEGIN
   RETURN FOUND;
 END $$;
 
--- As pgcron.enqueue, for a run that says something of its uniqueness. The unique index decides
--- between those who ask at the same moment: the second waits until the first one's transaction is
--- over, and no longer than 10 seconds when the caller has no lock_timeout of its own.
+-- As pgcron.enqueue, for a request with options of uniqueness. The unique index decides between
+-- requests at the same moment: the second waits until the first one's transaction is over, and no
+-- longer than 10 seconds when the caller has no lock_timeout of its own.
 CREATE FUNCTION pgcron.enqueue_unique(handler text, args jsonb, queue text, priority int,
     due_at timestamptz, timeout interval, max_attempts int, delivery text, retry jsonb, actor text,
     concurrency_key text, requires text[], unique_key text, unique_scope text, unique_for interval,
@@ -174,78 +174,69 @@ DECLARE
   scope text := CASE WHEN unique_for IS NOT NULL THEN 'period'
                      ELSE coalesce(enqueue_unique.unique_scope,
                             CASE manner WHEN 'replace' THEN 'waiting' ELSE 'open' END) END;
+  asked_handler text := coalesce(enqueue_unique.handler, '');
   wanted timestamptz := coalesce(now() + debounce, enqueue_unique.due_at);
+  due timestamptz;
   waits_for_ever boolean := current_setting('lock_timeout') = '0';
   met bigint;
   met_until timestamptz;
   made bigint;
 BEGIN
-  IF NOT pgcron.handler_is_fine(coalesce(enqueue_unique.handler, '')) THEN
-    PERFORM pgcron.refuse_handler(coalesce(enqueue_unique.handler, ''));
+  IF NOT pgcron.handler_is_fine(asked_handler) THEN
+    PERFORM pgcron.refuse_handler(asked_handler);
   END IF;
   PERFORM pgcron.judge_unique(enqueue_unique.unique_key, enqueue_unique.unique_scope, unique_for,
       enqueue_unique.on_conflict, debounce, debounce_max, enqueue_unique.due_at);
   IF waits_for_ever THEN PERFORM set_config('lock_timeout', '10s', true); END IF;
-  -- Each round that ends without an answer saw somebody else's run come or go meanwhile.
+  -- Each round that ends without an answer saw another client's run come or go meanwhile.
   FOR round IN 1..1000 LOOP
-    IF scope <> 'period' THEN
-      SELECT r.id INTO met FROM pgcron.run r
-      WHERE r.unique_key = enqueue_unique.unique_key
-        AND r.handler = coalesce(enqueue_unique.handler, '')
-        AND pgcron.has_key(r.unique_key, r.unique_scope, r.attempt);
-    ELSE
+    IF scope = 'period' THEN
       SELECT p.run_id, p.until INTO met, met_until FROM pgcron.unique_period p
-      WHERE p.key = enqueue_unique.unique_key AND p.handler = coalesce(enqueue_unique.handler, '')
-        AND p.until > now();
+      WHERE p.key = enqueue_unique.unique_key AND p.handler = asked_handler AND p.until > now();
+    ELSE
+      met := pgcron.run_with_key(enqueue_unique.unique_key, asked_handler);
     END IF;
     IF met IS NOT NULL THEN
-      CASE manner
-        WHEN 'refuse' THEN PERFORM pgcron.refuse_met('the run was not made', met,
-              enqueue_unique.unique_key, met_until);
-        WHEN 'return' THEN made := met;
-        ELSE
-          IF pgcron.replace_run(met, enqueue_unique.unique_key,
-                coalesce(enqueue_unique.handler, ''), coalesce(enqueue_unique.args, '{}'),
-                coalesce(enqueue_unique.priority, 5), wanted, debounce_max,
-                CASE scope WHEN 'period' THEN 'infinity' ELSE now() END)
-              -- One that a node has taken and that has its key all the same is left as it is.
-              OR (scope <> 'period'
-                  AND EXISTS (SELECT FROM pgcron.run r
-                              WHERE r.id = met
-                                AND pgcron.has_key(r.unique_key, r.unique_scope, r.attempt)
-                                AND r.attempt > 0)) THEN
-            made := met;
-          END IF;
-      END CASE;
-      EXIT WHEN made IS NOT NULL;
+      IF manner = 'refuse' THEN
+        PERFORM pgcron.refuse_met('the run was not made', met, enqueue_unique.unique_key,
+            met_until);
+      ELSIF manner = 'return'
+          OR pgcron.replace_run(met, enqueue_unique.unique_key, asked_handler,
+                coalesce(enqueue_unique.args, '{}'), coalesce(enqueue_unique.priority, 5), wanted,
+                debounce_max, CASE scope WHEN 'period' THEN 'infinity' ELSE now() END)
+          -- One that a node has taken and that has its key all the same is left as it is.
+          OR (scope <> 'period'
+              AND EXISTS (SELECT FROM pgcron.run r
+                          WHERE r.id = met AND r.attempt > 0
+                            AND pgcron.has_key(r.unique_key, r.unique_scope, r.attempt))) THEN
+        made := met;
+        EXIT;
+      END IF;
       CONTINUE WHEN scope <> 'period';
     END IF;
     IF scope = 'period' THEN
-      made := pgcron.take_period(enqueue_unique.unique_key, coalesce(enqueue_unique.handler, ''),
-          met, coalesce(met_until, wanted, now()), unique_for);
+      -- The first run of a time, or the next one after the one that was met. The key keeps other
+      -- requests waiting until this transaction is over.
+      INSERT INTO pgcron.unique_period AS p (key, handler, run_id, until)
+      VALUES (enqueue_unique.unique_key, asked_handler, nextval('pgcron.run_id_seq'),
+              greatest(now(), coalesce(met_until, wanted)) + unique_for)
+      ON CONFLICT (key, handler) DO UPDATE SET run_id = EXCLUDED.run_id, until = EXCLUDED.until
+      WHERE p.run_id = met OR p.until <= now() RETURNING p.run_id INTO made;
       CONTINUE WHEN made IS NULL;
       wanted := coalesce(met_until, wanted);
     END IF;
+    due := coalesce(wanted, now());
     INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts,
           delivery, retry, created_by, concurrency_key, requires, weight, unique_key, unique_scope,
           expire_at,
           time_limits)
-    VALUES (coalesce(made, nextval('pgcron.run_id_seq')), coalesce(enqueue_unique.handler, ''),
-            coalesce(enqueue_unique.args, '{}'), coalesce(enqueue_unique.queue, 'default'),
-            coalesce(enqueue_unique.priority, 5), coalesce(wanted, now()),
-            coalesce(enqueue_unique.timeout, '1 hour'), enqueue_unique.max_attempts,
-            coalesce(enqueue_unique.delivery, 'at_least_once'), enqueue_unique.retry,
-            coalesce(actor, session_user),
-            pgcron.concurrency_key_of(enqueue_unique.concurrency_key, enqueue_unique.weight),
-            nullif(enqueue_unique.requires, '{}'), nullif(enqueue_unique.weight, 1),
-            enqueue_unique.unique_key, scope,
-            CASE WHEN num_nonnulls(start_within, give_up_after) > 0
-                   THEN pgcron.expire_at(start_within,
-                          pgcron.time_limits(give_up_after, NULL, coalesce(wanted, now())),
-                          coalesce(wanted, now())) END,
-            CASE WHEN num_nonnulls(give_up_after, silence_timeout) > 0
-                   THEN pgcron.time_limits(give_up_after, silence_timeout,
-                          coalesce(wanted, now())) END)
+    VALUES (coalesce(made, nextval('pgcron.run_id_seq')), asked_handler, coalesce(args, '{}'),
+            coalesce(queue, 'default'), coalesce(priority, 5), due, coalesce(timeout, '1 hour'),
+            max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user),
+            pgcron.concurrency_key_of(concurrency_key, weight), nullif(requires, '{}'),
+            nullif(weight, 1),
+            enqueue_unique.unique_key, scope, pgcron.expire_at(start_within, give_up_after, due),
+            pgcron.time_limits(give_up_after, silence_timeout, due))
     ON CONFLICT (unique_key, handler)
     WHERE pgcron.has_key(unique_key, unique_scope, attempt) DO NOTHING RETURNING id INTO made;
     EXIT WHEN made IS NOT NULL;
@@ -253,25 +244,8 @@ BEGIN
   IF made IS NULL THEN
     PERFORM pgcron.refuse('PC011',
         format('unique key %L changes hands all the time', left(enqueue_unique.unique_key, 200)),
-        'Somebody else had it each time that it was looked at.', 'Ask again.');
+        'Another run had it at each of 1000 tries.', 'Call it again.');
   END IF;
   IF waits_for_ever THEN PERFORM set_config('lock_timeout', '0', true); END IF;
   RETURN made;
-END $$;
-
--- The id of a run to be made that is the first of a time, or the next one after `met`; NULL when
--- somebody else was quicker. Whoever has it keeps its twins waiting until its transaction is over.
-CREATE FUNCTION pgcron.take_period(unique_key text, handler text, met bigint, starting timestamptz,
-    unique_for interval) RETURNS bigint
-LANGUAGE plpgsql AS $$
-#variable_conflict use_column
-DECLARE
-  taken bigint;
-BEGIN
-  INSERT INTO pgcron.unique_period AS p (key, handler, run_id, until)
-  VALUES (take_period.unique_key, take_period.handler, nextval('pgcron.run_id_seq'),
-          greatest(now(), starting) + unique_for)
-  ON CONFLICT (key, handler) DO UPDATE SET run_id = EXCLUDED.run_id, until = EXCLUDED.until
-  WHERE p.run_id = met OR p.until <= now() RETURNING p.run_id INTO taken;
-  RETURN taken;
 END $$;

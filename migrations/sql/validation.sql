@@ -52,14 +52,17 @@ LANGUAGE sql VOLATILE AS $$
            'Write for example ''py:report'' or ''shell:backup''; `pgcron-ha nodes` lists what '
            'live nodes offer.') $$;
 
+CREATE FUNCTION pgcron.is_too_deep(written jsonb) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+RETURN jsonb_path_exists(written,
+         'strict $.**{100} ? (@.type() == "array" || @.type() == "object")');
+
 -- An object of 256 KiB, nested 100 levels deep; a short text can't be too deep.
 CREATE FUNCTION pgcron.args_are_fine(args jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN jsonb_typeof(args) = 'object'
   AND (octet_length(args::text) <= 200
-       OR (octet_length(args::text) <= 262144
-           AND NOT jsonb_path_exists(args,
-                 'strict $.**{100} ? (@.type() == "array" || @.type() == "object")')));
+       OR (octet_length(args::text) <= 262144 AND NOT pgcron.is_too_deep(args)));
 
 CREATE FUNCTION pgcron.refuse_args(args jsonb) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$

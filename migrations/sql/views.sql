@@ -3,8 +3,7 @@
 CREATE VIEW pgcron.runs AS
   SELECT r.id, r.uuid, r.origin, r.schedule, r.schedule_id, r.scheduled_for, r.nominal_for,
          r.parent_run, r.handler, r.queue, r.priority, r.state, r.hold, r.delivery, r.attempt,
-         coalesce(r.max_attempts, CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS
-           max_attempts,
+         pgcron.attempts_allowed(r.max_attempts, r.delivery) AS max_attempts,
          r.due_at, r.claimed_at, r.started_at, NULL::timestamptz AS finished_at, n.name AS node,
          r.owner, r.last_error AS error, r.args, NULL::jsonb AS result, r.created_at, r.created_by,
          r.cancel_at, r.concurrency_key, r.requires, coalesce(r.weight, 1) AS weight,
@@ -15,7 +14,7 @@ CREATE VIEW pgcron.runs AS
   UNION ALL
   SELECT h.id, h.uuid, h.origin, h.schedule, h.schedule_id, h.scheduled_for, h.nominal_for,
          h.parent_run, h.handler, h.queue, h.priority, h.outcome, NULL, h.delivery, h.attempt,
-         coalesce(h.max_attempts, CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END),
+         pgcron.attempts_allowed(h.max_attempts, h.delivery),
          h.due_at, h.claimed_at, h.started_at, h.finished_at, h.node, h.owner, h.error, h.args,
          h.result, h.created_at, h.created_by, NULL, h.concurrency_key, h.requires,
          coalesce(h.weight, 1), NULL

@@ -1,22 +1,12 @@
--- Waiting for the end of a run from SQL, by looks that get rarer: nothing but a connection that
--- listens can hear of it.
+-- Waiting for the end of a run from SQL, by looks that get rarer: only a connection that listens
+-- can be notified of it.
 
--- How a live run of the caller's stands, and whether this very transaction has made or changed it;
--- no row: it lives no more, or never did.
+-- The state of a live run of the caller's, and whether this very transaction has made it; no row:
+-- it has ended, or there never was one.
 CREATE FUNCTION pgcron.live_state(run_id bigint, OUT state text, OUT is_own boolean)
   RETURNS SETOF record
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-  -- A row that is seen, and whose transaction is not over, is of this transaction or of a
-  -- subtransaction of it. xmin has 32 bits, the number that can be asked about 64: the one nearest
-  -- to now. One far ahead of now is frozen, so very old.
-  SELECT r.state,
-         coalesce(nearest.away < 1000000
-             AND pg_xact_status((newest.xid + nearest.away)::text::xid8) = 'in progress',
-           false)
-  FROM pgcron.run r,
-    LATERAL (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS xid) newest,
-    LATERAL (SELECT (r.xmin::text::bigint - newest.xid % 4294967296 + 6442450944) % 4294967296
-                    - 2147483648 AS away) nearest
+  SELECT r.state, r.created_at = now() FROM pgcron.run r
   WHERE r.id = live_state.run_id AND pgcron.may_read_run(r.created_by) $$;
 
 -- One look. Refuses what could only be a wait in vain.
@@ -39,7 +29,7 @@ BEGIN
     END IF;
   ELSIF is_own THEN
     PERFORM pgcron.refuse('PC011',
-        format('run %s was made or changed by this very transaction', look_for_end.run_id),
+        format('run %s was made by this very transaction', look_for_end.run_id),
         'Until it is committed no node sees it: it would be waited for in vain.',
         'Commit first, then wait.');
   ELSIF current_setting('transaction_isolation') NOT LIKE 'read %' THEN
@@ -88,7 +78,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION pgcron.wait IS
     'Waits for the end of a run, up to a minute: state is the outcome when it has ended, and '
-    'otherwise how it stands. Holds a connection, and a snapshot: vacuum leaves what dies '
+    'otherwise its live state. Holds a connection, and a snapshot: vacuum leaves what dies '
     'meanwhile.';
 
 CREATE PROCEDURE pgcron.wait_long(run_id bigint, timeout interval DEFAULT '10 minutes',

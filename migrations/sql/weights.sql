@@ -1,11 +1,11 @@
--- Runs that take several slots of a node, and keys that nobody serves: what claim_limited does
+-- Runs that take several slots of a node, and keys that no node serves: what claim_limited does
 -- beside the claim.
 
--- A run that takes more slots than are free where it is looked at would wait for ever behind a flow
--- of light ones, which take each slot as it gets free. So one node that is large enough keeps what
--- gets free until it has enough: after two seconds, in which a node may be found that has room. No
--- other node does the same for that run, and whoever has room first claims it; a node awaits one
--- run at a time, and claims others before it awaits the next.
+-- A run that takes more slots than are free would wait for ever behind a flow of light ones, which
+-- take each slot as it gets free. So one node that is large enough keeps what gets free until it
+-- has enough: after two seconds, in which a node with room may be found. No other node does the
+-- same for that run, and the first node with room claims it; a node awaits one run at a time, and
+-- claims others before it awaits the next.
 CREATE FUNCTION pgcron.choose_awaited(incarnation uuid, heavy bigint[], OUT id bigint,
     OUT weight int)
 LANGUAGE sql VOLATILE AS $$
@@ -23,9 +23,9 @@ LANGUAGE sql VOLATILE AS $$
   RETURNING chosen.id, chosen.weight $$;
 
 -- Due runs at the heads of keys that no live node may take leave the claim index: else they would
--- stand before others of their key, and be looked at in each round. Of each key those among the
--- first thousand that want the same, a thousand in a call. Whoever joins and may take them lets
--- them go. Returns how many were parked.
+-- be in front of others of their key, and read in each round. Of each key those among the first
+-- thousand that need the same, a thousand in a call. A node that joins and may take them releases
+-- them. Returns how many were parked.
 CREATE FUNCTION pgcron.park_keys(queues text[], keys text[], priorities smallint[],
     handlers text[]) RETURNS int
 LANGUAGE plpgsql VOLATILE AS $$

@@ -29,6 +29,7 @@ SCRIPTS = (
     "partitions",
     # Runs, and how they come to be.
     "run",
+    "run_rules",
     "unique",
     "enqueue",
     "schedule_commands",
@@ -56,9 +57,9 @@ SCRIPTS = (
     "claims_of_others",
     # Ends.
     "endings",
+    "callbacks",
     "take_over",
     "stopping",
-    "callbacks",
     "dead_letters",
     "refusals",
     # What readers and producers get, and upkeep.

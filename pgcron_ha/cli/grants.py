@@ -90,11 +90,10 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
         *_READ,
         "GRANT UPDATE (enabled, paused_note, paused_until) ON schedule TO",
         _ONE_FIRE,
-        f"GRANT INSERT ({_RUN_OF_SCHEDULE}), UPDATE (due_at, cancel_at, cancel_reason, kill_at), "
-        "DELETE ON run TO",
-        "GRANT UPDATE (decision, reason, decided_at) ON occurrence TO",
-        "GRANT INSERT ON history, history_overflow TO",
-        "GRANT EXECUTE ON FUNCTION give_back_runs TO",
+        f"GRANT INSERT (id, {_RUN_OF_SCHEDULE}), "
+        "UPDATE (due_at, cancel_at, cancel_reason, kill_at) ON run TO",
+        "GRANT USAGE ON SEQUENCE run_id_seq TO",
+        "GRANT EXECUTE ON FUNCTION end_waiting_runs TO",
         "GRANT UPDATE (requeued_as, requeued_at, requeued_by) ON dead_letter TO",
         "GRANT INSERT, UPDATE ON queue TO",
         # New limits forget what was counted by the old ones.

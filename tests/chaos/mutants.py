@@ -221,9 +221,13 @@ _CANCEL = (
     "UPDATE pgcron.run r SET cancel_at = coalesce(r.cancel_at, now()),"
     " cancel_reason = coalesce(r.cancel_reason, why) WHERE r.id = run_id;"
 )
-# As PostgreSQL writes the body of a function that it read when it was made.
-_RETRYABLE = "(retryable AND ((run).attempt < COALESCE((run).max_attempts, 5)))"
-_ONCE = "((run).delivery = 'at_most_once'::text)"
+_RETRYABLE = (
+    "ended.retryable AND run.attempt < pgcron.attempts_allowed(run.max_attempts, run.delivery)"
+)
+_ONCE = (
+    "WHEN run.delivery = 'at_most_once'"
+    " THEN CASE kind WHEN 'lease_lost' THEN 'lost' ELSE 'dead' END"
+)
 
 MUTANTS: Final = (
     Mutant(
@@ -423,14 +427,19 @@ MUTANTS: Final = (
     Mutant(
         "endless_retries",
         "a run is not tried more often than allowed (and the rule of its row)",
-        functions={"attempt_verdict": ((_RETRYABLE, "retryable"),)},
+        functions={"judge_attempt": ((_RETRYABLE, "ended.retryable"),)},
         commands=(_NO_RULES,),
         needs=("N20.break_handlers",),
     ),
     Mutant(
         "once_is_retried",
         "what may start once never comes back (and the rule of its row)",
-        functions={"attempt_verdict": ((_ONCE, "false"),)},
+        functions={
+            "judge_attempt": (
+                (_ONCE, ""),
+                ("ELSIF run.delivery = 'at_most_once'", "ELSIF false"),
+            )
+        },
         commands=(_NO_RULES,),
         needs=("N1",),
     ),

@@ -215,7 +215,6 @@ def test_what_takes_callbacks_answers_and_nothing_else(
         assert row == ("unknown",)
         for forbidden in (
             "SELECT FROM pgcron.callback",
-            "SELECT pgcron.end_orphans('{}', '{}', '{}')",
             "SELECT pgcron.assert_token(1, gen_random_uuid())",
         ):
             with pytest.raises(psycopg.errors.InsufficientPrivilege), connection.transaction():

@@ -4,6 +4,41 @@ CREATE SCHEMA pgcron;
 
 COMMENT ON SCHEMA pgcron IS 'pgcron_ha: cron and background jobs';
 
+CREATE TYPE pgcron.attempt_end AS (
+	run_id bigint,
+	kind text,
+	retryable boolean,
+	retry_after double precision,
+	error_class text,
+	error text,
+	traceback text,
+	causes text,
+	fingerprint text,
+	node_name text
+);
+
+CREATE TYPE pgcron.claim AS (
+	verdict text,
+	id bigint,
+	uuid uuid,
+	handler text,
+	args jsonb,
+	attempt integer,
+	max_attempts integer,
+	queue text,
+	priority smallint,
+	schedule text,
+	fire_time timestamp with time zone,
+	token uuid,
+	fence bigint,
+	timeout double precision,
+	delivery text,
+	due double precision,
+	origin text,
+	concurrency_key text COLLATE pg_catalog."C",
+	weight integer
+);
+
 CREATE TABLE pgcron.calendar (
     id bigint NOT NULL,
     name text NOT NULL,
@@ -107,6 +142,41 @@ WITH (fillfactor='90');
 
 COMMENT ON TABLE pgcron.schedule IS 'What people write: when, what and how. INSERT, UPDATE and DELETE by plain SQL just work.';
 
+CREATE TABLE pgcron.breaker (
+    name text NOT NULL,
+    failures integer DEFAULT 5 NOT NULL,
+    within interval DEFAULT '00:01:00'::interval NOT NULL,
+    open_for interval DEFAULT '00:00:30'::interval NOT NULL,
+    open_for_at_most interval DEFAULT '00:10:00'::interval NOT NULL,
+    fallback_handler text,
+    fallback_queue text,
+    set_by text,
+    set_at timestamp with time zone DEFAULT now() NOT NULL,
+    state text DEFAULT 'closed'::text NOT NULL,
+    failed_at timestamp with time zone[] DEFAULT '{}'::timestamp with time zone[] NOT NULL,
+    opened_at timestamp with time zone,
+    open_until timestamp with time zone,
+    openings integer DEFAULT 0 NOT NULL,
+    reason text,
+    last_error text,
+    probe_run bigint,
+    probe_fence bigint,
+    reset_by text,
+    reset_at timestamp with time zone,
+    CONSTRAINT a_breaker_is_closed_open_or_half_open CHECK ((state = ANY (ARRAY['closed'::text, 'open'::text, 'half_open'::text]))),
+    CONSTRAINT a_breaker_is_named_as_a_handler CHECK ((pgcron.handler_is_fine(name) OR pgcron.refuse_handler(name))),
+    CONSTRAINT a_fallback_is_a_handler_name CHECK (((fallback_handler IS NULL) OR pgcron.handler_is_fine(fallback_handler) OR pgcron.refuse_handler(fallback_handler))),
+    CONSTRAINT a_fallback_is_a_handler_or_a_queue CHECK (((fallback_handler IS NULL) OR (fallback_queue IS NULL) OR pgcron.refuse('PC001'::text, format('breaker %L has two fallbacks'::text, name), 'What waits is executed by another handler, or moved to another queue, or waits.'::text, 'Name one of them.'::text))),
+    CONSTRAINT a_fallback_is_another_handler CHECK (((fallback_handler IS NULL) OR (fallback_handler <> name) OR pgcron.refuse('PC001'::text, format('the fallback of breaker %L is its own handler'::text, name), 'While a breaker is open none of its handlers is executed.'::text, 'Name another handler, or a queue, or leave it out.'::text))),
+    CONSTRAINT a_fallback_queue_is_simple CHECK (((fallback_queue IS NULL) OR ((fallback_queue ~ '^[A-Za-z0-9_.-]+$'::text) AND (length(fallback_queue) <= 100)) OR pgcron.refuse('PC001'::text, format('queue %L is not a queue name'::text, "left"(fallback_queue, 200)), 'A queue name has 1 to 100 letters, digits, "_", "." and "-".'::text, 'Write for example ''default''.'::text))),
+    CONSTRAINT a_probe_belongs_to_a_half_open_breaker CHECK ((((state = 'half_open'::text) = (probe_run IS NOT NULL)) AND ((probe_run IS NULL) = (probe_fence IS NULL)))),
+    CONSTRAINT an_open_breaker_says_until_when_and_why CHECK (((state = 'closed'::text) OR ((open_until IS NOT NULL) AND (opened_at IS NOT NULL) AND (reason IS NOT NULL)))),
+    CONSTRAINT breaker_reset_by_is_short CHECK (pgcron.is_short('reset_by'::text, reset_by, 300)),
+    CONSTRAINT breaker_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300))
+);
+
+COMMENT ON TABLE pgcron.breaker IS 'Private: Circuit breakers. set_by NULL: declared by the nodes that offer the handler; else a person''s setting, which the nodes leave alone.';
+
 CREATE TABLE pgcron.run (
     id bigint NOT NULL,
     uuid uuid DEFAULT gen_random_uuid() NOT NULL,
@@ -180,52 +250,13 @@ COMMENT ON COLUMN pgcron.run.requires IS 'Labels (key=value, or a key for any va
 
 COMMENT ON COLUMN pgcron.run.weight IS 'How many of its node''s slots the run takes; NULL is one. A run that takes more has a concurrency key: *weight 4 if none was given.';
 
-COMMENT ON COLUMN pgcron.run.kill_at IS 'Since when its node is asked to end it by force, without any grace.';
+COMMENT ON COLUMN pgcron.run.kill_at IS 'When its node was requested to end it by force, without any grace.';
 
 COMMENT ON COLUMN pgcron.run.time_limits IS 'Limits that few runs have, as pgcron.enqueue writes them; NULL is none.';
 
 COMMENT ON COLUMN pgcron.run.lost_early IS '1: its last node ended before its handler was seen to begin. 2: another node has begun to prepare it since; when that ends, too, the run is dead.';
 
-COMMENT ON COLUMN pgcron.run.awaited IS 'Somebody waits for its end, which is announced on pgcron.end_channel(); NULL is nobody.';
-
-CREATE TABLE pgcron.breaker (
-    name text NOT NULL,
-    failures integer DEFAULT 5 NOT NULL,
-    within interval DEFAULT '00:01:00'::interval NOT NULL,
-    open_for interval DEFAULT '00:00:30'::interval NOT NULL,
-    open_for_at_most interval DEFAULT '00:10:00'::interval NOT NULL,
-    fallback_handler text,
-    fallback_queue text,
-    set_by text,
-    set_at timestamp with time zone DEFAULT now() NOT NULL,
-    state text DEFAULT 'closed'::text NOT NULL,
-    failed_at timestamp with time zone[] DEFAULT '{}'::timestamp with time zone[] NOT NULL,
-    opened_at timestamp with time zone,
-    open_until timestamp with time zone,
-    openings integer DEFAULT 0 NOT NULL,
-    reason text,
-    last_error text,
-    probe_run bigint,
-    probe_fence bigint,
-    reset_by text,
-    reset_at timestamp with time zone,
-    CONSTRAINT a_breaker_is_closed_open_or_half_open CHECK ((state = ANY (ARRAY['closed'::text, 'open'::text, 'half_open'::text]))),
-    CONSTRAINT a_breaker_is_named_as_a_handler CHECK ((pgcron.handler_is_fine(name) OR pgcron.refuse_handler(name))),
-    CONSTRAINT a_breaker_is_open_1_second_to_1_day CHECK ((((open_for >= '00:00:01'::interval) AND (open_for <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('open_for %s is out of range'::text, open_for), 'A breaker opens for 1 second to 1 day at first; each probe that fails doubles it.'::text, 'Leave it out for ''30 seconds''.'::text))),
-    CONSTRAINT a_breaker_is_open_no_longer_than_a_week CHECK ((((open_for_at_most >= open_for) AND (open_for_at_most <= '7 days'::interval)) OR pgcron.refuse('PC001'::text, format('open_for_at_most %s is out of range'::text, open_for_at_most), 'It is at least open_for and at most 7 days.'::text, 'Leave it out for ''10 minutes''.'::text))),
-    CONSTRAINT a_breaker_opens_after_1_to_100_failures CHECK ((((failures >= 1) AND (failures <= 100)) OR pgcron.refuse('PC001'::text, format('failures %s is out of range'::text, failures), 'A breaker opens after 1 to 100 failures.'::text, 'Leave it out for 5.'::text))),
-    CONSTRAINT a_fallback_is_a_handler_name CHECK (((fallback_handler IS NULL) OR pgcron.handler_is_fine(fallback_handler) OR pgcron.refuse_handler(fallback_handler))),
-    CONSTRAINT a_fallback_is_a_handler_or_a_queue CHECK (((fallback_handler IS NULL) OR (fallback_queue IS NULL) OR pgcron.refuse('PC001'::text, format('breaker %L has two fallbacks'::text, name), 'What waits is executed by another handler, or moved to another queue, or waits.'::text, 'Name one of them.'::text))),
-    CONSTRAINT a_fallback_is_another_handler CHECK (((fallback_handler IS NULL) OR (fallback_handler <> name) OR pgcron.refuse('PC001'::text, format('the fallback of breaker %L is its own handler'::text, name), 'While a breaker is open none of its handlers is executed.'::text, 'Name another handler, or a queue, or leave it out.'::text))),
-    CONSTRAINT a_fallback_queue_is_simple CHECK (((fallback_queue IS NULL) OR ((fallback_queue ~ '^[A-Za-z0-9_.-]+$'::text) AND (length(fallback_queue) <= 100)) OR pgcron.refuse('PC001'::text, format('queue %L is not a queue name'::text, "left"(fallback_queue, 200)), 'A queue name has 1 to 100 letters, digits, "_", "." and "-".'::text, 'Write for example ''default''.'::text))),
-    CONSTRAINT a_probe_belongs_to_a_half_open_breaker CHECK ((((state = 'half_open'::text) = (probe_run IS NOT NULL)) AND ((probe_run IS NULL) = (probe_fence IS NULL)))),
-    CONSTRAINT an_open_breaker_says_until_when_and_why CHECK (((state = 'closed'::text) OR ((open_until IS NOT NULL) AND (opened_at IS NOT NULL) AND (reason IS NOT NULL)))),
-    CONSTRAINT breaker_reset_by_is_short CHECK (pgcron.is_short('reset_by'::text, reset_by, 300)),
-    CONSTRAINT breaker_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300)),
-    CONSTRAINT failures_count_for_1_second_to_1_day CHECK ((((within >= '00:00:01'::interval) AND (within <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('within %s is out of range'::text, within), 'A failure counts for 1 second to 1 day.'::text, 'Leave it out for ''1 minute''.'::text)))
-);
-
-COMMENT ON TABLE pgcron.breaker IS 'Private: Circuit breakers. set_by NULL: declared by the nodes that offer the handler; else a person''s setting, which the nodes leave alone.';
+COMMENT ON COLUMN pgcron.run.awaited IS 'A client waits for its end, which is announced on pgcron.end_channel(); NULL: none does.';
 
 CREATE TABLE pgcron.concurrency_limit (
     concurrency_key text NOT NULL COLLATE pg_catalog."C",
@@ -688,7 +719,7 @@ CREATE TABLE pgcron.breaker_handler (
     CONSTRAINT a_breaker_guards_a_handler CHECK ((pgcron.handler_is_fine(handler) OR pgcron.refuse_handler(handler)))
 );
 
-COMMENT ON TABLE pgcron.breaker_handler IS 'Private: Which handlers a breaker stands for; a handler has one breaker at most.';
+COMMENT ON TABLE pgcron.breaker_handler IS 'Private: Which handlers a breaker is for; a handler has one breaker at most.';
 
 ALTER TABLE pgcron.calendar ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME pgcron.calendar_id_seq
@@ -847,7 +878,7 @@ CREATE TABLE pgcron.diversion (
     reason text NOT NULL
 );
 
-COMMENT ON TABLE pgcron.diversion IS 'Private: Runs that an open breaker''s fallback took: the handler and queue they were asked for. Kept as long as history.';
+COMMENT ON TABLE pgcron.diversion IS 'Private: Runs that an open breaker''s fallback took: the handler and queue of the request. Kept as long as history.';
 
 CREATE VIEW pgcron.error_groups AS
  SELECT fingerprint,
@@ -1058,11 +1089,7 @@ CREATE VIEW pgcron.runs AS
     r.hold,
     r.delivery,
     r.attempt,
-    COALESCE(r.max_attempts,
-        CASE
-            WHEN (r.delivery = 'at_most_once'::text) THEN 1
-            ELSE 5
-        END) AS max_attempts,
+    pgcron.attempts_allowed(r.max_attempts, r.delivery) AS max_attempts,
     r.due_at,
     r.claimed_at,
     r.started_at,
@@ -1102,11 +1129,7 @@ UNION ALL
     NULL::text AS hold,
     h.delivery,
     h.attempt,
-    COALESCE(h.max_attempts,
-        CASE
-            WHEN (h.delivery = 'at_most_once'::text) THEN 1
-            ELSE 5
-        END) AS max_attempts,
+    pgcron.attempts_allowed(h.max_attempts, h.delivery) AS max_attempts,
     h.due_at,
     h.claimed_at,
     h.started_at,
@@ -1153,7 +1176,7 @@ CREATE VIEW pgcron.own_runs WITH (security_barrier='true') AS
    FROM pgcron.runs v
   WHERE (created_by = ANY (ARRAY[(SESSION_USER)::text, (CURRENT_USER)::text]));
 
-COMMENT ON VIEW pgcron.own_runs IS 'The runs that the reader''s role has enqueued; best selected by id.';
+COMMENT ON VIEW pgcron.own_runs IS 'The runs that the reader''s role has enqueued, and no others; best read by id.';
 
 CREATE TABLE pgcron.producer_rule (
     role regrole NOT NULL,
@@ -1165,7 +1188,7 @@ CREATE TABLE pgcron.producer_rule (
     CONSTRAINT a_rule_says_which_queues CHECK ((((queue ~ '^[A-Za-z0-9_.-]{0,100}[*]?$'::text) AND (queue <> ''::text)) OR pgcron.refuse('PC001'::text, format('%L is neither a queue nor how some begin'::text, "left"(queue, 200)), 'A rule names one queue, or how queues begin, with a star at its end.'::text, 'Write for example ''mail'', ''mail-*'', or ''*'' for every queue.'::text)))
 );
 
-COMMENT ON TABLE pgcron.producer_rule IS 'Private: What roles may enqueue: a role that has the rights of one named here may enqueue what one of the rules allows, in its own name, and nothing else. Roles with TRUNCATE on pgcron.run are exempt.';
+COMMENT ON TABLE pgcron.producer_rule IS 'Private: What roles may enqueue: one that has the rights of a role in this table may enqueue what one of the rules allows, in its own name, and nothing else. Roles that may empty pgcron.run are exempt.';
 
 CREATE TABLE pgcron.progress (
     run_id bigint NOT NULL,
@@ -1179,7 +1202,7 @@ CREATE TABLE pgcron.progress (
 )
 WITH (fillfactor='50');
 
-COMMENT ON TABLE pgcron.progress IS 'Private: What an executing run last said of how far it is; the row of a run that is over is removed within minutes.';
+COMMENT ON TABLE pgcron.progress IS 'Private: The last progress that an executing run reported; the row of a run that is over is removed within minutes.';
 
 CREATE TABLE pgcron.queue (
     name text NOT NULL,
@@ -1561,6 +1584,9 @@ ALTER TABLE ONLY pgcron.schedule
 ALTER TABLE ONLY pgcron.schedule_version
     ADD CONSTRAINT schedule_version_pkey PRIMARY KEY (schedule_id, version, operation);
 
+ALTER TABLE pgcron.breaker
+    ADD CONSTRAINT the_numbers_of_a_breaker_are_in_range CHECK ((pgcron.breaker_is_fine(breaker.*) OR pgcron.refuse('PC001'::text, format('breaker %L is out of range: failures %s, within %s, open_for %s, open_for_at_most %s'::text, name, failures, within, open_for, open_for_at_most), 'It opens after 1 to 100 failures, each of which counts for 1 second to 1 day (within), for 1 second to 1 day at first (open_for); each probe that fails doubles that, up to open_for_at_most, which is at least open_for and at most 7 days.'::text, 'Leave out what need not differ from 5, ''1 minute'', ''30 seconds'' and ''10 minutes''.'::text)));
+
 ALTER TABLE ONLY pgcron.timezone
     ADD CONSTRAINT timezone_pkey PRIMARY KEY (name);
 
@@ -1673,13 +1699,13 @@ CREATE INDEX schedule_with_calendars ON pgcron.schedule USING btree (id) WHERE (
 
 CREATE INDEX unique_period_until ON pgcron.unique_period USING btree (until);
 
-CREATE CONSTRAINT TRIGGER a_key_names_a_new_run AFTER INSERT OR UPDATE ON pgcron.idempotency DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (pgcron.is_producer()) EXECUTE FUNCTION pgcron.a_key_names_a_new_run();
+CREATE CONSTRAINT TRIGGER a_key_names_a_new_run AFTER INSERT OR UPDATE ON pgcron.idempotency DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((NOT pgcron.may_make_any_run())) EXECUTE FUNCTION pgcron.a_key_names_a_new_run();
 
-CREATE CONSTRAINT TRIGGER a_key_names_a_new_run AFTER INSERT OR UPDATE ON pgcron.unique_period DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (pgcron.is_producer()) EXECUTE FUNCTION pgcron.a_key_names_a_new_run();
+CREATE CONSTRAINT TRIGGER a_key_names_a_new_run AFTER INSERT OR UPDATE ON pgcron.unique_period DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((NOT pgcron.may_make_any_run())) EXECUTE FUNCTION pgcron.a_key_names_a_new_run();
 
-CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.idempotency FOR EACH ROW WHEN (((old.expires_at > now()) AND pgcron.is_producer())) EXECUTE FUNCTION pgcron.a_living_key_stays();
+CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.idempotency FOR EACH ROW WHEN (((old.expires_at > now()) AND (NOT pgcron.may_make_any_run()))) EXECUTE FUNCTION pgcron.a_living_key_stays();
 
-CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.unique_period FOR EACH ROW WHEN (((old.until > now()) AND ((new.run_id = old.run_id) OR (new.until <= old.until)) AND pgcron.is_producer())) EXECUTE FUNCTION pgcron.a_living_key_stays();
+CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.unique_period FOR EACH ROW WHEN (((old.until > now()) AND ((new.run_id = old.run_id) OR (new.until <= old.until)) AND (NOT pgcron.may_make_any_run()))) EXECUTE FUNCTION pgcron.a_living_key_stays();
 
 CREATE TRIGGER judge_schedule BEFORE INSERT OR UPDATE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.judge_schedule();
 
@@ -1740,6 +1766,8 @@ REVOKE ALL ON FUNCTION pgcron.calendars_of(spec text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgcron.cancel_own_run(run_id bigint, reason text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.delete_calendar(calendar text, actor text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.end_waiting_runs(run_ids bigint[], outcome text, reason text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.finish_run(run_id bigint, token uuid, elapsed double precision, result jsonb, node text) FROM PUBLIC;
 

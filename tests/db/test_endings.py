@@ -109,8 +109,8 @@ async def test_a_failure_goes_back_to_ready_within_the_bounds_of_its_back_off(
 
 async def test_the_back_off_is_spread_over_its_whole_range(connection: Connection) -> None:
     spread = await connection.fetchrow(
-        "SELECT min(d) AS least, max(d) AS most FROM (SELECT pgcron.retry_delay(3, '1 minute', "
-        "'1 hour') AS d FROM generate_series(1, 400)) delays"
+        "SELECT min(d) AS least, max(d) AS most FROM (SELECT pgcron.policy_delay(NULL, 3, "
+        "'1 minute', '1 hour') AS d FROM generate_series(1, 400)) delays"
     )
 
     assert spread is not None
@@ -119,7 +119,7 @@ async def test_the_back_off_is_spread_over_its_whole_range(connection: Connectio
 
 
 async def test_no_attempt_number_makes_the_back_off_overflow(connection: Connection) -> None:
-    delay = await connection.fetchval("SELECT pgcron.retry_delay(100, '1 day', '30 days')")
+    delay = await connection.fetchval("SELECT pgcron.policy_delay(NULL, 100, '1 day', '30 days')")
 
     assert timedelta(0) <= delay <= timedelta(days=30)
 

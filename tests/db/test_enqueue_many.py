@@ -194,8 +194,8 @@ async def refusal(connection: Connection, runs: str | None) -> Any:
         (None, "runs is NULL"),
         ("{}", "runs is a JSON object"),
         ('"py:work"', "runs is a JSON string"),
-        ('[{"handler": "py:work"}, "py:work"]', "run 2 of 2 is a JSON string"),
-        ('[{"handler": "py:work"}, null]', "run 2 of 2 is a JSON null"),
+        ('[{"handler": "py:work"}, "py:work"]', "run 2 of 2: it is a JSON string"),
+        ('[{"handler": "py:work"}, null]', "run 2 of 2: it is a JSON null"),
         (
             '[{"handler": "py:work", "due": 1}]',
             "run 1 of 1: 'due' is no argument of pgcron.enqueue",

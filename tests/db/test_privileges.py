@@ -92,7 +92,6 @@ MAY = {
         SKIPS,
         DEMAND,
         LOCKS,
-        LOCKS_ALL,
         LIMITS,
     },
     "viewer": {LOOKS, DEMAND},

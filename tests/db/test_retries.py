@@ -13,7 +13,6 @@ from pgcron_ha.errors import InvalidInput
 from tests.db.control import (
     Connection,
     Node,
-    call,
     claim,
     cursor_of,
     database_now,
@@ -428,19 +427,3 @@ async def test_both_doors_judge_a_policy_alike(connection: Connection, given: An
         answer: Any = error.value
         assert answer.sqlstate in ("PC001", "PC004")
         assert all(words and len(words) > 8 for words in (answer.detail, answer.hint))
-
-
-async def test_a_failure_without_a_policy_reads_none(connection: Connection) -> None:
-    """What most runs pay: nothing."""
-    runs = [await begin(connection)]
-    await call(
-        connection,
-        "release_runs",
-        run_ids=[run["id"] for run in runs],
-        tokens=[run["token"] for run in runs],
-    )
-    await connection.execute("DROP FUNCTION pgcron.judge_attempt, pgcron.policy_delay")
-    node = await join(connection)
-    [run] = await claim(connection, node)
-
-    assert await fail(connection, [run]) == {run["id"]: "retry"}

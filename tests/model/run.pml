@@ -225,7 +225,7 @@ inline back_to_ready(r, why) {
   MOVE(r, running, ready, why);
   row[r].owner = 0; row[r].token = 0 }
 
-inline ends_attempt(r, why) {                               /* attempt_verdict and end_attempts */
+inline ends_attempt(r, why) {                               /* judge_attempt and end_attempts */
   attempts_ended[r] = attempts_ended[r] | (1 << row[r].token);
   if :: why == cancel || row[r].to_cancel -> END(r, running, cancelled, why)
      :: else ->

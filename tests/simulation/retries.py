@@ -1,4 +1,4 @@
-"""The stand-in of the verdicts on attempts: ``pgcron.attempt_verdict``, ``judge_attempt`` and the
+"""The stand-in of the verdicts on attempts: ``pgcron.judge_attempt`` and the
 delays.
 """
 

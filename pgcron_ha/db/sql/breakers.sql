@@ -1,5 +1,5 @@
 -- name: declare_breakers
-SELECT pgcron.declare_breakers(:declared::jsonb);
+SELECT pgcron.put_breakers(:declared::jsonb);
 
 -- name: look_at_breakers
 -- Those that are not closed, after probes that are over were settled. Nothing in it waits.
@@ -12,7 +12,7 @@ FROM pgcron.look_at_breakers();
 -- ready -> superseded
 -- One run of a breaker whose open time is over, with the columns of claim_runs. While it executes
 -- the cluster begins no other run of the breaker's handlers. The function explains how.
-SELECT * FROM pgcron.claim_probe(:incarnation, :queues, :handlers);
+SELECT breaker, (claimed_run).* FROM pgcron.claim_probe(:incarnation, :queues, :handlers);
 
 -- name: park_broken
 -- Due runs of handlers whose breaker is not closed leave the claim indexes, so that they delay no

@@ -35,7 +35,7 @@ WHERE r.id = ANY(ARRAY(
     ORDER BY c.due_at, c.id LIMIT :limit FOR UPDATE SKIP LOCKED) due
   LIMIT :limit))
 RETURNING r.id, r.uuid, r.handler, r.args, r.attempt,
-    coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts,
+    pgcron.attempts_allowed(r.max_attempts, r.delivery) AS max_attempts,
     r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for) AS fire_time,
           r.token, r.fence, date_part('epoch', r.timeout) AS timeout, r.delivery,
           date_part('epoch', r.due_at) AS due, r.origin, r.lost_early;
@@ -48,7 +48,8 @@ RETURNING r.id, r.uuid, r.handler, r.args, r.attempt,
 -- claim_runs, `skip`, `supersede`, `hold` for a run that waits for a slot of its schedule, `mine`
 -- for a claimed run whose end may release such a run, or `wait` for one that may start only once
 -- and found no free slot. The function explains why each of its steps needs its own snapshot.
-SELECT *
+SELECT verdict, id, uuid, handler, args, attempt, max_attempts, queue, priority, schedule,
+       fire_time, token, fence, timeout, delivery, due, origin
 FROM pgcron.claim_overlapping(:incarnation, :queues, :priorities, :handlers, :free, :ahead, :look);
 
 -- name: claim_limited

@@ -48,8 +48,7 @@ GROUP BY d.queue ORDER BY d.queue LIMIT :limit::int;
 -- handler, or the schedule's last run is not over, or its key has no free slot or has used up its
 -- rate. :due selects due or future runs.
 SELECT r.id, r.handler, r.schedule, r.priority, r.due_at, r.attempt,
-       coalesce(r.max_attempts,
-                CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts,
+       pgcron.attempts_allowed(r.max_attempts, r.delivery) AS max_attempts,
        left(r.last_error, 300) AS error,
        r.snoozes > 0
            AND EXISTS (SELECT FROM pgcron.attempt a

@@ -50,8 +50,7 @@ SELECT scan.looked, scan.floor, scan.floor_at, m.id,
                   AND a.outcome = 'snoozed') THEN 'snoozed'
             ELSE m.word END AS state,
        m.at, r.origin, r.schedule_id, r.schedule, r.handler, r.queue, r.attempt,
-       coalesce(r.max_attempts,
-                CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts,
+       pgcron.attempts_allowed(r.max_attempts, r.delivery) AS max_attempts,
        r.started_at, NULL::timestamptz AS finished_at,
        NULL::float8 AS seconds, n.name AS node,
        left(coalesce(r.cancel_reason, r.last_error), 300) AS error,
@@ -83,8 +82,7 @@ matched AS MATERIALIZED (
   ORDER BY l.id DESC LIMIT :limit::int)
 SELECT scan.looked, scan.floor, scan.floor_at, h.id, h.outcome AS state, h.finished_at AS at,
        h.origin, h.schedule_id, h.schedule, h.handler, h.queue, h.attempt,
-       coalesce(h.max_attempts,
-                CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts,
+       pgcron.attempts_allowed(h.max_attempts, h.delivery) AS max_attempts,
        h.started_at, h.finished_at,
        extract(epoch FROM h.finished_at - h.started_at)::float8 AS seconds, h.node,
        left(h.error, 300) AS error
@@ -130,8 +128,7 @@ SELECT scan.looked, scan.floor, scan.floor_at, m.id, d.outcome AS state, d.died_
        coalesce(h.origin,
                 CASE WHEN d.scheduled_for IS NULL THEN 'enqueued' ELSE 'schedule' END) AS origin,
        d.schedule_id, d.schedule, d.handler, d.queue, d.attempts AS attempt,
-       coalesce(d.max_attempts,
-                CASE WHEN d.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts,
+       pgcron.attempts_allowed(d.max_attempts, d.delivery) AS max_attempts,
        h.started_at, d.died_at AS finished_at,
        extract(epoch FROM h.finished_at - h.started_at)::float8 AS seconds, h.node,
        left(d.error, 300) AS error
@@ -161,8 +158,7 @@ matched AS MATERIALIZED (
   ORDER BY l.finished_at DESC, l.id DESC LIMIT :limit::int)
 SELECT scan.looked, scan.floor, scan.floor_at, h.id, h.outcome AS state, h.finished_at AS at,
        h.origin, h.schedule_id, h.schedule, h.handler, h.queue, h.attempt,
-       coalesce(h.max_attempts,
-                CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts,
+       pgcron.attempts_allowed(h.max_attempts, h.delivery) AS max_attempts,
        h.started_at, h.finished_at,
        extract(epoch FROM h.finished_at - h.started_at)::float8 AS seconds, h.node,
        left(h.error, 300) AS error

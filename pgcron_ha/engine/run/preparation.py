@@ -3,7 +3,7 @@
 If a node dies before a run's handler was seen to begin, it is unknown whether the run was the
 cause: it may just have waited there. So the next node records that it prepares the run before it
 does anything with it, and that the handler has begun as soon as it has. If the node ends in
-between, the run is dead (`pgcron.ended_two_nodes`). Runs that were never lost this way cost
+between, the run is dead (`pgcron.judge_attempt`). Runs that were never lost this way cost
 nothing.
 """
 
