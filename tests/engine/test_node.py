@@ -100,7 +100,7 @@ async def living(settings: Settings, handlers: Handlers) -> AsyncIterator[Node]:
 
 
 def _may_claim(node: Node) -> bool:
-    return hasattr(node, "_session") and node.session.may_claim()
+    return hasattr(node, "session") and node.session.may_claim()
 
 
 async def state_of(connection: Connection, run: int) -> str | None:
