@@ -39,7 +39,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "runs": ("runs:runs_group", "List, show, cancel, kill, retry runs; read their logs."),
     "dead": ("dead:dead_group", "List dead letters and send them again."),
     "queues": ("queues:queues_group", "List, limit, pause and resume queues."),
-    "keys": ("queues:concurrency_group", "Concurrency keys: limit the runs that share one."),
+    "concurrency": ("queues:concurrency_group", "Concurrency keys: limit the runs that share one."),
     "breakers": ("breakers:breakers_group", "Circuit breakers of handlers that keep failing."),
     "retention": ("retention:retention_group", "Show and set how long records are kept."),
     "nodes": ("nodes:nodes_group", "List the nodes and their leases; drain them."),

@@ -80,7 +80,14 @@ async def _print_lines(
     """Its new lines; the attempt and the number of the last one."""
     is_more = True
     while is_more:
-        found = await session.call(lines, run_id, after=after, limit=LINES_AT_ONCE)
+        attempt, sequence = after
+        found = await session.call(
+            lines,
+            run_id,
+            after_attempt=attempt,
+            after_sequence=sequence,
+            limit=LINES_AT_ONCE,
+        )
         for line in found:
             after = (line["attempt"], line["sequence"])
             screen.print_line(log_line(line))

@@ -24,6 +24,7 @@ class NodeStatements(Tables):
         lease_ttl: float,
         slots: int,
         queues: Sequence[str],
+        handlers: Sequence[str],
         labels: str = "{}",
     ) -> list[Row]:
         until = self.now() + seconds(lease_ttl)
@@ -64,7 +65,13 @@ class NodeStatements(Tables):
         return []
 
     def beat(
-        self, *, incarnation: UUID, slots_used: int, is_draining: bool, health: str | None
+        self,
+        *,
+        incarnation: UUID,
+        slots_used: int,
+        is_draining: bool,
+        is_unresponsive: bool,
+        health: str | None,
     ) -> list[Row]:
         node = self.nodes.get(incarnation)
         if node is None or node.state == "dead":
@@ -204,9 +211,6 @@ class NodeStatements(Tables):
         if node is not None and node.state != "dead":
             node.is_idle = is_idle
         return []
-
-    def say_unresponsive(self, *, incarnation: UUID, is_unresponsive: bool) -> list[Row]:
-        return []  # nothing but pages looks at it
 
     def stop_listening(self) -> list[Row]:
         raise AssertionError("there is no pooler here")

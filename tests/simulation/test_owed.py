@@ -48,7 +48,7 @@ GUARDS: Final = {
     "runs taken back": ("apply_edit", "greatest(runs_made - taken_back, 0)", "runs_made"),
     "a backfill's parallelism": ("step_backfill", "j.used <= room", "true"),
     "a run alive": ("judge_backfill", "OR g.is_live OR t.is_alive", ""),
-    "a fire restored": ("override_occurrence", "IF held.is_decided AND", "IF false AND"),
+    "a fire restored": ("override_occurrence", "IF held.is_decided THEN", "IF false THEN"),
 }
 
 

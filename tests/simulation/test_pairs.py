@@ -67,7 +67,7 @@ def test_a_run_asked_for_while_its_schedule_is_deleted_is_refused(pairs: Pairs) 
 
 
 def test_a_lock_that_is_gone_is_noticed(pairs: Pairs) -> None:
-    pairs.rewrite("run_now", "FOR KEY SHARE OF s", "")
+    pairs.rewrite("hold_schedule", "FOR KEY SHARE", "")
     allowed = EXPECTED.allowed("planned", "delete", "run now")
 
     assert pairs.before_the_commit("planned", "delete", "run now", commits=True) not in allowed

@@ -11,7 +11,7 @@ from tests.house.checkout import files
 from tests.product.db import load
 from tests.simulation.store import Store
 
-_SENT = re.compile(r"\brows\(\s*(?:\"[a-z ]+\",\s*)?\"(\w+)\"")
+_SENT = re.compile(r"\b(?:rows|_take)\(\s*(?:\"[a-z ]+\",\s*)?\"(\w+)\"")
 _ENGINE = "\n".join(path.read_text() for path in files(".py", under=("pgcron_ha/engine",)))
 _NAMED_ELSEWHERE = (
     *("append_lines", "append_lines_again", "unpark_served", "unpark_mended"),

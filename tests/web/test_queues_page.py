@@ -173,7 +173,7 @@ async def test_runs_of_a_key_or_a_limited_queue_say_what_they_wait_for(
            UPDATE pgcron.run SET state = 'running', attempt = 1, token = gen_random_uuid(),
                   fence = 1, claimed_at = now(), key_slot = 1,
                   owner = (SELECT owner FROM pgcron.run WHERE state = 'running' LIMIT 1)
-            WHERE id = (SELECT min(id) FROM pgcron.run WHERE key > '')""",
+            WHERE id = (SELECT min(id) FROM pgcron.run WHERE concurrency_key > '')""",
     )
 
     page = (await full_site.get("/queues/etl")).text

@@ -44,7 +44,7 @@ REFUSED = (
     ("/schedules/nightly-backup/occurences", 404, "/schedules/nightly-backup"),
     ("/schedules/nightly-backup/run", 405, "/schedules/nightly-backup"),
     ("/runs/10521?log=0", 400, "/runs/10521"),
-    ("/runs/999999999", 404, "/runs/10520"),
+    ("/runs/999999999", 404, "/runs"),
     ("/runs/abc", 404, "/runs"),
     ("/run/10520", 404, "/runs/10520"),
     ("/runs/10520/lgo", 404, "/runs/10520"),
