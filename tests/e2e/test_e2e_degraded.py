@@ -186,11 +186,12 @@ def limit_files(server: ThrowAwayServer, size: int | str) -> None:
     """No file of the server may grow beyond; so it is with a disk that has no room."""
     for pid in (server.pid, *children_of(server.pid)):
         try:
-            owner = os.stat(f"/proc/{pid}").st_uid
+            owner = os.stat(f"/proc/{pid}")
         except FileNotFoundError:  # a worker that has ended
             continue
         # As its owner, which needs no privilege.
-        subprocess.run(["prlimit", "--pid", str(pid), f"--fsize={size}:"], user=owner, check=False)
+        command = ["prlimit", "--pid", str(pid), f"--fsize={size}:"]
+        subprocess.run(command, user=owner.st_uid, group=owner.st_gid, check=False)
 
 
 def take_all_connections(dsn: str, hogs: ExitStack) -> None:

@@ -414,7 +414,13 @@ class Owed(People):
         """A claim whose answer is lost is executed by nobody, until its node is dead."""
         self.time_passes(passed)
         node = self.nodes[which % len(self.nodes)]
-        self.real.call("beat", incarnation=node, slots_used=0, is_draining=False, health=None)
+        self.real.call(
+            "beat",
+            incarnation=node,
+            slots_used=0,
+            is_draining=False,
+            **{"is_unresponsive": False, "health": None},
+        )
         common: dict[str, Any] = {"incarnation": node, "handlers": ["py:work"], **PATHS}
         self.real.call("let_waiting_go", beyond=0, most=100)
         claims = [

@@ -144,7 +144,7 @@ class Store(NodeStatements, LimitStatements, ScheduleStatements):
     def drain_overflow(self, *, run_ids: list[int]) -> list[Row]:
         return []
 
-    def forget_missed(self) -> list[Row]:
+    def forget_missed(self, **parameters: object) -> list[Row]:
         return []
 
     def forget_versions(self, *, at_most: int) -> list[Row]:

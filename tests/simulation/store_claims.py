@@ -173,7 +173,7 @@ class ClaimStatements(EndingStatements):
         )
 
     def park_unserved(
-        self, *, queues: Sequence[str], priorities: Sequence[int], look: int
+        self, *, queues: Sequence[str], priorities: Sequence[int], look: int, **parameters: object
     ) -> list[Row]:
         due_by_path = self._due()
         parked: list[Row] = []

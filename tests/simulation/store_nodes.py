@@ -24,7 +24,6 @@ class NodeStatements(Tables):
         lease_ttl: float,
         slots: int,
         queues: Sequence[str],
-        handlers: Sequence[str],
         labels: str = "{}",
     ) -> list[Row]:
         until = self.now() + seconds(lease_ttl)
@@ -139,7 +138,7 @@ class NodeStatements(Tables):
     def give_up_backfill(self, **parameters: object) -> list[Row]:
         raise AssertionError("there is no backfill in the simulation")
 
-    def forget_backfills(self) -> list[Row]:
+    def forget_backfills(self, **parameters: object) -> list[Row]:
         return []
 
     # Nobody declares a circuit breaker here, so none is ever open.
@@ -244,7 +243,7 @@ class NodeStatements(Tables):
         node.is_idle, node.slots_used = False, 0
         return [self._bury(node, reason)]
 
-    def forget_nodes(self) -> list[Row]:
+    def forget_nodes(self, **parameters: object) -> list[Row]:
         owners = {run.owner for run in self.runs.values()}
         for node in list(self.nodes.values()):
             if node.ended_at is None or node.ended_at >= self.now() - seconds(86400):

@@ -291,7 +291,7 @@ class ScheduleStatements(EndingStatements):
     def forget_fire_failures(self, *, at_most: int) -> list[Row]:
         return []
 
-    def forget_overrides(self) -> list[Row]:
+    def forget_overrides(self, **parameters: object) -> list[Row]:
         return []
 
     def rename_schedule(

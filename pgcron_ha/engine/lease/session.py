@@ -184,18 +184,18 @@ class Session(threading.Thread):
         incarnation, sent = uuid4(), boottime()
         mine = asdict(self.identity)
         mine["labels"] = json.dumps(mine["labels"])
+        handlers = mine.pop("handlers")
         ttl = self.lease.ttl
         await self._link.rows(
             "join_node", incarnation=incarnation, lease_ttl=ttl, tzdata=TZDATA, **mine
         )
-        await self._link.rows("offer_handlers", incarnation=incarnation, **mine)
+        await self._link.rows("offer_handlers", incarnation=incarnation, handlers=handlers)
         self._must_bury = self.identity.home is not None
         buried = await self._bury(incarnation) if self._must_bury else 0
         self.incarnation = incarnation
         self._has_joined = True
         self._acknowledge(sent)
-        handlers = len(self.identity.handlers)
-        emit(NodeJoined(self.identity.name, str(incarnation), handlers, buried))
+        emit(NodeJoined(self.identity.name, str(incarnation), len(handlers), buried))
         self._hooks.joined()
 
     async def _end_late_fires(self) -> None:
