@@ -122,7 +122,7 @@ def set_queue_command(queue: str, max_running: int | None, rate: arguments.Rate)
     )
 
 
-@click.group("keys", cls=arguments.JsonGroup)
+@click.group("concurrency", cls=arguments.JsonGroup)
 def concurrency_group() -> None:
     """Limit how many runs of one concurrency key (a concurrency key) execute at once."""
 
