@@ -29,7 +29,7 @@ BEGIN ATOMIC
         AND (h.requires IS NULL OR h.requires <@ limited_candidates.labels)
       LIMIT least(pair.room, limited_candidates.room)) w
   UNION ALL
-  SELECT r.id, r.queue, NULL::text, r.priority, r.due_at, r.delivery,
+  SELECT r.id, asked.queue, NULL::text, level::smallint, r.due_at, r.delivery,
          CASE WHEN r.overlap IS NOT NULL THEN r.schedule_id END, r.overlap_slot, 1, r.overlap
   FROM unnest(limited_queues) asked(queue) CROSS JOIN generate_series(0, 9) level
   CROSS JOIN LATERAL pgcron.path_candidates(asked.queue, level::smallint, limited_candidates.room,

@@ -8,34 +8,53 @@ LANGUAGE sql IMMUTABLE AS $$
   SELECT coalesce(array_agg(word), '{}') FROM jsonb_each_text(labels) label
   CROSS JOIN LATERAL (VALUES (label.key), (label.key || '=' || label.value)) satisfied(word) $$;
 
--- The first due runs of a queue's priority that need no key and no label: `look` of each of the
--- three kinds that are claimed apart; with handlers only those that these could execute now.
+-- The first runs of a queue's priority that need no key and no label, due from `since` up to
+-- `until`: `look` of each of the three kinds that are claimed apart; with handlers only those that
+-- these could execute now. The columns are named, as readers may not see the token. A body of this
+-- kind becomes a part of the query, which reads no more than it needs.
 CREATE FUNCTION pgcron.path_candidates(queue text, priority smallint, look int,
-    handlers text[] DEFAULT NULL) RETURNS SETOF pgcron.run
+    handlers text[] DEFAULT NULL, since timestamptz DEFAULT '-infinity',
+    until timestamptz DEFAULT now())
+  RETURNS TABLE (id bigint, handler text, schedule_id bigint, schedule text,
+                 scheduled_for timestamptz, due_at timestamptz, expire_at timestamptz, attempt int,
+                 max_attempts int, delivery text, snoozes smallint, last_error text, weight int,
+                 overlap text, overlap_slot smallint)
 LANGUAGE sql STABLE ROWS 10
 BEGIN ATOMIC
-  (SELECT c.* FROM pgcron.run c
+  (SELECT c.id, c.handler, c.schedule_id, c.schedule, c.scheduled_for, c.due_at, c.expire_at,
+          c.attempt, c.max_attempts, c.delivery, c.snoozes, c.last_error, c.weight, c.overlap,
+          c.overlap_slot
+   FROM pgcron.run c
    WHERE c.state = 'ready' AND c.hold IS NULL AND c.concurrency_key IS NULL AND c.requires IS NULL
      AND c.overlap IS NULL AND c.delivery = 'at_least_once' AND c.queue = path_candidates.queue
-     AND c.priority = path_candidates.priority AND c.due_at <= now()
+     AND c.priority = path_candidates.priority
+     AND c.due_at BETWEEN path_candidates.since AND path_candidates.until
      AND (path_candidates.handlers IS NULL
           OR (c.handler = ANY(path_candidates.handlers)
               AND (c.expire_at IS NULL OR c.expire_at > now())))
    ORDER BY c.due_at, c.id LIMIT path_candidates.look)
   UNION ALL
-  (SELECT c.* FROM pgcron.run c
+  (SELECT c.id, c.handler, c.schedule_id, c.schedule, c.scheduled_for, c.due_at, c.expire_at,
+          c.attempt, c.max_attempts, c.delivery, c.snoozes, c.last_error, c.weight, c.overlap,
+          c.overlap_slot
+   FROM pgcron.run c
    WHERE c.state = 'ready' AND c.hold IS NULL AND c.concurrency_key IS NULL AND c.requires IS NULL
      AND c.overlap IS NOT NULL AND c.queue = path_candidates.queue
-     AND c.priority = path_candidates.priority AND c.due_at <= now()
+     AND c.priority = path_candidates.priority
+     AND c.due_at BETWEEN path_candidates.since AND path_candidates.until
      AND (path_candidates.handlers IS NULL
           OR (c.handler = ANY(path_candidates.handlers)
               AND (c.expire_at IS NULL OR c.expire_at > now())))
    ORDER BY c.due_at, c.id LIMIT path_candidates.look)
   UNION ALL
-  (SELECT c.* FROM pgcron.run c
+  (SELECT c.id, c.handler, c.schedule_id, c.schedule, c.scheduled_for, c.due_at, c.expire_at,
+          c.attempt, c.max_attempts, c.delivery, c.snoozes, c.last_error, c.weight, c.overlap,
+          c.overlap_slot
+   FROM pgcron.run c
    WHERE c.state = 'ready' AND c.hold IS NULL AND c.concurrency_key IS NULL AND c.requires IS NULL
      AND c.overlap IS NULL AND c.delivery <> 'at_least_once' AND c.queue = path_candidates.queue
-     AND c.priority = path_candidates.priority AND c.due_at <= now()
+     AND c.priority = path_candidates.priority
+     AND c.due_at BETWEEN path_candidates.since AND path_candidates.until
      AND (path_candidates.handlers IS NULL
           OR (c.handler = ANY(path_candidates.handlers)
               AND (c.expire_at IS NULL OR c.expire_at > now())))
@@ -75,8 +94,7 @@ END;
 -- What waits in a queue and is due from `since` up to `until`: the first runs of each of the ways
 -- that they are claimed by, at most `look` of each priority. Of runs with a key, and of those that
 -- require labels, at most 500 (or `look`, if that is more) are read, key by key and requirement
--- by requirement. A body of this kind becomes a part of the query, which reads no more than it
--- needs.
+-- by requirement.
 CREATE FUNCTION pgcron.waiting_runs(queue text, since timestamptz, until timestamptz, look int)
   RETURNS TABLE (id bigint, priority smallint, handler text, schedule_id bigint, schedule text,
                  scheduled_for timestamptz, due_at timestamptz, attempt int, max_attempts int,
@@ -84,39 +102,12 @@ CREATE FUNCTION pgcron.waiting_runs(queue text, since timestamptz, until timesta
                  overlap text, concurrency_key text)
 LANGUAGE sql STABLE ROWS 100
 BEGIN ATOMIC
-  SELECT way.* FROM generate_series(0, 9) level
-  CROSS JOIN LATERAL (
-      (SELECT r.id, r.priority, r.handler, r.schedule_id, r.schedule, r.scheduled_for, r.due_at,
-              r.attempt, r.max_attempts, r.delivery, r.snoozes, r.last_error, r.requires, r.weight,
-              r.overlap, r.concurrency_key
-       FROM pgcron.run r
-       WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
-         AND r.requires IS NULL
-         AND r.overlap IS NULL AND r.delivery = 'at_least_once'
-         AND r.queue = waiting_runs.queue AND r.priority = level
-         AND r.due_at BETWEEN waiting_runs.since AND waiting_runs.until
-       ORDER BY r.due_at, r.id LIMIT waiting_runs.look)
-      UNION ALL
-      (SELECT r.id, r.priority, r.handler, r.schedule_id, r.schedule, r.scheduled_for, r.due_at,
-              r.attempt, r.max_attempts, r.delivery, r.snoozes, r.last_error, r.requires, r.weight,
-              r.overlap, r.concurrency_key
-       FROM pgcron.run r
-       WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
-         AND r.requires IS NULL
-         AND r.overlap IS NOT NULL AND r.queue = waiting_runs.queue AND r.priority = level
-         AND r.due_at BETWEEN waiting_runs.since AND waiting_runs.until
-       ORDER BY r.due_at, r.id LIMIT waiting_runs.look)
-      UNION ALL
-      (SELECT r.id, r.priority, r.handler, r.schedule_id, r.schedule, r.scheduled_for, r.due_at,
-              r.attempt, r.max_attempts, r.delivery, r.snoozes, r.last_error, r.requires, r.weight,
-              r.overlap, r.concurrency_key
-       FROM pgcron.run r
-       WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
-         AND r.requires IS NULL
-         AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
-         AND r.queue = waiting_runs.queue AND r.priority = level
-         AND r.due_at BETWEEN waiting_runs.since AND waiting_runs.until
-       ORDER BY r.due_at, r.id LIMIT waiting_runs.look)) way
+  SELECT c.id, level::smallint, c.handler, c.schedule_id, c.schedule, c.scheduled_for, c.due_at,
+         c.attempt, c.max_attempts, c.delivery, c.snoozes, c.last_error, NULL::text[], c.weight,
+         c.overlap, NULL::text
+  FROM generate_series(0, 9) level
+  CROSS JOIN LATERAL pgcron.path_candidates(waiting_runs.queue, level::smallint,
+      waiting_runs.look, NULL, waiting_runs.since, waiting_runs.until) c
   UNION ALL
   SELECT keyed.*
   FROM (SELECT r.id, r.priority, r.handler, r.schedule_id, r.schedule, r.scheduled_for, r.due_at,
@@ -125,8 +116,8 @@ BEGIN ATOMIC
         FROM pgcron.run r
         WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NOT NULL
           AND r.queue = waiting_runs.queue
-        ORDER BY r.concurrency_key, r.priority,
-        r.due_at LIMIT greatest(waiting_runs.look, 500)) keyed
+        ORDER BY r.concurrency_key, r.priority, r.due_at
+        LIMIT greatest(waiting_runs.look, 500)) keyed
   WHERE keyed.due_at BETWEEN waiting_runs.since AND waiting_runs.until
   UNION ALL
   (SELECT placed.* FROM pgcron.walk_requirements(waiting_runs.queue, NULL) place

@@ -40,7 +40,7 @@ END $$;
 CREATE FUNCTION pgcron.waiting_candidates(queue text, most int)
   RETURNS TABLE (id bigint, priority smallint)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT head.id, head.priority FROM generate_series(0, 9) level
+  SELECT head.id, level::smallint FROM generate_series(0, 9) level
   CROSS JOIN LATERAL pgcron.path_candidates(queue, level::smallint, most) head
   UNION ALL
   (SELECT r.id, r.priority FROM pgcron.run r

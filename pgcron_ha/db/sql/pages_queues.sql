@@ -6,8 +6,9 @@ SELECT q.name, q.paused_at, q.paused_by, q.paused_note, q.max_running, q.rate,
 FROM pgcron.queue q ORDER BY q.paused_at IS NULL, q.name LIMIT :limit::int;
 
 -- name: page_queue_depths
--- What waits in each queue. Of each way to the claim no more rows are read than the queue's share
--- of :budget, the first due ones, so that millions of waiting runs cost no more than thousands.
+-- What waits in each queue: no more rows are read of those that are due, and of those that are due
+-- later, than the queue's share of :budget, so that millions of waiting runs cost no more than
+-- thousands. What is due longest is among the first of each way to the claim.
 WITH RECURSIVE waiting(queue) AS (
   SELECT pgcron.next_waiting_queue('')
   UNION ALL
@@ -15,10 +16,18 @@ WITH RECURSIVE waiting(queue) AS (
 share AS MATERIALIZED (
   SELECT q.queue, least(:most::int, greatest(:budget::int / count(*) OVER (), 100))::int AS rows
   FROM (SELECT w.queue FROM waiting w WHERE w.queue IS NOT NULL LIMIT :limit::int) q)
-SELECT s.queue, count(*) FILTER (WHERE r.due_at <= now()) AS due,
-       count(*) FILTER (WHERE r.due_at > now()) AS later,
-       min(r.due_at) AS first_due, count(*) >= s.rows AS is_cut
-FROM share s CROSS JOIN LATERAL pgcron.waiting_runs(s.queue, '-infinity', 'infinity', s.rows) r
+SELECT s.queue, count(*) FILTER (WHERE NOT span.is_later) AS due,
+       count(*) FILTER (WHERE span.is_later) AS later,
+       (SELECT min(head.due_at)
+        FROM pgcron.waiting_runs(s.queue, '-infinity', 'infinity', 1) head) AS first_due,
+       count(*) FILTER (WHERE NOT span.is_later) >= s.rows
+         OR count(*) FILTER (WHERE span.is_later) >= s.rows AS is_cut
+FROM share s
+CROSS JOIN (VALUES (timestamptz '-infinity', now(), false),
+                   (now() + interval '1 us', 'infinity', true)) span(since, until, is_later)
+CROSS JOIN LATERAL (SELECT w.due_at
+                    FROM pgcron.waiting_runs(s.queue, span.since, span.until, s.rows) w
+                    LIMIT s.rows) r
 GROUP BY s.queue, s.rows ORDER BY s.queue;
 
 -- name: page_queue_running
