@@ -11,3 +11,4 @@ _HOME = _PACKAGE if (_PACKAGE / "migrations").is_dir() else _PACKAGE.parent
 MIGRATIONS = _HOME / "migrations"
 TEMPLATES = _HOME / "web" / "templates"
 STATIC = _HOME / "web" / "static"
+DOCS = _HOME / "docs"

@@ -1,4 +1,4 @@
--- The SQL contract: what people and applications may call, read and write (migrations/SQL.md).
+-- The SQL contract: what people and applications may call, read and write (docs/reference/sql.md).
 -- All else may change with any version, and its comment begins with the word Private.
 
 DO $do$

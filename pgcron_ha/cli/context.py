@@ -11,7 +11,13 @@ from pathlib import Path
 import click
 
 from pgcron_ha.cli.output import echo
-from pgcron_ha.config.loading import SourcedSettings, load_settings, may_others, read_sources
+from pgcron_ha.config.loading import (
+    SourcedSettings,
+    SourcedValue,
+    load_settings,
+    may_others,
+    read_sources,
+)
 from pgcron_ha.config.settings import Settings
 from pgcron_ha.db.driver.dsn import without_password
 from pgcron_ha.db.driver.passwords import use_command
@@ -27,14 +33,18 @@ class CommandContext:
     flags: Mapping[str, object] = field(default_factory=dict)
 
     def load(
-        self, flags: Mapping[str, object] | None = None, *, named: tuple[str, ...] = ()
+        self,
+        flags: Mapping[str, object] | None = None,
+        *,
+        named: tuple[str, ...] = (),
+        finds_server: bool = True,
     ) -> Settings:
         """The settings, with a command's own flags on top; raises `ConfigError`. Those in `named`
         execute something: a file that was found, and not named with --config, may not set them.
 
         `flags` maps setting keys to values, such as ``{"node.slots": 4}``; None means "not given".
         """
-        sources = self.read(flags)
+        sources = self.read(flags, finds_server=finds_server)
         for key in ("password_command", *named):
             self._require_named(sources, key)
         _warn_of_readers(sources)
@@ -44,11 +54,19 @@ class CommandContext:
             assume(settings.dsn, settings.pooler)
         return settings
 
-    def read(self, flags: Mapping[str, object] | None = None) -> SourcedSettings:
-        """Every raw value and where it comes from; raises `ConfigError` for the file."""
+    def read(
+        self, flags: Mapping[str, object] | None = None, *, finds_server: bool = True
+    ) -> SourcedSettings:
+        """Every raw value and where it comes from; raises `ConfigError` for the file.
+
+        Without a DSN the database is that of this user's `dev` or `demo`, if one runs.
+        """
         own = {key: value for key, value in (flags or {}).items() if value is not None}
         given = {**self.flags, **own}
-        return read_sources(file=self.config_file, environment=os.environ, flags=given)
+        sources = read_sources(file=self.config_file, environment=os.environ, flags=given)
+        if finds_server and sources.values["dsn"].raw is None:
+            sources.values["dsn"] = _of_running_server(sources.values["dsn"])
+        return sources
 
     def _require_named(self, sources: SourcedSettings, key: str) -> None:
         """Raises `ConfigError` when a file that nobody named says what is executed by this user:
@@ -61,6 +79,16 @@ class CommandContext:
                 "A file that was found in this folder, and not named, executes nothing.",
                 f"If you trust it, name it: --config {sources.file}.",
             )
+
+
+def _of_running_server(value: SourcedValue) -> SourcedValue:
+    from pgcron_ha.embedded import EmbeddedPostgres, default_data_directory
+
+    dev = default_data_directory()
+    for command, folder in (("dev", dev), ("demo", dev.with_name("demo") / "server")):
+        if (dsn := EmbeddedPostgres(folder).running_dsn()) is not None:
+            return SourcedValue(dsn, f"the running pgcron-ha {command}", value.name)
+    return value
 
 
 def _warn_of_readers(sources: SourcedSettings) -> None:

@@ -7,7 +7,6 @@ import contextlib
 import math
 import shlex
 import signal
-import socket
 import sys
 import time
 from collections import Counter
@@ -23,6 +22,7 @@ from pgcron_ha.cli.nodes import SLOTS, STATE
 from pgcron_ha.cli.output import Column, plural, shown, table_lines
 from pgcron_ha.cli.schedule_verify import proof_lines
 from pgcron_ha.cli.status import read_tables, summary_lines
+from pgcron_ha.cli.web import free_port
 from pgcron_ha.client.verifying import prove
 from pgcron_ha.config.loading import load_settings
 from pgcron_ha.db.driver.answers import answers
@@ -127,18 +127,7 @@ def demo_command(seconds: float | None, nodes: int, folder: Path | None) -> int:
     sources = command_context().read()
     is_given = sources.values["dsn"].origin in ("environment", "flag")
     given = load_settings(sources).dsn if is_given else None
-    return asyncio.run(_Demo(given, DemoFolder(folder), seconds, _free_port()).run(nodes))
-
-
-def _free_port() -> int:
-    """The usual port of 127.0.0.1, or any other if a program listens on it."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", USUAL_PORT))
-        except OSError:
-            probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return asyncio.run(_Demo(given, DemoFolder(folder), seconds, free_port(USUAL_PORT)).run(nodes))
 
 
 class _Demo:

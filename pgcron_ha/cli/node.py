@@ -5,16 +5,23 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import click
 import uvloop
 
 from pgcron_ha.cli.arguments import option
-from pgcron_ha.cli.context import command_context
+from pgcron_ha.cli.context import CommandContext, command_context
 from pgcron_ha.cli.output import echo
-from pgcron_ha.cli.web import allow_descriptors, callback_server, run_until_signal, web_server
+from pgcron_ha.cli.web import (
+    allow_descriptors,
+    callback_server,
+    free_port,
+    run_until_signal,
+    web_server,
+)
 from pgcron_ha.client import App, load_app
 from pgcron_ha.config.settings import Settings
 from pgcron_ha.engine.node import Node
@@ -108,23 +115,49 @@ async def live(
 
 @click.command(name="dev")
 @_apps
-def dev_command(**given: Any) -> int:
-    """Run one node on an embedded PostgreSQL, for developing.
+@option("--web", "Where to serve the pages.", into="web_listen", metavar="HOST:PORT")
+@click.option(
+    "--reload", is_flag=True, help="Start the node again when a Python file changes here."
+)
+def dev_command(reload: bool, **given: Any) -> int:
+    """Run one node and its pages on an embedded PostgreSQL, for developing.
 
-    The database is kept from one time to the next. With a DSN (PGCRON_HA_DSN, --dsn or
-    pgcron-ha.toml) it works there instead. The schema is brought up to this version.
+    The database is kept from one time to the next, and its schema brought up to this version. While
+    it runs, commands of this user that are given no database work on this one. With a DSN
+    (PGCRON_HA_DSN, --dsn or pgcron-ha.toml) it works there instead.
     """
     # No other node loads what only this one needs.
     from pgcron_ha.demo.database import WorkDatabase
     from pgcron_ha.embedded import default_data_directory
 
     flags = as_settings(given)
-    settings = command_context().load(flags, named=("node.apps",))
+    context = command_context()
+    settings = context.load(flags, named=("node.apps",), finds_server=False)
     database = WorkDatabase(settings.dsn, default_data_directory(), settings.schema)
     try:
         asyncio.run(database.up())
         echo(f"database  {database.shown_dsn()}")
-        run_node(command_context().load({**flags, "dsn": database.dsn}))
+        if database.is_embedded:
+            echo("          (commands in other terminals find it by themselves)")
+        flags |= {"dsn": database.dsn}
+        if flags["web.listen"] is None:
+            flags |= {"web.listen": f"127.0.0.1:{free_port(settings.web.listen.port)}"}
+        run = partial(_run_dev_node, context, flags)
+        _run_again_on_changes(run) if reload else run()
         return 0
     finally:
         asyncio.run(database.down())
+
+
+def _run_dev_node(
+    context: CommandContext, flags: Mapping[str, object], sockets: object = None
+) -> None:
+    run_node(context.load(flags), pages=True)
+
+
+def _run_again_on_changes(run: Callable[..., None]) -> None:
+    """In a process of its own, which is started again when a Python file in this folder changes."""
+    from uvicorn import Config
+    from uvicorn.supervisors import ChangeReload
+
+    ChangeReload(Config("", reload=True, log_config=None), target=run, sockets=[]).run()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import resource
 import signal
+import socket
 from typing import TYPE_CHECKING, Final, Protocol
 
 import click
@@ -91,6 +92,17 @@ def web_server(settings: Settings, look: LookAtNode | None = None) -> WebServer:
     server = WebServer(app, settings.web.listen)
     echo(f"serving {server.url}")
     return server
+
+
+def free_port(usual: int) -> int:
+    """The usual port of 127.0.0.1, or any other if a program listens on it."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", usual))
+        except OSError:
+            probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def callback_server(settings: Settings) -> list[WebServer]:

@@ -89,6 +89,11 @@ class EmbeddedPostgres:
             raise
         return self
 
+    def running_dsn(self) -> str | None:
+        """`dsn` if the server runs already, for somebody; nothing is started."""
+        self._postmaster = find_postmaster(self.directory.pgdata)
+        return None if self._postmaster is None else self.dsn()
+
     def dsn(self, database: str = "postgres") -> str:
         """A libpq URI for a database of this server, as its superuser, password included."""
         sockets = self._known_server().socket_directory

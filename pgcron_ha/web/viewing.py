@@ -53,6 +53,7 @@ NAVIGATION: Final[tuple[tuple[str, str, str], ...]] = (
     ("queues", "Queues", "q"),
     ("nodes", "Nodes", "n"),
     ("storage", "Storage", "t"),
+    ("docs", "Documents", "h"),
 )
 
 

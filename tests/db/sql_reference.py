@@ -1,4 +1,4 @@
-"""The tables of ``migrations/SQL.md``, made from the database, the grants and the errors.
+"""The tables of ``docs/reference/sql.md``, made from the database, the grants and the errors.
 
 ``python -m tests.db.dump_schema`` writes them, too. Between the marks of a section nothing is
 written by hand.
@@ -17,7 +17,7 @@ from tests.house.checkout import ROOT
 from tests.product.cli import statements
 from tests.sessions import USUAL
 
-PAGE: Final = ROOT / "migrations" / "SQL.md"
+PAGE: Final = ROOT / "docs" / "reference" / "sql.md"
 
 _SECTION: Final = re.compile(
     r"(<!-- made from the database: (\w+) -->\n).*?(\n<!-- end of \2 -->)", re.DOTALL

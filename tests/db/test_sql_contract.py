@@ -1,4 +1,4 @@
-"""``migrations/SQL.md`` says what is: its tables, and its examples, which are executed."""
+"""``docs/reference/sql.md`` says what is: its tables, and its examples, which are executed."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_alembic_finds_the_revisions_in_what_was_installed(built: Path, tmp_path
     (path,) = built.glob("*.whl")
     with zipfile.ZipFile(path) as archive:
         archive.extractall(tmp_path)
-    text = (ROOT / "migrations" / "SQL.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "sql.md").read_text(encoding="utf-8")
     written = text[text.index("[alembic]\n") :].partition("```")[0]
     (tmp_path / "alembic.ini").write_text(written + "script_location = %(here)s/migrations\n")
     (tmp_path / "migrations" / "versions").mkdir(parents=True)

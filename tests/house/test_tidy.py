@@ -22,6 +22,7 @@ TOP_LEVEL = {
     "Makefile",
     "README.md",
     "docker-compose.yml",
+    "docs",
     "migrations",
     "pgcron_ha",
     "pyproject.toml",

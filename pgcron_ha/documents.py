@@ -1,0 +1,46 @@
+"""The documents: pages of Markdown that the package carries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from pgcron_ha import assets
+
+SECTIONS: Final = {
+    "": "Start",
+    "how-to": "How to",
+    "reference": "Reference",
+    "explanation": "Explanation",
+}
+"""Folders of pages and their headings, in the order in which a newcomer needs them."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """One page; no two have the same `name`, whatever their sections."""
+
+    section: str
+    name: str
+    path: Path
+
+    @cached_property
+    def text(self) -> str:
+        """The Markdown; its first line is the title."""
+        return self.path.read_text(encoding="utf-8")
+
+    @property
+    def title(self) -> str:
+        """Its first heading."""
+        return self.text.partition("\n")[0].removeprefix("# ")
+
+
+def documents() -> dict[str, Document]:
+    """All pages by name: in the order of `SECTIONS`, then of their names."""
+    return {
+        path.stem: Document(section, path.stem, path)
+        for section in SECTIONS
+        for path in sorted((assets.DOCS / section).glob("*.md"))
+    }

@@ -1,0 +1,79 @@
+"""``/docs``: the documents that the package carries, as pages."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from itertools import pairwise
+from typing import Any, Final
+
+from markdown_it import MarkdownIt
+from markupsafe import Markup
+from starlette.responses import Response
+
+from pgcron_ha.documents import SECTIONS, documents
+from pgcron_ha.web.address import NoSuch, near_names
+from pgcron_ha.web.page_request import PageRequest
+
+_MARKDOWN: Final = MarkdownIt("commonmark", {"html": False}).enable("table")
+# Another page, as one page names it for those who read the folder: ../how-to/retries.md#waits
+_PAGE_LINK: Final = re.compile(r"^(?:\.\./)*(?:[\w-]+/)?([\w-]+)\.md((?:#.*)?)$")
+_NOT_OF_A_SLUG: Final = re.compile(r"[^\w\- ]")
+
+
+async def show_docs(page_request: PageRequest) -> Response:
+    """The first page."""
+    return page_request.redirect("document", name=next(iter(documents())))
+
+
+async def show_document(page_request: PageRequest) -> Response:
+    """One page, beside the list of all."""
+    page_request.query()
+    name, pages = page_request.segment("name"), documents()
+    if name not in pages:
+        near = near_names(name[:100], list(pages))
+        raise NoSuch(
+            "document",
+            name,
+            "The documents are those of this version.",
+            "Look for it in the list of documents.",
+            [(other, page_request.link("document", name=other)) for other in near],
+        )
+    sections = [
+        (heading, [page for page in pages.values() if page.section == section])
+        for section, heading in SECTIONS.items()
+    ]
+    return page_request.page(
+        "docs.html",
+        None,
+        title=pages[name].title,
+        section="docs",
+        is_still=True,
+        sections=sections,
+        current=name,
+        html=_html(pages[name].text),
+    )
+
+
+@cache
+def _html(text: str) -> Markup:
+    """The text is the package's own, and HTML in it is only text.
+
+    Each heading gets an id, as GitHub makes it; links to other pages lead to theirs.
+    """
+    environment: dict[str, Any] = {}
+    tokens = _MARKDOWN.parse(text, environment)
+    for token, after in pairwise(tokens):
+        if token.type == "heading_open":
+            token.attrs["id"] = slug(after.content)
+        if token.attrs.get("style") == "text-align:right":
+            token.attrs = {"class": "right"}
+        for link in token.children or ():
+            if link.type == "link_open":
+                link.attrs["href"] = _PAGE_LINK.sub(r"\1\2", str(link.attrs["href"]))
+    return Markup(_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, environment))
+
+
+def slug(heading: str) -> str:
+    """What a link to a heading ends with: ``#how-long``."""
+    return _NOT_OF_A_SLUG.sub("", heading.replace("`", "")).strip().lower().replace(" ", "-")

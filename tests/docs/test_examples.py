@@ -1,0 +1,56 @@
+"""Every example of the documents is executed, in the order in which it stands on its page."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docs.blocks import DOCS, PAGES, blocks
+from tests.docs.reader import Reader, is_as_shown
+
+# What is executed by tests of its own: tests/db/test_sql_contract.py.
+ELSEWHERE = {"sql.md"}
+# These start a database by `pgcron-ha dev`.
+WITHOUT_A_DATABASE = {"tutorial.md"}
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that the embedded server can enter, though another user runs it."""
+    root = Path(tempfile.mkdtemp(prefix="pgcron-docs-")).resolve()
+    root.chmod(0o755)
+    yield root
+    shutil.rmtree(root)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if page.name not in ELSEWHERE],
+    ids=lambda page: str(page.relative_to(DOCS)),
+)
+def test_the_examples_of_a_page_do_what_it_says(page: Path, database: str, folder: Path) -> None:
+    reader = Reader(folder, None if page.name in WITHOUT_A_DATABASE else database)
+    try:
+        reader.follow(blocks(page))
+    finally:
+        reader.close()
+
+
+@pytest.mark.parametrize(
+    ("shown", "is_right"),
+    [
+        ("run 1\nended", True),
+        ("run …\nended", True),
+        ("…\nended", True),
+        ("…", True),
+        ("run 2\nended", False),
+        ("run 1", False),
+        ("…\nended\n…\nmore", False),
+    ],
+)
+def test_what_is_shown_is_compared_with_what_is_printed(shown: str, is_right: bool) -> None:
+    assert is_as_shown("run 1  \nended\n\n", shown) == is_right
