@@ -66,7 +66,7 @@ def _kept(text: str) -> Iterator[str]:
 
 
 def main() -> None:
-    """Print the schema of a fresh database, and bring the tables of docs/reference/sql.md up to it."""
+    """Print the schema of a fresh database, and bring the tables of the SQL contract up to it."""
     with ThrowAwayServer() as server:
         dsn = server.create_database("to_dump")
         asyncio.run(migrate(dsn))

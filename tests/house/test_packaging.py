@@ -33,6 +33,7 @@ def wheel(built: Path) -> set[str]:
 
 def test_the_wheel_has_the_files_of_the_checkout_and_no_others(wheel: set[str]) -> None:
     expected = {f"pgcron_ha/{name}" for name in _files("pgcron_ha")}
+    expected |= {f"pgcron_ha/docs/{name}" for name in _files("docs")}
     expected |= {f"pgcron_ha/migrations/{name}" for name in _files("migrations")}
     expected |= {f"pgcron_ha/web/{name}" for name in _files("web")}
 
