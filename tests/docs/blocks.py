@@ -22,7 +22,7 @@ from typing import Final
 from tests.house.checkout import ROOT
 
 DOCS: Final = ROOT / "docs"
-PAGES: Final = sorted(DOCS.rglob("*.md"))
+PAGES: Final = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 _FENCE: Final = re.compile(r"^( *)```(.*)\n((?:.*\n)*?)\1```$", re.MULTILINE)
 
 

@@ -20,7 +20,7 @@ from tests.waiting import wait_for
 
 _MOST_SECONDS: Final = 240
 _NOT_RUN: Final = "not run: "
-_SH: Final = ("bash", "-euo", "pipefail", "-c")
+_SH: Final = ("bash", "-euo", "pipefail")
 
 
 class Reader:
@@ -58,7 +58,10 @@ class Reader:
         if block.is_drawing or block.language == "text" or block.words.startswith(_NOT_RUN):
             return ""
         if block.language == "sh":
-            return self._run([*_SH, block.text], block, fails=block.words == "fails")
+            # In a file: a pkill of the page finds its own words in no command line.
+            file = self.folder.parent / "typed.sh"
+            file.write_text(block.text, encoding="utf-8")
+            return self._run([*_SH, file], block, fails=block.words == "fails")
         if block.words:
             file = self.folder / block.words
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -92,7 +95,7 @@ class Reader:
         file = self.folder / f"terminal-{block.line}.log"
         with file.open("wb") as log:
             process = subprocess.Popen(
-                [*_SH, "exec " + block.text.strip()],
+                [*_SH, "-c", "exec " + block.text.strip()],
                 cwd=self.folder,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.blocks import DOCS, PAGES, blocks
+from tests.docs.blocks import PAGES, blocks
 from tests.docs.reader import Reader, is_as_shown
+from tests.house.checkout import ROOT
 
 # What is executed by tests of its own: tests/db/test_sql_contract.py.
 ELSEWHERE = {"sql.md"}
@@ -30,7 +31,7 @@ def folder() -> Iterator[Path]:
 @pytest.mark.parametrize(
     "page",
     [page for page in PAGES if page.name not in ELSEWHERE],
-    ids=lambda page: str(page.relative_to(DOCS)),
+    ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_the_examples_of_a_page_do_what_it_says(page: Path, database: str, folder: Path) -> None:
     reader = Reader(folder, None if page.name in WITHOUT_A_DATABASE else database)
