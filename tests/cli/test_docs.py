@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from tests.cli.conftest import Cli
+from tests.docs.blocks import DOCS
+
+PAGES = sorted(DOCS.rglob("*.md"))
+
+
+def test_the_documents_are_listed_with_their_titles(cli: Cli) -> None:
+    lines = cli("docs").out.splitlines()
+
+    listed = [line.split(maxsplit=1) for line in lines if line.startswith("  ")]
+    titles = {path.stem: path.read_text().partition("\n")[0][2:] for path in PAGES}
+    assert len(titles) == len(PAGES)  # a name is enough, so no two are alike
+    assert dict(listed) == titles
+
+
+def test_a_document_is_printed_as_it_is(cli: Cli) -> None:
+    assert cli("docs", "tutorial").out == (DOCS / "tutorial.md").read_text()
+
+
+def test_an_unknown_document_is_refused_with_a_near_one(cli: Cli) -> None:
+    refused = cli("docs", "tutorail")
+
+    assert refused.code == 1
+    assert "did you mean 'tutorial'?" in refused.err

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import re
+from html import unescape
+
+from tests.docs.blocks import DOCS
+from tests.web.conftest import Site
+
+NAMES = sorted(path.stem for path in DOCS.rglob("*.md"))
+HREF = re.compile(r'href="([^"]+)"')
+
+
+def article(html: str) -> str:
+    return html.partition("<article")[2].partition("</article>")[0]
+
+
+async def test_the_documents_begin_with_the_first_hour(site: Site) -> None:
+    page = await site.client.get("/docs", follow_redirects=True)
+
+    assert page.url.path == "/docs/tutorial"
+    assert "Your first hour" in article(page.text)
+
+
+async def test_each_document_is_listed_and_its_links_lead_somewhere(site: Site) -> None:
+    pages = {name: (await site.get(f"/docs/{name}")).text for name in NAMES}
+
+    broken = []
+    for name, html in pages.items():
+        listed = HREF.findall(html.partition('class="docs-list"')[2].partition("</nav>")[0])
+        assert sorted(link.rpartition("/")[2] for link in listed) == NAMES
+        for link in map(unescape, HREF.findall(article(html))):
+            if link.startswith(("https://", "http://127.0.0.1")):
+                continue
+            other, _, place = link.partition("#")
+            target = pages.get(other or name)
+            if target is None or (place and f'id="{place}"' not in target):
+                broken.append(f"{name}: {link}")
+    assert broken == []
+
+
+async def test_a_document_that_is_not_there_is_answered_with_near_ones(site: Site) -> None:
+    page = await site.get("/docs/tutorail")
+
+    assert page.status_code == 404
+    assert 'href="/docs/tutorial"' in page.text
