@@ -134,9 +134,10 @@ class RunNotSucceeded(PgcronError):
     """A run that was waited for ended without success: `run_id`, its `outcome` and `error`."""
 
     def __init__(self, run_id: int, outcome: str, error: str | None = None) -> None:
+        first, _, more = (error or "").partition("\n")
         super().__init__(
-            f"run {run_id} ended {outcome}",
-            error,
+            f"run {run_id} ended {outcome}" + (f": {first[:200]}" if first else ""),
+            error if more or first[200:] else None,
             f"`pgcron-ha runs show {run_id}` shows its attempts.",
         )
         self.run_id = run_id

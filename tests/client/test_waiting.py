@@ -86,7 +86,7 @@ async def test_each_other_end_has_its_error(database: str, connection: control.C
             assert (await app.wait(number)).outcome == outcome
             with pytest.raises(kind, match=outcome) as raised:
                 await app.result(number)
-            assert raised.value.detail == "no paper"
+            assert str(raised.value) == f"run {number} ended {outcome}: no paper"
             assert (raised.value.run_id, raised.value.outcome) == (number, outcome)
 
 
