@@ -23,8 +23,6 @@ what is computed, each by its keyword: ``row=…`` is ``view.row`` there::
         snapshot = await page_request.read(                # one read a second for all viewers
             ("node", name), ask.node.one, name=name
         )
-        if (drawn := page_request.drawn(snapshot)) is not None:
-            return drawn                                   # another viewer's, same snapshot
         if snapshot.value is None:
             raise NoSuch("node", name, "…the rule…", "…what to do…")
         return page_request.page(                          # judged at snapshot.now

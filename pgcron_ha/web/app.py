@@ -28,7 +28,7 @@ from pgcron_ha.web.failures import failure_page, near_pages
 from pgcron_ha.web.links import Links, starlette_path
 from pgcron_ha.web.metrics import Pulse, WebMetrics
 from pgcron_ha.web.node_metrics import NodeCollector
-from pgcron_ha.web.page_request import PageRequest, Services, Texts
+from pgcron_ha.web.page_request import PageRequest, Services
 from pgcron_ha.web.reading import Reader
 from pgcron_ha.web.routes import ROUTES, WebRoute
 from pgcron_ha.web.security import BodyTooLarge, Guard
@@ -63,7 +63,6 @@ def create_app(
         templates=templates,
         static=static,
         links=Links({route.name: route.path for route in ROUTES}),
-        texts=Texts(),
         metrics=metrics,
         pulse=Pulse(metrics),
         look=look,

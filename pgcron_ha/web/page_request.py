@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -45,31 +44,10 @@ INTERFACE: Final = "ui"
 # Sent by the script, which needs the page without its frame.
 LIVE_HEADER: Final = "x-pgcron-live"
 ZONE_COOKIE: Final = "pgcron_zone"
-# A page has some 100 KB, so these are some megabytes.
-MOST_TEXTS: Final = 32
 # How often an open page is looked at again; reads are shared, so it costs a page's text.
 REFRESH_SECONDS: Final = 3
-# A placeholder in rendered pages, which viewers share, for the operation token of each form.
-OPERATION: Final = f"operation-{secrets.token_hex(16)}"
 OPERATION_FIELD: Final = "operation"
 _OPERATION: Final = re.compile(r"[0-9A-Za-z_-]{16,64}")
-
-
-class Texts:
-    """Rendered pages of snapshots that are still fresh: fifty viewers cost one rendering."""
-
-    def __init__(self) -> None:
-        self._texts: OrderedDict[Hashable, str] = OrderedDict()
-
-    def get(self, key: Hashable) -> str | None:
-        """The text for this key, or None."""
-        return self._texts.get(key)
-
-    def keep(self, key: Hashable, text: str) -> None:
-        """Remember a text; the oldest beyond `MOST_TEXTS` is forgotten."""
-        self._texts[key] = text
-        while len(self._texts) > MOST_TEXTS:
-            self._texts.popitem(last=False)
 
 
 @dataclass(frozen=True)
@@ -84,7 +62,6 @@ class Services:
     templates: Templates
     static: StaticFiles
     links: Links
-    texts: Texts
     metrics: WebMetrics
     pulse: Pulse
     look: LookAtNode | None = None
@@ -206,10 +183,10 @@ class PageRequest:
             )
         )
 
-    @property
+    @cached_property
     def operation(self) -> str:
-        """The placeholder that a form holds; each answer gets a token of its own instead."""
-        return OPERATION
+        """The operation token of the forms of this answer."""
+        return secrets.token_hex(16)
 
     def link(self, route: str, query: dict[str, Any] | None = None, /, **segments: Any) -> str:
         """The path of a route by its name, with these values in the address; None is left out."""
@@ -258,24 +235,7 @@ class PageRequest:
             viewer=Viewer(snapshot.now if snapshot else datetime.now(UTC), self.zone),
             view=SimpleNamespace(**view),
         )
-        if snapshot is not None and status == 200:
-            self.services.texts.keep(self._text_key(snapshot), text)
-        return self._answer(text, status)
-
-    def drawn(self, snapshot: Snapshot[Any]) -> Response | None:
-        """This page as it was rendered for the same snapshot, if it was."""
-        text = self.services.texts.get(self._text_key(snapshot))
-        return None if text is None or snapshot.problem else self._answer(text)
-
-    def _answer(self, text: str, status: int = 200) -> Response:
-        headers = {"retry-after": "5"} if status == 503 else {}
-        return HTMLResponse(text.replace(OPERATION, secrets.token_hex(16)), status, headers)
-
-    def _text_key(self, snapshot: Snapshot[Any]) -> Hashable:
-        """Everything that a rendered page depends on; permissions, too, once there are some."""
-        url = self.request.url
-        root = self.request.scope.get("root_path", "")
-        return (snapshot.number, root, url.path, url.query, self.zone.key, self.is_live)
+        return HTMLResponse(text, status, {"retry-after": "5"} if status == 503 else {})
 
     def redirect(
         self, route: str, query: dict[str, Any] | None = None, /, **segments: Any

@@ -42,8 +42,6 @@ async def show_backfills(page_request: PageRequest) -> Response:
         return await interfaces.backfills(connection, schedule_id=id_, state=state, schema=schema)
 
     snapshot = await page_request.read(("backfills", name, state), read)
-    if (drawn := page_request.drawn(snapshot)) is not None:
-        return drawn
     if snapshot.value is None:
         raise no_such_schedule(page_request, name or "")
     return page_request.page(
@@ -69,8 +67,6 @@ async def show_backfill(page_request: PageRequest) -> Response:
         )
 
     snapshot = await page_request.read(("backfill", id_), read)
-    if (drawn := page_request.drawn(snapshot)) is not None:
-        return drawn
     row, runs = snapshot.value
     reported = [{**run, "state": run_word(run, snapshot.now)} for run in runs if run["state"]]
     return page_request.page(

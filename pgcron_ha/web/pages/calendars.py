@@ -26,8 +26,6 @@ async def show_calendars(page_request: PageRequest) -> Response:
     page_request.query()
 
     snapshot = await page_request.read(("calendars",), ask.calendars)
-    if (drawn := page_request.drawn(snapshot)) is not None:
-        return drawn
     return page_request.page(
         "calendars.html",
         snapshot,
@@ -44,8 +42,6 @@ async def show_calendar(page_request: PageRequest) -> Response:
     name = page_request.segment("name")
 
     snapshot = await page_request.read(("calendar", name), _read_calendar, name)
-    if (drawn := page_request.drawn(snapshot)) is not None:
-        return drawn
     row, users, parents = snapshot.value
     if row is None:
         rule = "A calendar is named exactly as it was made."

@@ -45,8 +45,6 @@ async def show_overview(page_request: PageRequest) -> Response:
     window = chosen or DEFAULT_WINDOW
     is_all = choice(given.get("attention"), (ALL,), "number of causes") == ALL
     snapshot = await page_request.read(("overview", window), read_facts, WINDOWS[window])
-    if (drawn := page_request.drawn(snapshot)) is not None:
-        return drawn
     facts, now = snapshot.value, snapshot.now
     if chosen is None and _is_young(facts, now):
         window = FIRST_WINDOW

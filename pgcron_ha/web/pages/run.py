@@ -52,8 +52,6 @@ async def show_run(page_request: PageRequest) -> Response:
     run_id = run_number(page_request)
     place = log_place(page_request.query("log").get("log"))
     snapshot = await page_request.read(("run", run_id, place), _read_run, run_id, place)
-    if (drawn := page_request.drawn(snapshot)) is not None:
-        return drawn
     found = snapshot.value
     if found is None:
         raise no_such_run(page_request, str(run_id))

@@ -76,8 +76,6 @@ async def show_runs(page_request: PageRequest) -> Response:
     choices = await page_request.read(("run_choices",), ask.choices, life=_CHOICES_LIFE_SECONDS)
     period = choices.value["period"]
     snapshot = await page_request.read(("runs", asked, period), _read_listing, asked, period)
-    if (drawn := page_request.drawn(snapshot)) is not None:
-        return drawn
     _require_known(page_request, snapshot.value, given, choices.value)
     filters = {name: given[name] for name in _FILTERS if name in given}
     page, first_href = snapshot.value.page, None

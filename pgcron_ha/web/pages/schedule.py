@@ -77,8 +77,6 @@ async def show_schedule(page_request: PageRequest) -> Response:
     name = page_request.segment("name")
     before = cursor_instant(page_request.query("before").get("before"), "the ledger")
     snapshot = await page_request.read(("schedule", name, before), _read_schedule, name, before)
-    if (drawn := page_request.drawn(snapshot)) is not None:
-        return drawn
     found, now = snapshot.value, snapshot.now
     if found.definition is None:
         raise no_such_schedule(page_request, name, found.near)
