@@ -37,7 +37,7 @@ snapshot is shown with a banner; a page does nothing for that.
 **3. Verbs** are POST, go through `pgcron_ha.db.commands` with the actor, and end in a redirect::
 
     async def cancel(page_request: PageRequest) -> Response:
-        run, reason = run_number(page_request), (await page_request.form("reason")).get("reason")
+        run, reason = page_request.id, (await page_request.form("reason")).get("reason")
         await page_request.do(functions.cancel_run, run, reason)
         return page_request.redirect("run", {"done": "cancelled"}, id=run)
 

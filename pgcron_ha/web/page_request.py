@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
+from jinja2 import Environment
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -28,10 +29,10 @@ from pgcron_ha.web.address import (
     fields_of_address,
     fields_of_form,
 )
-from pgcron_ha.web.links import Links
+from pgcron_ha.web.links import filled
 from pgcron_ha.web.metrics import Pulse, WebMetrics
 from pgcron_ha.web.reading import LIFE_SECONDS, Reader, Snapshot
-from pgcron_ha.web.templating import StaticFiles, Templates
+from pgcron_ha.web.templating import StaticFiles
 from pgcron_ha.web.viewing import NOTICES, Viewer
 
 T = TypeVar("T")
@@ -59,9 +60,10 @@ class Services:
     version: str
     reader: Reader
     writers: ClientPools
-    templates: Templates
+    templates: Environment
     static: StaticFiles
-    links: Links
+    paths: Mapping[str, str]
+    """Of all routes, by name, such as ``/schedules/{name}``."""
     metrics: WebMetrics
     pulse: Pulse
     look: LookAtNode | None = None
@@ -91,15 +93,13 @@ class PageRequest:
         return self.services.schema
 
     def segment(self, name: str) -> str:
-        """A part of the path, decoded: ``{name}`` of the route. InvalidInput for no text."""
-        found = str(self.request.path_params[name])
-        if "\0" in found:
-            raise InvalidInput(
-                "the address has a NUL character",
-                "No name in a PostgreSQL database has one, so nothing can be found by it.",
-                "Remove it (%00).",
-            )
-        return found
+        """A part of the path, decoded: ``{name}`` of the route."""
+        return str(self.request.path_params[name])
+
+    @property
+    def id(self) -> int:
+        """The number that the path names: ``{id}`` of the route."""
+        return int(self.request.path_params["id"])
 
     def query(self, *known: str) -> dict[str, str]:
         """The values of the address that are given and not empty.
@@ -190,7 +190,7 @@ class PageRequest:
 
     def link(self, route: str, query: dict[str, Any] | None = None, /, **segments: Any) -> str:
         """The path of a route by its name, with these values in the address; None is left out."""
-        path = self.services.links.path(route, segments)
+        path = filled(self.services.paths[route], segments)
         root = self.request.scope.get("root_path", "")
         if not query and self._chosen_zone is None:
             return f"{root}{path}"
@@ -228,8 +228,7 @@ class PageRequest:
             version=self.services.version,
             refresh=None if is_still or 400 <= status < 500 else REFRESH_SECONDS,
         )
-        text = self.services.templates.render(
-            template,
+        text = self.services.templates.get_template(template).render(
             page_request=self,
             frame=frame,
             viewer=Viewer(snapshot.now if snapshot else datetime.now(UTC), self.zone),
@@ -291,9 +290,9 @@ def verb(
     """
 
     async def endpoint(page_request: PageRequest) -> Response:
-        name = page_request.segment(segment)
+        of = page_request.id if segment == "id" else page_request.segment(segment)
         given = await page_request.form(*fields)
-        await page_request.do(command, name, *map(given.get, fields), **more)
-        return page_request.redirect(shows, {"done": done}, **{segment: name})
+        await page_request.do(command, of, *map(given.get, fields), **more)
+        return page_request.redirect(shows, {"done": done}, **{segment: of})
 
     return endpoint

@@ -73,8 +73,6 @@ ROUTES: Final[tuple[WebRoute, ...]] = (
         ("GET", "/storage/{name}", "storage_table", "storage:read", storage.show_table),
         ("GET", "/runs", "runs", "runs:read", runs.show_runs),
         ("GET", "/static/{file}", "static", "open", assets_page.show_static_file),
-        ("GET", "/favicon.ico", "favicon", "open", assets_page.show_icon),
-        ("GET", "/robots.txt", "robots", "open", assets_page.show_robots),
         ("GET", "/livez", "livez", "open", probes.show_livez),
         ("GET", "/readyz", "readyz", "open", probes.show_readyz),
         ("GET", "/startupz", "startupz", "open", probes.show_startupz),

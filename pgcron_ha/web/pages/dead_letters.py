@@ -10,7 +10,7 @@ from starlette.responses import Response
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import dead_letters as ask
-from pgcron_ha.web.address import NoSuch, choice, whole_number, wrong_page
+from pgcron_ha.web.address import choice, whole_number, wrong_page
 from pgcron_ha.web.lists import chips, choices
 from pgcron_ha.web.page_request import PageRequest
 
@@ -65,11 +65,7 @@ async def show_dead_letters(page_request: PageRequest) -> Response:
 
 async def redrive(page_request: PageRequest) -> Response:
     """Runs a dead letter again as a new run; then shows that run."""
-    text, _ = page_request.segment("id"), await page_request.form()
-    letter = whole_number(text, _MOST_RUN)
-    if letter is None:
-        rule = "A dead letter is named by its run's number."
-        raise NoSuch("dead letter", text, rule, "Take it from the list of dead letters.")
+    letter, _ = page_request.id, await page_request.form()
     made = await page_request.make_run(
         "redrive", letter, lambda c: functions.redrive(c, letter, **page_request.who)
     )

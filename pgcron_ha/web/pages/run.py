@@ -12,8 +12,7 @@ from pgcron_ha.db.commands.breakers import diversion_words
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import queues as ask_queues
 from pgcron_ha.db.queries.pages import run as ask
-from pgcron_ha.db.queries.pages import runs as ask_runs
-from pgcron_ha.web.address import NoSuch, whole_number
+from pgcron_ha.web.address import NoSuch
 from pgcron_ha.web.formats import duration, mark_of
 from pgcron_ha.web.json_text import pretty
 from pgcron_ha.web.page_request import PageRequest
@@ -49,12 +48,12 @@ class Found(NamedTuple):
 
 async def show_run(page_request: PageRequest) -> Response:
     """The page; ``?log=`` chooses the piece of the log: first, before-1.500, after-1.500."""
-    run_id = run_number(page_request)
+    run_id = page_request.id
     place = log_place(page_request.query("log").get("log"))
     snapshot = await page_request.read(("run", run_id, place), _read_run, run_id, place)
     found = snapshot.value
     if found is None:
-        raise no_such_run(page_request, str(run_id))
+        raise no_such_run(page_request, run_id)
     view = _view(page_request, found, place, snapshot.now)
     title = f"{mark_of(view['word']).word} · run {run_id} · {view['what']}"
     return page_request.page("run.html", snapshot, title=title, section="runs", **view)
@@ -62,29 +61,20 @@ async def show_run(page_request: PageRequest) -> Response:
 
 async def show_log(page_request: PageRequest) -> Response:
     """The lines with instant, attempt, number and stream; the last line says if there are more."""
-    run_id = run_number(page_request)
+    run_id = page_request.id
     page_request.query()
     snapshot = await page_request.read(("run_log", run_id), read_log, run_id)
     if snapshot.value is None:
-        raise no_such_run(page_request, str(run_id))
+        raise no_such_run(page_request, run_id)
     headers = {"content-disposition": f'attachment; filename="run-{run_id}.log.txt"'}
     return PlainTextResponse(snapshot.value, headers=headers)
 
 
-def run_number(page_request: PageRequest) -> int:
-    """The run of the address. NoSuch for what is no number."""
-    text = page_request.segment("id")
-    number = whole_number(text, ask_runs.HIGHEST_ID)
-    if number is None:
-        raise no_such_run(page_request, text)
-    return number
-
-
-def no_such_run(page_request: PageRequest, text: str) -> NoSuch:
+def no_such_run(page_request: PageRequest, run_id: int) -> NoSuch:
     """With a link to all runs."""
     return NoSuch(
         "run",
-        text,
+        str(run_id),
         "It was never enqueued, its transaction was rolled back, or retention removed it.",
         "Look for it in the list of runs.",
         [("all runs", page_request.link("runs"))],
@@ -93,7 +83,7 @@ def no_such_run(page_request: PageRequest, text: str) -> NoSuch:
 
 async def cancel(page_request: PageRequest) -> Response:
     """Ends a waiting run, asks the node of a running one to stop it; ``reason`` is kept."""
-    run, reason = run_number(page_request), (await page_request.form("reason")).get("reason")
+    run, reason = page_request.id, (await page_request.form("reason")).get("reason")
     verdict = await page_request.do(functions.cancel_run, run, reason)
     done = "cancel_requested" if verdict == "requested" else verdict
     return page_request.redirect("run", {"done": done}, id=run)
@@ -101,7 +91,7 @@ async def cancel(page_request: PageRequest) -> Response:
 
 async def kill(page_request: PageRequest) -> Response:
     """Asks the node of a run that was asked to stop to end it by force."""
-    run, _ = run_number(page_request), await page_request.form()
+    run, _ = page_request.id, await page_request.form()
     verdict = await page_request.do(functions.cancel_run, run, by_force=True)
     done = "kill_requested" if verdict == "requested" else verdict
     return page_request.redirect("run", {"done": done}, id=run)
@@ -109,7 +99,7 @@ async def kill(page_request: PageRequest) -> Response:
 
 async def retry(page_request: PageRequest) -> Response:
     """A waiting run is due at once, an ended one runs again as a new run; then shows it."""
-    run, _ = run_number(page_request), await page_request.form()
+    run, _ = page_request.id, await page_request.form()
     made = await page_request.make_run(
         "retry", run, lambda connection: functions.retry_run(connection, run, **page_request.who)
     )
