@@ -12,7 +12,6 @@ from time import perf_counter
 from typing import Final
 
 from jinja2 import Environment
-from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -42,17 +41,16 @@ def create_app(
     *,
     schema: str = DEFAULT_SCHEMA,
     version: str = "0",
-    registry: CollectorRegistry | None = None,
     look: LookAtNode | None = None,
 ) -> Starlette:
     """The pages, probes and metrics of the cluster in this database, as an ASGI application.
 
-    Nothing is connected before the first request. `registry` may hold more metrics of this process;
-    `look` is at its node, if it has one: its metrics are added, and it is ready while the node is.
+    Nothing is connected before the first request. `look` is at the node of this process, if it has
+    one: its metrics are added, and it is ready while the node is.
     It serves one event loop; its lifespan must be run, as any server does.
     """
     static, templates = _files()
-    metrics = WebMetrics(version, registry)
+    metrics = WebMetrics(version)
     reader = Reader(dsn, metrics, schema)
     services = Services(
         dsn=dsn,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from types import SimpleNamespace
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
@@ -68,13 +68,6 @@ class Services:
     pulse: Pulse
     look: LookAtNode | None = None
     """At the node of this process, if it has one."""
-
-
-class Made(NamedTuple):
-    """A run, and whether it was made now; if not, the same form had made it before."""
-
-    run: int
-    is_new: bool
 
 
 class PageRequest:
@@ -159,29 +152,33 @@ class PageRequest:
             self.services.reader.expire()
             return done
 
-    async def make_run(self, verb: str, of: object, make: Callable[[Any], Awaitable[int]]) -> Made:
-        """The run that `make(connection)` gives, in a transaction of its own.
+    async def make_run(
+        self, verb: str, of: object, make: Callable[[Any], Awaitable[int]], done: str
+    ) -> Response:
+        """Shows the run that `make(connection)` gives, in a transaction of its own, with the notice
+        `done`; if that is no new run but `of` itself, it is due now.
 
         A form that is sent twice, by an impatient hand or a browser that repeats it, is one
         operation: the database gives the run that the first one made. A program that sends no
         operation token always makes a new run.
         """
+        key = f"{INTERFACE}:{verb}:{str(of)[:200]}:{self._operation}"
         if self._operation is None:
-            return Made(await self.act(make), True)
-        if not _OPERATION.fullmatch(self._operation):
+            run, is_new = await self.act(make), True
+        elif _OPERATION.fullmatch(self._operation):
+            run, is_new = await self.act(
+                lambda connection: functions.once(
+                    connection, key, lambda: make(connection), schema=self.schema
+                )
+            )
+        else:
             raise InvalidInput(
                 f"'{self._operation[:100]}' is not an operation token",
                 "A token has 16 to 64 letters, digits, _ and -; each form has its own.",
                 "Load the page again, or leave it out.",
             )
-        key = f"{INTERFACE}:{verb}:{str(of)[:200]}:{self._operation}"
-        return Made(
-            *await self.act(
-                lambda connection: functions.once(
-                    connection, key, lambda: make(connection), schema=self.schema
-                )
-            )
-        )
+        word = "retried" if run == of else done
+        return self.redirect("run", {"done": word if is_new else "repeated"}, id=run)
 
     @cached_property
     def operation(self) -> str:
@@ -273,6 +270,9 @@ class PageRequest:
             ) from error
 
 
+Endpoint: TypeAlias = Callable[[PageRequest], Awaitable[Response]]
+
+
 def _known_zone(name: str | None) -> ZoneInfo | None:
     """None for what is no zone here: a browser's tzdata may be newer."""
     try:
@@ -283,7 +283,7 @@ def _known_zone(name: str | None) -> ZoneInfo | None:
 
 def verb(
     command: Ask[object], shows: str, done: str, *fields: str, segment: str = "name", **more: Any
-) -> Callable[[PageRequest], Awaitable[Response]]:
+) -> Endpoint:
     """A verb that is one command on what the address names, with `fields` of its form.
 
     Then it shows the page `shows` with the notice `done`.

@@ -162,12 +162,13 @@ class Reader:
         began = monotonic()
         word = key[0] if isinstance(key, tuple) else str(key)
         try:
-            with self._metrics.timed_query(str(word)):
+            with self._metrics.queries.labels(str(word)).time():
                 async with self._pool.transaction() as connection:
                     at = await database_time(connection, schema=self.schema)
                     entry = _Entry(await read(connection), at.astimezone(UTC), began)
         except PgcronError as error:
-            self._metrics.database_failed(error)
+            # The class of ours is PC with one more digit.
+            self._metrics.errors.labels(error.sqlstate[:4]).inc()
             if isinstance(error, Conflict):
                 raise naming(error, await self._blocking()) from error
             if isinstance(error, DatabaseUnavailable | SchemaError):

@@ -5,14 +5,11 @@ A path segment in braces is one segment of the address, whatever characters the 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from starlette.responses import Response
-
 from pgcron_ha.web import probes
-from pgcron_ha.web.page_request import PageRequest
+from pgcron_ha.web.page_request import Endpoint
 from pgcron_ha.web.pages import (
     assets_page,
     backfills,
@@ -32,8 +29,6 @@ from pgcron_ha.web.pages import (
     schedules,
     storage,
 )
-
-Endpoint = Callable[[PageRequest], Awaitable[Response]]
 
 
 @dataclass(frozen=True)

@@ -66,11 +66,9 @@ async def show_dead_letters(page_request: PageRequest) -> Response:
 async def redrive(page_request: PageRequest) -> Response:
     """Runs a dead letter again as a new run; then shows that run."""
     letter, _ = page_request.id, await page_request.form()
-    made = await page_request.make_run(
-        "redrive", letter, lambda c: functions.redrive(c, letter, **page_request.who)
+    return await page_request.make_run(
+        "redrive", letter, lambda c: functions.redrive(c, letter, **page_request.who), "redriven"
     )
-    done = "redriven" if made.is_new else "repeated"
-    return page_request.redirect("run", {"done": done}, id=made.run)
 
 
 async def redrive_cause(page_request: PageRequest) -> Response:

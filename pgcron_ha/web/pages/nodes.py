@@ -166,29 +166,19 @@ async def show_node(page_request: PageRequest) -> Response:
 
 async def cordon(page_request: PageRequest) -> Response:
     """Cordons every process of its name until it is uncordoned; ``reason`` is kept."""
-    given = page_request.segment("incarnation")
     reason = (await page_request.form("reason")).get("reason")
-
-    async def work(connection: Connection) -> None:
-        node = await _known(connection, given, page_request.schema)
-        await cluster.cordon_node(connection, node["name"], reason, **page_request.who)
-
-    await page_request.act(work)
-    return page_request.redirect("node", {"done": "cordoned"}, incarnation=given)
+    node = await _known(page_request)
+    await page_request.do(cluster.cordon_node, node["name"], reason)
+    return page_request.redirect("node", {"done": "cordoned"}, incarnation=node["incarnation"])
 
 
 async def uncordon(page_request: PageRequest) -> Response:
     """Lets it take runs again, whether its name or this process alone was cordoned."""
-    given = page_request.segment("incarnation")
     await page_request.form()
-
-    async def work(connection: Connection) -> None:
-        node = await _known(connection, given, page_request.schema)
-        held = given if node["is_cordoned_alone"] else node["name"]
-        await cluster.uncordon_node(connection, held, **page_request.who)
-
-    await page_request.act(work)
-    return page_request.redirect("node", {"done": "uncordoned"}, incarnation=given)
+    node = await _known(page_request)
+    held = node["incarnation" if node["is_cordoned_alone"] else "name"]
+    await page_request.do(cluster.uncordon_node, held)
+    return page_request.redirect("node", {"done": "uncordoned"}, incarnation=node["incarnation"])
 
 
 def node_row(page_request: PageRequest, facts: dict[str, Any], now: datetime) -> NodeRow:
@@ -196,8 +186,9 @@ def node_row(page_request: PageRequest, facts: dict[str, Any], now: datetime) ->
     return NodeRow(facts, _href(page_request, facts), (facts["lease_until"] - now).total_seconds())
 
 
-async def _known(connection: Connection, given: str, schema: str) -> dict[str, Any]:
-    node, _, _ = await _read_node(connection, given, schema=schema)
+async def _known(page_request: PageRequest) -> dict[str, Any]:
+    given = page_request.segment("incarnation")
+    node, _, _ = await page_request.act(lambda c: _read_node(c, given, schema=page_request.schema))
     if node is None:
         raise _no_such_node(given, [])
     return node

@@ -15,7 +15,7 @@ from pgcron_ha.db.commands import occurrences
 from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import Conflict, InvalidInput, NotFound
 from pgcron_ha.spec.zones import load_zone
-from pgcron_ha.web.page_request import PageRequest
+from pgcron_ha.web.page_request import Endpoint, PageRequest
 from pgcron_ha.web.pages.schedule_form import LONGEST_SENT
 from pgcron_ha.web.times import written_instant
 
@@ -32,88 +32,81 @@ Verb: TypeAlias = Callable[[Any, Fire, dict[str, str], dict[str, str]], Awaitabl
 """It gets a connection, the fire, what the form says, and `PageRequest.who`."""
 
 
-async def skip(page_request: PageRequest) -> Response:
+def _on_a_fire(done: str, *fields: str) -> Callable[[Verb], Endpoint]:
+    """For the instant that the form names, by the schedule's clock if it has no offset."""
+
+    def endpoint_of(verb: Verb) -> Endpoint:
+        async def endpoint(page_request: PageRequest) -> Response:
+            name = page_request.segment("name")
+            given = await page_request.form("instant", *fields, longest=LONGEST_SENT)
+
+            async def work(connection: Any) -> None:
+                if "instant" not in given:
+                    rule = "'instant' is the fire time that is meant."
+                    raise InvalidInput("no fire is named", rule)
+                row = await overview.schedule(connection, name, schema=page_request.schema)
+                fire = Fire(name, written_instant(given["instant"], _zone(row)), row)
+                await verb(connection, fire, given, page_request.who)
+
+            await page_request.act(work)
+            return page_request.redirect("schedule", {"done": done}, name=name)
+
+        return endpoint
+
+    return endpoint_of
+
+
+@_on_a_fire("fire_skipped", "note")
+async def skip(c: Any, fire: Fire, given: dict[str, str], who: dict[str, str]) -> None:
     """The fire at ``instant`` does not run; ``note`` says why."""
-
-    async def verb(c: Any, fire: Fire, given: dict[str, str], who: dict[str, str]) -> None:
-        require_fire(fire.row, fire.at)
-        await occurrences.skip_occurrence(c, fire.schedule, fire.at, given.get("note"), **who)
-
-    return await _do(page_request, verb, "fire_skipped", "note")
+    require_fire(fire.row, fire.at)
+    await occurrences.skip_occurrence(c, fire.schedule, fire.at, given.get("note"), **who)
 
 
-async def move(page_request: PageRequest) -> Response:
+@_on_a_fire("fire_moved", "to", "note")
+async def move(c: Any, fire: Fire, given: dict[str, str], who: dict[str, str]) -> None:
     """The fire at ``instant`` is due at ``to``."""
-
-    async def verb(c: Any, fire: Fire, given: dict[str, str], who: dict[str, str]) -> None:
-        require_fire(fire.row, fire.at)
-        to, note = written_instant(given.get("to", ""), _zone(fire.row)), given.get("note")
-        await occurrences.move_occurrence(c, fire.schedule, fire.at, to, note, **who)
-
-    return await _do(page_request, verb, "fire_moved", "to", "note")
+    require_fire(fire.row, fire.at)
+    to, note = written_instant(given.get("to", ""), _zone(fire.row)), given.get("note")
+    await occurrences.move_occurrence(c, fire.schedule, fire.at, to, note, **who)
 
 
-async def edit(page_request: PageRequest) -> Response:
+@_on_a_fire("fire_edited", "args", "note")
+async def edit(c: Any, fire: Fire, given: dict[str, str], who: dict[str, str]) -> None:
     """The fire at ``instant`` gets ``args`` (JSON)."""
-
-    async def verb(c: Any, fire: Fire, given: dict[str, str], who: dict[str, str]) -> None:
-        require_fire(fire.row, fire.at)
-        args, note = args_text(given.get("args", "")), given.get("note")
-        await occurrences.edit_occurrence(c, fire.schedule, fire.at, args, note, **who)
-
-    return await _do(page_request, verb, "fire_edited", "args", "note")
+    require_fire(fire.row, fire.at)
+    args, note = args_text(given.get("args", "")), given.get("note")
+    await occurrences.edit_occurrence(c, fire.schedule, fire.at, args, note, **who)
 
 
-async def restore(page_request: PageRequest) -> Response:
+@_on_a_fire("fire_restored")
+async def restore(c: Any, fire: Fire, given: dict[str, str], who: dict[str, str]) -> None:
     """The fire at ``instant`` is not skipped or moved any more; other args are refused, as only
     who may run a schedule with args of their own may take them back: `restore_args`.
     """
-
-    async def verb(c: Any, fire: Fire, given: dict[str, str], who: dict[str, str]) -> None:
-        if was_edited(await _change(c, fire, who)):
-            raise Conflict(
-                f"the fire of schedule '{fire.schedule[:200]}' has other args",
-                "What undoes a change needs the right that the change needed.",
-                "Restore its args first; then it can be restored.",
-            )
-        await occurrences.restore_occurrence(c, fire.schedule, fire.at, **who)
-
-    return await _do(page_request, verb, "fire_restored")
+    if was_edited(await _change(c, fire, who)):
+        raise Conflict(
+            f"the fire of schedule '{fire.schedule[:200]}' has other args",
+            "What undoes a change needs the right that the change needed.",
+            "Restore its args first; then it can be restored.",
+        )
+    await occurrences.restore_occurrence(c, fire.schedule, fire.at, **who)
 
 
-async def restore_args(page_request: PageRequest) -> Response:
+@_on_a_fire("args_restored")
+async def restore_args(c: Any, fire: Fire, given: dict[str, str], who: dict[str, str]) -> None:
     """The fire at ``instant`` has the schedule's args; if it was moved, it stays so."""
-
-    async def verb(c: Any, fire: Fire, given: dict[str, str], who: dict[str, str]) -> None:
-        change = await _change(c, fire, who)
-        if change is None or not was_edited(change):
-            raise NotFound(
-                f"the fire of schedule '{fire.schedule[:200]}' has no args of its own",
-                "Only the args of a fire that was given others are restored.",
-                "Load the page again: somebody may have been faster.",
-            )
-        await occurrences.restore_occurrence(c, fire.schedule, fire.at, **who)
-        if change["due_at"] is not None:
-            to, note, who = change["due_at"], change["note"], {**who, "actor": change["actor"]}
-            await occurrences.move_occurrence(c, fire.schedule, fire.at, to, note, **who)
-
-    return await _do(page_request, verb, "args_restored")
-
-
-async def _do(page_request: PageRequest, verb: Verb, done: str, *fields: str) -> Response:
-    """For the instant that the form names, by the schedule's clock if it has no offset."""
-    name = page_request.segment("name")
-    given = await page_request.form("instant", *fields, longest=LONGEST_SENT)
-
-    async def work(connection: Any) -> None:
-        if "instant" not in given:
-            raise InvalidInput("no fire is named", "'instant' is the fire time that is meant.")
-        row = await overview.schedule(connection, name, schema=page_request.schema)
-        fire = Fire(name, written_instant(given["instant"], _zone(row)), row)
-        await verb(connection, fire, given, page_request.who)
-
-    await page_request.act(work)
-    return page_request.redirect("schedule", {"done": done}, name=name)
+    change = await _change(c, fire, who)
+    if change is None or not was_edited(change):
+        raise NotFound(
+            f"the fire of schedule '{fire.schedule[:200]}' has no args of its own",
+            "Only the args of a fire that was given others are restored.",
+            "Load the page again: somebody may have been faster.",
+        )
+    await occurrences.restore_occurrence(c, fire.schedule, fire.at, **who)
+    if change["due_at"] is not None:
+        to, note, who = change["due_at"], change["note"], {**who, "actor": change["actor"]}
+        await occurrences.move_occurrence(c, fire.schedule, fire.at, to, note, **who)
 
 
 async def _change(connection: Any, fire: Fire, who: dict[str, str]) -> overview.Row | None:

@@ -100,11 +100,9 @@ async def kill(page_request: PageRequest) -> Response:
 async def retry(page_request: PageRequest) -> Response:
     """A waiting run is due at once, an ended one runs again as a new run; then shows it."""
     run, _ = page_request.id, await page_request.form()
-    made = await page_request.make_run(
-        "retry", run, lambda connection: functions.retry_run(connection, run, **page_request.who)
+    return await page_request.make_run(
+        "retry", run, lambda c: functions.retry_run(c, run, **page_request.who), "rerun"
     )
-    done = "retried" if made.run == run else "rerun"
-    return page_request.redirect("run", {"done": done if made.is_new else "repeated"}, id=made.run)
 
 
 async def _read_run(

@@ -28,8 +28,7 @@ async def run_now(page_request: PageRequest) -> Response:
             fire_time = written_instant(wanted, await _zone(connection, page_request, name))
         return await functions.run_now(connection, name, fire_time=fire_time, **page_request.who)
 
-    made = await page_request.make_run("run_now", name, make)
-    return page_request.redirect("run", {"done": "run" if made.is_new else "repeated"}, id=made.run)
+    return await page_request.make_run("run_now", name, make, "run")
 
 
 async def pause(page_request: PageRequest) -> Response:
