@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from types import SimpleNamespace
 from typing import Any, Final
 
 from starlette.responses import Response
@@ -18,7 +19,7 @@ from pgcron_ha.web.pages.attention import causes, shortlist
 from pgcron_ha.web.pages.facts import Facts, Overview, for_timeline, read_facts
 from pgcron_ha.web.pages.nodes import node_row
 from pgcron_ha.web.pages.tiles import tiles
-from pgcron_ha.web.plots import Timeline, distance, timeline
+from pgcron_ha.web.plots import distance, timeline
 
 # Two thirds of the axis are past.
 WINDOWS: Final[dict[str, timedelta]] = {
@@ -89,7 +90,9 @@ def _is_young(facts: Facts, now: datetime) -> bool:
     )
 
 
-def _timeline(page_request: PageRequest, seen: Overview, length: timedelta) -> Timeline | None:
+def _timeline(
+    page_request: PageRequest, seen: Overview, length: timedelta
+) -> SimpleNamespace | None:
     rows = for_timeline(seen.judged, seen.now)
     if not rows:
         return None
