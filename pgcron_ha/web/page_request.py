@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -33,7 +33,7 @@ from pgcron_ha.web.links import filled
 from pgcron_ha.web.metrics import Pulse, WebMetrics
 from pgcron_ha.web.reading import LIFE_SECONDS, Reader, Snapshot
 from pgcron_ha.web.templating import StaticFiles
-from pgcron_ha.web.viewing import NOTICES, Viewer
+from pgcron_ha.web.viewing import NOTICES
 
 T = TypeVar("T")
 # A query or a command: a connection comes first, the schema is given by its name.
@@ -196,6 +196,10 @@ class PageRequest:
             given.setdefault("tz", self.request.query_params["tz"])
         return f"{root}{path}" + (f"?{urlencode(given)}" if given else "")
 
+    def links(self, route: str, names: Iterable[str]) -> list[tuple[str, str]]:
+        """Names with the addresses of their pages."""
+        return [(name, self.link(route, name=name)) for name in names]
+
     def page(
         self,
         template: str,
@@ -228,7 +232,9 @@ class PageRequest:
         text = self.services.templates.get_template(template).render(
             page_request=self,
             frame=frame,
-            viewer=Viewer(snapshot.now if snapshot else datetime.now(UTC), self.zone),
+            viewer=SimpleNamespace(
+                now=snapshot.now if snapshot else datetime.now(UTC), zone=self.zone
+            ),
             view=SimpleNamespace(**view),
         )
         return HTMLResponse(text, status, {"retry-after": "5"} if status == 503 else {})

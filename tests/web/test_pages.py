@@ -82,7 +82,7 @@ async def test_any_name_works_in_an_address_and_harms_nothing(read_site: Site, n
         ("/schedules?text=a&text=b", 400, "is given twice"),
         ("/?window=25h", 400, "24h"),
         ("/?tz=Europe/Berln", 400, "Europe/Berlin"),
-        ("/schedules/etl%2Forders?before=yesterday", 400, "is not a page of the ledger"),
+        ("/schedules/etl%2Forders/occurrences?before=x", 400, "is not a page of the ledger"),
         ("/schedules/%00", 404, "there is no page"),
         ("/schedules/%FF%FE", 404, ""),
         ("/schedules?text=%FF", 400, "can&#39;t be read"),

@@ -25,15 +25,6 @@ MOST_PRETTY: Final = 30_000
 _GONE: Final = 4
 
 
-class JsonText(NamedTuple):
-    """Args or a result, laid out."""
-
-    text: str
-    size: int
-    """Bytes of the whole."""
-    is_cut: bool
-
-
 class Found(NamedTuple):
     """What was read of a run."""
 
@@ -289,9 +280,11 @@ def _seconds(line: dict[str, Any], now: datetime) -> float | None:
     return None if began is None else ((line["ended_at"] or now) - began).total_seconds()
 
 
-def _json(text: str, size: int) -> JsonText:
+def _json(text: str, size: int) -> dict[str, Any]:
+    """Args or a result, laid out; `size` is in bytes, of the whole."""
     laid_out = pretty(text, MOST_PRETTY)
-    return JsonText(laid_out, size, len(text.encode()) < size or laid_out.endswith("…"))
+    is_cut = len(text.encode()) < size or laid_out.endswith("…")
+    return {"text": laid_out, "size": size, "is_cut": is_cut}
 
 
 def _children(found: Found) -> list[dict[str, Any]]:

@@ -54,13 +54,12 @@ async def show_table(page_request: PageRequest) -> Response:
     snapshot = await page_request.read(("storage",), ask.storage, life=LIFE_SECONDS)
     tables = {table.name: table for table in snapshot.value.tables}
     if name not in tables:
-        near = near_names(name[:100], sorted(tables))
         raise NoSuch(
             "table",
             name,
             "Partitions are shown on the page of their table.",
             "Look for it in the list of tables.",
-            [(other, page_request.link("storage_table", name=other)) for other in near],
+            page_request.links("storage_table", near_names(name[:100], sorted(tables))),
         )
     return page_request.page(
         "storage_table.html",
