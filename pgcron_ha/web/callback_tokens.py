@@ -34,7 +34,7 @@ class TokenCheck:
         answer: asyncio.Future[bool | Exception] = asyncio.get_running_loop().create_future()
         self._waiting.append((key, answer))
         async with self._asking:
-            while not answer.done():  # else one who was here before has asked for this one, too
+            while not answer.done():  # unless a caller before it has asked for both
                 await self._ask_for_some()
         found = answer.result()
         if isinstance(found, Exception):
@@ -43,13 +43,13 @@ class TokenCheck:
 
     async def _ask_for_some(self) -> None:
         batch = self._waiting[:MOST_AT_ONCE]
-        known: set[int] = set()
-        problem: Exception | None = None
+        found: Sequence[bool | Exception]
         try:
             async with asyncio.timeout(_SECONDS):
                 known = await self._ask([key for key, _ in batch])
+            found = [position in known for position in range(len(batch))]
         except Exception as error:
-            problem = error
-        del self._waiting[: len(batch)]
-        for position, (_, answer) in enumerate(batch):
-            answer.set_result(position in known if problem is None else problem)
+            found = [error] * len(batch)
+        del self._waiting[: len(batch)]  # when it is cancelled, the next caller asks for them
+        for (_, answer), one in zip(batch, found, strict=True):
+            answer.set_result(one)

@@ -73,8 +73,6 @@ class Services:
 class PageRequest:
     """One request. Pages use nothing else of the web framework."""
 
-    actor: Final = ACTOR
-
     def __init__(self, request: Request, services: Services) -> None:
         self.request = request
         self.services = services
@@ -134,7 +132,7 @@ class PageRequest:
     @property
     def who(self) -> dict[str, str]:
         """Who gives a command, and in which schema."""
-        return {"actor": self.actor, "schema": self.schema}
+        return {"actor": ACTOR, "schema": self.schema}
 
     async def do(self, command: Ask[T], *given: Any, **more: Any) -> T:
         """`act` with one command: ``command(connection, *given, actor=…, schema=…)``."""
