@@ -153,8 +153,8 @@ class PageRequest:
     async def make_run(
         self, verb: str, of: object, make: Callable[[Any], Awaitable[int]], done: str
     ) -> Response:
-        """Shows the run that `make(connection)` gives, in a transaction of its own, with the notice
-        `done`; if that is no new run but `of` itself, it is due now.
+        """Makes a run by `make(connection)`, in a transaction of its own, and shows it with the
+        notice `done`; if it gives no new run but `of` itself, that is due now.
 
         A form that is sent twice, by an impatient hand or a browser that repeats it, is one
         operation: the database gives the run that the first one made. A program that sends no

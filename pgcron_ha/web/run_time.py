@@ -49,7 +49,10 @@ def where_time_went(
     """The bar of a run (a row of `pgcron_ha.db.queries.pages.run`) from when it was due until it
     ended, or until now; None: no time has passed yet.
     """
-    tries = _tries(run, attempts, now)
+    tries = sorted(
+        ({**one, "ended_at": one["ended_at"] or now} for one in tries_of(run, attempts)),
+        key=lambda one: (one["attempt"], one["ended_at"]),
+    )
     begin = _begin(run, tries, bool(attempts))
     if begin is None:
         return None
@@ -65,21 +68,19 @@ def where_time_went(
     )
 
 
-def _tries(
-    run: dict[str, Any], attempts: Sequence[dict[str, Any]], now: datetime
-) -> list[dict[str, Any]]:
-    """Every attempt, the first one first, with the one that runs or that succeeded."""
-    tries = sorted(attempts, key=lambda row: (row["attempt"], row["ended_at"]))
-    if run["claimed_at"] is None or any(row["attempt"] == run["attempt"] for row in tries):
-        return tries
+def tries_of(run: dict[str, Any], failed: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Every attempt, the newest first: those that failed, and the one that runs or succeeded."""
+    if run["claimed_at"] is None or any(one["attempt"] == run["attempt"] for one in failed):
+        return [*failed]
     last = {
-        "attempt": run["attempt"],
+        **run,
         "outcome": run["state"],
-        "claimed_at": run["claimed_at"],
-        "started_at": run["started_at"],
-        "ended_at": run["finished_at"] or now,
+        "ended_at": run["finished_at"],
+        "error_class": None,
+        "error": None if run["finished_at"] is None else run.get("error"),
+        "traceback": None,
     }
-    return [*tries, last]
+    return [last, *failed]
 
 
 def _begin(

@@ -54,7 +54,7 @@ class Facts:
 
     @property
     def now(self) -> datetime:
-        """The moment."""
+        """When it was read, by the database's clock."""
         now: datetime = self.cluster["now"]
         return now
 

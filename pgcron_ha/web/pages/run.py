@@ -17,7 +17,7 @@ from pgcron_ha.web.formats import duration, mark_of
 from pgcron_ha.web.json_text import pretty
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.run_log import LogPlace, log_place, log_view, read_log
-from pgcron_ha.web.run_time import where_time_went
+from pgcron_ha.web.run_time import tries_of, where_time_went
 from pgcron_ha.web.run_words import retry_words, run_sentence, run_word
 
 # Characters of a laid-out args or result.
@@ -147,7 +147,7 @@ def _view(
         "instants": _instants(row),
         "progress": _progress(found.progress),
         "bar": where_time_went(row, shown, now),
-        "attempts": _attempts(row, shown, now),
+        "attempts": [{**one, "seconds": _seconds(one, now)} for one in tries_of(row, shown)],
         "unfolded": next(with_traceback, None),
         "hidden_attempts": len(found.attempts) > len(shown) and shown[-1]["attempt"] - 1,
         "args": _json(row["args"], row["args_bytes"]),
@@ -255,24 +255,6 @@ def _instants(row: dict[str, Any]) -> list[tuple[str, datetime]]:
         ("Expires", row["expire_at"]),
     ]
     return [(word, instant) for word, instant in named if instant is not None]
-
-
-def _attempts(
-    row: dict[str, Any], failed: list[dict[str, Any]], now: datetime
-) -> list[dict[str, Any]]:
-    lines = failed
-    if row["claimed_at"] is not None and all(a["attempt"] != row["attempt"] for a in failed):
-        is_over = row["finished_at"] is not None
-        last = {
-            **row,
-            "outcome": row["state"],
-            "ended_at": row["finished_at"],
-            "error_class": None,
-            "error": row["error"] if is_over else None,
-            "traceback": None,
-        }
-        lines = [last, *failed]
-    return [{**line, "seconds": _seconds(line, now)} for line in lines]
 
 
 def _seconds(line: dict[str, Any], now: datetime) -> float | None:

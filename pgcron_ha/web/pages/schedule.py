@@ -128,7 +128,7 @@ def schedule_sentence(row: dict[str, Any]) -> str | None:
 def _fire_line(
     fire: PreviewFire, zone_name: str, change: SimpleNamespace | None
 ) -> SimpleNamespace:
-    """One fire to come: in the schedule's zone, in UTC, what the clock does to it, and somebody."""
+    """One fire to come: in its zone, in UTC, and what the clock or somebody does to it."""
     local = fire.local
     return SimpleNamespace(
         at=fire.fire_at,
