@@ -9,7 +9,7 @@ import click
 
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.arguments import option
-from pgcron_ha.cli.output import Column, echo, is_json, print_result, print_rows
+from pgcron_ha.cli.output import Column, echo, print_result, print_rows
 from pgcron_ha.cli.session import Session, call, on_database
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.queries import overview
@@ -109,7 +109,7 @@ def redrive_command(
         options = {**filters, **(rate._asdict() if rate else {})}
         options |= {"also_lost": also_lost, "args": args}
         sent = on_database(lambda session: _redrive_many(session, most, options))
-        if not sent and not is_json():
+        if not sent:
             echo("no open dead letter fits")
     for run_id, new_id in sent:
         document = {"dead_letter": run_id, "run_id": new_id}

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import instant_text, is_json, print_fields, print_result
+from pgcron_ha.cli.output import instant_text, print_fields, print_result, report
 from pgcron_ha.cli.session import Session, with_session
 from pgcron_ha.client.fires import NO_FIRE, changed_words, explain, is_fire, require_fire
 from pgcron_ha.db.commands import occurrences
@@ -38,7 +38,8 @@ async def why_command(session: Session, name: str, instant: datetime) -> None:
     fields = {"schedule": name, "instant": instant_text(found.instant), **reported._asdict()}
     if reported.decision == "not an instant":
         fields |= {"fires_before": found.before, "fires_after": found.after}
-    if reported.run is not None and reported.outcome is None and not is_json():
+    report(fields)
+    if reported.run is not None and reported.outcome is None:
         fields["outcome"] = "retention has removed it"
     print_fields(fields)
 

@@ -8,16 +8,7 @@ from datetime import UTC, datetime, timedelta
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import (
-    Column,
-    echo,
-    is_json,
-    plural,
-    print_json,
-    print_rows,
-    shown,
-    table_lines,
-)
+from pgcron_ha.cli.output import Column, echo, plural, report, shown, table_lines
 from pgcron_ha.cli.session import Session, with_session
 from pgcron_ha.client.verifying import Proof, prove
 from pgcron_ha.db.queries import health
@@ -53,12 +44,11 @@ async def verify_command(session: Session, name: str | None, since: timedelta | 
     now: datetime = (await session.call(health.server))["now"]
     after = now - since if isinstance(since, timedelta) else since.astimezone(UTC)
     proof = await session.call(prove, after, name=name)
-    if is_json():
-        print_rows(proof.breaks, COLUMNS, "")
-        print_json({**asdict(proof), "since": after, "breaks": len(proof.breaks)})
-    else:
-        for line in proof_lines(proof, after):
-            echo(line)
+    for broken in proof.breaks:
+        report(broken)
+    report({**asdict(proof), "since": after, "breaks": len(proof.breaks)})
+    for line in proof_lines(proof, after):
+        echo(line)
     return 1 if proof.breaks else 0
 
 

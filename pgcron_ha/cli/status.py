@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import echo, is_json, print_json, shown
+from pgcron_ha.cli.output import echo, report, shown
 from pgcron_ha.cli.session import Session, with_session
 from pgcron_ha.db.driver.clients import Connection
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
@@ -29,9 +29,7 @@ async def status_command(session: Session) -> None:
         status = {"blocking": blocking, **await session.call(read_tables)}
     except Conflict as error:
         raise naming(error, await session.call(blocking_sessions)) from error
-    if is_json():
-        print_json(status)
-        return
+    report(status)
     pauses = (*_pauses(status["counts"]), *_cordons(status["nodes"]))
     for line in (*summary_lines(status), *pauses, *_complaints(status)):
         echo(line)

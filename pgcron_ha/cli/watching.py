@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from pgcron_ha.cli.output import echo, is_json, print_json, shown
+from pgcron_ha.cli.output import echo, is_json, print_json, report, shown
 from pgcron_ha.cli.screen import Screen
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client.run_status import RunStatus, read_status
@@ -97,9 +97,8 @@ async def _print_lines(
 
 def print_end(status: RunStatus) -> None:
     """The result, or the error of how it ended: RunFailed, RunCancelled, RunNotStarted."""
-    if is_json():
-        document = {"run_id": status.id, "state": status.state, "attempt": status.attempt}
-        print_json({**document, "result": status.result, "error": status.error})
+    document = {"run_id": status.id, "state": status.state, "attempt": status.attempt}
+    report({**document, "result": status.result, "error": status.error})
     require_success(status)
     if not is_json() and status.result is not None:
         print_json(status.result)
