@@ -29,7 +29,6 @@ from pgcron_ha.cli.runs import print_run_id
 from pgcron_ha.cli.schedule_files import apply_command, export_command, schema_command
 from pgcron_ha.cli.schedule_import import import_group
 from pgcron_ha.cli.schedule_occurrences import OCCURRENCE_COMMANDS, changed_lines
-from pgcron_ha.cli.schedule_verify import verify_command
 from pgcron_ha.cli.schedule_versions import diff_command, restore_command, versions_command
 from pgcron_ha.cli.session import Session, act, call, on_database, with_session
 from pgcron_ha.client import checks
@@ -73,7 +72,7 @@ def schedules_group() -> None:
 
 
 for _command in (
-    *(versions_command, diff_command, restore_command, verify_command, *OCCURRENCE_COMMANDS),
+    *(versions_command, diff_command, restore_command, *OCCURRENCE_COMMANDS),
     *(apply_command, export_command, schema_command, import_group, backfill_command),
 ):
     schedules_group.add_command(_command)
@@ -165,16 +164,12 @@ def put_command(
     echo(f"schedule '{name}' {when}")
 
 
-def _duration_or_instant(option: str, text: str) -> timedelta | datetime:
-    return arguments.duration_or_none(text) or arguments.local_instant(option, text)
-
-
 @schedules_group.command("pause")
 @click.argument("name")
 @click.option("--note", help="Why; kept with every fire that is missed.")
 @click.option(
     "--until",
-    type=arguments.ReadBy("duration|instant", _duration_or_instant),
+    type=arguments.ReadBy("duration|instant", arguments.duration, arguments.local_instant),
     help="Resume it by itself: 2h, 2026-12-24T18:00.",
 )
 @with_session
