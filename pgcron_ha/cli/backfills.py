@@ -24,6 +24,7 @@ from pgcron_ha.cli.output import (
     shown,
 )
 from pgcron_ha.cli.session import Session, act, on_database, with_session
+from pgcron_ha.cli.watching import goes_on
 from pgcron_ha.db.commands import backfills
 from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import PgcronError
@@ -189,12 +190,9 @@ def _print_plan(measured: BackfillRange, decided: int) -> None:
 
 def _follow(backfill: int) -> None:
     echo(f"backfill {backfill}", err=True)
-    try:
+    again = f"`pgcron-ha backfills show {backfill}` shows how far it is"
+    with goes_on(f"backfill {backfill}", again):
         row = on_database(lambda session: _until_over(session, backfill))
-    except KeyboardInterrupt:
-        again = f"`pgcron-ha backfills show {backfill}` shows how far it is"
-        echo(f"backfill {backfill} goes on; {again}", err=True)
-        raise
     print_result(row, _progress(row))
     if row["state"] != "done" or row["failed"]:
         raise PgcronError(

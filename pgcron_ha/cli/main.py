@@ -17,7 +17,6 @@ from pgcron_ha.cli.context import CommandContext
 from pgcron_ha.cli.output import echo, print_json
 from pgcron_ha.db.driver.dsn import without_password
 from pgcron_ha.errors import ConfigError, PgcronError
-from pgcron_ha.version import installed_version
 
 FAILED = 1
 INTERRUPTED = 130
@@ -92,12 +91,6 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
 
 
-def _print_version(context: click.Context, option: click.Parameter, wanted: bool) -> None:
-    if wanted and not context.resilient_parsing:
-        echo(f"pgcron-ha {installed_version()}")
-        context.exit()
-
-
 @click.group(
     cls=LazyGroup,
     commands=[click.Command(name) for name in COMMANDS],  # click suggests one for a misspelled name
@@ -112,12 +105,9 @@ def _print_version(context: click.Context, option: click.Parameter, wanted: bool
 )
 @click.option("--dsn", metavar="URL", help="The database: postgresql://user@host/name.")
 @click.option("--schema", metavar="NAME", help="The schema of the tables.")
-@click.option(
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_print_version,
+@click.version_option(
+    package_name="pgcron-ha",
+    message="%(prog)s %(version)s",
     help="Print the version and end.",
 )
 @click.pass_context

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -31,13 +32,19 @@ def follow_to_end(run_id: int, *, timeout: float | None = None, with_log: bool =
 
     Raises NotFound, WaitTimedOut, RunFailed, RunCancelled, RunNotStarted.
     """
-    try:
+    with goes_on(f"run {run_id}", f"`pgcron-ha runs watch {run_id}` follows it again"):
         status = on_database(lambda session: follow(session, run_id, timeout, with_log))
-    except KeyboardInterrupt:
-        again = f"`pgcron-ha runs watch {run_id}` follows it again"
-        echo(f"run {run_id} goes on; {again}", err=True)
-        raise
     print_end(status)
+
+
+@contextmanager
+def goes_on(what: str, hint: str) -> Iterator[None]:
+    """Ctrl-C ends the showing alone, and says so."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        echo(f"{what} goes on; {hint}", err=True)
+        raise
 
 
 async def follow(

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
-from typing import Annotated, Any, Final, Protocol, TypeVar, get_type_hints
+from typing import Annotated, Any, Final, TypeVar, get_type_hints
 
 from pgcron_ha.config.breaker import Breaker, read_breaker
 from pgcron_ha.config.values import Duration, Reader, did_you_mean
@@ -143,15 +143,8 @@ def patterns_by_name(raw: object) -> dict[str, str]:
     return patterns
 
 
-class Pattern(Protocol):
-    """What is used of a compiled pattern."""
-
-    def fullmatch(self, text: str) -> Any:
-        """None if the text does not match from end to end."""
-
-
 @lru_cache(maxsize=1000)
-def compile_pattern(text: str) -> Pattern:
+def compile_pattern(text: str) -> Any:
     """A pattern that judges what comes with a run, matched in linear time (RE2): Python's own `re`
     goes back and tries again, which can take years, and no other thread has a turn meanwhile.
 
@@ -162,7 +155,7 @@ def compile_pattern(text: str) -> Pattern:
     options = re2.Options()
     options.log_errors = False
     try:
-        compiled: Pattern = re2.compile(text, options)
+        return re2.compile(text, options)
     except re2.error as error:
         (reason,) = error.args
         reported = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
@@ -171,4 +164,3 @@ def compile_pattern(text: str) -> Pattern:
             " backreferences, no look-around and no repetition of more than 1,000 times, and"
             " matches in linear time"
         ) from None
-    return compiled
