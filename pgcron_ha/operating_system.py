@@ -55,16 +55,14 @@ def hide_from_others() -> bool:
     return _prctl(_PR_SET_DUMPABLE, 0)
 
 
-def kill_processes_with(entry: bytes, seconds: float = 5.0) -> int:
+def kill_processes_with(entry: bytes, seconds: float = 5.0) -> None:
     """SIGKILL to each process, but this one and those above it, whose environment has this
-    ``NAME=value``, until none is left; gives how many there were. Nothing where there is no
-    ``/proc``.
+    ``NAME=value``, until none is left. Nothing where there is no ``/proc``.
     """
     spared, parent = {0, 1}, os.getpid()
     while parent not in spared:
         spared.add(parent)
         parent = int((_stat_fields(parent) or ["", "0"])[1])
-    killed: set[int] = set()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         every = set(_processes()) - spared
@@ -74,11 +72,9 @@ def kill_processes_with(entry: bytes, seconds: float = 5.0) -> int:
         for pid in found:
             try:
                 os.kill(pid, signal.SIGKILL)
-                killed.add(pid)
             except (ProcessLookupError, PermissionError):
                 spared.add(pid)
         time.sleep(0.01)
-    return len(killed)
 
 
 def child_processes() -> list[int]:

@@ -1,6 +1,6 @@
 """Tables ``[KIND.NAME]`` of the handlers of a node: each becomes a frozen dataclass.
 
-A field's annotation has its reader, ``Annotated[int, Integer(1, 100)]``, and its key if that is not
+A field's annotation has its reader, ``Annotated[int, integer(1, 100)]``, and its key if that is not
 its name. A key that is left out has the field's default; a field without a default is required.
 """
 
@@ -13,14 +13,14 @@ from functools import lru_cache
 from typing import Annotated, Any, Final, TypeVar, get_type_hints
 
 from pgcron_ha.config.breaker import Breaker, read_breaker
-from pgcron_ha.config.values import Duration, Reader, did_you_mean
+from pgcron_ha.config.values import Reader, did_you_mean, duration
 from pgcron_ha.errors import ConfigError
 
 PLACEHOLDER = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
 # What `placeholders = { name = true }` allows: no spaces, no quotes, and no leading dash, which
 # the called program would read as an option.
 DEFAULT_PATTERN = r"[A-Za-z0-9_.:/@=+,][A-Za-z0-9_.:/@=+,-]{0,199}"
-TIME_LIMIT: Final = Duration("1ms", "7d")
+TIME_LIMIT: Final = duration("1ms", "7d")
 
 # As in a run's handler, which is the kind, a colon and this.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
