@@ -224,5 +224,4 @@ def _progress(row: overview.Row) -> str:
 
 
 def _say(backfill: int, done: str) -> None:
-    document = {"backfill": backfill, "done": done}
-    print_result(document, f"backfill {backfill} is {done}")
+    print_result({"backfill": backfill, "done": done}, f"backfill {backfill} is {done}")

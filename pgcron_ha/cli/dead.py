@@ -119,8 +119,6 @@ def redrive_command(
 async def _redrive_named(
     session: Session, run_ids: tuple[int, ...], args: str | None
 ) -> list[tuple[int, int]]:
-    if len(run_ids) > MOST_AT_ONCE:
-        raise click.UsageError(f"at most {MOST_AT_ONCE} dead letters at once")
     async with session.connection.transaction():
         return [(each, await session.act(functions.redrive, each, args)) for each in run_ids]
 

@@ -29,7 +29,7 @@ CHECKS: Final[tuple[Callable[[Diagnosis], Iterator[Finding]], ...]] = (
     doctor_schema.check_schema,
     doctor_server.check_autovacuum,
     doctor_server.check_holders,
-    doctor_server.check_vacuum,
+    doctor_server.check_wraparound,
     doctor_server.check_storage,
     doctor_server.check_connections,
     doctor_server.check_clock,
@@ -38,14 +38,13 @@ CHECKS: Final[tuple[Callable[[Diagnosis], Iterator[Finding]], ...]] = (
     doctor_schema.check_delivery,
     doctor_schema.check_work,
     doctor_schema.check_ledger,
-    doctor_schema.check_blocking,
+    doctor_schema.check_locks,
     doctor_schema.check_services,
     doctor_server.check_pooler,
     doctor_schema.check_role,
     doctor_schema.check_privileges,
     doctor_schema.check_partition_gaps,
     doctor_schema.check_stray_partitions,
-    doctor_schema.check_locks,
     doctor_server.check_notifications,
 )
 NOTIFIED_SECONDS: Final = 2.0
@@ -86,9 +85,8 @@ async def examine(session: Session) -> list[Finding]:
     except SchemaError as error:
         return [problem("schema", error.message, error.hint)]
     blocking = await session.call(blocking_sessions)
-    await session.connection.execute(
-        "SET lock_timeout = '1s'"
-    )  # locks are reported, not waited for
+    # Locks are reported, not waited for.
+    await session.connection.execute("SET lock_timeout = '1s'")
     middle = sent + (answered - sent) / 2  # it read its clock somewhere between the two
     try:
         with answers():

@@ -22,9 +22,8 @@ from pgcron_ha.errors import Conflict
 async def status_command(session: Session) -> None:
     """Show what the cluster does and what waits."""
     blocking = await session.call(blocking_sessions)
-    await session.connection.execute(
-        "SET lock_timeout = '1s'"
-    )  # locks are reported, not waited for
+    # Locks are reported, not waited for.
+    await session.connection.execute("SET lock_timeout = '1s'")
     try:
         status = {"blocking": blocking, **await session.call(read_tables)}
     except Conflict as error:
