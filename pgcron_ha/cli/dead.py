@@ -39,7 +39,7 @@ def _now_or_instant(option: str, text: str) -> datetime:
 
 
 _INSTANT: Final = arguments.ReadBy("iso", _now_or_instant)
-# Each is locked until all are sent; more need several calls.
+# A batch is one transaction, which locks each of them until its end.
 MOST_AT_ONCE: Final = 1000
 _filter_options = arguments.together(
     option("--group", "Only this error group (`dead groups`).", into="fingerprint"),
