@@ -48,14 +48,14 @@ class Column:
         return text if len(text) <= self.most else text[: self.most - 1] + "…"
 
 
-def echo(text: object = "", *, err: bool = False) -> None:
+def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
     """Prints to stderr, or to stdout, where people alone read it: nothing with ``--json``.
 
     Control characters in names, errors and output of handlers are shown as escapes: they move no
     cursor, set no title and hide nothing.
     """
     if err or not is_json():
-        click.echo(harmless(str(text)), err=err)
+        click.echo(harmless(str(text)), err=err, nl=nl)
 
 
 def note(text: str) -> None:
