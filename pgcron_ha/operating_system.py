@@ -55,57 +55,45 @@ def hide_from_others() -> bool:
     return _prctl(_PR_SET_DUMPABLE, 0)
 
 
-def kill_processes_with(entry: bytes, seconds: float = 5.0) -> int:
+def kill_processes_with(entry: bytes, seconds: float = 5.0) -> None:
     """SIGKILL to each process, but this one and those above it, whose environment has this
-    ``NAME=value``, until none is left; gives how many there were. Nothing where there is no
-    ``/proc``.
+    ``NAME=value``, until none is left. Nothing where there is no ``/proc``.
     """
     spared, parent = {0, 1}, os.getpid()
     while parent not in spared:
         spared.add(parent)
         parent = int((_stat_fields(parent) or ["", "0"])[1])
-    killed: set[int] = set()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        try:
-            every = {int(name) for name in os.listdir("/proc") if name.isdigit()} - spared
-        except OSError:
-            break
+        every = set(_processes()) - spared
         found = [pid for pid in every if environment_contains(pid, entry)]
         if not found:
             break
         for pid in found:
             try:
                 os.kill(pid, signal.SIGKILL)
-                killed.add(pid)
             except (ProcessLookupError, PermissionError):
                 spared.add(pid)
         time.sleep(0.01)
-    return len(killed)
 
 
 def child_processes() -> list[int]:
     """The ids of this process's children, adopted orphans and zombies included.
 
-    For a process with one thread. Empty where there is no ``/proc``.
+    Empty where there is no ``/proc``.
     """
-    me = os.getpid()
-    try:
-        with open(f"/proc/{me}/task/{me}/children", encoding="ascii") as listing:
-            return [int(pid) for pid in listing.read().split()]
-    except FileNotFoundError:  # a kernel without CONFIG_PROC_CHILDREN
-        return _children_by_scan(me)
-
-
-def living_children() -> list[int]:
-    """As `child_processes`, of a process with any number of threads and without zombies."""
     try:
         threads = os.listdir("/proc/self/task")
         listed = [_listing(f"/proc/self/task/{thread}/children") for thread in threads]
-        found = [int(pid) for listing in listed for pid in listing.split()]
-    except FileNotFoundError:
-        found = _children_by_scan(os.getpid())
-    return [pid for pid in found if (_stat_fields(pid) or ["Z"])[0] not in "ZX"]
+        return [int(pid) for listing in listed for pid in listing.split()]
+    except FileNotFoundError:  # a kernel without CONFIG_PROC_CHILDREN
+        me = str(os.getpid())
+        return [pid for pid in _processes() if (_stat_fields(pid) or ["", ""])[1] == me]
+
+
+def living_children() -> list[int]:
+    """As `child_processes`, without zombies."""
+    return [pid for pid in child_processes() if (_stat_fields(pid) or ["Z"])[0] not in "ZX"]
 
 
 def resident_bytes(pid: int | str = "self") -> int:
@@ -155,8 +143,9 @@ def kill_group(group: int) -> bool:
         return False
     except PermissionError:  # members that changed their user
         return True
-    members = _living_members(group)
-    return members is None or members > 0
+    found = [_stat_fields(pid) for pid in _processes()]
+    living = [each for each in found if each and each[2] == str(group) and each[0] not in "ZX"]
+    return bool(living) or not found
 
 
 def environment_contains(pid: int, entry: bytes) -> bool:
@@ -168,13 +157,12 @@ def environment_contains(pid: int, entry: bytes) -> bool:
         return False
 
 
-def _living_members(group: int) -> int | None:
-    """How many processes of a group are no zombies; None where there is no ``/proc``."""
+def _processes() -> list[int]:
+    """The ids of all processes; none where there is no ``/proc``."""
     try:
-        found = [_stat_fields(int(name)) for name in os.listdir("/proc") if name.isdigit()]
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
     except OSError:
-        return None
-    return sum(1 for each in found if each and each[2] == str(group) and each[0] not in "ZX")
+        return []
 
 
 def _listing(path: str) -> str:
@@ -184,14 +172,6 @@ def _listing(path: str) -> str:
 
 def _prctl(option: int, value: int) -> bool:
     return _libc is not None and _libc.prctl(option, value, 0, 0, 0) == 0
-
-
-def _children_by_scan(parent: int) -> list[int]:
-    try:
-        numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    except OSError:
-        return []
-    return [pid for pid in numbers if (_stat_fields(pid) or ["", "-1"])[1] == str(parent)]
 
 
 def _stat_fields(pid: int) -> list[str] | None:

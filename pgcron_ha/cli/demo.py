@@ -21,7 +21,7 @@ import click
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.nodes import SLOTS, STATE
 from pgcron_ha.cli.output import Column, plural, shown, table_lines
-from pgcron_ha.cli.schedule_verify import proof_lines
+from pgcron_ha.cli.schedule_occurrences import proof_lines
 from pgcron_ha.cli.status import read_tables, summary_lines
 from pgcron_ha.client.verifying import prove
 from pgcron_ha.config.loading import load_settings

@@ -182,7 +182,10 @@ def check_privileges(found: Diagnosis) -> Iterator[Finding]:
 
 
 def check_locks(found: Diagnosis) -> Iterator[Finding]:
-    """Sessions that hold advisory locks of nodes for long; taking them needs no privilege."""
+    """Sessions that keep nodes waiting, and those that hold nodes' advisory locks for long; taking
+    these needs no privilege.
+    """
+    yield from blocked(found.blocking)
     for holder in found.lock_holders:
         lasting = timedelta(seconds=int(holder["seconds"]))
         yield problem(
@@ -191,11 +194,6 @@ def check_locks(found: Diagnosis) -> Iterator[Finding]:
             "Concurrency keys, limited queues or new partitions wait for it: "
             f"SELECT pg_terminate_backend({holder['process_id']});",
         )
-
-
-def check_blocking(found: Diagnosis) -> Iterator[Finding]:
-    """Sessions that keep nodes waiting for a lock."""
-    return blocked(found.blocking)
 
 
 def blocked(rows: Sequence[Row]) -> Iterator[Finding]:

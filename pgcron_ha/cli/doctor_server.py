@@ -93,7 +93,7 @@ def check_server(found: Diagnosis) -> Iterator[Finding]:
 
 
 def check_autovacuum(found: Diagnosis) -> Iterator[Finding]:
-    """Whether autovacuum is on."""
+    """Whether autovacuum is on, and tables that it never came to."""
     for setting in found.server["without"]:
         yield problem(
             "autovacuum",
@@ -106,6 +106,14 @@ def check_autovacuum(found: Diagnosis) -> Iterator[Finding]:
             "autovacuum",
             f"it is off for {table['name']}{toast}",
             f"ALTER TABLE {table['name']} RESET ({table['option']});",
+        )
+    for table in found.never_vacuumed:
+        yield advice(
+            "autovacuum",
+            f"it never came to {table['name']}: {table['dead']:,} dead rows, "
+            f"{table['inserted']:,} inserted",
+            f"Now: VACUUM (ANALYZE) {found.settings.schema}.{table['name']}; and give autovacuum"
+            " more workers, or a higher autovacuum_vacuum_cost_limit.",
         )
     if not (found.server["without"] or found.tables_without_autovacuum):
         yield ok("autovacuum", "on")
@@ -139,20 +147,9 @@ def check_holders(found: Diagnosis) -> Iterator[Finding]:
         )
 
 
-def check_vacuum(found: Diagnosis) -> Iterator[Finding]:
-    """Tables that were never vacuumed, and transaction ids that run out."""
-    for table in found.never_vacuumed:
-        yield advice(
-            "autovacuum",
-            f"it never came to {table['name']}: {table['dead']:,} dead rows, "
-            f"{table['inserted']:,} inserted",
-            f"Now: VACUUM (ANALYZE) {found.settings.schema}.{table['name']}; and give autovacuum"
-            " more workers, or a higher autovacuum_vacuum_cost_limit.",
-        )
-    yield from _check_wraparound(found.wraparound)
-
-
-def _check_wraparound(read: dict[str, Any]) -> Iterator[Finding]:
+def check_wraparound(found: Diagnosis) -> Iterator[Finding]:
+    """Transaction ids that run out."""
+    read = found.wraparound
     table, database = read["table_name"], read["database_name"]
     felt = max(2 * read["freeze_max_age"], MOST_TRANSACTIONS // 4)
     into = f"connect to {database} (ALTER DATABASE … ALLOW_CONNECTIONS true lets one in)"

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import Column, echo, is_json, print_rows
+from pgcron_ha.cli.output import Column, echo, print_rows
 from pgcron_ha.cli.session import Session, with_session
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.storage import storage
@@ -66,8 +66,6 @@ async def storage_command(session: Session, table: str | None) -> None:
         return
     rows = [_table(each, now) for each in found.tables]
     print_rows(rows, TABLES, "no tables")
-    if is_json():
-        return
     growth = in_bytes(total_growth(found.tables, now))
     echo(f"\n{in_bytes(sum(t.total for t in found.tables))} in all, {growth} more a day")
     for holder in found.holders:

@@ -16,12 +16,10 @@ import tomli_w
 
 from pgcron_ha.config.capability_table import PLACEHOLDER, read_tables
 from pgcron_ha.config.settings import CAPABILITIES
-from pgcron_ha.errors import InvalidInput, PgcronError
+from pgcron_ha.errors import PgcronError
 from pgcron_ha.schedule_files.definitions import judged_schedule
 from pgcron_ha.schedule_files.writing import as_yaml
 
-# More are for several files.
-MOST_JOBS: Final = 10_000
 # No scheduler that is imported stops a run; a template's longest time limit is this.
 LONGEST: Final = "7d"
 _NAME: Final = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -71,8 +69,6 @@ class Imported:
             reason = "; ".join(text for text in (error.message, error.detail) if text)
             self.lose(where, f"not carried over: {reason}")
             return
-        if len(self.definitions) >= MOST_JOBS:
-            raise InvalidInput(f"there are more than {MOST_JOBS} jobs", "An import is one file.")
         self.definitions[unique] = values
         if template is not None:
             problems = read_tables(kind, {unique: template}, CAPABILITIES[kind])[1]
