@@ -1,4 +1,5 @@
-"""The cluster of a folder: made, fitting the programs at hand, and running or not.
+"""The cluster of a folder: made, fitting the programs at hand, and running or not; and the one
+limit for bringing it up, in many steps.
 
 A pid in a file is a claim; `find_postmaster` checks it.
 """
@@ -10,13 +11,14 @@ import secrets
 import shutil
 import signal
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from pgcron_ha.embedded.binaries import BIN_VARIABLE, Binaries
 from pgcron_ha.embedded.directory import DataDirectory, Identity
-from pgcron_ha.embedded.locks import Deadline, FileLock, expired
 from pgcron_ha.errors import ConfigError, DatabaseUnavailable
+from pgcron_ha.operating_system import FileLock
 
 SUPERUSER = "pgcron"
 
@@ -43,6 +45,40 @@ _PID, _SOCKET_DIRECTORY, _STATUS = 0, 4, 7
 
 # `ps` answers in milliseconds; more means the machine is not usable.
 _PS_TIMEOUT_SECONDS = 5.0
+
+# Short beside the 0.1 s a warm start takes, long enough to cost nothing.
+PAUSE_SECONDS = 0.02
+
+
+class Deadline:
+    """The end of an operation, counted from its construction, in seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._end = time.monotonic() + seconds
+
+    def remaining(self) -> float:
+        """Seconds that are left, never below zero."""
+        return max(0.0, self._end - time.monotonic())
+
+    def pause(self, waiting_for: str, seconds: float = PAUSE_SECONDS) -> None:
+        """Wait a moment before looking again; raises DatabaseUnavailable when the time is over."""
+        if self.remaining() == 0.0:
+            raise self.expired(waiting_for)
+        time.sleep(min(seconds, self.remaining()))
+
+    def acquire(self, lock: FileLock, waiting_for: str, *, shared: bool = False) -> None:
+        """Take the lock; raises DatabaseUnavailable if it is not free in time."""
+        while not lock.try_acquire(shared=shared):
+            self.pause(waiting_for)
+
+    def expired(self, waiting_for: str) -> DatabaseUnavailable:
+        """The error for a wait that took too long."""
+        return DatabaseUnavailable(
+            f"The embedded PostgreSQL was not up within {self.seconds:g} s",
+            f"The time ended while waiting for {waiting_for}.",
+            "Look into postgres.log in its folder; on a slow machine, try again: recovery goes on.",
+        )
 
 
 def initialise(
@@ -181,7 +217,7 @@ def _run(
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             if isinstance(error, subprocess.TimeoutExpired):
-                raise expired("initdb", deadline.seconds) from None
+                raise deadline.expired("initdb") from None
             raise
     if process.returncode != 0:
         raise DatabaseUnavailable(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgcron_ha.executors.contract import masking, tasks
 from pgcron_ha.executors.contract.attempt import Attempt
-from pgcron_ha.executors.contract.fingerprints import fingerprint_of, normalized
+from pgcron_ha.executors.contract.failures import fingerprint_of, normalized, outcome_of_error
 from pgcron_ha.executors.contract.log_lines import CUT_MARK, MAX_LINE_BYTES, MAX_LINES, RunLog
 from pgcron_ha.executors.contract.masking import MASK, mask, remember_password, remember_secret
 from pgcron_ha.executors.contract.outcome import MAX_RESULT_BYTES, Succeeded
@@ -63,6 +63,7 @@ __all__ = [
     "mask",
     "masking",
     "normalized",
+    "outcome_of_error",
     "placeholder_text",
     "read_line",
     "remember_password",

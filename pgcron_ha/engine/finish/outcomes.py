@@ -16,8 +16,10 @@ from pgcron_ha.executors.contract.base import (
     Succeeded,
 )
 
-_TEXT_LIMIT: Final = 16_000
-"""Characters kept of an error or traceback in the database."""
+TEXT_LIMIT: Final = 18_000
+"""Characters kept of an error or traceback in the database: more than executors give, which keep
+the beginning and the end.
+"""
 
 _KINDS: Final = {
     StopReason.CANCELLED: "cancelled",
@@ -55,7 +57,7 @@ def characters_of(ended: Ended) -> int:
     if isinstance(outcome, Succeeded):
         return len(outcome.text or "")
     if isinstance(outcome, Failed):
-        return min(len(outcome.message) + len(outcome.traceback or ""), 2 * _TEXT_LIMIT)
+        return min(len(outcome.message) + len(outcome.traceback or ""), 2 * TEXT_LIMIT)
     return 0
 
 
@@ -100,10 +102,3 @@ def results_of(batch: Sequence[Ended]) -> list[str | None] | None:
     if all(ended[1] is SUCCEEDED for ended in batch):
         return None
     return [outcome.text if isinstance(outcome, Succeeded) else None for _, outcome, _ in batch]
-
-
-def storable(text: str | None) -> str | None:
-    """PostgreSQL takes no NUL in a text, and no half of a surrogate pair."""
-    if text is None:
-        return None
-    return text[:_TEXT_LIMIT].replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")

@@ -19,8 +19,6 @@ from pgcron_ha.operating_system import boottime
 
 Stream: TypeAlias = Literal["stdout", "stderr", "log"]
 
-_decode = json.JSONDecoder().raw_decode
-
 
 class StopReason(StrEnum):
     """Why a run was asked to stop."""
@@ -151,7 +149,7 @@ def _parse_args(text: str) -> dict[str, Any]:
             "nest the args less deeply",
         )
     try:
-        args = _parse_json(text)
+        args = json.loads(text)
     except ValueError as error:
         raise InvalidInput(
             f"the args {text[:80]!r} are not JSON", str(error), "args must be a JSON object"
@@ -163,12 +161,3 @@ def _parse_args(text: str) -> dict[str, Any]:
             'write {"name": value}',
         )
     return args
-
-
-def _parse_json(text: str) -> Any:
-    """As `json.loads`; much quicker for text without spaces around it, as PostgreSQL writes it."""
-    try:
-        value, end = _decode(text)
-    except ValueError:
-        return json.loads(text)
-    return value if end == len(text) else json.loads(text)

@@ -17,10 +17,12 @@ from dataclasses import replace
 from time import monotonic
 from typing import Any, ClassVar
 
+import uvloop
+
 from pgcron_ha.executors.contract.attempt import Lease, StopReason
 from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
-from pgcron_ha.executors.contract.coroutines import new_event_loop, post, run_until_stopped
+from pgcron_ha.executors.contract.coroutines import post, run_until_stopped
 from pgcron_ha.executors.contract.failures import (
     MAX_NAME_CHARACTERS,
     MAX_TRACEBACK_CHARACTERS,
@@ -67,7 +69,7 @@ class LoopExecutor(ABC):
         self._closing = False
         self._nothing_left: Future[None] = Future()
         self._ended: Future[None] = Future()
-        self._loop = new_event_loop()
+        self._loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name=thread_name, daemon=True)
 
     @abstractmethod
@@ -107,7 +109,7 @@ class TaskExecutor(LoopExecutor):
         self, kind: str, handlers: Iterable[str], executor_services: ExecutorServices
     ) -> None:
         super().__init__(f"pgcron-{kind}", executor_services)
-        self._kind = kind
+        self.kind = kind
         self._handlers = frozenset(handlers)
         self._failed = executor_services.failed
         self._live: dict[Context, asyncio.Task[None]] = {}
@@ -125,6 +127,10 @@ class TaskExecutor(LoopExecutor):
         It is cancelled to stop it, unless `interrupt` does something else, and must not swallow
         that: the work has ended when it ends.
         """
+
+    def time_limit(self, context: Context) -> float | None:
+        """Seconds after which the run is asked to stop; None: its node keeps the time."""
+        return None
 
     def interrupt(self, context: Context) -> None:
         """Ask a run that has begun to stop; called on the loop."""
@@ -145,11 +151,6 @@ class TaskExecutor(LoopExecutor):
         """Close what the runs have shared; called on the loop after the last of them."""
 
     # The contract.
-
-    @property
-    def kind(self) -> str:
-        """The word before the colon."""
-        return self._kind
 
     def handlers(self) -> frozenset[str]:
         """The full names of what it executes."""
@@ -247,10 +248,14 @@ class TaskExecutor(LoopExecutor):
         if outcome is None:
             context._work = self
             context.started_monotonic = monotonic()
+            limit, timed_out = self.time_limit(context), StopReason.TIMED_OUT
+            timer = limit and self._loop.call_later(limit, self.stop, context, timed_out)
             try:
                 outcome = _bounded(await self.execute(context))
             except BaseException as error:
                 outcome = outcome_of_error(error, context)
+            if timer:
+                timer.cancel()
             await self._until_ended(context)
         try:
             self._finish(context, outcome)
@@ -301,11 +306,9 @@ class TaskExecutor(LoopExecutor):
         task._log_destroy_pending = False  # type: ignore[attr-defined]
         task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         for _ in range(_MAX_CLOSES):
-            try:
+            with contextlib.suppress(BaseException):  # it goes on all the same
                 coroutine.close()  # `_execute` sees GeneratorExit, and finishes the run
                 break
-            except BaseException:  # it goes on all the same
-                continue
 
     def _stop_all(self) -> None:
         for context in list(self._live):
@@ -350,3 +353,8 @@ def _bounded(outcome: Outcome) -> Outcome:
     if isinstance(outcome, Interrupted):
         return replace(outcome, message=bounded_text(outcome.message))
     raise TypeError(f"the executor returned {type(outcome).__name__!r}, which is no outcome")
+
+
+def shorter(*limits: float | None) -> float | None:
+    """The shortest of some time limits, of which None is none."""
+    return min((each for each in limits if each is not None), default=None)

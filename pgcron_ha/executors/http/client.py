@@ -140,16 +140,6 @@ class HttpClient:
         )
 
 
-def tls_context(ca_file: str | None) -> ssl.SSLContext:
-    """Checks certificates against this file, or against the authorities that browsers trust.
-
-    Raises OSError for a file that can't be read or has no certificates.
-    """
-    if ca_file is None:
-        return httpx.create_ssl_context(trust_env=False)
-    return ssl.create_default_context(cafile=ca_file)
-
-
 async def _read(response: httpx.Response) -> tuple[bytes, bool]:
     """The body and whether it is whole. No more than the bound is ever in memory."""
     encoding = response.headers.get("content-encoding", "identity").strip().lower()

@@ -36,10 +36,7 @@ MOST_STARTING: Final = 4
 IDLE_SECONDS: Final = 60.0
 """How long an idle process is kept warm."""
 
-MOST_KEPT_WARM: Final = 4
-"""Those beyond, which a burst needed, leave after `SURPLUS_SECONDS`."""
 
-SURPLUS_SECONDS: Final = 5.0
 START_SECONDS: Final = 60.0
 """For the interpreter and the imports of the Apps."""
 
@@ -225,8 +222,7 @@ class ChildPool(TaskExecutor):
 
     def _rest(self, child: ChildProcess) -> None:
         """It waits for its next run."""
-        seconds = IDLE_SECONDS if len(self._idle) < MOST_KEPT_WARM else SURPLUS_SECONDS
-        child.change(State.IDLE, seconds, self._leave)
+        child.change(State.IDLE, IDLE_SECONDS, self._leave)
         self._idle.append(child)
         self._failures.clear()  # processes can be started
         self._changed.set()

@@ -11,11 +11,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from time import monotonic
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from pgcron_ha.executors.contract.attempt import StopReason
 from pgcron_ha.executors.contract.base import ExecutorServices
@@ -27,10 +28,9 @@ from pgcron_ha.executors.contract.tasks import LoopExecutor
 from pgcron_ha.executors.contract.transaction import RunTransaction
 from pgcron_ha.executors.python.capture import capture, current_run
 from pgcron_ha.executors.python.child_pool import ChildPool, ChildProgram, isolations_of
-from pgcron_ha.executors.python.copies import end_copy, watch_for_copies
 from pgcron_ha.executors.python.handler import PythonHandler
 from pgcron_ha.executors.python.threads import HandlerThreads
-from pgcron_ha.operating_system import boottime
+from pgcron_ha.operating_system import IN_FORKED_CHILD, boottime
 
 if TYPE_CHECKING:
     from pgcron_ha.db.driver.transactions import Transactions
@@ -86,7 +86,7 @@ class PythonExecutor(LoopExecutor):
         if isolated and children is not None:
             services = replace(executor_services, done=self._end_isolated)
             self._children = ChildPool(children, isolated, services)
-        watch_for_copies(self)
+        IN_FORKED_CHILD[self] = self._become_a_copy
 
     def handlers(self) -> frozenset[str]:
         """The full names of the registered functions."""
@@ -123,13 +123,16 @@ class PythonExecutor(LoopExecutor):
         if self._children is not None:
             self._children.renew_lease(deadline)
 
-    def become_a_copy(self) -> None:
-        """This is a process that a handler forked: it ends when it leaves its handler, or waits."""
-        self._done = end_copy
+    def _become_a_copy(self) -> None:
+        """This is a process that a handler forked: it ends when it leaves its handler, or waits.
+        Else it would report the end of the run again, and take the next one from its copy of the
+        queue.
+        """
+        self._done = _end_copy
         for context in self._live:
             context._transaction = None  # its connection is the node's
         if threading.get_ident() == self._thread.ident:
-            self._loop.call_soon(end_copy)
+            self._loop.call_soon(_end_copy)
 
     async def close(self, grace: float) -> None:
         """Stop all; after ``grace`` abandon what remains.
@@ -154,6 +157,7 @@ class PythonExecutor(LoopExecutor):
         for thread in self._threads.close():
             thread.join(0 if self._live else _END_SECONDS)
         capture.uninstall()
+        del IN_FORKED_CHILD[self]
 
     def _prepare(self, context: Context) -> bool:
         """Make a context ready to be executed; False if it is refused, and done with."""
@@ -318,6 +322,15 @@ class PythonExecutor(LoopExecutor):
             self._threads.submit(context)
         else:
             self._children.start((context,))
+
+
+def _end_copy(*_: object) -> NoReturn:
+    """Nothing that was registered for the end of the node is called."""
+    with contextlib.suppress(OSError):
+        os.write(
+            2, b"a process that a handler forked came back from it instead of ending; it ends\n"
+        )
+    os._exit(70)
 
 
 def _begin(context: Context, handler: PythonHandler) -> tuple[Coroutine[Any, Any, Any] | None, Any]:
