@@ -151,6 +151,17 @@ def process_started(pid: int) -> float | None:
     return None if fields is None else int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
+def is_alive(pid: int) -> bool:
+    """Whether there is such a process; a zombie is none, where there is a ``/proc``."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another user's
+        return True
+    return (_stat_fields(pid) or ["R"])[0] not in "ZX"
+
+
 def kill_group(group: int) -> bool:
     """SIGKILL to a group of processes that need not be ours; True if one still lives.
 

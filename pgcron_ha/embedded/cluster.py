@@ -241,9 +241,13 @@ def find_postmaster(pgdata: Path) -> Postmaster | None:
 
     A dead pid, a zombie, and a pid that the system gave to another program since are None.
     """
-    lines = _pid_file(pgdata)
-    pid = _pid(lines)
-    if pid is None or str(pgdata) not in _command_of(pid):
+    try:
+        lines = (pgdata / "postmaster.pid").read_text().splitlines()
+    except OSError:
+        return None
+    text = _line(lines, _PID)
+    pid = int(text) if text.isdecimal() else 0
+    if pid <= 1 or str(pgdata) not in _command_of(pid):
         return None
     return Postmaster(
         pid=pid,
@@ -253,41 +257,18 @@ def find_postmaster(pgdata: Path) -> Postmaster | None:
 
 
 def remove_stale_pid_file(pgdata: Path) -> None:
-    """Remove postmaster.pid if it names another process than the server, alive or a zombie.
+    """Remove postmaster.pid. Call it only when `find_postmaster` says None and nobody else can
+    start the server.
 
-    PostgreSQL believes any such pid and would refuse to start. Call it only when `find_postmaster`
-    says None and nobody else can start the server. Leftover backends of a killed server are still
-    noticed: since PostgreSQL 12 their shared memory is found by the folder, not by this file.
+    If it names another process, alive or a zombie, PostgreSQL would refuse to start. Leftover
+    backends of a killed server are still noticed: since PostgreSQL 12 their shared memory is found
+    by the folder, not by this file.
     """
-    pid = _pid(_pid_file(pgdata))
-    if pid is not None and _exists(pid):
-        (pgdata / "postmaster.pid").unlink(missing_ok=True)
-
-
-def _pid_file(pgdata: Path) -> list[str]:
-    try:
-        return (pgdata / "postmaster.pid").read_text().splitlines()
-    except OSError:
-        return []
+    (pgdata / "postmaster.pid").unlink(missing_ok=True)
 
 
 def _line(lines: list[str], number: int) -> str:
     return lines[number].strip() if number < len(lines) else ""
-
-
-def _pid(lines: list[str]) -> int | None:
-    text = _line(lines, _PID)
-    return int(text) if text.isdecimal() and int(text) > 1 else None
-
-
-def _exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _command_of(pid: int) -> str:

@@ -90,11 +90,7 @@ def untellable(ended: Ended, error: PgcronError) -> Ended:
     context, outcome, at = ended
     message = f"the database refused the outcome: {error.message}"
     retry = outcome.retry if isinstance(outcome, Failed) else False
-    return (
-        context,
-        Failed("OutcomeRefused", message.encode("ascii", "replace").decode("ascii"), None, retry),
-        at,
-    )
+    return context, Failed("OutcomeRefused", message, retry=retry), at
 
 
 def results_of(batch: Sequence[Ended]) -> list[str | None] | None:

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.process.descendants import bury_descendants
-from pgcron_ha.operating_system import FileLock
+from pgcron_ha.operating_system import FileLock, is_alive
 from pgcron_ha.telemetry.events import NodeHasATwin
 from pgcron_ha.telemetry.log import emit
 
@@ -66,7 +66,8 @@ class Home:
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             while not self._lock.try_acquire():
-                if time.monotonic() > end or _is_alive(self._lock.path.read_bytes()):
+                owner = self._lock.path.read_text(encoding="ascii")  # may be about to write it
+                if time.monotonic() > end or not owner.isdigit() or is_alive(int(owner)):
                     return False
                 time.sleep(_LOOK_SECONDS)
         except OSError as error:
@@ -96,18 +97,3 @@ def _kernel() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:  # no Linux
         return socket.gethostname()
-
-
-def _is_alive(written: bytes) -> bool:
-    if not written.isdigit():
-        return True  # the owner is about to write its number
-    try:
-        os.kill(int(written), 0)
-        status = Path(f"/proc/{int(written)}/stat").read_text(encoding="ascii", errors="replace")
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # another user's
-        return True
-    except FileNotFoundError:  # no Linux, or it is gone by now
-        return not Path("/proc/self").exists()
-    return status.rpartition(")")[2].split()[:1] != ["Z"]

@@ -58,7 +58,9 @@ class LoopExecutor(ABC):
     started by the subclass.
     """
 
-    _live: Collection[Context]
+    _handlers: Collection[str]
+    """The full names of what it executes."""
+    _live: dict[Context, Any]
 
     def __init__(self, thread_name: str, executor_services: ExecutorServices) -> None:
         self._done = executor_services.done
@@ -84,6 +86,31 @@ class LoopExecutor(ABC):
 
     def _post(self, callback: Any, *arguments: Any) -> bool:
         return post(self._loop, callback, *arguments)
+
+    def handlers(self) -> frozenset[str]:
+        """The full names of what it executes."""
+        return frozenset(self._handlers)
+
+    def _refusal(self, context: Context) -> Outcome | None:
+        """Why a run is not begun; None in the usual case."""
+        if self._closing:
+            context.stop_reason = context.stop_reason or StopReason.SHUTDOWN
+        elif context.stop_reason is None and boottime() >= self._lease.deadline:
+            context.stop_reason = StopReason.LEASE_LOST
+        if context.stop_reason is not None:
+            return stopped_early(context.stop_reason)
+        if context.handler not in self._handlers:
+            return Failed("NotFound", f"this node does not offer the handler {context.handler!r}")
+        return None
+
+    def _report_end(self, context: Context, outcome: Outcome) -> None:
+        if context._log is not None:
+            context._log.finish()
+        # What it left behind prints where the process does.
+        context._work = context._transaction = context._sink = None
+        self._live.pop(context, None)
+        self._done(context, outcome)
+        self._note_nothing_left()
 
     def _note_nothing_left(self) -> None:
         if self._closing and not self._live and not self._nothing_left.done():
@@ -151,10 +178,6 @@ class TaskExecutor(LoopExecutor):
         """Close what the runs have shared; called on the loop after the last of them."""
 
     # The contract.
-
-    def handlers(self) -> frozenset[str]:
-        """The full names of what it executes."""
-        return self._handlers
 
     def start(self, contexts: Sequence[Context]) -> None:
         """Hand all over to the loop."""
@@ -226,17 +249,6 @@ class TaskExecutor(LoopExecutor):
             self._done(context, refused)
             context = None if self._closing else self._feed()
 
-    def _refusal(self, context: Context) -> Outcome | None:
-        if self._closing:
-            context.stop_reason = context.stop_reason or StopReason.SHUTDOWN
-        elif context.stop_reason is None and boottime() >= self._lease.deadline:
-            context.stop_reason = StopReason.LEASE_LOST
-        if context.stop_reason is not None:
-            return stopped_early(context.stop_reason)
-        if context.handler not in self._handlers:
-            return Failed("NotFound", f"this node does not offer the handler {context.handler!r}")
-        return None
-
     def _begin(self, context: Context) -> None:
         context._sink, context._lease = self._sink, self._lease
         self._live[context] = self._loop.create_task(self._execute(context))
@@ -270,17 +282,12 @@ class TaskExecutor(LoopExecutor):
                 await asyncio.wait({ending})
 
     def _finish(self, context: Context, outcome: Outcome) -> None:
-        if self._live.pop(context, None) is None:
+        if context not in self._live:
             return  # it was ended by force
         self._endings.pop(context, None)
-        if context._log is not None:
-            context._log.finish()
-        context._work = None
-        context._sink = None
-        self._done(context, outcome)
+        self._report_end(context, outcome)
         if not self._closing:
             self._begin_chain(self._feed())
-        self._note_nothing_left()
 
     def _cancel(self, context: Context) -> None:
         # A task that has not begun sees the reason itself; cancelled now it would never begin.

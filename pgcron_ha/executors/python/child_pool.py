@@ -27,8 +27,7 @@ from pgcron_ha.executors.contract.outcome import Failed, Outcome
 from pgcron_ha.executors.contract.tasks import TaskExecutor
 from pgcron_ha.executors.process.supervision import Supervision
 from pgcron_ha.executors.python.child_process import ChildProcess, State
-from pgcron_ha.executors.python.handler import PythonHandler
-from pgcron_ha.executors.python.isolation import Isolation
+from pgcron_ha.executors.python.handler import Isolation, PythonHandler
 
 MOST_STARTING: Final = 4
 """Processes that import at the same time; more would only slow each other down."""

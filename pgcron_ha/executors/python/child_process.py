@@ -34,7 +34,7 @@ from pgcron_ha.executors.contract.outcome import (
 )
 from pgcron_ha.executors.process.conversation import BadMessage, Conversation
 from pgcron_ha.executors.process.supervision import SupervisedProcess, outcome_of_force
-from pgcron_ha.executors.python.isolation import Isolation
+from pgcron_ha.executors.python.handler import Isolation
 from pgcron_ha.operating_system import how_it_ended
 
 MOST_RUNS: Final = 1_000
