@@ -20,9 +20,8 @@ from pgcron_ha.executors.http.work_reports import MAX_BODY_BYTES as WORK_REPORTS
 from pgcron_ha.executors.http.work_reports import PATH
 from pgcron_ha.executors.plugins import GROUP, load_plugin
 from pgcron_ha.executors.process import supervisor_client
-from pgcron_ha.executors.process.descendants import MARK, bury_descendants
 from pgcron_ha.executors.process.executor import ShellExecutor
-from pgcron_ha.executors.process.supervisor_client import SupervisorClient
+from pgcron_ha.executors.process.supervisor_client import MARK, SupervisorClient, bury_descendants
 from pgcron_ha.executors.python.child_pool import _environment
 from pgcron_ha.executors.python.executor import PythonExecutor
 from pgcron_ha.executors.python.handler import PythonHandler

@@ -15,7 +15,7 @@ from typing import Final
 from uuid import uuid4
 
 from pgcron_ha.errors import ConfigError
-from pgcron_ha.executors.process.descendants import bury_descendants
+from pgcron_ha.executors.process.supervisor_client import bury_descendants
 from pgcron_ha.operating_system import FileLock, is_alive
 from pgcron_ha.telemetry.events import NodeHasATwin
 from pgcron_ha.telemetry.log import emit

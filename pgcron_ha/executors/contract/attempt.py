@@ -71,7 +71,7 @@ class Attempt:
     fire_time: datetime | None
     token: UUID
     fence: int
-    _idempotency_key: str | None = None
+
     timeout: float | None = None
     delivery: str = "at_least_once"
     origin: str = "enqueued"
@@ -108,7 +108,7 @@ class Attempt:
         The uuid of an occurrence is derived from its schedule and fire time. A retry or redrive by
         hand of an ended run makes another run, with another key.
         """
-        return self._idempotency_key or str(self.run_uuid)
+        return str(self.run_uuid)
 
     @property
     def elapsed(self) -> float:

@@ -55,6 +55,8 @@ _FRAMES_OF_OWN = frozenset(
 )
 """Frames above the handler in a traceback, which say nothing about it."""
 
+_JSON = "return None or a JSON value (object, array, text, finite number, true, false)"
+
 ASKED_TO_RETRY = "pgcron_ha.Retry"
 """The cause that overrides a policy's rules about causes: the handler has asked for a retry."""
 
@@ -82,7 +84,7 @@ _LIBRARIES: Final = tuple(
 _OWN: Final = "pgcron_ha."
 
 
-def outcome_of_result(result: Any) -> Outcome:
+def outcome_of_result(result: Any) -> Succeeded | Failed:
     """`Succeeded`, or `Failed` without retry (the effects have happened) if it can't be kept."""
     try:
         text = json.dumps(result, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
@@ -90,19 +92,15 @@ def outcome_of_result(result: Any) -> Outcome:
     except (TypeError, ValueError, RecursionError) as error:
         if inspect.iscoroutine(result):
             result.close()
-        return _bad_result(f"the handler returned {type(result).__name__!r}: {error}")
+        return _bad_result("InvalidResult", f"{type(result).__name__!r}: {error}; {_JSON}")
     if size > MAX_RESULT_BYTES:
-        return _too_large(f"{size} bytes of JSON", f"may have {MAX_RESULT_BYTES} bytes")
+        bound = f"a result may have {MAX_RESULT_BYTES} bytes"
+        return _bad_result("TooLarge", f"{size} bytes of JSON; {bound}")
     if (levels := levels_of(text)) > MOST_LEVELS:
-        bound = f"may be nested {MOST_LEVELS} levels deep"
-        return _too_large(f"JSON nested {levels} levels deep", bound)
+        bound = f"a result may be nested {MOST_LEVELS} levels deep"
+        return _bad_result("TooLarge", f"JSON nested {levels} levels deep; {bound}")
     if _ESCAPED_NUL.search(text):
-        return _bad_result("the handler returned text with a NUL character")
-    return success(result, text)
-
-
-def success(result: Any, text: str) -> Succeeded:
-    """Of a result and its JSON text: without the secrets that the configuration knows."""
+        return _bad_result("InvalidResult", f"text with a NUL character; {_JSON}")
     masked = mask_document(text)
     return Succeeded(result if masked is text else json.loads(masked), masked)
 
@@ -186,14 +184,8 @@ def causes_of(failure: Failed) -> str:
     return " ".join(name for name in dict.fromkeys(names) if _CAUSE.fullmatch(name))
 
 
-def _bad_result(message: str) -> Failed:
-    hint = "return None or a JSON value (object, array, text, finite number, true, false)"
-    return Failed("InvalidResult", bounded_text(f"{message}; {hint}"), retry=False)
-
-
-def _too_large(returned: str, bound: str) -> Failed:
-    message = f"the handler returned {returned}; a result {bound}"
-    return Failed("TooLarge", message, retry=False)
+def _bad_result(kind: str, returned: str) -> Failed:
+    return Failed(kind, bounded_text(f"the handler returned {returned}"), retry=False)
 
 
 def _message(error: BaseException) -> str:

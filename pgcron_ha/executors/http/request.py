@@ -40,11 +40,6 @@ class HttpRequest:
     headers: Mapping[str, str]
     content: bytes | None
 
-    def as_get(self, url: str) -> HttpRequest:
-        """What is asked with GET instead, with the same headers."""
-        headers = {name: each for name, each in self.headers.items() if name != "Content-Type"}
-        return HttpRequest("GET", url, headers, None)
-
 
 class CallbackAddress(NamedTuple):
     """Where the service calls back, and the token that it sends with it."""

@@ -29,7 +29,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from pgcron_ha.db.commands.callbacks import CallbackAnswer, End
 from pgcron_ha.errors import InvalidInput, TooLarge
 from pgcron_ha.executors.contract.failures import bounded_text, outcome_of_result
-from pgcron_ha.executors.contract.outcome import MAX_RESULT_BYTES, Failed, Succeeded
+from pgcron_ha.executors.contract.outcome import MAX_RESULT_BYTES, Succeeded
 from pgcron_ha.executors.contract.progress import MOST_NOTE
 from pgcron_ha.harmless import storable
 
@@ -146,7 +146,7 @@ def _result(document: dict[str, Any]) -> str | None:
     outcome = outcome_of_result(document["result"])
     if isinstance(outcome, Succeeded):
         return outcome.text
-    assert isinstance(outcome, Failed)
+
     kind = TooLarge if outcome.error_class == "TooLarge" else InvalidInput
     raise kind(
         "the result can't be kept",
