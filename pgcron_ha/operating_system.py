@@ -1,15 +1,22 @@
-"""What differs between Linux and macOS: a clock that counts suspend, bonds between processes."""
+"""What differs between Linux and macOS: a clock that counts suspend, bonds between processes; and
+file locks, which the kernel gives back when their process dies, however it dies.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import os
 import resource
 import signal
 import sys
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Self
+
+if TYPE_CHECKING:
+    from pathlib import Path  # which the small process that supervises others does without
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
@@ -132,6 +139,17 @@ def process_started(pid: int) -> float | None:
     return None if fields is None else int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
+def is_alive(pid: int) -> bool:
+    """Whether there is such a process; a zombie is none, where there is a ``/proc``."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another user's
+        return True
+    return (_stat_fields(pid) or ["R"])[0] not in "ZX"
+
+
 def kill_group(group: int) -> bool:
     """SIGKILL to a group of processes that need not be ours; True if one still lives.
 
@@ -191,3 +209,72 @@ def how_it_ended(status: int) -> str:
     with contextlib.suppress(ValueError):  # a real-time signal has no name
         name = f" ({signal.Signals(-status).name})"
     return f"killed by signal {-status}{name}"
+
+
+IN_FORKED_CHILD: Final[dict[object, Callable[[], object]]] = {}
+"""What is done, by whom, in a process that this one forks: handlers may fork."""
+
+
+def _begin_forked_child() -> None:
+    for begin in list(IN_FORKED_CHILD.values()):
+        begin()
+
+
+os.register_at_fork(after_in_child=_begin_forked_child)
+
+
+class FileLock:
+    """An `flock` on one file, held until `release` or the death of the process; also if nobody
+    remembers this object.
+
+    Programs started meanwhile do not inherit it, nor do forked children, unless its `descriptor` is
+    passed on: then it is held until the last holder of that descriptor is gone.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor: int | None = None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this object holds the lock."""
+        return self._descriptor is not None
+
+    @property
+    def descriptor(self) -> int:
+        """The descriptor that carries the lock; the lock must be held."""
+        if self._descriptor is None:
+            raise RuntimeError(f"{self.path} is not locked")
+        return self._descriptor
+
+    def try_acquire(self, *, shared: bool = False) -> bool:
+        """Take the lock if it is free; True if it is held now. Raises OSError for the file."""
+        if self._descriptor is not None:
+            return True
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BaseException as error:
+            os.close(descriptor)
+            if isinstance(error, BlockingIOError):
+                return False
+            raise
+        self._descriptor = descriptor
+        IN_FORKED_CHILD[self] = self.release
+        return True
+
+    def release(self) -> None:
+        """Give the lock back; nothing happens when it is not held.
+
+        Closed, never unlocked: a process that inherited the descriptor keeps the lock.
+        """
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+            del IN_FORKED_CHILD[self]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()

@@ -35,7 +35,7 @@ from pgcron_ha.demo.database import WorkDatabase
 from pgcron_ha.demo.folder import LEASE_TTL, DemoFolder, DemoProcess, stop_all
 from pgcron_ha.demo.screen import Screen
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
-from pgcron_ha.executors.process.descendants import descendants_die_too
+from pgcron_ha.executors.process.supervisor_client import descendants_die_too
 
 MOST_NODES: Final = 10
 USUAL_PORT: Final = 8420

@@ -19,7 +19,7 @@ from pgcron_ha.client import App, load_app
 from pgcron_ha.config.settings import Settings
 from pgcron_ha.engine.node import Node
 from pgcron_ha.engine.process_exit import ForcedExit, bid
-from pgcron_ha.executors.process.descendants import MARK, descendants_die_too
+from pgcron_ha.executors.process.supervisor_client import MARK, descendants_die_too
 from pgcron_ha.operating_system import hide_from_others, kill_processes_with
 from pgcron_ha.telemetry import log
 from pgcron_ha.version import installed_version

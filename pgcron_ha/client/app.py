@@ -34,8 +34,7 @@ from pgcron_ha.db.driver.pooling import assume
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, in_schema
 from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.contract.base import STOP, LeaseLoss, read_lease_loss
-from pgcron_ha.executors.python.handler import PythonHandler
-from pgcron_ha.executors.python.isolation import read_isolation
+from pgcron_ha.executors.python.handler import PythonHandler, read_isolation
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

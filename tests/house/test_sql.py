@@ -65,7 +65,7 @@ ALLOWED = (
         "names a partition; can't be prepared",
     ),
     ("pgcron_ha/engine/maintain/janitor.py", "DROP TABLE ", "names a partition; can't be prepared"),
-    ("pgcron_ha/engine/maintain/retention.py", "VACUUM ", "names a partition; can't be prepared"),
+    ("pgcron_ha/engine/maintain/janitor.py", "VACUUM ", "names a partition; can't be prepared"),
     ("pgcron_ha/cli/grants.py", "GRANT ", "printed for a DBA, never executed"),
     ("pgcron_ha/cli/grants.py", "REVOKE ", "printed for a DBA, never executed"),
     ("pgcron_ha/cli/grants.py", "SELECT …", "printed for a DBA, never executed"),
