@@ -42,7 +42,12 @@ class Setting:
         The flag of a list is given once for each of its values, so its name is singular.
         """
         name = "--" + self.key.rpartition(".")[2].replace("_", "-")
-        return name.removesuffix("s") if isinstance(self.default, list | dict) else name
+        return name.removesuffix("s") if self.is_list else name
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it has several values."""
+        return isinstance(self.default, list | dict)
 
     def raw_default(self) -> object:
         """The default on this machine."""

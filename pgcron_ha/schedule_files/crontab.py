@@ -98,14 +98,8 @@ def _entry(found: Imported, context: _Context, line: str, where: str, is_system:
         template["user"] = user
     if context.home is not None and context.home.startswith("/"):
         template["working_directory"] = context.home
-    said: dict[str, Any] = {
-        "spec": spec,
-        "timezone": context.timezone,
-        "overlap": "allow",
-        "catchup": "none",
-        "timeout": LONGEST,
-        "max_attempts": 1,
-    }
+    zone = context.timezone
+    said = {"spec": spec, "timezone": zone, "overlap": "allow", "catchup": "none"}
     found.add(where, program_name(command), "shell", said, template)
 
 

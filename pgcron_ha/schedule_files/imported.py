@@ -55,14 +55,15 @@ class Imported:
         where: str,
         name: str,
         kind: str,
-        said: Mapping[str, Any],
+        said: dict[str, Any],
         template: Mapping[str, Any] | None,
     ) -> None:
         """Carry a schedule over, under a unique name, if it is valid. Its handler is the template
         of that name; without a template somebody has to write one.
         """
         unique = self._free_name(_NAME.sub("-", name).strip("-.")[:_MOST_NAME] or "job")
-        values = {"spec": said["spec"], "handler": f"{kind}:{unique}", **said}
+        first = {"spec": said["spec"], "handler": f"{kind}:{unique}"}
+        values = first | {"timeout": LONGEST, "max_attempts": 1} | said
         try:
             judged_schedule(unique, values)
         except PgcronError as error:
