@@ -24,7 +24,6 @@ from pgcron_ha.schedule_files.writing import as_yaml, definition_of
 
 _SIGNS = {"added": "+", "changed": "~", "pruned": "-"}
 _MOST_CHARACTERS = 200
-_MOST_LINES = 40
 _REPORTED = ("spec", "handler", *POLICIES, "managed_by", "source")
 
 
@@ -175,9 +174,7 @@ def _print_calendar(one: calendar_commands.AppliedCalendar, source: str) -> None
     """Its lines that are new or gone, and who uses it."""
     lines = _changed_lines(one)
     report({"calendar": one.name, "change": one.change, "lines": lines})
-    shown_lines = lines[:_MOST_LINES] if one.change != "pruned" else []
-    if len(lines) > _MOST_LINES and shown_lines:
-        shown_lines.append(f"and {len(lines) - _MOST_LINES} more lines")
+    shown_lines = [] if one.change == "pruned" else list(lines)
     if one.change == "changed" and one.source_before != source:
         shown_lines.insert(0, f"source: {one.source_before or '-'} → {source}")
     if one.change == "changed" and lines and one.users:

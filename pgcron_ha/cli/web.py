@@ -13,6 +13,7 @@ import uvloop
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo
 from pgcron_ha.config.settings import Settings
+from pgcron_ha.operating_system import within_hard_limit
 from pgcron_ha.telemetry import log
 from pgcron_ha.version import installed_version
 
@@ -98,6 +99,6 @@ def allow_descriptors() -> None:
     for sessions, programs and their output, and connections of others.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_DESCRIPTORS, hard)
+    wanted = within_hard_limit(_DESCRIPTORS, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

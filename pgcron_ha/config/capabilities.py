@@ -49,10 +49,6 @@ def _statuses(raw: object) -> frozenset[int]:
     return frozenset(raw)
 
 
-def _some_statuses(raw: object) -> frozenset[int] | None:
-    return _statuses(raw) or None
-
-
 def _size(raw: object) -> int:
     """Bytes."""
     match = re.fullmatch(r"(\d{1,12})(B|KiB|MiB|GiB|TiB)", str(raw), re.ASCII)
@@ -113,7 +109,7 @@ class ShellTemplate(Template):
     environment: Annotated[tuple[str, ...], _variables] = ()
     working_directory: Annotated[str | None, absolute_path] = None
     grace: Annotated[float, TIME_LIMIT] = 10.0
-    retry_on: Annotated[frozenset[int] | None, _some_statuses] = None
+    retry_on: Annotated[frozenset[int], _statuses] = frozenset()
     discard_on: Annotated[frozenset[int], _statuses] = frozenset()
     snooze_on: Annotated[frozenset[int], _statuses] = frozenset()
     snooze: Annotated[float, TIME_LIMIT] = 300.0
@@ -125,7 +121,7 @@ class ShellTemplate(Template):
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
         """Exit statuses that mean two things, and placeholders that are not declared."""
-        retry, discard, snooze = (getattr(self, key) or frozenset() for key in _STATUS_KEYS)
+        retry, discard, snooze = (getattr(self, key) for key in _STATUS_KEYS)
         for status in sorted((discard & snooze) | (retry & (discard | snooze))):
             yield "discard_on", f"{status} is in two of {', '.join(_STATUS_KEYS)}"
         used = {name for item in self.argv for name in PLACEHOLDER.findall(item)}

@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
 from pgcron_ha.client import schedules
-from pgcron_ha.config.values import did_you_mean
 from pgcron_ha.errors import InvalidCalendar, InvalidInput, PgcronError
 from pgcron_ha.schedule_files.documents import SUFFIXES, Document, read_file
 from pgcron_ha.spec.calendars import calendar
@@ -204,11 +204,11 @@ def _refuse_unknown_keys(
 ) -> None:
     for key in given:
         if key not in known:
+            near = get_close_matches(key, known, n=1, cutoff=0.5)
             raise InvalidInput(
-                f"{document.where(*place, key)}: there is no key {key[:100]!r}"
-                f"{did_you_mean(key, known, 0.5)}",
+                f"{document.where(*place, key)}: there is no key {key[:100]!r}",
                 f"The keys here are {', '.join(known)}.",
-                "Correct its spelling, or leave it out.",
+                f"Did you mean {near[0]!r}?" if near else "Correct its spelling, or leave it out.",
             )
 
 

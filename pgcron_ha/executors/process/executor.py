@@ -75,7 +75,7 @@ class ShellRun(SupervisedProcess):
         template = self._template
         is_snoozed = status in template.snooze_on
         is_final = status in template.discard_on or (
-            template.retry_on is not None and status not in template.retry_on
+            template.retry_on and status not in template.retry_on
         )
         return Failed(
             "ExitStatus" if status > 0 else "KilledBySignal",
