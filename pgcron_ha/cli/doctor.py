@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from time import monotonic
 from typing import Final
 
@@ -32,7 +32,6 @@ CHECKS: Final[tuple[Callable[[Diagnosis], Iterator[Finding]], ...]] = (
     doctor_server.check_wraparound,
     doctor_server.check_storage,
     doctor_server.check_connections,
-    doctor_server.check_clock,
     doctor_schema.check_zones,
     doctor_schema.check_lease,
     doctor_schema.check_delivery,
@@ -76,9 +75,7 @@ def doctor_command() -> int:
 
 async def examine(session: Session) -> list[Finding]:
     """Every check, in its order; only one finding when the schema is missing or does not fit."""
-    sent = datetime.now(UTC)
     server = await session.call(health.server)
-    answered = datetime.now(UTC)
     try:
         await require_supported(session.connection, session.schema)
         revision = await require_revision(session.connection, session.schema)
@@ -87,14 +84,12 @@ async def examine(session: Session) -> list[Finding]:
     blocking = await session.call(blocking_sessions)
     # Locks are reported, not waited for.
     await session.connection.execute("SET lock_timeout = '1s'")
-    middle = sent + (answered - sent) / 2  # it read its clock somewhere between the two
     try:
         with answers():
             diagnosis = Diagnosis(
                 settings=session.settings,
                 server=server,
                 revision=revision,
-                clock_difference=(server["now"] - middle).total_seconds(),
                 blocking=blocking,
                 ledger=await session.call(
                     prove,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 from pgcron_ha.cli.doctor_server import Diagnosis, Finding, Level, advice, ok, problem
 from pgcron_ha.cli.output import plural, shown
@@ -116,38 +116,26 @@ def check_partition_gaps(found: Diagnosis) -> Iterator[Finding]:
 
 
 def check_stray_partitions(found: Diagnosis) -> Iterator[Finding]:
-    """Partitions that are detached, or half so, and still there."""
-    schema = found.settings.schema
+    """Partitions that are detached; not those that a node finalizes or drops within the hour."""
     for stray in found.stray_partitions:
-        table = f"{schema}.{stray['partition']}"
-        level: Level = "advice"
-        if stray["is_pending"]:
-            message = "is half detached: nobody sees its rows"
-            hint = f"A node ends it within the hour; now: {_finalizing(schema, stray)}"
-        elif not stray["is_outlived"]:
-            level = "problem"
-            message = "is detached: nobody sees its rows"
-            hint = f"This brings them back: {_attaching(schema, stray)}"
-        elif stray["was_own"]:
-            message = "is detached and not dropped yet"
-            hint = f"A node does it within the hour, once nobody reads it; now: DROP TABLE {table};"
-        else:
-            message = "is detached, and older than what is kept"
-            hint = f"No node drops it; nobody but you knows what it is for: DROP TABLE {table};"
-        yield Finding("partitions", level, f"{stray['partition']} {message}", hint)
-
-
-def _finalizing(schema: str, stray: dict[str, Any]) -> str:
-    relation, partition = stray["relation"], stray["partition"]
-    return f"ALTER TABLE {schema}.{relation} DETACH PARTITION {schema}.{partition} FINALIZE;"
-
-
-def _attaching(schema: str, stray: dict[str, Any]) -> str:
-    bounds = f"FROM ('{stray['low'].isoformat()}') TO ('{stray['high'].isoformat()}')"
-    relation, partition = stray["relation"], stray["partition"]
-    attach = f"ALTER TABLE {schema}.{relation} ATTACH PARTITION {schema}.{partition}"
-    begin = f"{_finalizing(schema, stray)} " if stray["is_pending"] else ""
-    return f"{begin}{attach} FOR VALUES {bounds};"
+        name, table = stray["partition"], f"{found.settings.schema}.{stray['partition']}"
+        if stray["is_pending"] or (stray["is_outlived"] and stray["was_own"]):
+            continue
+        if stray["is_outlived"]:
+            yield advice(
+                "partitions",
+                f"{name} is detached, and older than what is kept",
+                f"No node drops it; nobody but you knows what it is for: DROP TABLE {table};",
+            )
+            continue
+        bounds = f"FROM ('{stray['low'].isoformat()}') TO ('{stray['high'].isoformat()}')"
+        relation = f"{found.settings.schema}.{stray['relation']}"
+        yield problem(
+            "partitions",
+            f"{name} is detached: nobody sees its rows",
+            f"This brings them back: ALTER TABLE {relation} ATTACH PARTITION {table} FOR VALUES"
+            f" {bounds};",
+        )
 
 
 def check_role(found: Diagnosis) -> Iterator[Finding]:

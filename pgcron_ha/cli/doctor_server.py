@@ -10,7 +10,6 @@ from typing import Any, Final, Literal, NamedTuple
 from pgcron_ha.cli.output import plural, shown
 from pgcron_ha.db.queries.storage import LOGICAL, release_words
 
-MOST_CLOCK_DIFFERENCE: Final = 1.0
 FREE_CONNECTIONS: Final = 10
 # Of 2^31; the server warns at 40 million that are left, and takes no more writes at 3 million.
 MOST_TRANSACTIONS: Final = 1_600_000_000
@@ -50,9 +49,7 @@ def problem(check: str, message: str, hint: str | None) -> Finding:
 
 
 class Diagnosis(SimpleNamespace):
-    """What was read: what `health.readings` has, by its names, and what `doctor.examine` adds:
-    ``clock_difference`` is in seconds, ``notified`` is what `doctor.listen_past` returns.
-    """
+    """What was read: what `health.readings` has, by its names, and what `doctor.examine` adds."""
 
 
 def check_server(found: Diagnosis) -> Iterator[Finding]:
@@ -220,17 +217,6 @@ def check_connections(found: Diagnosis) -> Iterator[Finding]:
     level: Level = "advice" if most - used < FREE_CONNECTIONS else "ok"
     hint = "Raise max_connections, or put a pooler between." if level == "advice" else None
     yield Finding("connections", level, f"{used} of {most} used", hint)
-
-
-def check_clock(found: Diagnosis) -> Iterator[Finding]:
-    """Nodes use the database's clock alone; a difference confuses only people."""
-    difference = found.clock_difference
-    level: Level = "advice" if abs(difference) > MOST_CLOCK_DIFFERENCE else "ok"
-    hint = "Fires follow the server's clock; let NTP set both." if level == "advice" else None
-    way = "ahead of" if difference >= 0 else "behind"
-    yield Finding(
-        "clock", level, f"the server's is {abs(difference):.3f} s {way} this machine's", hint
-    )
 
 
 def check_pooler(found: Diagnosis) -> Iterator[Finding]:
