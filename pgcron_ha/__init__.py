@@ -51,26 +51,21 @@ __all__ = [
 
 # Found when they are asked for: a command that needs none of it imports none of it.
 _PLACES = {
-    "App": "pgcron_ha.client",
-    "Breaker": "pgcron_ha.config.breaker",
-    "Cancel": "pgcron_ha.executors.contract.outcome",
-    "Context": "pgcron_ha.executors.contract.context",
-    "Debounce": "pgcron_ha.client",
-    "Discard": "pgcron_ha.executors.contract.outcome",
-    "Retry": "pgcron_ha.executors.contract.outcome",
-    "Snooze": "pgcron_ha.executors.contract.outcome",
-    "Stopped": "pgcron_ha.executors.contract.attempt",
-    "Throttle": "pgcron_ha.client",
-    "Unique": "pgcron_ha.client",
+    "client": ("App", "Debounce", "Throttle", "Unique"),
+    "config.breaker": ("Breaker",),
+    "executors.contract.attempt": ("Stopped",),
+    "executors.contract.context": ("Context",),
+    "executors.contract.outcome": ("Cancel", "Discard", "Retry", "Snooze"),
 }
 
 
 def __getattr__(name: str) -> Any:
     if name == "errors":
         return importlib.import_module("pgcron_ha.errors")
-    if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_PLACES[name]), name)
+    for module, names in _PLACES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"pgcron_ha.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

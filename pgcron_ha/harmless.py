@@ -69,3 +69,8 @@ def _escape(character: str) -> str:
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def storable(text: str, most: int | None = None) -> str:
+    """A text as PostgreSQL takes it: no NUL, no half of a surrogate pair, at most so long."""
+    return text[:most].replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")

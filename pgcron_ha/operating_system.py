@@ -1,15 +1,22 @@
-"""What differs between Linux and macOS: a clock that counts suspend, bonds between processes."""
+"""What differs between Linux and macOS: a clock that counts suspend, bonds between processes; and
+file locks, which the kernel gives back when their process dies, however it dies.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import os
 import resource
 import signal
 import sys
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Self
+
+if TYPE_CHECKING:
+    from pathlib import Path  # which the small process that supervises others does without
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
@@ -55,57 +62,45 @@ def hide_from_others() -> bool:
     return _prctl(_PR_SET_DUMPABLE, 0)
 
 
-def kill_processes_with(entry: bytes, seconds: float = 5.0) -> int:
+def kill_processes_with(entry: bytes, seconds: float = 5.0) -> None:
     """SIGKILL to each process, but this one and those above it, whose environment has this
-    ``NAME=value``, until none is left; gives how many there were. Nothing where there is no
-    ``/proc``.
+    ``NAME=value``, until none is left. Nothing where there is no ``/proc``.
     """
     spared, parent = {0, 1}, os.getpid()
     while parent not in spared:
         spared.add(parent)
         parent = int((_stat_fields(parent) or ["", "0"])[1])
-    killed: set[int] = set()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        try:
-            every = {int(name) for name in os.listdir("/proc") if name.isdigit()} - spared
-        except OSError:
-            break
+        every = set(_processes()) - spared
         found = [pid for pid in every if environment_contains(pid, entry)]
         if not found:
             break
         for pid in found:
             try:
                 os.kill(pid, signal.SIGKILL)
-                killed.add(pid)
             except (ProcessLookupError, PermissionError):
                 spared.add(pid)
         time.sleep(0.01)
-    return len(killed)
 
 
 def child_processes() -> list[int]:
     """The ids of this process's children, adopted orphans and zombies included.
 
-    For a process with one thread. Empty where there is no ``/proc``.
+    Empty where there is no ``/proc``.
     """
-    me = os.getpid()
-    try:
-        with open(f"/proc/{me}/task/{me}/children", encoding="ascii") as listing:
-            return [int(pid) for pid in listing.read().split()]
-    except FileNotFoundError:  # a kernel without CONFIG_PROC_CHILDREN
-        return _children_by_scan(me)
-
-
-def living_children() -> list[int]:
-    """As `child_processes`, of a process with any number of threads and without zombies."""
     try:
         threads = os.listdir("/proc/self/task")
         listed = [_listing(f"/proc/self/task/{thread}/children") for thread in threads]
-        found = [int(pid) for listing in listed for pid in listing.split()]
-    except FileNotFoundError:
-        found = _children_by_scan(os.getpid())
-    return [pid for pid in found if (_stat_fields(pid) or ["Z"])[0] not in "ZX"]
+        return [int(pid) for listing in listed for pid in listing.split()]
+    except FileNotFoundError:  # a kernel without CONFIG_PROC_CHILDREN
+        me = str(os.getpid())
+        return [pid for pid in _processes() if (_stat_fields(pid) or ["", ""])[1] == me]
+
+
+def living_children() -> list[int]:
+    """As `child_processes`, without zombies."""
+    return [pid for pid in child_processes() if (_stat_fields(pid) or ["Z"])[0] not in "ZX"]
 
 
 def resident_bytes(pid: int | str = "self") -> int:
@@ -144,6 +139,17 @@ def process_started(pid: int) -> float | None:
     return None if fields is None else int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
+def is_alive(pid: int) -> bool:
+    """Whether there is such a process; a zombie is none, where there is a ``/proc``."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another user's
+        return True
+    return (_stat_fields(pid) or ["R"])[0] not in "ZX"
+
+
 def kill_group(group: int) -> bool:
     """SIGKILL to a group of processes that need not be ours; True if one still lives.
 
@@ -155,8 +161,9 @@ def kill_group(group: int) -> bool:
         return False
     except PermissionError:  # members that changed their user
         return True
-    members = _living_members(group)
-    return members is None or members > 0
+    found = [_stat_fields(pid) for pid in _processes()]
+    living = [each for each in found if each and each[2] == str(group) and each[0] not in "ZX"]
+    return bool(living) or not found
 
 
 def environment_contains(pid: int, entry: bytes) -> bool:
@@ -168,13 +175,12 @@ def environment_contains(pid: int, entry: bytes) -> bool:
         return False
 
 
-def _living_members(group: int) -> int | None:
-    """How many processes of a group are no zombies; None where there is no ``/proc``."""
+def _processes() -> list[int]:
+    """The ids of all processes; none where there is no ``/proc``."""
     try:
-        found = [_stat_fields(int(name)) for name in os.listdir("/proc") if name.isdigit()]
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
     except OSError:
-        return None
-    return sum(1 for each in found if each and each[2] == str(group) and each[0] not in "ZX")
+        return []
 
 
 def _listing(path: str) -> str:
@@ -184,14 +190,6 @@ def _listing(path: str) -> str:
 
 def _prctl(option: int, value: int) -> bool:
     return _libc is not None and _libc.prctl(option, value, 0, 0, 0) == 0
-
-
-def _children_by_scan(parent: int) -> list[int]:
-    try:
-        numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    except OSError:
-        return []
-    return [pid for pid in numbers if (_stat_fields(pid) or ["", "-1"])[1] == str(parent)]
 
 
 def _stat_fields(pid: int) -> list[str] | None:
@@ -211,3 +209,72 @@ def how_it_ended(status: int) -> str:
     with contextlib.suppress(ValueError):  # a real-time signal has no name
         name = f" ({signal.Signals(-status).name})"
     return f"killed by signal {-status}{name}"
+
+
+IN_FORKED_CHILD: Final[dict[object, Callable[[], object]]] = {}
+"""What is done, by whom, in a process that this one forks: handlers may fork."""
+
+
+def _begin_forked_child() -> None:
+    for begin in list(IN_FORKED_CHILD.values()):
+        begin()
+
+
+os.register_at_fork(after_in_child=_begin_forked_child)
+
+
+class FileLock:
+    """An `flock` on one file, held until `release` or the death of the process; also if nobody
+    remembers this object.
+
+    Programs started meanwhile do not inherit it, nor do forked children, unless its `descriptor` is
+    passed on: then it is held until the last holder of that descriptor is gone.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor: int | None = None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this object holds the lock."""
+        return self._descriptor is not None
+
+    @property
+    def descriptor(self) -> int:
+        """The descriptor that carries the lock; the lock must be held."""
+        if self._descriptor is None:
+            raise RuntimeError(f"{self.path} is not locked")
+        return self._descriptor
+
+    def try_acquire(self, *, shared: bool = False) -> bool:
+        """Take the lock if it is free; True if it is held now. Raises OSError for the file."""
+        if self._descriptor is not None:
+            return True
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BaseException as error:
+            os.close(descriptor)
+            if isinstance(error, BlockingIOError):
+                return False
+            raise
+        self._descriptor = descriptor
+        IN_FORKED_CHILD[self] = self.release
+        return True
+
+    def release(self) -> None:
+        """Give the lock back; nothing happens when it is not held.
+
+        Closed, never unlocked: a process that inherited the descriptor keeps the lock.
+        """
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+            del IN_FORKED_CHILD[self]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()

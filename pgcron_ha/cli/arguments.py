@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
@@ -76,14 +77,6 @@ def duration(option: str, text: str) -> timedelta:
         ) from None
 
 
-def duration_or_none(text: str) -> timedelta | None:
-    """What `duration` reads; None for what is none, which may be an instant."""
-    try:
-        return duration("", text)
-    except InvalidInput:
-        return None
-
-
 class Rate(NamedTuple):
     """At most `rate` runs in any time `per`; None and None: no limit."""
 
@@ -108,9 +101,11 @@ def rate(option: str, text: str) -> Rate:
 
 
 class ReadBy(click.ParamType[Any]):
-    """Reads a word by a function of the name of the option or argument, and the word."""
+    """Reads a word by functions of the name of the option or argument, and the word: the first one
+    that does not raise InvalidInput.
+    """
 
-    def __init__(self, name: str, read: Callable[[str, str], object]) -> None:
+    def __init__(self, name: str, *read: Callable[[str, str], object]) -> None:
         self.name = name
         self._read = read
 
@@ -121,7 +116,12 @@ class ReadBy(click.ParamType[Any]):
         if not isinstance(value, str) or parameter is None:
             return value
         is_option = isinstance(parameter, click.Option)
-        return self._read(parameter.opts[0] if is_option else parameter.human_readable_name, value)
+        name = parameter.opts[0] if is_option else parameter.human_readable_name
+        *others, last = self._read
+        for read in others:
+            with suppress(InvalidInput):
+                return read(name, value)
+        return last(name, value)
 
 
 DURATION: Final = ReadBy("duration", duration)

@@ -15,15 +15,16 @@ from pgcron_ha.cli.arguments import LOCAL_INSTANT, option
 from pgcron_ha.cli.output import (
     Column,
     echo,
-    is_json,
     plural,
     print_fields,
-    print_json,
     print_result,
     print_rows,
+    print_table,
+    report,
     shown,
 )
 from pgcron_ha.cli.session import Session, act, on_database, with_session
+from pgcron_ha.cli.watching import goes_on
 from pgcron_ha.db.commands import backfills
 from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import PgcronError
@@ -141,12 +142,10 @@ async def show_command(session: Session, backfill: int) -> None:
     """Show a backfill, its open runs and the last ones that did not succeed."""
     found = await session.call(backfills.one_backfill, backfill)
     runs = await session.call(backfills.runs_of_backfill, backfill, limit=_SHOWN_RUNS)
-    if is_json():
-        print_json({**found, "runs": runs})
-        return
+    report({**found, "runs": runs})
     print_fields(found)
     echo()
-    print_rows(runs, _RUN_COLUMNS, "no open runs, and none that failed")
+    print_table(runs, _RUN_COLUMNS, "no open runs, and none that failed")
 
 
 @backfills_group.command("pause")
@@ -179,26 +178,21 @@ def stop_command(backfill: int, reason: str | None) -> None:
 
 def _print_plan(measured: BackfillRange, decided: int) -> None:
     first, last = measured.first, measured.last
-    if is_json():
-        planned = {"planned": measured.instants, "first": first, "last": last}
-        print_json({**planned, "decided": decided})
-    elif first is None:
+    instants = measured.instants
+    report({"planned": instants, "first": first, "last": last, "decided": decided})
+    if first is None:
         echo("the range has no instant of the schedule")
     else:
-        instants = plural(measured.instants, "instant")
-        echo(f"{instants}, from {shown(first)} to {shown(last)}")
+        echo(f"{plural(instants, 'instant')}, from {shown(first)} to {shown(last)}")
         were = f"{plural(decided, 'instant')} of the range {in_number(decided, 'was', 'were')}"
         echo(f"{were} decided already, each by itself")
 
 
 def _follow(backfill: int) -> None:
     echo(f"backfill {backfill}", err=True)
-    try:
+    again = f"`pgcron-ha backfills show {backfill}` shows how far it is"
+    with goes_on(f"backfill {backfill}", again):
         row = on_database(lambda session: _until_over(session, backfill))
-    except KeyboardInterrupt:
-        again = f"`pgcron-ha backfills show {backfill}` shows how far it is"
-        echo(f"backfill {backfill} goes on; {again}", err=True)
-        raise
     print_result(row, _progress(row))
     if row["state"] != "done" or row["failed"]:
         raise PgcronError(
@@ -230,5 +224,4 @@ def _progress(row: overview.Row) -> str:
 
 
 def _say(backfill: int, done: str) -> None:
-    document = {"backfill": backfill, "done": done}
-    print_result(document, f"backfill {backfill} is {done}")
+    print_result({"backfill": backfill, "done": done}, f"backfill {backfill} is {done}")

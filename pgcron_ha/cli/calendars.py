@@ -11,12 +11,11 @@ from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import (
     Column,
     echo,
-    is_json,
     plural,
     print_fields,
-    print_json,
     print_result,
     print_rows,
+    report,
 )
 from pgcron_ha.cli.session import Session, act, call, with_session
 from pgcron_ha.db.commands import calendars as interfaces
@@ -61,10 +60,8 @@ async def show_command(session: Session, name: str) -> None:
         days = read_calendars(parts)[name].next_days(datetime.now(UTC).date(), _NEXT_DAYS)
     except InvalidInput as error:  # plain SQL may write what is no calendar
         echo(f"note: {error.message}", err=True)
-    if is_json():
-        reported = [{"day": day.isoformat(), "note": note} for day, note in days]
-        print_json({**found, "used_by": users, "next_days": reported})
-        return
+    reported = [{"day": day.isoformat(), "note": note} for day, note in days]
+    report({**found, "used_by": users, "next_days": reported})
     content = found.pop("content")
     print_fields({**found, "used_by": ", ".join(users) or None})
     echo()

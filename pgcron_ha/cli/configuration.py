@@ -8,7 +8,7 @@ import click
 
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.context import command_context
-from pgcron_ha.cli.output import echo, is_json, print_result
+from pgcron_ha.cli.output import echo, print_result
 from pgcron_ha.config.loading import SourcedValue, load_settings, shown
 from pgcron_ha.config.settings import SETTINGS, Setting
 
@@ -23,10 +23,9 @@ def config_command(explain: bool) -> None:
         print_result(description, _words(description, explain))
     # Shown first and checked last, so that the origin of a wrong value is printed, too.
     settings = load_settings(sources)
-    if not is_json():
-        for kind, tables in (*sources.tables.items(), *settings.plugins.items()):
-            for name in tables:
-                echo(f"[{kind}.{name}]  # {sources.file}")
+    for kind, tables in (*sources.tables.items(), *settings.plugins.items()):
+        for name in tables:
+            echo(f"[{kind}.{name}]  # {sources.file}")
 
 
 def _description(setting: Setting, value: SourcedValue) -> dict[str, object]:

@@ -9,7 +9,7 @@ import click
 
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.arguments import option
-from pgcron_ha.cli.output import Column, echo, is_json, print_result, print_rows
+from pgcron_ha.cli.output import Column, echo, print_result, print_rows
 from pgcron_ha.cli.session import Session, call, on_database
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.queries import overview
@@ -39,7 +39,7 @@ def _now_or_instant(option: str, text: str) -> datetime:
 
 
 _INSTANT: Final = arguments.ReadBy("iso", _now_or_instant)
-# Each is locked until all are sent; more need several calls.
+# A batch is one transaction, which locks each of them until its end.
 MOST_AT_ONCE: Final = 1000
 _filter_options = arguments.together(
     option("--group", "Only this error group (`dead groups`).", into="fingerprint"),
@@ -109,7 +109,7 @@ def redrive_command(
         options = {**filters, **(rate._asdict() if rate else {})}
         options |= {"also_lost": also_lost, "args": args}
         sent = on_database(lambda session: _redrive_many(session, most, options))
-        if not sent and not is_json():
+        if not sent:
             echo("no open dead letter fits")
     for run_id, new_id in sent:
         document = {"dead_letter": run_id, "run_id": new_id}
@@ -119,8 +119,6 @@ def redrive_command(
 async def _redrive_named(
     session: Session, run_ids: tuple[int, ...], args: str | None
 ) -> list[tuple[int, int]]:
-    if len(run_ids) > MOST_AT_ONCE:
-        raise click.UsageError(f"at most {MOST_AT_ONCE} dead letters at once")
     async with session.connection.transaction():
         return [(each, await session.act(functions.redrive, each, args)) for each in run_ids]
 

@@ -20,7 +20,7 @@ import click
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.nodes import SLOTS, STATE
 from pgcron_ha.cli.output import Column, plural, shown, table_lines
-from pgcron_ha.cli.schedule_verify import proof_lines
+from pgcron_ha.cli.schedule_occurrences import proof_lines
 from pgcron_ha.cli.status import read_tables, summary_lines
 from pgcron_ha.cli.web import free_port
 from pgcron_ha.client.verifying import prove
@@ -35,7 +35,7 @@ from pgcron_ha.demo.database import WorkDatabase
 from pgcron_ha.demo.folder import LEASE_TTL, DemoFolder, DemoProcess, stop_all
 from pgcron_ha.demo.screen import Screen
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
-from pgcron_ha.executors.process.descendants import descendants_die_too
+from pgcron_ha.executors.process.supervisor_client import descendants_die_too
 
 MOST_NODES: Final = 10
 USUAL_PORT: Final = 8420

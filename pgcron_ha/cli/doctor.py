@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from time import monotonic
 from typing import Final
 
@@ -12,7 +12,7 @@ import click
 
 from pgcron_ha.cli import arguments, doctor_schema, doctor_server
 from pgcron_ha.cli.doctor_server import Diagnosis, Finding, problem
-from pgcron_ha.cli.output import echo, is_json, print_json
+from pgcron_ha.cli.output import echo, print_result
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client.run_status import probe_ends
 from pgcron_ha.client.verifying import prove
@@ -29,23 +29,21 @@ CHECKS: Final[tuple[Callable[[Diagnosis], Iterator[Finding]], ...]] = (
     doctor_schema.check_schema,
     doctor_server.check_autovacuum,
     doctor_server.check_holders,
-    doctor_server.check_vacuum,
+    doctor_server.check_wraparound,
     doctor_server.check_storage,
     doctor_server.check_connections,
-    doctor_server.check_clock,
     doctor_schema.check_zones,
     doctor_schema.check_lease,
     doctor_schema.check_delivery,
     doctor_schema.check_work,
     doctor_schema.check_ledger,
-    doctor_schema.check_blocking,
+    doctor_schema.check_locks,
     doctor_schema.check_services,
     doctor_server.check_pooler,
     doctor_schema.check_role,
     doctor_schema.check_privileges,
     doctor_schema.check_partition_gaps,
     doctor_schema.check_stray_partitions,
-    doctor_schema.check_locks,
     doctor_server.check_notifications,
 )
 NOTIFIED_SECONDS: Final = 2.0
@@ -68,10 +66,8 @@ def doctor_command() -> int:
     """
     findings = on_database(examine, needs_schema=False)
     for finding in findings:
-        if is_json():
-            print_json(finding._asdict())
-            continue
-        echo(f"{finding.level:<8} {finding.check:<14} {finding.message}")
+        line = f"{finding.level:<8} {finding.check:<14} {finding.message}"
+        print_result(finding._asdict(), line)
         if finding.hint:
             echo(f"{'':<24}{finding.hint}")
     return 1 if any(finding.level == "problem" for finding in findings) else 0
@@ -79,26 +75,21 @@ def doctor_command() -> int:
 
 async def examine(session: Session) -> list[Finding]:
     """Every check, in its order; only one finding when the schema is missing or does not fit."""
-    sent = datetime.now(UTC)
     server = await session.call(health.server)
-    answered = datetime.now(UTC)
     try:
         await require_supported(session.connection, session.schema)
         revision = await require_revision(session.connection, session.schema)
     except SchemaError as error:
         return [problem("schema", error.message, error.hint)]
     blocking = await session.call(blocking_sessions)
-    await session.connection.execute(
-        "SET lock_timeout = '1s'"
-    )  # locks are reported, not waited for
-    middle = sent + (answered - sent) / 2  # it read its clock somewhere between the two
+    # Locks are reported, not waited for.
+    await session.connection.execute("SET lock_timeout = '1s'")
     try:
         with answers():
             diagnosis = Diagnosis(
                 settings=session.settings,
                 server=server,
                 revision=revision,
-                clock_difference=(server["now"] - middle).total_seconds(),
                 blocking=blocking,
                 ledger=await session.call(
                     prove,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 from pgcron_ha.cli.doctor_server import Diagnosis, Finding, Level, advice, ok, problem
 from pgcron_ha.cli.output import plural, shown
@@ -116,38 +116,26 @@ def check_partition_gaps(found: Diagnosis) -> Iterator[Finding]:
 
 
 def check_stray_partitions(found: Diagnosis) -> Iterator[Finding]:
-    """Partitions that are detached, or half so, and still there."""
-    schema = found.settings.schema
+    """Partitions that are detached; not those that a node finalizes or drops within the hour."""
     for stray in found.stray_partitions:
-        table = f"{schema}.{stray['partition']}"
-        level: Level = "advice"
-        if stray["is_pending"]:
-            message = "is half detached: nobody sees its rows"
-            hint = f"A node ends it within the hour; now: {_finalizing(schema, stray)}"
-        elif not stray["is_outlived"]:
-            level = "problem"
-            message = "is detached: nobody sees its rows"
-            hint = f"This brings them back: {_attaching(schema, stray)}"
-        elif stray["was_own"]:
-            message = "is detached and not dropped yet"
-            hint = f"A node does it within the hour, once nobody reads it; now: DROP TABLE {table};"
-        else:
-            message = "is detached, and older than what is kept"
-            hint = f"No node drops it; nobody but you knows what it is for: DROP TABLE {table};"
-        yield Finding("partitions", level, f"{stray['partition']} {message}", hint)
-
-
-def _finalizing(schema: str, stray: dict[str, Any]) -> str:
-    relation, partition = stray["relation"], stray["partition"]
-    return f"ALTER TABLE {schema}.{relation} DETACH PARTITION {schema}.{partition} FINALIZE;"
-
-
-def _attaching(schema: str, stray: dict[str, Any]) -> str:
-    bounds = f"FROM ('{stray['low'].isoformat()}') TO ('{stray['high'].isoformat()}')"
-    relation, partition = stray["relation"], stray["partition"]
-    attach = f"ALTER TABLE {schema}.{relation} ATTACH PARTITION {schema}.{partition}"
-    begin = f"{_finalizing(schema, stray)} " if stray["is_pending"] else ""
-    return f"{begin}{attach} FOR VALUES {bounds};"
+        name, table = stray["partition"], f"{found.settings.schema}.{stray['partition']}"
+        if stray["is_pending"] or (stray["is_outlived"] and stray["was_own"]):
+            continue
+        if stray["is_outlived"]:
+            yield advice(
+                "partitions",
+                f"{name} is detached, and older than what is kept",
+                f"No node drops it; nobody but you knows what it is for: DROP TABLE {table};",
+            )
+            continue
+        bounds = f"FROM ('{stray['low'].isoformat()}') TO ('{stray['high'].isoformat()}')"
+        relation = f"{found.settings.schema}.{stray['relation']}"
+        yield problem(
+            "partitions",
+            f"{name} is detached: nobody sees its rows",
+            f"This brings them back: ALTER TABLE {relation} ATTACH PARTITION {table} FOR VALUES"
+            f" {bounds};",
+        )
 
 
 def check_role(found: Diagnosis) -> Iterator[Finding]:
@@ -182,7 +170,10 @@ def check_privileges(found: Diagnosis) -> Iterator[Finding]:
 
 
 def check_locks(found: Diagnosis) -> Iterator[Finding]:
-    """Sessions that hold advisory locks of nodes for long; taking them needs no privilege."""
+    """Sessions that keep nodes waiting, and those that hold nodes' advisory locks for long; taking
+    these needs no privilege.
+    """
+    yield from blocked(found.blocking)
     for holder in found.lock_holders:
         lasting = timedelta(seconds=int(holder["seconds"]))
         yield problem(
@@ -191,11 +182,6 @@ def check_locks(found: Diagnosis) -> Iterator[Finding]:
             "Concurrency keys, limited queues or new partitions wait for it: "
             f"SELECT pg_terminate_backend({holder['process_id']});",
         )
-
-
-def check_blocking(found: Diagnosis) -> Iterator[Finding]:
-    """Sessions that keep nodes waiting for a lock."""
-    return blocked(found.blocking)
 
 
 def blocked(rows: Sequence[Row]) -> Iterator[Finding]:

@@ -10,7 +10,6 @@ from typing import Any, Final, Literal, NamedTuple
 from pgcron_ha.cli.output import plural, shown
 from pgcron_ha.db.queries.storage import LOGICAL, release_words
 
-MOST_CLOCK_DIFFERENCE: Final = 1.0
 FREE_CONNECTIONS: Final = 10
 # Of 2^31; the server warns at 40 million that are left, and takes no more writes at 3 million.
 MOST_TRANSACTIONS: Final = 1_600_000_000
@@ -50,9 +49,7 @@ def problem(check: str, message: str, hint: str | None) -> Finding:
 
 
 class Diagnosis(SimpleNamespace):
-    """What was read: what `health.readings` has, by its names, and what `doctor.examine` adds:
-    ``clock_difference`` is in seconds, ``notified`` is what `doctor.listen_past` returns.
-    """
+    """What was read: what `health.readings` has, by its names, and what `doctor.examine` adds."""
 
 
 def check_server(found: Diagnosis) -> Iterator[Finding]:
@@ -93,7 +90,7 @@ def check_server(found: Diagnosis) -> Iterator[Finding]:
 
 
 def check_autovacuum(found: Diagnosis) -> Iterator[Finding]:
-    """Whether autovacuum is on."""
+    """Whether autovacuum is on, and tables that it never came to."""
     for setting in found.server["without"]:
         yield problem(
             "autovacuum",
@@ -106,6 +103,14 @@ def check_autovacuum(found: Diagnosis) -> Iterator[Finding]:
             "autovacuum",
             f"it is off for {table['name']}{toast}",
             f"ALTER TABLE {table['name']} RESET ({table['option']});",
+        )
+    for table in found.never_vacuumed:
+        yield advice(
+            "autovacuum",
+            f"it never came to {table['name']}: {table['dead']:,} dead rows, "
+            f"{table['inserted']:,} inserted",
+            f"Now: VACUUM (ANALYZE) {found.settings.schema}.{table['name']}; and give autovacuum"
+            " more workers, or a higher autovacuum_vacuum_cost_limit.",
         )
     if not (found.server["without"] or found.tables_without_autovacuum):
         yield ok("autovacuum", "on")
@@ -139,20 +144,9 @@ def check_holders(found: Diagnosis) -> Iterator[Finding]:
         )
 
 
-def check_vacuum(found: Diagnosis) -> Iterator[Finding]:
-    """Tables that were never vacuumed, and transaction ids that run out."""
-    for table in found.never_vacuumed:
-        yield advice(
-            "autovacuum",
-            f"it never came to {table['name']}: {table['dead']:,} dead rows, "
-            f"{table['inserted']:,} inserted",
-            f"Now: VACUUM (ANALYZE) {found.settings.schema}.{table['name']}; and give autovacuum"
-            " more workers, or a higher autovacuum_vacuum_cost_limit.",
-        )
-    yield from _check_wraparound(found.wraparound)
-
-
-def _check_wraparound(read: dict[str, Any]) -> Iterator[Finding]:
+def check_wraparound(found: Diagnosis) -> Iterator[Finding]:
+    """Transaction ids that run out."""
+    read = found.wraparound
     table, database = read["table_name"], read["database_name"]
     felt = max(2 * read["freeze_max_age"], MOST_TRANSACTIONS // 4)
     into = f"connect to {database} (ALTER DATABASE … ALLOW_CONNECTIONS true lets one in)"
@@ -223,17 +217,6 @@ def check_connections(found: Diagnosis) -> Iterator[Finding]:
     level: Level = "advice" if most - used < FREE_CONNECTIONS else "ok"
     hint = "Raise max_connections, or put a pooler between." if level == "advice" else None
     yield Finding("connections", level, f"{used} of {most} used", hint)
-
-
-def check_clock(found: Diagnosis) -> Iterator[Finding]:
-    """Nodes use the database's clock alone; a difference confuses only people."""
-    difference = found.clock_difference
-    level: Level = "advice" if abs(difference) > MOST_CLOCK_DIFFERENCE else "ok"
-    hint = "Fires follow the server's clock; let NTP set both." if level == "advice" else None
-    way = "ahead of" if difference >= 0 else "behind"
-    yield Finding(
-        "clock", level, f"the server's is {abs(difference):.3f} s {way} this machine's", hint
-    )
 
 
 def check_pooler(found: Diagnosis) -> Iterator[Finding]:

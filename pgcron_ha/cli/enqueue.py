@@ -16,12 +16,10 @@ from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.cli.watching import follow_to_end
 from pgcron_ha.client.run_request import RunRequest, request_new_run, request_run, send_runs
 from pgcron_ha.db.queries.overview import may_read_history
-from pgcron_ha.errors import InvalidInput, TooLarge
+from pgcron_ha.errors import InvalidInput
 
 # A batch is one statement. All of a file is one transaction, whose ids are kept until it is over.
 BATCH: Final = 1000
-# Args have 256 KiB at most, and everything else of a run is short.
-MOST_CHARACTERS_OF_A_LINE: Final = 512 * 1024
 _EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}}.'
 
 
@@ -92,28 +90,16 @@ async def _send(session: Session, requests: Iterator[str]) -> list[int]:
 
 def _requests(file: TextIO, defaults: Mapping[str, Any]) -> Iterator[str]:
     number = 0
-    while line := _line(file, number + 1):
-        number += 1
-        if line.strip():
-            options = _options(line, f"line {number}")
-            request = request_new_run({**defaults, **options}, f"line {number}")
-            yield request.as_json()
-
-
-def _line(file: TextIO, number: int) -> str:
     try:
-        line = file.readline(MOST_CHARACTERS_OF_A_LINE)
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                options = _options(line, f"line {number}")
+                request = request_new_run({**defaults, **options}, f"line {number}")
+                yield request.as_json()
     except (UnicodeDecodeError, OSError) as error:
         raise InvalidInput(
-            f"line {number} can't be read", f"{error}.", "Write the file as UTF-8 text."
+            f"line {number + 1} can't be read", f"{error}.", "Write the file as UTF-8 text."
         ) from None
-    if len(line) == MOST_CHARACTERS_OF_A_LINE:
-        raise TooLarge(
-            f"line {number} has more than {MOST_CHARACTERS_OF_A_LINE - 1} characters",
-            "args may have 262144 bytes (256 KiB) as JSON text; a line is one run.",
-            "Store the payload in a table or file of yours and pass its key.",
-        )
-    return line
 
 
 def _options(line: str, which: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import click
 
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo
+from pgcron_ha.client.schedules import POLICIES
 from pgcron_ha.db.driver.statements import in_schema, literal
 from pgcron_ha.errors import InvalidInput
 
@@ -22,13 +23,7 @@ _RUN_OF_SCHEDULE = (
     f"{_RUN}, origin, schedule_id, schedule, nominal_for, parent_run, "
     "retry_base, retry_cap, overlap"
 )
-_SCHEDULE = (
-    "name, spec, timezone, dst, handler, args, queue, priority, enabled, paused_note, "
-    "paused_until, overlap, catchup, catchup_window, start_deadline, timeout, max_attempts, "
-    "retry_base, retry_cap, retry, delivery, concurrency_key, requires, give_up_after, "
-    "silence_timeout, weight, managed_by, source, after_pause, max_running, max_queued, "
-    "queue_drops, jitter, max_runs, pause_after_failures, probe_after, depends_on_previous"
-)
+_SCHEDULE = ", ".join(("name, spec, handler, paused_note, paused_until, source", *POLICIES))
 _VIEWS = (
     "runs, schedules, schedule_versions, occurrences, nodes, queues, dead_letters, error_groups, "
     "backfills, calendars"

@@ -6,7 +6,6 @@ by Ctrl-C.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import sys
 from collections.abc import Sequence
@@ -18,7 +17,6 @@ from pgcron_ha.cli.context import CommandContext
 from pgcron_ha.cli.output import echo, print_json
 from pgcron_ha.db.driver.dsn import without_password
 from pgcron_ha.errors import ConfigError, PgcronError
-from pgcron_ha.version import installed_version
 
 FAILED = 1
 INTERRUPTED = 130
@@ -88,29 +86,17 @@ class LazyGroup(click.Group):
             raise TypeError(f"pgcron_ha.cli.{module}:{name} is not a click command")
         return command
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does it; an unknown name is answered with the nearest known ones."""
-        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
-            near = difflib.get_close_matches(args[0], COMMANDS, n=3, cutoff=0.5)
-            hint = f"; did you mean {' or '.join(near)}?" if near else ""
-            raise click.UsageError(f"there is no command '{args[0]}'{hint}", ctx)
-        return super().resolve_command(ctx, args)
-
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The table of commands, from their summaries."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
 
 
-def _print_version(context: click.Context, option: click.Parameter, wanted: bool) -> None:
-    if wanted and not context.resilient_parsing:
-        echo(f"pgcron-ha {installed_version()}")
-        context.exit()
-
-
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    commands=[click.Command(name) for name in COMMANDS],  # click suggests one for a misspelled name
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.option(
     "--config",
     "config_file",
@@ -120,12 +106,9 @@ def _print_version(context: click.Context, option: click.Parameter, wanted: bool
 )
 @click.option("--dsn", metavar="URL", help="The database: postgresql://user@host/name.")
 @click.option("--schema", metavar="NAME", help="The schema of the tables.")
-@click.option(
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_print_version,
+@click.version_option(
+    package_name="pgcron-ha",
+    message="%(prog)s %(version)s",
     help="Print the version and end.",
 )
 @click.pass_context

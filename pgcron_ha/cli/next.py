@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import islice
 
@@ -12,7 +12,7 @@ import click
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.arguments import option
 from pgcron_ha.cli.context import command_context
-from pgcron_ha.cli.output import echo, is_json, print_json
+from pgcron_ha.cli.output import echo, note, report
 from pgcron_ha.cli.session import call
 from pgcron_ha.db.commands.calendars import calendars_of
 from pgcron_ha.spec.calendars.calendar import Calendars
@@ -59,17 +59,12 @@ def next_command(
     """
     parsed = parse_spec(spec, tz, DstPolicy.parse(dst), seed, _calendars_for(spec))
     moment = datetime.now(UTC) if start is None else arguments.in_zone(start, tz)
-    fires = list(islice(_fires(parsed, moment, is_backwards), count))
-    if is_json():
-        for fire in fires:
-            print_json(fire_json(fire))
-        return
-    for note in parsed.notes:
-        echo(f"note: {note}", err=True)
-    echo(sentence(parsed))
-    print_fires(fires, parsed.timezone)
-    if len(fires) < count:
-        echo("no fires before that" if is_backwards else "no fires after that")
+    fires = tuple(islice(_fires(parsed, moment, is_backwards), count))
+    for fire in fires:
+        report(fire_json(fire))
+    is_over = len(fires) < count
+    found = Preview(sentence(parsed), parsed.notes, parsed.timezone, fires, is_over)
+    print_preview(found, "before" if is_backwards else "after")
 
 
 def _fires(spec: Spec, start: datetime, is_backwards: bool) -> Iterator[PreviewFire]:
@@ -89,23 +84,18 @@ def _calendars_for(spec: str) -> Calendars:
     return tuple(sorted(contents.items()))
 
 
-def print_preview(preview: Preview) -> None:
-    """The sentence and the fires; notes for the author of the spec go to stderr."""
-    for note in preview.notes:
-        echo(f"note: {note}", err=True)
+def print_preview(preview: Preview, direction: str = "after") -> None:
+    """The sentence and the fires under their headings; notes for the author go to stderr."""
+    for each in preview.notes:
+        note(each)
     echo(preview.sentence)
-    print_fires(preview.fires, preview.timezone)
+    if preview.fires:
+        echo(f"{preview.timezone:<{_LOCAL_WIDTH}}UTC")
+    for fire in preview.fires:
+        remark = f"   {fire.note}" if fire.note else ""
+        echo(f"{fire.local_text:<{_LOCAL_WIDTH}}{fire.utc_text}{remark}")
     if preview.is_over:
-        echo("no fires after that")
-
-
-def print_fires(fires: Iterable[PreviewFire], timezone: str) -> None:
-    """A line for each, under their headings; nothing for none."""
-    for number, fire in enumerate(fires):
-        if number == 0:
-            echo(f"{timezone:<{_LOCAL_WIDTH}}UTC")
-        note = f"   {fire.note}" if fire.note else ""
-        echo(f"{fire.local_text:<{_LOCAL_WIDTH}}{fire.utc_text}{note}")
+        echo(f"no fires {direction} that")
 
 
 def fire_json(fire: PreviewFire) -> dict[str, str | None]:

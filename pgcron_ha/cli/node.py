@@ -23,10 +23,10 @@ from pgcron_ha.cli.web import (
     web_server,
 )
 from pgcron_ha.client import App, load_app
-from pgcron_ha.config.settings import Settings
+from pgcron_ha.config.settings import BY_KEY, Settings
 from pgcron_ha.engine.node import Node
 from pgcron_ha.engine.process_exit import ForcedExit, bid
-from pgcron_ha.executors.process.descendants import MARK, descendants_die_too
+from pgcron_ha.executors.process.supervisor_client import MARK, descendants_die_too
 from pgcron_ha.operating_system import hide_from_others, kill_processes_with
 from pgcron_ha.telemetry import log
 from pgcron_ha.version import installed_version
@@ -37,9 +37,14 @@ own 5 ms are a part of every start and claim that follows a burst of short runs.
 """
 
 
-_apps = option(
-    "--app", "An App to offer.", into="node_apps", metavar="MODULE:ATTRIBUTE", multiple=True
-)
+def _of(key: str, words: str, metavar: str, name: str | None = None) -> Callable[[Any], Any]:
+    """The option of a setting, which may be given several times where that is a list."""
+    flag, is_list = BY_KEY[key].flag, BY_KEY[key].is_list
+    into = key.replace(".", "_")
+    return option(name or flag, words, into=into, metavar=metavar, multiple=is_list)
+
+
+_apps = _of("node.apps", "An App to offer.", "MODULE:ATTRIBUTE")
 
 
 def as_settings(given: Mapping[str, Any]) -> dict[str, object]:
@@ -51,25 +56,15 @@ def as_settings(given: Mapping[str, Any]) -> dict[str, object]:
 
 
 @click.command(name="node")
-@option("--name", "A label; the host's name by default.", into="node_name", metavar="NAME")
+@_of("node.name", "A label; the host's name by default.", "NAME")
 @_apps
-@option("--queue", "A queue to take runs from.", into="node_queues", metavar="NAME", multiple=True)
-@option("--label", "A label it announces.", into="node_labels", metavar="KEY=VALUE", multiple=True)
-@option("--slots", "How many runs may execute at once.", int, into="node_slots")
-@option(
-    "--lease-ttl",
-    "Time to live of the lease, such as 15s.",
-    into="node_lease_ttl",
-    metavar="DURATION",
-)
-@option(
-    "--state-directory",
-    "Where the node keeps its lock.",
-    into="node_state_directory",
-    metavar="DIRECTORY",
-)
-@option("--web", "Serve the pages, too, on this machine.", into="web_listen", metavar="HOST:PORT")
-@option("--callbacks", "Take services' callbacks, too.", into="web_callbacks", metavar="HOST:PORT")
+@_of("node.queues", "A queue to take runs from.", "NAME")
+@_of("node.labels", "A label it announces.", "KEY=VALUE")
+@_of("node.slots", "How many runs may execute at once.", "INTEGER")
+@_of("node.lease_ttl", "Time to live of the lease, such as 15s.", "DURATION")
+@_of("node.state_directory", "Where the node keeps its lock.", "DIRECTORY")
+@_of("web.listen", "Serve the pages, too, on this machine.", "HOST:PORT", "--web")
+@_of("web.callbacks", "Take services' callbacks, too.", "HOST:PORT")
 def node_command(**given: Any) -> int:
     """Run a node until it is stopped.
 

@@ -11,7 +11,7 @@ from typing import Final
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import Column, echo, is_json, plural, print_result, print_rows
+from pgcron_ha.cli.output import Column, echo, plural, print_result, print_rows
 from pgcron_ha.cli.session import Session, act, call, with_session
 from pgcron_ha.db.commands import cluster
 from pgcron_ha.db.queries import overview
@@ -51,7 +51,7 @@ def nodes_group(context: click.Context, also_dead: bool, limit: int) -> None:
         return
     rows = call(overview.nodes, is_dead=None if also_dead else False, limit=limit)
     print_rows(rows, COLUMNS, "no nodes")
-    for row in () if is_json() else rows:
+    for row in rows:
         if row["unresponsive_runs"]:
             echo(f"node '{row['name']}': {unresponsive_words(row['unresponsive_runs'])}")
         if row["state"] != "dead" and (row["tzdata"] or "") < (row["cluster_tzdata"] or ""):

@@ -49,10 +49,25 @@ class Column:
 
 
 def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
-    """Prints to stdout, or stderr. Control characters in names, errors and output of handlers are
-    shown as escapes: they move no cursor, set no title and hide nothing.
+    """Prints to stderr, or to stdout, where people alone read it: nothing with ``--json``.
+
+    Control characters in names, errors and output of handlers are shown as escapes: they move no
+    cursor, set no title and hide nothing.
     """
-    click.echo(harmless(str(text)), err=err, nl=nl)
+    if err or not is_json():
+        click.echo(harmless(str(text)), err=err, nl=nl)
+
+
+def note(text: str) -> None:
+    """Prints a note for people to stderr."""
+    if not is_json():
+        echo(f"note: {text}", err=True)
+
+
+def report(document: object) -> None:
+    """Prints a JSON document for programs: with ``--json`` alone."""
+    if is_json():
+        print_json(document)
 
 
 def echo_file(text: str) -> None:
@@ -61,22 +76,20 @@ def echo_file(text: str) -> None:
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], nothing: str) -> None:
-    """The rows as JSON lines (all keys) or as a table; the text `nothing` if there are none."""
-    if is_json():
-        for row in rows:
-            print_json(row)
-    elif rows:
-        for line in table_lines(rows, columns):
-            echo(line)
-    else:
-        echo(nothing)
+    """The rows as JSON lines (all keys), or as `print_table` does."""
+    for row in rows:
+        report(row)
+    print_table(rows, columns, nothing)
+
+
+def print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], nothing: str) -> None:
+    """The rows for people; the text `nothing` if there are none."""
+    for line in table_lines(rows, columns) if rows else [nothing]:
+        echo(line)
 
 
 def print_fields(row: Mapping[str, Any]) -> None:
-    """One thing: a JSON object, or a line for each value that is not None."""
-    if is_json():
-        print_json(row)
-        return
+    """One thing for people: a line for each value that is not None."""
     width = max(map(len, row), default=0)
     for key, value in row.items():
         if value is not None:
@@ -86,10 +99,8 @@ def print_fields(row: Mapping[str, Any]) -> None:
 
 def print_result(document: object, sentence: object) -> None:
     """What a command has done: a JSON document for programs, or a sentence for people."""
-    if is_json():
-        print_json(document)
-    else:
-        echo(sentence)
+    report(document)
+    echo(sentence)
 
 
 def print_json(document: object, *, err: bool = False) -> None:

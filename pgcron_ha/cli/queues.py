@@ -124,7 +124,7 @@ def set_queue_command(queue: str, max_running: int | None, rate: arguments.Rate)
 
 @click.group("concurrency", cls=arguments.JsonGroup)
 def concurrency_group() -> None:
-    """Limit how many runs of one concurrency key (a concurrency key) execute at once."""
+    """Limit how many runs of one concurrency key execute at once."""
 
 
 @concurrency_group.command("list")

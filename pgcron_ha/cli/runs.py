@@ -13,9 +13,9 @@ from pgcron_ha.cli.output import (
     echo,
     is_json,
     print_fields,
-    print_json,
     print_result,
     print_rows,
+    report,
     shown,
 )
 from pgcron_ha.cli.screen import progress_of, progress_text
@@ -60,7 +60,7 @@ def list_command(**given: Any) -> None:
 
     Looks at the newest 20,000.
     """
-    print_runs(call(overview.runs, **given))
+    print_rows(call(overview.runs, **given), COLUMNS, "no runs")
 
 
 @runs_group.command("show")
@@ -72,9 +72,7 @@ async def show_command(session: Session, run_id: int) -> None:
     found |= await session.call(breakers.reported_of_run, run_id)
     attempts = await session.call(overview.attempts, run_id)
     reported = progress_of(found)
-    if is_json():
-        print_json({**found, "progress": reported and reported._asdict(), "attempts": attempts})
-        return
+    report({**found, "progress": reported and reported._asdict(), "attempts": attempts})
     print_fields({**found, "progress": reported and progress_text(reported)})
     for attempt in attempts:
         where = f"attempt {attempt['attempt']} {attempt['outcome']} on {shown(attempt['node'])}"
@@ -145,11 +143,6 @@ def retry_command(run_id: int) -> None:
     Prints the id: what waits keeps its own, what has ended runs under a new one.
     """
     print_run_id(act(functions.retry_run, run_id))
-
-
-def print_runs(rows: list[overview.Row]) -> None:
-    """A listing of runs."""
-    print_rows(rows, COLUMNS, "no runs")
 
 
 def print_run_id(run_id: int) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import echo, echo_file, is_json, plural, print_json, shown
+from pgcron_ha.cli.output import echo, echo_file, plural, report, shown
 from pgcron_ha.cli.session import Session, on_database, with_session
 from pgcron_ha.db.commands import calendars as calendar_commands
 from pgcron_ha.db.commands import schedule_files as interfaces
@@ -24,7 +24,6 @@ from pgcron_ha.schedule_files.writing import as_yaml, definition_of
 
 _SIGNS = {"added": "+", "changed": "~", "pruned": "-"}
 _MOST_CHARACTERS = 200
-_MOST_LINES = 40
 _REPORTED = ("spec", "handler", *POLICIES, "managed_by", "source")
 
 
@@ -66,8 +65,6 @@ def apply_command(
         _print_calendar(calendar, owner)
     for one in applied:
         _print_schedule(one, default)
-    if is_json():
-        return
     if calendars:
         echo(f"calendars: {_counted([one.change for one in calendars])}")
     echo(_counted([one.change for one in applied]) or "no schedules")
@@ -159,9 +156,7 @@ def _print_schedule(one: interfaces.AppliedSchedule, default: interfaces.Row) ->
     columns = {
         each.column: (each.before, each.after) for each in differences if each.column in _REPORTED
     }
-    if is_json():
-        print_json({"schedule": one.name, "change": one.change, "columns": columns})
-        return
+    report({"schedule": one.name, "change": one.change, "columns": columns})
     lines = []
     for column, (before, after) in columns.items():
         was = "" if one.previous is None else f"{_short(before)} → "
@@ -178,12 +173,8 @@ def _print_schedule(one: interfaces.AppliedSchedule, default: interfaces.Row) ->
 def _print_calendar(one: calendar_commands.AppliedCalendar, source: str) -> None:
     """Its lines that are new or gone, and who uses it."""
     lines = _changed_lines(one)
-    if is_json():
-        print_json({"calendar": one.name, "change": one.change, "lines": lines})
-        return
-    shown_lines = lines[:_MOST_LINES] if one.change != "pruned" else []
-    if len(lines) > _MOST_LINES and shown_lines:
-        shown_lines.append(f"and {len(lines) - _MOST_LINES} more lines")
+    report({"calendar": one.name, "change": one.change, "lines": lines})
+    shown_lines = [] if one.change == "pruned" else list(lines)
     if one.change == "changed" and one.source_before != source:
         shown_lines.insert(0, f"source: {one.source_before or '-'} → {source}")
     if one.change == "changed" and lines and one.users:

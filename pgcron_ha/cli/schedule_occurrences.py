@@ -1,21 +1,47 @@
-"""``schedules why``, ``skip``, ``move``, ``edit-`` and ``restore-occurrence``: one fire."""
+"""``schedules why``, ``skip``, ``move``, ``edit-`` and ``restore-occurrence``: one fire;
+``verify``: whether each instant of a schedule has its one answer.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import instant_text, is_json, print_fields, print_result
+from pgcron_ha.cli.output import (
+    Column,
+    echo,
+    instant_text,
+    plural,
+    print_fields,
+    print_result,
+    report,
+    shown,
+    table_lines,
+)
 from pgcron_ha.cli.session import Session, with_session
 from pgcron_ha.client.fires import NO_FIRE, changed_words, explain, is_fire, require_fire
+from pgcron_ha.client.verifying import Proof, prove
 from pgcron_ha.db.commands import occurrences
 from pgcron_ha.db.commands.schedule_versions import last_definition
-from pgcron_ha.db.queries import overview, reasons
+from pgcron_ha.db.queries import health, overview, reasons
+from pgcron_ha.spec.text import in_number
+from pgcron_ha.spec.zones import TZDATA
 
+COLUMNS = (
+    Column("SCHEDULE", "schedule", 30),
+    Column("FIRE TIME", "fire_at"),
+    Column("RUN", "run_id"),
+    Column("RULE", "rule", 60),
+    Column("DETAIL", "detail", 100),
+)
+
+
+_WHEN = arguments.ReadBy("when", arguments.duration, arguments.instant)
 _fire_arguments = arguments.together(
     click.argument("name"), click.argument("instant", type=arguments.LOCAL_INSTANT)
 )
@@ -38,7 +64,8 @@ async def why_command(session: Session, name: str, instant: datetime) -> None:
     fields = {"schedule": name, "instant": instant_text(found.instant), **reported._asdict()}
     if reported.decision == "not an instant":
         fields |= {"fires_before": found.before, "fires_after": found.after}
-    if reported.run is not None and reported.outcome is None and not is_json():
+    report(fields)
+    if reported.run is not None and reported.outcome is None:
         fields["outcome"] = "retention has removed it"
     print_fields(fields)
 
@@ -107,7 +134,50 @@ async def restore_occurrence_command(session: Session, name: str, instant: datet
     _say(name, fire, "is restored")
 
 
+@click.command("verify", cls=arguments.JsonCommand)
+@click.argument("name", required=False)
+@arguments.option("--since", "An instant, or how long ago.", _WHEN, default="1d")
+@with_session
+async def verify_command(session: Session, name: str | None, since: timedelta | datetime) -> int:
+    """Prove that no fire is missing or double.
+
+    For the schedule NAME, or for all, the instants of each version's spec are compared with the
+    ledger, and its rows with each other. Exit code 1 if something breaks the rule; it is listed.
+    """
+    now: datetime = (await session.call(health.server))["now"]
+    after = now - since if isinstance(since, timedelta) else since.astimezone(UTC)
+    proof = await session.call(prove, after, name=name)
+    for broken in proof.breaks:
+        report(broken)
+    report({**asdict(proof), "since": after, "breaks": len(proof.breaks)})
+    for line in proof_lines(proof, after):
+        echo(line)
+    return 1 if proof.breaks else 0
+
+
+def proof_lines(proof: Proof, after: datetime) -> list[str]:
+    """What breaks a rule, and the sentence that sums it up."""
+    return [*table_lines(proof.breaks, COLUMNS), _sentence(proof, after)]
+
+
+def _sentence(proof: Proof, after: datetime) -> str:
+    schedules, instants = plural(proof.schedules, "schedule"), plural(proof.instants, "instant")
+    looked = f"{schedules}, {instants} since {shown(after)}"
+    cut = " (there are more: name one schedule, or a later --since)" if proof.is_cut else ""
+    if proof.other_tzdata is not None:
+        cut += (
+            f" (in UTC only: the others follow tzdata {proof.other_tzdata}, and tzdata {TZDATA} "
+            "is installed here)"
+        )
+    if proof.breaks:
+        broken = len(proof.breaks)
+        breaks = f"{broken} {in_number(broken, 'breaks', 'break')} a rule"
+        return f"{looked}{cut}: {breaks}; keep the database's log and report it"
+    return f"{looked}{cut}: each is accounted for, none twice"
+
+
 OCCURRENCE_COMMANDS = (
+    verify_command,
     why_command,
     skip_command,
     move_command,

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import Column, echo, is_json, print_json, print_result, print_rows, shown
+from pgcron_ha.cli.output import Column, echo, print_result, print_rows, shown
 from pgcron_ha.cli.session import act, call
 from pgcron_ha.db.commands import schedule_versions as ask
 from pgcron_ha.db.queries.overview import Row
@@ -56,14 +56,10 @@ def diff_command(name: str, first: int | None, second: int | None) -> None:
     newer = _version(name, rows, max(rows) if second is None else second)
     older = _version(name, rows, max(newer["version"] - 1, min(rows)) if first is None else first)
     differences = changes(older["content"], newer["content"])
-    if is_json():
-        for change in differences:
-            print_json(change._asdict())
-        return
     echo(f"--- version {older['version']}, {_who(older)}")
     echo(f"+++ version {newer['version']}, {_who(newer)}")
     for change in differences:
-        echo(_lines(change))
+        print_result(change._asdict(), _lines(change))
     if not differences:
         echo("nothing differs")
 

@@ -16,18 +16,19 @@ from pgcron_ha.cli.options import policy_options
 from pgcron_ha.cli.output import (
     Column,
     echo,
-    is_json,
+    note,
     print_fields,
-    print_json,
     print_result,
     print_rows,
+    print_table,
+    report,
     shown,
 )
-from pgcron_ha.cli.runs import print_run_id, print_runs
+from pgcron_ha.cli.runs import COLUMNS as RUN_COLUMNS
+from pgcron_ha.cli.runs import print_run_id
 from pgcron_ha.cli.schedule_files import apply_command, export_command, schema_command
 from pgcron_ha.cli.schedule_import import import_group
 from pgcron_ha.cli.schedule_occurrences import OCCURRENCE_COMMANDS, changed_lines
-from pgcron_ha.cli.schedule_verify import verify_command
 from pgcron_ha.cli.schedule_versions import diff_command, restore_command, versions_command
 from pgcron_ha.cli.session import Session, act, call, on_database, with_session
 from pgcron_ha.client import checks
@@ -71,7 +72,7 @@ def schedules_group() -> None:
 
 
 for _command in (
-    *(versions_command, diff_command, restore_command, verify_command, *OCCURRENCE_COMMANDS),
+    *(versions_command, diff_command, restore_command, *OCCURRENCE_COMMANDS),
     *(apply_command, export_command, schema_command, import_group, backfill_command),
 ):
     schedules_group.add_command(_command)
@@ -99,9 +100,7 @@ async def show_command(session: Session, name: str) -> None:
     changed = await session.call(changed_occurrences, found["id"])
     runs = await session.call(overview.runs, schedule_name=name, limit=_LAST_RUNS)
     ahead = _preview(found)
-    if is_json():
-        print_json({**found, **_preview_json(found, ahead), "changed": changed, "runs": runs})
-        return
+    report({**found, **_preview_json(found, ahead), "changed": changed, "runs": runs})
     calendars = ", ".join(name for name, _ in calendars_in(found["calendars"]))
     error = found["error"] and _sentences(found["error"])
     print_fields({**found, "calendars": calendars or None, "error": error})
@@ -113,7 +112,7 @@ async def show_command(session: Session, name: str) -> None:
         if not found["enabled"]:
             echo("these would be its fires, if it were resumed")
         echo()
-    print_runs(runs)
+    print_table(runs, RUN_COLUMNS, "no runs")
 
 
 @schedules_group.command("put")
@@ -149,14 +148,12 @@ def put_command(
 
     found, changed, lacking = on_database(put)
     ahead = _preview(found)
-    if is_json():
-        print_json({**found, **_preview_json(found, ahead)})
-        return
+    report({**found, **_preview_json(found, ahead)})
     notes = [] if lacking is None else [lacking]
     if not dry_run:
         notes += [*(ahead.notes if ahead is not None else ()), *changed_lines(found, changed)]
-    for note in notes:
-        echo(f"note: {note}", err=True)
+    for each in notes:
+        note(each)
     if dry_run and ahead is not None:
         print_preview(ahead)
         echo(f"schedule '{name}' is not changed: this was a dry run")
@@ -167,16 +164,12 @@ def put_command(
     echo(f"schedule '{name}' {when}")
 
 
-def _duration_or_instant(option: str, text: str) -> timedelta | datetime:
-    return arguments.duration_or_none(text) or arguments.local_instant(option, text)
-
-
 @schedules_group.command("pause")
 @click.argument("name")
 @click.option("--note", help="Why; kept with every fire that is missed.")
 @click.option(
     "--until",
-    type=arguments.ReadBy("duration|instant", _duration_or_instant),
+    type=arguments.ReadBy("duration|instant", arguments.duration, arguments.local_instant),
     help="Resume it by itself: 2h, 2026-12-24T18:00.",
 )
 @with_session

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import echo, is_json, print_json, shown
+from pgcron_ha.cli.output import echo, report, shown
 from pgcron_ha.cli.session import Session, with_session
 from pgcron_ha.db.driver.clients import Connection
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
@@ -22,16 +22,13 @@ from pgcron_ha.errors import Conflict
 async def status_command(session: Session) -> None:
     """Show what the cluster does and what waits."""
     blocking = await session.call(blocking_sessions)
-    await session.connection.execute(
-        "SET lock_timeout = '1s'"
-    )  # locks are reported, not waited for
+    # Locks are reported, not waited for.
+    await session.connection.execute("SET lock_timeout = '1s'")
     try:
         status = {"blocking": blocking, **await session.call(read_tables)}
     except Conflict as error:
         raise naming(error, await session.call(blocking_sessions)) from error
-    if is_json():
-        print_json(status)
-        return
+    report(status)
     pauses = (*_pauses(status["counts"]), *_cordons(status["nodes"]))
     for line in (*summary_lines(status), *pauses, *_complaints(status)):
         echo(line)

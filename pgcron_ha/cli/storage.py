@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from difflib import get_close_matches
 from typing import Any
 
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import Column, echo, is_json, print_rows
+from pgcron_ha.cli.output import Column, echo, print_rows
 from pgcron_ha.cli.session import Session, with_session
+from pgcron_ha.config.values import did_you_mean
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.storage import storage
 from pgcron_ha.errors import NotFound
@@ -66,8 +66,6 @@ async def storage_command(session: Session, table: str | None) -> None:
         return
     rows = [_table(each, now) for each in found.tables]
     print_rows(rows, TABLES, "no tables")
-    if is_json():
-        return
     growth = in_bytes(total_growth(found.tables, now))
     echo(f"\n{in_bytes(sum(t.total for t in found.tables))} in all, {growth} more a day")
     for holder in found.holders:
@@ -79,11 +77,10 @@ async def storage_command(session: Session, table: str | None) -> None:
 def _named(tables: Sequence[TableSize], name: str) -> TableSize:
     by_name = {table.name: table for table in tables}
     if name not in by_name:
-        near = get_close_matches(name[:100], by_name, n=3, cutoff=0.4)
         raise NotFound(
-            f"table '{name[:200]}' does not exist",
+            f"table '{name[:200]}' does not exist{did_you_mean(name[:100], by_name, 0.4)}",
             "A table is named without its schema; partitions are listed with their table.",
-            f"Did you mean {' or '.join(near)}?" if near else "`pgcron-ha storage` lists them.",
+            "`pgcron-ha storage` lists them.",
         )
     return by_name[name]
 

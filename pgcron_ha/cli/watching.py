@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from pgcron_ha.cli.output import echo, is_json, print_json, shown
+from pgcron_ha.cli.output import echo, is_json, print_json, report, shown
 from pgcron_ha.cli.screen import Screen
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client.run_status import RunStatus, read_status
@@ -31,13 +32,19 @@ def follow_to_end(run_id: int, *, timeout: float | None = None, with_log: bool =
 
     Raises NotFound, WaitTimedOut, RunFailed, RunCancelled, RunNotStarted.
     """
-    try:
+    with goes_on(f"run {run_id}", f"`pgcron-ha runs watch {run_id}` follows it again"):
         status = on_database(lambda session: follow(session, run_id, timeout, with_log))
-    except KeyboardInterrupt:
-        again = f"`pgcron-ha runs watch {run_id}` follows it again"
-        echo(f"run {run_id} goes on; {again}", err=True)
-        raise
     print_end(status)
+
+
+@contextmanager
+def goes_on(what: str, hint: str) -> Iterator[None]:
+    """Ctrl-C ends the showing alone, and says so."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        echo(f"{what} goes on; {hint}", err=True)
+        raise
 
 
 async def follow(
@@ -97,9 +104,8 @@ async def _print_lines(
 
 def print_end(status: RunStatus) -> None:
     """The result, or the error of how it ended: RunFailed, RunCancelled, RunNotStarted."""
-    if is_json():
-        document = {"run_id": status.id, "state": status.state, "attempt": status.attempt}
-        print_json({**document, "result": status.result, "error": status.error})
+    document = {"run_id": status.id, "state": status.state, "attempt": status.attempt}
+    report({**document, "result": status.result, "error": status.error})
     require_success(status)
     if not is_json() and status.result is not None:
         print_json(status.result)

@@ -6,7 +6,7 @@ import asyncio
 import resource
 import signal
 import socket
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import click
 import uvloop
@@ -14,10 +14,12 @@ import uvloop
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo
 from pgcron_ha.config.settings import Settings
+from pgcron_ha.operating_system import within_hard_limit
 from pgcron_ha.telemetry import log
 from pgcron_ha.version import installed_version
 
 if TYPE_CHECKING:
+    from pgcron_ha.engine.node import Node
     from pgcron_ha.telemetry.node_snapshot import LookAtNode
     from pgcron_ha.web.serving import WebServer
 
@@ -40,26 +42,11 @@ def web_command(listen: str | None, callbacks: str | None) -> int:
     settings = command_context().load({"web.listen": listen, "web.callbacks": callbacks})
     log.set_up(settings.log.format, settings.log.level)
     allow_descriptors()
-    uvloop.run(serve(settings))
+    uvloop.run(run_until_signal(web_server(settings), *callback_server(settings)))
     return 0
 
 
-async def serve(settings: Settings) -> None:
-    """Serves until a signal."""
-    await run_until_signal(web_server(settings), *callback_server(settings))
-
-
-class Stoppable(Protocol):
-    """A node, or a server of pages."""
-
-    async def run(self) -> None:
-        """Until `stop`."""
-
-    def stop(self) -> None:
-        """End in order."""
-
-
-async def run_until_signal(main: Stoppable, *beside: WebServer) -> None:
+async def run_until_signal(main: Node | WebServer, *beside: WebServer) -> None:
     """Runs `main`, which SIGTERM and SIGINT stop, and servers beside it, which end after it: a
     node's work does not depend on its pages.
     """
@@ -124,6 +111,6 @@ def allow_descriptors() -> None:
     for sessions, programs and their output, and connections of others.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_DESCRIPTORS, hard)
+    wanted = within_hard_limit(_DESCRIPTORS, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

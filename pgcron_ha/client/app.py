@@ -7,7 +7,6 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from types import MappingProxyType
 from typing import Any, Literal, Self, TypeVar, Unpack
 from weakref import WeakKeyDictionary
 
@@ -35,8 +34,7 @@ from pgcron_ha.db.driver.pooling import assume
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, in_schema
 from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.contract.base import STOP, LeaseLoss, read_lease_loss
-from pgcron_ha.executors.python.handler import PythonHandler
-from pgcron_ha.executors.python.isolation import read_isolation
+from pgcron_ha.executors.python.handler import PythonHandler, read_isolation
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -81,17 +79,17 @@ class App:
     @property
     def handlers(self) -> Mapping[str, PythonHandler]:
         """The registered handlers by full name, such as ``py:report``."""
-        return MappingProxyType(self._handlers)
+        return self._handlers
 
     @property
     def breakers(self) -> Mapping[str, Breaker | str]:
         """The circuit breakers by handler (full name), or the handler whose breaker is shared."""
-        return MappingProxyType(self._breakers)
+        return self._breakers
 
     @property
     def schedules(self) -> Mapping[str, CodeSchedule]:
         """The schedules in code by name, each complete and valid."""
-        return MappingProxyType(self._schedules)
+        return self._schedules
 
     def handler(
         self,

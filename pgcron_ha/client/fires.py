@@ -52,11 +52,10 @@ def explain(row: Mapping[str, Any], instant: datetime, reported: Reason) -> Expl
         return Explained(instant, reported, True)
     left_out = why_not(spec, instant)
     if reported.code in _UNDECIDED:
-        # The reason of a change to a fire that is no fire any more.
-        gone = (
-            f" any more: {reported.reason} ({reported.actor})" if reported.code == "not_yet" else ""
-        )
-        gone = gone if reported.actor else ""
+        gone = ""
+        if reported.code == "not_yet" and reported.actor:
+            # Somebody changed a fire that is no fire any more.
+            gone = f" any more: {reported.reason} ({reported.actor})"
         reported = reported._replace(
             decision="not an instant",
             code="not_an_instant",

@@ -11,20 +11,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final, TypeAlias, TypedDict
 
-from pgcron_ha.client.checks import (
-    MOST_KEY_CHARACTERS,
-    Requirements,
-    args_text,
-    choice,
-    concurrency_key_name,
-    duration,
-    instant,
-    queue_name,
-    requirement_words,
-    text,
-    true_or_false,
-    whole_number,
-)
+from pgcron_ha.client import checks
 from pgcron_ha.client.retry_policy import RetryPolicy, retry_text
 from pgcron_ha.client.uniqueness import MANNERS, SCOPES, Uniqueness
 from pgcron_ha.config.values import Span
@@ -52,7 +39,7 @@ class _RunsAndSchedules(TypedDict, total=False):
     delivery: str
     retry: RetryPolicy | str | None
     concurrency_key: str | None
-    requires: Requirements | None
+    requires: checks.Requirements | None
     weight: int | None
     give_up_after: Span | None
     silence_timeout: Span | None
@@ -95,51 +82,51 @@ class Policies(_RunsAndSchedules, total=False):
 
 
 def _number(what: str, least: int, most: int, rule: str) -> Check:
-    return partial(whole_number, what, least=least, most=most, rule=rule)
+    return partial(checks.whole_number, what, least=least, most=most, rule=rule)
 
 
 def _choice_or_none(value: object) -> str:
-    return "" if value == "" else choice("queue_drops", value, QUEUE_DROPS)
+    return "" if value == "" else checks.choice("queue_drops", value, QUEUE_DROPS)
 
 
 _OF_BOTH: Final[Mapping[str, Check]] = {
-    "queue": queue_name,
+    "queue": checks.queue_name,
     "priority": _number("priority", 0, 9, "A priority is a number from 0 (first) to 9 (last)."),
-    "timeout": partial(duration, "timeout", most=_MONTH),
+    "timeout": partial(checks.duration, "timeout", most=_MONTH),
     "max_attempts": _number("max_attempts", 1, 100, "A run is tried 1 to 100 times."),
-    "delivery": partial(choice, "delivery", known=DELIVERIES),
+    "delivery": partial(checks.choice, "delivery", known=DELIVERIES),
     "retry": retry_text,
-    "requires": requirement_words,
-    "give_up_after": partial(duration, "give_up_after", most=_YEAR),
-    "silence_timeout": partial(duration, "silence_timeout", most=_MONTH, least=_SECOND),
+    "requires": checks.requirement_words,
+    "give_up_after": partial(checks.duration, "give_up_after", most=_YEAR),
+    "silence_timeout": partial(checks.duration, "silence_timeout", most=_MONTH, least=_SECOND),
     "weight": _number("weight", 1, 1000, "A run takes 1 to 1000 slots of a node."),
 }
 OF_RUNS: Final[Mapping[str, Check]] = {
     **_OF_BOTH,
-    "concurrency_key": concurrency_key_name,
-    "due_at": partial(instant, "due_at"),
-    "idempotency_key": partial(text, "the idempotency key", most=MOST_KEY_CHARACTERS),
-    "key_lifetime": partial(duration, "key_lifetime"),
-    "start_within": partial(duration, "start_within", most=_YEAR),
-    "unique_key": partial(text, "the unique key", most=MOST_KEY_CHARACTERS),
-    "unique_scope": partial(choice, "unique_scope", known=SCOPES),
-    "unique_for": partial(duration, "unique_for", most=_YEAR),
-    "on_conflict": partial(choice, "on_conflict", known=MANNERS),
-    "debounce": partial(duration, "debounce", most=_MONTH),
-    "debounce_max": partial(duration, "debounce_max", most=_YEAR),
+    "concurrency_key": checks.concurrency_key_name,
+    "due_at": partial(checks.instant, "due_at"),
+    "idempotency_key": partial(checks.text, "the idempotency key", most=checks.MOST_KEY_CHARACTERS),
+    "key_lifetime": partial(checks.duration, "key_lifetime"),
+    "start_within": partial(checks.duration, "start_within", most=_YEAR),
+    "unique_key": partial(checks.text, "the unique key", most=checks.MOST_KEY_CHARACTERS),
+    "unique_scope": partial(checks.choice, "unique_scope", known=SCOPES),
+    "unique_for": partial(checks.duration, "unique_for", most=_YEAR),
+    "on_conflict": partial(checks.choice, "on_conflict", known=MANNERS),
+    "debounce": partial(checks.duration, "debounce", most=_MONTH),
+    "debounce_max": partial(checks.duration, "debounce_max", most=_YEAR),
 }
 OF_SCHEDULES: Final[Mapping[str, Check]] = {
     **_OF_BOTH,
-    "args": args_text,
-    "concurrency_key": lambda key: key and concurrency_key_name(key),
-    "requires": lambda labels: requirement_words(labels) or (),
-    "overlap": partial(choice, "overlap policy", known=OVERLAPS),
+    "args": checks.args_text,
+    "concurrency_key": lambda key: key and checks.concurrency_key_name(key),
+    "requires": lambda labels: checks.requirement_words(labels) or (),
+    "overlap": partial(checks.choice, "overlap policy", known=OVERLAPS),
     "catchup": lambda policy: CatchUp.parse(str(policy)).text,
-    "catchup_window": partial(duration, "catchup_window"),
-    "start_deadline": partial(duration, "start_deadline"),
-    "retry_base": partial(duration, "retry_base", most=_DAY),
-    "retry_cap": partial(duration, "retry_cap", most=_MONTH),
-    "managed_by": partial(choice, "managed_by", known=INTERFACES),
+    "catchup_window": partial(checks.duration, "catchup_window"),
+    "start_deadline": partial(checks.duration, "start_deadline"),
+    "retry_base": partial(checks.duration, "retry_base", most=_DAY),
+    "retry_cap": partial(checks.duration, "retry_cap", most=_MONTH),
+    "managed_by": partial(checks.choice, "managed_by", known=INTERFACES),
     "max_running": _number(
         "max_running", 0, 1000, "So many runs of a schedule may execute at once: 1 to 1000."
     ),
@@ -147,16 +134,18 @@ OF_SCHEDULES: Final[Mapping[str, Check]] = {
         "max_queued", 0, 1000, "So many runs may wait with overlap queue: 1 to 1000."
     ),
     "queue_drops": _choice_or_none,
-    "depends_on_previous": partial(true_or_false, "depends_on_previous"),
-    "after_pause": partial(choice, "after_pause", known=AFTER_PAUSE),
+    "depends_on_previous": partial(checks.true_or_false, "depends_on_previous"),
+    "after_pause": partial(checks.choice, "after_pause", known=AFTER_PAUSE),
     "pause_after_failures": _number(
         "pause_after_failures",
         0,
         1000,
         "A schedule pauses itself after 1 to 1000 failures in a row; 0: never.",
     ),
-    "probe_after": partial(duration, "probe_after", most=_DAY, least=_SECOND, may_be_zero=True),
-    "jitter": partial(duration, "jitter", most=LONGEST_JITTER, may_be_zero=True),
+    "probe_after": partial(
+        checks.duration, "probe_after", most=_DAY, least=_SECOND, may_be_zero=True
+    ),
+    "jitter": partial(checks.duration, "jitter", most=LONGEST_JITTER, may_be_zero=True),
     "max_runs": _number("max_runs", 0, 1_000_000_000, "It is 1 to 1000000000."),
 }
 NOTHING: Final[Mapping[str, Any]] = {
@@ -172,10 +161,10 @@ NOTHING: Final[Mapping[str, Any]] = {
 """The values that remove a policy which has no default."""
 
 
-def check_each(values: Mapping[str, Any], checks: Mapping[str, Check]) -> dict[str, Any]:
+def check_each(values: Mapping[str, Any], table: Mapping[str, Check]) -> dict[str, Any]:
     """The values, each as its check returns it; None and what has no check stay as they are."""
     return {
-        name: checks[name](value) if value is not None and name in checks else value
+        name: table[name](value) if value is not None and name in table else value
         for name, value in values.items()
     }
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Required, TypeAlias, TypedDict
 
 from pgcron_ha.client import checks
@@ -28,7 +28,6 @@ _DEFAULTS: Final = functions.enqueue.defaults
 _OF_UNIQUE_KEYS: Final = frozenset(
     {"unique_key", "unique_scope", "unique_for", "on_conflict", "debounce", "debounce_max"}
 )
-_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class _What(TypedDict, total=False):
@@ -92,9 +91,7 @@ class RunRequest:
 
 
 def request_run(
-    handler: str,
-    args: Mapping[str, Any] | str | None = None,
-    options: Mapping[str, Any] = _NOTHING,
+    handler: str, args: Mapping[str, Any] | str | None = None, options: Mapping[str, Any] = {}
 ) -> RunRequest:
     """The checked request; raises InvalidInput or TooLarge with the rule and what to do.
 
@@ -153,48 +150,23 @@ def request_runs(
             f"One call takes up to {MOST_RUNS} runs.",
             _DIVIDE,
         )
-    judged: dict[object, tuple[str, str]] = {}
+    judged: dict[str, tuple[str, str]] = {}
     for place, options in enumerate(requested, 1):
         which = f"run {place} of {len(requested)}"
-        # Most differ in nothing but their args, and the rest is the dearer part.
-        rest = _all_but_args(options)
-        known = judged.get(rest) if rest else None
-        if known is None:
+        # Most differ in nothing but their args, and the rest is the dearer part. Their texts are
+        # compared, as True is no priority although it equals 1.
+        rest = str({**options, "args": None}) if isinstance(options, dict) else which
+        if rest in judged:
+            handler, members = judged[rest]
+            with _about(which):
+                args = checks.args_text(options.get("args"))
+                if check_args is not None:
+                    check_args(handler, args)
+        else:
             made = request_new_run(options, which, request)
             args, members = made.args, made.all_but_args()
-            if rest:
-                judged[rest] = made.handler, members
-        else:
-            handler, members = known
-            args = _judged_args(handler, options["args"], which, check_args)
+            judged[rest] = made.handler, members
         yield f'{{{members},"args":{args}}}'
-
-
-def _all_but_args(options: object) -> tuple[object, ...]:
-    """All of a request but its args, to compare it with others; empty if it can't be compared.
-
-    Types are part of it: True is no priority although it equals 1.
-    """
-    if type(options) is not dict or "args" not in options:
-        return ()
-    rest = tuple([(key, value, type(value)) for key, value in options.items() if key != "args"])
-    try:
-        hash(rest)
-    except TypeError:
-        return ()
-    return rest
-
-
-def _judged_args(
-    handler: str, args: Any, which: str, check_args: Callable[[str, str], None] | None
-) -> str:
-    try:
-        text = checks.args_text(args)
-        if check_args is not None:
-            check_args(handler, text)
-    except PgcronError as error:
-        raise _named(which, error) from None
-    return text
 
 
 def request_new_run(options: object, which: str, request: Request = request_run) -> RunRequest:
@@ -202,15 +174,17 @@ def request_new_run(options: object, which: str, request: Request = request_run)
     if not isinstance(options, Mapping):
         raise InvalidInput(f"{which} is a {type(options).__name__}", "A run is a mapping.", _HINT)
     rest = {key: value for key, value in options.items() if key not in ("handler", "args")}
-    try:
+    with _about(which):
         return request(options.get("handler") or "", options.get("args"), rest)
+
+
+@contextmanager
+def _about(which: str) -> Iterator[None]:
+    """Errors name the run that they are about."""
+    try:
+        yield
     except PgcronError as error:
-        raise _named(which, error) from None
-
-
-def _named(which: str, error: PgcronError) -> PgcronError:
-    """The same error with the run that it is about."""
-    return type(error)(f"{which}: {error.message}", error.detail, error.hint)
+        raise type(error)(f"{which}: {error.message}", error.detail, error.hint) from None
 
 
 async def send_runs(

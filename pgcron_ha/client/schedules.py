@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from datetime import timedelta
-from types import MappingProxyType, UnionType
+from types import UnionType
 from typing import Any, Final, get_args, get_type_hints
 
 from pgcron_ha.client import checks
@@ -76,23 +76,21 @@ def _kind(hint: Any) -> Any:
 
 
 _IDENTITY: Final = ("name", "spec", "handler")
-POLICIES: Final[Mapping[str, Any]] = MappingProxyType(
-    {
-        **{
-            name: _kind(hint)
-            for name, hint in get_type_hints(CodeSchedule).items()
-            if name not in _IDENTITY
-        },
-        "enabled": bool,
-        "managed_by": str,
-    }
-)
+POLICIES: Final[Mapping[str, Any]] = {
+    **{
+        name: _kind(hint)
+        for name, hint in get_type_hints(CodeSchedule).items()
+        if name not in _IDENTITY
+    },
+    "enabled": bool,
+    "managed_by": str,
+}
 """The policies of a schedule and their types. `put_schedule` leaves those unchanged that are None
 or left out.
 """
-DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(
-    {field.name: field.default for field in fields(CodeSchedule) if field.default is not MISSING}
-)
+DEFAULTS: Final[Mapping[str, Any]] = {
+    field.name: field.default for field in fields(CodeSchedule) if field.default is not MISSING
+}
 
 
 def define_schedule(

@@ -14,7 +14,7 @@ from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries import ledger_checks as ask
 from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.model.verifying import Bound, Entry, Ledger, Pause, Range, Timing, Verdict, verify
+from pgcron_ha.model.verifying import Bound, Entry, Pause, Range, Timing, Verdict, verify
 from pgcron_ha.spec.schedule_spec import spec_of
 from pgcron_ha.spec.spec import Spec
 from pgcron_ha.spec.zones import TZDATA
@@ -113,7 +113,8 @@ def verdict_of(read: ask.LedgerOf, most: int) -> Verdict:
     ]
     return verify(
         list(_timings(known, read.after, until)),
-        Ledger(entries, ranges),
+        entries,
+        ranges,
         until,
         most,
         list(_pauses(known)),
@@ -147,10 +148,7 @@ def _drops(content: Row) -> bool:
 
 def _paused_until(content: Row, end: datetime) -> datetime:
     until = content.get("paused_until")
-    try:
-        return end if until is None else min(datetime.fromisoformat(until), end)
-    except ValueError:
-        return end  # in a year that the calendar has not: a version from before that was refused
+    return end if until is None else min(datetime.fromisoformat(until), end)
 
 
 def _bound(versions: list[Row], read: ask.LedgerOf) -> Bound | None:

@@ -7,7 +7,7 @@ where no notifications arrive.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from time import monotonic
 from typing import Any, Final
@@ -39,7 +39,12 @@ LINGER_SECONDS: Final = 30.0
 
 _SECONDS_FOR_EACH: Final = 1e-5
 
-_NOT_STARTED: Final = (RunOutcome.SKIPPED, RunOutcome.SUPERSEDED, RunOutcome.EXPIRED)
+_ERRORS: Final[Mapping[str, type[RunNotSucceeded]]] = {
+    RunOutcome.CANCELLED: RunCancelled,
+    RunOutcome.SKIPPED: RunNotStarted,
+    RunOutcome.SUPERSEDED: RunNotStarted,
+    RunOutcome.EXPIRED: RunNotStarted,
+}
 
 PROBE_SECONDS: Final = 2.0
 """A notification that has not arrived by then won't: a pooler does not pass it."""
@@ -207,23 +212,23 @@ class Waiting:
     async def _linger(self) -> bool:
         """Whether there is a new waiter."""
         self._poked.clear()
-        try:
-            await asyncio.wait_for(self._poked.wait(), LINGER_SECONDS)
-        except TimeoutError:
-            return False
         self._pause = FIRST_PAUSE_SECONDS
-        return True
+        return await self._poked_within(LINGER_SECONDS)
 
     async def _rest(self) -> None:
         """Until the next query: soon, if there is a new waiter."""
-        try:
-            await asyncio.wait_for(self._poked.wait(), self._pause)
-        except TimeoutError:
-            self._pause = min(LONGEST_PAUSE_SECONDS, self._pause * 1.5)
-        else:
+        if await self._poked_within(self._pause):
             # A query costs more for more runs.
             await asyncio.sleep(FIRST_PAUSE_SECONDS + len(self._waiters) * _SECONDS_FOR_EACH)
             self._pause = FIRST_PAUSE_SECONDS
+        else:
+            self._pause = min(LONGEST_PAUSE_SECONDS, self._pause * 1.5)
+
+    async def _poked_within(self, seconds: float) -> bool:
+        try:
+            return await asyncio.wait_for(self._poked.wait(), seconds)
+        except TimeoutError:
+            return False
 
     async def _look_once(self) -> None:
         now = monotonic()
@@ -260,15 +265,10 @@ class Waiting:
 
 def require_success(status: RunStatus) -> RunStatus:
     """The same, if it succeeded. Raises RunFailed, RunCancelled or RunNotStarted."""
-    outcome = status.outcome
+    outcome = str(status.outcome)
     if outcome == RunOutcome.SUCCEEDED:
         return status
-    kind: type[RunNotSucceeded] = RunFailed
-    if outcome == RunOutcome.CANCELLED:
-        kind = RunCancelled
-    elif outcome in _NOT_STARTED:
-        kind = RunNotStarted
-    raise kind(status.id, str(outcome), status.error)
+    raise _ERRORS.get(outcome, RunFailed)(status.id, outcome, status.error)
 
 
 def timed_out(run_id: int, timeout: float | None) -> WaitTimedOut:

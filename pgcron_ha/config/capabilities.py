@@ -19,7 +19,7 @@ from pgcron_ha.config.capability_table import (
     one_string,
     patterns_by_name,
 )
-from pgcron_ha.config.values import Choice, Duration, Integer, absolute_path, flag, texts
+from pgcron_ha.config.values import absolute_path, choice, duration, flag, integer, texts
 
 _STATUS_KEYS = ("retry_on", "discard_on", "snooze_on")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
@@ -49,10 +49,6 @@ def _statuses(raw: object) -> frozenset[int]:
     return frozenset(raw)
 
 
-def _some_statuses(raw: object) -> frozenset[int] | None:
-    return _statuses(raw) or None
-
-
 def _size(raw: object) -> int:
     """Bytes."""
     match = re.fullmatch(r"(\d{1,12})(B|KiB|MiB|GiB|TiB)", str(raw), re.ASCII)
@@ -61,13 +57,13 @@ def _size(raw: object) -> int:
     return int(match[1]) * _UNITS[match[2]]
 
 
-_CPU: Final = Duration("1s", "365d")
+_CPU: Final = duration("1s", "365d")
 _LIMITS: Final[Mapping[str, Callable[[object], int]]] = {
     "cpu": lambda raw: round(_CPU(raw)),
     "memory": _size,
     "file_size": _size,
-    "open_files": Integer(1, 1_000_000),
-    "processes": Integer(1, 1_000_000),
+    "open_files": integer(1, 1_000_000),
+    "processes": integer(1, 1_000_000),
 }
 """Limits that the operating system enforces (setrlimit).
 
@@ -113,19 +109,19 @@ class ShellTemplate(Template):
     environment: Annotated[tuple[str, ...], _variables] = ()
     working_directory: Annotated[str | None, absolute_path] = None
     grace: Annotated[float, TIME_LIMIT] = 10.0
-    retry_on: Annotated[frozenset[int] | None, _some_statuses] = None
+    retry_on: Annotated[frozenset[int], _statuses] = frozenset()
     discard_on: Annotated[frozenset[int], _statuses] = frozenset()
     snooze_on: Annotated[frozenset[int], _statuses] = frozenset()
     snooze: Annotated[float, TIME_LIMIT] = 300.0
     limits: Annotated[Mapping[str, int], _limits] = field(default_factory=dict)
-    stdin: Annotated[str, Choice(("nothing", "args"))] = "nothing"
-    on_lease_loss: Annotated[str, Choice(("stop", "finish"))] = "stop"
-    weight: Annotated[int, Integer(1, 1000)] = 1
+    stdin: Annotated[str, choice(("nothing", "args"))] = "nothing"
+    on_lease_loss: Annotated[str, choice(("stop", "finish"))] = "stop"
+    weight: Annotated[int, integer(1, 1000)] = 1
     previous: Annotated[bool, flag] = False
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
         """Exit statuses that mean two things, and placeholders that are not declared."""
-        retry, discard, snooze = (getattr(self, key) or frozenset() for key in _STATUS_KEYS)
+        retry, discard, snooze = (getattr(self, key) for key in _STATUS_KEYS)
         for status in sorted((discard & snooze) | (retry & (discard | snooze))):
             yield "discard_on", f"{status} is in two of {', '.join(_STATUS_KEYS)}"
         used = {name for item in self.argv for name in PLACEHOLDER.findall(item)}

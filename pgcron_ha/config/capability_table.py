@@ -1,6 +1,6 @@
 """Tables ``[KIND.NAME]`` of the handlers of a node: each becomes a frozen dataclass.
 
-A field's annotation has its reader, ``Annotated[int, Integer(1, 100)]``, and its key if that is not
+A field's annotation has its reader, ``Annotated[int, integer(1, 100)]``, and its key if that is not
 its name. A key that is left out has the field's default; a field without a default is required.
 """
 
@@ -10,17 +10,17 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
-from typing import Annotated, Any, Final, Protocol, TypeVar, get_type_hints
+from typing import Annotated, Any, Final, TypeVar, get_type_hints
 
 from pgcron_ha.config.breaker import Breaker, read_breaker
-from pgcron_ha.config.values import Duration, Reader, did_you_mean
+from pgcron_ha.config.values import Reader, did_you_mean, duration
 from pgcron_ha.errors import ConfigError
 
 PLACEHOLDER = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
 # What `placeholders = { name = true }` allows: no spaces, no quotes, and no leading dash, which
 # the called program would read as an option.
 DEFAULT_PATTERN = r"[A-Za-z0-9_.:/@=+,][A-Za-z0-9_.:/@=+,-]{0,199}"
-TIME_LIMIT: Final = Duration("1ms", "7d")
+TIME_LIMIT: Final = duration("1ms", "7d")
 
 # As in a run's handler, which is the kind, a colon and this.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
@@ -143,15 +143,8 @@ def patterns_by_name(raw: object) -> dict[str, str]:
     return patterns
 
 
-class Pattern(Protocol):
-    """What is used of a compiled pattern."""
-
-    def fullmatch(self, text: str) -> Any:
-        """None if the text does not match from end to end."""
-
-
 @lru_cache(maxsize=1000)
-def compile_pattern(text: str) -> Pattern:
+def compile_pattern(text: str) -> Any:
     """A pattern that judges what comes with a run, matched in linear time (RE2): Python's own `re`
     goes back and tries again, which can take years, and no other thread has a turn meanwhile.
 
@@ -162,7 +155,7 @@ def compile_pattern(text: str) -> Pattern:
     options = re2.Options()
     options.log_errors = False
     try:
-        compiled: Pattern = re2.compile(text, options)
+        return re2.compile(text, options)
     except re2.error as error:
         (reason,) = error.args
         reported = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
@@ -171,4 +164,3 @@ def compile_pattern(text: str) -> Pattern:
             " backreferences, no look-around and no repetition of more than 1,000 times, and"
             " matches in linear time"
         ) from None
-    return compiled

@@ -22,7 +22,7 @@ from pgcron_ha.config.capability_table import (
     patterns_by_name,
 )
 from pgcron_ha.config.secret_reference import SecretReference, parse_secret_reference
-from pgcron_ha.config.values import Choice, Duration, Integer, absolute_path, flag, texts
+from pgcron_ha.config.values import absolute_path, choice, duration, flag, integer, texts
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 Statuses: TypeAlias = tuple[range, ...]
@@ -185,7 +185,7 @@ class HttpDestination(Template):
 
     url: Annotated[str, _url]
     placeholders: Annotated[Mapping[str, str], patterns_by_name] = field(default_factory=dict)
-    method: Annotated[str, Choice(METHODS)] = "POST"
+    method: Annotated[str, choice(METHODS)] = "POST"
     headers: Annotated[Mapping[str, str], _headers] = field(default_factory=dict)
     body: Annotated[Any, _body] = None
     auth: Annotated[HttpAuthorization | None, _authorization] = None
@@ -194,9 +194,9 @@ class HttpDestination(Template):
     retry: Annotated[Statuses, _statuses] = DEFAULT_RETRY
     discard: Annotated[Statuses, _statuses] = ()
     check: Annotated[AnswerCheck | None, _check] = None
-    poll: Annotated[float | None, Duration("1ms", "1h")] = None
-    completion: Annotated[str, Choice(COMPLETIONS)] = ""
-    connections: Annotated[int, Integer(1, 1_000)] = 10
+    poll: Annotated[float | None, duration("1ms", "1h")] = None
+    completion: Annotated[str, choice(COMPLETIONS)] = ""
+    connections: Annotated[int, integer(1, 1_000)] = 10
     allow_private: Annotated[tuple[Network, ...], _networks] = ()
     ca_file: Annotated[str | None, absolute_path] = None
     previous: Annotated[bool, flag] = False

@@ -30,8 +30,6 @@ from pgcron_ha.errors import ConfigError
 # The beginning of a value is enough to recognize it in a sentence.
 _SHOWN_CHARACTERS = 80
 DEFAULT_FILE = "pgcron-ha.toml"
-# A configuration file is read by people; one of this size is another file given by mistake.
-MAX_FILE_BYTES = 1 << 20
 # Similar enough to be a misspelling. Orchestrators set variables with this prefix, too (a service
 # called pgcron-ha gives PGCRON_HA_PORT), so other names are not refused.
 _SLIP = 0.85
@@ -120,18 +118,13 @@ def _read_toml(path: Path, *, is_named: bool) -> dict[str, object]:
         with path.open("rb") as file:
             if not is_named:
                 _require_own(path, os.fstat(file.fileno()))
-            content = file.read(MAX_FILE_BYTES + 1)
+            content = file.read()
     except OSError as error:
         raise ConfigError(
             f"the configuration file '{path}' can't be read",
             error.strerror,
             "name another one with --config FILE, or leave the flag away for the defaults",
         ) from error
-    if len(content) > MAX_FILE_BYTES:
-        raise ConfigError(
-            f"'{path}' is not a pgcron-ha configuration file",
-            f"it is over {MAX_FILE_BYTES:,} bytes",
-        )
     try:
         return tomllib.loads(content.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

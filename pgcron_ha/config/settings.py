@@ -10,27 +10,11 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from pgcron_ha.config import values
 from pgcron_ha.config.capabilities import ShellTemplate
 from pgcron_ha.config.capability_table import Template
 from pgcron_ha.config.http_destinations import HttpDestination
 from pgcron_ha.config.sql_profiles import SqlProfile
-from pgcron_ha.config.values import (
-    QUEUE_NAME,
-    Address,
-    Choice,
-    Duration,
-    Integer,
-    Reader,
-    Text,
-    TextList,
-    address,
-    base_url,
-    command,
-    directory,
-    flag,
-    labels,
-    optional,
-)
 from pgcron_ha.errors import ConfigError
 
 ENVIRONMENT_PREFIX = "PGCRON_HA_"
@@ -41,7 +25,7 @@ class Setting:
     """One setting. `default` is a raw value, read like any other, or a function that finds one."""
 
     key: str
-    read: Reader
+    read: values.Reader
     default: object | Callable[[], object]
     help: str
     is_secret: bool = False
@@ -58,8 +42,12 @@ class Setting:
         The flag of a list is given once for each of its values, so its name is singular.
         """
         name = "--" + self.key.rpartition(".")[2].replace("_", "-")
-        is_list = self.read is labels or isinstance(self.read, TextList)
-        return name.removesuffix("s") if is_list else name
+        return name.removesuffix("s") if self.is_list else name
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it has several values."""
+        return isinstance(self.default, list | dict)
 
     def raw_default(self) -> object:
         """The default on this machine."""
@@ -67,7 +55,11 @@ class Setting:
 
 
 def setting(
-    read: Reader, default: object | Callable[[], object], help: str, *, is_secret: bool = False
+    read: values.Reader,
+    default: object | Callable[[], object],
+    help: str,
+    *,
+    is_secret: bool = False,
 ) -> Any:
     """A field of a section that is a setting, and what `Setting` says of it."""
     return field(repr=not is_secret, metadata={"setting": (read, default, help, is_secret)})
@@ -87,20 +79,24 @@ def _state_directory() -> Path:
 
 
 # The names are those the database allows; its CHECKs say the same.
-_QUEUE = Text(QUEUE_NAME, "a name of 1 to 100 letters, digits and _ . -")
-_SCHEMA = Text(
+_QUEUES = values.text_list(
+    values.QUEUE_NAME, "a name of 1 to 100 letters, digits and _ . -", may_be_empty=False
+)
+_SCHEMA = values.text(
     r"(?!pg_)[a-z_][a-z0-9_]{0,39}",
     "1 to 40 lower-case letters, digits and _, not beginning with a digit or pg_",
 )
-_NODE = Text(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", "a name of 1 to 100 letters, digits and _ . -")
-_KIND = Text(
+_NODE = values.text(
+    r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", "a name of 1 to 100 letters, digits and _ . -"
+)
+_KINDS = values.text_list(
     r"[a-z][a-z0-9_]{0,19}",
     "a kind of handlers: 1 to 20 lower-case letters, digits and _, beginning with a letter",
 )
-_DSN = optional(
-    Text(r"(?s)postgres(ql)?://\S.*", "a URL such as postgresql://user@host:5432/database")
+_DSN = values.optional(
+    values.text(r"(?s)postgres(ql)?://\S.*", "a URL such as postgresql://user@host:5432/database")
 )
-_APP = Text(
+_APPS = values.text_list(
     r"[A-Za-z_][\w.]{0,200}:[A-Za-z_][\w.]{0,100}", "module:attribute, such as shop.jobs:app"
 )
 
@@ -110,63 +106,61 @@ class NodeSettings:
     """The name, offers and limits of one node; durations are seconds."""
 
     name: str = setting(_NODE, _host_name, "A label for people; the host's name by default.")
-    queues: tuple[str, ...] = setting(
-        TextList(_QUEUE, False), ["default"], "The queues this node takes runs from."
-    )
+    queues: tuple[str, ...] = setting(_QUEUES, ["default"], "The queues this node takes runs from.")
     labels: Mapping[str, str] = setting(
-        labels, {}, "The node's labels, such as gpu=a100: runs may require them."
+        values.labels, {}, "The node's labels, such as gpu=a100: runs may require them."
     )
-    slots: int = setting(Integer(1, 10_000), 16, "How many runs may execute here at once.")
+    slots: int = setting(values.integer(1, 10_000), 16, "How many runs may execute here at once.")
     lease_ttl: float = setting(
-        Duration("1s", "5m"),
+        values.duration("1s", "5m"),
         "15s",
         "How long after its last heartbeat a node is considered dead. Below 5s only in tests;"
         " above the failover time of the database in production.",
     )
     apps: tuple[str, ...] = setting(
-        TextList(_APP, True),
+        _APPS,
         [],
         "Python applications whose handlers this node offers: module:attribute.",
     )
     executors: tuple[str, ...] = setting(
-        TextList(_KIND, True),
+        _KINDS,
         [],
         "Executors of other packages that this node offers without a table for them in the file.",
     )
     prefetch: int = setting(
-        Integer(0, 100_000),
+        values.integer(0, 100_000),
         1000,
         "How many runs may be claimed ahead of a free slot, where that is safe.",
     )
     grace: float = setting(
-        Duration("0s", "1h"), "30s", "How long a node that stops waits for its runs to end."
+        values.duration("0s", "1h"), "30s", "How long a node that stops waits for its runs to end."
     )
     state_directory: Path = setting(
-        directory,
+        values.directory,
         _state_directory,
         "Where a node keeps its lock and private files; every name has its own folder in it.",
     )
     horizon: float = setting(
-        Duration("1s", "1h"), "60s", "How far ahead of its time a fire becomes a run."
+        values.duration("1s", "1h"), "60s", "How far ahead of its time a fire becomes a run."
     )
     poll_interval: float = setting(
-        Duration("50ms", "1m"),
+        values.duration("50ms", "1m"),
         "1s",
         "How long a missed wake-up can go unnoticed; three times that where notifications arrive.",
     )
     transactions: int = setting(
-        Integer(1, 1000),
+        values.integer(1, 1000),
         4,
         "How many handlers may have a transaction open at once (delivery transactional).",
     )
     on_unresponsive_handler: str = setting(
-        Choice(("keep", "exit")),
+        values.choice(("keep", "exit")),
         "keep",
         "What a node does about a handler that does not stop when it should and can't be"
         " killed: keep goes on without its slot, exit drains and ends the process (status 72).",
     )
     unresponsive_after: float = setting(
-        Duration("1s", "1h"),
+        values.duration("1s", "1h"),
         "30s",
         "How long after its grace a handler that does not stop counts as unresponsive.",
     )
@@ -177,10 +171,10 @@ class LogSettings:
     """How a process logs."""
 
     format: str = setting(
-        Choice(("text", "json")), "text", "How a process logs on stderr: text or json."
+        values.choice(("text", "json")), "text", "How a process logs on stderr: text or json."
     )
     level: str = setting(
-        Choice(("debug", "info", "warning", "error")),
+        values.choice(("debug", "info", "warning", "error")),
         "info",
         "From which level on a process logs: debug, info, warning or error.",
     )
@@ -190,26 +184,26 @@ class LogSettings:
 class WebSettings:
     """Where the pages are served, and where called services send callbacks."""
 
-    listen: Address = setting(
-        address,
+    listen: values.Address = setting(
+        values.address,
         "127.0.0.1:8420",
         "Where `pgcron-ha web` serves its pages; only this machine's own addresses, as there is"
         " no login.",
     )
-    callbacks: Address | None = setting(
-        optional(address),
+    callbacks: values.Address | None = setting(
+        values.optional(values.address),
         None,
         "Where `pgcron-ha web` takes callbacks of called services, and nothing else; any address"
         " behind an https web.public_url, as each of them brings its token.",
     )
     public_url: str | None = setting(
-        optional(base_url),
+        values.optional(values.base_url),
         None,
         "How services reach web.callbacks, through any proxies before it:"
         " https://jobs.example.com.",
     )
     allow_private: bool = setting(
-        flag,
+        values.flag,
         False,
         "Callbacks come over a private network: their tokens may be sent in the clear (http).",
     )
@@ -231,7 +225,7 @@ class Settings:
         _DSN, None, "The database. The one setting production needs.", is_secret=True
     )
     password_command: tuple[str, ...] = setting(
-        command,
+        values.command,
         [],
         "A program that prints the password of now, for a DSN without one (IAM tokens).",
     )
@@ -242,7 +236,7 @@ class Settings:
         is_secret=True,
     )
     pooler: str = setting(
-        Choice(("auto", "session", "transaction", "prepared")),
+        values.choice(("auto", "session", "transaction", "prepared")),
         "auto",
         "The pooler between the DSN and its server: session for none or a session for each"
         " client, transaction, prepared for one that keeps track of prepared statements.",

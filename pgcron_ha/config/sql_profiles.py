@@ -14,7 +14,7 @@ from typing import Annotated, Final
 from pgcron_ha.config.capability_table import TIME_LIMIT, Refused, Template
 from pgcron_ha.config.secret_reference import SecretReference, parse_secret_reference
 from pgcron_ha.config.sql_script import SqlStatement, parse_script
-from pgcron_ha.config.values import Integer, flag
+from pgcron_ha.config.values import flag, integer
 
 RESERVED: Final = (
     *("pgcron_run_id", "pgcron_attempt", "pgcron_token", "pgcron_fence"),
@@ -63,10 +63,10 @@ class SqlProfile(Template):
     password: Annotated[SecretReference | None, parse_secret_reference] = None
     grace: Annotated[float, TIME_LIMIT] = 5.0
     rows: Annotated[bool, flag] = False
-    max_rows: Annotated[int, Integer(1, 10_000)] = 1000
+    max_rows: Annotated[int, integer(1, 10_000)] = 1000
     atomic: Annotated[bool, flag] = True
     transactional: Annotated[bool, flag] = False
-    connections: Annotated[int, Integer(1, 100)] = 2
+    connections: Annotated[int, integer(1, 100)] = 2
 
     @property
     def parameters(self) -> frozenset[str]:

@@ -9,9 +9,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-MAX_STATEMENTS = 100
-MAX_PARAMETERS = 200
-
 _TOKEN = re.compile(
     r"""(?P<escaped> \b[eE]'(?:[^'\\]|\\.|'')*' )
       | (?P<quoted> '(?:[^']|'')*' | "(?:[^"]|"")*" )
@@ -41,10 +38,6 @@ def parse_script(text: str) -> tuple[SqlStatement, ...]:
     statements = tuple(_statements(text))
     if not statements:
         raise ValueError("expected a statement of SQL")
-    if len(statements) > MAX_STATEMENTS:
-        raise ValueError(f"expected at most {MAX_STATEMENTS} statements")
-    if max(len(each.parameters) for each in statements) > MAX_PARAMETERS:
-        raise ValueError(f"expected at most {MAX_PARAMETERS} parameters in a statement")
     return statements
 
 

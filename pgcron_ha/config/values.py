@@ -75,84 +75,71 @@ def format_duration(seconds: float) -> str:
     return "".join(parts) or "0s"
 
 
-@dataclass(frozen=True)
-class Duration:
-    """Seconds between two bounds, both allowed."""
+def duration(least: str, most: str) -> Reader:
+    """Seconds of ``"15s"`` between two bounds, both allowed; a number without a unit is refused."""
 
-    least: str
-    most: str
-
-    def __call__(self, raw: object) -> float:
-        """Read ``"15s"``; a number without a unit is refused."""
+    def read(raw: object) -> float:
         seconds = parse_duration(raw.strip() if isinstance(raw, str) else "")
-        if not parse_duration(self.least) <= seconds <= parse_duration(self.most):
-            raise ValueError(f"a duration from {self.least} to {self.most}")
+        if not parse_duration(least) <= seconds <= parse_duration(most):
+            raise ValueError(f"a duration from {least} to {most}")
         return seconds
 
+    return read
 
-@dataclass(frozen=True)
-class Integer:
-    """A whole number between two bounds, both allowed."""
 
-    least: int
-    most: int
+def integer(least: int, most: int) -> Reader:
+    """A whole number between two bounds, both allowed: ``16`` or ``"16"``."""
 
-    def __call__(self, raw: object) -> int:
-        """Read ``16`` or ``"16"``."""
+    def read(raw: object) -> int:
         is_written = isinstance(raw, str) and re.fullmatch(r"[+-]?[0-9]{1,18}", raw.strip())
         number = int(str(raw)) if is_written else raw
-        if type(number) is not int or not self.least <= number <= self.most:
-            raise ValueError(f"a whole number from {self.least:,} to {self.most:,}")
+        if type(number) is not int or not least <= number <= most:
+            raise ValueError(f"a whole number from {least:,} to {most:,}")
         return number
 
+    return read
 
-@dataclass(frozen=True)
-class Text:
-    """A text that matches a pattern from end to end."""
 
-    pattern: str
-    expected: str
+def text(pattern: str, expected: str) -> Reader:
+    """A text that matches a pattern from end to end, unchanged."""
 
-    def __call__(self, raw: object) -> str:
-        """Read the text unchanged."""
-        if not isinstance(raw, str) or not re.fullmatch(self.pattern, raw):
-            raise ValueError(self.expected)
+    def read(raw: object) -> str:
+        if not isinstance(raw, str) or not re.fullmatch(pattern, raw):
+            raise ValueError(expected)
         return raw
 
+    return read
 
-@dataclass(frozen=True)
-class Choice:
-    """One of a few words."""
 
-    words: tuple[str, ...]
+def choice(words: tuple[str, ...]) -> Reader:
+    """One of a few words, in any case."""
 
-    def __call__(self, raw: object) -> str:
-        """Read one of the words, in any case."""
-        by_folded = {word.lower(): word for word in self.words}
+    def read(raw: object) -> str:
+        by_folded = {word.lower(): word for word in words}
         if not isinstance(raw, str) or raw.lower() not in by_folded:
-            raise ValueError(f"one of {', '.join(self.words)}")
+            raise ValueError(f"one of {', '.join(words)}")
         return by_folded[raw.lower()]
 
+    return read
 
-@dataclass(frozen=True)
-class TextList:
-    """Several texts: a list in the file, comma-separated in a variable."""
 
-    item: Text
-    may_be_empty: bool
+def text_list(pattern: str, expected: str, *, may_be_empty: bool = True) -> Reader:
+    """Several texts in their order, none twice: a list in the file, with commas in a variable."""
+    item = text(pattern, expected)
 
-    def __call__(self, raw: object) -> tuple[str, ...]:
-        """Read the items in their order; doubles are refused."""
+    def read(raw: object) -> tuple[str, ...]:
         if isinstance(raw, str):
             raw = [part.strip() for part in raw.split(",") if part.strip()]
         if not isinstance(raw, list | tuple) or len(raw) > MAX_LIST_ITEMS:
-            raise ValueError(f"a list of at most {MAX_LIST_ITEMS} items, each {self.item.expected}")
-        items = tuple(self.item(value) for value in raw)
+            raise ValueError(f"a list of at most {MAX_LIST_ITEMS} items, each {expected}")
+        items = tuple(item(value) for value in raw)
         if len(set(items)) != len(items):
             raise ValueError("a list that names nothing twice")
-        if not items and not self.may_be_empty:
-            raise ValueError(f"at least one item: {self.item.expected}")
+        if not items and not may_be_empty:
+            raise ValueError(f"at least one item: {expected}")
         return items
+
+    return read
 
 
 def command(raw: object) -> tuple[str, ...]:

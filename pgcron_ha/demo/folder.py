@@ -18,9 +18,8 @@ from typing import Final
 
 from pgcron_ha.demo.database import WorkDatabase
 from pgcron_ha.embedded import default_data_directory
-from pgcron_ha.embedded.locks import FileLock
 from pgcron_ha.errors import ConfigError, Conflict
-from pgcron_ha.operating_system import how_it_ended
+from pgcron_ha.operating_system import FileLock, how_it_ended
 
 LEASE_TTL: Final = "5s"
 """Short, so that what a killed node left starts elsewhere while one watches."""

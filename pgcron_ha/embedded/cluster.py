@@ -1,4 +1,5 @@
-"""The cluster of a folder: made, fitting the programs at hand, and running or not.
+"""The cluster of a folder: made, fitting the programs at hand, and running or not; and the one
+limit for bringing it up, in many steps.
 
 A pid in a file is a claim; `find_postmaster` checks it.
 """
@@ -10,13 +11,14 @@ import secrets
 import shutil
 import signal
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from pgcron_ha.embedded.binaries import BIN_VARIABLE, Binaries
 from pgcron_ha.embedded.directory import DataDirectory, Identity
-from pgcron_ha.embedded.locks import Deadline, FileLock, expired
 from pgcron_ha.errors import ConfigError, DatabaseUnavailable
+from pgcron_ha.operating_system import FileLock
 
 SUPERUSER = "pgcron"
 
@@ -43,6 +45,40 @@ _PID, _SOCKET_DIRECTORY, _STATUS = 0, 4, 7
 
 # `ps` answers in milliseconds; more means the machine is not usable.
 _PS_TIMEOUT_SECONDS = 5.0
+
+# Short beside the 0.1 s a warm start takes, long enough to cost nothing.
+PAUSE_SECONDS = 0.02
+
+
+class Deadline:
+    """The end of an operation, counted from its construction, in seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._end = time.monotonic() + seconds
+
+    def remaining(self) -> float:
+        """Seconds that are left, never below zero."""
+        return max(0.0, self._end - time.monotonic())
+
+    def pause(self, waiting_for: str, seconds: float = PAUSE_SECONDS) -> None:
+        """Wait a moment before looking again; raises DatabaseUnavailable when the time is over."""
+        if self.remaining() == 0.0:
+            raise self.expired(waiting_for)
+        time.sleep(min(seconds, self.remaining()))
+
+    def acquire(self, lock: FileLock, waiting_for: str, *, shared: bool = False) -> None:
+        """Take the lock; raises DatabaseUnavailable if it is not free in time."""
+        while not lock.try_acquire(shared=shared):
+            self.pause(waiting_for)
+
+    def expired(self, waiting_for: str) -> DatabaseUnavailable:
+        """The error for a wait that took too long."""
+        return DatabaseUnavailable(
+            f"The embedded PostgreSQL was not up within {self.seconds:g} s",
+            f"The time ended while waiting for {waiting_for}.",
+            "Look into postgres.log in its folder; on a slow machine, try again: recovery goes on.",
+        )
 
 
 def initialise(
@@ -181,7 +217,7 @@ def _run(
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             if isinstance(error, subprocess.TimeoutExpired):
-                raise expired("initdb", deadline.seconds) from None
+                raise deadline.expired("initdb") from None
             raise
     if process.returncode != 0:
         raise DatabaseUnavailable(
@@ -205,9 +241,13 @@ def find_postmaster(pgdata: Path) -> Postmaster | None:
 
     A dead pid, a zombie, and a pid that the system gave to another program since are None.
     """
-    lines = _pid_file(pgdata)
-    pid = _pid(lines)
-    if pid is None or str(pgdata) not in _command_of(pid):
+    try:
+        lines = (pgdata / "postmaster.pid").read_text().splitlines()
+    except OSError:
+        return None
+    text = _line(lines, _PID)
+    pid = int(text) if text.isdecimal() else 0
+    if pid <= 1 or str(pgdata) not in _command_of(pid):
         return None
     return Postmaster(
         pid=pid,
@@ -217,41 +257,18 @@ def find_postmaster(pgdata: Path) -> Postmaster | None:
 
 
 def remove_stale_pid_file(pgdata: Path) -> None:
-    """Remove postmaster.pid if it names another process than the server, alive or a zombie.
+    """Remove postmaster.pid. Call it only when `find_postmaster` says None and nobody else can
+    start the server.
 
-    PostgreSQL believes any such pid and would refuse to start. Call it only when `find_postmaster`
-    says None and nobody else can start the server. Leftover backends of a killed server are still
-    noticed: since PostgreSQL 12 their shared memory is found by the folder, not by this file.
+    If it names another process, alive or a zombie, PostgreSQL would refuse to start. Leftover
+    backends of a killed server are still noticed: since PostgreSQL 12 their shared memory is found
+    by the folder, not by this file.
     """
-    pid = _pid(_pid_file(pgdata))
-    if pid is not None and _exists(pid):
-        (pgdata / "postmaster.pid").unlink(missing_ok=True)
-
-
-def _pid_file(pgdata: Path) -> list[str]:
-    try:
-        return (pgdata / "postmaster.pid").read_text().splitlines()
-    except OSError:
-        return []
+    (pgdata / "postmaster.pid").unlink(missing_ok=True)
 
 
 def _line(lines: list[str], number: int) -> str:
     return lines[number].strip() if number < len(lines) else ""
-
-
-def _pid(lines: list[str]) -> int | None:
-    text = _line(lines, _PID)
-    return int(text) if text.isdecimal() and int(text) > 1 else None
-
-
-def _exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _command_of(pid: int) -> str:

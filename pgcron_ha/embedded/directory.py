@@ -164,16 +164,13 @@ def identity_for(folder: Path) -> Identity:
     """Who must run the server of this folder. Raises ConfigError for a user without an account."""
     if os.geteuid() != 0:
         return Identity(os.geteuid(), os.getegid())
-    account = _account(folder.stat().st_uid or _UNPRIVILEGED)
-    return Identity(account.pw_uid, account.pw_gid)
-
-
-def _account(user: int | str) -> pwd.struct_passwd:
+    user = folder.stat().st_uid or _UNPRIVILEGED
     try:
-        return pwd.getpwuid(user) if isinstance(user, int) else pwd.getpwnam(user)
+        account = pwd.getpwuid(user) if isinstance(user, int) else pwd.getpwnam(user)
     except KeyError:
         raise ConfigError(
             f"The system does not know the user '{user}'",
             "PostgreSQL does not run as root and asks the system for the name of its user.",
             "Start pgcron-ha as a normal user, or set PGCRON_HA_DSN.",
         ) from None
+    return Identity(account.pw_uid, account.pw_gid)

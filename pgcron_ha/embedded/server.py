@@ -14,6 +14,7 @@ from urllib.parse import quote
 from pgcron_ha.embedded.binaries import Binaries, find_binaries
 from pgcron_ha.embedded.cluster import (
     SUPERUSER,
+    Deadline,
     Postmaster,
     check_version,
     find_postmaster,
@@ -23,8 +24,8 @@ from pgcron_ha.embedded.cluster import (
     remove_stale_pid_file,
 )
 from pgcron_ha.embedded.directory import DataDirectory, identity_for
-from pgcron_ha.embedded.locks import Deadline, FileLock
 from pgcron_ha.errors import ConfigError, DatabaseUnavailable
+from pgcron_ha.operating_system import FileLock
 
 # A fresh start takes a second and recovery a few; a machine under load needs several times that.
 DEFAULT_TIMEOUT_SECONDS = 60.0
@@ -77,9 +78,9 @@ class EmbeddedPostgres:
         was_user = self._users.is_held
         try:
             # Held while the server of the last user shuts down.
-            self._users.acquire(deadline, "the server to shut down", shared=True)
+            deadline.acquire(self._users, "the server to shut down", shared=True)
             with FileLock(self.directory.start_lock) as start:
-                start.acquire(deadline, "another process that starts the server")
+                deadline.acquire(start, "another process that starts the server")
                 self._postmaster = self._bring_up(start, deadline)
         except BaseException as error:
             if not was_user:

@@ -12,16 +12,11 @@ from pgcron_ha.config.settings import Settings
 from pgcron_ha.db.driver.link import Link
 
 
-def link_title(role: str, node: str) -> str:
-    """What the server calls one of them (application_name)."""
-    return f"pgcron_ha {role} {node}"
-
-
 def node_link(settings: Settings, role: str, dsn: str | None = None, **options: Any) -> Link:
     """One to the node's database, by `dsn` if it leads there another way; `options` are the
     Link's.
     """
-    title = link_title(role, settings.node.name)
+    title = f"pgcron_ha {role} {settings.node.name}"
     return Link(dsn or settings.required_dsn(), settings.schema, title=title, **options)
 
 

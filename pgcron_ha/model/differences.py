@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 # Written by the machine with each edit; they say nothing about the schedule.
@@ -17,16 +17,12 @@ class Change(NamedTuple):
     after: Any
 
 
-def changes(
-    before: Mapping[str, Any], after: Mapping[str, Any], unrecorded: Iterable[str] = _BOOKKEEPING
-) -> list[Change]:
+def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
     """What differs between two versions, in the columns' order; a column that only one of them has
     counts as NULL in the other.
     """
-    left_out = frozenset(unrecorded)
-    columns = [column for column in {**before, **after} if column not in left_out]
     return [
         Change(column, before.get(column), after.get(column))
-        for column in columns
-        if before.get(column) != after.get(column)
+        for column in {**before, **after}
+        if column not in _BOOKKEEPING and before.get(column) != after.get(column)
     ]

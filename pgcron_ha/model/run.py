@@ -1,5 +1,4 @@
-"""What a run may be, and every change it may make: the one table that code, SQL and README are held
-to.
+"""What a run may be.
 
 A live run is a row of ``run``. An outcome exists only in ``history``: the statement that ends a run
 moves the row, so nothing leaves an outcome. "Scheduled for later" and "waiting to retry" are
@@ -9,7 +8,6 @@ moves the row, so nothing leaves an outcome. "Scheduled for later" and "waiting 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
 
 
 class RunState(StrEnum):
@@ -31,25 +29,3 @@ class RunOutcome(StrEnum):
     EXPIRED = "expired"
     LOST = "lost"
     UPSTREAM_FAILED = "upstream_failed"
-
-
-# The comments of the statements name the same transitions; tests/house/test_states.py compares
-# them.
-TRANSITIONS: Final[frozenset[tuple[str, str]]] = frozenset(
-    {
-        (RunState.READY, RunState.RUNNING),
-        (RunState.READY, RunOutcome.SKIPPED),
-        (RunState.READY, RunOutcome.SUPERSEDED),
-        (RunState.READY, RunOutcome.EXPIRED),
-        (RunState.READY, RunOutcome.CANCELLED),
-        (RunState.READY, RunOutcome.UPSTREAM_FAILED),
-        (RunState.READY, RunOutcome.DEAD),
-        (RunState.READY, RunOutcome.SUCCEEDED),
-        (RunState.BLOCKED, RunOutcome.CANCELLED),
-        (RunState.RUNNING, RunOutcome.SUCCEEDED),
-        (RunState.RUNNING, RunState.READY),
-        (RunState.RUNNING, RunOutcome.DEAD),
-        (RunState.RUNNING, RunOutcome.LOST),
-        (RunState.RUNNING, RunOutcome.CANCELLED),
-    }
-)

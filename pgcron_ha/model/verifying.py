@@ -71,13 +71,6 @@ class Bound(NamedTuple):
     """It has ended for that reason, as its cursor says."""
 
 
-class Ledger(NamedTuple):
-    """What was decided: single fires, and ranges, ascending and apart."""
-
-    entries: Mapping[datetime, Entry]
-    ranges: Sequence[Range]
-
-
 class Break(NamedTuple):
     """One instant for which the rule does not hold."""
 
@@ -98,7 +91,8 @@ class Verdict:
 
 def verify(
     timings: Sequence[Timing],
-    ledger: Ledger,
+    entries: Mapping[datetime, Entry],
+    ranges: Sequence[Range],
     until: datetime,
     most: int,
     pauses: Sequence[Pause] = (),
@@ -109,7 +103,6 @@ def verify(
     """
     breaks: list[Break] = []
     seen, reached = 0, until
-    entries, ranges = ledger
     firsts = [one.first for one in ranges]
     for timing in timings:
         end = min(timing.until, until)
@@ -127,22 +120,25 @@ def verify(
         breaks += _unnamed(timing, end, set(instants), entries)
         if seen >= most:
             break
-    breaks += _unpaused(timings, ledger, pauses)
+    breaks += _unpaused(timings, entries, ranges, pauses)
     if bound is not None:
         breaks += _unbound(entries, bound, until)
     return Verdict(seen, reached, tuple(sorted(breaks, key=lambda found: found.fire_at)))
 
 
 def _unpaused(
-    timings: Sequence[Timing], ledger: Ledger, pauses: Sequence[Pause]
+    timings: Sequence[Timing],
+    entries: Mapping[datetime, Entry],
+    ranges: Sequence[Range],
+    pauses: Sequence[Pause],
 ) -> Iterator[Break]:
     """Fires that ran in a pause, and ranges recorded as paused outside of one."""
     dropping = [pause for pause in pauses if pause.drops]
-    for fire, entry in ledger.entries.items():
+    for fire, entry in entries.items():
         ran = entry.made_at is not None and not entry.is_by_hand
         if ran and any(pause.began < fire <= pause.until for pause in dropping):
             yield Break(RAN_IN_PAUSE, fire)
-    for reported in ledger.ranges:
+    for reported in ranges:
         is_known = reported.is_paused and timings and reported.last > timings[0].since
         if is_known and not any(one.began <= reported.last <= one.resumed for one in pauses):
             yield Break(NOT_PAUSED, reported.first)

@@ -89,23 +89,17 @@ def _entry(found: Imported, context: _Context, line: str, where: str, is_system:
         found.lose(where, f"not carried over: there is no command after {spec[:100]!r}")
         return
     command, lines = _command(rest)
-    argv = with_variables(as_argv([context.shell, "-c", command]), context.variables)
-    template: dict[str, Any] = {"argv": argv, "timeout": LONGEST}
+    script = command
     if lines is not None:
-        piped = f"printf '%s\\n' {' '.join(map(shlex.quote, lines))} | ( {command}\n)"
-        template["argv"] = with_variables(as_argv([context.shell, "-c", piped]), context.variables)
+        script = f"printf '%s\\n' {' '.join(map(shlex.quote, lines))} | ( {command}\n)"
+    argv = with_variables(as_argv([context.shell, "-c", script]), context.variables)
+    template: dict[str, Any] = {"argv": argv, "timeout": LONGEST}
     if user:
         template["user"] = user
     if context.home is not None and context.home.startswith("/"):
         template["working_directory"] = context.home
-    said: dict[str, Any] = {
-        "spec": spec,
-        "timezone": context.timezone,
-        "overlap": "allow",
-        "catchup": "none",
-        "timeout": LONGEST,
-        "max_attempts": 1,
-    }
+    zone = context.timezone
+    said = {"spec": spec, "timezone": zone, "overlap": "allow", "catchup": "none"}
     found.add(where, program_name(command), "shell", said, template)
 
 

@@ -16,12 +16,10 @@ import tomli_w
 
 from pgcron_ha.config.capability_table import PLACEHOLDER, read_tables
 from pgcron_ha.config.settings import CAPABILITIES
-from pgcron_ha.errors import InvalidInput, PgcronError
+from pgcron_ha.errors import PgcronError
 from pgcron_ha.schedule_files.definitions import judged_schedule
 from pgcron_ha.schedule_files.writing import as_yaml
 
-# More are for several files.
-MOST_JOBS: Final = 10_000
 # No scheduler that is imported stops a run; a template's longest time limit is this.
 LONGEST: Final = "7d"
 _NAME: Final = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -57,22 +55,21 @@ class Imported:
         where: str,
         name: str,
         kind: str,
-        said: Mapping[str, Any],
+        said: dict[str, Any],
         template: Mapping[str, Any] | None,
     ) -> None:
         """Carry a schedule over, under a unique name, if it is valid. Its handler is the template
         of that name; without a template somebody has to write one.
         """
         unique = self._free_name(_NAME.sub("-", name).strip("-.")[:_MOST_NAME] or "job")
-        values = {"spec": said["spec"], "handler": f"{kind}:{unique}", **said}
+        first = {"spec": said["spec"], "handler": f"{kind}:{unique}"}
+        values = first | {"timeout": LONGEST, "max_attempts": 1} | said
         try:
             judged_schedule(unique, values)
         except PgcronError as error:
             reason = "; ".join(text for text in (error.message, error.detail) if text)
             self.lose(where, f"not carried over: {reason}")
             return
-        if len(self.definitions) >= MOST_JOBS:
-            raise InvalidInput(f"there are more than {MOST_JOBS} jobs", "An import is one file.")
         self.definitions[unique] = values
         if template is not None:
             problems = read_tables(kind, {unique: template}, CAPABILITIES[kind])[1]

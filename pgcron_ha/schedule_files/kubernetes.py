@@ -67,7 +67,6 @@ def _cron_job(
         "timezone": spec.get("timeZone") or timezone,
         "dst": "robfig",
         "overlap": _OVERLAPS.get(str(spec.get("concurrencyPolicy", "Allow")), "skip"),
-        "timeout": LONGEST,
         "max_attempts": _attempts(found, where, job.get("backoffLimit", _BACKOFF_LIMIT)),
     }
     if spec.get("suspend") is True:

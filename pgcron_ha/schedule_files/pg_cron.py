@@ -31,8 +31,6 @@ def import_pg_cron(
             "timezone": timezone,
             "overlap": "queue",
             "catchup": "none",
-            "timeout": LONGEST,
-            "max_attempts": 1,
         }
         if row.get("active") is False:
             said["enabled"] = False

@@ -7,7 +7,7 @@ without metrics does not pay for it.
 from __future__ import annotations
 
 import threading
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Generic, TypeVar
@@ -40,9 +40,6 @@ MOST_SERIES: Final = 200
 OTHER: Final = "_other"
 """The label of what exceeds `MOST_SERIES`, and of what has a label unknown to this process."""
 
-# Of fewer values than this each is looked up in the bounds; of more each bound in the values.
-_FEW: Final = 8
-
 
 class Histogram:
     """Values counted in steps. ``counts`` has one number more than bounds: larger values."""
@@ -55,23 +52,12 @@ class Histogram:
         self.total = 0.0
         """The sum of the values."""
 
-    def add(self, values: list[float]) -> None:
-        """Counts a batch; the list is sorted in place. A bound belongs to the step below it."""
+    def add(self, values: Sequence[float]) -> None:
+        """Counts a batch. A bound belongs to the step below it."""
         counts, bounds = self.counts, self.bounds
         self.total += sum(values)
-        if len(values) < _FEW:
-            for value in values:
-                counts[bisect_left(bounds, value)] += 1
-            return
-        values.sort()
-        done = 0
-        for step, bound in enumerate(bounds):
-            upto = bisect_right(values, bound, done)
-            counts[step] += upto - done
-            done = upto
-            if done == len(values):
-                return
-        counts[-1] += len(values) - done
+        for value in values:
+            counts[bisect_left(bounds, value)] += 1
 
 
 class Series(Generic[T]):

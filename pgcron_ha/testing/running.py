@@ -88,22 +88,23 @@ class Pgcron:
         most = timedelta() if ahead is None else duration("ahead", ahead) or timedelta()
         async with self._schema_of_test() as schema:
             await self._execute(schema, None, most, timeout)
-            ended = await schema.ended(self._reported)
+            rows = await schema.fetch("testing_ended", known=list(self._reported))
+            ended = [row["id"] for row in rows]
             self._reported.update(ended)
             return [await read_status(schema.connection, each, self.schema) for each in ended]
 
     async def fires(self, schedule: str, after: datetime, count: int = 5) -> list[datetime]:
         """The next fire times (UTC) of a schedule after an instant (aware). Raises NotFound."""
         async with self._schema_of_test() as schema:
-            row = await schema.schedule(schedule)
+            (row,) = await schema.fetch("testing_schedule", name=schedule)
         return [fire.fire_at for fire in schedule_preview(row, after, count).fires]
 
     async def prepare(self) -> None:
         """What happens before each test: an empty schema, and the code's schedules, paused."""
         async with self._schema_of_test() as schema:
-            await schema.empty()
+            await schema.fetch("testing_empty_schema")
             await self.app.put_schedules(schema.connection, schema=self.schema)
-            await schema.rest_schedules()
+            await schema.fetch("testing_rest_schedules")
 
     async def _run(self, schema: TestedSchema, run_id: int) -> RunStatus:
         await self._execute(schema, run_id, _FOR_EVER, TIMEOUT_SECONDS)

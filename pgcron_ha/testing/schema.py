@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from datetime import timedelta
 from typing import Any, Final
 
@@ -53,44 +52,28 @@ class TestedSchema:
         self.connection = connection
         self._schema = schema
 
-    async def empty(self) -> None:
-        """No schedules, runs, history, limits, nodes."""
-        await self._fetch("testing_empty_schema")
-
-    async def rest_schedules(self) -> None:
-        """Pauses all of them."""
-        await self._fetch("testing_rest_schedules")
-
     async def is_quiet(self, run_id: int | None) -> bool:
         """Whether nothing executes or could begin, or this run has ended."""
-        (row,) = await self._fetch("testing_unfinished", run_id=run_id)
+        (row,) = await self.fetch("testing_unfinished", run_id=run_id)
         return row["busy"] == 0 or (run_id is not None and not row["lives"])
 
     async def lives(self, run_id: int) -> bool:
         """Whether the run has not ended."""
-        (row,) = await self._fetch("testing_unfinished", run_id=run_id)
+        (row,) = await self.fetch("testing_unfinished", run_id=run_id)
         return bool(row["lives"])
 
     async def come_nearer(self, most: timedelta) -> timedelta | None:
         """Makes all waiting runs due earlier, so that the next is due now: by how much; None if
         there is none, or it would be more than `most`.
         """
-        (row,) = await self._fetch("testing_next_due")
+        (row,) = await self.fetch("testing_next_due")
         if row["seconds"] is None or row["seconds"] > most.total_seconds():
             return None
         seconds = max(0.0, row["seconds"])
-        await self._fetch("testing_come_nearer", seconds=seconds)
-        await self._fetch("testing_wake_nodes")
+        await self.fetch("testing_come_nearer", seconds=seconds)
+        await self.fetch("testing_wake_nodes")
         return timedelta(seconds=seconds)
 
-    async def ended(self, known: Collection[int]) -> list[int]:
-        """The runs that have ended and are not among the known ones."""
-        return [row["id"] for row in await self._fetch("testing_ended", known=list(known))]
-
-    async def schedule(self, name: str) -> Row:
-        """The row of a schedule. Raises NotFound."""
-        (row,) = await self._fetch("testing_schedule", name=name)
-        return row
-
-    async def _fetch(self, name: str, /, **values: Any) -> list[Row]:
+    async def fetch(self, name: str, /, **values: Any) -> list[Row]:
+        """The rows of a statement."""
         return await Rows(name)(self.connection, schema=self._schema, **values)

@@ -23,8 +23,6 @@ what is computed, each by its keyword: ``row=…`` is ``view.row`` there::
         snapshot = await page_request.read(                # one read a second for all viewers
             ("node", name), ask.node.one, name=name
         )
-        if (drawn := page_request.drawn(snapshot)) is not None:
-            return drawn                                   # another viewer's, same snapshot
         if snapshot.value is None:
             raise NoSuch("node", name, "…the rule…", "…what to do…")
         return page_request.page(                          # judged at snapshot.now
@@ -39,7 +37,7 @@ snapshot is shown with a banner; a page does nothing for that.
 **3. Verbs** are POST, go through `pgcron_ha.db.commands` with the actor, and end in a redirect::
 
     async def cancel(page_request: PageRequest) -> Response:
-        run, reason = run_number(page_request), (await page_request.form("reason")).get("reason")
+        run, reason = page_request.id, (await page_request.form("reason")).get("reason")
         await page_request.do(functions.cancel_run, run, reason)
         return page_request.redirect("run", {"done": "cancelled"}, id=run)
 
@@ -51,7 +49,7 @@ host, body size and headers are checked before a page is called (`security`).
 page are those of `viewing.NAVIGATION`.
 
 **5. Write the template**: ``{% extends "base.html" %}``, a ``main`` block, and macros by ``{% from
-"_macros.html" import badge, name, post, run_link, spark, table, when with context %}``.
+"_macros.html" import badge, card, name, post, run_link, table, when with context %}``.
 
 - Addresses only by ``page_request.link("route", {"query": value}, segment=value)``.
 - Instants only by ``when(instant)``; durations ``seconds|duration``; states
@@ -61,8 +59,9 @@ page are those of `viewing.NAVIGATION`.
   refuse them, and a test does. Plots are coordinates made by `plots` and drawn by the template.
 - A region that stays fresh has an ``id`` and ``data-live``: the script asks for the page again (the
   same template, without its frame) and replaces regions that changed and that nobody uses.
-- Tables that become cards on a phone are ``table(…, "cards", …)`` and each cell has a
-  ``data-label``.
+- A region with a heading is ``{% call card("id", "Heading", "note") %}``, a table ``{% call(row)
+  table(view.rows, "caption", "cards", "Head", …, empty="None.") %}``: the block draws one row.
+  ``cards`` are what its rows become on a phone, where each cell has a ``data-label``.
 - Empty states differ: nothing exists yet (how to make one), nothing matches (how to clear).
 
 **6. Look** at it with ``python -m tests.web.seed DSN`` behind it, light and dark, 1280 and 390

@@ -11,13 +11,12 @@ from functools import cache
 from time import perf_counter
 from typing import Final
 
-from prometheus_client import CollectorRegistry
+from jinja2 import Environment
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pgcron_ha.db.driver.clients import ClientPools
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
@@ -25,14 +24,14 @@ from pgcron_ha.errors import InvalidInput, NotFound, PgcronError
 from pgcron_ha.telemetry.log import LOGGER
 from pgcron_ha.telemetry.node_snapshot import LookAtNode
 from pgcron_ha.web.failures import failure_page, near_pages
-from pgcron_ha.web.links import Links, starlette_path
+from pgcron_ha.web.links import starlette_path
 from pgcron_ha.web.metrics import Pulse, WebMetrics
 from pgcron_ha.web.node_metrics import NodeCollector
-from pgcron_ha.web.page_request import PageRequest, Services, Texts
+from pgcron_ha.web.page_request import PageRequest, Services
 from pgcron_ha.web.reading import Reader
 from pgcron_ha.web.routes import ROUTES, WebRoute
 from pgcron_ha.web.security import BodyTooLarge, Guard
-from pgcron_ha.web.templating import StaticFiles, Templates
+from pgcron_ha.web.templating import StaticFiles, load_templates
 
 _BROKEN: Final = "Something went wrong here; the server's log has the details under {number}.\n"
 
@@ -42,17 +41,16 @@ def create_app(
     *,
     schema: str = DEFAULT_SCHEMA,
     version: str = "0",
-    registry: CollectorRegistry | None = None,
     look: LookAtNode | None = None,
 ) -> Starlette:
     """The pages, probes and metrics of the cluster in this database, as an ASGI application.
 
-    Nothing is connected before the first request. `registry` may hold more metrics of this process;
-    `look` is at its node, if it has one: its metrics are added, and it is ready while the node is.
+    Nothing is connected before the first request. `look` is at the node of this process, if it has
+    one: its metrics are added, and it is ready while the node is.
     It serves one event loop; its lifespan must be run, as any server does.
     """
     static, templates = _files()
-    metrics = WebMetrics(version, registry)
+    metrics = WebMetrics(version)
     reader = Reader(dsn, metrics, schema)
     services = Services(
         dsn=dsn,
@@ -62,8 +60,7 @@ def create_app(
         writers=ClientPools(),
         templates=templates,
         static=static,
-        links=Links({route.name: route.path for route in ROUTES}),
-        texts=Texts(),
+        paths={route.name: route.path for route in ROUTES},
         metrics=metrics,
         pulse=Pulse(metrics),
         look=look,
@@ -76,32 +73,15 @@ def create_app(
         exception_handlers={404: _no_route(services), 405: _no_route(services)},
     )
     app.state.services = services
-    app.add_middleware(RawPath)
     app.add_middleware(Guard)
     return app
 
 
 @cache
-def _files() -> tuple[StaticFiles, Templates]:
+def _files() -> tuple[StaticFiles, Environment]:
     """Static files and compiled templates; half a second, once for each process."""
     static = StaticFiles()
-    templates = Templates(static)
-    templates.load_all()
-    return static, templates
-
-
-class RawPath:
-    """Routes by the path as it was sent, so that an escaped ``/`` stays inside its segment."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Replaces the decoded path of an HTTP request."""
-        raw = scope.get("raw_path")
-        if scope["type"] == "http" and raw:
-            scope = {**scope, "path": raw.decode("latin-1").partition("?")[0]}
-        await self._app(scope, receive, send)
+    return static, load_templates(static)
 
 
 @asynccontextmanager

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from typing import Final, TypeAlias
 
 from pgcron_ha.db.commands.callbacks import CallbackKey
@@ -27,48 +26,30 @@ class TokenCheck:
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
-        self._waiting: list[tuple[CallbackKey, asyncio.Future[bool]]] = []
-        self._asking: asyncio.Task[None] | None = None
+        self._waiting: list[tuple[CallbackKey, asyncio.Future[bool | Exception]]] = []
+        self._asking = asyncio.Lock()
 
     async def knows(self, key: CallbackKey) -> bool:
         """Whether it is the token of that attempt. Raises what `ask` raises, and TimeoutError."""
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[bool] = loop.create_future()
+        answer: asyncio.Future[bool | Exception] = asyncio.get_running_loop().create_future()
         self._waiting.append((key, answer))
-        if self._asking is None:
-            self._asking = loop.create_task(self._ask_for_all())
-        return await answer
+        async with self._asking:
+            while not answer.done():  # unless a caller before it has asked for both
+                await self._ask_for_some()
+        found = answer.result()
+        if isinstance(found, Exception):
+            raise found
+        return found
 
-    async def close(self) -> None:
-        """Checks no more tokens."""
-        if self._asking is not None:
-            self._asking.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._asking
-
-    async def _ask_for_all(self) -> None:
-        try:
-            while self._waiting:
-                batch, self._waiting = (
-                    self._waiting[:MOST_AT_ONCE],
-                    self._waiting[MOST_AT_ONCE:],
-                )
-                await self._ask_for(batch)
-        finally:
-            self._asking = None
-
-    async def _ask_for(self, batch: list[tuple[CallbackKey, asyncio.Future[bool]]]) -> None:
-        known: set[int] = set()
-        problem: Exception | None = None
+    async def _ask_for_some(self) -> None:
+        batch = self._waiting[:MOST_AT_ONCE]
+        found: Sequence[bool | Exception]
         try:
             async with asyncio.timeout(_SECONDS):
                 known = await self._ask([key for key, _ in batch])
+            found = [position in known for position in range(len(batch))]
         except Exception as error:
-            problem = error
-        for position, (_, answer) in enumerate(batch):
-            if answer.done():
-                continue  # the caller has gone
-            if problem is None:
-                answer.set_result(position in known)
-            else:
-                answer.set_exception(problem)
+            found = [error] * len(batch)
+        del self._waiting[: len(batch)]  # when it is cancelled, the next caller asks for them
+        for (_, answer), one in zip(batch, found, strict=True):
+            answer.set_result(one)

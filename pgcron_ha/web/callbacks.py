@@ -113,7 +113,6 @@ def create_callback_app(
         try:
             yield
         finally:
-            await desk.tokens.close()
             await desk.pools.close()
 
     app = Starlette(

@@ -27,49 +27,36 @@ class Mark(NamedTuple):
     tone: str
 
 
-# The states and outcomes of runs, attempts, nodes and backfills, decisions of the ledger, and the
-# health of schedules.
-MARKS: Final[dict[str, Mark]] = {
-    "scheduled": Mark("◷", "scheduled", "idle"),
-    "blocked": Mark("⊘", "blocked", "idle"),
-    "parked": Mark("⊘", "parked", "late"),
-    "ready": Mark("…", "ready", "idle"),
-    "running": Mark("▶", "running", "run"),
-    "retrying": Mark("↻", "retrying", "retry"),
-    "succeeded": Mark("✓", "succeeded", "ok"),
-    "dead": Mark("✕", "dead", "fail"),
-    "lost": Mark("✕", "lost", "fail"),
-    "cancelled": Mark("–", "cancelled", "idle"),
-    "skipped": Mark("∅", "skipped", "idle"),
-    "superseded": Mark("∅", "superseded", "idle"),
-    "expired": Mark("∅", "expired", "idle"),
-    "upstream_failed": Mark("∅", "upstream failed", "idle"),
-    "missed": Mark("∅", "missed", "late"),
-    "run": Mark("→", "run", "idle"),
-    "failed": Mark("✕", "failed", "fail"),
-    "timed_out": Mark("✕", "timed out", "fail"),
-    "snoozed": Mark("◷", "snoozed", "idle"),
-    "lease_lost": Mark("✕", "lease lost", "late"),
-    "alive": Mark("●", "alive", "ok"),
-    "cordoned": Mark("⊘", "cordoned", "late"),
-    "draining": Mark("◐", "draining", "late"),
-    "silent": Mark("◌", "silent", "late"),
-    "gone": Mark("○", "gone", "idle"),
-    "died": Mark("✕", "died", "fail"),
-    "invalid": Mark("✕", "invalid", "fail"),
-    "failing": Mark("✕", "failing", "fail"),
-    "stuck": Mark("▲", "stuck", "fail"),
-    "late": Mark("▲", "late", "late"),
-    "stale": Mark("▲", "stale", "late"),
-    "slow": Mark("◆", "slow", "late"),
-    "flaky": Mark("◆", "flaky", "retry"),
-    "paused": Mark("‖", "paused", "idle"),
-    "new": Mark("○", "new", "idle"),
-    "ok": Mark("✓", "ok", "ok"),
-    "open": Mark("▶", "open", "run"),
-    "stopping": Mark("◐", "stopping", "late"),
-    "stopped": Mark("–", "stopped", "idle"),
-    "done": Mark("✓", "done", "ok"),
+# Of each look the states and outcomes of runs, attempts, nodes and backfills, decisions of the
+# ledger, and the health of schedules.
+_LOOKS: Final = {
+    ("◷", "idle"): "scheduled snoozed",
+    ("⊘", "idle"): "blocked",
+    ("⊘", "late"): "parked cordoned",
+    ("…", "idle"): "ready",
+    ("▶", "run"): "running open",
+    ("↻", "retry"): "retrying",
+    ("✓", "ok"): "succeeded ok done",
+    ("✕", "fail"): "dead lost failed timed_out died invalid failing",
+    ("✕", "late"): "lease_lost",
+    ("–", "idle"): "cancelled stopped",
+    ("∅", "idle"): "skipped superseded expired upstream_failed",
+    ("∅", "late"): "missed",
+    ("→", "idle"): "run",
+    ("●", "ok"): "alive",
+    ("◐", "late"): "draining stopping",
+    ("◌", "late"): "silent",
+    ("○", "idle"): "gone new",
+    ("▲", "fail"): "stuck",
+    ("▲", "late"): "late stale",
+    ("◆", "late"): "slow",
+    ("◆", "retry"): "flaky",
+    ("‖", "idle"): "paused",
+}
+MARKS: Final = {
+    word: Mark(glyph, word.replace("_", " "), tone)
+    for (glyph, tone), words in _LOOKS.items()
+    for word in words.split()
 }
 
 

@@ -1,4 +1,4 @@
-"""Addresses of routes by their names, and names as segments of addresses.
+"""Addresses of routes, and names as segments of addresses.
 
 Pages hold hundreds of links, so a link costs a look-up and no search.
 """
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-from starlette.convertors import Convertor, register_url_convertor
+from starlette.convertors import Convertor, IntegerConvertor, register_url_convertor
 
 _DOTS: Final = (".", "..")
 _SIGN: Final = "~"
@@ -19,13 +19,13 @@ class Segment(Convertor[str]):
     """One segment of a path as a name: any characters, even ``/``, ``..`` and quotes.
 
     Browsers take ``.`` and ``..`` for folders however they are escaped, so such names (and those
-    that begin with the same sign) get a ``~`` in front.
+    that begin with the same sign) get a ``~`` in front. No name in a database has a NUL character.
     """
 
-    regex = "[^/]+"
+    regex = "(?:(?!%00)[^/])+"
 
     def convert(self, value: str) -> str:
-        """The name in a segment; `value` is still percent-encoded (see `app.RawPath`)."""
+        """The name in a segment; `value` is still percent-encoded (see `security.Guard`)."""
         return unquote(value.removeprefix(_SIGN))
 
     def to_string(self, value: object) -> str:
@@ -37,24 +37,23 @@ class Segment(Convertor[str]):
         return _SIGN + escaped if name in _DOTS or name.startswith(_SIGN) else escaped
 
 
+class Number(IntegerConvertor):
+    """A segment that is the number of a row: no other text has a page."""
+
+    regex = "[0-9]{1,18}"
+
+
 _SEGMENT: Final = Segment()
 register_url_convertor("segment", _SEGMENT)
+register_url_convertor("number", Number())
 
 
 def starlette_path(path: str) -> str:
-    """``/schedules/{name}`` as Starlette's router reads it, each parameter a `Segment`."""
-    return path.replace("}", ":segment}")
+    """``/runs/{id}`` as Starlette's router reads it: ids are numbers, all else is a `Segment`."""
+    return path.replace("}", ":segment}").replace("{id:segment}", "{id:number}")
 
 
-class Links:
-    """The paths of all routes, by name."""
-
-    def __init__(self, paths: Mapping[str, str]) -> None:
-        """`paths` maps a name to its pattern, such as ``/schedules/{name}``."""
-        self._paths = dict(paths)
-
-    def path(self, route: str, segments: Mapping[str, Any]) -> str:
-        """The path of a route. A KeyError, for its name or a segment, is a bug of a page."""
-        pattern = self._paths[route]
-        escaped = {key: _SEGMENT.to_string(value) for key, value in segments.items()}
-        return pattern.format_map(escaped) if escaped else pattern
+def filled(path: str, segments: Mapping[str, Any]) -> str:
+    """The path of a route, such as ``/schedules/{name}``, with its segments."""
+    escaped = {key: _SEGMENT.to_string(value) for key, value in segments.items()}
+    return path.format_map(escaped) if escaped else path

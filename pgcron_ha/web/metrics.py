@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from time import monotonic
 from typing import Final
 
@@ -21,7 +20,6 @@ from prometheus_client import (
 )
 
 from pgcron_ha.db.driver.pool import PoolUse
-from pgcron_ha.errors import PgcronError
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 # 5 ms to 10 s in steps of 1, 2.5, 5: a page is stopped after 3 s.
@@ -36,8 +34,8 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 class WebMetrics:
     """The counters of one application, in a registry of its own; others may register there too."""
 
-    def __init__(self, version: str, registry: CollectorRegistry | None = None) -> None:
-        self.registry = CollectorRegistry() if registry is None else registry
+    def __init__(self, version: str) -> None:
+        self.registry = CollectorRegistry()
         build = Gauge(
             "pgcron_build_info", "This program; always 1.", ["version"], registry=self.registry
         )
@@ -55,14 +53,14 @@ class WebMetrics:
             buckets=_BUCKETS,
             registry=self.registry,
         )
-        self._queries = Histogram(
+        self.queries = Histogram(
             "pgcron_db_query_duration_seconds",
             "What a view took to be read, all its statements.",
             ["query"],
             buckets=_BUCKETS,
             registry=self.registry,
         )
-        self._errors = Counter(
+        self.errors = Counter(
             "pgcron_db_errors_total",
             "Reads and writes that the database refused or did not answer.",
             ["sqlstate_class"],
@@ -81,7 +79,7 @@ class WebMetrics:
             ["table"],
             registry=self.registry,
         )
-        self._lag = Gauge(
+        self.lag = Gauge(
             "pgcron_event_loop_lag_seconds",
             "How much later than asked for the event loop woke its last pulse.",
             registry=self.registry,
@@ -91,18 +89,6 @@ class WebMetrics:
         """Counts one answer; `route` is a name of the table of routes."""
         self._requests.labels(route, method, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
-
-    def timed_query(self, query: str) -> AbstractContextManager[object]:
-        """Times what is read inside."""
-        return self._queries.labels(query).time()
-
-    def database_failed(self, error: PgcronError) -> None:
-        """Counts an error by the class of its SQLSTATE: ours is PC with one more digit."""
-        self._errors.labels(error.sqlstate[:4]).inc()
-
-    def pulsed(self, lag: float) -> None:
-        """Notes how late the event loop was."""
-        self._lag.set(lag)
 
     def tables_are(self, sizes: Mapping[str, int]) -> None:
         """Notes the sizes of tables; none while they are not known."""
@@ -130,4 +116,4 @@ class Pulse:
             expected = monotonic() + _PULSE_SECONDS
             await asyncio.sleep(_PULSE_SECONDS)
             self.last = monotonic()
-            self._metrics.pulsed(max(0.0, self.last - expected))
+            self._metrics.lag.set(max(0.0, self.last - expected))

@@ -228,7 +228,10 @@ def _services(counters: Counters, node_snapshot: NodeSnapshot) -> Iterator[Metri
 
 
 def _gauge(name: str, help_text: str, label: str, values: Mapping[str, float]) -> Metric:
-    return _filled(GaugeMetricFamily(name, help_text, labels=[label]), [((), values)])
+    family = GaugeMetricFamily(name, help_text, labels=[label])
+    for word, value in values.items():
+        family.add_metric([word], value)
+    return family
 
 
 def _counter(name: str, help_text: str, label: str, values: Mapping[str, int]) -> Metric:
@@ -241,14 +244,8 @@ def _words(
     labels: Iterable[str],
     items: Iterable[tuple[tuple[str, ...], Mapping[str, int]]],
 ) -> Metric:
-    return _filled(CounterMetricFamily(name, help_text, labels=list(labels)), items)
-
-
-def _filled(
-    family: GaugeMetricFamily | CounterMetricFamily,
-    items: Iterable[tuple[tuple[str, ...], Mapping[str, float]]],
-) -> Metric:
     """With the number of each word under the labels that are known."""
+    family = CounterMetricFamily(name, help_text, labels=list(labels))
     for known, words in items:
         for word, count in dict(words).items():
             family.add_metric([*known, word], count)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from types import SimpleNamespace
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
+from jinja2 import Environment
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -29,11 +29,11 @@ from pgcron_ha.web.address import (
     fields_of_address,
     fields_of_form,
 )
-from pgcron_ha.web.links import Links
+from pgcron_ha.web.links import filled
 from pgcron_ha.web.metrics import Pulse, WebMetrics
 from pgcron_ha.web.reading import LIFE_SECONDS, Reader, Snapshot
-from pgcron_ha.web.templating import StaticFiles, Templates
-from pgcron_ha.web.viewing import NOTICES, Viewer
+from pgcron_ha.web.templating import StaticFiles
+from pgcron_ha.web.viewing import NOTICES
 
 T = TypeVar("T")
 # A query or a command: a connection comes first, the schema is given by its name.
@@ -45,31 +45,10 @@ INTERFACE: Final = "ui"
 # Sent by the script, which needs the page without its frame.
 LIVE_HEADER: Final = "x-pgcron-live"
 ZONE_COOKIE: Final = "pgcron_zone"
-# A page has some 100 KB, so these are some megabytes.
-MOST_TEXTS: Final = 32
 # How often an open page is looked at again; reads are shared, so it costs a page's text.
 REFRESH_SECONDS: Final = 3
-# A placeholder in rendered pages, which viewers share, for the operation token of each form.
-OPERATION: Final = f"operation-{secrets.token_hex(16)}"
 OPERATION_FIELD: Final = "operation"
 _OPERATION: Final = re.compile(r"[0-9A-Za-z_-]{16,64}")
-
-
-class Texts:
-    """Rendered pages of snapshots that are still fresh: fifty viewers cost one rendering."""
-
-    def __init__(self) -> None:
-        self._texts: OrderedDict[Hashable, str] = OrderedDict()
-
-    def get(self, key: Hashable) -> str | None:
-        """The text for this key, or None."""
-        return self._texts.get(key)
-
-    def keep(self, key: Hashable, text: str) -> None:
-        """Remember a text; the oldest beyond `MOST_TEXTS` is forgotten."""
-        self._texts[key] = text
-        while len(self._texts) > MOST_TEXTS:
-            self._texts.popitem(last=False)
 
 
 @dataclass(frozen=True)
@@ -81,27 +60,18 @@ class Services:
     version: str
     reader: Reader
     writers: ClientPools
-    templates: Templates
+    templates: Environment
     static: StaticFiles
-    links: Links
-    texts: Texts
+    paths: Mapping[str, str]
+    """Of all routes, by name, such as ``/schedules/{name}``."""
     metrics: WebMetrics
     pulse: Pulse
     look: LookAtNode | None = None
     """At the node of this process, if it has one."""
 
 
-class Made(NamedTuple):
-    """A run, and whether it was made now; if not, the same form had made it before."""
-
-    run: int
-    is_new: bool
-
-
 class PageRequest:
     """One request. Pages use nothing else of the web framework."""
-
-    actor: Final = ACTOR
 
     def __init__(self, request: Request, services: Services) -> None:
         self.request = request
@@ -114,15 +84,13 @@ class PageRequest:
         return self.services.schema
 
     def segment(self, name: str) -> str:
-        """A part of the path, decoded: ``{name}`` of the route. InvalidInput for no text."""
-        found = str(self.request.path_params[name])
-        if "\0" in found:
-            raise InvalidInput(
-                "the address has a NUL character",
-                "No name in a PostgreSQL database has one, so nothing can be found by it.",
-                "Remove it (%00).",
-            )
-        return found
+        """A part of the path, decoded: ``{name}`` of the route."""
+        return str(self.request.path_params[name])
+
+    @property
+    def id(self) -> int:
+        """The number that the path names: ``{id}`` of the route."""
+        return int(self.request.path_params["id"])
 
     def query(self, *known: str) -> dict[str, str]:
         """The values of the address that are given and not empty.
@@ -164,7 +132,7 @@ class PageRequest:
     @property
     def who(self) -> dict[str, str]:
         """Who gives a command, and in which schema."""
-        return {"actor": self.actor, "schema": self.schema}
+        return {"actor": ACTOR, "schema": self.schema}
 
     async def do(self, command: Ask[T], *given: Any, **more: Any) -> T:
         """`act` with one command: ``command(connection, *given, actor=…, schema=…)``."""
@@ -182,38 +150,42 @@ class PageRequest:
             self.services.reader.expire()
             return done
 
-    async def make_run(self, verb: str, of: object, make: Callable[[Any], Awaitable[int]]) -> Made:
-        """The run that `make(connection)` gives, in a transaction of its own.
+    async def make_run(
+        self, verb: str, of: object, make: Callable[[Any], Awaitable[int]], done: str
+    ) -> Response:
+        """Makes a run by `make(connection)`, in a transaction of its own, and shows it with the
+        notice `done`; if it gives no new run but `of` itself, that is due now.
 
         A form that is sent twice, by an impatient hand or a browser that repeats it, is one
         operation: the database gives the run that the first one made. A program that sends no
         operation token always makes a new run.
         """
+        key = f"{INTERFACE}:{verb}:{str(of)[:200]}:{self._operation}"
         if self._operation is None:
-            return Made(await self.act(make), True)
-        if not _OPERATION.fullmatch(self._operation):
+            run, is_new = await self.act(make), True
+        elif _OPERATION.fullmatch(self._operation):
+            run, is_new = await self.act(
+                lambda connection: functions.once(
+                    connection, key, lambda: make(connection), schema=self.schema
+                )
+            )
+        else:
             raise InvalidInput(
                 f"'{self._operation[:100]}' is not an operation token",
                 "A token has 16 to 64 letters, digits, _ and -; each form has its own.",
                 "Load the page again, or leave it out.",
             )
-        key = f"{INTERFACE}:{verb}:{str(of)[:200]}:{self._operation}"
-        return Made(
-            *await self.act(
-                lambda connection: functions.once(
-                    connection, key, lambda: make(connection), schema=self.schema
-                )
-            )
-        )
+        word = "retried" if run == of else done
+        return self.redirect("run", {"done": word if is_new else "repeated"}, id=run)
 
-    @property
+    @cached_property
     def operation(self) -> str:
-        """The placeholder that a form holds; each answer gets a token of its own instead."""
-        return OPERATION
+        """The operation token of the forms of this answer."""
+        return secrets.token_hex(16)
 
     def link(self, route: str, query: dict[str, Any] | None = None, /, **segments: Any) -> str:
         """The path of a route by its name, with these values in the address; None is left out."""
-        path = self.services.links.path(route, segments)
+        path = filled(self.services.paths[route], segments)
         root = self.request.scope.get("root_path", "")
         if not query and self._chosen_zone is None:
             return f"{root}{path}"
@@ -221,6 +193,10 @@ class PageRequest:
         if self._chosen_zone is not None:
             given.setdefault("tz", self.request.query_params["tz"])
         return f"{root}{path}" + (f"?{urlencode(given)}" if given else "")
+
+    def links(self, route: str, names: Iterable[str]) -> list[tuple[str, str]]:
+        """Names with the addresses of their pages."""
+        return [(name, self.link(route, name=name)) for name in names]
 
     def page(
         self,
@@ -251,31 +227,15 @@ class PageRequest:
             version=self.services.version,
             refresh=None if is_still or 400 <= status < 500 else REFRESH_SECONDS,
         )
-        text = self.services.templates.render(
-            template,
+        text = self.services.templates.get_template(template).render(
             page_request=self,
             frame=frame,
-            viewer=Viewer(snapshot.now if snapshot else datetime.now(UTC), self.zone),
+            viewer=SimpleNamespace(
+                now=snapshot.now if snapshot else datetime.now(UTC), zone=self.zone
+            ),
             view=SimpleNamespace(**view),
         )
-        if snapshot is not None and status == 200:
-            self.services.texts.keep(self._text_key(snapshot), text)
-        return self._answer(text, status)
-
-    def drawn(self, snapshot: Snapshot[Any]) -> Response | None:
-        """This page as it was rendered for the same snapshot, if it was."""
-        text = self.services.texts.get(self._text_key(snapshot))
-        return None if text is None or snapshot.problem else self._answer(text)
-
-    def _answer(self, text: str, status: int = 200) -> Response:
-        headers = {"retry-after": "5"} if status == 503 else {}
-        return HTMLResponse(text.replace(OPERATION, secrets.token_hex(16)), status, headers)
-
-    def _text_key(self, snapshot: Snapshot[Any]) -> Hashable:
-        """Everything that a rendered page depends on; permissions, too, once there are some."""
-        url = self.request.url
-        root = self.request.scope.get("root_path", "")
-        return (snapshot.number, root, url.path, url.query, self.zone.key, self.is_live)
+        return HTMLResponse(text, status, {"retry-after": "5"} if status == 503 else {})
 
     def redirect(
         self, route: str, query: dict[str, Any] | None = None, /, **segments: Any
@@ -314,6 +274,9 @@ class PageRequest:
             ) from error
 
 
+Endpoint: TypeAlias = Callable[[PageRequest], Awaitable[Response]]
+
+
 def _known_zone(name: str | None) -> ZoneInfo | None:
     """None for what is no zone here: a browser's tzdata may be newer."""
     try:
@@ -324,16 +287,16 @@ def _known_zone(name: str | None) -> ZoneInfo | None:
 
 def verb(
     command: Ask[object], shows: str, done: str, *fields: str, segment: str = "name", **more: Any
-) -> Callable[[PageRequest], Awaitable[Response]]:
+) -> Endpoint:
     """A verb that is one command on what the address names, with `fields` of its form.
 
     Then it shows the page `shows` with the notice `done`.
     """
 
     async def endpoint(page_request: PageRequest) -> Response:
-        name = page_request.segment(segment)
+        of = page_request.id if segment == "id" else page_request.segment(segment)
         given = await page_request.form(*fields)
-        await page_request.do(command, name, *map(given.get, fields), **more)
-        return page_request.redirect(shows, {"done": done}, **{segment: name})
+        await page_request.do(command, of, *map(given.get, fields), **more)
+        return page_request.redirect(shows, {"done": done}, **{segment: of})
 
     return endpoint

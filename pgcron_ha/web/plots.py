@@ -1,16 +1,16 @@
 """Plots as coordinates: what was and what will be, ready for a template that draws SVG.
 
 Pure, and bounded whatever it is given: marks that would overlap are merged and say how many they
-are. A template draws them (``_timeline.html``, ``_spark.html``), so the script-free page, the live
+are. A template draws them (``_timeline.html``, ``_macros.html``), so the script-free page, the live
 page and a mail look the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import floor, log10
+from types import SimpleNamespace
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -39,82 +39,14 @@ TREND_HEIGHT: Final = 84
 _NICE: Final = (1, 2, 5, 10)
 
 
-@dataclass(frozen=True)
-class TimelineMark:
-    """A run in a track, or `count` of them that are too close to be drawn apart."""
-
-    x: float
-    width: float
-    state: str
-    tone: str
-    title: str
-    run: int | None
-    count: int
-
-
-@dataclass(frozen=True)
-class Track:
-    """One schedule's past and future at a height."""
-
-    y: float
-    name: str
-    health: str
-    marks: tuple[TimelineMark, ...]
-    fires: tuple[tuple[float, str], ...]
-    """Where fires to come are, and their titles."""
-
-
-@dataclass(frozen=True)
-class Timeline:
-    """Tracks over one axis of time; `now_x` is where the past ends."""
-
-    width: int
-    height: float
-    track_height: int
-    axis_height: int
-    now_x: float
-    ticks: tuple[tuple[float, str], ...]
-    """Where the lines of the axis are, and their labels."""
-    tracks: tuple[Track, ...]
-    since: datetime
-    until: datetime
-
-
-@dataclass(frozen=True)
-class SparkBar:
-    """One run of a trend: its height says how long it took, its state how it ended."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    state: str
-    tone: str
-    title: str
-    run: int
-
-
-@dataclass(frozen=True)
-class Trend:
-    """Durations of the last runs over a zero line, with the median and the slow end as lines."""
-
-    width: int
-    height: int
-    bars: tuple[SparkBar, ...]
-    top: str
-    """The duration at the upper edge."""
-    median_y: float | None
-    slowest_y: float | None
-
-
 def timeline(
     tracks: Sequence[dict[str, Any]],
     since: datetime,
     now: datetime,
     until: datetime,
     zone: ZoneInfo,
-) -> Timeline:
-    """Tracks of ``{"name", "health", "runs", "fires"}``.
+) -> SimpleNamespace:
+    """Tracks of ``{"name", "health", "runs", "fires"}`` over one axis of time.
 
     A run is a row with id, outcome (or "running"), started_at and finished_at (None: now); fires
     are ascending instants after `now`.
@@ -128,20 +60,22 @@ def timeline(
     for position, track in enumerate(tracks):
         fires = [fire for fire in track["fires"] if now < fire <= until]
         drawn.append(
-            Track(
+            SimpleNamespace(
                 y=_AXIS_HEIGHT + position * TRACK_HEIGHT,
                 name=track["name"],
                 health=track["health"],
                 marks=tuple(_marks(track["runs"], place, since, now, zone)),
+                # Where they are, and their titles.
                 fires=tuple((place(fire), f"fires {local(fire, zone)}") for fire in fires),
             )
         )
-    return Timeline(
+    return SimpleNamespace(
         width=WIDTH,
         height=_AXIS_HEIGHT + len(drawn) * TRACK_HEIGHT,
         track_height=TRACK_HEIGHT,
         axis_height=_AXIS_HEIGHT,
-        now_x=place(now),
+        now_x=place(now),  # where the past ends
+        # Where the lines of the axis are, and their labels.
         ticks=tuple(_ticks(since, until, place, zone, place(now))),
         tracks=tuple(drawn),
         since=since,
@@ -154,7 +88,7 @@ def distance(since: datetime, until: datetime) -> timedelta:
     return (until - since) * (_GAP / WIDTH)
 
 
-def spark(facts: dict[str, Any], zone: ZoneInfo) -> tuple[SparkBar, ...]:
+def spark(facts: dict[str, Any], zone: ZoneInfo) -> tuple[SimpleNamespace, ...]:
     """A small bar for each of the newest runs of a schedule, oldest at the left.
 
     `facts` has ids, outcomes, durations and finished of its runs, newest first.
@@ -163,7 +97,9 @@ def spark(facts: dict[str, Any], zone: ZoneInfo) -> tuple[SparkBar, ...]:
     return tuple(_bars(_newest(facts), longest, SPARK_WIDTH, SPARK_HEIGHT, zone))
 
 
-def trend(facts: dict[str, Any], median: float, slowest: float | None, zone: ZoneInfo) -> Trend:
+def trend(
+    facts: dict[str, Any], median: float, slowest: float | None, zone: ZoneInfo
+) -> SimpleNamespace:
     """As `spark`, with a scale that a person can read and that does not jump from run to run."""
     top = _nice(max(seconds for seconds in facts["durations"] if seconds is not None))
     runs = _newest(facts)
@@ -171,11 +107,11 @@ def trend(facts: dict[str, Any], median: float, slowest: float | None, zone: Zon
     def height_of(seconds: float) -> float:
         return round(TREND_HEIGHT * (1 - seconds / top), 1)
 
-    return Trend(
+    return SimpleNamespace(
         width=TREND_WIDTH,
         height=TREND_HEIGHT,
         bars=tuple(_bars(runs, top, TREND_WIDTH, TREND_HEIGHT, zone, max(len(runs), _FEW_BARS))),
-        top=duration(top),
+        top=duration(top),  # at the upper edge
         median_y=height_of(median),
         slowest_y=None if slowest is None else height_of(min(slowest, top)),
     )
@@ -193,14 +129,14 @@ def _bars(
     height: int,
     zone: ZoneInfo,
     places: int = _BARS,
-) -> Iterable[SparkBar]:
+) -> Iterable[SimpleNamespace]:
     step = width / places
     for position, (run, outcome, seconds, end) in enumerate(runs):
         share = min((seconds or 0.0) / top, 1.0) if top > 0 else 0.0
         # A failure has its own height, too, for people who can't see its colour.
         tall = height if outcome in ("dead", "lost") else max(3.0, round(share * height, 1))
         took = f" in {duration(seconds)}" if seconds is not None else ""
-        yield SparkBar(
+        yield SimpleNamespace(
             x=round((places - len(runs) + position) * step, 1),
             y=round(height - tall, 1),
             width=round(step * 0.75, 1),
@@ -222,7 +158,7 @@ def _nice(value: float) -> float:
 
 def _marks(
     runs: Iterable[dict[str, Any]], place: Any, since: datetime, now: datetime, zone: ZoneInfo
-) -> Iterable[TimelineMark]:
+) -> Iterable[SimpleNamespace]:
     """Left to right; runs that begin within a gap become one, in the gravest state among them."""
     ordered = sorted(runs, key=lambda run: run["started_at"] or run["finished_at"])
     group: list[tuple[dict[str, Any], float, float]] = []
@@ -237,7 +173,8 @@ def _marks(
         yield _mark(group, zone)
 
 
-def _mark(group: list[tuple[dict[str, Any], float, float]], zone: ZoneInfo) -> TimelineMark:
+def _mark(group: list[tuple[dict[str, Any], float, float]], zone: ZoneInfo) -> SimpleNamespace:
+    """A run in a track, or several that are too close to be drawn apart."""
     states = [run["outcome"] for run, _, _ in group]
     state = min(
         states, key=lambda word: _GRAVITY.index(word) if word in _GRAVITY else len(_GRAVITY)
@@ -252,7 +189,7 @@ def _mark(group: list[tuple[dict[str, Any], float, float]], zone: ZoneInfo) -> T
     else:
         counts = ", ".join(f"{states.count(word)} {word}" for word in dict.fromkeys(states))
         title = f"{counts} · from {clock(first['started_at'] or first['finished_at'], zone)}"
-    return TimelineMark(
+    return SimpleNamespace(
         x=left,
         # Many in one place are a column: their durations could not be seen anyway.
         width=round(right - left if len(group) == 1 else _GAP - 1, 1),

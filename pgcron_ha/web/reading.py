@@ -8,7 +8,6 @@ is shown, with the reason and its age.
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
@@ -46,14 +45,12 @@ class Snapshot(Generic[T]):
     """What was read, and its age.
 
     ``now`` is the database's clock at this moment, ``read_at`` was its clock at the read;
-    ``number`` is that of the read, no two reads of a process have the same;
     ``problem`` says why it could not be read again (None: it is fresh).
     """
 
     value: T
     now: datetime
     read_at: datetime
-    number: int
     problem: PgcronError | None = None
 
 
@@ -62,7 +59,6 @@ class _Entry:
     value: Any
     at: datetime
     read: float
-    number: int
 
 
 class Reader:
@@ -75,7 +71,6 @@ class Reader:
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
         self._flights: dict[Hashable, asyncio.Task[_Entry]] = {}
         self._written = 0.0
-        self._numbers = itertools.count(1)
         self._failure: tuple[float, PgcronError] | None = None
         self._read_at = -inf
         self.last_success: datetime | None = None
@@ -144,7 +139,7 @@ class Reader:
         if key in self._entries:
             self._entries.move_to_end(key)
         now = entry.at + timedelta(seconds=monotonic() - entry.read)
-        return Snapshot(entry.value, now, entry.at, entry.number, problem)
+        return Snapshot(entry.value, now, entry.at, problem)
 
     async def _read(self, key: Hashable, read: Read[Any]) -> _Entry:
         if self._failure is not None:
@@ -167,14 +162,13 @@ class Reader:
         began = monotonic()
         word = key[0] if isinstance(key, tuple) else str(key)
         try:
-            with self._metrics.timed_query(str(word)):
+            with self._metrics.queries.labels(str(word)).time():
                 async with self._pool.transaction() as connection:
                     at = await database_time(connection, schema=self.schema)
-                    entry = _Entry(
-                        await read(connection), at.astimezone(UTC), began, next(self._numbers)
-                    )
+                    entry = _Entry(await read(connection), at.astimezone(UTC), began)
         except PgcronError as error:
-            self._metrics.database_failed(error)
+            # The class of ours is PC with one more digit.
+            self._metrics.errors.labels(error.sqlstate[:4]).inc()
             if isinstance(error, Conflict):
                 raise naming(error, await self._blocking()) from error
             if isinstance(error, DatabaseUnavailable | SchemaError):

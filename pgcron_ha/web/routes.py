@@ -5,14 +5,11 @@ A path segment in braces is one segment of the address, whatever characters the 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from starlette.responses import Response
-
 from pgcron_ha.web import probes
-from pgcron_ha.web.page_request import PageRequest
+from pgcron_ha.web.page_request import Endpoint
 from pgcron_ha.web.pages import (
     assets_page,
     backfills,
@@ -21,21 +18,17 @@ from pgcron_ha.web.pages import (
     docs,
     ledger,
     nodes,
-    occurrence_verbs,
     overview,
     queues,
     run,
     runs,
     schedule,
     schedule_edit,
-    schedule_new,
     schedule_verbs,
     schedule_versions,
     schedules,
     storage,
 )
-
-Endpoint = Callable[[PageRequest], Awaitable[Response]]
 
 
 @dataclass(frozen=True)
@@ -66,8 +59,8 @@ ROUTES: Final[tuple[WebRoute, ...]] = (
         "",
         ("GET", "/", "overview", "overview:read", overview.show_overview),
         ("GET", "/schedules", "schedules", "schedules:read", schedules.show_schedules),
-        ("GET", "/new-schedule", "new_schedule", "schedules:read", schedule_new.show_new),
-        ("POST", "/new-schedule", "create_schedule", "schedules:write", schedule_new.create),
+        ("GET", "/new-schedule", "new_schedule", "schedules:read", schedule_edit.show_new),
+        ("POST", "/new-schedule", "create_schedule", "schedules:write", schedule_edit.create),
         ("GET", "/backfills", "backfills", "schedules:read", backfills.show_backfills),
         ("POST", "/breakers/{name}/reset", "reset_breaker", "breakers:reset", queues.reset_breaker),
         ("GET", "/storage", "storage", "storage:read", storage.show_storage),
@@ -76,8 +69,6 @@ ROUTES: Final[tuple[WebRoute, ...]] = (
         ("GET", "/docs", "docs", "open", docs.show_docs),
         ("GET", "/docs/{name}", "document", "open", docs.show_document),
         ("GET", "/static/{file}", "static", "open", assets_page.show_static_file),
-        ("GET", "/favicon.ico", "favicon", "open", assets_page.show_icon),
-        ("GET", "/robots.txt", "robots", "open", assets_page.show_robots),
         ("GET", "/livez", "livez", "open", probes.show_livez),
         ("GET", "/readyz", "readyz", "open", probes.show_readyz),
         ("GET", "/startupz", "startupz", "open", probes.show_startupz),
@@ -100,11 +91,11 @@ ROUTES: Final[tuple[WebRoute, ...]] = (
     *_under(
         "/schedules/{name}/occurrences",
         ("GET", "", "occurrences", "schedules:read", ledger.show_ledger),
-        ("POST", "/skip", "skip_fire", "schedules:pause", occurrence_verbs.skip),
-        ("POST", "/move", "move_fire", "schedules:pause", occurrence_verbs.move),
-        ("POST", "/edit", "edit_fire", "schedules:run", occurrence_verbs.edit),
-        ("POST", "/restore", "restore_fire", "schedules:pause", occurrence_verbs.restore),
-        ("POST", "/restore-args", "restore_args", "schedules:run", occurrence_verbs.restore_args),
+        ("POST", "/skip", "skip_fire", "schedules:pause", schedule_verbs.skip_fire),
+        ("POST", "/move", "move_fire", "schedules:pause", schedule_verbs.move_fire),
+        ("POST", "/edit", "edit_fire", "schedules:run", schedule_verbs.edit_fire),
+        ("POST", "/restore", "restore_fire", "schedules:pause", schedule_verbs.restore_fire),
+        ("POST", "/restore-args", "restore_args", "schedules:run", schedule_verbs.restore_args),
     ),
     *_under(
         "/backfills/{id}",

@@ -6,8 +6,8 @@ Pure: what was read of the run and its attempts, and the clock, are arguments.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
 from pgcron_ha.web.formats import duration
@@ -31,39 +31,6 @@ _ATTEMPT_TONES: Final = {
 }
 
 
-@dataclass(frozen=True)
-class TimeSegment:
-    """A piece of the bar."""
-
-    x: float
-    width: float
-    kind: str
-    tone: str
-    title: str
-
-
-@dataclass(frozen=True)
-class TimeShare:
-    """All of one kind: `percent` of the whole, rounded."""
-
-    kind: str
-    tone: str
-    seconds: float
-    percent: int
-    meaning: str
-
-
-@dataclass(frozen=True)
-class TimeBar:
-    """A run's time from when it was due until it ended, or until now."""
-
-    segments: tuple[TimeSegment, ...]
-    shares: tuple[TimeShare, ...]
-    seconds: float
-    is_open: bool
-    """Whether it goes on."""
-
-
 class _Piece(NamedTuple):
     kind: str
     tone: str
@@ -78,11 +45,14 @@ class _Piece(NamedTuple):
 
 def where_time_went(
     run: dict[str, Any], attempts: Sequence[dict[str, Any]], now: datetime
-) -> TimeBar | None:
-    """The bar of a run (a row of `pgcron_ha.db.queries.pages.run`); None: no time has passed
-    yet.
+) -> SimpleNamespace | None:
+    """The bar of a run (a row of `pgcron_ha.db.queries.pages.run`) from when it was due until it
+    ended, or until now; None: no time has passed yet.
     """
-    tries = _tries(run, attempts, now)
+    tries = sorted(
+        ({**one, "ended_at": one["ended_at"] or now} for one in tries_of(run, attempts)),
+        key=lambda one: (one["attempt"], one["ended_at"]),
+    )
     begin = _begin(run, tries, bool(attempts))
     if begin is None:
         return None
@@ -90,29 +60,27 @@ def where_time_went(
     whole = sum(piece.seconds for piece in pieces)
     if whole <= 0:
         return None
-    return TimeBar(
+    return SimpleNamespace(
         segments=tuple(_segments(pieces, whole)),
         shares=tuple(_shares(pieces, whole)),
         seconds=whole,
-        is_open=run["finished_at"] is None,
+        is_open=run["finished_at"] is None,  # it goes on
     )
 
 
-def _tries(
-    run: dict[str, Any], attempts: Sequence[dict[str, Any]], now: datetime
-) -> list[dict[str, Any]]:
-    """Every attempt, the first one first, with the one that runs or that succeeded."""
-    tries = sorted(attempts, key=lambda row: (row["attempt"], row["ended_at"]))
-    if run["claimed_at"] is None or any(row["attempt"] == run["attempt"] for row in tries):
-        return tries
+def tries_of(run: dict[str, Any], failed: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Every attempt, the newest first: those that failed, and the one that runs or succeeded."""
+    if run["claimed_at"] is None or any(one["attempt"] == run["attempt"] for one in failed):
+        return [*failed]
     last = {
-        "attempt": run["attempt"],
+        **run,
         "outcome": run["state"],
-        "claimed_at": run["claimed_at"],
-        "started_at": run["started_at"],
-        "ended_at": run["finished_at"] or now,
+        "ended_at": run["finished_at"],
+        "error_class": None,
+        "error": None if run["finished_at"] is None else run.get("error"),
+        "traceback": None,
     }
-    return [*tries, last]
+    return [last, *failed]
 
 
 def _begin(
@@ -148,20 +116,25 @@ def _pieces(
     yield _Piece(gap, _TONES[gap], at, (run["finished_at"] or at) if is_over else now, gap)
 
 
-def _segments(pieces: Sequence[_Piece], whole: float) -> Iterator[TimeSegment]:
+def _segments(pieces: Sequence[_Piece], whole: float) -> Iterator[SimpleNamespace]:
     room = WIDTH - _THINNEST * len(pieces)
     x = 0.0
     for piece in pieces:
         width = _THINNEST + max(0.0, room) * piece.seconds / whole
         title = f"{piece.what}: {duration(piece.seconds)}"
-        yield TimeSegment(round(x, 1), round(width, 1), piece.kind, piece.tone, title)
+        place = {"x": round(x, 1), "width": round(width, 1)}
+        yield SimpleNamespace(**place, kind=piece.kind, tone=piece.tone, title=title)
         x += width
 
 
-def _shares(pieces: Sequence[_Piece], whole: float) -> Iterator[TimeShare]:
+def _shares(pieces: Sequence[_Piece], whole: float) -> Iterator[SimpleNamespace]:
+    """All of one kind; percents of the whole are rounded."""
     for kind, meaning in KINDS.items():
         of_kind = [piece for piece in pieces if piece.kind == kind]
         if of_kind:
             seconds = sum(piece.seconds for piece in of_kind)
             tone = of_kind[-1].tone
-            yield TimeShare(kind, tone, seconds, round(100 * seconds / whole), meaning)
+            percent = round(100 * seconds / whole)
+            yield SimpleNamespace(
+                kind=kind, tone=tone, seconds=seconds, percent=percent, meaning=meaning
+            )

@@ -89,7 +89,13 @@ class Guard:
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
             app = _refusal(scope) or self._app
-            await app(scope, _bounded(receive), _with_headers(send))
+            await app(_as_sent(scope), _bounded(receive), _with_headers(send))
+
+
+def _as_sent(scope: Scope) -> Scope:
+    """With the path as it was sent, so that an escaped ``/`` stays inside its segment."""
+    raw = scope.get("raw_path")
+    return {**scope, "path": raw.decode("latin-1").partition("?")[0]} if raw else scope
 
 
 class BodyTooLarge(Exception):

@@ -4,7 +4,6 @@ did not run at a wall time. Pure: the current instant is an argument.
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from datetime import UTC, datetime, time, timedelta
 from typing import Final, NamedTuple, TypeAlias
@@ -19,20 +18,15 @@ from pgcron_ha.web.formats import offset
 # How long ago, or when.
 Moment: TypeAlias = timedelta | datetime
 
-_AGO: Final = re.compile(r"([0-9]{1,5})\s?([smhdw])")
-_SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _YEARS: Final = range(1971, 8000)
+_LONGEST: Final = timedelta(days=36_525)
 
 
 def parse_moment(text: str, zone: ZoneInfo) -> Moment:
     """What a filter of time says; a time without a zone is the viewer's. InvalidInput."""
-    text = text.strip()
-    ago = _AGO.fullmatch(text)
-    if ago is not None:
-        return timedelta(seconds=int(ago[1]) * _SECONDS[ago[2]])
     with suppress(InvalidInput):
-        found = written_instant(text, zone)
-        if found.year in _YEARS:
+        found = written_end(text, zone)
+        if found < _LONGEST if isinstance(found, timedelta) else found.year in _YEARS:
             return found
     raise WrongAddress(
         f"'{text[:60]}' is not a time",
@@ -62,10 +56,10 @@ def written_instant(text: str, zone: ZoneInfo) -> datetime:
         ) from None
 
 
-def written_end(text: str, zone: ZoneInfo) -> datetime | timedelta:
-    """A duration such as ``2h``, else what `written_instant` reads. InvalidInput."""
+def written_end(text: str, zone: ZoneInfo) -> Moment:
+    """A duration such as ``2h`` or ``90 m``, else what `written_instant` reads. InvalidInput."""
     try:
-        return timedelta(seconds=parse_duration(text.strip()))
+        return timedelta(seconds=parse_duration(text.replace(" ", "")))
     except (ValueError, OverflowError):
         return written_instant(text, zone)
 

@@ -1,11 +1,8 @@
-"""What each page has around its content: who looks, the links on top, and what was just done."""
+"""What each page has around its content: the links on top, and what was just done."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
-from zoneinfo import ZoneInfo
 
 # ``?done=WORD`` after a verb: words, so that a link can't put sentences into the page.
 NOTICES: Final[dict[str, str]] = {
@@ -55,11 +52,3 @@ NAVIGATION: Final[tuple[tuple[str, str, str], ...]] = (
     ("storage", "Storage", "t"),
     ("docs", "Documents", "h"),
 )
-
-
-@dataclass(frozen=True)
-class Viewer:
-    """Who looks: the database's clock at this moment, and the zone that times are shown in."""
-
-    now: datetime
-    zone: ZoneInfo

@@ -53,6 +53,7 @@ def _demo_seconds() -> float:
     own = {name: value for name, value in os.environ.items() if not name.startswith("PGCRON_")}
     printed: list[str] = []
     with tempfile.TemporaryDirectory(prefix="pgcron-benchmark-") as folder:
+        os.chmod(folder, 0o755)  # root's server runs as another user
         began = time.monotonic()
         with subprocess.Popen(
             [sys.executable, "-m", "pgcron_ha", "demo", "--for", "1", "--data", f"{folder}/demo"],

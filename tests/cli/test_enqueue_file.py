@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Cli, Execute
-from tests.product.cli import BATCH, MOST_CHARACTERS_OF_A_LINE
+from tests.product.cli import BATCH
 
 GOOD = '{"handler": "py:a"}\n'
 WRONG = {
@@ -23,7 +23,6 @@ WRONG = {
     "args": ('{"handler": "py:a", "args": [1]}', "line 3: args is a JSON array"),
     "NaN": ('{"handler": "py:a", "args": {"x": NaN}}', "line 3: args can't be written"),
     "deep": ("[" * 100_000, "line 3 is not JSON"),
-    "long": ("x" * MOST_CHARACTERS_OF_A_LINE, "line 3 has more than"),
 }
 
 

@@ -112,7 +112,7 @@ def test_a_run_is_named_by_its_number(capsys: Output) -> None:
 
 def test_an_unknown_command_is_wrong_usage_and_names_the_nearest(capsys: Output) -> None:
     assert main(["shedules"]) == 2
-    assert "there is no command 'shedules'; did you mean schedules" in capsys.readouterr().err
+    assert "No such command 'shedules'. Did you mean 'schedules'?" in capsys.readouterr().err
 
 
 def test_no_command_at_all_is_wrong_usage_and_shows_the_help(capsys: Output) -> None:

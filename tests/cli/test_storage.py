@@ -42,4 +42,4 @@ def test_a_table_that_is_none_is_refused(cli: Cli) -> None:
 
     assert answer.code == 1
     assert "table 'histroy' does not exist" in answer.err
-    assert "Did you mean history or" in answer.err
+    assert "; did you mean 'history'?" in answer.err

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import asyncpg
@@ -92,3 +94,21 @@ async def test_a_run_of_a_handler_gets_what_the_handler_requires(database: str) 
     found = {row["id"]: row["requires"] for row in rows}
     assert [found[run] for run in made] == [["gpu"], ["gpu=a100"], None, ["gpu"]]
     await connection.close()
+
+
+def test_requests_that_are_not_alike_but_for_their_args_are_judged_each_by_itself() -> None:
+    requested = [
+        MappingProxyType({"handler": "py:a", "args": {}}),
+        MappingProxyType({"handler": "py:b", "args": {}}),
+        {"handler": "py:c", "args": {"n": 1}, "requires": {"gpu": "a"}},
+        {"handler": "py:c", "args": {"n": 2}, "requires": {"gpu": "b"}},
+        {"handler": "py:c", "args": {"n": 3}, "requires": {"gpu": "b"}},
+    ]
+    made = [json.loads(request) for request in request_runs(requested)]
+    assert [one["handler"] for one in made] == ["py:a", "py:b", "py:c", "py:c", "py:c"]
+    assert [one.get("requires") for one in made[2:]] == [["gpu=a"], ["gpu=b"], ["gpu=b"]]
+    assert [one["args"] for one in made[2:]] == [{"n": 1}, {"n": 2}, {"n": 3}]
+    with pytest.raises(InvalidInput, match="run 2 of 2: priority True"):
+        list(
+            request_runs([{"handler": "py:a", "args": {}, "priority": each} for each in (1, True)])
+        )

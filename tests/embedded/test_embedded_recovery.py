@@ -154,7 +154,7 @@ def test_a_lost_password_file_is_reported(embedded: EmbeddedPostgres) -> None:
 def test_waiting_for_somebody_who_starts_it_ends(embedded: EmbeddedPostgres, folder: Path) -> None:
     folder.mkdir()
     with FileLock(folder / "start.lock") as busy:
-        busy.acquire(Deadline(1), "nobody")
+        Deadline(1).acquire(busy, "nobody")
 
         with pytest.raises(DatabaseUnavailable, match=r"not up within 0\.2 s") as caught:
             embedded.up(timeout=0.2)

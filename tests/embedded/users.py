@@ -51,7 +51,8 @@ def _copy_of_the_launcher(place: Path) -> Path:
         package = code / "pgcron_ha"
         unwanted = shutil.ignore_patterns("__pycache__")
         shutil.copytree(CHECKOUT / "pgcron_ha" / "embedded", package / "embedded", ignore=unwanted)
-        shutil.copy(CHECKOUT / "pgcron_ha" / "errors.py", package)
+        for name in ("errors.py", "operating_system.py"):
+            shutil.copy(CHECKOUT / "pgcron_ha" / name, package)
         shutil.copy(PROGRAM, code)
     return code
 

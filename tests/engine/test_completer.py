@@ -16,6 +16,7 @@ from tests.engine.proxy import Proxy
 from tests.product.db import Link
 from tests.product.engine import COMPLETER_BATCH as BATCH
 from tests.product.engine import REPORTED_SINGLY
+from tests.product.executors import outcome_of_error
 from tests.product.telemetry import Event, MoreRunsFailed, RunFailed, RunFenced, RunsReleased
 from tests.servers import ThrowAwayServer
 
@@ -373,6 +374,22 @@ async def test_an_error_text_the_database_can_not_take_is_made_takeable(
     assert row["error_class"] == "Bad\ufffdError"
     assert row["error"].startswith("half ")
     assert len(row["traceback"]) < 20_000
+
+
+async def test_a_long_traceback_keeps_its_last_line(ending: Ending, connection: Connection) -> None:
+    (run,) = await ending.claim()
+    context = ending.executor.executing[run]
+    try:
+        raise ValueError("why")
+    except ValueError as error:
+        error.add_note("a word " * 10_000)
+        error.add_note("the end of it")
+        await ending.end([run], outcome_of_error(error, context))
+
+    await ending.report()
+
+    [row] = await connection.fetch("SELECT traceback FROM pgcron.attempt")
+    assert row["traceback"].endswith("the end of it\n")
 
 
 async def test_a_handler_that_asks_for_a_delay_gets_it(

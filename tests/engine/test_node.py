@@ -298,7 +298,8 @@ async def test_an_idle_node_sends_few_statements(
     async with living(settings(proxy.dsn(database)), handlers):
         await until("it is idle", partial(_is_idle, connection))
         await until(
-            "it has swept", lambda: any("o.decision = 'run'" in each for each in proxy.commands)
+            "it has swept",
+            lambda: any("pgcron.history_overflow" in each for each in proxy.commands),
         )
         began = time.monotonic()
         before = len(proxy.commands)

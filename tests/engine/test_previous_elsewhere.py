@@ -61,7 +61,7 @@ async def fires(connection: Connection) -> tuple[Row, Row]:
 
 
 def context_of(row: Row, handler: str) -> Context:
-    made = Context(*_OF_A_CLAIM(row), origin=row["origin"])
+    made = Context(*_OF_A_CLAIM(row))
     made.handler = handler
     return made
 

@@ -16,7 +16,7 @@ from tests.waiting import wait_for
 # A program in a session of its own, and one that its parent has left: an orphan.
 _STARTS = """
 import os, signal, subprocess, sys, time
-from pgcron_ha.executors.process.descendants import descendants_die_too
+from pgcron_ha.executors.process.supervisor_client import descendants_die_too
 with descendants_die_too():
     for name in ("one", "two"):
         script = "(echo $$ >{0}.new; mv {0}.new {0}; exec sleep 60)".format(name)

@@ -257,15 +257,14 @@ async def test_values_become_parts_of_single_arguments_and_no_shell_reads_them()
         ({"db": "a\0b"}, "has the value"),
         ({"db": ""}, "has the value ''"),
         ({"db": "a" * 5000}, "has the value"),
-        ({"db": "\ud800"}, "has the value"),
         ({"db": ["shop"]}, "is of type 'list'"),
         ({"db": None}, "is of type 'NoneType'"),
         ("[]", "no JSON object"),
     ],
 )
 async def test_args_that_do_not_fit_the_template_are_refused(args: Any, sentence: str) -> None:
-    pattern = ".*" if args == {"db": "\ud800"} else "[a-z][a-z\0]*"
-    outcome, record = await run_once(template("echo", "{db}", placeholders={"db": pattern}), args)
+    placeholders = {"db": "[a-z][a-z\0]*"}
+    outcome, record = await run_once(template("echo", "{db}", placeholders=placeholders), args)
     assert isinstance(outcome, Failed)
     assert (outcome.error_class, outcome.retry) == ("InvalidInput", False)
     assert sentence in outcome.message

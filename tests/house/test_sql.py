@@ -65,7 +65,7 @@ ALLOWED = (
         "names a partition; can't be prepared",
     ),
     ("pgcron_ha/engine/maintain/janitor.py", "DROP TABLE ", "names a partition; can't be prepared"),
-    ("pgcron_ha/engine/maintain/retention.py", "VACUUM ", "names a partition; can't be prepared"),
+    ("pgcron_ha/engine/maintain/janitor.py", "VACUUM ", "names a partition; can't be prepared"),
     ("pgcron_ha/cli/grants.py", "GRANT ", "printed for a DBA, never executed"),
     ("pgcron_ha/cli/grants.py", "REVOKE ", "printed for a DBA, never executed"),
     ("pgcron_ha/cli/grants.py", "SELECT …", "printed for a DBA, never executed"),
@@ -86,7 +86,6 @@ ALLOWED = (
     ("pgcron_ha/cli/doctor.py", "SET lock_timeout", "a setting of the session"),
     ("pgcron_ha/cli/status.py", "SET lock_timeout", "a setting of the session"),
     ("pgcron_ha/cli/doctor_schema.py", "SELECT pg_term", "a hint for people, never executed"),
-    ("pgcron_ha/cli/doctor_schema.py", "ALTER TABLE ", "a hint for people, never executed"),
     ("pgcron_ha/db/queries/storage.py", "SELECT pg_", "a hint for people, never executed"),
     ("pgcron_ha/web/security.py", "Listen on ", "a sentence"),
 )

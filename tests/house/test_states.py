@@ -8,8 +8,9 @@ from collections.abc import Iterable
 import pytest
 
 from tests.house.checkout import ROOT, files
+from tests.model.moves import TABLE
 from tests.product.db import load
-from tests.product.model import TRANSITIONS, RunOutcome, RunState
+from tests.product.model import RunOutcome, RunState
 
 Arrows = frozenset[tuple[str, str]]
 
@@ -31,7 +32,6 @@ def arrows(lines: Iterable[str]) -> Arrows:
 
 STATEMENTS = {name: arrows(one.comment.splitlines()) for name, one in load().items()}
 FUNCTIONS = {name: arrows(text.splitlines()) for text, name in _FUNCTION.findall(_MIGRATIONS)}
-TABLE: Arrows = frozenset((str(start), str(end)) for start, end in TRANSITIONS)
 
 
 def check_list(rule: str) -> set[str]:

@@ -7,11 +7,21 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tests.product.model import TRANSITIONS
-
 Moves = frozenset[tuple[str, str]]
 
-TABLE: Final[Moves] = frozenset((str(start), str(end)) for start, end in TRANSITIONS)
+ENDS_OF_READY: Final = (
+    *("succeeded", "dead", "cancelled", "skipped", "superseded", "expired", "upstream_failed"),
+)
+TABLE: Final[Moves] = frozenset(
+    {
+        ("ready", "running"),
+        *(("ready", outcome) for outcome in ENDS_OF_READY),
+        ("blocked", "cancelled"),
+        ("running", "ready"),
+        *(("running", outcome) for outcome in ("succeeded", "dead", "lost", "cancelled")),
+    }
+)
+"""Every change a run may make: what models, SQL and the picture in README are held to."""
 
 _LABEL: Final = re.compile(r"\b(?:MOVE|END)\([^,()]+, (\w+), (\w+), \w+\)")
 

@@ -170,7 +170,7 @@ byte lapses, crashes, losses, delays, beats, stops, cancels, stalls, stale, jump
 #define FROM 0
 #define TO 0
 #endif
-/* Every change of a run, with the names of TRANSITIONS in pgcron_ha/model/run.py: a test compares. END moves the row to history. */
+/* Every change of a run, with the names of TABLE in tests/model/moves.py: a test compares. END moves the row to history. */
 #define MOVE(r, from, to, why) assert(row[r].state == from); MUST(!(from == FROM && to == TO), "the change is made\n"); printf("run %d: %e -> %e (%e)\n", r, from, to, why); row[r].state = to
 #define END(r, from, to, why) assert(row[r].state == from); MUST(!(from == FROM && to == TO), "the change is made\n"); printf("run %d: %e -> %e (%e)\n", r, from, to, why); \
   outcome[r] = to; ended[r]++; ended_token[r] = row[r].token; MUST(ended[r] == 1, "a run ended twice\n"); remove(r)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pgcron_ha.cli import grants
 from pgcron_ha.cli import main as main_module
 from pgcron_ha.cli.context import CommandContext, command_context
-from pgcron_ha.cli.enqueue import BATCH, MOST_CHARACTERS_OF_A_LINE
+from pgcron_ha.cli.enqueue import BATCH
 from pgcron_ha.cli.grants import PARTS, confinement, statements
 from pgcron_ha.cli.main import COMMANDS, FAILED, INTERRUPTED, cli, main
 from pgcron_ha.cli.migrate import _judged
@@ -17,7 +17,6 @@ __all__ = [
     "COMMANDS",
     "FAILED",
     "INTERRUPTED",
-    "MOST_CHARACTERS_OF_A_LINE",
     "PARTS",
     "CommandContext",
     "_judged",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pgcron_ha.embedded.binaries import BIN_VARIABLE, OLDEST_MAJOR, system_binaries
-from pgcron_ha.embedded.cluster import Postmaster, find_postmaster, readable_binaries
+from pgcron_ha.embedded.cluster import Deadline, Postmaster, find_postmaster, readable_binaries
 from pgcron_ha.embedded.directory import DataDirectory, Identity, identity_for
-from pgcron_ha.embedded.locks import Deadline, FileLock
+from pgcron_ha.operating_system import FileLock
 
 __all__ = [
     "BIN_VARIABLE",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgcron_ha.executors.contract import masking, tasks
 from pgcron_ha.executors.contract.attempt import Attempt
-from pgcron_ha.executors.contract.fingerprints import fingerprint_of, normalized
+from pgcron_ha.executors.contract.failures import fingerprint_of, normalized, outcome_of_error
 from pgcron_ha.executors.contract.log_lines import CUT_MARK, MAX_LINE_BYTES, MAX_LINES, RunLog
 from pgcron_ha.executors.contract.masking import MASK, mask, remember_password, remember_secret
 from pgcron_ha.executors.contract.outcome import MAX_RESULT_BYTES, Succeeded
@@ -20,9 +20,8 @@ from pgcron_ha.executors.http.work_reports import MAX_BODY_BYTES as WORK_REPORTS
 from pgcron_ha.executors.http.work_reports import PATH
 from pgcron_ha.executors.plugins import GROUP, load_plugin
 from pgcron_ha.executors.process import supervisor_client
-from pgcron_ha.executors.process.descendants import MARK, bury_descendants
 from pgcron_ha.executors.process.executor import ShellExecutor
-from pgcron_ha.executors.process.supervisor_client import SupervisorClient
+from pgcron_ha.executors.process.supervisor_client import MARK, SupervisorClient, bury_descendants
 from pgcron_ha.executors.python.child_pool import _environment
 from pgcron_ha.executors.python.executor import PythonExecutor
 from pgcron_ha.executors.python.handler import PythonHandler
@@ -63,6 +62,7 @@ __all__ = [
     "mask",
     "masking",
     "normalized",
+    "outcome_of_error",
     "placeholder_text",
     "read_line",
     "remember_password",

@@ -13,14 +13,13 @@ from pgcron_ha.model.plan import (
     delay_of,
     plan,
 )
-from pgcron_ha.model.run import TRANSITIONS, RunOutcome, RunState
+from pgcron_ha.model.run import RunOutcome, RunState
 from pgcron_ha.model.storage import tables_of, total_growth
 
 __all__ = [
     "COUNTED_EXACTLY",
     "MOST_INSTANTS",
     "MOST_STEPS_OF_PLAN",
-    "TRANSITIONS",
     "CatchUp",
     "Missed",
     "MissedReason",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgcron_ha.telemetry import events, log, schedule_events
+from pgcron_ha.telemetry import events, log
 from pgcron_ha.telemetry.counters import (
     COUNTERS,
     MOST_SERIES,
@@ -14,6 +14,9 @@ from pgcron_ha.telemetry.counters import (
     Series,
 )
 from pgcron_ha.telemetry.events import (
+    BackfillCantGoOn,
+    BackfillIsOver,
+    BackfillIsPaused,
     CircuitClosed,
     CircuitOpened,
     Event,
@@ -33,16 +36,11 @@ from pgcron_ha.telemetry.events import (
     RunsParked,
     RunsReaped,
     RunsReleased,
+    ScheduleIsInvalid,
     ServiceFailed,
 )
 from pgcron_ha.telemetry.log import LOGGER, emit, set_up
 from pgcron_ha.telemetry.node_snapshot import NodeSnapshot
-from pgcron_ha.telemetry.schedule_events import (
-    BackfillCantGoOn,
-    BackfillIsOver,
-    BackfillIsPaused,
-    ScheduleIsInvalid,
-)
 
 __all__ = [
     "COUNTERS",
@@ -82,6 +80,5 @@ __all__ = [
     "emit",
     "events",
     "log",
-    "schedule_events",
     "set_up",
 ]

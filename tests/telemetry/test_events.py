@@ -19,14 +19,12 @@ from tests.product.telemetry import (
     RunsReaped,
     emit,
     events,
-    schedule_events,
     set_up,
 )
 
 KINDS = [
     kind
-    for module in (events, schedule_events)
-    for kind in vars(module).values()
+    for kind in vars(events).values()
     if isinstance(kind, type) and issubclass(kind, Event) and dataclasses.fields(kind)
 ]
 EXAMPLES: dict[Any, Any] = {

@@ -7,17 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.product.config import (
-    Choice,
-    Duration,
-    Integer,
-    Text,
-    TextList,
+    choice,
     directory,
+    duration,
     format_duration,
+    integer,
     parse_duration,
+    text_list,
 )
-
-WORD = Text(r"[a-z]+", "a word of letters")
 
 
 @pytest.mark.parametrize(
@@ -55,7 +52,7 @@ def test_a_written_duration_is_read_as_itself(milliseconds: int) -> None:
 
 
 def test_the_bounds_of_a_duration_are_allowed_and_nothing_beyond() -> None:
-    read = Duration("1s", "5m")
+    read = duration("1s", "5m")
 
     assert [read("1s"), read(" 5m ")] == [1.0, 300.0]
     for raw in ("999ms", "301s", 15, None, True):
@@ -64,7 +61,7 @@ def test_the_bounds_of_a_duration_are_allowed_and_nothing_beyond() -> None:
 
 
 def test_a_whole_number_comes_as_number_or_text() -> None:
-    read = Integer(1, 10)
+    read = integer(1, 10)
 
     assert [read(10), read("1"), read(" +7 ")] == [10, 1, 7]
     for raw in (0, 11, "11", "3.5", 3.5, True, None, "", "9" * 30):
@@ -73,7 +70,7 @@ def test_a_whole_number_comes_as_number_or_text() -> None:
 
 
 def test_a_list_comes_from_a_file_or_from_one_variable() -> None:
-    read = TextList(WORD, may_be_empty=False)
+    read = text_list(r"[a-z]+", "a word of letters", may_be_empty=False)
 
     assert read(["b", "a"]) == ("b", "a")
     assert read("b, a,") == ("b", "a")
@@ -90,9 +87,9 @@ def test_a_list_comes_from_a_file_or_from_one_variable() -> None:
 
 
 def test_a_choice_is_one_of_its_words_in_any_case() -> None:
-    assert Choice(("text", "json"))("JSON") == "json"
+    assert choice(("text", "json"))("JSON") == "json"
     with pytest.raises(ValueError, match="one of text, json"):
-        Choice(("text", "json"))("yaml")
+        choice(("text", "json"))("yaml")
 
 
 def test_a_directory_is_absolute() -> None:

@@ -145,7 +145,7 @@ async def test_the_page_of_a_node_shows_what_it_holds_and_offers(
     [
         ("/nodes/berlin-1", 404, "berlin-1 (alive,"),
         ("/nodes/00000000-0000-0000-0000-000000000000", 404, "berlin-1 (alive,"),
-        ("/nodes/%00", 400, ""),
+        ("/nodes/%00", 404, "there is no page"),
         ("/nodes/%22%3E%3Cscript%3E", 404, "does not exist"),
         ("/nodes?state=aliv", 400, "Did you mean &#39;alive&#39;?"),
         ("/nodes?hander=x", 400, "Did you mean &#39;handler&#39;?"),

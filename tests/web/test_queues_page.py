@@ -142,7 +142,7 @@ async def test_a_queue_with_many_runs_is_counted_up_to_a_bound(
         ("/queues/defualt", 404, "/queues/default"),
         ("/queues/%22%3E%3Cscript%3E", 404, "does not exist"),
         ("/queues?queue=etl", 400, "unknown filter"),
-        ("/queues/%00", 400, ""),
+        ("/queues/%00", 404, "there is no page"),
     ],
 )
 async def test_what_does_not_exist_is_a_page_with_the_nearest(

@@ -202,12 +202,12 @@ async def test_the_log_grows_in_the_live_part(
 
 NOT_THERE = (
     ("/runs/9999", 404, "all runs"),
-    ("/runs/x", 404, "run &#39;x&#39; does not exist"),
-    ("/runs/-1", 404, "does not exist"),
-    ("/runs/1e3", 404, "does not exist"),
+    ("/runs/x", 404, "there is no page"),
+    ("/runs/-1", 404, "there is no page"),
+    ("/runs/1e3", 404, "there is no page"),
     ("/runs/999999999999999999", 404, "does not exist"),
-    ("/runs/9999999999999999999999", 404, "does not exist"),
-    ("/runs/%00", 400, "NUL character"),
+    ("/runs/9999999999999999999999", 404, "there is no page"),
+    ("/runs/%00", 404, "there is no page"),
     ("/runs/10001?log=last", 400, "is not a piece of a log"),
     ("/runs/10001?log=before-1.9999999999", 400, "is not a piece of a log"),
     ("/runs/9999/log", 404, "does not exist"),

@@ -71,7 +71,7 @@ async def test_a_table_that_is_none_is_told_with_the_nearest(full_site: Site) ->
 
     assert page.status_code == 404
     assert 'href="/storage/history"' in page.text
-    assert (await full_site.get("/storage/x%00")).status_code == 400
+    assert (await full_site.get("/storage/x%00")).status_code == 404
     assert (await full_site.get("/storage/run")).status_code == 200
 
 

@@ -76,7 +76,7 @@ READINGS: Final[dict[str, Any]] = {
     ),
     # Spans to come without a partition between others: relation, since, until.
     "partition_gaps": Rows("list_partition_gaps", limit=DEFAULT_LIMIT),
-    # Partitions that are detached, or half so: relation, partition, low, high, was_ours,
+    # Partitions that are detached, or half so: relation, partition, low, high, was_own,
     # is_pending, is_outlived.
     "stray_partitions": Rows("stray_partitions"),
     # Excess privileges, and objects with the wrong owner: kind, name, who, remedy (if kind, name

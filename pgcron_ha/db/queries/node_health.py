@@ -11,6 +11,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, TypeVar
 
+from pgcron_ha.harmless import storable
+
 Item = TypeVar("Item")
 
 MOST_ENTRIES: Final = 20
@@ -164,14 +166,9 @@ def _join(
 
 def _bounded(fields: dict[str, Any]) -> dict[str, Any]:
     return {
-        name: _storable(value) if isinstance(value, str) else value
+        name: storable(value, MOST_CHARACTERS) if isinstance(value, str) else value
         for name, value in fields.items()
     }
-
-
-def _storable(text: str) -> str:
-    """As jsonb takes it, whatever it holds: the beat that writes it must not be refused."""
-    return text[:MOST_CHARACTERS].replace("\0", "").encode("utf-8", "replace").decode("utf-8")
 
 
 KILLED_SECONDS: Final = 10.0

@@ -16,13 +16,13 @@ from typing import ClassVar, Final
 from pgcron_ha.db.driver.link import Busy, Link, NoPartition, Unanswered
 from pgcron_ha.engine.batches import SetAside, end_refused_run, first_batch, impatience, isolate
 from pgcron_ha.engine.finish.outcomes import (
+    TEXT_LIMIT,
     characters_of,
     failure_of,
     is_release,
     is_success,
     kind_of,
     results_of,
-    storable,
     untellable,
 )
 from pgcron_ha.engine.run.counters import count_failures, count_successes
@@ -31,8 +31,8 @@ from pgcron_ha.engine.run.runner import Ended, Runner, claims_of, started_claims
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.contract.base import Committed, Context, Doubtful, Succeeded
-from pgcron_ha.executors.contract.failures import causes_of
-from pgcron_ha.executors.contract.fingerprints import fingerprint_of
+from pgcron_ha.executors.contract.failures import causes_of, fingerprint_of
+from pgcron_ha.harmless import storable
 from pgcron_ha.telemetry.events import MoreRunsFailed, RunFailed, RunFenced, RunsReleased
 from pgcron_ha.telemetry.log import emit
 
@@ -323,9 +323,12 @@ class Completer(Service):
                 None if ended[0].started_monotonic is None else now - ended[0].started_monotonic
                 for ended in batch
             ],
-            error_classes=[storable(failure.error_class) for failure in failures],
-            errors=[storable(failure.message) for failure in failures],
-            tracebacks=[storable(failure.traceback) for failure in failures],
+            error_classes=[storable(failure.error_class, TEXT_LIMIT) for failure in failures],
+            errors=[storable(failure.message, TEXT_LIMIT) for failure in failures],
+            tracebacks=[
+                failure.traceback and storable(failure.traceback, TEXT_LIMIT)
+                for failure in failures
+            ],
             causes=[causes_of(failure) for failure in failures],
             fingerprints=[
                 failure.fingerprint or fingerprint_of(failure, ended[0].handler)

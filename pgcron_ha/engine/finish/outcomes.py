@@ -16,8 +16,10 @@ from pgcron_ha.executors.contract.base import (
     Succeeded,
 )
 
-_TEXT_LIMIT: Final = 16_000
-"""Characters kept of an error or traceback in the database."""
+TEXT_LIMIT: Final = 18_000
+"""Characters kept of an error or traceback in the database: more than executors give, which keep
+the beginning and the end.
+"""
 
 _KINDS: Final = {
     StopReason.CANCELLED: "cancelled",
@@ -50,12 +52,10 @@ def is_release(ended: Ended) -> bool:
 def characters_of(ended: Ended) -> int:
     """Of what is sent about it."""
     outcome = ended[1]
-    if outcome is SUCCEEDED:
-        return 0
     if isinstance(outcome, Succeeded):
         return len(outcome.text or "")
     if isinstance(outcome, Failed):
-        return min(len(outcome.message) + len(outcome.traceback or ""), 2 * _TEXT_LIMIT)
+        return min(len(outcome.message) + len(outcome.traceback or ""), 2 * TEXT_LIMIT)
     return 0
 
 
@@ -88,11 +88,7 @@ def untellable(ended: Ended, error: PgcronError) -> Ended:
     context, outcome, at = ended
     message = f"the database refused the outcome: {error.message}"
     retry = outcome.retry if isinstance(outcome, Failed) else False
-    return (
-        context,
-        Failed("OutcomeRefused", message.encode("ascii", "replace").decode("ascii"), None, retry),
-        at,
-    )
+    return context, Failed("OutcomeRefused", message, retry=retry), at
 
 
 def results_of(batch: Sequence[Ended]) -> list[str | None] | None:
@@ -100,10 +96,3 @@ def results_of(batch: Sequence[Ended]) -> list[str | None] | None:
     if all(ended[1] is SUCCEEDED for ended in batch):
         return None
     return [outcome.text if isinstance(outcome, Succeeded) else None for _, outcome, _ in batch]
-
-
-def storable(text: str | None) -> str | None:
-    """PostgreSQL takes no NUL in a text, and no half of a surrogate pair."""
-    if text is None:
-        return None
-    return text[:_TEXT_LIMIT].replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")

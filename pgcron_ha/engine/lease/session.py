@@ -19,7 +19,6 @@ from uuid import UUID, uuid4
 
 from pgcron_ha.db.driver.link import Busy, Link, Unanswered
 from pgcron_ha.db.driver.revision import require_revision
-from pgcron_ha.engine.connections import link_title
 from pgcron_ha.engine.lease.lease import OVER_AT, Lease, LeasePhase
 from pgcron_ha.engine.lease.reconcile import Beat
 from pgcron_ha.engine.service import MOST_UNKNOWN_FAILURES, known
@@ -106,7 +105,7 @@ class Session(threading.Thread):
         """Why this node can't join at all (wrong schema, no rights); None while it can."""
         self.identity = identity
         self._hooks = hooks
-        title = link_title("session", identity.name)
+        title = f"pgcron_ha session {identity.name}"
         self._link = Link(dsn, schema, answer_seconds=ttl / 4, title=title)
         self._schema = schema
         self._ticked_at = boottime()

@@ -7,7 +7,6 @@ nodes of this folder at once, without waiting for a lease.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import socket
 import time
@@ -16,7 +15,8 @@ from typing import Final
 from uuid import uuid4
 
 from pgcron_ha.errors import ConfigError
-from pgcron_ha.executors.process.descendants import bury_descendants
+from pgcron_ha.executors.process.supervisor_client import bury_descendants
+from pgcron_ha.operating_system import FileLock, is_alive
 from pgcron_ha.telemetry.events import NodeHasATwin
 from pgcron_ha.telemetry.log import emit
 
@@ -33,23 +33,21 @@ class Home:
 
     def __init__(self, state_directory: Path, node: str) -> None:
         """Blocks while the remains of a killed predecessor die. A living node of that name keeps
-        its folder: this one takes
-        another (`is_twin`). Raises ConfigError when the folder can't be made.
+        its folder: this one takes another (`is_twin`). Raises ConfigError when the folder can't be
+        made.
         """
         self.is_twin = False
         for number in range(1, _MAX_TWINS):
             self.directory = state_directory / (node if number == 1 else f"{node}.{number}")
-            descriptor = self._open_lock()
-            if _lock(descriptor):
-                self.descriptor = descriptor
+            self._lock = FileLock(self.directory / "lock")
+            if self._is_acquired():
                 break
-            os.close(descriptor)
             self.is_twin = True
         else:
             raise ConfigError(
                 f"{_MAX_TWINS} nodes named {node!r} run here", None, "Give each its own node.name."
             )
-        _held.add(self.descriptor)
+        self.descriptor, self.release = self._lock.descriptor, self._lock.release
         if self.is_twin:
             emit(NodeHasATwin(node, str(self.directory)))
         bury_descendants(self.directory)
@@ -60,21 +58,25 @@ class Home:
         """Names the lock across hosts: two that have it can't live at once. A copied machine or
         container has locks of its own under the same names."""
 
-    def release(self) -> None:
-        """Gives the lock back, unless a child still holds it."""
-        _held.discard(self.descriptor)
-        os.close(self.descriptor)
-
-    def _open_lock(self) -> int:
+    def _is_acquired(self) -> bool:
+        """Whether the lock was had; waits while its owner is dead and only its children are still
+        being killed.
+        """
+        end = time.monotonic() + _DYING_SECONDS
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            while not self._lock.try_acquire():
+                owner = self._lock.path.read_text(encoding="ascii")  # may be about to write it
+                if time.monotonic() > end or not owner.isdigit() or is_alive(int(owner)):
+                    return False
+                time.sleep(_LOOK_SECONDS)
         except OSError as error:
             raise ConfigError(
                 f"the state directory {str(self.directory)!r} can't be used",
                 str(error),
                 "Set PGCRON_HA_NODE_STATE_DIRECTORY to a folder that this user may write.",
             ) from error
+        return True
 
     def _mark(self) -> str:
         """A random name, written once. It distinguishes a copied or new folder from an older
@@ -95,47 +97,3 @@ def _kernel() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:  # no Linux
         return socket.gethostname()
-
-
-_held: Final[set[int]] = set()
-
-
-def _let_go_after_fork() -> None:
-    """A process that a handler forked, and that may outlive the node, does not hold its lock."""
-    for descriptor in _held:
-        os.close(descriptor)
-    _held.clear()
-
-
-os.register_at_fork(after_in_child=_let_go_after_fork)
-
-
-def _lock(descriptor: int) -> bool:
-    """Whether the lock was had; waits while its owner is dead and only its children are still
-    being killed.
-    """
-    end = time.monotonic() + _DYING_SECONDS
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > end or _is_alive(os.pread(descriptor, 32, 0)):
-                return False
-            time.sleep(_LOOK_SECONDS)
-        else:
-            return True
-
-
-def _is_alive(written: bytes) -> bool:
-    if not written.isdigit():
-        return True  # the owner is about to write its number
-    try:
-        os.kill(int(written), 0)
-        status = Path(f"/proc/{int(written)}/stat").read_text(encoding="ascii", errors="replace")
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # another user's
-        return True
-    except FileNotFoundError:  # no Linux, or it is gone by now
-        return not Path("/proc/self").exists()
-    return status.rpartition(")")[2].split()[:1] != ["Z"]

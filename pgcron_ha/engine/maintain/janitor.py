@@ -13,14 +13,13 @@ from typing import ClassVar, Final
 from pgcron_ha.db.driver.link import Busy, Link, Row, Unanswered
 from pgcron_ha.db.driver.statements import in_schema
 from pgcron_ha.engine.batches import SetAside, end_refused_run, isolate, one_by_one
-from pgcron_ha.engine.maintain.retention import Sweep
 from pgcron_ha.engine.materialize.materializer import judge
 from pgcron_ha.engine.materialize.previews import write_previews
 from pgcron_ha.engine.run.timeouts import notice_overruns
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.telemetry.counters import COUNTERS
-from pgcron_ha.telemetry.events import RunsGivenUp
+from pgcron_ha.telemetry.events import HistoryThinned, RunsGivenUp
 from pgcron_ha.telemetry.log import emit
 
 BATCH: Final = 1000
@@ -55,6 +54,13 @@ _SWEEPS: Final = (
 
 PARTITIONS_AT_ONCE: Final = 50
 """Which the database makes in one call; it may have made fewer than are missing."""
+
+
+PAGES: Final = 64
+"""Of one transaction: half a megabyte, so some 1,500 runs, which is some ten milliseconds."""
+
+PASS_SECONDS: Final = 0.5
+"""After this time the janitor's other duties have their turn; the pause is as long."""
 
 
 class Janitor(Service):
@@ -268,3 +274,52 @@ class Janitor(Service):
             self.aside.forget(duty)
             self._next[duty] = began if self._has_more else began + every
         self._has_more |= had_more
+
+
+class Sweep:
+    """Removes ended runs that a rule of retention keeps no longer, a few pages of one day at a
+    time, and gives back the room of a day of which most is gone. Goes on from pass to pass until
+    nothing is due; two nodes take different days.
+    """
+
+    def __init__(self, link: Link, schema: str) -> None:
+        self._link = link
+        self._schema = schema
+        self._is_under_way = False
+
+    def begin(self) -> None:
+        """There may be something to remove."""
+        self._is_under_way = True
+
+    async def run_once(self) -> float | None:
+        """Removes for a while. Returns the seconds to the next pass; None: nothing is to be done.
+
+        Raises DatabaseUnavailable, or what the database refuses.
+        """
+        if not self._is_under_way:
+            return None
+        began = monotonic()
+        try:
+            while (taken := monotonic() - began) < PASS_SECONDS:
+                if not await self._sweep_some():
+                    self._is_under_way = False
+                    await self._give_back()
+                    return None
+        except Busy:  # another session holds a lock; it goes on within the hour
+            self._is_under_way = False
+            return None
+        return taken
+
+    async def _sweep_some(self) -> bool:
+        rows = await self._link.rows("sweep_history", pages=PAGES)
+        for row in rows:
+            if row["is_over"] and row["removed_in_all"]:
+                emit(HistoryThinned(row["partition"], row["removed_in_all"], row["remaining"]))
+        return bool(rows)
+
+    async def _give_back(self) -> None:
+        """Rewrites partitions that are nearly empty. It waits for no lock, so it blocks nobody."""
+        for row in await self._link.rows("spent_partitions"):
+            partition = in_schema(f'pgcron."{row["partition"]}"', self._schema)
+            await self._link.execute(f"VACUUM (FULL, SKIP_LOCKED) {partition}")
+            await self._link.rows("note_given_back", partition=row["partition"])

@@ -18,8 +18,8 @@ from pgcron_ha.model.backfill import MOST_INSTANTS, count, following, too_many
 from pgcron_ha.spec.schedule_spec import spec_of
 from pgcron_ha.spec.spec import Spec
 from pgcron_ha.spec.zones import TZDATA
+from pgcron_ha.telemetry.events import BackfillCantGoOn, BackfillIsOver, BackfillIsPaused
 from pgcron_ha.telemetry.log import emit
-from pgcron_ha.telemetry.schedule_events import BackfillCantGoOn, BackfillIsOver, BackfillIsPaused
 
 BATCH: Final = 50
 """Backfills of one pass; the next one goes on behind them, and a lap ends with the last."""

@@ -16,8 +16,8 @@ from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.model.plan import Plan, delay_of
 from pgcron_ha.spec.schedule_spec import spec_of
 from pgcron_ha.spec.zones import TZDATA
+from pgcron_ha.telemetry.events import ProbeSucceeded, SchedulePausedItself, TzdataTaken
 from pgcron_ha.telemetry.log import emit
-from pgcron_ha.telemetry.schedule_events import ProbeSucceeded, SchedulePausedItself, TzdataTaken
 
 MOST: Final = 200
 """Schedules of one pass; the rest in the next."""

@@ -5,7 +5,7 @@ handlers.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pgcron_ha.client.isolated import child_program
 from pgcron_ha.config.breaker import Breaker, declare
@@ -24,6 +24,7 @@ from pgcron_ha.telemetry.log import emit
 
 if TYPE_CHECKING:
     from pgcron_ha.client import App
+    from pgcron_ha.executors.http.executor import HttpExecutor
 
 
 async def build_executors(
@@ -118,10 +119,7 @@ def declared_weights(settings: Settings, apps: Sequence[App]) -> dict[str, int]:
 def callbacks_came(executors: Mapping[str, Executor]) -> None:
     """The database says that a service has called back, perhaps for a run of this node."""
     if "http" in executors:
-        from pgcron_ha.executors.http.executor import HttpExecutor
-
-        if isinstance(executor := executors["http"], HttpExecutor):
-            executor.callbacks_came()
+        cast("HttpExecutor", executors["http"]).callbacks_came()
 
 
 def _add_configured(

@@ -11,11 +11,9 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Mapping
-from datetime import datetime
 from operator import itemgetter
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
-from uuid import UUID
+from typing import TYPE_CHECKING, Any, Final
 
 from pgcron_ha.engine.lease.reconcile import Held
 from pgcron_ha.engine.service import unforeseen
@@ -36,14 +34,11 @@ STOP_GRACE_SECONDS: Final = 10.0
 COLLECT_SECONDS: Final = 0.002
 """How long ends may gather while other runs wait here for a slot."""
 
-_Claimed: TypeAlias = tuple[
-    int, UUID, str, str, int, int, str, int, str | None, datetime | None, UUID, int
-]
-_OF_A_CLAIM: Final[Callable[[Row], _Claimed]] = itemgetter(
+_OF_A_CLAIM: Final[Callable[[Row], tuple[Any, ...]]] = itemgetter(
     *("id", "uuid", "handler", "args", "attempt", "max_attempts", "queue", "priority"),
-    *("schedule", "fire_time", "token", "fence"),
+    *("schedule", "fire_time", "token", "fence", "timeout", "delivery", "origin"),
 )
-"""The first parameters of a `Context`, as a claimed row names them."""
+"""The parameters of a `Context`, as a claimed row names them."""
 
 Ended = tuple[Context, Outcome, float]
 """Context, outcome, and the `time.monotonic` instant at which the handler had stopped."""
@@ -172,12 +167,7 @@ class Runner:
         """
         now = boottime()
         for row in rows:
-            context = Context(
-                *_OF_A_CLAIM(row),
-                timeout=row["timeout"],
-                delivery=row["delivery"],
-                origin=row["origin"],
-            )
+            context = Context(*_OF_A_CLAIM(row))
             if self._finishing and may_outlive and context.handler in self._finishing:
                 context.outlives_lease = context.delivery != "at_most_once"
             self._held[context.run_id] = context

@@ -38,10 +38,6 @@ that another process takes its place.
 """
 
 
-def ignore_failure(error: BaseException) -> None:
-    """The `Failure` of an executor that no node has made."""
-
-
 @dataclass(frozen=True, slots=True)
 class ExecutorServices:
     """The engine's side of one executor, and where it may leave files.
@@ -58,7 +54,7 @@ class ExecutorServices:
     slots: int
     directory: Path | None = None
     inherit: tuple[int, ...] = ()
-    failed: Failure = ignore_failure
+    failed: Failure = lambda error: None  # where no node has made it
 
 
 class Executor(Protocol):

@@ -67,9 +67,7 @@ class Context(Attempt):
         schedule. Runs by hand and skipped fires are passed over. Raises DatabaseUnavailable, and
         `InvalidInput` where the handler is no ``py:`` one.
         """
-        if self.schedule is None:
-            return AskedPrevious(None, self)
-        if self._previous is None:
+        if self._previous is None and self.schedule is not None:
             raise InvalidInput(
                 f"run {self.run_id} can't ask for the one before it",
                 "Only py: handlers of a node can; templates have previous = true instead.",

@@ -46,15 +46,6 @@ async def as_coroutine(awaitable: Awaitable[Any]) -> Any:
     return await awaitable
 
 
-def new_event_loop() -> asyncio.AbstractEventLoop:
-    """The fastest there is on this platform."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
-
-
 def run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
     """In the loop's own thread. SystemExit of a task that a handler left behind does not end it."""
     asyncio.set_event_loop(loop)

@@ -1,19 +1,29 @@
-"""From what a handler returned or raised to an outcome with bounded, storable text."""
+"""From what a handler returned or raised to an outcome with bounded, storable text.
+
+A failure has a fingerprint: the same when it fails in the same way, on any node, in any run. It is
+made of the handler, the class of the error, its message without what differs from run to run
+(numbers, uuids, hexadecimal words, addresses, quoted text), the exit status of a program, and the
+innermost functions of the user's own code. It has no line numbers and no paths, so that an edit
+above the function or another installation is not another error.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import inspect
 import json
 import re
+import sysconfig
 import traceback
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, Final
 
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.contract.attempt import Attempt, Stopped, StopReason
-from pgcron_ha.executors.contract.fingerprints import fingerprint_of_error
 from pgcron_ha.executors.contract.masking import mask, mask_document, room
 from pgcron_ha.executors.contract.outcome import (
     MAX_RESULT_BYTES,
@@ -26,6 +36,7 @@ from pgcron_ha.executors.contract.outcome import (
     Snooze,
     Succeeded,
 )
+from pgcron_ha.harmless import storable
 from pgcron_ha.model.nesting import MOST_LEVELS, levels_of
 
 MAX_MESSAGE_CHARACTERS = 4 * 1024
@@ -44,6 +55,8 @@ _FRAMES_OF_OWN = frozenset(
 )
 """Frames above the handler in a traceback, which say nothing about it."""
 
+_JSON = "return None or a JSON value (object, array, text, finite number, true, false)"
+
 ASKED_TO_RETRY = "pgcron_ha.Retry"
 """The cause that overrides a policy's rules about causes: the handler has asked for a retry."""
 
@@ -52,7 +65,26 @@ _MAX_KINDS = 16  # base classes of an exception that are reported
 _MAX_CHAIN = 100  # a bound for exceptions that are each other's cause
 
 
-def outcome_of_result(result: Any) -> Outcome:
+_DIGEST_CHARACTERS: Final = 16
+"""64 bits: two of a million kinds of errors get the same one with a chance of 1 in 37 million."""
+
+# What a message begins with says which error it is; the rest of a long one is data.
+_MESSAGE_CHARACTERS: Final = 300
+_FRAMES: Final = 3
+_MAX_FRAMES: Final = 1000  # of a traceback, innermost ones; recursion has as many
+
+_UUID: Final = re.compile(r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b")
+_HEXADECIMAL: Final = re.compile(r"\b(?:0[xX][0-9a-fA-F]+|(?=[a-fA-F]*[0-9])[0-9a-fA-F]{8,})\b")
+_QUOTED: Final = re.compile(r"""(?<!\w)(?:'[^'\n]{0,300}'|"[^"\n]{0,300}")(?!\w)""")
+_ADDRESS: Final = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})*")
+_NUMBER: Final = re.compile(r"[0-9]+(?:[.,:][0-9]+)*")
+_LIBRARIES: Final = tuple(
+    f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib", "purelib", "platlib")
+)
+_OWN: Final = "pgcron_ha."
+
+
+def outcome_of_result(result: Any) -> Succeeded | Failed:
     """`Succeeded`, or `Failed` without retry (the effects have happened) if it can't be kept."""
     try:
         text = json.dumps(result, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
@@ -60,19 +92,15 @@ def outcome_of_result(result: Any) -> Outcome:
     except (TypeError, ValueError, RecursionError) as error:
         if inspect.iscoroutine(result):
             result.close()
-        return _bad_result(f"the handler returned {type(result).__name__!r}: {error}")
+        return _bad_result("InvalidResult", f"{type(result).__name__!r}: {error}; {_JSON}")
     if size > MAX_RESULT_BYTES:
-        return _too_large(f"{size} bytes of JSON", f"may have {MAX_RESULT_BYTES} bytes")
+        bound = f"a result may have {MAX_RESULT_BYTES} bytes"
+        return _bad_result("TooLarge", f"{size} bytes of JSON; {bound}")
     if (levels := levels_of(text)) > MOST_LEVELS:
-        bound = f"may be nested {MOST_LEVELS} levels deep"
-        return _too_large(f"JSON nested {levels} levels deep", bound)
+        bound = f"a result may be nested {MOST_LEVELS} levels deep"
+        return _bad_result("TooLarge", f"JSON nested {levels} levels deep; {bound}")
     if _ESCAPED_NUL.search(text):
-        return _bad_result("the handler returned text with a NUL character")
-    return success(result, text)
-
-
-def success(result: Any, text: str) -> Succeeded:
-    """Of a result and its JSON text: without the secrets that the configuration knows."""
+        return _bad_result("InvalidResult", f"text with a NUL character; {_JSON}")
     masked = mask_document(text)
     return Succeeded(result if masked is text else json.loads(masked), masked)
 
@@ -115,25 +143,24 @@ def bounded_text(text: str, limit: int = MAX_MESSAGE_CHARACTERS) -> str:
     if len(text) > limit:
         half = limit // 2
         text = f"{text[:half]}\n… [{len(text) - 2 * half} characters cut] …\n{text[-half:]}"
-    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+    return storable(text)
 
 
 def _failure(error: BaseException, handler: str) -> Failed:
     name, message, causes = type(error).__name__, _message(error), names_of(error)
+    if not isinstance(error, Retry | Snooze | Discard):
+        fingerprint = fingerprint_of_error(error, handler)
+        return Failed(name, message, _traceback(error), causes=causes, fingerprint=fingerprint)
     # An exception that a handler raises in place of another is reported with that one.
-    traceback = _traceback(error) if error.__cause__ is not None else None
-    fingerprint = fingerprint_of_error(error.__cause__ or error, handler)
-    if isinstance(error, Retry):
-        causes = (ASKED_TO_RETRY, *causes)
-        return Failed(
-            name, message, traceback, after=error.after, causes=causes, fingerprint=fingerprint
-        )
+    traceback = None if error.__cause__ is None else _traceback(error)
     if isinstance(error, Snooze):
         return Failed(name, message, traceback, after=error.after, snooze=True)
+    fingerprint = fingerprint_of_error(error.__cause__ or error, handler)
+    failure = Failed(name, message, traceback, False, causes=causes, fingerprint=fingerprint)
     if isinstance(error, Discard):
-        return Failed(name, message, traceback, retry=False, causes=causes, fingerprint=fingerprint)
-    fingerprint = fingerprint_of_error(error, handler)
-    return Failed(name, message, _traceback(error), causes=causes, fingerprint=fingerprint)
+        return failure
+    causes = (ASKED_TO_RETRY, *causes)
+    return replace(failure, retry=True, after=error.after, causes=causes)
 
 
 def names_of(error: BaseException) -> tuple[str, ...]:
@@ -157,14 +184,8 @@ def causes_of(failure: Failed) -> str:
     return " ".join(name for name in dict.fromkeys(names) if _CAUSE.fullmatch(name))
 
 
-def _bad_result(message: str) -> Failed:
-    hint = "return None or a JSON value (object, array, text, finite number, true, false)"
-    return Failed("InvalidResult", bounded_text(f"{message}; {hint}"), retry=False)
-
-
-def _too_large(returned: str, bound: str) -> Failed:
-    message = f"the handler returned {returned}; a result {bound}"
-    return Failed("TooLarge", message, retry=False)
+def _bad_result(kind: str, returned: str) -> Failed:
+    return Failed(kind, bounded_text(f"the handler returned {returned}"), retry=False)
 
 
 def _message(error: BaseException) -> str:
@@ -178,11 +199,8 @@ def _traceback(error: BaseException) -> str:
     own = error.__traceback__
     while own is not None and own.tb_frame.f_code.co_filename in _FRAMES_OF_OWN:
         own = own.tb_next
-    try:
-        lines = traceback.format_exception(type(error), error, own)
-        return bounded_text("".join(lines), MAX_TRACEBACK_CHARACTERS)
-    except Exception:
-        return f"{type(error).__name__} (its traceback could not be read)"
+    lines = traceback.format_exception(type(error), error, own)
+    return bounded_text("".join(lines), MAX_TRACEBACK_CHARACTERS)
 
 
 def _is_stop(error: BaseException) -> bool:
@@ -200,3 +218,52 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         if isinstance(each, BaseExceptionGroup):
             pending.extend(each.exceptions)
         pending.extend(cause for cause in (each.__cause__, each.__context__) if cause is not None)
+
+
+def fingerprint_of(failure: Failed, handler: str) -> str:
+    """Of a failure without a traceback: by its handler, class, message and exit status."""
+    status = () if failure.exit_status is None else (f"status {failure.exit_status}",)
+    return _digest(failure.error_class, normalized(failure.message), handler, *status)
+
+
+def fingerprint_of_error(error: BaseException, handler: str) -> str:
+    """Of an exception, also by where in the user's code it was raised."""
+    try:
+        message = str(error)
+    except Exception:  # a __str__ of the user's that raises
+        message = ""
+    frames = list(_functions(error))[-_MAX_FRAMES:]
+    own = [name for name, is_own in frames if is_own]
+    places = (own or [name for name, _ in frames])[-_FRAMES:]
+    kind = type(error)
+    return _digest(f"{kind.__module__}.{kind.__qualname__}", normalized(message), handler, *places)
+
+
+def normalized(message: str) -> str:
+    """The first line of a message, with what differs from run to run replaced by what it is."""
+    first = message[: 4 * _MESSAGE_CHARACTERS].strip().partition("\n")[0]
+    first = _UUID.sub("<uuid>", first)
+    first = _ADDRESS.sub("<address>", _QUOTED.sub("<text>", first))
+    first = _HEXADECIMAL.sub("<hex>", first)
+    return _NUMBER.sub("<n>", first)[:_MESSAGE_CHARACTERS]
+
+
+def _functions(error: BaseException) -> Iterator[tuple[str, bool]]:
+    """``module.function`` of each frame, outermost first, and whether it is the user's."""
+    step = error.__traceback__
+    while step is not None:
+        frame = step.tb_frame
+        module = str(frame.f_globals.get("__name__", ""))
+        yield f"{module}.{frame.f_code.co_qualname}", not _is_library(frame, module)
+        step = step.tb_next
+
+
+def _is_library(frame: FrameType, module: str) -> bool:
+    path = frame.f_code.co_filename
+    is_frozen = path.startswith("<") and path != "<string>"
+    return is_frozen or module.startswith(_OWN) or path.startswith(_LIBRARIES)
+
+
+def _digest(*parts: str) -> str:
+    text = "\0".join(parts).encode("utf-8", "replace")
+    return hashlib.sha256(text).hexdigest()[:_DIGEST_CHARACTERS]

@@ -54,7 +54,7 @@ def placeholder_text(
         )
     # As in JSON, where the value came from.
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    fits = len(text) <= MAX_VALUE_CHARACTERS and "\0" not in text and _encodable(text)
+    fits = len(text) <= MAX_VALUE_CHARACTERS and "\0" not in text
     if not fits or not compile_pattern(pattern).fullmatch(text):
         raise InvalidInput(
             f"the arg {name!r} has the value {text[:100]!r}",
@@ -62,11 +62,3 @@ def placeholder_text(
             "give another value, or widen the pattern in the node's configuration",
         )
     return text
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -17,10 +17,12 @@ from dataclasses import replace
 from time import monotonic
 from typing import Any, ClassVar
 
+import uvloop
+
 from pgcron_ha.executors.contract.attempt import Lease, StopReason
 from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
-from pgcron_ha.executors.contract.coroutines import new_event_loop, post, run_until_stopped
+from pgcron_ha.executors.contract.coroutines import post, run_until_stopped
 from pgcron_ha.executors.contract.failures import (
     MAX_NAME_CHARACTERS,
     MAX_TRACEBACK_CHARACTERS,
@@ -56,7 +58,9 @@ class LoopExecutor(ABC):
     started by the subclass.
     """
 
-    _live: Collection[Context]
+    _handlers: Collection[str]
+    """The full names of what it executes."""
+    _live: dict[Context, Any]
 
     def __init__(self, thread_name: str, executor_services: ExecutorServices) -> None:
         self._done = executor_services.done
@@ -67,7 +71,7 @@ class LoopExecutor(ABC):
         self._closing = False
         self._nothing_left: Future[None] = Future()
         self._ended: Future[None] = Future()
-        self._loop = new_event_loop()
+        self._loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name=thread_name, daemon=True)
 
     @abstractmethod
@@ -82,6 +86,31 @@ class LoopExecutor(ABC):
 
     def _post(self, callback: Any, *arguments: Any) -> bool:
         return post(self._loop, callback, *arguments)
+
+    def handlers(self) -> frozenset[str]:
+        """The full names of what it executes."""
+        return frozenset(self._handlers)
+
+    def _refusal(self, context: Context) -> Outcome | None:
+        """Why a run is not begun; None in the usual case."""
+        if self._closing:
+            context.stop_reason = context.stop_reason or StopReason.SHUTDOWN
+        elif context.stop_reason is None and boottime() >= self._lease.deadline:
+            context.stop_reason = StopReason.LEASE_LOST
+        if context.stop_reason is not None:
+            return stopped_early(context.stop_reason)
+        if context.handler not in self._handlers:
+            return Failed("NotFound", f"this node does not offer the handler {context.handler!r}")
+        return None
+
+    def _report_end(self, context: Context, outcome: Outcome) -> None:
+        if context._log is not None:
+            context._log.finish()
+        # What it left behind prints where the process does.
+        context._work = context._transaction = context._sink = None
+        self._live.pop(context, None)
+        self._done(context, outcome)
+        self._note_nothing_left()
 
     def _note_nothing_left(self) -> None:
         if self._closing and not self._live and not self._nothing_left.done():
@@ -107,7 +136,7 @@ class TaskExecutor(LoopExecutor):
         self, kind: str, handlers: Iterable[str], executor_services: ExecutorServices
     ) -> None:
         super().__init__(f"pgcron-{kind}", executor_services)
-        self._kind = kind
+        self.kind = kind
         self._handlers = frozenset(handlers)
         self._failed = executor_services.failed
         self._live: dict[Context, asyncio.Task[None]] = {}
@@ -125,6 +154,10 @@ class TaskExecutor(LoopExecutor):
         It is cancelled to stop it, unless `interrupt` does something else, and must not swallow
         that: the work has ended when it ends.
         """
+
+    def time_limit(self, context: Context) -> float | None:
+        """Seconds after which the run is asked to stop; None: its node keeps the time."""
+        return None
 
     def interrupt(self, context: Context) -> None:
         """Ask a run that has begun to stop; called on the loop."""
@@ -145,15 +178,6 @@ class TaskExecutor(LoopExecutor):
         """Close what the runs have shared; called on the loop after the last of them."""
 
     # The contract.
-
-    @property
-    def kind(self) -> str:
-        """The word before the colon."""
-        return self._kind
-
-    def handlers(self) -> frozenset[str]:
-        """The full names of what it executes."""
-        return self._handlers
 
     def start(self, contexts: Sequence[Context]) -> None:
         """Hand all over to the loop."""
@@ -225,17 +249,6 @@ class TaskExecutor(LoopExecutor):
             self._done(context, refused)
             context = None if self._closing else self._feed()
 
-    def _refusal(self, context: Context) -> Outcome | None:
-        if self._closing:
-            context.stop_reason = context.stop_reason or StopReason.SHUTDOWN
-        elif context.stop_reason is None and boottime() >= self._lease.deadline:
-            context.stop_reason = StopReason.LEASE_LOST
-        if context.stop_reason is not None:
-            return stopped_early(context.stop_reason)
-        if context.handler not in self._handlers:
-            return Failed("NotFound", f"this node does not offer the handler {context.handler!r}")
-        return None
-
     def _begin(self, context: Context) -> None:
         context._sink, context._lease = self._sink, self._lease
         self._live[context] = self._loop.create_task(self._execute(context))
@@ -247,10 +260,14 @@ class TaskExecutor(LoopExecutor):
         if outcome is None:
             context._work = self
             context.started_monotonic = monotonic()
+            limit, timed_out = self.time_limit(context), StopReason.TIMED_OUT
+            timer = limit and self._loop.call_later(limit, self.stop, context, timed_out)
             try:
                 outcome = _bounded(await self.execute(context))
             except BaseException as error:
                 outcome = outcome_of_error(error, context)
+            if timer:
+                timer.cancel()
             await self._until_ended(context)
         try:
             self._finish(context, outcome)
@@ -265,17 +282,12 @@ class TaskExecutor(LoopExecutor):
                 await asyncio.wait({ending})
 
     def _finish(self, context: Context, outcome: Outcome) -> None:
-        if self._live.pop(context, None) is None:
+        if context not in self._live:
             return  # it was ended by force
         self._endings.pop(context, None)
-        if context._log is not None:
-            context._log.finish()
-        context._work = None
-        context._sink = None
-        self._done(context, outcome)
+        self._report_end(context, outcome)
         if not self._closing:
             self._begin_chain(self._feed())
-        self._note_nothing_left()
 
     def _cancel(self, context: Context) -> None:
         # A task that has not begun sees the reason itself; cancelled now it would never begin.
@@ -301,11 +313,9 @@ class TaskExecutor(LoopExecutor):
         task._log_destroy_pending = False  # type: ignore[attr-defined]
         task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         for _ in range(_MAX_CLOSES):
-            try:
+            with contextlib.suppress(BaseException):  # it goes on all the same
                 coroutine.close()  # `_execute` sees GeneratorExit, and finishes the run
                 break
-            except BaseException:  # it goes on all the same
-                continue
 
     def _stop_all(self) -> None:
         for context in list(self._live):
@@ -350,3 +360,8 @@ def _bounded(outcome: Outcome) -> Outcome:
     if isinstance(outcome, Interrupted):
         return replace(outcome, message=bounded_text(outcome.message))
     raise TypeError(f"the executor returned {type(outcome).__name__!r}, which is no outcome")
+
+
+def shorter(*limits: float | None) -> float | None:
+    """The shortest of some time limits, of which None is none."""
+    return min((each for each in limits if each is not None), default=None)

@@ -61,8 +61,7 @@ def outcome_of_document(document: Any, context: Context) -> Outcome:
     outcome = outcome_of_result(document)
     if isinstance(outcome, Succeeded):
         return outcome
-    message = outcome.message if isinstance(outcome, Failed) else ""
-    context.log(f"the answer is not kept as the result: {message}")
+    context.log(f"the answer is not kept as the result: {outcome.message}")
     return SUCCEEDED
 
 

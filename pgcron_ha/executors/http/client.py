@@ -54,8 +54,8 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """An answer; the names of its headers are in lower case. ``is_whole`` is False when the body
-    is longer than its bound or compressed.
+    """An answer; its headers are found in any case. ``is_whole`` is False when the body is longer
+    than its bound or compressed.
     """
 
     request: HttpRequest
@@ -116,9 +116,8 @@ class HttpClient:
         finally:
             await response.aclose()
         reason = response.extensions.get("reason_phrase", b"").decode("latin-1")
-        headers = {name.lower(): value for name, value in response.headers.items()}
-        took = monotonic() - began
-        return HttpAnswer(request, response.status_code, reason, headers, body, is_whole, took)
+        took, status = monotonic() - began, response.status_code
+        return HttpAnswer(request, status, reason, response.headers, body, is_whole, took)
 
     def _pinned(self, address: str, request: HttpRequest) -> httpx.Request:
         """The request to this address; Host and SNI keep the name."""
@@ -138,16 +137,6 @@ class HttpClient:
             content=request.content,
             extensions=extensions,
         )
-
-
-def tls_context(ca_file: str | None) -> ssl.SSLContext:
-    """Checks certificates against this file, or against the authorities that browsers trust.
-
-    Raises OSError for a file that can't be read or has no certificates.
-    """
-    if ca_file is None:
-        return httpx.create_ssl_context(trust_env=False)
-    return ssl.create_default_context(cafile=ca_file)
 
 
 async def _read(response: httpx.Response) -> tuple[bytes, bool]:

@@ -21,6 +21,7 @@ import asyncio
 import ssl
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Final
 
 import httpx
@@ -30,18 +31,17 @@ from pgcron_ha.config.settings import Settings
 from pgcron_ha.db.driver.link import Link
 from pgcron_ha.db.driver.transactions import Transactions
 from pgcron_ha.errors import ConfigError, PgcronError
-from pgcron_ha.executors.contract.attempt import StopReason
 from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.failures import refused
 from pgcron_ha.executors.contract.masking import Masker, remember_secret
-from pgcron_ha.executors.contract.outcome import Failed, Interrupted, Outcome
+from pgcron_ha.executors.contract.outcome import Failed, Outcome
 from pgcron_ha.executors.contract.previous import note_previous
-from pgcron_ha.executors.contract.tasks import TaskExecutor
+from pgcron_ha.executors.contract.tasks import TaskExecutor, shorter
 from pgcron_ha.executors.http.address import AddressRefused
 from pgcron_ha.executors.http.answer import outcome_of_answer
 from pgcron_ha.executors.http.callback import Callback, CallbackDesk
-from pgcron_ha.executors.http.client import HttpClient, Origin, tls_context
+from pgcron_ha.executors.http.client import HttpClient, Origin
 from pgcron_ha.executors.http.operation import Operation
 from pgcron_ha.executors.http.request import authorization_header, render_request
 
@@ -67,42 +67,17 @@ class HttpExecutor(TaskExecutor):
         self._desk = desk
         self._transactions = transactions
         self._destinations = {f"http:{each.name}": each for each in destinations.values()}
-        self._tls = _tls_contexts(destinations)
+        self._clients: dict[str, HttpClient] = {}
+        tls_context = cache(_tls_context)  # costly to make; each holds all authorities
         for each in destinations.values():
             if each.auth is not None:
                 remember_secret(each.auth.secret.read())
-        self._clients: dict[str, HttpClient] = {}
+            self._clients[each.name] = HttpClient(each, tls_context(each.ca_file))
         super().__init__("http", self._destinations, executor_services)
 
     async def execute(self, context: Context) -> Outcome:
         """Send the run's request, and wait for what the service makes of it."""
         destination = self._destinations[context.handler]
-        limits = [each for each in (context.timeout, destination.timeout) if each is not None]
-        limit = min(limits, default=None)
-        try:
-            async with asyncio.timeout(limit) as timer:
-                return await self._attempt(destination, context)
-        except TimeoutError:
-            if not timer.expired():
-                raise
-            context.stop_reason = context.stop_reason or StopReason.TIMED_OUT
-            return Interrupted(context.stop_reason, f"stopped: no end after {limit:g} s")
-
-    async def shut(self) -> None:
-        """Close the idle connections."""
-        for client in self._clients.values():
-            await client.close()
-        if self._desk is not None:
-            await self._desk.shut()
-        if self._transactions is not None:
-            await self._transactions.close()
-
-    def callbacks_came(self) -> None:
-        """A service has called back, perhaps for a run of this executor. Thread-safe."""
-        if self._desk is not None:
-            self._post(self._desk.ring)
-
-    async def _attempt(self, destination: HttpDestination, context: Context) -> Outcome:
         if destination.previous and (unknown := await note_previous(self._transactions, context)):
             return unknown
         if self._desk is None or destination.completion != "callback":
@@ -121,6 +96,24 @@ class HttpExecutor(TaskExecutor):
             return await callback.close() or outcome
         return outcome
 
+    def time_limit(self, context: Context) -> float | None:
+        """Its own or the destination's, whichever ends first."""
+        return shorter(context.timeout, self._destinations[context.handler].timeout)
+
+    async def shut(self) -> None:
+        """Close the idle connections."""
+        for client in self._clients.values():
+            await client.close()
+        if self._desk is not None:
+            await self._desk.shut()
+        if self._transactions is not None:
+            await self._transactions.close()
+
+    def callbacks_came(self) -> None:
+        """A service has called back, perhaps for a run of this executor. Thread-safe."""
+        if self._desk is not None:
+            self._post(self._desk.ring)
+
     async def _exchange(
         self, destination: HttpDestination, context: Context, callback: Callback | None = None
     ) -> Outcome:
@@ -138,7 +131,7 @@ class HttpExecutor(TaskExecutor):
             return Failed("SecretUnreadable", error.message, error.detail)
         except PgcronError as error:
             return refused(error)
-        client = self._client(destination)
+        client = self._clients[destination.name]
         masker = Masker(secrets)
         if callback is not None:
             callback.masker = masker
@@ -152,13 +145,6 @@ class HttpExecutor(TaskExecutor):
         except (OSError, httpx.HTTPError, httpx.InvalidURL, AddressRefused) as error:
             return _failure(error, destination, masker)
         return outcome_of_answer(destination, answer, context, masker)
-
-    def _client(self, destination: HttpDestination) -> HttpClient:
-        client = self._clients.get(destination.name)
-        if client is None:
-            client = HttpClient(destination, self._tls[destination.ca_file])
-            self._clients[destination.name] = client
-        return client
 
 
 def http_executor(settings: Settings, executor_services: ExecutorServices) -> HttpExecutor:
@@ -199,19 +185,15 @@ def _failure(error: Exception, destination: HttpDestination, masker: Masker) -> 
     return Failed(name, masker.mask(message))
 
 
-def _tls_contexts(
-    destinations: Mapping[str, HttpDestination],
-) -> dict[str | None, ssl.SSLContext]:
-    """One for each file of certificates: they are costly to make and hold all authorities."""
-    contexts: dict[str | None, ssl.SSLContext] = {}
-    for each in destinations.values():
-        if each.ca_file not in contexts:
-            try:
-                contexts[each.ca_file] = tls_context(each.ca_file)
-            except OSError as error:
-                raise ConfigError(
-                    f"the certificates {each.ca_file!r} of [http.{each.name}] can't be used",
-                    str(error),
-                    "ca_file is a PEM file with the certificates of the authorities to trust",
-                ) from None
-    return contexts
+def _tls_context(ca_file: str | None) -> ssl.SSLContext:
+    """Checks certificates against this file, or against the authorities that browsers trust."""
+    if ca_file is None:
+        return httpx.create_ssl_context(trust_env=False)
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except OSError as error:
+        raise ConfigError(
+            f"the certificates {ca_file!r} of an http destination can't be used",
+            str(error),
+            "ca_file is a PEM file with the certificates of the authorities to trust",
+        ) from None

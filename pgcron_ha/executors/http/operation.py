@@ -98,12 +98,11 @@ class Operation:
                 return outcome
 
     def _question(self, accepted: HttpAnswer) -> HttpRequest | None:
-        headers, asked = accepted.headers, accepted.request
-        location = headers.get("operation-location") or headers.get("location")
+        found, asked = accepted.headers, accepted.request
+        location = found.get("operation-location") or found.get("location")
         url = self._client.same_origin(asked.url, location) if location else None
-        if url is None:
-            return None
-        return asked.as_get(url)
+        headers = {name: each for name, each in asked.headers.items() if name != "Content-Type"}
+        return None if url is None else HttpRequest("GET", url, headers, None)
 
     def _next_pause(self, answer: HttpAnswer) -> float:
         wanted = retry_after(answer)

@@ -40,11 +40,6 @@ class HttpRequest:
     headers: Mapping[str, str]
     content: bytes | None
 
-    def as_get(self, url: str) -> HttpRequest:
-        """What is asked with GET instead, with the same headers."""
-        headers = {name: each for name, each in self.headers.items() if name != "Content-Type"}
-        return HttpRequest("GET", url, headers, None)
-
 
 class CallbackAddress(NamedTuple):
     """Where the service calls back, and the token that it sends with it."""
@@ -75,7 +70,8 @@ def render_request(
         previous = context._previous_found
         made[PREVIOUS_PLACEHOLDER] = None if previous is None else previous.document()
         headers |= _headers("Pgcron-Previous", facts_of(previous))
-    headers |= _title_case(destination.headers)
+    # So that the same header is the same key, however it was written.
+    headers |= {name.title(): value for name, value in destination.headers.items()}
     content: bytes | None = None
     if sends_args:
         headers.setdefault("Content-Type", "application/json")
@@ -185,8 +181,3 @@ def _json(value: Any) -> bytes:
 
 def _dump(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _title_case(headers: Mapping[str, str]) -> dict[str, str]:
-    """So that the same header is the same key, however it was written."""
-    return {"-".join(map(str.capitalize, name.split("-"))): v for name, v in headers.items()}

@@ -29,8 +29,9 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from pgcron_ha.db.commands.callbacks import CallbackAnswer, End
 from pgcron_ha.errors import InvalidInput, TooLarge
 from pgcron_ha.executors.contract.failures import bounded_text, outcome_of_result
-from pgcron_ha.executors.contract.outcome import MAX_RESULT_BYTES, Failed, Succeeded
+from pgcron_ha.executors.contract.outcome import MAX_RESULT_BYTES, Succeeded
 from pgcron_ha.executors.contract.progress import MOST_NOTE
+from pgcron_ha.harmless import storable
 
 Kind: TypeAlias = Literal["running", "succeeded", "failed", "retry"]
 
@@ -145,7 +146,7 @@ def _result(document: dict[str, Any]) -> str | None:
     outcome = outcome_of_result(document["result"])
     if isinstance(outcome, Succeeded):
         return outcome.text
-    assert isinstance(outcome, Failed)
+
     kind = TooLarge if outcome.error_class == "TooLarge" else InvalidInput
     raise kind(
         "the result can't be kept",
@@ -174,7 +175,7 @@ def _progress(document: dict[str, Any]) -> tuple[float | None, float | None, str
     if isinstance(reported, dict):
         done, total = _number(reported.get("done")), _number(reported.get("total"))
         note = reported.get("note")
-        text = _storable(note[: 4 * MOST_NOTE]) if isinstance(note, str) else None
+        text = storable(note, 4 * MOST_NOTE) if isinstance(note, str) else None
         if done is not None and done >= 0:
             return done, total if total is not None and total > 0 else None, text
     if percent is not None:
@@ -189,7 +190,7 @@ def _lines(reported: Any) -> tuple[str, ...]:
             "log is neither a text nor a list of texts", None, 'Send {"log": ["first", "second"]}.'
         )
     lines = [line for text in texts for line in text.splitlines()]
-    kept = [_storable(line[:MAX_LINE_CHARACTERS]) for line in lines[:MAX_LINES]]
+    kept = [storable(line, MAX_LINE_CHARACTERS) for line in lines[:MAX_LINES]]
     if len(lines) > MAX_LINES:
         kept.append(f"{len(lines) - MAX_LINES} more lines of the callback are not kept")
     return tuple(kept)
@@ -203,11 +204,6 @@ def _number(value: Any) -> float | None:
     except OverflowError:
         return None
     return number if math.isfinite(number) else None
-
-
-def _storable(text: str) -> str:
-    """PostgreSQL takes no NUL in a text, and no half of a surrogate pair."""
-    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
 def _refuse_constant(name: str) -> Any:

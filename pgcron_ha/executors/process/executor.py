@@ -22,18 +22,18 @@ import tempfile
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pgcron_ha.config.capabilities import ShellTemplate
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.executors.contract.attempt import LogSink, StopReason
+from pgcron_ha.executors.contract.attempt import LogSink
 from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.failures import refused
 from pgcron_ha.executors.contract.log_lines import RunLog
-from pgcron_ha.executors.contract.outcome import SUCCEEDED, Failed, Interrupted, Outcome
+from pgcron_ha.executors.contract.outcome import SUCCEEDED, Failed, Outcome
 from pgcron_ha.executors.contract.previous import note_previous
-from pgcron_ha.executors.contract.tasks import TaskExecutor
+from pgcron_ha.executors.contract.tasks import TaskExecutor, shorter
 from pgcron_ha.executors.process.command import (
     Account,
     account_of,
@@ -42,14 +42,11 @@ from pgcron_ha.executors.process.command import (
     run_environment,
     write_json_file,
 )
-from pgcron_ha.executors.process.supervision import SupervisedProcess, Supervision
+from pgcron_ha.executors.process.supervision import SupervisedProcess, Supervision, outcome_of_force
 from pgcron_ha.operating_system import how_it_ended
 
 if TYPE_CHECKING:
     from pgcron_ha.db.driver.transactions import Transactions
-
-# Of the supervisor's own causes; what it was asked for has the run's reason.
-_REASONS: Final = {"lease": StopReason.LEASE_LOST, "timeout": StopReason.TIMED_OUT}
 
 
 class ShellRun(SupervisedProcess):
@@ -68,23 +65,17 @@ class ShellRun(SupervisedProcess):
 
     def outcome(self, ended: dict[str, Any] | None) -> Outcome:
         """``ended`` is the supervisor's message, None if the supervisor died."""
-        if ended is None:
-            message = "the supervisor of this node's programs was killed, and the program with it"
-            return Failed("SupervisorLost", message)
-        cause, status = ended["cause"], ended["status"]
-        if cause is not None:
-            return self._interrupted(cause, status)
+        if ended is None or ended["cause"] is not None:
+            return outcome_of_force(self._context, ended)
         if ended["error"] is not None:
             return Failed("CouldNotStart", ended["error"])
-        if status == 0:
-            return SUCCEEDED
-        return self._failed(status)
+        return SUCCEEDED if ended["status"] == 0 else self._failed(ended["status"])
 
     def _failed(self, status: int) -> Failed:
         template = self._template
         is_snoozed = status in template.snooze_on
         is_final = status in template.discard_on or (
-            template.retry_on is not None and status not in template.retry_on
+            template.retry_on and status not in template.retry_on
         )
         return Failed(
             "ExitStatus" if status > 0 else "KilledBySignal",
@@ -95,13 +86,6 @@ class ShellRun(SupervisedProcess):
             after=timedelta(seconds=template.snooze) if is_snoozed else None,
             snooze=is_snoozed,
         )
-
-    def _interrupted(self, cause: str, status: int | None) -> Interrupted:
-        context = self._context
-        reason = _REASONS.get(cause) or context.stop_reason or StopReason.CANCELLED
-        context.stop_reason = context.stop_reason or reason
-        how = "it had not begun" if status is None else how_it_ended(status)
-        return Interrupted(reason, f"stopped ({reason}): {how}")
 
 
 class ShellExecutor(TaskExecutor):
@@ -201,7 +185,7 @@ class ShellExecutor(TaskExecutor):
             template, context, args_file, previous_file, self._environment
         )
         argv = render_argv(template, context)
-        limits = [each for each in (context.timeout, template.timeout) if each is not None]
+
         try:
             for path, value in files.items():
                 write_json_file(path, value, account)
@@ -212,7 +196,7 @@ class ShellExecutor(TaskExecutor):
                 environment=environment,
                 directory=template.working_directory,
                 account=account,
-                timeout=min(limits, default=None),
+                timeout=shorter(context.timeout, template.timeout),
                 grace=template.grace,
                 outlives_lease=context.outlives_lease,
                 limits=dict(template.limits),

@@ -30,17 +30,6 @@ _LIMITS = {
     "processes": resource.RLIMIT_NPROC,
 }
 
-_DEFAULT_AGAIN = (
-    signal.SIGINT,
-    signal.SIGTERM,
-    signal.SIGHUP,
-    signal.SIGQUIT,
-    signal.SIGCHLD,
-    signal.SIGUSR1,
-    signal.SIGPIPE,  # Python ignores it, and what is ignored stays so across exec
-    signal.SIGXFSZ,
-)
-
 
 class SupervisedRun:
     """``message`` asked for it. ``cause`` is why it was signalled, ``error`` why its program could
@@ -149,7 +138,8 @@ def _become(
     """In the child: leave everything of the node behind, then be the program."""
     os.setsid()
     signal.set_wakeup_fd(-1)
-    for number in _DEFAULT_AGAIN:
+    # Python ignores some, the supervisor others, and what is ignored stays so across exec.
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
     argv, environment = message["argv"], message["environment"]
     reads_args = message.get("reads_args", False)

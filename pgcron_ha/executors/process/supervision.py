@@ -9,11 +9,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from pgcron_ha.executors.contract.attempt import StopReason
+from pgcron_ha.executors.contract.context import Context
+from pgcron_ha.executors.contract.outcome import Failed, Interrupted, Outcome
 from pgcron_ha.executors.process.output import Lines, OutputPipe
 from pgcron_ha.executors.process.supervisor_client import SupervisorClient
-from pgcron_ha.operating_system import kill_group
+from pgcron_ha.operating_system import how_it_ended, kill_group
 
 _ORPHAN_SECONDS: Final = 0.05  # between two checks of a group whose supervisor died
+
+# Of the supervisor's own causes; what it was asked for has the run's reason.
+_REASONS: Final = {"lease": StopReason.LEASE_LOST, "timeout": StopReason.TIMED_OUT}
 
 
 class SupervisedProcess:
@@ -59,6 +65,17 @@ class SupervisedProcess:
     def last_of_stderr(self) -> str | None:
         """What is kept with an error."""
         return self.pipes[1].tail() if self.pipes else None
+
+
+def outcome_of_force(context: Context, ended: dict[str, Any] | None) -> Outcome:
+    """Of a run whose process was stopped; ``ended`` is None if the supervisor was, with it."""
+    if ended is None:
+        message = "the supervisor of this node's processes was killed, and the run's with it"
+        return Failed("SupervisorLost", message)
+    how = "it had not begun" if ended["status"] is None else how_it_ended(ended["status"])
+    reason = _REASONS.get(ended["cause"]) or context.stop_reason or StopReason.CANCELLED
+    context.stop_reason = context.stop_reason or reason
+    return Interrupted(reason, f"stopped ({reason}): {how}")
 
 
 class Supervision:

@@ -237,7 +237,7 @@ class Supervisor:
         """The run of an orphan: by session, by the fence in its environment, else by age.
 
         An orphan that left its session and cleared its environment can't belong to a run younger
-        than itself. If several runs are older, the youngest of them is taken.
+        than itself. If several runs are older, it is nobody's, and dies with the supervisor.
         """
         try:
             session = os.getsid(pid)

@@ -1,4 +1,10 @@
-"""The node's end of its supervisor: starts the process and ends it."""
+"""The node's end of its supervisor: starts the process and ends it.
+
+What handlers start beside the executors, such as ``subprocess.run`` in a plain function, would
+outlive a node that is killed, while others begin its run again. So whatever a node's process starts
+has a mark in its environment, such a small process kills what has it when the node has died, and a
+successor does before it joins.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +12,15 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
+from uuid import uuid4
 
 from pgcron_ha.executors.process.conversation import Conversation
+from pgcron_ha.operating_system import kill_processes_with
+
+MARK: Final = "PGCRON_NODE_PROCESS"
 
 _END_SECONDS = 5.0
 
@@ -60,3 +71,28 @@ class SupervisorClient(Conversation):
         """End it without anything that it does at its end."""
         self._process.kill()
         self.close()
+
+
+@contextlib.contextmanager
+def descendants_die_too() -> Iterator[None]:
+    """While this goes on they die with this process; they live on when it ends in order."""
+    os.environ[MARK] = uuid4().hex
+    guard = SupervisorClient((), None, f"{MARK}={os.environ[MARK]}")
+    try:
+        yield
+    finally:
+        guard.dismiss()
+        del os.environ[MARK]
+
+
+def bury_descendants(directory: Path) -> None:
+    """Kill what is left of the process that used this folder before, and record the new owner."""
+    file = directory / "processes"
+    try:
+        before = file.read_text(encoding="ascii").strip()
+    except OSError:
+        before = ""
+    mark = os.environ.get(MARK, "")
+    if before and before != mark:
+        kill_processes_with(f"{MARK}={before}".encode())
+    file.write_text(mark, encoding="ascii")

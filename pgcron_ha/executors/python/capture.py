@@ -109,13 +109,9 @@ class _RunLogHandler(logging.Handler):
 
     def _say_as_before(self, record: logging.LogRecord) -> None:
         """With no handler at all, logging prints warnings; our being there must not end that."""
-        logger: logging.Logger | None = logging.getLogger(record.name)
-        while logger is not None:
-            if any(handler is not self for handler in logger.handlers):
-                return
-            logger = logger.parent
         last = logging.lastResort
-        if last is not None and record.levelno >= last.level:
+        is_only = logging.getLogger().handlers == [self]
+        if last is not None and is_only and record.levelno >= last.level:
             last.handle(record)
 
 

@@ -27,8 +27,7 @@ from pgcron_ha.executors.contract.outcome import Failed, Outcome
 from pgcron_ha.executors.contract.tasks import TaskExecutor
 from pgcron_ha.executors.process.supervision import Supervision
 from pgcron_ha.executors.python.child_process import ChildProcess, State
-from pgcron_ha.executors.python.handler import PythonHandler
-from pgcron_ha.executors.python.isolation import Isolation
+from pgcron_ha.executors.python.handler import Isolation, PythonHandler
 
 MOST_STARTING: Final = 4
 """Processes that import at the same time; more would only slow each other down."""
@@ -36,10 +35,7 @@ MOST_STARTING: Final = 4
 IDLE_SECONDS: Final = 60.0
 """How long an idle process is kept warm."""
 
-MOST_KEPT_WARM: Final = 4
-"""Those beyond, which a burst needed, leave after `SURPLUS_SECONDS`."""
 
-SURPLUS_SECONDS: Final = 5.0
 START_SECONDS: Final = 60.0
 """For the interpreter and the imports of the Apps."""
 
@@ -225,8 +221,7 @@ class ChildPool(TaskExecutor):
 
     def _rest(self, child: ChildProcess) -> None:
         """It waits for its next run."""
-        seconds = IDLE_SECONDS if len(self._idle) < MOST_KEPT_WARM else SURPLUS_SECONDS
-        child.change(State.IDLE, seconds, self._leave)
+        child.change(State.IDLE, IDLE_SECONDS, self._leave)
         self._idle.append(child)
         self._failures.clear()  # processes can be started
         self._changed.set()

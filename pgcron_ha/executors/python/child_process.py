@@ -1,23 +1,40 @@
-"""One child process as the node sees it: what it executes, what it says, how it ended."""
+"""One child process as the node sees it: what it executes, what it says, how it ended.
+
+Messages are JSON, one a line. To the child: ``open`` (once), ``run``, ``stop``, ``lease``; the end
+of the stream ends it. From the child: ``ready`` (with the bytes that it holds) or ``failed``, then
+``begun``, ``line``, ``progress``, ``beat`` and ``ended`` (with the bytes that it holds, how many
+processes the run has started and ``left``, and how many lines were ``dropped``). What comes from a
+child is checked: code of its handler may have written it.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import inspect
+import json
 import math
 import signal
 from collections.abc import Callable
-from dataclasses import replace
+from datetime import datetime, timedelta
 from enum import Enum
 from time import monotonic
 from typing import Any, Final
+from uuid import UUID
 
 from pgcron_ha.executors.contract.attempt import StopReason, Stream
 from pgcron_ha.executors.contract.context import Context
-from pgcron_ha.executors.contract.outcome import Failed, Interrupted, Outcome, stopped_early
+from pgcron_ha.executors.contract.outcome import (
+    SUCCEEDED,
+    Failed,
+    Interrupted,
+    Outcome,
+    Succeeded,
+    stopped_early,
+)
 from pgcron_ha.executors.process.conversation import BadMessage, Conversation
-from pgcron_ha.executors.process.supervision import SupervisedProcess
-from pgcron_ha.executors.python.child_messages import context_members, outcome_from
-from pgcron_ha.executors.python.isolation import Isolation
+from pgcron_ha.executors.process.supervision import SupervisedProcess, outcome_of_force
+from pgcron_ha.executors.python.handler import Isolation
 from pgcron_ha.operating_system import how_it_ended
 
 MOST_RUNS: Final = 1_000
@@ -149,7 +166,7 @@ class ChildProcess(SupervisedProcess):
             log.add_dropped(dropped)
         if memory and isinstance(outcome, Failed) and outcome.error_class == "MemoryError":
             reported = f"the handler's process may hold {memory / 1e6:.0f} MB of memory"
-            outcome = replace(outcome, message=f"{reported}: {outcome.message}")
+            outcome = dataclasses.replace(outcome, message=f"{reported}: {outcome.message}")
         self.context = None
         self.over.set_result(outcome)
 
@@ -178,22 +195,14 @@ class ChildProcess(SupervisedProcess):
 
     def outcome_of_death(self, context: Context, ended: dict[str, Any] | None) -> Outcome:
         """Of the run that it executed. ``ended`` is the supervisor's message, None if that died."""
-        if ended is None:
-            message = (
-                "the supervisor of this node's processes was killed, and the handler's with it"
-            )
-            return Failed("SupervisorLost", message)
-        status, cause = ended["status"], ended["cause"]
-        how = "it had not begun" if status is None else how_it_ended(status)
-        if cause == "lease" and context.stop_reason is None:
-            context.stop_reason = StopReason.LEASE_LOST
-        if context.stop_reason is not None:
-            return Interrupted(context.stop_reason, f"stopped ({context.stop_reason}): {how}")
-        if self.fault is not None and status == -signal.SIGKILL:
-            return Failed("BadChild", f"{self.fault}; its process was {how}")
-        tail = self.last_of_stderr()
+        if ended is None or ended["cause"] == "lease" or context.stop_reason is not None:
+            return outcome_of_force(context, ended)
+        status, tail = ended["status"], self.last_of_stderr()
         if status is None:
             return Failed("CouldNotStart", str(ended["error"]), tail)
+        how = how_it_ended(status)
+        if self.fault is not None and status == -signal.SIGKILL:
+            return Failed("BadChild", f"{self.fault}; its process was {how}")
         if status >= 0:
             message = f"the handler's process {how} before the handler had returned"
             return Failed("ExitStatus", message, tail, exit_status=status)
@@ -216,3 +225,55 @@ class ChildProcess(SupervisedProcess):
         how = ended["error"] or ("" if status is None else f"its process {how_it_ended(status)}")
         message = f"no process for the handler could be started: {self.fault or how}"
         return Failed("CouldNotStart", message, self.last_of_stderr())
+
+
+# Contexts and outcomes as messages.
+
+_OF_A_CONTEXT: Final = tuple(inspect.signature(Context).parameters)
+
+
+def context_members(context: Context) -> dict[str, Any]:
+    """A context as JSON values, with texts for ids and instants."""
+    members = {name: getattr(context, name) for name in _OF_A_CONTEXT}
+    return {
+        name: str(value) if isinstance(value, UUID | datetime) else value
+        for name, value in members.items()
+    }
+
+
+def context_from(members: dict[str, Any]) -> Context:
+    """The context that `context_members` wrote."""
+    fire_time = members["fire_time"]
+    return Context(
+        **members
+        | {
+            "run_uuid": UUID(members["run_uuid"]),
+            "token": UUID(members["token"]),
+            "fire_time": None if fire_time is None else datetime.fromisoformat(fire_time),
+        }
+    )
+
+
+def outcome_members(outcome: Outcome) -> dict[str, Any]:
+    """An outcome as JSON values."""
+    if isinstance(outcome, Succeeded):
+        return {"text": outcome.text}
+    members = dataclasses.asdict(outcome)
+    if isinstance(outcome, Failed) and outcome.after is not None:
+        members["after"] = outcome.after.total_seconds()
+    return members
+
+
+def outcome_from(members: dict[str, Any]) -> Outcome:
+    """The outcome that `outcome_members` wrote. Raises what its members raise if it is none."""
+    if "text" in members:
+        text = members["text"]
+        return SUCCEEDED if text is None else Succeeded(json.loads(text))
+    if "reason" in members:
+        return Interrupted(StopReason(members["reason"]), str(members["message"]))
+    after, causes = members["after"], members["causes"]
+    read = {
+        "after": None if after is None else timedelta(seconds=after),
+        "causes": tuple(map(str, causes)),
+    }
+    return Failed(**members | read)

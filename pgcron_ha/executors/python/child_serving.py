@@ -26,7 +26,7 @@ from pgcron_ha.executors.contract.masking import leave_masking_to_the_node
 from pgcron_ha.executors.contract.outcome import Outcome
 from pgcron_ha.executors.contract.progress import Progress
 from pgcron_ha.executors.process.conversation import Incoming, message_bytes
-from pgcron_ha.executors.python.child_messages import context_from, outcome_members
+from pgcron_ha.executors.python.child_process import context_from, outcome_members
 from pgcron_ha.executors.python.executor import PythonExecutor
 from pgcron_ha.executors.python.handler import PythonHandler
 from pgcron_ha.operating_system import (

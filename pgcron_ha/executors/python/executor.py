@@ -11,26 +11,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from time import monotonic
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from pgcron_ha.executors.contract.attempt import StopReason
 from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.coroutines import go_on
 from pgcron_ha.executors.contract.failures import outcome_of_error, outcome_of_result
-from pgcron_ha.executors.contract.outcome import SUCCEEDED, Failed, Outcome, stopped_early
+from pgcron_ha.executors.contract.outcome import SUCCEEDED, Outcome, stopped_early
 from pgcron_ha.executors.contract.tasks import LoopExecutor
 from pgcron_ha.executors.contract.transaction import RunTransaction
 from pgcron_ha.executors.python.capture import capture, current_run
 from pgcron_ha.executors.python.child_pool import ChildPool, ChildProgram, isolations_of
-from pgcron_ha.executors.python.copies import end_copy, watch_for_copies
 from pgcron_ha.executors.python.handler import PythonHandler
 from pgcron_ha.executors.python.threads import HandlerThreads
-from pgcron_ha.operating_system import boottime
+from pgcron_ha.operating_system import IN_FORKED_CHILD
 
 if TYPE_CHECKING:
     from pgcron_ha.db.driver.transactions import Transactions
@@ -52,6 +52,7 @@ class PythonExecutor(LoopExecutor):
     """
 
     kind: ClassVar[str] = "py"
+    _handlers: dict[str, PythonHandler]
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class PythonExecutor(LoopExecutor):
         super().__init__("pgcron-handlers", executor_services)
         self._transactions = transactions
         self._flush = flush
-        self._live: set[Context] = set()
+        self._live: dict[Context, None] = {}
         self.at_end: list[Callable[[], Coroutine[Any, Any, None]]] = []  # in the handlers' loop
         self._awake = False
         self._variables = contextvars.copy_context()
@@ -86,11 +87,7 @@ class PythonExecutor(LoopExecutor):
         if isolated and children is not None:
             services = replace(executor_services, done=self._end_isolated)
             self._children = ChildPool(children, isolated, services)
-        watch_for_copies(self)
-
-    def handlers(self) -> frozenset[str]:
-        """The full names of the registered functions."""
-        return frozenset(self._handlers)
+        IN_FORKED_CHILD[self] = self._become_a_copy
 
     def start(self, contexts: Sequence[Context]) -> None:
         """Hand the async ones over to the loop, and each plain one to a thread."""
@@ -123,13 +120,16 @@ class PythonExecutor(LoopExecutor):
         if self._children is not None:
             self._children.renew_lease(deadline)
 
-    def become_a_copy(self) -> None:
-        """This is a process that a handler forked: it ends when it leaves its handler, or waits."""
-        self._done = end_copy
+    def _become_a_copy(self) -> None:
+        """This is a process that a handler forked: it ends when it leaves its handler, or waits.
+        Else it would report the end of the run again, and take the next one from its copy of the
+        queue.
+        """
+        self._done = _end_copy
         for context in self._live:
             context._transaction = None  # its connection is the node's
         if threading.get_ident() == self._thread.ident:
-            self._loop.call_soon(end_copy)
+            self._loop.call_soon(_end_copy)
 
     async def close(self, grace: float) -> None:
         """Stop all; after ``grace`` abandon what remains.
@@ -154,41 +154,28 @@ class PythonExecutor(LoopExecutor):
         for thread in self._threads.close():
             thread.join(0 if self._live else _END_SECONDS)
         capture.uninstall()
+        del IN_FORKED_CHILD[self]
 
     def _prepare(self, context: Context) -> bool:
         """Make a context ready to be executed; False if it is refused, and done with."""
         context._sink = self._sink
         context._lease = self._lease
         context._previous = self._previous
-        self._live.add(context)
-        context._work = self._handlers.get(context.handler)
-        if self._closing:
-            context.stop_reason = context.stop_reason or StopReason.SHUTDOWN
-            self._finish(context, stopped_early(context.stop_reason))
-        elif context._work is None:
-            message = f"this node does not offer the handler {context.handler!r}"
-            self._finish(context, Failed("NotFound", message))
-        else:
-            if context.delivery == "transactional" and self._transactions and self._flush:
-                context._transaction = RunTransaction(
-                    context, self._transactions, self._flush, self._loop
-                )
-            return True
-        return False
+        self._live[context] = None
+        refused = self._refusal(context)
+        if refused is not None:
+            self._report_end(context, refused)
+            return False
+        context._work = self._handlers[context.handler]
+        if context.delivery == "transactional" and self._transactions and self._flush:
+            context._transaction = RunTransaction(
+                context, self._transactions, self._flush, self._loop
+            )
+        return True
 
     def _is_isolated(self, context: Context) -> bool:
         handler = self._handlers.get(context.handler)
         return handler is not None and handler.isolation is not None
-
-    def _finish(self, context: Context, outcome: Outcome) -> None:
-        if context._log is not None:
-            context._log.finish()
-        context._work = None
-        context._transaction = None
-        context._sink = None  # what it left behind prints where the process does
-        self._live.discard(context)
-        self._done(context, outcome)
-        self._note_nothing_left()
 
     def _next(self) -> Context | None:
         """What the slot that became free does now."""
@@ -248,7 +235,7 @@ class PythonExecutor(LoopExecutor):
         """Whether the handler has waited."""
         handler: PythonHandler = context._work
         waiting = None
-        outcome: Outcome | None = _refusal(context, handler)
+        outcome: Outcome | None = self._refusal(context) or handler.refusal(context)
         if outcome is None:
             variables = self._variables.copy()
             try:
@@ -262,7 +249,7 @@ class PythonExecutor(LoopExecutor):
             if context._transaction is not None:
                 context._work = None  # a stop must not cancel a COMMIT
                 outcome = await context._transaction.settle(outcome)
-        self._finish(context, outcome)
+        self._report_end(context, outcome)
         return waiting is not None
 
     def _cancel(self, context: Context) -> None:
@@ -281,18 +268,18 @@ class PythonExecutor(LoopExecutor):
                 coroutine.close()
         for context in list(self._live):
             if _is_on_the_loop(context):  # it had not begun
-                self._finish(context, stopped_early(StopReason.SHUTDOWN))
+                self._report_end(context, stopped_early(StopReason.SHUTDOWN))
 
     # The threads' side.
 
     def _execute_plain(self, context: Context) -> Context | None:
         handler: PythonHandler = context._work
-        outcome: Outcome | None = _refusal(context, handler)
+        outcome: Outcome | None = self._refusal(context) or handler.refusal(context)
         if outcome is None:
             outcome = self._variables.copy().run(_call_plain, context, handler)
             if context._transaction is not None:
                 outcome = context._transaction.settle_in_thread(outcome)
-        self._finish(context, outcome)
+        self._report_end(context, outcome)
         following = self._next()
         if following is None or following._work.in_thread:
             return following
@@ -302,7 +289,7 @@ class PythonExecutor(LoopExecutor):
     # The children's side.
 
     def _end_isolated(self, context: Context, outcome: Outcome) -> None:
-        self._finish(context, outcome)
+        self._report_end(context, outcome)
         following = self._next()
         if following is not None:
             self._start(following)
@@ -318,6 +305,15 @@ class PythonExecutor(LoopExecutor):
             self._threads.submit(context)
         else:
             self._children.start((context,))
+
+
+def _end_copy(*_: object) -> NoReturn:
+    """Nothing that was registered for the end of the node is called."""
+    with contextlib.suppress(OSError):
+        os.write(
+            2, b"a process that a handler forked came back from it instead of ending; it ends\n"
+        )
+    os._exit(70)
 
 
 def _begin(context: Context, handler: PythonHandler) -> tuple[Coroutine[Any, Any, Any] | None, Any]:
@@ -346,12 +342,3 @@ def _call_plain(context: Context, handler: PythonHandler) -> Outcome:
         return SUCCEEDED if result is None else outcome_of_result(result)
     except BaseException as error:
         return outcome_of_error(error, context)
-
-
-def _refusal(context: Context, handler: PythonHandler) -> Outcome | None:
-    """Why the handler is not even begun; None in the usual case."""
-    if context.stop_reason is not None:
-        return stopped_early(context.stop_reason)
-    if context._lease is not None and boottime() >= context._lease.deadline:
-        return stopped_early(StopReason.LEASE_LOST)
-    return handler.refusal(context)

@@ -18,7 +18,6 @@ from pgcron_ha.config.settings import Settings
 from pgcron_ha.config.sql_profiles import SqlProfile
 from pgcron_ha.db.driver.sql_session import SqlDatabase
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.executors.contract.attempt import StopReason
 from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.masking import remember_password, remember_secret
@@ -63,15 +62,15 @@ class SqlExecutor(TaskExecutor):
         refused = run.refusal()
         if refused is not None:
             return refused
-        limit, loop = profile.timeout, asyncio.get_running_loop()
-        timer = limit and loop.call_later(limit, self.stop, context, StopReason.TIMED_OUT)
         self._runs[context] = run
         try:
             return await run.execute()
         finally:
-            self._runs.pop(context)
-            if timer:
-                timer.cancel()
+            del self._runs[context]
+
+    def time_limit(self, context: Context) -> float | None:
+        """The profile's."""
+        return self._profiles[context.handler].timeout
 
     def interrupt(self, context: Context) -> None:
         """Cancel the statement under way; when the profile's grace is over, end the session."""

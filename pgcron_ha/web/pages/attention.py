@@ -26,7 +26,8 @@ from pgcron_ha.web.formats import (
     who_and_why,
 )
 from pgcron_ha.web.health import Health
-from pgcron_ha.web.pages.facts import Overview
+from pgcron_ha.web.pages.facts import Facts
+from pgcron_ha.web.pages.nodes import NodeRow
 from pgcron_ha.web.pages.queues import circuit_sentence
 
 Link: TypeAlias = Callable[..., str]
@@ -55,13 +56,13 @@ class Attention:
     """Buttons: their words and the addresses of their verbs."""
 
 
-def causes(link: Link, seen: Overview) -> list[Attention]:
+def causes(link: Link, seen: Facts) -> list[Attention]:
     """Everything that is wrong, worst first, the newest of equals first."""
     found = [
         *_cluster(link, seen),
         *_missing_nodes(link, seen),
-        *_cordoned(seen),
-        *_unresponsive(seen),
+        *_cordoned(link, seen),
+        *_unresponsive(link, seen),
         *_blocking(seen),
         *_troubled_services(link, seen),
         *_failing(link, seen),
@@ -80,7 +81,7 @@ def shortlist(found: Sequence[Attention], most: int) -> list[Attention]:
     return [cause for _, cause in sorted(turns[:most], key=lambda each: each[0])]
 
 
-def _cluster(link: Link, seen: Overview) -> Iterator[Attention]:
+def _cluster(link: Link, seen: Facts) -> Iterator[Attention]:
     cluster = seen.cluster
     if cluster["paused_at"] is not None:
         why = short(who_and_why(cluster["paused_by"], cluster["paused_note"])) or "nobody said why"
@@ -93,8 +94,8 @@ def _cluster(link: Link, seen: Overview) -> Iterator[Attention]:
         yield Attention(mark, what, link("nodes"), None, why)
 
 
-def _missing_nodes(link: Link, seen: Overview) -> Iterator[Attention]:
-    nodes = seen.node_rows
+def _missing_nodes(link: Link, seen: Facts) -> Iterator[Attention]:
+    nodes = seen.nodes
     if not any(node.state in ("alive", "cordoned", "draining") for node in nodes):
         yield Attention(
             Mark("✕", "none", "fail"),
@@ -109,31 +110,35 @@ def _missing_nodes(link: Link, seen: Overview) -> Iterator[Attention]:
         if node.state in ("silent", "died") and node.name not in alive:
             mark = mark_of(node.state)._replace(tone="late")
             why = node.reason or "Its lease ran out; its runs are taken over."
-            yield Attention(mark, f"Node {node.name}", node.href, node.ended_at, why)
+            yield Attention(mark, f"Node {node.name}", _href(link, node), node.ended_at, why)
 
 
-def _cordoned(seen: Overview) -> Iterator[Attention]:
+def _href(link: Link, node: NodeRow) -> str:
+    return link("node", incarnation=node.facts["incarnation"])
+
+
+def _cordoned(link: Link, seen: Facts) -> Iterator[Attention]:
     """Cordoned nodes: a cordon that was forgotten costs capacity."""
-    takes_work = any(node.state == "alive" for node in seen.node_rows)
+    takes_work = any(node.state == "alive" for node in seen.nodes)
     mark = mark_of("cordoned")._replace(tone="idle" if takes_work else "late")
     hint = None if takes_work else "No other node takes runs: uncordon it, or start another."
-    for node in seen.node_rows:
+    for node in seen.nodes:
         if node.state == "cordoned":
             why = f"It takes nothing new, by word of {short(node.cordon or 'somebody')}."
             since = node.facts["cordoned_at"]
-            yield Attention(mark, f"Node {node.name}", node.href, since, why, hint)
+            yield Attention(mark, f"Node {node.name}", _href(link, node), since, why, hint)
 
 
-def _unresponsive(seen: Overview) -> Iterator[Attention]:
+def _unresponsive(link: Link, seen: Facts) -> Iterator[Attention]:
     """Nodes with slots that only the end of a handler, or of the node, frees."""
     hint = "Only the end of that handler or of its node ends them: restart the node."
-    for node in seen.node_rows:
+    for node in seen.nodes:
         if runs := node.facts["unresponsive_runs"]:
             mark, why = Mark("▲", "unresponsive", "late"), f"{capital(unresponsive_words(runs))}."
-            yield Attention(mark, f"Node {node.name}", node.href, None, why, hint)
+            yield Attention(mark, f"Node {node.name}", _href(link, node), None, why, hint)
 
 
-def _blocking(seen: Overview) -> Iterator[Attention]:
+def _blocking(seen: Facts) -> Iterator[Attention]:
     """Sessions that keep nodes waiting for a lock."""
     for row in seen.blocking:
         since = None if row["seconds"] is None else seen.now - timedelta(seconds=row["seconds"])
@@ -147,13 +152,13 @@ def _blocking(seen: Overview) -> Iterator[Attention]:
         )
 
 
-def _troubled_services(link: Link, seen: Overview) -> Iterator[Attention]:
+def _troubled_services(link: Link, seen: Facts) -> Iterator[Attention]:
     """Services that fail, and rows that others have set aside: one row for each cause, however many
     nodes have it.
     """
     set_aside = Mark("▲", "set aside", "late")
-    nodes = seen.node_rows
-    hrefs = {node.name: node.href for node in nodes if node.facts["state"] != "dead"}
+    nodes = seen.nodes
+    hrefs = {node.name: _href(link, node) for node in nodes if node.facts["state"] != "dead"}
     for names, cause in merged((node.name, node.health) for node in nodes):
         href = hrefs[names[0]] if len(names) == 1 else link("nodes")
         since = seen.now - timedelta(seconds=cause.seconds)
@@ -178,7 +183,7 @@ def _nodes(names: Sequence[str]) -> str:
     return f"nodes {some_of(names, _NAMED)}"
 
 
-def _failing(link: Link, seen: Overview) -> Iterator[Attention]:
+def _failing(link: Link, seen: Facts) -> Iterator[Attention]:
     by_error: dict[str, list[tuple[dict[str, Any], Health]]] = {}
     for row, health in seen.judged:
         if health.word == "failing":
@@ -195,7 +200,7 @@ def _failing(link: Link, seen: Overview) -> Iterator[Attention]:
         yield Attention(mark_of("failing"), what, href, since, error)
 
 
-def _open_circuits(link: Link, seen: Overview) -> Iterator[Attention]:
+def _open_circuits(link: Link, seen: Facts) -> Iterator[Attention]:
     """One cause for each breaker that is not closed."""
     for row in seen.breakers:
         waiting = sum(group["runs"] for group in seen.broken if group["name"] == row["name"])
@@ -212,7 +217,7 @@ def _open_circuits(link: Link, seen: Overview) -> Iterator[Attention]:
         )
 
 
-def _unserved(link: Link, seen: Overview) -> Iterator[Attention]:
+def _unserved(link: Link, seen: Facts) -> Iterator[Attention]:
     """Work that no live node can take: parked, not offered, or too heavy."""
     unserved: dict[tuple[str, str, str, int], tuple[int, Any]] = {}
     for row in [*seen.parked, *(due for due in seen.due if not due["is_served"])]:
@@ -237,13 +242,13 @@ def _unserved(link: Link, seen: Overview) -> Iterator[Attention]:
         )
 
 
-def _others(link: Link, seen: Overview) -> Iterator[Attention]:
+def _others(link: Link, seen: Facts) -> Iterator[Attention]:
     for row, health in seen.judged:
         if health.is_problem and health.word != "failing":
             yield _schedule(link, row, health)
 
 
-def _dead(link: Link, seen: Overview) -> Iterator[Attention]:
+def _dead(link: Link, seen: Facts) -> Iterator[Attention]:
     """Dead letters of runs without a schedule."""
     mark = mark_of("dead")._replace(tone="late")
     for group in seen.dead:
@@ -253,7 +258,7 @@ def _dead(link: Link, seen: Overview) -> Iterator[Attention]:
             yield Attention(mark, what, link("dead", {"handler": handler}), group["last_at"], why)
 
 
-def _paused_queues(link: Link, seen: Overview) -> Iterator[Attention]:
+def _paused_queues(link: Link, seen: Facts) -> Iterator[Attention]:
     for queue in seen.paused_queues:
         name = queue["name"]
         count = sum(row["runs"] for row in seen.due if row["queue"] == name)

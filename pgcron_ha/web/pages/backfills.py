@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from starlette.responses import Response
@@ -13,13 +12,12 @@ from pgcron_ha.db.commands import backfills as interfaces
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.pages import schedules as ask_schedules
-from pgcron_ha.db.queries.pages.runs import HIGHEST_ID
-from pgcron_ha.errors import InvalidInput, NotFound
+from pgcron_ha.errors import InvalidInput
 from pgcron_ha.model.backfill import measure
 from pgcron_ha.spec.schedule_spec import spec_of
 from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.web.address import choice, whole_number
-from pgcron_ha.web.page_request import PageRequest
+from pgcron_ha.web.page_request import PageRequest, verb
 from pgcron_ha.web.pages.schedule import no_such_schedule
 from pgcron_ha.web.run_words import run_word
 from pgcron_ha.web.times import written_instant
@@ -42,8 +40,6 @@ async def show_backfills(page_request: PageRequest) -> Response:
         return await interfaces.backfills(connection, schedule_id=id_, state=state, schema=schema)
 
     snapshot = await page_request.read(("backfills", name, state), read)
-    if (drawn := page_request.drawn(snapshot)) is not None:
-        return drawn
     if snapshot.value is None:
         raise no_such_schedule(page_request, name or "")
     return page_request.page(
@@ -58,7 +54,7 @@ async def show_backfills(page_request: PageRequest) -> Response:
 
 async def show_backfill(page_request: PageRequest) -> Response:
     """One of them: how far it is, and its runs."""
-    id_ = _id(page_request)
+    id_ = page_request.id
 
     async def read(
         connection: Connection, *, schema: str
@@ -69,8 +65,6 @@ async def show_backfill(page_request: PageRequest) -> Response:
         )
 
     snapshot = await page_request.read(("backfill", id_), read)
-    if (drawn := page_request.drawn(snapshot)) is not None:
-        return drawn
     row, runs = snapshot.value
     reported = [{**run, "state": run_word(run, snapshot.now)} for run in runs if run["state"]]
     return page_request.page(
@@ -116,30 +110,11 @@ async def ask_for(page_request: PageRequest) -> Response:
     return page_request.redirect("backfill", {"done": "backfill"}, id=await page_request.act(make))
 
 
-async def pause(page_request: PageRequest) -> Response:
-    """Makes no more runs until it is resumed."""
-    await page_request.form()
-    return await _change(page_request, interfaces.pause_backfill, "backfill_paused")
-
-
-async def resume(page_request: PageRequest) -> Response:
-    """Goes on."""
-    await page_request.form()
-    return await _change(page_request, interfaces.resume_backfill, "backfill_resumed")
-
-
-async def stop(page_request: PageRequest) -> Response:
-    """Cancels what waits; ``note`` says why."""
-    reason = (await page_request.form("note")).get("note")
-    return await _change(page_request, interfaces.stop_backfill, "backfill_stopped", reason)
-
-
-async def _change(
-    page_request: PageRequest, verb: Callable[..., Awaitable[object]], done: str, *more: str | None
-) -> Response:
-    id_ = _id(page_request)
-    await page_request.do(verb, id_, *more)
-    return page_request.redirect("backfill", {"done": done}, id=id_)
+# Makes no more runs until it is resumed.
+pause = verb(interfaces.pause_backfill, "backfill", "backfill_paused", segment="id")
+resume = verb(interfaces.resume_backfill, "backfill", "backfill_resumed", segment="id")
+# Cancels what waits; ``note`` says why.
+stop = verb(interfaces.stop_backfill, "backfill", "backfill_stopped", "note", segment="id")
 
 
 def _settings(row: dict[str, Any]) -> list[tuple[str, str]]:
@@ -158,18 +133,6 @@ def _settings(row: dict[str, Any]) -> list[tuple[str, str]]:
         ("Asked for by", row["created_by"]),
         *([("Last changed by", row["changed_by"])] if row["changed_by"] else []),
     ]
-
-
-def _id(page_request: PageRequest) -> int:
-    text = page_request.segment("id")
-    number = whole_number(text, HIGHEST_ID)
-    if number is None:
-        raise NotFound(
-            f"'{text[:60]}' is no backfill",
-            "A backfill has a number.",
-            "Look for it in the list of backfills.",
-        )
-    return number
 
 
 def _parallelism(text: str) -> int:

@@ -15,6 +15,7 @@ from pgcron_ha.errors import InvalidInput, PgcronError
 from pgcron_ha.spec.calendars.calendar import MOST_CHARACTERS, read_calendar, read_calendars
 from pgcron_ha.web.address import NoSuch
 from pgcron_ha.web.page_request import INTERFACE, PageRequest, verb
+from pgcron_ha.web.reading import Snapshot
 
 DAYS_SHOWN: Final = 20
 # A browser sends a line's end as two characters.
@@ -26,8 +27,6 @@ async def show_calendars(page_request: PageRequest) -> Response:
     page_request.query()
 
     snapshot = await page_request.read(("calendars",), ask.calendars)
-    if (drawn := page_request.drawn(snapshot)) is not None:
-        return drawn
     return page_request.page(
         "calendars.html",
         snapshot,
@@ -44,8 +43,6 @@ async def show_calendar(page_request: PageRequest) -> Response:
     name = page_request.segment("name")
 
     snapshot = await page_request.read(("calendar", name), _read_calendar, name)
-    if (drawn := page_request.drawn(snapshot)) is not None:
-        return drawn
     row, users, parents = snapshot.value
     if row is None:
         rule = "A calendar is named exactly as it was made."
@@ -56,20 +53,8 @@ async def show_calendar(page_request: PageRequest) -> Response:
         days = _days(name, row["parts"], today)
     except PgcronError as error:
         problem = error
-    return page_request.page(
-        "calendar.html",
-        snapshot,
-        title=name,
-        section="schedules",
-        name=name,
-        text=row["content"],
-        most_text=MOST_CHARACTERS,
-        row=row,
-        users=users,
-        parents=parents,
-        days=days,
-        problem=problem,  # why nobody can read it
-    )
+    more = {"users": users, "parents": parents, "days": days, "problem": problem}
+    return _page(page_request, name, row["content"], snapshot, title=name, row=row, **more)
 
 
 async def save(page_request: PageRequest) -> Response:
@@ -80,22 +65,20 @@ async def save(page_request: PageRequest) -> Response:
         read_calendar(text)
         await page_request.do(interfaces.put_calendar, name, text, interface=INTERFACE)
     except InvalidInput as problem:
-        return page_request.page(
-            "calendar.html",
-            None,
-            title="Calendar",
-            section="schedules",
-            status=400,
-            name=name,
-            text=text,
-            most_text=MOST_CHARACTERS,
-            row=None,
-            problem=problem,
-        )
+        more = {"status": 400, "row": None, "problem": problem}
+        return _page(page_request, name, text, None, title="Calendar", **more)
     return page_request.redirect("calendar", {"done": "calendar_saved"}, name=name)
 
 
 delete = verb(interfaces.delete_calendar, "calendars", "calendar_deleted")
+
+
+def _page(
+    page_request: PageRequest, name: str, text: str, snapshot: Snapshot[Any] | None, **more: Any
+) -> Response:
+    """`more` has the problem: why nobody can read it, or why it was not saved."""
+    view = {"name": name, "text": text, "most_text": MOST_CHARACTERS, **more}
+    return page_request.page("calendar.html", snapshot, section="schedules", **view)
 
 
 async def _read_calendar(

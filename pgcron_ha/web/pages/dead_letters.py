@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from starlette.responses import Response
@@ -10,7 +10,7 @@ from starlette.responses import Response
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import dead_letters as ask
-from pgcron_ha.web.address import NoSuch, choice, whole_number, wrong_page
+from pgcron_ha.web.address import choice, cursor_instant, whole_number, wrong_page
 from pgcron_ha.web.lists import chips, choices
 from pgcron_ha.web.page_request import PageRequest
 
@@ -65,16 +65,10 @@ async def show_dead_letters(page_request: PageRequest) -> Response:
 
 async def redrive(page_request: PageRequest) -> Response:
     """Runs a dead letter again as a new run; then shows that run."""
-    text, _ = page_request.segment("id"), await page_request.form()
-    letter = whole_number(text, _MOST_RUN)
-    if letter is None:
-        rule = "A dead letter is named by its run's number."
-        raise NoSuch("dead letter", text, rule, "Take it from the list of dead letters.")
-    made = await page_request.make_run(
-        "redrive", letter, lambda c: functions.redrive(c, letter, **page_request.who)
+    letter, _ = page_request.id, await page_request.form()
+    return await page_request.make_run(
+        "redrive", letter, lambda c: functions.redrive(c, letter, **page_request.who), "redriven"
     )
-    done = "redriven" if made.is_new else "repeated"
-    return page_request.redirect("run", {"done": done}, id=made.run)
 
 
 async def redrive_cause(page_request: PageRequest) -> Response:
@@ -150,12 +144,8 @@ def _cursor(text: str | None) -> tuple[datetime | None, int | None]:
     if text is None:
         return None, None
     at, _, run = text.partition(",")
-    try:
-        instant = datetime.fromisoformat(at).astimezone(UTC) if "T" in at else None
-    except (ValueError, OverflowError):
-        instant = None
-    number = whole_number(run, _MOST_RUN)
-    if instant is None or number is None:
+    instant, number = cursor_instant(at, "the dead letters"), whole_number(run, _MOST_RUN)
+    if number is None:
         rule = "A page begins after a letter: when it died and its run's number."
         raise wrong_page(text, "the dead letters", rule)
     return instant, number

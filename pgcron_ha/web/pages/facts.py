@@ -14,7 +14,7 @@ from pgcron_ha.db.queries.pages import overview as ask
 from pgcron_ha.db.queries.pages import queues as ask_queues
 from pgcron_ha.db.queries.pages import schedules as ask_schedules
 from pgcron_ha.web.health import Health, judge
-from pgcron_ha.web.pages.nodes import NodeRow
+from pgcron_ha.web.pages.nodes import NodeRow, node_row
 
 TRACKS: Final = 12
 _OPEN_LETTERS: Final = {
@@ -30,10 +30,12 @@ Judged: TypeAlias = list[tuple[dict[str, Any], Health]]
 
 @dataclass(frozen=True)
 class Facts:
-    """What was read for the overview: rows as `pgcron_ha.db.queries.pages` documents them."""
+    """What was read for the overview: rows as `pgcron_ha.db.queries.pages` documents them, and what
+    they meant at that moment.
+    """
 
     cluster: dict[str, Any]
-    nodes: Rows
+    nodes: list[NodeRow]
     due: Rows
     parked: Rows
     breakers: Rows
@@ -43,22 +45,18 @@ class Facts:
     recent: dict[str, Any]
     dead: Rows
     paused_queues: Rows
-    schedules: Rows
-    """Those that may be unhealthy, and those that fire next."""
+    judged: Judged
+    """Schedules that may be unhealthy, and those that fire next, with their health."""
     blocking: Rows
     """Sessions that keep nodes waiting for a lock."""
     tracks: Rows
-    """Ended runs of `schedules` within the window."""
+    """Ended runs of some of the schedules within the window."""
 
-
-@dataclass(frozen=True)
-class Overview(Facts):
-    """The facts at an instant."""
-
-    now: datetime
-    judged: Judged
-    """Of `schedules` the health."""
-    node_rows: list[NodeRow]
+    @property
+    def now(self) -> datetime:
+        """When it was read, by the database's clock."""
+        now: datetime = self.cluster["now"]
+        return now
 
 
 async def read_facts(connection: Connection, length: timedelta, *, schema: str) -> Facts:
@@ -78,14 +76,16 @@ async def read_facts(connection: Connection, length: timedelta, *, schema: str) 
     )
     ids = list(known)[: ask_schedules.MOST_IDS]
     schedules = await ask_schedules.schedules(connection, ids=ids, limit=len(ids), schema=schema)
-    judged = [(row, judge(row, cluster["now"])) for row in schedules]
-    chosen = [row["id"] for row, _ in for_timeline(judged, cluster["now"])]
-    since = cluster["now"] - length * 2 / 3
+    now = cluster["now"]
+    judged = [(row, judge(row, now)) for row in schedules]
+    chosen = [row["id"] for row, _ in for_timeline(judged, now)]
+    since = now - length * 2 / 3
+    nodes = await ask_nodes.nodes(
+        connection, ended_within=_ENDED_WITHIN, names=0, limit=ask.ROWS, schema=schema
+    )
     return Facts(
         cluster=cluster,
-        nodes=await ask_nodes.nodes(
-            connection, ended_within=_ENDED_WITHIN, names=0, limit=ask.ROWS, schema=schema
-        ),
+        nodes=[node_row(row, now) for row in nodes],
         due=due,
         parked=await ask.parked(connection, schema=schema),
         breakers=await ask_queues.open_breakers(connection, schema=schema),
@@ -98,7 +98,7 @@ async def read_facts(connection: Connection, length: timedelta, *, schema: str) 
         paused_queues=[
             row for row in await ask_queues.settings(connection, schema=schema) if row["paused_at"]
         ],
-        schedules=schedules,
+        judged=judged,
         blocking=await blocking_sessions(connection, schema=schema),
         tracks=await ask.timeline_runs(connection, schedule_ids=chosen, since=since, schema=schema),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -16,7 +17,7 @@ from pgcron_ha.db.queries.reasons import Reason, why
 from pgcron_ha.errors import UnknownZone
 from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.web.address import choice, cursor_instant
-from pgcron_ha.web.formats import Mark, mark_of, plain
+from pgcron_ha.web.formats import mark_of, plain
 from pgcron_ha.web.lists import choices
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.schedule import ledger_line, no_such_schedule
@@ -57,20 +58,6 @@ class Found(NamedTuple):
     rows: list[dict[str, Any]]
     reasons: list[tuple[Meant, Reason]]
     near: list[str]
-
-
-class Answer(NamedTuple):
-    """Why an instant of a schedule ran or did not."""
-
-    meant: Meant
-    """The instant, and what the zone's clock did then."""
-    mark: Mark
-    sentence: str
-    reported: Reason
-    said_by: str | None
-    """Who decided it, and their note, unless the sentence says so."""
-    near: list[tuple[str, datetime]]
-    """The fires before and after an instant that is no fire."""
 
 
 async def show_ledger(page_request: PageRequest) -> Response:
@@ -170,7 +157,8 @@ def _ledger_row(fire: dict[str, Any], now: datetime) -> dict[str, Any]:
     return {**line, "reason": line["reason"] or because, "delay": delay}
 
 
-def _answer(meant: Meant, stored: Reason, row: dict[str, Any]) -> Answer:
+def _answer(meant: Meant, stored: Reason, row: dict[str, Any]) -> SimpleNamespace:
+    """Why an instant of a schedule ran or did not."""
     found = explain(row, meant.instant, stored)
     reported = found.reported
     sentence = _sentence(reported)
@@ -188,7 +176,14 @@ def _answer(meant: Meant, stored: Reason, row: dict[str, Any]) -> Answer:
         )
     near = [("before", found.before), ("after", found.after)]
     fires = [(word, fire) for word, fire in near if fire and mark.word == "no fire"]
-    return Answer(meant, mark, sentence, reported, _said_by(reported), fires)
+    return SimpleNamespace(
+        meant=meant,
+        mark=mark,
+        sentence=sentence,
+        reported=reported,
+        said_by=_said_by(reported),
+        near=fires,  # before and after an instant that is none
+    )
 
 
 def _said_by(reported: Reason) -> str | None:

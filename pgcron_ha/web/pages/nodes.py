@@ -42,7 +42,6 @@ class NodeRow:
     """One node incarnation; the facts are a row of `pgcron_ha.db.queries.pages.nodes.nodes`."""
 
     facts: dict[str, Any]
-    href: str
     left: float
     """Seconds of its lease; below zero: it ran out."""
 
@@ -124,7 +123,7 @@ async def show_nodes(page_request: PageRequest) -> Response:
     snapshot = await page_request.read(("nodes", *chosen.values()), _read_nodes, chosen)
     (living, dead), state = snapshot.value, given.get("state")
     versions = Counter(row["version"] for row in living)
-    rows = [node_row(page_request, row, snapshot.now) for row in living]
+    rows = [node_row(row, snapshot.now) for row in living]
     alive = [row.facts for row in rows if row.state == "alive"]
     return page_request.page(
         "nodes.html",
@@ -132,7 +131,7 @@ async def show_nodes(page_request: PageRequest) -> Response:
         title="Nodes",
         section="nodes",
         living=[row for row in rows if state in (None, row.state)],
-        dead=[node_row(page_request, row, snapshot.now) for row in dead],
+        dead=[node_row(row, snapshot.now) for row in dead],
         slots=sum(row["slots"] for row in alive),
         free_slots=sum(max(0, row["slots"] - row["slots_used"]) for row in alive),
         versions=sorted(versions),  # more than one: the cluster is mixed
@@ -153,51 +152,44 @@ async def show_node(page_request: PageRequest) -> Response:
     snapshot = await page_request.read(("node", given.lower()), _read_node, given)
     node, runs, near = snapshot.value
     if node is None:
-        raise _no_such_node(given, [(_near_name(row), _href(page_request, row)) for row in near])
+        words = "{name} ({state}, {incarnation:.8}…)".format_map
+        links = [page_request.link("node", incarnation=row["incarnation"]) for row in near]
+        raise _no_such_node(given, list(zip(map(words, near), links, strict=True)))
     return page_request.page(
         "node.html",
         snapshot,
         title=plain(node["name"]),
         section="nodes",
-        row=node_row(page_request, node, snapshot.now),
+        row=node_row(node, snapshot.now),
         runs=runs,  # what it executes or holds ahead
     )
 
 
 async def cordon(page_request: PageRequest) -> Response:
     """Cordons every process of its name until it is uncordoned; ``reason`` is kept."""
-    given = page_request.segment("incarnation")
     reason = (await page_request.form("reason")).get("reason")
-
-    async def work(connection: Connection) -> None:
-        node = await _known(connection, given, page_request.schema)
-        await cluster.cordon_node(connection, node["name"], reason, **page_request.who)
-
-    await page_request.act(work)
-    return page_request.redirect("node", {"done": "cordoned"}, incarnation=given)
+    node = await _known(page_request)
+    await page_request.do(cluster.cordon_node, node["name"], reason)
+    return page_request.redirect("node", {"done": "cordoned"}, incarnation=node["incarnation"])
 
 
 async def uncordon(page_request: PageRequest) -> Response:
     """Lets it take runs again, whether its name or this process alone was cordoned."""
-    given = page_request.segment("incarnation")
     await page_request.form()
-
-    async def work(connection: Connection) -> None:
-        node = await _known(connection, given, page_request.schema)
-        held = given if node["is_cordoned_alone"] else node["name"]
-        await cluster.uncordon_node(connection, held, **page_request.who)
-
-    await page_request.act(work)
-    return page_request.redirect("node", {"done": "uncordoned"}, incarnation=given)
+    node = await _known(page_request)
+    held = node["incarnation" if node["is_cordoned_alone"] else "name"]
+    await page_request.do(cluster.uncordon_node, held)
+    return page_request.redirect("node", {"done": "uncordoned"}, incarnation=node["incarnation"])
 
 
-def node_row(page_request: PageRequest, facts: dict[str, Any], now: datetime) -> NodeRow:
+def node_row(facts: dict[str, Any], now: datetime) -> NodeRow:
     """A node at an instant."""
-    return NodeRow(facts, _href(page_request, facts), (facts["lease_until"] - now).total_seconds())
+    return NodeRow(facts, (facts["lease_until"] - now).total_seconds())
 
 
-async def _known(connection: Connection, given: str, schema: str) -> dict[str, Any]:
-    node, _, _ = await _read_node(connection, given, schema=schema)
+async def _known(page_request: PageRequest) -> dict[str, Any]:
+    given = page_request.segment("incarnation")
+    node, _, _ = await page_request.act(lambda c: _read_node(c, given, schema=page_request.schema))
     if node is None:
         raise _no_such_node(given, [])
     return node
@@ -258,14 +250,6 @@ def _no_such_node(given: str, near: list[tuple[str, str]]) -> NotFound:
         "Look for it in the list of nodes.",
         near,
     )
-
-
-def _href(page_request: PageRequest, row: dict[str, Any]) -> str:
-    return page_request.link("node", incarnation=row["incarnation"])
-
-
-def _near_name(row: dict[str, Any]) -> str:
-    return f"{row['name']} ({row['state']}, {row['incarnation'][:8]}…)"
 
 
 def _incarnation(text: str) -> UUID | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from types import SimpleNamespace
 from typing import Any, Final
 
 from starlette.responses import Response
@@ -12,13 +13,11 @@ from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.schedule_spec import spec_of
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.formats import who_and_why
-from pgcron_ha.web.health import judge
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.attention import causes, shortlist
-from pgcron_ha.web.pages.facts import Facts, Overview, for_timeline, read_facts
-from pgcron_ha.web.pages.nodes import node_row
+from pgcron_ha.web.pages.facts import Facts, for_timeline, read_facts
 from pgcron_ha.web.pages.tiles import tiles
-from pgcron_ha.web.plots import Timeline, distance, timeline
+from pgcron_ha.web.plots import distance, timeline
 
 # Two thirds of the axis are past.
 WINDOWS: Final[dict[str, timedelta]] = {
@@ -45,17 +44,9 @@ async def show_overview(page_request: PageRequest) -> Response:
     window = chosen or DEFAULT_WINDOW
     is_all = choice(given.get("attention"), (ALL,), "number of causes") == ALL
     snapshot = await page_request.read(("overview", window), read_facts, WINDOWS[window])
-    if (drawn := page_request.drawn(snapshot)) is not None:
-        return drawn
-    facts, now = snapshot.value, snapshot.now
-    if chosen is None and _is_young(facts, now):
+    seen = snapshot.value
+    if chosen is None and _is_young(seen):
         window = FIRST_WINDOW
-    seen = Overview(
-        **vars(facts),
-        now=now,
-        judged=[(row, judge(row, now)) for row in facts.schedules],
-        node_rows=[node_row(page_request, row, now) for row in facts.nodes],
-    )
     attention = causes(page_request.link, seen)
     shown = shortlist(attention, _ALL_ATTENTION_ROWS if is_all else _ATTENTION_ROWS)
     all_href = page_request.link("overview", {"window": window, "attention": ALL}) + "#attention"
@@ -76,22 +67,22 @@ async def show_overview(page_request: PageRequest) -> Response:
         schedules=seen.cluster["schedules"],
         windows=[(word, word == window) for word in WINDOWS],
         queues=_queue_lines(seen),
-        nodes=seen.node_rows[:_NODES],
+        nodes=seen.nodes[:_NODES],
         last_finished_at=seen.recent["last_finished_at"],
         rate=ended / 60 if ended else None,  # runs a second, over the last minute
         is_empty=not is_used,  # somebody has just installed it
     )
 
 
-def _is_young(facts: Facts, now: datetime) -> bool:
+def _is_young(seen: Facts) -> bool:
     """Whether the past of the schedules, and what was read of their runs, fits `FIRST_WINDOW`."""
-    begin = now - WINDOWS[FIRST_WINDOW] * 2 / 3
-    return all(row["created_at"] > begin for row in facts.schedules) and all(
-        run["finished_at"] > begin for run in facts.tracks
+    begin = seen.now - WINDOWS[FIRST_WINDOW] * 2 / 3
+    return all(row["created_at"] > begin for row, _ in seen.judged) and all(
+        run["finished_at"] > begin for run in seen.tracks
     )
 
 
-def _timeline(page_request: PageRequest, seen: Overview, length: timedelta) -> Timeline | None:
+def _timeline(page_request: PageRequest, seen: Facts, length: timedelta) -> SimpleNamespace | None:
     rows = for_timeline(seen.judged, seen.now)
     if not rows:
         return None
@@ -133,7 +124,7 @@ def future_fires(
     return fires
 
 
-def _queue_lines(seen: Overview) -> list[dict[str, Any]]:
+def _queue_lines(seen: Facts) -> list[dict[str, Any]]:
     """The queues with work, or paused; ``is_cut`` says that ``due`` is a lower bound."""
     paused = {
         row["name"]: who_and_why(row["paused_by"], row["paused_note"]) for row in seen.paused_queues

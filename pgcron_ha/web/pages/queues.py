@@ -140,10 +140,7 @@ async def show_queue(page_request: PageRequest) -> Response:
             name,
             "A queue exists as soon as a run, a schedule, a node or a pause names it.",
             "Look for it in the list of queues.",
-            [
-                (other, page_request.link("queue", name=other))
-                for other in near_names(name[:100], sorted(rows))
-            ],
+            page_request.links("queue", near_names(name[:100], sorted(rows))),
         )
     return page_request.page(
         "queue.html",

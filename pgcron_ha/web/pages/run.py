@@ -12,27 +12,17 @@ from pgcron_ha.db.commands.breakers import diversion_words
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import queues as ask_queues
 from pgcron_ha.db.queries.pages import run as ask
-from pgcron_ha.db.queries.pages import runs as ask_runs
-from pgcron_ha.web.address import NoSuch, whole_number
+from pgcron_ha.web.address import NoSuch
 from pgcron_ha.web.formats import duration, mark_of
 from pgcron_ha.web.json_text import pretty
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.run_log import LogPlace, log_place, log_view, read_log
-from pgcron_ha.web.run_time import where_time_went
+from pgcron_ha.web.run_time import tries_of, where_time_went
 from pgcron_ha.web.run_words import retry_words, run_sentence, run_word
 
 # Characters of a laid-out args or result.
 MOST_PRETTY: Final = 30_000
 _GONE: Final = 4
-
-
-class JsonText(NamedTuple):
-    """Args or a result, laid out."""
-
-    text: str
-    size: int
-    """Bytes of the whole."""
-    is_cut: bool
 
 
 class Found(NamedTuple):
@@ -49,14 +39,12 @@ class Found(NamedTuple):
 
 async def show_run(page_request: PageRequest) -> Response:
     """The page; ``?log=`` chooses the piece of the log: first, before-1.500, after-1.500."""
-    run_id = run_number(page_request)
+    run_id = page_request.id
     place = log_place(page_request.query("log").get("log"))
     snapshot = await page_request.read(("run", run_id, place), _read_run, run_id, place)
-    if (drawn := page_request.drawn(snapshot)) is not None:
-        return drawn
     found = snapshot.value
     if found is None:
-        raise no_such_run(page_request, str(run_id))
+        raise no_such_run(page_request, run_id)
     view = _view(page_request, found, place, snapshot.now)
     title = f"{mark_of(view['word']).word} · run {run_id} · {view['what']}"
     return page_request.page("run.html", snapshot, title=title, section="runs", **view)
@@ -64,29 +52,20 @@ async def show_run(page_request: PageRequest) -> Response:
 
 async def show_log(page_request: PageRequest) -> Response:
     """The lines with instant, attempt, number and stream; the last line says if there are more."""
-    run_id = run_number(page_request)
+    run_id = page_request.id
     page_request.query()
     snapshot = await page_request.read(("run_log", run_id), read_log, run_id)
     if snapshot.value is None:
-        raise no_such_run(page_request, str(run_id))
+        raise no_such_run(page_request, run_id)
     headers = {"content-disposition": f'attachment; filename="run-{run_id}.log.txt"'}
     return PlainTextResponse(snapshot.value, headers=headers)
 
 
-def run_number(page_request: PageRequest) -> int:
-    """The run of the address. NoSuch for what is no number."""
-    text = page_request.segment("id")
-    number = whole_number(text, ask_runs.HIGHEST_ID)
-    if number is None:
-        raise no_such_run(page_request, text)
-    return number
-
-
-def no_such_run(page_request: PageRequest, text: str) -> NoSuch:
+def no_such_run(page_request: PageRequest, run_id: int) -> NoSuch:
     """With a link to all runs."""
     return NoSuch(
         "run",
-        text,
+        str(run_id),
         "It was never enqueued, its transaction was rolled back, or retention removed it.",
         "Look for it in the list of runs.",
         [("all runs", page_request.link("runs"))],
@@ -95,7 +74,7 @@ def no_such_run(page_request: PageRequest, text: str) -> NoSuch:
 
 async def cancel(page_request: PageRequest) -> Response:
     """Ends a waiting run, asks the node of a running one to stop it; ``reason`` is kept."""
-    run, reason = run_number(page_request), (await page_request.form("reason")).get("reason")
+    run, reason = page_request.id, (await page_request.form("reason")).get("reason")
     verdict = await page_request.do(functions.cancel_run, run, reason)
     done = "cancel_requested" if verdict == "requested" else verdict
     return page_request.redirect("run", {"done": done}, id=run)
@@ -103,7 +82,7 @@ async def cancel(page_request: PageRequest) -> Response:
 
 async def kill(page_request: PageRequest) -> Response:
     """Asks the node of a run that was asked to stop to end it by force."""
-    run, _ = run_number(page_request), await page_request.form()
+    run, _ = page_request.id, await page_request.form()
     verdict = await page_request.do(functions.cancel_run, run, by_force=True)
     done = "kill_requested" if verdict == "requested" else verdict
     return page_request.redirect("run", {"done": done}, id=run)
@@ -111,12 +90,10 @@ async def kill(page_request: PageRequest) -> Response:
 
 async def retry(page_request: PageRequest) -> Response:
     """A waiting run is due at once, an ended one runs again as a new run; then shows it."""
-    run, _ = run_number(page_request), await page_request.form()
-    made = await page_request.make_run(
-        "retry", run, lambda connection: functions.retry_run(connection, run, **page_request.who)
+    run, _ = page_request.id, await page_request.form()
+    return await page_request.make_run(
+        "retry", run, lambda c: functions.retry_run(c, run, **page_request.who), "rerun"
     )
-    done = "retried" if made.run == run else "rerun"
-    return page_request.redirect("run", {"done": done if made.is_new else "repeated"}, id=made.run)
 
 
 async def _read_run(
@@ -170,7 +147,7 @@ def _view(
         "instants": _instants(row),
         "progress": _progress(found.progress),
         "bar": where_time_went(row, shown, now),
-        "attempts": _attempts(row, shown, now),
+        "attempts": [{**one, "seconds": _seconds(one, now)} for one in tries_of(row, shown)],
         "unfolded": next(with_traceback, None),
         "hidden_attempts": len(found.attempts) > len(shown) and shown[-1]["attempt"] - 1,
         "args": _json(row["args"], row["args_bytes"]),
@@ -280,32 +257,16 @@ def _instants(row: dict[str, Any]) -> list[tuple[str, datetime]]:
     return [(word, instant) for word, instant in named if instant is not None]
 
 
-def _attempts(
-    row: dict[str, Any], failed: list[dict[str, Any]], now: datetime
-) -> list[dict[str, Any]]:
-    lines = failed
-    if row["claimed_at"] is not None and all(a["attempt"] != row["attempt"] for a in failed):
-        is_over = row["finished_at"] is not None
-        last = {
-            **row,
-            "outcome": row["state"],
-            "ended_at": row["finished_at"],
-            "error_class": None,
-            "error": row["error"] if is_over else None,
-            "traceback": None,
-        }
-        lines = [last, *failed]
-    return [{**line, "seconds": _seconds(line, now)} for line in lines]
-
-
 def _seconds(line: dict[str, Any], now: datetime) -> float | None:
     began = line["started_at"]
     return None if began is None else ((line["ended_at"] or now) - began).total_seconds()
 
 
-def _json(text: str, size: int) -> JsonText:
+def _json(text: str, size: int) -> dict[str, Any]:
+    """Args or a result, laid out; `size` is in bytes, of the whole."""
     laid_out = pretty(text, MOST_PRETTY)
-    return JsonText(laid_out, size, len(text.encode()) < size or laid_out.endswith("…"))
+    is_cut = len(text.encode()) < size or laid_out.endswith("…")
+    return {"text": laid_out, "size": size, "is_cut": is_cut}
 
 
 def _children(found: Found) -> list[dict[str, Any]]:

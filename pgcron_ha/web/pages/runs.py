@@ -13,7 +13,7 @@ from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import runs as ask
 from pgcron_ha.db.queries.pages.runs import ENDED_WORDS, LIVE_WORDS, Position, RunFilter, RunPage
 from pgcron_ha.errors import NotFound
-from pgcron_ha.web.address import choice, near_names, wrong_page
+from pgcron_ha.web.address import NoSuch, choice, near_names, wrong_page
 from pgcron_ha.web.formats import expected_about, number, plain
 from pgcron_ha.web.lists import Choice, chips, choices
 from pgcron_ha.web.page_request import PageRequest
@@ -34,18 +34,6 @@ _FILTERS: Final[tuple[str, ...]] = ("state", *_NAMED, "since", "until")
 _CHOICES_LIFE_SECONDS: Final = 10.0
 _POSITION: Final = re.compile(r"(?:([0-9T:.+-]{20,32}Z?)~|([0-9]{1,19})\.)([0-9]{1,19})")
 _ISO: Final = "%Y-%m-%dT%H:%M:%S.%fZ"
-
-
-class NothingOfThatName(NotFound):
-    """A filter names something that neither exists nor has left a run."""
-
-    def __init__(self, what: str, name: str, near: list[tuple[str, str]]) -> None:
-        super().__init__(
-            f"{what} '{name[:200]}' is not known, and no run of it was found",
-            f"A {what} is filtered by its whole name, spelled exactly.",
-            "Choose one of the suggestions, or leave the filter out.",
-        )
-        self.near = near
 
 
 class Listing(NamedTuple):
@@ -76,8 +64,6 @@ async def show_runs(page_request: PageRequest) -> Response:
     choices = await page_request.read(("run_choices",), ask.choices, life=_CHOICES_LIFE_SECONDS)
     period = choices.value["period"]
     snapshot = await page_request.read(("runs", asked, period), _read_listing, asked, period)
-    if (drawn := page_request.drawn(snapshot)) is not None:
-        return drawn
     _require_known(page_request, snapshot.value, given, choices.value)
     filters = {name: given[name] for name in _FILTERS if name in given}
     page, first_href = snapshot.value.page, None
@@ -185,9 +171,11 @@ def _require_known(
             continue  # it may be further back
         rest = {key: value for key, value in given.items() if key != what}
         near = near_names(name[:200], known)
-        raise NothingOfThatName(
+        raise NoSuch(
             what,
             name,
+            f"No run of it was found, either. A {what} is filtered by its whole name.",
+            "Choose one of the suggestions, or leave the filter out.",
             [(other, page_request.link("runs", {**rest, what: other})) for other in near],
         )
 

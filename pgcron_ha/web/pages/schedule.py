@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from statistics import median, quantiles
+from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response
@@ -18,7 +19,7 @@ from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.preview import PreviewFire
 from pgcron_ha.spec.schedule_spec import calendars_in, spec_of
 from pgcron_ha.spec.sentences import sentence
-from pgcron_ha.web.address import NoSuch, cursor_instant
+from pgcron_ha.web.address import NoSuch
 from pgcron_ha.web.formats import duration, expected_about, offset, plural
 from pgcron_ha.web.health import judge, pause_words, runs_are_made
 from pgcron_ha.web.page_request import PageRequest
@@ -39,29 +40,6 @@ _OWNERS: Final[dict[str, str]] = {
 }
 
 
-class ChangedFire(NamedTuple):
-    """What somebody did to one fire."""
-
-    at: datetime
-    words: str
-    undo: str
-    """The route that takes it back, which needs the right that the change needed."""
-    undo_word: str
-
-
-class FutureFireLine(NamedTuple):
-    """One fire to come: in the schedule's zone, in UTC, and what the clock does to it."""
-
-    at: datetime
-    local: str
-    """``2026-11-21 06:30:00 (+1)`` in the schedule's zone."""
-    weekday: str
-    utc: str
-    note: str | None
-    """What a gap or fold of the zone's clock does to it."""
-    change: ChangedFire | None
-
-
 class Found(NamedTuple):
     """What was read; `definition` is None when there is no such schedule."""
 
@@ -73,12 +51,10 @@ class Found(NamedTuple):
 
 
 async def show_schedule(page_request: PageRequest) -> Response:
-    """The page; ``?before=`` (an instant) turns the ledger's pages."""
+    """The page."""
     name = page_request.segment("name")
-    before = cursor_instant(page_request.query("before").get("before"), "the ledger")
-    snapshot = await page_request.read(("schedule", name, before), _read_schedule, name, before)
-    if (drawn := page_request.drawn(snapshot)) is not None:
-        return drawn
+    page_request.query()
+    snapshot = await page_request.read(("schedule", name), _read_schedule, name)
     found, now = snapshot.value, snapshot.now
     if found.definition is None:
         raise no_such_schedule(page_request, name, found.near)
@@ -95,10 +71,7 @@ def no_such_schedule(
         name,
         "A schedule is named exactly as it was created.",
         "Look for it in the list of schedules.",
-        [
-            *((other, page_request.link(route, name=other)) for other in near),
-            ("all schedules", page_request.link("schedules")),
-        ],
+        [*page_request.links(route, near), ("all schedules", page_request.link("schedules"))],
     )
 
 
@@ -107,9 +80,7 @@ def owner_words(managed_by: str) -> str | None:
     return _OWNERS.get(managed_by)
 
 
-async def _read_schedule(
-    connection: Connection, name: str, before: datetime | None, *, schema: str
-) -> Found:
+async def _read_schedule(connection: Connection, name: str, *, schema: str) -> Found:
     """Everything the page shows, in one read-only transaction."""
     row = await ask.schedule(connection, name=name, schema=schema)
     if row is None:
@@ -118,7 +89,7 @@ async def _read_schedule(
     return Found(
         {**row, "changed": await changed_occurrences(connection, row["id"], schema=schema)},
         await ask.schedules.the(connection, ids=[row["id"]], limit=1, schema=schema),
-        await ask.occurrences(connection, before=before, limit=LEDGER_ROWS + 1, **of_it),
+        await ask.occurrences(connection, before=None, limit=LEDGER_ROWS + 1, **of_it),
         await ask.schedule_runs(connection, limit=RUN_ROWS, **of_it),
         [],
     )
@@ -126,7 +97,7 @@ async def _read_schedule(
 
 def future_fire_lines(
     row: dict[str, Any], now: datetime, limit: int = NEXT_FIRES
-) -> tuple[tuple[FutureFireLine, ...], str | None]:
+) -> tuple[tuple[SimpleNamespace, ...], str | None]:
     """The next fires in the schedule's own zone, and a sentence when there is something to say."""
     if row["status"] == "invalid":
         return (), row["error"]
@@ -154,9 +125,12 @@ def schedule_sentence(row: dict[str, Any]) -> str | None:
         return None
 
 
-def _fire_line(fire: PreviewFire, zone_name: str, change: ChangedFire | None) -> FutureFireLine:
+def _fire_line(
+    fire: PreviewFire, zone_name: str, change: SimpleNamespace | None
+) -> SimpleNamespace:
+    """One fire to come: in its zone, in UTC, and what the clock or somebody does to it."""
     local = fire.local
-    return FutureFireLine(
+    return SimpleNamespace(
         at=fire.fire_at,
         local=f"{local:%Y-%m-%d %H:%M:%S}" + ("" if zone_name == "UTC" else f" ({offset(local)})"),
         weekday=f"{local:%a}",
@@ -174,9 +148,10 @@ def _view(
     facts = found.facts
     taken = [s for s in facts["durations"] or () if s is not None]
     slowest = quantiles(taken, n=20)[-1] if len(taken) > 1 else None
-    more = len(found.ledger) > LEDGER_ROWS
-    ledger = found.ledger[:LEDGER_ROWS]
-    before = {"before": ledger[-1]["fire_at"].isoformat()} if more else None
+    ledger, ledger_href = found.ledger[:LEDGER_ROWS], None
+    if len(found.ledger) > LEDGER_ROWS:
+        before = {"before": ledger[-1]["fire_at"].isoformat()}
+        ledger_href = page_request.link("occurrences", before, name=row["name"])
     half = median(taken) if taken else None
     return {
         "row": row,
@@ -188,7 +163,7 @@ def _view(
         "sentence": schedule_sentence(row),
         "shows_viewer_zone": page_request.zone.key not in ("UTC", row["timezone"]),
         "ledger": [ledger_line(fire, now) for fire in ledger],
-        "ledger_href": page_request.link("schedule", before, name=row["name"]) if before else None,
+        "ledger_href": ledger_href,  # of those before
         "runs": found.runs,
         "trend": trend(facts, half, slowest, page_request.zone) if half is not None else None,
         # Seconds: half of the last runs took at most `median`, 95 of 100 at most `slowest`.
@@ -200,14 +175,19 @@ def _view(
     }
 
 
-def _other_changes(row: dict[str, Any], shown: set[datetime]) -> list[ChangedFire]:
+def _other_changes(row: dict[str, Any], shown: set[datetime]) -> list[SimpleNamespace]:
     others = [one for one in row["changed"] if one["fire_at"] not in shown]
     return [_changed(one, "" if is_fire(row, one["fire_at"]) else NO_FIRE) for one in others]
 
 
-def _changed(one: dict[str, Any], more: str = "") -> ChangedFire:
-    undo = ("restore_args", "Restore args") if was_edited(one) else ("restore_fire", "Restore")
-    return ChangedFire(one["fire_at"], changed_words(one) + more, *undo)
+def _changed(one: dict[str, Any], more: str = "") -> SimpleNamespace:
+    """What somebody did to one fire, and the verb that takes it back."""
+    # It needs the right that the change needed.
+    undo, word = (
+        ("restore_args", "Restore args") if was_edited(one) else ("restore_fire", "Restore")
+    )
+    words = changed_words(one) + more
+    return SimpleNamespace(at=one["fire_at"], words=words, undo=undo, undo_word=word)
 
 
 def ledger_line(fire: dict[str, Any], now: datetime) -> dict[str, Any]:

@@ -1,51 +1,136 @@
-"""``/schedules/{name}/edit``: the definition as a form, with a look at the fires before saving.
+"""``/new-schedule`` and ``/schedules/{name}/edit``: a definition as a form, with a look at the
+fires before it is saved.
 
-It works without the script. Of two who edit at once the second sees what the first changed, and
-keeps what was typed.
+It works without the script. A new schedule overwrites none; of two who edit one at once the second
+sees what the first changed, and keeps what was typed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from starlette.responses import Response
 
-from pgcron_ha.client.schedule_edits import FIELDS, changes_text, texts_of, typed_changes
+from pgcron_ha.client.schedule_edits import (
+    FIELDS,
+    NEW_SCHEDULE,
+    changes_text,
+    texts_of,
+    typed_changes,
+)
+from pgcron_ha.db.commands import functions
 from pgcron_ha.db.commands import schedule_versions as ask
 from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.errors import InvalidInput, VersionConflict
+from pgcron_ha.spec.macros import EXAMPLE_SEED
+from pgcron_ha.web.address import choice
 from pgcron_ha.web.page_request import INTERFACE, PageRequest
 from pgcron_ha.web.pages.schedule import no_such_schedule, owner_words
 from pgcron_ha.web.pages.schedule_form import (
     LONGEST_SENT,
-    blame,
-    definition_form,
-    form_page,
+    REST,
+    DefinitionForm,
     judged,
-    look_if_readable,
+    look_ahead,
     offered_for,
 )
 from pgcron_ha.web.pages.schedule_versions import Difference, version_number
 from pgcron_ha.web.reading import Snapshot
 
-_FORM: Final = (*FIELDS, "version", "note", "do")
+STATES: Final = ("on", "paused")
 MOST_NOTE: Final = 500
+_SPREAD_NOTE: Final = (
+    "Where ~ spreads it, its time is chosen when it is made: those shown here are an example."
+)
+
+
+async def show_new(page_request: PageRequest) -> Response:
+    """The empty form; with ``?copy=`` the form with that schedule's definition."""
+    copied = page_request.query("copy").get("copy")
+
+    async def read(connection: Any, *, schema: str) -> tuple[dict[str, str] | None, Row]:
+        row: Mapping[str, Any] | None = NEW_SCHEDULE
+        if copied is not None:
+            row = await ask.written_schedule(connection, copied, schema=schema)
+        if row is None:
+            return None, {}
+        texts = texts_of({**row, "managed_by": INTERFACE})
+        return texts, await offered_for(connection, texts, schema)
+
+    snapshot = await page_request.read(("new", copied), read)
+    texts, served = snapshot.value
+    if texts is None:
+        raise no_such_schedule(page_request, copied or "")
+    form = DefinitionForm(texts, served, is_unfolded=copied is not None, name="")
+    return _new_page(page_request, form, snapshot=snapshot, copied=copied)
+
+
+async def create(page_request: PageRequest) -> Response:
+    """Makes it, and shows it; with ``do=preview`` only shows when it would fire.
+
+    Errors are shown in the form, which keeps what was typed.
+    """
+    given = await page_request.form(
+        "name", "state", *FIELDS, "do", longest=LONGEST_SENT, keep_empty=True
+    )
+    name = given.get("name", "").strip()
+    is_paused = choice(given.get("state") or None, STATES, "state") == "paused"
+    now = datetime.now(UTC)
+    row = {
+        **NEW_SCHEDULE,
+        "managed_by": INTERFACE,
+        "enabled": not is_paused,
+        "uuid": EXAMPLE_SEED,
+        "calendars": None,
+        "watermark": now,
+        "runs_made": 0,
+    }
+    defaults = texts_of(row)
+    texts = {**defaults, **_typed(given)}
+    served = await page_request.act(lambda c: offered_for(c, texts, page_request.schema))
+    says_more = any(texts[field].strip() != defaults[field] for field in REST)
+    form = DefinitionForm(texts, served, is_unfolded=says_more, name=name)
+    is_preview = given.get("do") == "preview"
+    try:
+        unnamed = name or ("new" if is_preview else "")
+        changes, form.preview = await judged(page_request, unnamed, row, texts, now)
+        if "~" in texts["spec"]:
+            form.warnings.append(_SPREAD_NOTE)
+        if is_preview:
+            return _new_page(page_request, form, is_paused=is_paused)
+        await page_request.do(
+            functions.put_schedule,
+            name,
+            expected_version=0,
+            enabled=not is_paused,
+            interface=INTERFACE,
+            **changes,
+        )
+    except VersionConflict as taken:
+        form.error = VersionConflict(taken.message, taken.detail, "Choose another name.")
+        if form.name is not None:
+            form.name.problem = form.error
+        return _new_page(page_request, form, 409, is_paused=is_paused, is_taken=True)
+    except InvalidInput as error:
+        form.blame(error, row, texts)
+        return _new_page(page_request, form, 400, is_paused=is_paused)
+    return page_request.redirect("schedule", {"done": "created"}, name=name)
 
 
 async def show_edit(page_request: PageRequest) -> Response:
     """The form with the current definition."""
     name = page_request.segment("name")
     page_request.query()
-
     snapshot = await page_request.read(("edit", name), _read, name, {})
     row, served = snapshot.value
     if row is None:
         raise no_such_schedule(page_request, name)
-    view = _view(row, texts_of(row), served, "", snapshot.now)
-    return _form_page(page_request, view, 200, snapshot)
+    form = DefinitionForm(texts_of(row), served)
+    form.preview = look_ahead(row, {}, snapshot.now)
+    return _edit_page(page_request, row, form, snapshot=snapshot)
 
 
 async def save(page_request: PageRequest) -> Response:
@@ -54,23 +139,19 @@ async def save(page_request: PageRequest) -> Response:
     Errors are shown in the form, which keeps what was typed.
     """
     name = page_request.segment("name")
-    given = await page_request.form(*_FORM, longest=LONGEST_SENT, keep_empty=True)
-    texts = {field: given[field] for field in FIELDS if field in given}
-
-    row, served = await page_request.act(
-        lambda c: _read(c, name, texts, schema=page_request.schema)
+    given = await page_request.form(
+        *FIELDS, "version", "note", "do", longest=LONGEST_SENT, keep_empty=True
     )
-    if row is None:
-        raise no_such_schedule(page_request, name)
+    texts = _typed(given)
+    row, served = await _current(page_request, name, texts)
+    # Another version at saving is another editor's.
     version = version_number(given.get("version") or None) or row["version"]
     note = given.get("note", "")[:MOST_NOTE]
-    now = datetime.now(UTC)
-    view = _view(row, {**texts_of(row), **texts}, served, note, now, version)
+    form = DefinitionForm({**texts_of(row), **texts}, served)
     try:
-        changes, preview = await judged(page_request, name, row, texts, now)
+        changes, form.preview = await judged(page_request, name, row, texts, datetime.now(UTC))
         if given.get("do") == "preview":
-            form = replace(view["form"], preview=preview)
-            return _form_page(page_request, {**view, "form": form}, 200)
+            return _edit_page(page_request, row, form, version=version, note=note)
         await page_request.do(
             ask.edit_schedule,
             name,
@@ -80,10 +161,10 @@ async def save(page_request: PageRequest) -> Response:
             interface=INTERFACE,
         )
     except VersionConflict as conflict:
-        return await _met_another(page_request, name, version, texts, view, conflict)
+        return await _met_another(page_request, name, version, texts, note, conflict)
     except InvalidInput as error:
-        form = blame(view["form"], error, row, texts)
-        return _form_page(page_request, {**view, "form": form}, 400)
+        form.blame(error, row, texts)
+        return _edit_page(page_request, row, form, 400, version=version, note=note)
     return page_request.redirect("schedule", {"done": "edited"}, name=name)
 
 
@@ -92,54 +173,90 @@ async def _met_another(
     name: str,
     version: int,
     texts: Mapping[str, str],
-    view: dict[str, Any],
+    note: str,
     conflict: VersionConflict,
 ) -> Response:
     """The form again: what was typed here, and what the other has changed since it was opened."""
-
-    async def read(connection: Any) -> tuple[Row | None, Row, Row | None]:
-        schema = page_request.schema
-        old = await ask.written_version(connection, name, version, schema=schema)
-        return *await _read(connection, name, {}, schema=schema), old
-
-    row, served, based_on = await page_request.act(read)
-    if row is None:
-        raise no_such_schedule(page_request, name)
-    now_texts = texts_of(row)
-    before = now_texts if based_on is None else texts_of(based_on)
-    mine = {field: texts.get(field, before[field]) for field in FIELDS}
-    theirs = tuple(
-        Difference(field, before[field] or None, now_texts[field] or None, mine[field] or None)
-        for field in FIELDS
-        if before[field] != now_texts[field]
+    row, served = await _current(page_request, name, {})
+    based_on = await page_request.act(
+        lambda c: ask.written_version(c, name, version, schema=page_request.schema)
     )
+    current = texts_of(row)
+    before = current if based_on is None else texts_of(based_on)
+    mine = {field: texts.get(field, before[field]) for field in FIELDS}
+    theirs = [
+        Difference(field, before[field] or None, current[field] or None, mine[field] or None)
+        for field in FIELDS
+        if before[field] != current[field]
+    ]
     merged = {
-        field: now_texts[field] if _same(mine[field], before[field]) else mine[field]
+        field: current[field] if _same(mine[field], before[field]) else mine[field]
         for field in FIELDS
     }
-    now = datetime.now(UTC)
-    again = _view(row, merged, served, view["note"], now)
-    ahead = look_if_readable(row, _judged(name, row, merged), now)
-    form = replace(again["form"], error=conflict, preview=ahead)
-    return _form_page(page_request, {**again, "form": form, "theirs": theirs}, 409)
+    changes: dict[str, Any] = {}
+    with suppress(InvalidInput):  # the two edits don't go together: saving says so
+        changes = typed_changes(name, row, merged)
+    form = DefinitionForm(merged, served)
+    form.error, form.preview = conflict, look_ahead(row, changes, datetime.now(UTC))
+    return _edit_page(page_request, row, form, 409, note=note, theirs=theirs)
 
 
-def _judged(name: str, row: Row, texts: Mapping[str, str]) -> dict[str, Any]:
-    """What the form changes, if the two edits go together; saving says it if not."""
-    try:
-        return typed_changes(name, row, texts)
-    except InvalidInput:
-        return {}
-
-
-def _form_page(
+def _new_page(
     page_request: PageRequest,
-    view: dict[str, Any],
-    status: int,
+    form: DefinitionForm,
+    status: int = 200,
+    *,
     snapshot: Snapshot[Any] | None = None,
+    **view: Any,
 ) -> Response:
-    title = f"Edit {view['name']}"
-    return form_page(page_request, "schedule_edit.html", view, title, status, snapshot)
+    return page_request.page(
+        "schedule_form.html",
+        snapshot,
+        title="New schedule",
+        section="schedules",
+        status=status,
+        is_still=True,
+        form=form,
+        **{"is_paused": False, "is_taken": False, "copied": None, **view},
+    )
+
+
+def _edit_page(
+    page_request: PageRequest,
+    row: Row,
+    form: DefinitionForm,
+    status: int = 200,
+    *,
+    snapshot: Snapshot[Any] | None = None,
+    **view: Any,
+) -> Response:
+    """`view` may have the version that is edited, the note, and ``theirs``: what somebody else has
+    changed since the form was opened.
+    """
+    name = row["name"]
+    return page_request.page(
+        "schedule_form.html",
+        snapshot,
+        title=f"Edit {name}",
+        section="schedules",
+        status=status,
+        is_still=True,
+        form=form,
+        name=name,
+        owner=owner_words(row["managed_by"]),
+        **{"version": row["version"], "note": "", "theirs": (), "is_taken": False, **view},
+    )
+
+
+async def _current(
+    page_request: PageRequest, name: str, typed: Mapping[str, str]
+) -> tuple[Row, Row]:
+    row, served = await page_request.act(
+        lambda c: _read(c, name, typed, schema=page_request.schema)
+    )
+    if row is None:
+        raise no_such_schedule(page_request, name)
+    return row, served
 
 
 async def _read(
@@ -152,23 +269,8 @@ async def _read(
     return row, await offered_for(connection, {**texts_of(row), **typed}, schema)
 
 
-def _view(
-    row: Row,
-    texts: Mapping[str, str],
-    served: Row,
-    note: str,
-    now: datetime,
-    version: int | None = None,
-) -> dict[str, Any]:
-    return {
-        "name": row["name"],
-        # The one that is edited: another one at saving is another editor's.
-        "version": row["version"] if version is None else version,
-        "form": definition_form(texts, served, look_if_readable(row, {}, now), is_unfolded=True),
-        "note": note,
-        "owner": owner_words(row["managed_by"]),
-        "theirs": (),  # what somebody else has changed since the form was opened
-    }
+def _typed(given: Mapping[str, str]) -> dict[str, str]:
+    return {field: given[field] for field in FIELDS if field in given}
 
 
 def _same(one: str, other: str) -> bool:

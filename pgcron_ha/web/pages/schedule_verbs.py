@@ -1,18 +1,25 @@
-"""What can be done to a schedule: POST only, as the same functions that SQL and the CLI call."""
+"""What can be done to a schedule, and to one fire of it that is to come: POST only, as the same
+functions that SQL and the CLI call.
+"""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-from typing import Any
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any, NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo
 
 from starlette.responses import Response
 
-from pgcron_ha.db.commands import functions
+from pgcron_ha.client.checks import args_text
+from pgcron_ha.client.fires import require_fire, was_edited
+from pgcron_ha.db.commands import functions, occurrences
 from pgcron_ha.db.queries import overview
+from pgcron_ha.errors import Conflict, InvalidInput, NotFound
 from pgcron_ha.spec.zones import load_zone
-from pgcron_ha.web.page_request import INTERFACE, PageRequest, verb
-from pgcron_ha.web.times import written_end, written_instant
+from pgcron_ha.web.page_request import INTERFACE, Endpoint, PageRequest, verb
+from pgcron_ha.web.pages.schedule_form import LONGEST_SENT
+from pgcron_ha.web.times import Moment, written_end, written_instant
 
 
 async def run_now(page_request: PageRequest) -> Response:
@@ -25,11 +32,10 @@ async def run_now(page_request: PageRequest) -> Response:
     async def make(connection: Any) -> int:
         fire_time = None
         if wanted is not None:
-            fire_time = written_instant(wanted, await _zone(connection, page_request, name))
+            fire_time = written_instant(wanted, _zone(await _row(connection, name, page_request)))
         return await functions.run_now(connection, name, fire_time=fire_time, **page_request.who)
 
-    made = await page_request.make_run("run_now", name, make)
-    return page_request.redirect("run", {"done": "run" if made.is_new else "repeated"}, id=made.run)
+    return await page_request.make_run("run_now", name, make, "run")
 
 
 async def pause(page_request: PageRequest) -> Response:
@@ -40,9 +46,9 @@ async def pause(page_request: PageRequest) -> Response:
     name, given = page_request.segment("name"), await page_request.form("note", "until")
 
     async def work(connection: Any) -> None:
-        until: datetime | timedelta | None = None
+        until: Moment | None = None
         if "until" in given:
-            until = written_end(given["until"], await _zone(connection, page_request, name))
+            until = written_end(given["until"], _zone(await _row(connection, name, page_request)))
         who = {**page_request.who, "interface": INTERFACE}
         await functions.pause_schedule(connection, name, given.get("note"), until=until, **who)
 
@@ -60,6 +66,104 @@ async def rename(page_request: PageRequest) -> Response:
 resume = verb(functions.resume_schedule, "schedule", "resumed", interface=INTERFACE)
 
 
-async def _zone(connection: Any, page_request: PageRequest, name: str) -> ZoneInfo:
-    found = await overview.schedule(connection, name, schema=page_request.schema)
-    return load_zone(found["timezone"])
+class Fire(NamedTuple):
+    """What the form names, and the schedule's row."""
+
+    schedule: str
+    at: datetime
+    row: overview.Row
+
+
+Verb: TypeAlias = Callable[[Any, Fire, dict[str, str], dict[str, str]], Awaitable[None]]
+"""It gets a connection, the fire, what the form says, and `PageRequest.who`."""
+
+
+def _on_a_fire(done: str, *fields: str) -> Callable[[Verb], Endpoint]:
+    """For the instant that the form names, by the schedule's clock if it has no offset."""
+
+    def endpoint_of(verb: Verb) -> Endpoint:
+        async def endpoint(page_request: PageRequest) -> Response:
+            name = page_request.segment("name")
+            given = await page_request.form("instant", *fields, longest=LONGEST_SENT)
+
+            async def work(connection: Any) -> None:
+                if "instant" not in given:
+                    rule = "'instant' is the fire time that is meant."
+                    raise InvalidInput("no fire is named", rule)
+                row = await _row(connection, name, page_request)
+                fire = Fire(name, written_instant(given["instant"], _zone(row)), row)
+                await verb(connection, fire, given, page_request.who)
+
+            await page_request.act(work)
+            return page_request.redirect("schedule", {"done": done}, name=name)
+
+        return endpoint
+
+    return endpoint_of
+
+
+@_on_a_fire("fire_skipped", "note")
+async def skip_fire(c: Any, fire: Fire, given: dict[str, str], who: dict[str, str]) -> None:
+    """The fire at ``instant`` does not run; ``note`` says why."""
+    require_fire(fire.row, fire.at)
+    await occurrences.skip_occurrence(c, fire.schedule, fire.at, given.get("note"), **who)
+
+
+@_on_a_fire("fire_moved", "to", "note")
+async def move_fire(c: Any, fire: Fire, given: dict[str, str], who: dict[str, str]) -> None:
+    """The fire at ``instant`` is due at ``to``."""
+    require_fire(fire.row, fire.at)
+    to, note = written_instant(given.get("to", ""), _zone(fire.row)), given.get("note")
+    await occurrences.move_occurrence(c, fire.schedule, fire.at, to, note, **who)
+
+
+@_on_a_fire("fire_edited", "args", "note")
+async def edit_fire(c: Any, fire: Fire, given: dict[str, str], who: dict[str, str]) -> None:
+    """The fire at ``instant`` gets ``args`` (JSON)."""
+    require_fire(fire.row, fire.at)
+    args, note = args_text(given.get("args", "")), given.get("note")
+    await occurrences.edit_occurrence(c, fire.schedule, fire.at, args, note, **who)
+
+
+@_on_a_fire("fire_restored")
+async def restore_fire(c: Any, fire: Fire, given: dict[str, str], who: dict[str, str]) -> None:
+    """The fire at ``instant`` is not skipped or moved any more; other args are refused, as only
+    who may run a schedule with args of their own may take them back: `restore_args`.
+    """
+    if was_edited(await _change(c, fire, who)):
+        raise Conflict(
+            f"the fire of schedule '{fire.schedule[:200]}' has other args",
+            "What undoes a change needs the right that the change needed.",
+            "Restore its args first; then it can be restored.",
+        )
+    await occurrences.restore_occurrence(c, fire.schedule, fire.at, **who)
+
+
+@_on_a_fire("args_restored")
+async def restore_args(c: Any, fire: Fire, given: dict[str, str], who: dict[str, str]) -> None:
+    """The fire at ``instant`` has the schedule's args; if it was moved, it stays so."""
+    change = await _change(c, fire, who)
+    if change is None or not was_edited(change):
+        raise NotFound(
+            f"the fire of schedule '{fire.schedule[:200]}' has no args of its own",
+            "Only the args of a fire that was given others are restored.",
+            "Load the page again: somebody may have been faster.",
+        )
+    await occurrences.restore_occurrence(c, fire.schedule, fire.at, **who)
+    if change["due_at"] is not None:
+        to, note, who = change["due_at"], change["note"], {**who, "actor": change["actor"]}
+        await occurrences.move_occurrence(c, fire.schedule, fire.at, to, note, **who)
+
+
+async def _change(connection: Any, fire: Fire, who: dict[str, str]) -> overview.Row | None:
+    return await occurrences.changed_occurrence(
+        connection, fire.row["id"], fire.at, schema=who["schema"]
+    )
+
+
+async def _row(connection: Any, name: str, page_request: PageRequest) -> overview.Row:
+    return await overview.schedule(connection, name, schema=page_request.schema)
+
+
+def _zone(row: overview.Row) -> ZoneInfo:
+    return load_zone(row["timezone"])

@@ -55,8 +55,6 @@ async def show_schedules(page_request: PageRequest) -> Response:
     choice(given.get("health"), HEALTH_FILTERS, "health word")
     choice(given.get("state"), STATE_FILTERS, "state")
     snapshot = await page_request.read(("schedules", *sorted(given.items())), _read_listing, given)
-    if (drawn := page_request.drawn(snapshot)) is not None:
-        return drawn
     listing = snapshot.value
     _require_known_queue(given.get("queue"), listing)
     lines = [_line(page_request, row, snapshot.now) for row in listing.rows]

@@ -29,8 +29,6 @@ async def show_storage(page_request: PageRequest) -> Response:
     """All tables, the largest first, and who keeps dead rows in them."""
     page_request.query()
     snapshot = await page_request.read(("storage",), ask.storage, life=LIFE_SECONDS)
-    if (drawn := page_request.drawn(snapshot)) is not None:
-        return drawn
     found, now = snapshot.value, snapshot.now
     rows = tuple(_row(page_request, table, now) for table in found.tables)
     return page_request.page(
@@ -54,17 +52,14 @@ async def show_table(page_request: PageRequest) -> Response:
     page_request.query()
     name = page_request.segment("name")
     snapshot = await page_request.read(("storage",), ask.storage, life=LIFE_SECONDS)
-    if (drawn := page_request.drawn(snapshot)) is not None:
-        return drawn
     tables = {table.name: table for table in snapshot.value.tables}
     if name not in tables:
-        near = near_names(name[:100], sorted(tables))
         raise NoSuch(
             "table",
             name,
             "Partitions are shown on the page of their table.",
             "Look for it in the list of tables.",
-            [(other, page_request.link("storage_table", name=other)) for other in near],
+            page_request.links("storage_table", near_names(name[:100], sorted(tables))),
         )
     return page_request.page(
         "storage_table.html",

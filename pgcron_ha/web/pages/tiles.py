@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from pgcron_ha.db.queries.pages.overview import COUNTED_EXACTLY
 from pgcron_ha.web.formats import Mark, duration, number, plural
 from pgcron_ha.web.pages.attention import Link
-from pgcron_ha.web.pages.facts import Overview
+from pgcron_ha.web.pages.facts import Facts
 
 # A queue's oldest due run, a start: waiting longer than this is worth a colour.
 LAG_LATE_SECONDS: Final = 30.0
@@ -32,7 +32,7 @@ class Tile(NamedTuple):
     """What follows the number, small."""
 
 
-def tiles(link: Link, seen: Overview) -> list[Tile]:
+def tiles(link: Link, seen: Facts) -> list[Tile]:
     """Failing, late, dead letters, nodes, worst queue lag, start delay."""
     return [
         _failing(link, seen),
@@ -48,7 +48,7 @@ def _mark(tone: str, word: str = "ok") -> Mark:
     return Mark(_GLYPHS[tone], word, tone)
 
 
-def _failing(link: Link, seen: Overview) -> Tile:
+def _failing(link: Link, seen: Facts) -> Tile:
     words = [health.word for _, health in seen.judged]
     failing = [word for word in words if word in ("failing", "stuck", "invalid")]
     label, href = "Failing schedules", link("schedules", {"health": "failing"})
@@ -58,7 +58,7 @@ def _failing(link: Link, seen: Overview) -> Tile:
     return Tile(label, number(len(failing)), _mark("fail", "failing"), counts, href)
 
 
-def _late(link: Link, seen: Overview) -> Tile:
+def _late(link: Link, seen: Facts) -> Tile:
     late = [health for _, health in seen.judged if health.word in ("late", "stale")]
     href = link("schedules", {"health": "late"})
     if not late:
@@ -67,7 +67,7 @@ def _late(link: Link, seen: Overview) -> Tile:
     return Tile("Late", number(len(late)), _mark("late", "late"), f"the oldest for {oldest}", href)
 
 
-def _dead(link: Link, seen: Overview) -> Tile:
+def _dead(link: Link, seen: Facts) -> Tile:
     letters, lately = seen.cluster["dead_letters"], seen.cluster["dead_letters_of_last_hour"]
     label, href = "Dead letters", link("dead")
     if not letters:
@@ -78,9 +78,9 @@ def _dead(link: Link, seen: Overview) -> Tile:
     return Tile(label, shown, mark, note, href)
 
 
-def _nodes(link: Link, seen: Overview) -> Tile:
-    states = [node.state for node in seen.node_rows]
-    alive = [node.facts for node in seen.node_rows if node.state == "alive"]
+def _nodes(link: Link, seen: Facts) -> Tile:
+    states = [node.state for node in seen.nodes]
+    alive = [node.facts for node in seen.nodes if node.state == "alive"]
     href = link("nodes")
     if not alive:
         is_idle = "cordoned" in states
@@ -94,7 +94,7 @@ def _nodes(link: Link, seen: Overview) -> Tile:
     return Tile("Nodes", number(len(alive)), mark, note, href, "alive")
 
 
-def _lag(link: Link, seen: Overview) -> Tile:
+def _lag(link: Link, seen: Facts) -> Tile:
     waiting, label = [*seen.due, *seen.parked], "Worst queue lag"
     if not waiting:
         return Tile(label, "0", _mark("ok"), "nothing is due and waiting", link("queues"), "s")
@@ -108,7 +108,7 @@ def _lag(link: Link, seen: Overview) -> Tile:
     return Tile(label, duration(shown), mark, f"queue {queue}", link("queue", name=queue))
 
 
-def _delay(seen: Overview) -> Tile:
+def _delay(seen: Facts) -> Tile:
     label, recent = "Start delay p99", seen.recent
     if recent["start_delay_p99"] is None:
         return Tile(label, "–", _mark("idle", "no data"), "nothing ended in 5 minutes")

@@ -45,7 +45,7 @@ async def test_the_time_limit_of_the_run_ends_a_request() -> None:
             run = context(1, "http:d", timeout=0.2)
             running.start([run])
             outcome = await asyncio.to_thread(record.outcome, run)
-    assert outcome == Interrupted(StopReason.TIMED_OUT, "stopped: no end after 0.2 s")
+    assert outcome == Interrupted(StopReason.TIMED_OUT, "stopped: timed_out")
 
 
 async def test_what_waits_for_a_connection_is_stopped_without_a_request() -> None:

@@ -17,9 +17,7 @@ _PATTERNS: Final = [
     if route.method == "GET"
 ]
 # Answers for programs, and files of pages.
-_NO_PAGES: Final = frozenset(
-    {"static", "favicon", "robots", "livez", "readyz", "startupz", "statusz", "metrics"}
-)
+_NO_PAGES: Final = frozenset({"static", "livez", "readyz", "startupz", "statusz", "metrics"})
 PAGES: Final = frozenset(name for _, name in _PATTERNS) - _NO_PAGES
 
 
