@@ -83,6 +83,32 @@ BEGIN
   RETURN pgcron.calendars_of(take_calendars.spec);
 END $$;
 
+-- From a calendar by those that it names back to itself; NULL if it does not contain itself.
+CREATE FUNCTION pgcron.circle_of_calendar(name text) RETURNS text[]
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  way text[];
+  met text[] := ARRAY[circle_of_calendar.name];
+  named_by jsonb := '{}';
+  place int := 1;
+  part text;
+BEGIN
+  WHILE place <= cardinality(met) LOOP      -- each calendar once, the nearest first
+    FOR part IN SELECT unnest(c.parts) FROM pgcron.calendar c WHERE c.name = met[place] LOOP
+      IF part = met[1] THEN
+        way := ARRAY[met[place], part];
+        WHILE way[1] <> part LOOP way := (named_by ->> way[1]) || way; END LOOP;
+        RETURN way;
+      ELSIF part <> ALL(met) THEN
+        met := met || part;
+        named_by := named_by || jsonb_build_object(part, met[place]);
+      END IF;
+    END LOOP;
+    place := place + 1;
+  END LOOP;
+  RETURN NULL;
+END $$;
+
 CREATE FUNCTION pgcron.judge_parts(names text[]) RETURNS void
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -99,23 +125,15 @@ BEGIN
         format('calendar %L names calendar %L, which is not known', calendar, unknown),
         'A calendar names others that exist, spelled exactly.', 'Make the other one first.');
   END IF;
-  WITH RECURSIVE way(steps) AS (      -- every way on from these, until it is back where it began
-    SELECT ARRAY[named] FROM unnest(names) named
-    UNION ALL
-    SELECT w.steps || part FROM way w
-    JOIN pgcron.calendar c ON c.name = w.steps[cardinality(w.steps)]
-    CROSS JOIN unnest(c.parts) part
-    WHERE part <> ALL(w.steps[2:])
-      AND (cardinality(w.steps) = 1 OR w.steps[cardinality(w.steps)] <> w.steps[1]))
-  SELECT w.steps INTO circle FROM way w
-  WHERE cardinality(w.steps) > 1 AND w.steps[cardinality(w.steps)] = w.steps[1]
-  ORDER BY w.steps[1], cardinality(w.steps) LIMIT 1;
-  IF circle IS NOT NULL THEN
-    PERFORM pgcron.refuse('PC005',
-        format('calendar %L contains itself: %s', circle[1], array_to_string(circle, ' > ')),
-        'A calendar may name others, but not in a circle.',
-        'Remove one of the `calendar` lines.');
-  END IF;
+  FOREACH calendar IN ARRAY names LOOP
+    circle := pgcron.circle_of_calendar(calendar);
+    IF circle IS NOT NULL THEN
+      PERFORM pgcron.refuse('PC005',
+          format('calendar %L contains itself: %s', calendar, array_to_string(circle, ' > ')),
+          'A calendar may name others, but not in a circle.',
+          'Remove one of the `calendar` lines.');
+    END IF;
+  END LOOP;
 END $$;
 
 -- One transaction at a time writes calendars.
