@@ -5,7 +5,10 @@ CREATE TABLE pgcron.backfill (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   schedule_id bigint NOT NULL,
   schedule text NOT NULL,
+  -- The schedule as it was when the backfill was requested: later edits of the schedule do not
+  -- change it.
   definition jsonb NOT NULL,
+  -- Instants from since on and before until are filled in.
   since timestamptz NOT NULL,
   until timestamptz NOT NULL,
   direction text NOT NULL CONSTRAINT a_backfill_has_a_direction
@@ -15,6 +18,7 @@ CREATE TABLE pgcron.backfill (
   parallelism int NOT NULL CONSTRAINT a_backfill_has_1_to_1000_runs_at_once
     CHECK (pgcron.is_within('parallelism', parallelism, 1, 1000,
         'Of a backfill 1 to 1000 runs are open at once.', 'Leave it out for 1.')),
+  -- Of its runs; NULL is the schedule's, with its max_running.
   overlap text,
   if_ran text NOT NULL CONSTRAINT a_backfill_says_what_of_instants_that_ran
     CHECK (pgcron.is_one_of('if_ran', if_ran, '{skip,failed,all}',
@@ -26,8 +30,10 @@ CREATE TABLE pgcron.backfill (
   note text CONSTRAINT backfill_note_is_short CHECK (pgcron.is_short('note', note, 2000)),
   state text NOT NULL DEFAULT 'open' CONSTRAINT a_backfill_state_is_known
     CHECK (state IN ('open', 'paused', 'stopping', 'stopped', 'done')),
+  -- The last instant that was looked at, in its direction; NULL before the first.
   reached timestamptz,
   planned int,
+  -- Instants that were left alone, since they had been decided before.
   already int NOT NULL DEFAULT 0,
   created int NOT NULL DEFAULT 0,
   succeeded int NOT NULL DEFAULT 0,
@@ -69,16 +75,6 @@ CREATE TABLE pgcron.backfill (
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE pgcron.backfill IS
     'Requests to run a range of a schedule, and how far nodes are with them.';
-COMMENT ON COLUMN pgcron.backfill.definition IS
-    'The schedule as it was when the backfill was requested: later edits of the schedule do not '
-    'change it.';
-COMMENT ON COLUMN pgcron.backfill.overlap IS
-    'Of its runs; NULL is the schedule''s, with its max_running.';
-COMMENT ON COLUMN pgcron.backfill.since IS 'Instants from since on and before until are filled in.';
-COMMENT ON COLUMN pgcron.backfill.reached IS
-    'The last instant that was looked at, in its direction; NULL before the first.';
-COMMENT ON COLUMN pgcron.backfill.already IS
-    'Instants that were left alone, since they had been decided before.';
 CREATE INDEX backfill_under_way ON pgcron.backfill (id)
   WHERE state IN ('open', 'paused', 'stopping');
 CREATE INDEX backfill_of_schedule ON pgcron.backfill (schedule_id, id);

@@ -4,21 +4,15 @@
 -- handler that works, and one without a breaker, cost nothing.
 
 CREATE TABLE pgcron.breaker (
-  name text PRIMARY KEY CONSTRAINT a_breaker_is_named_as_a_handler
-    CHECK (pgcron.handler_is_fine(name) OR pgcron.refuse_handler(name)),
+  name text PRIMARY KEY CONSTRAINT a_breaker_is_named_as_a_handler CHECK (pgcron.is_handler(name)),
   failures int NOT NULL DEFAULT 5,
   within interval NOT NULL DEFAULT '1 minute',
   open_for interval NOT NULL DEFAULT '30 seconds',
   open_for_at_most interval NOT NULL DEFAULT '10 minutes',
   fallback_handler text CONSTRAINT a_fallback_is_a_handler_name
-    CHECK (fallback_handler IS NULL OR pgcron.handler_is_fine(fallback_handler)
-      OR pgcron.refuse_handler(fallback_handler)),
+    CHECK (pgcron.is_handler(fallback_handler)),
   fallback_queue text CONSTRAINT a_fallback_queue_is_simple
-    CHECK (fallback_queue IS NULL
-      OR (fallback_queue ~ '^[A-Za-z0-9_.-]+$' AND length(fallback_queue) <= 100)
-      OR pgcron.refuse('PC001', format('queue %L is not a queue name', left(fallback_queue, 200)),
-        'A queue name has 1 to 100 letters, digits, "_", "." and "-".',
-        'Write for example ''default''.')),
+    CHECK (pgcron.is_queue(fallback_queue)),
   set_by text CONSTRAINT breaker_set_by_is_short CHECK (pgcron.is_short('set_by', set_by, 300)),
   set_at timestamptz NOT NULL DEFAULT now(),
   state text NOT NULL DEFAULT 'closed' CONSTRAINT a_breaker_is_closed_open_or_half_open
@@ -81,8 +75,7 @@ ALTER TABLE pgcron.breaker ADD CONSTRAINT the_numbers_of_a_breaker_are_in_range
 CREATE INDEX breaker_open ON pgcron.breaker (name) WHERE state <> 'closed';
 
 CREATE TABLE pgcron.breaker_handler (
-  handler text PRIMARY KEY CONSTRAINT a_breaker_guards_a_handler
-    CHECK (pgcron.handler_is_fine(handler) OR pgcron.refuse_handler(handler)),
+  handler text PRIMARY KEY CONSTRAINT a_breaker_guards_a_handler CHECK (pgcron.is_handler(handler)),
   breaker text NOT NULL REFERENCES pgcron.breaker ON DELETE CASCADE
 );
 COMMENT ON TABLE pgcron.breaker_handler IS

@@ -80,9 +80,7 @@ BEGIN
       FOR UPDATE SKIP LOCKED LOOP
     CONTINUE WHEN EXISTS (SELECT FROM pgcron.run r
                           WHERE r.id = probed.probe_run AND r.fence = probed.probe_fence);
-    IF EXISTS (SELECT
-               FROM (SELECT h.id, h.fence, h.outcome FROM pgcron.history h
-                     UNION ALL SELECT o.id, o.fence, o.outcome FROM pgcron.history_overflow o) e
+    IF EXISTS (SELECT FROM pgcron.ended_runs e
                WHERE e.id = probed.probe_run AND e.fence = probed.probe_fence
                  AND e.outcome = 'succeeded') THEN
       PERFORM pgcron.close_breaker(probed.name);

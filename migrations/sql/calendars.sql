@@ -144,11 +144,6 @@ BEGIN
   PERFORM pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('calendars'));
 END $$;
 
--- Blank lines at the end do not count: files have them, or not.
-CREATE FUNCTION pgcron.is_same_calendar(content text, other text) RETURNS boolean
-LANGUAGE sql IMMUTABLE AS $$
-SELECT coalesce(rtrim(content, E' \t\r\n') = rtrim(other, E' \t\r\n'), false) $$;
-
 -- Makes calendars what they are to contain, by name, all at once (so they may name one another),
 -- and the schedules that use them: their future runs are made again, as after an edit of theirs.
 -- Schedules are locked before calendars, as by those who write schedules. Without a source
@@ -160,7 +155,10 @@ LANGUAGE plpgsql AS $$
 DECLARE
   changed text[] := ARRAY(SELECT w.key FROM jsonb_each_text(write_calendars.contents) w
                           LEFT JOIN pgcron.calendar c ON c.name = w.key
-                          WHERE NOT pgcron.is_same_calendar(c.content, w.value) ORDER BY w.key);
+                          -- blank lines at the end do not count: files have them, or not
+                          WHERE rtrim(c.content, E' \t\r\n')
+                              IS DISTINCT FROM rtrim(w.value, E' \t\r\n')
+                          ORDER BY w.key);
   users bigint[];
 BEGIN
   PERFORM FROM pgcron.schedule s WHERE s.calendars IS NOT NULL AND s.calendars ?| changed
@@ -220,8 +218,7 @@ BEGIN
       MESSAGE = format('calendar %L is defined by the files of %L, and was edited through %s',
           put_calendar.calendar, owner, pgcron.interface()),
       DETAIL = pgcron.owner_puts_back('file'),
-      HINT
-        = 'Edit it there, or detach it from files: take_over (`calendars put --take-over`).';
+      HINT = 'Edit it there, or detach it from files: take_over (`calendars put --take-over`).';
   END IF;
   RETURN known;
 END $$;

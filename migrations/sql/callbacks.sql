@@ -73,7 +73,7 @@ BEGIN
       OR NOT pgcron.is_same_hash(coalesce(expected, none), answer_callback.token_hash)
       OR expected IS NULL THEN
     RETURN 'unknown';
-     END IF;
+  END IF;
   SELECT c.* INTO STRICT kept FROM pgcron.callback c
   WHERE c.run_id = answer_callback.run AND c.fence = answer_callback.fence FOR UPDATE;
   IF kept.status IS NOT NULL AND answer_callback.status IS NOT NULL THEN

@@ -82,19 +82,14 @@ SELECT ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(
 
 CREATE TABLE pgcron.offer (
   incarnation uuid NOT NULL REFERENCES pgcron.node ON DELETE CASCADE,
-  handler text NOT NULL CONSTRAINT an_offer_is_a_handler_name
-    CHECK (pgcron.handler_is_fine(handler) OR pgcron.refuse_handler(handler)),
+  handler text NOT NULL CONSTRAINT an_offer_is_a_handler_name CHECK (pgcron.is_handler(handler)),
   PRIMARY KEY (incarnation, handler)
 );
 COMMENT ON TABLE pgcron.offer IS 'Which handlers a node offers.';
 CREATE INDEX offer_handler ON pgcron.offer (handler);
 
 CREATE TABLE pgcron.queue (
-  name text PRIMARY KEY CONSTRAINT a_queue_name_is_simple
-    CHECK ((name ~ '^[A-Za-z0-9_.-]+$' AND length(name) <= 100)
-      OR pgcron.refuse('PC001', format('queue %L is not a queue name', left(name, 200)),
-        'A queue name has 1 to 100 letters, digits, "_", "." and "-".',
-        'Write for example ''default''.')),
+  name text PRIMARY KEY CONSTRAINT a_queue_name_is_simple CHECK (pgcron.is_queue(name)),
   paused_at timestamptz,
   paused_by text CONSTRAINT queue_paused_by_is_short
     CHECK (pgcron.is_short('paused_by', paused_by, 300)),

@@ -8,8 +8,8 @@ LANGUAGE sql STABLE ROWS 1
 BEGIN ATOMIC
   SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for,
          r.parent_run, r.queue, r.concurrency_key, r.unique_key, r.unique_scope, r.requires,
-         r.weight,
-         r.priority, r.handler, r.args, r.delivery, history_of.outcome, r.attempt, r.max_attempts,
+         r.weight, r.priority, r.handler, r.args, r.delivery, history_of.outcome, r.attempt,
+         r.max_attempts,
          nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'),
          nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.time_limits, r.due_at, r.created_at,
          r.created_by, r.claimed_at, r.started_at, coalesce(history_of.finished_at, now()), r.owner,
@@ -46,9 +46,11 @@ BEGIN
     SELECT h.* FROM pgcron.run r CROSS JOIN LATERAL pgcron.history_of(r, outcome, reason) h
     WHERE r.id = ANY(ending);
   END;
-  IF outcome IN ('skipped', 'superseded')
-      AND EXISTS (SELECT FROM pgcron.run r WHERE r.id = ANY(ending) AND r.origin = 'schedule') THEN
-    PERFORM pgcron.give_back_runs(ending);
+  IF outcome IN ('skipped', 'superseded') THEN
+    INSERT INTO pgcron.given_back (schedule_id, runs)
+    SELECT s.id, count(*) FROM pgcron.run r JOIN pgcron.schedule s ON s.id = r.schedule_id
+    WHERE r.id = ANY(ending) AND r.origin = 'schedule' AND r.attempt = 0 AND s.max_runs IS NOT NULL
+    GROUP BY s.id;
   END IF;
   DELETE FROM pgcron.run r WHERE r.id = ANY(ending);
   RETURN QUERY SELECT unnest(ending);
@@ -225,6 +227,17 @@ BEGIN
   END IF;
 END $$;
 
+CREATE FUNCTION pgcron.write_letter(ending pgcron.run, outcome text, error_class text, error text,
+    fingerprint text) RETURNS void
+LANGUAGE sql AS $$
+  INSERT INTO pgcron.dead_letter
+  SELECT letter.*
+  FROM jsonb_populate_record(NULL::pgcron.dead_letter, to_jsonb(ending) || jsonb_build_object(
+        'run_id', ending.id, 'outcome', outcome, 'died_at', now(), 'attempts', ending.attempt,
+        'max_attempts', ending.max_attempts - coalesce(ending.snoozes, 0),
+        'error_class', error_class, 'error', error, 'fingerprint', fingerprint)) letter
+  ON CONFLICT DO NOTHING $$;
+
 -- One running row into history, and into the dead letters when it ended dead or lost.
 CREATE FUNCTION pgcron.end_run(ending pgcron.run, outcome text, error_class text, error text,
     fingerprint text, node_name text, result jsonb DEFAULT NULL,
@@ -232,13 +245,7 @@ CREATE FUNCTION pgcron.end_run(ending pgcron.run, outcome text, error_class text
 LANGUAGE plpgsql AS $$
 BEGIN
   IF outcome IN ('dead', 'lost') THEN
-    INSERT INTO pgcron.dead_letter
-    SELECT letter.*
-    FROM jsonb_populate_record(NULL::pgcron.dead_letter, to_jsonb(ending) || jsonb_build_object(
-          'run_id', ending.id, 'outcome', outcome, 'died_at', now(), 'attempts', ending.attempt,
-          'max_attempts', ending.max_attempts - coalesce(ending.snoozes, 0),
-          'error_class', error_class, 'error', error, 'fingerprint', fingerprint)) letter
-    ON CONFLICT DO NOTHING;
+    PERFORM pgcron.write_letter(ending, outcome, error_class, error, fingerprint);
     IF ending.origin = 'schedule' THEN
       PERFORM pgcron.note_fire_failure(ending, end_run.error);
     END IF;

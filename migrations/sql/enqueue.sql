@@ -1,5 +1,13 @@
 -- Runs that people and programs request: named, defaulted arguments. Every interface calls these.
 
+-- What a run is requested with: the arguments of pgcron.enqueue, but for who acts.
+CREATE TYPE pgcron.run_request AS (handler text, args jsonb, queue text, priority int,
+  due_at timestamptz, idempotency_key text, key_lifetime interval, timeout interval,
+  max_attempts int, delivery text, retry jsonb, concurrency_key text, requires text[],
+  unique_key text, unique_scope text, unique_for interval, on_conflict text, debounce interval,
+  debounce_max interval, start_within interval, give_up_after interval, silence_timeout interval,
+  weight int);
+
 -- Returns the id of the new run, or of the run that a living idempotency key already named.
 CREATE FUNCTION pgcron.enqueue(handler text, args jsonb DEFAULT '{}', queue text DEFAULT 'default',
     priority int DEFAULT 5, due_at timestamptz DEFAULT NULL, idempotency_key text DEFAULT NULL,
@@ -25,10 +33,10 @@ BEGIN
           'Each says which run a second call gets: an idempotency key the run it named, also after '
           'its end; a unique key the one that has it now.');
     END IF;
-    RETURN pgcron.enqueue_unique(handler, args, queue, priority, due_at, timeout, max_attempts,
-        delivery, retry, actor, concurrency_key, requires, unique_key, unique_scope, unique_for,
-        on_conflict,
-        debounce, debounce_max, start_within, give_up_after, silence_timeout, weight);
+    RETURN pgcron.enqueue_unique(ROW(handler, args, queue, priority, due_at, NULL, NULL, timeout,
+          max_attempts, delivery, retry, concurrency_key, requires, unique_key, unique_scope,
+          unique_for, on_conflict, debounce, debounce_max, start_within, give_up_after,
+          silence_timeout, weight)::pgcron.run_request, actor);
   END IF;
   IF num_nonnulls(start_within, give_up_after, silence_timeout) > 0 THEN
     limits := pgcron.time_limits(give_up_after, silence_timeout, coalesce(due_at, now()));
@@ -56,8 +64,7 @@ BEGIN
           coalesce(due_at, now()), coalesce(timeout, '1 hour'), max_attempts,
           coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user),
           pgcron.concurrency_key_of(concurrency_key, weight), nullif(requires, '{}'), expires,
-          limits,
-          nullif(weight, 1))
+          limits, nullif(weight, 1))
   RETURNING id INTO new_id;
   RETURN new_id;
 END $$;
@@ -69,12 +76,10 @@ COMMENT ON FUNCTION pgcron.enqueue IS
 -- The shape of what pgcron.enqueue_many is given; true when an element has an idempotency key or is
 -- to be unique.
 CREATE FUNCTION pgcron.judge_requests(runs jsonb) RETURNS boolean
-LANGUAGE plpgsql IMMUTABLE AS $$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
-  known_keys text[] :=
-    '{handler,args,queue,priority,due_at,idempotency_key,key_lifetime,timeout,max_attempts,'
-    'delivery,retry,concurrency_key,requires,unique_key,unique_scope,unique_for,on_conflict,'
-    'debounce,debounce_max,start_within,give_up_after,silence_timeout,weight}';
+  known_keys text[] := ARRAY(SELECT a.attname::text FROM pg_attribute a
+                             WHERE a.attrelid = 'pgcron.run_request'::regclass ORDER BY a.attnum);
   has_keys boolean;
   wrong int;
   example text := 'Write for example ''[{"handler": "py:report", "args": {"day": 1}}]''.';
@@ -120,24 +125,21 @@ DECLARE
   ids bigint[];
   single record;
 BEGIN
-  IF EXISTS (SELECT
-             FROM jsonb_to_recordset(runs) AS options(idempotency_key text, key_lifetime interval)
+  IF EXISTS (SELECT FROM jsonb_populate_recordset(NULL::pgcron.run_request, runs) options
              WHERE options.idempotency_key IS NOT NULL AND options.key_lifetime <= '0') THEN
     PERFORM pgcron.refuse_request(runs);
   END IF;
   INSERT INTO pgcron.idempotency AS known (key, run_id, expires_at)
-  SELECT DISTINCT ON (options.key) options.key, options.new_id,
-         now() + coalesce(options.lifetime, '1 day')
-  FROM ROWS FROM (jsonb_to_recordset(runs) AS (idempotency_key text, key_lifetime interval),
-      unnest(new_ids)) options(key, lifetime, new_id)
-  WHERE options.key IS NOT NULL ORDER BY options.key, options.new_id
+  SELECT DISTINCT ON (options.idempotency_key) options.idempotency_key, new_ids[options.ordinality],
+         now() + coalesce(options.key_lifetime, '1 day')
+  FROM jsonb_populate_recordset(NULL::pgcron.run_request, runs) WITH ORDINALITY options
+  WHERE options.idempotency_key IS NOT NULL ORDER BY options.idempotency_key, options.ordinality
   ON CONFLICT (key) DO UPDATE SET run_id = EXCLUDED.run_id, expires_at = EXCLUDED.expires_at
   WHERE known.expires_at <= now();
   -- Only a new statement can see a key that was inserted meanwhile.
-  ids := ARRAY(SELECT coalesce(known.run_id, options.new_id)
-               FROM ROWS FROM (jsonb_to_recordset(runs) AS (idempotency_key text), unnest(new_ids))
-                 WITH ORDINALITY options(key, new_id, position)
-               LEFT JOIN pgcron.idempotency known ON known.key = options.key
+  ids := ARRAY(SELECT coalesce(known.run_id, new_ids[options.position])
+               FROM jsonb_array_elements(runs) WITH ORDINALITY options(given, position)
+               LEFT JOIN pgcron.idempotency known ON known.key = given ->> 'idempotency_key'
                ORDER BY options.position);
   FOR single IN SELECT element.options, element.position
       FROM jsonb_array_elements(runs) WITH ORDINALITY element(options, position)
@@ -157,13 +159,7 @@ LANGUAGE sql AS $$
            o.key_lifetime, o.timeout, o.max_attempts, o.delivery, o.retry, actor, o.concurrency_key,
            o.requires, o.unique_key, o.unique_scope, o.unique_for, o.on_conflict, o.debounce,
            o.debounce_max, o.start_within, o.give_up_after, o.silence_timeout, o.weight)
-  FROM jsonb_to_record(options) AS o(handler text, args jsonb, queue text, priority int,
-      due_at timestamptz, idempotency_key text, key_lifetime interval, timeout interval,
-      max_attempts int, delivery text, retry jsonb, concurrency_key text, requires text[],
-        unique_key text,
-      unique_scope text, unique_for interval, on_conflict text, debounce interval,
-      debounce_max interval, start_within interval, give_up_after interval,
-      silence_timeout interval, weight int) $$;
+  FROM jsonb_populate_record(NULL::pgcron.run_request, options) o $$;
 
 -- Raises the error of the first element that is refused: enqueues one after the other until then.
 CREATE FUNCTION pgcron.refuse_request(runs jsonb) RETURNS void
@@ -208,7 +204,7 @@ BEGIN
               ELSE new_ids END;
   INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts,
         delivery, retry, created_by, concurrency_key, requires, expire_at, time_limits, weight)
-  SELECT options.new_id, coalesce(options.handler, ''), coalesce(options.args, '{}'),
+  SELECT new_ids[options.ordinality], coalesce(options.handler, ''), coalesce(options.args, '{}'),
          coalesce(options.queue, 'default'), coalesce(options.priority, 5),
          coalesce(options.due_at, now()), coalesce(options.timeout, '1 hour'), options.max_attempts,
          coalesce(options.delivery, 'at_least_once'), options.retry,
@@ -222,15 +218,8 @@ BEGIN
                 THEN pgcron.time_limits(options.give_up_after, options.silence_timeout,
                        coalesce(options.due_at, now())) END,
          nullif(options.weight, 1)
-  FROM ROWS FROM (jsonb_to_recordset(runs) AS (handler text, args jsonb, queue text, priority int,
-          due_at timestamptz, timeout interval, max_attempts int, delivery text, retry jsonb,
-          concurrency_key text, requires text[], start_within interval, give_up_after interval,
-          silence_timeout interval, weight int),
-      unnest(new_ids), unnest(ids)) options(handler, args, queue, priority, due_at, timeout,
-      max_attempts, delivery, retry, concurrency_key, requires, start_within, give_up_after,
-        silence_timeout,
-      weight, new_id, id)
-  WHERE options.new_id = options.id;
+  FROM jsonb_populate_recordset(NULL::pgcron.run_request, runs) WITH ORDINALITY options
+  WHERE new_ids[options.ordinality] = ids[options.ordinality];
   RETURN ids;
 EXCEPTION WHEN OTHERS THEN
   IF SQLSTATE ~ '^(PC|22)' AND SQLERRM !~ '^run \d+ of \d+: ' THEN

@@ -91,14 +91,6 @@ BEGIN
   RETURN made;
 END $$;
 
--- Partitions whose every row is older than the table's retention; the janitor detaches and drops
--- them.
-CREATE FUNCTION pgcron.outlived_partitions() RETURNS TABLE (relation text, partition text)
-LANGUAGE sql STABLE AS $$
-  SELECT kept.relation, p.name FROM pgcron.retention kept
-  CROSS JOIN LATERAL pgcron.partitions_of(kept.relation) p
-  WHERE isfinite(p.low) AND p.high < now() - kept.keep ORDER BY 1, 2 $$;
-
 SELECT pgcron.ensure_partitions();
 
 -- Makes a partition of the ledger for instants that have none: retention has dropped it, or nobody

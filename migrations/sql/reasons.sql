@@ -55,12 +55,3 @@ LANGUAGE sql STABLE AS $$
                    WHERE r.code = reason_code.reported OR reason_code.reported ~ r.matches
                    ORDER BY r.code <> reason_code.reported, r.code LIMIT 1),
            replace(reason_code.decision, ' ', '_')) $$;
-
--- The actor and note of a reason such as 'skipped by anna: a holiday'; a node's decision has
--- neither.
-CREATE FUNCTION pgcron.recorded_by(reported text, OUT actor text, OUT note text)
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT found[1], nullif(found[2], '')
-  FROM regexp_match(reported,
-      '^(?:skipped|cancelled|killed|moved|backfill [0-9]+ was stopped) by (.*?)(?:: '
-      '(.*))?$') found $$;

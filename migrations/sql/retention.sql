@@ -3,11 +3,7 @@
 -- that a claim or the end of a run needs.
 
 CREATE TABLE pgcron.retention_rule (
-  queue text CONSTRAINT a_retention_rule_names_a_queue
-    CHECK (queue IS NULL OR (queue ~ '^[A-Za-z0-9_.-]+$' AND length(queue) <= 100)
-      OR pgcron.refuse('PC001', format('queue %L is not a queue name', left(queue, 200)),
-        'A queue has 1 to 100 letters, digits, "_", "." and "-".',
-        'Leave it out for every queue.')),
+  queue text CONSTRAINT a_retention_rule_names_a_queue CHECK (pgcron.is_queue(queue)),
   outcome text CONSTRAINT a_retention_rule_names_an_outcome
     CHECK (pgcron.is_one_of('outcome', outcome,
         '{succeeded,dead,cancelled,skipped,superseded,expired,lost,upstream_failed}',
@@ -30,8 +26,8 @@ CREATE UNIQUE INDEX retention_rule_once ON pgcron.retention_rule (coalesce(queue
 CREATE TABLE pgcron.retention_sweep (
   partition text PRIMARY KEY,
   until timestamptz NOT NULL,
-  -- The rules that it follows: changed ones begin it again, and so does a file that is not the one
-  -- of which page says how far.
+  -- The rules that it follows: changed ones begin it again, and so does another file, since page
+  -- is a place in this one.
   rules text NOT NULL,
   began_at timestamptz NOT NULL,
   file oid,
@@ -300,13 +296,3 @@ LANGUAGE sql VOLATILE AS $$
               1073741824
         ORDER BY e.until FOR UPDATE SKIP LOCKED))
   RETURNING s.partition $$;
-
--- After the table was rewritten: true when it has become smaller; a table in use is left as it was.
-CREATE FUNCTION pgcron.note_given_back(partition text) RETURNS boolean
-LANGUAGE sql VOLATILE AS $$
-  WITH noted AS (
-    UPDATE pgcron.retention_sweep s SET gone = 0
-    WHERE s.partition = note_given_back.partition
-      AND pg_relation_size(to_regclass(format('pgcron.%I', s.partition))) < s.bytes * 0.75
-    RETURNING s.partition)
-  SELECT EXISTS (SELECT FROM noted) $$;

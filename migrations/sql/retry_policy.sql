@@ -2,12 +2,11 @@
 -- jitter between its retry_base and retry_cap, up to its max_attempts; a policy is a JSON object
 -- that changes some of this:
 --
--- backoff     "exponential", "linear", "fixed", or a list of delays, one for each retry; the last
--- one is repeated
+--   backoff     "exponential", "linear", "fixed", or a list of delays, one for each retry; the last
+--               one is repeated
 --   base, cap   in place of retry_base and retry_cap; a list is not capped
--- jitter      true: anything from nothing up to the delay; false: the delay itself. The default is
--- true for exponential and
---               linear, false for fixed and for a list
+--   jitter      true: anything from nothing up to the delay; false: the delay itself. The default
+--               is true for exponential and linear, false for fixed and for a list
 --   retry_for   no retry begins later than this after the first attempt began
 --   retry_on    only these causes are retried; a node that died is always retried
 --   discard_on  these causes are not retried

@@ -25,6 +25,10 @@ CREATE TABLE pgcron.run (
   args jsonb NOT NULL DEFAULT '{}',
   delivery text NOT NULL DEFAULT 'at_least_once',
   state text NOT NULL DEFAULT 'ready',
+  -- unserved: no live node that takes from this queue offers the handler and has the labels that
+  -- are required; one that joins lets the run go. circuit: the handler's breaker is open
+  -- (pgcron.breaker). overlap: as many runs of its schedule execute as may. previous: the fire
+  -- before it must succeed first.
   hold text,
   due_at timestamptz NOT NULL DEFAULT now(),
   expire_at timestamptz,
@@ -36,8 +40,10 @@ CREATE TABLE pgcron.run (
   retry jsonb,
   overlap text,
   overlap_slot smallint,
+  -- How many of its attempts came back without having used up one; NULL is none.
   snoozes smallint,
   concurrency_key text COLLATE "C",
+  -- Which of its concurrency key's slots the run holds while it runs.
   key_slot int,
   unique_key text COLLATE "C",
   unique_scope text,
@@ -50,30 +56,27 @@ CREATE TABLE pgcron.run (
   started_at timestamptz,
   cancel_at timestamptz,
   cancel_reason text,
+  -- When its node was requested to end it by force, without any grace.
   kill_at timestamptz,
   time_limits jsonb,
   last_error text,
+  -- 1: its last node ended before its handler was seen to begin. 2: another node has begun to
+  -- prepare it since; when that ends, too, the run is dead.
   lost_early smallint,
   created_at timestamptz NOT NULL DEFAULT now(),
   created_by text NOT NULL DEFAULT session_user CONSTRAINT run_created_by_is_short
     CHECK (created_by IS NULL OR length(created_by) <= 300
       OR pgcron.is_short('created_by', created_by, 300)),
+  -- A client waits for its end, which is announced on pgcron.end_channel(); NULL: none does.
   awaited boolean
 ) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,
       autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0,
       autovacuum_analyze_threshold = 20000);
 COMMENT ON TABLE pgcron.run IS
     'One request to execute a handler, while it is alive. Ended runs are in history.';
-COMMENT ON COLUMN pgcron.run.hold IS
-    'unserved: no live node that takes from this queue offers the handler and has the labels that '
-    'are required; one that joins lets the run go. circuit: the handler''s breaker is open '
-    '(pgcron.breaker). overlap: as many runs of its schedule execute as may. previous: the fire '
-    'before it must succeed first.';
 COMMENT ON COLUMN pgcron.run.concurrency_key IS
     'No more runs that have the same key execute at once than it has slots '
     '(pgcron.concurrency_limit).';
-COMMENT ON COLUMN pgcron.run.key_slot IS
-    'Which of its concurrency key''s slots the run holds while it runs.';
 COMMENT ON COLUMN pgcron.run.requires IS
     'Labels (key=value, or a key for any value): only nodes that announce all of them may claim '
     'the run.';
@@ -90,17 +93,8 @@ COMMENT ON COLUMN pgcron.run.max_attempts IS
 COMMENT ON COLUMN pgcron.run.retry IS
     'A retry policy, such as {"backoff": "linear", "base": "10 seconds", "retry_for": "2 hours"}; '
     'NULL is the default.';
-COMMENT ON COLUMN pgcron.run.kill_at IS
-    'When its node was requested to end it by force, without any grace.';
 COMMENT ON COLUMN pgcron.run.time_limits IS
     'Limits that few runs have, as pgcron.enqueue writes them; NULL is none.';
-COMMENT ON COLUMN pgcron.run.lost_early IS
-    '1: its last node ended before its handler was seen to begin. 2: another node has begun to '
-    'prepare it since; when that ends, too, the run is dead.';
-COMMENT ON COLUMN pgcron.run.awaited IS
-    'A client waits for its end, which is announced on pgcron.end_channel(); NULL: none does.';
-COMMENT ON COLUMN pgcron.run.snoozes IS
-    'How many of its attempts came back without having used up one; NULL is none.';
 
 -- What a claim returns: a run (verdict `claim`), or what happened to one that was not claimed.
 CREATE TYPE pgcron.claim AS (verdict text, id bigint, uuid uuid, handler text, args jsonb,

@@ -6,10 +6,7 @@ LANGUAGE plpgsql STABLE AS $$
 DECLARE
   ended pgcron.history;
 BEGIN
-  SELECT * INTO ended FROM pgcron.history h WHERE h.id = run LIMIT 1;
-  IF ended.id IS NULL THEN
-    SELECT * INTO ended FROM pgcron.history_overflow h WHERE h.id = run LIMIT 1;
-  END IF;
+  SELECT * INTO ended FROM pgcron.ended_runs h WHERE h.id = run LIMIT 1;
   IF ended.id IS NULL THEN
     PERFORM pgcron.refuse('PC010', format('run %s does not exist', run),
         'It was never enqueued, its transaction was rolled back, or retention removed it.',
@@ -54,20 +51,24 @@ LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
   new_id bigint;
-  limits jsonb := pgcron.time_limits_from(ended.time_limits, run_again.due_at);
+  limits jsonb := ended.time_limits
+    || CASE WHEN ended.time_limits ? 'give_up_after' THEN jsonb_build_object('give_up_at',
+              run_again.due_at
+                + make_interval(secs => (ended.time_limits ->> 'give_up_after')::float8))
+            ELSE '{}' END;
 BEGIN
   INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority,
         handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry,
-        concurrency_key,
-        requires, weight, due_at, expire_at, time_limits, created_by, unique_key, unique_scope)
+        concurrency_key, requires, weight, due_at, expire_at, time_limits, created_by, unique_key,
+        unique_scope)
   VALUES (run_again.origin, ended.schedule_id, ended.schedule,
           coalesce(ended.scheduled_for, ended.nominal_for), ended.id, ended.queue, ended.priority,
           ended.handler, ended.args, ended.delivery,
           ended.max_attempts - coalesce(ended.snoozes, 0), coalesce(ended.timeout, '1 hour'),
           coalesce(ended.retry_base, '2 seconds'), coalesce(ended.retry_cap, '1 hour'), ended.retry,
           ended.concurrency_key, ended.requires, ended.weight, run_again.due_at,
-          pgcron.give_up_at(limits),
-          limits, coalesce(run_again.actor, session_user), ended.unique_key,
+          pgcron.give_up_at(limits), limits, coalesce(run_again.actor, session_user),
+          ended.unique_key,
           CASE ended.unique_scope WHEN 'taken' THEN 'waiting' ELSE ended.unique_scope END)
   ON CONFLICT (unique_key, handler)
   WHERE pgcron.has_key(unique_key, unique_scope, attempt) DO NOTHING RETURNING id INTO new_id;

@@ -104,17 +104,14 @@ CREATE FUNCTION pgcron.refuse_run(r pgcron.run, broken text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   CASE broken
-    WHEN 'a_run_names_a_handler' THEN RETURN pgcron.refuse_handler(r.handler);
+    WHEN 'a_run_names_a_handler' THEN RETURN pgcron.is_handler(r.handler);
     WHEN 'run_args_are_an_object_of_256_kib' THEN RETURN pgcron.refuse_args(r.args);
     WHEN 'a_run_lies_within_the_calendar' THEN RETURN pgcron.refuse('PC001',
           format('due_at %s or expire_at %s is outside of the calendar', r.due_at,
             coalesce(r.expire_at::text, 'NULL')),
           'A run is due, and expires, in the years 1900 to 9998, or at infinity.',
           'Leave due_at out for now.');
-    WHEN 'a_run_names_a_queue' THEN RETURN pgcron.refuse('PC001',
-          format('queue %L is not a queue name', left(r.queue, 200)),
-          'A queue name has 1 to 100 letters, digits, "_", "." and "-".',
-          'Write for example ''default''.');
+    WHEN 'a_run_names_a_queue' THEN RETURN pgcron.is_queue(r.queue);
     WHEN 'a_run_priority_is_0_to_9' THEN RETURN pgcron.refuse('PC001',
           format('priority %s is out of range', r.priority),
           'A priority is a number from 0 (first) to 9 (last).', 'Leave it out for 5.');
@@ -178,12 +175,10 @@ BEGIN
 END $$;
 
 -- True, or raises PC013 for what the role may not make, or whatever pgcron.judge_run raises. For
--- each run that a role makes which does not own the table. No other role may be named in
--- created_by, since a role reads what it is recorded to have made, and a confined one names only
--- itself; an id that was not drawn would be another run's one day. An operator makes runs for
--- others. All rules are judged with the owner's rights and path: a role with a schema of its own
--- could put operators on its path that find everything fine. What need not be looked up is not:
--- while there are no rules their table has no page.
+-- each run that a role makes which does not own the table. All rules are judged with the owner's
+-- rights and path: a role with a schema of its own could put operators on its path that find
+-- everything fine. What need not be looked up is not: while there are no rules their table has no
+-- page.
 CREATE FUNCTION pgcron.judge_guest(r pgcron.run, who name) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

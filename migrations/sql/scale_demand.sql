@@ -120,16 +120,6 @@ LANGUAGE sql STABLE AS $$
            AND r.queue > next_waiting_queue.beyond
          ORDER BY r.queue LIMIT 1)) next $$;
 
--- Whether a run of the queue (NULL: of any) is put aside as no node offers its handler.
-CREATE FUNCTION pgcron.has_parked(queue text) RETURNS boolean
-LANGUAGE sql STABLE AS $$
-  SELECT EXISTS (SELECT FROM pgcron.parked_groups(1000) parked
-                 JOIN pgcron.run r ON r.handler = parked.handler AND r.queue = parked.queue
-                   AND coalesce(r.requires, '{}') = parked.requires AND r.hold = 'unserved'
-                 WHERE parked.queue = coalesce(has_parked.queue, parked.queue)
-                   AND NOT EXISTS (SELECT FROM pgcron.queue q
-                                   WHERE q.name = parked.queue AND q.paused_at IS NOT NULL)) $$;
-
 -- What is put aside, as no node offers it, is one slot altogether: enough to start a node that may
 -- offer it, and then it counts as any other. Not looked at: which nodes offer a handler, have the
 -- labels or are large enough. A key that waits in several queues counts in each. Bounded: at most
@@ -164,7 +154,13 @@ BEGIN
     rows_left := rows_left - due.looked;
     EXIT WHEN scale_demand.queue IS NOT NULL;
   END LOOP;
-  RETURN demand + pgcron.has_parked(scale_demand.queue)::int;
+  RETURN demand + EXISTS (
+      SELECT FROM pgcron.parked_groups(1000) parked
+      JOIN pgcron.run r ON r.handler = parked.handler AND r.queue = parked.queue
+        AND coalesce(r.requires, '{}') = parked.requires AND r.hold = 'unserved'
+      WHERE parked.queue = coalesce(scale_demand.queue, parked.queue)
+        AND NOT EXISTS (SELECT FROM pgcron.queue q
+                        WHERE q.name = parked.queue AND q.paused_at IS NOT NULL))::int;
 END $$;
 COMMENT ON FUNCTION pgcron.scale_demand IS
     'How many slots a queue (NULL: all) could use now on all nodes together: of what executes and '

@@ -19,24 +19,20 @@ LANGUAGE sql AS $$
           record_missed.reason, cursor_before.pause_note)
   ON CONFLICT (schedule_id, first_at) DO NOTHING $$;
 
--- Since when the schedule has fired as it does now, as far as its versions show.
-CREATE FUNCTION pgcron.timing_since(of pgcron.schedule) RETURNS timestamptz
-LANGUAGE sql STABLE AS $$
-  SELECT min(v.since) FROM pgcron.schedule_version v
-  WHERE v.schedule_id = of.id
-    AND v.version > coalesce((SELECT max(e.version) FROM pgcron.schedule_version e
-                              WHERE e.schedule_id = of.id
-                                AND (e.content ->> 'spec', e.content ->> 'timezone',
-                                      e.content ->> 'dst', nullif(e.content -> 'calendars', 'null'))
-                                    IS DISTINCT FROM (of.spec, of.timezone, of.dst, of.calendars)),
-          0) $$;
-
 -- Whether a run that is due after its fire is so by the schedule's jitter alone: such a fire is
--- decided again after an edit, but not one that an earlier timing owed.
+-- decided again after an edit, but not one that an earlier timing owed, as far as versions show.
 CREATE FUNCTION pgcron.is_delayed(of pgcron.schedule, fire_at timestamptz, due_at timestamptz)
   RETURNS boolean
 LANGUAGE sql STABLE AS $$
-  SELECT due_at > fire_at AND due_at < fire_at + of.jitter AND fire_at > pgcron.timing_since(of)
+  SELECT due_at > fire_at AND due_at < fire_at + of.jitter
+         AND fire_at > (
+             SELECT min(v.since) FROM pgcron.schedule_version v
+             WHERE v.schedule_id = of.id AND v.version > coalesce((
+                     SELECT max(e.version) FROM pgcron.schedule_version e
+                     WHERE e.schedule_id = of.id
+                       AND (e.content ->> 'spec', e.content ->> 'timezone', e.content ->> 'dst',
+                             nullif(e.content -> 'calendars', 'null'))
+                           IS DISTINCT FROM (of.spec, of.timezone, of.dst, of.calendars)), 0))
          AND NOT EXISTS (SELECT FROM pgcron.occurrence_override o
                          WHERE o.schedule_id = of.id AND o.fire_at = is_delayed.fire_at
                            AND o.action = 'move') $$;

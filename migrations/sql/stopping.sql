@@ -79,25 +79,3 @@ LANGUAGE sql STABLE AS $$
               WHERE h.schedule_id = expected_duration.schedule_id ORDER BY h.finished_at DESC
               LIMIT 200) last
         WHERE last.outcome = 'succeeded' AND last.started_at IS NOT NULL LIMIT 50) took $$;
-
--- Records runs that execute for longer than expected, each once, and returns those that are new: of
--- several nodes the one that inserts the row reports it. Where there are more such runs than
--- at_most, each call takes others.
-CREATE FUNCTION pgcron.notice_overruns(at_most int)
-  RETURNS TABLE (run_id bigint, schedule text, expected interval, taken interval)
-LANGUAGE sql VOLATILE AS $$
-  WITH long AS MATERIALIZED (
-    SELECT r.id, r.schedule_id, r.schedule, now() - r.started_at AS taken FROM pgcron.run r
-    WHERE r.state = 'running' AND r.owner IS NOT NULL AND r.schedule_id IS NOT NULL
-      AND r.started_at < now() - interval '10 seconds'
-      AND NOT EXISTS (SELECT FROM pgcron.overrun o WHERE o.run_id = r.id)
-    ORDER BY random() LIMIT notice_overruns.at_most),
-  expected AS MATERIALIZED (
-    SELECT s.schedule_id, pgcron.expected_duration(s.schedule_id) AS length
-    FROM (SELECT DISTINCT l.schedule_id FROM long l) s),
-  noticed AS (
-    INSERT INTO pgcron.overrun AS o (run_id, schedule_id, expected)
-    SELECT l.id, l.schedule_id, e.length FROM long l
-    JOIN expected e ON e.schedule_id = l.schedule_id WHERE l.taken > e.length ORDER BY l.id
-    ON CONFLICT DO NOTHING RETURNING o.run_id, o.expected)
-  SELECT n.run_id, l.schedule, n.expected, l.taken FROM noticed n JOIN long l ON l.id = n.run_id $$;

@@ -4,7 +4,9 @@
 -- A run that can't be written, judged or ended as usual: it breaks a rule that is newer than its
 -- row, or has a value that can't be read. It ends dead with the reason as its error. The executing
 -- node gives the claim's token; of a waiting run the token is NULL. What makes the row unreadable
--- is not kept. Returns whether this call ended the run.
+-- is not kept. The last resort depends on no more than it must: it writes where no partition, index
+-- or rule of history is in the way, and does not count for pause_after_failures. Returns whether
+-- this call ended the run.
 CREATE FUNCTION pgcron.end_refused_run(run bigint, token uuid, reason text,
     node_name text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql AS $$
@@ -31,8 +33,11 @@ BEGIN
                  r.claimed_at, r.started_at, r.owner, r.fence
           FROM pgcron.run r WHERE r.id = end_refused_run.run) kept
     CROSS JOIN LATERAL jsonb_populate_record(NULL::pgcron.run, to_jsonb(kept)) rest;
-    PERFORM pgcron.end_run(ending, 'dead', class, reason,
-        left(md5(class || ' ' || ending.handler), 16), node_name);
+    PERFORM pgcron.write_letter(ending, 'dead', class, reason,
+        left(md5(class || ' ' || ending.handler), 16));
+    INSERT INTO pgcron.history_overflow
+    SELECT h.* FROM pgcron.history_of(ending, 'dead', reason, node_name) h;
+    DELETE FROM pgcron.run r WHERE r.id = ending.id;
   END;
   RETURN true;
 END $$;

@@ -2,44 +2,29 @@
 -- They are in one column that is NULL for all others; the time to start is run.expire_at, that of
 -- one attempt run.timeout.
 
-CREATE FUNCTION pgcron.time_limits_fit(give_up_after interval, silence_timeout interval)
-  RETURNS boolean
-LANGUAGE plpgsql IMMUTABLE AS $$
+-- {"give_up_after": s, "give_up_at": instant, "silence_timeout": s}; NULL without limits. Raises
+-- PC001. They are judged in seconds, as runs keep them: a year of an interval has 360 days when it
+-- is compared, and 365.25 as seconds.
+CREATE FUNCTION pgcron.time_limits(give_up_after interval, silence_timeout interval,
+    due_at timestamptz) RETURNS jsonb
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
-  -- In seconds, as runs keep it: a year of an interval has 360 days when it is compared, and 365.25
-  -- as seconds.
   IF extract(epoch FROM give_up_after) <= 0 OR extract(epoch FROM give_up_after) > 31622400 THEN
-    RETURN pgcron.refuse('PC001', format('give_up_after %s is out of range', give_up_after),
+    PERFORM pgcron.refuse('PC001', format('give_up_after %s is out of range', give_up_after),
         'A run is given up so long after it was due, whatever it is doing: more than nothing, at '
         'most 366 days.',
         'Leave it out to wait for its last attempt.');
   ELSIF extract(epoch FROM silence_timeout) < 1
       OR extract(epoch FROM silence_timeout) > 2592000 THEN
-    RETURN pgcron.refuse('PC001', format('silence_timeout %s is out of range', silence_timeout),
+    PERFORM pgcron.refuse('PC001', format('silence_timeout %s is out of range', silence_timeout),
         'A run that gives no sign for so long is stopped: 1 second to 30 days.',
         'Write for example ''5 minutes'', or leave it out.');
   END IF;
-  RETURN true;
+  RETURN nullif(jsonb_strip_nulls(jsonb_build_object('give_up_after',
+              trim_scale(extract(epoch FROM give_up_after)), 'give_up_at', due_at + give_up_after,
+              'silence_timeout', trim_scale(extract(epoch FROM silence_timeout)))),
+          '{}');
 END $$;
-
--- {"give_up_after": s, "give_up_at": instant, "silence_timeout": s}; NULL without limits. Raises
--- PC001.
-CREATE FUNCTION pgcron.time_limits(give_up_after interval, silence_timeout interval,
-    due_at timestamptz) RETURNS jsonb
-LANGUAGE sql STABLE AS $$
-  SELECT nullif(jsonb_strip_nulls(jsonb_build_object('give_up_after',
-               trim_scale(extract(epoch FROM give_up_after)), 'give_up_at', due_at + give_up_after,
-               'silence_timeout', trim_scale(extract(epoch FROM silence_timeout)))),
-           '{}')
-  WHERE pgcron.time_limits_fit(give_up_after, silence_timeout) $$;
-
--- The same limits of another run, which is due now or later.
-CREATE FUNCTION pgcron.time_limits_from(limits jsonb, due_at timestamptz) RETURNS jsonb
-LANGUAGE sql STABLE
-RETURN limits || CASE WHEN limits ? 'give_up_after'
-                        THEN jsonb_build_object('give_up_at',
-                               due_at + make_interval(secs => (limits ->> 'give_up_after')::float8))
-                      ELSE '{}' END;
 
 CREATE FUNCTION pgcron.give_up_at(limits jsonb) RETURNS timestamptz
 LANGUAGE sql STABLE

@@ -53,55 +53,57 @@ CREATE FUNCTION pgcron.refuse_unique(fact text, rule text,
 LANGUAGE sql VOLATILE AS $$ SELECT pgcron.refuse('PC001', fact, rule, remedy) $$;
 
 -- Which options of uniqueness go together.
-CREATE FUNCTION pgcron.judge_unique(unique_key text, unique_scope text, unique_for interval,
-    on_conflict text, debounce interval, debounce_max interval, due_at timestamptz) RETURNS void
+CREATE FUNCTION pgcron.judge_unique(asked pgcron.run_request) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-  IF unique_key IS NULL THEN
+  IF asked.unique_key IS NULL THEN
     PERFORM pgcron.refuse_unique(format('%s is given without unique_key',
-          CASE WHEN debounce IS NOT NULL THEN 'debounce'
-               WHEN debounce_max IS NOT NULL THEN 'debounce_max'
-               WHEN unique_for IS NOT NULL THEN 'unique_for'
-               WHEN on_conflict IS NOT NULL THEN 'on_conflict'
+          CASE WHEN asked.debounce IS NOT NULL THEN 'debounce'
+               WHEN asked.debounce_max IS NOT NULL THEN 'debounce_max'
+               WHEN asked.unique_for IS NOT NULL THEN 'unique_for'
+               WHEN asked.on_conflict IS NOT NULL THEN 'on_conflict'
                ELSE 'unique_scope' END),
         'It says what happens to a second run with the same unique key.',
         'Give the key, for example unique_key => ''customer-7''.');
-  ELSIF NOT pgcron.unique_key_is_fine(unique_key) THEN
-    PERFORM pgcron.refuse_unique_key(unique_key);
-  ELSIF unique_scope NOT IN ('open', 'waiting') THEN
-    PERFORM pgcron.refuse_unique_key(unique_key, unique_scope);
-  ELSIF on_conflict NOT IN ('return', 'replace', 'refuse') THEN
-    PERFORM pgcron.refuse_unique(format('on_conflict %L is not known', left(on_conflict, 100)),
+  ELSIF NOT pgcron.unique_key_is_fine(asked.unique_key) THEN
+    PERFORM pgcron.refuse_unique_key(asked.unique_key);
+  ELSIF asked.unique_scope NOT IN ('open', 'waiting') THEN
+    PERFORM pgcron.refuse_unique_key(asked.unique_key, asked.unique_scope);
+  ELSIF asked.on_conflict NOT IN ('return', 'replace', 'refuse') THEN
+    PERFORM pgcron.refuse_unique(
+        format('on_conflict %L is not known', left(asked.on_conflict, 100)),
         'A request that meets a run with the same unique key returns its id, replaces its args, or '
         'is refused.',
         'Write ''return'', ''replace'' or ''refuse''.');
-  ELSIF unique_for <= '0' OR unique_for > '366 days' THEN
-    PERFORM pgcron.refuse_unique(format('unique_for %s is out of range', unique_for),
+  ELSIF asked.unique_for <= '0' OR asked.unique_for > '366 days' THEN
+    PERFORM pgcron.refuse_unique(format('unique_for %s is out of range', asked.unique_for),
         'It must be positive and at most 366 days.', 'Write for example ''10 minutes''.');
-  ELSIF debounce <= '0' OR debounce > '30 days' THEN
-    PERFORM pgcron.refuse_unique(format('debounce %s is out of range', debounce),
+  ELSIF asked.debounce <= '0' OR asked.debounce > '30 days' THEN
+    PERFORM pgcron.refuse_unique(format('debounce %s is out of range', asked.debounce),
         'It must be positive and at most 30 days.', 'Write for example ''5 seconds''.');
-  ELSIF unique_for IS NOT NULL AND unique_scope IS NOT NULL THEN
+  ELSIF asked.unique_for IS NOT NULL AND asked.unique_scope IS NOT NULL THEN
     PERFORM pgcron.refuse_unique('unique_for is given with unique_scope',
         'A unique key has a time, or it has the run for as long as that is open or waiting.');
-  ELSIF debounce_max IS NOT NULL AND debounce IS NULL THEN
+  ELSIF asked.debounce_max IS NOT NULL AND asked.debounce IS NULL THEN
     PERFORM pgcron.refuse_unique('debounce_max is given without debounce',
         'It says how far a run is pushed on at most.', 'Give debounce, or leave debounce_max out.');
-  ELSIF debounce_max < debounce OR debounce_max > '366 days' THEN
-    PERFORM pgcron.refuse_unique(format('debounce_max %s is out of range', debounce_max),
+  ELSIF asked.debounce_max < asked.debounce OR asked.debounce_max > '366 days' THEN
+    PERFORM pgcron.refuse_unique(format('debounce_max %s is out of range', asked.debounce_max),
         'It is at least debounce and at most 366 days, from the first call on.',
         'Write for example ''1 minute''.');
-  ELSIF debounce IS NOT NULL AND num_nonnulls(unique_scope, unique_for, on_conflict) > 0 THEN
+  ELSIF asked.debounce IS NOT NULL
+      AND num_nonnulls(asked.unique_scope, asked.unique_for, asked.on_conflict) > 0 THEN
     PERFORM pgcron.refuse_unique(format('debounce is given with %s',
-          CASE WHEN unique_scope IS NOT NULL THEN 'unique_scope'
-               WHEN unique_for IS NOT NULL THEN 'unique_for'
+          CASE WHEN asked.unique_scope IS NOT NULL THEN 'unique_scope'
+               WHEN asked.unique_for IS NOT NULL THEN 'unique_for'
                ELSE 'on_conflict' END),
         'A debounced run is pushed on, with the newest args, for as long as it waits: that is '
         'all it can be.');
-  ELSIF due_at IS NOT NULL
-      AND (debounce IS NOT NULL OR (unique_for IS NOT NULL AND on_conflict = 'replace')) THEN
+  ELSIF asked.due_at IS NOT NULL
+      AND (asked.debounce IS NOT NULL
+           OR (asked.unique_for IS NOT NULL AND asked.on_conflict = 'replace')) THEN
     PERFORM pgcron.refuse_unique(format('due_at is given with %s',
-          CASE WHEN debounce IS NOT NULL THEN 'debounce'
+          CASE WHEN asked.debounce IS NOT NULL THEN 'debounce'
                ELSE 'unique_for and on_conflict replace' END),
         'They say when the run is due.');
   END IF;
@@ -161,49 +163,40 @@ END $$;
 -- As pgcron.enqueue, for a request with options of uniqueness. The unique index decides between
 -- requests at the same moment: the second waits until the first one's transaction is over, and no
 -- longer than 10 seconds when the caller has no lock_timeout of its own.
-CREATE FUNCTION pgcron.enqueue_unique(handler text, args jsonb, queue text, priority int,
-    due_at timestamptz, timeout interval, max_attempts int, delivery text, retry jsonb, actor text,
-    concurrency_key text, requires text[], unique_key text, unique_scope text, unique_for interval,
-    on_conflict text, debounce interval, debounce_max interval, start_within interval,
-    give_up_after interval, silence_timeout interval, weight int) RETURNS bigint
+CREATE FUNCTION pgcron.enqueue_unique(asked pgcron.run_request, actor text) RETURNS bigint
 LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
-  manner text := CASE WHEN debounce IS NOT NULL THEN 'replace'
-                      ELSE coalesce(enqueue_unique.on_conflict, 'return') END;
-  scope text := CASE WHEN unique_for IS NOT NULL THEN 'period'
-                     ELSE coalesce(enqueue_unique.unique_scope,
+  manner text := CASE WHEN asked.debounce IS NOT NULL THEN 'replace'
+                      ELSE coalesce(asked.on_conflict, 'return') END;
+  scope text := CASE WHEN asked.unique_for IS NOT NULL THEN 'period'
+                     ELSE coalesce(asked.unique_scope,
                             CASE manner WHEN 'replace' THEN 'waiting' ELSE 'open' END) END;
-  asked_handler text := coalesce(enqueue_unique.handler, '');
-  wanted timestamptz := coalesce(now() + debounce, enqueue_unique.due_at);
+  asked_handler text := coalesce(asked.handler, '');
+  wanted timestamptz := coalesce(now() + asked.debounce, asked.due_at);
   due timestamptz;
   waits_for_ever boolean := current_setting('lock_timeout') = '0';
   met bigint;
   met_until timestamptz;
   made bigint;
 BEGIN
-  IF NOT pgcron.handler_is_fine(asked_handler) THEN
-    PERFORM pgcron.refuse_handler(asked_handler);
-  END IF;
-  PERFORM pgcron.judge_unique(enqueue_unique.unique_key, enqueue_unique.unique_scope, unique_for,
-      enqueue_unique.on_conflict, debounce, debounce_max, enqueue_unique.due_at);
+  PERFORM pgcron.is_handler(asked_handler);
+  PERFORM pgcron.judge_unique(asked);
   IF waits_for_ever THEN PERFORM set_config('lock_timeout', '10s', true); END IF;
   -- Each round that ends without an answer saw another client's run come or go meanwhile.
   FOR round IN 1..1000 LOOP
     IF scope = 'period' THEN
       SELECT p.run_id, p.until INTO met, met_until FROM pgcron.unique_period p
-      WHERE p.key = enqueue_unique.unique_key AND p.handler = asked_handler AND p.until > now();
+      WHERE p.key = asked.unique_key AND p.handler = asked_handler AND p.until > now();
     ELSE
-      met := pgcron.run_with_key(enqueue_unique.unique_key, asked_handler);
+      met := pgcron.run_with_key(asked.unique_key, asked_handler);
     END IF;
     IF met IS NOT NULL THEN
       IF manner = 'refuse' THEN
-        PERFORM pgcron.refuse_met('the run was not made', met, enqueue_unique.unique_key,
-            met_until);
+        PERFORM pgcron.refuse_met('the run was not made', met, asked.unique_key, met_until);
       ELSIF manner = 'return'
-          OR pgcron.replace_run(met, enqueue_unique.unique_key, asked_handler,
-                coalesce(enqueue_unique.args, '{}'), coalesce(enqueue_unique.priority, 5), wanted,
-                debounce_max, CASE scope WHEN 'period' THEN 'infinity' ELSE now() END)
+          OR pgcron.replace_run(met, asked.unique_key, asked_handler,
+                coalesce(asked.args, '{}'), coalesce(asked.priority, 5), wanted,
+                asked.debounce_max, CASE scope WHEN 'period' THEN 'infinity' ELSE now() END)
           -- One that a node has taken and that has its key all the same is left as it is.
           OR (scope <> 'period'
               AND EXISTS (SELECT FROM pgcron.run r
@@ -218,8 +211,8 @@ BEGIN
       -- The first run of a time, or the next one after the one that was met. The key keeps other
       -- requests waiting until this transaction is over.
       INSERT INTO pgcron.unique_period AS p (key, handler, run_id, until)
-      VALUES (enqueue_unique.unique_key, asked_handler, nextval('pgcron.run_id_seq'),
-              greatest(now(), coalesce(met_until, wanted)) + unique_for)
+      VALUES (asked.unique_key, asked_handler, nextval('pgcron.run_id_seq'),
+              greatest(now(), coalesce(met_until, wanted)) + asked.unique_for)
       ON CONFLICT (key, handler) DO UPDATE SET run_id = EXCLUDED.run_id, until = EXCLUDED.until
       WHERE p.run_id = met OR p.until <= now() RETURNING p.run_id INTO made;
       CONTINUE WHEN made IS NULL;
@@ -228,22 +221,22 @@ BEGIN
     due := coalesce(wanted, now());
     INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts,
           delivery, retry, created_by, concurrency_key, requires, weight, unique_key, unique_scope,
-          expire_at,
-          time_limits)
-    VALUES (coalesce(made, nextval('pgcron.run_id_seq')), asked_handler, coalesce(args, '{}'),
-            coalesce(queue, 'default'), coalesce(priority, 5), due, coalesce(timeout, '1 hour'),
-            max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user),
-            pgcron.concurrency_key_of(concurrency_key, weight), nullif(requires, '{}'),
-            nullif(weight, 1),
-            enqueue_unique.unique_key, scope, pgcron.expire_at(start_within, give_up_after, due),
-            pgcron.time_limits(give_up_after, silence_timeout, due))
+          expire_at, time_limits)
+    VALUES (coalesce(made, nextval('pgcron.run_id_seq')), asked_handler, coalesce(asked.args, '{}'),
+            coalesce(asked.queue, 'default'), coalesce(asked.priority, 5), due,
+            coalesce(asked.timeout, '1 hour'), asked.max_attempts,
+            coalesce(asked.delivery, 'at_least_once'), asked.retry, coalesce(actor, session_user),
+            pgcron.concurrency_key_of(asked.concurrency_key, asked.weight),
+            nullif(asked.requires, '{}'), nullif(asked.weight, 1), asked.unique_key, scope,
+            pgcron.expire_at(asked.start_within, asked.give_up_after, due),
+            pgcron.time_limits(asked.give_up_after, asked.silence_timeout, due))
     ON CONFLICT (unique_key, handler)
     WHERE pgcron.has_key(unique_key, unique_scope, attempt) DO NOTHING RETURNING id INTO made;
     EXIT WHEN made IS NOT NULL;
   END LOOP;
   IF made IS NULL THEN
     PERFORM pgcron.refuse('PC011',
-        format('unique key %L changes hands all the time', left(enqueue_unique.unique_key, 200)),
+        format('unique key %L changes hands all the time', left(asked.unique_key, 200)),
         'Another run had it at each of 1000 tries.', 'Call it again.');
   END IF;
   IF waits_for_ever THEN PERFORM set_config('lock_timeout', '0', true); END IF;

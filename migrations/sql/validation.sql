@@ -40,17 +40,26 @@ BEGIN
     OR pgcron.refuse('PC001', format('%s %L is not known', what, left(given, 100)), rule, hint);
 END $$;
 
-CREATE FUNCTION pgcron.handler_is_fine(handler text) RETURNS boolean
-LANGUAGE sql IMMUTABLE
-RETURN handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$' AND length(handler) <= 206;
+CREATE FUNCTION pgcron.is_queue(queue text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN queue IS NULL OR (queue ~ '^[A-Za-z0-9_.-]+$' AND length(queue) <= 100)
+    OR pgcron.refuse('PC001', format('queue %L is not a queue name', left(queue, 200)),
+      'A queue name has 1 to 100 letters, digits, "_", "." and "-".',
+      'Write for example ''default''.');
+END $$;
 
-CREATE FUNCTION pgcron.refuse_handler(handler text) RETURNS boolean
-LANGUAGE sql VOLATILE AS $$
-  SELECT pgcron.refuse('PC001', format('handler %L is not a handler name', left(handler, 200)),
-           'A handler is written kind:name; the kinds are py, shell, http, sql and those of other '
-           'executors, the name has letters, digits, "_", "." and "-".',
-           'Write for example ''py:report'' or ''shell:backup''; `pgcron-ha nodes` lists what '
-           'live nodes offer.') $$;
+CREATE FUNCTION pgcron.is_handler(handler text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN handler IS NULL
+    OR (handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$' AND length(handler) <= 206)
+    OR pgcron.refuse('PC001', format('handler %L is not a handler name', left(handler, 200)),
+      'A handler is written kind:name; the kinds are py, shell, http, sql and those of other '
+      'executors, the name has letters, digits, "_", "." and "-".',
+      'Write for example ''py:report'' or ''shell:backup''; `pgcron-ha nodes` lists what live '
+      'nodes offer.');
+END $$;
 
 CREATE FUNCTION pgcron.is_too_deep(written jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE

@@ -22,7 +22,10 @@ BEGIN
     SELECT reported.outcome, reported.code, reported.due_at, reported.late_by
     INTO outcome, code, due_at, late_by
     FROM pgcron.why_of_run(run_id, instant, changed.due_at) reported;
-    SELECT reported.actor, reported.note INTO actor, note FROM pgcron.recorded_by(reason) reported;
+    -- of a reason such as 'skipped by anna: a holiday'; a node's decision has neither
+    SELECT part[1], nullif(part[2], '') INTO actor, note
+    FROM regexp_match(reason, '^(?:skipped|cancelled|killed|moved|backfill [0-9]+ was stopped) by '
+        '(.*?)(?:: (.*))?$') part;
     IF changed.action = 'move' OR (changed.action = 'edit' AND actor IS NULL) THEN
       actor := changed.actor; note := changed.note;
     END IF;

@@ -30,8 +30,8 @@ SCRIPTS = (
     # Runs, and how they come to be.
     "run",
     "run_rules",
-    "unique",
     "enqueue",
+    "unique",
     "schedule_commands",
     "run_commands",
     "awaited_runs",

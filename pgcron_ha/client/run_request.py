@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
@@ -152,39 +151,43 @@ def request_runs(
         )
     judged: dict[str, tuple[str, str]] = {}
     for place, options in enumerate(requested, 1):
-        which = f"run {place} of {len(requested)}"
         # Most differ in nothing but their args, and the rest is the dearer part. Their texts are
         # compared, as True is no priority although it equals 1.
-        rest = str({**options, "args": None}) if isinstance(options, dict) else which
-        if rest in judged:
-            handler, members = judged[rest]
-            with _about(which):
+        rest = str({**options, "args": None}) if isinstance(options, dict) else ""
+        try:
+            if rest in judged:
+                handler, members = judged[rest]
                 args = checks.args_text(options.get("args"))
                 if check_args is not None:
                     check_args(handler, args)
-        else:
-            made = request_new_run(options, which, request)
-            args, members = made.args, made.all_but_args()
-            judged[rest] = made.handler, members
+            else:
+                made = _request_new_run(options, request)
+                args, members = made.args, made.all_but_args()
+                if rest:
+                    judged[rest] = made.handler, members
+        except PgcronError as error:
+            raise _about(f"run {place} of {len(requested)}", error) from None
         yield f'{{{members},"args":{args}}}'
 
 
 def request_new_run(options: object, which: str, request: Request = request_run) -> RunRequest:
     """The checked request; messages begin with `which`."""
-    if not isinstance(options, Mapping):
-        raise InvalidInput(f"{which} is a {type(options).__name__}", "A run is a mapping.", _HINT)
-    rest = {key: value for key, value in options.items() if key not in ("handler", "args")}
-    with _about(which):
-        return request(options.get("handler") or "", options.get("args"), rest)
-
-
-@contextmanager
-def _about(which: str) -> Iterator[None]:
-    """Errors name the run that they are about."""
     try:
-        yield
+        return _request_new_run(options, request)
     except PgcronError as error:
-        raise type(error)(f"{which}: {error.message}", error.detail, error.hint) from None
+        raise _about(which, error) from None
+
+
+def _request_new_run(options: object, request: Request) -> RunRequest:
+    if not isinstance(options, Mapping):
+        raise InvalidInput(f"it is a {type(options).__name__}", "A run is a mapping.", _HINT)
+    rest = {key: value for key, value in options.items() if key not in ("handler", "args")}
+    return request(options.get("handler") or "", options.get("args"), rest)
+
+
+def _about(which: str, error: PgcronError) -> PgcronError:
+    """The error, naming the run that it is about."""
+    return type(error)(f"{which}: {error.message}", error.detail, error.hint)
 
 
 async def send_runs(

@@ -222,6 +222,7 @@ async def release(connection: Connection, runs: Sequence[Row]) -> list[int]:
         "release_runs",
         run_ids=[run["id"] for run in runs],
         tokens=[run["token"] for run in runs],
+        weights=None,
     )
     return [row["id"] for row in rows]
 

@@ -39,6 +39,32 @@ CREATE TYPE pgcron.claim AS (
 	weight integer
 );
 
+CREATE TYPE pgcron.run_request AS (
+	handler text,
+	args jsonb,
+	queue text,
+	priority integer,
+	due_at timestamp with time zone,
+	idempotency_key text,
+	key_lifetime interval,
+	timeout interval,
+	max_attempts integer,
+	delivery text,
+	retry jsonb,
+	concurrency_key text,
+	requires text[],
+	unique_key text,
+	unique_scope text,
+	unique_for interval,
+	on_conflict text,
+	debounce interval,
+	debounce_max interval,
+	start_within interval,
+	give_up_after interval,
+	silence_timeout interval,
+	weight integer
+);
+
 CREATE TABLE pgcron.calendar (
     id bigint NOT NULL,
     name text NOT NULL,
@@ -164,11 +190,11 @@ CREATE TABLE pgcron.breaker (
     reset_by text,
     reset_at timestamp with time zone,
     CONSTRAINT a_breaker_is_closed_open_or_half_open CHECK ((state = ANY (ARRAY['closed'::text, 'open'::text, 'half_open'::text]))),
-    CONSTRAINT a_breaker_is_named_as_a_handler CHECK ((pgcron.handler_is_fine(name) OR pgcron.refuse_handler(name))),
-    CONSTRAINT a_fallback_is_a_handler_name CHECK (((fallback_handler IS NULL) OR pgcron.handler_is_fine(fallback_handler) OR pgcron.refuse_handler(fallback_handler))),
+    CONSTRAINT a_breaker_is_named_as_a_handler CHECK (pgcron.is_handler(name)),
+    CONSTRAINT a_fallback_is_a_handler_name CHECK (pgcron.is_handler(fallback_handler)),
     CONSTRAINT a_fallback_is_a_handler_or_a_queue CHECK (((fallback_handler IS NULL) OR (fallback_queue IS NULL) OR pgcron.refuse('PC001'::text, format('breaker %L has two fallbacks'::text, name), 'What waits is executed by another handler, or moved to another queue, or waits.'::text, 'Name one of them.'::text))),
     CONSTRAINT a_fallback_is_another_handler CHECK (((fallback_handler IS NULL) OR (fallback_handler <> name) OR pgcron.refuse('PC001'::text, format('the fallback of breaker %L is its own handler'::text, name), 'While a breaker is open none of its handlers is executed.'::text, 'Name another handler, or a queue, or leave it out.'::text))),
-    CONSTRAINT a_fallback_queue_is_simple CHECK (((fallback_queue IS NULL) OR ((fallback_queue ~ '^[A-Za-z0-9_.-]+$'::text) AND (length(fallback_queue) <= 100)) OR pgcron.refuse('PC001'::text, format('queue %L is not a queue name'::text, "left"(fallback_queue, 200)), 'A queue name has 1 to 100 letters, digits, "_", "." and "-".'::text, 'Write for example ''default''.'::text))),
+    CONSTRAINT a_fallback_queue_is_simple CHECK (pgcron.is_queue(fallback_queue)),
     CONSTRAINT a_probe_belongs_to_a_half_open_breaker CHECK ((((state = 'half_open'::text) = (probe_run IS NOT NULL)) AND ((probe_run IS NULL) = (probe_fence IS NULL)))),
     CONSTRAINT an_open_breaker_says_until_when_and_why CHECK (((state = 'closed'::text) OR ((open_until IS NOT NULL) AND (opened_at IS NOT NULL) AND (reason IS NOT NULL)))),
     CONSTRAINT breaker_reset_by_is_short CHECK (pgcron.is_short('reset_by'::text, reset_by, 300)),
@@ -230,17 +256,11 @@ WITH (fillfactor='60', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_thr
 
 COMMENT ON TABLE pgcron.run IS 'One request to execute a handler, while it is alive. Ended runs are in history.';
 
-COMMENT ON COLUMN pgcron.run.hold IS 'unserved: no live node that takes from this queue offers the handler and has the labels that are required; one that joins lets the run go. circuit: the handler''s breaker is open (pgcron.breaker). overlap: as many runs of its schedule execute as may. previous: the fire before it must succeed first.';
-
 COMMENT ON COLUMN pgcron.run.max_attempts IS 'NULL means 5, or 1 with at_most_once. Each snooze adds one.';
 
 COMMENT ON COLUMN pgcron.run.retry IS 'A retry policy, such as {"backoff": "linear", "base": "10 seconds", "retry_for": "2 hours"}; NULL is the default.';
 
-COMMENT ON COLUMN pgcron.run.snoozes IS 'How many of its attempts came back without having used up one; NULL is none.';
-
 COMMENT ON COLUMN pgcron.run.concurrency_key IS 'No more runs that have the same key execute at once than it has slots (pgcron.concurrency_limit).';
-
-COMMENT ON COLUMN pgcron.run.key_slot IS 'Which of its concurrency key''s slots the run holds while it runs.';
 
 COMMENT ON COLUMN pgcron.run.unique_key IS 'Of the runs of a handler with one key only one has it at a time.';
 
@@ -250,13 +270,7 @@ COMMENT ON COLUMN pgcron.run.requires IS 'Labels (key=value, or a key for any va
 
 COMMENT ON COLUMN pgcron.run.weight IS 'How many of its node''s slots the run takes; NULL is one. A run that takes more has a concurrency key: *weight 4 if none was given.';
 
-COMMENT ON COLUMN pgcron.run.kill_at IS 'When its node was requested to end it by force, without any grace.';
-
 COMMENT ON COLUMN pgcron.run.time_limits IS 'Limits that few runs have, as pgcron.enqueue writes them; NULL is none.';
-
-COMMENT ON COLUMN pgcron.run.lost_early IS '1: its last node ended before its handler was seen to begin. 2: another node has begun to prepare it since; when that ends, too, the run is dead.';
-
-COMMENT ON COLUMN pgcron.run.awaited IS 'A client waits for its end, which is announced on pgcron.end_channel(); NULL: none does.';
 
 CREATE TABLE pgcron.concurrency_limit (
     concurrency_key text NOT NULL COLLATE pg_catalog."C",
@@ -370,16 +384,6 @@ END))),
 WITH (fillfactor='50');
 
 COMMENT ON TABLE pgcron.backfill IS 'Private: Requests to run a range of a schedule, and how far nodes are with them.';
-
-COMMENT ON COLUMN pgcron.backfill.definition IS 'The schedule as it was when the backfill was requested: later edits of the schedule do not change it.';
-
-COMMENT ON COLUMN pgcron.backfill.since IS 'Instants from since on and before until are filled in.';
-
-COMMENT ON COLUMN pgcron.backfill.overlap IS 'Of its runs; NULL is the schedule''s, with its max_running.';
-
-COMMENT ON COLUMN pgcron.backfill.reached IS 'The last instant that was looked at, in its direction; NULL before the first.';
-
-COMMENT ON COLUMN pgcron.backfill.already IS 'Instants that were left alone, since they had been decided before.';
 
 CREATE TABLE pgcron.dead_letter (
     run_id bigint NOT NULL,
@@ -716,7 +720,7 @@ COMMENT ON VIEW pgcron.backfills IS 'Backfills and how far they are: of planned 
 CREATE TABLE pgcron.breaker_handler (
     handler text NOT NULL,
     breaker text NOT NULL,
-    CONSTRAINT a_breaker_guards_a_handler CHECK ((pgcron.handler_is_fine(handler) OR pgcron.refuse_handler(handler)))
+    CONSTRAINT a_breaker_guards_a_handler CHECK (pgcron.is_handler(handler))
 );
 
 COMMENT ON TABLE pgcron.breaker_handler IS 'Private: Which handlers a breaker is for; a handler has one breaker at most.';
@@ -975,7 +979,7 @@ COMMENT ON TABLE pgcron.missed IS 'Private: Fires that were dropped together: ev
 CREATE TABLE pgcron.offer (
     incarnation uuid NOT NULL,
     handler text NOT NULL,
-    CONSTRAINT an_offer_is_a_handler_name CHECK ((pgcron.handler_is_fine(handler) OR pgcron.refuse_handler(handler)))
+    CONSTRAINT an_offer_is_a_handler_name CHECK (pgcron.is_handler(handler))
 );
 
 COMMENT ON TABLE pgcron.offer IS 'Private: Which handlers a node offers.';
@@ -1215,7 +1219,7 @@ CREATE TABLE pgcron.queue (
     set_by text,
     set_at timestamp with time zone,
     is_plain boolean GENERATED ALWAYS AS (((paused_at IS NULL) AND (max_running IS NULL) AND (rate IS NULL))) STORED NOT NULL,
-    CONSTRAINT a_queue_name_is_simple CHECK ((((name ~ '^[A-Za-z0-9_.-]+$'::text) AND (length(name) <= 100)) OR pgcron.refuse('PC001'::text, format('queue %L is not a queue name'::text, "left"(name, 200)), 'A queue name has 1 to 100 letters, digits, "_", "." and "-".'::text, 'Write for example ''default''.'::text))),
+    CONSTRAINT a_queue_name_is_simple CHECK (pgcron.is_queue(name)),
     CONSTRAINT a_queue_runs_1_to_100000_at_once CHECK (pgcron.is_within('max_running'::text, max_running, 1, 100000, 'Of one queue 1 to 100000 runs may execute at once.'::text, 'NULL is no limit; pausing the queue lets nothing run.'::text)),
     CONSTRAINT a_queue_starts_1_to_1000000_runs_in_a_time CHECK ((pgcron.rate_is_fine(rate, per) OR pgcron.refuse_rate(rate, per))),
     CONSTRAINT queue_paused_by_is_short CHECK (pgcron.is_short('paused_by'::text, paused_by, 300)),
@@ -1289,7 +1293,7 @@ CREATE TABLE pgcron.retention_rule (
     set_by text DEFAULT SESSION_USER NOT NULL,
     set_at timestamp with time zone DEFAULT now() NOT NULL,
     CONSTRAINT a_retention_rule_keeps_a_day CHECK (pgcron.is_within('retention'::text, keep, '1 day'::interval, '36525 days'::interval, 'Rows are kept for a day to 36525 days (a century).'::text, 'Keep at least ''1 day''.'::text)),
-    CONSTRAINT a_retention_rule_names_a_queue CHECK (((queue IS NULL) OR ((queue ~ '^[A-Za-z0-9_.-]+$'::text) AND (length(queue) <= 100)) OR pgcron.refuse('PC001'::text, format('queue %L is not a queue name'::text, "left"(queue, 200)), 'A queue has 1 to 100 letters, digits, "_", "." and "-".'::text, 'Leave it out for every queue.'::text))),
+    CONSTRAINT a_retention_rule_names_a_queue CHECK (pgcron.is_queue(queue)),
     CONSTRAINT a_retention_rule_names_an_outcome CHECK (pgcron.is_one_of('outcome'::text, outcome, '{succeeded,dead,cancelled,skipped,superseded,expired,lost,upstream_failed}'::text[], 'Runs end succeeded, dead, lost, cancelled, expired, skipped, superseded or upstream_failed.'::text, 'Leave it out for every outcome.'::text))
 );
 
@@ -1771,8 +1775,6 @@ REVOKE ALL ON FUNCTION pgcron.end_waiting_runs(run_ids bigint[], outcome text, r
 
 REVOKE ALL ON FUNCTION pgcron.finish_run(run_id bigint, token uuid, elapsed double precision, result jsonb, node text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.give_back_runs(run_ids bigint[]) FROM PUBLIC;
-
 REVOKE ALL ON FUNCTION pgcron.judge_assertions() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.judge_schedule() FROM PUBLIC;
@@ -1802,8 +1804,6 @@ REVOKE ALL ON FUNCTION pgcron.schedule_was_written() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgcron.stop_backfill(backfill_id bigint, reason text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.take_calendars(spec text) FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION pgcron.take_given_back(schedules bigint[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.wake_idle_nodes() FROM PUBLIC;
 

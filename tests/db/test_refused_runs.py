@@ -72,11 +72,17 @@ async def with_values_that_nobody_takes(connection: Connection, run_id: int) -> 
     )
 
 
+async def with_a_history_that_refuses(connection: Connection, run_id: int) -> None:
+    """An index of somebody's that has no entry for this run."""
+    await connection.execute(f"CREATE INDEX ON pgcron.history ((1 / (id - {run_id})))")
+
+
 REASONS = (
     against_the_rules,
     with_unreadable_limits,
     without_a_partition,
     with_values_that_nobody_takes,
+    with_a_history_that_refuses,
 )
 
 
@@ -145,6 +151,20 @@ async def test_a_refused_fire_is_accounted_for(connection: Connection) -> None:
     await against_the_rules(connection, run_id[0])
     await end_refused(connection, run_id[0])
     assert await call(connection, "unaccounted", at_most=10) == []
+
+
+async def test_a_refused_fire_ends_whatever_its_failure_can_not_be_counted(
+    connection: Connection,
+) -> None:
+    schedule = await put_schedule(connection, pause_after_failures=2)
+    run_id = await connection.fetchval(
+        """INSERT INTO pgcron.run (handler, origin, schedule_id, scheduled_for)
+           VALUES ('py:work', 'schedule', $1, now()) RETURNING id""",
+        schedule,
+    )
+    await connection.execute(f"ALTER TABLE pgcron.fire_failure ADD CHECK (run_id <> {run_id})")
+    assert await end_refused(connection, run_id)
+    assert (await letter_of(connection, run_id))["error"] == WHY
 
 
 async def test_of_two_who_end_a_refused_run_one_does(

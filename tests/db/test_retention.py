@@ -7,7 +7,7 @@ import asyncio
 import asyncpg
 import pytest
 
-from tests.db.control import Connect, Connection
+from tests.db.control import Connect, Connection, call
 from tests.db.retention import ended, kept, make_days, sweep
 
 
@@ -191,10 +191,9 @@ async def test_a_day_of_which_most_is_gone_is_told_to_one_and_shrinks(
     (row,) = await connection.fetch("SELECT pgcron.spent_partitions() AS name")
     assert await connection.fetch("SELECT pgcron.spent_partitions()") == []
 
-    note = "SELECT pgcron.note_given_back($1)"
-    assert await connection.fetchval(note, row["name"]) is False
+    assert await call(connection, "note_given_back", partition=row["name"]) == []
     await connection.execute(f"VACUUM (FULL, SKIP_LOCKED) pgcron.{row['name']}")
-    assert await connection.fetchval(note, row["name"]) is True
+    assert await call(connection, "note_given_back", partition=row["name"])
     assert len(await kept(connection)) == 100
     await connection.execute("UPDATE pgcron.retention_sweep SET tried_at = NULL")
     assert await connection.fetch("SELECT pgcron.spent_partitions()") == []

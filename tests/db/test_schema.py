@@ -11,7 +11,7 @@ from alembic.script import ScriptDirectory
 
 from pgcron_ha.assets import MIGRATIONS
 from pgcron_ha.errors import DatabaseUnavailable, SchemaError
-from tests.db.control import Connection
+from tests.db.control import Connection, call
 from tests.db.dump_schema import COMMAND, REVIEWED, dump
 from tests.house.checkout import ROOT
 from tests.product.db import (
@@ -270,15 +270,15 @@ async def test_partitions_made_by_many_at_once_are_made_once(
 
 
 async def test_only_partitions_past_their_retention_are_outlived(connection: Connection) -> None:
-    assert await connection.fetch("SELECT * FROM pgcron.outlived_partitions()") == []
+    assert await call(connection, "outlived_partitions") == []
     await connection.execute("DROP TABLE pgcron.history_before")
     await connection.execute("SELECT pgcron.add_partition('history', '2020-01-02Z', '2020-01-03Z')")
 
-    outlived = await connection.fetch("SELECT * FROM pgcron.outlived_partitions()")
+    outlived = await call(connection, "outlived_partitions")
 
     assert [tuple(row) for row in outlived] == [("history", "history_20200102")]
     await connection.execute("UPDATE pgcron.retention SET keep = '100 years'")
-    assert await connection.fetch("SELECT * FROM pgcron.outlived_partitions()") == []
+    assert await call(connection, "outlived_partitions") == []
 
 
 async def test_a_migration_says_for_whom_it_waits_and_ends(

@@ -512,9 +512,10 @@ async def test_what_uniqueness_adds_to_an_enqueue_is_all_it_adds(connection: Con
     )
     unique = ("unique_key", "unique_scope", "unique_for", "on_conflict", "debounce", "debounce_max")
     taken = await connection.fetchval(
-        "SELECT proargnames FROM pg_proc WHERE proname = 'enqueue_unique'"
+        "SELECT array_agg(attname) FROM pg_attribute"
+        " WHERE attrelid = 'pgcron.run_request'::regclass"
     )
-    assert set(taken) == set(names) - {"idempotency_key", "key_lifetime"}
+    assert set(taken) == set(names) - {"actor"}
     assert set(unique) <= set(names)
     due = await connection.fetchval("SELECT now() + interval '1 minute'")
     given = {

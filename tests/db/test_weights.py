@@ -274,7 +274,7 @@ async def test_a_run_that_was_called_too_light_is_given_back_and_waits_with_the_
 
     given = await call(
         connection,
-        "weigh_runs",
+        "release_runs",
         run_ids=[row["id"] for row in rows],
         tokens=[row["token"] for row in rows],
         weights=[2 for _ in rows],

@@ -170,7 +170,7 @@ ACTS: Final[Mapping[str, Act]] = {
     ),
     "fail": _fail("failed", True),
     "fail for good": _fail("failed", False),
-    "release": lambda scene: ("release_runs", scene.held()),
+    "release": lambda scene: ("release_runs", {**scene.held(), "weights": None}),
     "mark": lambda scene: ("mark_started", scene.held("elapsed_seconds")),
     "reap": lambda scene: ("reap_runs", {"at_most": 10}),
     "beat": lambda scene: (

@@ -69,8 +69,15 @@ class EndingStatements(Tables):
             rows.append(self._end_attempt(run, failure))
         return rows
 
-    def release_runs(self, *, run_ids: Sequence[int], tokens: Sequence[UUID]) -> list[Row]:
+    def release_runs(
+        self,
+        *,
+        run_ids: Sequence[int],
+        tokens: Sequence[UUID],
+        weights: Sequence[int] | None,
+    ) -> list[Row]:
         rows: list[Row] = []
+        given = dict(zip(run_ids, weights or (), strict=False))
         for (run,) in self._held(run_ids, tokens):
             if run.cancel_at is not None:
                 continue
@@ -78,21 +85,11 @@ class EndingStatements(Tables):
                 run.overlap_slot = None
             run.attempt -= 1
             run.lost_early = run.lost_early and 1
+            if run.id in given:
+                run.weight = given[run.id]
+                run.concurrency_key = concurrency_key_of(run.concurrency_key, run.weight)
             _put_back(run)
             rows.append(Row(id=run.id))
-        return rows
-
-    def weigh_runs(
-        self, *, run_ids: Sequence[int], tokens: Sequence[UUID], weights: Sequence[int]
-    ) -> list[Row]:
-        rows = self.release_runs(run_ids=run_ids, tokens=tokens)
-        given = dict(zip(run_ids, weights, strict=True))
-        for row in rows:
-            run = self.runs[row["id"]]
-            run.weight, run.concurrency_key = (
-                given[run.id],
-                concurrency_key_of(run.concurrency_key, given[run.id]),
-            )
         return rows
 
     def prepare_runs(self, *, run_ids: Sequence[int], tokens: Sequence[UUID]) -> list[Row]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 from uuid import UUID
@@ -157,7 +157,8 @@ class SqlSession(HeldConnection):
         except BaseException as error:
             raise_reported(error)
         finally:
-            self._unhear(heard)
+            with suppress(asyncpg.InterfaceError):  # the connection is gone
+                self.connection.remove_log_listener(heard)
 
     async def finish(self, run: int, token: UUID, elapsed: float, result: Any) -> None:
         """As its base, and nobody cancels it."""
@@ -177,7 +178,9 @@ class SqlSession(HeldConnection):
         """
         async with self._signalling:
             if self._may_be_cancelled:
-                await self._ask_outside("cancel_session")
+                with suppress(*_UNREACHABLE):  # then it is ended, when its grace is over
+                    async with asyncio.timeout(_OUTSIDE_SECONDS), self._database.outside() as other:
+                        await self._fetch(other, "cancel_session")
 
     async def terminate(self) -> bool:
         """Ends the session; whether it is known to be gone, after some seconds at most.
@@ -227,25 +230,12 @@ class SqlSession(HeldConnection):
         async with self._signalling:
             self._may_be_cancelled = False
 
-    async def _ask_outside(self, name: str) -> None:
-        try:
-            async with asyncio.timeout(_OUTSIDE_SECONDS), self._database.outside() as other:
-                await self._fetch(other, name)
-        except _UNREACHABLE:
-            pass  # then the session is ended, when its grace is over
-
     async def _fetch(self, other: asyncpg.Connection, name: str) -> Any:
         statement: Statement = self._database.statements[name]
         return await other.fetchval(statement.sql, self.login.pid, self.login.began)
 
     def _reported(self, error: Exception) -> BaseException:
         return reported(error)
-
-    def _unhear(self, heard: Callable[..., None]) -> None:
-        try:
-            self.connection.remove_log_listener(heard)
-        except asyncpg.InterfaceError:
-            pass  # the connection is gone
 
 
 class InvalidValue(PgcronError):

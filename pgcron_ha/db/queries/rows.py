@@ -66,7 +66,14 @@ class Rows(Named):
         return the_one
 
     async def _send(self, connection: Any, statement: Statement, values: Values) -> list[Row]:
-        return await _parsed(connection, statement, values)
+        # A connection of another class keeps its settings.
+        settled: Any = getattr(connection, "settled", nullcontext)
+        with answers():
+            async with settled():
+                prepared = await connection.prepare(statement.sql)
+                found = await prepared.fetch(*[values[name] for name in statement.parameters])
+        jsons = {each.name for each in prepared.get_attributes() if each.type.name == "jsonb"}
+        return [{key: _plain(value, key in jsons) for key, value in row.items()} for row in found]
 
 
 class Query(Rows):
@@ -94,19 +101,6 @@ async def _as_sent(connection: Any, statement: Statement, values: Values) -> lis
 
 def _in_seconds(value: Any) -> Any:
     return value.total_seconds() if isinstance(value, timedelta) else value
-
-
-async def _parsed(connection: Any, statement: Statement, values: Values) -> list[Row]:
-    # A connection of another class keeps its settings.
-    settled: Any = getattr(connection, "settled", nullcontext)
-    with answers():
-        async with settled():
-            prepared = await connection.prepare(statement.sql)
-            json_columns = {a.name for a in prepared.get_attributes() if a.type.name == "jsonb"}
-            found = await prepared.fetch(*[values[name] for name in statement.parameters])
-    return [
-        {key: _plain(value, key in json_columns) for key, value in row.items()} for row in found
-    ]
 
 
 def _plain(value: Any, is_json: bool) -> Any:

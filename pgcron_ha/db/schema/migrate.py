@@ -7,13 +7,11 @@ module: it compares `pgcron_ha.db.driver.revision.REQUIRED` with what the databa
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import io
 import logging
 import os
 import random
 import threading
-from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import asyncpg
@@ -68,9 +66,12 @@ async def migrate(dsn: str, schema: str = DEFAULT_SCHEMA) -> None:
     other scripts.
     """
     # Alembic's context is one for the whole process, so its migrations take turns.
-    async with _turn():
+    await asyncio.to_thread(_TURN.acquire)
+    try:
         if not is_newer(await check(dsn, schema), NEWEST):
             await _migrate_in_tries(dsn, schema)
+    finally:
+        _TURN.release()
 
 
 async def _migrate_in_tries(dsn: str, schema: str) -> None:
@@ -102,15 +103,6 @@ async def _migrate(dsn: str, schema: str) -> None:
         raise _explained(error) from error
     finally:
         await engine.dispose()
-
-
-@contextlib.asynccontextmanager
-async def _turn() -> AsyncIterator[None]:
-    await asyncio.to_thread(_TURN.acquire)
-    try:
-        yield
-    finally:
-        _TURN.release()
 
 
 def as_sql(schema: str = DEFAULT_SCHEMA, since: str = BASE) -> str:

@@ -45,8 +45,8 @@ LEFT JOIN pgcron.node n ON n.incarnation = r.owner
 WHERE o.backfill_id = :backfill::bigint ORDER BY o.outcome IS NOT NULL, o.run_id DESC LIMIT :limit;
 
 -- name: open_backfills
--- Those under way behind :after, by id; has_work: there is room for more runs, or runs have ended.
--- No rows for a node whose tzdata is not the cluster's.
+-- Those under way behind :after, by id; has_work: there is room for more runs, or runs have ended;
+-- false for a node whose tzdata is not the cluster's.
 SELECT b.id, b.schedule, b.state, b.since, b.until, b.direction, b.if_ran, b.reached, b.planned,
        b.definition ->> 'uuid' AS uuid, b.definition ->> 'spec' AS spec,
        b.definition ->> 'timezone' AS timezone, b.definition -> 'calendars' AS calendars,

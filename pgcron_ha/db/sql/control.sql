@@ -4,28 +4,26 @@
 -- that exist for that duty only; naming too many does no harm.
 SELECT array_remove(ARRAY[
   CASE WHEN EXISTS (SELECT FROM pgcron.cursor c WHERE c.edit_is_pending) THEN 'pending_edits' END,
-  CASE WHEN EXISTS (SELECT FROM pgcron.schedule s
-      WHERE s.paused_until <= now()) THEN 'overdue_pauses' END,
+  CASE WHEN EXISTS (SELECT FROM pgcron.schedule s WHERE s.paused_until <= now())
+       THEN 'overdue_pauses' END,
   CASE WHEN EXISTS (SELECT FROM pgcron.fire_failure f WHERE NOT f.is_judged)
-         OR EXISTS (SELECT FROM pgcron.failure_pause p
-             WHERE p.probe_run IS NOT NULL
-               AND NOT EXISTS (SELECT FROM pgcron.run r
-                   WHERE r.id = p.probe_run)) THEN 'failing_schedules' END,
+         OR EXISTS (SELECT FROM pgcron.failure_pause p WHERE p.probe_run IS NOT NULL)
+       THEN 'failing_schedules' END,
   CASE WHEN EXISTS (SELECT FROM pgcron.occurrence_override o
-      WHERE o.action = 'move' AND o.due_at < o.fire_at
-        AND o.due_at <= now() + make_interval(secs => :horizon::float8) AND o.fire_at > now()
-                 AND NOT EXISTS (SELECT FROM pgcron.occurrence e
-                     WHERE e.schedule_id = o.schedule_id
-                       AND e.fire_at = o.fire_at)) THEN 'early_fires' END,
+                    WHERE o.action = 'move' AND o.due_at < o.fire_at AND o.fire_at > now()
+                      AND o.due_at <= now() + make_interval(secs => :horizon::float8)
+                      AND NOT EXISTS (SELECT FROM pgcron.occurrence e
+                                      WHERE e.schedule_id = o.schedule_id
+                                        AND e.fire_at = o.fire_at))
+       THEN 'early_fires' END,
   CASE WHEN EXISTS (SELECT FROM pgcron.failure_pause p
-      WHERE p.look_at <= now() AND p.probe_run IS NULL) THEN 'due_probes' END,
+                    WHERE p.look_at <= now() AND p.probe_run IS NULL) THEN 'due_probes' END,
   CASE WHEN EXISTS (SELECT FROM pgcron.given_back) THEN 'take_given_back' END,
-  CASE WHEN EXISTS (SELECT FROM pgcron.cluster c
-      WHERE c.tzdata IS DISTINCT FROM :tzdata::text) THEN 'tzdata' END,
+  CASE WHEN EXISTS (SELECT FROM pgcron.cluster c WHERE c.tzdata IS DISTINCT FROM :tzdata::text)
+       THEN 'tzdata' END,
   CASE WHEN EXISTS (SELECT FROM pgcron.outdated_plan)
-       OR EXISTS (SELECT FROM pgcron.cluster c
-           WHERE c.replan_after IS NOT NULL) THEN 'outdated_plans' END],
-      NULL) AS duties;
+         OR EXISTS (SELECT FROM pgcron.cluster c WHERE c.replan_after IS NOT NULL)
+       THEN 'outdated_plans' END], NULL) AS duties;
 
 -- name: take_tzdata
 -- The newest of the living nodes decides; a node that stops gives way at once. What it decided
@@ -147,12 +145,10 @@ ORDER BY p.look_at LIMIT :at_most;
 -- Of several nodes one chooses. One that lies beyond the horizon is looked for again when it
 -- doesn't; NULL: there is none.
 UPDATE pgcron.failure_pause p
-SET probe_fire
-    = CASE WHEN :fire::timestamptz <= now()
-        + make_interval(secs => :horizon::float8) THEN :fire::timestamptz END,
-    look_at = greatest(now(),
-                       coalesce(:fire::timestamptz - make_interval(secs => :horizon::float8),
-                                'infinity'))
+SET probe_fire = CASE WHEN :fire::timestamptz <= now() + make_interval(secs => :horizon::float8)
+                      THEN :fire::timestamptz END,
+    look_at = greatest(now(), coalesce(
+        :fire::timestamptz - make_interval(secs => :horizon::float8), 'infinity'))
 WHERE p.schedule_id = :schedule_id AND p.probe_fire IS NULL AND p.probe_run IS NULL
   AND p.probe_at = :probe_at
 RETURNING p.probe_fire;

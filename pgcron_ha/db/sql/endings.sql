@@ -11,18 +11,16 @@ WITH ended AS (
   WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token
   RETURNING r.*, given.elapsed, given.result)
 INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for,
-                            parent_run, queue, concurrency_key, unique_key, unique_scope, requires,
-                            weight,
-                            priority, handler, args, delivery, outcome, attempt, max_attempts,
-                            timeout, retry_base, retry_cap, retry, snoozes, time_limits, due_at,
-                            created_at, created_by, claimed_at, started_at, owner, node, fence,
-                            cancel_reason, result)
+    parent_run, queue, concurrency_key, unique_key, unique_scope, requires, weight, priority,
+    handler, args, delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap, retry,
+    snoozes, time_limits, due_at, created_at, created_by, claimed_at, started_at, owner, node,
+    fence, cancel_reason, result)
 SELECT id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue,
-       concurrency_key,
-       unique_key, unique_scope, requires, weight, priority, handler, args, delivery, 'succeeded',
-       attempt, max_attempts, nullif(timeout, '1 hour'), nullif(retry_base, '2 seconds'),
-       nullif(retry_cap, '1 hour'), retry, snoozes, time_limits, due_at, created_at, created_by,
-       claimed_at, coalesce(started_at, now() - elapsed * interval '1 second'), owner, :node, fence,
+       concurrency_key, unique_key, unique_scope, requires, weight, priority, handler, args,
+       delivery, 'succeeded', attempt, max_attempts, nullif(timeout, '1 hour'),
+       nullif(retry_base, '2 seconds'), nullif(retry_cap, '1 hour'), retry, snoozes, time_limits,
+       due_at, created_at, created_by, claimed_at,
+       coalesce(started_at, now() - elapsed * interval '1 second'), owner, :node, fence,
        cancel_reason, result::jsonb
 FROM ended
 RETURNING id;
@@ -34,8 +32,7 @@ RETURNING id;
 -- running -> cancelled
 SELECT run_id, verdict
 FROM pgcron.fail_runs(:run_ids, :tokens, :kinds, :retryables, :retry_afters, :elapsed_seconds,
-                      :error_classes, :errors, :tracebacks,
-                                          :causes, :fingerprints, :node);
+                      :error_classes, :errors, :tracebacks, :causes, :fingerprints, :node);
 
 -- name: finish_late
 -- ready -> succeeded
@@ -66,28 +63,16 @@ SELECT pgcron.end_refused_run(:run_id, :token, :reason, :node);
 -- name: release_runs
 -- running -> ready
 -- By the living owner: the handler never began, so the attempt is given back. A unique key that it
--- had while it waited may be another run's by now, and is not.
+-- had while it waited may be another run's by now, and is not. :weights (NULL: as before) records
+-- how many slots the handler takes there, which the row did not know: the run then waits with the
+-- heavy runs.
 UPDATE pgcron.run r
 SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL, started_at = NULL,
     attempt = r.attempt - 1, key_slot = NULL,
     unique_scope = CASE r.unique_scope WHEN 'waiting' THEN 'taken' ELSE r.unique_scope END,
     overlap_slot = CASE WHEN r.attempt > 1 THEN r.overlap_slot END, cancel_at = NULL,
-    lost_early = CASE WHEN r.lost_early > 0 THEN 1 END
-FROM unnest(:run_ids::bigint[], :tokens::uuid[]) given(id, token)
-WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token AND r.cancel_at IS NULL
-RETURNING r.id;
-
--- name: weigh_runs
--- running -> ready
--- By the living owner, as release_runs: records how many slots the handler takes there, which the
--- row did not know. The run then waits with the heavy runs.
-UPDATE pgcron.run r
-SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL, started_at = NULL,
-    attempt = r.attempt - 1, key_slot = NULL,
-    unique_scope = CASE r.unique_scope WHEN 'waiting' THEN 'taken' ELSE r.unique_scope END,
-    overlap_slot = CASE WHEN r.attempt > 1 THEN r.overlap_slot END, cancel_at = NULL,
-    weight = given.weight, concurrency_key = pgcron.concurrency_key_of(r.concurrency_key,
-        given.weight)
+    lost_early = CASE WHEN r.lost_early > 0 THEN 1 END, weight = coalesce(given.weight, r.weight),
+    concurrency_key = pgcron.concurrency_key_of(r.concurrency_key, given.weight)
 FROM unnest(:run_ids::bigint[], :tokens::uuid[], :weights::int[]) given(id, token, weight)
 WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token AND r.cancel_at IS NULL
 RETURNING r.id;

@@ -179,19 +179,10 @@ ORDER BY 2 DESC LIMIT :limit::int;
 -- name: list_partition_gaps
 -- Spans of time to come that no partition takes, between others that are there; what lies beyond
 -- the last one is seen elsewhere.
-WITH bound AS (
-  SELECT k.relation,
-         (regexp_match(pg_get_expr(c.relpartbound, c.oid),
-                       E'FROM \\(''([^'']+)''\\)'))[1]::timestamptz AS low,
-         (regexp_match(pg_get_expr(c.relpartbound, c.oid),
-                       E'TO \\(''([^'']+)''\\)'))[1]::timestamptz AS high
-  FROM pgcron.retention k
-  JOIN pg_catalog.pg_inherits i ON i.inhparent = format('pgcron.%I', k.relation)::regclass
-  JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
-  WHERE NOT i.inhdetachpending)
 SELECT g.relation, g.high AS since, g.next AS until
-FROM (SELECT b.relation, b.high, lead(b.low) OVER (PARTITION BY b.relation ORDER BY b.high) AS next
-FROM bound b) g
+FROM (SELECT k.relation, p.high, lead(p.low) OVER (PARTITION BY k.relation ORDER BY p.high) AS next
+      FROM pgcron.retention k CROSS JOIN LATERAL pgcron.partitions_of(k.relation) p
+      WHERE NOT p.is_detached) g
 WHERE g.next > g.high AND g.next > now() ORDER BY 1, 2 LIMIT :limit::int;
 
 -- name: list_privileges_excess

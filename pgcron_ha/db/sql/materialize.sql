@@ -69,22 +69,19 @@ counted AS (
   SELECT f.schedule_id, count(*)::int AS runs
   FROM unnest(:counted_ids::bigint[], :counted_fires::timestamptz[]) f(schedule_id, fire_at)
   WHERE NOT EXISTS (SELECT FROM pgcron.occurrence_override o
-  WHERE o.schedule_id = f.schedule_id AND o.fire_at = f.fire_at AND o.action = 'skip')
+                    WHERE o.schedule_id = f.schedule_id AND o.fire_at = f.fire_at
+                      AND o.action = 'skip')
     AND NOT EXISTS (SELECT FROM pgcron.occurrence e
-        WHERE e.schedule_id = f.schedule_id AND e.fire_at = f.fire_at)
+                    WHERE e.schedule_id = f.schedule_id AND e.fire_at = f.fire_at)
   GROUP BY f.schedule_id),
 moved AS (
   UPDATE pgcron.cursor c
-  SET watermark = p.new_watermark,
-      runs_made = c.runs_made + coalesce((SELECT n.runs FROM counted n
-          WHERE n.schedule_id = p.schedule_id),
-          0),
-         next_fire = CASE WHEN c.runs_made + coalesce((SELECT n.runs FROM counted n
-             WHERE n.schedule_id = p.schedule_id),
-             0) >= p.max_runs THEN 'infinity'
-                          ELSE p.next_fire END,
-         status = 'valid', error = NULL, retry_at = NULL, canonical = p.canonical
-  FROM planned p
+  SET watermark = p.new_watermark, runs_made = c.runs_made + p.runs,
+      next_fire = CASE WHEN c.runs_made + p.runs >= p.max_runs THEN 'infinity'
+                       ELSE p.next_fire END,
+      status = 'valid', error = NULL, retry_at = NULL, canonical = p.canonical
+  FROM (SELECT e.*, coalesce(n.runs, 0) AS runs
+        FROM planned e LEFT JOIN counted n ON n.schedule_id = e.schedule_id) p
   WHERE c.schedule_id = ANY(:schedule_ids) AND p.schedule_id = c.schedule_id
     AND c.schedule_id IN (SELECT schedule_id FROM held)
     AND c.generation = p.generation AND c.watermark = p.watermark AND p.new_watermark >= p.watermark
@@ -102,11 +99,10 @@ dropped AS (
 ledger AS (
   INSERT INTO pgcron.occurrence (schedule_id, fire_at, decision, reason, run_id)
   SELECT f.schedule_id, f.fire_at, CASE WHEN o.action = 'skip' THEN 'skipped' ELSE 'run' END,
-         CASE WHEN o.action IS NOT NULL THEN pgcron.override_words(o.action, o.due_at, o.actor,
-             o.note) END,
+         CASE WHEN o.action IS NOT NULL
+              THEN pgcron.override_words(o.action, o.due_at, o.actor, o.note) END,
          CASE WHEN o.action IS DISTINCT FROM 'skip'
-             THEN nextval(pg_get_serial_sequence('pgcron.run',
-             'id')) END
+              THEN nextval(pg_get_serial_sequence('pgcron.run', 'id')) END
   FROM unnest(:fire_ids::bigint[], :fires::timestamptz[]) f(schedule_id, fire_at)
   JOIN moved ON moved.schedule_id = f.schedule_id
   LEFT JOIN pgcron.occurrence_override o ON o.schedule_id = f.schedule_id AND o.fire_at = f.fire_at
@@ -116,8 +112,7 @@ fresh AS (
   INSERT INTO pgcron.run (id, uuid, origin, schedule_id, schedule, scheduled_for, queue, priority,
                           handler, args, delivery, max_attempts, timeout, retry_base, retry_cap,
                           retry, overlap, concurrency_key, requires, weight, hold, due_at,
-                          expire_at,
-                          time_limits, created_by)
+                          expire_at, time_limits, created_by)
   SELECT l.run_id, md5(s.uuid::text || '/' || extract(epoch FROM l.fire_at)::text)::uuid,
          'schedule', s.id, s.name, l.fire_at, s.queue, s.priority, s.handler,
          coalesce(o.args, s.args), s.delivery, s.max_attempts, s.timeout, s.retry_base, s.retry_cap,
@@ -127,10 +122,9 @@ fresh AS (
          greatest(due.at, now()),
          least(due.at + CASE WHEN s.start_deadline <= '36525 days' THEN s.start_deadline END,
                greatest(due.at, now()) + s.give_up_after),
-         CASE WHEN num_nonnulls(s.give_up_after,
-                                s.silence_timeout) > 0 THEN pgcron.time_limits(s.give_up_after,
-                                s.silence_timeout, greatest(due.at, now())) END,
-         'schedule'
+         CASE WHEN num_nonnulls(s.give_up_after, s.silence_timeout) > 0
+              THEN pgcron.time_limits(s.give_up_after, s.silence_timeout, greatest(due.at, now()))
+         END, 'schedule'
   FROM ledger l JOIN pgcron.schedule s ON s.id = l.schedule_id
   JOIN planned p ON p.schedule_id = l.schedule_id
   LEFT JOIN pgcron.occurrence_override o ON o.schedule_id = l.schedule_id AND o.fire_at = l.fire_at
@@ -151,8 +145,22 @@ LEFT JOIN pgcron.schedule s ON s.id = g.schedule_id;
 
 -- name: take_given_back
 -- For these schedules; returns those that were done. One with a locked cursor is left for the next
--- time.
-SELECT pgcron.take_given_back(:schedule_ids::bigint[]) AS schedule_id;
+-- time. A schedule that had ended continues with the runs that are given back.
+WITH held AS MATERIALIZED (
+  SELECT c.schedule_id FROM pgcron.cursor c WHERE c.schedule_id = ANY(:schedule_ids::bigint[])
+  ORDER BY c.schedule_id FOR UPDATE SKIP LOCKED),
+taken AS (
+  DELETE FROM pgcron.given_back g
+  WHERE g.schedule_id = ANY(:schedule_ids)
+    AND (g.schedule_id IN (SELECT h.schedule_id FROM held h)
+         OR NOT EXISTS (SELECT FROM pgcron.cursor c WHERE c.schedule_id = g.schedule_id))
+  RETURNING g.schedule_id, g.runs),
+totals AS (SELECT t.schedule_id, sum(t.runs)::int AS runs FROM taken t GROUP BY 1),
+counted AS (
+  UPDATE pgcron.cursor c
+  SET runs_made = greatest(c.runs_made - t.runs, 0), next_fire = nullif(c.next_fire, 'infinity')
+  FROM totals t JOIN held h USING (schedule_id) WHERE c.schedule_id = t.schedule_id)
+SELECT t.schedule_id FROM totals t;
 
 -- name: reopen_ledger
 -- Makes the ledger partition of fires for which it is gone or does not exist yet.

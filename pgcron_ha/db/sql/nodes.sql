@@ -91,12 +91,10 @@ SELECT now() AS now,
            ORDER BY b.name) AS breakers,
        renewed.state = 'cordoned' AS is_cordoned,
        (SELECT max(a.version_num) FROM pgcron.alembic_version a) AS revision,
-       (SELECT k.timeline IS DISTINCT FROM pgcron.server_timeline()
-        FROM pgcron.cluster k) AS is_another_server,
-       (SELECT k.is_synchronous IS DISTINCT FROM (current_setting('synchronous_standby_names')
-           <> '')
-        FROM pgcron.cluster k) AS is_otherwise_synchronous
-FROM renewed
+       k.timeline IS DISTINCT FROM pgcron.server_timeline() AS is_another_server,
+       k.is_synchronous IS DISTINCT FROM (current_setting('synchronous_standby_names') <> '')
+         AS is_otherwise_synchronous
+FROM renewed LEFT JOIN pgcron.cluster k ON true
 CROSS JOIN LATERAL (
   SELECT coalesce(array_agg(r.id ORDER BY r.id), '{}') AS run_ids,
          coalesce(array_agg(r.token ORDER BY r.id), '{}') AS tokens,

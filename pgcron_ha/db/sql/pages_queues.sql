@@ -63,30 +63,24 @@ SELECT r.id, r.handler, r.schedule, r.priority, r.due_at, r.attempt,
            AND EXISTS (SELECT FROM pgcron.attempt a
                WHERE a.run_id = r.id AND a.attempt = r.attempt
                  AND a.outcome = 'snoozed') AS is_snoozed,
-       EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
-               WHERE o.handler = r.handler AND n.state = 'alive' AND n.lease_until > now()
-                 AND r.queue = ANY(n.queues)
-                 AND (r.requires IS NULL
-                      OR r.requires <@ pgcron.label_words(n.labels))) AS is_offered,
-       CASE WHEN r.weight > 1
-            AND r.weight > pgcron.largest_server(r.handler, r.queue,
-                r.requires) THEN r.weight END AS too_heavy,
+       largest.slots IS NOT NULL AS is_offered,
+       CASE WHEN r.weight > 1 AND r.weight > largest.slots THEN r.weight END AS too_heavy,
        CASE WHEN r.overlap IS NOT NULL THEN
          (SELECT b.id FROM pgcron.run b
           WHERE b.schedule_id = r.schedule_id AND b.overlap_slot IS NOT NULL AND b.id <> r.id
           LIMIT 1) END AS waits_for,
-       r.requires, r.concurrency_key, CASE WHEN r.concurrency_key IS NOT NULL THEN
-         (SELECT s.slots <= (SELECT count(*) FROM pgcron.run b
-          WHERE b.concurrency_key = r.concurrency_key AND b.key_slot IS NOT NULL)
-          FROM pgcron.concurrency_slots(ARRAY[r.concurrency_key]) s) END AS is_key_full,
-       CASE WHEN r.concurrency_key IS NOT NULL THEN
-         (SELECT w.next_at FROM pgcron.concurrency_slots(ARRAY[r.concurrency_key]) s
-          CROSS JOIN LATERAL pgcron.rate_room('key', r.concurrency_key, s.rate, s.per,
-              clock_timestamp()) w
-          WHERE s.rate IS NOT NULL AND w.room = 0) END AS key_next_at
+       r.requires, r.concurrency_key,
+       l.slots <= (SELECT count(*) FROM pgcron.run b
+           WHERE b.concurrency_key = r.concurrency_key AND b.key_slot IS NOT NULL) AS is_key_full,
+       (SELECT w.next_at
+        FROM pgcron.rate_room('key', r.concurrency_key, l.rate, l.per, clock_timestamp()) w
+        WHERE l.rate IS NOT NULL AND w.room = 0) AS key_next_at
 FROM (SELECT :queue::text AS queue, w.*
       FROM pgcron.waiting_runs(:queue::text,
              CASE WHEN :due::boolean THEN '-infinity' ELSE now() END,
              CASE WHEN :due::boolean THEN now() ELSE 'infinity' END, :limit::int) w
       ORDER BY CASE WHEN :due::boolean THEN w.priority END, w.due_at, w.id LIMIT :limit::int) r
+CROSS JOIN LATERAL (SELECT pgcron.largest_server(r.handler, r.queue, r.requires) AS slots) largest
+LEFT JOIN LATERAL (SELECT s.* FROM pgcron.concurrency_slots(ARRAY[r.concurrency_key]) s
+                   WHERE r.concurrency_key IS NOT NULL) l ON true
 ORDER BY CASE WHEN :due::boolean THEN r.priority END, r.due_at, r.id;

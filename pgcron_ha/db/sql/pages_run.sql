@@ -15,15 +15,14 @@ FROM ((SELECT 1 AS place, r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.s
               NULL::text AS result, NULL::int AS result_bytes, r.created_at, r.created_by,
               n.name AS node, r.fence,
               coalesce(n.state <> 'dead' AND n.lease_until > now(), false) AS has_lease,
-              r.concurrency_key,
-              r.retry::text AS retry, r.snoozes, r.requires,
+              r.concurrency_key, r.retry::text AS retry, r.snoozes, r.requires,
               r.kill_at, (r.time_limits ->> 'give_up_after')::float8 AS give_up_after,
               (r.time_limits ->> 'silence_timeout')::float8 AS silence_timeout, r.unique_key,
               r.unique_scope
        FROM pgcron.run r LEFT JOIN pgcron.node n ON n.incarnation = r.owner
        WHERE r.id = :run_id::bigint)
       UNION ALL
-      (SELECT h.place, h.id, h.uuid, h.origin, h.schedule_id, h.schedule, h.scheduled_for,
+      (SELECT 2, h.id, h.uuid, h.origin, h.schedule_id, h.schedule, h.scheduled_for,
               h.nominal_for, h.parent_run, h.queue, h.priority, h.handler,
               left(h.args::text, :most::int), octet_length(h.args::text), h.delivery, h.outcome,
               NULL, h.due_at, NULL, h.attempt,
@@ -35,11 +34,9 @@ FROM ((SELECT 1 AS place, r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.s
               h.concurrency_key, h.retry::text, h.snoozes, h.requires, NULL,
               (h.time_limits ->> 'give_up_after')::float8,
               (h.time_limits ->> 'silence_timeout')::float8, h.unique_key, h.unique_scope
-       FROM ((SELECT 2 AS place, e.* FROM pgcron.history e WHERE e.id = :run_id::bigint LIMIT 1)
-             UNION ALL (SELECT 3, o.* FROM pgcron.history_overflow o WHERE o.id = :run_id::bigint
-             LIMIT 1)) h)
+       FROM pgcron.ended_runs h WHERE h.id = :run_id::bigint LIMIT 1)
       UNION ALL
-      (SELECT 4, d.run_id, d.uuid,
+      (SELECT 3, d.run_id, d.uuid,
               CASE WHEN d.scheduled_for IS NULL THEN 'enqueued' ELSE 'schedule' END, d.schedule_id,
               d.schedule, d.scheduled_for, NULL, NULL,
               d.queue, d.priority, d.handler, left(d.args::text, :most::int),

@@ -92,16 +92,14 @@ SELECT DISTINCT s.queue AS name FROM pgcron.schedule s ORDER BY 1 LIMIT :limit::
 -- name: page_offered
 -- Choices for a form: the handlers that living nodes offer, the queues that they serve, and whether
 -- one of them takes this handler's runs from this queue.
-WITH living AS MATERIALIZED (SELECT n.incarnation, n.queues, n.labels FROM pgcron.node n
+WITH living AS MATERIALIZED (SELECT n.incarnation, n.queues FROM pgcron.node n
 WHERE n.state = 'alive' AND n.lease_until > now())
 SELECT ARRAY(SELECT DISTINCT o.handler FROM living JOIN pgcron.offer o USING (incarnation)
 ORDER BY 1 LIMIT :limit::int) AS handlers,
        ARRAY(SELECT DISTINCT q.name FROM living CROSS JOIN unnest(living.queues) q(name) ORDER BY 1
            LIMIT :limit::int) AS queues,
-       EXISTS (SELECT FROM living JOIN pgcron.offer o USING (incarnation)
-               WHERE o.handler = :handler::text AND :queue::text = ANY(living.queues)
-                 AND (:requires::text[] IS NULL
-                      OR :requires::text[] <@ pgcron.label_words(living.labels))) AS is_served;
+       pgcron.largest_server(:handler::text, :queue::text, :requires::text[]) IS NOT NULL
+         AS is_served;
 
 -- name: page_schedule
 SELECT s.*, c.runs_made, c.status, c.watermark, c.since, c.error ->> 'message' AS error,
@@ -111,9 +109,7 @@ SELECT s.*, c.runs_made, c.status, c.watermark, c.since, c.error ->> 'message' A
        overrun.run_id AS overrun, overrun.expected AS overrun_expected,
        (SELECT concat_ws(' ', v.actor, 'by', v.interface) FROM pgcron.schedule_version v
         WHERE v.schedule_id = s.id ORDER BY v.version DESC LIMIT 1) AS last_editor,
-       EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
-               WHERE o.handler = s.handler AND n.state = 'alive' AND n.lease_until > now()
-                 AND s.queue = ANY(n.queues)) AS is_served
+       pgcron.largest_server(s.handler, s.queue, s.requires) IS NOT NULL AS is_served
 FROM pgcron.schedule s JOIN pgcron.cursor c ON c.schedule_id = s.id
 LEFT JOIN LATERAL (
   SELECT o.run_id, extract(epoch FROM o.expected)::float8 AS expected FROM pgcron.overrun o

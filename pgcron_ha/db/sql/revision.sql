@@ -25,6 +25,6 @@ SELECT found.name FROM (VALUES
    'the database has the encoding ' || current_setting('server_encoding')),
   (current_setting('standard_conforming_strings') <> 'on', 'standard_conforming_strings is off'),
   (quote_ident(:schema::text) <> :schema::text,
-   format('the schema''s name ''%s'' is a keyword of SQL', :schema::text))) found (is_there,
-  name)
+   format('the schema''s name ''%s'' is a keyword of SQL', :schema::text)))
+  found(is_there, name)
 WHERE found.is_there;

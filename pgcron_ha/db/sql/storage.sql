@@ -1,8 +1,8 @@
 -- name: list_table_sizes
 -- Each table and partition as the catalog and the statistics know it: none of their rows is read. A
 -- partition goes when its last row is as old as retention says.
-SELECT c.relname::text AS name, coalesce(root.relname, c.relname)::text AS relation, bound.low,
-       bound.high, bound.high + CASE WHEN bound.low IS NOT NULL THEN kept.keep END AS dropped_at,
+SELECT c.relname::text AS name, coalesce(kept.relation, c.relname) AS relation, kept.low, kept.high,
+       kept.high + CASE WHEN kept.low IS NOT NULL THEN kept.keep END AS dropped_at,
        extract(epoch FROM kept.keep)::float8 AS keep,
        coalesce(nullif(pg_stat_get_live_tuples(c.oid), 0),
                 greatest(c.reltuples, 0)::bigint) AS rows,
@@ -11,12 +11,9 @@ SELECT c.relname::text AS name, coalesce(root.relname, c.relname)::text AS relat
                 pg_stat_get_last_autovacuum_time(c.oid)) AS vacuumed_at,
        size.total - size.indexes - size.toast AS heap, size.indexes, size.toast
 FROM pg_catalog.pg_class c
-LEFT JOIN pg_catalog.pg_class root ON root.oid = pg_partition_root(c.oid)
-LEFT JOIN pgcron.retention kept ON kept.relation = root.relname
-CROSS JOIN LATERAL (SELECT (regexp_match(written,
-    E'FROM \\(''([^'']+)''\\)'))[1]::timestamptz AS low,
-                    (regexp_match(written, E'TO \\(''([^'']+)''\\)'))[1]::timestamptz AS high
-                    FROM pg_get_expr(c.relpartbound, c.oid) written) bound
+LEFT JOIN (SELECT r.relation, r.keep, p.id, nullif(p.low, '-infinity') AS low, p.high
+           FROM pgcron.retention r CROSS JOIN LATERAL pgcron.partitions_of(r.relation) p) kept
+  ON kept.id = c.oid
 -- A partition that is dropped meanwhile has no size.
 CROSS JOIN LATERAL (SELECT coalesce(pg_total_relation_size(c.oid), 0) AS total,
                     coalesce(pg_indexes_size(c.oid), 0) AS indexes,
@@ -40,7 +37,12 @@ FROM pgcron.sweep_history(:pages::int);
 SELECT pgcron.spent_partitions() AS partition;
 
 -- name: note_given_back
-SELECT pgcron.note_given_back(:partition::text) AS is_smaller;
+-- After the table was rewritten; no row when it has not become smaller: a table in use is left as
+-- it was.
+UPDATE pgcron.retention_sweep s SET gone = 0
+WHERE s.partition = :partition::text
+  AND pg_relation_size(to_regclass(format('pgcron.%I', s.partition))) < s.bytes * 0.75
+RETURNING true AS is_smaller;
 
 -- name: list_spent_days
 -- Days of which rules have removed half or more, and whose space nodes do not free: it would take

@@ -53,9 +53,7 @@ WHERE state = 'ready';
 SELECT pgcron.notify(pgcron.channel(), 'run');
 
 -- name: testing_ended
-SELECT h.id FROM pgcron.history h WHERE h.id <> ALL (:known::bigint[])
-UNION ALL SELECT h.id FROM pgcron.history_overflow h WHERE h.id <> ALL (:known::bigint[])
-ORDER BY id;
+SELECT h.id FROM pgcron.ended_runs h WHERE h.id <> ALL (:known::bigint[]) ORDER BY h.id;
 
 -- name: testing_schedule
 SELECT s.* FROM pgcron.schedule s WHERE s.id = pgcron.schedule_id(:name::text);

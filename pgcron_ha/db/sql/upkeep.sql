@@ -2,7 +2,10 @@
 SELECT pgcron.ensure_partitions() AS made;
 
 -- name: outlived_partitions
-SELECT relation, partition FROM pgcron.outlived_partitions();
+-- Partitions whose every row is older than the table's retention.
+SELECT kept.relation, p.name AS partition FROM pgcron.retention kept
+CROSS JOIN LATERAL pgcron.partitions_of(kept.relation) p
+WHERE isfinite(p.low) AND p.high < now() - kept.keep ORDER BY 1, 2;
 
 -- name: stray_partitions
 -- Partitions that are detached, or half detached (is_pending), and still there. A CHECK has the
@@ -76,10 +79,24 @@ SELECT pgcron.give_up_runs(:at_most) AS run_id;
 
 -- name: notice_overruns
 -- Runs of schedules that last longer than expected, each reported once: to the node whose statement
--- recorded it.
-SELECT run_id, schedule, extract(epoch FROM expected)::float8 AS expected,
-       extract(epoch FROM taken)::float8 AS taken
-FROM pgcron.notice_overruns(:at_most);
+-- recorded it. Where there are more such runs than :at_most, each call takes others.
+WITH long AS MATERIALIZED (
+  SELECT r.id, r.schedule_id, r.schedule, now() - r.started_at AS taken FROM pgcron.run r
+  WHERE r.state = 'running' AND r.owner IS NOT NULL AND r.schedule_id IS NOT NULL
+    AND r.started_at < now() - interval '10 seconds'
+    AND NOT EXISTS (SELECT FROM pgcron.overrun o WHERE o.run_id = r.id)
+  ORDER BY random() LIMIT :at_most),
+expected AS MATERIALIZED (
+  SELECT s.schedule_id, pgcron.expected_duration(s.schedule_id) AS length
+  FROM (SELECT DISTINCT l.schedule_id FROM long l) s),
+noticed AS (
+  INSERT INTO pgcron.overrun AS o (run_id, schedule_id, expected)
+  SELECT l.id, l.schedule_id, e.length FROM long l
+  JOIN expected e ON e.schedule_id = l.schedule_id WHERE l.taken > e.length ORDER BY l.id
+  ON CONFLICT DO NOTHING RETURNING o.run_id, o.expected)
+SELECT n.run_id, l.schedule, extract(epoch FROM n.expected)::float8 AS expected,
+       extract(epoch FROM l.taken)::float8 AS taken
+FROM noticed n JOIN long l ON l.id = n.run_id;
 
 -- name: forget_overruns
 DELETE FROM pgcron.overrun v WHERE v.run_id = ANY(ARRAY(
@@ -156,9 +173,7 @@ claim AS MATERIALIZED (
   FROM (SELECT DISTINCT g.run_id, g.token, g.fence FROM given g) c
   CROSS JOIN LATERAL (
     SELECT r.attempt, r.claimed_at FROM pgcron.run r WHERE r.id = c.run_id AND r.token = c.token
-    UNION ALL SELECT h.attempt, h.claimed_at FROM pgcron.history h
-    WHERE h.id = c.run_id AND h.fence = c.fence AND h.outcome <> 'lost'
-    UNION ALL SELECT h.attempt, h.claimed_at FROM pgcron.history_overflow h
+    UNION ALL SELECT h.attempt, h.claimed_at FROM pgcron.ended_runs h
     WHERE h.id = c.run_id AND h.fence = c.fence AND h.outcome <> 'lost'
     UNION ALL SELECT a.attempt, a.claimed_at FROM pgcron.attempt a
     WHERE a.run_id = c.run_id AND a.fence = c.fence AND a.outcome <> 'lease_lost'
@@ -200,8 +215,7 @@ DELETE FROM pgcron.progress p WHERE p.run_id = ANY(ARRAY(
 SELECT o.schedule_id, o.fire_at, o.run_id FROM pgcron.occurrence o
 WHERE o.decision = 'run' AND o.fire_at <= now() AND o.fire_at > now() - interval '1 day'
   AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id)
-  AND NOT EXISTS (SELECT FROM pgcron.history h WHERE h.id = o.run_id)
-  AND NOT EXISTS (SELECT FROM pgcron.history_overflow h WHERE h.id = o.run_id)
+  AND NOT EXISTS (SELECT FROM pgcron.ended_runs h WHERE h.id = o.run_id)
 LIMIT :at_most;
 
 -- name: channel

@@ -99,7 +99,7 @@ class Acceptance:
             count_waits(rows)
             self._runner.accept(rows, may_outlive, heavy)
         elif rows and self._session.incarnation is not None:
-            await self._link.rows("release_runs", **_claims(rows))
+            await self._link.rows("release_runs", **_claims(rows), weights=None)
 
     async def give_back(self, why: str = _STALLED, but: Container[str] = ()) -> None:
         """What was claimed ahead, so that others may have it, without runs of the handlers `but`.
@@ -110,7 +110,7 @@ class Acceptance:
         if not contexts:
             return
         try:
-            rows = await self._link.rows("release_runs", **claims_of(contexts))
+            rows = await self._link.rows("release_runs", **claims_of(contexts), weights=None)
         except PgcronError:
             self._runner.forget(contexts)  # the next beats release those that are still this node's
             raise
@@ -128,9 +128,8 @@ class Acceptance:
         wrong = [row for row in rows if row["handler"] in self._weights and row["id"] not in heavy]
         if not wrong:
             return rows
-        weighed = await self._link.rows(
-            "weigh_runs", **_claims(wrong), weights=[self._weights[row["handler"]] for row in wrong]
-        )
+        weights = [self._weights[row["handler"]] for row in wrong]
+        weighed = await self._link.rows("release_runs", **_claims(wrong), weights=weights)
         # A run that was cancelled meanwhile stays this node's; the next beats find it unknown.
         if weighed:
             await self._link.rows("wake_idle_nodes")
@@ -149,7 +148,7 @@ async def settle_orphans(link: Link, node: str, orphans: Sequence[tuple[int, UUI
     count = len(orphans)
     unknown = ("retry_afters", "elapsed_seconds", "tracebacks", "causes", "fingerprints")
     try:
-        given = await link.rows("release_runs", **claims)
+        given = await link.rows("release_runs", **claims, weights=None)
         if len(given) < count:  # the tokens of those that were given back are no longer valid
             await link.rows(
                 "fail_runs",

@@ -294,7 +294,8 @@ class Completer(Service):
         return over
 
     async def _release(self, batch: Sequence[Ended]) -> set[int]:
-        rows = await self._link.rows("release_runs", **claims_of(ended[0] for ended in batch))
+        claims = claims_of(ended[0] for ended in batch)
+        rows = await self._link.rows("release_runs", **claims, weights=None)
         released = {row[0] for row in rows}
         if released:
             emit(RunsReleased(len(released), "this node stops"))

@@ -22,7 +22,7 @@ from pgcron_ha.web.run_words import retry_words, run_sentence, run_word
 
 # Characters of a laid-out args or result.
 MOST_PRETTY: Final = 30_000
-_GONE: Final = 4
+_GONE: Final = 3
 
 
 class Found(NamedTuple):

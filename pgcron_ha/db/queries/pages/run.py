@@ -26,7 +26,7 @@ run: Final = Query("page_run", most=MOST_JSON).one
 `args_bytes` and `result_bytes` their whole size, `timeout` is in seconds, `retry` is its policy's
 JSON text or None.
 
-``place`` is 1 for a live run, 2 or 3 for an ended one, 4 for a dead letter whose history is gone;
+``place`` is 1 for a live run, 2 for an ended one, 3 for a dead letter whose history is gone;
 then `due_at`, `created_at` and `max_attempts` may be None.
 """
 
