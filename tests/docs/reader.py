@@ -63,7 +63,9 @@ class Reader:
             file.write_text(block.text, encoding="utf-8")
             return self._run([*_SH, file], block, fails=block.words == "fails")
         if block.words:
-            file = self.folder / block.words
+            file = (self.folder / block.words).resolve()
+            assert file.is_relative_to(self.folder.resolve()), f"line {block.line}: {block.words}"
+            assert _NOT_RUN not in block.words, f"line {block.line}: {block.words}"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(block.text, encoding="utf-8")
             return ""

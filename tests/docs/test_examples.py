@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.blocks import PAGES, blocks
+from tests.docs.blocks import PAGES, Block, blocks
 from tests.docs.reader import Reader, is_as_shown
 from tests.house.checkout import ROOT
 
@@ -39,6 +39,14 @@ def test_the_examples_of_a_page_do_what_it_says(page: Path, database: str, folde
         reader.follow(blocks(page))
     finally:
         reader.close()
+
+
+@pytest.mark.parametrize("words", ["/etc/jobs.conf", "../jobs.conf", "jobs.conf not run: a reason"])
+def test_an_example_writes_no_file_beyond_its_folder(words: str, folder: Path) -> None:
+    with pytest.raises(AssertionError, match="line 7"):
+        Reader(folder, None).follow([Block("ini", words, "text", 7)])
+
+    assert [each.name for each in (folder / "app").iterdir()] == []
 
 
 @pytest.mark.parametrize(

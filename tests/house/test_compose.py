@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -122,3 +123,14 @@ def test_the_health_of_a_container_is_what_readyz_says(status: int, is_healthy: 
 
     assert (kind, program) == ("CMD", "python")
     assert (run.returncode == 0) == is_healthy, run.stderr
+
+
+def test_the_image_is_built_from_all_that_the_wheel_is_made_of() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
+    wanted = {*wheel["packages"], *(each.split("/")[0] for each in wheel["force-include"])}
+    copied = {words.split()[1] for words in DOCKERFILE.read_text().splitlines() if "COPY " in words}
+    let_in = (ROOT / ".dockerignore").read_text().splitlines()
+
+    assert wanted - copied == set()
+    assert {f"!{each}" for each in wanted} - set(let_in) == set()
