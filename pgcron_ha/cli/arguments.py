@@ -144,9 +144,16 @@ class JsonCommand(click.Command):
 
 
 class JsonGroup(click.Group):
-    """A group of such commands."""
+    """A group of such commands; its name alone, or with options, is its command ``list``."""
 
     command_class = JsonCommand
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does it, with ``list`` where no command is named."""
+        is_bare = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
+        if is_bare and "list" in self.commands:
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
 
 
 def option(

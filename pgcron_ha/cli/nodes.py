@@ -40,15 +40,16 @@ _LOOK_SECONDS: Final = 0.25
 _reason = click.option("--reason", help="Why; shown with the node.")
 
 
-@click.group("nodes", cls=arguments.JsonGroup, invoke_without_command=True)
+@click.group("nodes", cls=arguments.JsonGroup)
+def nodes_group() -> None:
+    """List the nodes and their leases; cordon, drain and uncordon them."""
+
+
+@nodes_group.command("list")
 @click.option("--all", "also_dead", is_flag=True, help="Also dead nodes, for a day.")
 @arguments.limit_option()
-@arguments.json_option
-@click.pass_context
-def nodes_group(context: click.Context, also_dead: bool, limit: int) -> None:
-    """List the nodes and their leases; cordon, drain and uncordon them."""
-    if context.invoked_subcommand is not None:
-        return
+def list_command(also_dead: bool, limit: int) -> None:
+    """List the nodes with their leases, slots and handlers."""
     rows = call(overview.nodes, is_dead=None if also_dead else False, limit=limit)
     print_rows(rows, COLUMNS, "no nodes")
     for row in rows:

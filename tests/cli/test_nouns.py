@@ -1,0 +1,26 @@
+"""A noun alone lists."""
+
+from __future__ import annotations
+
+import click
+import pytest
+
+from tests.cli.conftest import Cli
+from tests.product.cli import COMMANDS
+from tests.product.cli import cli as program
+
+GROUPS = [
+    name
+    for name in COMMANDS
+    if isinstance(found := program.get_command(click.Context(program), name), click.Group)
+    and "list" in found.commands
+]
+
+
+@pytest.mark.parametrize("noun", GROUPS)
+def test_a_noun_alone_lists(cli: Cli, noun: str) -> None:
+    listed = cli(noun, "list", "--limit", 5)
+
+    assert listed.code == 0
+    assert cli(noun, "--limit", 5) == listed == cli(noun)
+    assert "Usage" in cli(noun, "--help").out
