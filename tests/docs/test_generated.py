@@ -1,0 +1,37 @@
+"""What the documents have from the code is up to date, and their links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.docs import generated
+from tests.docs.blocks import DOCS, PAGES
+
+_FENCED = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\((?!https?://)([^)#\s]*)(?:#([^)\s]*))?\)")
+
+
+def anchors(page: Path) -> set[str]:
+    """What a reader of the Markdown may link to: each heading, in the manner of GitHub."""
+    text = _FENCED.sub("", page.read_text(encoding="utf-8"))
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in headings}
+
+
+@pytest.mark.parametrize("path", generated.PAGES, ids=lambda path: path.name)
+def test_a_page_that_is_made_from_the_code_is_up_to_date(path: Path) -> None:
+    assert generated.page(path) == path.read_text(), f"review and run: {generated.COMMAND}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_the_links_of_a_page_lead_to_pages_and_headings(page: Path) -> None:
+    broken = []
+    for target, heading in _LINK.findall(_FENCED.sub("", page.read_text(encoding="utf-8"))):
+        found = (page.parent / target).resolve() if target else page
+        if not found.exists() or (heading and heading not in anchors(found)):
+            broken.append(f"{target}#{heading}")
+
+    assert broken == []
