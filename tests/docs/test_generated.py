@@ -9,6 +9,7 @@ import pytest
 
 from tests.docs import generated
 from tests.docs.blocks import DOCS, PAGES
+from tests.house.checkout import ROOT
 
 _FENCED = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?://)([^)#\s]*)(?:#([^)\s]*))?\)")
@@ -24,6 +25,16 @@ def anchors(page: Path) -> set[str]:
 @pytest.mark.parametrize("path", generated.PAGES, ids=lambda path: path.name)
 def test_a_page_that_is_made_from_the_code_is_up_to_date(path: Path) -> None:
     assert generated.page(path) == path.read_text(), f"review and run: {generated.COMMAND}"
+
+
+def test_the_page_of_metrics_names_those_that_are_recorded() -> None:
+    page = (DOCS / "reference" / "metrics.md").read_text()
+    table = page.partition("| metric (`pgcron_…`)")[2].partition("\n\n")[0]
+    recorded = (ROOT / "tests" / "golden" / "metrics.txt").read_text()
+    kinds = dict(re.findall(r"^metric pgcron_(\w+) (\w+)", recorded, re.MULTILINE))
+    names = {f"{name}_total" if kind == "counter" else name for name, kind in kinds.items()}
+
+    assert set(re.findall(r"`([a-z_]+)`", table)) - {"_other"} == names
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
