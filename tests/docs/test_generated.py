@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.db.sql_reference import codes
 from tests.docs import generated
 from tests.docs.blocks import DOCS, PAGES
 from tests.house.checkout import ROOT
@@ -35,6 +36,18 @@ def test_the_page_of_metrics_names_those_that_are_recorded() -> None:
     names = {f"{name}_total" if kind == "counter" else name for name, kind in kinds.items()}
 
     assert set(re.findall(r"`([a-z_]+)`", table)) - {"_other"} == names
+
+
+def test_the_page_of_errors_has_every_code() -> None:
+    page = (DOCS / "reference" / "errors.md").read_text()
+    rows = re.findall(r"^\| `(PC\d+)` \| `(\w+)` \|", page, re.MULTILINE)
+    exits = page.partition("## Exit codes")[2]
+    known = (ROOT / "tests" / "golden" / "addresses.txt").read_text()
+
+    assert dict(rows) == {code: kind.__name__ for code, kind in codes().items()}
+    assert set(re.findall(r"^\| (\d+) \|", exits, re.MULTILINE)) == set(
+        re.findall(r"^exit (\d+)", known, re.MULTILINE)
+    )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
