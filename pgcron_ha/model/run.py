@@ -1,4 +1,4 @@
-"""What a run may be, and every change it may make: the one table that code, SQL and README are held
+"""What a run may be, and every change it may make: the one table that code, SQL and documents are held
 to.
 
 A live run is a row of ``run``. An outcome exists only in ``history``: the statement that ends a run

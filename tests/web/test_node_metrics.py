@@ -149,7 +149,7 @@ async def test_the_metrics_keep_prometheus_s_rules(client: httpx.AsyncClient) ->
         }, name
 
 
-async def test_the_readme_names_every_metric_and_no_other(client: httpx.AsyncClient) -> None:
+async def test_the_documents_name_every_metric_and_no_other(client: httpx.AsyncClient) -> None:
     await client.get("/nowhere")
     table = PAGE.partition("| metric (`pgcron_…`)")[2].partition("\n\n")[0]
     reported = {f"pgcron_{name}" for name in re.findall(r"`([a-z_]+)`", table)} - {
