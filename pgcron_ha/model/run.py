@@ -1,5 +1,5 @@
-"""What a run may be, and every change it may make: the one table that code, SQL and documents are held
-to.
+"""What a run may be, and every change it may make: the one table that code, SQL and documents are
+held to.
 
 A live run is a row of ``run``. An outcome exists only in ``history``: the statement that ends a run
 moves the row, so nothing leaves an outcome. "Scheduled for later" and "waiting to retry" are
