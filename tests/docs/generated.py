@@ -17,9 +17,9 @@ from typing import Any, Final, TypedDict
 import click
 
 import pgcron_ha
-from pgcron_ha.client.options import Policies, RunOptions
 from tests.docs.blocks import DOCS
 from tests.golden.record import commands
+from tests.product.client import Policies, RunOptions
 
 COMMAND: Final = "python -m tests.docs.generated"
 PAGES: Final = tuple(DOCS / "reference" / name for name in ("command-line.md", "python.md"))

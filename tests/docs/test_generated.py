@@ -11,6 +11,7 @@ from tests.db.sql_reference import codes
 from tests.docs import generated
 from tests.docs.blocks import DOCS, PAGES
 from tests.house.checkout import ROOT
+from tests.product.config import CAPABILITIES, _keys
 
 _FENCED = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?://)([^)#\s]*)(?:#([^)\s]*))?\)")
@@ -36,6 +37,16 @@ def test_the_page_of_metrics_names_those_that_are_recorded() -> None:
     names = {f"{name}_total" if kind == "counter" else name for name, kind in kinds.items()}
 
     assert set(re.findall(r"`([a-z_]+)`", table)) - {"_other"} == names
+
+
+@pytest.mark.parametrize(("kind", "template"), CAPABILITIES.items())
+def test_the_page_of_handlers_has_every_key_of_a_table(kind: str, template: type) -> None:
+    page = (DOCS / "reference" / "handlers.md").read_text()
+    of_all = page.partition("## Keys of every table")[2].partition("## shell")[0]
+    own = page.partition(f"\n## {kind}\n")[2].partition("\n## ")[0]
+    named = re.findall(r"^\| `(\w+)` \|", of_all + own, re.MULTILINE)
+
+    assert set(_keys(template)) <= set(named)
 
 
 def test_the_page_of_errors_has_every_code() -> None:
