@@ -19,7 +19,7 @@ import click
 import pgcron_ha
 from tests.docs.blocks import DOCS
 from tests.golden.record import commands
-from tests.product.client import Policies, RunOptions
+from tests.product.client import EnqueuedRun, Policies, RunOptions, RunStatus
 
 COMMAND: Final = "python -m tests.docs.generated"
 PAGES: Final = tuple(DOCS / "reference" / name for name in ("command-line.md", "python.md"))
@@ -49,6 +49,9 @@ def _lines(section: str) -> Iterator[str]:
         yield from _class(pgcron_ha.Context)
     elif section == "options":
         yield from _options(_annotations(RunOptions), _annotations(Policies))
+    elif section == "answers":
+        yield from _class(EnqueuedRun)
+        yield from _class(RunStatus)
     elif section == "others":
         known = (pgcron_ha.App, pgcron_ha.Context)
         for name in pgcron_ha.__all__:
@@ -106,13 +109,15 @@ def _names(names: str) -> str:
 def _class(kind: type) -> Iterator[str]:
     """Its text, then its properties and methods by name."""
     yield from (*_signed(kind.__name__, kind), "")
-    named = {name: inspect.getattr_static(kind, name) for name in sorted(dir(kind))}
+    parents = dir(int) if issubclass(kind, int) else []
+    names = sorted(set(dir(kind)) - set(parents))
+    named = {name: inspect.getattr_static(kind, name) for name in names}
     public = {name: each for name, each in named.items() if not name.startswith("_")}
     properties = {name: each for name, each in public.items() if isinstance(each, property)}
     if properties:
         yield from ("| property | |", "| --- | --- |")
         for name, each in properties.items():
-            yield _row(f"`{name}`", _prose(inspect.getdoc(each) or "").replace("\n", " "))
+            yield _row(f"`{name}`", " ".join(_prose(inspect.getdoc(each) or "").split()))
         yield ""
     for name, each in public.items():
         if inspect.isfunction(each):
@@ -128,8 +133,8 @@ def _signed(name: str, thing: Any) -> Iterator[str]:
 
 
 def _is_made_by_callers(thing: Any) -> bool:
-    """A context and a stop come from a node."""
-    return thing not in (pgcron_ha.Context, pgcron_ha.Stopped)
+    """A context and a stop come from a node, a run from an App."""
+    return thing not in (pgcron_ha.Context, pgcron_ha.Stopped, EnqueuedRun)
 
 
 def _signature(thing: Any) -> str:
@@ -152,7 +157,7 @@ def _prose(text: str) -> str:
         else:
             found.append(" ".join(paragraph.split()))
     joined = "\n\n".join(each for each in found if each != "::")
-    return _CODE.sub(r"`\1`", joined).replace("<", "&lt;")
+    return _CODE.sub(r"`\1`", joined)
 
 
 def _row(*cells: str) -> str:
