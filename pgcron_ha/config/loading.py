@@ -131,7 +131,7 @@ def _read_toml(path: Path, *, is_named: bool) -> dict[str, object]:
         raise ConfigError(
             f"the configuration file '{path}' is not TOML",
             str(error),
-            'a setting is a line such as schema = "pgcron"; README.md shows a whole file',
+            'a setting is a line such as schema = "pgcron"; `pgcron-ha docs settings` shows a file',
         ) from error
 
 
@@ -242,7 +242,7 @@ def _config_error(problems: list[str]) -> ConfigError:
     hint = "`pgcron-ha config --explain` lists every setting, its default and its variable"
     kinds = {kind for problem in problems for kind in CAPABILITIES if problem.startswith(kind)}
     if len(kinds) == 1 and all(problem.startswith(tuple(kinds)) for problem in problems):
-        hint = f"README.md shows a whole [{kinds.pop()}.NAME] table"
+        hint = f"`pgcron-ha docs handlers` shows a whole [{kinds.pop()}.NAME] table"
     if len(problems) == 1:
         return ConfigError(problems[0], None, hint)
     return ConfigError(f"{len(problems)} problems in the configuration", "\n".join(problems), hint)

@@ -51,13 +51,6 @@ def test_the_readme_is_read_in_one_sitting() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_the_files_that_a_page_links_to_are_there(page: Path) -> None:
-    targets = re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text())
-
-    assert [target for target in targets if not (page.parent / target).exists()] == []
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_what_is_not_run_has_a_reason(page: Path) -> None:
     found = [block.words for block in blocks(page) if block.words.startswith("not run")]
 

@@ -62,11 +62,12 @@ def test_the_metrics_are_the_recorded_ones(cluster: Cluster) -> None:
     check("metrics.txt", metrics(cluster))
 
 
-def test_each_promise_of_the_readme_has_a_test() -> None:
-    readme = " ".join((ROOT / "README.md").read_text().split())
+def test_each_promise_of_the_documents_has_a_test() -> None:
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    documents = " ".join(" ".join(page.read_text().split()) for page in pages)
     promises = tomllib.loads((record.FOLDER / "promises.toml").read_text())["promise"]
 
-    assert [each["says"] for each in promises if each["says"] not in readme] == []
+    assert [each["says"] for each in promises if each["says"] not in documents] == []
     assert {name for each in promises for name in each["tests"]} - record.test_names() == set()
 
 

@@ -21,6 +21,8 @@ _FUNCTION = re.compile(r"((?:^--[^\n]*\n)*)^CREATE FUNCTION pgcron\.(\w+)\(", re
 _NEW_STATE = re.compile(r"\bSET state = '(\w+)'")
 _MIGRATIONS = "\n".join(path.read_text() for path in files(".sql", under=("migrations/sql",)))
 
+PAGE = (ROOT / "docs" / "reference" / "states.md").read_text()
+
 LIVE = {state.value for state in RunState}
 OUTCOMES = {outcome.value for outcome in RunOutcome}
 
@@ -73,11 +75,29 @@ def test_a_statement_that_ends_runs_says_how() -> None:
             assert {end for _, end in STATEMENTS[name]} & OUTCOMES, name
 
 
-def test_the_picture_in_the_readme_shows_the_table() -> None:
-    section = (ROOT / "README.md").read_text().partition("## States of a run")[2]
-    picture = section.partition("```mermaid")[2].partition("```")[0]
+def test_the_picture_of_the_documents_shows_the_table() -> None:
+    picture = PAGE.partition("```mermaid")[2].partition("```")[0]
 
     assert sorted(_DRAWN.findall(picture)) == sorted(TABLE)
+
+
+def test_the_documents_explain_each_state_and_each_outcome() -> None:
+    explained = PAGE.partition("```mermaid")[2].partition("Pages and commands")[0]
+
+    assert set(re.findall(r"^\| `(\w+)` \|", explained, re.M)) == LIVE | OUTCOMES
+
+
+def test_the_documents_have_the_reasons_that_pgcron_why_gives() -> None:
+    values = _MIGRATIONS.partition("INSERT INTO pgcron.reason ")[2].partition(";\n")[0]
+    texts = r"\('(\w+)', '([\w ]+)', (?:NULL|'[^']*'),\s+'((?:[^']|'')*)'\)"
+    given = {
+        (code, decision, words.replace("''", "'"))
+        for code, decision, words in re.findall(texts, values)
+    }
+    rows = re.findall(r"^\| `(\w+)` \| ([\w ]+) \| ([^|]+) \|$", PAGE, re.M)
+
+    assert len(given) == values.count("('")
+    assert set(rows) == given
 
 
 def test_nothing_leaves_an_outcome_and_nothing_enters_blocked() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pgcron_ha.client.checks import args_text, requirement_words
 from pgcron_ha.client.isolated import child_program
+from pgcron_ha.client.options import Policies, RunOptions
 from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.client.retry_policy import RetryPolicy, retry_text
 from pgcron_ha.client.run_request import MOST_RUNS, RunRequest, request_run, request_runs
+from pgcron_ha.client.run_status import EnqueuedRun, RunStatus
 from pgcron_ha.client.schedule_edits import FIELDS
 from pgcron_ha.client.schedules import POLICIES, define_schedule
 from pgcron_ha.client.verifying import Proof, prove, verdict_of
@@ -16,10 +18,14 @@ __all__ = [
     "FIELDS",
     "MOST_RUNS",
     "POLICIES",
+    "EnqueuedRun",
     "Notifications",
+    "Policies",
     "Proof",
     "RetryPolicy",
+    "RunOptions",
     "RunRequest",
+    "RunStatus",
     "Waiting",
     "args_text",
     "child_program",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgcron_ha.config.breaker import declare
 from pgcron_ha.config.capabilities import ShellTemplate
-from pgcron_ha.config.capability_table import DEFAULT_PATTERN, compile_pattern, read_tables
+from pgcron_ha.config.capability_table import DEFAULT_PATTERN, _keys, compile_pattern, read_tables
 from pgcron_ha.config.http_destinations import (
     DEFAULT_RETRY,
     AnswerCheck,
@@ -13,7 +13,7 @@ from pgcron_ha.config.http_destinations import (
 )
 from pgcron_ha.config.loading import _require_own, load_settings, read_sources, shown
 from pgcron_ha.config.secret_reference import SecretReference, parse_secret_reference
-from pgcron_ha.config.settings import BY_KEY, SETTINGS, NodeSettings, Settings
+from pgcron_ha.config.settings import BY_KEY, CAPABILITIES, SETTINGS, NodeSettings, Settings
 from pgcron_ha.config.sql_profiles import SqlProfile
 from pgcron_ha.config.sql_script import SqlStatement, parse_script
 from pgcron_ha.config.values import (
@@ -30,6 +30,7 @@ from pgcron_ha.config.values import (
 
 __all__ = [
     "BY_KEY",
+    "CAPABILITIES",
     "DEFAULT_PATTERN",
     "DEFAULT_RETRY",
     "SETTINGS",
@@ -43,6 +44,7 @@ __all__ = [
     "ShellTemplate",
     "SqlProfile",
     "SqlStatement",
+    "_keys",
     "_require_own",
     "address",
     "choice",

@@ -140,7 +140,7 @@ def test_a_flag_is_named_as_it_is_typed(key: str, raw: object, words: str) -> No
 
 
 def test_what_a_shell_template_may_say_is_looked_up_where_it_stands() -> None:
-    assert "README.md" in str(refusal('[shell.backup]\nargv = "ls"\n').hint)
+    assert "pgcron-ha docs handlers" in str(refusal('[shell.backup]\nargv = "ls"\n').hint)
 
 
 def test_a_single_problem_is_the_message_itself() -> None:

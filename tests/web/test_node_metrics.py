@@ -22,7 +22,7 @@ from tests.product.telemetry import MOST_SERIES, OTHER, Counters, NodeSnapshot
 from tests.product.web import NodeCollector, WebServer, create_app
 from tests.waiting import until
 
-README = (ROOT / "README.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "metrics.md").read_text()
 LINE = "what it says"
 
 app = App()
@@ -149,9 +149,9 @@ async def test_the_metrics_keep_prometheus_s_rules(client: httpx.AsyncClient) ->
         }, name
 
 
-async def test_the_readme_names_every_metric_and_no_other(client: httpx.AsyncClient) -> None:
+async def test_the_documents_name_every_metric_and_no_other(client: httpx.AsyncClient) -> None:
     await client.get("/nowhere")
-    table = README.partition("| metric (`pgcron_…`)")[2].partition("\n\n")[0]
+    table = PAGE.partition("| metric (`pgcron_…`)")[2].partition("\n\n")[0]
     reported = {f"pgcron_{name}" for name in re.findall(r"`([a-z_]+)`", table)} - {
         f"pgcron_{OTHER}"
     }

@@ -42,7 +42,7 @@ _MEANINGS: Final[tuple[tuple[str, type[PgcronError], str], ...]] = (
     # as XX000, a read error as 58030.
     ("58", DatabaseUnavailable, "The server can't use its disk; its log says more."),
     ("XX", DatabaseUnavailable, "The server failed by itself; its log says more."),
-    ("22", InvalidInput, "Check the values; `--help` and the README say what each may be."),
+    ("22", InvalidInput, "Check the values; `--help` and `pgcron-ha docs` say what each may be."),
 )
 
 
