@@ -146,7 +146,7 @@ class Scenario:
         self._ask("retention delete", "--queue", "default")
 
     def _cluster_commands(self) -> None:
-        self._ask("nodes")
+        self._ask("nodes list")
         self._ask("nodes cordon", "n1", "--reason", "why")
         self._ask("nodes uncordon", "n1")
         self._ask("nodes drain", "n1")

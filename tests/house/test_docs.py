@@ -3,13 +3,10 @@ from __future__ import annotations
 import re
 
 from tests.house.checkout import ROOT
-from tests.product.cli import COMMANDS
 from tests.product.config import SETTINGS
 
 README = (ROOT / "README.md").read_text()
 PAGE = (ROOT / "docs" / "reference" / "settings.md").read_text()
-# A newcomer reads it in one sitting; what is longer belongs into docstrings.
-MAX_LINES = 350
 
 
 def test_every_setting_is_explained_with_its_default() -> None:
@@ -33,20 +30,6 @@ def test_the_default_in_the_table_is_the_real_one() -> None:
             default = str(setting.default)
             shown = default.lower() if isinstance(setting.default, bool) else default
             assert f"`{shown}`" in rows[setting.key], setting.key
-
-
-def test_every_command_is_named() -> None:
-    assert [c for c in COMMANDS if not re.search(rf"`(pgcron-ha )?{c}\b", README)] == []
-
-
-def test_the_readme_is_short() -> None:
-    assert README.count("\n") <= MAX_LINES
-
-
-def test_what_the_readme_points_at_is_there() -> None:
-    targets = re.findall(r"\]\((?!https?://|#)([^)#]+)", README)
-
-    assert [target for target in targets if not (ROOT / target).exists()] == []
 
 
 def test_the_make_targets_of_the_readme_exist() -> None:
