@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -20,6 +22,13 @@ from pgcron_ha.spec.cron.fires import load_zone
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 MOST_ROWS: Final = 10_000
+_CLOCK: Final = re.compile(r"(?:(yesterday|today|tomorrow) +)?(\d{1,2}:\d{2}(?::\d{2})?)")
+_DAYS: Final = {
+    None: timedelta(),
+    "yesterday": timedelta(days=-1),
+    "today": timedelta(),
+    "tomorrow": timedelta(days=1),
+}
 
 
 class _RunId(click.IntRange):
@@ -30,16 +39,27 @@ class _RunId(click.IntRange):
 RUN_ID = _RunId(1, 2**63 - 1)
 
 
-def local_instant(option: str, text: str) -> datetime:
-    """A datetime from ISO 8601, with or without an offset; `in_zone` says which instant it is."""
-    try:
-        return datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise InvalidInput(
-            f"{option} '{text[:60]}' is not an ISO 8601 date and time",
-            "An instant has a date, a time and an offset.",
-            "Write for example 2026-12-24T18:00:00Z or 2026-12-24T18:00+01:00.",
-        ) from None
+def local_instant(option: str, text: str, direction: int = -1) -> datetime:
+    """A datetime from ISO 8601, with or without an offset, or from what people say: ``now``,
+    ``18:30`` (today), ``yesterday 03:00``, or a duration: ``2h`` is so long ago, or with direction
+    1 from now. `in_zone` says which instant it is.
+    """
+    words = text.strip()
+    if words == "now":
+        return datetime.now(UTC)
+    with suppress(InvalidInput, OverflowError):
+        return datetime.now(UTC) + direction * duration(option, words)
+    with suppress(ValueError):
+        if said := _CLOCK.fullmatch(words):
+            day = datetime.now().date() + _DAYS[said[1]]
+            return datetime.combine(day, time.fromisoformat(said[2].rjust(5, "0")))
+        return datetime.fromisoformat(words)
+    raise InvalidInput(
+        f"{option} '{text[:60]}' is no date and time",
+        "An instant is a date, a time and an offset by ISO 8601, a time of yesterday, today or"
+        " tomorrow, or a duration.",
+        "Write for example 2026-12-24T18:00+01:00, 18:30, yesterday 03:00 or 2h.",
+    )
 
 
 def in_zone(moment: datetime, timezone: str) -> datetime:
@@ -53,9 +73,11 @@ async def in_zone_of(session: Session, schedule: str, moment: datetime) -> datet
     return in_zone(moment, found["timezone"])
 
 
-def instant(option: str, text: str) -> datetime:
-    """An aware datetime from ISO 8601."""
-    found = local_instant(option, text)
+def instant(option: str, text: str, direction: int = -1) -> datetime:
+    """An aware datetime, read as by `local_instant`; a time of today is one of this machine."""
+    found = local_instant(option, text, direction)
+    if found.tzinfo is None and _CLOCK.fullmatch(text.strip()):
+        return found.astimezone()
     if found.tzinfo is None:
         raise InvalidInput(
             f"{option} '{text[:60]}' has no offset",
@@ -125,7 +147,8 @@ class ReadBy(click.ParamType[Any]):
 
 
 DURATION: Final = ReadBy("duration", duration)
-INSTANT: Final = ReadBy("iso", instant)
+INSTANT: Final = ReadBy("instant", instant)
+FUTURE_INSTANT: Final = ReadBy("instant", partial(instant, direction=1))
 LOCAL_INSTANT: Final = ReadBy("instant", local_instant)
 RATE: Final = ReadBy("count/duration", rate)
 

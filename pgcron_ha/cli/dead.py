@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import click
@@ -34,11 +33,6 @@ GROUP_COLUMNS = (
 )
 
 
-def _now_or_instant(option: str, text: str) -> datetime:
-    return datetime.now(UTC) if text == "now" else arguments.instant(option, text)
-
-
-_INSTANT: Final = arguments.ReadBy("iso", _now_or_instant)
 # A batch is one transaction, which locks each of them until its end.
 MOST_AT_ONCE: Final = 1000
 _filter_options = arguments.together(
@@ -47,8 +41,8 @@ _filter_options = arguments.together(
     option("--queue", "Only this queue."),
     option("--class", "Only this error class.", into="error_class"),
     option("--schedule", "Only this schedule."),
-    option("--since", "Died at this time or later.", _INSTANT),
-    option("--until", "Died before this time, or `now`.", _INSTANT),
+    option("--since", "Died since then: 2h (ago), 18:30, ISO.", arguments.INSTANT),
+    option("--until", "Died before this time: now, 18:30, ISO.", arguments.INSTANT),
 )
 
 

@@ -11,11 +11,14 @@ import click
 
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.options import run_options
+from pgcron_ha.cli.output import note
 from pgcron_ha.cli.runs import print_run_id
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.cli.watching import follow_to_end
+from pgcron_ha.client.previews import not_offered
 from pgcron_ha.client.run_request import RunRequest, request_new_run, request_run, send_runs
 from pgcron_ha.db.queries.overview import may_read_history
+from pgcron_ha.db.queries.pages.schedules import offered
 from pgcron_ha.errors import InvalidInput
 
 # A batch is one statement. All of a file is one transaction, whose ids are kept until it is over.
@@ -73,11 +76,19 @@ def enqueue_command(
 
 
 async def _send_one(session: Session, request: RunRequest, is_awaited: bool) -> int:
-    """A role that may read its own runs only must be named as who enqueued what it waits for."""
-    reads_all = not is_awaited or await session.call(may_read_history)
-    return await request.send(
-        session.connection, session.schema, session.actor if reads_all else None
-    )
+    """A role that may read its own runs only must be named as who enqueued what it waits for, and
+    is not told which handlers there are.
+    """
+    reads_all = await session.call(may_read_history)
+    actor = session.actor if reads_all or not is_awaited else None
+    run_id = await request.send(session.connection, session.schema, actor)
+    if reads_all:
+        queue, requires = request.options.get("queue", "default"), request.options.get("requires")
+        taken = await session.call(offered, request.handler, queue, requires)
+        lacking = not_offered(request.handler, queue, taken) if taken["handlers"] else None
+        if lacking is not None:
+            note(lacking)
+    return run_id
 
 
 async def _send(session: Session, requests: Iterator[str]) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from pgcron_ha.cli.arguments import DURATION, INSTANT, args_option, option, together
+from pgcron_ha.cli.arguments import DURATION, FUTURE_INSTANT, args_option, option, together
 
 
 def _labels(
@@ -36,7 +36,7 @@ _OF_BOTH = together(
 
 run_options = together(
     args_option("A JSON object of arguments."),
-    option("--due", "Do not start before this instant. Default: now.", INSTANT, into="due_at"),
+    option("--due", "Do not start before: 2h, 18:30, ISO.", FUTURE_INSTANT, into="due_at"),
     option("--key", "Idempotency key: for a day it returns the same run."),
     option("--start-within", "The run expires if it has not started by then.", DURATION),
     _OF_BOTH,

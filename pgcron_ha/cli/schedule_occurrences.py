@@ -54,8 +54,8 @@ _note = click.option("--note", help="Why; shown by `schedules why`.")
 async def why_command(session: Session, name: str, instant: datetime) -> None:
     """Say why a schedule ran, or did not run, at INSTANT.
 
-    INSTANT is ISO 8601; without an offset it is local time in the schedule's zone. A deleted
-    schedule is found by its last name.
+    INSTANT is ISO 8601, or 18:30, yesterday 03:00, 2h (ago); without an offset it is local time in
+    the schedule's zone. A deleted schedule is found by its last name.
     """
     row = await session.call(last_definition, name)
     moment = arguments.in_zone(instant, row["timezone"])

@@ -56,7 +56,8 @@ def handler_name(name: object) -> str:
             f"handler '{str(name)[:200]}' is not a handler name",
             "A handler is written kind:name; the kinds are py, shell, http, sql and those of "
             'other executors, the name has letters, digits, "_", "." and "-".',
-            "Write for example 'py:report' or 'shell:backup'; "
+            (f"Did you mean 'py:{name}'? " if isinstance(name, str) and name.isidentifier() else "")
+            + "Write for example 'py:report' or 'shell:backup'; "
             "`pgcron-ha nodes` lists what live nodes offer.",
         )
     return str(name)

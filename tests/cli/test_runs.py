@@ -298,7 +298,7 @@ def test_a_group_is_sent_again_at_a_rate_and_each_letter_once(cli: Cli, execute:
         (["--handler", "py:x", "--rate", "often"], "is not a rate"),
         (["--handler", "py:x", "--rate", "0/1m"], "out of range"),
         (["--handler", "py:x", "--args", "[]"], "must be a JSON object"),
-        (["--since", "yesterday"], "is not an ISO 8601"),
+        (["--since", "yesterday"], "is no date and time"),
     ],
 )
 def test_a_redrive_that_can_not_be_meant_is_refused(

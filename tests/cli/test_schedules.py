@@ -294,6 +294,11 @@ def test_a_handler_that_no_living_node_offers_is_noted_with_the_nearest(
     assert "until a node with that handler serves that queue" in other.err
     assert cli("schedules", "put", "fine", "@daily", "py:report").err == ""
 
+    # The same for a run.
+    assert "Did you mean py:report?" in cli("enqueue", "py:reprot").err
+    assert cli("enqueue", "py:report").err == ""
+    assert "Did you mean 'py:report'?" in cli("enqueue", "report").err
+
 
 def test_what_calendars_leave_nothing_of_is_not_made(
     cli: Cli, execute: Execute, tmp_path: Path

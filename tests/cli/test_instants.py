@@ -1,0 +1,55 @@
+"""One way to say an instant, at every option and argument."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.cli.conftest import Cli, Execute
+
+
+def due_of(cli: Cli, execute: Execute, said: str) -> datetime:
+    (row,) = cli("enqueue", "py:x", "--due", said, "--json").rows
+    [[due_at]] = execute("SELECT due_at FROM pgcron.run WHERE id = %s", row["run_id"])
+    assert isinstance(due_at, datetime)
+    return due_at
+
+
+def test_a_duration_is_from_now_where_a_run_is_put_off(cli: Cli, execute: Execute) -> None:
+    before = datetime.now(UTC)
+
+    due_at = due_of(cli, execute, "2h")
+
+    assert before <= due_at - timedelta(hours=2) <= datetime.now(UTC)
+
+
+@pytest.mark.parametrize(
+    ("said", "days"), [("18:30", 0), ("today 18:30", 0), ("tomorrow 18:30:00", 1)]
+)
+def test_a_time_is_one_of_this_machines_day(
+    cli: Cli, execute: Execute, said: str, days: int
+) -> None:
+    day = datetime.now().date()
+
+    due_at = due_of(cli, execute, said).astimezone()
+
+    assert (due_at.hour, due_at.minute, due_at.second) == (18, 30, 0)
+    assert due_at.date() - day - timedelta(days=days) in (timedelta(), timedelta(days=1))
+
+
+@pytest.mark.parametrize("said", ["1h", "yesterday 03:00", "2020-01-02T03:00Z"])
+def test_the_past_can_be_said_in_the_same_ways(cli: Cli, said: str) -> None:
+    assert cli("dead", "list", "--since", said, "--until", "now").code == 0
+    cli("schedules", "put", "s", "0 3 * * *", "py:x", "--tz", "Europe/Berlin")
+    assert "did not exist" in cli("schedules", "why", "s", said).out
+    assert cli("schedules", "backfill", "s", "--since", said, "--dry-run").code == 0
+
+
+@pytest.mark.parametrize("said", ["soon", "25:00", "yesterday", "2h ago"])
+def test_what_is_no_instant_is_refused_with_examples(cli: Cli, said: str) -> None:
+    refused = cli("enqueue", "py:x", "--due", said)
+
+    assert refused.code == 1
+    assert f"--due '{said}' is no date and time" in refused.err
+    assert "yesterday 03:00 or 2h" in refused.err
