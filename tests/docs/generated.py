@@ -18,7 +18,7 @@ import click
 
 import pgcron_ha
 from tests.docs.blocks import DOCS
-from tests.golden.record import commands
+from tests.golden.record import commands, context_of
 from tests.product.client import EnqueuedRun, Policies, RunOptions, RunStatus
 
 COMMAND: Final = "python -m tests.docs.generated"
@@ -82,7 +82,7 @@ def _options(of_runs: dict[str, str], of_schedules: dict[str, str]) -> Iterator[
 def _commands() -> Iterator[str]:
     """Each command: how it is called, what it does, its options."""
     for words, command in commands():
-        context = click.Context(command, info_name=" ".join(words))
+        context = context_of(words, command)
         name = " ".join(words[1:]) or words[0]
         usage = " ".join(command.collect_usage_pieces(context))
         yield from (f"{'#' * min(len(words) + 1, 4)} {name}", "")

@@ -64,11 +64,17 @@ def commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
     yield from walk(("pgcron-ha",), cli)
 
 
+def context_of(words: tuple[str, ...], command: click.Command) -> click.Context:
+    """As when it is called: click keeps the help option that a command first had."""
+    context = click.Context(command, info_name=" ".join(words), terminal_width=_WIDTH)
+    context.help_option_names = ["-h", "--help"]
+    return context
+
+
 def command_help() -> Iterator[str]:
     """The help text of every command."""
     for words, command in commands():
-        context = click.Context(command, info_name=" ".join(words), terminal_width=_WIDTH)
-        context.help_option_names = ["-h", "--help"]
+        context = context_of(words, command)
         yield f"$ {' '.join(words)} --help"
         yield from (line.rstrip() for line in command.get_help(context).splitlines())
         yield ""
