@@ -15,9 +15,13 @@ from pgcron_ha.config.settings import SETTINGS, Setting
 
 @click.command("config", cls=arguments.JsonCommand)
 @click.option("--explain", is_flag=True, help="Also the default, the variable and the meaning.")
-def config_command(explain: bool) -> None:
+@click.option("--print-dsn", is_flag=True, help="Only the DSN with its password, for psql.")
+def config_command(explain: bool, print_dsn: bool) -> None:
     """Show the settings and where each comes from."""
     sources = command_context().read()
+    if print_dsn:
+        echo(load_settings(sources).required_dsn())
+        return
     for setting in SETTINGS:
         description = _description(setting, sources.values[setting.key])
         print_result(description, _words(description, explain))

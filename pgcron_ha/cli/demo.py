@@ -204,20 +204,30 @@ class _Demo:
         return await self._verify(since, living)
 
     def _introduction(self) -> list[str]:
-        name = Path(sys.argv[0]).name
-        program = sys.argv[0] if name == "pgcron-ha" else f"{sys.executable} -m pgcron_ha"
-        command = f"{program} --config {shlex.quote(str(self._folder.configuration))}"
         return [
-            f"pages     http://127.0.0.1:{self._port}/",
-            f"kill one  kill -9 {self._nodes[0].pid}",
+            *self._next_steps(),
             f"          (what it runs starts elsewhere when its lease of {LEASE_TTL} is over)",
-            f"run one   {command} enqueue py:hello --wait",
-            f"look      {command} status",
-            "          (instead of status: nodes list, schedules list, runs list, dead list)",
+            f"look      {self._command()} status",
+            "          (instead of status: nodes, schedules, runs, dead)",
             f"database  {self._database.shown_dsn()}",
             f"files     {self._folder.path}: logs, dumps",
             "stop      Ctrl-C",
         ]
+
+    def _next_steps(self) -> list[str]:
+        return [
+            f"pages     http://127.0.0.1:{self._port}/",
+            f"run one   {self._command()} enqueue py:hello --wait",
+            f"kill one  kill -9 {self._nodes[0].pid}",
+        ]
+
+    def _command(self) -> str:
+        """How the program is called for this database; its usual one is found without a file."""
+        name = Path(sys.argv[0]).name
+        program = sys.argv[0] if name == "pgcron-ha" else f"{sys.executable} -m pgcron_ha"
+        is_found = self._database.is_embedded and self._folder.path == DemoFolder(None).path
+        option = f" --config {shlex.quote(str(self._folder.configuration))}"
+        return program if is_found else program + option
 
     async def _first_run(self) -> None:
         end = time.monotonic() + _FIRST_RUN_SECONDS
@@ -249,7 +259,8 @@ class _Demo:
             else:
                 self._trouble = ""
                 until = "until Ctrl-C" if left == math.inf else f"{left:.0f} s to go"
-                self._screen.draw([f"pgcron_ha demo  {self._elapsed()}, {until}", "", *lines])
+                title = f"pgcron_ha demo  {self._elapsed()}, {until}; stop: Ctrl-C"
+                self._screen.draw([title, *self._next_steps(), "", *lines])
             await self._pause(min(self._screen.seconds, left))
 
     async def _table(self) -> list[str]:

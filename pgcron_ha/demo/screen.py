@@ -42,11 +42,15 @@ class Screen:
             self.say(*table, "")
             return
         size = shutil.get_terminal_size()
-        lines = [_coloured(line[: size.columns]) for line in table[: size.lines - 1]]
+        lines = [_coloured(_fitted(line, size.columns)) for line in table[: size.lines - 1]]
         back = f"\x1b[{self._drawn}F" if self._drawn else ""
         drawn = "".join(f"{line}{_REST_OF_LINE}\n" for line in lines)
         print(f"{back}{drawn}{_REST_OF_SCREEN}", end="", flush=True)
         self._drawn = len(lines)
+
+
+def _fitted(line: str, columns: int) -> str:
+    return line if len(line) <= columns else f"{line[: columns - 1]}…"
 
 
 def _coloured(line: str) -> str:
