@@ -63,7 +63,7 @@ class Imported:
         """
         unique = self._free_name(_NAME.sub("-", name).strip("-.")[:_MOST_NAME] or "job")
         first = {"spec": said["spec"], "handler": f"{kind}:{unique}"}
-        values = first | {"timeout": LONGEST, "max_attempts": 1} | said
+        values = first | said | {"timeout": LONGEST, "max_attempts": 1} | said
         try:
             judged_schedule(unique, values)
         except PgcronError as error:

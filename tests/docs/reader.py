@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,8 @@ from tests.waiting import wait_for
 
 _MOST_SECONDS: Final = 240
 _NOT_RUN: Final = "not run: "
+# Pages name them; a machine that runs several pages at once needs others.
+_PORTS: Final = ("8765", "8766", "18427")
 _SH: Final = ("bash", "-euo", "pipefail")
 
 
@@ -34,7 +37,9 @@ class Reader:
         self._left_running: list[subprocess.Popen[bytes]] = []
 
     def follow(self, found: list[Block]) -> None:
-        """All of a page, in order."""
+        """All of a page, in order; for each of its `_PORTS` another one that is free."""
+        ports = {port: str(free_port()) for port in _PORTS}
+        found = [replace(block, text=_with_ports(block.text, ports)) for block in found]
         for number, block in enumerate(found):
             after = found[number + 1] if number + 1 < len(found) else None
             shown = after.text if after is not None and after.language == "text" else "…"
@@ -49,7 +54,7 @@ class Reader:
     def close(self) -> None:
         """Ends what the page left running."""
         for process in self._left_running:
-            process.send_signal(signal.SIGINT)
+            process.terminate()
         for process in self._left_running:
             process.wait(_MOST_SECONDS)
 
@@ -138,6 +143,19 @@ def is_as_shown(printed: str, shown: str) -> bool:
             parts.append(r".*?".join(map(re.escape, line.rstrip().split("…"))) + r" *\n")
     text = "".join(f"{line.rstrip()}\n" for line in printed.rstrip().splitlines())
     return re.fullmatch("".join(parts) + r"\n*", text) is not None
+
+
+def free_port() -> int:
+    """One of this machine that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _with_ports(text: str, ports: Mapping[str, str]) -> str:
+    for shown, free in ports.items():
+        text = text.replace(shown, free)
+    return text
 
 
 def _own() -> dict[str, str]:

@@ -18,18 +18,23 @@ from pgcron_ha.web.page_request import PageRequest
 _MARKDOWN: Final = MarkdownIt("commonmark", {"html": False}).enable("table")
 # Another page, as one page names it for those who read the folder: ../how-to/retries.md#waits
 _PAGE_LINK: Final = re.compile(r"^(?:\.\./)*(?:[\w-]+/)?([\w-]+)\.md((?:#.*)?)$")
+_COMMENT: Final = re.compile(r"<!--.*?-->\n?", re.DOTALL)
 _NOT_OF_A_SLUG: Final = re.compile(r"[^\w\- ]")
 
 
 async def show_docs(page_request: PageRequest) -> Response:
-    """The first page."""
-    return page_request.redirect("document", name=next(iter(documents())))
+    """The first page, beside the list of all."""
+    return _show(page_request, next(iter(documents())))
 
 
 async def show_document(page_request: PageRequest) -> Response:
     """One page, beside the list of all."""
+    return _show(page_request, page_request.segment("name"))
+
+
+def _show(page_request: PageRequest, name: str) -> Response:
     page_request.query()
-    name, pages = page_request.segment("name"), documents()
+    pages = documents()
     if name not in pages:
         near = near_names(name[:100], list(pages))
         raise NoSuch(
@@ -51,18 +56,18 @@ async def show_document(page_request: PageRequest) -> Response:
         is_still=True,
         sections=sections,
         current=name,
-        html=_html(pages[name].text),
+        html=_html(pages[name].text, page_request.link("docs")),
     )
 
 
 @cache
-def _html(text: str) -> Markup:
-    """The text is the package's own, and HTML in it is only text.
+def _html(text: str, address: str) -> Markup:
+    """The text is the package's own; comments are left out, other HTML in it is only text.
 
     Each heading gets an id, as GitHub makes it; links to other pages lead to theirs.
     """
     environment: dict[str, Any] = {}
-    tokens = _MARKDOWN.parse(text, environment)
+    tokens = _MARKDOWN.parse(_COMMENT.sub("", text), environment)
     for token, after in pairwise(tokens):
         if token.type == "heading_open":
             token.attrs["id"] = slug(after.content)
@@ -70,7 +75,7 @@ def _html(text: str) -> Markup:
             token.attrs = {"class": "right"}
         for link in token.children or ():
             if link.type == "link_open":
-                link.attrs["href"] = _PAGE_LINK.sub(r"\1\2", str(link.attrs["href"]))
+                link.attrs["href"] = _PAGE_LINK.sub(rf"{address}/\1\2", str(link.attrs["href"]))
     return Markup(_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, environment))
 
 
