@@ -122,7 +122,9 @@ async def test_work_that_goes_on_for_ever_ends_at_the_time_limit() -> None:
     with Service({"/": accepted(), "/jobs/1": state("running")}) as service:
         seconds = math.ceil(slowness() * 3) / 10
         outcome, _ = await call(service, timeout=f"{seconds * 1000:.0f}ms", **POLL)
-    assert outcome == Interrupted(StopReason.TIMED_OUT, "stopped: timed_out")
+    # Between two requests the run itself notices, in its own words.
+    assert isinstance(outcome, Interrupted)
+    assert outcome.reason is StopReason.TIMED_OUT
     assert 2 < len(service.requests) < 2 + seconds * 50
 
 
