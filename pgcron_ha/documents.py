@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Final
 
@@ -37,8 +37,9 @@ class Document:
         return self.text.partition("\n")[0].removeprefix("# ")
 
 
+@cache
 def documents() -> dict[str, Document]:
-    """All pages by name: in the order of `SECTIONS`, then of their names."""
+    """All pages by name, read once: in the order of `SECTIONS`, then of their names."""
     return {
         path.stem: Document(section, path.stem, path)
         for section in SECTIONS

@@ -74,7 +74,7 @@ class ThrowAwayServer:
             **({} if durable else _CARELESS),
             **(settings or {}),
         }
-        self.port = _free_port() if tcp else 5432
+        self.port = free_port() if tcp else 5432
         self._listens = tcp
         self.folder, self._lock = _make_folder(durable=durable)
         self.log = self.folder / "server.log"
@@ -294,7 +294,7 @@ def _wanted() -> dict[str, str]:
     return wanted
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -84,10 +85,11 @@ class CommandContext:
 def _of_running_server(value: SourcedValue) -> SourcedValue:
     from pgcron_ha.embedded import EmbeddedPostgres, default_data_directory
 
-    dev = default_data_directory()
-    for command, folder in (("dev", dev), ("demo", dev.with_name("demo") / "server")):
-        if (dsn := EmbeddedPostgres(folder).running_dsn()) is not None:
-            return SourcedValue(dsn, f"the running pgcron-ha {command}", value.name)
+    with suppress(ConfigError):  # no home, or a folder that this user can't read: there is none
+        dev = default_data_directory()
+        for command, folder in (("dev", dev), ("demo", dev.with_name("demo") / "server")):
+            if (dsn := EmbeddedPostgres(folder).running_dsn()) is not None:
+                return SourcedValue(dsn, f"the running pgcron-ha {command}", value.name)
     return value
 
 

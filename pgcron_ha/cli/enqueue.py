@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from typing import Any, Final, TextIO
 
@@ -17,9 +18,10 @@ from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.cli.watching import follow_to_end
 from pgcron_ha.client.previews import not_offered
 from pgcron_ha.client.run_request import RunRequest, request_new_run, request_run, send_runs
+from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.queries.overview import may_read_history
 from pgcron_ha.db.queries.pages.schedules import offered
-from pgcron_ha.errors import InvalidInput
+from pgcron_ha.errors import InvalidInput, PgcronError
 
 # A batch is one statement. All of a file is one transaction, whose ids are kept until it is over.
 BATCH: Final = 1000
@@ -77,18 +79,23 @@ def enqueue_command(
 
 async def _send_one(session: Session, request: RunRequest, is_awaited: bool) -> int:
     """A role that may read its own runs only must be named as who enqueued what it waits for, and
-    is not told which handlers there are.
+    gets no note about handlers. A note that can't be made does not matter: the run is there.
     """
     reads_all = await session.call(may_read_history)
     actor = session.actor if reads_all or not is_awaited else None
     run_id = await request.send(session.connection, session.schema, actor)
     if reads_all:
-        queue, requires = request.options.get("queue", "default"), request.options.get("requires")
-        taken = await session.call(offered, request.handler, queue, requires)
-        lacking = not_offered(request.handler, queue, taken) if taken["handlers"] else None
-        if lacking is not None:
-            note(lacking)
+        with suppress(PgcronError), answers():
+            await _note_if_not_offered(session, request)
     return run_id
+
+
+async def _note_if_not_offered(session: Session, request: RunRequest) -> None:
+    queue, requires = request.options.get("queue", "default"), request.options.get("requires")
+    found = await session.call(offered, request.handler, queue, requires)
+    lacking = not_offered(request.handler, queue, found) if found["handlers"] else None
+    if lacking is not None:
+        note(lacking)
 
 
 async def _send(session: Session, requests: Iterator[str]) -> list[int]:

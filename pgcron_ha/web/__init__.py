@@ -55,8 +55,9 @@ page are those of `viewing.NAVIGATION`.
 - Instants only by ``when(instant)``; durations ``seconds|duration``; states
   ``badge(word|mark)``; names from outside ``name(text, href)``; other text from outside
   ``|plain`` (one line) or ``|harmless`` (many lines); numbers ``|number``, ``n|plural("run")``.
-- No ``|safe``, no ``Markup``, no ``style=``, no inline script: the policy of the browser would
-  refuse them, and a test does. Plots are coordinates made by `plots` and drawn by the template.
+- No ``|safe``, no ``Markup`` (but for documents: `pages.docs`), no ``style=``, no inline script:
+  the policy of the browser would refuse them, and a test does. Plots are coordinates made by
+  `plots` and drawn by the template.
 - A region that stays fresh has an ``id`` and ``data-live``: the script asks for the page again (the
   same template, without its frame) and replaces regions that changed and that nobody uses.
 - A region with a heading is ``{% call card("id", "Heading", "note") %}``, a table ``{% call(row)

@@ -167,7 +167,7 @@ class Reader:
                     at = await database_time(connection, schema=self.schema)
                     entry = _Entry(await read(connection), at.astimezone(UTC), began)
         except PgcronError as error:
-            # The class of ours is PC with one more digit.
+            # So many characters tell the groups of its own codes apart: PC00, PC01.
             self._metrics.errors.labels(error.sqlstate[:4]).inc()
             if isinstance(error, Conflict):
                 raise naming(error, await self._blocking()) from error

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +12,7 @@ import psycopg
 import pytest
 
 from tests.cli.demos import DemoProcess, processes_about
-from tests.waiting import wait_for
+from tests.waiting import COMMAND_SECONDS, wait_for
 
 
 @pytest.fixture
@@ -29,6 +32,18 @@ def offers(dsn: str, handler: str) -> bool:
     return found is not None
 
 
+def config(environment: dict[str, str]) -> str:
+    own = {name: each for name, each in os.environ.items() if not name.startswith("PGCRON_")}
+    return subprocess.run(
+        [sys.executable, "-m", "pgcron_ha", "config"],
+        env={**own, **environment},
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_SECONDS,
+        check=True,
+    ).stdout
+
+
 def test_dev_runs_a_node_on_an_embedded_server_and_ctrl_c_ends_both(place: Path) -> None:
     environment = {"XDG_STATE_HOME": str(place)}
     dev = DemoProcess(
@@ -38,6 +53,12 @@ def test_dev_runs_a_node_on_an_embedded_server_and_ctrl_c_ends_both(place: Path)
         dsn = dev.wait_for_output(r"^database +(postgresql://.*)$")[1]
         wait_for("the node offers the app's handlers", lambda: offers(dsn, "py:hello"))
         assert str(place) in dsn
+        # Commands find it; one whose files they can't read is none.
+        assert "the running pgcron-ha dev" in config(environment)
+        password = place / "pgcron_ha" / "embedded" / "password"
+        password.rename(password.with_name("elsewhere"))
+        assert "dsn = (none)" in config(environment)
+        password.with_name("elsewhere").rename(password)
 
         dev.interrupt()
 

@@ -240,3 +240,15 @@ def test_an_autoscaler_learns_one_number_and_nothing_else(
     assert asker("queues", "demand", "--cap", 0).code == 2
     for other in ("queues list", "runs list", "status", "enqueue py:x"):
         assert refused(asker(*other.split())), other
+
+
+def test_who_may_not_read_what_nodes_offer_enqueues_all_the_same(
+    granted: Callable[[str], As], execute: Execute, role: str
+) -> None:
+    as_role = granted("producer")
+    execute(f'GRANT SELECT ON pgcron.history TO "{role}"')
+
+    answer = as_role("enqueue", "py:report")
+
+    assert (answer.code, answer.err) == (0, "")
+    assert execute("SELECT handler FROM pgcron.run") == [("py:report",)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from psycopg.conninfo import conninfo_to_dict
 from pgcron_ha.embedded import find_binaries
 from tests.docs.blocks import Block
 from tests.house.checkout import ROOT
+from tests.servers import free_port
 from tests.waiting import wait_for
 
 _MOST_SECONDS: Final = 240
@@ -143,13 +143,6 @@ def is_as_shown(printed: str, shown: str) -> bool:
             parts.append(r".*?".join(map(re.escape, line.rstrip().split("…"))) + r" *\n")
     text = "".join(f"{line.rstrip()}\n" for line in printed.rstrip().splitlines())
     return re.fullmatch("".join(parts) + r"\n*", text) is not None
-
-
-def free_port() -> int:
-    """One of this machine that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _with_ports(text: str, ports: Mapping[str, str]) -> str:
