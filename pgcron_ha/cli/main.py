@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         result = cli.main(args=given, prog_name="pgcron-ha", standalone_mode=False)
     except PgcronError as error:
-        _print_error(error, as_json=_wants_json(given))
+        print_error(error, as_json=_wants_json(given))
         return FAILED
     except click.ClickException as error:
         error.show()
@@ -131,7 +131,8 @@ def _wants_json(arguments: Sequence[str]) -> bool:
     return "--json" in options
 
 
-def _print_error(error: PgcronError, as_json: bool) -> None:
+def print_error(error: PgcronError, as_json: bool = False) -> None:
+    """Its sentences on stderr, or one JSON document there."""
     if as_json:
         print_json({"error": error.as_json()}, err=True)
         return

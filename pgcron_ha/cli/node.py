@@ -26,6 +26,7 @@ from pgcron_ha.client import App, load_app
 from pgcron_ha.config.settings import BY_KEY, Settings
 from pgcron_ha.engine.node import Node
 from pgcron_ha.engine.process_exit import ForcedExit, bid
+from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.process.supervisor_client import MARK, descendants_die_too
 from pgcron_ha.operating_system import hide_from_others, kill_processes_with
 from pgcron_ha.telemetry import log
@@ -137,17 +138,25 @@ def dev_command(reload: bool, **given: Any) -> int:
         flags |= {"dsn": database.dsn}
         if flags["web.listen"] is None:
             flags |= {"web.listen": f"127.0.0.1:{free_port(settings.web.listen.port)}"}
-        run = partial(_run_dev_node, context, flags)
-        _run_again_on_changes(run) if reload else run()
+        if reload:
+            _run_again_on_changes(partial(_run_until_changed, context, flags))
+        else:
+            run_node(context.load(flags), pages=True)
         return 0
     finally:
         asyncio.run(database.down())
 
 
-def _run_dev_node(
-    context: CommandContext, flags: Mapping[str, object], sockets: object = None
+def _run_until_changed(
+    context: CommandContext, flags: Mapping[str, object], sockets: object
 ) -> None:
-    run_node(context.load(flags), pages=True)
+    """What is wrong with a file is printed; its next change is another try."""
+    from pgcron_ha.cli.main import print_error
+
+    try:
+        run_node(context.load(flags), pages=True)
+    except PgcronError as error:
+        print_error(error)
 
 
 def _run_again_on_changes(run: Callable[..., None]) -> None:

@@ -28,6 +28,7 @@ class DemoProcess:
         environment: Mapping[str, str] | None = None,
         output: int = subprocess.PIPE,
         command: str = "demo",
+        cwd: Path = CHECKOUT,
     ) -> None:
         own = {name: value for name, value in os.environ.items() if not name.startswith("PGCRON_")}
         given = ["--data", str(folder)] if command == "demo" else []
@@ -38,7 +39,7 @@ class DemoProcess:
             stdout=output,
             stderr=subprocess.STDOUT,
             text=True,
-            cwd=CHECKOUT,
+            cwd=cwd,
             env={**own, "PYTHONUNBUFFERED": "1", **(environment or {})},
             start_new_session=True,
         )

@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from tests.cli.demos import DemoProcess, processes_about
+from tests.house.checkout import ROOT
 from tests.waiting import COMMAND_SECONDS, wait_for
 
 
@@ -67,6 +68,33 @@ def test_dev_runs_a_node_on_an_embedded_server_and_ctrl_c_ends_both(place: Path)
     finally:
         dev.close()
     assert processes_about(place) == []
+
+
+def test_dev_starts_again_when_a_file_changes_also_after_one_that_can_not_be_loaded(
+    place: Path, empty_database: str
+) -> None:
+    code = place / "jobs.py"
+    fine = "from pgcron_ha import App\n\napp = App()\n"
+    code.write_text(fine)
+    environment = {
+        "PYTHONPATH": os.pathsep.join([str(place), str(ROOT)]),
+        "PGCRON_HA_DSN": empty_database,
+    }
+    options = ("--app", "jobs:app", "--reload")
+    dev = DemoProcess(place, *options, command="dev", environment=environment, cwd=place)
+    try:
+        dev.wait_for_output("joined as .* with 0 handlers")
+        code.write_text(fine + "this is no Python\n")
+        dev.wait_for_output("^error: ")
+        code.write_text(fine + "\n\n@app.handler()\ndef hello(context):\n    pass\n")
+        dev.wait_for_output("joined as .* with 1 handler")
+
+        dev.interrupt()
+
+        assert dev.end() == 0, dev.output
+        assert "Traceback" not in dev.output
+    finally:
+        dev.close()
 
 
 def test_dev_works_in_the_database_that_was_given(place: Path, empty_database: str) -> None:
