@@ -52,11 +52,13 @@ class Reader:
                 )
 
     def close(self) -> None:
-        """Ends what the page left running."""
+        """Ends what the page left running, and shows what it printed if the test failed."""
         for process in self._left_running:
             process.terminate()
         for process in self._left_running:
             process.wait(_MOST_SECONDS)
+        for log in self.folder.glob("terminal-*.log"):
+            print(f"{log.name}:\n{log.read_text()}")
 
     def _do(self, block: Block) -> str:
         """What it prints."""
@@ -113,7 +115,8 @@ class Reader:
 
         def has_printed_it() -> bool:
             assert process.poll() is None, file.read_text()
-            return is_as_shown(file.read_text(), shown + "…")
+            printed = file.read_text()
+            return bool(printed) and is_as_shown(printed, f"{shown.rstrip()}\n…")
 
         wait_for(f"line {block.line}: {shown}", has_printed_it)
 
