@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import echo, report, shown
+from pgcron_ha.cli.output import echo, echo_state, report, shown
 from pgcron_ha.cli.session import Session, with_session
 from pgcron_ha.db.driver.clients import Connection
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
@@ -30,8 +30,10 @@ async def status_command(session: Session) -> None:
         raise naming(error, await session.call(blocking_sessions)) from error
     report(status)
     pauses = (*_pauses(status["counts"]), *_cordons(status["nodes"]))
-    for line in (*summary_lines(status), *pauses, *_complaints(status)):
+    for line in summary_lines(status):
         echo(line)
+    for line in (*pauses, *_complaints(status)):
+        echo_state(line)
 
 
 async def read_tables(connection: Connection, *, schema: str = DEFAULT_SCHEMA) -> overview.Row:
