@@ -174,7 +174,8 @@ class JsonGroup(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does it, with ``list`` where no command is named."""
         is_bare = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
-        if is_bare and "list" in self.commands:
+        # A shell that completes the noun asks for all its commands.
+        if is_bare and "list" in self.commands and not ctx.resilient_parsing:
             args = ["list", *args]
         return super().parse_args(ctx, args)
 

@@ -12,7 +12,7 @@ import click
 
 from pgcron_ha.cli import arguments, doctor_schema, doctor_server
 from pgcron_ha.cli.doctor_server import Diagnosis, Finding, problem
-from pgcron_ha.cli.output import echo, print_result
+from pgcron_ha.cli.output import echo, echo_state, report
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client.run_status import probe_ends
 from pgcron_ha.client.verifying import prove
@@ -67,7 +67,8 @@ def doctor_command() -> int:
     findings = on_database(examine, needs_schema=False)
     for finding in findings:
         line = f"{finding.level:<8} {finding.check:<14} {finding.message}"
-        print_result(finding._asdict(), line)
+        report(finding._asdict())
+        echo_state(line)
         if finding.hint:
             echo(f"{'':<24}{finding.hint}")
     return 1 if any(finding.level == "problem" for finding in findings) else 0

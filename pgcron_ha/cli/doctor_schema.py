@@ -268,7 +268,7 @@ def check_delivery(found: Diagnosis) -> Iterator[Finding]:
 
 
 def check_work(found: Diagnosis) -> Iterator[Finding]:
-    """Nodes, parked runs, invalid schedules, and the invariant of the ledger."""
+    """Nodes, blocked runs, invalid schedules, and the invariant of the ledger."""
     nodes = found.risks["nodes"]
     yield Finding(
         "nodes",
@@ -279,7 +279,7 @@ def check_work(found: Diagnosis) -> Iterator[Finding]:
     for parked in found.parked:
         hint = "Start a node that offers it for this queue."
         message = f"{plural(parked['runs'], 'run')}: {parked['reason']}"
-        yield advice("parked", message, hint)
+        yield advice("blocked", message, hint)
     for invalid in found.invalid_schedules:
         message = f"'{invalid['name']}': {invalid['error'].get('message')}"
         yield problem("invalid", message, invalid["error"].get("hint"))

@@ -9,7 +9,9 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -47,6 +49,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "grants": ("grants:grants_command", "Print the SQL that gives a role its rights."),
     "docs": ("docs:docs_command", "Read the documents."),
     "config": ("configuration:config_command", "Show the settings and where each comes from."),
+    "completion": ("completion:completion_command", "Print the completion script of a shell."),
 }
 
 
@@ -84,7 +87,7 @@ class LazyGroup(click.Group):
         command = getattr(importlib.import_module(f"pgcron_ha.cli.{module}"), name)
         if not isinstance(command, click.Command):
             raise TypeError(f"pgcron_ha.cli.{module}:{name} is not a click command")
-        return command
+        return _with_global_options(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The table of commands, from their summaries."""
@@ -92,38 +95,63 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
 
 
-@click.group(
-    cls=LazyGroup,
-    commands=[click.Command(name) for name in COMMANDS],  # click suggests one for a misspelled name
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-@click.option(
-    "--config",
-    "config_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="The configuration file; without it ./pgcron-ha.toml, if that exists.",
-)
-@click.option("--dsn", metavar="URL", help="The database: postgresql://user@host/name.")
-@click.option("--schema", metavar="NAME", help="The schema of the tables.")
-@click.version_option(
-    package_name="pgcron-ha",
-    message="%(prog)s %(version)s",
-    help="Print the version and end.",
-)
-@click.pass_context
-def cli(
-    context: click.Context, config_file: Path | None, dsn: str | None, schema: str | None
-) -> None:
-    """Cron and background jobs on PostgreSQL alone: equal nodes, no leader."""
-    if dsn is not None and without_password(dsn) != dsn:
+def _take_global(context: click.Context, option: click.Parameter, value: Any) -> None:
+    """Notes a global option, wherever in the command it was given."""
+    if value is None:
+        return
+    given = context.find_object(CommandContext) or CommandContext()
+    if option.name == "config":
+        context.obj = replace(given, config_file=value)
+        return
+    if option.name == "dsn" and without_password(value) != value:
         raise ConfigError(
             "--dsn has a password",
             "Every user of this machine can read it in the list of processes.",
             "Set PGCRON_HA_DSN instead, or leave it to ~/.pgpass, a service file or"
             " password_command.",
         )
-    context.obj = CommandContext(config_file, {"dsn": dsn, "schema": schema})
+    context.obj = replace(given, flags={**given.flags, str(option.name): value})
+
+
+def _global_options(**shown: Any) -> list[click.Parameter]:
+    def option(name: str, metavar: str, words: str, kind: Any = str) -> click.Option:
+        more = {"expose_value": False, "callback": _take_global, **shown}
+        return click.Option([name], type=kind, metavar=metavar, help=words, **more)
+
+    path = click.Path(path_type=Path, dir_okay=False)
+    file = "The configuration file; without it ./pgcron-ha.toml, if that exists."
+    return [
+        option("--config", "FILE", file, path),
+        option("--dsn", "URL", "The database: postgresql://user@host/name."),
+        option("--schema", "NAME", "The schema of the tables."),
+    ]
+
+
+def _with_global_options(command: click.Command) -> click.Command:
+    """The command, which takes global options, too, as do its own."""
+    if not any(each.name == "dsn" for each in command.params):
+        command.params += _global_options(hidden=True)
+        for each in command.commands.values() if isinstance(command, click.Group) else ():
+            _with_global_options(each)
+    return command
+
+
+@click.group(
+    cls=LazyGroup,
+    commands=[click.Command(name) for name in COMMANDS],  # click suggests one for a misspelled name
+    context_settings={"help_option_names": ["-h", "--help"]},
+    params=_global_options(),
+)
+@click.version_option(
+    package_name="pgcron-ha",
+    message="%(prog)s %(version)s",
+    help="Print the version and end.",
+)
+def cli() -> None:
+    """Cron and background jobs on PostgreSQL alone: equal nodes, no leader.
+
+    The options may also stand after the command.
+    """
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:

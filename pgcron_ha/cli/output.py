@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import click
@@ -18,6 +19,15 @@ from pgcron_ha.spec.text import in_number
 
 _GAP = "  "
 _IS_JSON = "pgcron_ha.is_json"
+# Columns of states, and the words in them that people look for.
+_OF_STATES: Final = {"STATE", "STATUS", "OUTCOME", "LAST"}
+_COLOURS: Final = {
+    **dict.fromkeys(("ok", "alive", "running", "succeeded", "valid", "closed"), "green"),
+    **dict.fromkeys(("advice", "blocked", "paused", "retrying", "skipped", "superseded"), "yellow"),
+    **dict.fromkeys(("cordoned", "draining", "silent", "expired", "half_open"), "yellow"),
+    **dict.fromkeys(("problem", "dead", "lost", "died", "invalid", "open", "stuck"), "red"),
+    **dict.fromkeys(("failing", "locked", "upstream_failed"), "red"),
+}
 
 
 def choose_json(context: click.Context, option: click.Parameter, is_chosen: bool) -> None:
@@ -58,6 +68,13 @@ def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
         click.echo(harmless(str(text)), err=err, nl=nl)
 
 
+def echo_state(line: str) -> None:
+    """Prints a line that begins with a state, in its colour on a terminal."""
+    if not is_json():
+        state, gap, rest = harmless(line).partition(" ")
+        click.echo(f"{coloured(state)}{gap}{rest}")
+
+
 def note(text: str) -> None:
     """Prints a note for people to stderr."""
     if not is_json():
@@ -84,8 +101,10 @@ def print_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], not
 
 def print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], nothing: str) -> None:
     """The rows for people; the text `nothing` if there are none."""
-    for line in table_lines(rows, columns) if rows else [nothing]:
-        echo(line)
+    if is_json():
+        return
+    for line in table_lines(rows, columns, coloured) if rows else [nothing]:
+        click.echo(line)  # cells are harmless; what is left are colours
 
 
 def print_fields(row: Mapping[str, Any]) -> None:
@@ -147,8 +166,19 @@ def _as_json(value: object) -> object:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
-def table_lines(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> Iterator[str]:
-    """The heading and a line for each row; none without rows."""
+def coloured(text: str) -> str:
+    """A text in the colour of the last state that it names, on a terminal that has some."""
+    named = [word for each in text.split() if (word := each.strip("(),")) in _COLOURS]
+    is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return click.style(text, fg=_COLOURS[named[-1]]) if named and not is_plain else text
+
+
+def table_lines(
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[Column],
+    colour: Callable[[str], str] = str,
+) -> Iterator[str]:
+    """The heading and a line for each row, states by `colour`; none without rows."""
     if not rows:
         return
     cells = [[column.cell(row) for column in columns] for row in rows]
@@ -156,6 +186,11 @@ def table_lines(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) ->
         max(len(column.heading), *(len(line[position]) for line in cells))
         for position, column in enumerate(columns)
     ]
-    for line in ([column.heading for column in columns], *cells):
-        padded = (f"{text:<{width}}" for text, width in zip(line, widths, strict=True))
+    headings = [column.heading for column in columns]
+    for line in (headings, *cells):
+        padded = [f"{text:<{width}}" for text, width in zip(line, widths, strict=True)]
+        padded[-1] = padded[-1].rstrip()
+        for position, heading in enumerate(headings):
+            if heading in _OF_STATES:
+                padded[position] = colour(padded[position])
         yield _GAP.join(padded).rstrip()

@@ -21,7 +21,7 @@ QUEUES: Final = (
     Column("MOST", "max_running"),
     Column("RATE", "rate"),
     Column("PER", "per"),
-    Column("PARKED", "held"),
+    Column("BLOCKED", "held"),
     Column("OLDEST DUE", "oldest_due"),
     Column("PAUSED", "paused_at"),
     Column("NOTE", "paused_note", 20),

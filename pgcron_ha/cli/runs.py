@@ -23,12 +23,18 @@ from pgcron_ha.cli.session import Session, act, call, with_session
 from pgcron_ha.cli.watching import follow_to_end, log_line
 from pgcron_ha.db.commands import breakers, functions
 from pgcron_ha.db.queries import overview
-from pgcron_ha.model.run import RunOutcome, RunState
+
+_HOLDS = {
+    "unserved": "no node",
+    "circuit": "breaker",
+    "overlap": "overlap",
+    "previous": "previous fire",
+}
 
 
 def _shown_state(row: overview.Row) -> str:
-    more = "overruns" if row.get("overrun_after") is not None else row["hold"]
-    return f"{row['state']} ({more})" if more else str(row["state"])
+    more = "overruns" if row.get("overrun_after") is not None else _HOLDS.get(row["hold"])
+    return f"{row['word']} ({more})" if more else str(row["word"])
 
 
 COLUMNS = (
@@ -41,7 +47,6 @@ COLUMNS = (
     Column("NODE", "node", 12),
     Column("ERROR", "error", 30),
 )
-_STATES = [str(state) for state in (*RunState, *RunOutcome)]
 
 
 @click.group("runs", cls=arguments.JsonGroup)
@@ -50,7 +55,13 @@ def runs_group() -> None:
 
 
 @runs_group.command("list")
-@click.option("--state", type=click.Choice(_STATES), help="A live state or an outcome.")
+@click.option(
+    "--state",
+    "states",
+    type=click.Choice(overview.STATES),
+    multiple=True,
+    help="A state or an outcome; may be repeated. Without it all but scheduled ones.",
+)
 @click.option("--handler", help="Runs of this handler.")
 @click.option("--queue", help="Runs of this queue.")
 @click.option("--schedule", "schedule_name", help="Runs of the schedule of this name.")
@@ -58,7 +69,7 @@ def runs_group() -> None:
 def list_command(**given: Any) -> None:
     """List runs, live and ended, newest first.
 
-    Looks at the newest 20,000.
+    Looks at the newest 20,000. What is only scheduled so far is listed by --state scheduled.
     """
     print_rows(call(overview.runs, **given), COLUMNS, "no runs")
 

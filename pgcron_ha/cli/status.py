@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import echo, report, shown
+from pgcron_ha.cli.output import echo, echo_state, plural, report, shown
 from pgcron_ha.cli.session import Session, with_session
 from pgcron_ha.db.driver.clients import Connection
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
@@ -30,8 +30,10 @@ async def status_command(session: Session) -> None:
         raise naming(error, await session.call(blocking_sessions)) from error
     report(status)
     pauses = (*_pauses(status["counts"]), *_cordons(status["nodes"]))
-    for line in (*summary_lines(status), *pauses, *_complaints(status)):
+    for line in summary_lines(status):
         echo(line)
+    for line in (*pauses, *_complaints(status)):
+        echo_state(line)
 
 
 async def read_tables(connection: Connection, *, schema: str = DEFAULT_SCHEMA) -> overview.Row:
@@ -40,7 +42,7 @@ async def read_tables(connection: Connection, *, schema: str = DEFAULT_SCHEMA) -
         "counts": await overview.counts(connection, schema=schema),
         "nodes": await overview.nodes(connection, schema=schema),
         "outcomes_of_last_hour": await overview.outcomes(connection, schema=schema),
-        "parked": await overview.parked(connection, schema=schema),
+        "blocked": await overview.parked(connection, schema=schema),
         "invalid_schedules": await overview.invalid_schedules(connection, schema=schema),
     }
 
@@ -59,7 +61,7 @@ def summary_lines(status: overview.Row) -> Iterator[str]:
     yield (
         f"runs       {counts['running']} running, {counts['due']} due"
         + (f" (oldest {shown(oldest)})" if oldest else "")
-        + f", {counts['later']} later, {counts['parked']} parked"
+        + f", {counts['later']} later, {counts['blocked']} blocked"
     )
     yield (
         f"schedules  {counts['schedules']}, {counts['paused_schedules']} paused, "
@@ -107,8 +109,8 @@ def _complaints(status: overview.Row) -> Iterator[str]:
             yield f"stuck      node '{node['name']}': {words}"
     for node in status["nodes"]:
         yield from _troubles(node)
-    for parked in status["parked"]:
-        count = f"{parked['runs']} run{'s' if parked['runs'] > 1 else ''}"
-        yield f"parked     {count} since {shown(parked['oldest_due'])}: {parked['reason']}"
+    for blocked in status["blocked"]:
+        since = shown(blocked["oldest_due"])
+        yield f"blocked    {plural(blocked['runs'], 'run')} since {since}: {blocked['reason']}"
     for schedule in status["invalid_schedules"]:
         yield f"invalid    schedule '{schedule['name']}': {schedule['error'].get('message')}"

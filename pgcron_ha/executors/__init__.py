@@ -26,12 +26,12 @@ when a node starts, with the tables ``[KIND.NAME]`` of the node's file and a
     class TouchExecutor(TaskExecutor):
         """Each table [touch.NAME] is a handler "touch:NAME" that makes files in a directory."""
 
-        def __init__(self, tables, workplace):
+        def __init__(self, tables, executor_services):
             for name, table in tables.items():
                 if set(table) != {"directory"}:
                     raise ConfigError(f"[touch.{name}] must have a directory and nothing else")
             self.tables = tables
-            super().__init__("touch", [f"touch:{name}" for name in tables], workplace)
+            super().__init__("touch", [f"touch:{name}" for name in tables], executor_services)
 
         async def execute(self, context: Context) -> Outcome:
             name = context.args.get("name")

@@ -175,7 +175,9 @@ class RunsReleased(Event):
 class RunsParked(WarningEvent):
     """Due runs whose handler no node offers were set aside."""
 
-    text = "parked {runs} run(s): no live node offers their handler; `pgcron-ha status` names it"
+    text = (
+        "{runs} run(s) are blocked: no live node offers their handler; `pgcron-ha status` names it"
+    )
     runs: int
 
 

@@ -7,8 +7,8 @@ executor is made and which of its handlers do what, and run pytest. Fixtures of 
     class TestTouch(ExecutorConformance):
         succeeds = Sample("touch:here", {"name": "a"})
         ...
-        def make(self, workplace):
-            return TouchExecutor({"here": {"directory": "/tmp"}}, workplace)
+        def make(self, executor_services):
+            return TouchExecutor({"here": {"directory": "/tmp"}}, executor_services)
 
 The tests wait for conditions, with a deadline. Those about threads, processes and descriptors look
 at ``/proc`` where there is one.

@@ -31,8 +31,7 @@ class Mark(NamedTuple):
 # ledger, and the health of schedules.
 _LOOKS: Final = {
     ("◷", "idle"): "scheduled snoozed",
-    ("⊘", "idle"): "blocked",
-    ("⊘", "late"): "parked cordoned",
+    ("⊘", "late"): "blocked cordoned",
     ("…", "idle"): "ready",
     ("▶", "run"): "running open",
     ("↻", "retry"): "retrying",

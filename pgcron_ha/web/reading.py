@@ -167,7 +167,7 @@ class Reader:
                     at = await database_time(connection, schema=self.schema)
                     entry = _Entry(await read(connection), at.astimezone(UTC), began)
         except PgcronError as error:
-            # So many characters tell the groups of its own codes apart: PC00, PC01.
+            # Its own codes have groups of so many characters: PC00, PC01.
             self._metrics.errors.labels(error.sqlstate[:4]).inc()
             if isinstance(error, Conflict):
                 raise naming(error, await self._blocking()) from error

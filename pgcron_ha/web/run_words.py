@@ -35,7 +35,7 @@ def reason_words(reason: str | None, note: str | None = None) -> str | None:
 
 
 def run_word(run: dict[str, Any], now: datetime) -> str:
-    """Its state or outcome; a waiting run is parked, snoozed, retrying, scheduled or ready.
+    """Its state or outcome; a waiting run is blocked, snoozed, retrying, scheduled or ready.
 
     Snoozed only where ``is_snoozed`` was found out.
     """
@@ -43,7 +43,7 @@ def run_word(run: dict[str, Any], now: datetime) -> str:
     if state != "ready":
         return state
     if run["hold"] not in (None, "overlap", "previous"):
-        return "parked"
+        return "blocked"
     if run["attempt"]:
         return "snoozed" if run.get("is_snoozed") else "retrying"
     return "scheduled" if run["due_at"] > now else "ready"
@@ -135,7 +135,7 @@ def _obstacle(run: dict[str, Any], waits: dict[str, Any], word: str, now: dateti
         return f"queue {run['queue']} is paused" + _by(waits["paused_by"], waits["paused_note"])
     if waits.get("circuit"):
         return circuit_words(waits["circuit"], now)
-    if word == "parked" or not waits.get("is_served", True):
+    if run.get("hold") == "unserved" or not waits.get("is_served", True):
         return f"{needs(run)}no live node offers {run['handler']} for queue {run['queue']}"
     if waits.get("too_heavy"):
         return f"{too_heavy(run, waits['too_heavy'])} for queue {run['queue']} has so many"

@@ -33,7 +33,7 @@ _RUNS: Final[tuple[dict[str, str], ...]] = (
     {"state": "running"},
     {"state": "waiting"},
     {"state": "ended"},
-    {"state": "parked"},
+    {"state": "blocked"},
     {"state": "dead"},
     {"state": "cancelled"},
     {"state": "upstream_failed"},

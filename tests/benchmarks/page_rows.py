@@ -2,7 +2,7 @@
 
 Thousands of schedules of which few have most of the runs, runs that nobody scheduled, every
 outcome, attempts, log lines, dead letters that were redriven and some that were not, runs that
-wait, run, and are parked. The same sizes give about the same rows.
+wait, run, and are blocked. The same sizes give about the same rows.
 """
 
 from __future__ import annotations

@@ -44,6 +44,7 @@ def cli(
     """Runs `pgcron-ha` with these arguments on the migrated database."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PGCRON_HA_DSN", database)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # a dev or demo that runs is not found
 
     def call(*arguments: object, dsn: str | None = None) -> Answer:
         capsys.readouterr()

@@ -28,7 +28,7 @@ def insert_node(execute: Execute, name: str, handler: str, lease: str = "1 minut
     )
 
 
-def test_status_says_which_runs_are_parked_and_why(cli: Cli, execute: Execute) -> None:
+def test_status_says_which_runs_are_blocked_and_why(cli: Cli, execute: Execute) -> None:
     insert_node(execute, "n1", "py:known")
     insert_node(execute, "silent", "py:gone", "-1 second")
     for handler in ("py:known", "py:gone", "py:nobody", "py:nobody"):
@@ -39,25 +39,25 @@ def test_status_says_which_runs_are_parked_and_why(cli: Cli, execute: Execute) -
     text = cli("status").out
     assert "nodes      1 alive, 2 of 8 slots used, 1 silent" in text
     assert "0 running, 2 due (oldest 2" in text
-    assert "1 later, 2 parked" in text
+    assert "1 later, 2 blocked" in text
     assert "no live node offers 'py:nobody' for queue 'default'" in text
     assert "no live node offers 'py:gone' for queue 'default'" in text
     assert "py:known" not in text
     assert "py:later" not in text
 
     (status,) = cli("status", "--json").rows
-    assert [(p["handler"], p["runs"]) for p in status["parked"]] == [
+    assert [(p["handler"], p["runs"]) for p in status["blocked"]] == [
         ("py:gone", 1),
         ("py:nobody", 2),
     ]
-    assert status["counts"]["parked"] == 2
+    assert status["counts"]["blocked"] == 2
     assert [node["name"] for node in status["nodes"]] == ["n1", "silent"]
 
 
 def test_status_of_an_empty_cluster_and_of_a_paused_one(cli: Cli, execute: Execute) -> None:
     assert cli("status").out.splitlines() == [
         "nodes      0 alive, 0 of 0 slots used",
-        "runs       0 running, 0 due, 0 later, 0 parked",
+        "runs       0 running, 0 due, 0 later, 0 blocked",
         "schedules  0, 0 paused, 0 invalid",
         "dead       0 dead letters",
         "last hour  no run ended",
@@ -174,7 +174,7 @@ def test_the_doctor_finds_what_would_hurt(cli: Cli, execute: Execute) -> None:
     assert "4711" in found["unaccounted"]["message"]
     assert "2 s" in found["lease"]["message"]
     assert "at_most_once" in found["delivery"]["message"]
-    assert found["parked"]["message"].startswith("1 run: no live node offers 'py:nobody'")
+    assert found["blocked"]["message"].startswith("1 run: no live node offers 'py:nobody'")
     assert all(row["hint"] for row in found.values())
 
 
@@ -432,7 +432,7 @@ def test_a_run_that_needs_more_slots_than_any_node_has_says_so(cli: Cli, execute
 
     (status,) = cli("status", "--json").rows
     has = "no live node that offers 'py:heavy' for queue 'default' has so many"
-    assert sorted((p["runs"], p["reason"]) for p in status["parked"]) == [
+    assert sorted((p["runs"], p["reason"]) for p in status["blocked"]) == [
         (1, f"needs 12 slots: {has}"),
         (1, "no live node offers 'py:nobody' for queue 'default'"),
         (2, f"needs 9 slots: {has}"),

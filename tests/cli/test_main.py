@@ -224,3 +224,46 @@ def test_config_shows_a_wrong_value_before_it_fails(
     output = capsys.readouterr()
     assert 'node.slots = "many"  # environment' in output.out
     assert "PGCRON_HA_NODE_SLOTS='many' (environment)" in output.err
+
+
+@pytest.mark.parametrize("words", [["probe", "--schema", "jobs"], ["--schema", "jobs", "probe"]])
+def test_a_global_option_stands_before_or_after_the_command(
+    add_command: Add, capsys: Output, words: list[str]
+) -> None:
+    add_command(probe_command)
+
+    assert main(["--dsn", "postgresql://host/db", *words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == ["postgresql://host/db", "jobs", True]
+
+
+def test_the_last_one_of_a_global_option_counts(add_command: Add, capsys: Output) -> None:
+    add_command(probe_command)
+
+    assert main(["--schema", "one", "probe", "--schema", "two"]) == 0
+    assert json.loads(capsys.readouterr().out)[1] == "two"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["nodes", "--dsn", "postgresql://me:secret@h/d"],
+        ["runs", "show", "1", "--dsn", "postgresql://me:secret@h/d"],
+    ],
+)
+def test_a_password_is_refused_after_the_command_too(words: list[str], capsys: Output) -> None:
+    assert main(words) == 1
+    assert "--dsn has a password" in capsys.readouterr().err
+
+
+def test_bash_completes_commands_by_the_script_that_is_printed(
+    capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["completion", "bash"]) == 0
+    assert "complete -o nosort -F _pgcron_ha_completion pgcron-ha" in capsys.readouterr().out
+
+    monkeypatch.setenv("_PGCRON_HA_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", "pgcron-ha runs ca")
+    monkeypatch.setenv("COMP_CWORD", "2")
+    with pytest.raises(SystemExit):
+        main([])
+    assert capsys.readouterr().out == "plain,cancel\n"

@@ -95,6 +95,10 @@ def test_runs_live_and_ended_are_listed_newest_first(cli: Cli, execute: Execute)
     assert ids("--state", "dead") == [900]
     assert ids("--handler", "py:y") == ids("--queue", "slow") == [ready]
     assert ids("--limit", "2") == [901, 900]
+    later = int(cli("enqueue", "py:y", "--due", "2h").out)
+    assert later not in ids()
+    assert ids("--state", "scheduled") == [later]
+    assert ids("--state", "scheduled", "--state", "ready") == [later, ready]
     assert cli("runs", "list", "--state", "happy").code == 2
     table = cli("runs", "list").out.splitlines()
     assert "it broke" in table[2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
 import subprocess
 import sys
@@ -41,7 +42,7 @@ def evil(execute: Execute) -> None:
         "dead groups",
         "schedules list",
         "schedules show s",
-        "schedules history s",
+        "schedules versions s",
         "queues list",
         "status",
         "doctor",
@@ -105,3 +106,24 @@ def test_a_reader_that_has_gone_is_no_error_of_the_database(database: str) -> No
 
     os.close(writing)
     assert (ended.returncode, ended.stderr) == (1, "")
+
+
+@pytest.mark.parametrize(("no_color", "state"), [("", "\x1b[31mdead"), ("1", "dead")])
+def test_states_have_colours_on_a_terminal_unless_nobody_wants_them(
+    database: str, execute: Execute, no_color: str, state: str
+) -> None:
+    insert_ended(execute, 7)
+    leader, terminal = pty.openpty()
+
+    subprocess.run(
+        [sys.executable, "-m", "pgcron_ha", "runs", "list"],
+        stdout=terminal,
+        cwd=ROOT,
+        env={**os.environ, "PGCRON_HA_DSN": database, "TERM": "xterm", "NO_COLOR": no_color},
+        check=True,
+        timeout=300,
+    )
+
+    os.close(terminal)
+    _, line = os.read(leader, 10_000).decode().splitlines()
+    assert line.split()[3] == state

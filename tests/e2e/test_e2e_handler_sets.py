@@ -44,7 +44,7 @@ async def test_a_run_nobody_offers_is_parked_shown_and_executed_when_a_node_with
     rows = await ended(connection, *runs)
 
     assert status.returncode == 0
-    assert "5 parked" in status.stdout
+    assert "5 blocked" in status.stdout
     assert "py:later" in status.stdout
     assert row["outcome"] == "succeeded"  # what is parked clogs nobody
     assert {(row["outcome"], row["attempt"], row["node"]) for row in rows} == {

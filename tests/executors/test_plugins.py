@@ -15,7 +15,7 @@ from tests.product.executors import load_plugin
 TRIVIAL = """
 class Trivial:
     kind = {kind!r}
-    def __init__(self, tables, workplace): pass
+    def __init__(self, tables, executor_services): pass
     def handlers(self): return frozenset({handlers!r})
 """
 
@@ -85,7 +85,7 @@ def test_two_packages_with_one_kind_are_refused(folder: Path) -> None:
         ("import no_such_module_at_all", "ModuleNotFoundError: No module named"),
         ("x = 1", "AttributeError: module 'broken"),
         ("Trivial = 5", "TypeError: 'int' object is not callable"),
-        ("def Trivial(tables, workplace): return None", "AttributeError: 'NoneType'"),
+        ("def Trivial(tables, executor_services): return None", "AttributeError: 'NoneType'"),
         (TRIVIAL.format(kind="other", handlers=set()), "it says that its kind is 'other'"),
         (TRIVIAL.format(kind="ftp", handlers={"shell:x"}), "it offers 'shell:x'"),
         (TRIVIAL.format(kind="ftp", handlers={"ftp:"}), "it offers 'ftp:'"),

@@ -28,17 +28,17 @@ async def test_without_queues_the_page_says_how_they_come_to_be(site: Site) -> N
     assert "No queues yet" in page.text
 
 
-async def test_a_queue_shows_what_is_due_to_come_running_and_parked(read_site: Site) -> None:
+async def test_a_queue_shows_what_is_due_to_come_running_and_blocked(read_site: Site) -> None:
     page = (await read_site.get("/queues")).text
 
-    # The seed: 120 due letters in a paused queue; one run parked; 30 runs in the next half hour.
+    # The seed: 120 due letters in a paused queue; one run blocked; 30 runs in the next half hour.
     assert line(page, "mail").startswith(
         "‖ paused mail Paused by ana: provider maintenance until 18:00; 120 due runs wait. 120"
     )
     default = line(page, "default")
-    assert "⊘ parked default No living node offers py:nobody.offers here." in default
+    assert "⊘ blocked default No living node offers py:nobody.offers here." in default
     assert re.search(r"⊘ 1 2 nodes", default)
-    assert " 1 0 2 nodes " in line(page, "etl")  # one runs, none is parked
+    assert " 1 0 2 nodes " in line(page, "etl")  # one runs, none is blocked
 
 
 async def test_work_that_no_node_takes_is_the_gravest(full_site: Site, full_database: str) -> None:

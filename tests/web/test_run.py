@@ -17,7 +17,7 @@ DEAD, SKIPPED, SUCCEEDED = (
     for word in ("dead", "skipped", "succeeded")
 )
 RUNNING = "SELECT id FROM pgcron.run WHERE state = 'running' AND schedule = 'etl/orders'"
-PARKED = "SELECT id FROM pgcron.run WHERE hold IS NOT NULL"
+BLOCKED = "SELECT id FROM pgcron.run WHERE hold IS NOT NULL"
 RETRYING = "SELECT id FROM pgcron.run WHERE state = 'ready' AND attempt = 2"
 PAUSED = "SELECT min(id) FROM pgcron.run WHERE queue = 'mail'"
 LATER = "SELECT min(id) FROM pgcron.run WHERE due_at > now() + interval '5 min'"
@@ -35,7 +35,7 @@ SENTENCES = (
     (SKIPPED, "skipped", "The last run is not over."),
     (SUCCEEDED, "succeeded", "Done."),
     (RUNNING, "running", "Attempt 1 of 5 executes on berlin-1 for"),
-    (PARKED, "parked", "no live node offers py:nobody.offers for queue default"),
+    (BLOCKED, "blocked", "no live node offers py:nobody.offers for queue default"),
     (RETRYING, "retrying", "Attempt 2 of 5 failed: TimeoutError: no answer in 30 s"),
     (PAUSED, "ready", "queue mail is paused by ana (provider maintenance until 18:00)"),
     (LATER, "scheduled", "It is due in"),
@@ -226,7 +226,7 @@ async def test_what_does_not_exist_is_a_page_that_says_so(read_site: Site) -> No
 async def test_a_waiting_run_is_cancelled_with_a_reason(
     full_site: Site, sql: asyncpg.Connection[asyncpg.Record]
 ) -> None:
-    run = await sql.fetchval(PARKED)
+    run = await sql.fetchval(BLOCKED)
 
     answer = await full_site.post(f"/runs/{run}/cancel", reason="<b>not needed</b>")
     page = await full_site.get(answer.headers["location"])

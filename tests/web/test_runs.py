@@ -58,12 +58,12 @@ async def test_an_empty_list_says_how_to_make_a_run(site: Site) -> None:
 
 FILTERS = {
     "state=running": {"running"},
-    "state=parked": {"parked"},
+    "state=blocked": {"blocked"},
     "state=retrying": {"retrying"},
     "state=dead": {"dead"},
     "state=skipped": {"skipped"},
-    "state=waiting&queue=default": {"parked", "ready", "retrying", "scheduled"},
-    "state=attention": {"dead", "parked", "retrying"},
+    "state=waiting&queue=default": {"blocked", "ready", "retrying", "scheduled"},
+    "state=attention": {"dead", "blocked", "retrying"},
     "state=dead&node=berlin-1": {"dead"},
     "state=succeeded&queue=etl&since=7d": {"succeeded"},
     "schedule=etl/orders": {"running", "skipped", "succeeded"},

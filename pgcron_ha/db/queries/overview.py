@@ -6,8 +6,7 @@ Every row is a dictionary of plain values: aware UTC datetimes, `UUID`, and JSON
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -18,7 +17,8 @@ from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries.node_health import UNRESPONSIVE
 from pgcron_ha.db.queries.pages.runs import (
-    READY_WORDS,
+    ENDED_WORDS,
+    LIVE_WORDS,
     Position,
     RunFilter,
     newest_runs,
@@ -30,6 +30,8 @@ from pgcron_ha.db.queries.rows import Rows
 DEFAULT_LIMIT: Final = 50
 # A filter that matches little is given up after this many rows: some tens of milliseconds.
 LOOK: Final = 20_000
+STATES: Final = (*LIVE_WORDS, *ENDED_WORDS)
+"""What a run's state is called, and its outcome."""
 # Due runs that are counted when the demand is asked for: some milliseconds.
 DEMAND_CAP: Final = 5000
 # All nodes with all that they offer.
@@ -90,7 +92,7 @@ go on though asked to stop.
 """
 
 counts: Final = Rows("count_live_runs").the
-"""Live runs (running, due, later, parked, blocked, oldest_due), pauses, dead letters."""
+"""Live runs (running, due, later, blocked, oldest_due), pauses, dead letters."""
 
 outcomes: Final = Rows("count_outcomes", seconds=3600.0)
 """How runs ended in the last ``seconds``: outcome, runs, last_finished_at."""
@@ -109,20 +111,20 @@ _why_parked: Final = Rows("read_parked", "run_id")
 async def runs(
     connection: asyncpg.Connection,
     *,
-    state: str | None = None,
+    states: Sequence[str] = (),
     handler: str | None = None,
     queue: str | None = None,
     schedule_name: str | None = None,
     limit: int = DEFAULT_LIMIT,
     schema: str = DEFAULT_SCHEMA,
 ) -> list[Row]:
-    """Live and ended runs, newest first; `state` is a live state or an outcome.
+    """Live and ended runs, newest first, and those of `STATES` alone that are named; of none, all
+    but those that are scheduled. `word` is what people read.
 
     Looks at the newest `LOOK` runs (of the schedule, when one is named; NotFound if it is unknown).
     """
-    wanted = RunFilter(queue=queue, handler=handler, rows=limit)
-    if state is not None:
-        wanted = replace(wanted, states=READY_WORDS if state == "ready" else (state,))
+    named = tuple(states) or tuple(each for each in STATES if each != "scheduled")
+    wanted = RunFilter(named, queue=queue, handler=handler, rows=limit)
     with answers():
         if schedule_name is None:
             page = await newest_runs(connection, wanted, Position(), schema=schema)
@@ -131,8 +133,9 @@ async def runs(
             page = await runs_of_schedule(
                 connection, known["id"], wanted, Position(), schema=schema
             )
-    ids = [row["id"] for row in page.rows]
-    return await _runs_of_ids(connection, ids, limit=limit, schema=schema)
+    words = {row["id"]: row["state"] for row in page.rows}
+    found = await _runs_of_ids(connection, list(words), limit=limit, schema=schema)
+    return [{**row, "word": words[row["id"]]} for row in found]
 
 
 async def parked(

@@ -96,9 +96,8 @@ ORDER BY 1 LIMIT :limit::int;
 -- name: count_live_runs
 WITH live AS (
   SELECT count(*) FILTER (WHERE r.state = 'running') AS running,
-       count(*) FILTER (WHERE r.state = 'blocked') AS blocked,
-       count(*) FILTER (WHERE r.state = 'ready'
-                        AND r.hold NOT IN ('overlap', 'previous')) AS parked,
+       count(*) FILTER (WHERE r.state = 'blocked'
+                        OR r.hold NOT IN ('overlap', 'previous')) AS blocked,
        count(*) FILTER (WHERE r.state = 'ready' AND coalesce(r.hold, 'overlap') = 'overlap'
                         AND r.due_at <= now()) AS due,
        count(*) FILTER (WHERE r.state = 'ready' AND r.hold IS NULL AND r.due_at > now()) AS later,

@@ -2,13 +2,13 @@
 -- Live runs by number, from :before downwards. At most :look rows are looked at, whatever the
 -- filters let through: the columns looked, floor and floor_at of every row say how far (if nothing
 -- matched, a single row without a run has them). :indexed selects what an index finds at once,
--- however many runs wait, but in no order: those that run, and those that are parked. With a
+-- however many runs wait, but in no order: those that run, and those that are blocked. With a
 -- :schedule_id all runs of that schedule are looked at.
 WITH looked AS MATERIALIZED (
   SELECT e.id, e.handler, e.queue, e.schedule, e.owner,
          CASE WHEN e.state = 'running' THEN coalesce(e.started_at, e.claimed_at)
               ELSE e.due_at END AS at,
-         CASE WHEN e.hold NOT IN ('overlap', 'previous') THEN 'parked'
+         CASE WHEN e.hold NOT IN ('overlap', 'previous') THEN 'blocked'
               WHEN e.state = 'ready' AND e.attempt > 0 THEN 'retrying'
               WHEN e.state = 'ready' AND e.due_at > now() THEN 'scheduled' ELSE e.state END AS word
   FROM ((SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.hold, r.attempt, r.due_at,
@@ -31,7 +31,7 @@ WITH looked AS MATERIALIZED (
         (SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.hold, r.attempt, r.due_at,
                 r.claimed_at, r.started_at
          FROM pgcron.run r
-         WHERE :indexed::boolean AND 'parked' = ANY(:states::text[])
+         WHERE :indexed::boolean AND 'blocked' = ANY(:states::text[])
            AND r.hold NOT IN ('overlap', 'previous') LIMIT :look::int)) e),
 matched AS MATERIALIZED (
   SELECT l.id, l.word, l.at FROM looked l
@@ -49,7 +49,7 @@ SELECT scan.looked, scan.floor, scan.floor_at, m.id,
                 WHERE a.run_id = r.id AND a.attempt = r.attempt
                   AND a.outcome = 'snoozed') THEN 'snoozed'
             ELSE m.word END AS state,
-       m.at, r.origin, r.schedule_id, r.schedule, r.handler, r.queue, r.attempt,
+       m.at, r.origin, r.schedule_id, r.schedule, r.handler, r.queue, r.hold, r.attempt,
        pgcron.attempts_allowed(r.max_attempts, r.delivery) AS max_attempts,
        r.started_at, NULL::timestamptz AS finished_at,
        NULL::float8 AS seconds, n.name AS node,

@@ -103,7 +103,7 @@ class Janitor(Service):
         """Seconds to the next round; None for the interval."""
         self._round_at = -inf
         await self._in_turn("partitions", PARTITIONS_EVERY, self._make_partitions)
-        await self._in_turn("parked runs", 0, partial(self._unpark, "unpark_served"))
+        await self._in_turn("blocked runs", 0, partial(self._unpark, "unpark_served"))
         await self._in_turn("retries", 0, self._give_up)
         await self._in_turn("previews", 0, partial(write_previews, self._link, self.aside))
         await self._in_turn("settings", 0, self._name_broken_settings)

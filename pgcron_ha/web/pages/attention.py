@@ -218,7 +218,7 @@ def _open_circuits(link: Link, seen: Facts) -> Iterator[Attention]:
 
 
 def _unserved(link: Link, seen: Facts) -> Iterator[Attention]:
-    """Work that no live node can take: parked, not offered, or too heavy."""
+    """Work that no live node can take: blocked, not offered, or too heavy."""
     unserved: dict[tuple[str, str, str, int], tuple[int, Any]] = {}
     for row in [*seen.parked, *(due for due in seen.due if not due["is_served"])]:
         slots = row["weight"] if row.get("is_offered") else 0
@@ -233,7 +233,7 @@ def _unserved(link: Link, seen: Facts) -> Iterator[Attention]:
             labels += f", and with {slots} slots at least"
         waiting = plural(runs, "run waits", "runs wait")
         yield Attention(
-            mark_of("parked"),
+            mark_of("blocked"),
             handler,
             link("queue", name=queue),
             oldest,

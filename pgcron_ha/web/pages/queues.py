@@ -19,6 +19,7 @@ from pgcron_ha.web.formats import (
     Mark,
     capital,
     duration,
+    mark_of,
     number,
     plural,
     short,
@@ -82,7 +83,7 @@ class QueueRow:
     running: int
     dead: int
     parked: Rows
-    """Runs of one handler that are put aside: no living node can take them."""
+    """Runs of one handler that are blocked: no living node can take them."""
     broken: Rows
     """Runs of one handler that wait for a circuit breaker."""
 
@@ -93,8 +94,8 @@ class QueueRow:
         return first if first is not None and first <= self.now else None
 
     @property
-    def parked_runs(self) -> int:
-        """All that is put aside."""
+    def blocked_runs(self) -> int:
+        """All that is blocked."""
         return sum(group["runs"] for group in (*self.parked, *self.broken))
 
     @property
@@ -245,7 +246,7 @@ def _judge(row: QueueRow, now: datetime) -> tuple[Mark, str]:
         return Mark("✕", "unserved", "fail"), "No living node takes from it: start one that does."
     if row.parked:
         handlers = some_of([_needed(group) for group in row.parked], 2)
-        return Mark("⊘", "parked", "late"), f"No living node offers {handlers} here."
+        return mark_of("blocked"), f"No living node offers {handlers} here."
     if not row.server["nodes"]:
         return Mark("○", "unserved", "idle"), "No living node takes from it; nothing waits."
     if row.broken:

@@ -182,7 +182,7 @@ def _cancel_word(row: dict[str, Any], word: str) -> str | None:
 def _retry_word(row: dict[str, Any], word: str, redrive_href: str | None) -> str | None:
     if row["finished_at"] is not None:
         return None if redrive_href or row["place"] == _GONE else "Run again"
-    return None if word in ("running", "blocked", "ready", "parked") else "Run it now"
+    return None if word in ("running", "blocked", "ready") else "Run it now"
 
 
 def _facts(

@@ -21,9 +21,9 @@ from pgcron_ha.web.times import Moment, parse_moment, resolve
 
 # Groups of states that people ask for together; the dead of "attention" are not yet redriven.
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
-    "attention": ("retrying", "parked", "dead", "lost"),
+    "attention": ("retrying", "blocked", "dead", "lost"),
     "running": ("running",),
-    "waiting": ("ready", "scheduled", "retrying", "parked", "blocked"),
+    "waiting": ("ready", "scheduled", "retrying", "blocked"),
     "ended": ENDED_WORDS,
 }
 STATE_WORDS: Final[tuple[str, ...]] = (*LIVE_WORDS, *ENDED_WORDS)
@@ -209,4 +209,5 @@ def _line(row: dict[str, Any], now: datetime) -> dict[str, Any]:
     seconds = row["seconds"]
     if row["state"] == "running" and row["started_at"] is not None:
         seconds = (now - row["started_at"]).total_seconds()
-    return {**row, "seconds": seconds, "overruns": expected_about(row.get("expected"))}
+    more = {"seconds": seconds, "overruns": expected_about(row.get("expected"))}
+    return {"hold": None, **row, **more}

@@ -34,7 +34,7 @@ HIGHEST_ID: Final = 2**63 - 1
 LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 FAR_AHEAD: Final = datetime(9000, 1, 1, tzinfo=UTC)
 
-READY_WORDS: Final = ("ready", "scheduled", "retrying", "parked")
+READY_WORDS: Final = ("ready", "scheduled", "retrying")
 LIVE_WORDS: Final = ("running", *READY_WORDS, "blocked")
 ENDED_WORDS: Final = (
     "succeeded",
@@ -47,7 +47,7 @@ ENDED_WORDS: Final = (
     "upstream_failed",
 )
 # What an index knows whatever waits, and what has a table of its own.
-_INDEXED: Final = frozenset({"running", "parked"})
+_INDEXED: Final = frozenset({"running", "blocked"})
 _LETTERS: Final = frozenset({"dead", "lost"})
 
 
