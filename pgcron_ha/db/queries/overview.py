@@ -110,17 +110,18 @@ async def runs(
     connection: asyncpg.Connection,
     *,
     state: str | None = None,
-    handler: str | None = None,
-    queue: str | None = None,
     schedule_name: str | None = None,
     limit: int = DEFAULT_LIMIT,
     schema: str = DEFAULT_SCHEMA,
+    **filters: Any,
 ) -> list[Row]:
-    """Live and ended runs, newest first; `state` is a live state or an outcome.
+    """Live and ended runs, newest first; `state` is a live state or an outcome, `filters` are
+    others of `RunFilter`, of which None is none.
 
     Looks at the newest `LOOK` runs (of the schedule, when one is named; NotFound if it is unknown).
     """
-    wanted = RunFilter(queue=queue, handler=handler, rows=limit)
+    given = {name: value for name, value in filters.items() if value is not None}
+    wanted = RunFilter(**given, rows=limit)
     if state is not None:
         wanted = replace(wanted, states=READY_WORDS if state == "ready" else (state,))
     with answers():
