@@ -21,6 +21,7 @@ from pgcron_ha.cli.output import (
 from pgcron_ha.cli.screen import progress_of, progress_text
 from pgcron_ha.cli.session import Session, act, call, with_session
 from pgcron_ha.cli.watching import follow_to_end, log_line
+from pgcron_ha.config.values import format_duration
 from pgcron_ha.db.commands import breakers, functions
 from pgcron_ha.db.queries import overview
 
@@ -37,13 +38,25 @@ def _shown_state(row: overview.Row) -> str:
     return f"{row['word']} ({more})" if more else str(row["word"])
 
 
+def _started(row: overview.Row) -> str:
+    return f"due {shown(row['due_at'])}" if row["started_at"] is None else shown(row["started_at"])
+
+
+def _duration(row: overview.Row) -> str:
+    if row["duration"] is None:
+        return shown(None)
+    seconds = row["duration"].total_seconds()
+    return format_duration(seconds if seconds < 10 else round(seconds))
+
+
 COLUMNS = (
     Column("ID", "id"),
     Column("HANDLER", "handler", 24),
     Column("SCHEDULE", "schedule", 16),
     Column("STATE", _shown_state),
     Column("TRY", lambda row: f"{row['attempt']}/{row['max_attempts']}"),
-    Column("DUE", "due_at"),
+    Column("STARTED", _started),
+    Column("DURATION", _duration),
     Column("NODE", "node", 12),
     Column("ERROR", "error", 30),
 )
@@ -57,6 +70,7 @@ def runs_group() -> None:
 @runs_group.command("list")
 @click.option(
     "--state",
+    "--outcome",
     "states",
     type=click.Choice(overview.STATES),
     multiple=True,
@@ -64,12 +78,18 @@ def runs_group() -> None:
 )
 @click.option("--handler", help="Runs of this handler.")
 @click.option("--queue", help="Runs of this queue.")
+@click.option("--node", help="Runs that this node executes, or executed last.")
+@click.option("--error", metavar="TEXT", help="Runs with this text in their error.")
+@arguments.option("--since", "Not before: 2h (ago), 18:30, ISO.", arguments.INSTANT)
+@arguments.option("--until", "Only before: 2h (ago), 18:30, ISO.", arguments.INSTANT)
 @click.option("--schedule", "schedule_name", help="Runs of the schedule of this name.")
 @arguments.limit_option()
 def list_command(**given: Any) -> None:
     """List runs, live and ended, newest first.
 
-    Looks at the newest 20,000. What is only scheduled so far is listed by --state scheduled.
+    --since and --until compare the end of a run, its start while it runs, or when it is due while
+    it waits. Looks at the newest 20,000. What is only scheduled so far is listed by --state
+    scheduled.
     """
     print_rows(call(overview.runs, **given), COLUMNS, "no runs")
 

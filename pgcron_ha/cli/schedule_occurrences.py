@@ -1,5 +1,5 @@
-"""``schedules why``, ``skip``, ``move``, ``edit-`` and ``restore-occurrence``: one fire;
-``verify``: whether each instant of a schedule has its one answer.
+"""``schedules occurrences``: the ledger; ``why``, ``skip``, ``move``, ``edit-`` and
+``restore-occurrence``: one fire; ``verify``: whether each instant has its one answer.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pgcron_ha.cli.output import (
     plural,
     print_fields,
     print_result,
+    print_rows,
     report,
     shown,
     table_lines,
@@ -29,8 +30,11 @@ from pgcron_ha.client.verifying import Proof, prove
 from pgcron_ha.db.commands import occurrences
 from pgcron_ha.db.commands.schedule_versions import last_definition
 from pgcron_ha.db.queries import health, overview, reasons
+from pgcron_ha.db.queries.pages.schedules import DECISIONS
+from pgcron_ha.db.queries.pages.schedules import occurrences as ledger
 from pgcron_ha.spec.text import in_number
 from pgcron_ha.spec.zones import TZDATA
+from pgcron_ha.web.run_words import ledger_line
 
 COLUMNS = (
     Column("SCHEDULE", "schedule", 30),
@@ -41,11 +45,47 @@ COLUMNS = (
 )
 
 
+LEDGER_COLUMNS = (
+    Column(
+        "FIRE TIME",
+        lambda row: " to ".join(dict.fromkeys((shown(row["fire_at"]), shown(row["last_at"])))),
+        44,
+    ),
+    Column("DECISION", "decision"),
+    Column("REASON", "reason"),
+    Column("RUN", "run_id"),
+    Column("OUTCOME", "run_state"),
+    Column("STARTED", "started_at"),
+)
 _WHEN = arguments.ReadBy("when", arguments.duration, arguments.instant)
 _fire_arguments = arguments.together(
     click.argument("name"), click.argument("instant", type=arguments.LOCAL_INSTANT)
 )
 _note = click.option("--note", help="Why; shown by `schedules why`.")
+
+
+@click.command("occurrences", cls=arguments.JsonCommand)
+@click.argument("name")
+@click.option("--decision", type=click.Choice(DECISIONS), help="Only what was decided so.")
+@arguments.option("--until", "Only before: 2h (ago), 18:30, ISO.", arguments.LOCAL_INSTANT)
+@arguments.limit_option()
+@with_session
+async def occurrences_command(
+    session: Session, name: str, decision: str | None, until: datetime | None, limit: int
+) -> None:
+    """List what was decided about the fires of a schedule, newest first.
+
+    Fires that were missed one after another are one row. Without an offset --until is local time in
+    the schedule's zone. A deleted schedule is found by its last name. With --decision the newest
+    20,000 are searched.
+    """
+    row = await session.call(last_definition, name)
+    before = until and arguments.in_zone(until, row["timezone"])
+    wanted: dict[str, Any] = {"decision": decision, "before": before, "limit": limit}
+    found = await session.call(ledger, schedule_id=row["id"], **wanted)
+    now = await session.call(overview.database_time)
+    lines = [ledger_line(fire, now) for fire in found]
+    print_rows(lines, LEDGER_COLUMNS, "no occurrences")
 
 
 @click.command("why", cls=arguments.JsonCommand)
@@ -177,6 +217,7 @@ def _sentence(proof: Proof, after: datetime) -> str:
 
 
 OCCURRENCE_COMMANDS = (
+    occurrences_command,
     verify_command,
     why_command,
     skip_command,

@@ -11,7 +11,14 @@ from typing import Any, Literal, Self, TypeVar, Unpack
 from weakref import WeakKeyDictionary
 
 from pgcron_ha.client import checks
-from pgcron_ha.client.options import OF_RUNS, Policies, RunOptions, check_each, given
+from pgcron_ha.client.options import (
+    HandlerDefaults,
+    Policies,
+    RunOptions,
+    check_handler_defaults,
+    given,
+    with_defaults,
+)
 from pgcron_ha.client.run_request import (
     EnqueueStatement,
     NewRun,
@@ -25,7 +32,6 @@ from pgcron_ha.client.schedules import CodeSchedule, define_schedule
 from pgcron_ha.client.waiting import Notifications, Waiting, require_success
 from pgcron_ha.config.breaker import Breaker, read_breaker
 from pgcron_ha.config.loading import load_settings
-from pgcron_ha.config.values import Span
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.callers import Style
 from pgcron_ha.db.driver.clients import ClientPools
@@ -100,12 +106,7 @@ class App:
         cpu: str | float | None = None,
         on_lease_loss: LeaseLoss = STOP,
         breaker: Breaker | str | None = None,
-        requires: checks.Requirements | None = None,
-        weight: int = 1,
-        timeout: Span | None = None,
-        start_within: Span | None = None,
-        give_up_after: Span | None = None,
-        silence_timeout: Span | None = None,
+        **defaults: Unpack[HandlerDefaults],
     ) -> Callable[[Function], Function]:
         """Offer the decorated function, async or plain, as ``py:<name>`` (its own name by default).
 
@@ -115,23 +116,15 @@ class App:
         reach the database, although another node may begin it, too; a run that may begin only
         once, or that holds a key, is stopped all the same. A `breaker` stops a handler that keeps
         failing from being started, for a while; a text names the handler whose breaker it shares.
-        What it `requires` and its time limits are the defaults of runs and schedules that this App
-        makes of it. A run takes `weight` of its node's slots. Raises ConfigError when the name is
-        taken, a limit is invalid or the function can't be called with keywords, InvalidInput for an
-        invalid name, weight or time limit.
+        The other options (`max_attempts`, `retry`, `queue`, `timeout`, …) are the defaults of runs
+        and schedules that this App makes of it; what `enqueue` or `schedule` is given goes before.
+        Raises ConfigError when the name is taken, a limit is invalid or the function can't be
+        called with keywords, InvalidInput for an invalid name or default.
         """
         limits = read_isolation(isolation, memory, cpu)
         lease_loss = read_lease_loss(on_lease_loss)
         circuit = None if breaker is None else read_breaker(breaker)
-        slots: int = OF_RUNS["weight"](weight)
-        heavy = {"weight": slots} if slots > 1 else {}
-        times = {
-            "timeout": timeout,
-            "start_within": start_within,
-            "give_up_after": give_up_after,
-            "silence_timeout": silence_timeout,
-        }
-        defaults = given(check_each({**times, "requires": requires, **heavy}, OF_RUNS))
+        checked = check_handler_defaults(defaults)
         if callable(name):
             raise ConfigError(
                 "@app.handler is used without parentheses",
@@ -141,7 +134,10 @@ class App:
 
         def register(function: Function) -> Function:
             added = PythonHandler(
-                name or function.__name__, function, isolation=limits, weight=slots
+                name or function.__name__,
+                function,
+                isolation=limits,
+                weight=checked.get("weight", 1),
             )
             added.on_lease_loss = lease_loss
             full_name = checks.handler_name(added.full_name)
@@ -154,7 +150,7 @@ class App:
             self._handlers[full_name] = added
             if circuit is not None:
                 self._breakers[full_name] = circuit
-            self._defaults[full_name] = defaults
+            self._defaults[full_name] = checked
             return function
 
         return register
@@ -184,7 +180,7 @@ class App:
         defaults = dict(self._defaults.get(full_name, {}))
         if "start_within" in defaults:
             defaults["start_deadline"] = defaults.pop("start_within")
-        defined = define_schedule(name, spec, full_name, {**defaults, **policies})
+        defined = define_schedule(name, spec, full_name, with_defaults(defaults, policies))
         self._check_args(defined.handler, defined.args)
         if defined.name in self._schedules:
             raise ConfigError(
@@ -351,7 +347,7 @@ class App:
         """The checked request; the handler's defaults replace what `options` leave out."""
         full_name = self._name_of(handler)
         defaults = self._defaults.get(full_name, {})
-        request = request_run(full_name, args, {**defaults, **given(options)})
+        request = request_run(full_name, args, with_defaults(defaults, given(options)))
         if check_args:
             self._check_args(full_name, request.args)
         return request

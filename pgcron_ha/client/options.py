@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias, TypedDict
 from pgcron_ha.client import checks
 from pgcron_ha.client.retry_policy import RetryPolicy, retry_text
 from pgcron_ha.client.uniqueness import MANNERS, SCOPES, Uniqueness
-from pgcron_ha.config.values import Span
+from pgcron_ha.config.values import Span, did_you_mean
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.model.plan import LONGEST_JITTER, CatchUp
 
@@ -45,11 +45,15 @@ class _RunsAndSchedules(TypedDict, total=False):
     silence_timeout: Span | None
 
 
-class RunOptions(_RunsAndSchedules, total=False):
-    """The options of a new run; what is left out has the default."""
+class HandlerDefaults(_RunsAndSchedules, total=False):
+    """What runs and schedules of a handler have, unless they say otherwise."""
 
     timeout: Span | None
     start_within: Span | None
+
+
+class RunOptions(HandlerDefaults, total=False):
+    """The options of a new run; what is left out has its handler's default, or the general one."""
 
     due_at: datetime | None
     idempotency_key: str | None
@@ -172,6 +176,29 @@ def check_each(values: Mapping[str, Any], table: Mapping[str, Check]) -> dict[st
 def given(values: Mapping[str, Any]) -> dict[str, Any]:
     """Those that are not None."""
     return {name: value for name, value in values.items() if value is not None}
+
+
+def check_handler_defaults(handler_defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that are given, checked; raises InvalidInput for a name that is none of them, too."""
+    known = list(HandlerDefaults.__annotations__)
+    unknown = handler_defaults.keys() - set(known)
+    if unknown:
+        raise InvalidInput(
+            f"a handler has no default '{min(unknown)}'{did_you_mean(min(unknown), known)}",
+            f"The defaults of its runs and schedules are {', '.join(sorted(known))}.",
+            "Correct its spelling, or give it where the run is enqueued.",
+        )
+    checked = given(check_each(handler_defaults, OF_RUNS))
+    check_attempts(checked.get("max_attempts"), checked.get("delivery"))
+    return checked
+
+
+def with_defaults(defaults: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options, and of the handler's defaults those that they leave out."""
+    merged = {**defaults, **options}
+    if options.get("delivery") == "at_most_once" and "max_attempts" not in options:
+        merged.pop("max_attempts", None)  # a default gives way to what was asked for
+    return merged
 
 
 def check_attempts(max_attempts: int | None, delivery: str | None) -> None:

@@ -34,6 +34,15 @@ def reason_words(reason: str | None, note: str | None = None) -> str | None:
     return who_and_why(f"{words}{separator}{rest}", note)
 
 
+def ledger_line(fire: dict[str, Any], now: datetime) -> dict[str, Any]:
+    """A row of the ledger in words: why, and what came of its run (None: unknown)."""
+    state = fire["run_state"]
+    word = None if state is None else run_word({**fire, "state": state}, now)
+    because = fire["cancel_reason"] if word == "cancelled" else None
+    reason = reason_words(fire["reason"], fire["note"]) or because
+    return {**fire, "run_state": word, "reason": reason}
+
+
 def run_word(run: dict[str, Any], now: datetime) -> str:
     """Its state or outcome; a waiting run is blocked, snoozed, retrying, scheduled or ready.
 

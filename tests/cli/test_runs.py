@@ -105,6 +105,52 @@ def test_runs_live_and_ended_are_listed_newest_first(cli: Cli, execute: Execute)
     assert max(map(len, table)) <= 100
 
 
+def test_runs_are_listed_by_time_node_and_error(cli: Cli, execute: Execute) -> None:
+    for run_id, hours, node, error in (
+        (900, 30, "n1", "Connection refused by smtp"),
+        (901, 3, "n2", "connection refused by ftp"),
+        (902, 1, "n1", None),
+    ):
+        insert_ended(execute, run_id, "dead" if error else "succeeded")
+        ended = f"now() - interval '{hours} hours'"
+        execute(
+            f"UPDATE pgcron.history SET finished_at = {ended}, started_at = {ended} - "
+            "interval '90 s', node = %s, error = %s WHERE id = %s",
+            node,
+            error,
+            run_id,
+        )
+        execute(
+            f"UPDATE pgcron.dead_letter SET died_at = {ended}, error = %s WHERE run_id = %s",
+            error,
+            run_id,
+        )
+    waiting = int(cli("enqueue", "py:y", "--due", "2030-01-01T10:00Z").out)
+
+    def ids(*options: str) -> list[int]:
+        return [row["id"] for row in cli("runs", "list", "--json", *options).rows]
+
+    assert ids("--since", "4h") == [902, 901]
+    assert ids("--since", "4h", "--state", "scheduled") == [waiting]
+    assert ids("--since", "31h", "--until", "2h") == [901, 900]
+    within = ("--since", "2029-12-31T00:00Z", "--until", "2030-01-02T00:00Z")
+    assert ids(*within, "--state", "scheduled") == [waiting]
+    assert ids("--node", "n1") == [902, 900]
+    assert ids("--error", "connection REFUSED") == [901, 900]
+    assert ids("--error", "smtp", "--node", "n1", "--outcome", "dead") == [900]
+    assert ids("--outcome", "succeeded") == [902]
+    assert ids("--error", "timed out") == []
+    refused = cli("runs", "list", "--since", "2030-01-01T10:00")
+    assert (refused.code, "has no offset" in refused.err) == (1, True)
+
+    durations = [row["duration"] for row in cli("runs", "list", "--json").rows]
+    assert durations == [90, 90, 90]
+    heading, *table = cli("runs", "list").out.splitlines()
+    assert "  STARTED  " in heading
+    assert all("  1m30s " in line for line in table)
+    assert "due 2030-01-01T10:00:00Z  -  " in cli("runs", "list", "--state", "scheduled").out
+
+
 def test_a_run_is_shown_with_its_attempts(cli: Cli, execute: Execute) -> None:
     insert_ended(execute, 900)
     execute(

@@ -61,3 +61,46 @@ def test_a_change_of_what_is_no_fire_any_more_is_shown_and_can_be_taken_back(
     )
     assert cli("schedules", "restore-occurrence", "s", f"{FIRE}Z").code == 0
     assert execute("SELECT count(*) FROM pgcron.occurrence_override") == [(0,)]
+
+
+def test_the_ledger_is_listed(cli: Cli, execute: Execute) -> None:
+    cli("schedules", "put", "s", "0 3 * * *", "py:x", "--tz", "Europe/Berlin")
+    assert cli("schedules", "occurrences", "s").out == "no occurrences\n"
+    ((schedule,),) = execute("SELECT id FROM pgcron.schedule")
+    execute(
+        "INSERT INTO pgcron.occurrence (schedule_id, fire_at, decision, reason, run_id) VALUES "
+        "(%s, '2026-01-02T02:00Z', 'run', NULL, 7), "
+        "(%s, '2026-01-03T02:00Z', 'skipped', 'the last run is not over', NULL)",
+        schedule,
+        schedule,
+    )
+    execute(
+        "INSERT INTO pgcron.missed (schedule_id, first_at, last_at, reason, note, fires) "
+        "VALUES (%s, '2026-01-04T02:00Z', '2026-01-06T02:00Z', 'paused', 'anna: a fair', 3)",
+        schedule,
+    )
+
+    heading, *table = cli("schedules", "occurrences", "s").out.splitlines()
+    assert heading.split() == ["FIRE", "TIME", "DECISION", "REASON", "RUN", "OUTCOME", "STARTED"]
+    missed, skipped, ran = table
+    assert missed.startswith("2026-01-04T02:00:00Z to 2026-01-06T02:00:00Z  missed ")
+    assert "the schedule was paused: anna: a fair" in missed
+    assert skipped.startswith("2026-01-03T02:00:00Z ")
+    assert "the last run is not over" in skipped
+    assert ran.split()[:4] == ["2026-01-02T02:00:00Z", "run", "-", "7"]
+
+    def fires(*options: str) -> list[tuple[str, str]]:
+        rows = cli("schedules", "occurrences", "s", "--json", *options).rows
+        return [(row["fire_at"], row["code"]) for row in rows]
+
+    paused = ("2026-01-04T02:00:00Z", "paused")
+    overlapped, run = ("2026-01-03T02:00:00Z", "overlap_skipped"), ("2026-01-02T02:00:00Z", "run")
+    assert fires() == [paused, overlapped, run]
+    assert fires("--decision", "skipped") == [overlapped]
+    assert fires("--limit", "1") == [paused]
+    assert fires("--until", "2026-01-03T03:00") == [run]  # 3 o'clock in Berlin is that fire
+    assert fires("--until", "2026-01-03T03:01") == [overlapped, run]
+    cli("schedules", "delete", "s")
+    assert run in fires("--limit", "10")
+    missing = cli("schedules", "occurrences", "other")
+    assert (missing.code, "does not exist" in missing.err) == (1, True)

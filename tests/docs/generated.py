@@ -19,7 +19,7 @@ import click
 import pgcron_ha
 from tests.docs.blocks import DOCS
 from tests.golden.record import commands, context_of
-from tests.product.client import EnqueuedRun, Policies, RunOptions, RunStatus
+from tests.product.client import EnqueuedRun, HandlerDefaults, Policies, RunOptions, RunStatus
 
 COMMAND: Final = "python -m tests.docs.generated"
 PAGES: Final = tuple(DOCS / "reference" / name for name in ("command-line.md", "python.md"))
@@ -48,7 +48,9 @@ def _lines(section: str) -> Iterator[str]:
     elif section == "context":
         yield from _class(pgcron_ha.Context)
     elif section == "options":
-        yield from _options(_annotations(RunOptions), _annotations(Policies))
+        yield from _options(
+            _annotations(RunOptions), _annotations(Policies), _annotations(HandlerDefaults)
+        )
     elif section == "answers":
         yield from _class(EnqueuedRun)
         yield from _class(RunStatus)
@@ -72,10 +74,13 @@ def _annotations(options: Any) -> dict[str, str]:
     } | own
 
 
-def _options(of_runs: dict[str, str], of_schedules: dict[str, str]) -> Iterator[str]:
-    yield from ("| option | type | of runs | of schedules |", "| --- | --- | --- | --- |")
+def _options(
+    of_runs: dict[str, str], of_schedules: dict[str, str], of_handlers: dict[str, str]
+) -> Iterator[str]:
+    yield from ("| option | type | of runs | of schedules | of handlers |", f"|{' --- |' * 5}")
     for name, kind in sorted({**of_schedules, **of_runs}.items()):
-        marks = ("yes" if name in options else "" for options in (of_runs, of_schedules))
+        places = (of_runs, of_schedules, of_handlers)
+        marks = ("yes" if name in options else "" for options in places)
         yield _row(f"`{name}`", f"`{kind}`", *marks)
 
 

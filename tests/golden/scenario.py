@@ -42,6 +42,7 @@ class Scenario:
         self._limits()
         self._cluster_commands()
         self._ask("schedules verify", "fast")
+        self._ask("schedules occurrences", "fast")
         self._ask("schedules delete", "at-night")
         self._ask("calendars delete", "holidays")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgcron_ha.client.checks import args_text, requirement_words
 from pgcron_ha.client.isolated import child_program
-from pgcron_ha.client.options import Policies, RunOptions
+from pgcron_ha.client.options import HandlerDefaults, Policies, RunOptions
 from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.client.retry_policy import RetryPolicy, retry_text
 from pgcron_ha.client.run_request import MOST_RUNS, RunRequest, request_run, request_runs
@@ -19,6 +19,7 @@ __all__ = [
     "MOST_RUNS",
     "POLICIES",
     "EnqueuedRun",
+    "HandlerDefaults",
     "Notifications",
     "Policies",
     "Proof",

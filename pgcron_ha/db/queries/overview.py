@@ -112,19 +112,20 @@ async def runs(
     connection: asyncpg.Connection,
     *,
     states: Sequence[str] = (),
-    handler: str | None = None,
-    queue: str | None = None,
     schedule_name: str | None = None,
     limit: int = DEFAULT_LIMIT,
     schema: str = DEFAULT_SCHEMA,
+    **filters: Any,
 ) -> list[Row]:
     """Live and ended runs, newest first, and those of `STATES` alone that are named; of none, all
-    but those that are scheduled. `word` is what people read.
+    but those that are scheduled. `filters` are others of `RunFilter`, of which None is none. `word`
+    is what people read.
 
     Looks at the newest `LOOK` runs (of the schedule, when one is named; NotFound if it is unknown).
     """
     named = tuple(states) or tuple(each for each in STATES if each != "scheduled")
-    wanted = RunFilter(named, queue=queue, handler=handler, rows=limit)
+    given = {name: value for name, value in filters.items() if value is not None}
+    wanted = RunFilter(named, **given, rows=limit)
     with answers():
         if schedule_name is None:
             page = await newest_runs(connection, wanted, Position(), schema=schema)

@@ -42,6 +42,10 @@ matched AS MATERIALIZED (
     AND (:node::text IS NULL
          OR l.owner IN (SELECT n.incarnation FROM pgcron.node n WHERE n.name = :node::text))
     AND l.at >= :since::timestamptz AND l.at < :until::timestamptz
+    AND (:error::text IS NULL
+         OR EXISTS (SELECT FROM pgcron.run e
+             WHERE e.id = l.id AND position(lower(:error::text)
+                 IN lower(coalesce(e.cancel_reason, e.last_error))) > 0))
   ORDER BY l.id DESC LIMIT :limit::int)
 SELECT scan.looked, scan.floor, scan.floor_at, m.id,
        CASE WHEN m.word = 'retrying' AND r.snoozes > 0
@@ -67,7 +71,8 @@ ORDER BY m.id DESC;
 -- and :until, so that they choose partitions and filter no row: rows that are filtered inside a
 -- LIMIT are not counted, and a page could read a day of them.
 WITH looked AS MATERIALIZED (
-  SELECT h.id, h.outcome, h.handler, h.queue, h.schedule, h.node, h.finished_at
+  SELECT h.id, h.outcome, h.handler, h.queue, h.schedule, h.node, h.finished_at,
+         :error::text IS NULL OR position(lower(:error::text) IN lower(h.error)) > 0 AS has_error
   FROM pgcron.history h
   WHERE h.id < :before::bigint AND h.finished_at >= :low::timestamptz
     AND h.finished_at < :high::timestamptz
@@ -79,6 +84,7 @@ matched AS MATERIALIZED (
     AND (:schedule::text IS NULL OR l.schedule = :schedule::text)
     AND (:node::text IS NULL OR l.node = :node::text)
     AND l.finished_at >= :since::timestamptz AND l.finished_at < :until::timestamptz
+    AND l.has_error
   ORDER BY l.id DESC LIMIT :limit::int)
 SELECT scan.looked, scan.floor, scan.floor_at, h.id, h.outcome AS state, h.finished_at AS at,
        h.origin, h.schedule_id, h.schedule, h.handler, h.queue, h.attempt,
@@ -113,7 +119,8 @@ SELECT coalesce(max(s.low_id), 0) AS id FROM step s;
 -- Runs that ended dead or lost: few among many, so they are read from their own table instead of
 -- history. The history row of the same instant adds node and start while retention keeps it.
 WITH looked AS MATERIALIZED (
-  SELECT d.run_id AS id, d.outcome, d.handler, d.queue, d.schedule, d.died_at, d.requeued_as
+  SELECT d.run_id AS id, d.outcome, d.handler, d.queue, d.schedule, d.died_at, d.requeued_as,
+         :error::text IS NULL OR position(lower(:error::text) IN lower(d.error)) > 0 AS has_error
   FROM pgcron.dead_letter d WHERE d.run_id < :before::bigint ORDER BY d.run_id DESC
   LIMIT :look::int),
 matched AS MATERIALIZED (
@@ -122,7 +129,7 @@ matched AS MATERIALIZED (
     AND (:queue::text IS NULL OR l.queue = :queue::text)
     AND (:handler::text IS NULL OR l.handler = :handler::text)
     AND (:schedule::text IS NULL OR l.schedule = :schedule::text)
-    AND l.died_at >= :since::timestamptz AND l.died_at < :until::timestamptz
+    AND l.died_at >= :since::timestamptz AND l.died_at < :until::timestamptz AND l.has_error
   ORDER BY l.id DESC LIMIT :limit::int)
 SELECT scan.looked, scan.floor, scan.floor_at, m.id, d.outcome AS state, d.died_at AS at,
        coalesce(h.origin,
@@ -144,7 +151,8 @@ ORDER BY m.id DESC;
 -- Ended runs of one schedule by their end, from (:end_at, :end_id) downwards: the index on it leads
 -- there, however many runs others have.
 WITH looked AS MATERIALIZED (
-  SELECT h.id, h.outcome, h.handler, h.queue, h.node, h.finished_at
+  SELECT h.id, h.outcome, h.handler, h.queue, h.node, h.finished_at,
+         :error::text IS NULL OR position(lower(:error::text) IN lower(h.error)) > 0 AS has_error
   FROM pgcron.history h
   WHERE h.schedule_id = :schedule_id::bigint AND h.finished_at <= :end_at::timestamptz
     AND (h.finished_at, h.id) < (:end_at::timestamptz, :end_id::bigint)
@@ -154,7 +162,7 @@ matched AS MATERIALIZED (
   SELECT l.id, l.finished_at FROM looked l
   WHERE l.outcome = ANY(:states::text[]) AND (:queue::text IS NULL OR l.queue = :queue::text)
     AND (:handler::text IS NULL OR l.handler = :handler::text)
-    AND (:node::text IS NULL OR l.node = :node::text)
+    AND (:node::text IS NULL OR l.node = :node::text) AND l.has_error
   ORDER BY l.finished_at DESC, l.id DESC LIMIT :limit::int)
 SELECT scan.looked, scan.floor, scan.floor_at, h.id, h.outcome AS state, h.finished_at AS at,
        h.origin, h.schedule_id, h.schedule, h.handler, h.queue, h.attempt,

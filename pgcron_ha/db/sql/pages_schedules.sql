@@ -150,6 +150,8 @@ ORDER BY finished_at DESC NULLS FIRST, id DESC;
 -- each run. A filter searches the next :look fires. History is looked at from the decision on, so
 -- that only its later partitions are opened.
 SELECT o.fire_at, o.last_at, o.decision, o.reason, o.note, o.fires, o.decided_at, o.run_id,
+       CASE WHEN o.reason IS NULL THEN o.decision
+            ELSE pgcron.reason_code(o.decision, o.reason) END AS code,
        live.hold, coalesce(live.state, past.outcome) AS run_state,
        coalesce(live.started_at, past.started_at) AS started_at, past.finished_at,
        coalesce(live.attempt, past.attempt) AS attempt, live.due_at,

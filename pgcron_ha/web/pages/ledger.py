@@ -20,8 +20,8 @@ from pgcron_ha.web.address import choice, cursor_instant
 from pgcron_ha.web.formats import mark_of, plain
 from pgcron_ha.web.lists import choices
 from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.pages.schedule import ledger_line, no_such_schedule
-from pgcron_ha.web.run_words import reason_words
+from pgcron_ha.web.pages.schedule import no_such_schedule
+from pgcron_ha.web.run_words import ledger_line, reason_words
 from pgcron_ha.web.times import Meant, instants
 
 CLOCKS: Final = ("schedule", "utc", "mine")
@@ -151,10 +151,9 @@ def _page(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str | None]
 
 
 def _ledger_row(fire: dict[str, Any], now: datetime) -> dict[str, Any]:
-    line, started = ledger_line(fire, now), fire["started_at"]
-    because = fire["cancel_reason"] if line["run_state"] == "cancelled" else None
+    started = fire["started_at"]
     delay = None if started is None else (started - fire["fire_at"]).total_seconds()
-    return {**line, "reason": line["reason"] or because, "delay": delay}
+    return {**ledger_line(fire, now), "delay": delay}
 
 
 def _answer(meant: Meant, stored: Reason, row: dict[str, Any]) -> SimpleNamespace:

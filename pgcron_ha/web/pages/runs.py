@@ -29,7 +29,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
 STATE_WORDS: Final[tuple[str, ...]] = (*LIVE_WORDS, *ENDED_WORDS)
 _STATES: Final[tuple[str, ...]] = tuple(dict.fromkeys((*GROUPS, *STATE_WORDS)))
 _NAMED: Final[tuple[str, ...]] = ("schedule", "handler", "queue", "node")
-_FILTERS: Final[tuple[str, ...]] = ("state", *_NAMED, "since", "until")
+_FILTERS: Final[tuple[str, ...]] = ("state", *_NAMED, "error", "since", "until")
 # Suggestions change rarely, and all lists show the same.
 _CHOICES_LIFE_SECONDS: Final = 10.0
 _POSITION: Final = re.compile(r"(?:([0-9T:.+-]{20,32}Z?)~|([0-9]{1,19})\.)([0-9]{1,19})")
@@ -138,6 +138,7 @@ def _understood(page_request: PageRequest, given: dict[str, str]) -> _Asked:
         handler=given.get("handler"),
         schedule=given.get("schedule"),
         node=given.get("node"),
+        error=given.get("error"),
     )
     return _Asked(wanted, since, until, _position(given.get("before")))
 

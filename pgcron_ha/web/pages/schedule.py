@@ -24,7 +24,7 @@ from pgcron_ha.web.formats import duration, expected_about, offset, plural
 from pgcron_ha.web.health import judge, pause_words, runs_are_made
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.plots import trend
-from pgcron_ha.web.run_words import reason_words, retry_words, run_word
+from pgcron_ha.web.run_words import ledger_line, retry_words
 
 NEXT_FIRES: Final = 10
 LEDGER_ROWS: Final = 25
@@ -188,13 +188,6 @@ def _changed(one: dict[str, Any], more: str = "") -> SimpleNamespace:
     )
     words = changed_words(one) + more
     return SimpleNamespace(at=one["fire_at"], words=words, undo=undo, undo_word=word)
-
-
-def ledger_line(fire: dict[str, Any], now: datetime) -> dict[str, Any]:
-    """A row of the ledger in words: why, and what came of its run (None: unknown)."""
-    state = fire["run_state"]
-    word = None if state is None else run_word({**fire, "state": state}, now)
-    return {**fire, "run_state": word, "reason": reason_words(fire["reason"], fire["note"])}
 
 
 def _settings(row: dict[str, Any]) -> list[tuple[str, str]]:

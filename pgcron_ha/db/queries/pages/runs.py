@@ -62,6 +62,8 @@ class RunFilter:
     handler: str | None = None
     schedule: str | None = None
     node: str | None = None
+    error: str | None = None
+    """A part of its error, or of why it was cancelled."""
     since: datetime = LONG_AGO
     until: datetime = FAR_AHEAD
     """Of its end, or of its start while it runs, or of when it is due while it waits."""
