@@ -26,7 +26,7 @@ what is computed, each by its keyword: ``row=…`` is ``view.row`` there::
         if snapshot.value is None:
             raise NoSuch("node", name, "…the rule…", "…what to do…")
         return page_request.page(                          # judged at snapshot.now
-            "node.html", snapshot, title=name, section="nodes", row=snapshot.value, …
+            "node.html", snapshot, title=name, row=snapshot.value, …
         )
 
 The key of `PageRequest.read` names the view and holds everything that chooses its rows. Raise

@@ -50,7 +50,6 @@ async def failure_page(
         "error.html",
         None,
         title=heading,
-        section="",
         status=status or found,
         message=error.message,
         # What a driver says of a server names its address and more: that is for the process's log.

@@ -13,7 +13,6 @@ from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
-from jinja2 import Environment
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -32,8 +31,8 @@ from pgcron_ha.web.address import (
 from pgcron_ha.web.links import filled
 from pgcron_ha.web.metrics import Pulse, WebMetrics
 from pgcron_ha.web.reading import LIFE_SECONDS, Reader, Snapshot
-from pgcron_ha.web.templating import StaticFiles
-from pgcron_ha.web.viewing import NOTICES
+from pgcron_ha.web.templating import templates
+from pgcron_ha.web.viewing import NOTICES, section_of
 
 T = TypeVar("T")
 # A query or a command: a connection comes first, the schema is given by its name.
@@ -60,8 +59,6 @@ class Services:
     version: str
     reader: Reader
     writers: ClientPools
-    templates: Environment
-    static: StaticFiles
     paths: Mapping[str, str]
     """Of all routes, by name, such as ``/schedules/{name}``."""
     metrics: WebMetrics
@@ -204,7 +201,6 @@ class PageRequest:
         snapshot: Snapshot[Any] | None,
         *,
         title: str,
-        section: str,
         status: int = 200,
         is_still: bool = False,
         **view: Any,
@@ -218,7 +214,7 @@ class PageRequest:
             status = 503
         frame = SimpleNamespace(
             title=title,
-            section=section,
+            section=section_of(self.request.scope["path"]),
             status=status,
             is_live=self.is_live,
             problem=None if snapshot is None else snapshot.problem,
@@ -227,13 +223,17 @@ class PageRequest:
             version=self.services.version,
             refresh=None if is_still or 400 <= status < 500 else REFRESH_SECONDS,
         )
-        text = self.services.templates.get_template(template).render(
-            page_request=self,
-            frame=frame,
-            viewer=SimpleNamespace(
-                now=snapshot.now if snapshot else datetime.now(UTC), zone=self.zone
-            ),
-            view=SimpleNamespace(**view),
+        text = (
+            templates()
+            .get_template(template)
+            .render(
+                page_request=self,
+                frame=frame,
+                viewer=SimpleNamespace(
+                    now=snapshot.now if snapshot else datetime.now(UTC), zone=self.zone
+                ),
+                view=SimpleNamespace(**view),
+            )
         )
         return HTMLResponse(text, status, {"retry-after": "5"} if status == 503 else {})
 

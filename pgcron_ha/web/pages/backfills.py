@@ -46,7 +46,6 @@ async def show_backfills(page_request: PageRequest) -> Response:
         "backfills.html",
         snapshot,
         title="Backfills",
-        section="schedules",
         rows=snapshot.value,
         schedule=name,
     )
@@ -71,7 +70,6 @@ async def show_backfill(page_request: PageRequest) -> Response:
         "backfill.html",
         snapshot,
         title=f"Backfill {id_}",
-        section="schedules",
         row=row,
         runs=reported,  # the open ones, then the last that did not succeed
         settings=_settings(row),

@@ -31,7 +31,6 @@ async def show_calendars(page_request: PageRequest) -> Response:
         "calendars.html",
         snapshot,
         title="Calendars",
-        section="schedules",
         rows=snapshot.value,
         most_text=MOST_CHARACTERS,
     )
@@ -78,7 +77,7 @@ def _page(
 ) -> Response:
     """`more` has the problem: why nobody can read it, or why it was not saved."""
     view = {"name": name, "text": text, "most_text": MOST_CHARACTERS, **more}
-    return page_request.page("calendar.html", snapshot, section="schedules", **view)
+    return page_request.page("calendar.html", snapshot, **view)
 
 
 async def _read_calendar(

@@ -47,7 +47,6 @@ async def show_dead_letters(page_request: PageRequest) -> Response:
         "dead_letters.html",
         snapshot,
         title="Dead letters",
-        section="dead",
         groups=[_group(page_request, row, filters) for row in groups],
         letters=letters[: ask.PAGE_ROWS],
         states=choices(page_request, "dead", "state", ask.STATES, filters, state),

@@ -52,7 +52,6 @@ def _show(page_request: PageRequest, name: str) -> Response:
         "docs.html",
         None,
         title=pages[name].title,
-        section="docs",
         is_still=True,
         sections=sections,
         current=name,

@@ -84,7 +84,6 @@ async def show_ledger(page_request: PageRequest) -> Response:
         "ledger.html",
         snapshot,
         title=f"Occurrences of {plain(name)}",
-        section="schedules",
         name=name,
         zone=_schedule_zone(row["timezone"]),
         utc=load_zone("UTC"),

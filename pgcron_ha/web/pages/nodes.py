@@ -129,7 +129,6 @@ async def show_nodes(page_request: PageRequest) -> Response:
         "nodes.html",
         snapshot,
         title="Nodes",
-        section="nodes",
         living=[row for row in rows if state in (None, row.state)],
         dead=[node_row(row, snapshot.now) for row in dead],
         slots=sum(row["slots"] for row in alive),
@@ -159,7 +158,6 @@ async def show_node(page_request: PageRequest) -> Response:
         "node.html",
         snapshot,
         title=plain(node["name"]),
-        section="nodes",
         row=node_row(node, snapshot.now),
         runs=runs,  # what it executes or holds ahead
     )

@@ -56,7 +56,6 @@ async def show_overview(page_request: PageRequest) -> Response:
         "overview.html",
         snapshot,
         title=f"({len(attention)}) Overview" if attention else "Overview",
-        section="overview",
         tiles=tiles(page_request.link, seen),
         attention=shown,
         more_attention=len(attention) - len(shown),

@@ -119,7 +119,6 @@ async def show_queues(page_request: PageRequest) -> Response:
         "queues.html",
         snapshot,
         title="Queues",
-        section="queues",
         rows=_rows(facts, snapshot.now),
         cluster_pause=facts.pause,
         # How long records are kept: tables, then rules, the first about a run counts.
@@ -146,7 +145,6 @@ async def show_queue(page_request: PageRequest) -> Response:
         "queue.html",
         snapshot,
         title=name,
-        section="queues",
         row=rows[name],
         head=[_head_run(run, rows[name], snapshot.now, facts.pause is not None) for run in head],
         later=later,

@@ -47,7 +47,7 @@ async def show_run(page_request: PageRequest) -> Response:
         raise no_such_run(page_request, run_id)
     view = _view(page_request, found, place, snapshot.now)
     title = f"{mark_of(view['word']).word} · run {run_id} · {view['what']}"
-    return page_request.page("run.html", snapshot, title=title, section="runs", **view)
+    return page_request.page("run.html", snapshot, title=title, **view)
 
 
 async def show_log(page_request: PageRequest) -> Response:

@@ -74,7 +74,6 @@ async def show_runs(page_request: PageRequest) -> Response:
         "runs.html",
         snapshot,
         title="Runs",
-        section="runs",
         page=page,
         rows=[_line(row, snapshot.now) for row in page.rows],
         tabs=_tabs(page_request, filters, snapshot.value.counts),

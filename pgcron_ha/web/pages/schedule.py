@@ -59,7 +59,7 @@ async def show_schedule(page_request: PageRequest) -> Response:
     if found.definition is None:
         raise no_such_schedule(page_request, name, found.near)
     view = _view(page_request, found, found.definition, now)
-    return page_request.page("schedule.html", snapshot, title=name, section="schedules", **view)
+    return page_request.page("schedule.html", snapshot, title=name, **view)
 
 
 def no_such_schedule(

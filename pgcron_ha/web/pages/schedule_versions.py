@@ -46,7 +46,6 @@ async def show_versions(page_request: PageRequest) -> Response:
         "schedule_versions.html",
         snapshot,
         title=f"Versions of {name}",
-        section="schedules",
         name=name,
         rows=[_row(row, older) for row, older in zip(shown, [*rows[1:], None], strict=False)],
         is_deleted=bool(shown) and shown[0]["operation"] == "delete",

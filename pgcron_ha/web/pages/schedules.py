@@ -69,7 +69,6 @@ async def show_schedules(page_request: PageRequest) -> Response:
         "schedules.html",
         snapshot,
         title="Schedules",
-        section="schedules",
         rows=lines,
         filters={name: given.get(name, "") for name in _FILTERS},
         chips=chips(page_request, "schedules", filters),
