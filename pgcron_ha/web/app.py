@@ -52,7 +52,6 @@ def create_app(
     reader = Reader(dsn, metrics, schema)
     services = Services(
         dsn=dsn,
-        schema=schema,
         version=version,
         reader=reader,
         writers=ClientPools(),

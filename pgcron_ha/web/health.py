@@ -138,20 +138,14 @@ def _failing(row: dict[str, Any], now: datetime) -> Health | None:
 def _stuck(row: dict[str, Any], now: datetime) -> Health | None:
     if row["running_since"] is None:
         return None
-    lasting = (now - row["running_since"]).total_seconds()
+    run, lasting = f"Run {row['running_id']}", (now - row["running_since"]).total_seconds()
     if row["running_has_lease"] is False:
-        return Health(
-            "stuck",
-            f"Run {row['running_id']}'s node lost its lease; another node takes over.",
-            row["running_since"],
-        )
-    if row["running_timeout"] is not None and lasting > row["running_timeout"]:
-        return Health(
-            "stuck",
-            f"Run {row['running_id']} runs for {duration(lasting)}, beyond its timeout.",
-            row["running_since"],
-        )
-    return None
+        why = f"{run}'s node lost its lease; another node takes over."
+    elif row["running_timeout"] is not None and lasting > row["running_timeout"]:
+        why = f"{run} runs for {duration(lasting)}, beyond its timeout."
+    else:
+        return None
+    return Health("stuck", why, row["running_since"])
 
 
 def _late(row: dict[str, Any], now: datetime) -> Health | None:

@@ -55,7 +55,6 @@ class Services:
     """What the pages of one application share."""
 
     dsn: str
-    schema: str
     version: str
     reader: Reader
     writers: ClientPools
@@ -78,7 +77,7 @@ class PageRequest:
     @property
     def schema(self) -> str:
         """The schema of the tables."""
-        return self.services.schema
+        return self.services.reader.schema
 
     def segment(self, name: str) -> str:
         """A part of the path, decoded: ``{name}`` of the route."""
@@ -286,17 +285,24 @@ def _known_zone(name: str | None) -> ZoneInfo | None:
 
 
 def verb(
-    command: Ask[object], shows: str, done: str, *fields: str, segment: str = "name", **more: Any
+    command: Ask[Any],
+    shows: str,
+    done: str | Mapping[str, str],
+    *fields: str,
+    segment: str = "name",
+    **more: Any,
 ) -> Endpoint:
     """A verb that is one command on what the address names, with `fields` of its form.
 
-    Then it shows the page `shows` with the notice `done`.
+    Then it shows the page `shows` with the notice `done`, which may depend on what the command
+    gave: a verdict without a notice in `done` is its own.
     """
 
     async def endpoint(page_request: PageRequest) -> Response:
         of = page_request.id if segment == "id" else page_request.segment(segment)
         given = await page_request.form(*fields)
-        await page_request.do(command, of, *map(given.get, fields), **more)
-        return page_request.redirect(shows, {"done": done}, **{segment: of})
+        found = await page_request.do(command, of, *map(given.get, fields), **more)
+        notice = done if isinstance(done, str) else done.get(found, found)
+        return page_request.redirect(shows, {"done": notice}, **{segment: of})
 
     return endpoint

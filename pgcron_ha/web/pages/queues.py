@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any, Final, TypeAlias
 
 from starlette.responses import Response
@@ -44,20 +46,22 @@ _NO_SETTING: Final = dict.fromkeys(
 Rows: TypeAlias = list[dict[str, Any]]
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What was read of all queues: rows as `pgcron_ha.db.queries.pages.queues` documents them."""
+# What is read of all queues; `scheduled` are those that schedules name.
+_READ: Final[dict[str, Callable[..., Awaitable[Any]]]] = {
+    "cluster": ask_overview.cluster,
+    "settings": ask.settings,
+    "depths": ask.depths,
+    "running": ask.running,
+    "parked": ask_overview.parked,
+    "broken": ask.broken,
+    "servers": ask.servers,
+    "dead": ask.dead,
+    "scheduled": ask_schedules.queue_names,
+}
 
-    cluster: dict[str, Any]
-    settings: list[dict[str, Any]]
-    depths: list[dict[str, Any]]
-    running: list[dict[str, Any]]
-    parked: list[dict[str, Any]]
-    broken: list[dict[str, Any]]
-    servers: list[dict[str, Any]]
-    dead: list[dict[str, Any]]
-    scheduled: list[str]
-    """Queues that schedules name."""
+
+class Facts(SimpleNamespace):
+    """Rows of each statement of `_READ`, by its name."""
 
     @property
     def pause(self) -> str | None:
@@ -165,17 +169,7 @@ def circuit_sentence(row: dict[str, Any], now: datetime) -> str:
 
 async def _read_facts(connection: Connection, schema: str) -> Facts:
     """What the list shows, in one transaction."""
-    return Facts(
-        cluster=await ask_overview.cluster(connection, schema=schema),
-        settings=await ask.settings(connection, schema=schema),
-        depths=await ask.depths(connection, schema=schema),
-        running=await ask.running(connection, schema=schema),
-        parked=await ask_overview.parked(connection, schema=schema),
-        broken=await ask.broken(connection, schema=schema),
-        servers=await ask.servers(connection, schema=schema),
-        dead=await ask.dead(connection, schema=schema),
-        scheduled=await ask_schedules.queue_names(connection, schema=schema),
-    )
+    return Facts(**{name: await query(connection, schema=schema) for name, query in _READ.items()})
 
 
 async def _read_queues(connection: Connection, *, schema: str) -> tuple[Facts, Rows]:

@@ -15,7 +15,7 @@ from pgcron_ha.db.queries.pages import run as ask
 from pgcron_ha.web.address import NoSuch
 from pgcron_ha.web.formats import duration, mark_of
 from pgcron_ha.web.json_text import pretty
-from pgcron_ha.web.page_request import PageRequest
+from pgcron_ha.web.page_request import PageRequest, verb
 from pgcron_ha.web.pages.run_log import LogPlace, log_place, log_view, read_log
 from pgcron_ha.web.run_time import tries_of, where_time_went
 from pgcron_ha.web.run_words import retry_words, run_sentence, run_word
@@ -72,20 +72,12 @@ def no_such_run(page_request: PageRequest, run_id: int) -> NoSuch:
     )
 
 
-async def cancel(page_request: PageRequest) -> Response:
-    """Ends a waiting run, asks the node of a running one to stop it; ``reason`` is kept."""
-    run, reason = page_request.id, (await page_request.form("reason")).get("reason")
-    verdict = await page_request.do(functions.cancel_run, run, reason)
-    done = "cancel_requested" if verdict == "requested" else verdict
-    return page_request.redirect("run", {"done": done}, id=run)
-
-
-async def kill(page_request: PageRequest) -> Response:
-    """Asks the node of a run that was asked to stop to end it by force."""
-    run, _ = page_request.id, await page_request.form()
-    verdict = await page_request.do(functions.cancel_run, run, by_force=True)
-    done = "kill_requested" if verdict == "requested" else verdict
-    return page_request.redirect("run", {"done": done}, id=run)
+_CANCELLED: Final = {"requested": "cancel_requested"}
+_KILLED: Final = {"requested": "kill_requested"}
+# Ends a waiting run, asks the node of a running one to stop it; ``reason`` is kept.
+cancel = verb(functions.cancel_run, "run", _CANCELLED, "reason", segment="id")
+# Asks the node of a run that was asked to stop to end it by force.
+kill = verb(functions.cancel_run, "run", _KILLED, segment="id", by_force=True)
 
 
 async def retry(page_request: PageRequest) -> Response:

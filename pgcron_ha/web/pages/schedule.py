@@ -20,7 +20,7 @@ from pgcron_ha.spec.preview import PreviewFire
 from pgcron_ha.spec.schedule_spec import calendars_in, spec_of
 from pgcron_ha.spec.sentences import sentence
 from pgcron_ha.web.address import NoSuch
-from pgcron_ha.web.formats import duration, expected_about, offset, plural
+from pgcron_ha.web.formats import duration, expected_about, plural
 from pgcron_ha.web.health import judge, pause_words, runs_are_made
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.plots import trend
@@ -97,8 +97,10 @@ async def _read_schedule(connection: Connection, name: str, *, schema: str) -> F
 
 def future_fire_lines(
     row: dict[str, Any], now: datetime, limit: int = NEXT_FIRES
-) -> tuple[tuple[SimpleNamespace, ...], str | None]:
-    """The next fires in the schedule's own zone, and a sentence when there is something to say."""
+) -> tuple[tuple[tuple[PreviewFire, SimpleNamespace | None], ...], str | None]:
+    """The next fires, each with what somebody did to it, and a sentence when there is something to
+    say.
+    """
     if row["status"] == "invalid":
         return (), row["error"]
     try:
@@ -109,9 +111,7 @@ def future_fire_lines(
     if not row["enabled"]:
         note = f"It is paused {pause_words(row)}; these fires would be, if it were resumed."
     changes = {one["fire_at"]: _changed(one) for one in row.get("changed", ())}
-    lines = tuple(
-        _fire_line(fire, row["timezone"], changes.get(fire.fire_at)) for fire in ahead.fires
-    )
+    lines = tuple((fire, changes.get(fire.fire_at)) for fire in ahead.fires)
     if not lines and row.get("max_runs"):
         return lines, f"It is done: {runs_are_made(row)}."
     return lines, note if lines else "It never fires again."
@@ -123,21 +123,6 @@ def schedule_sentence(row: dict[str, Any]) -> str | None:
         return sentence(spec_of(row), policies_in(row))
     except PgcronError:
         return None
-
-
-def _fire_line(
-    fire: PreviewFire, zone_name: str, change: SimpleNamespace | None
-) -> SimpleNamespace:
-    """One fire to come: in its zone, in UTC, and what the clock or somebody does to it."""
-    local = fire.local
-    return SimpleNamespace(
-        at=fire.fire_at,
-        local=f"{local:%Y-%m-%d %H:%M:%S}" + ("" if zone_name == "UTC" else f" ({offset(local)})"),
-        weekday=f"{local:%a}",
-        utc=f"{fire.fire_at:%Y-%m-%d %H:%M:%S}",
-        note=fire.note,
-        change=change,
-    )
 
 
 def _view(
@@ -158,7 +143,7 @@ def _view(
         "health": judge(facts, now),
         "fires": fires,
         # Later ones, or none any more.
-        "changed": _other_changes(row, {fire.at for fire in fires}),
+        "changed": _other_changes(row, {fire.fire_at for fire, _ in fires}),
         "fires_note": note,
         "sentence": schedule_sentence(row),
         "shows_viewer_zone": page_request.zone.key not in ("UTC", row["timezone"]),
