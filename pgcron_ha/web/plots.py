@@ -1,7 +1,7 @@
 """Plots as coordinates: what was and what will be, ready for a template that draws SVG.
 
 Pure, and bounded whatever it is given: marks that would overlap are merged and say how many they
-are. A template draws them (``_timeline.html``, ``_macros.html``), so the script-free page, the live
+are. A template draws them (``overview.html``, ``_macros.html``), so the script-free page, the live
 page and a mail look the same.
 """
 

@@ -13,6 +13,7 @@ from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.schedule_spec import spec_of
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.formats import who_and_why
+from pgcron_ha.web.lists import choices
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.attention import causes, shortlist
 from pgcron_ha.web.pages.facts import Facts, for_timeline, read_facts
@@ -64,7 +65,7 @@ async def show_overview(page_request: PageRequest) -> Response:
         problems=len(attention),
         timeline=_timeline(page_request, seen, WINDOWS[window]),
         schedules=seen.cluster["schedules"],
-        windows=[(word, word == window) for word in WINDOWS],
+        windows=choices(page_request, "overview", "window", tuple(WINDOWS), {}, window),
         queues=_queue_lines(seen),
         nodes=seen.nodes[:_NODES],
         last_finished_at=seen.recent["last_finished_at"],
