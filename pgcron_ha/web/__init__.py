@@ -48,8 +48,8 @@ host, body size and headers are checked before a page is called (`security`).
 **4. Register** a line in `routes.ROUTES` with the permission it needs. The links on top of each
 page are those of `viewing.NAVIGATION`.
 
-**5. Write the template**: ``{% extends "base.html" %}``, a ``main`` block, and macros by ``{% from
-"_macros.html" import badge, card, name, post, run_link, table, when with context %}``.
+**5. Write the template**: ``{% extends "base.html" %}`` and a ``main`` block, which has the macros
+of ``_macros.html`` that ``base.html`` names.
 
 - Addresses only by ``page_request.link("route", {"query": value}, segment=value)``.
 - Instants only by ``when(instant)``; durations ``seconds|duration``; states

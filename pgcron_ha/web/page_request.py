@@ -276,6 +276,15 @@ class PageRequest:
 Endpoint: TypeAlias = Callable[[PageRequest], Awaitable[Response]]
 
 
+def together(*asked: Ask[Any]) -> Ask[list[Any]]:
+    """Asks all of them the same, in one transaction; what each gave."""
+
+    async def ask(connection: Any, *given: Any, **more: Any) -> list[Any]:
+        return [await query(connection, *given, **more) for query in asked]
+
+    return ask
+
+
 def _known_zone(name: str | None) -> ZoneInfo | None:
     """None for what is no zone here: a browser's tzdata may be newer."""
     try:

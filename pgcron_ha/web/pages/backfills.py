@@ -17,7 +17,7 @@ from pgcron_ha.model.backfill import measure
 from pgcron_ha.spec.schedule_spec import spec_of
 from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.web.address import choice, whole_number
-from pgcron_ha.web.page_request import PageRequest, verb
+from pgcron_ha.web.page_request import PageRequest, together, verb
 from pgcron_ha.web.pages.schedule import no_such_schedule
 from pgcron_ha.web.run_words import run_word
 from pgcron_ha.web.times import written_instant
@@ -54,16 +54,8 @@ async def show_backfills(page_request: PageRequest) -> Response:
 async def show_backfill(page_request: PageRequest) -> Response:
     """One of them: how far it is, and its runs."""
     id_ = page_request.id
-
-    async def read(
-        connection: Connection, *, schema: str
-    ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        return (
-            await interfaces.one_backfill(connection, id_, schema=schema),
-            await interfaces.runs_of_backfill(connection, id_, schema=schema),
-        )
-
-    snapshot = await page_request.read(("backfill", id_), read)
+    asked = together(interfaces.one_backfill, interfaces.runs_of_backfill)
+    snapshot = await page_request.read(("backfill", id_), asked, id_)
     row, runs = snapshot.value
     reported = [{**run, "state": run_word(run, snapshot.now)} for run in runs if run["state"]]
     return page_request.page(

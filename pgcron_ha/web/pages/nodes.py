@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
@@ -25,7 +26,7 @@ from pgcron_ha.errors import NotFound
 from pgcron_ha.web.address import NoSuch, choice
 from pgcron_ha.web.formats import capital, duration, plain, plural, short, who_and_why
 from pgcron_ha.web.lists import chips, choices
-from pgcron_ha.web.page_request import PageRequest
+from pgcron_ha.web.page_request import PageRequest, together
 
 STATES: Final = ("alive", "cordoned", "draining", "silent", "dead")
 _FILTERS: Final[tuple[str, ...]] = ("state", "queue", "handler")
@@ -34,6 +35,10 @@ _POOLED: Final = (
     "for work by and by. A listen_dsn that leads to the server itself lets work begin at once."
 )
 
+_LIVING_AND_DEAD: Final = together(
+    partial(ask.nodes, is_dead=False, limit=ask.MOST_NODES),
+    partial(ask.nodes, is_dead=True, limit=ask.MOST_DEAD),
+)
 Rows: TypeAlias = list[dict[str, Any]]
 
 
@@ -119,8 +124,8 @@ async def show_nodes(page_request: PageRequest) -> Response:
     """The list; ``?queue=`` and ``handler`` choose those that serve it, ``state`` by their word."""
     given = page_request.query(*_FILTERS)
     choice(given.get("state"), STATES, "state")
-    chosen = {"queue": given.get("queue"), "handler": given.get("handler")}
-    snapshot = await page_request.read(("nodes", *chosen.values()), _read_nodes, chosen)
+    chosen: dict[str, Any] = {name: given.get(name) for name in ("queue", "handler")}
+    snapshot = await page_request.read(("nodes", *chosen.values()), _LIVING_AND_DEAD, **chosen)
     (living, dead), state = snapshot.value, given.get("state")
     versions = Counter(row["version"] for row in living)
     rows = [node_row(row, snapshot.now) for row in living]
@@ -191,16 +196,6 @@ async def _known(page_request: PageRequest) -> dict[str, Any]:
     if node is None:
         raise _no_such_node(given, [])
     return node
-
-
-async def _read_nodes(
-    connection: Connection, chosen: dict[str, str | None], *, schema: str
-) -> tuple[Rows, Rows]:
-    """The living and the dead, in one transaction."""
-    return (
-        await ask.nodes(connection, is_dead=False, limit=ask.MOST_NODES, schema=schema, **chosen),
-        await ask.nodes(connection, is_dead=True, limit=ask.MOST_DEAD, schema=schema, **chosen),
-    )
 
 
 async def _read_node(

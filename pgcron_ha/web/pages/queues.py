@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from types import SimpleNamespace
 from typing import Any, Final, TypeAlias
 
@@ -27,7 +27,7 @@ from pgcron_ha.web.formats import (
     some_of,
     who_and_why,
 )
-from pgcron_ha.web.page_request import PageRequest, verb
+from pgcron_ha.web.page_request import PageRequest, together, verb
 from pgcron_ha.web.run_words import limit_words, needs, too_heavy, until
 
 # If the oldest due run of a served queue waits longer than this, the queue is lagging.
@@ -117,7 +117,7 @@ class QueueRow:
 async def show_queues(page_request: PageRequest) -> Response:
     """The list, what is wrong first."""
     page_request.query()
-    snapshot = await page_request.read(("queues",), _read_queues)
+    snapshot = await page_request.read(("queues",), _ASKED_OF_QUEUES)
     facts, kept = snapshot.value
     return page_request.page(
         "queues.html",
@@ -134,7 +134,7 @@ async def show_queue(page_request: PageRequest) -> Response:
     """One queue: what is next, and why each of it is not taken."""
     name = page_request.segment("name")
     page_request.query()
-    snapshot = await page_request.read(("queue", name), _read_queue, name)
+    snapshot = await page_request.read(("queue", name), _ASKED_OF_QUEUE, queue=name)
     facts, head, later, running = snapshot.value
     rows = {row.name: row for row in _rows(facts, snapshot.now)}
     if name not in rows:
@@ -167,26 +167,19 @@ def circuit_sentence(row: dict[str, Any], now: datetime) -> str:
     return f"{capital(breakers.circuit_words(row, now).rstrip('.'))}."
 
 
-async def _read_facts(connection: Connection, schema: str) -> Facts:
-    """What the list shows, in one transaction."""
+async def _read_facts(connection: Connection, *, schema: str, queue: str | None = None) -> Facts:
+    """What the list shows, whichever `queue` the page is about."""
     return Facts(**{name: await query(connection, schema=schema) for name, query in _READ.items()})
 
 
-async def _read_queues(connection: Connection, *, schema: str) -> tuple[Facts, Rows]:
-    facts = await _read_facts(connection, schema)
-    return facts, await cluster.retention(connection, limit=_MOST_KEPT, schema=schema)
-
-
-async def _read_queue(
-    connection: Connection, name: str, *, schema: str
-) -> tuple[Facts, Rows, Rows, Rows]:
-    """The facts, what is due first, what is to come first, and what runs."""
-    return (
-        await _read_facts(connection, schema),
-        await ask.head(connection, queue=name, due=True, schema=schema),
-        await ask.head(connection, queue=name, due=False, schema=schema),
-        await ask_overview.running(connection, queue=name, limit=ask.HEAD_ROWS, schema=schema),
-    )
+_ASKED_OF_QUEUES: Final = together(_read_facts, partial(cluster.retention, limit=_MOST_KEPT))
+# The facts, what is due first, what is to come first, and what runs.
+_ASKED_OF_QUEUE: Final = together(
+    _read_facts,
+    partial(ask.head, due=True),
+    partial(ask.head, due=False),
+    partial(ask_overview.running, limit=ask.HEAD_ROWS),
+)
 
 
 def _kept(row: dict[str, Any]) -> tuple[str, str, str | None]:
