@@ -85,7 +85,7 @@ def doctor_command() -> int:
 
 
 async def examine(session: Session) -> list[tuple[str, Finding]]:
-    """What every check found, in its order; one finding if the schema is missing or does not fit."""
+    """What every check found, in order; one finding if the schema is missing or does not fit."""
     server = await session.call(health.server)
     try:
         await require_supported(session.connection, session.schema)

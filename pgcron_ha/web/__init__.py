@@ -24,7 +24,7 @@ what is computed, each by its keyword: ``row=…`` is ``view.row`` there::
             ("node", name), ask.node.one, name=name
         )
         if snapshot.value is None:
-            raise NoSuch("node", name, "…the rule…", "…what to do…")
+            raise NoSuch("node", name, "…the rule…")
         return page_request.page(                          # judged at snapshot.now
             "node.html", snapshot, title=name, row=snapshot.value, …
         )

@@ -22,8 +22,9 @@ class NoSuch(NotFound):
     """A name that nothing has; `near` are names and addresses that may have been meant."""
 
     def __init__(
-        self, what: str, name: str, rule: str, hint: str, near: Sequence[tuple[str, str]] = ()
+        self, what: str, name: str, rule: str, near: Sequence[tuple[str, str]] = (), hint: str = ""
     ) -> None:
+        hint = hint or f"Look for it in the list of {what}s."
         super().__init__(f"{what} '{name[:200]}' does not exist", rule, hint)
         self.near = near
 

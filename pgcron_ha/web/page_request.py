@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -27,6 +27,7 @@ from pgcron_ha.web.address import (
     WrongAddress,
     fields_of_address,
     fields_of_form,
+    near_names,
 )
 from pgcron_ha.web.links import filled
 from pgcron_ha.web.metrics import Pulse, WebMetrics
@@ -193,6 +194,10 @@ class PageRequest:
     def links(self, route: str, names: Iterable[str]) -> list[tuple[str, str]]:
         """Names with the addresses of their pages."""
         return [(name, self.link(route, name=name)) for name in names]
+
+    def near(self, route: str, name: str, known: Sequence[str]) -> list[tuple[str, str]]:
+        """Of the known names those that may have been meant, as `links`."""
+        return self.links(route, near_names(name[:100], known))
 
     def page(
         self,

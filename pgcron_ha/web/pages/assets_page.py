@@ -19,7 +19,7 @@ async def show_static_file(page_request: PageRequest) -> Response:
     files = {known: (content, kind) for known, content, kind in static_files().values()}
     if name not in files:
         rule = "Names of files carry a hash of their content."
-        raise NoSuch("file", name, rule, "Load the page that asked for it again.")
+        raise NoSuch("file", name, rule, hint="Load the page that asked for it again.")
     content, content_type = files[name]
     headers = {"cache-control": _FOR_EVER, "content-type": content_type}
     return Response(content, headers=headers)

@@ -45,12 +45,12 @@ async def show_calendar(page_request: PageRequest) -> Response:
     snapshot = await page_request.read(("calendar", name), _ASKED, name=name)
     row, users, parents = snapshot.value
     if row is None:
-        rule = "A calendar is named exactly as it was made."
-        raise NoSuch("calendar", name, rule, "Look for it in the list of calendars.")
+        raise NoSuch("calendar", name, "A calendar is named exactly as it was made.")
     today = snapshot.now.astimezone(page_request.zone).date()
     problem, days = None, list[tuple[date, str]]()
     try:
-        days = _days(name, row["parts"], today)
+        parts = tuple(sorted(json.loads(row["parts"]).items()))
+        days = read_calendars(parts)[name].next_days(today, DAYS_SHOWN)
     except PgcronError as error:
         problem = error
     more = {"users": users, "parents": parents, "days": days, "problem": problem}
@@ -79,9 +79,3 @@ def _page(
     """`more` has the problem: why nobody can read it, or why it was not saved."""
     view = {"name": name, "text": text, "most_text": MOST_CHARACTERS, **more}
     return page_request.page("calendar.html", snapshot, **view)
-
-
-def _days(name: str, contents: str, today: date) -> list[tuple[date, str]]:
-    """The next days that it names; raises `InvalidCalendar` for what nobody can read."""
-    calendar = read_calendars(tuple(sorted(json.loads(contents).items())))[name]
-    return calendar.next_days(today, DAYS_SHOWN)

@@ -235,14 +235,11 @@ def _sentence(row: NodeRow) -> str | None:
 
 
 def _no_such_node(given: str, near: list[tuple[str, str]]) -> NotFound:
-    return NoSuch(
-        "node",
-        given,
+    rule = (
         "A page of a node is named by its incarnation: each start of a process is another."
-        " Those that died are forgotten after a day.",
-        "Look for it in the list of nodes.",
-        near,
+        " Those that died are forgotten after a day."
     )
+    return NoSuch("node", given, rule, near)
 
 
 def _incarnation(text: str) -> UUID | None:

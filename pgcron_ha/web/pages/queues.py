@@ -16,7 +16,7 @@ from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import overview as ask_overview
 from pgcron_ha.db.queries.pages import queues as ask
 from pgcron_ha.db.queries.pages import schedules as ask_schedules
-from pgcron_ha.web.address import NoSuch, near_names
+from pgcron_ha.web.address import NoSuch
 from pgcron_ha.web.formats import (
     Mark,
     capital,
@@ -138,13 +138,8 @@ async def show_queue(page_request: PageRequest) -> Response:
     facts, head, later, running = snapshot.value
     rows = {row.name: row for row in _rows(facts, snapshot.now)}
     if name not in rows:
-        raise NoSuch(
-            "queue",
-            name,
-            "A queue exists as soon as a run, a schedule, a node or a pause names it.",
-            "Look for it in the list of queues.",
-            page_request.links("queue", near_names(name[:100], sorted(rows))),
-        )
+        rule = "A queue exists as soon as a run, a schedule, a node or a pause names it."
+        raise NoSuch("queue", name, rule, page_request.near("queue", name, sorted(rows)))
     return page_request.page(
         "queue.html",
         snapshot,

@@ -63,13 +63,8 @@ async def show_log(page_request: PageRequest) -> Response:
 
 def no_such_run(page_request: PageRequest, run_id: int) -> NoSuch:
     """With a link to all runs."""
-    return NoSuch(
-        "run",
-        str(run_id),
-        "It was never enqueued, its transaction was rolled back, or retention removed it.",
-        "Look for it in the list of runs.",
-        [("all runs", page_request.link("runs"))],
-    )
+    rule = "It was never enqueued, its transaction was rolled back, or retention removed it."
+    return NoSuch("run", str(run_id), rule, [("all runs", page_request.link("runs"))])
 
 
 _CANCELLED: Final = {"requested": "cancel_requested"}

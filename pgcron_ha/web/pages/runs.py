@@ -174,8 +174,8 @@ def _require_known(
             what,
             name,
             f"No run of it was found, either. A {what} is filtered by its whole name.",
-            "Choose one of the suggestions, or leave the filter out.",
             [(other, page_request.link("runs", {**rest, what: other})) for other in near],
+            "Choose one of the suggestions, or leave the filter out.",
         )
 
 

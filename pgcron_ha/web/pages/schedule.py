@@ -66,13 +66,8 @@ def no_such_schedule(
     page_request: PageRequest, name: str, near: Sequence[str] = (), route: str = "schedule"
 ) -> NoSuch:
     """With the same page of those that may have been meant."""
-    return NoSuch(
-        "schedule",
-        name,
-        "A schedule is named exactly as it was created.",
-        "Look for it in the list of schedules.",
-        [*page_request.links(route, near), ("all schedules", page_request.link("schedules"))],
-    )
+    links = [*page_request.links(route, near), ("all schedules", page_request.link("schedules"))]
+    return NoSuch("schedule", name, "A schedule is named exactly as it was created.", links)
 
 
 def owner_words(managed_by: str) -> str | None:
@@ -130,7 +125,7 @@ def _view(
 ) -> dict[str, Any]:
     """What the page shows."""
     fires, note = future_fire_lines(row, now)
-    facts = found.facts
+    shown, facts = {fire.fire_at for fire, _ in fires}, found.facts
     taken = [s for s in facts["durations"] or () if s is not None]
     slowest = quantiles(taken, n=20)[-1] if len(taken) > 1 else None
     ledger, ledger_href = found.ledger[:LEDGER_ROWS], None
@@ -143,7 +138,11 @@ def _view(
         "health": judge(facts, now),
         "fires": fires,
         # Later ones, or none any more.
-        "changed": _other_changes(row, {fire.fire_at for fire, _ in fires}),
+        "changed": [
+            _changed(one, "" if is_fire(row, one["fire_at"]) else NO_FIRE)
+            for one in row["changed"]
+            if one["fire_at"] not in shown
+        ],
         "fires_note": note,
         "sentence": schedule_sentence(row),
         "shows_viewer_zone": page_request.zone.key not in ("UTC", row["timezone"]),
@@ -158,11 +157,6 @@ def _view(
         "owner": owner_words(row["managed_by"]),
         "calendars": [name for name, _ in calendars_in(row["calendars"])],
     }
-
-
-def _other_changes(row: dict[str, Any], shown: set[datetime]) -> list[SimpleNamespace]:
-    others = [one for one in row["changed"] if one["fire_at"] not in shown]
-    return [_changed(one, "" if is_fire(row, one["fire_at"]) else NO_FIRE) for one in others]
 
 
 def _changed(one: dict[str, Any], more: str = "") -> SimpleNamespace:

@@ -56,7 +56,8 @@ async def show_schedules(page_request: PageRequest) -> Response:
     choice(given.get("state"), STATE_FILTERS, "state")
     snapshot = await page_request.read(("schedules", *sorted(given.items())), _read_listing, given)
     listing = snapshot.value
-    _require_known_queue(given.get("queue"), listing)
+    if not listing.rows:  # a queue that lost its schedules while a page was open is unknown, too
+        choice(given.get("queue"), tuple(listing.queues), "queue of a schedule")
     lines = [_line(page_request, row, snapshot.now) for row in listing.rows]
     wanted = _MATCHES.get(given.get("health", ""))
     if wanted is not None:
@@ -78,12 +79,6 @@ async def show_schedules(page_request: PageRequest) -> Response:
         next_href=page_request.link("schedules", after) if after else None,
         first_href=page_request.link("schedules", filters) if "after" in given else None,
     )
-
-
-def _require_known_queue(queue: str | None, listing: Listing) -> None:
-    """A queue that was emptied of schedules while a page was open is unknown, too."""
-    if queue is not None and not listing.rows:
-        choice(queue, tuple(listing.queues), "queue of a schedule")
 
 
 async def _read_listing(connection: Connection, given: dict[str, str], *, schema: str) -> Listing:

@@ -15,7 +15,7 @@ from pgcron_ha.db.queries.health import (
     OLD_SNAPSHOT_TRANSACTIONS,
 )
 from pgcron_ha.model.storage import LOOKED_BACK, Part, TableSize, total_growth
-from pgcron_ha.web.address import NoSuch, near_names
+from pgcron_ha.web.address import NoSuch
 from pgcron_ha.web.page_request import PageRequest
 
 # Sizes change slowly, and each costs the server some calls of its file system.
@@ -53,13 +53,8 @@ async def show_table(page_request: PageRequest) -> Response:
     snapshot = await page_request.read(("storage",), ask.storage, life=LIFE_SECONDS)
     tables = {table.name: table for table in snapshot.value.tables}
     if name not in tables:
-        raise NoSuch(
-            "table",
-            name,
-            "Partitions are shown on the page of their table.",
-            "Look for it in the list of tables.",
-            page_request.links("storage_table", near_names(name[:100], sorted(tables))),
-        )
+        rule = "Partitions are shown on the page of their table."
+        raise NoSuch("table", name, rule, page_request.near("storage_table", name, sorted(tables)))
     return page_request.page(
         "storage_table.html",
         snapshot,
