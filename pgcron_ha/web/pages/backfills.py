@@ -12,6 +12,7 @@ from pgcron_ha.db.commands import backfills as interfaces
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.pages import schedules as ask_schedules
+from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.model.backfill import measure
 from pgcron_ha.spec.schedule_spec import spec_of
@@ -30,7 +31,7 @@ async def show_backfills(page_request: PageRequest) -> Response:
     asked = page_request.query("schedule", "state")
     name, state = asked.get("schedule"), choice(asked.get("state"), interfaces.STATES, "state")
 
-    async def read(connection: Connection, *, schema: str) -> list[dict[str, Any]] | None:
+    async def read(connection: Connection, *, schema: str) -> list[Row] | None:
         of_it = None
         if name is not None:
             of_it = await ask_schedules.schedule(connection, name=name, schema=schema)
@@ -107,7 +108,7 @@ resume = verb(interfaces.resume_backfill, "backfill", "backfill_resumed", segmen
 stop = verb(interfaces.stop_backfill, "backfill", "backfill_stopped", "note", segment="id")
 
 
-def _settings(row: dict[str, Any]) -> list[tuple[str, str]]:
+def _settings(row: Row) -> list[tuple[str, str]]:
     rule = {
         "skip": "left alone",
         "failed": "run again if they did not succeed",

@@ -15,6 +15,7 @@ from pgcron_ha.db.queries.pages import nodes as ask_nodes
 from pgcron_ha.db.queries.pages import overview as ask
 from pgcron_ha.db.queries.pages import queues as ask_queues
 from pgcron_ha.db.queries.pages import schedules as ask_schedules
+from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.web.health import Health, judge
 from pgcron_ha.web.pages.nodes import node_row
 
@@ -26,7 +27,7 @@ _OPEN_LETTERS: Final[dict[str, Any]] = {
 # Nodes that ended within this time are shown beside the living.
 _ENDED_WITHIN: Final = 3600.0
 
-Judged: TypeAlias = list[tuple[dict[str, Any], Health]]
+Judged: TypeAlias = list[tuple[Row, Health]]
 
 # What is read for all of the cluster; `breakers` are those that are not closed, `broken` the runs
 # that wait for them, `blocking` sessions that keep nodes waiting for a lock.
@@ -85,7 +86,7 @@ async def read_facts(connection: Connection, length: timedelta, *, schema: str) 
 def for_timeline(judged: Judged, now: datetime) -> Judged:
     """What the timeline shows: the problem ones first, then by next fire."""
 
-    def rank(line: tuple[dict[str, Any], Health]) -> tuple[bool, bool, datetime]:
+    def rank(line: tuple[Row, Health]) -> tuple[bool, bool, datetime]:
         row, health = line
         return (not health.is_problem, row["next_fire"] is None, row["next_fire"] or now)
 

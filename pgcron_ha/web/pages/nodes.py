@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 from uuid import UUID
 
 from starlette.responses import Response
@@ -22,6 +22,7 @@ from pgcron_ha.db.queries.node_health import (
 )
 from pgcron_ha.db.queries.pages import nodes as ask
 from pgcron_ha.db.queries.pages import overview as ask_overview
+from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.errors import NotFound
 from pgcron_ha.web.address import NoSuch, choice
 from pgcron_ha.web.formats import capital, duration, plain, plural, short, who_and_why
@@ -39,14 +40,13 @@ _LIVING_AND_DEAD: Final = together(
     partial(ask.nodes, is_dead=False, limit=ask.MOST_NODES),
     partial(ask.nodes, is_dead=True, limit=ask.MOST_DEAD),
 )
-Rows: TypeAlias = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class NodeRow:
     """One node incarnation; the facts are a row of `pgcron_ha.db.queries.pages.nodes.nodes`."""
 
-    facts: dict[str, Any]
+    facts: Row
     left: float
     """Seconds of its lease; below zero: it ran out."""
 
@@ -185,7 +185,7 @@ async def uncordon(page_request: PageRequest) -> Response:
     return page_request.redirect("node", {"done": "uncordoned"}, incarnation=node["incarnation"])
 
 
-def node_row(facts: dict[str, Any], now: datetime) -> NodeRow:
+def node_row(facts: Row, now: datetime) -> NodeRow:
     """A node at an instant."""
     return NodeRow(facts, (facts["lease_until"] - now).total_seconds())
 
@@ -200,7 +200,7 @@ async def _known(page_request: PageRequest) -> dict[str, Any]:
 
 async def _read_node(
     connection: Connection, given: str, *, schema: str
-) -> tuple[dict[str, Any] | None, Rows, Rows]:
+) -> tuple[Row | None, list[Row], list[Row]]:
     """The node, its runs, and, if there is none, those that may have been meant."""
     incarnation = _incarnation(given)
     node = incarnation and await ask.node(connection, incarnation=incarnation, schema=schema)

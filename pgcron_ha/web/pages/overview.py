@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Final
 
 from starlette.responses import Response
 
 from pgcron_ha.db.queries.pages import overview as ask
+from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.schedule_spec import spec_of
 from pgcron_ha.web.address import choice
@@ -103,9 +104,7 @@ def _timeline(page_request: PageRequest, seen: Facts, length: timedelta) -> Simp
     return timeline(tracks, since, seen.now, until, page_request.zone)
 
 
-def future_fires(
-    row: dict[str, Any], now: datetime, until: datetime, distance: timedelta
-) -> list[datetime]:
+def future_fires(row: Row, now: datetime, until: datetime, distance: timedelta) -> list[datetime]:
     """Fires of an enabled, readable schedule up to `until`, each `distance` after the one before.
 
     So a schedule that fires every second costs no more than one that fires every hour.
@@ -124,7 +123,7 @@ def future_fires(
     return fires
 
 
-def _queue_lines(seen: Facts) -> list[dict[str, Any]]:
+def _queue_lines(seen: Facts) -> list[Row]:
     """The queues with work, or paused; ``is_cut`` says that ``due`` is a lower bound."""
     paused = {
         row["name"]: who_and_why(row["paused_by"], row["paused_note"]) for row in seen.paused_queues

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, partial
 from types import SimpleNamespace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from starlette.responses import Response
 
@@ -16,6 +16,7 @@ from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import overview as ask_overview
 from pgcron_ha.db.queries.pages import queues as ask
 from pgcron_ha.db.queries.pages import schedules as ask_schedules
+from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.web.address import NoSuch
 from pgcron_ha.web.formats import (
     Mark,
@@ -43,8 +44,6 @@ _NO_SETTING: Final = dict.fromkeys(
     ("paused_at", "paused_by", "paused_note", "max_running", "rate", "per", "set_by", "next_at")
 )
 
-Rows: TypeAlias = list[dict[str, Any]]
-
 
 # What is read of all queues; `scheduled` are those that schedules name.
 _READ: Final[dict[str, Callable[..., Awaitable[Any]]]] = {
@@ -61,7 +60,7 @@ _READ: Final[dict[str, Callable[..., Awaitable[Any]]]] = {
 
 
 class Facts(SimpleNamespace):
-    """Rows of each statement of `_READ`, by its name."""
+    """list[Row] of each statement of `_READ`, by its name."""
 
     @property
     def pause(self) -> str | None:
@@ -75,19 +74,19 @@ class Facts(SimpleNamespace):
 
 @dataclass(frozen=True)
 class QueueRow:
-    """One queue: is work flowing, what blocks it. Rows of `Facts` that are about it."""
+    """One queue: is work flowing, what blocks it. list[Row] of `Facts` that are about it."""
 
     name: str
     now: datetime
-    depth: dict[str, Any]
+    depth: Row
     """`due` and `later` (lower bounds if `is_cut`): waiting runs."""
-    setting: dict[str, Any]
-    server: dict[str, Any]
+    setting: Row
+    server: Row
     running: int
     dead: int
-    parked: Rows
+    parked: list[Row]
     """Runs of one handler that are put aside: no living node can take them."""
-    broken: Rows
+    broken: list[Row]
     """Runs of one handler that wait for a circuit breaker."""
 
     @property
@@ -157,7 +156,7 @@ resume = verb(cluster.resume_queue, "queue", "queue_resumed")
 reset_breaker = verb(breakers.reset_breaker, "overview", "breaker_reset")
 
 
-def circuit_sentence(row: dict[str, Any], now: datetime) -> str:
+def circuit_sentence(row: Row, now: datetime) -> str:
     """The state of a circuit breaker as a sentence."""
     return f"{capital(breakers.circuit_words(row, now).rstrip('.'))}."
 
@@ -177,7 +176,7 @@ _ASKED_OF_QUEUE: Final = together(
 )
 
 
-def _kept(row: dict[str, Any]) -> tuple[str, str, str | None]:
+def _kept(row: Row) -> tuple[str, str, str | None]:
     """A row of `pgcron_ha.db.commands.retention.retention`."""
     note = None if row["set_by"] is None else f"set by {row['set_by']}"
     if row["in_force"] < row["keep"]:
@@ -248,14 +247,12 @@ def _judge(row: QueueRow, now: datetime) -> tuple[Mark, str]:
     return _READY, "Nothing that is due waits."
 
 
-def _needed(group: dict[str, Any]) -> str:
+def _needed(group: Row) -> str:
     """The handler, and the labels that its runs require."""
     return " with ".join(filter(None, [group["handler"], ", ".join(group["requires"] or ())]))
 
 
-def _head_run(
-    run: dict[str, Any], row: QueueRow, now: datetime, is_all_paused: bool
-) -> dict[str, Any]:
+def _head_run(run: Row, row: QueueRow, now: datetime, is_all_paused: bool) -> dict[str, Any]:
     """A due run with ``why`` no node has it, in a ``tone``, and the run that ``blocks`` it."""
     why, tone, blocks = _obstacle(run, row, now), "late", None
     if is_all_paused:
@@ -271,7 +268,7 @@ def _head_run(
     return {**run, "why": why, "tone": tone, "blocks": blocks}
 
 
-def _obstacle(run: dict[str, Any], row: QueueRow, now: datetime) -> str:
+def _obstacle(run: Row, row: QueueRow, now: datetime) -> str:
     """What keeps a run that a node could take."""
     if run["waits_for"] is not None:
         return "its schedule's last run is not over"
@@ -286,7 +283,5 @@ def _obstacle(run: dict[str, Any], row: QueueRow, now: datetime) -> str:
     return limit or busy or "a node takes it at its next look"
 
 
-def _one(
-    rows: list[dict[str, Any]], key: str, value: str, otherwise: dict[str, Any]
-) -> dict[str, Any]:
+def _one(rows: list[Row], key: str, value: str, otherwise: Row) -> dict[str, Any]:
     return next((row for row in rows if row[key] == value), otherwise)

@@ -12,6 +12,7 @@ from starlette.responses import RedirectResponse, Response
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import runs as ask
 from pgcron_ha.db.queries.pages.runs import ENDED_WORDS, LIVE_WORDS, Position, RunFilter, RunPage
+from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.errors import NotFound
 from pgcron_ha.web.address import NoSuch, choice, near_names, wrong_page
 from pgcron_ha.web.formats import expected_about, number, plain
@@ -40,7 +41,7 @@ class Listing(NamedTuple):
     """What was read for one page of the list."""
 
     page: RunPage
-    counts: dict[str, Any]
+    counts: Row
     has_schedule: bool
     """Whether a schedule of the filter's name exists."""
 
@@ -157,7 +158,7 @@ def _position(text: str | None) -> Position | None:
 
 
 def _require_known(
-    page_request: PageRequest, listing: Listing, given: dict[str, str], choices: dict[str, Any]
+    page_request: PageRequest, listing: Listing, given: dict[str, str], choices: Row
 ) -> None:
     """Raises for a filter whose name nothing has, if it found nothing."""
     if listing.page.rows or "before" in given:
@@ -191,7 +192,7 @@ def _cursor(position: Position) -> str:
 
 
 def _tabs(
-    page_request: PageRequest, filters: dict[str, str], counts: dict[str, Any]
+    page_request: PageRequest, filters: dict[str, str], counts: Row
 ) -> list[tuple[Choice, str | None]]:
     """Groups of states to choose with one click, and how many there are (None: not counted)."""
     rest = {name: value for name, value in filters.items() if name != "state"}
@@ -204,7 +205,7 @@ def _counted(count: int | None) -> str | None:
     return count if count is None else number(most) + "+" if count > most else number(count)
 
 
-def _line(row: dict[str, Any], now: datetime) -> dict[str, Any]:
+def _line(row: Row, now: datetime) -> dict[str, Any]:
     seconds = row["seconds"]
     if row["state"] == "running" and row["started_at"] is not None:
         seconds = (now - row["started_at"]).total_seconds()

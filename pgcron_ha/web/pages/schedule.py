@@ -15,6 +15,7 @@ from pgcron_ha.client.previews import policies_in, schedule_preview
 from pgcron_ha.db.commands.occurrences import changed_occurrences
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import schedules as ask
+from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.preview import PreviewFire
 from pgcron_ha.spec.schedule_spec import calendars_in, spec_of
@@ -43,10 +44,10 @@ _OWNERS: Final[dict[str, str]] = {
 class Found(NamedTuple):
     """What was read; `definition` is None when there is no such schedule."""
 
-    definition: dict[str, Any] | None
-    facts: dict[str, Any]
-    ledger: list[dict[str, Any]]
-    runs: list[dict[str, Any]]
+    definition: Row | None
+    facts: Row
+    ledger: list[Row]
+    runs: list[Row]
     near: list[str]
 
 
@@ -91,7 +92,7 @@ async def _read_schedule(connection: Connection, name: str, *, schema: str) -> F
 
 
 def future_fire_lines(
-    row: dict[str, Any], now: datetime, limit: int = NEXT_FIRES
+    row: Row, now: datetime, limit: int = NEXT_FIRES
 ) -> tuple[tuple[tuple[PreviewFire, SimpleNamespace | None], ...], str | None]:
     """The next fires, each with what somebody did to it, and a sentence when there is something to
     say.
@@ -112,7 +113,7 @@ def future_fire_lines(
     return lines, note if lines else "It never fires again."
 
 
-def schedule_sentence(row: dict[str, Any]) -> str | None:
+def schedule_sentence(row: Row) -> str | None:
     """The schedule in English; None when another version wrote it."""
     try:
         return sentence(spec_of(row), policies_in(row))
@@ -120,9 +121,7 @@ def schedule_sentence(row: dict[str, Any]) -> str | None:
         return None
 
 
-def _view(
-    page_request: PageRequest, found: Found, row: dict[str, Any], now: datetime
-) -> dict[str, Any]:
+def _view(page_request: PageRequest, found: Found, row: Row, now: datetime) -> dict[str, Any]:
     """What the page shows."""
     fires, note = future_fire_lines(row, now)
     shown, facts = {fire.fire_at for fire, _ in fires}, found.facts
@@ -159,7 +158,7 @@ def _view(
     }
 
 
-def _changed(one: dict[str, Any], more: str = "") -> SimpleNamespace:
+def _changed(one: Row, more: str = "") -> SimpleNamespace:
     """What somebody did to one fire, and the verb that takes it back."""
     # It needs the right that the change needed.
     undo, word = (
@@ -169,14 +168,14 @@ def _changed(one: dict[str, Any], more: str = "") -> SimpleNamespace:
     return SimpleNamespace(at=one["fire_at"], words=words, undo=undo, undo_word=word)
 
 
-def ledger_line(fire: dict[str, Any], now: datetime) -> dict[str, Any]:
+def ledger_line(fire: Row, now: datetime) -> dict[str, Any]:
     """A row of the ledger in words: why, and what came of its run (None: unknown)."""
     state = fire["run_state"]
     word = None if state is None else run_word({**fire, "state": state}, now)
     return {**fire, "run_state": word, "reason": reason_words(fire["reason"], fire["note"])}
 
 
-def _settings(row: dict[str, Any]) -> list[tuple[str, str]]:
+def _settings(row: Row) -> list[tuple[str, str]]:
     """Word and value of what is set."""
     attempts = row["max_attempts"] or (1 if row["delivery"] == "at_most_once" else 5)
     deadline = row["start_deadline"]
@@ -215,12 +214,12 @@ def _settings(row: dict[str, Any]) -> list[tuple[str, str]]:
     return [(word, value) for word, value in named if value]
 
 
-def _runs_made(row: dict[str, Any]) -> str:
+def _runs_made(row: Row) -> str:
     made, most = row["runs_made"], row["max_runs"]
     return f"{made} of {most}" + (": done" if made >= most else "")
 
 
-def _after_failures(row: dict[str, Any]) -> str:
+def _after_failures(row: Row) -> str:
     most, wait, probe = row["pause_after_failures"], row["probe_after"], row["probe_at"]
     words = f"paused after {plural(most, 'failure')} in a row"
     words += f", probed after {duration(wait)}" if wait else ""

@@ -134,7 +134,7 @@ def look_ahead(row: Mapping[str, Any], changes: Mapping[str, Any], now: datetime
 
 async def judged(
     page_request: PageRequest, name: str, row: Row, texts: Mapping[str, str], now: datetime
-) -> tuple[dict[str, Any], Preview | None]:
+) -> tuple[Row, Preview | None]:
     """What the texts change of the row, and when it fires then. InvalidInput."""
     changes = typed_changes(name, row, texts)
     if changes.keys().isdisjoint(("spec", "timezone", "dst")):

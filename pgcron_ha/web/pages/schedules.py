@@ -10,7 +10,7 @@ from starlette.responses import Response
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import overview as ask_overview
 from pgcron_ha.db.queries.pages import schedules as ask
-from pgcron_ha.db.queries.rows import Query
+from pgcron_ha.db.queries.rows import Query, Row
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.formats import expected_about
 from pgcron_ha.web.health import judge
@@ -44,7 +44,7 @@ _FILTERS: Final[tuple[str, ...]] = ("text", "health", "queue", "state")
 class Listing(NamedTuple):
     """What was read; one row more than a page holds means that there is a next one."""
 
-    rows: list[dict[str, Any]]
+    rows: list[Row]
     queues: list[str]
     total: int
 
@@ -109,7 +109,7 @@ async def _candidates(connection: Connection, schema: str, health: str | None) -
     return [row["schedule_id"] for row in rows if row["schedule_id"] is not None]
 
 
-def _line(page_request: PageRequest, row: dict[str, Any], now: datetime) -> dict[str, Any]:
+def _line(page_request: PageRequest, row: Row, now: datetime) -> dict[str, Any]:
     """The row with its health, its trend, and what a run that ``overruns`` was expected to take."""
     trend = spark(row, page_request.zone) if row["outcomes"] else ()
     overruns = expected_about(row["overrun_expected"])

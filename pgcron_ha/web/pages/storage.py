@@ -14,6 +14,7 @@ from pgcron_ha.db.queries.health import (
     MANY_DEAD_ROWS,
     OLD_SNAPSHOT_TRANSACTIONS,
 )
+from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.model.storage import LOOKED_BACK, Part, TableSize, total_growth
 from pgcron_ha.web.address import NoSuch
 from pgcron_ha.web.page_request import PageRequest
@@ -94,7 +95,7 @@ def _has_dead_rows(part: Part) -> bool:
     return part.dead > MANY_DEAD_ROWS and part.dead > part.rows
 
 
-def _holder(facts: dict[str, Any]) -> dict[str, Any]:
+def _holder(facts: Row) -> dict[str, Any]:
     """With whether `pgcron-ha doctor` would name it, too, and what ends it."""
     seconds = facts["seconds"] or 0.0
     is_old = facts["age"] > OLD_SNAPSHOT_TRANSACTIONS or seconds > LONG_TRANSACTION_SECONDS
