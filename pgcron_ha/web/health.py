@@ -17,7 +17,7 @@ from typing import Final
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.calendars.calendar import Calendars
-from pgcron_ha.spec.cron.fires import DstPolicy
+from pgcron_ha.spec.cron.fires import LATEST, DstPolicy
 from pgcron_ha.spec.macros import EXAMPLE_SEED
 from pgcron_ha.spec.schedule_spec import ScheduleRow, calendars_in
 from pgcron_ha.spec.spec import parse_spec
@@ -104,11 +104,7 @@ def _rhythm(
         parsed = parse_spec(spec, timezone, DstPolicy.parse(dst), EXAMPLE_SEED, calendars)
     except PgcronError:
         return None
-    fires: list[datetime] = []
-    fire = parsed.next(since)
-    while fire is not None and len(fires) <= FIRES_LOOKED_AT:
-        fires.append(fire)
-        fire = parsed.next(fire)
+    fires = parsed.between(since, LATEST, FIRES_LOOKED_AT + 1)
     gaps = [later - earlier for earlier, later in pairwise(fires)]
     return Rhythm(min(gaps), max(gaps)) if gaps else None
 

@@ -265,17 +265,12 @@ class PageRequest:
 
     def require_known_zone(self) -> None:
         """Raises WrongAddress, with the nearest names, for a ``?tz=`` that is no zone."""
-        asked = self.request.query_params.get("tz")
+        asked = self.request.query_params.get("tz") or "UTC"
         try:
-            load_zone(asked or "UTC")
+            load_zone(asked)
         except UnknownZone as error:
-            raise WrongAddress(
-                error.message,
-                error.detail or "",
-                error.hint or "",
-                wrong=asked or "",
-                instead=nearest_zones(asked or ""),
-            ) from error
+            said = error.message, error.detail or "", error.hint or ""
+            raise WrongAddress(*said, wrong=asked, instead=nearest_zones(asked)) from error
 
 
 Endpoint: TypeAlias = Callable[[PageRequest], Awaitable[Response]]
