@@ -10,19 +10,9 @@ from typing import Any, Final
 
 import click
 
-from pgcron_ha.cli import arguments
+from pgcron_ha.cli import arguments, output
 from pgcron_ha.cli.arguments import LOCAL_INSTANT, option
-from pgcron_ha.cli.output import (
-    Column,
-    echo,
-    plural,
-    print_fields,
-    print_result,
-    print_rows,
-    print_table,
-    report,
-    shown,
-)
+from pgcron_ha.cli.output import Column, echo, plural, shown
 from pgcron_ha.cli.session import Session, act, on_database, with_session
 from pgcron_ha.cli.watching import goes_on
 from pgcron_ha.db.commands import backfills
@@ -111,7 +101,7 @@ def backfill_command(
     elif wait:
         _follow(made)
     else:
-        print_result({"backfill": made, "planned": measured.instants}, made)
+        output.print_result({"backfill": made, "planned": measured.instants}, made)
 
 
 @click.group("backfills", cls=arguments.JsonGroup)
@@ -132,7 +122,7 @@ async def list_command(
     if schedule is not None:
         of = (await session.call(overview.schedule, schedule))["id"]
     rows = await session.call(backfills.backfills, schedule_id=of, state=state, limit=limit)
-    print_rows(rows, COLUMNS, "no backfills")
+    output.print_rows(rows, COLUMNS, "no backfills")
 
 
 @backfills_group.command("show")
@@ -142,10 +132,10 @@ async def show_command(session: Session, backfill: int) -> None:
     """Show a backfill, its open runs and the last ones that did not succeed."""
     found = await session.call(backfills.one_backfill, backfill)
     runs = await session.call(backfills.runs_of_backfill, backfill, limit=_SHOWN_RUNS)
-    report({**found, "runs": runs})
-    print_fields(found)
+    output.report({**found, "runs": runs})
+    output.print_fields(found)
     echo()
-    print_table(runs, _RUN_COLUMNS, "no open runs, and none that failed")
+    output.print_table(runs, _RUN_COLUMNS, "no open runs, and none that failed")
 
 
 @backfills_group.command("pause")
@@ -170,7 +160,7 @@ def resume_command(backfill: int) -> None:
 def stop_command(backfill: int, reason: str | None) -> None:
     """End BACKFILL: what waits is cancelled, what runs goes on."""
     cancelled = act(backfills.stop_backfill, backfill, reason)
-    print_result(
+    output.print_result(
         {"backfill": backfill, "done": "stopped", "cancelled": cancelled},
         f"backfill {backfill} is stopped; waiting runs that were cancelled: {cancelled}",
     )
@@ -179,7 +169,7 @@ def stop_command(backfill: int, reason: str | None) -> None:
 def _print_plan(measured: BackfillRange, decided: int) -> None:
     first, last = measured.first, measured.last
     instants = measured.instants
-    report({"planned": instants, "first": first, "last": last, "decided": decided})
+    output.report({"planned": instants, "first": first, "last": last, "decided": decided})
     if first is None:
         echo("the range has no instant of the schedule")
     else:
@@ -193,7 +183,7 @@ def _follow(backfill: int) -> None:
     again = f"`pgcron-ha backfills show {backfill}` shows how far it is"
     with goes_on(f"backfill {backfill}", again):
         row = on_database(lambda session: _until_over(session, backfill))
-    print_result(row, _progress(row))
+    output.print_result(row, _progress(row))
     if row["state"] != "done" or row["failed"]:
         raise PgcronError(
             f"backfill {backfill} is {row['state']}; runs that did not succeed: {row['failed']}",
@@ -224,4 +214,4 @@ def _progress(row: overview.Row) -> str:
 
 
 def _say(backfill: int, done: str) -> None:
-    print_result({"backfill": backfill, "done": done}, f"backfill {backfill} is {done}")
+    output.print_result({"backfill": backfill, "done": done}, f"backfill {backfill} is {done}")

@@ -7,16 +7,8 @@ from typing import Final, TextIO
 
 import click
 
-from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import (
-    Column,
-    echo,
-    plural,
-    print_fields,
-    print_result,
-    print_rows,
-    report,
-)
+from pgcron_ha.cli import arguments, output
+from pgcron_ha.cli.output import Column, echo, plural
 from pgcron_ha.cli.session import Session, act, call, with_session
 from pgcron_ha.db.commands import calendars as interfaces
 from pgcron_ha.errors import InvalidInput
@@ -44,7 +36,7 @@ def calendars_group() -> None:
 @arguments.limit_option()
 def list_command(limit: int) -> None:
     """List calendars by name, and how many schedules use each."""
-    print_rows(call(interfaces.calendars, limit=limit), COLUMNS, "no calendars")
+    output.print_rows(call(interfaces.calendars, limit=limit), COLUMNS, "no calendars")
 
 
 @calendars_group.command("show")
@@ -61,9 +53,9 @@ async def show_command(session: Session, name: str) -> None:
     except InvalidInput as error:  # plain SQL may write what is no calendar
         echo(f"note: {error.message}", err=True)
     reported = [{"day": day.isoformat(), "note": note} for day, note in days]
-    report({**found, "used_by": users, "next_days": reported})
+    output.report({**found, "used_by": users, "next_days": reported})
     content = found.pop("content")
-    print_fields({**found, "used_by": ", ".join(users) or None})
+    output.print_fields({**found, "used_by": ", ".join(users) or None})
     echo()
     echo(content.strip("\n"))
     echo()
@@ -90,7 +82,7 @@ async def put_command(session: Session, name: str, file: TextIO, take_over: bool
     found = await session.call(interfaces.calendar, name)
     version, users = found["version"], found["schedules"]
     used = f"used by {plural(users, 'schedule')}" if users else "no schedule uses it"
-    print_result(
+    output.print_result(
         {"calendar": name, "version": version, "schedules": users},
         f"calendar '{name}' is version {version}, {used}",
     )
@@ -101,4 +93,4 @@ async def put_command(session: Session, name: str, file: TextIO, take_over: bool
 def delete_command(name: str) -> None:
     """Delete a calendar that nobody uses."""
     act(interfaces.delete_calendar, name)
-    print_result({"calendar": name, "done": "deleted"}, f"calendar '{name}' is deleted")
+    output.print_result({"calendar": name, "done": "deleted"}, f"calendar '{name}' is deleted")

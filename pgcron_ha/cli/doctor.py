@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from time import monotonic
-from typing import Final
+from typing import Final, TypeAlias
 
 import click
 
@@ -24,27 +24,38 @@ from pgcron_ha.db.queries import health, overview
 from pgcron_ha.db.queries.blocking import blocking_sessions
 from pgcron_ha.errors import Conflict, PgcronError, Refused, SchemaError
 
-CHECKS: Final[tuple[Callable[[Diagnosis], Iterator[Finding]], ...]] = (
-    doctor_server.check_server,
-    doctor_schema.check_schema,
-    doctor_server.check_autovacuum,
-    doctor_server.check_holders,
-    doctor_server.check_wraparound,
-    doctor_server.check_storage,
-    doctor_server.check_connections,
-    doctor_schema.check_zones,
-    doctor_schema.check_lease,
-    doctor_schema.check_delivery,
-    doctor_schema.check_work,
-    doctor_schema.check_ledger,
-    doctor_schema.check_locks,
-    doctor_schema.check_services,
-    doctor_server.check_pooler,
-    doctor_schema.check_role,
-    doctor_schema.check_privileges,
-    doctor_schema.check_partition_gaps,
-    doctor_schema.check_stray_partitions,
-    doctor_server.check_notifications,
+Check: TypeAlias = Callable[[Diagnosis], Iterator[Finding]]
+CHECKS: Final[tuple[tuple[str, Check], ...]] = (
+    ("server", doctor_server.check_server),
+    ("durability", doctor_server.check_durability),
+    ("schema", doctor_schema.check_schema),
+    ("partitions", doctor_schema.check_partitions),
+    ("autovacuum", doctor_server.check_autovacuum),
+    ("old snapshots", doctor_server.check_holders),
+    ("replication", doctor_server.check_replication),
+    ("wraparound", doctor_server.check_wraparound),
+    ("indexes", doctor_server.check_indexes),
+    ("dead rows", doctor_server.check_dead_rows),
+    ("retention", doctor_server.check_retention),
+    ("storage", doctor_server.check_storage),
+    ("connections", doctor_server.check_connections),
+    ("time zones", doctor_schema.check_zones),
+    ("lease", doctor_schema.check_lease),
+    ("delivery", doctor_schema.check_delivery),
+    ("nodes", doctor_schema.check_nodes),
+    ("blocked", doctor_schema.check_no_node),
+    ("invalid", doctor_schema.check_invalid),
+    ("unaccounted", doctor_schema.check_unaccounted),
+    ("ledger", doctor_schema.check_ledger),
+    ("locks", doctor_schema.check_locks),
+    ("services", doctor_schema.check_services),
+    ("set aside", doctor_schema.check_set_aside),
+    ("pooler", doctor_server.check_pooler),
+    ("role", doctor_schema.check_role),
+    ("privileges", doctor_schema.check_privileges),
+    ("partitions", doctor_schema.check_partition_gaps),
+    ("partitions", doctor_schema.check_stray_partitions),
+    ("notifications", doctor_server.check_notifications),
 )
 NOTIFIED_SECONDS: Final = 2.0
 # A look, not a proof: `schedules verify` looks at all of it.
@@ -65,23 +76,23 @@ def doctor_command() -> int:
     Exit code 1 if there is a problem; advice alone is 0.
     """
     findings = on_database(examine, needs_schema=False)
-    for finding in findings:
-        line = f"{finding.level:<8} {finding.check:<14} {finding.message}"
-        report(finding._asdict())
+    for check, finding in findings:
+        line = f"{finding.level:<8} {check:<14} {finding.message}"
+        report({"check": check, **finding._asdict()})
         echo_state(line)
         if finding.hint:
             echo(f"{'':<24}{finding.hint}")
-    return 1 if any(finding.level == "problem" for finding in findings) else 0
+    return 1 if any(finding.level == "problem" for _, finding in findings) else 0
 
 
-async def examine(session: Session) -> list[Finding]:
-    """Every check, in its order; only one finding when the schema is missing or does not fit."""
+async def examine(session: Session) -> list[tuple[str, Finding]]:
+    """What every check found, in order; one finding if the schema is missing or does not fit."""
     server = await session.call(health.server)
     try:
         await require_supported(session.connection, session.schema)
         revision = await require_revision(session.connection, session.schema)
     except SchemaError as error:
-        return [problem("schema", error.message, error.hint)]
+        return [("schema", problem(error.message, error.hint))]
     blocking = await session.call(blocking_sessions)
     # Locks are reported, not waited for.
     await session.connection.execute("SET lock_timeout = '1s'")
@@ -107,11 +118,12 @@ async def examine(session: Session) -> list[Finding]:
                 **await session.call(health.readings),
             )
     except Refused as error:
-        return [problem("role", error.message, _MAY_NOT_LOOK)]
+        return [("role", problem(error.message, _MAY_NOT_LOOK))]
     except Conflict as error:
         found = doctor_schema.blocked(await session.call(blocking_sessions))
-        return [*found, problem("database", error.message, error.hint)]
-    return [finding for check in CHECKS for finding in check(diagnosis)]
+        said = [("locks", finding) for finding in found]
+        return [*said, ("database", problem(error.message, error.hint))]
+    return [(name, finding) for name, check in CHECKS for finding in check(diagnosis)]
 
 
 async def listen_past(session: Session) -> float | str | None:

@@ -67,35 +67,34 @@ _EXCESS: Final[dict[str, tuple[Level, str, str]]] = {
 }
 
 
-def check_schema(found: Diagnosis) -> Iterator[Finding]:
-    """The revision (judged before) and partitions made ahead."""
+def check_partitions(found: Diagnosis) -> Iterator[Finding]:
+    """Partitions made ahead, and rows that found none."""
     ends, now = found.risks["partitions_end"], found.server["now"]
-    yield _judged_revision(found.settings.schema, found.revision)
     if ends is None or ends < now + PARTITIONS_AHEAD:
         yield problem(
-            "partitions",
             f"partitions are made up to {shown(ends)} only",
             f"Nodes make them; now: SELECT {found.settings.schema}.ensure_partitions();",
         )
     if found.risks["overflow"]:
         yield problem(
-            "partitions",
             f"history_overflow has {found.risks['overflow']} rows: they found no partition",
             "A node's janitor moves them; look at the logs of the nodes if they stay.",
         )
 
 
-def _judged_revision(schema: str, revision: str) -> Finding:
-    if revision == NEWEST:
-        return ok("schema", f"'{schema}' is as this version brings it")
+def check_schema(found: Diagnosis) -> Iterator[Finding]:
+    """The revision, with which this version works."""
+    schema, revision = found.settings.schema, found.revision
     reported = f"'{schema}' is at revision {revision}; this version brings {NEWEST}"
-    if revision > NEWEST:
-        return ok("schema", f"{reported}, and works with it")
-    return advice(
-        "schema",
-        f"{reported} and works with it, but for what is new",
-        "`pgcron-ha migrate` brings it, while nodes of this version and the one before go on.",
-    )
+    if revision == NEWEST:
+        yield ok(f"'{schema}' is as this version brings it")
+    elif revision > NEWEST:
+        yield ok(f"{reported}, and works with it")
+    else:
+        yield advice(
+            f"{reported} and works with it, but for what is new",
+            "`pgcron-ha migrate` brings it, while nodes of this version and the one before go on.",
+        )
 
 
 def check_partition_gaps(found: Diagnosis) -> Iterator[Finding]:
@@ -108,7 +107,6 @@ def check_partition_gaps(found: Diagnosis) -> Iterator[Finding]:
         ):
             continue
         yield problem(
-            "partitions",
             f"{relation} has none from {shown(since)} to {shown(until)}",
             f"This makes one: SELECT {found.settings.schema}.add_partition('{relation}',"
             f" '{since.isoformat()}', '{until.isoformat()}')",
@@ -123,7 +121,6 @@ def check_stray_partitions(found: Diagnosis) -> Iterator[Finding]:
             continue
         if stray["is_outlived"]:
             yield advice(
-                "partitions",
                 f"{name} is detached, and older than what is kept",
                 f"No node drops it; nobody but you knows what it is for: DROP TABLE {table};",
             )
@@ -131,7 +128,6 @@ def check_stray_partitions(found: Diagnosis) -> Iterator[Finding]:
         bounds = f"FROM ('{stray['low'].isoformat()}') TO ('{stray['high'].isoformat()}')"
         relation = f"{found.settings.schema}.{stray['relation']}"
         yield problem(
-            "partitions",
             f"{name} is detached: nobody sees its rows",
             f"This brings them back: ALTER TABLE {relation} ATTACH PARTITION {table} FOR VALUES"
             f" {bounds};",
@@ -144,29 +140,27 @@ def check_role(found: Diagnosis) -> Iterator[Finding]:
     name, owner = role["name"], role["owner"]
     if role["is_superuser"] or role["passes_policies"]:
         yield advice(
-            "role",
             f"{name} is a superuser or passes row security",
             "A node needs neither: give it a role that owns the schema and nothing else.",
         )
     elif not role["is_owner"]:
-        yield ok("role", f"{name} can read; nodes connect as {owner} or a member of it")
+        yield ok(f"{name} can read; nodes connect as {owner} or a member of it")
     elif not role["makes_partitions"]:
         yield problem(
-            "role",
             f"{name} may not make partitions: it lacks CREATE on the schema",
             f"As its owner: GRANT CREATE ON SCHEMA {found.settings.schema} TO {owner};",
         )
     else:
-        yield ok("role", f"{name} has the rights of the owner and is no superuser")
+        yield ok(f"{name} has the rights of the owner and is no superuser")
 
 
 def check_privileges(found: Diagnosis) -> Iterator[Finding]:
     """Rights in the schema that somebody added, and objects of other owners."""
     for row in found.excess_privileges:
         level, message, hint = _EXCESS[row["kind"]]
-        yield Finding("privileges", level, message.format(**row), hint.format(**row))
+        yield Finding(level, message.format(**row), hint.format(**row))
     if not found.excess_privileges:
-        yield ok("privileges", "no excess privileges")
+        yield ok("no excess privileges")
 
 
 def check_locks(found: Diagnosis) -> Iterator[Finding]:
@@ -177,7 +171,6 @@ def check_locks(found: Diagnosis) -> Iterator[Finding]:
     for holder in found.lock_holders:
         lasting = timedelta(seconds=int(holder["seconds"]))
         yield problem(
-            "locks",
             f"session {holder['name']} holds an advisory lock of the engine's for {lasting}",
             "Concurrency keys, limited queues or new partitions wait for it: "
             f"SELECT pg_terminate_backend({holder['process_id']});",
@@ -190,7 +183,6 @@ def blocked(rows: Sequence[Row]) -> Iterator[Finding]:
         doing = f"; its statement: {shown(row['statement'])}" if row["statement"] else ""
         ending = f"SELECT pg_terminate_backend({row['process_id']});"
         yield Finding(
-            "locks",
             "problem" if row["waiting"] else "advice",
             f"{session_words(row)} {holding_words(row)}{doing}",
             "What waits goes on when its transaction ends: "
@@ -199,31 +191,33 @@ def blocked(rows: Sequence[Row]) -> Iterator[Finding]:
 
 
 def check_services(found: Diagnosis) -> Iterator[Finding]:
-    """Services whose passes fail, and rows that services have set aside."""
-    health = [(node["name"], read_health(node)) for node in found.nodes]
-    for nodes, cause in merged(health):
-        where = f"node{'s' if len(nodes) > 1 else ''} {', '.join(nodes)}"
-        yield _failing(where, cause) if isinstance(cause, Failing) else _without(where, cause)
-    more = sum(each.more for _, each in health)
-    if more:
-        yield problem("set aside", f"{more} more", "The logs of the nodes name them.")
+    """Services whose passes fail."""
+    for where, cause in _causes(found):
+        if isinstance(cause, Failing):
+            lasting = f"no pass has succeeded for {cause.seconds:.0f} s"
+            yield problem(
+                f"{cause.service} of {where}: {lasting}: {cause.error}",
+                f"{cause.consequence} It goes on by itself once the cause is gone.".strip(),
+            )
 
 
-def _failing(where: str, each: Failing) -> Finding:
-    return problem(
-        "services",
-        f"{each.service} of {where}: no pass has succeeded for {each.seconds:.0f} s: {each.error}",
-        f"{each.consequence} It goes on by itself once the cause is gone.".strip(),
-    )
+def check_set_aside(found: Diagnosis) -> Iterator[Finding]:
+    """Rows that services have set aside."""
+    for where, cause in _causes(found):
+        if isinstance(cause, Without):
+            yield Finding(
+                "problem" if cause.seconds > LONG_SECONDS else "advice",
+                f"{cause.what}: on {where} {without_words(cause)}",
+                "It is tried again by itself, after five minutes at most.",
+            )
+    if more := sum(read_health(node).more for node in found.nodes):
+        yield problem(f"{more} more", "The logs of the nodes name them.")
 
 
-def _without(where: str, each: Without) -> Finding:
-    return Finding(
-        "set aside",
-        "problem" if each.seconds > LONG_SECONDS else "advice",
-        f"{each.what}: on {where} {without_words(each)}",
-        "It is tried again by itself, after five minutes at most.",
-    )
+def _causes(found: Diagnosis) -> Iterator[tuple[str, Failing | Without]]:
+    """The nodes that have it, in words, and what is wrong there."""
+    for nodes, cause in merged((node["name"], read_health(node)) for node in found.nodes):
+        yield f"node{'s' if len(nodes) > 1 else ''} {', '.join(nodes)}", cause
 
 
 def check_zones(found: Diagnosis) -> Iterator[Finding]:
@@ -233,10 +227,9 @@ def check_zones(found: Diagnosis) -> Iterator[Finding]:
         "no node has brought any so far" if tzdata is None else f"schedules follow tzdata {tzdata}"
     )
     here = "" if tzdata in (None, TZDATA) else f"; {TZDATA} is installed here"
-    yield ok("time zones", reported + here)
+    yield ok(reported + here)
     for node in found.zones["older"]:
         yield advice(
-            "time zones",
             f"node {node} has an older tzdata: it materializes no schedules",
             "Upgrade the package tzdata there, and start the node anew.",
         )
@@ -248,12 +241,11 @@ def check_lease(found: Diagnosis) -> Iterator[Finding]:
     shortest = min(lease for lease in leases if lease is not None)
     if shortest < SHORTEST_ADVISED_LEASE:
         yield advice(
-            "lease",
             f"a lease of {shortest:g} s is short",
             "Use at least 5s, above the failover time of the database, or runs are repeated.",
         )
     else:
-        yield ok("lease", f"{shortest:g} s")
+        yield ok(f"{shortest:g} s")
 
 
 def check_delivery(found: Diagnosis) -> Iterator[Finding]:
@@ -261,31 +253,39 @@ def check_delivery(found: Diagnosis) -> Iterator[Finding]:
     count = found.risks["at_most_once_schedules"]
     if not found.server["is_synchronous"] and (count or found.risks["has_at_most_once_run"]):
         yield advice(
-            "delivery",
             f"at_most_once is used ({plural(count, 'schedule')}) without a synchronous standby",
             "A failover to an asynchronous standby may forget that a run began, and repeat it.",
         )
 
 
-def check_work(found: Diagnosis) -> Iterator[Finding]:
-    """Nodes, blocked runs, invalid schedules, and the invariant of the ledger."""
+def check_nodes(found: Diagnosis) -> Iterator[Finding]:
+    """Whether somebody works."""
     nodes = found.risks["nodes"]
     yield Finding(
-        "nodes",
         "ok" if nodes else "advice",
         f"{nodes} alive",
         None if nodes else "Nothing fires and nothing runs; start one with `pgcron-ha node`.",
     )
+
+
+def check_no_node(found: Diagnosis) -> Iterator[Finding]:
+    """Runs that no living node takes."""
     for parked in found.parked:
-        hint = "Start a node that offers it for this queue."
         message = f"{plural(parked['runs'], 'run')}: {parked['reason']}"
-        yield advice("blocked", message, hint)
+        yield advice(message, "Start a node that offers it for this queue.")
+
+
+def check_invalid(found: Diagnosis) -> Iterator[Finding]:
+    """Schedules that never fire."""
     for invalid in found.invalid_schedules:
         message = f"'{invalid['name']}': {invalid['error'].get('message')}"
-        yield problem("invalid", message, invalid["error"].get("hint"))
+        yield problem(message, invalid["error"].get("hint"))
+
+
+def check_unaccounted(found: Diagnosis) -> Iterator[Finding]:
+    """The invariant of the ledger: fires whose runs are nowhere."""
     for fire in found.unaccounted:
         yield problem(
-            "unaccounted",
             f"the fire of schedule {fire['schedule_id']} at {shown(fire['fire_at'])}: "
             f"its run {fire['run_id']} is neither alive nor in history",
             "This must not happen: keep the database's log and report it to the project.",
@@ -298,14 +298,12 @@ def check_ledger(found: Diagnosis) -> Iterator[Finding]:
     for row in proof.breaks[:MOST_BREAKS]:
         at = "" if row["fire_at"] is None else f" at {shown(row['fire_at'])}"
         yield problem(
-            "ledger",
             f"{row['rule']}: schedule '{row['schedule']}'{at}, {row['detail']}",
             "This must not happen: keep the database's log and report it to the project.",
         )
     if not proof.breaks:
         some = " (not all of them: `pgcron-ha schedules verify` looks at more)"
         yield ok(
-            "ledger",
             f"the last hour, schedules: {proof.schedules}, instants: {proof.instants}, each with "
             f"one answer{some if proof.is_cut else ''}",
         )

@@ -25,27 +25,26 @@ Level = Literal["ok", "advice", "problem"]
 
 
 class Finding(NamedTuple):
-    """One line of the report."""
+    """What a check found."""
 
-    check: str
     level: Level
     message: str
     hint: str | None = None
 
 
-def ok(check: str, message: str) -> Finding:
+def ok(message: str) -> Finding:
     """A check that found nothing wrong."""
-    return Finding(check, "ok", message)
+    return Finding("ok", message)
 
 
-def advice(check: str, message: str, hint: str) -> Finding:
+def advice(message: str, hint: str) -> Finding:
     """Something that may cost or lose runs."""
-    return Finding(check, "advice", message, hint)
+    return Finding("advice", message, hint)
 
 
-def problem(check: str, message: str, hint: str | None) -> Finding:
+def problem(message: str, hint: str | None) -> Finding:
     """Something that does not work, or loses runs."""
-    return Finding(check, "problem", message, hint)
+    return Finding("problem", message, hint)
 
 
 class Diagnosis(SimpleNamespace):
@@ -53,12 +52,11 @@ class Diagnosis(SimpleNamespace):
 
 
 def check_server(found: Diagnosis) -> Iterator[Finding]:
-    """Version, role in replication, durability."""
+    """Version, role in replication."""
     server = found.server
-    yield ok("server", f"PostgreSQL {server['version']}")
+    yield ok(f"PostgreSQL {server['version']}")
     if server["is_read_only"]:
         yield problem(
-            "server",
             "default_transaction_read_only is on",
             "No node joins and nothing can be enqueued. If that is not meant: SET "
             "default_transaction_read_only = off; or no ALTER is taken either; then ALTER DATABASE "
@@ -66,14 +64,17 @@ def check_server(found: Diagnosis) -> Iterator[Finding]:
         )
     if server["is_standby"]:
         yield problem(
-            "server",
             "the server is a standby",
             "Add target_session_attrs=read-write to the DSN, with all hosts.",
         )
+
+
+def check_durability(found: Diagnosis) -> Iterator[Finding]:
+    """Settings with which a crash loses or doubles runs."""
+    server = found.server
     if server["careless"]:
         off = " and ".join(server["careless"])
         yield advice(
-            "durability",
             f"{off} {'are' if len(server['careless']) > 1 else 'is'} off",
             "A crash of the machine can lose or double runs, or spoil the database: "
             + " ".join(f"ALTER SYSTEM SET {name} = on;" for name in server["careless"])
@@ -81,7 +82,6 @@ def check_server(found: Diagnosis) -> Iterator[Finding]:
         )
     if server["synchronous_commit"] == "off":
         yield advice(
-            "durability",
             "synchronous_commit is off where sessions begin",
             "Nodes set it for themselves, but a crash may lose what a client saw "
             "committed: ALTER DATABASE … RESET, ALTER ROLE … RESET (\\drds of psql shows where it "
@@ -93,51 +93,49 @@ def check_autovacuum(found: Diagnosis) -> Iterator[Finding]:
     """Whether autovacuum is on, and tables that it never came to."""
     for setting in found.server["without"]:
         yield problem(
-            "autovacuum",
             f"{setting} is off for the whole server: dead rows stay, and tables grow",
             f"ALTER SYSTEM SET {setting} = on; SELECT pg_reload_conf();",
         )
     for table in found.tables_without_autovacuum:
         toast = " (values out of line)" if table["option"].startswith("toast.") else ""
         yield problem(
-            "autovacuum",
             f"it is off for {table['name']}{toast}",
             f"ALTER TABLE {table['name']} RESET ({table['option']});",
         )
     for table in found.never_vacuumed:
         yield advice(
-            "autovacuum",
             f"it never came to {table['name']}: {table['dead']:,} dead rows, "
             f"{table['inserted']:,} inserted",
             f"Now: VACUUM (ANALYZE) {found.settings.schema}.{table['name']}; and give autovacuum"
             " more workers, or a higher autovacuum_vacuum_cost_limit.",
         )
     if not (found.server["without"] or found.tables_without_autovacuum):
-        yield ok("autovacuum", "on")
+        yield ok("on")
 
 
 def check_holders(found: Diagnosis) -> Iterator[Finding]:
-    """What keeps dead rows from being removed, and what keeps the server's log."""
+    """What keeps dead rows from being removed."""
     for holder in found.snapshot_holders:
         seconds, other = holder["seconds"], holder["other_database"]
         lasting = f" for {timedelta(seconds=int(seconds))}" if seconds is not None else ""
         there = f" in database {other} (a standby reports it)" if other is not None else ""
         dead = "Dead rows of the catalog" if holder["kind"] in LOGICAL else "Dead rows"
         yield advice(
-            "old snapshots",
             f"{holder['kind']} {holder['name']}{there} holds one{lasting}, "
             f"{holder['age']:,} transactions old",
             f"{dead} stay as long; if nobody needs it: {release_words(holder)}",
         )
     if not found.role["sees_all"]:
         yield advice(
-            "old snapshots",
             f"{found.role['name']} may not see what sessions of other roles hold",
             f"As a superuser: GRANT pg_read_all_stats TO {found.role['name']};",
         )
+
+
+def check_replication(found: Diagnosis) -> Iterator[Finding]:
+    """What keeps the server's log."""
     for slot in found.idle_slots:
         yield advice(
-            "replication",
             f"nobody reads slot {slot['name']}: {slot['bytes'] // 2**20:,} MiB of log are kept",
             "The disk fills up, unless max_slot_wal_keep_size bounds it. If nobody needs it: "
             f"{release_words({**slot, 'kind': 'replication slot'})}",
@@ -156,7 +154,6 @@ def check_wraparound(found: Diagnosis) -> Iterator[Finding]:
     ):
         if age > felt:
             yield Finding(
-                "wraparound",
                 "problem" if age > MOST_TRANSACTIONS else "advice",
                 f"the oldest transaction of {what} is {age:,} old: the server takes no more writes"
                 f" at {_LAST_TRANSACTION:,}",
@@ -164,40 +161,48 @@ def check_wraparound(found: Diagnosis) -> Iterator[Finding]:
             )
 
 
-def check_storage(found: Diagnosis) -> Iterator[Finding]:
-    """Indexes that are broken or swollen, and tables of dead rows."""
+def check_indexes(found: Diagnosis) -> Iterator[Finding]:
+    """Indexes that are broken or swollen."""
     for index in found.broken_indexes:
         yield problem(
-            "indexes",
             f"{index['name']} of {index['relation']} is not valid: no statement uses it",
             _mended(index),
         )
     for index in found.swollen_indexes:
         size = index["bytes"] // 2**20
         yield advice(
-            "indexes",
             f"{index['name']} has {size:,} MiB for {plural(index['entries'], 'entry')}",
             f"REINDEX INDEX CONCURRENTLY {index['name']}; nodes may go on meanwhile.",
         )
+
+
+def check_dead_rows(found: Diagnosis) -> Iterator[Finding]:
+    """Tables with more dead rows than living."""
     for table in found.dead_rows:
         when = table["vacuumed_at"]
         yield advice(
-            "dead rows",
             f"{table['name']} has {table['dead']:,} dead rows and {table['living']:,} living; "
             + ("it was never vacuumed" if when is None else f"vacuumed {shown(when)}"),
             "See who holds an old snapshot above; if nobody does, VACUUM it, and give autovacuum"
             " more workers.",
         )
+
+
+def check_retention(found: Diagnosis) -> Iterator[Finding]:
+    """Days of history that take room for the few runs that are left."""
     for day in found.spent_days:
         yield advice(
-            "retention",
             f"{day['name']} has {day['bytes'] // 2**20:,} MiB for"
             f" {plural(day['remaining'], 'run')} that its rules have left",
             f"It is dropped {shown(day['dropped_at'])}; VACUUM FULL {day['name']} gives the room"
             " back now, and keeps who reads runs of that day waiting meanwhile.",
         )
+
+
+def check_storage(found: Diagnosis) -> Iterator[Finding]:
+    """Whether there is nothing to say of indexes and dead rows."""
     if not (found.broken_indexes or found.swollen_indexes or found.dead_rows):
-        yield ok("storage", "indexes are valid and dead rows few")
+        yield ok("indexes are valid and dead rows few")
 
 
 def _mended(index: dict[str, Any]) -> str:
@@ -216,31 +221,20 @@ def check_connections(found: Diagnosis) -> Iterator[Finding]:
     used, most = found.server["connections"], found.server["most_connections"]
     level: Level = "advice" if most - used < FREE_CONNECTIONS else "ok"
     hint = "Raise max_connections, or put a pooler between." if level == "advice" else None
-    yield Finding("connections", level, f"{used} of {most} used", hint)
+    yield Finding(level, f"{used} of {most} used", hint)
 
 
 def check_pooler(found: Diagnosis) -> Iterator[Finding]:
     """A pooler in transaction mode loses notifications; with a listen_dsn they arrive."""
-    if isinstance(found.notified, str):
-        yield advice(
-            "notifications",
-            f"they do not arrive by listen_dsn: {found.notified}",
-            "It must lead to the same database, to the server itself or through a pooler in "
-            "session mode. Until it does, nodes look every node.poll_interval.",
-        )
-    elif found.notified is not None:
-        arrive = f"they arrive by listen_dsn, within {found.notified * 1000:.0f} ms"
-        yield ok("notifications", arrive)
     if not found.is_pooled:
         return
     through = "the DSN leads through a pooler that hands sessions around"
     if found.notified is None:
-        yield advice("pooler", through, _LOOKING)
+        yield advice(through, _LOOKING)
     else:
-        yield ok("pooler", through)
+        yield ok(through)
     if found.server["default_isolation"] != "read committed":
         yield problem(
-            "pooler",
             f"default_transaction_isolation is '{found.server['default_isolation']}'",
             "Through a pooler no session can change it, and edits need another: ALTER ROLE "
             f"{found.role['name']} SET default_transaction_isolation = 'read committed'; then "
@@ -249,12 +243,22 @@ def check_pooler(found: Diagnosis) -> Iterator[Finding]:
 
 
 def check_notifications(found: Diagnosis) -> Iterator[Finding]:
-    """The server's queue of notifications, which an idle listener's transaction keeps."""
+    """Whether they come by listen_dsn; the server's queue of them, which an idle listener's
+    transaction keeps.
+    """
+    if isinstance(found.notified, str):
+        yield advice(
+            f"they do not arrive by listen_dsn: {found.notified}",
+            "It must lead to the same database, to the server itself or through a pooler in "
+            "session mode. Until it does, nodes look every node.poll_interval.",
+        )
+    elif found.notified is not None:
+        arrive = f"they arrive by listen_dsn, within {found.notified * 1000:.0f} ms"
+        yield ok(arrive)
     usage, open_ones = found.notification_queue["usage"], found.notification_queue["open"]
     if usage < _MUCH_USAGE:
         return
     yield problem(
-        "notifications",
         f"the server's queue of notifications is {usage:.0%} full; from half of it on nodes are"
         " not woken, and look at each poll interval",
         "A session that listens keeps it and has a transaction open: the oldest are "

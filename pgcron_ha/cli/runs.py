@@ -7,17 +7,8 @@ from typing import Any
 
 import click
 
-from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import (
-    Column,
-    echo,
-    is_json,
-    print_fields,
-    print_result,
-    print_rows,
-    report,
-    shown,
-)
+from pgcron_ha.cli import arguments, output
+from pgcron_ha.cli.output import Column, echo, shown
 from pgcron_ha.cli.screen import progress_of, progress_text
 from pgcron_ha.cli.session import Session, act, call, with_session
 from pgcron_ha.cli.watching import follow_to_end, log_line
@@ -91,7 +82,7 @@ def list_command(**given: Any) -> None:
     it waits. Looks at the newest 20,000. What is only scheduled so far is listed by --state
     scheduled.
     """
-    print_rows(call(overview.runs, **given), COLUMNS, "no runs")
+    output.print_rows(call(overview.runs, **given), COLUMNS, "no runs")
 
 
 @runs_group.command("show")
@@ -103,8 +94,8 @@ async def show_command(session: Session, run_id: int) -> None:
     found |= await session.call(breakers.reported_of_run, run_id)
     attempts = await session.call(overview.attempts, run_id)
     reported = progress_of(found)
-    report({**found, "progress": reported and reported._asdict(), "attempts": attempts})
-    print_fields({**found, "progress": reported and progress_text(reported)})
+    output.report({**found, "progress": reported and reported._asdict(), "attempts": attempts})
+    output.print_fields({**found, "progress": reported and progress_text(reported)})
     for attempt in attempts:
         where = f"attempt {attempt['attempt']} {attempt['outcome']} on {shown(attempt['node'])}"
         echo(f"\n{where} at {shown(attempt['ended_at'])}: {shown(attempt['error'])}")
@@ -136,8 +127,8 @@ async def logs_command(session: Session, run_id: int, attempt: int | None, limit
     await session.call(overview.run, run_id)
     lines = await session.call(overview.lines, run_id, attempt=attempt, limit=limit)
     for line in lines:
-        print_result(line, log_line(line))
-    if len(lines) == limit and not is_json():
+        output.print_result(line, log_line(line))
+    if len(lines) == limit and not output.is_json():
         echo(f"there may be more than these {limit} lines: --limit", err=True)
 
 
@@ -178,10 +169,10 @@ def retry_command(run_id: int) -> None:
 
 def print_run_id(run_id: int) -> None:
     """The id alone, for shell scripts, or an object."""
-    print_result({"run_id": run_id}, run_id)
+    output.print_result({"run_id": run_id}, run_id)
 
 
 def _print_stopped(run_id: int, verdict: str, asked: str) -> None:
     sentences = {"cancelled": "is cancelled", "requested": asked, "finished": "had already ended"}
     document = {"run_id": run_id, "verdict": verdict}
-    print_result(document, f"run {run_id} {sentences[verdict]}")
+    output.print_result(document, f"run {run_id} {sentences[verdict]}")

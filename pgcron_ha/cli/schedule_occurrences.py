@@ -11,19 +11,8 @@ from typing import Any
 
 import click
 
-from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import (
-    Column,
-    echo,
-    instant_text,
-    plural,
-    print_fields,
-    print_result,
-    print_rows,
-    report,
-    shown,
-    table_lines,
-)
+from pgcron_ha.cli import arguments, output
+from pgcron_ha.cli.output import Column, echo, plural, shown
 from pgcron_ha.cli.session import Session, with_session
 from pgcron_ha.client.fires import NO_FIRE, changed_words, explain, is_fire, require_fire
 from pgcron_ha.client.verifying import Proof, prove
@@ -85,7 +74,7 @@ async def occurrences_command(
     found = await session.call(ledger, schedule_id=row["id"], **wanted)
     now = await session.call(overview.database_time)
     lines = [ledger_line(fire, now) for fire in found]
-    print_rows(lines, LEDGER_COLUMNS, "no occurrences")
+    output.print_rows(lines, LEDGER_COLUMNS, "no occurrences")
 
 
 @click.command("why", cls=arguments.JsonCommand)
@@ -101,13 +90,13 @@ async def why_command(session: Session, name: str, instant: datetime) -> None:
     moment = arguments.in_zone(instant, row["timezone"])
     found = explain(row, moment, await session.call(reasons.why, name, moment))
     reported = found.reported
-    fields = {"schedule": name, "instant": instant_text(found.instant), **reported._asdict()}
+    fields = {"schedule": name, "instant": output.instant_text(found.instant), **reported._asdict()}
     if reported.decision == "not an instant":
         fields |= {"fires_before": found.before, "fires_after": found.after}
-    report(fields)
+    output.report(fields)
     if reported.run is not None and reported.outcome is None:
         fields["outcome"] = "retention has removed it"
-    print_fields(fields)
+    output.print_fields(fields)
 
 
 @click.command("skip", cls=arguments.JsonCommand)
@@ -141,7 +130,7 @@ async def move_command(
     fire = await _fire(session, name, instant)
     then = await arguments.in_zone_of(session, name, to)
     await session.act(occurrences.move_occurrence, name, fire, then, note)
-    _say(name, fire, f"runs at {instant_text(then)}")
+    _say(name, fire, f"runs at {output.instant_text(then)}")
 
 
 @click.command("edit-occurrence", cls=arguments.JsonCommand)
@@ -188,8 +177,8 @@ async def verify_command(session: Session, name: str | None, since: timedelta | 
     after = now - since if isinstance(since, timedelta) else since.astimezone(UTC)
     proof = await session.call(prove, after, name=name)
     for broken in proof.breaks:
-        report(broken)
-    report({**asdict(proof), "since": after, "breaks": len(proof.breaks)})
+        output.report(broken)
+    output.report({**asdict(proof), "since": after, "breaks": len(proof.breaks)})
     for line in proof_lines(proof, after):
         echo(line)
     return 1 if proof.breaks else 0
@@ -197,7 +186,7 @@ async def verify_command(session: Session, name: str | None, since: timedelta | 
 
 def proof_lines(proof: Proof, after: datetime) -> list[str]:
     """What breaks a rule, and the sentence that sums it up."""
-    return [*table_lines(proof.breaks, COLUMNS), _sentence(proof, after)]
+    return [*output.table_lines(proof.breaks, COLUMNS), _sentence(proof, after)]
 
 
 def _sentence(proof: Proof, after: datetime) -> str:
@@ -232,7 +221,7 @@ def changed_lines(schedule: Mapping[str, Any], changed: Sequence[Mapping[str, An
     lines = []
     for one in changed:
         words = changed_words(one) + ("" if is_fire(schedule, one["fire_at"]) else NO_FIRE)
-        lines.append(f"changed {instant_text(one['fire_at'])}  {words}")
+        lines.append(f"changed {output.instant_text(one['fire_at'])}  {words}")
     return lines
 
 
@@ -245,7 +234,7 @@ async def _fire(session: Session, name: str, instant: datetime) -> datetime:
 
 
 def _say(name: str, fire: datetime, done: str) -> None:
-    print_result(
+    output.print_result(
         {"schedule": name, "instant": fire, "done": done},
-        f"the fire of schedule '{name}' at {instant_text(fire)} {done}",
+        f"the fire of schedule '{name}' at {output.instant_text(fire)} {done}",
     )

@@ -8,22 +8,12 @@ from typing import Any
 
 import click
 
-from pgcron_ha.cli import arguments
+from pgcron_ha.cli import arguments, output
 from pgcron_ha.cli.arguments import LOCAL_INSTANT, option
 from pgcron_ha.cli.backfills import backfill_command
 from pgcron_ha.cli.next import fire_json, print_preview
 from pgcron_ha.cli.options import policy_options
-from pgcron_ha.cli.output import (
-    Column,
-    echo,
-    note,
-    print_fields,
-    print_result,
-    print_rows,
-    print_table,
-    report,
-    shown,
-)
+from pgcron_ha.cli.output import Column, echo, shown
 from pgcron_ha.cli.runs import COLUMNS as RUN_COLUMNS
 from pgcron_ha.cli.runs import print_run_id
 from pgcron_ha.cli.schedule_files import apply_command, export_command, schema_command
@@ -88,7 +78,7 @@ for _command in (
 def list_command(paused: bool | None, **given: Any) -> None:
     """List schedules by name."""
     given["enabled"] = None if paused is None else not paused
-    print_rows(call(overview.schedules, **given), COLUMNS, "no schedules")
+    output.print_rows(call(overview.schedules, **given), COLUMNS, "no schedules")
 
 
 @schedules_group.command("show")
@@ -100,10 +90,10 @@ async def show_command(session: Session, name: str) -> None:
     changed = await session.call(changed_occurrences, found["id"])
     runs = await session.call(overview.runs, schedule_name=name, limit=_LAST_RUNS)
     ahead = _preview(found)
-    report({**found, **_preview_json(found, ahead), "changed": changed, "runs": runs})
+    output.report({**found, **_preview_json(found, ahead), "changed": changed, "runs": runs})
     calendars = ", ".join(name for name, _ in calendars_in(found["calendars"]))
     error = found["error"] and _sentences(found["error"])
-    print_fields({**found, "calendars": calendars or None, "error": error})
+    output.print_fields({**found, "calendars": calendars or None, "error": error})
     echo()
     for line in changed_lines(found, changed):
         echo(line)
@@ -112,7 +102,7 @@ async def show_command(session: Session, name: str) -> None:
         if not found["enabled"]:
             echo("these would be its fires, if it were resumed")
         echo()
-    print_table(runs, RUN_COLUMNS, "no runs")
+    output.print_table(runs, RUN_COLUMNS, "no runs")
 
 
 @schedules_group.command("put")
@@ -148,12 +138,12 @@ def put_command(
 
     found, changed, lacking = on_database(put)
     ahead = _preview(found)
-    report({**found, **_preview_json(found, ahead)})
+    output.report({**found, **_preview_json(found, ahead)})
     notes = [] if lacking is None else [lacking]
     if not dry_run:
         notes += [*(ahead.notes if ahead is not None else ()), *changed_lines(found, changed)]
     for each in notes:
-        note(each)
+        output.note(each)
     if dry_run and ahead is not None:
         print_preview(ahead)
         echo(f"schedule '{name}' is not changed: this was a dry run")
@@ -185,7 +175,7 @@ async def pause_command(
         until = await arguments.in_zone_of(session, name, until)
     await session.act(functions.pause_schedule, name, note, until=until, interface="cli")
     end = (await session.call(overview.schedule, name))["paused_until"]
-    print_result(
+    output.print_result(
         {"schedule": name, "done": "paused", "until": end},
         f"schedule '{name}' is paused" + (f" until {shown(end)}" if end else ""),
     )
@@ -218,7 +208,7 @@ async def rename_command(session: Session, name: str, new_name: str) -> None:
             err=True,
         )
     document = {"schedule": new_name, "done": "renamed", "was": name}
-    print_result(document, f"schedule '{name}' is now '{new_name}'")
+    output.print_result(document, f"schedule '{name}' is now '{new_name}'")
 
 
 @schedules_group.command("delete")
@@ -280,4 +270,4 @@ def _preview_json(row: overview.Row, ahead: Preview | None) -> dict[str, Any]:
 
 
 def _say(name: str, done: str) -> None:
-    print_result({"schedule": name, "done": done}, f"schedule '{name}' is {done}")
+    output.print_result({"schedule": name, "done": done}, f"schedule '{name}' is {done}")

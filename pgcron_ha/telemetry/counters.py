@@ -12,16 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Generic, TypeVar
 
-from pgcron_ha.telemetry.events import (
-    Event,
-    NodeFenced,
-    NodeJoined,
-    PeerDied,
-    RunFenced,
-    RunsReaped,
-    RunsReleased,
-    ServiceFailed,
-)
+from pgcron_ha.telemetry import events
 
 T = TypeVar("T")
 
@@ -129,24 +120,24 @@ class Counters:
         self.log_bytes_dropped = Counter(buffer_full=0, refused=0)
         self._lock = threading.Lock()
 
-    def saw(self, event: Event) -> None:
+    def saw(self, event: events.Event) -> None:
         """Counts an event; from any thread."""
         with self._lock:
             match event:
-                case RunFenced():
+                case events.RunFenced():
                     self.fenced["complete"] += 1
-                case NodeFenced():
+                case events.NodeFenced():
                     self.fenced["renew"] += 1
                     self.renewals["refused"] += 1
-                case PeerDied():
+                case events.PeerDied():
                     self.takeovers["lease_expired"] += 1
-                case NodeJoined(predecessors=predecessors):
+                case events.NodeJoined(predecessors=predecessors):
                     self.takeovers["restarted"] += predecessors
-                case RunsReaped(verdicts=verdicts):
+                case events.RunsReaped(verdicts=verdicts):
                     self._reaped(verdicts)
-                case RunsReleased(runs=runs):
+                case events.RunsReleased(runs=runs):
                     self.released += runs
-                case ServiceFailed(service=service):
+                case events.ServiceFailed(service=service):
                     self.failures[service] += 1
 
     def broke(self, states: Mapping[str, str]) -> None:

@@ -24,9 +24,9 @@ what is computed, each by its keyword: ``row=…`` is ``view.row`` there::
             ("node", name), ask.node.one, name=name
         )
         if snapshot.value is None:
-            raise NoSuch("node", name, "…the rule…", "…what to do…")
+            raise NoSuch("node", name, "…the rule…")
         return page_request.page(                          # judged at snapshot.now
-            "node.html", snapshot, title=name, section="nodes", row=snapshot.value, …
+            "node.html", snapshot, title=name, row=snapshot.value, …
         )
 
 The key of `PageRequest.read` names the view and holds everything that chooses its rows. Raise
@@ -48,8 +48,8 @@ host, body size and headers are checked before a page is called (`security`).
 **4. Register** a line in `routes.ROUTES` with the permission it needs. The links on top of each
 page are those of `viewing.NAVIGATION`.
 
-**5. Write the template**: ``{% extends "base.html" %}``, a ``main`` block, and macros by ``{% from
-"_macros.html" import badge, card, name, post, run_link, table, when with context %}``.
+**5. Write the template**: ``{% extends "base.html" %}`` and a ``main`` block, which has the macros
+of ``_macros.html`` that ``base.html`` names.
 
 - Addresses only by ``page_request.link("route", {"query": value}, segment=value)``.
 - Instants only by ``when(instant)``; durations ``seconds|duration``; states

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import parse_qsl, urlencode
@@ -21,8 +22,9 @@ class NoSuch(NotFound):
     """A name that nothing has; `near` are names and addresses that may have been meant."""
 
     def __init__(
-        self, what: str, name: str, rule: str, hint: str, near: Sequence[tuple[str, str]] = ()
+        self, what: str, name: str, rule: str, near: Sequence[tuple[str, str]] = (), hint: str = ""
     ) -> None:
+        hint = hint or f"Look for it in the list of {what}s."
         super().__init__(f"{what} '{name[:200]}' does not exist", rule, hint)
         self.near = near
 
@@ -58,25 +60,18 @@ def choice(given: str | None, known: tuple[str, ...], what: str) -> str | None:
     """`given` if it is one of the `known` words, None for None; else WrongAddress."""
     if given is None or given in known:
         return given
-    raise WrongAddress(
-        f"'{given[:100]}' is not a {what}",
-        f"A {what} is one of {', '.join(known)}.",
-        _did_you_mean(given, known),
-        wrong=given,
-        instead=_near(given, known),
-    )
+    rule = f"A {what} is one of {', '.join(known)}."
+    raise _unknown(f"'{given[:100]}' is not a {what}", rule, given, known)
 
 
 def cursor_instant(text: str | None, what: str) -> datetime | None:
     """Before which instant a page of a list begins; None for None, WrongAddress."""
     if text is None:
         return None
-    try:
+    with suppress(ValueError, OverflowError):
         found = datetime.fromisoformat(text)
         if found.tzinfo is not None:
             return found.astimezone(UTC)
-    except (ValueError, OverflowError):
-        pass
     raise wrong_page(text, what, "A page begins before an instant, such as 2026-11-21T06:30:00Z.")
 
 
@@ -144,13 +139,8 @@ def _fields(
     found: dict[str, str] = {}
     for name, value in pairs:
         if name not in allowed:
-            raise WrongAddress(
-                f"{where} has an unknown {word} '{name[:100]}'",
-                f"Known here: {', '.join(known) or 'none'}.",
-                _did_you_mean(name, known),
-                wrong=name,
-                instead=_near(name, known),
-            )
+            message = f"{where} has an unknown {word} '{name[:100]}'"
+            raise _unknown(message, f"Known here: {', '.join(known) or 'none'}.", name, known)
         if name in found or len(value) > longest:
             raise WrongAddress(
                 f"'{name}' is given twice or is too long",
@@ -174,10 +164,7 @@ def near_names(name: str, known: Sequence[str]) -> list[str]:
     return difflib.get_close_matches(name, known, n=_NEAR, cutoff=0.4) or list(known[:_NEAR])
 
 
-def _near(given: str, known: Sequence[str]) -> list[str]:
-    return difflib.get_close_matches(given[:100], known, n=1, cutoff=0.5)
-
-
-def _did_you_mean(given: str, known: Sequence[str]) -> str:
-    near = _near(given, known)
-    return f"Did you mean '{near[0]}'?" if near else "Leave it out."
+def _unknown(message: str, rule: str, wrong: str, known: Sequence[str]) -> WrongAddress:
+    near = difflib.get_close_matches(wrong[:100], known, n=1, cutoff=0.5)
+    hint = f"Did you mean '{near[0]}'?" if near else "Leave it out."
+    return WrongAddress(message, rule, hint, wrong=wrong, instead=near)

@@ -7,11 +7,9 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from functools import cache
 from time import perf_counter
 from typing import Final
 
-from jinja2 import Environment
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -31,7 +29,7 @@ from pgcron_ha.web.page_request import PageRequest, Services
 from pgcron_ha.web.reading import Reader
 from pgcron_ha.web.routes import ROUTES, WebRoute
 from pgcron_ha.web.security import BodyTooLarge, Guard
-from pgcron_ha.web.templating import StaticFiles, load_templates
+from pgcron_ha.web.templating import templates
 
 _BROKEN: Final = "Something went wrong here; the server's log has the details under {number}.\n"
 
@@ -49,17 +47,14 @@ def create_app(
     one: its metrics are added, and it is ready while the node is.
     It serves one event loop; its lifespan must be run, as any server does.
     """
-    static, templates = _files()
+    templates()  # compiled now, and not while the first viewer waits
     metrics = WebMetrics(version)
     reader = Reader(dsn, metrics, schema)
     services = Services(
         dsn=dsn,
-        schema=schema,
         version=version,
         reader=reader,
         writers=ClientPools(),
-        templates=templates,
-        static=static,
         paths={route.name: route.path for route in ROUTES},
         metrics=metrics,
         pulse=Pulse(metrics),
@@ -72,16 +67,8 @@ def create_app(
         lifespan=lambda _: _life(services),
         exception_handlers={404: _no_route(services), 405: _no_route(services)},
     )
-    app.state.services = services
     app.add_middleware(Guard)
     return app
-
-
-@cache
-def _files() -> tuple[StaticFiles, Environment]:
-    """Static files and compiled templates; half a second, once for each process."""
-    static = StaticFiles()
-    return static, load_templates(static)
 
 
 @asynccontextmanager

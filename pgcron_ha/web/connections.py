@@ -68,8 +68,9 @@ class Connections:
             self._count += 1
         self._answered.pop(connection, None)
         self._waiting.setdefault(connection.group, {})[connection] = self._clock()
-        if self._count > self.most:
-            self._close_one()
+        if self._count > self.most:  # at least the newest waits
+            crowd = max(self._waiting.values(), key=len)
+            self._close(next(iter(crowd)))
 
     def answer(self, connection: BoundedProtocol) -> None:
         """A whole head has come in."""
@@ -99,11 +100,6 @@ class Connections:
                 overdue.append(connection)
         for connection in overdue:
             self._close(connection)
-
-    def _close_one(self) -> None:
-        """At least the newest waits, so there is one."""
-        crowd = max(self._waiting.values(), key=len)
-        self._close(next(iter(crowd)))
 
     def _close(self, connection: BoundedProtocol) -> None:
         self.forget(connection)

@@ -8,36 +8,26 @@ from typing import Final
 
 from starlette.responses import Response
 
-from pgcron_ha.errors import (
-    Conflict,
-    DatabaseUnavailable,
-    Fenced,
-    InvalidInput,
-    NotFound,
-    PgcronError,
-    Refused,
-    SchemaError,
-    TooLarge,
-)
+from pgcron_ha import errors
 from pgcron_ha.web.address import WrongAddress
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.viewing import NAVIGATION
 
-_STATUSES: Final[tuple[tuple[type[PgcronError], int, str], ...]] = (
-    (TooLarge, 413, "Too large"),
-    (InvalidInput, 400, "That can't be"),
-    (NotFound, 404, "Not found"),
-    (Conflict, 409, "Not now"),
-    (Fenced, 409, "Not now"),
-    (Refused, 403, "Refused"),
-    (SchemaError, 503, "The schema is not as this version needs it"),
-    (DatabaseUnavailable, 503, "The database is away"),
+_STATUSES: Final[tuple[tuple[type[errors.PgcronError], int, str], ...]] = (
+    (errors.TooLarge, 413, "Too large"),
+    (errors.InvalidInput, 400, "That can't be"),
+    (errors.NotFound, 404, "Not found"),
+    (errors.Conflict, 409, "Not now"),
+    (errors.Fenced, 409, "Not now"),
+    (errors.Refused, 403, "Refused"),
+    (errors.SchemaError, 503, "The schema is not as this version needs it"),
+    (errors.DatabaseUnavailable, 503, "The database is away"),
 )
 
 
 async def failure_page(
     page_request: PageRequest,
-    error: PgcronError,
+    error: errors.PgcronError,
     status: int | None = None,
     near: Sequence[tuple[str, str]] = (),
 ) -> Response:
@@ -50,11 +40,10 @@ async def failure_page(
         "error.html",
         None,
         title=heading,
-        section="",
         status=status or found,
         message=error.message,
         # What a driver says of a server names its address and more: that is for the process's log.
-        detail=None if isinstance(error, DatabaseUnavailable) else error.detail,
+        detail=None if isinstance(error, errors.DatabaseUnavailable) else error.detail,
         hint=error.hint,
         # Names and addresses that may have been meant.
         near=(*near, *getattr(error, "near", ()), *_corrections(page_request, error)),
@@ -73,7 +62,7 @@ def near_pages(path: str) -> list[tuple[str, str]]:
     ]
 
 
-def _corrections(page_request: PageRequest, error: PgcronError) -> list[tuple[str, str]]:
+def _corrections(page_request: PageRequest, error: errors.PgcronError) -> list[tuple[str, str]]:
     """Words and the addresses that may have been meant, if it is the address that is wrong."""
     if not isinstance(error, WrongAddress) or page_request.request.method == "POST":
         return []

@@ -5,6 +5,7 @@ All are pure functions; templates use them as filters, instants by the macro ``w
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
@@ -160,6 +161,13 @@ def short(text: str, most: int = 120) -> str:
     """The first line of a text, plain and bounded."""
     first = plain(text.strip().partition("\n")[0])
     return first if len(first) <= most else first[: most - 1] + "…"
+
+
+def stored(value: object) -> str:
+    """A column of a schedule: JSON unless it is a text; a dash for none."""
+    if value is None or isinstance(value, str):
+        return value or "–"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def who_and_why(who: str | None, note: str | None) -> str:

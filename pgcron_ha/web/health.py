@@ -12,11 +12,12 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import pairwise
 from statistics import quantiles
-from typing import Any, Final
+from typing import Final
 
+from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.calendars.calendar import Calendars
-from pgcron_ha.spec.cron.fires import DstPolicy
+from pgcron_ha.spec.cron.fires import LATEST, DstPolicy
 from pgcron_ha.spec.macros import EXAMPLE_SEED
 from pgcron_ha.spec.schedule_spec import ScheduleRow, calendars_in
 from pgcron_ha.spec.spec import parse_spec
@@ -68,13 +69,13 @@ class Rhythm:
         return max(SHORTEST_GRACE, min(LONGEST_GRACE, self.smallest / 10))
 
 
-def runs_are_made(row: dict[str, Any]) -> str:
+def runs_are_made(row: Row) -> str:
     """Of a schedule with ``max_runs``, when they are: ``its 3 runs are made``."""
     most = row["max_runs"]
     return "its run is made" if most == 1 else f"its {most} runs are made"
 
 
-def judge(row: dict[str, Any], now: datetime) -> Health:
+def judge(row: Row, now: datetime) -> Health:
     """The health of one row of `pgcron_ha.db.queries.pages.schedules.schedules` at an instant."""
     for rule in (_invalid, _failing, _stuck, _late, _stale, _slow, _flaky, _paused, _new):
         found = rule(row, now)
@@ -103,22 +104,18 @@ def _rhythm(
         parsed = parse_spec(spec, timezone, DstPolicy.parse(dst), EXAMPLE_SEED, calendars)
     except PgcronError:
         return None
-    fires: list[datetime] = []
-    fire = parsed.next(since)
-    while fire is not None and len(fires) <= FIRES_LOOKED_AT:
-        fires.append(fire)
-        fire = parsed.next(fire)
+    fires = parsed.between(since, LATEST, FIRES_LOOKED_AT + 1)
     gaps = [later - earlier for earlier, later in pairwise(fires)]
     return Rhythm(min(gaps), max(gaps)) if gaps else None
 
 
-def _invalid(row: dict[str, Any], now: datetime) -> Health | None:
+def _invalid(row: Row, now: datetime) -> Health | None:
     if row["status"] != "invalid":
         return None
     return Health("invalid", f"It never fires: {short(row['error'] or '')}", row["updated_at"])
 
 
-def _failing(row: dict[str, Any], now: datetime) -> Health | None:
+def _failing(row: Row, now: datetime) -> Health | None:
     executed = _executed(row)
     failures = 0
     for outcome, _, _, _ in executed:
@@ -135,26 +132,20 @@ def _failing(row: dict[str, Any], now: datetime) -> Health | None:
     )
 
 
-def _stuck(row: dict[str, Any], now: datetime) -> Health | None:
+def _stuck(row: Row, now: datetime) -> Health | None:
     if row["running_since"] is None:
         return None
-    lasting = (now - row["running_since"]).total_seconds()
+    run, lasting = f"Run {row['running_id']}", (now - row["running_since"]).total_seconds()
     if row["running_has_lease"] is False:
-        return Health(
-            "stuck",
-            f"Run {row['running_id']}'s node lost its lease; another node takes over.",
-            row["running_since"],
-        )
-    if row["running_timeout"] is not None and lasting > row["running_timeout"]:
-        return Health(
-            "stuck",
-            f"Run {row['running_id']} runs for {duration(lasting)}, beyond its timeout.",
-            row["running_since"],
-        )
-    return None
+        why = f"{run}'s node lost its lease; another node takes over."
+    elif row["running_timeout"] is not None and lasting > row["running_timeout"]:
+        why = f"{run} runs for {duration(lasting)}, beyond its timeout."
+    else:
+        return None
+    return Health("stuck", why, row["running_since"])
 
 
-def _late(row: dict[str, Any], now: datetime) -> Health | None:
+def _late(row: Row, now: datetime) -> Health | None:
     fire = row["oldest_late"]
     if fire is None or not row["enabled"]:
         return None
@@ -172,7 +163,7 @@ def _late(row: dict[str, Any], now: datetime) -> Health | None:
     return Health("late", f"{wait}{', the first' if fires > 1 else ''} for {long}.", fire)
 
 
-def _stale(row: dict[str, Any], now: datetime) -> Health | None:
+def _stale(row: Row, now: datetime) -> Health | None:
     beats = rhythm(row, now) if row["enabled"] else None
     if beats is None or row["is_completed"]:
         return None
@@ -186,7 +177,7 @@ def _stale(row: dict[str, Any], now: datetime) -> Health | None:
     return Health("stale", f"No success for {lasting}, over twice its interval.", since)
 
 
-def _slow(row: dict[str, Any], now: datetime) -> Health | None:
+def _slow(row: Row, now: datetime) -> Health | None:
     if row.get("overrun") is not None:
         expected = expected_about(row["overrun_expected"])
         said = f"Run {row['overrun']} overruns: {expected}."
@@ -200,7 +191,7 @@ def _slow(row: dict[str, Any], now: datetime) -> Health | None:
     return Health("slow", f"The last run took {duration(done[0])}; usually {duration(usual)}.")
 
 
-def _flaky(row: dict[str, Any], now: datetime) -> Health | None:
+def _flaky(row: Row, now: datetime) -> Health | None:
     executed = _executed(row)
     if len(executed) < RUNS_FOR_FLAKY:
         return None
@@ -210,13 +201,13 @@ def _flaky(row: dict[str, Any], now: datetime) -> Health | None:
     return Health("flaky", f"{failed} of the last {plural(len(executed), 'run')} failed.")
 
 
-def _paused(row: dict[str, Any], now: datetime) -> Health | None:
+def _paused(row: Row, now: datetime) -> Health | None:
     if row["enabled"]:
         return None
     return Health("paused", f"Paused {pause_words(row)}", row["updated_at"])
 
 
-def pause_words(row: dict[str, Any]) -> str:
+def pause_words(row: Row) -> str:
     """Of a paused schedule: ``by ann until 2026-11-21 06:30:00 UTC: moving``."""
     until = f" until {row['paused_until']:%Y-%m-%d %H:%M:%S} UTC" if row["paused_until"] else ""
     return who_and_why(
@@ -224,14 +215,14 @@ def pause_words(row: dict[str, Any]) -> str:
     )
 
 
-def _new(row: dict[str, Any], now: datetime) -> Health | None:
+def _new(row: Row, now: datetime) -> Health | None:
     if row["outcomes"] or row["running_runs"]:
         return None
     return Health("new", "It has not run yet.", row["created_at"])
 
 
 def _executed(
-    row: dict[str, Any],
+    row: Row,
 ) -> Sequence[tuple[str, datetime, float | None, str | None]]:
     """Outcome, end, seconds and error of the runs that a handler was executed for, newest first."""
     if not row["outcomes"]:

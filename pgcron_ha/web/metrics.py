@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from time import monotonic
 from typing import Final
 
@@ -36,53 +37,42 @@ class WebMetrics:
 
     def __init__(self, version: str) -> None:
         self.registry = CollectorRegistry()
-        build = Gauge(
-            "pgcron_build_info", "This program; always 1.", ["version"], registry=self.registry
-        )
-        build.labels(version).set(1)
-        self._requests = Counter(
+        counter = partial(Counter, registry=self.registry)
+        gauge = partial(Gauge, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry, buckets=_BUCKETS)
+        gauge("pgcron_build_info", "This program; always 1.", ["version"]).labels(version).set(1)
+        self._requests = counter(
             "pgcron_http_requests_total",
             "Requests that were answered.",
             ["route", "method", "status"],
-            registry=self.registry,
         )
-        self._seconds = Histogram(
+        self._seconds = histogram(
             "pgcron_http_request_duration_seconds",
             "From the request's head to the end of the answer.",
             ["route"],
-            buckets=_BUCKETS,
-            registry=self.registry,
         )
-        self.queries = Histogram(
+        self.queries = histogram(
             "pgcron_db_query_duration_seconds",
             "What a view took to be read, all its statements.",
             ["query"],
-            buckets=_BUCKETS,
-            registry=self.registry,
         )
-        self.errors = Counter(
+        self.errors = counter(
             "pgcron_db_errors_total",
             "Reads and writes that the database refused or did not answer.",
             ["sqlstate_class"],
-            registry=self.registry,
         )
-        self._pool = Gauge(
-            "pgcron_db_pool_connections",
-            "Connections of the pages' pool.",
-            ["state"],
-            registry=self.registry,
+        self._pool = gauge(
+            "pgcron_db_pool_connections", "Connections of the pages' pool.", ["state"]
         )
-        self._tables = Gauge(
+        self._tables = gauge(
             "pgcron_table_bytes",
             "The largest tables with partitions, indexes and TOAST, read at most once a minute. Of"
             " the cluster, so from `web` and not from nodes: of several take max by (table).",
             ["table"],
-            registry=self.registry,
         )
-        self.lag = Gauge(
+        self.lag = gauge(
             "pgcron_event_loop_lag_seconds",
             "How much later than asked for the event loop woke its last pulse.",
-            registry=self.registry,
         )
 
     def answered(self, route: str, method: str, status: int, seconds: float) -> None:

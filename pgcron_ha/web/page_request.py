@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -13,7 +13,6 @@ from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
-from jinja2 import Environment
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -28,12 +27,13 @@ from pgcron_ha.web.address import (
     WrongAddress,
     fields_of_address,
     fields_of_form,
+    near_names,
 )
 from pgcron_ha.web.links import filled
 from pgcron_ha.web.metrics import Pulse, WebMetrics
 from pgcron_ha.web.reading import LIFE_SECONDS, Reader, Snapshot
-from pgcron_ha.web.templating import StaticFiles
-from pgcron_ha.web.viewing import NOTICES
+from pgcron_ha.web.templating import templates
+from pgcron_ha.web.viewing import NOTICES, section_of
 
 T = TypeVar("T")
 # A query or a command: a connection comes first, the schema is given by its name.
@@ -56,12 +56,9 @@ class Services:
     """What the pages of one application share."""
 
     dsn: str
-    schema: str
     version: str
     reader: Reader
     writers: ClientPools
-    templates: Environment
-    static: StaticFiles
     paths: Mapping[str, str]
     """Of all routes, by name, such as ``/schedules/{name}``."""
     metrics: WebMetrics
@@ -81,7 +78,7 @@ class PageRequest:
     @property
     def schema(self) -> str:
         """The schema of the tables."""
-        return self.services.schema
+        return self.services.reader.schema
 
     def segment(self, name: str) -> str:
         """A part of the path, decoded: ``{name}`` of the route."""
@@ -198,13 +195,16 @@ class PageRequest:
         """Names with the addresses of their pages."""
         return [(name, self.link(route, name=name)) for name in names]
 
+    def near(self, route: str, name: str, known: Sequence[str]) -> list[tuple[str, str]]:
+        """Of the known names those that may have been meant, as `links`."""
+        return self.links(route, near_names(name[:100], known))
+
     def page(
         self,
         template: str,
         snapshot: Snapshot[Any] | None,
         *,
         title: str,
-        section: str,
         status: int = 200,
         is_still: bool = False,
         **view: Any,
@@ -218,7 +218,7 @@ class PageRequest:
             status = 503
         frame = SimpleNamespace(
             title=title,
-            section=section,
+            section=section_of(self.request.scope["path"]),
             status=status,
             is_live=self.is_live,
             problem=None if snapshot is None else snapshot.problem,
@@ -227,13 +227,17 @@ class PageRequest:
             version=self.services.version,
             refresh=None if is_still or 400 <= status < 500 else REFRESH_SECONDS,
         )
-        text = self.services.templates.get_template(template).render(
-            page_request=self,
-            frame=frame,
-            viewer=SimpleNamespace(
-                now=snapshot.now if snapshot else datetime.now(UTC), zone=self.zone
-            ),
-            view=SimpleNamespace(**view),
+        text = (
+            templates()
+            .get_template(template)
+            .render(
+                page_request=self,
+                frame=frame,
+                viewer=SimpleNamespace(
+                    now=snapshot.now if snapshot else datetime.now(UTC), zone=self.zone
+                ),
+                view=SimpleNamespace(**view),
+            )
         )
         return HTMLResponse(text, status, {"retry-after": "5"} if status == 503 else {})
 
@@ -261,20 +265,24 @@ class PageRequest:
 
     def require_known_zone(self) -> None:
         """Raises WrongAddress, with the nearest names, for a ``?tz=`` that is no zone."""
-        asked = self.request.query_params.get("tz")
+        asked = self.request.query_params.get("tz") or "UTC"
         try:
-            load_zone(asked or "UTC")
+            load_zone(asked)
         except UnknownZone as error:
-            raise WrongAddress(
-                error.message,
-                error.detail or "",
-                error.hint or "",
-                wrong=asked or "",
-                instead=nearest_zones(asked or ""),
-            ) from error
+            said = error.message, error.detail or "", error.hint or ""
+            raise WrongAddress(*said, wrong=asked, instead=nearest_zones(asked)) from error
 
 
 Endpoint: TypeAlias = Callable[[PageRequest], Awaitable[Response]]
+
+
+def together(*asked: Ask[Any]) -> Ask[list[Any]]:
+    """Asks all of them the same, in one transaction; what each gave."""
+
+    async def ask(connection: Any, *given: Any, **more: Any) -> list[Any]:
+        return [await query(connection, *given, **more) for query in asked]
+
+    return ask
 
 
 def _known_zone(name: str | None) -> ZoneInfo | None:
@@ -286,17 +294,24 @@ def _known_zone(name: str | None) -> ZoneInfo | None:
 
 
 def verb(
-    command: Ask[object], shows: str, done: str, *fields: str, segment: str = "name", **more: Any
+    command: Ask[Any],
+    shows: str,
+    done: str | Mapping[str, str],
+    *fields: str,
+    segment: str = "name",
+    **more: Any,
 ) -> Endpoint:
     """A verb that is one command on what the address names, with `fields` of its form.
 
-    Then it shows the page `shows` with the notice `done`.
+    Then it shows the page `shows` with the notice `done`, which may depend on what the command
+    gave: a verdict without a notice in `done` is its own.
     """
 
     async def endpoint(page_request: PageRequest) -> Response:
         of = page_request.id if segment == "id" else page_request.segment(segment)
         given = await page_request.form(*fields)
-        await page_request.do(command, of, *map(given.get, fields), **more)
-        return page_request.redirect(shows, {"done": done}, **{segment: of})
+        found = await page_request.do(command, of, *map(given.get, fields), **more)
+        notice = done if isinstance(done, str) else done.get(found, found)
+        return page_request.redirect(shows, {"done": notice}, **{segment: of})
 
     return endpoint

@@ -1,7 +1,7 @@
 """Plots as coordinates: what was and what will be, ready for a template that draws SVG.
 
 Pure, and bounded whatever it is given: marks that would overlap are merged and say how many they
-are. A template draws them (``_timeline.html``, ``_macros.html``), so the script-free page, the live
+are. A template draws them (``overview.html``, ``_macros.html``), so the script-free page, the live
 page and a mail look the same.
 """
 
@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
+from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.web.formats import clock, duration, local, mark_of
 
 WIDTH: Final = 1000
@@ -40,7 +41,7 @@ _NICE: Final = (1, 2, 5, 10)
 
 
 def timeline(
-    tracks: Sequence[dict[str, Any]],
+    tracks: Sequence[Row],
     since: datetime,
     now: datetime,
     until: datetime,
@@ -88,7 +89,7 @@ def distance(since: datetime, until: datetime) -> timedelta:
     return (until - since) * (_GAP / WIDTH)
 
 
-def spark(facts: dict[str, Any], zone: ZoneInfo) -> tuple[SimpleNamespace, ...]:
+def spark(facts: Row, zone: ZoneInfo) -> tuple[SimpleNamespace, ...]:
     """A small bar for each of the newest runs of a schedule, oldest at the left.
 
     `facts` has ids, outcomes, durations and finished of its runs, newest first.
@@ -97,9 +98,7 @@ def spark(facts: dict[str, Any], zone: ZoneInfo) -> tuple[SimpleNamespace, ...]:
     return tuple(_bars(_newest(facts), longest, SPARK_WIDTH, SPARK_HEIGHT, zone))
 
 
-def trend(
-    facts: dict[str, Any], median: float, slowest: float | None, zone: ZoneInfo
-) -> SimpleNamespace:
+def trend(facts: Row, median: float, slowest: float | None, zone: ZoneInfo) -> SimpleNamespace:
     """As `spark`, with a scale that a person can read and that does not jump from run to run."""
     top = _nice(max(seconds for seconds in facts["durations"] if seconds is not None))
     runs = _newest(facts)
@@ -117,7 +116,7 @@ def trend(
     )
 
 
-def _newest(facts: dict[str, Any]) -> list[tuple[int, str, float | None, datetime]]:
+def _newest(facts: Row) -> list[tuple[int, str, float | None, datetime]]:
     columns = (facts["ids"], facts["outcomes"], facts["durations"], facts["finished"])
     return list(zip(*columns, strict=True))[:_BARS][::-1]
 
@@ -157,11 +156,11 @@ def _nice(value: float) -> float:
 
 
 def _marks(
-    runs: Iterable[dict[str, Any]], place: Any, since: datetime, now: datetime, zone: ZoneInfo
+    runs: Iterable[Row], place: Any, since: datetime, now: datetime, zone: ZoneInfo
 ) -> Iterable[SimpleNamespace]:
     """Left to right; runs that begin within a gap become one, in the gravest state among them."""
     ordered = sorted(runs, key=lambda run: run["started_at"] or run["finished_at"])
-    group: list[tuple[dict[str, Any], float, float]] = []
+    group: list[tuple[Row, float, float]] = []
     for run in ordered:
         begin = run["started_at"] or run["finished_at"]
         left, right = place(max(begin, since)), place(run["finished_at"] or now)
@@ -173,7 +172,7 @@ def _marks(
         yield _mark(group, zone)
 
 
-def _mark(group: list[tuple[dict[str, Any], float, float]], zone: ZoneInfo) -> SimpleNamespace:
+def _mark(group: list[tuple[Row, float, float]], zone: ZoneInfo) -> SimpleNamespace:
     """A run in a track, or several that are too close to be drawn apart."""
     states = [run["outcome"] for run, _, _ in group]
     state = min(

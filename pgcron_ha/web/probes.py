@@ -36,7 +36,7 @@ MOST_RUN_IDS: Final = 1000
 async def show_livez(page_request: PageRequest) -> Response:
     """``ok`` as long as the event loop turns; 503 when it was held for long."""
     is_live = monotonic() - page_request.services.pulse.last < WEDGED_SECONDS
-    return PlainTextResponse("ok\n" if is_live else "fail\n", 200 if is_live else 503)
+    return _answer(is_live)
 
 
 async def show_readyz(page_request: PageRequest) -> Response:
@@ -44,13 +44,8 @@ async def show_readyz(page_request: PageRequest) -> Response:
     process, if it has one, holds its lease and does not drain; else 503.
     """
     look = page_request.services.look
-    try:
-        if look is not None and look().not_ready_because is not None:
-            return _not_ready()
-        await page_request.services.reader.check()
-    except PgcronError:
-        return _not_ready()
-    return PlainTextResponse("ok\n")
+    works = look is None or look().not_ready_because is None
+    return _answer(works and await _is_readable(page_request))
 
 
 async def show_startupz(page_request: PageRequest) -> Response:
@@ -58,14 +53,9 @@ async def show_startupz(page_request: PageRequest) -> Response:
     process, if it has one, has joined; an outage after that changes nothing.
     """
     reader, look = page_request.services.reader, page_request.services.look
-    try:
-        if look is not None and look().incarnation is None:
-            return _not_ready()
-        if reader.last_success is None:
-            await reader.check()
-    except PgcronError:
-        return _not_ready()
-    return PlainTextResponse("ok\n")
+    has_joined = look is None or look().incarnation is not None
+    was_read = reader.last_success is not None
+    return _answer(has_joined and (was_read or await _is_readable(page_request)))
 
 
 async def show_statusz(page_request: PageRequest) -> Response:
@@ -116,8 +106,18 @@ async def _note_table_sizes(page_request: PageRequest) -> None:
     page_request.services.metrics.tables_are(sizes)
 
 
-def _not_ready() -> Response:
+def _answer(is_well: bool) -> Response:
+    if is_well:
+        return PlainTextResponse("ok\n")
     return PlainTextResponse("fail\n", 503, {"retry-after": "5"})
+
+
+async def _is_readable(page_request: PageRequest) -> bool:
+    try:
+        await page_request.services.reader.check()
+    except PgcronError:
+        return False
+    return True
 
 
 def _node(node_snapshot: NodeSnapshot) -> dict[str, Any]:

@@ -46,17 +46,9 @@ class WebRoute:
     endpoint: Endpoint
 
 
-def _under(path: str, *routes: tuple[str, str, str, str, Endpoint]) -> list[WebRoute]:
-    """Routes whose paths begin alike: of each the method, the rest of its path, and so on."""
-    return [
-        WebRoute(method, path + rest, name, permission, endpoint)
-        for method, rest, name, permission, endpoint in routes
-    ]
-
-
-ROUTES: Final[tuple[WebRoute, ...]] = (
-    *_under(
-        "",
+# Of paths that begin alike: the method, the rest of the path, the name, the permission, the page.
+_ROUTES: Final[dict[str, tuple[tuple[str, str, str, str, Endpoint], ...]]] = {
+    "": (
         ("GET", "/", "overview", "overview:read", overview.show_overview),
         ("GET", "/schedules", "schedules", "schedules:read", schedules.show_schedules),
         ("GET", "/new-schedule", "new_schedule", "schedules:read", schedule_edit.show_new),
@@ -75,8 +67,7 @@ ROUTES: Final[tuple[WebRoute, ...]] = (
         ("GET", "/statusz", "statusz", "metrics:read", probes.show_statusz),
         ("GET", "/metrics", "metrics", "metrics:read", probes.show_metrics),
     ),
-    *_under(
-        "/schedules/{name}",
+    "/schedules/{name}": (
         ("GET", "", "schedule", "schedules:read", schedule.show_schedule),
         ("POST", "/run", "run_now", "schedules:run", schedule_verbs.run_now),
         ("POST", "/pause", "pause", "schedules:pause", schedule_verbs.pause),
@@ -88,8 +79,7 @@ ROUTES: Final[tuple[WebRoute, ...]] = (
         ("POST", "/restore", "restore", "schedules:edit", schedule_versions.restore),
         ("POST", "/backfill", "ask_backfill", "schedules:backfill", backfills.ask_for),
     ),
-    *_under(
-        "/schedules/{name}/occurrences",
+    "/schedules/{name}/occurrences": (
         ("GET", "", "occurrences", "schedules:read", ledger.show_ledger),
         ("POST", "/skip", "skip_fire", "schedules:pause", schedule_verbs.skip_fire),
         ("POST", "/move", "move_fire", "schedules:pause", schedule_verbs.move_fire),
@@ -97,46 +87,45 @@ ROUTES: Final[tuple[WebRoute, ...]] = (
         ("POST", "/restore", "restore_fire", "schedules:pause", schedule_verbs.restore_fire),
         ("POST", "/restore-args", "restore_args", "schedules:run", schedule_verbs.restore_args),
     ),
-    *_under(
-        "/backfills/{id}",
+    "/backfills/{id}": (
         ("GET", "", "backfill", "schedules:read", backfills.show_backfill),
         ("POST", "/pause", "pause_backfill", "schedules:backfill", backfills.pause),
         ("POST", "/resume", "resume_backfill", "schedules:backfill", backfills.resume),
         ("POST", "/stop", "stop_backfill", "schedules:backfill", backfills.stop),
     ),
-    *_under(
-        "/calendars",
+    "/calendars": (
         ("GET", "", "calendars", "schedules:read", calendars.show_calendars),
         ("GET", "/{name}", "calendar", "schedules:read", calendars.show_calendar),
         ("POST", "", "save_calendar", "schedules:edit", calendars.save),
         ("POST", "/{name}/delete", "delete_calendar", "schedules:edit", calendars.delete),
     ),
-    *_under(
-        "/dead",
+    "/dead": (
         ("GET", "", "dead", "dead:read", dead_letters.show_dead_letters),
         ("POST", "/redrive", "redrive_cause", "dead:redrive", dead_letters.redrive_cause),
         ("POST", "/{id}/redrive", "redrive", "dead:redrive", dead_letters.redrive),
     ),
-    *_under(
-        "/queues",
+    "/queues": (
         ("GET", "", "queues", "queues:read", queues.show_queues),
         ("GET", "/{name}", "queue", "queues:read", queues.show_queue),
         ("POST", "/{name}/pause", "pause_queue", "queues:pause", queues.pause),
         ("POST", "/{name}/resume", "resume_queue", "queues:pause", queues.resume),
     ),
-    *_under(
-        "/nodes",
+    "/nodes": (
         ("GET", "", "nodes", "nodes:read", nodes.show_nodes),
         ("GET", "/{incarnation}", "node", "nodes:read", nodes.show_node),
         ("POST", "/{incarnation}/cordon", "cordon", "nodes:drain", nodes.cordon),
         ("POST", "/{incarnation}/uncordon", "uncordon", "nodes:drain", nodes.uncordon),
     ),
-    *_under(
-        "/runs/{id}",
+    "/runs/{id}": (
         ("GET", "", "run", "runs:read", run.show_run),
         ("GET", "/log", "run_log", "runs:logs", run.show_log),
         ("POST", "/cancel", "cancel", "runs:cancel", run.cancel),
         ("POST", "/kill", "kill", "runs:cancel", run.kill),
         ("POST", "/retry", "retry", "runs:retry", run.retry),
     ),
+}
+ROUTES: Final = tuple(
+    WebRoute(method, path + rest, name, permission, endpoint)
+    for path, routes in _ROUTES.items()
+    for method, rest, name, permission, endpoint in routes
 )

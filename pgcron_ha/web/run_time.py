@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from types import SimpleNamespace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.web.formats import duration
 
 WIDTH: Final = 1000.0
@@ -43,9 +44,7 @@ class _Piece(NamedTuple):
         return (self.end - self.start).total_seconds()
 
 
-def where_time_went(
-    run: dict[str, Any], attempts: Sequence[dict[str, Any]], now: datetime
-) -> SimpleNamespace | None:
+def where_time_went(run: Row, attempts: Sequence[Row], now: datetime) -> SimpleNamespace | None:
     """The bar of a run (a row of `pgcron_ha.db.queries.pages.run`) from when it was due until it
     ended, or until now; None: no time has passed yet.
     """
@@ -68,7 +67,7 @@ def where_time_went(
     )
 
 
-def tries_of(run: dict[str, Any], failed: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def tries_of(run: Row, failed: Sequence[Row]) -> list[Row]:
     """Every attempt, the newest first: those that failed, and the one that runs or succeeded."""
     if run["claimed_at"] is None or any(one["attempt"] == run["attempt"] for one in failed):
         return [*failed]
@@ -83,9 +82,7 @@ def tries_of(run: dict[str, Any], failed: Sequence[dict[str, Any]]) -> list[dict
     return [last, *failed]
 
 
-def _begin(
-    run: dict[str, Any], tries: Sequence[dict[str, Any]], has_failed: bool
-) -> datetime | None:
+def _begin(run: Row, tries: Sequence[Row], has_failed: bool) -> datetime | None:
     # A retry moves due_at, so it is the first one only while nothing has failed.
     due = run["scheduled_for"] if has_failed else run["due_at"]
     known = [instant for instant in (run["created_at"], due) if instant is not None]
@@ -93,9 +90,7 @@ def _begin(
     return min([*([max(known)] if known else []), *first], default=None)
 
 
-def _pieces(
-    run: dict[str, Any], tries: Sequence[dict[str, Any]], begin: datetime, now: datetime
-) -> Iterator[_Piece]:
+def _pieces(run: Row, tries: Sequence[Row], begin: datetime, now: datetime) -> Iterator[_Piece]:
     at = begin
     gap = "waiting"
     for row in tries:

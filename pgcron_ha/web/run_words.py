@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from pgcron_ha.db.commands.breakers import circuit_words
+from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.web.formats import capital, duration, expected_about, short, who_and_why
 
 # Why a fire became no run: what the stored words mean; what is not here is a sentence already.
@@ -34,7 +35,7 @@ def reason_words(reason: str | None, note: str | None = None) -> str | None:
     return who_and_why(f"{words}{separator}{rest}", note)
 
 
-def ledger_line(fire: dict[str, Any], now: datetime) -> dict[str, Any]:
+def ledger_line(fire: Row, now: datetime) -> dict[str, Any]:
     """A row of the ledger in words: why, and what came of its run (None: unknown)."""
     state = fire["run_state"]
     word = None if state is None else run_word({**fire, "state": state}, now)
@@ -43,7 +44,7 @@ def ledger_line(fire: dict[str, Any], now: datetime) -> dict[str, Any]:
     return {**fire, "run_state": word, "reason": reason}
 
 
-def run_word(run: dict[str, Any], now: datetime) -> str:
+def run_word(run: Row, now: datetime) -> str:
     """Its state or outcome; a waiting run is blocked, snoozed, retrying, scheduled or ready.
 
     Snoozed only where ``is_snoozed`` was found out.
@@ -58,9 +59,7 @@ def run_word(run: dict[str, Any], now: datetime) -> str:
     return "scheduled" if run["due_at"] > now else "ready"
 
 
-def run_sentence(
-    run: dict[str, Any], waits: dict[str, Any] | None, letter: dict[str, Any] | None, now: datetime
-) -> str:
+def run_sentence(run: Row, waits: Row | None, letter: Row | None, now: datetime) -> str:
     """What happened to it, or what it waits for."""
     word = run_word(run, now)
     if word == "running":
@@ -94,7 +93,7 @@ def _delay(value: Any) -> str:
     return value if isinstance(value, str) else duration(value)
 
 
-def _running(run: dict[str, Any], now: datetime) -> str:
+def _running(run: Row, now: datetime) -> str:
     which = f"Attempt {run['attempt']} of {run['max_attempts']}"
     where = f"on {run['node']}" if run["node"] else "on a node that is gone"
     if run["started_at"] is None:
@@ -117,7 +116,7 @@ def _running(run: dict[str, Any], now: datetime) -> str:
     return f"{text}."
 
 
-def _waiting(run: dict[str, Any], waits: dict[str, Any], word: str, now: datetime) -> str:
+def _waiting(run: Row, waits: Row, word: str, now: datetime) -> str:
     due_in = (run["due_at"] - now).total_seconds()
     tried = ""
     if word == "retrying":
@@ -132,7 +131,7 @@ def _waiting(run: dict[str, Any], waits: dict[str, Any], word: str, now: datetim
     return f"{tried}It has been due for {duration(due_in)}: {_obstacle(run, waits, word, now)}."
 
 
-def _obstacle(run: dict[str, Any], waits: dict[str, Any], word: str, now: datetime) -> str:
+def _obstacle(run: Row, waits: Row, word: str, now: datetime) -> str:
     if waits.get("cluster_paused_at"):
         return "the whole cluster is paused" + _by(
             waits["cluster_paused_by"], waits["cluster_paused_note"]
@@ -163,19 +162,19 @@ def _obstacle(run: dict[str, Any], waits: dict[str, Any], word: str, now: dateti
     )
 
 
-def needs(row: dict[str, Any]) -> str:
+def needs(row: Row) -> str:
     """The labels it requires, before words about nodes without them; empty when there are none."""
     words = short(", ".join(row["requires"] or ()), 90)
     return f"it needs {words}, and with that " if words else ""
 
 
-def too_heavy(row: dict[str, Any], weight: int) -> str:
+def too_heavy(row: Row, weight: int) -> str:
     """How many slots it needs, before words about nodes that have fewer."""
     words = short(", ".join([*(row["requires"] or ()), f"{weight} slots"]), 90)
     return f"it needs {words}; no live node that offers {row['handler']}"
 
 
-def limit_words(waits: dict[str, Any], queue: str, now: datetime) -> str | None:
+def limit_words(waits: Row, queue: str, now: datetime) -> str | None:
     """What a key or a queue allows no more of."""
     key = f"concurrency key {short(waits['concurrency_key'] or '', 60)}"
     if waits.get("is_key_full"):
@@ -191,7 +190,7 @@ def limit_words(waits: dict[str, Any], queue: str, now: datetime) -> str | None:
     return None
 
 
-def _ended(run: dict[str, Any], letter: dict[str, Any] | None) -> str:
+def _ended(run: Row, letter: Row | None) -> str:
     state, attempt, most = run["state"], run["attempt"], run["max_attempts"]
     error = short(run["error"], 160) if run["error"] else None
     if state == "succeeded":
@@ -209,7 +208,7 @@ def _ended(run: dict[str, Any], letter: dict[str, Any] | None) -> str:
     return f"{capital(reason or 'no reason was kept')}."
 
 
-def _redriven(letter: dict[str, Any] | None) -> str:
+def _redriven(letter: Row | None) -> str:
     if letter is None or letter["requeued_as"] is None:
         return ""
     return f" Redriven as run {letter['requeued_as']}."

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from functools import cache
+from inspect import getmembers, isfunction
 from typing import Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -20,25 +22,28 @@ _TYPES: Final = {
 _HASH_CHARACTERS: Final = 12
 
 
-class StaticFiles:
-    """All of ``web/static``, read once; a hash in each name lets browsers keep it for ever."""
+@cache
+def static_files() -> dict[str, tuple[str, bytes, str]]:
+    """All of ``web/static``, read once: of ``app.css`` its name in addresses, content and type.
 
-    def __init__(self) -> None:
-        self.names: dict[str, str] = {}
-        """``app.css`` is ``app.0123456789ab.css`` in addresses."""
-        self.files: dict[str, tuple[bytes, str]] = {}
-        """Content and type by the name with the hash."""
-        for path in assets.STATIC.iterdir():
-            if path.suffix in _TYPES:
-                content = path.read_bytes()
-                digest = hashlib.sha256(content).hexdigest()[:_HASH_CHARACTERS]
-                name = f"{path.stem}.{digest}{path.suffix}"
-                self.names[path.name] = name
-                self.files[name] = content, _TYPES[path.suffix]
+    That name, ``app.0123456789ab.css``, has a hash, so browsers keep the file for ever.
+    """
+    found = {}
+    for path in assets.STATIC.iterdir():
+        if path.suffix in _TYPES:
+            content = path.read_bytes()
+            digest = hashlib.sha256(content).hexdigest()[:_HASH_CHARACTERS]
+            name = f"{path.stem}.{digest}{path.suffix}"
+            found[path.name] = name, content, _TYPES[path.suffix]
+    return found
 
 
-def load_templates(static: StaticFiles) -> Environment:
-    """``web/templates``, compiled: everything is escaped, nothing undefined is let through."""
+@cache
+def templates() -> Environment:
+    """``web/templates``, compiled: everything is escaped, nothing undefined is let through.
+
+    It takes half a second, once for each process.
+    """
     environment = Environment(
         loader=FileSystemLoader(assets.TEMPLATES),
         autoescape=True,
@@ -47,22 +52,11 @@ def load_templates(static: StaticFiles) -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
+    # Each function that words a value is a filter of its name.
     environment.filters.update(
-        duration=formats.duration,
-        exact=formats.exact,
-        harmless=left_out,
-        local=formats.local,
-        mark=formats.mark_of,
-        clock=formats.clock,
-        number=formats.number,
-        plain=formats.plain,
-        plural=formats.plural,
-        relative=formats.relative,
-        rfc=formats.rfc,
-        short=formats.short,
-        size=formats.size,
+        getmembers(formats, isfunction), harmless=left_out, mark=formats.mark_of
     )
-    environment.globals.update(static=static.names.__getitem__, navigation=NAVIGATION)
+    environment.globals.update(static=lambda name: static_files()[name][0], navigation=NAVIGATION)
     for name in environment.list_templates(extensions=["html"]):
         environment.get_template(name)
     return environment

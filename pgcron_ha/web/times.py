@@ -102,38 +102,31 @@ def _twice(shown: str, zone: ZoneInfo, instant: datetime, word: str) -> str:
 
 
 def _parsed(text: str, zone: ZoneInfo, now: datetime) -> datetime:
-    try:
-        clock = time.fromisoformat(text)
-    except ValueError:
-        clock = None
-    if clock is not None and clock.tzinfo is None and ":" in text:
-        here = now.astimezone(zone)
-        today = datetime.combine(here.date(), clock)
-        return today if today <= here.replace(tzinfo=None) else today - timedelta(days=1)
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        found = None
-    if found is None or ":" not in text:
-        raise WrongAddress(
-            f"'{text[:60]}' is not a time",
-            "A time is a wall time such as 02:00 (the last one) or 2026-11-21 02:00, or an instant"
-            " with its offset such as 2026-11-21T02:00:00Z.",
-            "Write it so, and choose the zone that it is in.",
-            wrong=text,
-        )
-    return found
+    if ":" in text:
+        with suppress(ValueError):
+            clock = time.fromisoformat(text)
+            if clock.tzinfo is None:
+                here = now.astimezone(zone).replace(tzinfo=None)
+                today = datetime.combine(here.date(), clock)
+                return today if today <= here else today - timedelta(days=1)
+        with suppress(ValueError):
+            return datetime.fromisoformat(text)
+    raise WrongAddress(
+        f"'{text[:60]}' is not a time",
+        "A time is a wall time such as 02:00 (the last one) or 2026-11-21 02:00, or an instant"
+        " with its offset such as 2026-11-21T02:00:00Z.",
+        "Write it so, and choose the zone that it is in.",
+        wrong=text,
+    )
 
 
 def _in_utc(found: datetime, text: str) -> datetime:
-    try:
+    with suppress(OverflowError, ValueError):
         instant = found.astimezone(UTC)
-    except (OverflowError, ValueError):
-        instant = None
-    if instant is None or not EARLIEST <= instant <= LATEST:
-        raise InvalidInput(
-            f"'{text[:60]}' is outside of the calendar",
-            f"Schedules fire in the years {EARLIEST.year} to {LATEST.year}.",
-            "Ask about a time that a schedule can have.",
-        )
-    return instant
+        if EARLIEST <= instant <= LATEST:
+            return instant
+    raise InvalidInput(
+        f"'{text[:60]}' is outside of the calendar",
+        f"Schedules fire in the years {EARLIEST.year} to {LATEST.year}.",
+        "Ask about a time that a schedule can have.",
+    )

@@ -52,3 +52,14 @@ NAVIGATION: Final[tuple[tuple[str, str, str], ...]] = (
     ("storage", "Storage", "t"),
     ("docs", "Documents", "h"),
 )
+# Pages whose link on top is that of another address.
+_SECTIONS: Final = {
+    "": "overview",
+    **dict.fromkeys(("new-schedule", "backfills", "calendars"), "schedules"),
+}
+
+
+def section_of(path: str) -> str:
+    """The link on top that a page belongs to, by the first segment of its path."""
+    first = path.split("/")[1]
+    return _SECTIONS.get(first, first)

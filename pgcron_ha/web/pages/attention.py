@@ -15,6 +15,7 @@ from pgcron_ha.db.queries.node_health import (
     unresponsive_words,
     without_words,
 )
+from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.web.formats import (
     Mark,
     capital,
@@ -184,7 +185,7 @@ def _nodes(names: Sequence[str]) -> str:
 
 
 def _failing(link: Link, seen: Facts) -> Iterator[Attention]:
-    by_error: dict[str, list[tuple[dict[str, Any], Health]]] = {}
+    by_error: dict[str, list[tuple[Row, Health]]] = {}
     for row, health in seen.judged:
         if health.word == "failing":
             error = health.reason.partition(": ")[2]
@@ -274,7 +275,7 @@ def _paused_queues(link: Link, seen: Facts) -> Iterator[Attention]:
         )
 
 
-def _schedule(link: Link, row: dict[str, Any], health: Health) -> Attention:
+def _schedule(link: Link, row: Row, health: Health) -> Attention:
     name = row["name"]
     actions = (("Run now", link("run_now", name=name)), ("Pause", link("pause", name=name)))
     return Attention(

@@ -12,12 +12,13 @@ from pgcron_ha.db.commands import backfills as interfaces
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.pages import schedules as ask_schedules
+from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.model.backfill import measure
 from pgcron_ha.spec.schedule_spec import spec_of
 from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.web.address import choice, whole_number
-from pgcron_ha.web.page_request import PageRequest, verb
+from pgcron_ha.web.page_request import PageRequest, together, verb
 from pgcron_ha.web.pages.schedule import no_such_schedule
 from pgcron_ha.web.run_words import run_word
 from pgcron_ha.web.times import written_instant
@@ -30,7 +31,7 @@ async def show_backfills(page_request: PageRequest) -> Response:
     asked = page_request.query("schedule", "state")
     name, state = asked.get("schedule"), choice(asked.get("state"), interfaces.STATES, "state")
 
-    async def read(connection: Connection, *, schema: str) -> list[dict[str, Any]] | None:
+    async def read(connection: Connection, *, schema: str) -> list[Row] | None:
         of_it = None
         if name is not None:
             of_it = await ask_schedules.schedule(connection, name=name, schema=schema)
@@ -46,7 +47,6 @@ async def show_backfills(page_request: PageRequest) -> Response:
         "backfills.html",
         snapshot,
         title="Backfills",
-        section="schedules",
         rows=snapshot.value,
         schedule=name,
     )
@@ -55,23 +55,14 @@ async def show_backfills(page_request: PageRequest) -> Response:
 async def show_backfill(page_request: PageRequest) -> Response:
     """One of them: how far it is, and its runs."""
     id_ = page_request.id
-
-    async def read(
-        connection: Connection, *, schema: str
-    ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        return (
-            await interfaces.one_backfill(connection, id_, schema=schema),
-            await interfaces.runs_of_backfill(connection, id_, schema=schema),
-        )
-
-    snapshot = await page_request.read(("backfill", id_), read)
+    asked = together(interfaces.one_backfill, interfaces.runs_of_backfill)
+    snapshot = await page_request.read(("backfill", id_), asked, id_)
     row, runs = snapshot.value
     reported = [{**run, "state": run_word(run, snapshot.now)} for run in runs if run["state"]]
     return page_request.page(
         "backfill.html",
         snapshot,
         title=f"Backfill {id_}",
-        section="schedules",
         row=row,
         runs=reported,  # the open ones, then the last that did not succeed
         settings=_settings(row),
@@ -117,7 +108,7 @@ resume = verb(interfaces.resume_backfill, "backfill", "backfill_resumed", segmen
 stop = verb(interfaces.stop_backfill, "backfill", "backfill_stopped", "note", segment="id")
 
 
-def _settings(row: dict[str, Any]) -> list[tuple[str, str]]:
+def _settings(row: Row) -> list[tuple[str, str]]:
     rule = {
         "skip": "left alone",
         "failed": "run again if they did not succeed",

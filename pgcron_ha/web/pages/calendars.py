@@ -9,17 +9,18 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from pgcron_ha.db.commands import calendars as interfaces
-from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import schedules as ask
 from pgcron_ha.errors import InvalidInput, PgcronError
 from pgcron_ha.spec.calendars.calendar import MOST_CHARACTERS, read_calendar, read_calendars
 from pgcron_ha.web.address import NoSuch
-from pgcron_ha.web.page_request import INTERFACE, PageRequest, verb
+from pgcron_ha.web.page_request import INTERFACE, PageRequest, together, verb
 from pgcron_ha.web.reading import Snapshot
 
 DAYS_SHOWN: Final = 20
 # A browser sends a line's end as two characters.
 _LONGEST_SENT: Final = 2 * MOST_CHARACTERS
+# Its row, schedules that use it, calendars that name it.
+_ASKED: Final = together(ask.calendar, ask.calendar_users, ask.calendar_parents)
 
 
 async def show_calendars(page_request: PageRequest) -> Response:
@@ -31,7 +32,6 @@ async def show_calendars(page_request: PageRequest) -> Response:
         "calendars.html",
         snapshot,
         title="Calendars",
-        section="schedules",
         rows=snapshot.value,
         most_text=MOST_CHARACTERS,
     )
@@ -42,15 +42,15 @@ async def show_calendar(page_request: PageRequest) -> Response:
     page_request.query()
     name = page_request.segment("name")
 
-    snapshot = await page_request.read(("calendar", name), _read_calendar, name)
+    snapshot = await page_request.read(("calendar", name), _ASKED, name=name)
     row, users, parents = snapshot.value
     if row is None:
-        rule = "A calendar is named exactly as it was made."
-        raise NoSuch("calendar", name, rule, "Look for it in the list of calendars.")
+        raise NoSuch("calendar", name, "A calendar is named exactly as it was made.")
     today = snapshot.now.astimezone(page_request.zone).date()
     problem, days = None, list[tuple[date, str]]()
     try:
-        days = _days(name, row["parts"], today)
+        parts = tuple(sorted(json.loads(row["parts"]).items()))
+        days = read_calendars(parts)[name].next_days(today, DAYS_SHOWN)
     except PgcronError as error:
         problem = error
     more = {"users": users, "parents": parents, "days": days, "problem": problem}
@@ -78,21 +78,4 @@ def _page(
 ) -> Response:
     """`more` has the problem: why nobody can read it, or why it was not saved."""
     view = {"name": name, "text": text, "most_text": MOST_CHARACTERS, **more}
-    return page_request.page("calendar.html", snapshot, section="schedules", **view)
-
-
-async def _read_calendar(
-    connection: Connection, name: str, *, schema: str
-) -> tuple[dict[str, Any] | None, list[dict[str, Any]], list[dict[str, Any]]]:
-    """Its row, schedules that use it, calendars that name it."""
-    return (
-        await ask.calendar(connection, name=name, schema=schema),
-        await ask.calendar_users(connection, name=name, schema=schema),
-        await ask.calendar_parents(connection, name=name, schema=schema),
-    )
-
-
-def _days(name: str, contents: str, today: date) -> list[tuple[date, str]]:
-    """The next days that it names; raises `InvalidCalendar` for what nobody can read."""
-    calendar = read_calendars(tuple(sorted(json.loads(contents).items())))[name]
-    return calendar.next_days(today, DAYS_SHOWN)
+    return page_request.page("calendar.html", snapshot, **view)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from starlette.responses import Response
 
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import dead_letters as ask
+from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.web.address import choice, cursor_instant, whole_number, wrong_page
 from pgcron_ha.web.lists import chips, choices
 from pgcron_ha.web.page_request import PageRequest
@@ -24,8 +25,6 @@ RATES: Final = ("1", "10", "60", "600")
 # A cause with more is redriven by pressing again; a batch is one transaction.
 _MOST_BATCHES: Final = 10
 _MOST_RUN: Final = 2**63 - 1
-
-Rows: TypeAlias = list[dict[str, Any]]
 
 
 async def show_dead_letters(page_request: PageRequest) -> Response:
@@ -47,7 +46,6 @@ async def show_dead_letters(page_request: PageRequest) -> Response:
         "dead_letters.html",
         snapshot,
         title="Dead letters",
-        section="dead",
         groups=[_group(page_request, row, filters) for row in groups],
         letters=letters[: ask.PAGE_ROWS],
         states=choices(page_request, "dead", "state", ask.STATES, filters, state),
@@ -101,7 +99,7 @@ async def _read_letters(
     before: tuple[datetime | None, int | None],
     *,
     schema: str,
-) -> tuple[Rows, Rows, dict[str, Any]]:
+) -> tuple[list[Row], list[Row], Row]:
     """Causes, letters (one more than is shown), and how many there are, in one transaction."""
     at, number = before
     return (
@@ -123,9 +121,7 @@ def _wanted(given: dict[str, str]) -> dict[str, str | None]:
     }
 
 
-def _group(
-    page_request: PageRequest, row: dict[str, Any], filters: dict[str, str]
-) -> dict[str, Any]:
+def _group(page_request: PageRequest, row: Row, filters: dict[str, str]) -> dict[str, Any]:
     """A cause: the dead letters of one handler that died in the same way."""
     cause = {"handler": row["handler"], "class": row["error_class"] or NO_CLASS}
     if row["fingerprint"] is not None:

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from pgcron_ha.documents import SECTIONS, documents
-from pgcron_ha.web.address import NoSuch, near_names
+from pgcron_ha.web.address import NoSuch
 from pgcron_ha.web.page_request import PageRequest
 
 _MARKDOWN: Final = MarkdownIt("commonmark", {"html": False}).enable("table")
@@ -36,14 +36,8 @@ def _show(page_request: PageRequest, name: str) -> Response:
     page_request.query()
     pages = documents()
     if name not in pages:
-        near = near_names(name[:100], list(pages))
-        raise NoSuch(
-            "document",
-            name,
-            "The documents are those of this version.",
-            "Look for it in the list of documents.",
-            [(other, page_request.link("document", name=other)) for other in near],
-        )
+        rule = "The documents are those of this version."
+        raise NoSuch("document", name, rule, page_request.near("document", name, list(pages)))
     sections = [
         (heading, [page for page in pages.values() if page.section == section])
         for section, heading in SECTIONS.items()
@@ -52,7 +46,6 @@ def _show(page_request: PageRequest, name: str) -> Response:
         "docs.html",
         None,
         title=pages[name].title,
-        section="docs",
         is_still=True,
         sections=sections,
         current=name,

@@ -14,6 +14,7 @@ from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.overview import database_time
 from pgcron_ha.db.queries.pages import schedules as ask
 from pgcron_ha.db.queries.reasons import Reason, why
+from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.errors import UnknownZone
 from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.web.address import choice, cursor_instant
@@ -54,8 +55,8 @@ _DECISIONS: Final[dict[str, str]] = {
 class Found(NamedTuple):
     """What was read; `definition` is None when there is no such schedule."""
 
-    definition: dict[str, Any] | None
-    rows: list[dict[str, Any]]
+    definition: Row | None
+    rows: list[Row]
     reasons: list[tuple[Meant, Reason]]
     near: list[str]
 
@@ -84,7 +85,6 @@ async def show_ledger(page_request: PageRequest) -> Response:
         "ledger.html",
         snapshot,
         title=f"Occurrences of {plain(name)}",
-        section="schedules",
         name=name,
         zone=_schedule_zone(row["timezone"]),
         utc=load_zone("UTC"),
@@ -141,7 +141,7 @@ async def _read_ledger(
     return Found(row, rows, reported, [])
 
 
-def _page(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str | None]:
+def _page(rows: list[Row]) -> tuple[list[Row], str | None]:
     """The rows of this page, and where the next begins; a fire and a range of it stay together."""
     if len(rows) <= ask.PAGE_ROWS:
         return rows, None
@@ -150,13 +150,13 @@ def _page(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str | None]
     return shown, last.isoformat()
 
 
-def _ledger_row(fire: dict[str, Any], now: datetime) -> dict[str, Any]:
+def _ledger_row(fire: Row, now: datetime) -> dict[str, Any]:
     started = fire["started_at"]
     delay = None if started is None else (started - fire["fire_at"]).total_seconds()
     return {**ledger_line(fire, now), "delay": delay}
 
 
-def _answer(meant: Meant, stored: Reason, row: dict[str, Any]) -> SimpleNamespace:
+def _answer(meant: Meant, stored: Reason, row: Row) -> SimpleNamespace:
     """Why an instant of a schedule ran or did not."""
     found = explain(row, meant.instant, stored)
     reported = found.reported

@@ -6,7 +6,8 @@ import json
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, TypeAlias
+from functools import partial
+from typing import Any, Final
 from uuid import UUID
 
 from starlette.responses import Response
@@ -21,11 +22,12 @@ from pgcron_ha.db.queries.node_health import (
 )
 from pgcron_ha.db.queries.pages import nodes as ask
 from pgcron_ha.db.queries.pages import overview as ask_overview
+from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.errors import NotFound
 from pgcron_ha.web.address import NoSuch, choice
 from pgcron_ha.web.formats import capital, duration, plain, plural, short, who_and_why
 from pgcron_ha.web.lists import chips, choices
-from pgcron_ha.web.page_request import PageRequest
+from pgcron_ha.web.page_request import PageRequest, together
 
 STATES: Final = ("alive", "cordoned", "draining", "silent", "dead")
 _FILTERS: Final[tuple[str, ...]] = ("state", "queue", "handler")
@@ -34,14 +36,17 @@ _POOLED: Final = (
     "for work by and by. A listen_dsn that leads to the server itself lets work begin at once."
 )
 
-Rows: TypeAlias = list[dict[str, Any]]
+_LIVING_AND_DEAD: Final = together(
+    partial(ask.nodes, is_dead=False, limit=ask.MOST_NODES),
+    partial(ask.nodes, is_dead=True, limit=ask.MOST_DEAD),
+)
 
 
 @dataclass(frozen=True)
 class NodeRow:
     """One node incarnation; the facts are a row of `pgcron_ha.db.queries.pages.nodes.nodes`."""
 
-    facts: dict[str, Any]
+    facts: Row
     left: float
     """Seconds of its lease; below zero: it ran out."""
 
@@ -119,8 +124,8 @@ async def show_nodes(page_request: PageRequest) -> Response:
     """The list; ``?queue=`` and ``handler`` choose those that serve it, ``state`` by their word."""
     given = page_request.query(*_FILTERS)
     choice(given.get("state"), STATES, "state")
-    chosen = {"queue": given.get("queue"), "handler": given.get("handler")}
-    snapshot = await page_request.read(("nodes", *chosen.values()), _read_nodes, chosen)
+    chosen: dict[str, Any] = {name: given.get(name) for name in ("queue", "handler")}
+    snapshot = await page_request.read(("nodes", *chosen.values()), _LIVING_AND_DEAD, **chosen)
     (living, dead), state = snapshot.value, given.get("state")
     versions = Counter(row["version"] for row in living)
     rows = [node_row(row, snapshot.now) for row in living]
@@ -129,7 +134,6 @@ async def show_nodes(page_request: PageRequest) -> Response:
         "nodes.html",
         snapshot,
         title="Nodes",
-        section="nodes",
         living=[row for row in rows if state in (None, row.state)],
         dead=[node_row(row, snapshot.now) for row in dead],
         slots=sum(row["slots"] for row in alive),
@@ -159,7 +163,6 @@ async def show_node(page_request: PageRequest) -> Response:
         "node.html",
         snapshot,
         title=plain(node["name"]),
-        section="nodes",
         row=node_row(node, snapshot.now),
         runs=runs,  # what it executes or holds ahead
     )
@@ -182,7 +185,7 @@ async def uncordon(page_request: PageRequest) -> Response:
     return page_request.redirect("node", {"done": "uncordoned"}, incarnation=node["incarnation"])
 
 
-def node_row(facts: dict[str, Any], now: datetime) -> NodeRow:
+def node_row(facts: Row, now: datetime) -> NodeRow:
     """A node at an instant."""
     return NodeRow(facts, (facts["lease_until"] - now).total_seconds())
 
@@ -195,19 +198,9 @@ async def _known(page_request: PageRequest) -> dict[str, Any]:
     return node
 
 
-async def _read_nodes(
-    connection: Connection, chosen: dict[str, str | None], *, schema: str
-) -> tuple[Rows, Rows]:
-    """The living and the dead, in one transaction."""
-    return (
-        await ask.nodes(connection, is_dead=False, limit=ask.MOST_NODES, schema=schema, **chosen),
-        await ask.nodes(connection, is_dead=True, limit=ask.MOST_DEAD, schema=schema, **chosen),
-    )
-
-
 async def _read_node(
     connection: Connection, given: str, *, schema: str
-) -> tuple[dict[str, Any] | None, Rows, Rows]:
+) -> tuple[Row | None, list[Row], list[Row]]:
     """The node, its runs, and, if there is none, those that may have been meant."""
     incarnation = _incarnation(given)
     node = incarnation and await ask.node(connection, incarnation=incarnation, schema=schema)
@@ -242,14 +235,11 @@ def _sentence(row: NodeRow) -> str | None:
 
 
 def _no_such_node(given: str, near: list[tuple[str, str]]) -> NotFound:
-    return NoSuch(
-        "node",
-        given,
+    rule = (
         "A page of a node is named by its incarnation: each start of a process is another."
-        " Those that died are forgotten after a day.",
-        "Look for it in the list of nodes.",
-        near,
+        " Those that died are forgotten after a day."
     )
+    return NoSuch("node", given, rule, near)
 
 
 def _incarnation(text: str) -> UUID | None:

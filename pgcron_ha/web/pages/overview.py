@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Final
 
 from starlette.responses import Response
 
 from pgcron_ha.db.queries.pages import overview as ask
+from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.schedule_spec import spec_of
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.formats import who_and_why
+from pgcron_ha.web.lists import choices
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.attention import causes, shortlist
 from pgcron_ha.web.pages.facts import Facts, for_timeline, read_facts
@@ -56,7 +58,6 @@ async def show_overview(page_request: PageRequest) -> Response:
         "overview.html",
         snapshot,
         title=f"({len(attention)}) Overview" if attention else "Overview",
-        section="overview",
         tiles=tiles(page_request.link, seen),
         attention=shown,
         more_attention=len(attention) - len(shown),
@@ -65,7 +66,7 @@ async def show_overview(page_request: PageRequest) -> Response:
         problems=len(attention),
         timeline=_timeline(page_request, seen, WINDOWS[window]),
         schedules=seen.cluster["schedules"],
-        windows=[(word, word == window) for word in WINDOWS],
+        windows=choices(page_request, "overview", "window", tuple(WINDOWS), {}, window),
         queues=_queue_lines(seen),
         nodes=seen.nodes[:_NODES],
         last_finished_at=seen.recent["last_finished_at"],
@@ -103,9 +104,7 @@ def _timeline(page_request: PageRequest, seen: Facts, length: timedelta) -> Simp
     return timeline(tracks, since, seen.now, until, page_request.zone)
 
 
-def future_fires(
-    row: dict[str, Any], now: datetime, until: datetime, distance: timedelta
-) -> list[datetime]:
+def future_fires(row: Row, now: datetime, until: datetime, distance: timedelta) -> list[datetime]:
     """Fires of an enabled, readable schedule up to `until`, each `distance` after the one before.
 
     So a schedule that fires every second costs no more than one that fires every hour.
@@ -124,7 +123,7 @@ def future_fires(
     return fires
 
 
-def _queue_lines(seen: Facts) -> list[dict[str, Any]]:
+def _queue_lines(seen: Facts) -> list[Row]:
     """The queues with work, or paused; ``is_cut`` says that ``due`` is a lower bound."""
     paused = {
         row["name"]: who_and_why(row["paused_by"], row["paused_note"]) for row in seen.paused_queues

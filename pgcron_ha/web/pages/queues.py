@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
-from typing import Any, Final, TypeAlias
+from functools import cached_property, partial
+from types import SimpleNamespace
+from typing import Any, Final
 
 from starlette.responses import Response
 
@@ -14,7 +16,8 @@ from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import overview as ask_overview
 from pgcron_ha.db.queries.pages import queues as ask
 from pgcron_ha.db.queries.pages import schedules as ask_schedules
-from pgcron_ha.web.address import NoSuch, near_names
+from pgcron_ha.db.queries.rows import Row
+from pgcron_ha.web.address import NoSuch
 from pgcron_ha.web.formats import (
     Mark,
     capital,
@@ -26,7 +29,7 @@ from pgcron_ha.web.formats import (
     some_of,
     who_and_why,
 )
-from pgcron_ha.web.page_request import PageRequest, verb
+from pgcron_ha.web.page_request import PageRequest, together, verb
 from pgcron_ha.web.run_words import limit_words, needs, too_heavy, until
 
 # If the oldest due run of a served queue waits longer than this, the queue is lagging.
@@ -42,23 +45,23 @@ _NO_SETTING: Final = dict.fromkeys(
     ("paused_at", "paused_by", "paused_note", "max_running", "rate", "per", "set_by", "next_at")
 )
 
-Rows: TypeAlias = list[dict[str, Any]]
+
+# What is read of all queues; `scheduled` are those that schedules name.
+_READ: Final[dict[str, Callable[..., Awaitable[Any]]]] = {
+    "cluster": ask_overview.cluster,
+    "settings": ask.settings,
+    "depths": ask.depths,
+    "running": ask.running,
+    "parked": ask_overview.parked,
+    "broken": ask.broken,
+    "servers": ask.servers,
+    "dead": ask.dead,
+    "scheduled": ask_schedules.queue_names,
+}
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What was read of all queues: rows as `pgcron_ha.db.queries.pages.queues` documents them."""
-
-    cluster: dict[str, Any]
-    settings: list[dict[str, Any]]
-    depths: list[dict[str, Any]]
-    running: list[dict[str, Any]]
-    parked: list[dict[str, Any]]
-    broken: list[dict[str, Any]]
-    servers: list[dict[str, Any]]
-    dead: list[dict[str, Any]]
-    scheduled: list[str]
-    """Queues that schedules name."""
+class Facts(SimpleNamespace):
+    """list[Row] of each statement of `_READ`, by its name."""
 
     @property
     def pause(self) -> str | None:
@@ -72,19 +75,19 @@ class Facts:
 
 @dataclass(frozen=True)
 class QueueRow:
-    """One queue: is work flowing, what blocks it. Rows of `Facts` that are about it."""
+    """One queue: is work flowing, what blocks it. list[Row] of `Facts` that are about it."""
 
     name: str
     now: datetime
-    depth: dict[str, Any]
+    depth: Row
     """`due` and `later` (lower bounds if `is_cut`): waiting runs."""
-    setting: dict[str, Any]
-    server: dict[str, Any]
+    setting: Row
+    server: Row
     running: int
     dead: int
-    parked: Rows
+    parked: list[Row]
     """Runs of one handler that are blocked: no living node can take them."""
-    broken: Rows
+    broken: list[Row]
     """Runs of one handler that wait for a circuit breaker."""
 
     @property
@@ -114,13 +117,12 @@ class QueueRow:
 async def show_queues(page_request: PageRequest) -> Response:
     """The list, what is wrong first."""
     page_request.query()
-    snapshot = await page_request.read(("queues",), _read_queues)
+    snapshot = await page_request.read(("queues",), _ASKED_OF_QUEUES)
     facts, kept = snapshot.value
     return page_request.page(
         "queues.html",
         snapshot,
         title="Queues",
-        section="queues",
         rows=_rows(facts, snapshot.now),
         cluster_pause=facts.pause,
         # How long records are kept: tables, then rules, the first about a run counts.
@@ -132,22 +134,16 @@ async def show_queue(page_request: PageRequest) -> Response:
     """One queue: what is next, and why each of it is not taken."""
     name = page_request.segment("name")
     page_request.query()
-    snapshot = await page_request.read(("queue", name), _read_queue, name)
+    snapshot = await page_request.read(("queue", name), _ASKED_OF_QUEUE, queue=name)
     facts, head, later, running = snapshot.value
     rows = {row.name: row for row in _rows(facts, snapshot.now)}
     if name not in rows:
-        raise NoSuch(
-            "queue",
-            name,
-            "A queue exists as soon as a run, a schedule, a node or a pause names it.",
-            "Look for it in the list of queues.",
-            page_request.links("queue", near_names(name[:100], sorted(rows))),
-        )
+        rule = "A queue exists as soon as a run, a schedule, a node or a pause names it."
+        raise NoSuch("queue", name, rule, page_request.near("queue", name, sorted(rows)))
     return page_request.page(
         "queue.html",
         snapshot,
         title=name,
-        section="queues",
         row=rows[name],
         head=[_head_run(run, rows[name], snapshot.now, facts.pause is not None) for run in head],
         later=later,
@@ -161,44 +157,27 @@ resume = verb(cluster.resume_queue, "queue", "queue_resumed")
 reset_breaker = verb(breakers.reset_breaker, "overview", "breaker_reset")
 
 
-def circuit_sentence(row: dict[str, Any], now: datetime) -> str:
+def circuit_sentence(row: Row, now: datetime) -> str:
     """The state of a circuit breaker as a sentence."""
     return f"{capital(breakers.circuit_words(row, now).rstrip('.'))}."
 
 
-async def _read_facts(connection: Connection, schema: str) -> Facts:
-    """What the list shows, in one transaction."""
-    return Facts(
-        cluster=await ask_overview.cluster(connection, schema=schema),
-        settings=await ask.settings(connection, schema=schema),
-        depths=await ask.depths(connection, schema=schema),
-        running=await ask.running(connection, schema=schema),
-        parked=await ask_overview.parked(connection, schema=schema),
-        broken=await ask.broken(connection, schema=schema),
-        servers=await ask.servers(connection, schema=schema),
-        dead=await ask.dead(connection, schema=schema),
-        scheduled=await ask_schedules.queue_names(connection, schema=schema),
-    )
+async def _read_facts(connection: Connection, *, schema: str, queue: str | None = None) -> Facts:
+    """What the list shows, whichever `queue` the page is about."""
+    return Facts(**{name: await query(connection, schema=schema) for name, query in _READ.items()})
 
 
-async def _read_queues(connection: Connection, *, schema: str) -> tuple[Facts, Rows]:
-    facts = await _read_facts(connection, schema)
-    return facts, await cluster.retention(connection, limit=_MOST_KEPT, schema=schema)
+_ASKED_OF_QUEUES: Final = together(_read_facts, partial(cluster.retention, limit=_MOST_KEPT))
+# The facts, what is due first, what is to come first, and what runs.
+_ASKED_OF_QUEUE: Final = together(
+    _read_facts,
+    partial(ask.head, due=True),
+    partial(ask.head, due=False),
+    partial(ask_overview.running, limit=ask.HEAD_ROWS),
+)
 
 
-async def _read_queue(
-    connection: Connection, name: str, *, schema: str
-) -> tuple[Facts, Rows, Rows, Rows]:
-    """The facts, what is due first, what is to come first, and what runs."""
-    return (
-        await _read_facts(connection, schema),
-        await ask.head(connection, queue=name, due=True, schema=schema),
-        await ask.head(connection, queue=name, due=False, schema=schema),
-        await ask_overview.running(connection, queue=name, limit=ask.HEAD_ROWS, schema=schema),
-    )
-
-
-def _kept(row: dict[str, Any]) -> tuple[str, str, str | None]:
+def _kept(row: Row) -> tuple[str, str, str | None]:
     """A row of `pgcron_ha.db.commands.retention.retention`."""
     note = None if row["set_by"] is None else f"set by {row['set_by']}"
     if row["in_force"] < row["keep"]:
@@ -269,14 +248,12 @@ def _judge(row: QueueRow, now: datetime) -> tuple[Mark, str]:
     return _READY, "Nothing that is due waits."
 
 
-def _needed(group: dict[str, Any]) -> str:
+def _needed(group: Row) -> str:
     """The handler, and the labels that its runs require."""
     return " with ".join(filter(None, [group["handler"], ", ".join(group["requires"] or ())]))
 
 
-def _head_run(
-    run: dict[str, Any], row: QueueRow, now: datetime, is_all_paused: bool
-) -> dict[str, Any]:
+def _head_run(run: Row, row: QueueRow, now: datetime, is_all_paused: bool) -> dict[str, Any]:
     """A due run with ``why`` no node has it, in a ``tone``, and the run that ``blocks`` it."""
     why, tone, blocks = _obstacle(run, row, now), "late", None
     if is_all_paused:
@@ -292,7 +269,7 @@ def _head_run(
     return {**run, "why": why, "tone": tone, "blocks": blocks}
 
 
-def _obstacle(run: dict[str, Any], row: QueueRow, now: datetime) -> str:
+def _obstacle(run: Row, row: QueueRow, now: datetime) -> str:
     """What keeps a run that a node could take."""
     if run["waits_for"] is not None:
         return "its schedule's last run is not over"
@@ -307,7 +284,5 @@ def _obstacle(run: dict[str, Any], row: QueueRow, now: datetime) -> str:
     return limit or busy or "a node takes it at its next look"
 
 
-def _one(
-    rows: list[dict[str, Any]], key: str, value: str, otherwise: dict[str, Any]
-) -> dict[str, Any]:
+def _one(rows: list[Row], key: str, value: str, otherwise: Row) -> dict[str, Any]:
     return next((row for row in rows if row[key] == value), otherwise)

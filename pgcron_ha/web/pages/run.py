@@ -12,10 +12,11 @@ from pgcron_ha.db.commands.breakers import diversion_words
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import queues as ask_queues
 from pgcron_ha.db.queries.pages import run as ask
+from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.web.address import NoSuch
 from pgcron_ha.web.formats import duration, mark_of
 from pgcron_ha.web.json_text import pretty
-from pgcron_ha.web.page_request import PageRequest
+from pgcron_ha.web.page_request import PageRequest, verb
 from pgcron_ha.web.pages.run_log import LogPlace, log_place, log_view, read_log
 from pgcron_ha.web.run_time import tries_of, where_time_went
 from pgcron_ha.web.run_words import retry_words, run_sentence, run_word
@@ -28,13 +29,13 @@ _GONE: Final = 3
 class Found(NamedTuple):
     """What was read of a run."""
 
-    run: dict[str, Any]
-    waits: dict[str, Any] | None
-    progress: dict[str, Any] | None
-    letter: dict[str, Any] | None
-    attempts: list[dict[str, Any]]
-    children: list[dict[str, Any]]
-    lines: list[dict[str, Any]]
+    run: Row
+    waits: Row | None
+    progress: Row | None
+    letter: Row | None
+    attempts: list[Row]
+    children: list[Row]
+    lines: list[Row]
 
 
 async def show_run(page_request: PageRequest) -> Response:
@@ -47,7 +48,7 @@ async def show_run(page_request: PageRequest) -> Response:
         raise no_such_run(page_request, run_id)
     view = _view(page_request, found, place, snapshot.now)
     title = f"{mark_of(view['word']).word} · run {run_id} · {view['what']}"
-    return page_request.page("run.html", snapshot, title=title, section="runs", **view)
+    return page_request.page("run.html", snapshot, title=title, **view)
 
 
 async def show_log(page_request: PageRequest) -> Response:
@@ -63,29 +64,16 @@ async def show_log(page_request: PageRequest) -> Response:
 
 def no_such_run(page_request: PageRequest, run_id: int) -> NoSuch:
     """With a link to all runs."""
-    return NoSuch(
-        "run",
-        str(run_id),
-        "It was never enqueued, its transaction was rolled back, or retention removed it.",
-        "Look for it in the list of runs.",
-        [("all runs", page_request.link("runs"))],
-    )
+    rule = "It was never enqueued, its transaction was rolled back, or retention removed it."
+    return NoSuch("run", str(run_id), rule, [("all runs", page_request.link("runs"))])
 
 
-async def cancel(page_request: PageRequest) -> Response:
-    """Ends a waiting run, asks the node of a running one to stop it; ``reason`` is kept."""
-    run, reason = page_request.id, (await page_request.form("reason")).get("reason")
-    verdict = await page_request.do(functions.cancel_run, run, reason)
-    done = "cancel_requested" if verdict == "requested" else verdict
-    return page_request.redirect("run", {"done": done}, id=run)
-
-
-async def kill(page_request: PageRequest) -> Response:
-    """Asks the node of a run that was asked to stop to end it by force."""
-    run, _ = page_request.id, await page_request.form()
-    verdict = await page_request.do(functions.cancel_run, run, by_force=True)
-    done = "kill_requested" if verdict == "requested" else verdict
-    return page_request.redirect("run", {"done": done}, id=run)
+_CANCELLED: Final = {"requested": "cancel_requested"}
+_KILLED: Final = {"requested": "kill_requested"}
+# Ends a waiting run, asks the node of a running one to stop it; ``reason`` is kept.
+cancel = verb(functions.cancel_run, "run", _CANCELLED, "reason", segment="id")
+# Asks the node of a run that was asked to stop to end it by force.
+kill = verb(functions.cancel_run, "run", _KILLED, segment="id", by_force=True)
 
 
 async def retry(page_request: PageRequest) -> Response:
@@ -163,7 +151,7 @@ def _view(
     }
 
 
-def _progress(reported: dict[str, Any] | None) -> dict[str, Any] | None:
+def _progress(reported: Row | None) -> Row | None:
     """With ``amount``, such as 3 of 10, and ``percent``, if it named a total."""
     if reported is None:
         return None
@@ -173,20 +161,20 @@ def _progress(reported: dict[str, Any] | None) -> dict[str, Any] | None:
     return {**reported, "amount": amount, "percent": percent}
 
 
-def _cancel_word(row: dict[str, Any], word: str) -> str | None:
+def _cancel_word(row: Row, word: str) -> str | None:
     if row["finished_at"] is not None or row["cancel_at"] is not None:
         return None
     return "Ask it to stop" if word == "running" else "Cancel"
 
 
-def _retry_word(row: dict[str, Any], word: str, redrive_href: str | None) -> str | None:
+def _retry_word(row: Row, word: str, redrive_href: str | None) -> str | None:
     if row["finished_at"] is not None:
         return None if redrive_href or row["place"] == _GONE else "Run again"
     return None if word in ("running", "blocked", "ready") else "Run it now"
 
 
 def _facts(
-    page_request: PageRequest, row: dict[str, Any], letter: dict[str, Any] | None
+    page_request: PageRequest, row: Row, letter: Row | None
 ) -> list[tuple[str, str, str | None]]:
     """Word, value, and an address if there is one."""
 
@@ -230,18 +218,18 @@ def _facts(
     return [(word, value, href) for word, value, href in named if value]
 
 
-def _unique_key(row: dict[str, Any]) -> str | None:
+def _unique_key(row: Row) -> str | None:
     if not row["unique_key"]:
         return None
     spans = {"waiting": "while it waits", "taken": "until a node took it", "period": "for a time"}
     return f"{row['unique_key']} ({spans.get(row['unique_scope'], 'while it is open')})"
 
 
-def _naps(row: dict[str, Any]) -> str:
+def _naps(row: Row) -> str:
     return f", of which {row['snoozes']} snoozed" if row["snoozes"] else ""
 
 
-def _instants(row: dict[str, Any]) -> list[tuple[str, datetime]]:
+def _instants(row: Row) -> list[tuple[str, datetime]]:
     fire = row["scheduled_for"] or row["nominal_for"]
     named = [
         ("Fire time", fire),
@@ -257,7 +245,7 @@ def _instants(row: dict[str, Any]) -> list[tuple[str, datetime]]:
     return [(word, instant) for word, instant in named if instant is not None]
 
 
-def _seconds(line: dict[str, Any], now: datetime) -> float | None:
+def _seconds(line: Row, now: datetime) -> float | None:
     began = line["started_at"]
     return None if began is None else ((line["ended_at"] or now) - began).total_seconds()
 
@@ -269,7 +257,7 @@ def _json(text: str, size: int) -> dict[str, Any]:
     return {"text": laid_out, "size": size, "is_cut": is_cut}
 
 
-def _children(found: Found) -> list[dict[str, Any]]:
+def _children(found: Found) -> list[Row]:
     """The runs that were made from this one, with what its dead letter says."""
     letter = found.letter or {"requeued_as": None}
     redriven = letter["requeued_as"]

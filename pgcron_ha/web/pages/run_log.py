@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import run as ask
+from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.harmless import left_out
 from pgcron_ha.web.address import WrongAddress
 from pgcron_ha.web.formats import rfc
@@ -52,7 +53,7 @@ def log_place(text: str | None) -> LogPlace:
 
 
 def log_view(
-    page_request: PageRequest, run: dict[str, Any], read: list[dict[str, Any]], place: LogPlace
+    page_request: PageRequest, run: Row, read: list[Row], place: LogPlace
 ) -> dict[str, Any]:
     """A piece of a run's log; `read` has a line more than is shown if there are more."""
     has_more = len(read) > ask.LINES
@@ -80,7 +81,7 @@ def log_view(
     }
 
 
-def _at(line: dict[str, Any]) -> str:
+def _at(line: Row) -> str:
     return f"{line['attempt']}.{line['sequence']}"
 
 

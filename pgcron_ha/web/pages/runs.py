@@ -12,6 +12,7 @@ from starlette.responses import RedirectResponse, Response
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import runs as ask
 from pgcron_ha.db.queries.pages.runs import ENDED_WORDS, LIVE_WORDS, Position, RunFilter, RunPage
+from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.errors import NotFound
 from pgcron_ha.web.address import NoSuch, choice, near_names, wrong_page
 from pgcron_ha.web.formats import expected_about, number, plain
@@ -40,7 +41,7 @@ class Listing(NamedTuple):
     """What was read for one page of the list."""
 
     page: RunPage
-    counts: dict[str, Any]
+    counts: Row
     has_schedule: bool
     """Whether a schedule of the filter's name exists."""
 
@@ -74,7 +75,6 @@ async def show_runs(page_request: PageRequest) -> Response:
         "runs.html",
         snapshot,
         title="Runs",
-        section="runs",
         page=page,
         rows=[_line(row, snapshot.now) for row in page.rows],
         tabs=_tabs(page_request, filters, snapshot.value.counts),
@@ -159,7 +159,7 @@ def _position(text: str | None) -> Position | None:
 
 
 def _require_known(
-    page_request: PageRequest, listing: Listing, given: dict[str, str], choices: dict[str, Any]
+    page_request: PageRequest, listing: Listing, given: dict[str, str], choices: Row
 ) -> None:
     """Raises for a filter whose name nothing has, if it found nothing."""
     if listing.page.rows or "before" in given:
@@ -176,8 +176,8 @@ def _require_known(
             what,
             name,
             f"No run of it was found, either. A {what} is filtered by its whole name.",
-            "Choose one of the suggestions, or leave the filter out.",
             [(other, page_request.link("runs", {**rest, what: other})) for other in near],
+            "Choose one of the suggestions, or leave the filter out.",
         )
 
 
@@ -193,7 +193,7 @@ def _cursor(position: Position) -> str:
 
 
 def _tabs(
-    page_request: PageRequest, filters: dict[str, str], counts: dict[str, Any]
+    page_request: PageRequest, filters: dict[str, str], counts: Row
 ) -> list[tuple[Choice, str | None]]:
     """Groups of states to choose with one click, and how many there are (None: not counted)."""
     rest = {name: value for name, value in filters.items() if name != "state"}
@@ -206,7 +206,7 @@ def _counted(count: int | None) -> str | None:
     return count if count is None else number(most) + "+" if count > most else number(count)
 
 
-def _line(row: dict[str, Any], now: datetime) -> dict[str, Any]:
+def _line(row: Row, now: datetime) -> dict[str, Any]:
     seconds = row["seconds"]
     if row["state"] == "running" and row["started_at"] is not None:
         seconds = (now - row["started_at"]).total_seconds()

@@ -15,12 +15,13 @@ from pgcron_ha.client.previews import policies_in, schedule_preview
 from pgcron_ha.db.commands.occurrences import changed_occurrences
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import schedules as ask
+from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.preview import PreviewFire
 from pgcron_ha.spec.schedule_spec import calendars_in, spec_of
 from pgcron_ha.spec.sentences import sentence
 from pgcron_ha.web.address import NoSuch
-from pgcron_ha.web.formats import duration, expected_about, offset, plural
+from pgcron_ha.web.formats import duration, expected_about, plural
 from pgcron_ha.web.health import judge, pause_words, runs_are_made
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.plots import trend
@@ -43,10 +44,10 @@ _OWNERS: Final[dict[str, str]] = {
 class Found(NamedTuple):
     """What was read; `definition` is None when there is no such schedule."""
 
-    definition: dict[str, Any] | None
-    facts: dict[str, Any]
-    ledger: list[dict[str, Any]]
-    runs: list[dict[str, Any]]
+    definition: Row | None
+    facts: Row
+    ledger: list[Row]
+    runs: list[Row]
     near: list[str]
 
 
@@ -59,20 +60,15 @@ async def show_schedule(page_request: PageRequest) -> Response:
     if found.definition is None:
         raise no_such_schedule(page_request, name, found.near)
     view = _view(page_request, found, found.definition, now)
-    return page_request.page("schedule.html", snapshot, title=name, section="schedules", **view)
+    return page_request.page("schedule.html", snapshot, title=name, **view)
 
 
 def no_such_schedule(
     page_request: PageRequest, name: str, near: Sequence[str] = (), route: str = "schedule"
 ) -> NoSuch:
     """With the same page of those that may have been meant."""
-    return NoSuch(
-        "schedule",
-        name,
-        "A schedule is named exactly as it was created.",
-        "Look for it in the list of schedules.",
-        [*page_request.links(route, near), ("all schedules", page_request.link("schedules"))],
-    )
+    links = [*page_request.links(route, near), ("all schedules", page_request.link("schedules"))]
+    return NoSuch("schedule", name, "A schedule is named exactly as it was created.", links)
 
 
 def owner_words(managed_by: str) -> str | None:
@@ -96,9 +92,11 @@ async def _read_schedule(connection: Connection, name: str, *, schema: str) -> F
 
 
 def future_fire_lines(
-    row: dict[str, Any], now: datetime, limit: int = NEXT_FIRES
-) -> tuple[tuple[SimpleNamespace, ...], str | None]:
-    """The next fires in the schedule's own zone, and a sentence when there is something to say."""
+    row: Row, now: datetime, limit: int = NEXT_FIRES
+) -> tuple[tuple[tuple[PreviewFire, SimpleNamespace | None], ...], str | None]:
+    """The next fires, each with what somebody did to it, and a sentence when there is something to
+    say.
+    """
     if row["status"] == "invalid":
         return (), row["error"]
     try:
@@ -109,15 +107,13 @@ def future_fire_lines(
     if not row["enabled"]:
         note = f"It is paused {pause_words(row)}; these fires would be, if it were resumed."
     changes = {one["fire_at"]: _changed(one) for one in row.get("changed", ())}
-    lines = tuple(
-        _fire_line(fire, row["timezone"], changes.get(fire.fire_at)) for fire in ahead.fires
-    )
+    lines = tuple((fire, changes.get(fire.fire_at)) for fire in ahead.fires)
     if not lines and row.get("max_runs"):
         return lines, f"It is done: {runs_are_made(row)}."
     return lines, note if lines else "It never fires again."
 
 
-def schedule_sentence(row: dict[str, Any]) -> str | None:
+def schedule_sentence(row: Row) -> str | None:
     """The schedule in English; None when another version wrote it."""
     try:
         return sentence(spec_of(row), policies_in(row))
@@ -125,27 +121,10 @@ def schedule_sentence(row: dict[str, Any]) -> str | None:
         return None
 
 
-def _fire_line(
-    fire: PreviewFire, zone_name: str, change: SimpleNamespace | None
-) -> SimpleNamespace:
-    """One fire to come: in its zone, in UTC, and what the clock or somebody does to it."""
-    local = fire.local
-    return SimpleNamespace(
-        at=fire.fire_at,
-        local=f"{local:%Y-%m-%d %H:%M:%S}" + ("" if zone_name == "UTC" else f" ({offset(local)})"),
-        weekday=f"{local:%a}",
-        utc=f"{fire.fire_at:%Y-%m-%d %H:%M:%S}",
-        note=fire.note,
-        change=change,
-    )
-
-
-def _view(
-    page_request: PageRequest, found: Found, row: dict[str, Any], now: datetime
-) -> dict[str, Any]:
+def _view(page_request: PageRequest, found: Found, row: Row, now: datetime) -> dict[str, Any]:
     """What the page shows."""
     fires, note = future_fire_lines(row, now)
-    facts = found.facts
+    shown, facts = {fire.fire_at for fire, _ in fires}, found.facts
     taken = [s for s in facts["durations"] or () if s is not None]
     slowest = quantiles(taken, n=20)[-1] if len(taken) > 1 else None
     ledger, ledger_href = found.ledger[:LEDGER_ROWS], None
@@ -158,7 +137,11 @@ def _view(
         "health": judge(facts, now),
         "fires": fires,
         # Later ones, or none any more.
-        "changed": _other_changes(row, {fire.at for fire in fires}),
+        "changed": [
+            _changed(one, "" if is_fire(row, one["fire_at"]) else NO_FIRE)
+            for one in row["changed"]
+            if one["fire_at"] not in shown
+        ],
         "fires_note": note,
         "sentence": schedule_sentence(row),
         "shows_viewer_zone": page_request.zone.key not in ("UTC", row["timezone"]),
@@ -175,12 +158,7 @@ def _view(
     }
 
 
-def _other_changes(row: dict[str, Any], shown: set[datetime]) -> list[SimpleNamespace]:
-    others = [one for one in row["changed"] if one["fire_at"] not in shown]
-    return [_changed(one, "" if is_fire(row, one["fire_at"]) else NO_FIRE) for one in others]
-
-
-def _changed(one: dict[str, Any], more: str = "") -> SimpleNamespace:
+def _changed(one: Row, more: str = "") -> SimpleNamespace:
     """What somebody did to one fire, and the verb that takes it back."""
     # It needs the right that the change needed.
     undo, word = (
@@ -190,7 +168,7 @@ def _changed(one: dict[str, Any], more: str = "") -> SimpleNamespace:
     return SimpleNamespace(at=one["fire_at"], words=words, undo=undo, undo_word=word)
 
 
-def _settings(row: dict[str, Any]) -> list[tuple[str, str]]:
+def _settings(row: Row) -> list[tuple[str, str]]:
     """Word and value of what is set."""
     attempts = row["max_attempts"] or (1 if row["delivery"] == "at_most_once" else 5)
     deadline = row["start_deadline"]
@@ -229,12 +207,12 @@ def _settings(row: dict[str, Any]) -> list[tuple[str, str]]:
     return [(word, value) for word, value in named if value]
 
 
-def _runs_made(row: dict[str, Any]) -> str:
+def _runs_made(row: Row) -> str:
     made, most = row["runs_made"], row["max_runs"]
     return f"{made} of {most}" + (": done" if made >= most else "")
 
 
-def _after_failures(row: dict[str, Any]) -> str:
+def _after_failures(row: Row) -> str:
     most, wait, probe = row["pause_after_failures"], row["probe_after"], row["probe_at"]
     words = f"paused after {plural(most, 'failure')} in a row"
     words += f", probed after {duration(wait)}" if wait else ""

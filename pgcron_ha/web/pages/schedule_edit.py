@@ -37,7 +37,7 @@ from pgcron_ha.web.pages.schedule_form import (
     look_ahead,
     offered_for,
 )
-from pgcron_ha.web.pages.schedule_versions import Difference, version_number
+from pgcron_ha.web.pages.schedule_versions import version_number
 from pgcron_ha.web.reading import Snapshot
 
 STATES: Final = ("on", "paused")
@@ -113,7 +113,7 @@ async def create(page_request: PageRequest) -> Response:
         form.error = VersionConflict(taken.message, taken.detail, "Choose another name.")
         if form.name is not None:
             form.name.problem = form.error
-        return _new_page(page_request, form, 409, is_paused=is_paused, is_taken=True)
+        return _new_page(page_request, form, 409, is_paused=is_paused)
     except InvalidInput as error:
         form.blame(error, row, texts)
         return _new_page(page_request, form, 400, is_paused=is_paused)
@@ -185,7 +185,7 @@ async def _met_another(
     before = current if based_on is None else texts_of(based_on)
     mine = {field: texts.get(field, before[field]) for field in FIELDS}
     theirs = [
-        Difference(field, before[field] or None, current[field] or None, mine[field] or None)
+        {"field": field, "before": before[field], "now": current[field], "mine": mine[field]}
         for field in FIELDS
         if before[field] != current[field]
     ]
@@ -202,50 +202,33 @@ async def _met_another(
 
 
 def _new_page(
-    page_request: PageRequest,
-    form: DefinitionForm,
-    status: int = 200,
-    *,
-    snapshot: Snapshot[Any] | None = None,
-    **view: Any,
+    page_request: PageRequest, form: DefinitionForm, status: int = 200, **view: Any
 ) -> Response:
-    return page_request.page(
-        "schedule_form.html",
-        snapshot,
-        title="New schedule",
-        section="schedules",
-        status=status,
-        is_still=True,
-        form=form,
-        **{"is_paused": False, "is_taken": False, "copied": None, **view},
-    )
+    view = {"is_paused": False, "copied": None, **view}
+    return _page(page_request, form, status, title="New schedule", **view)
 
 
 def _edit_page(
-    page_request: PageRequest,
-    row: Row,
-    form: DefinitionForm,
-    status: int = 200,
-    *,
-    snapshot: Snapshot[Any] | None = None,
-    **view: Any,
+    page_request: PageRequest, row: Row, form: DefinitionForm, status: int = 200, **view: Any
 ) -> Response:
     """`view` may have the version that is edited, the note, and ``theirs``: what somebody else has
     changed since the form was opened.
     """
-    name = row["name"]
-    return page_request.page(
-        "schedule_form.html",
-        snapshot,
-        title=f"Edit {name}",
-        section="schedules",
-        status=status,
-        is_still=True,
-        form=form,
-        name=name,
-        owner=owner_words(row["managed_by"]),
-        **{"version": row["version"], "note": "", "theirs": (), "is_taken": False, **view},
-    )
+    name, owner = row["name"], owner_words(row["managed_by"])
+    view = {"version": row["version"], "note": "", "theirs": (), **view}
+    return _page(page_request, form, status, title=f"Edit {name}", name=name, owner=owner, **view)
+
+
+def _page(
+    page_request: PageRequest,
+    form: DefinitionForm,
+    status: int,
+    *,
+    snapshot: Snapshot[Any] | None = None,
+    **view: Any,
+) -> Response:
+    view |= {"form": form, "status": status, "is_still": True}
+    return page_request.page("schedule_form.html", snapshot, **view)
 
 
 async def _current(

@@ -99,7 +99,9 @@ class DefinitionForm:
         self.is_unfolded = is_unfolded
         """Whether the fields that are not seen first are shown at once."""
         self.preview: Preview | None = None
-        self.warnings = _warnings(texts, offered)
+        handler, queue = _placed(texts)
+        lacking = not_offered(handler, queue, offered) if handler else None
+        self.warnings = [] if lacking is None else [lacking]
         self.error: PgcronError | None = None
         """Why it was not saved."""
         self.wrong: EditField | None = None
@@ -132,7 +134,7 @@ def look_ahead(row: Mapping[str, Any], changes: Mapping[str, Any], now: datetime
 
 async def judged(
     page_request: PageRequest, name: str, row: Row, texts: Mapping[str, str], now: datetime
-) -> tuple[dict[str, Any], Preview | None]:
+) -> tuple[Row, Preview | None]:
     """What the texts change of the row, and when it fires then. InvalidInput."""
     changes = typed_changes(name, row, texts)
     if changes.keys().isdisjoint(("spec", "timezone", "dst")):
@@ -158,12 +160,6 @@ def _changed(row: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
 def _placed(texts: Mapping[str, str]) -> tuple[str, str]:
     """The handler and the queue."""
     return texts["handler"].strip(), texts["queue"].strip() or NEW_SCHEDULE["queue"]
-
-
-def _warnings(texts: Mapping[str, str], offered: Row) -> list[str]:
-    handler, queue = _placed(texts)
-    reported = not_offered(handler, queue, offered) if handler else None
-    return [] if reported is None else [reported]
 
 
 def _field(name: str, text: str) -> EditField:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from starlette.responses import Response
 
@@ -16,16 +15,6 @@ from pgcron_ha.web.page_request import INTERFACE, PageRequest
 
 PAGE_ROWS: Final = 25
 _MOST_VERSION: Final = 2**31 - 1
-
-
-class Difference(NamedTuple):
-    """One column in two versions; None: no value."""
-
-    column: str
-    before: str | None
-    after: str | None
-    mine: str | None = None
-    """What the form that met another edit says."""
 
 
 async def show_versions(page_request: PageRequest) -> Response:
@@ -46,7 +35,6 @@ async def show_versions(page_request: PageRequest) -> Response:
         "schedule_versions.html",
         snapshot,
         title=f"Versions of {name}",
-        section="schedules",
         name=name,
         rows=[_row(row, older) for row, older in zip(shown, [*rows[1:], None], strict=False)],
         is_deleted=bool(shown) and shown[0]["operation"] == "delete",
@@ -72,20 +60,10 @@ async def restore(page_request: PageRequest) -> Response:
 
 
 def _row(row: Row, older: Row | None) -> dict[str, Any]:
-    differences: list[Difference] = []
-    if older is not None and row["operation"] != "delete":
-        differences = [
-            Difference(column, _text(before), _text(after))
-            for column, before, after in changes(older["content"], row["content"])
-        ]
-    can_be_restored = not row["is_current"] and row["operation"] != "delete"
+    exists = row["operation"] != "delete"
+    differences = changes(older["content"], row["content"]) if older and exists else []
+    can_be_restored = exists and not row["is_current"]
     return {**row, "differences": differences, "can_be_restored": can_be_restored}
-
-
-def _text(value: Any) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False)
 
 
 def version_number(text: str | None) -> int | None:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from pgcron_ha.db.driver.read_pool import Connection
 from pgcron_ha.db.queries.pages import overview as ask_overview
 from pgcron_ha.db.queries.pages import schedules as ask
-from pgcron_ha.db.queries.rows import Query
+from pgcron_ha.db.queries.rows import Query, Row
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.formats import expected_about
 from pgcron_ha.web.health import judge
@@ -44,7 +44,7 @@ _FILTERS: Final[tuple[str, ...]] = ("text", "health", "queue", "state")
 class Listing(NamedTuple):
     """What was read; one row more than a page holds means that there is a next one."""
 
-    rows: list[dict[str, Any]]
+    rows: list[Row]
     queues: list[str]
     total: int
 
@@ -56,7 +56,8 @@ async def show_schedules(page_request: PageRequest) -> Response:
     choice(given.get("state"), STATE_FILTERS, "state")
     snapshot = await page_request.read(("schedules", *sorted(given.items())), _read_listing, given)
     listing = snapshot.value
-    _require_known_queue(given.get("queue"), listing)
+    if not listing.rows:  # a queue that lost its schedules while a page was open is unknown, too
+        choice(given.get("queue"), tuple(listing.queues), "queue of a schedule")
     lines = [_line(page_request, row, snapshot.now) for row in listing.rows]
     wanted = _MATCHES.get(given.get("health", ""))
     if wanted is not None:
@@ -69,7 +70,6 @@ async def show_schedules(page_request: PageRequest) -> Response:
         "schedules.html",
         snapshot,
         title="Schedules",
-        section="schedules",
         rows=lines,
         filters={name: given.get(name, "") for name in _FILTERS},
         chips=chips(page_request, "schedules", filters),
@@ -79,12 +79,6 @@ async def show_schedules(page_request: PageRequest) -> Response:
         next_href=page_request.link("schedules", after) if after else None,
         first_href=page_request.link("schedules", filters) if "after" in given else None,
     )
-
-
-def _require_known_queue(queue: str | None, listing: Listing) -> None:
-    """A queue that was emptied of schedules while a page was open is unknown, too."""
-    if queue is not None and not listing.rows:
-        choice(queue, tuple(listing.queues), "queue of a schedule")
 
 
 async def _read_listing(connection: Connection, given: dict[str, str], *, schema: str) -> Listing:
@@ -115,7 +109,7 @@ async def _candidates(connection: Connection, schema: str, health: str | None) -
     return [row["schedule_id"] for row in rows if row["schedule_id"] is not None]
 
 
-def _line(page_request: PageRequest, row: dict[str, Any], now: datetime) -> dict[str, Any]:
+def _line(page_request: PageRequest, row: Row, now: datetime) -> dict[str, Any]:
     """The row with its health, its trend, and what a run that ``overruns`` was expected to take."""
     trend = spark(row, page_request.zone) if row["outcomes"] else ()
     overruns = expected_about(row["overrun_expected"])

@@ -14,8 +14,9 @@ from pgcron_ha.db.queries.health import (
     MANY_DEAD_ROWS,
     OLD_SNAPSHOT_TRANSACTIONS,
 )
+from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.model.storage import LOOKED_BACK, Part, TableSize, total_growth
-from pgcron_ha.web.address import NoSuch, near_names
+from pgcron_ha.web.address import NoSuch
 from pgcron_ha.web.page_request import PageRequest
 
 # Sizes change slowly, and each costs the server some calls of its file system.
@@ -35,7 +36,6 @@ async def show_storage(page_request: PageRequest) -> Response:
         "storage.html",
         snapshot,
         title="Storage",
-        section="storage",
         rows=rows[:SHOWN],
         small=rows[SHOWN:],
         total=sum(table.total for table in found.tables),
@@ -54,18 +54,12 @@ async def show_table(page_request: PageRequest) -> Response:
     snapshot = await page_request.read(("storage",), ask.storage, life=LIFE_SECONDS)
     tables = {table.name: table for table in snapshot.value.tables}
     if name not in tables:
-        raise NoSuch(
-            "table",
-            name,
-            "Partitions are shown on the page of their table.",
-            "Look for it in the list of tables.",
-            page_request.links("storage_table", near_names(name[:100], sorted(tables))),
-        )
+        rule = "Partitions are shown on the page of their table."
+        raise NoSuch("table", name, rule, page_request.near("storage_table", name, sorted(tables)))
     return page_request.page(
         "storage_table.html",
         snapshot,
         title=name,
-        section="storage",
         row=_row(page_request, tables[name], snapshot.now),
         parts=[_part(part, snapshot.now) for part in reversed(tables[name].parts)],
         largest=_largest(part.total for part in tables[name].parts),
@@ -101,7 +95,7 @@ def _has_dead_rows(part: Part) -> bool:
     return part.dead > MANY_DEAD_ROWS and part.dead > part.rows
 
 
-def _holder(facts: dict[str, Any]) -> dict[str, Any]:
+def _holder(facts: Row) -> dict[str, Any]:
     """With whether `pgcron-ha doctor` would name it, too, and what ends it."""
     seconds = facts["seconds"] or 0.0
     is_old = facts["age"] > OLD_SNAPSHOT_TRANSACTIONS or seconds > LONG_TRANSACTION_SECONDS
