@@ -28,8 +28,8 @@ from pgcron_ha.config.loading import load_settings
 from pgcron_ha.config.values import Span
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.callers import Style
-from pgcron_ha.db.driver.clients import ClientPools
 from pgcron_ha.db.driver.link import Link
+from pgcron_ha.db.driver.pool import ClientPools
 from pgcron_ha.db.driver.pooling import assume
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, in_schema
 from pgcron_ha.errors import ConfigError

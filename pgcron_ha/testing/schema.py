@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, Final
 
-from pgcron_ha.db.driver.clients import Connection
 from pgcron_ha.db.driver.connecting import connect
+from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.driver.statements import load
 from pgcron_ha.db.queries.rows import Row, Rows
 from pgcron_ha.db.schema.uninstall import uninstall

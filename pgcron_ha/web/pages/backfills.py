@@ -9,7 +9,7 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from pgcron_ha.db.commands import backfills as interfaces
-from pgcron_ha.db.driver.read_pool import Connection
+from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.pages import schedules as ask_schedules
 from pgcron_ha.errors import InvalidInput

@@ -9,7 +9,7 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from pgcron_ha.db.commands import calendars as interfaces
-from pgcron_ha.db.driver.read_pool import Connection
+from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.queries.pages import schedules as ask
 from pgcron_ha.errors import InvalidInput, PgcronError
 from pgcron_ha.spec.calendars.calendar import MOST_CHARACTERS, read_calendar, read_calendars
