@@ -18,9 +18,15 @@ from pgcron_ha.db.commands import schedule_files as interfaces
 from pgcron_ha.db.driver.pool import tried
 from pgcron_ha.errors import InvalidInput, NotFound
 from pgcron_ha.model.differences import changes
-from pgcron_ha.schedule_files.definitions import POLICIES, Definitions, files_of, read_definitions
+from pgcron_ha.schedule_files.definitions import (
+    POLICIES,
+    Definitions,
+    as_yaml,
+    definition_of,
+    files_of,
+    read_definitions,
+)
 from pgcron_ha.schedule_files.json_schema import json_schema
-from pgcron_ha.schedule_files.writing import as_yaml, definition_of
 
 _SIGNS = {"added": "+", "changed": "~", "pruned": "-"}
 _MOST_CHARACTERS = 200

@@ -14,7 +14,7 @@ from pgcron_ha.config.values import did_you_mean, format_duration
 from pgcron_ha.db.commands import functions
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.spec.cron.fires import DstPolicy
-from pgcron_ha.spec.macros import EXAMPLE_SEED
+from pgcron_ha.spec.lines import EXAMPLE_SEED
 from pgcron_ha.spec.spec import check_spec
 
 LONGEST_CATCHUP_OF_ALL: Final = timedelta(days=31)

@@ -10,6 +10,7 @@ from itertools import product
 from typing import Protocol, runtime_checkable
 
 from pgcron_ha.spec.budget import search, spend
+from pgcron_ha.spec.cron.expression import NthExpression
 from pgcron_ha.spec.cron.fires import (
     EARLIEST,
     LATEST,
@@ -19,7 +20,6 @@ from pgcron_ha.spec.cron.fires import (
     next_until,
     previous_fire,
 )
-from pgcron_ha.spec.cron.nth import NthExpression
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -11,9 +11,8 @@ from typing import Any, Final
 
 from pgcron_ha.spec.bounds import EARLIEST, LATEST
 from pgcron_ha.spec.calendars.lines import CalendarExclusion
-from pgcron_ha.spec.cron.expression import CronExpression
+from pgcron_ha.spec.cron.expression import START, CronExpression, NthExpression
 from pgcron_ha.spec.cron.fires import DstPolicy
-from pgcron_ha.spec.cron.nth import START, NthExpression
 from pgcron_ha.spec.cron.words import covered_words, cron_words
 from pgcron_ha.spec.exclusions import CronExclusion, DatesExclusion, Exclusion, InstantExclusion
 from pgcron_ha.spec.policy_words import policy_words

@@ -7,9 +7,9 @@ is written:
 - an interval, ``every <duration> [from <instant>]``: ``every 90m``, ``every 1h30m from
   2026-01-01T00:10Z``. It counts real time from its instant (which needs an offset; without one from
   1970-01-01T00:00Z), before and after it, whatever the schedule's zone;
-- of a cron expression each nth, ``every 2nd of 0 9 * * mon [from <instant>]``
-  (`pgcron_ha.spec.cron.nth`), or one of ``@hourly~``, ``@daily~``, ``@weekly~``, ``@monthly~``,
-  ``@yearly~``, whose minute, hour and day are the schedule's own (`pgcron_ha.spec.macros`);
+- of a cron expression each nth, ``every 2nd of 0 9 * * mon [from <instant>]``, or one of
+  ``@hourly~``, ``@daily~``, ``@weekly~``, ``@monthly~``, ``@yearly~``, whose minute, hour and day
+  are the schedule's own (`pgcron_ha.spec.lines`);
 - one instant, ``at 2026-12-24T18:00``;
 - a recurrence rule, ``rrule FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9`` (`pgcron_ha.spec.rrule.rule`);
 - ``not`` and what is left out of all of them: dates (``not 2026-12-24..2027-01-01,2027-05-01``),
@@ -37,8 +37,7 @@ from pgcron_ha.spec.calendars.lines import CalendarExclusion, CalendarUse
 from pgcron_ha.spec.calendars.shift import MOST_MOVED_A_DAY, Moves, too_often
 from pgcron_ha.spec.cron.fires import DstPolicy, load_zone
 from pgcron_ha.spec.exclusions import Exclusion
-from pgcron_ha.spec.lines import EXAMPLES, Bound, read_line
-from pgcron_ha.spec.macros import EXAMPLE_SEED
+from pgcron_ha.spec.lines import EXAMPLE_SEED, EXAMPLES, Bound, read_line
 from pgcron_ha.spec.rules import FireRule, fires_a_day, fires_of
 
 # More rules than this belong into several schedules; each costs a search at every fire.

@@ -21,8 +21,7 @@ from pgcron_ha.db.commands.schedule_versions import (
 )
 from pgcron_ha.db.driver import link, passwords, statements
 from pgcron_ha.db.driver.answers import answers, explain_answer
-from pgcron_ha.db.driver.callers import Style, plain
-from pgcron_ha.db.driver.calls import Named, fitting
+from pgcron_ha.db.driver.calls import Named, Style, fitting, plain
 from pgcron_ha.db.driver.connecting import connect, unavailable
 from pgcron_ha.db.driver.dsn import driver_dsn, each_host, password_of, without_password
 from pgcron_ha.db.driver.hosts import open_connection

@@ -7,11 +7,10 @@ from pgcron_ha.spec.bounds import LATEST
 from pgcron_ha.spec.budget import FEW_STEPS, MOST_STEPS, TakesLong, quickly, spent
 from pgcron_ha.spec.calendars.calendar import Calendar, Calendars, read_calendars
 from pgcron_ha.spec.cron import days, expression
-from pgcron_ha.spec.cron.expression import MACROS, parse_cron
+from pgcron_ha.spec.cron.expression import MACROS, nth_of, parse_cron
 from pgcron_ha.spec.cron.fires import EARLIEST, DstPolicy, fires_between, next_fire, previous_fire
-from pgcron_ha.spec.cron.nth import nth_of
 from pgcron_ha.spec.exclusion_reason import why_not
-from pgcron_ha.spec.macros import EXAMPLE_SEED
+from pgcron_ha.spec.lines import EXAMPLE_SEED
 from pgcron_ha.spec.policy_words import policy_words
 from pgcron_ha.spec.preview import Preview, preview
 from pgcron_ha.spec.schedule_spec import spec_of

@@ -1,8 +1,8 @@
 """A few connections of one kind, made when they are needed: of an App, of pages, of handlers.
 
 What handlers do must never keep a node from its leases and completions, so each purpose has a pool
-of its own. A page reads in one short read-only transaction: everything it sees is of one moment, and
-no page can write, whatever its code does.
+of its own. A page reads in one short read-only transaction: everything it sees is of one moment,
+and no page can write, whatever its code does.
 """
 
 from __future__ import annotations

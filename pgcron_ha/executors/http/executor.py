@@ -38,11 +38,9 @@ from pgcron_ha.executors.contract.masking import Masker, remember_secret
 from pgcron_ha.executors.contract.outcome import Failed, Outcome
 from pgcron_ha.executors.contract.previous import note_previous
 from pgcron_ha.executors.contract.tasks import TaskExecutor, shorter
-from pgcron_ha.executors.http.address import AddressRefused
-from pgcron_ha.executors.http.answer import outcome_of_answer
+from pgcron_ha.executors.http.answer import Operation, outcome_of_answer
 from pgcron_ha.executors.http.callback import Callback, CallbackDesk
-from pgcron_ha.executors.http.client import HttpClient, Origin
-from pgcron_ha.executors.http.operation import Operation
+from pgcron_ha.executors.http.client import AddressRefused, HttpClient, Origin
 from pgcron_ha.executors.http.request import authorization_header, render_request
 
 _ACCEPTED: Final = 202

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from pgcron_ha.client.fires import NO_FIRE, changed_words, is_fire, was_edited
 from pgcron_ha.client.previews import policies_in, schedule_preview
-from pgcron_ha.db.commands.occurrences import changed_occurrences
+from pgcron_ha.db.commands.functions import changed_occurrences
 from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.queries.pages import schedules as ask
 from pgcron_ha.errors import PgcronError
