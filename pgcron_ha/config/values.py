@@ -64,17 +64,6 @@ def seconds_of(value: object) -> float:
         return math.nan
 
 
-def format_duration(seconds: float) -> str:
-    """A text that `parse_duration` reads as these seconds, to the millisecond."""
-    left = round(seconds * 1000)
-    parts = []
-    for unit in ("d", "h", "m", "s", "ms"):
-        count, left = divmod(left, round(SECONDS_BY_UNIT[unit] * 1000))
-        if count:
-            parts.append(f"{count}{unit}")
-    return "".join(parts) or "0s"
-
-
 def duration(least: str, most: str) -> Reader:
     """Seconds of ``"15s"`` between two bounds, both allowed; a number without a unit is refused."""
 

@@ -12,8 +12,8 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from pgcron_ha.errors import InvalidInput
+from pgcron_ha.spec.bounds import EARLIEST
 from pgcron_ha.spec.budget import MOST_STEPS, TooManySteps, spent
-from pgcron_ha.spec.cron.fires import EARLIEST
 from pgcron_ha.spec.schedule_spec import ScheduleRow
 from pgcron_ha.spec.spec import Spec
 

@@ -17,10 +17,10 @@ from typing import Any, Final
 import yaml
 
 from pgcron_ha.client import schedules
-from pgcron_ha.config.values import format_duration
 from pgcron_ha.errors import InvalidCalendar, InvalidInput, PgcronError
 from pgcron_ha.schedule_files.documents import SUFFIXES, Document, read_file
 from pgcron_ha.spec.calendars import calendar
+from pgcron_ha.spec.text import duration_text
 
 MOST_FILES: Final = 1000
 # As many problems are reported at once.
@@ -288,7 +288,7 @@ def as_yaml(
 
 def _plain(name: str, value: Any) -> Any:
     if isinstance(value, timedelta):
-        return format_duration(value.total_seconds())
+        return duration_text(value)
     if name in _JSON:
         return json.loads(value)
     return list(value) if isinstance(value, list | tuple) else value

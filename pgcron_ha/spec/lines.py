@@ -17,8 +17,8 @@ from datetime import datetime, timedelta
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.bounds import naive_utc
 from pgcron_ha.spec.calendars.lines import CalendarUse, names_calendar, read_calendar_use
-from pgcron_ha.spec.cron.expression import START, nth_of
-from pgcron_ha.spec.cron.fires import DstPolicy, parse_cron
+from pgcron_ha.spec.cron.expression import START, nth_of, parse_cron
+from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.exclusions import Exclusion, read_exclusion
 from pgcron_ha.spec.instants import read_instant
 from pgcron_ha.spec.rrule.rule import read_recurrence

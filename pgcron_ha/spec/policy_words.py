@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-from pgcron_ha.spec.rules import duration_text
-from pgcron_ha.spec.text import in_number, listed
+from pgcron_ha.spec.text import duration_text, in_number, listed
 
 # Values of texts that people chose are cut.
 MOST_CHARACTERS: Final = 80
@@ -21,6 +20,14 @@ _OVERLAPS: Final = {
 # Part of other policies' sentences, or irrelevant to when and how it runs.
 _SILENT: Final = frozenset(
     {
+        "max_running",
+        "pause_after_failures",
+        "probe_after",
+        "silence_timeout",
+        "give_up_after",
+        "max_attempts",
+        "concurrency_key",
+        "weight",
         "args",
         "timezone",
         "dst",
@@ -45,14 +52,6 @@ def policy_words(policies: Mapping[str, Any]) -> list[str]:
     unknown = sorted(set(policies) - set(_WORDS) - _SILENT)
     clauses += [_plainly(name, policies[name]) for name in unknown]
     return [clause for clause in clauses if clause]
-
-
-def duration_words(value: timedelta | float) -> str:
-    """``1h30m``, ``500ms``."""
-    length = value if isinstance(value, timedelta) else timedelta(seconds=value)
-    whole = timedelta(seconds=length // timedelta(seconds=1))
-    rest = (length - whole) // timedelta(milliseconds=1)
-    return (duration_text(whole) + (f"{rest}ms" if rest else "")) or "0s"
 
 
 def _enabled(policies: Mapping[str, Any]) -> str:
@@ -87,7 +86,7 @@ def _catchup(policies: Mapping[str, Any]) -> str:
     if word == "none":
         return "late fires don't run"
     window = policies.get("catchup_window")
-    late = "late fires" if window is None else f"fires late by up to {duration_words(window)}"
+    late = "late fires" if window is None else f"fires late by up to {duration_text(window)}"
     if word == "all":
         return f"all {late} run"
     number = str(word).removeprefix("latest").strip()
@@ -103,7 +102,7 @@ def _limits(policies: Mapping[str, Any]) -> str:
         ("give_up_after", "given up {} after its fire, retries and all"),
     ):
         if policies.get(name) is not None:
-            texts.append(words.format(duration_words(policies[name])))
+            texts.append(words.format(duration_text(policies[name])))
     return f"a run is {listed(texts)}" if texts else ""
 
 
@@ -111,7 +110,7 @@ def _start_deadline(policies: Mapping[str, Any]) -> str:
     value = policies.get("start_deadline")
     if value is None:
         return ""
-    return f"a run that has not begun {duration_words(value)} after its fire expires"
+    return f"a run that has not begun {duration_text(value)} after its fire expires"
 
 
 def _attempts(policies: Mapping[str, Any]) -> str:
@@ -143,14 +142,14 @@ def _pauses(policies: Mapping[str, Any]) -> str:
     failures, probe = policies.get("pause_after_failures"), policies.get("probe_after")
     if failures:
         text = f"it pauses after {failures} failure{'s in a row' if failures > 1 else ''}"
-        texts.append(text if probe is None else f"{text}, for {duration_words(probe)} at first")
+        texts.append(text if probe is None else f"{text}, for {duration_text(probe)} at first")
     return "; ".join(texts)
 
 
 def _due(policies: Mapping[str, Any]) -> str:
     if not policies.get("jitter"):
         return ""
-    return f"each fire is due up to {duration_words(policies['jitter'])} later, all alike"
+    return f"each fire is due up to {duration_text(policies['jitter'])} later, all alike"
 
 
 def _end(policies: Mapping[str, Any]) -> str:
@@ -163,30 +162,18 @@ def _previous(policies: Mapping[str, Any]) -> str:
     return "a fire does not run while the one before it has failed" if is_so else ""
 
 
-def _nothing(policies: Mapping[str, Any]) -> str:
-    return ""
-
-
 _WORDS: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
     "enabled": _enabled,
     "jitter": _due,
     "max_runs": _end,
     "overlap": _overlap,
-    "max_running": _nothing,
     "depends_on_previous": _previous,
     "catchup": _catchup,
     "after_pause": _pauses,
-    "pause_after_failures": _nothing,
-    "probe_after": _nothing,
     "start_deadline": _start_deadline,
     "timeout": _limits,
-    "silence_timeout": _nothing,
-    "give_up_after": _nothing,
     "delivery": _attempts,
-    "max_attempts": _nothing,
     "requires": _place,
-    "concurrency_key": _nothing,
-    "weight": _nothing,
 }
 
 
@@ -198,7 +185,7 @@ def _plainly(name: str, value: object) -> str:
     if value is True:
         return words
     if isinstance(value, timedelta):
-        return f"{words} {duration_words(value)}" if value else ""
+        return f"{words} {duration_text(value)}" if value else ""
     return f"{words} {_short(value)}"
 
 

@@ -18,9 +18,9 @@ from pgcron_ha.spec.exclusions import CronExclusion, DatesExclusion, Exclusion, 
 from pgcron_ha.spec.policy_words import policy_words
 from pgcron_ha.spec.rrule.rule import RecurrenceRule
 from pgcron_ha.spec.rrule.words import recurrence_words
-from pgcron_ha.spec.rules import EPOCH, CronRule, FireRule, InstantRule, IntervalRule, duration_text
+from pgcron_ha.spec.rules import EPOCH, CronRule, FireRule, InstantRule, IntervalRule
 from pgcron_ha.spec.spec import Spec
-from pgcron_ha.spec.text import listed, moment, ordinal
+from pgcron_ha.spec.text import duration_text, listed, moment, ordinal
 from pgcron_ha.spec.zones import load_zone
 
 # Long unions are cut; a sentence of this length is read by nobody to its end.

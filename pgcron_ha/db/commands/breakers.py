@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import asyncpg
 
-from pgcron_ha.config.values import format_duration
 from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries.overview import DEFAULT_LIMIT, why_parked
 from pgcron_ha.db.queries.rows import Rows
+from pgcron_ha.spec.text import duration_text
 
 breakers: Final = Rows("list_breakers", limit=DEFAULT_LIMIT)
 """All of them, those that are not closed first; `waiting` counts up to 10,000 runs."""
@@ -72,7 +72,7 @@ def circuit_words(row: Mapping[str, Any], now: datetime) -> str:
     if row["state"] == "half_open":
         how = f"is tried by run {row['probe_run']}"
     elif left > 0:
-        how = f"is open for another {format_duration(max(1, round(left)))}"
+        how = f"is open for another {duration_text(max(1, round(left)))}"
     else:
         how = "is to be tried by its next run"
     last = f", last: {row['last_error'][:200]}" if row["last_error"] else ""

@@ -6,7 +6,7 @@ years cost one operation each.
 
 from __future__ import annotations
 
-from calendar import monthrange
+from calendar import isleap, monthrange
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -63,8 +63,8 @@ class Yearly:
         return self._between(year, self.first, (12, 31)) | self._between(year, (1, 1), self.last)
 
     def _between(self, year: int, low: tuple[int, int], high: tuple[int, int]) -> int:
-        first = date(year, 3, 1) if low == (2, 29) and not _is_leap(year) else date(year, *low)
-        last = date(year, 2, 28) if high == (2, 29) and not _is_leap(year) else date(year, *high)
+        first = date(year, 3, 1) if low == (2, 29) and not isleap(year) else date(year, *low)
+        last = date(year, 2, 28) if high == (2, 29) and not isleap(year) else date(year, *high)
         return stretch(first, last)
 
 
@@ -112,7 +112,7 @@ class Weekdays:
 
 def whole_year(year: int) -> int:
     """All days of a year."""
-    return (1 << (366 if _is_leap(year) else 365)) - 1
+    return (1 << (366 if isleap(year) else 365)) - 1
 
 
 def bit(day: date) -> int:
@@ -160,7 +160,3 @@ def stretch(first: date, last: date, within: int | None = None) -> int:
         return 0
     length = (last - first) // _DAY + 1
     return ((1 << length) - 1) << (first.timetuple().tm_yday - 1)
-
-
-def _is_leap(year: int) -> bool:
-    return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)

@@ -11,6 +11,7 @@ Day sets are bit masks: bit ``d`` is day ``d``.
 
 from __future__ import annotations
 
+from calendar import isleap
 from datetime import date, datetime, timedelta
 from functools import lru_cache
 from itertools import product
@@ -91,9 +92,7 @@ class MonthDays:
 
 
 def _length(year: int, month: int) -> int:
-    if month == 2 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0):
-        return 29
-    return _LENGTHS[month]
+    return 29 if month == 2 and isleap(year) else _LENGTHS[month]
 
 
 def _days_of(field: CronField, length: int, first: int) -> int:

@@ -320,15 +320,4 @@ def nth_of(expression: CronExpression, step: int, anchor: datetime) -> NthExpres
             f"it is every {ordinal(SMALLEST_STEP)} to every {ordinal(LARGEST_STEP)}",
             'for example "every 2nd of 0 9 * * mon"',
         )
-    return NthExpression(
-        text=expression.text,
-        canonical=expression.canonical,
-        notes=expression.notes,
-        wildcard=expression.wildcard,
-        days=expression.days,
-        hours=expression.hours,
-        minutes=expression.minutes,
-        seconds=expression.seconds,
-        step=step,
-        anchor=anchor,
-    )
+    return NthExpression(**vars(expression), step=step, anchor=anchor)

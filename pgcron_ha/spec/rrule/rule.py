@@ -298,7 +298,8 @@ def read_recurrence(words: list[str], timezone: str, dst: DstPolicy) -> Recurren
         canonical=f"rrule {parts.canonical}{begin}",
     )
     since = written.instant - _SECOND if parts.count is None else EARLIEST
-    if not found.times.may_fire or found.next(since, _soon(written.instant)) is None:
+    soon = min(written.instant, LATEST - FIRST_WITHIN) + FIRST_WITHIN
+    if not found.times.may_fire or found.next(since, soon) is None:
         raise _never(words[1])
     if parts.count is None:
         return found
@@ -307,10 +308,6 @@ def read_recurrence(words: list[str], timezone: str, dst: DstPolicy) -> Recurren
     if found.next(since, LATEST) is None:
         raise _never(words[1])
     return found
-
-
-def _soon(instant: datetime) -> datetime:
-    return instant + FIRST_WITHIN if instant < LATEST - FIRST_WITHIN else LATEST
 
 
 def _never(parts: str) -> InvalidSpec:
