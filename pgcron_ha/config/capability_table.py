@@ -114,13 +114,6 @@ def _keys(template: type[Template]) -> dict[str, tuple[str, Reader, bool]]:
     return keys
 
 
-def one_string(raw: object) -> str:
-    """A text that is not empty."""
-    if not isinstance(raw, str) or not raw:
-        raise ValueError("a string")
-    return raw
-
-
 def _breaker_or_sharer(raw: object) -> Breaker | str:
     """A circuit breaker, or the handler whose breaker it shares."""
     try:

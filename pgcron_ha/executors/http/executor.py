@@ -151,8 +151,7 @@ def http_executor(settings: Settings, executor_services: ExecutorServices) -> Ht
 
     Raises `ConfigError` for what `HttpExecutor` can't use, and for callbacks without an address.
     """
-    reported = any(each.previous for each in settings.http.values())
-    transactions = Transactions(settings.required_dsn(), 1, settings.schema) if reported else None
+    transactions = Transactions(settings.required_dsn(), 1, settings.schema)
     called_back = [each.name for each in settings.http.values() if each.completion == "callback"]
     if not called_back:
         return HttpExecutor(settings.http, executor_services, None, transactions)

@@ -261,9 +261,7 @@ def _read_line(written: str, number: int) -> CalendarLine | None:
         if len(rest) == 2 and rest[0].lower() == "calendar" and NAME.fullmatch(rest[1]):
             return CalendarLine(None, rest[1], takes_away, note, text)
         return CalendarLine(_rule(rest, text), None, takes_away, note, text)
-    except InvalidSpec as error:  # of a date
-        raise InvalidCalendar(f"line {number}: {error.message}", error.detail, _EXAMPLE) from None
-    except InvalidCalendar as error:
+    except (InvalidSpec, InvalidCalendar) as error:
         raise InvalidCalendar(f"line {number}: {error.message}", error.detail, _EXAMPLE) from None
 
 
