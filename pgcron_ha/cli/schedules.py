@@ -42,7 +42,7 @@ from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.pages.schedules import offered
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.preview import Preview
-from pgcron_ha.spec.schedule_spec import calendars_in, spec_of
+from pgcron_ha.spec.spec import calendars_in, spec_of
 
 
 def _status(row: overview.Row) -> str:

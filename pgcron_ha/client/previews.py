@@ -13,7 +13,7 @@ from typing import Any
 from pgcron_ha.client.schedules import POLICIES
 from pgcron_ha.model.plan import delay_of
 from pgcron_ha.spec.preview import Preview, PreviewFire, preview
-from pgcron_ha.spec.schedule_spec import spec_of
+from pgcron_ha.spec.spec import spec_of
 from pgcron_ha.spec.text import duration_text
 
 

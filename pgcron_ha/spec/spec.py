@@ -22,12 +22,14 @@ is written:
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from heapq import merge
 from itertools import islice
+from typing import Any, Protocol
 
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.bounds import EARLIEST, LATEST, last_before
@@ -362,3 +364,23 @@ def _numbered_line(
         if number is None:
             raise
         raise InvalidSpec(f"line {number}: {error.message}", error.detail, error.hint) from error
+
+
+class ScheduleRow(Protocol):
+    """A record or mapping that says ``spec``, ``timezone``, ``dst``, ``uuid`` and ``calendars``."""
+
+    def __getitem__(self, key: str, /) -> Any:
+        """The value of a column."""
+
+
+def spec_of(row: ScheduleRow) -> Spec:
+    """Raises as `parse_spec`, and `InvalidInput` for a policy that another version knows."""
+    dst = DstPolicy.parse(row["dst"])
+    calendars = calendars_in(row["calendars"])
+    return parse_spec(row["spec"], row["timezone"], dst, str(row["uuid"]), calendars)
+
+
+def calendars_in(column: Any) -> Calendars:
+    """The value of the column from any driver: None, JSON text, or a mapping."""
+    contents = json.loads(column) if isinstance(column, str) else column
+    return tuple(sorted((contents or {}).items()))

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from pgcron_ha.db.queries.pages import overview as ask
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.spec.schedule_spec import spec_of
+from pgcron_ha.spec.spec import spec_of
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.formats import who_and_why
 from pgcron_ha.web.page_request import PageRequest

@@ -17,8 +17,8 @@ from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.queries.pages import schedules as ask
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.preview import PreviewFire
-from pgcron_ha.spec.schedule_spec import calendars_in, spec_of
 from pgcron_ha.spec.sentences import sentence
+from pgcron_ha.spec.spec import calendars_in, spec_of
 from pgcron_ha.web.address import NoSuch
 from pgcron_ha.web.formats import duration, expected_about, offset, plural
 from pgcron_ha.web.health import judge, pause_words, runs_are_made
