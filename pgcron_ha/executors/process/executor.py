@@ -24,10 +24,11 @@ import tempfile
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from pgcron_ha.config.capabilities import ShellTemplate
 from pgcron_ha.config.capability_table import PLACEHOLDER
+from pgcron_ha.db.driver.transactions import Transactions
 from pgcron_ha.errors import ConfigError, PgcronError
 from pgcron_ha.executors.contract.attempt import LogSink
 from pgcron_ha.executors.contract.base import ExecutorServices
@@ -40,9 +41,6 @@ from pgcron_ha.executors.contract.previous import as_text, facts_of, note_previo
 from pgcron_ha.executors.contract.tasks import TaskExecutor, shorter
 from pgcron_ha.executors.process.supervision import SupervisedProcess, Supervision, outcome_of_force
 from pgcron_ha.operating_system import how_it_ended
-
-if TYPE_CHECKING:
-    from pgcron_ha.db.driver.transactions import Transactions
 
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 _INSTEAD = "read structured args from the file PGCRON_ARGS_FILE"
