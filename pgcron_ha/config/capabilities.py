@@ -6,7 +6,6 @@ gives values for its placeholders.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Final
@@ -14,6 +13,7 @@ from typing import Annotated, Final
 from pgcron_ha.config.capability_table import (
     PLACEHOLDER,
     TIME_LIMIT,
+    VARIABLE,
     Refused,
     Template,
     patterns_by_name,
@@ -30,7 +30,6 @@ from pgcron_ha.config.values import (
 )
 
 _STATUS_KEYS = ("retry_on", "discard_on", "snooze_on")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
 def _argv(raw: object) -> tuple[str, ...]:
@@ -45,7 +44,7 @@ def _argv(raw: object) -> tuple[str, ...]:
 def _variables(raw: object) -> tuple[str, ...]:
     names = texts(raw)
     for name in names:
-        if not _VARIABLE.fullmatch(name):
+        if not VARIABLE.fullmatch(name):
             raise Refused(f"'{name}' is no name of a variable")
     return names
 

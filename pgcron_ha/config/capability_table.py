@@ -165,7 +165,7 @@ def compile_pattern(text: str) -> Any:
 MAX_SECRET_BYTES = 64 * 1024
 """More than any token or key; a larger file was named by mistake."""
 
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ def parse_secret_reference(raw: object) -> SecretReference:
     secret that somebody wrote into the file.
     """
     kind, _, place = raw.partition(":") if isinstance(raw, str) else ("", "", "")
-    if kind == "env" and _VARIABLE.fullmatch(place):
+    if kind == "env" and VARIABLE.fullmatch(place):
         return SecretReference("env", place)
     if kind == "file" and Path(place).is_absolute() and "\0" not in place:
         return SecretReference("file", place)

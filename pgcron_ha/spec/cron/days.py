@@ -96,7 +96,7 @@ def _length(year: int, month: int) -> int:
 
 
 def _days_of(field: CronField, length: int, first: int) -> int:
-    mask = _every_day(length) if field.everything else _plain_days(field.values, length)
+    mask = sum(1 << day for day in field.values if day <= length)
     for mark in field.marks:
         mask |= 1 << length if mark == "L" else _counted_day(mark, length, first)
     return mask
@@ -115,10 +115,6 @@ def _weekdays_of(field: CronField, length: int, first: int) -> int:
 
 def _every_day(length: int) -> int:
     return (1 << length + 1) - 2
-
-
-def _plain_days(days: tuple[int, ...], length: int) -> int:
-    return sum(1 << day for day in days if day <= length)
 
 
 def _weekday_mask(weekday: int, length: int, first: int) -> int:

@@ -133,6 +133,8 @@ def parse_cron(text: str) -> CronExpression:
     ]
     second, minute, hour, day, month, weekday = [_ONLY_AT_ZERO, *fields][-6:]
     days = MonthDays(day, month, weekday)
+    others = [minute, hour, day, month, weekday]
+    written_out = others if second == _ONLY_AT_ZERO else [second, *others]
     if not days.ever():
         raise InvalidSpec(
             f'"{text.strip()}" never fires',
@@ -141,7 +143,7 @@ def parse_cron(text: str) -> CronExpression:
         )
     return CronExpression(
         text=text,
-        canonical=_canonical(second, [minute, hour, day, month, weekday]),
+        canonical=" ".join(one.canonical for one in written_out),
         notes=_notes(day, weekday, written),
         wildcard=second.starred or minute.starred or hour.starred,
         days=days,
@@ -206,11 +208,6 @@ def _macro(text: str) -> str:
 
 def _shown(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:60]}…"
-
-
-def _canonical(second: CronField, others: list[CronField]) -> str:
-    shown = others if second == _ONLY_AT_ZERO else [second, *others]
-    return " ".join(one.canonical for one in shown)
 
 
 def _notes(day: CronField, weekday: CronField, written: list[str]) -> tuple[str, ...]:

@@ -203,12 +203,8 @@ def _judge_together(parts: Parts) -> None:
         raise _refusal("BYYEARDAY", "days of the year are for FREQ=YEARLY and HOURLY")
     if "BYMONTHDAY" in parts and frequency == "WEEKLY":
         raise _refusal("BYMONTHDAY", "a week has no days of the month: use FREQ=MONTHLY or DAILY")
-    if "BYSETPOS" in parts and not any(name in parts for name in _KNOWN if _is_other(name)):
+    if {name for name in parts.texts if name.startswith("BY")} == {"BYSETPOS"}:
         raise _refusal("BYSETPOS", "BYSETPOS chooses among what another BY part names")
-
-
-def _is_other(name: str) -> bool:
-    return name.startswith("BY") and name != "BYSETPOS"
 
 
 def _refusal(what: str, rule: str) -> InvalidSpec:
