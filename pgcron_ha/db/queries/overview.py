@@ -10,11 +10,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-import asyncpg
-
 from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.calls import Call
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries.node_health import UNRESPONSIVE
 from pgcron_ha.db.queries.pages.runs import (
     ENDED_WORDS,
@@ -109,14 +106,14 @@ _why_parked: Final = Rows("read_parked", "run_id")
 
 
 async def runs(
-    connection: asyncpg.Connection,
+    connection: Any,
     *,
     states: Sequence[str] = (),
     handler: str | None = None,
     queue: str | None = None,
     schedule_name: str | None = None,
     limit: int = DEFAULT_LIMIT,
-    schema: str = DEFAULT_SCHEMA,
+    **options: Any,
 ) -> list[Row]:
     """Live and ended runs, newest first, and those of `STATES` alone that are named; of none, all
     but those that are scheduled. `word` is what people read.
@@ -127,34 +124,28 @@ async def runs(
     wanted = RunFilter(named, queue=queue, handler=handler, rows=limit)
     with answers():
         if schedule_name is None:
-            page = await newest_runs(connection, wanted, Position(), schema=schema)
+            page = await newest_runs(connection, wanted, Position(), **options)
         else:
-            known = await schedule(connection, schedule_name, schema=schema)
-            page = await runs_of_schedule(
-                connection, known["id"], wanted, Position(), schema=schema
-            )
+            known = await schedule(connection, schedule_name, **options)
+            page = await runs_of_schedule(connection, known["id"], wanted, Position(), **options)
     words = {row["id"]: row["state"] for row in page.rows}
-    found = await _runs_of_ids(connection, list(words), limit=limit, schema=schema)
+    found = await _runs_of_ids(connection, list(words), limit=limit, **options)
     return [{**row, "word": words[row["id"]]} for row in found]
 
 
-async def parked(
-    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
-) -> list[Row]:
+async def parked(connection: Any, **options: Any) -> list[Row]:
     """Due runs that no live node can take: handler, queue, runs, oldest_due and the reason."""
-    found = await _parked(connection, limit=limit, schema=schema)
+    found = await _parked(connection, **options)
     for row in found:
         row["reason"] = _nobody_offers(row)
     return found
 
 
-async def why_parked(
-    connection: asyncpg.Connection, run_id: int, *, schema: str = DEFAULT_SCHEMA
-) -> str | None:
+async def why_parked(connection: Any, run_id: int, **options: Any) -> str | None:
     """Why no live node takes this run, which is due: it can't, or its claims fail; None when one
     may.
     """
-    found = await _why_parked.one(connection, run_id, schema=schema)
+    found = await _why_parked.one(connection, run_id, **options)
     return None if found is None else found["trouble"] or _nobody_offers(found)
 
 
