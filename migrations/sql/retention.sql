@@ -147,10 +147,8 @@ END;
 -- A fingerprint of the rules.
 CREATE FUNCTION pgcron.retention_word() RETURNS text
 LANGUAGE sql STABLE AS $$
-  SELECT md5(coalesce(string_agg(concat_ws(' ', coalesce(r.queue, '*'), coalesce(r.outcome, '*'),
-                   extract(epoch FROM r.keep)),
-                 E'\n' ORDER BY coalesce(r.queue, '') COLLATE "C",
-                 coalesce(r.outcome, '') COLLATE "C"),
+  SELECT md5(coalesce(jsonb_agg(jsonb_build_array(r.queue, r.outcome, extract(epoch FROM r.keep))
+                 ORDER BY r.queue COLLATE "C", r.outcome COLLATE "C")::text,
                ''))
   FROM pgcron.retention_rule r $$;
 

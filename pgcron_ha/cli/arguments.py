@@ -17,7 +17,7 @@ from pgcron_ha.cli.session import Session
 from pgcron_ha.config.values import parse_duration
 from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import InvalidInput
-from pgcron_ha.spec.cron.fires import load_zone
+from pgcron_ha.spec.zones import load_zone
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -19,7 +19,7 @@ from pgcron_ha.db.commands import backfills
 from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.model.backfill import BackfillRange, measure
-from pgcron_ha.spec.schedule_spec import spec_of
+from pgcron_ha.spec.spec import spec_of
 from pgcron_ha.spec.text import in_number
 
 LOOK_SECONDS: Final = 0.5

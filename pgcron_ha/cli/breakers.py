@@ -10,8 +10,8 @@ from pgcron_ha.cli import arguments
 from pgcron_ha.cli.arguments import DURATION, option
 from pgcron_ha.cli.output import Column, plural, print_result, print_rows, shown
 from pgcron_ha.cli.session import act, call
-from pgcron_ha.config.values import format_duration
 from pgcron_ha.db.commands import breakers
+from pgcron_ha.spec.text import duration_text
 
 COLUMNS: Final = (
     Column("BREAKER", "name", 32),
@@ -20,7 +20,7 @@ COLUMNS: Final = (
     Column("WAITING", "waiting"),
     Column("WHY", "reason", 60),
     Column("LAST ERROR", "last_error", 60),
-    Column("OPENS AFTER", lambda row: f"{row['failures']} in {format_duration(row['within'])}"),
+    Column("OPENS AFTER", lambda row: f"{row['failures']} in {duration_text(row['within'])}"),
     Column("FALLBACK", lambda row: row["fallback_handler"] or row["fallback_queue"], 32),
     Column("SET BY", lambda row: row["set_by"] or "nodes", 16),
 )

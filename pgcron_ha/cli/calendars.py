@@ -13,7 +13,7 @@ from pgcron_ha.cli.session import Session, act, call, with_session
 from pgcron_ha.db.commands import calendars as interfaces
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.spec.calendars.calendar import read_calendar, read_calendars
-from pgcron_ha.spec.schedule_spec import calendars_in
+from pgcron_ha.spec.spec import calendars_in
 
 COLUMNS = (
     Column("NAME", "name", 32),

@@ -26,7 +26,7 @@ from pgcron_ha.cli.web import free_port
 from pgcron_ha.client.verifying import prove
 from pgcron_ha.config.loading import load_settings
 from pgcron_ha.db.driver.answers import answers
-from pgcron_ha.db.driver.clients import Connection, connect_client
+from pgcron_ha.db.driver.pool import Connection, connect_client
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.pages.overview import recent
 from pgcron_ha.db.queries.pages.schedules import schedules

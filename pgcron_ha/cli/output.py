@@ -13,9 +13,8 @@ from uuid import UUID
 
 import click
 
-from pgcron_ha.config.values import format_duration
 from pgcron_ha.harmless import harmless, harmless_json
-from pgcron_ha.spec.text import in_number
+from pgcron_ha.spec.text import duration_text, in_number
 
 _GAP = "  "
 _IS_JSON = "pgcron_ha.is_json"
@@ -140,7 +139,7 @@ def shown(value: object) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(shown, value)) or "-"
     if isinstance(value, timedelta):
-        return format_duration(value.total_seconds())
+        return duration_text(value)
     if isinstance(value, dict):
         return json.dumps(value, ensure_ascii=False)
     return str(value)

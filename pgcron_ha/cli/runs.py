@@ -12,9 +12,9 @@ from pgcron_ha.cli.output import Column, echo, shown
 from pgcron_ha.cli.screen import progress_of, progress_text
 from pgcron_ha.cli.session import Session, act, call, with_session
 from pgcron_ha.cli.watching import follow_to_end, log_line
-from pgcron_ha.config.values import format_duration
 from pgcron_ha.db.commands import breakers, functions
 from pgcron_ha.db.queries import overview
+from pgcron_ha.spec.text import duration_text
 
 _HOLDS = {
     "unserved": "no node",
@@ -37,7 +37,7 @@ def _duration(row: overview.Row) -> str:
     if row["duration"] is None:
         return shown(None)
     seconds = row["duration"].total_seconds()
-    return format_duration(seconds if seconds < 10 else round(seconds))
+    return duration_text(seconds if seconds < 10 else round(seconds))
 
 
 COLUMNS = (

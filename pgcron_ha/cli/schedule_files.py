@@ -15,12 +15,18 @@ from pgcron_ha.cli.output import echo, echo_file, plural, report, shown
 from pgcron_ha.cli.session import Session, on_database, with_session
 from pgcron_ha.db.commands import calendars as calendar_commands
 from pgcron_ha.db.commands import schedule_files as interfaces
-from pgcron_ha.db.driver.clients import tried
+from pgcron_ha.db.driver.pool import tried
 from pgcron_ha.errors import InvalidInput, NotFound
 from pgcron_ha.model.differences import changes
-from pgcron_ha.schedule_files.definitions import POLICIES, Definitions, files_of, read_definitions
+from pgcron_ha.schedule_files.definitions import (
+    POLICIES,
+    Definitions,
+    as_yaml,
+    definition_of,
+    files_of,
+    read_definitions,
+)
 from pgcron_ha.schedule_files.json_schema import json_schema
-from pgcron_ha.schedule_files.writing import as_yaml, definition_of
 
 _SIGNS = {"added": "+", "changed": "~", "pruned": "-"}
 _MOST_CHARACTERS = 200

@@ -16,7 +16,7 @@ from pgcron_ha.cli.output import Column, echo, plural, shown
 from pgcron_ha.cli.session import Session, with_session
 from pgcron_ha.client.fires import NO_FIRE, changed_words, explain, is_fire, require_fire
 from pgcron_ha.client.verifying import Proof, prove
-from pgcron_ha.db.commands import occurrences
+from pgcron_ha.db.commands import functions
 from pgcron_ha.db.commands.schedule_versions import last_definition
 from pgcron_ha.db.queries import health, overview, reasons
 from pgcron_ha.db.queries.pages.schedules import DECISIONS
@@ -110,7 +110,7 @@ async def skip_command(session: Session, name: str, instant: datetime, note: str
     time ahead, and survives edits of the schedule.
     """
     fire = await _fire(session, name, instant)
-    await session.act(occurrences.skip_occurrence, name, fire, note)
+    await session.act(functions.skip_occurrence, name, fire, note)
     _say(name, fire, "is skipped")
 
 
@@ -129,7 +129,7 @@ async def move_command(
     """
     fire = await _fire(session, name, instant)
     then = await arguments.in_zone_of(session, name, to)
-    await session.act(occurrences.move_occurrence, name, fire, then, note)
+    await session.act(functions.move_occurrence, name, fire, then, note)
     _say(name, fire, f"runs at {output.instant_text(then)}")
 
 
@@ -146,7 +146,7 @@ async def edit_occurrence_command(
     It is the fire of the schedule at INSTANT.
     """
     fire = await _fire(session, name, instant)
-    await session.act(occurrences.edit_occurrence, name, fire, args, note)
+    await session.act(functions.edit_occurrence, name, fire, args, note)
     _say(name, fire, "has other args")
 
 
@@ -159,7 +159,7 @@ async def restore_occurrence_command(session: Session, name: str, instant: datet
     It undoes a skip, move or edit of the fire at INSTANT.
     """
     fire = await arguments.in_zone_of(session, name, instant)
-    await session.act(occurrences.restore_occurrence, name, fire)
+    await session.act(functions.restore_occurrence, name, fire)
     _say(name, fire, "is restored")
 
 

@@ -26,13 +26,13 @@ from pgcron_ha.client.options import OF_SCHEDULES, check_each
 from pgcron_ha.client.previews import not_offered, schedule_preview
 from pgcron_ha.client.schedules import check_schedule
 from pgcron_ha.db.commands import functions
-from pgcron_ha.db.commands.occurrences import changed_occurrences
-from pgcron_ha.db.driver.clients import tried
+from pgcron_ha.db.commands.functions import changed_occurrences
+from pgcron_ha.db.driver.pool import tried
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.pages.schedules import offered
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.preview import Preview
-from pgcron_ha.spec.schedule_spec import calendars_in, spec_of
+from pgcron_ha.spec.spec import calendars_in, spec_of
 
 
 def _status(row: overview.Row) -> str:

@@ -20,7 +20,7 @@ from pgcron_ha.cli.output import echo
 from pgcron_ha.config.settings import Settings
 from pgcron_ha.db.commands.schedule_versions import on_warning
 from pgcron_ha.db.driver.answers import answers
-from pgcron_ha.db.driver.clients import Connection, connect_client
+from pgcron_ha.db.driver.pool import Connection, connect_client
 from pgcron_ha.db.driver.revision import require_revision
 
 Parameters = ParamSpec("Parameters")

@@ -9,7 +9,7 @@ import click
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import echo, echo_state, plural, report, shown
 from pgcron_ha.cli.session import Session, with_session
-from pgcron_ha.db.driver.clients import Connection
+from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.blocking import blocking_sessions, holding_words, naming, session_words

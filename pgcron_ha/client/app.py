@@ -33,9 +33,9 @@ from pgcron_ha.client.waiting import Notifications, Waiting, require_success
 from pgcron_ha.config.breaker import Breaker, read_breaker
 from pgcron_ha.config.loading import load_settings
 from pgcron_ha.db.commands import functions
-from pgcron_ha.db.driver.callers import Style
-from pgcron_ha.db.driver.clients import ClientPools
+from pgcron_ha.db.driver.calls import Style
 from pgcron_ha.db.driver.link import Link
+from pgcron_ha.db.driver.pool import ClientPools
 from pgcron_ha.db.driver.pooling import assume
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, in_schema
 from pgcron_ha.errors import ConfigError

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from pgcron_ha.db.queries.reasons import Reason
 from pgcron_ha.errors import InvalidInput, PgcronError
-from pgcron_ha.spec.exclusion_reason import why_not
-from pgcron_ha.spec.schedule_spec import spec_of
+from pgcron_ha.spec.preview import why_not
+from pgcron_ha.spec.spec import spec_of
 
 NO_FIRE: Final = "; the schedule does not fire then any more"
 

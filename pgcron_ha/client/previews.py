@@ -11,10 +11,10 @@ from difflib import get_close_matches
 from typing import Any
 
 from pgcron_ha.client.schedules import POLICIES
-from pgcron_ha.config.values import format_duration
 from pgcron_ha.model.plan import delay_of
 from pgcron_ha.spec.preview import Preview, PreviewFire, preview
-from pgcron_ha.spec.schedule_spec import spec_of
+from pgcron_ha.spec.spec import spec_of
+from pgcron_ha.spec.text import duration_text
 
 
 def schedule_preview(row: Mapping[str, Any], after: datetime, count: int) -> Preview:
@@ -29,7 +29,7 @@ def schedule_preview(row: Mapping[str, Any], after: datetime, count: int) -> Pre
         is_over = ahead.is_over or len(fires) < len(ahead.fires)
         ahead = replace(ahead, fires=fires, is_over=is_over)
     if row.get("jitter"):
-        whole = format_duration(delay_of(row) // timedelta(seconds=1))
+        whole = duration_text(delay_of(row) // timedelta(seconds=1))
         fires = tuple(_noted(fire, f"due {whole} later by jitter") for fire in ahead.fires)
         ahead = replace(ahead, fires=fires)
     return ahead

@@ -13,8 +13,7 @@ from pgcron_ha.client import checks
 from pgcron_ha.client.options import OF_RUNS, RunOptions, check_attempts, check_each, given
 from pgcron_ha.client.uniqueness import unique_arguments
 from pgcron_ha.db.commands import functions
-from pgcron_ha.db.driver.callers import Parameters, Style, in_style
-from pgcron_ha.db.driver.calls import Call
+from pgcron_ha.db.driver.calls import Call, Parameters, Style, in_style
 from pgcron_ha.errors import InvalidInput, PgcronError, TooLarge
 
 # What `pgcron.enqueue_many` takes at once: one statement stays short enough to be repeated.

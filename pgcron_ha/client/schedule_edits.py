@@ -14,10 +14,10 @@ from typing import Any, Final
 from pgcron_ha.client import checks
 from pgcron_ha.client.options import AFTER_PAUSE, DELIVERIES, INTERFACES, OVERLAPS, QUEUE_DROPS
 from pgcron_ha.client.schedules import DEFAULTS, POLICIES, check_schedule
-from pgcron_ha.config.values import format_duration
 from pgcron_ha.db.commands.schedule_files import as_json
 from pgcron_ha.errors import InvalidInput, InvalidSpec, UnknownZone
 from pgcron_ha.spec.cron.fires import DstPolicy
+from pgcron_ha.spec.text import duration_text
 
 MOST_TEXT: Final = checks.MOST_ARGS_BYTES
 """Characters of a field: args, the longest, have no more bytes."""
@@ -112,7 +112,7 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return _YES_NO[not value]
     if isinstance(value, timedelta):
-        return format_duration(value.total_seconds())
+        return duration_text(value)
     if isinstance(value, dict):
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, list | tuple):

@@ -10,12 +10,13 @@ from typing import Any, Final, get_args, get_type_hints
 
 from pgcron_ha.client import checks
 from pgcron_ha.client.options import NOTHING, OF_SCHEDULES, check_attempts, check_each, given
-from pgcron_ha.config.values import did_you_mean, format_duration
+from pgcron_ha.config.values import did_you_mean
 from pgcron_ha.db.commands import functions
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.spec.cron.fires import DstPolicy
-from pgcron_ha.spec.macros import EXAMPLE_SEED
+from pgcron_ha.spec.lines import EXAMPLE_SEED
 from pgcron_ha.spec.spec import check_spec
+from pgcron_ha.spec.text import duration_text
 
 LONGEST_CATCHUP_OF_ALL: Final = timedelta(days=31)
 
@@ -183,7 +184,7 @@ def _check_late_fires(policies: Mapping[str, Any]) -> None:
     window = policies.get("catchup_window")
     if catchup == "all" and window and window > LONGEST_CATCHUP_OF_ALL:
         raise InvalidInput(
-            f"catch-up all with a window of {format_duration(window.total_seconds())}",
+            f"catch-up all with a window of {duration_text(window)}",
             "All late fires run only within a bound: 31 days at most.",
             "Give a shorter catchup_window.",
         )

@@ -15,8 +15,7 @@ from pgcron_ha.db.queries import ledger_checks as ask
 from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.model.verifying import Bound, Entry, Pause, Range, Timing, Verdict, verify
-from pgcron_ha.spec.schedule_spec import spec_of
-from pgcron_ha.spec.spec import Spec
+from pgcron_ha.spec.spec import Spec, spec_of
 from pgcron_ha.spec.zones import TZDATA
 
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)

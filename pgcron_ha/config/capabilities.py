@@ -6,7 +6,6 @@ gives values for its placeholders.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Final
@@ -14,16 +13,23 @@ from typing import Annotated, Final
 from pgcron_ha.config.capability_table import (
     PLACEHOLDER,
     TIME_LIMIT,
+    VARIABLE,
     Refused,
     Template,
-    one_string,
     patterns_by_name,
 )
-from pgcron_ha.config.values import absolute_path, choice, duration, flag, integer, texts
+from pgcron_ha.config.values import (
+    absolute_path,
+    choice,
+    duration,
+    flag,
+    integer,
+    parse_size,
+    text,
+    texts,
+)
 
 _STATUS_KEYS = ("retry_on", "discard_on", "snooze_on")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-_UNITS: Final = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
 
 def _argv(raw: object) -> tuple[str, ...]:
@@ -38,7 +44,7 @@ def _argv(raw: object) -> tuple[str, ...]:
 def _variables(raw: object) -> tuple[str, ...]:
     names = texts(raw)
     for name in names:
-        if not _VARIABLE.fullmatch(name):
+        if not VARIABLE.fullmatch(name):
             raise Refused(f"'{name}' is no name of a variable")
     return names
 
@@ -51,10 +57,7 @@ def _statuses(raw: object) -> frozenset[int]:
 
 def _size(raw: object) -> int:
     """Bytes."""
-    match = re.fullmatch(r"(\d{1,12})(B|KiB|MiB|GiB|TiB)", str(raw), re.ASCII)
-    if match is None or int(match[1]) == 0:
-        raise ValueError('a size such as "512MiB"')
-    return int(match[1]) * _UNITS[match[2]]
+    return parse_size(str(raw))
 
 
 _CPU: Final = duration("1s", "365d")
@@ -105,7 +108,7 @@ class ShellTemplate(Template):
 
     argv: Annotated[tuple[str, ...], _argv]
     placeholders: Annotated[Mapping[str, str], patterns_by_name] = field(default_factory=dict)
-    user: Annotated[str | None, one_string] = None
+    user: Annotated[str | None, text(r"(?s).+", "a string")] = None
     environment: Annotated[tuple[str, ...], _variables] = ()
     working_directory: Annotated[str | None, absolute_path] = None
     grace: Annotated[float, TIME_LIMIT] = 10.0

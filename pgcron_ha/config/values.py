@@ -16,7 +16,12 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 SECONDS_BY_UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+BYTES_BY_UNIT = {
+    **{"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40},
+    **{"kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12},
+}
 
+_SIZE = re.compile(rf"([0-9]{{1,12}}(?:\.[0-9]{{1,3}})?) ?({'|'.join(BYTES_BY_UNIT)})")
 _PART = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)(ms|s|m|h|d|w)")
 LAST_PORT = 65_535
 # Hosts that only this machine can connect to.
@@ -50,6 +55,15 @@ def parse_duration(text: str) -> float:
     return sum(float(part[1]) * size for part, size in zip(parts, sizes, strict=True))
 
 
+def parse_size(text: str) -> int:
+    """``512MiB``, ``1.5 GB`` as bytes. Raises `ValueError` for anything else, and for nothing."""
+    match = _SIZE.fullmatch(text)
+    size = 0 if match is None else int(float(match[1]) * BYTES_BY_UNIT[match[2]])
+    if match is None or not size:
+        raise ValueError('a size such as "512MiB"')
+    return size
+
+
 def seconds_of(value: object) -> float:
     """Seconds of a timedelta, a number of seconds, or a text that `parse_duration` reads; not a
     number for anything else.
@@ -62,17 +76,6 @@ def seconds_of(value: object) -> float:
         return parse_duration(value) if isinstance(value, str) else math.nan
     except ValueError:
         return math.nan
-
-
-def format_duration(seconds: float) -> str:
-    """A text that `parse_duration` reads as these seconds, to the millisecond."""
-    left = round(seconds * 1000)
-    parts = []
-    for unit in ("d", "h", "m", "s", "ms"):
-        count, left = divmod(left, round(SECONDS_BY_UNIT[unit] * 1000))
-        if count:
-            parts.append(f"{count}{unit}")
-    return "".join(parts) or "0s"
 
 
 def duration(least: str, most: str) -> Reader:

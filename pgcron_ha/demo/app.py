@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pgcron_ha.client import App
 from pgcron_ha.db.commands import calendars, functions
-from pgcron_ha.db.driver.clients import Connection
+from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.executors.contract.context import Context
 
 app = App()

@@ -12,10 +12,9 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from pgcron_ha.errors import InvalidInput
+from pgcron_ha.spec.bounds import EARLIEST
 from pgcron_ha.spec.budget import MOST_STEPS, TooManySteps, spent
-from pgcron_ha.spec.cron.fires import EARLIEST
-from pgcron_ha.spec.schedule_spec import ScheduleRow
-from pgcron_ha.spec.spec import Spec
+from pgcron_ha.spec.spec import ScheduleRow, Spec
 
 # A missed range is counted exactly up to here; an every-second schedule after a weekend must be
 # decided in milliseconds.

@@ -22,6 +22,6 @@ What a definition leaves out has its default; a pause is left unchanged unless t
 ``enabled``. A *source* (one file, or a folder of them) is known by its name: it owns what
 it defines, and pruning deletes what it once owned and defines no longer.
 
-`documents` reads files with the lines of their keys, `definitions` checks them, `json_schema` is
-the published form, `writing` the way back; `crontab`, `kubernetes` and `pg_cron` import.
+`documents` reads files with the lines of their keys, `definitions` checks and writes them,
+`json_schema` is the published form; `crontab`, `kubernetes` and `pg_cron` import.
 """

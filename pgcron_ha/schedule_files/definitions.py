@@ -1,20 +1,26 @@
 """The definitions of files: each schedule and calendar is checked as by every interface, and errors
-name its place in the file.
+name its place in the file. What is written as YAML is read back unchanged.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
+
+import yaml
 
 from pgcron_ha.client import schedules
 from pgcron_ha.errors import InvalidCalendar, InvalidInput, PgcronError
 from pgcron_ha.schedule_files.documents import SUFFIXES, Document, read_file
 from pgcron_ha.spec.calendars import calendar
+from pgcron_ha.spec.text import duration_text
 
 MOST_FILES: Final = 1000
 # As many problems are reported at once.
@@ -226,3 +232,63 @@ def _together(problems: Sequence[PgcronError]) -> PgcronError:
         "\n  ".join(["Each of them:", *reported]),
         "Nothing is changed; correct them all, or leave them out.",
     )
+
+
+_JSON: Final = frozenset({"args", "retry"})
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes what YAML 1.1 or 1.2 would not read as text; texts of several lines stay lines."""
+
+
+# Floats of YAML 1.2 that 1.1 takes for text.
+_Dumper.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9.]+([eE][-+]?[0-9]+)?\Z"), None
+)
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+    style = "|" if "\n" in text and not re.search(r"[ \t]\n|[ \t]\Z|\A\s", text) else None
+    if not text.replace("\n", "").isprintable():
+        style = '"'  # what else breaks lines, such as NEL, is written as an escape
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def definition_of(row: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:
+    """The definition of a row's schedule: only what is not the default. Durations are texts.
+
+    Both rows are those of `pgcron_ha.db.commands.schedule_files`.
+    """
+    said = {"spec": row["spec"], "handler": row["handler"]}
+    for name in POLICIES:
+        if name in row and row[name] is not None and row[name] != default.get(name):
+            said[name] = _plain(name, row[name])
+    if "args" in said and not said["args"]:
+        del said["args"]
+    return said
+
+
+def as_yaml(
+    definitions: Mapping[str, Mapping[str, Any]], calendars: Mapping[str, str] | None = None
+) -> str:
+    """The text of a file; ends with a newline."""
+    schedules = {name: dict(said) for name, said in definitions.items()}
+    return yaml.dump(
+        {**({CALENDARS: dict(calendars)} if calendars else {}), SCHEDULES: schedules},
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        default_flow_style=False,
+        width=100,
+    )
+
+
+def _plain(name: str, value: Any) -> Any:
+    if isinstance(value, timedelta):
+        return duration_text(value)
+    if name in _JSON:
+        return json.loads(value)
+    return list(value) if isinstance(value, list | tuple) else value

@@ -17,8 +17,7 @@ import tomli_w
 from pgcron_ha.config.capability_table import PLACEHOLDER, read_tables
 from pgcron_ha.config.settings import CAPABILITIES
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.schedule_files.definitions import judged_schedule
-from pgcron_ha.schedule_files.writing import as_yaml
+from pgcron_ha.schedule_files.definitions import as_yaml, judged_schedule
 
 # No scheduler that is imported stops a run; a template's longest time limit is this.
 LONGEST: Final = "7d"

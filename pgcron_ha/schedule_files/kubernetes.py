@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from pgcron_ha.config.values import format_duration
 from pgcron_ha.schedule_files.documents import Document
 from pgcron_ha.schedule_files.imported import LONGEST, Imported, as_argv, with_variables
+from pgcron_ha.spec.text import duration_text
 
 _OVERLAPS: Final = {"Allow": "allow", "Forbid": "skip", "Replace": "replace"}
 # The default of Kubernetes for the retries of a Job.
@@ -73,12 +73,12 @@ def _cron_job(
         said["enabled"] = False
     deadline = spec.get("startingDeadlineSeconds")
     if isinstance(deadline, int) and deadline > 0:
-        said["catchup_window"] = said["start_deadline"] = format_duration(deadline)
+        said["catchup_window"] = said["start_deadline"] = duration_text(deadline)
     elif deadline is not None:
         found.lose(where, f"startingDeadlineSeconds {deadline!r} is not carried over")
     limit = job.get("activeDeadlineSeconds")
     if isinstance(limit, int) and 0 < limit <= 30 * 86400:
-        said["timeout"] = format_duration(limit)
+        said["timeout"] = duration_text(limit)
     elif limit is not None:
         found.lose(where, f"activeDeadlineSeconds {limit!r}: a run is stopped after {LONGEST}")
     _lose_others(found, where, "spec", spec, _CRON_JOB_KEYS)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
-from pgcron_ha.config.sql_script import parse_script
+from pgcron_ha.config.sql_profiles import parse_script
 from pgcron_ha.schedule_files.imported import LONGEST, Imported
 
 _SECONDS: Final = re.compile(r"(\d+) seconds?", re.IGNORECASE)

@@ -9,17 +9,11 @@ from functools import cached_property
 from itertools import product
 from typing import Protocol, runtime_checkable
 
+from pgcron_ha.spec.bounds import EARLIEST, LATEST
 from pgcron_ha.spec.budget import search, spend
-from pgcron_ha.spec.cron.fires import (
-    EARLIEST,
-    LATEST,
-    CronExpression,
-    DstPolicy,
-    count_fires,
-    next_until,
-    previous_fire,
-)
-from pgcron_ha.spec.cron.nth import NthExpression
+from pgcron_ha.spec.cron.expression import CronExpression, NthExpression
+from pgcron_ha.spec.cron.fires import DstPolicy, count_fires, next_until, previous_fire
+from pgcron_ha.spec.text import duration_text
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -191,11 +185,3 @@ def _seconds_by_search(rule: FireRule, begin: datetime) -> Iterable[int]:
     while fire is not None and fire < end:
         yield (fire - begin) // _SECOND
         fire = rule.next(fire, end)
-
-
-def duration_text(period: timedelta) -> str:
-    """A period in the form of a spec, such as ``1h30m``."""
-    hours, seconds = divmod(period.seconds, 3600)
-    minutes, seconds = divmod(seconds, 60)
-    parts = ((period.days, "d"), (hours, "h"), (minutes, "m"), (seconds, "s"))
-    return "".join(f"{number}{unit}" for number, unit in parts if number)

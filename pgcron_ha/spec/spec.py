@@ -7,9 +7,9 @@ is written:
 - an interval, ``every <duration> [from <instant>]``: ``every 90m``, ``every 1h30m from
   2026-01-01T00:10Z``. It counts real time from its instant (which needs an offset; without one from
   1970-01-01T00:00Z), before and after it, whatever the schedule's zone;
-- of a cron expression each nth, ``every 2nd of 0 9 * * mon [from <instant>]``
-  (`pgcron_ha.spec.cron.nth`), or one of ``@hourly~``, ``@daily~``, ``@weekly~``, ``@monthly~``,
-  ``@yearly~``, whose minute, hour and day are the schedule's own (`pgcron_ha.spec.macros`);
+- of a cron expression each nth, ``every 2nd of 0 9 * * mon [from <instant>]``, or one of
+  ``@hourly~``, ``@daily~``, ``@weekly~``, ``@monthly~``, ``@yearly~``, whose minute, hour and day
+  are the schedule's own (`pgcron_ha.spec.lines`);
 - one instant, ``at 2026-12-24T18:00``;
 - a recurrence rule, ``rrule FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9`` (`pgcron_ha.spec.rrule.rule`);
 - ``not`` and what is left out of all of them: dates (``not 2026-12-24..2027-01-01,2027-05-01``),
@@ -22,12 +22,14 @@ is written:
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from heapq import merge
 from itertools import islice
+from typing import Any, Protocol
 
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.bounds import EARLIEST, LATEST, last_before
@@ -35,11 +37,11 @@ from pgcron_ha.spec.budget import MOST_STEPS, TooManySteps, search, spend
 from pgcron_ha.spec.calendars.calendar import Calendars, read_calendars, unknown_calendar
 from pgcron_ha.spec.calendars.lines import CalendarExclusion, CalendarUse
 from pgcron_ha.spec.calendars.shift import MOST_MOVED_A_DAY, Moves, too_often
-from pgcron_ha.spec.cron.fires import DstPolicy, load_zone
+from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.exclusions import Exclusion
-from pgcron_ha.spec.lines import EXAMPLES, Bound, read_line
-from pgcron_ha.spec.macros import EXAMPLE_SEED
+from pgcron_ha.spec.lines import EXAMPLE_SEED, EXAMPLES, Bound, read_line
 from pgcron_ha.spec.rules import FireRule, fires_a_day, fires_of
+from pgcron_ha.spec.zones import load_zone
 
 # More rules than this belong into several schedules; each costs a search at every fire.
 MOST_LINES = 32
@@ -125,17 +127,14 @@ class Spec:
         """How many fires with after < fire <= until: exact up to ``most``, else more. Raises
         `TooManySteps`.
         """
+        after, until = max(after, self.first - _SECOND), min(until, self.last)
         with search(times=SEARCHES_BACK + most // COUNTED_BY_A_SEARCH):
-            return self._count(max(after, self.first - _SECOND), min(until, self.last), most)
-
-    def _count(self, after: datetime, until: datetime, most: int) -> int:
-        if self.moves is not None:
+            if self.moves is None:
+                if len(self.rules) == 1:
+                    return self._count_of(self.rules[0], after, until, most)
+                if any(self._count_of(rule, after, until, most) > most for rule in self.rules):
+                    return most + 1
             return len(self.between(after, until, most + 1))
-        if len(self.rules) == 1:
-            return self._count_of(self.rules[0], after, until, most)
-        if any(self._count_of(rule, after, until, most) > most for rule in self.rules):
-            return most + 1
-        return len(self.between(after, until, most + 1))
 
     def _next_until(self, after: datetime, until: datetime) -> datetime | None:
         if after >= until:
@@ -228,7 +227,45 @@ def read_spec(
     text: str, timezone: str, dst: DstPolicy, seed: str | None, calendars: Calendars
 ) -> Spec:
     """As `parse_spec`, which is what others call; a seed that changes nothing fills the cache."""
-    return _put_together(text, timezone, dst, seed, _read(text, timezone, dst, seed), calendars)
+    lines = _read(text, timezone, dst, seed)
+    bounds = {name: _bound(lines, name) for name in ("from", "until")}
+    once = {line.canonical: line for line in lines}
+    lines = [once[canonical] for canonical in sorted(once)]
+    rules = [line for line in lines if isinstance(line, FireRule)]
+    uses = [line for line in lines if isinstance(line, CalendarUse)]
+    by_calendar = _with_calendars(uses, timezone, calendars)
+    exclusions = [line for line in lines if isinstance(line, Exclusion)]
+    limits = [bound for bound in bounds.values() if bound is not None]
+    ordered: list[Line] = [*limits, *rules, *exclusions, *uses]
+    first, last = bounds["from"], bounds["until"]
+    _judge_rules(rules)
+    spec = Spec(
+        text=text,
+        canonical="\n".join(line.canonical for line in ordered),
+        timezone=timezone,
+        dst=dst,
+        notes=tuple(dict.fromkeys(note for rule in rules for note in rule.notes)),
+        rules=tuple(rules),
+        exclusions=(*exclusions, *(line for line in by_calendar if line.use.move is None)),
+        first=EARLIEST if first is None else first.instant,
+        last=LATEST if last is None else last.instant,
+        seed=seed,
+        calendars=calendars if uses else (),
+    )
+    moving = [line for line in by_calendar if line.use.move is not None]
+    if moving:
+        if any(fires_a_day(rule) > MOST_MOVED_A_DAY for rule in rules):
+            raise too_often()
+        # Of a spec that is the same but for the moves.
+        moves = Moves(moving, spec.rules, spec.exclusions, spec._next_until)
+        spec = replace(spec, moves=moves)
+    if len(ordered) > len(rules) and spec.next(spec.first - _SECOND) is None:
+        raise InvalidSpec(
+            "the spec never fires",
+            "nothing is left of its rules between its bounds",
+            "write fewer exclusions, or leave that rule out; `pgcron-ha next` shows what is left",
+        )
+    return spec
 
 
 def check_spec(
@@ -280,46 +317,6 @@ def _read(text: str, timezone: str, dst: DstPolicy, seed: str | None) -> list[Li
     ]
 
 
-def _put_together(
-    text: str,
-    timezone: str,
-    dst: DstPolicy,
-    seed: str | None,
-    lines: list[Line],
-    calendars: Calendars,
-) -> Spec:
-    bounds = {name: _bound(lines, name) for name in ("from", "until")}
-    once = {line.canonical: line for line in lines}
-    lines = [once[canonical] for canonical in sorted(once)]
-    rules = [line for line in lines if isinstance(line, FireRule)]
-    uses = [line for line in lines if isinstance(line, CalendarUse)]
-    by_calendar = _with_calendars(uses, timezone, calendars)
-    exclusions = [line for line in lines if isinstance(line, Exclusion)]
-    limits = [bound for bound in bounds.values() if bound is not None]
-    ordered: list[Line] = [*limits, *rules, *exclusions, *uses]
-    first, last = bounds["from"], bounds["until"]
-    _judge_rules(rules)
-    spec = Spec(
-        text=text,
-        canonical="\n".join(line.canonical for line in ordered),
-        timezone=timezone,
-        dst=dst,
-        notes=tuple(dict.fromkeys(note for rule in rules for note in rule.notes)),
-        rules=tuple(rules),
-        exclusions=(*exclusions, *(line for line in by_calendar if line.use.move is None)),
-        first=EARLIEST if first is None else first.instant,
-        last=LATEST if last is None else last.instant,
-        seed=seed,
-        calendars=calendars if uses else (),
-    )
-    moving = [line for line in by_calendar if line.use.move is not None]
-    if moving:
-        spec = replace(spec, moves=_moves(spec, moving))
-    if len(ordered) > len(rules) and spec.next(spec.first - _SECOND) is None:
-        raise _nothing_left("nothing is left of its rules between its bounds")
-    return spec
-
-
 def _with_calendars(
     uses: Sequence[CalendarUse], timezone: str, calendars: Calendars
 ) -> list[CalendarExclusion]:
@@ -347,14 +344,6 @@ def _judge_rules(rules: Sequence[FireRule]) -> None:
         )
 
 
-def _moves(before: Spec, lines: Sequence[CalendarExclusion]) -> Moves:
-    """The moves of a spec that is the same but for them."""
-    for rule in before.rules:
-        if fires_a_day(rule) > MOST_MOVED_A_DAY:
-            raise too_often()
-    return Moves(lines, before.rules, before.exclusions, before._next_until)
-
-
 def _bound(lines: list[Line], name: str) -> Bound | None:
     found = [line for line in lines if isinstance(line, Bound) and line.name == name]
     if len(found) > 1:
@@ -366,14 +355,6 @@ def _bound(lines: list[Line], name: str) -> Bound | None:
     return found[0] if found else None
 
 
-def _nothing_left(why: str) -> InvalidSpec:
-    return InvalidSpec(
-        "the spec never fires",
-        why,
-        "write fewer exclusions, or leave that rule out; `pgcron-ha next` shows what is left",
-    )
-
-
 def _numbered_line(
     line: str, timezone: str, dst: DstPolicy, seed: str | None, number: int | None
 ) -> Line:
@@ -383,3 +364,23 @@ def _numbered_line(
         if number is None:
             raise
         raise InvalidSpec(f"line {number}: {error.message}", error.detail, error.hint) from error
+
+
+class ScheduleRow(Protocol):
+    """A record or mapping that says ``spec``, ``timezone``, ``dst``, ``uuid`` and ``calendars``."""
+
+    def __getitem__(self, key: str, /) -> Any:
+        """The value of a column."""
+
+
+def spec_of(row: ScheduleRow) -> Spec:
+    """Raises as `parse_spec`, and `InvalidInput` for a policy that another version knows."""
+    dst = DstPolicy.parse(row["dst"])
+    calendars = calendars_in(row["calendars"])
+    return parse_spec(row["spec"], row["timezone"], dst, str(row["uuid"]), calendars)
+
+
+def calendars_in(column: Any) -> Calendars:
+    """The value of the column from any driver: None, JSON text, or a mapping."""
+    contents = json.loads(column) if isinstance(column, str) else column
+    return tuple(sorted((contents or {}).items()))

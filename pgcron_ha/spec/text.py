@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 # A longer list is cut: a sentence is read, and the fires that follow it are exact.
@@ -32,6 +32,7 @@ MONTHS: Final = (
     "November",
     "December",
 )
+_MILLISECONDS: Final = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
 _BYTES: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _COUNTED: Final = ("", "first", "second", "third", "fourth", "fifth")
 
@@ -72,6 +73,20 @@ def ranged(numbers: Iterable[int], words: Sequence[str] | None = None) -> str:
         low, high = (str(n) if words is None else words[n] for n in (first, last))
         texts.append(low if first == last else f"{low} to {high}")
     return listed(texts)
+
+
+def duration_text(length: timedelta | float) -> str:
+    """``1h30m``, ``500ms``, ``0s``: as specs, files and settings write it, to the millisecond; a
+    number is seconds.
+    """
+    seconds = length.total_seconds() if isinstance(length, timedelta) else length
+    left = round(seconds * 1000)
+    parts = []
+    for unit, size in _MILLISECONDS:
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts) or "0s"
 
 
 def in_number(count: int, word: str, words: str | None = None) -> str:

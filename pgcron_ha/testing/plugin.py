@@ -79,7 +79,7 @@ def pgcron_schema() -> str:
 def pgcron_database(pgcron_dsn: str, pgcron_schema: str, pgcron_app: App) -> Iterator[str]:
     """The DSN of the database with the schema in it; the App leads there."""
     from pgcron_ha.errors import ConfigError
-    from pgcron_ha.testing.schema import make_schema, remove_schema
+    from pgcron_ha.testing.running import make_schema, remove_schema
 
     _apart(make_schema(pgcron_dsn, pgcron_schema))
     pgcron_app.attach(pgcron_dsn, pgcron_schema)

@@ -8,7 +8,7 @@ import os
 import threading
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from pgcron_ha.executors.contract.attempt import Attempt
 from pgcron_ha.executors.contract.base import Context, ExecutorServices, Outcome, Stream
 from pgcron_ha.executors.contract.progress import Progress
+from pgcron_ha.operating_system import child_processes
 
 DEADLINE_SECONDS = 20.0
 """Longer than anything a test waits for, also on a busy machine."""
@@ -120,7 +121,7 @@ class LeakedResources:
     def now(cls) -> LeakedResources:
         """Processes and descriptors are seen where there is a ``/proc``."""
         threads = frozenset(f"{each.name}:{each.ident}" for each in threading.enumerate())
-        return cls(threads, frozenset(_children()), _count_descriptors())
+        return cls(threads, frozenset(child_processes()), _count_descriptors())
 
     def beyond(self, before: LeakedResources) -> list[str]:
         """What is here and was not there."""
@@ -128,11 +129,6 @@ class LeakedResources:
         found += [f"process {pid}" for pid in sorted(self.children - before.children)]
         more = self.descriptors - before.descriptors
         return found + ([f"{more} descriptors"] if more > 0 else [])
-
-
-def _children() -> Iterator[int]:
-    for listed in Path("/proc/self/task").glob("*/children"):
-        yield from map(int, listed.read_text(encoding="ascii").split())
 
 
 def _count_descriptors() -> int:

@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from pgcron_ha.db.driver.clients import ClientPools
+from pgcron_ha.db.driver.pool import ClientPools
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import InvalidInput, NotFound, PgcronError
 from pgcron_ha.telemetry.log import LOGGER

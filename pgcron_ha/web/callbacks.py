@@ -32,7 +32,7 @@ from pgcron_ha.db.commands.callbacks import (
     hash_of_token,
     known_callbacks,
 )
-from pgcron_ha.db.driver.clients import ClientPools
+from pgcron_ha.db.driver.pool import ClientPools
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import InvalidInput, PgcronError, TooLarge
 from pgcron_ha.executors.http.work_reports import MAX_BODY_BYTES, PATH, read_callback

@@ -16,11 +16,11 @@ from typing import Final
 
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.errors import PgcronError
+from pgcron_ha.spec.bounds import LATEST
 from pgcron_ha.spec.calendars.calendar import Calendars
-from pgcron_ha.spec.cron.fires import LATEST, DstPolicy
-from pgcron_ha.spec.macros import EXAMPLE_SEED
-from pgcron_ha.spec.schedule_spec import ScheduleRow, calendars_in
-from pgcron_ha.spec.spec import parse_spec
+from pgcron_ha.spec.cron.fires import DstPolicy
+from pgcron_ha.spec.lines import EXAMPLE_SEED
+from pgcron_ha.spec.spec import ScheduleRow, calendars_in, parse_spec
 from pgcron_ha.web.formats import duration, expected_about, plural, short, who_and_why
 
 # How late a fire may start: a tenth of the interval, within these bounds.

@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.answers import answers
-from pgcron_ha.db.driver.clients import ClientPools
+from pgcron_ha.db.driver.pool import ClientPools
 from pgcron_ha.errors import InvalidInput, UnknownZone
 from pgcron_ha.spec.zones import load_zone, nearest_zones
 from pgcron_ha.telemetry.node_snapshot import LookAtNode

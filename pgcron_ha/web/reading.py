@@ -16,8 +16,7 @@ from math import inf
 from time import monotonic
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-from pgcron_ha.db.driver.pool import PoolUse
-from pgcron_ha.db.driver.read_pool import Connection, ReadPool
+from pgcron_ha.db.driver.pool import Connection, PoolUse, ReadPool
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries.blocking import blocking_sessions, naming
 from pgcron_ha.db.queries.overview import database_time

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from pgcron_ha.config.values import parse_duration
 from pgcron_ha.errors import InvalidInput
-from pgcron_ha.spec.cron.fires import EARLIEST, LATEST
+from pgcron_ha.spec.bounds import EARLIEST, LATEST
 from pgcron_ha.web.address import WrongAddress
 from pgcron_ha.web.formats import offset
 

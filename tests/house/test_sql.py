@@ -71,8 +71,8 @@ ALLOWED = (
     ("pgcron_ha/cli/grants.py", "SELECT …", "printed for a DBA, never executed"),
     ("pgcron_ha/cli/grants.py", "BEGIN;", "printed for a DBA, never executed"),
     ("pgcron_ha/cli/grants.py", "COMMIT;", "printed for a DBA, never executed"),
-    ("pgcron_ha/db/driver/read_pool.py", "BEGIN ", "the reader's transaction; can't be prepared"),
-    ("pgcron_ha/db/driver/read_pool.py", "ROLLBACK", "the reader's transaction; can't be prepared"),
+    ("pgcron_ha/db/driver/pool.py", "BEGIN ", "the reader's transaction; can't be prepared"),
+    ("pgcron_ha/db/driver/pool.py", "ROLLBACK", "the reader's transaction; can't be prepared"),
     (
         "pgcron_ha/db/queries/pages/overview.py",
         "INSERT INTO …",

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from pgcron_ha.config.breaker import declare
 from pgcron_ha.config.capabilities import ShellTemplate
-from pgcron_ha.config.capability_table import DEFAULT_PATTERN, _keys, compile_pattern, read_tables
+from pgcron_ha.config.capability_table import (
+    DEFAULT_PATTERN,
+    SecretReference,
+    _keys,
+    compile_pattern,
+    parse_secret_reference,
+    read_tables,
+)
 from pgcron_ha.config.http_destinations import (
     DEFAULT_RETRY,
     AnswerCheck,
@@ -12,17 +19,14 @@ from pgcron_ha.config.http_destinations import (
     HttpDestination,
 )
 from pgcron_ha.config.loading import _require_own, load_settings, read_sources, shown
-from pgcron_ha.config.secret_reference import SecretReference, parse_secret_reference
 from pgcron_ha.config.settings import BY_KEY, CAPABILITIES, SETTINGS, NodeSettings, Settings
-from pgcron_ha.config.sql_profiles import SqlProfile
-from pgcron_ha.config.sql_script import SqlStatement, parse_script
+from pgcron_ha.config.sql_profiles import SqlProfile, SqlStatement, parse_script
 from pgcron_ha.config.values import (
     Address,
     address,
     choice,
     directory,
     duration,
-    format_duration,
     integer,
     parse_duration,
     text_list,
@@ -52,7 +56,6 @@ __all__ = [
     "declare",
     "directory",
     "duration",
-    "format_duration",
     "integer",
     "load_settings",
     "parse_duration",

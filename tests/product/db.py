@@ -21,17 +21,14 @@ from pgcron_ha.db.commands.schedule_versions import (
 )
 from pgcron_ha.db.driver import link, passwords, statements
 from pgcron_ha.db.driver.answers import answers, explain_answer
-from pgcron_ha.db.driver.callers import Style, plain
-from pgcron_ha.db.driver.calls import Named, fitting
-from pgcron_ha.db.driver.clients import ClientPools, connect_client
+from pgcron_ha.db.driver.calls import Named, Style, fitting, plain
 from pgcron_ha.db.driver.connecting import connect, unavailable
 from pgcron_ha.db.driver.dsn import driver_dsn, each_host, password_of, without_password
 from pgcron_ha.db.driver.hosts import open_connection
 from pgcron_ha.db.driver.link import Busy, Link, NoPartition, Row, TableBusy, Unanswered
 from pgcron_ha.db.driver.passwords import PAUSE_SECONDS, command_in_use, use_command
-from pgcron_ha.db.driver.pool import handler_pool
+from pgcron_ha.db.driver.pool import ClientPools, ReadPool, connect_client, handler_pool
 from pgcron_ha.db.driver.pooling import Pooling, assume, connect_plainly, is_pooled, pooling_of
-from pgcron_ha.db.driver.read_pool import ReadPool
 from pgcron_ha.db.driver.revision import NEWEST, REQUIRED, is_newer, read_revision, require_revision
 from pgcron_ha.db.driver.session_settings import CONTROL, HANDLER, PROFILE
 from pgcron_ha.db.driver.sql_session import SqlDatabase

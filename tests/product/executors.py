@@ -11,9 +11,9 @@ from pgcron_ha.executors.contract.outcome import MAX_RESULT_BYTES, Succeeded
 from pgcron_ha.executors.contract.placeholders import MAX_VALUE_CHARACTERS, placeholder_text
 from pgcron_ha.executors.contract.previous import Previous
 from pgcron_ha.executors.contract.progress import MOST_NOTE, Progress, read_line
-from pgcron_ha.executors.http.address import is_allowed
 from pgcron_ha.executors.http.callback import CallbackDesk
 from pgcron_ha.executors.http.client import MAX_BODY_BYTES as CLIENT_MAX_BODY_BYTES
+from pgcron_ha.executors.http.client import is_allowed
 from pgcron_ha.executors.http.executor import HttpExecutor
 from pgcron_ha.executors.http.request import render_request
 from pgcron_ha.executors.http.work_reports import MAX_BODY_BYTES as WORK_REPORTS_MAX_BODY_BYTES

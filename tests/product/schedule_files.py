@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pgcron_ha.schedule_files.crontab import import_crontab
-from pgcron_ha.schedule_files.definitions import KEYS, POLICIES, judged_schedule
+from pgcron_ha.schedule_files.definitions import (
+    KEYS,
+    POLICIES,
+    as_yaml,
+    definition_of,
+    judged_schedule,
+)
 from pgcron_ha.schedule_files.documents import MOST_VALUES, Document, read_yaml
 from pgcron_ha.schedule_files.imported import Imported, as_argv
 from pgcron_ha.schedule_files.json_schema import json_schema
 from pgcron_ha.schedule_files.kubernetes import import_kubernetes
 from pgcron_ha.schedule_files.pg_cron import import_pg_cron
-from pgcron_ha.schedule_files.writing import as_yaml, definition_of
 
 __all__ = [
     "KEYS",

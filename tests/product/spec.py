@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from pgcron_ha.spec import spec, zones
-from pgcron_ha.spec.bounds import LATEST
+from pgcron_ha.spec.bounds import EARLIEST, LATEST
 from pgcron_ha.spec.budget import FEW_STEPS, MOST_STEPS, TakesLong, quickly, spent
 from pgcron_ha.spec.calendars.calendar import Calendar, Calendars, read_calendars
 from pgcron_ha.spec.cron import days, expression
-from pgcron_ha.spec.cron.expression import MACROS, parse_cron
-from pgcron_ha.spec.cron.fires import EARLIEST, DstPolicy, fires_between, next_fire, previous_fire
-from pgcron_ha.spec.cron.nth import nth_of
-from pgcron_ha.spec.exclusion_reason import why_not
-from pgcron_ha.spec.macros import EXAMPLE_SEED
-from pgcron_ha.spec.policy_words import policy_words
-from pgcron_ha.spec.preview import Preview, preview
-from pgcron_ha.spec.schedule_spec import spec_of
+from pgcron_ha.spec.cron.expression import MACROS, nth_of, parse_cron
+from pgcron_ha.spec.cron.fires import DstPolicy, fires_between, next_fire, previous_fire
+from pgcron_ha.spec.lines import EXAMPLE_SEED
+from pgcron_ha.spec.preview import Preview, preview, why_not
 from pgcron_ha.spec.sentences import MOST_CHARACTERS as SENTENCES_MOST_CHARACTERS
-from pgcron_ha.spec.sentences import sentence
+from pgcron_ha.spec.sentences import policy_words, sentence
 from pgcron_ha.spec.spec import MOST_CHARACTERS as SPEC_MOST_CHARACTERS
-from pgcron_ha.spec.spec import MOST_LINES, Spec, calendar_names, check_spec, parse_spec, read_spec
-from pgcron_ha.spec.text import in_bytes
+from pgcron_ha.spec.spec import (
+    MOST_LINES,
+    Spec,
+    calendar_names,
+    check_spec,
+    parse_spec,
+    read_spec,
+    spec_of,
+)
+from pgcron_ha.spec.text import duration_text, in_bytes
 from pgcron_ha.spec.zones import TZDATA, instant_at, load_zone, wall_clock, zone_names
 
 __all__ = [
@@ -42,6 +46,7 @@ __all__ = [
     "calendar_names",
     "check_spec",
     "days",
+    "duration_text",
     "expression",
     "fires_between",
     "in_bytes",

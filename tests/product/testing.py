@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pgcron_ha.testing.conformance import ExecutorConformance, Sample
+from pgcron_ha.testing.running import TestedSchema
 
 __all__ = [
     "ExecutorConformance",
     "Sample",
+    "TestedSchema",
 ]

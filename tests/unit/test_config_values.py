@@ -10,11 +10,11 @@ from tests.product.config import (
     choice,
     directory,
     duration,
-    format_duration,
     integer,
     parse_duration,
     text_list,
 )
+from tests.product.spec import duration_text
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
 def test_a_written_duration_is_read_as_itself(milliseconds: int) -> None:
     seconds = milliseconds / 1000
 
-    assert parse_duration(format_duration(seconds)) == pytest.approx(seconds, abs=0.0005)
+    assert parse_duration(duration_text(seconds)) == pytest.approx(seconds, abs=0.0005)
 
 
 def test_the_bounds_of_a_duration_are_allowed_and_nothing_beyond() -> None:

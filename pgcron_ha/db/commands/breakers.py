@@ -8,13 +8,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-import asyncpg
-
-from pgcron_ha.config.values import format_duration
 from pgcron_ha.db.driver.calls import Call
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries.overview import DEFAULT_LIMIT, why_parked
 from pgcron_ha.db.queries.rows import Rows
+from pgcron_ha.spec.text import duration_text
 
 breakers: Final = Rows("list_breakers", limit=DEFAULT_LIMIT)
 """All of them, those that are not closed first; `waiting` counts up to 10,000 runs."""
@@ -36,9 +33,7 @@ delete_breaker: Final = Call[None]("delete_breaker", "name")
 """It is gone; a node that declares it makes it anew when it starts. NotFound."""
 
 
-async def reported_of_run(
-    connection: asyncpg.Connection, run_id: int, *, schema: str = DEFAULT_SCHEMA
-) -> dict[str, str]:
+async def reported_of_run(connection: Any, run_id: int, **options: Any) -> dict[str, str]:
     """In words: what it ``waits_for`` when it is due, as `why_run_waits` says it, and from what
     breaker it was ``diverted``.
     """
@@ -47,21 +42,19 @@ async def reported_of_run(
         "waits_for" if row["state"] else "diverted": circuit_words(row, now)
         if row["state"]
         else diversion_words(row)
-        for row in await breaker_of_run(connection, run_id, schema=schema)
+        for row in await breaker_of_run(connection, run_id, **options)
     }
     if "waits_for" not in words:
-        reason = await why_parked(connection, run_id, schema=schema)
+        reason = await why_parked(connection, run_id, **options)
         words |= {"waits_for": reason} if reason else {}
     return words
 
 
-async def why_run_waits(
-    connection: asyncpg.Connection, run_id: int, *, schema: str = DEFAULT_SCHEMA
-) -> str | None:
+async def why_run_waits(connection: Any, run_id: int, **options: Any) -> str | None:
     """Why nobody takes this run, which is due: its handler's breaker, that nobody offers it, or
     that claims fail; None when somebody may.
     """
-    return (await reported_of_run(connection, run_id, schema=schema)).get("waits_for")
+    return (await reported_of_run(connection, run_id, **options)).get("waits_for")
 
 
 def circuit_words(row: Mapping[str, Any], now: datetime) -> str:
@@ -72,7 +65,7 @@ def circuit_words(row: Mapping[str, Any], now: datetime) -> str:
     if row["state"] == "half_open":
         how = f"is tried by run {row['probe_run']}"
     elif left > 0:
-        how = f"is open for another {format_duration(max(1, round(left)))}"
+        how = f"is open for another {duration_text(max(1, round(left)))}"
     else:
         how = "is to be tried by its next run"
     last = f", last: {row['last_error'][:200]}" if row["last_error"] else ""

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from pgcron_ha.db.driver.calls import Call
-from pgcron_ha.db.driver.clients import Connection
+from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.queries.overview import DEFAULT_LIMIT
 from pgcron_ha.db.queries.rows import Rows
 

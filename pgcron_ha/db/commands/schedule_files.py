@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final, Literal, NamedTuple
 
-from pgcron_ha.db.driver.clients import Connection
+from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.queries.rows import Rows
 
 Row = dict[str, Any]

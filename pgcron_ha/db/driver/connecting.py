@@ -120,52 +120,51 @@ def reaching() -> Iterator[None]:
         raise unavailable(error) from error
 
 
+_ADDRESS_HINT: Final = (
+    "Check that PostgreSQL runs and that host and port of the DSN (PGCRON_HA_DSN) are right."
+)
+# The first that fits; of other errors the address is to be checked.
+_HINTS: Final[tuple[tuple[type[Exception] | tuple[type[Exception], ...], str], ...]] = (
+    (
+        (asyncpg.InvalidPasswordError, asyncpg.InvalidAuthorizationSpecificationError),
+        "Check user and password in the DSN (PGCRON_HA_DSN), and pg_hba.conf, which may ask for TLS"
+        " (sslmode).",
+    ),
+    (asyncpg.InvalidCatalogNameError, "Create the database, or name another one in the DSN."),
+    (asyncpg.TooManyConnectionsError, "Raise max_connections, or close other clients."),
+    (
+        asyncpg.TargetServerAttributeNotMatched,
+        "Name another host in the DSN (PGCRON_HA_DSN), or mend target_session_attrs.",
+    ),
+    (socket.gaierror, "Check the host name in the DSN (PGCRON_HA_DSN)."),
+    (
+        FileNotFoundError,
+        "Check the folder of the unix socket (host) and the files sslrootcert, sslcert and sslkey"
+        " of the DSN (PGCRON_HA_DSN).",
+    ),
+    (
+        asyncpg.ConnectionDoesNotExistError,
+        "The server's log says why it hung up; with TLS it may not accept sslcert of the DSN.",
+    ),
+    (
+        (
+            asyncpg.UndefinedObjectError,
+            asyncpg.CantChangeRuntimeParamError,
+            asyncpg.InvalidParameterValueError,
+        ),
+        "A parameter of the DSN (PGCRON_HA_DSN) that the driver (asyncpg) does not know is sent to"
+        " the server as a setting: mend how it is written, or take it out.",
+    ),
+    (
+        (ValueError, asyncpg.ClientConfigurationError),
+        "Write it as postgresql://USER:PASSWORD@HOST:PORT/DATABASE.",
+    ),
+)
+
+
 def unavailable(error: BaseException) -> PgcronError:
     """The error, with a hint, for a connection that can't be made."""
-    hints: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
-        (
-            (asyncpg.InvalidPasswordError, asyncpg.InvalidAuthorizationSpecificationError),
-            "Check user and password in the DSN (PGCRON_HA_DSN), and pg_hba.conf, which may ask for"
-            " TLS (sslmode).",
-        ),
-        (
-            (asyncpg.InvalidCatalogNameError,),
-            "Create the database, or name another one in the DSN.",
-        ),
-        ((asyncpg.TooManyConnectionsError,), "Raise max_connections, or close other clients."),
-        (
-            (asyncpg.TargetServerAttributeNotMatched,),
-            "Name another host in the DSN (PGCRON_HA_DSN), or mend target_session_attrs.",
-        ),
-        ((socket.gaierror,), "Check the host name in the DSN (PGCRON_HA_DSN)."),
-        (
-            (FileNotFoundError,),
-            "Check the folder of the unix socket (host) and the files sslrootcert, sslcert and"
-            " sslkey of the DSN (PGCRON_HA_DSN).",
-        ),
-        (
-            (asyncpg.ConnectionDoesNotExistError,),
-            "The server's log says why it hung up; with TLS it may not accept sslcert of the DSN.",
-        ),
-        (
-            (
-                asyncpg.UndefinedObjectError,
-                asyncpg.CantChangeRuntimeParamError,
-                asyncpg.InvalidParameterValueError,
-            ),
-            "A parameter of the DSN (PGCRON_HA_DSN) that the driver (asyncpg) does not know is sent"
-            " to the server as a setting: mend how it is written, or take it out.",
-        ),
-        (
-            (ValueError, asyncpg.ClientConfigurationError),
-            "Write it as postgresql://USER:PASSWORD@HOST:PORT/DATABASE.",
-        ),
-    )
-    hint = "Check that PostgreSQL runs and that host and port of the DSN (PGCRON_HA_DSN) are right."
-    for kinds, text in hints:
-        if isinstance(error, kinds):
-            hint = text
-            break
+    hint = next((text for kinds, text in _HINTS if isinstance(error, kinds)), _ADDRESS_HINT)
     said = str(error)
     if isinstance(error, ssl.SSLError) or "certificate" in said or "SSL" in said:
         hint = _EXPIRED_HINT if "expired" in said else _TLS_HINT

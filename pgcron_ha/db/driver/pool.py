@@ -1,23 +1,45 @@
 """A few connections of one kind, made when they are needed: of an App, of pages, of handlers.
 
 What handlers do must never keep a node from its leases and completions, so each purpose has a pool
-of its own.
+of its own. A page reads in one short read-only transaction: everything it sees is of one moment,
+and no page can write, whatever its code does.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any, Final, NamedTuple
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final, NamedTuple, TypeAlias
+from weakref import WeakKeyDictionary
 
 import asyncpg
 
-from pgcron_ha.db.driver.connecting import CONNECTION_ERRORS, prepare_connection, reaching
+from pgcron_ha.db.driver.answers import answers
+from pgcron_ha.db.driver.connecting import CONNECTION_ERRORS, connect, prepare_connection, reaching
 from pgcron_ha.db.driver.hosts import open_connection
-from pgcron_ha.db.driver.pooling import cache_options, is_pooled
-from pgcron_ha.db.driver.session_settings import SessionSettings
+from pgcron_ha.db.driver.pooling import ClientConnection, cache_options, is_pooled
+from pgcron_ha.db.driver.revision import require_revision
+from pgcron_ha.db.driver.session_settings import (
+    CLIENT,
+    COMMAND,
+    PAGE_TIMEOUT_MS,
+    PAGES,
+    SessionSettings,
+)
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import DatabaseUnavailable
 
+Connection: TypeAlias = asyncpg.Connection
+
+# Each enqueue holds one for a millisecond, and pages share the result of a view: more connections
+# would only queue in the database.
+MOST_CONNECTIONS: Final = 4
+_CONNECT_SECONDS: Final = 10.0
+_PAGE_CONNECT_SECONDS: Final = 3.0
+# After the server should have stopped a page's statement, the connection is taken for dead.
+_ANSWER_SECONDS: Final = PAGE_TIMEOUT_MS / 1000 + 2
+_CLOSE_SECONDS: Final = 3.0
 _CONNECT: Final[Any] = open_connection  # asyncpg's protocol for it names what nobody needs
 _RELEASE_SECONDS: Final = 10.0
 # What asyncpg's own reset leaves as the handler made it.
@@ -171,3 +193,115 @@ def cut(connection: Any) -> None:
         connection.terminate()
     except asyncpg.InterfaceError:
         pass  # it broke before, and the pool took it back
+
+
+async def connect_client(dsn: str) -> Connection:
+    """A connection for a few statements; close it. Raises DatabaseUnavailable with a hint."""
+    return await connect(dsn, COMMAND, timeout=_CONNECT_SECONDS)
+
+
+@asynccontextmanager
+async def tried(connection: Connection, *, keep: bool) -> AsyncIterator[None]:
+    """One transaction, committed only to `keep` it: what the database would say to a dry run."""
+    transaction = connection.transaction(isolation="read_committed")
+    await transaction.start()
+    try:
+        yield
+    except BaseException:
+        await transaction.rollback()
+        raise
+    await (transaction.commit() if keep else transaction.rollback())
+
+
+class ClientPools:
+    """A small pool for each event loop: an App serves a program's and its handlers'."""
+
+    def __init__(self) -> None:
+        self._pools: WeakKeyDictionary[asyncio.AbstractEventLoop, Pool] = WeakKeyDictionary()
+
+    @asynccontextmanager
+    async def connection(self, dsn: str) -> AsyncIterator[Any]:
+        """A connection of this loop's pool, made when none is free. Raises DatabaseUnavailable."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._pools:
+            self._pools[loop] = Pool(
+                lambda: dsn, MOST_CONNECTIONS, CLIENT, connection_class=ClientConnection
+            )
+        pool = self._pools[loop]
+        connection = await pool.acquire(_CONNECT_SECONDS)
+        try:
+            yield connection
+        finally:
+            await pool.release(connection)
+
+    async def close(self) -> None:
+        """Close what was opened in this event loop; the next use opens it again."""
+        pool = self._pools.pop(asyncio.get_running_loop(), None)
+        if pool is not None:
+            await pool.close(_CLOSE_SECONDS)
+
+
+_BEGIN: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+
+class ReadPool:
+    """Read-only transactions on a few connections, which are made when they are needed.
+
+    Belongs to the event loop of its first use.
+    """
+
+    def __init__(self, dsn: str, schema: str = DEFAULT_SCHEMA) -> None:
+        self._schema = schema
+        self._pool = Pool(
+            lambda: dsn,
+            MOST_CONNECTIONS,
+            PAGES,
+            self._check,
+            seconds=_PAGE_CONNECT_SECONDS,
+            command_timeout=_ANSWER_SECONDS,
+        )
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Any]:
+        """A connection inside a read-only transaction that sees one moment.
+
+        Raises DatabaseUnavailable, SchemaError (the schema is missing or too old), Conflict (a
+        statement took too long), and what else `pgcron_ha.db.driver.answers` makes of an error
+        inside.
+        """
+        connection = await self._pool.acquire(_ANSWER_SECONDS)
+        try:
+            with answers():
+                await self._begin(connection)
+                yield connection
+                await connection.execute("ROLLBACK")  # there is nothing to commit
+        except BaseException:
+            await _give_up(connection)
+            raise
+        finally:
+            await self._pool.release(connection)
+
+    def use(self) -> PoolUse:
+        """How the connections are used right now."""
+        return self._pool.use()
+
+    async def close(self) -> None:
+        """Close every connection; the next use opens them again."""
+        await self._pool.close(_CLOSE_SECONDS)
+
+    async def _check(self, connection: Any) -> None:
+        await self._begin(connection)
+        await require_revision(connection, self._schema)
+        await connection.execute("ROLLBACK")
+
+    async def _begin(self, connection: Any) -> None:
+        await connection.execute(_BEGIN + self._pool.transaction_settings(connection))
+
+
+async def _give_up(connection: Any) -> None:
+    """Ends the transaction of a connection that goes back to the pool after an error."""
+    try:
+        async with asyncio.timeout(_CLOSE_SECONDS):
+            await connection.execute("ROLLBACK")
+    except Exception:
+        cut(connection)

@@ -1,11 +1,17 @@
-"""The sessions of one SQL profile: executes its statements, and ends them from outside."""
+"""The sessions of one SQL profile: executes its statements, and ends them from outside.
+
+JSON becomes parameters of any type, and rows become JSON: PostgreSQL's own text form both ways.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import math
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final, NoReturn
 from uuid import UUID
 
@@ -16,10 +22,74 @@ from pgcron_ha.db.driver.hosts import open_connection
 from pgcron_ha.db.driver.link import unanswered
 from pgcron_ha.db.driver.pool import cut, handler_pool
 from pgcron_ha.db.driver.session_settings import PROFILE
-from pgcron_ha.db.driver.sql_values import as_json, as_text, read_by_text
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, Statement, load
 from pgcron_ha.db.driver.transactions import MARK_TRANSACTION, HeldConnection
 from pgcron_ha.errors import PgcronError
+
+_NUMBERS: Final = ("int2", "int4", "int8", "oid")
+_TEXTS: Final = (
+    *("text", "varchar", "bpchar", "name", "bytea", "uuid", "inet", "cidr", "macaddr", "xml"),
+    *("date", "time", "timetz", "timestamp", "timestamptz", "interval", "bit", "varbit", "money"),
+)
+_OF_JSON: Final = ("json", "jsonb")
+
+
+async def read_by_text(connection: Any) -> None:
+    """From here on a session takes parameters as text, which the server reads by the type it
+    expects, and gives values as what JSON can hold.
+    """
+    readers: dict[str, Callable[[str], Any]] = {
+        **dict.fromkeys(_NUMBERS, int),
+        **dict.fromkeys(_TEXTS, str),
+        **dict.fromkeys(_OF_JSON, json.loads),
+        "bool": lambda text: text == "t",
+        "float4": _number,
+        "float8": _number,
+        "numeric": _number,
+    }
+    for name, reader in readers.items():
+        await connection.set_type_codec(
+            name,
+            schema="pg_catalog",
+            encoder=json.dumps if name in _OF_JSON else as_text,
+            decoder=reader,
+            format="text",
+        )
+
+
+def as_text(value: object) -> str:
+    """A value of JSON as PostgreSQL reads it."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def as_json(value: Any) -> Any:
+    """What a session gave, as JSON can hold it: rows of rows, arrays, and texts of the rest."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple):
+        return [as_json(each) for each in value]
+    if isinstance(value, dict):
+        return {str(key): as_json(each) for key, each in value.items()}
+    if hasattr(value, "items"):  # a record
+        return {key: as_json(each) for key, each in value.items()}
+    return str(value)
+
+
+def _number(text: str) -> Any:
+    """A number if JSON's can say the same, else its text: money must not be rounded."""
+    try:
+        exact = Decimal(text)
+    except ArithmeticError:
+        return text
+    if not exact.is_finite():
+        return text
+    if exact == exact.to_integral_value():
+        return int(exact) if abs(exact) < 10**18 else text
+    near = float(exact)
+    return near if math.isfinite(near) and Decimal(repr(near)) == exact else text
+
 
 Say = Callable[[str], None]
 

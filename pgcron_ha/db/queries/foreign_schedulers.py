@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pgcron_ha.db.driver.answers import answers
-from pgcron_ha.db.driver.clients import connect_client
+from pgcron_ha.db.driver.pool import connect_client
 
 MOST_JOBS: Final = 10_000
 _JOBS: Final = (

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import asyncpg
-
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries.overview import DEFAULT_LIMIT
 from pgcron_ha.db.queries.rows import Rows
 
@@ -94,8 +91,6 @@ READINGS: Final[dict[str, Any]] = {
 """What the doctor reads, by name: a row, or the rows of a list, each of which is a finding."""
 
 
-async def readings(
-    connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA
-) -> dict[str, Any]:
+async def readings(connection: Any, **options: Any) -> dict[str, Any]:
     """All `READINGS`, by their names."""
-    return {name: await read(connection, schema=schema) for name, read in READINGS.items()}
+    return {name: await read(connection, **options) for name, read in READINGS.items()}

@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Any, Final
 
 from pgcron_ha.db.driver.calls import Call
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries.rows import Row, Rows
 
 MOST_BROKEN: Final = 100
@@ -56,22 +55,22 @@ async def ledger_of(
     after: datetime,
     *,
     most: int,
-    schema: str = DEFAULT_SCHEMA,
+    **options: Any,
 ) -> LedgerOf | None:
     """What the tzdata of now has decided of a schedule after an instant; None: it was deleted
     meanwhile.
 
     Call it in a transaction of one snapshot.
     """
-    found = await _watermark(connection, schedule_id, schema=schema)
+    found = await _watermark(connection, schedule_id, **options)
     if found is None:
         return None
     watermark: datetime = found["watermark"]
     after = max(after, found["rules_since"] or after)
-    versions = await _versions(connection, schedule_id, after, schema=schema)
+    versions = await _versions(connection, schedule_id, after, **options)
     window = (schedule_id, after, watermark, most + 1)
-    entries = await _entries(connection, *window, schema=schema)
-    ranges = await _ranges(connection, *window, schema=schema)
+    entries = await _entries(connection, *window, **options)
+    ranges = await _ranges(connection, *window, **options)
     complete = watermark
     for rows, key in ((entries, "fire_at"), (ranges, "first_at")):
         if len(rows) > most:

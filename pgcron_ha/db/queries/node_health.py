@@ -144,24 +144,14 @@ def merged(
     """
     causes: dict[tuple[str, str, str], tuple[list[str], Failing | Without]] = {}
     for node, found in health:
-        for failing in found.failing:
-            key = ("failing", failing.service, failing.error)
-            _join(causes, key, node, failing)
-        for without in found.without:
-            _join(causes, ("without", without.service, without.what), node, without)
+        wrong: tuple[Failing | Without, ...] = (*found.failing, *found.without)
+        for cause in wrong:
+            what = cause.error if isinstance(cause, Failing) else cause.what
+            key = type(cause).__name__, cause.service, what
+            nodes, longest = causes.get(key, ([], cause))
+            causes[key] = [*nodes, node], max(longest, cause, key=lambda each: each.seconds)
     rows = [(tuple(nodes), cause) for nodes, cause in causes.values()]
     return in_turns(rows, lambda each: each[1].kind)
-
-
-def _join(
-    causes: dict[tuple[str, str, str], tuple[list[str], Failing | Without]],
-    key: tuple[str, str, str],
-    node: str,
-    cause: Failing | Without,
-) -> None:
-    nodes, longest = causes.get(key, ([], cause))
-    worse = cause if cause.seconds > longest.seconds else longest
-    causes[key] = ([*nodes, node], worse)
 
 
 def _bounded(fields: dict[str, Any]) -> dict[str, Any]:
@@ -171,21 +161,16 @@ def _bounded(fields: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-KILLED_SECONDS: Final = 10.0
-"""Longer than a node needs to hear of a kill and to end what it can, which has no grace then."""
-
-ASKED_SECONDS: Final = 300.0
-"""As long a grace as anybody asks for; what still runs has not heard of its cancel."""
-
 FEW: Final = 5
-LOOKED_AT: Final = 1_000
-"""Runs of one node that are looked at; more than any holds."""
 
 UNRESPONSIVE: Final[Mapping[str, Any]] = {
-    "killed_for": KILLED_SECONDS,
-    "asked_for": ASKED_SECONDS,
+    # Seconds: longer than a node needs to hear of a kill and to end what it can, which has no grace
+    # then; and as long a grace as anybody asks for: what still runs has not heard of its cancel.
+    "killed_for": 10.0,
+    "asked_for": 300.0,
     "few": FEW,
-    "look_unresponsive": LOOKED_AT,
+    # Runs of one node; more than any holds.
+    "look_unresponsive": 1_000,
 }
 """Parameters of statements whose rows have ``unresponsive_runs``: the first few runs, by id."""
 

@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-import asyncpg
-
 from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
@@ -109,7 +107,7 @@ _why_parked: Final = Rows("read_parked", "run_id")
 
 
 async def runs(
-    connection: asyncpg.Connection,
+    connection: Any,
     *,
     states: Sequence[str] = (),
     schedule_name: str | None = None,
@@ -139,23 +137,19 @@ async def runs(
     return [{**row, "word": words[row["id"]]} for row in found]
 
 
-async def parked(
-    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
-) -> list[Row]:
+async def parked(connection: Any, **options: Any) -> list[Row]:
     """Due runs that no live node can take: handler, queue, runs, oldest_due and the reason."""
-    found = await _parked(connection, limit=limit, schema=schema)
+    found = await _parked(connection, **options)
     for row in found:
         row["reason"] = _nobody_offers(row)
     return found
 
 
-async def why_parked(
-    connection: asyncpg.Connection, run_id: int, *, schema: str = DEFAULT_SCHEMA
-) -> str | None:
+async def why_parked(connection: Any, run_id: int, **options: Any) -> str | None:
     """Why no live node takes this run, which is due: it can't, or its claims fail; None when one
     may.
     """
-    found = await _why_parked.one(connection, run_id, schema=schema)
+    found = await _why_parked.one(connection, run_id, **options)
     return None if found is None else found["trouble"] or _nobody_offers(found)
 
 

@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from pgcron_ha.db.driver.calls import Call
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 
 _why: Final = Call[str]("why", "schedule", "instant")
 
@@ -36,14 +35,9 @@ class Reason(NamedTuple):
     """When the pause ends by itself."""
 
 
-async def why(
-    connection: Any, schedule: str, instant: datetime, *, schema: str = DEFAULT_SCHEMA
-) -> Reason:
+async def why(connection: Any, schedule: str, instant: datetime, **options: Any) -> Reason:
     """What was decided about an instant (aware) of a schedule, from what is stored. NotFound.
 
     A deleted schedule is found by the last name that it had.
     """
-    row = await _why.row(connection, schedule, instant, schema=schema)
-    reported = Reason(*row)
-    late = None if row[10] is None else timedelta(seconds=row[10])
-    return reported._replace(late_by=late)
+    return Reason(*await _why.row(connection, schedule, instant, **options))

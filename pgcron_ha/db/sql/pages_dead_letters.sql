@@ -17,15 +17,11 @@ FROM (SELECT d.handler, d.error_class, d.fingerprint, count(*) AS letters,
              (array_agg(d.run_id ORDER BY d.died_at DESC))[1] AS last_run,
              (array_agg(d.run_id
               ORDER BY d.requeued_as IS NOT NULL, d.died_at DESC))[1] AS newest_run
-      FROM ((SELECT e.handler, e.error_class, e.fingerprint, e.outcome, e.died_at, e.schedule,
-             e.schedule_id, e.queue, e.requeued_as, e.run_id,
-             hashtextextended(left(e.error, 300), 0) AS cause
+      FROM ((SELECT e.*, hashtextextended(left(e.error, 300), 0) AS cause
              FROM pgcron.dead_letter e WHERE :state::text = 'open' AND e.requeued_as IS NULL
              ORDER BY e.died_at DESC LIMIT :look::int)
             UNION ALL
-            (SELECT e.handler, e.error_class, e.fingerprint, e.outcome, e.died_at, e.schedule,
-                    e.schedule_id, e.queue, e.requeued_as, e.run_id,
-                    hashtextextended(left(e.error, 300), 0)
+            (SELECT e.*, hashtextextended(left(e.error, 300), 0)
              FROM pgcron.dead_letter e WHERE :state::text <> 'open' ORDER BY e.run_id DESC
              LIMIT :look::int)) d
       WHERE (:state::text <> 'redriven' OR d.requeued_as IS NOT NULL)

@@ -94,8 +94,7 @@ WHERE c.status = 'invalid' AND s.enabled ORDER BY s.updated_at DESC LIMIT :limit
 -- Ended runs of some schedules since an instant, newest first, at most :each of one schedule.
 SELECT track.schedule_id, h.id, h.outcome, h.started_at, h.finished_at, h.attempt
 FROM unnest(:schedule_ids::bigint[]) AS track(schedule_id)
-CROSS JOIN LATERAL (SELECT e.id, e.outcome, e.started_at, e.finished_at, e.attempt
-FROM pgcron.history e
+CROSS JOIN LATERAL (SELECT e.* FROM pgcron.history e
                     WHERE e.schedule_id = track.schedule_id AND e.finished_at >= :since::timestamptz
                       AND e.finished_at <= now()
                     ORDER BY e.finished_at DESC LIMIT :each::int) h;
@@ -112,9 +111,7 @@ WHERE held.hold = 'unserved' LIMIT :limit::int;
 SELECT r.id, r.queue, r.handler, r.schedule_id, r.schedule, r.attempt, r.claimed_at, r.started_at,
        coalesce(r.started_at, r.claimed_at) AS since,
        extract(epoch FROM r.timeout)::float8 AS timeout, r.cancel_at, n.incarnation, n.name AS node
-FROM (SELECT e.id, e.queue, e.handler, e.schedule_id, e.schedule, e.attempt, e.claimed_at,
-      e.started_at, e.timeout, e.cancel_at, e.owner
-      FROM pgcron.run e
+FROM (SELECT e.* FROM pgcron.run e
       WHERE e.state = 'running' AND e.owner IS NOT NULL
         AND (:incarnation::uuid IS NULL OR e.owner = :incarnation::uuid) LIMIT :look::int) r
 LEFT JOIN pgcron.node n ON n.incarnation = r.owner

@@ -11,26 +11,18 @@ WITH looked AS MATERIALIZED (
          CASE WHEN e.hold NOT IN ('overlap', 'previous') THEN 'blocked'
               WHEN e.state = 'ready' AND e.attempt > 0 THEN 'retrying'
               WHEN e.state = 'ready' AND e.due_at > now() THEN 'scheduled' ELSE e.state END AS word
-  FROM ((SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.hold, r.attempt, r.due_at,
-                r.claimed_at, r.started_at
-         FROM pgcron.run r
+  FROM ((SELECT r.* FROM pgcron.run r
          WHERE NOT :indexed::boolean AND :schedule_id::bigint IS NULL AND r.id < :before::bigint
          ORDER BY r.id DESC LIMIT :look::int)
         UNION ALL
-        (SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.hold, r.attempt, r.due_at,
-                r.claimed_at, r.started_at
-         FROM pgcron.run r
+        (SELECT r.* FROM pgcron.run r
          WHERE r.schedule_id = :schedule_id::bigint LIMIT :look::int)
         UNION ALL
-        (SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.hold, r.attempt, r.due_at,
-                r.claimed_at, r.started_at
-         FROM pgcron.run r
+        (SELECT r.* FROM pgcron.run r
          WHERE :indexed::boolean AND 'running' = ANY(:states::text[]) AND r.state = 'running'
            AND r.owner IS NOT NULL LIMIT :look::int)
         UNION ALL
-        (SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.hold, r.attempt, r.due_at,
-                r.claimed_at, r.started_at
-         FROM pgcron.run r
+        (SELECT r.* FROM pgcron.run r
          WHERE :indexed::boolean AND 'blocked' = ANY(:states::text[])
            AND r.hold NOT IN ('overlap', 'previous') LIMIT :look::int)) e),
 matched AS MATERIALIZED (

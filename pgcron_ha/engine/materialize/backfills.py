@@ -15,8 +15,7 @@ from pgcron_ha.engine.batches import one_by_one
 from pgcron_ha.engine.service import Service, known
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.model.backfill import MOST_INSTANTS, count, following, too_many
-from pgcron_ha.spec.schedule_spec import spec_of
-from pgcron_ha.spec.spec import Spec
+from pgcron_ha.spec.spec import Spec, spec_of
 from pgcron_ha.spec.zones import TZDATA
 from pgcron_ha.telemetry.events import BackfillCantGoOn, BackfillIsOver, BackfillIsPaused
 from pgcron_ha.telemetry.log import emit

@@ -32,7 +32,7 @@ from pgcron_ha.engine.run.counters import count_decided
 from pgcron_ha.engine.service import Service, known
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError, Refused, SchemaError
 from pgcron_ha.model.plan import Plan, delay_of, plan
-from pgcron_ha.spec.schedule_spec import spec_of
+from pgcron_ha.spec.spec import spec_of
 from pgcron_ha.telemetry.events import ScheduleIsInvalid
 from pgcron_ha.telemetry.log import emit
 from pgcron_ha.version import installed_version

@@ -14,7 +14,7 @@ from pgcron_ha.engine.run.counters import count_decided
 from pgcron_ha.engine.service import known
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.model.plan import Plan, delay_of
-from pgcron_ha.spec.schedule_spec import spec_of
+from pgcron_ha.spec.spec import spec_of
 from pgcron_ha.spec.zones import TZDATA
 from pgcron_ha.telemetry.events import ProbeSucceeded, SchedulePausedItself, TzdataTaken
 from pgcron_ha.telemetry.log import emit

@@ -129,14 +129,11 @@ def _add_configured(
 ) -> None:
     """Executors for the file's tables; after an error ``executors`` has those made so far."""
     if settings.shell:
-        reported = any(template.previous for template in settings.shell.values())
         executors["shell"] = ShellExecutor(
             settings.shell,
             executor_services("shell"),
-            # At most one connection, closed when it was not used for a minute.
-            transactions=(
-                Transactions(settings.required_dsn(), 1, settings.schema) if reported else None
-            ),
+            # At most one connection, made when a template asks for the run before.
+            transactions=Transactions(settings.required_dsn(), 1, settings.schema),
         )
     if settings.http:
         from pgcron_ha.executors.http.executor import http_executor  # with the client library

@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from operator import itemgetter
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from pgcron_ha.db.driver.link import Row
 from pgcron_ha.engine.lease.reconcile import Held
 from pgcron_ha.engine.service import unforeseen
 from pgcron_ha.errors import PgcronError
@@ -22,11 +23,6 @@ from pgcron_ha.executors.contract.attempt import Attempt
 from pgcron_ha.executors.contract.base import Context, Executor, Interrupted, Outcome, StopReason
 from pgcron_ha.executors.contract.coroutines import post
 from pgcron_ha.operating_system import boottime
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pgcron_ha.db.driver.link import Row
 
 # How long a handler that was asked to stop may take before it is killed.
 STOP_GRACE_SECONDS: Final = 10.0

@@ -174,10 +174,8 @@ def mask(text: str, limit: int | None = None) -> str:
     text = _known.mask(text)
     lowered = text.lower()
     for words, pattern, replacement in _PATTERNS:
-        for word in words:
-            if word in lowered:
-                text = pattern.sub(replacement, text)
-                break
+        if any(word in lowered for word in words):
+            text = pattern.sub(replacement, text)
     return text
 
 

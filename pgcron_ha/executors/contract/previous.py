@@ -7,15 +7,13 @@ import json
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from pgcron_ha.db.driver.transactions import Transactions
 from pgcron_ha.errors import DatabaseUnavailable
+from pgcron_ha.executors.contract.attempt import Attempt
 from pgcron_ha.executors.contract.coroutines import wait_for
 from pgcron_ha.executors.contract.outcome import Failed
-
-if TYPE_CHECKING:
-    from pgcron_ha.executors.contract.attempt import Attempt
 
 
 @dataclass(frozen=True, slots=True)

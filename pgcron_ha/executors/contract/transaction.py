@@ -9,20 +9,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pgcron_ha.db.driver.link import Unanswered
-from pgcron_ha.db.driver.transactions import Isolation, TransactionEnded
+from pgcron_ha.db.driver.transactions import (
+    HeldConnection,
+    Isolation,
+    Open,
+    TransactionEnded,
+    Transactions,
+)
 from pgcron_ha.errors import Conflict, Fenced, InvalidInput
+from pgcron_ha.executors.contract.attempt import Attempt
 from pgcron_ha.executors.contract.coroutines import submit, wait_for
 from pgcron_ha.executors.contract.failures import bounded_text, outcome_of_error
 from pgcron_ha.executors.contract.outcome import Committed, Doubtful, Failed, Outcome, Succeeded
 
-if TYPE_CHECKING:
-    from pgcron_ha.db.driver.transactions import HeldConnection, Open, Transactions
-    from pgcron_ha.executors.contract.attempt import Attempt
-
-FlushLines = Callable[["Attempt"], "Future[None]"]
+FlushLines = Callable[[Attempt], Future[None]]
 """Writes what a run has logged so far: once the run is completed its lines are refused."""
 
 _FLUSH_SECONDS: Final = 5.0

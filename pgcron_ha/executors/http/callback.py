@@ -35,10 +35,10 @@ import contextlib
 import json
 import secrets
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pgcron_ha.db.commands.callbacks import hash_of_token
-from pgcron_ha.db.driver.link import Busy, Link
+from pgcron_ha.db.driver.link import Busy, Link, Row
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.contract.attempt import Stopped, StopReason
 from pgcron_ha.executors.contract.context import Context
@@ -48,9 +48,6 @@ from pgcron_ha.executors.contract.outcome import SUCCEEDED, Failed, Outcome
 from pgcron_ha.executors.http.answer import outcome_of_document
 from pgcron_ha.executors.http.request import CallbackAddress
 from pgcron_ha.executors.http.work_reports import PATH
-
-if TYPE_CHECKING:
-    from pgcron_ha.db.driver.link import Row
 
 CLOSE_SECONDS: Final = 3.0
 """For asking, when a run is stopped, whether its service was quicker. Less than the grace of a

@@ -38,11 +38,9 @@ from pgcron_ha.executors.contract.masking import Masker, remember_secret
 from pgcron_ha.executors.contract.outcome import Failed, Outcome
 from pgcron_ha.executors.contract.previous import note_previous
 from pgcron_ha.executors.contract.tasks import TaskExecutor, shorter
-from pgcron_ha.executors.http.address import AddressRefused
-from pgcron_ha.executors.http.answer import outcome_of_answer
+from pgcron_ha.executors.http.answer import Operation, outcome_of_answer
 from pgcron_ha.executors.http.callback import Callback, CallbackDesk
-from pgcron_ha.executors.http.client import HttpClient, Origin
-from pgcron_ha.executors.http.operation import Operation
+from pgcron_ha.executors.http.client import AddressRefused, HttpClient, Origin
 from pgcron_ha.executors.http.request import authorization_header, render_request
 
 _ACCEPTED: Final = 202
@@ -153,8 +151,7 @@ def http_executor(settings: Settings, executor_services: ExecutorServices) -> Ht
 
     Raises `ConfigError` for what `HttpExecutor` can't use, and for callbacks without an address.
     """
-    reported = any(each.previous for each in settings.http.values())
-    transactions = Transactions(settings.required_dsn(), 1, settings.schema) if reported else None
+    transactions = Transactions(settings.required_dsn(), 1, settings.schema)
     called_back = [each.name for each in settings.http.values() if each.completion == "callback"]
     if not called_back:
         return HttpExecutor(settings.http, executor_services, None, transactions)

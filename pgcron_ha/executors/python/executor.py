@@ -16,26 +16,23 @@ import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from time import monotonic
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn
 
+from pgcron_ha.db.driver.transactions import Transactions
 from pgcron_ha.executors.contract.attempt import StopReason
 from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.coroutines import go_on
 from pgcron_ha.executors.contract.failures import outcome_of_error, outcome_of_result
 from pgcron_ha.executors.contract.outcome import SUCCEEDED, Outcome, stopped_early
+from pgcron_ha.executors.contract.previous import Source
 from pgcron_ha.executors.contract.tasks import LoopExecutor
-from pgcron_ha.executors.contract.transaction import RunTransaction
+from pgcron_ha.executors.contract.transaction import FlushLines, RunTransaction
 from pgcron_ha.executors.python.capture import capture, current_run
 from pgcron_ha.executors.python.child_pool import ChildPool, ChildProgram, isolations_of
 from pgcron_ha.executors.python.handler import PythonHandler
 from pgcron_ha.executors.python.threads import HandlerThreads
 from pgcron_ha.operating_system import IN_FORKED_CHILD
-
-if TYPE_CHECKING:
-    from pgcron_ha.db.driver.transactions import Transactions
-    from pgcron_ha.executors.contract.previous import Source
-    from pgcron_ha.executors.contract.transaction import FlushLines
 
 _TURN_SECONDS = 0.002
 """So long one slot's short runs may follow each other before the loop turns to the others."""

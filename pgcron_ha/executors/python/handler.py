@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import inspect
 import math
-import re
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from types import CoroutineType
 from typing import Any
 
-from pgcron_ha.config.values import seconds_of
+from pgcron_ha.config.values import parse_size, seconds_of
 from pgcron_ha.errors import ConfigError, PgcronError
 from pgcron_ha.executors.contract.base import STOP, LeaseLoss
 from pgcron_ha.executors.contract.context import Context
@@ -24,9 +23,6 @@ LEAST_MEMORY_BYTES = 64 * 1024 * 1024
 
 LEAST_CPU_SECONDS = 1.0
 """The operating system counts whole seconds."""
-
-_SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?) ?(MB|MiB|GB|GiB)")
-_BYTES_BY_UNIT = {"MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +132,10 @@ def read_isolation(
 
 
 def _memory(value: str | int) -> int:
-    found = _SIZE.fullmatch(value) if isinstance(value, str) else None
-    size = value if found is None else int(float(found[1]) * _BYTES_BY_UNIT[found[2]])
+    try:
+        size = parse_size(value) if isinstance(value, str) else value
+    except ValueError:
+        size = 0
     if type(size) is not int or size < LEAST_MEMORY_BYTES:
         raise ConfigError(
             f"memory is {value!r}",

@@ -17,19 +17,19 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from pgcron_ha.errors import InvalidCalendar, InvalidSpec
 from pgcron_ha.spec.budget import spend
 from pgcron_ha.spec.calendars.rules import (
-    AroundEaster,
     Dates,
-    DayRule,
-    NthWeekday,
-    Weekdays,
-    Yearly,
+    DaysOfYear,
+    around_easter,
     bit,
     first_day,
+    nth_weekday,
+    weekdays_of,
+    yearly,
 )
 from pgcron_ha.spec.instants import read_date
 
@@ -70,7 +70,7 @@ _EASTER_BOUNDS = (-80, 250)
 class CalendarLine:
     """One line that is not blank."""
 
-    rule: DayRule | None
+    rule: DaysOfYear | None
     part: str | None
     """The calendar that it names, instead of a rule."""
     takes_away: bool
@@ -94,7 +94,7 @@ class Calendar:
             if isinstance(line.rule, Dates):
                 of_years = self._dates[line.takes_away]
                 for year in range(line.rule.first.year, line.rule.last.year + 1):
-                    of_years[year] = of_years.get(year, 0) | line.rule.days(year)
+                    of_years[year] = of_years.get(year, 0) | line.rule(year)
         self._of_each_year = [line for line in lines if not isinstance(line.rule, Dates)]
         self.last_date_year: int = max(
             [
@@ -122,7 +122,7 @@ class Calendar:
         for line in self._lines:
             if line.takes_away:
                 continue
-            if line.rule is not None and line.rule.days(day.year) & bit(day):
+            if line.rule is not None and line.rule(day.year) & bit(day):
                 return line.note
             if line.part is not None and self._parts[line.part].has(day):
                 return line.note or self._parts[line.part].note(day)
@@ -143,7 +143,7 @@ class Calendar:
     def taken_away_by(self, day: date) -> str:
         """The ``not`` line that takes a day which other lines name, with its note; else empty."""
         for line in self._lines if self._named(day.year, False) & bit(day) else ():
-            if line.takes_away and line.rule is not None and line.rule.days(day.year) & bit(day):
+            if line.takes_away and line.rule is not None and line.rule(day.year) & bit(day):
                 return " ".join([line.text, line.note]).rstrip()
             if line.takes_away and line.part is not None and self._parts[line.part].has(day):
                 note = line.note or self._parts[line.part].note(day)
@@ -156,7 +156,7 @@ class Calendar:
             if line.takes_away is not takes_away:
                 continue
             if line.rule is not None:
-                found |= line.rule.days(year)
+                found |= line.rule(year)
             elif line.part is not None:
                 found |= self._parts[line.part].days(year)
         return found
@@ -261,16 +261,14 @@ def _read_line(written: str, number: int) -> CalendarLine | None:
         if len(rest) == 2 and rest[0].lower() == "calendar" and NAME.fullmatch(rest[1]):
             return CalendarLine(None, rest[1], takes_away, note, text)
         return CalendarLine(_rule(rest, text), None, takes_away, note, text)
-    except InvalidSpec as error:  # of a date
-        raise InvalidCalendar(f"line {number}: {error.message}", error.detail, _EXAMPLE) from None
-    except InvalidCalendar as error:
+    except (InvalidSpec, InvalidCalendar) as error:
         raise InvalidCalendar(f"line {number}: {error.message}", error.detail, _EXAMPLE) from None
 
 
-def _rule(words: list[str], text: str) -> DayRule:
+def _rule(words: list[str], text: str) -> DaysOfYear:
     written = words[-1].lower() if words else ""
     if len(words) == 2 and words[0].lower() == "yearly":
-        rule = _yearly(written)
+        rule: DaysOfYear | None = _yearly(written)
     elif len(words) == 1:
         rule = _dates(written) if written[:1].isdigit() else _weekdays(written)
     else:
@@ -294,27 +292,27 @@ def _dates(written: str) -> Dates | None:
     return Dates(first, last)
 
 
-def _yearly(written: str) -> DayRule | None:
+def _yearly(written: str) -> DaysOfYear | None:
     if match := _YEARLY.fullmatch(written):
         low, high = match[1] + match[2], (match[3] or match[1]) + (match[4] or match[2])
         first, last = ((int(part[:2]), int(part[2:])) for part in (low, high))
         fine = all(1 <= m <= 12 and 1 <= d <= LONGEST_MONTHS[m] for m, d in (first, last))
-        return Yearly(first, last) if fine else None
+        return partial(yearly, first, last) if fine else None
     if match := _NTH.fullmatch(written):
         place = 0 if match[3] == "l" else int(match[3])
         month = int(match[1])
         weekday = _WEEKDAY_NAMES.index(match[2])
-        return NthWeekday(month, weekday, place) if 1 <= month <= 12 else None
+        return partial(nth_weekday, month, weekday, place) if 1 <= month <= 12 else None
     if match := _EASTER.fullmatch(written):
         distance = int(match[1] or 0)
         until = int(match[2] or 0) if ".." in written else distance
         low_bound, high_bound = _EASTER_BOUNDS
         fine = low_bound <= distance <= until <= high_bound
-        return AroundEaster(distance, until) if fine else None
+        return partial(around_easter, distance, until) if fine else None
     return None
 
 
-def _weekdays(written: str) -> Weekdays | None:
+def _weekdays(written: str) -> DaysOfYear | None:
     days: set[int] = set()
     for item in written.split(","):
         low, dash, high = item.partition("-")
@@ -323,7 +321,7 @@ def _weekdays(written: str) -> Weekdays | None:
         first = _WEEKDAY_NAMES.index(low)
         last = _WEEKDAY_NAMES.index(high) if dash else first
         days |= {(first + step) % 7 for step in range((last - first) % 7 + 1)}
-    return Weekdays(frozenset(days))
+    return partial(weekdays_of, frozenset(days))
 
 
 def _not_a_line(text: str) -> InvalidCalendar:

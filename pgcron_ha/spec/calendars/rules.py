@@ -6,12 +6,11 @@ years cost one operation each.
 
 from __future__ import annotations
 
-from calendar import monthrange
+from calendar import isleap, monthrange
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache
-from typing import Protocol, runtime_checkable
 
 from dateutil.easter import easter
 
@@ -28,14 +27,6 @@ REPEATS_AFTER = 400
 _DAY = timedelta(days=1)
 
 
-@runtime_checkable
-class DayRule(Protocol):
-    """One line of a calendar."""
-
-    def days(self, year: int) -> int:
-        """The bits of the days of the year that it names."""
-
-
 @dataclass(frozen=True)
 class Dates:
     """Dates from ``first`` to ``last``, both included."""
@@ -43,76 +34,41 @@ class Dates:
     first: date
     last: date
 
-    def days(self, year: int) -> int:
+    def __call__(self, year: int) -> int:
         """Those of the year."""
-        first, last = max(self.first, date(year, 1, 1)), min(self.last, date(year, 12, 31))
-        return stretch(first, last)
+        return stretch(self.first, self.last, within=year)
 
 
-@dataclass(frozen=True)
-class Yearly:
-    """The same dates of each year; over New Year if ``last`` is earlier than ``first``."""
-
-    first: tuple[int, int]
-    last: tuple[int, int]
-
-    def days(self, year: int) -> int:
-        """Those of the year; a February 29 is one in leap years only."""
-        if self.first <= self.last:
-            return self._between(year, self.first, self.last)
-        return self._between(year, self.first, (12, 31)) | self._between(year, (1, 1), self.last)
-
-    def _between(self, year: int, low: tuple[int, int], high: tuple[int, int]) -> int:
-        first = date(year, 3, 1) if low == (2, 29) and not _is_leap(year) else date(year, *low)
-        last = date(year, 2, 28) if high == (2, 29) and not _is_leap(year) else date(year, *high)
-        return stretch(first, last)
+def yearly(first: tuple[int, int], last: tuple[int, int], year: int) -> int:
+    """The same months and days of each year; over New Year if ``last`` is earlier than ``first``. A
+    February 29 is one in leap years only.
+    """
+    if first > last:
+        return yearly(first, (12, 31), year) | yearly((1, 1), last, year)
+    begin = date(year, 3, 1) if first == (2, 29) and not isleap(year) else date(year, *first)
+    end = date(year, 2, 28) if last == (2, 29) and not isleap(year) else date(year, *last)
+    return stretch(begin, end)
 
 
-@dataclass(frozen=True)
-class AroundEaster:
-    """Days counted from (western) Easter Sunday."""
-
-    first: int
-    last: int
-
-    def days(self, year: int) -> int:
-        """Those of the year."""
-        sunday = easter(year)
-        return stretch(
-            sunday + timedelta(days=self.first), sunday + timedelta(days=self.last), within=year
-        )
+def around_easter(first: int, last: int, year: int) -> int:
+    """Days of the year counted from (western) Easter Sunday."""
+    sunday = easter(year)
+    return stretch(sunday + first * _DAY, sunday + last * _DAY, within=year)
 
 
-@dataclass(frozen=True)
-class NthWeekday:
-    """The first, second … weekday of a month; the last one if ``place`` is 0."""
-
-    month: int
-    weekday: int
-    place: int
-
-    def days(self, year: int) -> int:
-        """The day; no day in a month that has no fifth one."""
-        begins, length = monthrange(year, self.month)
-        first = (self.weekday - begins) % 7 + 1
-        day = first + 7 * ((length - first) // 7 if self.place == 0 else self.place - 1)
-        return bit(date(year, self.month, day)) if day <= length else 0
-
-
-@dataclass(frozen=True)
-class Weekdays:
-    """Some days of each week, Monday is 0."""
-
-    weekdays: frozenset[int]
-
-    def days(self, year: int) -> int:
-        """Those of the year."""
-        return weekdays_of(year, self.weekdays)
+def nth_weekday(month: int, weekday: int, place: int, year: int) -> int:
+    """The first, second … weekday of a month, the last one if ``place`` is 0; no day in a month
+    that has no fifth one.
+    """
+    begins, length = monthrange(year, month)
+    first = (weekday - begins) % 7 + 1
+    day = first + 7 * ((length - first) // 7 if place == 0 else place - 1)
+    return bit(date(year, month, day)) if day <= length else 0
 
 
 def whole_year(year: int) -> int:
     """All days of a year."""
-    return (1 << (366 if _is_leap(year) else 365)) - 1
+    return (1 << (366 if isleap(year) else 365)) - 1
 
 
 def bit(day: date) -> int:
@@ -145,7 +101,7 @@ def last_day(days: DaysOfYear, until: date, earliest: date) -> date | None:
 
 
 @lru_cache(maxsize=1024)
-def weekdays_of(year: int, weekdays: frozenset[int]) -> int:
+def weekdays_of(weekdays: frozenset[int], year: int) -> int:
     """Some days of each week of a year, Monday is 0."""
     first = date(year, 1, 1).weekday()
     week = sum(1 << ((day - first) % 7) for day in weekdays)
@@ -160,7 +116,3 @@ def stretch(first: date, last: date, within: int | None = None) -> int:
         return 0
     length = (last - first) // _DAY + 1
     return ((1 << length) - 1) << (first.timetuple().tm_yday - 1)
-
-
-def _is_leap(year: int) -> bool:
-    return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)

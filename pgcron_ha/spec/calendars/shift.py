@@ -30,6 +30,7 @@ MOST_MOVED_A_DAY = 1440
 CACHED_DAYS = 16
 
 _DAY = timedelta(days=1)
+_FAR = timedelta(days=MOST_DAYS_MOVED + 2)
 _INSTANT = timedelta(microseconds=1)
 _SECOND = timedelta(seconds=1)
 
@@ -61,7 +62,7 @@ class Moves:
         Raises `TooManySteps` when too many days in a row have none.
         """
         target = self._allowed_from(day_of(self.timezone, after))
-        reach = until if self.is_forward else _later(until, MOST_DAYS_MOVED + 2)
+        reach = until if self.is_forward else min(until, LATEST - _FAR) + _FAR
         while True:
             spend(3)
             if target is None or start_of(self.timezone, target) > until:
@@ -217,7 +218,3 @@ def too_often() -> InvalidSpec:
         "fires that are so frequent don't move: they would meet those of the day they move to",
         "leave `move` out to skip them",
     )
-
-
-def _later(instant: datetime, days: int) -> datetime:
-    return LATEST if instant >= LATEST - timedelta(days=days) else instant + timedelta(days=days)

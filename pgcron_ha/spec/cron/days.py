@@ -11,6 +11,7 @@ Day sets are bit masks: bit ``d`` is day ``d``.
 
 from __future__ import annotations
 
+from calendar import isleap
 from datetime import date, datetime, timedelta
 from functools import lru_cache
 from itertools import product
@@ -91,13 +92,11 @@ class MonthDays:
 
 
 def _length(year: int, month: int) -> int:
-    if month == 2 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0):
-        return 29
-    return _LENGTHS[month]
+    return 29 if month == 2 and isleap(year) else _LENGTHS[month]
 
 
 def _days_of(field: CronField, length: int, first: int) -> int:
-    mask = _every_day(length) if field.everything else _plain_days(field.values, length)
+    mask = sum(1 << day for day in field.values if day <= length)
     for mark in field.marks:
         mask |= 1 << length if mark == "L" else _counted_day(mark, length, first)
     return mask
@@ -116,10 +115,6 @@ def _weekdays_of(field: CronField, length: int, first: int) -> int:
 
 def _every_day(length: int) -> int:
     return (1 << length + 1) - 2
-
-
-def _plain_days(days: tuple[int, ...], length: int) -> int:
-    return sum(1 << day for day in days if day <= length)
 
 
 def _weekday_mask(weekday: int, length: int, first: int) -> int:

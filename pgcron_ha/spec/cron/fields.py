@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from pgcron_ha.errors import InvalidSpec
+from pgcron_ha.spec.text import runs_of
 
 # Longer lists say nothing that a range or a step does not say; 60 values is the largest field.
 MOST_ITEMS = 64
@@ -197,18 +198,9 @@ def _reason(rule: FieldRule, item: str) -> str:
     return f"allowed are {allowed}"
 
 
-def _runs(numbers: tuple[int, ...]) -> list[str]:
+def _runs(numbers: Iterable[int]) -> list[str]:
     """The numbers as text, three or more neighbours as a range."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and runs[-1][-1] == number - 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    texts: list[str] = []
-    for run in runs:
-        texts += [f"{run[0]}-{run[-1]}"] if len(run) > 2 else [str(number) for number in run]
-    return texts
+    return [str(low) if low == high else f"{low}-{high}" for low, high in runs_of(numbers)]
 
 
 def _stepped(rule: FieldRule, values: set[int]) -> list[str]:
@@ -216,5 +208,5 @@ def _stepped(rule: FieldRule, values: set[int]) -> list[str]:
     for step in range(2, rule.high - rule.low + 2):
         covered = set(range(rule.low, rule.high + 1, step))
         if covered <= values:
-            return [f"*/{step}", *_runs(tuple(sorted(values - covered)))]
+            return [f"*/{step}", *_runs(sorted(values - covered))]
     raise AssertionError("a field that begins with * has its lowest value")

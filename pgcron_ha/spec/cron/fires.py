@@ -13,24 +13,10 @@ from enum import StrEnum
 from typing import Protocol
 
 from pgcron_ha.errors import InvalidInput
-from pgcron_ha.spec.bounds import EARLIEST, LATEST, last_before, naive_utc
+from pgcron_ha.spec.bounds import LATEST, last_before, naive_utc
 from pgcron_ha.spec.budget import spend
-from pgcron_ha.spec.cron.expression import CronExpression, parse_cron
+from pgcron_ha.spec.cron.expression import CronExpression
 from pgcron_ha.spec.zones import Change, first_change, last_change, load_zone, wall_clock
-
-__all__ = [
-    "EARLIEST",
-    "LATEST",
-    "CronExpression",
-    "DstPolicy",
-    "count_fires",
-    "fires_between",
-    "load_zone",
-    "next_fire",
-    "next_until",
-    "parse_cron",
-    "previous_fire",
-]
 
 # vixie cron corrects for jumps of the clock up to three hours.
 LARGEST_CORRECTED_JUMP = timedelta(hours=3)

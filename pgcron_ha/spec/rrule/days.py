@@ -203,7 +203,7 @@ class RecurringTimes:
             mask &= _any(_counted(self.month_days, *bounds) for bounds in _bounds(year))
         plain = frozenset(day for ordinal, day in self.weekdays if not ordinal)
         if plain:
-            mask &= weekdays_of(year, plain)
+            mask &= weekdays_of(plain, year)
         elif self.weekdays:
             mask &= self._counted_weekdays(year, length)
         return mask

@@ -7,8 +7,7 @@ from typing import Final
 
 from pgcron_ha.spec.cron.words import time_words
 from pgcron_ha.spec.rrule.days import HOURLY
-from pgcron_ha.spec.rrule.parts import DAYS, Parts, read_parts
-from pgcron_ha.spec.rrule.rule import RecurrenceRule
+from pgcron_ha.spec.rrule.rule import DAYS, Parts, RecurrenceRule, read_parts
 from pgcron_ha.spec.text import MONTHS, WEEKDAYS, counted, listed, moment, ordinal, ranged
 
 _UNITS: Final = {

@@ -9,13 +9,13 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from pgcron_ha.db.commands import backfills as interfaces
-from pgcron_ha.db.driver.read_pool import Connection
+from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.pages import schedules as ask_schedules
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.model.backfill import measure
-from pgcron_ha.spec.schedule_spec import spec_of
+from pgcron_ha.spec.spec import spec_of
 from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.web.address import choice, whole_number
 from pgcron_ha.web.page_request import PageRequest, together, verb

@@ -8,7 +8,7 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from pgcron_ha.db.commands import functions
-from pgcron_ha.db.driver.read_pool import Connection
+from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.queries.pages import dead_letters as ask
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.web.address import choice, cursor_instant, whole_number, wrong_page

@@ -8,7 +8,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final, TypeAlias
 
-from pgcron_ha.db.driver.read_pool import Connection
+from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.queries.blocking import blocking_sessions
 from pgcron_ha.db.queries.pages import dead_letters as ask_letters
 from pgcron_ha.db.queries.pages import nodes as ask_nodes

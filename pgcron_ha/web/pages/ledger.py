@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from starlette.responses import Response
 
 from pgcron_ha.client.fires import explain
-from pgcron_ha.db.driver.read_pool import Connection
+from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.queries.overview import database_time
 from pgcron_ha.db.queries.pages import schedules as ask
 from pgcron_ha.db.queries.reasons import Reason, why

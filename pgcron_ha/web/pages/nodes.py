@@ -13,7 +13,7 @@ from uuid import UUID
 from starlette.responses import Response
 
 from pgcron_ha.db.commands import cluster
-from pgcron_ha.db.driver.read_pool import Connection
+from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.queries.node_health import (
     NodeHealth,
     read_health,

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from pgcron_ha.db.queries.pages import overview as ask
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.spec.schedule_spec import spec_of
+from pgcron_ha.spec.spec import spec_of
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.formats import who_and_why
 from pgcron_ha.web.lists import choices

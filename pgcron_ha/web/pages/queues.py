@@ -12,7 +12,7 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from pgcron_ha.db.commands import breakers, cluster
-from pgcron_ha.db.driver.read_pool import Connection
+from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.queries.pages import overview as ask_overview
 from pgcron_ha.db.queries.pages import queues as ask
 from pgcron_ha.db.queries.pages import schedules as ask_schedules

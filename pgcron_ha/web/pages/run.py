@@ -9,7 +9,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.commands.breakers import diversion_words
-from pgcron_ha.db.driver.read_pool import Connection
+from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.queries.pages import queues as ask_queues
 from pgcron_ha.db.queries.pages import run as ask
 from pgcron_ha.db.queries.rows import Row

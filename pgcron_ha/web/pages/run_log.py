@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final, NamedTuple
 
-from pgcron_ha.db.driver.read_pool import Connection
+from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.queries.pages import run as ask
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.harmless import left_out

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from starlette.responses import RedirectResponse, Response
 
-from pgcron_ha.db.driver.read_pool import Connection
+from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.queries.pages import runs as ask
 from pgcron_ha.db.queries.pages.runs import ENDED_WORDS, LIVE_WORDS, Position, RunFilter, RunPage
 from pgcron_ha.db.queries.rows import Row

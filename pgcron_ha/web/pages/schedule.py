@@ -12,14 +12,14 @@ from starlette.responses import Response
 
 from pgcron_ha.client.fires import NO_FIRE, changed_words, is_fire, was_edited
 from pgcron_ha.client.previews import policies_in, schedule_preview
-from pgcron_ha.db.commands.occurrences import changed_occurrences
-from pgcron_ha.db.driver.read_pool import Connection
+from pgcron_ha.db.commands.functions import changed_occurrences
+from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.queries.pages import schedules as ask
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.preview import PreviewFire
-from pgcron_ha.spec.schedule_spec import calendars_in, spec_of
 from pgcron_ha.spec.sentences import sentence
+from pgcron_ha.spec.spec import calendars_in, spec_of
 from pgcron_ha.web.address import NoSuch
 from pgcron_ha.web.formats import duration, expected_about, plural
 from pgcron_ha.web.health import judge, pause_words, runs_are_made

@@ -25,7 +25,7 @@ from pgcron_ha.db.commands import functions
 from pgcron_ha.db.commands import schedule_versions as ask
 from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.errors import InvalidInput, VersionConflict
-from pgcron_ha.spec.macros import EXAMPLE_SEED
+from pgcron_ha.spec.lines import EXAMPLE_SEED
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.page_request import INTERFACE, PageRequest
 from pgcron_ha.web.pages.schedule import no_such_schedule, owner_words

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from pgcron_ha.client.checks import args_text
 from pgcron_ha.client.fires import require_fire, was_edited
-from pgcron_ha.db.commands import functions, occurrences
+from pgcron_ha.db.commands import functions
 from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import Conflict, InvalidInput, NotFound
 from pgcron_ha.spec.zones import load_zone
@@ -106,7 +106,7 @@ def _on_a_fire(done: str, *fields: str) -> Callable[[Verb], Endpoint]:
 async def skip_fire(c: Any, fire: Fire, given: dict[str, str], who: dict[str, str]) -> None:
     """The fire at ``instant`` does not run; ``note`` says why."""
     require_fire(fire.row, fire.at)
-    await occurrences.skip_occurrence(c, fire.schedule, fire.at, given.get("note"), **who)
+    await functions.skip_occurrence(c, fire.schedule, fire.at, given.get("note"), **who)
 
 
 @_on_a_fire("fire_moved", "to", "note")
@@ -114,7 +114,7 @@ async def move_fire(c: Any, fire: Fire, given: dict[str, str], who: dict[str, st
     """The fire at ``instant`` is due at ``to``."""
     require_fire(fire.row, fire.at)
     to, note = written_instant(given.get("to", ""), _zone(fire.row)), given.get("note")
-    await occurrences.move_occurrence(c, fire.schedule, fire.at, to, note, **who)
+    await functions.move_occurrence(c, fire.schedule, fire.at, to, note, **who)
 
 
 @_on_a_fire("fire_edited", "args", "note")
@@ -122,7 +122,7 @@ async def edit_fire(c: Any, fire: Fire, given: dict[str, str], who: dict[str, st
     """The fire at ``instant`` gets ``args`` (JSON)."""
     require_fire(fire.row, fire.at)
     args, note = args_text(given.get("args", "")), given.get("note")
-    await occurrences.edit_occurrence(c, fire.schedule, fire.at, args, note, **who)
+    await functions.edit_occurrence(c, fire.schedule, fire.at, args, note, **who)
 
 
 @_on_a_fire("fire_restored")
@@ -136,7 +136,7 @@ async def restore_fire(c: Any, fire: Fire, given: dict[str, str], who: dict[str,
             "What undoes a change needs the right that the change needed.",
             "Restore its args first; then it can be restored.",
         )
-    await occurrences.restore_occurrence(c, fire.schedule, fire.at, **who)
+    await functions.restore_occurrence(c, fire.schedule, fire.at, **who)
 
 
 @_on_a_fire("args_restored")
@@ -149,14 +149,14 @@ async def restore_args(c: Any, fire: Fire, given: dict[str, str], who: dict[str,
             "Only the args of a fire that was given others are restored.",
             "Load the page again: somebody may have been faster.",
         )
-    await occurrences.restore_occurrence(c, fire.schedule, fire.at, **who)
+    await functions.restore_occurrence(c, fire.schedule, fire.at, **who)
     if change["due_at"] is not None:
         to, note, who = change["due_at"], change["note"], {**who, "actor": change["actor"]}
-        await occurrences.move_occurrence(c, fire.schedule, fire.at, to, note, **who)
+        await functions.move_occurrence(c, fire.schedule, fire.at, to, note, **who)
 
 
 async def _change(connection: Any, fire: Fire, who: dict[str, str]) -> overview.Row | None:
-    return await occurrences.changed_occurrence(
+    return await functions.changed_occurrence(
         connection, fire.row["id"], fire.at, schema=who["schema"]
     )
 

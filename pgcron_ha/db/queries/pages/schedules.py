@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries.rows import Query, Row
 
 PAGE_ROWS: Final = 50
@@ -74,14 +73,14 @@ _near: Final = Query("page_schedule_names", limit=NEAR_NAMES)
 _queues: Final = Query("page_queue_names", limit=NAMES)
 
 
-async def near_names(connection: Any, text: str, *, schema: str = DEFAULT_SCHEMA) -> list[str]:
+async def near_names(connection: Any, text: str, **options: Any) -> list[str]:
     """Names that are like one that does not exist."""
-    return [row["name"] for row in await _near(connection, text=text, schema=schema)]
+    return [row["name"] for row in await _near(connection, text=text, **options)]
 
 
-async def queue_names(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> list[str]:
+async def queue_names(connection: Any, **options: Any) -> list[str]:
     """The queues that schedules name."""
-    return [row["name"] for row in await _queues(connection, schema=schema)]
+    return [row["name"] for row in await _queues(connection, **options)]
 
 
 async def offered(
@@ -89,11 +88,10 @@ async def offered(
     handler: str | None = None,
     queue: str | None = None,
     requires: Sequence[str] | None = None,
-    *,
-    schema: str = DEFAULT_SCHEMA,
+    **options: Any,
 ) -> Row:
     """What living nodes take: the first `NAMES` ``handlers`` and ``queues``, and ``is_served``:
     whether one of them takes the handler's runs from the queue, with these labels.
     """
     labels = None if requires is None else list(requires)
-    return await _offered(connection, handler=handler, queue=queue, requires=labels, schema=schema)
+    return await _offered(connection, handler=handler, queue=queue, requires=labels, **options)
