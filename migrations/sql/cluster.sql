@@ -174,3 +174,17 @@ CREATE FUNCTION pgcron.wake_nodes(about text) RETURNS void
 LANGUAGE sql VOLATILE AS $$
   SELECT pgcron.notify(pgcron.channel(), about)
   WHERE EXISTS (SELECT FROM pgcron.node n WHERE n.state IN ('alive', 'cordoned')) $$;
+
+CREATE FUNCTION pgcron.pause_cluster(note text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
+LANGUAGE sql AS $$
+  UPDATE pgcron.cluster c SET paused_at = coalesce(c.paused_at, now()),
+    paused_by = coalesce(pause_cluster.actor, session_user), paused_note = pause_cluster.note $$;
+COMMENT ON FUNCTION pgcron.pause_cluster IS
+    'No node claims anything until the cluster is resumed; what runs goes on, and fires become '
+    'runs.';
+
+CREATE FUNCTION pgcron.resume_cluster(actor text DEFAULT NULL) RETURNS void
+LANGUAGE sql AS $$
+  UPDATE pgcron.cluster c SET paused_at = NULL, paused_by = NULL, paused_note = NULL;
+  SELECT pgcron.notify(pgcron.channel(), 'run') $$;
+COMMENT ON FUNCTION pgcron.resume_cluster IS 'Nodes claim runs again.';

@@ -10,7 +10,10 @@ CREATE TABLE pgcron.retention (
     CHECK (ahead BETWEEN '1 day' AND '1 year'),
   keep interval NOT NULL CONSTRAINT rows_are_kept_for_a_day_to_a_century
     CHECK (pgcron.is_within('retention', keep, '1 day', '36525 days',
-        'Rows are kept for a day to 36525 days (a century).', 'Write for example ''400 days''.'))
+        'Rows are kept for a day to 36525 days (a century).', 'Write for example ''400 days''.')),
+  -- NULL: as it came with the schema.
+  set_by text CONSTRAINT retention_set_by_is_short CHECK (pgcron.is_short('set_by', set_by, 300)),
+  set_at timestamptz
 );
 COMMENT ON TABLE pgcron.retention IS
     'How long each partitioned table is kept. Set by set_table_retention; a changed period holds '

@@ -174,7 +174,8 @@ COMMENT ON FUNCTION pgcron.confine_producer IS
     'on (mail, mail-*, *), beside what it was allowed before, and nothing else. For the owner of '
     'the schema.';
 
-CREATE FUNCTION pgcron.unconfine_producer(role text) RETURNS int
+CREATE FUNCTION pgcron.unconfine_producer(role text, actor text DEFAULT NULL)
+  RETURNS int
 LANGUAGE sql AS $$
   WITH gone AS (
     DELETE FROM pgcron.producer_rule p USING pg_catalog.pg_roles known

@@ -84,8 +84,8 @@ COMMENT ON FUNCTION pgcron.set_retention IS
     'Keeps ended runs of a queue (or of every queue) that ended so (or however) for a shorter '
     'time than history. What is over is removed within the hour, day by day.';
 
-CREATE FUNCTION pgcron.delete_retention(queue text DEFAULT NULL, outcome text DEFAULT NULL)
-  RETURNS void
+CREATE FUNCTION pgcron.delete_retention(queue text DEFAULT NULL, outcome text DEFAULT NULL,
+    actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
   DELETE FROM pgcron.retention_rule r
@@ -105,14 +105,16 @@ COMMENT ON FUNCTION pgcron.delete_retention IS
     'Removes a retention rule: what it was about is kept as the next less specific rule says, or '
     'as long as history.';
 
-CREATE FUNCTION pgcron.set_table_retention(relation text, keep interval) RETURNS void
+CREATE FUNCTION pgcron.set_table_retention(relation text, keep interval,
+    actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
   IF set_table_retention.keep IS NULL THEN
     PERFORM pgcron.refuse('PC001', 'keep is not given',
         'It says how long the table''s rows are kept.', 'Write for example ''30 days''.');
   END IF;
-  UPDATE pgcron.retention kept SET keep = set_table_retention.keep
+  UPDATE pgcron.retention kept SET keep = set_table_retention.keep,
+    set_by = coalesce(set_table_retention.actor, session_user), set_at = now()
   WHERE kept.relation = set_table_retention.relation;
   IF NOT FOUND THEN
     PERFORM pgcron.refuse('PC010',

@@ -90,6 +90,7 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
         "GRANT USAGE ON SEQUENCE run_id_seq TO",
         "GRANT EXECUTE ON FUNCTION end_waiting_runs TO",
         "GRANT UPDATE (requeued_as, requeued_at, requeued_by) ON dead_letter TO",
+        "GRANT UPDATE (paused_at, paused_by, paused_note) ON cluster TO",
         "GRANT INSERT, UPDATE ON queue TO",
         # New limits forget what was counted by the old ones.
         "GRANT SELECT (kind, name), DELETE ON rate_window TO",

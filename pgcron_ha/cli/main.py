@@ -38,6 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "enqueue": ("enqueue:enqueue_command", "Enqueue a run of a handler, or a file of runs."),
     "runs": ("runs:runs_group", "List, show, cancel, kill, retry runs; read their logs."),
     "dead": ("dead:dead_group", "List dead letters and send them again."),
+    "cluster": ("queues:cluster_group", "Pause and resume everything."),
     "queues": ("queues:queues_group", "List, limit, pause and resume queues."),
     "concurrency": ("queues:concurrency_group", "Concurrency keys: limit the runs that share one."),
     "breakers": ("breakers:breakers_group", "Circuit breakers of handlers that keep failing."),

@@ -1,4 +1,4 @@
-"""``pgcron-ha queues`` and ``concurrency``: list them, limit them, pause and resume queues."""
+"""``pgcron-ha cluster``, ``queues`` and ``concurrency``: pause and resume, list and limit."""
 
 from __future__ import annotations
 
@@ -51,6 +51,26 @@ def _most(option: str, text: str) -> int | None:
     if not text.isdecimal() or not 0 < int(text) <= 1_000_000_000:
         raise click.UsageError(f"{option} is a number from 1, or '{_NO_LIMIT}': not '{text[:40]}'")
     return int(text)
+
+
+@click.group("cluster", cls=arguments.JsonGroup)
+def cluster_group() -> None:
+    """Pause and resume everything."""
+
+
+@cluster_group.command("pause")
+@click.option("--note", help="Why; shown on the pages and by `status`.")
+def pause_cluster_command(note: str | None) -> None:
+    """Start no runs at all; what runs goes on, and fires become runs that wait."""
+    act(cluster.pause_cluster, note)
+    print_result({"is_paused": True}, "the cluster is paused")
+
+
+@cluster_group.command("resume")
+def resume_cluster_command() -> None:
+    """Start runs again."""
+    act(cluster.resume_cluster)
+    print_result({"is_paused": False}, "the cluster is resumed")
 
 
 @click.group("queues", cls=arguments.JsonGroup)

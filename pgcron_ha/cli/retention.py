@@ -70,7 +70,7 @@ def set_command(
             "Leave --table out for a rule.",
         )
     if table is not None:
-        call(cluster.set_table_retention, table, duration)
+        act(cluster.set_table_retention, table, duration)
     else:
         act(cluster.set_retention, duration, queue=queue, outcome=outcome)
     row = {"relation": table, "queue": queue, "outcome": outcome}
@@ -83,7 +83,7 @@ def set_command(
 @_outcome
 def delete_command(queue: str | None, outcome: str | None) -> None:
     """Delete a rule: the next less specific one counts, or history's own."""
-    call(cluster.delete_retention, queue=queue, outcome=outcome)
+    act(cluster.delete_retention, queue=queue, outcome=outcome)
     row = {"relation": None, "queue": queue, "outcome": outcome}
     gone = f"there is no rule for {cluster.scope_words(row)} any more"
     print_result({**row, "keep": None}, gone)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import re
@@ -62,10 +63,12 @@ def test_status_of_an_empty_cluster_and_of_a_paused_one(cli: Cli, execute: Execu
         "dead       0 dead letters",
         "last hour  no run ended",
     ]
-    execute("UPDATE pgcron.cluster SET paused_at = now(), paused_by = 'ann', paused_note = 'move'")
+    assert cli("cluster", "pause", "--note", "move").out == "the cluster is paused\n"
     cli("queues", "pause", "slow")
     text = cli("status").out
-    assert "by ann: move" in text
+    assert f"by {getpass.getuser()}: move" in text
+    assert cli("cluster", "resume").out == "the cluster is resumed\n"
+    assert "move" not in cli("status").out
     assert "1 queues" in text
 
 

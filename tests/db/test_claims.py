@@ -101,7 +101,7 @@ async def test_a_slow_claimer_leaves_what_was_claimed_meanwhile(
     "obstacle",
     [
         "SELECT pgcron.pause_queue('default')",
-        "UPDATE pgcron.cluster SET paused_at = now()",
+        "SELECT pgcron.pause_cluster()",
         "UPDATE pgcron.cluster SET quarantine_until = now() + interval '1 minute'",
         "UPDATE pgcron.node SET lease_until = now() - interval '1 second'",
         "UPDATE pgcron.node SET state = 'draining'",
@@ -130,6 +130,24 @@ async def test_a_resumed_queue_is_claimed_again(connection: Connection) -> None:
     assert [run["id"] for run in await claim(connection, node)] == [other]
     await connection.execute("SELECT pgcron.resume_queue('a')")
     assert [run["id"] for run in await claim(connection, node)] == [paused]
+
+
+async def test_a_paused_cluster_keeps_since_when_and_claims_again_when_resumed(
+    connection: Connection,
+) -> None:
+    node = await join(connection)
+    [run] = await enqueue(connection)
+    await connection.execute("SELECT pgcron.pause_cluster('disks', 'ann')")
+    first = await connection.fetchrow("SELECT paused_at, paused_note FROM pgcron.cluster")
+    await connection.execute("SELECT pgcron.pause_cluster('still disks')")
+    second = await connection.fetchrow("SELECT paused_at, paused_note FROM pgcron.cluster")
+
+    assert first and second
+    assert (first["paused_at"], first["paused_note"]) == (second["paused_at"], "disks")
+    assert second["paused_note"] == "still disks"
+    assert await claim(connection, node) == []
+    await connection.execute("SELECT pgcron.resume_cluster('ann')")
+    assert [claimed["id"] for claimed in await claim(connection, node)] == [run]
 
 
 async def test_only_offered_handlers_of_own_queues_are_claimed(connection: Connection) -> None:

@@ -22,6 +22,8 @@ VERBS = (
     "SELECT pgcron.resume_schedule('s')",
     "SELECT pgcron.skip_occurrence('s', '2100-01-01T00:00Z')",
     "SELECT pgcron.run_now('s')",
+    "SELECT pgcron.pause_cluster()",
+    "SELECT pgcron.resume_cluster()",
     "SELECT pgcron.pause_queue('default')",
     "SELECT pgcron.resume_queue('default')",
     "SELECT pgcron.set_queue('default', 3)",

@@ -36,7 +36,7 @@ FOR_NOBODY = (
     "DELETE FROM pgcron.producer_rule",
     "SELECT pgcron.confine_producer('postgres')",
     "SELECT pgcron.unconfine_producer('postgres')",
-    "UPDATE pgcron.cluster SET paused_at = now()",
+    "UPDATE pgcron.cluster SET quarantine_until = now()",
     "UPDATE pgcron.retention SET keep = '1 second'",
     "INSERT INTO pgcron.retention_rule (keep) VALUES ('2 days')",
     "SELECT pgcron.set_retention('2 days')",
@@ -64,7 +64,7 @@ ENQUEUES = "INSERT INTO pgcron.run (handler) VALUES ('py:x')"
 DEFINES = "INSERT INTO pgcron.schedule (name, spec, handler) VALUES ('t', '@daily', 'py:x')"
 LOOKS = "SELECT args FROM pgcron.run"
 CANCELS = "SELECT pgcron.cancel_run(1)"
-PAUSES = "SELECT pgcron.pause_queue('default')"
+PAUSES = "SELECT pgcron.pause_queue('default'), pgcron.pause_cluster()"
 CALENDAR = "SELECT pgcron.put_calendar('days', 'sat')"
 LIMITS = "SELECT pgcron.set_queue('q', 3), pgcron.set_concurrency('l', 2)"
 BACKFILLS = "SELECT pgcron.backfill('s', now() - interval '1 day')"

@@ -130,6 +130,8 @@ class Scenario:
         return str(self._ask("enqueue", handler, *options).rows[0]["run_id"])
 
     def _limits(self) -> None:
+        self._ask("cluster pause")
+        self._ask("cluster resume")
         self._ask("queues set", "default", "--max-running", 100)
         self._ask("queues pause", "default")
         self._ask("queues resume", "default")

@@ -23,6 +23,12 @@ uncordon_node: Final = Call[int]("uncordon_node", "node")
 held_by_node: Final = Call[int]("held_by_node", "node")
 """How many runs its living processes hold: 0 is drained, once it is cordoned."""
 
+pause_cluster: Final = Call[None]("pause_cluster", note=None)
+"""Nobody claims anything until it is resumed; what runs goes on, and fires become runs."""
+
+resume_cluster: Final = Call[None]("resume_cluster")
+"""Runs are claimed again."""
+
 pause_queue: Final = Call[None]("pause_queue", "name", note=None)
 """Nobody claims from the queue until it is resumed; what runs goes on."""
 

@@ -112,6 +112,12 @@ SELECT pgcron.set_queue(:name::text, :max_running::int, :rate::int,
 SELECT pgcron.set_concurrency(:concurrency_key::text, :slots::int, :rate::int,
                        pg_catalog.make_interval(secs => :per::float8), :actor::text);
 
+-- name: pause_cluster
+SELECT pgcron.pause_cluster(:note::text, :actor::text);
+
+-- name: resume_cluster
+SELECT pgcron.resume_cluster(:actor::text);
+
 -- name: delete_concurrency
 SELECT pgcron.delete_concurrency(:concurrency_key::text);
 

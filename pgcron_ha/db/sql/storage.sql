@@ -60,8 +60,8 @@ ORDER BY size.bytes DESC LIMIT :limit::int;
 -- name: list_retention
 -- Tables first, then the rules of ended runs as they go before one another: the first that is about
 -- a run counts.
-SELECT k.relation, NULL AS queue, NULL AS outcome, k.keep, k.keep AS in_force, NULL AS set_by,
-       NULL::timestamptz AS set_at, k.relation AS place, 0 AS rank
+SELECT k.relation, NULL AS queue, NULL AS outcome, k.keep, k.keep AS in_force, k.set_by, k.set_at,
+       k.relation AS place, 0 AS rank
 FROM pgcron.retention k
 UNION ALL
 SELECT NULL, r.queue, r.outcome, r.keep, least(r.keep, k.keep), r.set_by, r.set_at,
@@ -74,8 +74,8 @@ SELECT pgcron.set_retention(justify_hours(make_interval(secs => :keep::float8)),
                             :outcome::text, :actor::text);
 
 -- name: delete_retention
-SELECT pgcron.delete_retention(:queue::text, :outcome::text);
+SELECT pgcron.delete_retention(:queue::text, :outcome::text, :actor::text);
 
 -- name: set_table_retention
 SELECT pgcron.set_table_retention(:relation::text,
-    justify_hours(make_interval(secs => :keep::float8)));
+    justify_hours(make_interval(secs => :keep::float8)), :actor::text);

@@ -86,7 +86,7 @@ def _cluster(link: Link, seen: Facts) -> Iterator[Attention]:
     cluster = seen.cluster
     if cluster["paused_at"] is not None:
         why = short(who_and_why(cluster["paused_by"], cluster["paused_note"])) or "nobody said why"
-        hint = "Nothing is claimed until it is resumed."
+        hint = "Nothing is claimed until it is resumed: pgcron-ha cluster resume"
         mark, what = Mark("‖", "paused", "fail"), "Everything is paused"
         yield Attention(mark, what, link("queues"), cluster["paused_at"], why, hint)
     if cluster["quarantine_until"] is not None:
