@@ -57,6 +57,9 @@ LOOK_AGAIN_SECONDS: Final = 0.5
 """When nothing of a whole batch moved: other nodes are at it, or its rows are locked."""
 
 
+_UNMOVED: Final = PgcronError("its row is locked by another session, or its watermark is far away")
+
+
 class Materializer(Service):
     """Decides fires up to the horizon."""
 
@@ -155,7 +158,7 @@ class Materializer(Service):
             if schedule in moved or self.aside.waits(("fires", schedule)):
                 continue
             if before.get(schedule) == watermark and row["status"] != "invalid":
-                self._delayed(decision, PgcronError("its row is locked by another session"))
+                self._delayed(decision, _UNMOVED)
             else:
                 self._unmoved[schedule] = watermark
 
