@@ -13,7 +13,7 @@ import pytest
 from tests.db.control import Connection, cursor_of, put_schedule
 from tests.engine.conftest import MakeLink
 from tests.product.db import Link
-from tests.product.engine import Janitor, Materializer
+from tests.product.engine import Janitor, Materializer, batches
 from tests.product.engine import materializer as module
 from tests.product.telemetry import Event, ScheduleIsInvalid
 
@@ -364,3 +364,21 @@ async def test_what_lies_beyond_the_calendar_is_set_aside_and_the_others_fire(
     read = "SELECT status FROM pgcron.cursor WHERE schedule_id = $1"
     status = await connection.fetchval(read, bad)
     assert aside == ["schedule 'bad'"] or status == "invalid"
+
+
+async def test_what_was_set_aside_and_is_gone_is_named_no_more(
+    materializer: Materializer, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batches, "FIRST_PAUSE_SECONDS", 0.0)
+    schedule = await put_schedule(connection, "bad")
+    for _ in range(2):
+        await connection.execute(
+            "INSERT INTO pgcron.given_back (schedule_id, runs) VALUES ($1, 2147483647)", schedule
+        )
+    await materializer.run_once()
+    assert [each.what for each in materializer.aside.entries()] == ["schedule 'bad', given back"]
+
+    await connection.execute("DELETE FROM pgcron.given_back")
+    await materializer.run_once()
+
+    assert materializer.aside.entries() == []

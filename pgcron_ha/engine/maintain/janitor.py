@@ -223,7 +223,13 @@ class Janitor(Service):
         async def drain_some() -> int:
             aside = [key for key in self.aside.waiting() if isinstance(key, int)]
             rows = await self._link.rows("overflowed", aside=aside, at_most=BATCH)
-            await isolate([row["id"] for row in rows], send, None, delayed)
+            runs = [row["id"] for row in rows]
+            if len(runs) < BATCH:  # these are all; what is gone is forgotten
+                kept = {*aside, *runs}
+                for key in self.aside.all_keys():
+                    if isinstance(key, int) and key not in kept:
+                        self.aside.forget(key)
+            await isolate(runs, send, None, delayed)
             return len(rows)
 
         await self._repeat(drain_some)

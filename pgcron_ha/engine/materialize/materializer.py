@@ -94,6 +94,7 @@ class Materializer(Service):
         rows = await self._link.rows(
             "due_cursors", refill=self._horizon / 2, at_most=BATCH, aside=aside
         )
+        forget_absent(self.aside, "preview", set())  # janitors write those that are requested
         if len(rows) < BATCH:
             forget_absent(self.aside, "fires", {row["schedule_id"] for row in rows})
         if not rows:
