@@ -183,7 +183,7 @@ BEGIN
     RETURN 0;
   END IF;
   SELECT coalesce(max(n.lease_until - n.lease_ttl), '-infinity') INTO silent_since
-  FROM pgcron.node n;
+  FROM pgcron.node n WHERE n.lease_ttl <= '1 day';
   FOR late IN SELECT judged.reason, array_agg(judged.id ORDER BY judged.id) AS runs
       FROM (SELECT placed.id,
                    CASE WHEN placed.catchup = 'none'
@@ -191,12 +191,11 @@ BEGIN
                         WHEN placed.is_old THEN 'it was late, and older than the catch-up window'
                         WHEN placed.place > placed.kept
                           THEN 'it was late, and a newer late fire runs in its place' END AS reason
-            FROM (SELECT r.id, s.catchup, r.due_at < now() - s.catchup_window AS is_old,
+            FROM (SELECT r.id, s.catchup, now() - r.due_at > s.catchup_window AS is_old,
                          row_number() OVER (PARTITION BY s.id ORDER BY r.scheduled_for DESC) AS
                            place,
                          CASE WHEN s.catchup = 'latest' THEN 1
-                              WHEN s.catchup LIKE 'latest %'
-                                THEN split_part(s.catchup, ' ', 2)::int END
+                              ELSE substring(s.catchup FROM '^latest (\d{1,6})$')::int END
                            - (c.next_fire <= now() - grace AND NOT c.is_paused)::int AS kept
                   FROM pgcron.schedule s JOIN pgcron.cursor c ON c.schedule_id = s.id
                   CROSS JOIN LATERAL (SELECT w.* FROM pgcron.run w

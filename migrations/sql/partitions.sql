@@ -81,10 +81,12 @@ BEGIN
       made := made + pgcron.add_partition(kept.relation, ended, today)::int;
     END IF;
   END LOOP;
-  FOR missing IN SELECT k.relation, greatest(g.start, k.ended) AS low, g.start + k.step AS high
-      FROM (SELECT r.relation, r.period, ('1 ' || r.period)::interval AS step, r.ahead,
-                   (SELECT max(p.high) FROM pgcron.partitions_of(r.relation) p) AS ended
-            FROM pgcron.retention r) k
+  FOR missing IN
+      WITH k AS MATERIALIZED (
+        SELECT r.relation, r.period, ('1 ' || r.period)::interval AS step, r.ahead,
+               (SELECT max(p.high) FROM pgcron.partitions_of(r.relation) p) AS ended
+        FROM pgcron.retention r)
+      SELECT k.relation, greatest(g.start, k.ended) AS low, g.start + k.step AS high FROM k
       CROSS JOIN LATERAL generate_series(date_trunc(k.period, k.ended, 'UTC'), now() + k.ahead,
           k.step) g(start)
       WHERE greatest(g.start, k.ended) < now() + k.ahead ORDER BY 2, 1 LOOP

@@ -31,7 +31,8 @@ COMMENT ON FUNCTION pgcron.kill_run IS
 -- ready -> dead
 -- Ends runs that have failed, wait for another attempt, and whose give_up_after is over: they die
 -- of their last error. Writes history and the dead letters in the same transaction. A run that
--- never began expires instead. Locked rows are left for the next call.
+-- never began expires instead. Locked rows are left for the next call; a run that the database
+-- refuses to end so ends as refused.
 CREATE FUNCTION pgcron.give_up_runs(at_most int) RETURNS SETOF bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -44,10 +45,15 @@ BEGIN
       ORDER BY r.expire_at LIMIT at_most FOR UPDATE SKIP LOCKED LOOP
     SELECT * INTO last FROM pgcron.attempt a WHERE a.run_id = waiting.id
     ORDER BY a.attempt DESC, a.ended_at DESC LIMIT 1;
-    PERFORM pgcron.end_run(waiting, 'dead', coalesce(last.error_class, 'GivenUp'),
-        concat_ws(' ', waiting.last_error,
-          format('(not retried: %s)', pgcron.given_up(waiting.time_limits))),
-        coalesce(last.fingerprint, left(md5('GivenUp ' || waiting.handler), 16)), NULL);
+    BEGIN
+      PERFORM pgcron.end_run(waiting, 'dead', coalesce(last.error_class, 'GivenUp'),
+          concat_ws(' ', waiting.last_error,
+            format('(not retried: %s)', pgcron.given_up(waiting.time_limits))),
+          coalesce(last.fingerprint, left(md5('GivenUp ' || waiting.handler), 16)), NULL);
+    EXCEPTION WHEN others THEN
+      IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
+      PERFORM pgcron.end_refused_run(waiting.id, NULL, SQLERRM);
+    END;
     RETURN NEXT waiting.id;
   END LOOP;
 END $$;

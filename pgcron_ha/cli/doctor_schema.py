@@ -54,6 +54,11 @@ _EXCESS: Final[dict[str, tuple[Level, str, str]]] = {
         "{name} has its owner's rights ({who}) and looks where its caller says",
         "As the owner: ALTER FUNCTION {name} SET search_path = pg_catalog, pg_temp;",
     ),
+    "writable path": (
+        "advice",
+        "{who} may create objects in schema {name}, where roles with a part look up what they name",
+        "As its owner: {remedy} Or take it out of their search_path.",
+    ),
     "other owner": (
         "problem",
         "{name} is of {who}, not of the owner of the other objects",

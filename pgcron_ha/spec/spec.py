@@ -381,6 +381,18 @@ def spec_of(row: ScheduleRow) -> Spec:
 
 
 def calendars_in(column: Any) -> Calendars:
-    """The value of the column from any driver: None, JSON text, or a mapping."""
-    contents = json.loads(column) if isinstance(column, str) else column
-    return tuple(sorted((contents or {}).items()))
+    """The value of the column from any driver: None, JSON text, or a mapping. Raises `InvalidSpec`
+    for anything else.
+    """
+    try:
+        contents = json.loads(column) if isinstance(column, str) else column
+        calendars = tuple(sorted((contents or {}).items()))
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        calendars = ((column, None),)
+    if not all(isinstance(text, str) for calendar in calendars for text in calendar):
+        raise InvalidSpec(
+            "the schedule's copy of its calendars can't be read",
+            "it is an object that has the text of each calendar by its name",
+            "put the calendars, or the schedule, again",
+        )
+    return calendars

@@ -7,6 +7,7 @@ started" are judged as cron monitors do.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -17,6 +18,7 @@ from typing import Final
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.bounds import LATEST
+from pgcron_ha.spec.budget import search
 from pgcron_ha.spec.calendars.calendar import Calendars
 from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.lines import EXAMPLE_SEED
@@ -93,18 +95,20 @@ def rhythm(row: ScheduleRow, now: datetime) -> Rhythm | None:
     """The gaps between the fires of the day of `now` and after; None: it can't be said."""
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     spec, timezone, dst = row["spec"], row["timezone"], row["dst"]
-    return _rhythm(spec, timezone, dst, calendars_in(row["calendars"]), midnight)
+    try:
+        return _rhythm(spec, timezone, dst, calendars_in(row["calendars"]), midnight)
+    except PgcronError:
+        return None
 
 
 @lru_cache(maxsize=_KNOWN_SPECS)
 def _rhythm(
     spec: str, timezone: str, dst: str, calendars: Calendars, since: datetime
 ) -> Rhythm | None:
-    try:
+    fires: list[datetime] = []
+    with suppress(PgcronError), search():
         parsed = parse_spec(spec, timezone, DstPolicy.parse(dst), EXAMPLE_SEED, calendars)
-    except PgcronError:
-        return None
-    fires = parsed.between(since, LATEST, FIRES_LOOKED_AT + 1)
+        fires = parsed.between(since, LATEST, FIRES_LOOKED_AT + 1)
     gaps = [later - earlier for earlier, later in pairwise(fires)]
     return Rhythm(min(gaps), max(gaps)) if gaps else None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import psycopg
 import pytest
 
@@ -48,3 +50,69 @@ def test_a_node_that_is_well_says_nothing(cli: Cli, database: str) -> None:
     assert "failing" not in cli("status").out
     answer = cli("doctor", "--json")
     assert not {"services", "set aside"} & {row["check"] for row in answer.rows}
+
+
+@pytest.mark.parametrize(
+    "health",
+    [
+        "5",
+        "[]",
+        '{"failing": 5, "without": [], "more": 0}',
+        '{"failing": [{"service": "dispatcher"}], "without": [], "more": 0}',
+    ],
+)
+def test_what_a_node_reports_in_another_form_hides_nothing_else(
+    cli: Cli, database: str, health: str
+) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(NODE, ("n1", health))
+        connection.execute(NODE, ("n2", written(NodeHealth((Failing("reaper", "a lock", 41.0),)))))
+
+    status = cli("status")
+    assert status.code == 0
+    assert "failing    reaper of node 'n2'" in status.out
+    unread = [row for row in cli("doctor", "--json").rows if "can't be read" in row["message"]]
+    assert len(unread) == (health != "[]")
+
+
+def test_what_a_node_of_a_newer_version_reports_besides_is_left_out(
+    cli: Cli, database: str
+) -> None:
+    health = json.loads(written(NodeHealth((Failing("reaper", "a lock", 41.0),))) or "")
+    health["failing"][0]["severity"] = health["other"] = "high"
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(NODE, ("n1", json.dumps(health)))
+
+    assert "failing    reaper of node 'n1': no pass has succeeded" in cli("status").out
+
+
+def test_a_node_whose_row_breaks_its_rules_hides_no_other(cli: Cli, database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(
+            "ALTER TABLE pgcron.node DROP CONSTRAINT a_lease_lives_1_second_to_5_minutes,"
+            " DROP CONSTRAINT node_labels_are_words"
+        )
+        connection.execute(NODE, ("n1", written(NodeHealth((Failing("reaper", "a lock", 41.0),)))))
+        connection.execute(
+            "UPDATE pgcron.node SET lease_ttl = '178000000 years', labels = '[]',"
+            " started_at = '0044-03-15 BC'"
+        )
+        connection.execute(NODE, ("n2", None))
+
+    status = cli("status")
+    assert status.code == 0
+    assert "failing    reaper of node 'n1': no pass has succeeded" in status.out
+    assert [row["name"] for row in cli("nodes", "list", "--json").rows] == ["n1", "n2"]
+
+
+def test_an_invalid_schedule_whose_reason_has_another_form_is_named(
+    cli: Cli, database: str
+) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO pgcron.schedule (name, spec, handler) VALUES ('s', '* * * * *', 'py:a')"
+        )
+        connection.execute("UPDATE pgcron.cursor SET status = 'invalid', error = '5'")
+
+    assert "invalid    schedule 's': 5" in cli("status").out
+    assert "'s': 5" in [row["message"] for row in cli("doctor", "--json").rows]

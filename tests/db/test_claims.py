@@ -142,7 +142,8 @@ async def test_a_paused_cluster_keeps_since_when_and_claims_again_when_resumed(
     await connection.execute("SELECT pgcron.pause_cluster('still disks')")
     second = await connection.fetchrow("SELECT paused_at, paused_note FROM pgcron.cluster")
 
-    assert first and second
+    assert first
+    assert second
     assert (first["paused_at"], first["paused_note"]) == (second["paused_at"], "disks")
     assert second["paused_note"] == "still disks"
     assert await claim(connection, node) == []

@@ -155,3 +155,39 @@ async def test_a_late_fire_that_somebody_locks_keeps_nobody_waiting(
         await other.close()
 
     assert await waiting(connection) == [*runs[:2], runs[3]]
+
+
+@pytest.mark.parametrize(
+    ("table", "change"),
+    [
+        ("schedule", "catchup = 'latest 99999999999999'"),
+        ("schedule", "catchup_window = '178000000 years'"),
+        ("node", "lease_ttl = '178000000 years'"),
+    ],
+)
+async def test_a_row_that_breaks_its_rules_leaves_the_late_fires_of_others_to_their_policies(
+    connection: Connection, table: str, change: str
+) -> None:
+    runs = await outage(connection, "none")
+    bad = await control.put_schedule(connection, "bad")
+    await connection.execute(
+        "INSERT INTO pgcron.run (origin, schedule_id, schedule, scheduled_for, handler, due_at)"
+        " SELECT 'schedule', $1, 'bad', at, 'py:work', at"
+        " FROM (SELECT now() - interval '1 minute') fire(at)",
+        bad,
+    )
+    await connection.execute(
+        "INSERT INTO pgcron.node SELECT (jsonb_populate_record(n, jsonb_build_object("
+        "'incarnation', gen_random_uuid(), 'name', 'bad'))).* FROM pgcron.node n"
+    )
+    constraints = await connection.fetch(
+        "SELECT conname FROM pg_constraint WHERE contype = 'c' AND conrelid = $1::regclass",
+        f"pgcron.{table}",
+    )
+    for row in constraints:
+        await connection.execute(f"ALTER TABLE pgcron.{table} DROP CONSTRAINT {row['conname']}")
+    await connection.execute(f"UPDATE pgcron.{table} SET {change} WHERE name = 'bad'")
+
+    await end_late_fires(connection)
+
+    assert set(runs[2:]).isdisjoint(await waiting(connection))

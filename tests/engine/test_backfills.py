@@ -248,3 +248,22 @@ async def test_an_override_that_nobody_can_use_stops_its_own_backfill_only(
     made = "SELECT created FROM pgcron.backfill WHERE id = $1"
     assert await connection.fetchval(made, good) == 1
     assert len(service.aside) == 1
+
+
+async def test_a_backfill_of_a_time_that_nobody_can_read_stops_no_other(
+    service: Backfills, connection: Connection
+) -> None:
+    await put_schedule(connection, spec="*/10 * * * *", overlap="allow")
+    bad = await ask(connection, minutes(60))
+    await connection.execute(
+        "UPDATE pgcron.backfill SET since = '0044-03-15 BC', until = '0044-03-16 BC' WHERE id = $1",
+        bad,
+    )
+    await put_schedule(connection, "other", spec="*/10 * * * *", overlap="allow")
+    good = await interfaces.backfill(connection, "other", DAY, DAY + minutes(60))
+
+    await service.run_once()
+
+    assert await connection.fetchval("SELECT created FROM pgcron.backfill WHERE id = $1", good) == 1
+    error = await connection.fetchval("SELECT error FROM pgcron.backfill WHERE id = $1", bad)
+    assert error is not None or len(service.aside) == 1

@@ -80,8 +80,7 @@ async def test_what_failed_is_tried_again_soon_and_the_rest_goes_on_meanwhile(
         assert await control.run_row(connection, late) is None
 
     async def is_mended() -> bool:
-        await janitor.run_once()
-        return not janitor.aside.entries()
+        return await janitor.run_once() != 0 and not janitor.aside.entries()
 
     await until("it was done again", is_mended)
     assert len(await partitions(connection, "history")) > 60
@@ -365,6 +364,66 @@ async def test_a_parked_run_that_cannot_be_let_go_ends_dead_and_the_others_are_l
     assert ended is not None
     assert ended["outcome"] == "dead"
     assert 'violates check constraint "poison"' in ended["error"]
+
+
+async def test_a_run_that_cannot_be_given_up_ends_dead_and_the_others_are_given_up(
+    janitor: Janitor, connection: Connection
+) -> None:
+    runs = await control.enqueue(connection, 3)
+    await connection.execute(
+        "UPDATE pgcron.run SET attempt = 1, expire_at = now() - interval '1 minute',"
+        ' time_limits = \'{"give_up_at": "2026-01-01T00:00:00Z", "give_up_after": 60}\''
+    )
+    await connection.execute(
+        "ALTER TABLE pgcron.dead_letter ADD CONSTRAINT poison"
+        f" CHECK (run_id <> {runs[1]} OR error_class = 'RunRefused') NOT VALID"
+    )
+
+    await janitor.run_once()
+
+    assert await connection.fetchval("SELECT count(*) FROM pgcron.run") == 0
+    letters = await connection.fetch("SELECT run_id, error_class FROM pgcron.dead_letter")
+    assert {row["run_id"]: row["error_class"] for row in letters} == {
+        runs[0]: "GivenUp",
+        runs[1]: "RunRefused",
+        runs[2]: "GivenUp",
+    }
+
+
+async def test_partitions_far_ahead_are_made_a_few_in_a_pass(
+    janitor: Janitor, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(janitors, "DUTY_SECONDS", 0.0)
+    await connection.execute(
+        "ALTER TABLE pgcron.retention DROP CONSTRAINT partitions_are_made_a_day_to_a_year_ahead"
+    )
+    await connection.execute(
+        "UPDATE pgcron.retention SET ahead = '10 years' WHERE relation = 'log'"
+    )
+    before = await partitions(connection, "log")
+
+    wait = await janitor.run_once()
+
+    assert janitor.aside.entries() == []
+    assert wait == 0
+    assert len(await partitions(connection, "log")) == len(before) + janitors.PARTITIONS_AT_ONCE
+
+
+async def test_a_rule_of_retention_that_nobody_can_follow_stops_no_other_duty(
+    janitor: Janitor, connection: Connection
+) -> None:
+    await connection.execute(
+        "ALTER TABLE pgcron.retention_rule DROP CONSTRAINT a_retention_rule_keeps_a_day"
+    )
+    await connection.execute(
+        "INSERT INTO pgcron.retention_rule (queue, keep) VALUES ('default', '178000000 years')"
+    )
+    await make_days(connection, 2)
+    await ended(connection, days_ago=1)
+
+    await janitor.run_once()
+
+    assert [each.what for each in janitor.aside.entries()] == ["upkeep: sweep of history"]
 
 
 async def test_a_run_past_its_start_deadline_expires(

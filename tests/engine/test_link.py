@@ -8,7 +8,7 @@ from pgcron_ha.errors import DatabaseUnavailable, InvalidInput, PgcronError
 from tests.db.control import Connection, claim, enqueue, join
 from tests.engine.conftest import MakeLink
 from tests.engine.proxy import Proxy
-from tests.product.db import Busy, Link, NoPartition, TableBusy, Unanswered
+from tests.product.db import Busy, Link, NoPartition, TableBusy, Unanswered, assume
 from tests.waiting import until
 
 
@@ -161,6 +161,21 @@ async def test_whom_a_statement_waited_for_is_named_and_whether_for_a_table(
     assert type(busy.value) is kind
     named = f"it waited for session {pid}, user postgres, application a_colleague"
     assert named in busy.value.message
+
+
+async def test_behind_a_pooler_too_is_named_whom_a_statement_waited_for(
+    make_link: MakeLink, connection: Connection, database: str
+) -> None:
+    node = await join(connection)
+    assume(database, "transaction")
+    link = make_link(title="pgcron_ha claims n1")
+    link.witness = make_link().rows
+    async with connection.transaction():
+        await connection.execute("SET LOCAL application_name = 'a_colleague'")
+        await connection.execute("SELECT FROM pgcron.node FOR UPDATE")
+        with pytest.raises(Busy, match="user postgres, application a_colleague"):
+            await link.rows("leave", incarnation=node.incarnation, reason="a test")
+    assert link.is_pooled
 
 
 async def test_a_row_without_a_partition_is_told_apart(link: Link, connection: Connection) -> None:

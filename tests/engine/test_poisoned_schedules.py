@@ -13,7 +13,7 @@ import pytest
 from tests.db.control import Connection, cursor_of, put_schedule
 from tests.engine.conftest import MakeLink
 from tests.product.db import Link
-from tests.product.engine import Janitor, Materializer
+from tests.product.engine import Janitor, Materializer, batches
 from tests.product.engine import materializer as module
 from tests.product.telemetry import Event, ScheduleIsInvalid
 
@@ -166,7 +166,7 @@ async def test_locked_schedules_in_front_starve_nobody(
             await materializer.run_once()
         assert await runs_of(connection, good) >= 59
         assert {entry.error for entry in materializer.aside.entries()} == {
-            "its row is locked by another session"
+            "its row is locked by another session, or its watermark is far away"
         }
 
 
@@ -335,3 +335,50 @@ async def test_a_duty_of_one_schedule_holds_up_no_other(
         named = {entry.what for entry in materializer.aside.entries()}
         assert any("'locked'" in what for what in named)
         assert any("'poor'" in what for what in named)
+
+
+FAR = {
+    "past": ("cursor", "watermark = '0044-03-15 BC'"),
+    "future": ("cursor", "watermark = '200000-01-01'"),
+    "interval": ("schedule", "jitter = '178000000 years'"),
+}
+
+
+@pytest.mark.parametrize("far", FAR)
+async def test_what_lies_beyond_the_calendar_is_set_aside_and_the_others_fire(
+    materializer: Materializer, connection: Connection, far: str
+) -> None:
+    bad = await put_schedule(connection, "bad", spec="* * * * * *")
+    good = await put_schedule(connection, "good", spec="* * * * * *")
+    table, change = FAR[far]
+    key = "id" if table == "schedule" else "schedule_id"
+    await write_past_all_rules(
+        connection, f"UPDATE pgcron.{table} SET {change} WHERE {key} = {bad}"
+    )
+
+    for _ in range(3):
+        await materializer.run_once()
+
+    assert await runs_of(connection, good) > 0
+    aside = [each.what for each in materializer.aside.entries()]
+    read = "SELECT status FROM pgcron.cursor WHERE schedule_id = $1"
+    status = await connection.fetchval(read, bad)
+    assert aside == ["schedule 'bad'"] or status == "invalid"
+
+
+async def test_what_was_set_aside_and_is_gone_is_named_no_more(
+    materializer: Materializer, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batches, "FIRST_PAUSE_SECONDS", 0.0)
+    schedule = await put_schedule(connection, "bad")
+    for _ in range(2):
+        await connection.execute(
+            "INSERT INTO pgcron.given_back (schedule_id, runs) VALUES ($1, 2147483647)", schedule
+        )
+    await materializer.run_once()
+    assert [each.what for each in materializer.aside.entries()] == ["schedule 'bad', given back"]
+
+    await connection.execute("DELETE FROM pgcron.given_back")
+    await materializer.run_once()
+
+    assert materializer.aside.entries() == []

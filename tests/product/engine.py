@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgcron_ha.engine import node, notifications
+from pgcron_ha.engine import batches, node, notifications
 from pgcron_ha.engine.batches import BATCH_CHARACTERS, MOST_ASIDE, SetAside, isolate
 from pgcron_ha.engine.claim import acceptance, dispatcher
 from pgcron_ha.engine.claim.dispatcher import IDLE_LOOKS, Dispatcher
@@ -117,6 +117,7 @@ __all__ = [
     "TimeLimits",
     "Watch",
     "acceptance",
+    "batches",
     "completer",
     "compute",
     "count_decided",

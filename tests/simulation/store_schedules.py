@@ -234,7 +234,7 @@ class ScheduleStatements(EndingStatements):
 
     def control_duties(self, *, horizon: float, tzdata: str) -> list[Row]:
         names = ("pending_edits", "overdue_pauses", "failing_schedules", "early_fires")
-        return [Row(duties=[*names, "due_probes", "take_given_back"])]
+        return [Row(duties=[*names, "due_probes", "given_back"])]
 
     def take_tzdata(self, **parameters: Any) -> list[Row]:
         raise AssertionError("all nodes here have the same tzdata")

@@ -121,3 +121,10 @@ def test_how_many_fires_wait_is_said(fires: int, running: bool, said: str) -> No
     late = schedule(oldest_late=NOW - 6 * MINUTE, late_fires=fires, **(executed if running else {}))
 
     assert judge(late, NOW).reason.replace("\N{NARROW NO-BREAK SPACE}", " ") == said
+
+
+@pytest.mark.parametrize(
+    "calendars", ["5", "[1]", '{"weekend": 5}', '{"weekend":' * 3000 + "1" + "}" * 3000]
+)
+def test_calendars_that_nobody_can_read_do_not_stop_the_judgement(calendars: str) -> None:
+    assert judge(schedule(**WORKDAYS | {"calendars": calendars}), NOW).word == "ok"

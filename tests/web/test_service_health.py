@@ -180,3 +180,25 @@ async def test_who_locks_what_is_only_written_is_a_cause_of_its_own(
     await until("the overview names it", row, deadline=8)
     assert "It holds a lock on run for" in await row()
     await transaction.rollback()
+
+
+async def test_a_schedule_whose_row_breaks_its_rules_hides_no_other_cause(
+    site: Site, connection: Connection
+) -> None:
+    await connection.execute(
+        "INSERT INTO pgcron.schedule (name, spec, handler)"
+        " VALUES ('bad', '@daily', 'py:a'), ('worse', '@daily', 'py:a')"
+    )
+    async with connection.transaction():
+        await connection.execute("SET LOCAL session_replication_role = replica")
+        await connection.execute("UPDATE pgcron.schedule SET calendars = '5' WHERE name = 'bad'")
+        await connection.execute(
+            "UPDATE pgcron.cursor SET status = 'invalid', error = '{\"message\": \"no spec\"}'"
+            " WHERE schedule_id = (SELECT id FROM pgcron.schedule WHERE name = 'worse')"
+        )
+
+    overview = await site.get("/")
+
+    assert overview.status_code == 200
+    assert "no spec" in row_of(overview.text, "worse")
+    assert "bad" in (await site.get("/schedules")).text

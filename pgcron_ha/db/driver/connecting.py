@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import asyncpg
 
+from pgcron_ha.db.driver.far_values import read_far_values
 from pgcron_ha.db.driver.pooling import connect_plainly
 from pgcron_ha.db.driver.session_settings import CONTROL, SessionSettings
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
@@ -103,6 +104,8 @@ async def prepare_connection(
             "Upgrade the server, or point the DSN at another one.",
         )
     await connection.execute(settings.in_session(version.major, is_pooled=is_pooled))
+    if not settings.is_for_handlers:
+        await read_far_values(connection)
     if is_pooled and hasattr(connection, "begin_with"):  # a pool gives a proxy of it
         connection.begin_with(settings.in_transaction(version.major))
 

@@ -279,10 +279,12 @@ class Link:
         """The sessions that block the current statement, found over another link; none if
         unknown.
         """
-        if self.witness is None or self.is_pooled or self._connection is None:
+        if self.witness is None or self._connection is None:
             return []
-        process_id = self._connection.get_server_pid()
-        asking = asyncio.ensure_future(self.witness("list_blockers", process_id=process_id))
+        process_id = None if self.is_pooled else self._connection.get_server_pid()
+        asking = asyncio.ensure_future(
+            self.witness("list_blockers", process_id=process_id, title=self._settings.title)
+        )
         asking.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         await asyncio.wait({asking}, timeout=_WITNESS_SECONDS)
         if not asking.done() or asking.exception() is not None:

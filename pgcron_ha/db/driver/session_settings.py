@@ -38,6 +38,8 @@ class SessionSettings(NamedTuple):
     """What only a session of one's own has."""
     transaction_timeout: int | None = None
     """Milliseconds, as `local`; servers before PostgreSQL 17 have no such bound."""
+    is_for_handlers: bool = False
+    """What is sent and read there are the statements and values of handlers."""
 
     def in_session(self, major: int, *, is_pooled: bool) -> str:
         """The commands for a new session of a server of this major version."""
@@ -112,7 +114,9 @@ PAGES: Final = SessionSettings(
     ("default_transaction_read_only = on", "idle_session_timeout = 0"),
 )
 
-HANDLER: Final = SessionSettings("pgcron_ha handler", (_UTC,), lasting=_KEEPALIVES)
+HANDLER: Final = SessionSettings(
+    "pgcron_ha handler", (_UTC,), lasting=_KEEPALIVES, is_for_handlers=True
+)
 """For handlers, which send their own statements."""
 
 TRANSACTION: Final = HANDLER._replace(

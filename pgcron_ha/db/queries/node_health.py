@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Final, TypeVar
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final, TypeVar, cast
 
 from pgcron_ha.harmless import storable
 
@@ -21,6 +21,9 @@ MOST_CHARACTERS: Final = 300
 
 LONG_SECONDS: Final = 30.0
 """A service that fails for so long, or goes on so long without something, needs somebody."""
+
+_LONGEST_SECONDS: Final = 1e9
+"""Older is the last beat of no node; but its lease may be that of a row that breaks its rules."""
 
 _WITHOUT: Final = {
     "dispatcher": "It claims no runs.",
@@ -107,12 +110,22 @@ def read_health(row: Mapping[str, Any]) -> NodeHealth:
         found = json.loads(found)
     if not found or row["state"] == "dead":
         return WELL
-    age = max(0.0, row["health_age"])
-    return NodeHealth(
-        tuple(Failing(**{**each, "seconds": each["seconds"] + age}) for each in found["failing"]),
-        tuple(Without(**{**each, "seconds": each["seconds"] + age}) for each in found["without"]),
-        found["more"],
-    )
+    age = min(max(0.0, row["health_age"]), _LONGEST_SECONDS)
+    try:
+        return NodeHealth(
+            tuple(_read(Failing, each, age) for each in found["failing"]),
+            tuple(_read(Without, each, age) for each in found["without"]),
+            int(found["more"]),
+        )
+    except (TypeError, ValueError, KeyError) as error:
+        unread = f"what it reports of its services can't be read: {type(error).__name__}: {error}"
+        return NodeHealth((Failing("node", unread, age),))
+
+
+def _read(kind: type[Item], written: Mapping[str, Any], age: float) -> Item:
+    """Of what it knows: a node of a newer version may report more."""
+    known = {field.name: written[field.name] for field in fields(cast(Any, kind))}
+    return kind(**{**known, "seconds": float(written["seconds"]) + age})
 
 
 def kind_of(what: str) -> str:
@@ -154,10 +167,10 @@ def merged(
     return in_turns(rows, lambda each: each[1].kind)
 
 
-def _bounded(fields: dict[str, Any]) -> dict[str, Any]:
+def _bounded(entry: dict[str, Any]) -> dict[str, Any]:
     return {
         name: storable(value, MOST_CHARACTERS) if isinstance(value, str) else value
-        for name, value in fields.items()
+        for name, value in entry.items()
     }
 
 

@@ -18,7 +18,7 @@ SELECT array_remove(ARRAY[
        THEN 'early_fires' END,
   CASE WHEN EXISTS (SELECT FROM pgcron.failure_pause p
                     WHERE p.look_at <= now() AND p.probe_run IS NULL) THEN 'due_probes' END,
-  CASE WHEN EXISTS (SELECT FROM pgcron.given_back) THEN 'take_given_back' END,
+  CASE WHEN EXISTS (SELECT FROM pgcron.given_back) THEN 'given_back' END,
   CASE WHEN EXISTS (SELECT FROM pgcron.cluster c WHERE c.tzdata IS DISTINCT FROM :tzdata::text)
        THEN 'tzdata' END,
   CASE WHEN EXISTS (SELECT FROM pgcron.outdated_plan)

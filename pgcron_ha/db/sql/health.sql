@@ -218,6 +218,25 @@ SELECT found.kind, found.name, found.who, found.remedy FROM (
   SELECT 'loose path', p.oid::regprocedure::text, p.proowner::regrole::text, NULL FROM routine p
    WHERE p.prosecdef AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (p.proconfig), false)
   UNION ALL
+  SELECT DISTINCT 'writable path', n.oid::regnamespace::text,
+         CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END,
+         format('REVOKE CREATE ON SCHEMA %s FROM %s;', n.oid::regnamespace,
+                CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END)
+    FROM home, pg_catalog.pg_roles part
+    LEFT JOIN LATERAL (
+      SELECT split_part(option, '=', 2) AS path FROM pg_catalog.pg_db_role_setting s
+      CROSS JOIN unnest(s.setconfig) option
+      WHERE starts_with(option, 'search_path=') AND s.setrole IN (part.oid, 0)
+        AND s.setdatabase IN (0, (SELECT d.oid FROM pg_catalog.pg_database d
+                                  WHERE d.datname = current_database()))
+      ORDER BY s.setrole = 0, s.setdatabase = 0 LIMIT 1) own ON true
+    CROSS JOIN LATERAL string_to_table(coalesce(own.path, '"$user", public'), ',') item
+    JOIN pg_catalog.pg_namespace n
+      ON n.nspname = replace(btrim(item, ' "'), '$user', part.rolname)
+    CROSS JOIN LATERAL aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner))) a
+   WHERE NOT part.rolsuper AND has_schema_privilege(part.oid, home.oid, 'USAGE')
+     AND a.privilege_type = 'CREATE' AND a.grantee NOT IN (n.nspowner, part.oid)
+  UNION ALL
   SELECT 'other owner', r.oid::regclass::text, r.relowner::regrole::text,
          format('ALTER TABLE %s OWNER TO %s;', r.oid::regclass, mine.owner::regrole)
   FROM relation r, mine WHERE r.relowner <> mine.owner
@@ -316,10 +335,17 @@ WHERE holder.pid <> pg_backend_pid()
 ORDER BY coalesce(b.waiting, 0) DESC, a.xact_start LIMIT :limit::int;
 
 -- name: list_blockers
--- The sessions that this process's session waits for, at the head of each chain of waits, and
--- whether it waits for a table lock.
-WITH RECURSIVE chain AS (
-  SELECT b.pid, 1 AS depth FROM unnest(pg_blocking_pids(:process_id::int)) b(pid)
+-- The sessions that a session waits for, at the head of each chain of waits, and whether it waits
+-- for a table lock. Behind a pooler the session's process is not known: it is one of this title
+-- that waits.
+WITH RECURSIVE asking AS MATERIALIZED (
+  SELECT a.pid FROM pg_catalog.pg_stat_activity a
+  WHERE a.pid = :process_id::int
+    OR (:process_id::int IS NULL AND a.wait_event_type = 'Lock'
+        AND a.application_name = left(:title::text, 63) AND a.datname = current_database())
+  LIMIT 1),
+chain AS (
+  SELECT b.pid, 1 AS depth FROM asking w CROSS JOIN LATERAL unnest(pg_blocking_pids(w.pid)) b(pid)
   UNION
   SELECT b.pid, c.depth + 1 FROM chain c CROSS JOIN LATERAL unnest(pg_blocking_pids(c.pid)) b(pid)
   WHERE c.depth < 5 AND c.pid <> 0)
@@ -327,7 +353,7 @@ SELECT CASE c.pid WHEN 0 THEN 'a prepared transaction'
        ELSE concat_ws(', ', 'session ' || c.pid, 'user ' || a.usename,
                       'application ' || nullif(a.application_name, '')) END AS name,
        EXISTS (SELECT FROM pg_catalog.pg_locks l
-           WHERE l.pid = :process_id::int AND NOT l.granted
+           WHERE l.pid = (SELECT w.pid FROM asking w) AND NOT l.granted
              AND l.locktype = 'relation') AS is_of_table
 FROM (SELECT DISTINCT d.pid FROM chain d
 WHERE d.pid = 0 OR cardinality(pg_blocking_pids(d.pid)) = 0) c

@@ -54,13 +54,14 @@ SET timeline = found.timeline, system_identifier = found.system_identifier,
        quarantine_until = CASE WHEN cluster.timeline IS NULL
                                OR (cluster.is_synchronous AND found.was_heard) THEN quarantine_until
                                ELSE now() + coalesce((SELECT max(lease_ttl) FROM pgcron.node
-                                   WHERE state <> 'dead'),
+                                   WHERE state <> 'dead' AND lease_ttl <= '1 day'),
                                                      interval '15 seconds') END
 FROM (SELECT pgcron.server_timeline() AS timeline,
       current_setting('synchronous_standby_names') <> '' AS is_synchronous,
              (SELECT system_identifier FROM pg_control_system()) AS system_identifier,
              EXISTS (SELECT FROM pgcron.node
-                 WHERE lease_until - lease_ttl > now() - interval '1 minute') AS was_heard) found
+                 WHERE extract(epoch FROM lease_until) - extract(epoch FROM lease_ttl)
+                     > extract(epoch FROM now()) - 60) AS was_heard) found
 WHERE cluster.timeline IS DISTINCT FROM found.timeline
   OR cluster.system_identifier IS DISTINCT FROM found.system_identifier
 RETURNING epoch, quarantine_until;

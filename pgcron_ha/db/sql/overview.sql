@@ -153,7 +153,10 @@ WHERE r.id = :run_id::bigint AND r.state = 'ready'
   AND (trouble.words IS NOT NULL OR coalesce(largest.slots < coalesce(r.weight, 1), true));
 
 -- name: list_invalid_schedules
-SELECT s.name, s.spec, s.timezone, c.error FROM pgcron.cursor c
+SELECT s.name, s.spec, s.timezone,
+       jsonb_build_object('message', c.error) || CASE jsonb_typeof(c.error) WHEN 'object'
+           THEN c.error ELSE '{}' END AS error
+FROM pgcron.cursor c
 JOIN pgcron.schedule s ON s.id = c.schedule_id
 WHERE c.status = 'invalid' ORDER BY s.name LIMIT :limit::int;
 
@@ -178,8 +181,10 @@ SELECT n.incarnation, n.name, n.host, n.process_id, n.version,
        CASE WHEN :names::int > 0
             THEN (SELECT count(*) FROM pgcron.offer o WHERE o.incarnation = n.incarnation)
        END AS offers,
-       n.is_idle, n.is_pooled, n.started_at, n.ended_at, n.ended_because, n.labels, n.health,
-       extract(epoch FROM clock_timestamp() - (n.lease_until - n.lease_ttl))::float8 AS health_age,
+       n.is_idle, n.is_pooled, n.started_at, n.ended_at, n.ended_because,
+       CASE jsonb_typeof(n.labels) WHEN 'object' THEN n.labels ELSE '{}' END AS labels, n.health,
+       (extract(epoch FROM clock_timestamp()) - extract(epoch FROM n.lease_until)
+           + extract(epoch FROM n.lease_ttl))::float8 AS health_age,
        c.set_at AS cordoned_at, c.set_by AS cordoned_by, c.reason AS cordon_reason,
        c.incarnation IS NOT NULL AS is_cordoned_alone, n.beat_sequence AS beats, n.tzdata,
        (SELECT k.tzdata FROM pgcron.cluster k) AS cluster_tzdata,

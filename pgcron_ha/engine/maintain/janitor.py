@@ -78,6 +78,8 @@ class Janitor(Service):
         self._expires_in = inf
         self._round_at = -inf
         """When the other duties are due again while runs expire (`time.monotonic`)."""
+        self._rest: float | None = None
+        """Seconds until the sweep of history goes on."""
         self._known_broken: set[str] = set()
         # Duties and settings by name, rows of history by their run.
         self.aside: SetAside[str | int] = SetAside(self.name, longest=AGAIN_SECONDS)
@@ -115,7 +117,12 @@ class Janitor(Service):
         await self._in_turn("overflow", SWEEPS_EVERY, self._drain_overflow)
         await self._in_turn("recheck", RECHECK_EVERY, self._recheck)
         await self._in_turn("retention", RETENTION_EVERY, self._retain)
-        return await self._sweep_of_history.run_once()
+        self._rest = None
+        await self._in_turn("sweep of history", 0, self._sweep_history)
+        return self._rest
+
+    async def _sweep_history(self) -> None:
+        self._rest = await self._sweep_of_history.run_once()
 
     async def _unpark(self, statement: str) -> None:
         unparked = await self._link.rows(statement, at_most=BATCH)
@@ -136,8 +143,11 @@ class Janitor(Service):
         self._known_broken = set(errors)
 
     async def _make_partitions(self) -> None:
-        while (await self._link.value("ensure_partitions") or 0) >= PARTITIONS_AT_ONCE:
-            pass
+        async def make_some() -> int:
+            made = await self._link.value("ensure_partitions") or 0
+            return BATCH if made >= PARTITIONS_AT_ONCE else 0
+
+        await self._repeat(make_some)
 
     async def _recheck(self) -> None:
         await self._link.rows("recheck_invalid", judge=judge())
@@ -213,7 +223,13 @@ class Janitor(Service):
         async def drain_some() -> int:
             aside = [key for key in self.aside.waiting() if isinstance(key, int)]
             rows = await self._link.rows("overflowed", aside=aside, at_most=BATCH)
-            await isolate([row["id"] for row in rows], send, None, delayed)
+            runs = [row["id"] for row in rows]
+            if len(runs) < BATCH:  # these are all; what is gone is forgotten
+                kept = {*aside, *runs}
+                for key in self.aside.all_keys():
+                    if isinstance(key, int) and key not in kept:
+                        self.aside.forget(key)
+            await isolate(runs, send, None, delayed)
             return len(rows)
 
         await self._repeat(drain_some)

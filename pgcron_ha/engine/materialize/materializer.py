@@ -57,6 +57,9 @@ LOOK_AGAIN_SECONDS: Final = 0.5
 """When nothing of a whole batch moved: other nodes are at it, or its rows are locked."""
 
 
+_UNMOVED: Final = PgcronError("its row is locked by another session, or its watermark is far away")
+
+
 class Materializer(Service):
     """Decides fires up to the horizon."""
 
@@ -91,6 +94,7 @@ class Materializer(Service):
         rows = await self._link.rows(
             "due_cursors", refill=self._horizon / 2, at_most=BATCH, aside=aside
         )
+        forget_absent(self.aside, "preview", set())  # janitors write those that are requested
         if len(rows) < BATCH:
             forget_absent(self.aside, "fires", {row["schedule_id"] for row in rows})
         if not rows:
@@ -155,7 +159,7 @@ class Materializer(Service):
             if schedule in moved or self.aside.waits(("fires", schedule)):
                 continue
             if before.get(schedule) == watermark and row["status"] != "invalid":
-                self._delayed(decision, PgcronError("its row is locked by another session"))
+                self._delayed(decision, _UNMOVED)
             else:
                 self._unmoved[schedule] = watermark
 

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.db.driver.link import Link, Row
 from pgcron_ha.engine.batches import SetAside, isolate
+from pgcron_ha.engine.materialize.schedule_duties import forget_absent
 from pgcron_ha.engine.service import known
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.budget import TakesLong, quickly
@@ -55,6 +56,8 @@ async def write_previews(link: Link, aside: SetAside[Any], schedule_ids: Sequenc
         aside=left_out,
         tzdata=TZDATA,
     )
+    if not schedule_ids and len(rows) < AT_ONCE:
+        forget_absent(aside, "preview", {row["schedule_id"] for row in rows})
     previews = []
     for row in rows:
         previews.append((row, *(await compute(partial(_preview, row)))))

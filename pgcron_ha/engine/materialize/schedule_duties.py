@@ -59,6 +59,7 @@ class ScheduleDuties:
         errors: list[Exception] = []
         for duty, fulfil in self._fulfilled_by().items():
             if duty not in duties:
+                forget_absent(self._aside, duty, set())
                 continue
             try:
                 await fulfil()
@@ -97,7 +98,7 @@ class ScheduleDuties:
                 self._each, "early_fires", self._make_early_fire, horizon=self._horizon
             ),
             "due_probes": partial(self._each, "due_probes", self._make_probe),
-            "take_given_back": partial(self._each, "given_back", self._take_given_back),
+            "given_back": partial(self._each, "given_back", self._take_given_back),
         }
 
     async def _replan_outdated(self) -> None:
@@ -160,10 +161,11 @@ class ScheduleDuties:
         await one_by_one(rows, go, failed)
 
 
-def forget_absent(aside: SetAside[Key], duty: str, present: set[int]) -> None:
+def forget_absent(aside: SetAside[Any], duty: str, present: set[int]) -> None:
     """Of what this duty has set aside, what it would find by now, and does not."""
     for key in aside.all_keys():
-        if key[0] == duty and key[1] not in present and not aside.waits(key):
+        is_absent = isinstance(key, tuple) and key[0] == duty and key[1] not in present
+        if is_absent and not aside.waits(key):
             aside.forget(key)
 
 

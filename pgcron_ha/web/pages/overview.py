@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Final
@@ -11,6 +12,7 @@ from starlette.responses import Response
 from pgcron_ha.db.queries.pages import overview as ask
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.errors import PgcronError
+from pgcron_ha.spec.budget import search
 from pgcron_ha.spec.spec import spec_of
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.formats import who_and_why
@@ -111,15 +113,13 @@ def future_fires(row: Row, now: datetime, until: datetime, distance: timedelta) 
     """
     if not row["enabled"] or row["status"] == "invalid":
         return []
-    try:
-        spec = spec_of(row)
-    except PgcronError:
-        return []
     fires: list[datetime] = []
-    fire = spec.next(now)
-    while fire is not None and fire <= until:
-        fires.append(fire)
-        fire = spec.next(fire + distance)
+    with suppress(PgcronError), search():
+        spec = spec_of(row)
+        fire = spec.next(now)
+        while fire is not None and fire <= until:
+            fires.append(fire)
+            fire = spec.next(fire + distance)
     return fires
 
 
