@@ -24,27 +24,33 @@ def test_fires_are_told_in_the_schedules_zone_and_utc() -> None:
     )
 
     assert len(lines) == NEXT_FIRES
-    first = lines[0]
-    assert (first.weekday, first.local) == ("Mon", "2026-11-23 06:30:00 (+1)")
-    assert first.utc == "2026-11-23 05:30:00"
+    first, change = lines[0]
+    assert first.local_text == "Mon 2026-11-23 06:30:00 +0100"
+    assert first.utc_text == "2026-11-23T05:30:00Z"
     assert first.note is None
+    assert change is None
     assert note is None
 
 
 @pytest.mark.parametrize(
     ("now", "local", "sentence"),
     [
-        (datetime(2027, 3, 27, 12, tzinfo=UTC), "2027-03-28 03:00:00 (+2)", "fires at 03:00"),
-        (datetime(2026, 10, 24, 12, tzinfo=UTC), "2026-10-25 02:30:00 (+2)", "second is left out"),
+        (datetime(2027, 3, 27, 12, tzinfo=UTC), "Sun 2027-03-28 03:00:00 +0200", "fires at 03:00"),
+        (
+            datetime(2026, 10, 24, 12, tzinfo=UTC),
+            "Sun 2026-10-25 02:30:00 +0200",
+            "second is left out",
+        ),
     ],
 )
 def test_gaps_and_folds_of_the_clock_are_marked(now: datetime, local: str, sentence: str) -> None:
     lines, _ = future_fire_lines(schedule("30 2 * * *"), now)
 
-    assert lines[0].local == local
-    assert lines[0].note is not None
-    assert sentence in lines[0].note
-    assert [line.note for line in lines[1:]] == [None] * (NEXT_FIRES - 1)
+    first, *others = (fire for fire, _ in lines)
+    assert first.local_text == local
+    assert first.note is not None
+    assert sentence in first.note
+    assert [fire.note for fire in others] == [None] * (NEXT_FIRES - 1)
 
 
 def test_a_paused_an_invalid_and_an_ended_schedule_say_so() -> None:
@@ -70,6 +76,22 @@ def test_a_schedule_is_told_in_english() -> None:
         " skipped; late fires don't run; a run is stopped after 10m."
     )
     assert schedule_sentence(schedule("nonsense")) is None
+
+
+async def test_a_page_shows_a_fire_by_the_schedules_clock_and_in_utc(
+    site: Site, database: str
+) -> None:
+    connection = await own_session(database)
+    await connection.execute(
+        "INSERT INTO pgcron.schedule (name, spec, handler, timezone)"
+        " VALUES ('once', 'at 2090-01-02T06:30', 'py:x', 'Europe/Berlin')"
+    )
+    await connection.close()
+
+    page = (await site.get("/schedules/once")).text
+
+    assert '<span class="muted">Mon</span> 2090-01-02 06:30:00 (+1)' in page
+    assert "2090-01-02 05:30:00 UTC" in page
 
 
 async def test_a_change_of_a_fire_is_taken_back_with_the_right_that_it_needed(
