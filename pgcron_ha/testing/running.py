@@ -61,7 +61,7 @@ async def remove_schema(dsn: str, schema: str) -> None:
     await uninstall(dsn, schema, by_force=True)
 
 
-class TestedSchema:
+class SchemaUnderTest:
     """What a test does to its schema, over one connection; errors are of `pgcron_ha.errors`."""
 
     def __init__(self, connection: Connection, schema: str) -> None:
@@ -178,7 +178,7 @@ class Pgcron:
             await self.app.put_schedules(schema.connection, schema=self.schema)
             await schema.fetch("testing_rest_schedules")
 
-    async def _run(self, schema: TestedSchema, run_id: int) -> RunStatus:
+    async def _run(self, schema: SchemaUnderTest, run_id: int) -> RunStatus:
         await self._execute(schema, run_id, _FOR_EVER, TIMEOUT_SECONDS)
         if await schema.lives(run_id):
             raise WaitTimedOut(
@@ -191,7 +191,7 @@ class Pgcron:
         return await read_status(schema.connection, run_id, self.schema)
 
     async def _execute(
-        self, schema: TestedSchema, run_id: int | None, most: timedelta, timeout: float
+        self, schema: SchemaUnderTest, run_id: int | None, most: timedelta, timeout: float
     ) -> None:
         """Until nothing is due, or that run has ended; at most `most` of time is skipped."""
         async with self._node() as is_working, _in_time(timeout):
@@ -239,10 +239,10 @@ class Pgcron:
         return load_settings(read_sources(flags=flags))
 
     @asynccontextmanager
-    async def _schema_of_test(self) -> AsyncIterator[TestedSchema]:
+    async def _schema_of_test(self) -> AsyncIterator[SchemaUnderTest]:
         connection = await connect(self.dsn)
         try:
-            yield TestedSchema(connection, self.schema)
+            yield SchemaUnderTest(connection, self.schema)
         finally:
             await connection.close(timeout=5)
 

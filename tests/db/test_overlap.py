@@ -30,7 +30,7 @@ from tests.db.control import (
     run_row,
     verdicts_on_schedules,
 )
-from tests.product.testing import TestedSchema
+from tests.product.testing import SchemaUnderTest
 
 
 async def of(connection: Connection, **policies: Any) -> dict[str, Any]:
@@ -506,7 +506,7 @@ async def test_a_long_backlog_costs_a_decision_nothing(connection: Connection) -
 
 
 async def test_a_test_waits_for_what_is_about_to_be_let_go(connection: Connection) -> None:
-    node, schema = await join(connection), TestedSchema(connection, "pgcron")
+    node, schema = await join(connection), SchemaUnderTest(connection, "pgcron")
     first, _ = await enqueue(connection, 2, **await of(connection, overlap="queue"))
     await decide(connection, node)
     await fail(connection, [await claimed(connection, first)])

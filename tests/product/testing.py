@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pgcron_ha.testing.conformance import ExecutorConformance, Sample
-from pgcron_ha.testing.running import TestedSchema
+from pgcron_ha.testing.running import SchemaUnderTest
 
 __all__ = [
     "ExecutorConformance",
     "Sample",
-    "TestedSchema",
+    "SchemaUnderTest",
 ]
