@@ -102,6 +102,7 @@ async def why_command(session: Session, name: str, instant: datetime) -> None:
     found = explain(row, moment, await session.call(reasons.why, name, moment))
     reported = found.reported
     fields = {"schedule": name, "instant": instant_text(found.instant), **reported._asdict()}
+    fields |= {about: row.get(about) for about in ("owner", "links")}
     if reported.decision == "not an instant":
         fields |= {"fires_before": found.before, "fires_after": found.after}
     report(fields)

@@ -6,14 +6,13 @@ import json
 import re
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
 import yaml
 
 from pgcron_ha.config.values import format_duration
+from pgcron_ha.db.commands.schedule_files import JSON_COLUMNS
 from pgcron_ha.schedule_files.definitions import CALENDARS, POLICIES, SCHEDULES
-
-_JSON: Final = frozenset({"args", "retry"})
 
 
 class _Dumper(yaml.SafeDumper):
@@ -68,6 +67,6 @@ def as_yaml(
 def _plain(name: str, value: Any) -> Any:
     if isinstance(value, timedelta):
         return format_duration(value.total_seconds())
-    if name in _JSON:
+    if name in JSON_COLUMNS:
         return json.loads(value)
     return list(value) if isinstance(value, list | tuple) else value

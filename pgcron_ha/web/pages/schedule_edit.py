@@ -28,7 +28,7 @@ from pgcron_ha.errors import InvalidInput, VersionConflict
 from pgcron_ha.spec.macros import EXAMPLE_SEED
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.page_request import INTERFACE, PageRequest
-from pgcron_ha.web.pages.schedule import no_such_schedule, owner_words
+from pgcron_ha.web.pages.schedule import managed_words, no_such_schedule
 from pgcron_ha.web.pages.schedule_form import (
     LONGEST_SENT,
     REST,
@@ -243,7 +243,7 @@ def _edit_page(
         is_still=True,
         form=form,
         name=name,
-        owner=owner_words(row["managed_by"]),
+        managed=managed_words(row["managed_by"]),
         **{"version": row["version"], "note": "", "theirs": (), "is_taken": False, **view},
     )
 
