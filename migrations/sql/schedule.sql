@@ -104,6 +104,36 @@ CREATE TABLE pgcron.schedule (
         'Write for example ''10 minutes''; leave it out to stay paused until it is '
         'resumed.')),
   calendars jsonb,
+  -- What people want to know of it; no run is other for it.
+  owner text CONSTRAINT an_owner_has_1_to_200_characters
+    CHECK (owner IS NULL
+      OR (length(owner) BETWEEN 1 AND 200 AND btrim(owner) <> ''
+        AND owner !~ '[\x01-\x1f\x7f-\x9f]')
+      OR pgcron.refuse('PC001', 'the owner is empty, too long or has a control character',
+        'An owner has 1 to 200 characters that can be shown.',
+        'Name a team or a person, for example ''billing''.')),
+  description text CONSTRAINT a_description_has_1_to_2000_characters
+    CHECK (description IS NULL
+      OR (length(description) BETWEEN 1 AND 2000 AND btrim(description) <> ''
+        AND description !~ '[\x01-\x09\x0b-\x1f\x7f-\x9f]')
+      OR pgcron.refuse('PC001',
+        format('the description is empty, too long (%s characters) or has a control character',
+          length(description)),
+        'A description has 1 to 2000 characters, in lines.',
+        'Say it in a few sentences, and link to the rest.')),
+  tags text[] CONSTRAINT tags_are_up_to_20_words
+    CHECK (tags IS NULL OR pgcron.tags_are_fine(tags)
+      OR pgcron.refuse('PC001', format('tags %s are not a list of tags', left(tags::text, 200)),
+        'There are at most 20, none of them twice, each of 1 to 100 letters, digits, "_", ".", '
+        '":", "/", "+", "@", "=" and "-".',
+        'Write for example ''{nightly,team:billing}''.')),
+  links jsonb CONSTRAINT links_are_up_to_10_addresses
+    CHECK (links IS NULL OR pgcron.links_are_fine(links)
+      OR pgcron.refuse('PC001', format('links %s are not titles and addresses',
+          left(links::text, 200)),
+        'There are 1 to 10: a title of up to 100 characters and an address of up to 2000 ASCII '
+        'characters that begins with http:// or https://.',
+        'Write for example ''{"runbook": "https://wiki.example/billing"}''.')),
   managed_by text NOT NULL DEFAULT 'sql' CONSTRAINT a_schedule_is_managed_by_an_interface
     CHECK (pgcron.is_one_of('managed_by', managed_by, '{sql,code,file,cli,ui}',
         'A schedule is managed by cli, code, file, sql or ui.',

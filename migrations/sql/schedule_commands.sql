@@ -28,7 +28,8 @@ BEGIN
 END $$;
 
 -- Creates or changes the schedule of that name; what is NULL stays as it is, or takes the default.
--- An empty key is none, and so are empty requirements, a max_running or max_queued of 0 and an
+-- An empty key is none, and so are an empty owner, description, requirements, tags and links, a
+-- max_running or max_queued of 0 and an
 -- empty queue_drops, no jitter and 0 runs. managed_by of a new schedule is the interface by
 -- default. A put that would change nothing writes nothing: nodes put the schedules of their code at
 -- every start, all of them at once.
@@ -46,12 +47,15 @@ CREATE FUNCTION pgcron.put_schedule(schedule text, spec text, handler text, args
     expected_version int DEFAULT NULL, max_running int DEFAULT NULL, max_queued int DEFAULT NULL,
     queue_drops text DEFAULT NULL, after_pause text DEFAULT NULL, jitter interval DEFAULT NULL,
     max_runs int DEFAULT NULL, pause_after_failures int DEFAULT NULL,
-    probe_after interval DEFAULT NULL, depends_on_previous boolean DEFAULT NULL) RETURNS bigint
+    probe_after interval DEFAULT NULL, depends_on_previous boolean DEFAULT NULL,
+    owner text DEFAULT NULL, description text DEFAULT NULL, tags text[] DEFAULT NULL,
+    links jsonb DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql SET intervalstyle = 'postgres' AS $$
 DECLARE
   empty CONSTANT jsonb := '{"concurrency_key": "", "requires": [], "retry": {}, "max_running": 0,
     "max_queued": 0, "queue_drops": "", "jitter": "00:00:00", "max_runs": 0,
-    "pause_after_failures": 0, "probe_after": "00:00:00"}';
+    "pause_after_failures": 0, "probe_after": "00:00:00", "owner": "", "description": "",
+    "tags": [], "links": {}}';
   wanted jsonb;
   known pgcron.schedule;
 BEGIN
@@ -67,7 +71,7 @@ BEGIN
                    retry_base, retry_cap, retry, delivery, managed_by, concurrency_key, requires,
                    give_up_after, silence_timeout, weight, max_running, max_queued, queue_drops,
                    after_pause, jitter, max_runs, pause_after_failures, probe_after,
-                   depends_on_previous) given);
+                   depends_on_previous, owner, description, tags, links) given);
   SELECT jsonb_object_agg(w.key, CASE WHEN w.value = empty -> w.key THEN 'null' ELSE w.value END)
   INTO wanted FROM jsonb_each(wanted) w
   WHERE w.value <> 'null' OR w.key IN ('name', 'spec', 'handler')
@@ -202,8 +206,9 @@ CREATE FUNCTION pgcron.judge_runs_of(s pgcron.schedule) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
   made pgcron.run := jsonb_populate_record(NULL::pgcron.run,
-      to_jsonb(s) || jsonb_build_object('origin', 'schedule', 'schedule_id', s.id, 'schedule',
-          s.name, 'scheduled_for', now(), 'state', 'ready', 'attempt', 0, 'due_at', now(),
+      -- that of a run is a node
+      to_jsonb(s) - 'owner'::text || jsonb_build_object('origin', 'schedule', 'schedule_id', s.id,
+          'schedule', s.name, 'scheduled_for', now(), 'state', 'ready', 'attempt', 0, 'due_at', now(),
           'overlap', pgcron.run_overlap(s.overlap, s.max_running), 'concurrency_key',
           pgcron.concurrency_key_of(s.concurrency_key, s.weight), 'weight', nullif(s.weight, 1),
           'time_limits',

@@ -3,8 +3,8 @@
 
 CREATE INDEX schedule_of_source ON pgcron.schedule (source) WHERE source IS NOT NULL;
 
--- The defaults of what a file leaves out, by column; not those that are computed, of the owner, or
--- of a pause.
+-- The defaults of what a file leaves out, by column; not those that are computed, of what manages
+-- it, or of a pause.
 CREATE FUNCTION pgcron.schedule_defaults() RETURNS jsonb
 LANGUAGE plpgsql STABLE AS $$
 DECLARE

@@ -94,7 +94,8 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   -- What an edit may change without an effect on the runs that are made already.
   untouched text[] := '{version,updated_at,catchup,catchup_window,paused_note,paused_by,'
-    'paused_until,after_pause,pause_after_failures,probe_after,managed_by,source}';
+    'paused_until,after_pause,pause_after_failures,probe_after,managed_by,source,owner,description,'
+    'tags,links}';
   timing_changes boolean := (NEW.spec, NEW.timezone, NEW.dst, NEW.calendars)
       IS DISTINCT FROM (OLD.spec, OLD.timezone, OLD.dst, OLD.calendars);
   sees_new_rows boolean := current_setting('transaction_isolation') = 'read committed';

@@ -146,6 +146,27 @@ LANGUAGE sql IMMUTABLE AS $$
            'A run that takes the place of the last one runs alone.',
            'Leave max_running out (0 takes it back), or use overlap ''queue''.') $$;
 
+-- Words that people sort schedules by.
+CREATE FUNCTION pgcron.tags_are_fine(tags text[]) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT array_ndims(tags) = 1 AND cardinality(tags) <= 20
+         AND (SELECT bool_and((tag ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/+@=-]{0,99}$') IS TRUE)
+                     AND count(DISTINCT tag) = count(*)
+              FROM unnest(tags) tag) $$;
+
+-- Titles and where they lead; a page makes links of them, so nothing but the web's.
+CREATE FUNCTION pgcron.links_are_fine(links jsonb) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN jsonb_typeof(links) = 'object'
+                THEN (SELECT count(*) BETWEEN 1 AND 10
+                             AND bool_and(jsonb_typeof(link.value) = 'string'
+                                   AND length(link.key) BETWEEN 1 AND 100 AND btrim(link.key) <> ''
+                                   AND link.key !~ '[\x01-\x1f\x7f-\x9f]'
+                                   AND length(link.value #>> '{}') <= 2000
+                                   AND link.value #>> '{}' ~ '^https?://[!-~]+$')
+                      FROM jsonb_each(links) link)
+              ELSE false END $$;
+
 -- Labels of a node are names and values; a requirement is a list of words, each a label
 -- (key=value), or a name alone for any value.
 CREATE FUNCTION pgcron.labels_are_fine(labels jsonb) RETURNS boolean

@@ -182,8 +182,8 @@ COMMENT ON FUNCTION pgcron.edit_schedule IS
     'expected (PC014); returns its version. The note is kept with the version.';
 
 -- What the version said about when, what and how becomes true again, as a new version that says so.
--- Name, owner, and whether it is paused stay as they are. A deleted schedule is created anew, with
--- another id: the fires of the time between are not made up for.
+-- Name, what manages it, and whether it is paused stay as they are. A deleted schedule is created
+-- anew, with another id: the fires of the time between are not made up for.
 CREATE FUNCTION pgcron.restore_schedule(schedule text, version int, actor text DEFAULT NULL,
     interface text DEFAULT NULL, expected_version int DEFAULT NULL, OUT schedule_id bigint,
     OUT new_version int, OUT note text)

@@ -29,7 +29,7 @@ CREATE VIEW pgcron.schedules AS
          s.silence_timeout,
          s.weight, s.source, s.max_running, s.max_queued, s.queue_drops, s.paused_until,
          s.after_pause, s.jitter, s.max_runs, c.runs_made, s.pause_after_failures, s.probe_after,
-         s.depends_on_previous,
+         s.depends_on_previous, s.owner, s.description, s.tags, s.links,
          CASE WHEN c.status = 'valid' AND c.next_fire = 'infinity'
                    AND NOT EXISTS (SELECT FROM pgcron.run r
                                    WHERE r.schedule_id = s.id AND r.origin = 'schedule') THEN 'done'

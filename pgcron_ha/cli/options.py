@@ -14,6 +14,14 @@ def _labels(
     return [word for word in words if word] if words else None
 
 
+def _links(
+    context: click.Context, parameter: click.Parameter, words: tuple[str, ...]
+) -> dict[str, str] | None:
+    """As `_labels`, of titles and addresses."""
+    parts = [word.partition("=") for word in words if word]
+    return {title: address for title, _, address in parts} if words else None
+
+
 _OF_BOTH = together(
     option("--queue", "The queue, which decides which nodes may run it. Default: default."),
     option("--priority", "0 runs first, 9 last. Default: 5.", int),
@@ -70,6 +78,23 @@ policy_options = together(
         help="Wait until the previous fire has succeeded.",
     ),
     option("--max-runs", "End after this many runs; 0: never.", int),
+    option("--owner", "The team or person that it belongs to."),
+    option("--description", "What it is for."),
+    click.option(
+        "--tag",
+        "tags",
+        multiple=True,
+        callback=_labels,
+        help="A word to find it by; may be repeated.",
+    ),
+    click.option(
+        "--link",
+        "links",
+        multiple=True,
+        metavar="TITLE=URL",
+        callback=_links,
+        help="A page about it, such as its runbook; may be repeated.",
+    ),
     option("--managed-by", "What manages it: cli, code, file, sql or ui.", metavar="INTERFACE"),
     option("--max-running", "Maximum concurrent runs; 0 removes the limit.", int),
     option("--max-queued", "Maximum runs that wait (overlap queue).", int),

@@ -91,6 +91,7 @@ async def why_command(session: Session, name: str, instant: datetime) -> None:
     found = explain(row, moment, await session.call(reasons.why, name, moment))
     reported = found.reported
     fields = {"schedule": name, "instant": output.instant_text(found.instant), **reported._asdict()}
+    fields |= {about: row.get(about) for about in ("owner", "links")}
     if reported.decision == "not an instant":
         fields |= {"fires_before": found.before, "fires_after": found.after}
     output.report(fields)

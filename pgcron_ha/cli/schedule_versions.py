@@ -71,8 +71,8 @@ def diff_command(name: str, first: int | None, second: int | None) -> None:
 def restore_command(name: str, version: int, expect_version: int | None) -> None:
     """Make an earlier version the next one.
 
-    VERSION becomes the schedule's next one; a deleted schedule is created anew. Its name, its owner
-    and whether it is paused stay as they are.
+    VERSION becomes the schedule's next one; a deleted schedule is created anew. Its name, what
+    manages it and whether it is paused stay as they are.
     """
 
     done = act(

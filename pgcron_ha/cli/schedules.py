@@ -72,11 +72,14 @@ for _command in (
 @click.option("--name", help="Those with this text in their names.")
 @click.option("--handler", help="Those of this handler.")
 @click.option("--queue", help="Those of this queue.")
+@click.option("--owner", help="Those of this owner.")
+@click.option("--tag", "tags", multiple=True, help="Those with this tag; may be repeated.")
 @click.option("--status", type=click.Choice(["unchecked", "valid", "invalid", "done"]))
 @click.option("--paused/--enabled", "paused", default=None, help="Only paused or enabled ones.")
 @arguments.limit_option()
-def list_command(paused: bool | None, **given: Any) -> None:
+def list_command(paused: bool | None, tags: tuple[str, ...], **given: Any) -> None:
     """List schedules by name."""
+    given["tags"] = tags or None
     given["enabled"] = None if paused is None else not paused
     output.print_rows(call(overview.schedules, **given), COLUMNS, "no schedules")
 
@@ -119,8 +122,9 @@ def put_command(
 
     The schedule NAME runs HANDLER by SPEC. SPEC is what "pgcron-ha next" takes, such as a cron
     expression or "every 90m". Options that are left out stay as they are; a new schedule gets their
-    defaults. An empty --concurrency-key or --requires removes what it had. With --expect-version an
-    edit that somebody else made since you read it is not lost; 0 means that it does not exist yet.
+    defaults. An empty --concurrency-key, --requires, --owner, --description, --tag or --link
+    removes what it had. With --expect-version an edit that somebody else made since you read it is
+    not lost; 0 means that it does not exist yet.
     """
     given = {policy: value for policy, value in policies.items() if value is not None}
     checked = check_schedule(name, spec, handler, given)

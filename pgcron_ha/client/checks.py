@@ -32,6 +32,13 @@ Requirements = Mapping[str, str | bool] | Iterable[str]
 """Labels: ``{"gpu": "a100", "ssd": True}`` (True: any value) or ``["gpu=a100", "ssd"]``."""
 
 MOST_LABELS: Final = 16
+MOST_TAGS: Final = 20
+MOST_LINKS: Final = 10
+MOST_ADDRESS_CHARACTERS: Final = 2000
+MOST_DESCRIPTION_CHARACTERS: Final = 2000
+_TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/+@=-]{0,99}")  # as `pgcron.tags_are_fine`
+_ADDRESS: Final = re.compile(r"https?://[!-~]+")  # as `pgcron.links_are_fine`
+_LINKS_HINT: Final = 'Write for example {"runbook": "https://wiki.example/billing"}.'
 _LABEL: Final = re.compile(f"{LABEL_NAME}(={LABEL_VALUE})?")  # as `pgcron.requires_is_fine`
 
 
@@ -186,6 +193,14 @@ def text(what: str, value: object, most: int) -> str:
     return value
 
 
+def lines(what: str, value: object, most: int) -> str:
+    """As `text`, but of several lines; it ends without a newline."""
+    written = value.rstrip() if isinstance(value, str) else value
+    shown = written.replace("\n", " ") if isinstance(written, str) else written
+    text(what, shown, most)
+    return str(written)
+
+
 def true_or_false(what: str, value: object) -> bool:
     """A bool."""
     if not isinstance(value, bool):
@@ -228,6 +243,44 @@ def requirement_words(given: object) -> tuple[str, ...] | None:
             'Write for example {"gpu": "a100"} or ["gpu=a100", "ssd"].',
         )
     return tuple(sorted(texts)) or None
+
+
+def tag_words(given: object) -> tuple[str, ...]:
+    """Tags in the order in which they are given. Raises InvalidInput with the rule."""
+    words: list[object] = [None]
+    if isinstance(given, Iterable) and not isinstance(given, str):
+        words = list(given)
+    tags = [word for word in words if isinstance(word, str) and _TAG.fullmatch(word)]
+    if not len(set(tags)) == len(words) <= MOST_TAGS:
+        raise InvalidInput(
+            f"tags '{str(given)[:200]}' is not a list of tags",
+            f"There are at most {MOST_TAGS}, none of them twice, each of 1 to 100 letters, digits,"
+            ' "_", ".", ":", "/", "+", "@", "=" and "-".',
+            'Write for example ["nightly", "team:billing"].',
+        )
+    return tuple(tags)
+
+
+def links_text(given: object) -> str:
+    """Titles and addresses (a mapping or JSON text) as JSON text. Raises InvalidInput."""
+    read = parsed_json("links ", given, _LINKS_HINT) if isinstance(given, str) else given
+    links: Mapping[object, object] = read if isinstance(read, Mapping) else {}
+    for title in links:
+        text("the title of a link", title, most=100)
+    fine = len(links) <= MOST_LINKS and all(map(_is_address, links.values()))
+    if read is not links or not fine:
+        raise InvalidInput(
+            f"links '{str(given)[:200]}' are not titles and addresses",
+            f"There are at most {MOST_LINKS}; an address has up to {MOST_ADDRESS_CHARACTERS} ASCII"
+            " characters and begins with http:// or https://.",
+            _LINKS_HINT,
+        )
+    return json.dumps(dict(links), ensure_ascii=False)
+
+
+def _is_address(value: object) -> bool:
+    is_short = isinstance(value, str) and len(value) <= MOST_ADDRESS_CHARACTERS
+    return is_short and _ADDRESS.fullmatch(str(value)) is not None
 
 
 def parsed_json(what: str, text: str, hint: str) -> Any:

@@ -6,7 +6,7 @@ A check takes a value as a caller gave it and returns it as the functions of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final, TypeAlias, TypedDict
@@ -83,6 +83,10 @@ class Policies(_RunsAndSchedules, total=False):
     pause_after_failures: int | None
     probe_after: Span | None
     depends_on_previous: bool
+    owner: str | None
+    description: str | None
+    tags: Iterable[str] | None
+    links: Mapping[str, str] | str | None
 
 
 def _number(what: str, least: int, most: int, rule: str) -> Check:
@@ -131,6 +135,12 @@ OF_SCHEDULES: Final[Mapping[str, Check]] = {
     "retry_base": partial(checks.duration, "retry_base", most=_DAY),
     "retry_cap": partial(checks.duration, "retry_cap", most=_MONTH),
     "managed_by": partial(checks.choice, "managed_by", known=INTERFACES),
+    "owner": lambda owner: owner and checks.text("the owner", owner, checks.MOST_NAME_CHARACTERS),
+    "description": lambda said: (
+        said and checks.lines("the description", said, checks.MOST_DESCRIPTION_CHARACTERS)
+    ),
+    "tags": checks.tag_words,
+    "links": checks.links_text,
     "max_running": _number(
         "max_running", 0, 1000, "So many runs of a schedule may execute at once: 1 to 1000."
     ),
@@ -161,6 +171,8 @@ NOTHING: Final[Mapping[str, Any]] = {
     "queue_drops": "",
     "jitter": timedelta(0),
     "max_runs": 0,
+    "owner": "",
+    "description": "",
 }
 """The values that remove a policy which has no default."""
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from pgcron_ha.client import checks
 from pgcron_ha.client.options import AFTER_PAUSE, DELIVERIES, INTERFACES, OVERLAPS, QUEUE_DROPS
 from pgcron_ha.client.schedules import DEFAULTS, POLICIES, check_schedule
-from pgcron_ha.db.commands.schedule_files import as_json
+from pgcron_ha.db.commands.schedule_files import JSON_COLUMNS, as_json
 from pgcron_ha.errors import InvalidInput, InvalidSpec, UnknownZone
 from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.text import duration_text
@@ -25,7 +25,6 @@ MOST_TEXT: Final = checks.MOST_ARGS_BYTES
 _FIRST: Final = ("spec", "timezone", "dst", "handler")
 # Pausing is a verb of its own, with a note.
 FIELDS: Final = (*_FIRST, *(name for name in POLICIES if name not in (*_FIRST, "enabled")))
-_PAYLOADS: Final = frozenset({"args", "retry"})
 _YES_NO: Final = ("yes", "no")
 CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "dst": tuple(policy.value for policy in DstPolicy),
@@ -40,7 +39,7 @@ CHOICES: Final[dict[str, tuple[str, ...]]] = {
 _BLAMED: Final = ((InvalidSpec, "spec"), (UnknownZone, "timezone"))
 
 NEW_SCHEDULE: Final[Mapping[str, Any]] = MappingProxyType(
-    {**dict.fromkeys(FIELDS), **DEFAULTS, "retry": None}
+    {**dict.fromkeys(FIELDS), **DEFAULTS, "retry": None, "links": None}
 )
 """The row of a schedule that says nothing but the defaults; it has no spec and no handler yet."""
 
@@ -69,7 +68,9 @@ def typed_changes(name: str, row: Mapping[str, Any], texts: Mapping[str, str]) -
                 f"the {what} is empty", "A schedule says when it fires, and what runs then."
             )
     # What is changed is judged beside what stays; payloads go together with whatever else is said.
-    stays = {key: row[key] for key in POLICIES if key not in _PAYLOADS and row.get(key) is not None}
+    stays = {
+        key: row[key] for key in POLICIES if key not in JSON_COLUMNS and row.get(key) is not None
+    }
     comes = {
         key: NEW_SCHEDULE.get(key) if value is None else value
         for key, value in values.items()

@@ -60,6 +60,10 @@ class CodeSchedule:
     pause_after_failures: int | None = None
     probe_after: timedelta | None = None
     depends_on_previous: bool = False
+    owner: str | None = None
+    description: str | None = None
+    tags: tuple[str, ...] = ()
+    links: str = "{}"
 
     async def put(self, connection: Any, schema: str, actor: str | None = None) -> int:
         """Create or change the schedule in the database; its id. An equal one is not written."""

@@ -17,6 +17,7 @@ from typing import Any, Final
 import yaml
 
 from pgcron_ha.client import schedules
+from pgcron_ha.db.commands.schedule_files import JSON_COLUMNS
 from pgcron_ha.errors import InvalidCalendar, InvalidInput, PgcronError
 from pgcron_ha.schedule_files.documents import SUFFIXES, Document, read_file
 from pgcron_ha.spec.calendars import calendar
@@ -234,9 +235,6 @@ def _together(problems: Sequence[PgcronError]) -> PgcronError:
     )
 
 
-_JSON: Final = frozenset({"args", "retry"})
-
-
 class _Dumper(yaml.SafeDumper):
     """Quotes what YAML 1.1 or 1.2 would not read as text; texts of several lines stay lines."""
 
@@ -289,6 +287,6 @@ def as_yaml(
 def _plain(name: str, value: Any) -> Any:
     if isinstance(value, timedelta):
         return duration_text(value)
-    if name in _JSON:
+    if name in JSON_COLUMNS:
         return json.loads(value)
     return list(value) if isinstance(value, list | tuple) else value

@@ -7,7 +7,13 @@ from datetime import timedelta
 from typing import Any, Final
 
 from pgcron_ha.client import schedules
-from pgcron_ha.client.checks import MOST_HANDLER_CHARACTERS, MOST_NAME_CHARACTERS
+from pgcron_ha.client.checks import (
+    MOST_DESCRIPTION_CHARACTERS,
+    MOST_HANDLER_CHARACTERS,
+    MOST_LINKS,
+    MOST_NAME_CHARACTERS,
+    MOST_TAGS,
+)
 from pgcron_ha.client.options import DELIVERIES, OVERLAPS
 from pgcron_ha.schedule_files.definitions import CALENDARS, POLICIES, SCHEDULES
 from pgcron_ha.spec.calendars import calendar
@@ -34,6 +40,15 @@ _BY_NAME: Final[Mapping[str, Mapping[str, Any]]] = {
     "priority": {"type": "integer", "minimum": 0, "maximum": 9},
     "overlap": {"enum": list(OVERLAPS)},
     "delivery": {"enum": list(DELIVERIES)},
+    "owner": {"type": "string", "maxLength": MOST_NAME_CHARACTERS},
+    "description": {"type": "string", "maxLength": MOST_DESCRIPTION_CHARACTERS},
+    "tags": {"type": "array", "items": {"type": "string"}, "maxItems": MOST_TAGS},
+    "links": {
+        "type": ["object", "string"],
+        "description": "Titles and addresses, such as that of a runbook.",
+        "additionalProperties": {"type": "string", "pattern": "^https?://"},
+        "maxProperties": MOST_LINKS,
+    },
     "requires": {"type": ["array", "string"], "items": {"type": "string"}},
     "enabled": {
         "type": "boolean",

@@ -318,3 +318,42 @@ def test_durations_that_are_refused_are_told_as_they_are_written(cli: Cli) -> No
     options = ("--catchup", "all", "--overlap", "allow", "--catchup-window", "60d")
     refused = cli("schedules", "put", "s", "@daily", "py:x", *options)
     assert refused.err.startswith("error: catch-up all with a window of 60d\n")
+
+
+def test_schedules_are_found_by_owner_and_tag(cli: Cli, execute: Execute) -> None:
+    about = ("--owner", "billing", "--description", "Sends what is due.")
+    links = ("--link", "runbook=https://wiki.example/?a=b", "--link", "code=https://git.example")
+    put = cli("schedules", "put", "a", "@daily", "py:x", *about, "--tag", "x", "--tag", "y", *links)
+    assert put.code == 0, put.err
+    cli("schedules", "put", "b", "@daily", "py:x", "--owner", "sales", "--tag", "y")
+    cli("schedules", "put", "c", "@daily", "py:x")
+
+    def names(*options: str) -> list[str]:
+        return [row["name"] for row in cli("schedules", "list", "--json", *options).rows]
+
+    assert names("--owner", "billing") == ["a"]
+    assert names("--tag", "y") == ["a", "b"]
+    assert names("--tag", "y", "--tag", "x") == ["a"]
+    assert names("--tag", "y", "--owner", "support") == []
+    first = cli("schedules", "list", "--json").rows[0]
+    assert (first["owner"], first["tags"]) == ("billing", ["x", "y"])
+    (row,) = cli("schedules", "show", "a", "--json").rows
+    addresses = {"runbook": "https://wiki.example/?a=b", "code": "https://git.example"}
+    assert (row["description"], row["links"]) == ("Sends what is due.", addresses)
+    (why,) = cli("schedules", "why", "a", "2020-01-01T00:00Z", "--json").rows
+    assert (why["owner"], why["links"]) == ("billing", addresses)
+
+    exported = cli("schedules", "export", "a").out
+    assert "owner: billing\n" in exported
+    assert "tags:\n    - x\n    - y\n" in exported
+    assert "runbook: https://wiki.example/?a=b\n" in exported
+    emptied = ("--owner", "", "--description", "", "--tag", "", "--link", "")
+    assert cli("schedules", "put", "a", "@daily", "py:x", *emptied).code == 0
+    columns = "num_nonnulls(owner, description, tags, links)"
+    assert execute(f"SELECT {columns}, version FROM pgcron.schedule WHERE name = 'a'") == [(0, 2)]
+    changed = cli("schedules", "versions", "a", "--json").rows[0]["changed"]
+    assert set(changed.split(", ")) == {"owner", "description", "tags", "links"}
+    assert cli("schedules", "restore", "a", 1).code == 0
+    assert names("--owner", "billing", "--tag", "x") == ["a"]
+    refused = cli("schedules", "put", "a", "@daily", "py:x", "--link", "ftp://x")
+    assert (refused.code, "are not titles and addresses" in refused.err) == (1, True)

@@ -33,6 +33,8 @@ DEFAULT: dict[str, Any] = {
     },
     "retry": None,
     "requires": None,
+    "tags": None,
+    "links": None,
     "enabled": True,
 }
 
@@ -78,6 +80,10 @@ _rows = st.fixed_dictionaries(
         ),
         "requires": st.just(["gpu=a100"]),
         "weight": st.integers(1, 1000),
+        "owner": _text.filter(lambda owner: owner.strip() != "" and owner.isprintable()),
+        "description": st.sampled_from(["Sends what is due.", "Two\nlines: one, two"]),
+        "tags": st.just(["nightly", "team:billing"]),
+        "links": st.just('{"runbook": "https://wiki.example/x?a=b#c"}'),
     },
 )
 _names = _text.filter(lambda name: name.strip() != "" and name.isprintable())
@@ -98,9 +104,9 @@ def test_what_is_written_is_read_back_and_has_the_published_form(
         for key in KEYS:
             wanted = row.get(key, DEFAULT.get(key))
             found = judged.get(key, DEFAULT.get(key))
-            if key in ("args", "retry"):
+            if key in ("args", "retry", "links"):
                 assert json.loads(found or "{}") == json.loads(wanted or "{}")
-            elif key == "requires":
+            elif key in ("requires", "tags"):
                 assert list(found or ()) == list(wanted or ())
             else:
                 assert found == wanted

@@ -22,11 +22,13 @@ VALUES: dict[str, Any] = {
     "look": 500,
     "most": 10_000,
     "name": "etl/orders",
+    "owner": None,
     "queues": 200,
     "queue": None,
     "runs": 30,
     "schedule_id": 1,
     "schedule_ids": [1, 2, 3],
+    "tags": None,
     "text": None,
 }
 FILL = """

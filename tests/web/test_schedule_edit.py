@@ -76,6 +76,10 @@ async def test_a_schedule_is_edited_with_a_note(full_site: Site, full_database: 
         "max_attempts": "7",
         "requires": "gpu=a100 ssd",
         "priority": "",
+        "owner": "billing",
+        "description": "Sends\r\nwhat is due.",
+        "tags": "nightly, team:b",
+        "links": '{"runbook": "https://wiki.example"}',
     }
     answer = await save(full_site, form, **changed, note="moved for <b>Tokyo</b>")
 
@@ -84,7 +88,7 @@ async def test_a_schedule_is_edited_with_a_note(full_site: Site, full_database: 
     assert await row_of(
         full_database,
         "spec, timezone, args ->> 'db', timeout::text, start_deadline::text, max_attempts,"
-        " requires, priority, managed_by",
+        " requires, priority, owner, description, tags, links ->> 'runbook', managed_by",
     ) == (
         "0 4 * * *\nnot 2026-12-24",
         "Asia/Tokyo",
@@ -94,6 +98,10 @@ async def test_a_schedule_is_edited_with_a_note(full_site: Site, full_database: 
         7,
         ["gpu=a100", "ssd"],
         5,
+        "billing",
+        "Sends\nwhat is due.",
+        ["nightly", "team:b"],
+        "https://wiki.example",
         form["managed_by"],
     )
     again = form_of((await full_site.get(f"/schedules/{NAME}/edit")).text)

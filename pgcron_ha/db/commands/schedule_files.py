@@ -15,6 +15,8 @@ from pgcron_ha.db.queries.rows import Rows
 
 Row = dict[str, Any]
 
+JSON_COLUMNS: Final = frozenset({"args", "retry", "links"})
+
 # The most that one transaction may change, and one answer may hold.
 MOST_SCHEDULES: Final = 100_000
 
@@ -96,6 +98,6 @@ def as_json(definition: Mapping[str, Any]) -> dict[str, Any]:
 def _value(name: str, value: Any) -> Any:
     if isinstance(value, timedelta):
         return f"{value.days} days {value.seconds} seconds {value.microseconds} microseconds"
-    if name in ("args", "retry") and isinstance(value, str):
+    if name in JSON_COLUMNS and isinstance(value, str):
         return json.loads(value)
     return list(value) if isinstance(value, tuple) else value

@@ -43,7 +43,7 @@ _schedule_versions: Final = Rows("schedule_versions", "name", limit=MOST_VERSION
 async def restore_schedule(connection: Any, name: str, version: int, **options: Any) -> Restored:
     """Makes an earlier version the next one, of a deleted schedule too. NotFound, VersionConflict.
 
-    The name, the owner and a pause stay as they are; `expected_version` as in `put_schedule`.
+    The name, what manages it and a pause stay as they are; `expected_version` as in `put_schedule`.
     """
     return Restored(*await _restore_schedule.row(connection, name, version, **options))
 

@@ -41,7 +41,9 @@ SELECT pgcron.put_schedule(
   jitter => pg_catalog.make_interval(secs => :jitter::float8), max_runs => :max_runs::int,
   pause_after_failures => :pause_after_failures::int,
   probe_after => pg_catalog.make_interval(secs => :probe_after::float8),
-  depends_on_previous => :depends_on_previous::boolean) AS schedule_id;
+  depends_on_previous => :depends_on_previous::boolean,
+  owner => :owner::text, description => :description::text, tags => :tags::text[],
+  links => :links::text::jsonb) AS schedule_id;
 
 -- name: pause_schedule
 SELECT pgcron.pause_schedule(:name::text, :note::text, :actor::text, :interface::text,

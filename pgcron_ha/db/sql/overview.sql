@@ -1,6 +1,7 @@
 -- name: list_schedules
 SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.handler, s.queue, s.priority, s.enabled,
        s.paused_note, s.paused_by, s.overlap, s.catchup, s.managed_by,
+       s.owner, s.tags,
        s.max_runs, s.runs_made, s.status, s.error, s.next_fire, s.overrunning,
        last.outcome AS last_outcome, last.finished_at AS last_finished_at
 FROM (SELECT v.* FROM pgcron.schedules v
@@ -9,6 +10,8 @@ FROM (SELECT v.* FROM pgcron.schedules v
         AND (:queue::text IS NULL OR v.queue = :queue::text)
         AND (:status::text IS NULL OR v.status = :status::text)
         AND (:enabled::boolean IS NULL OR v.enabled = :enabled::boolean)
+        AND (:owner::text IS NULL OR v.owner = :owner::text)
+        AND (:tags::text[] IS NULL OR v.tags @> :tags::text[])
       ORDER BY v.name LIMIT :limit::int) s
 LEFT JOIN LATERAL (SELECT h.outcome, h.finished_at FROM pgcron.history h WHERE h.schedule_id = s.id
 ORDER BY h.finished_at DESC LIMIT 1) last

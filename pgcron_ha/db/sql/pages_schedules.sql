@@ -4,6 +4,7 @@
 -- same whatever history holds.
 SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.calendars, s.handler, s.queue, s.priority,
        s.enabled, s.paused_note, s.paused_by, s.paused_until, s.overlap, s.catchup, s.delivery,
+       s.owner, s.tags,
        s.created_at, s.updated_at, c.status, c.error ->> 'message' AS error, c.watermark, c.since,
        s.max_runs,
        coalesce(c.runs_made >= s.max_runs, false)
@@ -25,6 +26,8 @@ FROM (SELECT v.* FROM pgcron.schedule v
              OR position(lower(:text::text) IN lower(v.handler)) > 0)
         AND (:queue::text IS NULL OR v.queue = :queue::text)
         AND (:enabled::boolean IS NULL OR v.enabled = :enabled::boolean)
+        AND (:owner::text IS NULL OR v.owner = :owner::text)
+        AND (:tags::text[] IS NULL OR v.tags @> :tags::text[])
         AND (:after::text IS NULL OR v.name > :after::text)
       ORDER BY v.name LIMIT :limit::int) s
 JOIN pgcron.cursor c ON c.schedule_id = s.id
@@ -85,6 +88,15 @@ WHERE position(lower(:text::text) IN lower(s.name)) > 0
   OR position(lower(s.name) IN lower(:text::text)) > 0
   OR left(lower(s.name), 3) = left(lower(:text::text), 3)
 ORDER BY position(lower(:text::text) IN lower(s.name)) = 0, s.name LIMIT :limit::int;
+
+-- name: page_schedule_labels
+-- Owners and tags of the first :look schedules.
+SELECT ARRAY(SELECT DISTINCT s.owner FROM (SELECT v.owner FROM pgcron.schedule v
+                                           LIMIT :look::int) s
+             WHERE s.owner IS NOT NULL ORDER BY 1 LIMIT :limit::int) AS owners,
+       ARRAY(SELECT DISTINCT t.tag FROM (SELECT v.tags FROM pgcron.schedule v
+                                         LIMIT :look::int) s
+             CROSS JOIN unnest(s.tags) t(tag) ORDER BY 1 LIMIT :limit::int) AS tags;
 
 -- name: page_queue_names
 SELECT DISTINCT s.queue AS name FROM pgcron.schedule s ORDER BY 1 LIMIT :limit::int;

@@ -21,7 +21,7 @@ from pgcron_ha.web.address import choice, cursor_instant
 from pgcron_ha.web.formats import mark_of, plain
 from pgcron_ha.web.lists import choices
 from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.pages.schedule import no_such_schedule
+from pgcron_ha.web.pages.schedule import links_of, no_such_schedule
 from pgcron_ha.web.run_words import ledger_line, reason_words
 from pgcron_ha.web.times import Meant, instants
 
@@ -86,6 +86,8 @@ async def show_ledger(page_request: PageRequest) -> Response:
         snapshot,
         title=f"Occurrences of {plain(name)}",
         name=name,
+        owner=row["owner"],
+        links=links_of(row),
         zone=_schedule_zone(row["timezone"]),
         utc=load_zone("UTC"),
         rows=[_ledger_row(fire, snapshot.now) for fire in rows],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import datetime
 from statistics import median, quantiles
@@ -33,7 +34,7 @@ RUN_ROWS: Final = 25
 
 
 # What happens to an edit made here when a schedule is managed elsewhere.
-_OWNERS: Final[dict[str, str]] = {
+_MANAGED: Final[dict[str, str]] = {
     "code": "It is managed by the code of an application: the next start of a node with it puts"
     " back what is edited here, but for a pause.",
     "file": "It is managed by a file: the next `pgcron-ha schedules apply` of it puts back what is"
@@ -71,9 +72,15 @@ def no_such_schedule(
     return NoSuch("schedule", name, "A schedule is named exactly as it was created.", links)
 
 
-def owner_words(managed_by: str) -> str | None:
+def managed_words(managed_by: str) -> str | None:
     """What happens to an edit made here when the schedule is managed elsewhere; None: it stays."""
-    return _OWNERS.get(managed_by)
+    return _MANAGED.get(managed_by)
+
+
+def links_of(row: dict[str, Any]) -> dict[str, str]:
+    """Titles and addresses of pages about a schedule: of a row with ``links`` as JSON text."""
+    found: dict[str, str] = json.loads(row["links"] or "{}")
+    return found
 
 
 async def _read_schedule(connection: Connection, name: str, *, schema: str) -> Found:
@@ -153,7 +160,8 @@ def _view(page_request: PageRequest, found: Found, row: Row, now: datetime) -> d
         "median": half,
         "slowest": slowest,
         "settings": _settings(row),
-        "owner": owner_words(row["managed_by"]),
+        "links": links_of(row),
+        "managed": managed_words(row["managed_by"]),
         "calendars": [name for name, _ in calendars_in(row["calendars"])],
     }
 
@@ -201,6 +209,7 @@ def _settings(row: Row) -> list[tuple[str, str]]:
         ("Retries", policy),
         ("Delivery", row["delivery"].replace("_", " ")),
         ("DST policy", row["dst"]),
+        ("Owner", row["owner"]),
         ("Managed by", " ".join(filter(None, (row["managed_by"], row["source"])))),
         ("Version", f"{row['version']}, {row['last_editor'] or 'unknown'}"),
     ]

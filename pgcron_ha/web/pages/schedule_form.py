@@ -36,7 +36,7 @@ LONGEST_SENT: Final = 2 * MOST_TEXT
 FIRST: Final = ("spec", "timezone", "dst", "handler", "queue", "args")
 """The fields that are seen first: when and what."""
 REST: Final = tuple(name for name in FIELDS if name not in FIRST)
-_LONG: Final = frozenset({"spec", "args", "retry"})
+_LONG: Final = frozenset({"spec", "args", "retry", "description", "links"})
 _LABELS: Final = {
     "timezone": "Time zone",
     "dst": "DST policy",
@@ -45,6 +45,7 @@ _LABELS: Final = {
     "catchup_window": "Catch-up window",
     "retry": "Retry policy (JSON)",
     "requires": "Requires labels",
+    "links": "Links (JSON)",
 }
 _EXAMPLES: Final = {
     "spec": "A line each: 0 3 * * * · every 90m · at 2026-12-24T18:00 · rrule FREQ=…"
@@ -57,6 +58,9 @@ _EXAMPLES: Final = {
     "silence_timeout": "such as 90s",
     "retry": 'Such as {"backoff": "linear", "retry_for": "2h"}',
     "requires": "such as gpu, disk=ssd",
+    "owner": "A team or a person",
+    "tags": "such as nightly, team:billing",
+    "links": 'Such as {"runbook": "https://wiki.example/billing"}',
     "jitter": "such as 5m",
     "priority": "0 is first, 9 last",
 }

@@ -38,7 +38,7 @@ _CANDIDATES: Final[dict[str, tuple[Query, ...]]] = {
     "new": (ask.new_schedules,),
     "invalid": (ask_overview.invalid_schedules,),
 }
-_FILTERS: Final[tuple[str, ...]] = ("text", "health", "queue", "state")
+_FILTERS: Final[tuple[str, ...]] = ("text", "health", "queue", "state", "tag", "owner")
 
 
 class Listing(NamedTuple):
@@ -46,11 +46,14 @@ class Listing(NamedTuple):
 
     rows: list[Row]
     queues: list[str]
+    labels: dict[str, Any]
     total: int
 
 
 async def show_schedules(page_request: PageRequest) -> Response:
-    """The list; ``?text=``, ``health``, ``queue``, ``state`` filter it, ``after`` is the page."""
+    """The list; ``?text=``, ``health``, ``queue``, ``state``, ``tag``, ``owner`` filter it;
+    ``after`` is the page.
+    """
     given = page_request.query(*_FILTERS, "after")
     choice(given.get("health"), HEALTH_FILTERS, "health word")
     choice(given.get("state"), STATE_FILTERS, "state")
@@ -74,6 +77,7 @@ async def show_schedules(page_request: PageRequest) -> Response:
         filters={name: given.get(name, "") for name in _FILTERS},
         chips=chips(page_request, "schedules", filters),
         queues=listing.queues,
+        labels=listing.labels,
         health_words=HEALTH_FILTERS,
         total=listing.total,  # whatever the filters
         next_href=page_request.link("schedules", after) if after else None,
@@ -91,13 +95,16 @@ async def _read_listing(connection: Connection, given: dict[str, str], *, schema
         ids=ids,
         text=given.get("text"),
         queue=given.get("queue"),
+        owner=given.get("owner"),
+        tags=[given["tag"]] if "tag" in given else None,
         enabled=False if given.get("health") == "paused" else enabled,
         after=given.get("after"),
         limit=ask.PAGE_ROWS + 1 if ids is None else ask.MOST_IDS,
         schema=schema,
     )
     queues = await ask.queue_names(connection, schema=schema)
-    return Listing(rows, queues, cluster["schedules"])
+    labels = await ask.labels(connection, schema=schema)
+    return Listing(rows, queues, labels, cluster["schedules"])
 
 
 async def _candidates(connection: Connection, schema: str, health: str | None) -> list[int] | None:

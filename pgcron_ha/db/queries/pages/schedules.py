@@ -22,11 +22,14 @@ LEDGER_LOOK: Final = 20_000
 DECISIONS: Final = ("run", "skipped", "superseded", "expired", "cancelled", "missed")
 
 schedules: Final = Query(
-    "page_schedules", ids=None, text=None, queue=None, enabled=None, after=None, runs=LAST_RUNS
+    "page_schedules",
+    **dict.fromkeys(("ids", "text", "queue", "enabled", "owner", "tags", "after")),
+    runs=LAST_RUNS,
 )
 """At most ``limit`` schedules by name, with the facts that health is judged from.
 
-``text`` is any part of the name or handler, ``after`` the name before the first row. Arrays `ids`,
+``text`` is any part of the name or handler, ``tags`` are those that it has at least, ``after`` is
+the name before the first row. Arrays `ids`,
 `outcomes`, `finished`, `durations` (seconds, None: never started) and `errors` are the newest
 `LAST_RUNS` ended runs, newest first; None: there is none.
 """
@@ -67,6 +70,9 @@ calendar_users: Final = Query("users_of_calendar", limit=CALENDAR_USERS)
 
 calendar_parents: Final = Query("page_calendar_parents", limit=CALENDAR_USERS)
 """Calendars that name it."""
+
+labels: Final = Query("page_schedule_labels", look=NEW_LOOK, limit=NAMES).the
+"""A row of ``owners`` and ``tags`` to suggest."""
 
 _offered: Final = Query("page_offered", limit=NAMES).the
 _near: Final = Query("page_schedule_names", limit=NEAR_NAMES)

@@ -1,0 +1,91 @@
+"""Owner, description, tags and links of a schedule, as Python says them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pgcron_ha import App
+from pgcron_ha.errors import InvalidInput
+from tests.db.control import Connection
+from tests.product.client import define_schedule
+
+ABOUT: dict[str, Any] = {
+    "owner": "billing",
+    "description": "Sends what is due.\nTwice a day.\n",
+    "tags": ["nightly", "team:billing"],
+    "links": {"runbook": "https://wiki.example/billing?a=b"},
+}
+
+
+async def test_a_schedule_says_what_it_is_about(database: str, connection: Connection) -> None:
+    async with App(database) as app:
+        app.add_schedule("told", "@daily", "send", **ABOUT)
+        app.add_schedule("bare", "@daily", "send")
+        await app.put_schedules()
+        await app.put_schedules()
+
+    told, bare = await connection.fetch(
+        "SELECT owner, description, tags, links::text, version FROM pgcron.schedules "
+        "ORDER BY name DESC"
+    )
+    assert tuple(told) == (
+        "billing",
+        "Sends what is due.\nTwice a day.",
+        ["nightly", "team:billing"],
+        '{"runbook": "https://wiki.example/billing?a=b"}',
+        1,
+    )
+    assert tuple(bare) == (None, None, None, None, 1)
+
+
+async def test_what_is_said_about_a_schedule_leaves_its_fires_alone(
+    database: str, connection: Connection
+) -> None:
+    async with App(database) as app:
+        app.add_schedule("s", "@daily", "send", **ABOUT)
+        await app.put_schedules()
+    generation = "SELECT generation FROM pgcron.cursor"
+    before = await connection.fetchval(generation)
+    await connection.execute("UPDATE pgcron.schedule SET owner = 'sales', tags = NULL")
+    assert await connection.fetchval(generation) == before
+
+    async with App(database) as app:  # the code no longer says it
+        app.add_schedule("s", "@daily", "send")
+        await app.put_schedules()
+    row = await connection.fetchrow(
+        "SELECT num_nonnulls(owner, description, tags, links) AS known, version "
+        "FROM pgcron.schedule"
+    )
+    assert row is not None
+    assert tuple(row) == (0, 3)
+    assert await connection.fetchval(generation) == before
+
+
+@pytest.mark.parametrize(
+    ("wrong", "fact"),
+    [
+        ({"owner": "x" * 201}, "the owner is empty, too long"),
+        ({"owner": 7}, "the owner is empty, too long"),
+        ({"description": "x" * 2001}, "the description is empty, too long"),
+        ({"description": "a\x1b[31m"}, "the description is empty, too long"),
+        ({"tags": "nightly"}, "tags 'nightly' is not a list of tags"),
+        ({"tags": ["a", "a"]}, "is not a list of tags"),
+        ({"tags": ["two words"]}, "is not a list of tags"),
+        ({"tags": [f"t{n}" for n in range(21)]}, "is not a list of tags"),
+        ({"links": ["https://a"]}, "are not titles and addresses"),
+        ({"links": {"a": "javascript:alert(1)"}}, "are not titles and addresses"),
+        ({"links": {"a": "https://" + "x" * 2000}}, "are not titles and addresses"),
+        ({"links": {" ": "https://a"}}, "the title of a link is empty"),
+        ({"links": {f"l{n}": "https://a" for n in range(11)}}, "are not titles and addresses"),
+    ],
+    ids=str,
+)
+def test_what_can_not_be_said_of_it_is_refused_with_the_rule(
+    wrong: dict[str, Any], fact: str
+) -> None:
+    with pytest.raises(InvalidInput, match=fact) as refusal:
+        define_schedule("s", "@daily", "py:send", wrong)
+    assert refusal.value.detail
+    assert refusal.value.hint

@@ -1,0 +1,48 @@
+"""Owner, description, tags and links of a schedule on the pages."""
+
+from __future__ import annotations
+
+import re
+
+from tests.sessions import own_session
+from tests.web.conftest import Site
+
+HOSTILE = "<script>alert(1)</script>"
+ESCAPED = "&lt;script&gt;alert(1)&lt;/script&gt;"
+
+
+def names(text: str) -> list[str]:
+    return re.findall(r'<a href="/schedules/(\w+)">', text.partition('id="list"')[2])
+
+
+async def test_schedules_are_found_by_tag_and_owner(database: str, site: Site) -> None:
+    connection = await own_session(database)
+    await connection.execute(
+        "INSERT INTO pgcron.schedule (name, spec, handler, owner, description, tags, links) VALUES "
+        "('a', '@daily', 'py:x', $1, $1, '{x,team:y}', "
+        """'{"<b>book</b>": "https://wiki.example/?a=%22b"}'), """
+        "('b', '@daily', 'py:x', 'sales', NULL, '{team:y}', NULL), "
+        "('c', '@daily', 'py:x', NULL, NULL, NULL, NULL)",
+        HOSTILE,
+    )
+    await connection.close()
+
+    everything = (await site.get("/schedules")).text
+    assert names(everything) == ["a", "b", "c"]
+    assert '<option value="team:y">' in everything
+    assert names((await site.get("/schedules?tag=team:y")).text) == ["a", "b"]
+    assert names((await site.get("/schedules?owner=sales")).text) == ["b"]
+    assert names((await site.get("/schedules?owner=sales&tag=team:y")).text) == ["b"]
+    assert "No schedule matches" in (await site.get("/schedules?tag=other")).text
+
+    page = (await site.get("/schedules/a")).text
+    assert '<a class="chip" href="/schedules?tag=team%3Ay"><bdi>team:y</bdi></a>' in page
+    assert 'href="https://wiki.example/?a=%22b" rel="noreferrer noopener"' in page
+    assert f"<dt>Owner</dt><dd><bdi>{ESCAPED}</bdi></dd>" in page
+    assert f'<p class="card-note description">{ESCAPED}</p>' in page
+    assert "<dt>Owner</dt>" not in (await site.get("/schedules/c")).text
+    why = (await site.get("/schedules/a/occurrences?at=02:00")).text
+    assert f"It belongs to <bdi>{ESCAPED}</bdi>." in why
+    assert 'href="https://wiki.example/?a=%22b"' in why
+    for text in (everything, page, why):
+        assert HOSTILE not in text
