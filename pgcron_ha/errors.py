@@ -29,7 +29,12 @@ command line say the same sentence. `from_sqlstate` is the way back from the dat
 from __future__ import annotations
 
 import json
-from typing import ClassVar
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import ClassVar, Final
+
+MOST_REPORTED: Final = 20
+"""As many mistakes are named at once."""
 
 
 class PgcronError(Exception):
@@ -42,6 +47,14 @@ class PgcronError(Exception):
         self.message = message
         self.detail = detail
         self.hint = hint
+        self.parts: Sequence[PgcronError] = (self,)
+        """The mistakes that `together` has put into one error."""
+
+    def about(self, what: str) -> PgcronError:
+        """The error, whose message begins with what it is about."""
+        if len(self.parts) > 1:
+            return together([part.about(what) for part in self.parts])
+        return type(self)(f"{what}: {self.message}", self.detail, self.hint)
 
     def as_json(self) -> dict[str, str | None]:
         """The three sentences as ``{"message", "detail", "hint"}``; absent ones are None."""
@@ -159,6 +172,45 @@ class RunNotStarted(RunNotSucceeded):
 
 class WaitTimedOut(PgcronError, TimeoutError):
     """A run that was waited for is not over; it goes on."""
+
+
+class Mistakes:
+    """Several checks of one definition: the error of one does not hide the next."""
+
+    def __init__(self) -> None:
+        self.found: list[PgcronError] = []
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """An error inside is kept, and raised by `raise_any`."""
+        try:
+            yield
+        except PgcronError as error:
+            self.found += error.parts
+
+    def raise_any(self) -> None:
+        """Raise what was kept: the error itself, or one that names them all."""
+        if self.found:
+            raise together(self.found)
+
+
+def together(errors: Sequence[PgcronError]) -> PgcronError:
+    """The only one of them, or an error whose detail names each (up to `MOST_REPORTED`)."""
+    if len(errors) == 1:
+        return errors[0]
+    lines = [
+        ": ".join(filter(None, (error.message, error.hint or error.detail)))
+        for error in errors[:MOST_REPORTED]
+    ]
+    if len(errors) > MOST_REPORTED:
+        lines.append(f"and {len(errors) - MOST_REPORTED} more")
+    all_of_them = InvalidInput(
+        f"{len(errors)} mistakes",
+        "\n  ".join(["Each of them:", *lines]),
+        "Nothing is changed; correct them all.",
+    )
+    all_of_them.parts = tuple(errors)
+    return all_of_them
 
 
 def from_sqlstate(

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, time, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -148,7 +147,6 @@ class ReadBy(click.ParamType[Any]):
 
 DURATION: Final = ReadBy("duration", duration)
 INSTANT: Final = ReadBy("instant", instant)
-FUTURE_INSTANT: Final = ReadBy("instant", partial(instant, direction=1))
 LOCAL_INSTANT: Final = ReadBy("instant", local_instant)
 RATE: Final = ReadBy("count/duration", rate)
 
@@ -214,20 +212,32 @@ def together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
     return declare
 
 
-def args_option(words: str, *, required: bool = False) -> Callable[[Any], Any]:
-    """``--args JSON``, or ``--args @FILE`` for the JSON in a file; refused unless it is args."""
+def args_option(
+    words: str, *, required: bool = False, is_judged: bool = True
+) -> Callable[[Any], Any]:
+    """``--args JSON``, or ``--args @FILE`` for the JSON in a file; if it `is_judged` here, refused
+    unless it is args.
+    """
     words, metavar = f"{words} @FILE reads it.", "JSON|@FILE"
-    return option("--args", words, metavar=metavar, callback=_args, required=required)
+    callback = _judged_args if is_judged else _args
+    return option("--args", words, metavar=metavar, callback=callback, required=required)
 
 
 def _args(context: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
-    if text is None:
-        return None
     # Most commands have no args and read no file: they load neither the client nor YAML.
-    if text.startswith("@"):
+    if text is not None and text.startswith("@"):
         from pgcron_ha.schedule_files.documents import read_text
 
-        text = read_text(Path(text[1:]))
+        return read_text(Path(text[1:]))
+    return text
+
+
+def _judged_args(
+    context: click.Context, parameter: click.Parameter, text: str | None
+) -> str | None:
+    text = _args(context, parameter, text)
+    if text is None:
+        return None
     from pgcron_ha.client.checks import args_text
 
     return args_text(text)

@@ -21,7 +21,7 @@ from pgcron_ha.client.run_request import RunRequest, request_new_run, request_ru
 from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.queries.overview import may_read_history
 from pgcron_ha.db.queries.pages.schedules import offered
-from pgcron_ha.errors import InvalidInput, PgcronError
+from pgcron_ha.errors import InvalidInput, Mistakes, PgcronError
 
 # A batch is one statement. All of a file is one transaction, whose ids are kept until it is over.
 BATCH: Final = 1000
@@ -44,6 +44,7 @@ def enqueue_command(
     handler: str | None,
     file: TextIO | None,
     args: str | None,
+    due_at: str | None,
     key: str | None,
     wait: bool,
     with_log: bool,
@@ -59,10 +60,16 @@ def enqueue_command(
     """
     if with_log and not wait:
         raise click.UsageError("--log goes with --wait; `runs logs` prints what a run printed")
+    mistakes = Mistakes()
+    with mistakes.kept():
+        if due_at is not None:
+            given["due_at"] = arguments.instant("--due", due_at, direction=1)
     if file is None:
         if handler is None:
             raise click.UsageError("Missing argument 'HANDLER' (or --file).")
-        request = request_run(handler, args, {"idempotency_key": key, **given})
+        with mistakes.kept():
+            request = request_run(handler, args, {"idempotency_key": key, **given})
+        mistakes.raise_any()
         run_id = on_database(lambda s: _send_one(s, request, wait))
         print_run_id(run_id)
         if wait:
@@ -72,6 +79,7 @@ def enqueue_command(
         raise click.UsageError("--wait follows one run; `runs watch` follows each of a file")
     if key is not None:
         raise click.UsageError("--key names one run; in a file each line has an idempotency_key")
+    mistakes.raise_any()
     requests = _requests(file, {"handler": handler, "args": args, **given})
     for run_id in on_database(lambda session: _send(session, requests)):
         print_run_id(run_id)

@@ -135,7 +135,7 @@ def dev_command(reload: bool, **given: Any) -> int:
         echo(f"database  {database.shown_dsn()}")
         if database.is_embedded:
             echo("          (commands in other terminals find it by themselves)")
-        flags |= {"dsn": database.dsn}
+        os.environ[BY_KEY["dsn"].variable] = database.dsn  # handlers find it there, too
         if flags["web.listen"] is None:
             flags |= {"web.listen": f"127.0.0.1:{free_port(settings.web.listen.port)}"}
         if reload:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 
-from pgcron_ha.cli.arguments import DURATION, FUTURE_INSTANT, args_option, option, together
+from pgcron_ha.cli.arguments import args_option, option, together
+
+# Read with the other options, so that all mistakes are reported at once.
+DURATION: Final = {"metavar": "DURATION"}
 
 
 def _labels(
@@ -25,9 +30,9 @@ def _links(
 _OF_BOTH = together(
     option("--queue", "The queue, which decides which nodes may run it. Default: default."),
     option("--priority", "0 runs first, 9 last. Default: 5.", int),
-    option("--timeout", "Maximum duration of an attempt. Default: 1h.", DURATION),
-    option("--give-up-after", "Maximum age of a run, retries included.", DURATION),
-    option("--silence-timeout", "Stop a run that reports nothing for this long.", DURATION),
+    option("--timeout", "Maximum duration of an attempt. Default: 1h.", **DURATION),
+    option("--give-up-after", "Maximum age of a run, retries included.", **DURATION),
+    option("--silence-timeout", "Stop a run that reports nothing for this long.", **DURATION),
     option("--max-attempts", "Maximum attempts. Default: 5.", int),
     option("--retry", 'Retries: {"backoff": "linear", "retry_for": "2h"}.', metavar="JSON"),
     option("--delivery", "at_least_once (the default), at_most_once or transactional."),
@@ -43,34 +48,34 @@ _OF_BOTH = together(
 )
 
 run_options = together(
-    args_option("A JSON object of arguments."),
-    option("--due", "Do not start before: 2h, 18:30, ISO.", FUTURE_INSTANT, into="due_at"),
+    args_option("A JSON object of arguments.", is_judged=False),
+    option("--due", "Do not start before: 2h, 18:30, ISO.", metavar="INSTANT", into="due_at"),
     option("--key", "Idempotency key: for a day it returns the same run."),
-    option("--start-within", "The run expires if it has not started by then.", DURATION),
+    option("--start-within", "The run expires if it has not started by then.", **DURATION),
     _OF_BOTH,
     option("--unique-key", "Deduplication key: one open run of HANDLER has it."),
     option("--unique-scope", "How long the key holds: open (until the run ends) or waiting."),
-    option("--unique-for", "At most one run in this time, ended or not.", DURATION),
+    option("--unique-for", "At most one run in this time, ended or not.", **DURATION),
     option("--on-conflict", "return its id (the default), replace its args, or refuse."),
-    option("--debounce", "Start this long after the last call with the key.", DURATION),
-    option("--debounce-max", "Start at most this long after the first one.", DURATION),
+    option("--debounce", "Start this long after the last call with the key.", **DURATION),
+    option("--debounce-max", "Start at most this long after the first one.", **DURATION),
 )
 policy_options = together(
-    args_option("A JSON object of arguments."),
+    args_option("A JSON object of arguments.", is_judged=False),
     click.option("--tz", "--timezone", "timezone", metavar="ZONE", help="An IANA time zone."),
     option("--dst", "vixie, robfig or skip.", metavar="POLICY"),
     click.option("--enabled/--paused", "enabled", default=None, help="Whether it fires."),
     option("--overlap", "skip, allow, queue, replace or terminate.", metavar="POLICY"),
     option("--catchup", "latest, latest N, all or none.", metavar="POLICY"),
-    option("--catchup-window", "How old a late fire may be.", DURATION),
+    option("--catchup-window", "How old a late fire may be.", **DURATION),
     option("--after-pause", "drop what a pause held back, or catchup.", metavar="WHAT"),
     option("--pause-after-failures", "Pause it after this many failures in a row; 0: never.", int),
-    option("--probe-after", "Then let a fire through as a probe.", DURATION),
-    option("--start-deadline", "A run that has not started by then expires.", DURATION),
+    option("--probe-after", "Then let a fire through as a probe.", **DURATION),
+    option("--start-deadline", "A run that has not started by then expires.", **DURATION),
     _OF_BOTH,
-    option("--retry-base", "Longest wait before the first retry.", DURATION),
-    option("--retry-cap", "Longest wait before any retry.", DURATION),
-    option("--jitter", "Delay all fires by one amount within it; 0s: none.", DURATION),
+    option("--retry-base", "Longest wait before the first retry.", **DURATION),
+    option("--retry-cap", "Longest wait before any retry.", **DURATION),
+    option("--jitter", "Delay all fires by one amount within it; 0s: none.", **DURATION),
     click.option(
         "--depends-on-previous/--independent",
         "depends_on_previous",

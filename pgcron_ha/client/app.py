@@ -11,6 +11,7 @@ from typing import Any, Literal, Self, TypeVar, Unpack
 from weakref import WeakKeyDictionary
 
 from pgcron_ha.client import checks
+from pgcron_ha.client.mistakes import are_collected, defining
 from pgcron_ha.client.options import (
     HandlerDefaults,
     Policies,
@@ -38,7 +39,7 @@ from pgcron_ha.db.driver.link import Link
 from pgcron_ha.db.driver.pool import ClientPools
 from pgcron_ha.db.driver.pooling import assume
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, in_schema
-from pgcron_ha.errors import ConfigError
+from pgcron_ha.errors import ConfigError, Mistakes
 from pgcron_ha.executors.contract.base import STOP, LeaseLoss, read_lease_loss
 from pgcron_ha.executors.python.handler import PythonHandler, read_isolation
 
@@ -64,6 +65,7 @@ class App:
         self._schema = schema
         self._handlers: dict[str, PythonHandler] = {}
         self._defaults: dict[str, Mapping[str, Any]] = {}
+        self._refused: set[Callable[..., Any]] = set()
         self._schedules: dict[str, CodeSchedule] = {}
         self._breakers: dict[str, Breaker | str] = {}
         self._pools = ClientPools()
@@ -121,39 +123,53 @@ class App:
         Raises ConfigError when the name is taken, a limit is invalid or the function can't be
         called with keywords, InvalidInput for an invalid name or default.
         """
-        limits = read_isolation(isolation, memory, cpu)
-        lease_loss = read_lease_loss(on_lease_loss)
-        circuit = None if breaker is None else read_breaker(breaker)
-        checked = check_handler_defaults(defaults)
         if callable(name):
             raise ConfigError(
                 "@app.handler is used without parentheses",
                 "It takes the handler's name, or nothing.",
                 "Write @app.handler() or @app.handler('report').",
             )
+        mistakes = Mistakes()
+        with mistakes.kept():
+            limits = read_isolation(isolation, memory, cpu)
+        with mistakes.kept():
+            lease_loss = read_lease_loss(on_lease_loss)
+        with mistakes.kept():
+            circuit = None if breaker is None else read_breaker(breaker)
+        with mistakes.kept():
+            checked = check_handler_defaults(defaults)
+        if not are_collected():
+            mistakes.raise_any()
 
         def register(function: Function) -> Function:
-            added = PythonHandler(
-                name or function.__name__,
-                function,
-                isolation=limits,
-                weight=checked.get("weight", 1),
-            )
-            added.on_lease_loss = lease_loss
-            full_name = checks.handler_name(added.full_name)
-            if full_name in self._handlers:
-                raise ConfigError(
-                    f"handler '{full_name}' is defined twice",
-                    "Within an App a name is one function's.",
-                    "Give one of them another name: @app.handler('other').",
+            own_name = name or function.__name__
+            self._refused.add(function)
+            with defining(f"handler '{own_name}'"):
+                mistakes.raise_any()
+                added = PythonHandler(
+                    own_name, function, isolation=limits, weight=checked.get("weight", 1)
                 )
-            self._handlers[full_name] = added
-            if circuit is not None:
-                self._breakers[full_name] = circuit
-            self._defaults[full_name] = checked
+                added.on_lease_loss = lease_loss
+                self._add(added, checked, circuit)
+                self._refused.discard(function)
             return function
 
         return register
+
+    def _add(
+        self, added: PythonHandler, checked: Mapping[str, Any], circuit: Breaker | str | None
+    ) -> None:
+        full_name = checks.handler_name(added.full_name)
+        if full_name in self._handlers:
+            raise ConfigError(
+                f"handler '{full_name}' is defined twice",
+                "Within an App a name is one function's.",
+                "Give one of them another name: @app.handler('other').",
+            )
+        self._handlers[full_name] = added
+        if circuit is not None:
+            self._breakers[full_name] = circuit
+        self._defaults[full_name] = checked
 
     def schedule(
         self, spec: str, *, name: str | None = None, **policies: Unpack[Policies]
@@ -167,7 +183,9 @@ class App:
 
         def register(function: Function) -> Function:
             handler = self._name_of(function)
-            self.add_schedule(name or handler.removeprefix("py:"), spec, handler, **policies)
+            own_name = name or handler.removeprefix("py:")
+            with defining(f"schedule '{own_name}'"):
+                self.add_schedule(own_name, spec, handler, **policies)
             return function
 
         return register
@@ -364,6 +382,8 @@ class App:
         for full_name, known in self._handlers.items():
             if known.function is handler:
                 return full_name
+        if handler in self._refused:
+            return f"py:{handler.__name__}"
         raise ConfigError(
             f"{getattr(handler, '__qualname__', handler)!s:.200} is not a handler of this App",
             "A function becomes one by @app.handler(), written below @app.schedule(…).",

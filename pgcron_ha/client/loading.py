@@ -9,6 +9,7 @@ from operator import attrgetter
 from types import ModuleType
 
 from pgcron_ha.client.app import App
+from pgcron_ha.client.mistakes import all_of_them
 from pgcron_ha.errors import ConfigError, PgcronError
 
 _EXAMPLE = "Write module:attribute, for example shop.jobs:app."
@@ -18,13 +19,14 @@ def load_app(place: str) -> App:
     """The App at ``module:attribute``; the working directory is searched, too.
 
     Raises ConfigError when the module can't be imported, has no such attribute, or the attribute
-    is no App. Errors of `pgcron_ha.errors` that the module raises, for a bad spec
-    say, are passed on.
+    is no App. Errors of `pgcron_ha.errors` that the module raises, for a bad spec say, are passed
+    on; of several mistakes in decorators one error names all.
     """
     module_name, colon, attribute = place.partition(":")
     if not colon or not module_name or not attribute:
         raise ConfigError(f"'{place}' is not the place of an App", None, _EXAMPLE)
-    module = _import(module_name)
+    with all_of_them():
+        module = _import(module_name)
     try:
         found = attrgetter(attribute)(module)
     except AttributeError:

@@ -15,7 +15,7 @@ from pgcron_ha.client import checks
 from pgcron_ha.client.retry_policy import RetryPolicy, retry_text
 from pgcron_ha.client.uniqueness import MANNERS, SCOPES, Uniqueness
 from pgcron_ha.config.values import Span, did_you_mean
-from pgcron_ha.errors import InvalidInput
+from pgcron_ha.errors import InvalidInput, Mistakes
 from pgcron_ha.model.plan import LONGEST_JITTER, CatchUp
 
 Check: TypeAlias = Callable[[Any], Any]
@@ -178,11 +178,17 @@ NOTHING: Final[Mapping[str, Any]] = {
 
 
 def check_each(values: Mapping[str, Any], table: Mapping[str, Check]) -> dict[str, Any]:
-    """The values, each as its check returns it; None and what has no check stay as they are."""
-    return {
-        name: table[name](value) if value is not None and name in table else value
-        for name, value in values.items()
-    }
+    """The values, each as its check returns it; None and what has no check stay as they are.
+
+    Raises an error that names everything that is wrong.
+    """
+    mistakes, checked = Mistakes(), dict(values)
+    for name, value in values.items():
+        if value is not None and name in table:
+            with mistakes.kept():
+                checked[name] = table[name](value)
+    mistakes.raise_any()
+    return checked
 
 
 def given(values: Mapping[str, Any]) -> dict[str, Any]:

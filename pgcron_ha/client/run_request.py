@@ -14,7 +14,7 @@ from pgcron_ha.client.options import OF_RUNS, RunOptions, check_attempts, check_
 from pgcron_ha.client.uniqueness import unique_arguments
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.calls import Call, Parameters, Style, in_style
-from pgcron_ha.errors import InvalidInput, PgcronError, TooLarge
+from pgcron_ha.errors import InvalidInput, Mistakes, PgcronError, TooLarge
 
 # What `pgcron.enqueue_many` takes at once: one statement stays short enough to be repeated.
 MOST_RUNS: Final = 10_000
@@ -106,9 +106,14 @@ def request_run(
             f"The keys are handler, args, unique, {', '.join(OF_RUNS)}.",
             _HINT,
         )
-    name = checks.handler_name(handler)
-    text = "{}" if args is None else checks.args_text(args)
-    checked = given(check_each(asked, OF_RUNS))
+    mistakes = Mistakes()
+    with mistakes.kept():
+        name = checks.handler_name(handler)
+    with mistakes.kept():
+        text = "{}" if args is None else checks.args_text(args)
+    with mistakes.kept():
+        checked = given(check_each(asked, OF_RUNS))
+    mistakes.raise_any()
     check_attempts(checked.get("max_attempts"), checked.get("delivery"))
     if "key_lifetime" in checked and "idempotency_key" not in checked:
         raise InvalidInput(
@@ -165,7 +170,7 @@ def request_runs(
                 if rest:
                     judged[rest] = made.handler, members
         except PgcronError as error:
-            raise _about(f"run {place} of {len(requested)}", error) from None
+            raise error.about(f"run {place} of {len(requested)}") from None
         yield f'{{{members},"args":{args}}}'
 
 
@@ -174,7 +179,7 @@ def request_new_run(options: object, which: str, request: Request = request_run)
     try:
         return _request_new_run(options, request)
     except PgcronError as error:
-        raise _about(which, error) from None
+        raise error.about(which) from None
 
 
 def _request_new_run(options: object, request: Request) -> RunRequest:
@@ -182,11 +187,6 @@ def _request_new_run(options: object, request: Request) -> RunRequest:
         raise InvalidInput(f"it is a {type(options).__name__}", "A run is a mapping.", _HINT)
     rest = {key: value for key, value in options.items() if key not in ("handler", "args")}
     return request(options.get("handler") or "", options.get("args"), rest)
-
-
-def _about(which: str, error: PgcronError) -> PgcronError:
-    """The error, naming the run that it is about."""
-    return type(error)(f"{which}: {error.message}", error.detail, error.hint)
 
 
 async def send_runs(

@@ -12,11 +12,12 @@ from pgcron_ha.client import checks
 from pgcron_ha.client.options import NOTHING, OF_SCHEDULES, check_attempts, check_each, given
 from pgcron_ha.config.values import did_you_mean
 from pgcron_ha.db.commands import functions
-from pgcron_ha.errors import InvalidInput
+from pgcron_ha.errors import InvalidInput, Mistakes
 from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.lines import EXAMPLE_SEED
 from pgcron_ha.spec.spec import check_spec
 from pgcron_ha.spec.text import duration_text
+from pgcron_ha.spec.zones import load_zone
 
 LONGEST_CATCHUP_OF_ALL: Final = timedelta(days=31)
 
@@ -117,15 +118,20 @@ def check_schedule(
 
     Checks name, spec and handler, too. Raises as `define_schedule`.
     """
-    _check_names(policies, list(POLICIES))
-    checks.text("the schedule's name", name, checks.MOST_NAME_CHARACTERS)
-    checks.handler_name(handler)
-    checked = check_each(policies, OF_SCHEDULES)
-    check_attempts(checked.get("max_attempts"), checked.get("delivery"))
-    _check_overlap(checked)
-    _check_late_fires(checked)
-    _check_pauses(checked)
-    _check_spec(spec, checked)
+    mistakes, checked = Mistakes(), dict(policies)
+    with mistakes.kept():
+        _check_names(policies, list(POLICIES))
+    with mistakes.kept():
+        checks.text("the schedule's name", name, checks.MOST_NAME_CHARACTERS)
+    with mistakes.kept():
+        checks.handler_name(handler)
+    with mistakes.kept():
+        checked = check_each(policies, OF_SCHEDULES)
+        for check in (_check_attempts, _check_overlap, _check_late_fires, _check_pauses):
+            with mistakes.kept():
+                check(checked)
+    _check_spec(spec, checked, mistakes)
+    mistakes.raise_any()
     return checked
 
 
@@ -139,15 +145,30 @@ def _check_names(policies: Mapping[str, Any], known: list[str]) -> None:
         )
 
 
-def _check_spec(spec: str, policies: dict[str, Any]) -> None:
-    zone, dst = policies.get("timezone"), policies.get("dst")
-    for what, value in (("spec", spec), ("timezone", zone), ("dst", dst)):
-        if value is not None and not isinstance(value, str):
-            raise InvalidInput(f"{what} is a {type(value).__name__}", f"{what} is text.")
-    policy = DstPolicy.VIXIE if dst is None else DstPolicy.parse(dst)
-    if dst is not None:
-        policies["dst"] = str(policy)
-    check_spec(spec, "UTC" if zone is None else zone, policy, EXAMPLE_SEED)
+def _check_spec(spec: str, policies: dict[str, Any], mistakes: Mistakes) -> None:
+    """A zone or policy that is wrong does not hide what is wrong with the spec."""
+    zone, policy = "UTC", DstPolicy.VIXIE
+    for what, value in (("timezone", policies.get("timezone")), ("dst", policies.get("dst"))):
+        with mistakes.kept():
+            if value is not None and not isinstance(value, str):
+                raise _no_text(what, value)
+            if value is not None and what == "dst":
+                policies["dst"] = str(policy := DstPolicy.parse(value))
+            elif value is not None:
+                load_zone(value)
+                zone = value
+    with mistakes.kept():
+        if not isinstance(spec, str):
+            raise _no_text("spec", spec)
+        check_spec(spec, zone, policy, EXAMPLE_SEED)
+
+
+def _no_text(what: str, value: object) -> InvalidInput:
+    return InvalidInput(f"{what} is a {type(value).__name__}", f"{what} is text.")
+
+
+def _check_attempts(policies: Mapping[str, Any]) -> None:
+    check_attempts(policies.get("max_attempts"), policies.get("delivery"))
 
 
 def _check_overlap(policies: Mapping[str, Any]) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from difflib import get_close_matches
@@ -18,14 +17,12 @@ import yaml
 
 from pgcron_ha.client import schedules
 from pgcron_ha.db.commands.schedule_files import JSON_COLUMNS
-from pgcron_ha.errors import InvalidCalendar, InvalidInput, PgcronError
+from pgcron_ha.errors import InvalidCalendar, InvalidInput, Mistakes, PgcronError
 from pgcron_ha.schedule_files.documents import SUFFIXES, Document, read_file
 from pgcron_ha.spec.calendars import calendar
 from pgcron_ha.spec.text import duration_text
 
 MOST_FILES: Final = 1000
-# As many problems are reported at once.
-MOST_REPORTED: Final = 20
 SCHEDULES: Final = "schedules"
 CALENDARS: Final = "calendars"
 POLICIES: Final = tuple(name for name in schedules.POLICIES if name != "managed_by")
@@ -69,22 +66,21 @@ def files_of(path: Path) -> list[Path]:
 def read_definitions(paths: Iterable[Path]) -> Definitions:
     """The schedules and calendars of all files, by name.
 
-    Raises InvalidInput that names every problem (up to `MOST_REPORTED`) with its file and line.
+    Raises InvalidInput that names every mistake (up to `MOST_REPORTED`) with its file and line.
     """
-    problems: list[PgcronError] = []
+    mistakes = Mistakes()
     found: dict[str, dict[str, Any]] = {table: {} for table in _TABLES}
     places: dict[tuple[str, str], str] = {}
     for path in paths:
-        with _kept(problems):
+        with mistakes.kept():
             document = _only_document(path)
             for table, name, value in _entries(document):
-                with _kept(problems):
+                with mistakes.kept():
                     judged = _judged(document, table, name, value)
                     where = document.where(table, name)
                     _refuse_twins(table, name, places.setdefault((table, name), where), where)
                     found[table][name] = judged
-    if problems:
-        raise _together(problems)
+    mistakes.raise_any()
     schedules, calendars = (dict(sorted(found[table].items())) for table in _TABLES)
     return Definitions(schedules, calendars)
 
@@ -100,29 +96,23 @@ def judged_schedule(name: str, values: object) -> dict[str, Any]:
             "A definition has at least spec and handler.",
             "Write them beneath its name.",
         )
+    mistakes = Mistakes()
     for key in ("spec", "handler"):
         if key not in values:
-            raise InvalidInput(
-                f"{key} is missing", "A schedule has a spec and a handler.", f"Write its {key}."
-            )
-    spec = _joined(values["spec"])
+            rule, hint = "A schedule has a spec and a handler.", f"Write its {key}."
+            mistakes.found.append(InvalidInput(f"{key} is missing", rule, hint))
+    # With one that is fine in place of a missing one the rest is judged.
+    spec, handler = _joined(values.get("spec", "@daily")), values.get("handler", "py:missing")
     policies = {key: value for key, value in values.items() if key in POLICIES}
     if not isinstance(policies.get("enabled", True), bool):
-        raise InvalidInput("enabled is not true or false", "It says whether the schedule fires.")
-    checked = schedules.check_schedule(
-        name, spec, values["handler"], {"overlap": "skip", **policies}
-    )
+        mistakes.found.append(
+            InvalidInput("enabled is not true or false", "It says whether the schedule fires.")
+        )
+    with mistakes.kept():
+        checked = schedules.check_schedule(name, spec, handler, {"overlap": "skip", **policies})
+    mistakes.raise_any()
     set_ones = {key: value for key, value in checked.items() if value not in (None, "", (), "{}")}
-    return {"spec": spec, "handler": values["handler"], **set_ones}
-
-
-@contextmanager
-def _kept(problems: list[PgcronError]) -> Iterator[None]:
-    """An error inside is one of the problems, and does not hide the next."""
-    try:
-        yield
-    except PgcronError as error:
-        problems.append(error)
+    return {"spec": spec, "handler": handler, **set_ones}
 
 
 def _only_document(path: Path) -> Document:
@@ -158,13 +148,18 @@ def _no_table(document: Document, fact: str, *place: str) -> InvalidInput:
 
 
 def _judged(document: Document, table: str, name: str, value: Any) -> Any:
+    mistakes = Mistakes()
     if table == SCHEDULES and isinstance(value, dict):
-        _refuse_unknown_keys(document, value, KEYS, table, name)
-    try:
-        return judged_schedule(name, value) if table == SCHEDULES else _calendar(name, value)
-    except PgcronError as error:
-        where = f"{document.where(table, name)}: {_kind(table)} {name!r}"
-        raise type(error)(f"{where}: {error.message}", error.detail, error.hint) from error
+        with mistakes.kept():
+            _refuse_unknown_keys(document, value, KEYS, table, name)
+    with mistakes.kept():
+        try:
+            judged = judged_schedule(name, value) if table == SCHEDULES else _calendar(name, value)
+        except PgcronError as error:
+            where = f"{document.where(table, name)}: {_kind(table)} {name!r}"
+            raise error.about(where) from error
+    mistakes.raise_any()
+    return judged
 
 
 def _calendar(name: str, value: Any) -> str:
@@ -209,30 +204,20 @@ def _kind(table: str) -> str:
 def _refuse_unknown_keys(
     document: Document, given: Iterable[str], known: Sequence[str], *place: str
 ) -> None:
+    mistakes = Mistakes()
     for key in given:
         if key not in known:
             near = get_close_matches(key, known, n=1, cutoff=0.5)
-            raise InvalidInput(
-                f"{document.where(*place, key)}: there is no key {key[:100]!r}",
-                f"The keys here are {', '.join(known)}.",
-                f"Did you mean {near[0]!r}?" if near else "Correct its spelling, or leave it out.",
+            mistakes.found.append(
+                InvalidInput(
+                    f"{document.where(*place, key)}: there is no key {key[:100]!r}",
+                    f"The keys here are {', '.join(known)}.",
+                    f"Did you mean {near[0]!r}?"
+                    if near
+                    else "Correct its spelling, or leave it out.",
+                )
             )
-
-
-def _together(problems: Sequence[PgcronError]) -> PgcronError:
-    if len(problems) == 1:
-        return problems[0]
-    reported = [
-        f"{problem.message}: {problem.hint or problem.detail}"
-        for problem in problems[:MOST_REPORTED]
-    ]
-    if len(problems) > MOST_REPORTED:
-        reported.append(f"and {len(problems) - MOST_REPORTED} more")
-    return InvalidInput(
-        f"{len(problems)} definitions can't be used",
-        "\n  ".join(["Each of them:", *reported]),
-        "Nothing is changed; correct them all, or leave them out.",
-    )
+    mistakes.raise_any()
 
 
 class _Dumper(yaml.SafeDumper):

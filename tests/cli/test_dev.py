@@ -15,6 +15,16 @@ from tests.cli.demos import DemoProcess, processes_about
 from tests.house.checkout import ROOT
 from tests.waiting import COMMAND_SECONDS, wait_for
 
+WHERE = """
+import os
+from pgcron_ha import App
+app = App()
+
+@app.handler()
+def where(context):
+    return os.environ["PGCRON_HA_DSN"].partition("@")[2]
+"""
+
 
 @pytest.fixture
 def place() -> Iterator[Path]:
@@ -33,10 +43,10 @@ def offers(dsn: str, handler: str) -> bool:
     return found is not None
 
 
-def config(environment: dict[str, str]) -> str:
+def command(environment: dict[str, str], *arguments: str) -> str:
     own = {name: each for name, each in os.environ.items() if not name.startswith("PGCRON_")}
     return subprocess.run(
-        [sys.executable, "-m", "pgcron_ha", "config"],
+        [sys.executable, "-m", "pgcron_ha", *arguments],
         env={**own, **environment},
         capture_output=True,
         text=True,
@@ -46,19 +56,21 @@ def config(environment: dict[str, str]) -> str:
 
 
 def test_dev_runs_a_node_on_an_embedded_server_and_ctrl_c_ends_both(place: Path) -> None:
-    environment = {"XDG_STATE_HOME": str(place)}
-    dev = DemoProcess(
-        place, "--app", "pgcron_ha.demo.app:app", command="dev", environment=environment
-    )
+    (place / "jobs.py").write_text(WHERE)
+    python_path = os.pathsep.join([str(place), str(ROOT)])
+    environment = {"XDG_STATE_HOME": str(place), "PYTHONPATH": python_path}
+    dev = DemoProcess(place, "--app", "jobs:app", command="dev", environment=environment)
     try:
         dsn = dev.wait_for_output(r"^database +(postgresql://.*)$")[1]
-        wait_for("the node offers the app's handlers", lambda: offers(dsn, "py:hello"))
         assert str(place) in dsn
+        # A handler finds the database for connections of its own.
+        (printed,) = command(environment, "enqueue", "py:where", "--wait").splitlines()[-1:]
+        assert place.name in printed
         # Commands find it; one whose files they can't read is none.
-        assert "the running pgcron-ha dev" in config(environment)
+        assert "the running pgcron-ha dev" in command(environment, "config")
         password = place / "pgcron_ha" / "embedded" / "password"
         password.rename(password.with_name("elsewhere"))
-        assert "dsn = (none)" in config(environment)
+        assert "dsn = (none)" in command(environment, "config")
         password.with_name("elsewhere").rename(password)
 
         dev.interrupt()

@@ -82,6 +82,22 @@ def test_a_wrong_line_is_named_and_nothing_is_written(
     assert execute("SELECT count(*) FROM pgcron.run") == [(0,)]
 
 
+def test_all_that_is_wrong_with_a_run_is_named_at_once(cli: Cli, tmp_path: Path) -> None:
+    options = ["--due", "soon", "--timeout", "1", "--priority", "12", "--args", "7"]
+    refused = cli("enqueue", "report", *options)
+
+    assert (refused.code, refused.err.splitlines()[0]) == (1, "error: 5 mistakes")
+    for each in ("--due 'soon'", "timeout '1'", "priority 12", "args is a", "handler 'report'"):
+        assert each in refused.err
+
+    file = tmp_path / "runs"
+    file.write_text('{"handler": "py:x", "priority": 12, "weight": 0}\n')
+    refused = cli("enqueue", "--file", file)
+    assert refused.err.splitlines()[0] == "error: 2 mistakes"
+    assert "line 1: priority 12" in refused.err
+    assert "line 1: weight 0" in refused.err
+
+
 def test_a_file_that_is_no_text_is_refused(cli: Cli, execute: Execute, tmp_path: Path) -> None:
     file = tmp_path / "runs.ndjson"
     file.write_bytes(b"\xff\xfe\x00")

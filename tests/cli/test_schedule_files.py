@@ -144,12 +144,15 @@ def test_all_or_nothing_is_applied_and_the_one_at_fault_is_named(
 def test_every_problem_of_the_files_is_told_with_its_line(cli: Cli, tmp_path: Path) -> None:
     folder = tmp_path / "jobs"
     write(folder / "a.yaml", NIGHTLY.replace("timezone", "timezome"))
-    write(folder / "b.yaml", "schedules:\n  x: {spec: 61 * * * *, handler: py:x}\n  y: {spec: '1'}")
+    write(
+        folder / "b.yaml",
+        "schedules:\n  x: {spec: 61 * * * *, handler: py:x}\n  y: {spec: '@daily'}",
+    )
     write(folder / "c.yaml", "[schedules.hourly]\nspec = 1\n")
     write(folder / "d.yaml", "schedules:\n  x: {spec: '@daily', handler: 'py:x', priority: 12}\n")
 
     reported = cli("schedules", "apply", folder).err.splitlines()
-    assert reported[0] == "error: 5 definitions can't be used"
+    assert reported[0] == "error: 5 mistakes"
     assert [line.split("jobs/")[-1] for line in reported[2:-1]] == [
         "a.yaml, line 5: there is no key 'timezome': Did you mean 'timezone'?",
         "b.yaml, line 2: schedule 'x': the minute field does not allow \"61\": for example"
@@ -159,6 +162,22 @@ def test_every_problem_of_the_files_is_told_with_its_line(cli: Cli, tmp_path: Pa
         " it.",
         "d.yaml, line 2: schedule 'x': priority 12 is out of range: Leave it out for the default.",
     ]
+
+
+def test_every_mistake_of_a_definition_is_named(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "jobs.yaml"
+    write(file, "schedules:\n  x: {spec: 61 * * * *, overlap: maybe, weigth: 2, enabled: 1}\n")
+
+    reported = cli("schedules", "apply", file).err.splitlines()
+    assert reported[0] == "error: 5 mistakes"
+    for fact in (
+        "no key 'weigth'",
+        "schedule 'x': handler is missing",
+        "schedule 'x': enabled",
+        "schedule 'x': overlap policy 'maybe'",
+        "schedule 'x': the minute field does not allow \"61\"",
+    ):
+        assert sum(fact in line for line in reported) == 1, fact
 
 
 @pytest.mark.parametrize(

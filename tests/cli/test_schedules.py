@@ -116,6 +116,19 @@ def test_a_wrong_schedule_is_refused_with_nothing_written(
     assert execute("SELECT count(*) FROM pgcron.schedule") == [(0,)]
 
 
+def test_all_that_is_wrong_with_a_schedule_is_named_at_once(cli: Cli, execute: Execute) -> None:
+    options = ["--tz", "Europe/Nowhere", "--priority", "12", "--overlap", "maybe"]
+    options += ["--max-attempts", "0", "--timeout", "5", "--args", "[]", "--dst", "none"]
+    refused = cli("schedules", "put", "s", "61 * * * *", "report", *options)
+
+    assert refused.code == 1
+    assert refused.err.startswith("error: 9 mistakes\ndetail: Each of them:\n")
+    named = ("Europe/Nowhere", "priority 12", "'maybe'", "max_attempts 0", "timeout '5'")
+    for each in (*named, "args is a JSON array", "'none'", '"61"', "handler 'report'"):
+        assert each in refused.err
+    assert execute("SELECT count(*) FROM pgcron.schedule") == [(0,)]
+
+
 def test_lists_are_filtered_and_bounded(cli: Cli) -> None:
     for name in ("report-a", "report-b", "other"):
         cli("schedules", "put", name, "@daily", "py:x" if name == "other" else "py:report")

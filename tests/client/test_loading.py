@@ -8,7 +8,7 @@ import pytest
 
 from pgcron_ha import App
 from pgcron_ha.client import load_app
-from pgcron_ha.errors import ConfigError, InvalidSpec
+from pgcron_ha.errors import ConfigError, InvalidInput, InvalidSpec
 
 Write = Callable[[str, str], None]
 
@@ -81,3 +81,25 @@ def test_a_bad_spec_in_a_module_comes_with_its_own_sentences(write_module: Write
         load_app("badly_timed_jobs:app")
     assert "25" in refusal.value.message
     assert refusal.value.hint
+
+
+def test_all_mistakes_in_the_decorators_of_a_module_are_named(write_module: Write) -> None:
+    write_module(
+        "mistaken_jobs",
+        "from pgcron_ha import App\napp = App()\n"
+        "@app.schedule('0 25 * * *', overlap='maybe')\n@app.handler(priority=12, memory='1GB')\n"
+        "def tidy(context): ...\n"
+        "@app.schedule('61 * * * *')\n@app.handler('sweep')\ndef second(context): ...\n"
+        "@app.handler('sweep')\ndef third(context): ...\n",
+    )
+
+    with pytest.raises(InvalidInput) as refusal:
+        load_app("mistaken_jobs:app")
+    facts = [part.message for part in refusal.value.parts]
+    assert [fact.partition(": ")[0] for fact in facts] == [
+        *["handler 'tidy'"] * 2,
+        *["schedule 'tidy'"] * 2,
+        "schedule 'sweep'",
+        "handler 'sweep'",
+    ]
+    assert str(refusal.value) == "6 mistakes"

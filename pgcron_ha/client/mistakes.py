@@ -1,0 +1,43 @@
+"""Mistakes of definitions in code: raised where they are made; while a module is loaded for a node
+they are kept until it has been read, so that all of them are reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from pgcron_ha.errors import Mistakes, PgcronError
+
+_COLLECTED: ContextVar[Mistakes | None] = ContextVar("mistakes of definitions", default=None)
+
+
+@contextmanager
+def all_of_them() -> Iterator[None]:
+    """Raises one error for all the mistakes inside."""
+    mistakes = Mistakes()
+    token = _COLLECTED.set(mistakes)
+    try:
+        with mistakes.kept():
+            yield
+    finally:
+        _COLLECTED.reset(token)
+    mistakes.raise_any()
+
+
+def are_collected() -> bool:
+    """Whether `defining` keeps errors instead of passing them on."""
+    return _COLLECTED.get() is not None
+
+
+@contextmanager
+def defining(what: str) -> Iterator[None]:
+    """An error inside names what is being defined if it is one of several."""
+    try:
+        yield
+    except PgcronError as error:
+        collected = _COLLECTED.get()
+        if collected is None:
+            raise
+        collected.found += error.about(what).parts
