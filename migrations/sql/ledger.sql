@@ -62,7 +62,8 @@ COMMENT ON TABLE pgcron.occurrence_override IS
 
 CREATE TABLE pgcron.history (
   id bigint NOT NULL,
-  uuid uuid NOT NULL,
+  -- NULL, as timeout, retry_base and retry_cap: what it means for pgcron.run.
+  uuid uuid,
   origin text NOT NULL,
   schedule_id bigint,
   schedule text,
@@ -84,8 +85,6 @@ CREATE TABLE pgcron.history (
         'upstream_failed')),
   attempt int NOT NULL,
   max_attempts int,
-  -- As are retry_base and retry_cap: NULL means the default of pgcron.run, so that most rows do not
-  -- pay for what few have.
   timeout interval,
   retry_base interval,
   retry_cap interval,
@@ -163,9 +162,9 @@ CREATE TABLE pgcron.dead_letter (
   args jsonb NOT NULL,
   delivery text NOT NULL,
   max_attempts int,
-  timeout interval NOT NULL,
-  retry_base interval NOT NULL,
-  retry_cap interval NOT NULL,
+  timeout interval,
+  retry_base interval,
+  retry_cap interval,
   retry jsonb,
   time_limits jsonb,
   attempts int NOT NULL,

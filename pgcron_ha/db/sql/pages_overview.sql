@@ -111,7 +111,8 @@ WHERE held.hold = 'unserved' LIMIT :limit::int;
 -- running runs; the longest first.
 SELECT r.id, r.queue, r.handler, r.schedule_id, r.schedule, r.attempt, r.claimed_at, r.started_at,
        coalesce(r.started_at, r.claimed_at) AS since,
-       extract(epoch FROM r.timeout)::float8 AS timeout, r.cancel_at, n.incarnation, n.name AS node
+       date_part('epoch', pgcron.time_allowed(r.timeout)) AS timeout, r.cancel_at,
+       n.incarnation, n.name AS node
 FROM (SELECT e.id, e.queue, e.handler, e.schedule_id, e.schedule, e.attempt, e.claimed_at,
       e.started_at, e.timeout, e.cancel_at, e.owner
       FROM pgcron.run e
