@@ -175,27 +175,21 @@ CREATE INDEX run_expiring ON pgcron.run (expire_at) WHERE state = 'ready' AND ex
 -- What was made of a run: few rows have a parent.
 CREATE INDEX run_parent ON pgcron.run (parent_run) WHERE parent_run IS NOT NULL;
 
--- A NOTIFY takes a database-wide lock at commit, so it is sent only while a node is idle. Outside
--- of a transaction block the statement trigger checks that. Inside a block the deferred row trigger
--- checks it once, at commit: nodes that were busy at the INSERT may be idle by then.
+-- A NOTIFY takes a database-wide lock at commit, so it is sent only while a node is idle. That is
+-- checked at commit, since nodes that were busy at the INSERT may be idle by then, and once for a
+-- transaction: the first row of it asks, and says so to the others.
 CREATE FUNCTION pgcron.wake_idle_nodes() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF TG_LEVEL = 'ROW' THEN
-    IF current_setting('pgcron.asked', true) = 'yes' THEN RETURN NULL; END IF;
-    PERFORM set_config('pgcron.asked', 'yes', true);
-  ELSIF statement_timestamp() > transaction_timestamp() THEN
-    RETURN NULL;
-  END IF;
   IF EXISTS (SELECT FROM pgcron.node WHERE is_idle AND state = 'alive') THEN
     PERFORM pgcron.notify(pgcron.channel(), TG_TABLE_NAME);
   END IF;
   RETURN NULL;
 END $$;
-CREATE TRIGGER wake_idle_nodes AFTER INSERT ON pgcron.run FOR EACH STATEMENT
-  EXECUTE FUNCTION pgcron.wake_idle_nodes();
-CREATE CONSTRAINT TRIGGER wake_at_commit AFTER INSERT ON pgcron.run DEFERRABLE INITIALLY DEFERRED
-  FOR EACH ROW WHEN (statement_timestamp() > transaction_timestamp())
+CREATE CONSTRAINT TRIGGER wake_idle_nodes AFTER INSERT ON pgcron.run DEFERRABLE INITIALLY DEFERRED
+  FOR EACH ROW WHEN (CASE current_setting('pgcron.asked', true)
+                       WHEN 'yes' THEN false
+                       ELSE set_config('pgcron.asked', 'yes', true) = 'yes' END)
   EXECUTE FUNCTION pgcron.wake_idle_nodes();
 
 CREATE TABLE pgcron.progress (

@@ -205,7 +205,7 @@ COMMENT ON TABLE pgcron.breaker IS 'Private: Circuit breakers. set_by NULL: decl
 
 CREATE TABLE pgcron.run (
     id bigint NOT NULL,
-    uuid uuid DEFAULT gen_random_uuid() NOT NULL,
+    uuid uuid,
     origin text DEFAULT 'enqueued'::text NOT NULL,
     schedule_id bigint,
     schedule text,
@@ -223,9 +223,9 @@ CREATE TABLE pgcron.run (
     expire_at timestamp with time zone,
     attempt integer DEFAULT 0 NOT NULL,
     max_attempts integer,
-    timeout interval DEFAULT '01:00:00'::interval NOT NULL,
-    retry_base interval DEFAULT '00:00:02'::interval NOT NULL,
-    retry_cap interval DEFAULT '01:00:00'::interval NOT NULL,
+    timeout interval,
+    retry_base interval,
+    retry_cap interval,
     retry jsonb,
     overlap text,
     overlap_slot smallint,
@@ -249,8 +249,7 @@ CREATE TABLE pgcron.run (
     lost_early smallint,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     created_by text DEFAULT SESSION_USER NOT NULL,
-    awaited boolean,
-    CONSTRAINT run_created_by_is_short CHECK (((created_by IS NULL) OR (length(created_by) <= 300) OR pgcron.is_short('created_by'::text, created_by, 300)))
+    awaited boolean
 )
 WITH (fillfactor='60', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='20000');
 
@@ -289,7 +288,7 @@ COMMENT ON TABLE pgcron.concurrency_limit IS 'Private: How many runs of one conc
 
 CREATE TABLE pgcron.history (
     id bigint NOT NULL,
-    uuid uuid NOT NULL,
+    uuid uuid,
     origin text NOT NULL,
     schedule_id bigint,
     schedule text,
@@ -404,9 +403,9 @@ CREATE TABLE pgcron.dead_letter (
     args jsonb NOT NULL,
     delivery text NOT NULL,
     max_attempts integer,
-    timeout interval NOT NULL,
-    retry_base interval NOT NULL,
-    retry_cap interval NOT NULL,
+    timeout interval,
+    retry_base interval,
+    retry_cap interval,
     retry jsonb,
     time_limits jsonb,
     attempts integer NOT NULL,
@@ -424,7 +423,7 @@ COMMENT ON TABLE pgcron.dead_letter IS 'Private: Runs that ended dead or lost, k
 
 CREATE TABLE pgcron.history_overflow (
     id bigint CONSTRAINT history_id_not_null NOT NULL,
-    uuid uuid CONSTRAINT history_uuid_not_null NOT NULL,
+    uuid uuid,
     origin text CONSTRAINT history_origin_not_null NOT NULL,
     schedule_id bigint,
     schedule text,
@@ -1079,7 +1078,7 @@ COMMENT ON TABLE pgcron.overrun IS 'Private: Runs that execute, or executed a mo
 
 CREATE VIEW pgcron.runs AS
  SELECT r.id,
-    r.uuid,
+    pgcron.run_uuid(r.uuid, r.id, r.created_at) AS uuid,
     r.origin,
     r.schedule,
     r.schedule_id,
@@ -1119,7 +1118,7 @@ CREATE VIEW pgcron.runs AS
      LEFT JOIN pgcron.node n ON ((n.incarnation = r.owner)))
 UNION ALL
  SELECT h.id,
-    h.uuid,
+    pgcron.run_uuid(h.uuid, h.id, h.created_at) AS uuid,
     h.origin,
     h.schedule,
     h.schedule_id,
@@ -1465,7 +1464,12 @@ CREATE TABLE pgcron.unique_period (
 COMMENT ON TABLE pgcron.unique_period IS 'Private: Unique keys with a time: which run was the last with it, and until when there is no other. The janitor removes what is over.';
 
 ALTER TABLE pgcron.run
-    ADD CONSTRAINT a_run_keeps_its_rules CHECK ((((attempt = 1) AND (num_nonnulls(owner, token, fence, claimed_at) = 4) AND (hold IS NULL) AND (concurrency_key IS NULL) AND (requires IS NULL) AND (overlap IS NULL) AND (overlap_slot IS NULL) AND (state = 'running'::text)) OR
+    ADD CONSTRAINT a_run_keeps_its_rules CHECK ((((num_nonnulls(hold, concurrency_key, requires, overlap, overlap_slot) = 0) AND
+CASE num_nonnulls(owner, token, fence, claimed_at)
+    WHEN 4 THEN ((attempt = 1) AND (state = 'running'::text))
+    WHEN 0 THEN ((attempt = 0) AND (state = 'ready'::text) AND (origin = 'enqueued'::text) AND (num_nonnulls(scheduled_for, started_at, cancel_at, kill_at, key_slot, unique_key, unique_scope, weight, max_attempts, timeout, retry_base, retry_cap, retry, time_limits, expire_at) = 0) AND (delivery = 'at_least_once'::text) AND (handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$'::text) AND (octet_length(handler) <= 206) AND (octet_length(created_by) <= 300) AND ((queue = 'default'::text) OR ((queue ~ '^[A-Za-z0-9_.-]+$'::text) AND (octet_length(queue) <= 100))) AND ((priority >= 0) AND (priority <= 9)) AND (jsonb_typeof(args) = 'object'::text) AND (octet_length((args)::text) <= 200) AND ((due_at >= '1900-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9998-12-30 00:00:00+00'::timestamp with time zone)) AND has_table_privilege(('pgcron.run'::regclass)::oid, 'TRUNCATE'::text))
+    ELSE NULL::boolean
+END) OR
 CASE
     WHEN has_table_privilege(('pgcron.run'::regclass)::oid, 'TRUNCATE'::text) THEN pgcron.judge_run(run.*)
     ELSE pgcron.judge_guest(run.*, CURRENT_USER)
@@ -1719,9 +1723,11 @@ CREATE TRIGGER schedule_was_written AFTER INSERT OR UPDATE ON pgcron.schedule FO
 
 CREATE CONSTRAINT TRIGGER the_claim_holds_at_commit AFTER INSERT ON pgcron.assertion DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION pgcron.judge_assertions();
 
-CREATE CONSTRAINT TRIGGER wake_at_commit AFTER INSERT ON pgcron.run DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((statement_timestamp() > transaction_timestamp())) EXECUTE FUNCTION pgcron.wake_idle_nodes();
-
-CREATE TRIGGER wake_idle_nodes AFTER INSERT ON pgcron.run FOR EACH STATEMENT EXECUTE FUNCTION pgcron.wake_idle_nodes();
+CREATE CONSTRAINT TRIGGER wake_idle_nodes AFTER INSERT ON pgcron.run DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (
+        CASE current_setting('pgcron.asked'::text, true)
+            WHEN 'yes'::text THEN false
+            ELSE (set_config('pgcron.asked'::text, 'yes'::text, true) = 'yes'::text)
+        END) EXECUTE FUNCTION pgcron.wake_idle_nodes();
 
 CREATE TRIGGER wake_waiting_clients AFTER DELETE ON pgcron.run FOR EACH ROW WHEN (old.awaited) EXECUTE FUNCTION pgcron.wake_waiting_clients();
 

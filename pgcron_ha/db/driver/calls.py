@@ -13,7 +13,7 @@ import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
 from pgcron_ha.db.driver.answers import answers
-from pgcron_ha.db.driver.callers import for_driver
+from pgcron_ha.db.driver.callers import for_driver, plain
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, Statement, load, varying
 from pgcron_ha.errors import InvalidInput
 
@@ -100,8 +100,8 @@ async def fetch_row(
     """
     with answers():
         if isinstance(connection, _OWN):
-            sql, ordered = for_driver(statement, values, "numeric_dollar")
-            found = await connection.fetchrow(sql, *ordered)
+            ordered = [plain(values.get(each)) for each in statement.parameters]
+            found = await connection.fetchrow(statement.sql, *ordered)
         else:
             found = await _fetch_row_of_other(connection, statement, values)
     return () if found is None else tuple(found)
