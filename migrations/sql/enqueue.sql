@@ -195,6 +195,7 @@ CREATE FUNCTION pgcron.enqueue_many(runs jsonb, actor text DEFAULT NULL) RETURNS
 LANGUAGE plpgsql AS $$
 DECLARE
   has_keys boolean := pgcron.judge_requests(runs);
+  maker text := coalesce(enqueue_many.actor, session_user);
   new_ids bigint[];
   ids bigint[];
 BEGIN
@@ -207,8 +208,7 @@ BEGIN
   SELECT new_ids[options.ordinality], coalesce(options.handler, ''), coalesce(options.args, '{}'),
          coalesce(options.queue, 'default'), coalesce(options.priority, 5),
          coalesce(options.due_at, now()), nullif(options.timeout, '1 hour'), options.max_attempts,
-         coalesce(options.delivery, 'at_least_once'), options.retry,
-         coalesce(enqueue_many.actor, session_user),
+         coalesce(options.delivery, 'at_least_once'), options.retry, maker,
          pgcron.concurrency_key_of(options.concurrency_key, options.weight),
          nullif(options.requires, '{}'),
          CASE WHEN num_nonnulls(options.start_within, options.give_up_after) > 0

@@ -102,6 +102,7 @@ COMMENT ON COLUMN pgcron.run.weight IS
     'concurrency key: *weight 4 if none was given.';
 COMMENT ON COLUMN pgcron.run.max_attempts IS
     'NULL means 5, or 1 with at_most_once. Each snooze adds one.';
+COMMENT ON COLUMN pgcron.run.timeout IS 'NULL means 1 hour.';
 COMMENT ON COLUMN pgcron.run.retry IS
     'A retry policy, such as {"backoff": "linear", "base": "10 seconds", "retry_for": "2 hours"}; '
     'NULL is the default.';
