@@ -61,7 +61,17 @@ COMMENT ON TABLE pgcron.occurrence_override IS
     'One fire skipped, moved or given other args, applied when it is materialized.';
 
 CREATE TABLE pgcron.history (
+  -- First what most rows have, the wide ones before the narrow ones, as in pgcron.run.
   id bigint NOT NULL,
+  due_at timestamptz NOT NULL,
+  created_at timestamptz NOT NULL,
+  claimed_at timestamptz,
+  started_at timestamptz,
+  finished_at timestamptz NOT NULL DEFAULT now(),
+  fence bigint,
+  owner uuid,
+  attempt int NOT NULL,
+  priority smallint NOT NULL,
   -- NULL, as timeout, retry_base and retry_cap: what it means for pgcron.run.
   uuid uuid,
   origin text NOT NULL,
@@ -76,14 +86,12 @@ CREATE TABLE pgcron.history (
   unique_scope text,
   requires text[],
   weight int,
-  priority smallint NOT NULL,
   handler text NOT NULL,
   args jsonb NOT NULL,
   delivery text NOT NULL,
   outcome text NOT NULL CONSTRAINT an_outcome_is_known
     CHECK (outcome IN ('succeeded', 'dead', 'cancelled', 'skipped', 'superseded', 'expired', 'lost',
         'upstream_failed')),
-  attempt int NOT NULL,
   max_attempts int,
   timeout interval,
   retry_base interval,
@@ -91,15 +99,8 @@ CREATE TABLE pgcron.history (
   retry jsonb,
   snoozes smallint,
   time_limits jsonb,
-  due_at timestamptz NOT NULL,
-  created_at timestamptz NOT NULL,
   created_by text NOT NULL,
-  claimed_at timestamptz,
-  started_at timestamptz,
-  finished_at timestamptz NOT NULL DEFAULT now(),
-  owner uuid,
   node text,
-  fence bigint,
   cancel_reason text,
   error text,
   result jsonb

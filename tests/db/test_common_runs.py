@@ -103,7 +103,8 @@ async def test_a_run_has_one_uuid_from_its_request_to_its_history(connection: Co
     seen = "SELECT uuid FROM pgcron.runs WHERE id = $1"
     done, dead = await enqueue(connection, 2, max_attempts=1)
     first = [await connection.fetchval(seen, each) for each in (done, dead)]
-    assert None not in first and first[0] != first[1]
+    assert None not in first
+    assert first[0] != first[1]
 
     claimed = {row["id"]: row for row in await claim(connection, await join(connection))}
     assert [claimed[done]["uuid"], claimed[dead]["uuid"]] == first
