@@ -197,13 +197,14 @@ BEGIN
               created_by)
         SELECT n.run_id,
                CASE WHEN n.is_claim
-                      THEN md5(plan.uuid::text || '/' || extract(epoch FROM n.fire_at)::text)::uuid
-                    ELSE gen_random_uuid() END,
+                    THEN md5(plan.uuid::text || '/' || extract(epoch FROM n.fire_at)::text)::uuid
+               END,
                CASE WHEN n.is_claim THEN 'backfill' ELSE 'rerun' END, b.schedule_id, b.schedule,
                CASE WHEN n.is_claim THEN n.fire_at END, CASE WHEN NOT n.is_claim THEN n.fire_at END,
                n.parent, plan.queue, plan.priority, plan.handler,
-               coalesce(b.args, o.args, plan.args), plan.delivery, plan.max_attempts, plan.timeout,
-               plan.retry_base, plan.retry_cap, plan.retry, policy,
+               coalesce(b.args, o.args, plan.args), plan.delivery, plan.max_attempts,
+               nullif(plan.timeout, '1 hour'), nullif(plan.retry_base, '2 seconds'),
+               nullif(plan.retry_cap, '1 hour'), plan.retry, policy,
                pgcron.concurrency_key_of(plan.concurrency_key, plan.weight), plan.requires,
                nullif(plan.weight, 1),
                now() + plan.give_up_after,

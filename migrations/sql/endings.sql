@@ -6,14 +6,13 @@ CREATE FUNCTION pgcron.history_of(r pgcron.run, outcome text, error text,
   RETURNS SETOF pgcron.history
 LANGUAGE sql STABLE ROWS 1
 BEGIN ATOMIC
-  SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for,
-         r.parent_run, r.queue, r.concurrency_key, r.unique_key, r.unique_scope, r.requires,
-         r.weight, r.priority, r.handler, r.args, r.delivery, history_of.outcome, r.attempt,
-         r.max_attempts,
-         nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'),
-         nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.time_limits, r.due_at, r.created_at,
-         r.created_by, r.claimed_at, r.started_at, coalesce(history_of.finished_at, now()), r.owner,
-         history_of.node_name, r.fence, r.cancel_reason, history_of.error, history_of.result;
+  SELECT r.id, r.due_at, r.created_at, r.claimed_at, r.started_at,
+         coalesce(history_of.finished_at, now()), r.fence, r.owner, r.attempt, r.priority, r.uuid,
+         r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue,
+         r.concurrency_key, r.unique_key, r.unique_scope, r.requires, r.weight, r.handler, r.args,
+         r.delivery, history_of.outcome, r.max_attempts, r.timeout, r.retry_base, r.retry_cap,
+         r.retry, r.snoozes, r.time_limits, r.created_by, history_of.node_name, r.cancel_reason,
+         history_of.error, history_of.result;
 END;
 
 -- ready -> skipped, superseded, expired, cancelled, upstream_failed
@@ -233,7 +232,8 @@ LANGUAGE sql AS $$
   INSERT INTO pgcron.dead_letter
   SELECT letter.*
   FROM jsonb_populate_record(NULL::pgcron.dead_letter, to_jsonb(ending) || jsonb_build_object(
-        'run_id', ending.id, 'outcome', outcome, 'died_at', now(), 'attempts', ending.attempt,
+        'run_id', ending.id, 'uuid', pgcron.run_uuid(ending.uuid, ending.id, ending.created_at),
+        'outcome', outcome, 'died_at', now(), 'attempts', ending.attempt,
         'max_attempts', ending.max_attempts - coalesce(ending.snoozes, 0),
         'error_class', error_class, 'error', error, 'fingerprint', fingerprint)) letter
   ON CONFLICT DO NOTHING $$;

@@ -61,7 +61,7 @@ BEGIN
         delivery, retry, created_by, concurrency_key, requires, expire_at, time_limits, weight)
   VALUES (coalesce(new_id, nextval('pgcron.run_id_seq')), coalesce(handler, ''),
           coalesce(args, '{}'), coalesce(queue, 'default'), coalesce(priority, 5),
-          coalesce(due_at, now()), coalesce(timeout, '1 hour'), max_attempts,
+          coalesce(due_at, now()), nullif(timeout, '1 hour'), max_attempts,
           coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user),
           pgcron.concurrency_key_of(concurrency_key, weight), nullif(requires, '{}'), expires,
           limits, nullif(weight, 1))
@@ -195,6 +195,7 @@ CREATE FUNCTION pgcron.enqueue_many(runs jsonb, actor text DEFAULT NULL) RETURNS
 LANGUAGE plpgsql AS $$
 DECLARE
   has_keys boolean := pgcron.judge_requests(runs);
+  maker text := coalesce(enqueue_many.actor, session_user);
   new_ids bigint[];
   ids bigint[];
 BEGIN
@@ -206,9 +207,8 @@ BEGIN
         delivery, retry, created_by, concurrency_key, requires, expire_at, time_limits, weight)
   SELECT new_ids[options.ordinality], coalesce(options.handler, ''), coalesce(options.args, '{}'),
          coalesce(options.queue, 'default'), coalesce(options.priority, 5),
-         coalesce(options.due_at, now()), coalesce(options.timeout, '1 hour'), options.max_attempts,
-         coalesce(options.delivery, 'at_least_once'), options.retry,
-         coalesce(enqueue_many.actor, session_user),
+         coalesce(options.due_at, now()), nullif(options.timeout, '1 hour'), options.max_attempts,
+         coalesce(options.delivery, 'at_least_once'), options.retry, maker,
          pgcron.concurrency_key_of(options.concurrency_key, options.weight),
          nullif(options.requires, '{}'),
          CASE WHEN num_nonnulls(options.start_within, options.give_up_after) > 0

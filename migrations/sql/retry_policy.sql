@@ -147,8 +147,8 @@ DECLARE
                        ELSE coalesce(policy ->> 'backoff', 'exponential') END;
   longest interval;
 BEGIN
-  base := coalesce(pgcron.policy_interval(policy -> 'base'), base);
-  cap := coalesce(pgcron.policy_interval(policy -> 'cap'), cap);
+  base := coalesce(pgcron.policy_interval(policy -> 'base'), base, '2 seconds');
+  cap := coalesce(pgcron.policy_interval(policy -> 'cap'), cap, '1 hour');
   longest := CASE backoff
       WHEN 'exponential' THEN least(cap, base * power(2, least(attempt, 20) - 1))
       WHEN 'linear' THEN least(cap, base * attempt)

@@ -187,8 +187,9 @@ BEGIN
         concurrency_key,
         requires, expire_at, time_limits, weight, created_by)
   VALUES ('manual', s.id, s.name, coalesce(run_now.fire_time, now()), s.queue, s.priority,
-          s.handler, coalesce(run_now.args, s.args), s.delivery, s.max_attempts, s.timeout,
-          s.retry_base, s.retry_cap, s.retry, pgcron.run_overlap(run_now.overlap, s),
+          s.handler, coalesce(run_now.args, s.args), s.delivery, s.max_attempts,
+          nullif(s.timeout, '1 hour'), nullif(s.retry_base, '2 seconds'),
+          nullif(s.retry_cap, '1 hour'), s.retry, pgcron.run_overlap(run_now.overlap, s),
           pgcron.concurrency_key_of(s.concurrency_key, s.weight), s.requires,
           now() + s.give_up_after,
           pgcron.time_limits(s.give_up_after, s.silence_timeout, now()), nullif(s.weight, 1),

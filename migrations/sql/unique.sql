@@ -224,7 +224,7 @@ BEGIN
           expire_at, time_limits)
     VALUES (coalesce(made, nextval('pgcron.run_id_seq')), asked_handler, coalesce(asked.args, '{}'),
             coalesce(asked.queue, 'default'), coalesce(asked.priority, 5), due,
-            coalesce(asked.timeout, '1 hour'), asked.max_attempts,
+            nullif(asked.timeout, '1 hour'), asked.max_attempts,
             coalesce(asked.delivery, 'at_least_once'), asked.retry, coalesce(actor, session_user),
             pgcron.concurrency_key_of(asked.concurrency_key, asked.weight),
             nullif(asked.requires, '{}'), nullif(asked.weight, 1), asked.unique_key, scope,

@@ -1,7 +1,8 @@
 -- What readers get: stable columns.
 
 CREATE VIEW pgcron.runs AS
-  SELECT r.id, r.uuid, r.origin, r.schedule, r.schedule_id, r.scheduled_for, r.nominal_for,
+  SELECT r.id, pgcron.run_uuid(r.uuid, r.id, r.created_at) AS uuid, r.origin, r.schedule,
+         r.schedule_id, r.scheduled_for, r.nominal_for,
          r.parent_run, r.handler, r.queue, r.priority, r.state, r.hold, r.delivery, r.attempt,
          pgcron.attempts_allowed(r.max_attempts, r.delivery) AS max_attempts,
          r.due_at, r.claimed_at, r.started_at, NULL::timestamptz AS finished_at, n.name AS node,
@@ -12,7 +13,8 @@ CREATE VIEW pgcron.runs AS
            overrun_after
   FROM pgcron.run r LEFT JOIN pgcron.node n ON n.incarnation = r.owner
   UNION ALL
-  SELECT h.id, h.uuid, h.origin, h.schedule, h.schedule_id, h.scheduled_for, h.nominal_for,
+  SELECT h.id, pgcron.run_uuid(h.uuid, h.id, h.created_at), h.origin, h.schedule,
+         h.schedule_id, h.scheduled_for, h.nominal_for,
          h.parent_run, h.handler, h.queue, h.priority, h.outcome, NULL, h.delivery, h.attempt,
          pgcron.attempts_allowed(h.max_attempts, h.delivery),
          h.due_at, h.claimed_at, h.started_at, h.finished_at, h.node, h.owner, h.error, h.args,

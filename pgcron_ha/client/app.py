@@ -238,8 +238,10 @@ class App:
         `pgcron_ha.errors` only; bad values are refused before anything is sent.
         """
         request = self._request(handler, args, options, check_args)
-        async with self._connection(conn) as connection:
-            return EnqueuedRun.of(await request.send(connection, self.schema), self)
+        if conn is not None:
+            return EnqueuedRun.of(await request.send(conn, self.schema), self)
+        async with self._pools.connection(self._own_dsn()) as own:
+            return EnqueuedRun.of(await request.send(own, self.schema), self)
 
     def enqueue_statement(
         self,

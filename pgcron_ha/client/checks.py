@@ -49,8 +49,10 @@ def _json_value(value: object) -> object:
     return pydantic_core.to_jsonable_python(value)
 
 
-# As PostgreSQL writes jsonb, so that both count the same bytes.
-_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_json_value)
+# As PostgreSQL writes jsonb, so that both count the same bytes. A ring is a RecursionError.
+_ENCODER: Final = json.JSONEncoder(
+    ensure_ascii=False, check_circular=False, allow_nan=False, default=_json_value
+)
 _DURATION_HINT: Final = "Write for example 10m, in Python also timedelta(minutes=10)."
 _ARGS_HINT: Final = 'Write for example {"day": 1}.'
 
@@ -75,14 +77,14 @@ def args_text(args: Mapping[str, Any] | str | None) -> str:
     parsed: object = {} if args is None else args
     if isinstance(args, str):
         parsed = parsed_json("args ", args, _ARGS_HINT)
-    if not isinstance(parsed, Mapping):
+    if type(parsed) is not dict and not isinstance(parsed, Mapping):
         raise InvalidInput(
             f"args is a JSON {_json_kind(parsed)}",
             "args must be a JSON object: names and values.",
             _ARGS_HINT,
         )
     try:
-        text = _ENCODER.encode(dict(parsed))
+        text = _ENCODER.encode(parsed if type(parsed) is dict else dict(parsed))
         size = len(text) if text.isascii() else len(text.encode())
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput("args can't be written as JSON", str(error), _ARGS_HINT) from None

@@ -68,8 +68,10 @@ class RunRequest:
         return EnqueueStatement(*in_style(call.name, call.defaults | values, style, schema))
 
     def _call(self) -> tuple[Call[int], dict[str, Any]]:
+        what = {"handler": self.handler, "args": self.args}
+        if not self.options:
+            return functions.enqueue_plain, what
         if _OF_UNIQUE_KEYS.isdisjoint(self.options):
-            what = {"handler": self.handler, "args": self.args}
             return functions.enqueue, {**what, **self.options}
         return functions.enqueue_request, {"options": self.as_json()}
 

@@ -1,4 +1,4 @@
-"""What it costs to enqueue, one by one and in bulk, beside a bare INSERT of the same row.
+"""What it costs to enqueue, one by one and in bulk, beside an INSERT into a bare table.
 
 The ways take turns in small blocks, each on a connection of its own, so that the processor time of
 its backend is its own. No node listens: the rows stay.
@@ -29,12 +29,15 @@ Block = Callable[[asyncpg.Connection, int], Awaitable[None]]
 _ARGS: Final = '{"t": 1, "k": "kkkkkkkkkkkkkkkkkkkkkkkk"}'
 _CLIENT_ARGS: Final = {"t": 1, "k": "k" * 24}
 
-# The same columns and defaults; no CHECK, no trigger, and the two indexes that a queue needs.
-_BARE_ROW: Final = """
-CREATE TABLE public.bare_run
-  (LIKE pgcron.run INCLUDING DEFAULTS INCLUDING IDENTITY, PRIMARY KEY (id)) WITH (fillfactor = 60);
+# What a queue needs at least; no CHECK, no trigger. It stays as it is, whatever becomes of our row.
+_BARE_TABLE: Final = """
+CREATE TABLE public.bare_run (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, handler text NOT NULL, args jsonb NOT NULL,
+  queue text NOT NULL DEFAULT 'default', priority smallint NOT NULL DEFAULT 5,
+  due_at timestamptz NOT NULL DEFAULT now(), state text NOT NULL DEFAULT 'ready');
 CREATE INDEX ON public.bare_run (queue, priority, due_at, id) WHERE state = 'ready';
 """
+_CALL: Final = 500
 _BARE, _RUN = "public.bare_run", "pgcron.run"
 _INSERT, _COPY = "bare INSERT", "bare COPY"
 _FUNCTION: Final = "SQL function"
@@ -72,7 +75,7 @@ class Way:
 
 async def one_by_one(ground: Ground, sizes: Sizes) -> Result:
     """A statement and a commit for each row."""
-    goal = "≥ 0.75, aim at 0.90"
+    goal = "≥ 0.75, aim at 0.85"
     ways = [
         Way(_INSERT, _inserts(_BARE)),
         Way(_FUNCTION, _calls, _INSERT, goal),
@@ -84,7 +87,7 @@ async def one_by_one(ground: Ground, sizes: Sizes) -> Result:
     ]
     result = Result(
         "enqueue",
-        "a bare INSERT of the same row, prepared, one commit each",
+        "an INSERT into a bare table, prepared, one commit each",
         {"blocks": sizes.enqueue_blocks, "rows of a block": sizes.enqueue_block},
     )
     return await _benchmark(ground, result, ways, sizes.enqueue_blocks, sizes.enqueue_block)
@@ -92,20 +95,20 @@ async def one_by_one(ground: Ground, sizes: Sizes) -> Result:
 
 async def in_bulk(ground: Ground, sizes: Sizes) -> Result:
     """Many rows in one statement and one transaction."""
-    goal = "≥ 0.50, aim at 0.75"
+    goal = "≥ 0.45, aim at 0.60"
     ways = [
-        Way(_INSERT, _multi_row(_BARE)),
-        Way("pgcron.enqueue_many", _calls_for_many, _INSERT, goal),
-        Way("App.enqueue_many", _client_calls_for_many, _INSERT, goal),
-        Way("multi-row INSERT", _multi_row(_RUN), _INSERT, goal),
-        Way("pgcron.enqueue for each row", _calls_for_rows, _INSERT),
-        Way(_COPY, _copies(_BARE)),
-        Way("COPY", _copies(_RUN), _COPY, goal),
+        Way(_INSERT, _in_calls(_multi_row(_BARE))),
+        Way("pgcron.enqueue_many", _in_calls(_calls_for_many), _INSERT, goal),
+        Way("App.enqueue_many", _in_calls(_client_calls_for_many), _INSERT, goal),
+        Way("multi-row INSERT", _in_calls(_multi_row(_RUN)), _INSERT, goal),
+        Way("pgcron.enqueue for each row", _in_calls(_calls_for_rows), _INSERT),
+        Way(_COPY, _in_calls(_copies(_BARE))),
+        Way("COPY", _in_calls(_copies(_RUN)), _COPY, goal),
     ]
     result = Result(
         "enqueue_bulk",
-        "a bare INSERT (for COPY a bare COPY) of the same rows, one statement",
-        {"blocks": sizes.bulk_blocks, "rows of a block": sizes.bulk_rows},
+        "an INSERT (for COPY a COPY) of as many rows into a bare table, one statement",
+        {"blocks": sizes.bulk_blocks, "rows of a block": sizes.bulk_rows, "of a call": _CALL},
     )
     return await _benchmark(ground, result, ways, sizes.bulk_blocks, sizes.bulk_rows)
 
@@ -114,7 +117,7 @@ async def _benchmark(
     ground: Ground, result: Result, ways: list[Way], blocks: int, rows: int
 ) -> Result:
     async with ground.place() as place, AsyncExitStack() as stack:
-        await place.observer.execute(_BARE_ROW)
+        await place.observer.execute(_BARE_TABLE)
         connections = [await _opened(stack, place) for _ in ways]
         for number in range(blocks + 1):
             turn = number % len(ways)
@@ -122,6 +125,14 @@ async def _benchmark(
                 await _measure(ways[index], connections[index], rows, counts=number > 0)
     _add_figures(result, ways)
     return result.finished()
+
+
+def _in_calls(block: Block) -> Block:
+    async def calls(connection: asyncpg.Connection, rows: int) -> None:
+        for begun in range(0, rows, _CALL):
+            await block(connection, min(_CALL, rows - begun))
+
+    return calls
 
 
 async def _measure(way: Way, connection: asyncpg.Connection, rows: int, *, counts: bool) -> None:

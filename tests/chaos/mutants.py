@@ -206,7 +206,7 @@ _SLOW = Failpoints(slow=0.3, lost=0.01)
 _ALWAYS_SLOW = Failpoints(slow=0.95)
 
 _A_TOKEN = "token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid"
-_THE_RUNS = ((_A_TOKEN, "token = r.uuid"),)
+_THE_RUNS = ((_A_TOKEN, "token = pgcron.run_uuid(r.uuid, r.id, r.created_at)"),)
 _OF_THE_ATTEMPT = ((_A_TOKEN, "token = md5(r.id || '/' || (r.attempt + 1))::uuid"),)
 _CAS = " AND c.generation = p.generation AND c.watermark = p.watermark"
 _NO_RULES = "ALTER TABLE pgcron.run DROP CONSTRAINT a_run_keeps_its_rules"

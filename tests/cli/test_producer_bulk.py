@@ -40,11 +40,11 @@ def test_copied_rows_are_runs_with_all_defaults(
     producer.commit()
 
     rows = execute(
-        "SELECT DISTINCT state, attempt, origin, delivery, timeout = '1 hour', created_by, "
+        "SELECT DISTINCT state, attempt, origin, delivery, timeout IS NULL, created_by, "
         "due_at <= now(), max_attempts FROM pgcron.run"
     )
     assert rows == [("ready", 0, "enqueued", "at_least_once", True, role, True, None)]
-    assert execute("SELECT count(DISTINCT uuid), count(*) FROM pgcron.run") == [(8, 8)]
+    assert execute("SELECT count(DISTINCT uuid), count(*) FROM pgcron.runs") == [(8, 8)]
     assert execute("SELECT array_agg(args->'n' = to_jsonb(priority)) FROM pgcron.run "
                    "WHERE queue = 'slow'") == [([True] * 5,)]  # fmt: skip
 

@@ -53,7 +53,7 @@ async def test_a_run_has_the_limits_that_its_handler_declares(
     for run_id in (await app.enqueue("sync"), many[0]):
         assert await limits(connection, run_id) == declared
     for run_id in (await app.enqueue("plain"), many[1], await app.enqueue("shell:sync")):
-        assert await limits(connection, run_id) == (60 * MINUTE, None, None, None)
+        assert await limits(connection, run_id) == (None, None, None, None)  # the defaults
 
 
 async def test_who_asks_for_a_run_may_say_otherwise(app: App, connection: Connection) -> None:

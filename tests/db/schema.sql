@@ -213,7 +213,11 @@ COMMENT ON TABLE pgcron.breaker IS 'Private: Circuit breakers. set_by NULL: decl
 
 CREATE TABLE pgcron.run (
     id bigint NOT NULL,
-    uuid uuid DEFAULT gen_random_uuid() NOT NULL,
+    due_at timestamp with time zone DEFAULT now() NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    attempt integer DEFAULT 0 NOT NULL,
+    priority smallint DEFAULT 5 NOT NULL,
+    uuid uuid,
     origin text DEFAULT 'enqueued'::text NOT NULL,
     schedule_id bigint,
     schedule text,
@@ -221,19 +225,16 @@ CREATE TABLE pgcron.run (
     nominal_for timestamp with time zone,
     parent_run bigint,
     queue text DEFAULT 'default'::text NOT NULL,
-    priority smallint DEFAULT 5 NOT NULL,
     handler text DEFAULT ''::text NOT NULL,
     args jsonb DEFAULT '{}'::jsonb NOT NULL,
     delivery text DEFAULT 'at_least_once'::text NOT NULL,
     state text DEFAULT 'ready'::text NOT NULL,
     hold text,
-    due_at timestamp with time zone DEFAULT now() NOT NULL,
     expire_at timestamp with time zone,
-    attempt integer DEFAULT 0 NOT NULL,
     max_attempts integer,
-    timeout interval DEFAULT '01:00:00'::interval NOT NULL,
-    retry_base interval DEFAULT '00:00:02'::interval NOT NULL,
-    retry_cap interval DEFAULT '01:00:00'::interval NOT NULL,
+    timeout interval,
+    retry_base interval,
+    retry_cap interval,
     retry jsonb,
     overlap text,
     overlap_slot smallint,
@@ -255,16 +256,16 @@ CREATE TABLE pgcron.run (
     time_limits jsonb,
     last_error text,
     lost_early smallint,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
     created_by text DEFAULT SESSION_USER NOT NULL,
-    awaited boolean,
-    CONSTRAINT run_created_by_is_short CHECK (((created_by IS NULL) OR (length(created_by) <= 300) OR pgcron.is_short('created_by'::text, created_by, 300)))
+    awaited boolean
 )
 WITH (fillfactor='60', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='20000');
 
 COMMENT ON TABLE pgcron.run IS 'One request to execute a handler, while it is alive. Ended runs are in history.';
 
 COMMENT ON COLUMN pgcron.run.max_attempts IS 'NULL means 5, or 1 with at_most_once. Each snooze adds one.';
+
+COMMENT ON COLUMN pgcron.run.timeout IS 'NULL means 1 hour.';
 
 COMMENT ON COLUMN pgcron.run.retry IS 'A retry policy, such as {"backoff": "linear", "base": "10 seconds", "retry_for": "2 hours"}; NULL is the default.';
 
@@ -297,7 +298,16 @@ COMMENT ON TABLE pgcron.concurrency_limit IS 'Private: How many runs of one conc
 
 CREATE TABLE pgcron.history (
     id bigint NOT NULL,
-    uuid uuid NOT NULL,
+    due_at timestamp with time zone NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    claimed_at timestamp with time zone,
+    started_at timestamp with time zone,
+    finished_at timestamp with time zone DEFAULT now() NOT NULL,
+    fence bigint,
+    owner uuid,
+    attempt integer NOT NULL,
+    priority smallint NOT NULL,
+    uuid uuid,
     origin text NOT NULL,
     schedule_id bigint,
     schedule text,
@@ -310,12 +320,10 @@ CREATE TABLE pgcron.history (
     unique_scope text,
     requires text[],
     weight integer,
-    priority smallint NOT NULL,
     handler text NOT NULL,
     args jsonb NOT NULL,
     delivery text NOT NULL,
     outcome text NOT NULL,
-    attempt integer NOT NULL,
     max_attempts integer,
     timeout interval,
     retry_base interval,
@@ -323,15 +331,8 @@ CREATE TABLE pgcron.history (
     retry jsonb,
     snoozes smallint,
     time_limits jsonb,
-    due_at timestamp with time zone NOT NULL,
-    created_at timestamp with time zone NOT NULL,
     created_by text NOT NULL,
-    claimed_at timestamp with time zone,
-    started_at timestamp with time zone,
-    finished_at timestamp with time zone DEFAULT now() NOT NULL,
-    owner uuid,
     node text,
-    fence bigint,
     cancel_reason text,
     error text,
     result jsonb,
@@ -412,9 +413,9 @@ CREATE TABLE pgcron.dead_letter (
     args jsonb NOT NULL,
     delivery text NOT NULL,
     max_attempts integer,
-    timeout interval NOT NULL,
-    retry_base interval NOT NULL,
-    retry_cap interval NOT NULL,
+    timeout interval,
+    retry_base interval,
+    retry_cap interval,
     retry jsonb,
     time_limits jsonb,
     attempts integer NOT NULL,
@@ -432,7 +433,16 @@ COMMENT ON TABLE pgcron.dead_letter IS 'Private: Runs that ended dead or lost, k
 
 CREATE TABLE pgcron.history_overflow (
     id bigint CONSTRAINT history_id_not_null NOT NULL,
-    uuid uuid CONSTRAINT history_uuid_not_null NOT NULL,
+    due_at timestamp with time zone CONSTRAINT history_due_at_not_null NOT NULL,
+    created_at timestamp with time zone CONSTRAINT history_created_at_not_null NOT NULL,
+    claimed_at timestamp with time zone,
+    started_at timestamp with time zone,
+    finished_at timestamp with time zone DEFAULT now() CONSTRAINT history_finished_at_not_null NOT NULL,
+    fence bigint,
+    owner uuid,
+    attempt integer CONSTRAINT history_attempt_not_null NOT NULL,
+    priority smallint CONSTRAINT history_priority_not_null NOT NULL,
+    uuid uuid,
     origin text CONSTRAINT history_origin_not_null NOT NULL,
     schedule_id bigint,
     schedule text,
@@ -445,12 +455,10 @@ CREATE TABLE pgcron.history_overflow (
     unique_scope text,
     requires text[],
     weight integer,
-    priority smallint CONSTRAINT history_priority_not_null NOT NULL,
     handler text CONSTRAINT history_handler_not_null NOT NULL,
     args jsonb CONSTRAINT history_args_not_null NOT NULL,
     delivery text CONSTRAINT history_delivery_not_null NOT NULL,
     outcome text CONSTRAINT history_outcome_not_null NOT NULL,
-    attempt integer CONSTRAINT history_attempt_not_null NOT NULL,
     max_attempts integer,
     timeout interval,
     retry_base interval,
@@ -458,15 +466,8 @@ CREATE TABLE pgcron.history_overflow (
     retry jsonb,
     snoozes smallint,
     time_limits jsonb,
-    due_at timestamp with time zone CONSTRAINT history_due_at_not_null NOT NULL,
-    created_at timestamp with time zone CONSTRAINT history_created_at_not_null NOT NULL,
     created_by text CONSTRAINT history_created_by_not_null NOT NULL,
-    claimed_at timestamp with time zone,
-    started_at timestamp with time zone,
-    finished_at timestamp with time zone DEFAULT now() CONSTRAINT history_finished_at_not_null NOT NULL,
-    owner uuid,
     node text,
-    fence bigint,
     cancel_reason text,
     error text,
     result jsonb,
@@ -477,6 +478,15 @@ COMMENT ON TABLE pgcron.history_overflow IS 'Private: Takes what has no partitio
 
 CREATE VIEW pgcron.ended_runs AS
  SELECT h.id,
+    h.due_at,
+    h.created_at,
+    h.claimed_at,
+    h.started_at,
+    h.finished_at,
+    h.fence,
+    h.owner,
+    h.attempt,
+    h.priority,
     h.uuid,
     h.origin,
     h.schedule_id,
@@ -490,12 +500,10 @@ CREATE VIEW pgcron.ended_runs AS
     h.unique_scope,
     h.requires,
     h.weight,
-    h.priority,
     h.handler,
     h.args,
     h.delivery,
     h.outcome,
-    h.attempt,
     h.max_attempts,
     h.timeout,
     h.retry_base,
@@ -503,21 +511,23 @@ CREATE VIEW pgcron.ended_runs AS
     h.retry,
     h.snoozes,
     h.time_limits,
-    h.due_at,
-    h.created_at,
     h.created_by,
-    h.claimed_at,
-    h.started_at,
-    h.finished_at,
-    h.owner,
     h.node,
-    h.fence,
     h.cancel_reason,
     h.error,
     h.result
    FROM pgcron.history h
 UNION ALL
  SELECT o.id,
+    o.due_at,
+    o.created_at,
+    o.claimed_at,
+    o.started_at,
+    o.finished_at,
+    o.fence,
+    o.owner,
+    o.attempt,
+    o.priority,
     o.uuid,
     o.origin,
     o.schedule_id,
@@ -531,12 +541,10 @@ UNION ALL
     o.unique_scope,
     o.requires,
     o.weight,
-    o.priority,
     o.handler,
     o.args,
     o.delivery,
     o.outcome,
-    o.attempt,
     o.max_attempts,
     o.timeout,
     o.retry_base,
@@ -544,15 +552,8 @@ UNION ALL
     o.retry,
     o.snoozes,
     o.time_limits,
-    o.due_at,
-    o.created_at,
     o.created_by,
-    o.claimed_at,
-    o.started_at,
-    o.finished_at,
-    o.owner,
     o.node,
-    o.fence,
     o.cancel_reason,
     o.error,
     o.result
@@ -1087,7 +1088,7 @@ COMMENT ON TABLE pgcron.overrun IS 'Private: Runs that execute, or executed a mo
 
 CREATE VIEW pgcron.runs AS
  SELECT r.id,
-    r.uuid,
+    pgcron.run_uuid(r.uuid, r.id, r.created_at) AS uuid,
     r.origin,
     r.schedule,
     r.schedule_id,
@@ -1127,7 +1128,7 @@ CREATE VIEW pgcron.runs AS
      LEFT JOIN pgcron.node n ON ((n.incarnation = r.owner)))
 UNION ALL
  SELECT h.id,
-    h.uuid,
+    pgcron.run_uuid(h.uuid, h.id, h.created_at) AS uuid,
     h.origin,
     h.schedule,
     h.schedule_id,
@@ -1480,11 +1481,12 @@ CREATE TABLE pgcron.unique_period (
 COMMENT ON TABLE pgcron.unique_period IS 'Private: Unique keys with a time: which run was the last with it, and until when there is no other. The janitor removes what is over.';
 
 ALTER TABLE pgcron.run
-    ADD CONSTRAINT a_run_keeps_its_rules CHECK ((((attempt = 1) AND (num_nonnulls(owner, token, fence, claimed_at) = 4) AND (hold IS NULL) AND (concurrency_key IS NULL) AND (requires IS NULL) AND (overlap IS NULL) AND (overlap_slot IS NULL) AND (state = 'running'::text)) OR
-CASE
-    WHEN has_table_privilege(('pgcron.run'::regclass)::oid, 'TRUNCATE'::text) THEN pgcron.judge_run(run.*)
-    ELSE pgcron.judge_guest(run.*, CURRENT_USER)
-END));
+    ADD CONSTRAINT a_run_keeps_its_rules CHECK ((((num_nonnulls(hold, concurrency_key, requires, overlap, overlap_slot) = 0) AND
+CASE num_nonnulls(owner, token, fence, claimed_at)
+    WHEN 4 THEN ((attempt = 1) AND (state = 'running'::text))
+    WHEN 0 THEN ((attempt = 0) AND (state = 'ready'::text) AND (origin = 'enqueued'::text) AND (num_nonnulls(scheduled_for, started_at, cancel_at, kill_at, key_slot, unique_key, unique_scope, weight, max_attempts, timeout, retry_base, retry_cap, retry, time_limits, expire_at) = 0) AND (delivery = 'at_least_once'::text) AND (handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$'::text) AND (octet_length(handler) <= 206) AND (octet_length(created_by) <= 300) AND ((queue = 'default'::text) OR ((queue ~ '^[A-Za-z0-9_.-]+$'::text) AND (octet_length(queue) <= 100))) AND ((priority >= 0) AND (priority <= 9)) AND (jsonb_typeof(args) = 'object'::text) AND (octet_length((args)::text) <= 200) AND ((due_at >= '1900-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9998-12-30 00:00:00+00'::timestamp with time zone)) AND (has_table_privilege(('pgcron.run'::regclass)::oid, 'TRUNCATE'::text) OR pgcron.judge_guest(run.*, CURRENT_USER)))
+    ELSE NULL::boolean
+END) OR ((has_table_privilege(('pgcron.run'::regclass)::oid, 'TRUNCATE'::text) OR pgcron.judge_guest(run.*, CURRENT_USER)) AND pgcron.judge_run(run.*))));
 
 ALTER TABLE ONLY pgcron.alembic_version
     ADD CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num);
@@ -1734,9 +1736,11 @@ CREATE TRIGGER schedule_was_written AFTER INSERT OR UPDATE ON pgcron.schedule FO
 
 CREATE CONSTRAINT TRIGGER the_claim_holds_at_commit AFTER INSERT ON pgcron.assertion DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION pgcron.judge_assertions();
 
-CREATE CONSTRAINT TRIGGER wake_at_commit AFTER INSERT ON pgcron.run DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((statement_timestamp() > transaction_timestamp())) EXECUTE FUNCTION pgcron.wake_idle_nodes();
-
-CREATE TRIGGER wake_idle_nodes AFTER INSERT ON pgcron.run FOR EACH STATEMENT EXECUTE FUNCTION pgcron.wake_idle_nodes();
+CREATE CONSTRAINT TRIGGER wake_idle_nodes AFTER INSERT ON pgcron.run DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (
+        CASE current_setting('pgcron.asked'::text, true)
+            WHEN 'yes'::text THEN false
+            ELSE (set_config('pgcron.asked'::text, 'yes'::text, true) = 'yes'::text)
+        END) EXECUTE FUNCTION pgcron.wake_idle_nodes();
 
 CREATE TRIGGER wake_waiting_clients AFTER DELETE ON pgcron.run FOR EACH ROW WHEN (old.awaited) EXECUTE FUNCTION pgcron.wake_waiting_clients();
 

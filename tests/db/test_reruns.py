@@ -15,12 +15,7 @@ OWN = {
     "retry_cap": timedelta(minutes=9),
     "max_attempts": 1,
 }
-DEFAULT = {
-    "timeout": timedelta(hours=1),
-    "retry_base": timedelta(seconds=2),
-    "retry_cap": timedelta(hours=1),
-    "max_attempts": 1,
-}
+DEFAULT = {"timeout": None, "retry_base": None, "retry_cap": None, "max_attempts": 1}
 
 
 async def _ended(connection: Connection, how: str, settings: dict[str, Any]) -> int:

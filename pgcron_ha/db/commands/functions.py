@@ -38,6 +38,9 @@ enqueue: Final = Call[int](
 )
 """The id of the new run, or of the run that a living idempotency key already named."""
 
+enqueue_plain: Final = Call[int]("enqueue_plain", "handler", "args")
+"""The same for a run with no other options."""
+
 enqueue_request: Final = Call[int]("enqueue_request", "options")
 """The id of the run that a JSON object asks for, one of those that `enqueue_many` takes."""
 

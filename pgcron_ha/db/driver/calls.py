@@ -163,8 +163,8 @@ async def fetch_row(
     """
     with answers():
         if isinstance(connection, _OWN):
-            sql, ordered = for_driver(statement, values, "numeric_dollar")
-            found = await connection.fetchrow(sql, *ordered)
+            ordered = [plain(values.get(each)) for each in statement.parameters]
+            found = await connection.fetchrow(statement.sql, *ordered)
         else:
             found = await _fetch_row_of_other(connection, statement, values)
     return () if found is None else tuple(found)

@@ -34,11 +34,11 @@ WHERE r.id = ANY(ARRAY(
       AND c.handler = ANY(:handlers::text[]) AND (c.expire_at IS NULL OR c.expire_at > now())
     ORDER BY c.due_at, c.id LIMIT :limit FOR UPDATE SKIP LOCKED) due
   LIMIT :limit))
-RETURNING r.id, r.uuid, r.handler, r.args, r.attempt,
+RETURNING r.id, pgcron.run_uuid(r.uuid, r.id, r.created_at) AS uuid, r.handler, r.args, r.attempt,
     pgcron.attempts_allowed(r.max_attempts, r.delivery) AS max_attempts,
     r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for) AS fire_time,
-          r.token, r.fence, date_part('epoch', r.timeout) AS timeout, r.delivery,
-          date_part('epoch', r.due_at) AS due, r.origin, r.lost_early;
+          r.token, r.fence, date_part('epoch', pgcron.time_allowed(r.timeout)) AS timeout,
+          r.delivery, date_part('epoch', r.due_at) AS due, r.origin, r.lost_early;
 
 -- name: claim_overlapping
 -- ready -> running

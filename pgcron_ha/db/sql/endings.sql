@@ -17,8 +17,8 @@ INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_f
     fence, cancel_reason, result)
 SELECT id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue,
        concurrency_key, unique_key, unique_scope, requires, weight, priority, handler, args,
-       delivery, 'succeeded', attempt, max_attempts, nullif(timeout, '1 hour'),
-       nullif(retry_base, '2 seconds'), nullif(retry_cap, '1 hour'), retry, snoozes, time_limits,
+       delivery, 'succeeded', attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes,
+       time_limits,
        due_at, created_at, created_by, claimed_at,
        coalesce(started_at, now() - elapsed * interval '1 second'), owner, :node, fence,
        cancel_reason, result::jsonb

@@ -12,6 +12,10 @@ SELECT pgcron.enqueue(:handler::text, :args::text::jsonb, :queue::text, :priorit
                       silence_timeout => pg_catalog.make_interval(secs => :silence_timeout::float8),
                       weight => :weight::int) AS run_id;
 
+-- name: enqueue_plain
+-- What most calls are: all but handler and args is the default.
+SELECT pgcron.enqueue(:handler::text, :args::text::jsonb, actor => :actor::text) AS run_id;
+
 -- name: enqueue_request
 SELECT pgcron.enqueue_request(:options::text::jsonb, :actor::text) AS run_id;
 

@@ -115,8 +115,9 @@ fresh AS (
                           expire_at, time_limits, created_by)
   SELECT l.run_id, md5(s.uuid::text || '/' || extract(epoch FROM l.fire_at)::text)::uuid,
          'schedule', s.id, s.name, l.fire_at, s.queue, s.priority, s.handler,
-         coalesce(o.args, s.args), s.delivery, s.max_attempts, s.timeout, s.retry_base, s.retry_cap,
-         s.retry, pgcron.run_overlap(s.overlap, s.max_running),
+         coalesce(o.args, s.args), s.delivery, s.max_attempts, nullif(s.timeout, '1 hour'),
+         nullif(s.retry_base, '2 seconds'), nullif(s.retry_cap, '1 hour'), s.retry,
+         pgcron.run_overlap(s.overlap, s.max_running),
          pgcron.concurrency_key_of(s.concurrency_key, s.weight),
          s.requires, nullif(s.weight, 1), CASE WHEN s.depends_on_previous THEN 'previous' END,
          greatest(due.at, now()),

@@ -37,7 +37,8 @@ SELECT v.*,
        coalesce(r.cancel_reason,
                 (SELECT h.cancel_reason FROM pgcron.history h WHERE h.id = v.id
                  LIMIT 1)) AS cancel_reason,
-       r.kill_at, r.expire_at, r.time_limits, r.timeout, p.done, p.total, p.note
+       r.kill_at, r.expire_at, r.time_limits, pgcron.time_allowed(r.timeout) AS timeout,
+       p.done, p.total, p.note
 FROM pgcron.runs v LEFT JOIN pgcron.run r ON r.id = v.id
 LEFT JOIN pgcron.progress p ON p.run_id = v.id AND p.attempt = v.attempt AND v.state = 'running'
 WHERE v.id = :run_id::bigint LIMIT 1;

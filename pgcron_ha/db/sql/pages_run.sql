@@ -4,12 +4,13 @@
 SELECT f.*, s.name AS schedule_now,
        (SELECT extract(epoch FROM o.expected)::float8 FROM pgcron.overrun o
         WHERE o.run_id = f.id AND f.state = 'running') AS expected
-FROM ((SELECT 1 AS place, r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for,
-       r.nominal_for, r.parent_run, r.queue, r.priority, r.handler,
+FROM ((SELECT 1 AS place, r.id, pgcron.run_uuid(r.uuid, r.id, r.created_at) AS uuid, r.origin,
+              r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run,
+              r.queue, r.priority, r.handler,
               left(r.args::text, :most::int) AS args, octet_length(r.args::text) AS args_bytes,
               r.delivery, r.state, r.hold, r.due_at, r.expire_at, r.attempt,
               pgcron.attempts_allowed(r.max_attempts, r.delivery) AS max_attempts,
-              extract(epoch FROM r.timeout)::float8 AS timeout,
+              date_part('epoch', pgcron.time_allowed(r.timeout)) AS timeout,
               r.overlap, r.overlap_slot, r.claimed_at, r.started_at,
               NULL::timestamptz AS finished_at, r.cancel_at, r.cancel_reason, r.last_error AS error,
               NULL::text AS result, NULL::int AS result_bytes, r.created_at, r.created_by,
@@ -22,12 +23,13 @@ FROM ((SELECT 1 AS place, r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.s
        FROM pgcron.run r LEFT JOIN pgcron.node n ON n.incarnation = r.owner
        WHERE r.id = :run_id::bigint)
       UNION ALL
-      (SELECT 2, h.id, h.uuid, h.origin, h.schedule_id, h.schedule, h.scheduled_for,
+      (SELECT 2, h.id, pgcron.run_uuid(h.uuid, h.id, h.created_at), h.origin, h.schedule_id,
+              h.schedule, h.scheduled_for,
               h.nominal_for, h.parent_run, h.queue, h.priority, h.handler,
               left(h.args::text, :most::int), octet_length(h.args::text), h.delivery, h.outcome,
               NULL, h.due_at, NULL, h.attempt,
               pgcron.attempts_allowed(h.max_attempts, h.delivery),
-              extract(epoch FROM coalesce(h.timeout, '1 hour'))::float8, NULL, NULL, h.claimed_at,
+              date_part('epoch', pgcron.time_allowed(h.timeout)), NULL, NULL, h.claimed_at,
               h.started_at, h.finished_at, NULL,
               h.cancel_reason, h.error, left(h.result::text, :most::int),
               octet_length(h.result::text), h.created_at, h.created_by, h.node, h.fence, false,
@@ -42,7 +44,7 @@ FROM ((SELECT 1 AS place, r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.s
               d.queue, d.priority, d.handler, left(d.args::text, :most::int),
               octet_length(d.args::text), d.delivery, d.outcome, NULL, NULL, NULL, d.attempts,
               pgcron.attempts_allowed(d.max_attempts, d.delivery),
-              extract(epoch FROM d.timeout)::float8, NULL, NULL, NULL, NULL, d.died_at,
+              date_part('epoch', pgcron.time_allowed(d.timeout)), NULL, NULL, NULL, NULL, d.died_at,
               NULL, NULL, d.error, NULL, NULL, NULL, NULL, NULL, NULL, false, d.concurrency_key,
               d.retry::text,
               NULL, d.requires, NULL, (d.time_limits ->> 'give_up_after')::float8,
@@ -91,7 +93,7 @@ WHERE r.id = :run_id::bigint AND r.state = 'running';
 
 -- name: page_run_letter
 SELECT d.died_at, d.requeued_as, d.requeued_at, d.requeued_by,
-       extract(epoch FROM d.timeout)::float8 AS timeout, d.fingerprint
+       date_part('epoch', pgcron.time_allowed(d.timeout)) AS timeout, d.fingerprint
 FROM pgcron.dead_letter d WHERE d.run_id = :run_id::bigint;
 
 -- name: page_run_children

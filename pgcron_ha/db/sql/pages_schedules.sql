@@ -42,7 +42,8 @@ LEFT JOIN LATERAL (
       ON true
 LEFT JOIN LATERAL (
   SELECT min(r.id) AS id, min(coalesce(r.started_at, r.claimed_at)) AS since,
-         max(extract(epoch FROM r.timeout))::float8 AS timeout, count(*) AS runs,
+         max(extract(epoch FROM pgcron.time_allowed(r.timeout)))::float8 AS timeout,
+         count(*) AS runs,
          bool_and(coalesce(n.state <> 'dead' AND n.lease_until > now(), false)) AS has_lease
   FROM (SELECT e.id, e.started_at, e.claimed_at, e.timeout, e.owner FROM pgcron.run e
   WHERE e.schedule_id = s.id AND e.state = 'running' LIMIT 100) r
