@@ -43,6 +43,51 @@ def failure_of(call: Callable[[], object]) -> Failed:
     raise AssertionError("it did not fail")
 
 
+def without_name() -> BaseException:
+    class Nameless(type):
+        @property
+        def __name__(cls) -> str:  # type: ignore[override]
+            raise KeyboardInterrupt
+
+    class Without(Exception, metaclass=Nameless):
+        pass
+
+    return Without()
+
+
+def without_text() -> BaseException:
+    class Without(BaseException):
+        def __str__(self) -> str:
+            raise SystemExit(3)
+
+    return Without()
+
+
+def without_cause() -> BaseException:
+    class Without(Exception):
+        @property
+        def __cause__(self) -> BaseException | None:  # type: ignore[override]
+            raise GeneratorExit
+
+    return Without()
+
+
+@pytest.mark.parametrize("make", [without_name, without_text, without_cause])
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_an_error_that_can_not_be_read_is_a_failure_all_the_same(
+    make: Callable[[], BaseException], is_stopped: bool
+) -> None:
+    run = context(1, "py:x")
+    if is_stopped:
+        run.stop_reason = StopReason.CANCELLED
+
+    outcome = outcome_of_error(make(), run)
+
+    assert isinstance(outcome, Failed)
+    assert outcome.error_class == "Without"
+    assert "read" in outcome.message
+
+
 def test_an_error_is_known_by_its_class_and_those_it_is_derived_from() -> None:
     def refused() -> None:
         raise PaymentRefused("no")

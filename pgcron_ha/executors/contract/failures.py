@@ -107,18 +107,27 @@ def outcome_of_result(result: Any) -> Succeeded | Failed:
 
 def outcome_of_error(error: BaseException, context: Attempt) -> Outcome:
     """`Interrupted` when a stop ended the handler or it cancels its run, else `Failed`."""
-    reason = context.stop_reason
+    try:
+        return _interruption(error, context.stop_reason) or _failure(error, context.handler)
+    except BaseException as unreadable:  # whatever an exception of the user's does when it is read
+        kind, problem = _class_of(error), _class_of(unreadable)
+        return Failed(kind, f"{kind} ({problem} when it was read)")
+
+
+def _interruption(error: BaseException, reason: StopReason | None) -> Interrupted | None:
     if isinstance(error, Stopped):
         return Interrupted(reason or error.reason, bounded_text(str(error)))
     if reason is not None and any(_is_stop(each) for each in _chain(error)):
         return Interrupted(reason, f"stopped: {reason}")
     if isinstance(error, Cancel):
         return Interrupted(StopReason.CANCELLED, _message(error))
-    try:
-        return _failure(error, context.handler)
-    except Exception as unreadable:  # whatever an exception of the user's does when it is read
-        kind, problem = type(error).__name__[:MAX_NAME_CHARACTERS], type(unreadable).__name__
-        return Failed(kind, f"{kind} ({problem} when it was read)")
+    return None
+
+
+def _class_of(error: BaseException) -> str:
+    """The name of its class, whatever a metaclass says instead."""
+    name: str = type.__dict__["__name__"].__get__(type(error))
+    return name[:MAX_NAME_CHARACTERS]
 
 
 def refused(error: PgcronError) -> Failed:
@@ -191,7 +200,7 @@ def _bad_result(kind: str, returned: str) -> Failed:
 def _message(error: BaseException) -> str:
     try:
         return bounded_text(str(error)) or type(error).__name__
-    except Exception:  # a __str__ of the user's that raises
+    except BaseException:  # a __str__ of the user's that raises
         return f"{type(error).__name__} (its text could not be read)"
 
 
@@ -230,7 +239,7 @@ def fingerprint_of_error(error: BaseException, handler: str) -> str:
     """Of an exception, also by where in the user's code it was raised."""
     try:
         message = str(error)
-    except Exception:  # a __str__ of the user's that raises
+    except BaseException:  # a __str__ of the user's that raises
         message = ""
     frames = list(_functions(error))[-_MAX_FRAMES:]
     own = [name for name, is_own in frames if is_own]
