@@ -44,6 +44,7 @@ CHECKS: Final[tuple[tuple[str, Check], ...]] = (
     ("delivery", doctor_schema.check_delivery),
     ("nodes", doctor_schema.check_nodes),
     ("blocked", doctor_schema.check_no_node),
+    ("handlers", doctor_schema.check_handlers),
     ("invalid", doctor_schema.check_invalid),
     ("unaccounted", doctor_schema.check_unaccounted),
     ("ledger", doctor_schema.check_ledger),

@@ -280,6 +280,20 @@ def check_no_node(found: Diagnosis) -> Iterator[Finding]:
         yield advice(message, "Start a node that offers it for this queue.")
 
 
+def check_handlers(found: Diagnosis) -> Iterator[Finding]:
+    """Schedules whose runs no living node would take."""
+    for wanted in found.unserved_schedules:
+        others = (
+            f" and {plural(wanted['schedules'] - 1, 'other')}" if wanted["schedules"] > 1 else ""
+        )
+        labels = f" with {', '.join(wanted['requires'])}" if wanted["requires"] else ""
+        yield advice(
+            f"schedule '{wanted['name']}'{others}: no live node{labels} offers"
+            f" '{wanted['handler']}' for queue '{wanted['queue']}'",
+            "Start a node that does, before they fire; `pgcron-ha nodes` lists what nodes offer.",
+        )
+
+
 def check_invalid(found: Diagnosis) -> Iterator[Finding]:
     """Schedules that never fire."""
     for invalid in found.invalid_schedules:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any, Final, TextIO
@@ -16,6 +16,7 @@ from pgcron_ha.cli.output import note
 from pgcron_ha.cli.runs import print_run_id
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.cli.watching import follow_to_end
+from pgcron_ha.client.checks import args_text
 from pgcron_ha.client.previews import not_offered
 from pgcron_ha.client.run_request import RunRequest, request_new_run, request_run, send_runs
 from pgcron_ha.db.driver.answers import answers
@@ -30,6 +31,7 @@ _EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}
 
 @click.command("enqueue", cls=arguments.JsonCommand)
 @click.argument("handler", required=False)
+@click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option(
     "--file",
     "file",
@@ -42,6 +44,7 @@ _EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}
 @click.option("--log", "with_log", is_flag=True, help="With --wait: print its log on stderr.")
 def enqueue_command(
     handler: str | None,
+    pairs: tuple[str, ...],
     file: TextIO | None,
     args: str | None,
     due_at: str | None,
@@ -52,6 +55,8 @@ def enqueue_command(
 ) -> None:
     """Enqueue one run of HANDLER (such as py:report or shell:backup) and print its id.
 
+    Its args are --args, or KEY=VALUE pairs: a value is JSON, or text if it is none (day=monday).
+
     With --file it enqueues a run for each line, all or none. A line has the keys
     handler, args, queue, priority, due_at, idempotency_key, key_lifetime, timeout, max_attempts,
     delivery, retry, concurrency_key, requires, start_within, give_up_after, silence_timeout,
@@ -60,6 +65,8 @@ def enqueue_command(
     """
     if with_log and not wait:
         raise click.UsageError("--log goes with --wait; `runs logs` prints what a run printed")
+    if pairs:
+        args = _args_of(pairs, args)
     mistakes = Mistakes()
     with mistakes.kept():
         if due_at is not None:
@@ -83,6 +90,21 @@ def enqueue_command(
     requests = _requests(file, {"handler": handler, "args": args, **given})
     for run_id in on_database(lambda session: _send(session, requests)):
         print_run_id(run_id)
+
+
+def _args_of(pairs: Sequence[str], args: str | None) -> str:
+    if args is not None:
+        raise click.UsageError("--args has all args: leave KEY=VALUE pairs out")
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, separator, text = pair.partition("=")
+        if not separator or not name:
+            raise click.UsageError(f"'{pair[:60]}' is no KEY=VALUE pair")
+        try:
+            found[name] = json.loads(text)
+        except (ValueError, RecursionError):
+            found[name] = text
+    return args_text(found)
 
 
 async def _send_one(session: Session, request: RunRequest, is_awaited: bool) -> int:

@@ -40,6 +40,8 @@ def _status(row: overview.Row) -> str:
         return "done"
     if not row["enabled"]:
         return "paused"
+    if row["status"] == "valid" and not row["is_served"]:
+        return "no node"
     return "overruns" if row["overrunning"] else str(row["status"])
 
 

@@ -67,7 +67,7 @@ def summary_lines(status: overview.Row) -> Iterator[str]:
         f"schedules  {counts['schedules']}, {counts['paused_schedules']} paused, "
         f"{len(status['invalid_schedules'])} invalid"
     )
-    yield f"dead       {counts['dead_letters']} dead letters"
+    yield f"dead       {plural(counts['dead_letters'], 'dead letter')}"
     ended = ", ".join(f"{o['runs']} {o['outcome']}" for o in status["outcomes_of_last_hour"])
     yield f"last hour  {ended or 'no run ended'}"
 
@@ -97,7 +97,8 @@ def _pauses(counts: overview.Row) -> Iterator[str]:
     if counts["quarantine_until"]:
         yield f"paused     claims, until {shown(counts['quarantine_until'])}: the server is another"
     if counts["paused_queues"]:
-        yield f"paused     {counts['paused_queues']} queues; `pgcron-ha queues list` says which"
+        queues = plural(counts["paused_queues"], "queue")
+        yield f"paused     {queues}; `pgcron-ha queues list` says which"
 
 
 def _complaints(status: overview.Row) -> Iterator[str]:

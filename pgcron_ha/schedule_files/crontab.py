@@ -18,6 +18,7 @@ from pgcron_ha.schedule_files.imported import (
     as_argv,
     program_name,
     with_variables,
+    words_of,
 )
 
 _VARIABLE: Final = re.compile(
@@ -99,8 +100,16 @@ def _entry(found: Imported, context: _Context, line: str, where: str, is_system:
     if context.home is not None and context.home.startswith("/"):
         template["working_directory"] = context.home
     zone = context.timezone
-    said = {"spec": spec, "timezone": zone, "overlap": "allow", "catchup": "none"}
+    overlap = "skip" if _gives_way(command) else "allow"
+    said = {"spec": spec, "timezone": zone, "overlap": overlap, "catchup": "none"}
     found.add(where, program_name(command), "shell", said, template)
+
+
+def _gives_way(command: str) -> bool:
+    """Whether it ends at once while another one has its lock: ``flock -n``."""
+    program, *words = words_of(command) or [""]
+    is_lock = program.rpartition("/")[2] == "flock"
+    return is_lock and not {"-n", "--nb", "--nonblock"}.isdisjoint(words)
 
 
 def _split_spec(line: str) -> tuple[str, str]:

@@ -23,10 +23,18 @@ from pgcron_ha.schedule_files.definitions import as_yaml, judged_schedule
 LONGEST: Final = "7d"
 _NAME: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 _MOST_NAME: Final = 60
-# They begin command lines whose work is done by others.
-_NO_PROGRAMS: Final = frozenset(
-    {"cd", "test", "env", "nice", "ionice", "exec", "sudo", "timeout", "flock", "if", "then"}
-)
+# They begin command lines whose work is done by others: which of their options have a value, and
+# how many words stand between them and the program.
+_WRAPPERS: Final = {
+    **dict.fromkeys(("if", "then", "test", "exec", "nohup", "chronic", "cronic"), ("", 0)),
+    "cd": ("", 1),
+    "env": ("uCS", 0),
+    "flock": ("Ew", 1),
+    "ionice": ("cnpu", 0),
+    "nice": ("n", 0),
+    "sudo": ("ughpCDRT", 0),
+    "timeout": ("ks", 1),
+}
 
 
 class Loss(NamedTuple):
@@ -115,17 +123,31 @@ def with_variables(argv: Sequence[str], variables: Mapping[str, str]) -> list[st
     return ["/usr/bin/env", *(f"{name}={value}" for name, value in variables.items()), *argv]
 
 
-def program_name(command: str) -> str:
-    """A name for what a command line runs: of its first program, without its folder and suffix."""
+def words_of(command: str) -> list[str]:
+    """The words of a command line, as a shell would split them."""
     try:
-        words = shlex.split(command, comments=False)
+        return shlex.split(command, comments=False)
     except ValueError:
-        words = command.split()
-    is_folder = False
-    for word in words:
-        base = word.rstrip("/").rpartition("/")[2]
-        if is_folder or "=" in base or base in _NO_PROGRAMS or not re.match(r"[A-Za-z0-9_]", base):
-            is_folder = base == "cd" and not is_folder
-            continue
-        return re.sub(r"\.(sh|py|pl|rb|php)$", "", base)
+        return command.split()
+
+
+def program_name(command: str) -> str:
+    """A name for what a command line runs: of its first program, without its folder and suffix; of
+    the host that is called.
+    """
+    words = words_of(command)
+    while words:
+        base = words.pop(0).rstrip("/").rpartition("/")[2]
+        if base in _WRAPPERS:
+            with_value, others = _WRAPPERS[base]
+            while words and words[0].startswith("-"):
+                option = words.pop(0)
+                if len(option) == 2 and option[1] in with_value:
+                    del words[:1]
+            del words[:others]
+        elif "=" not in base and re.match(r"[A-Za-z0-9_]", base):
+            if base in ("curl", "wget"):
+                hosts = (word.partition("://")[2].partition("/")[0] for word in words)
+                base = next(filter(None, hosts), base)
+            return re.sub(r"\.(sh|py|pl|rb|php)$", "", base)
     return "job"

@@ -69,7 +69,7 @@ def test_status_of_an_empty_cluster_and_of_a_paused_one(cli: Cli, execute: Execu
     assert f"by {getpass.getuser()}: move" in text
     assert cli("cluster", "resume").out == "the cluster is resumed\n"
     assert "move" not in cli("status").out
-    assert "1 queues" in text
+    assert "1 queue;" in text
 
 
 def test_queues_are_listed_paused_and_resumed(cli: Cli, execute: Execute) -> None:
@@ -151,6 +151,27 @@ def test_the_doctor_finds_a_fresh_schema_well(cli: Cli) -> None:
     assert "advice   nodes          0 alive" in answer.out
     assert "problem" not in answer.out
     assert {row["level"] for row in cli("doctor", "--json").rows} <= {"ok", "advice"}
+
+
+def test_schedules_whose_handler_no_node_offers_are_named_before_they_fire(
+    cli: Cli, execute: Execute
+) -> None:
+    for name, handler in (("typo", "py:reprot"), ("twin", "py:reprot"), ("fine", "py:report")):
+        cli("schedules", "put", name, "0 3 1 1 *", handler)
+    execute("UPDATE pgcron.cursor SET status = 'valid'")
+
+    assert "no node" not in cli("schedules", "list").out
+    assert "handlers" not in cli("doctor").out
+    insert_node(execute, "n1", "py:report")
+
+    listed = {row["name"]: row["is_served"] for row in cli("schedules", "list", "--json").rows}
+    assert listed == {"fine": True, "twin": False, "typo": False}
+    assert cli("schedules", "list").out.count("no node") == 2
+    [found] = [row for row in cli("doctor", "--json").rows if row["check"] == "handlers"]
+    assert (found["level"], found["message"]) == (
+        "advice",
+        "schedule 'twin' and 1 other: no live node offers 'py:reprot' for queue 'default'",
+    )
 
 
 def test_the_doctor_finds_what_would_hurt(cli: Cli, execute: Execute) -> None:

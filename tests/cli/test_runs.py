@@ -53,6 +53,16 @@ def test_enqueue_prints_the_id_of_the_run(cli: Cli, execute: Execute) -> None:
     assert rows == [(run_id, "shell:backup", "slow", 1, due_at, 5400, 2, '{"n": 1.10}')]
 
 
+def test_args_are_pairs_of_keys_and_values_too(cli: Cli, execute: Execute) -> None:
+    cli("enqueue", "py:x", "day=monday", "shop=7", 'tags=["a"]', "note=a=b", "empty=")
+
+    assert execute("SELECT args FROM pgcron.run") == [
+        ({"day": "monday", "shop": 7, "tags": ["a"], "note": "a=b", "empty": ""},)
+    ]
+    assert cli("enqueue", "py:x", "monday").code == 2
+    assert cli("enqueue", "py:x", "day=1", "--args", "{}").code == 2
+
+
 def test_one_key_names_one_run(cli: Cli) -> None:
     first = cli("enqueue", "py:x", "--key", "k", "--json").rows
 

@@ -82,6 +82,28 @@ def test_a_crontab_is_carried_over_as_cron_runs_it() -> None:
     assert (last["spec"], last["timezone"]) == ("@daily", "Europe/Berlin")
 
 
+@pytest.mark.parametrize(
+    ("command", "name", "overlap"),
+    [
+        ("flock -n /run/report.lock /opt/report.sh --day", "report", "skip"),
+        ("flock -w 5 /run/report.lock /opt/report.sh -n", "report", "skip"),
+        ("/usr/bin/nice -n 10 ionice -c3 /usr/local/bin/backup", "backup", "allow"),
+        ("env A=1 timeout -k 5 10m sudo -u bob chronic reindex.py", "reindex", "allow"),
+        ("curl -fsS --retry 3 https://shop.example/cron?job=1", "shop.example", "allow"),
+        ("cd /srv/shop && php artisan", "php", "allow"),
+        ("curl", "curl", "allow"),
+        ("nice -n", "job", "allow"),
+    ],
+)
+def test_a_schedule_has_the_name_of_the_program_that_does_the_work(
+    command: str, name: str, overlap: str
+) -> None:
+    found = import_crontab(f"0 3 * * * {command}", "crontab", timezone="UTC")
+
+    [(given, values)] = found.definitions.items()
+    assert (given, values["overlap"]) == (name, overlap)
+
+
 def test_percent_signs_are_lines_of_input_unless_escaped() -> None:
     found = crontab("0 3 * * * cat -%Dear 'all',%50\\% ${done} of {day}%\n0 4 * * * echo 5\\%")
     assert output_of(found, "cat") == "Dear 'all',\n50% ${done} of {day}\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pgcron_ha.db.queries.overview import DEFAULT_LIMIT
+from pgcron_ha.db.queries.overview import DEFAULT_LIMIT, LOOK
 from pgcron_ha.db.queries.rows import Rows
 
 # Past these a snapshot is felt: claims walk over the dead rows of that many transactions.
@@ -58,6 +58,9 @@ READINGS: Final[dict[str, Any]] = {
     ),
     # Overflow rows, at-most-once work, living nodes, the shortest lease, where partitions end.
     "risks": Rows("read_risks").the,
+    # What schedules want and no living node takes: handler, queue, requires, how many `schedules`,
+    # and the name of one.
+    "unserved_schedules": Rows("list_unserved_schedules", look=LOOK, limit=DEFAULT_LIMIT),
     # The version of tzdata that decides, and nodes with older ones.
     "zones": Rows("read_zones", limit=DEFAULT_LIMIT).the,
     # Fires of the last day that were decided and have no run; there must be none.
