@@ -86,11 +86,12 @@ def duration(seconds: float | None) -> str:
     return f"0{_THIN}s"
 
 
-def relative(instant: datetime, now: datetime) -> str:
-    """``6 m ago``, ``in 4 m 10 s``; a date and time from a day on."""
+def relative(instant: datetime, now: datetime, zone: ZoneInfo) -> str:
+    """``6 m ago``, ``in 4 m 10 s``; from a day on its date and time in the zone."""
     seconds = (instant - now).total_seconds()
     if abs(seconds) >= DAY_SECONDS:
-        return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M}"
+        shown = instant.astimezone(zone)
+        return f"{shown:%Y-%m-%d %H:%M} {_zone_of(shown)}"
     if abs(seconds) < 1:
         return "now"
     if seconds > 0:
@@ -110,8 +111,18 @@ def exact(instant: datetime, zone: ZoneInfo) -> str:
 
 
 def local(instant: datetime, zone: ZoneInfo) -> str:
-    """``2026-11-21 06:30:00`` in a zone."""
+    """``2026-11-21 06:30:00 UTC+1`` in a zone."""
+    return f"{wall(instant, zone)} {_zone_of(instant.astimezone(zone))}"
+
+
+def wall(instant: datetime, zone: ZoneInfo) -> str:
+    """``2026-11-21 06:30:00`` in a zone that stands beside it."""
     return f"{instant.astimezone(zone):%Y-%m-%d %H:%M:%S}"
+
+
+def _zone_of(local_time: datetime) -> str:
+    shift = offset(local_time)
+    return "UTC" if shift == "+0" else f"UTC{shift}"
 
 
 def clock(instant: datetime, zone: ZoneInfo) -> str:

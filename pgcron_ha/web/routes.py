@@ -72,6 +72,7 @@ _ROUTES: Final[dict[str, tuple[tuple[str, str, str, str, Endpoint], ...]]] = {
         ("POST", "/run", "run_now", "schedules:run", schedule_verbs.run_now),
         ("POST", "/pause", "pause", "schedules:pause", schedule_verbs.pause),
         ("POST", "/rename", "rename", "schedules:write", schedule_verbs.rename),
+        ("POST", "/delete", "delete_schedule", "schedules:write", schedule_verbs.delete),
         ("POST", "/resume", "resume", "schedules:pause", schedule_verbs.resume),
         ("GET", "/edit", "edit", "schedules:read", schedule_edit.show_edit),
         ("POST", "/save", "save", "schedules:edit", schedule_edit.save),

@@ -11,6 +11,7 @@ NOTICES: Final[dict[str, str]] = {
     "created": "Created: nodes begin with its next fire.",
     "edited": "Saved: what is due keeps the old definition, later fires follow the new one.",
     "restored": "Restored: the version from then is the newest now.",
+    "schedule_deleted": "Deleted: what waited is cancelled, what runs goes on, its history stays.",
     "renamed": "Renamed: what waits follows the name; what has begun keeps the old one.",
     "backfill": "Started: nodes make its runs, a few at a time.",
     "backfill_paused": "Paused: it makes no more runs; those that were made go on.",

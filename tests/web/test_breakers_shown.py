@@ -32,6 +32,13 @@ async def run(database: str) -> AsyncIterator[int]:
     await connection.close()
 
 
+async def test_the_list_says_that_a_breaker_holds_a_run_up(site: Site, run: int) -> None:
+    page = (await site.get("/runs")).text
+
+    assert "the circuit breaker of its handler is open" in page
+    assert "no live node offers it" not in page
+
+
 @pytest.mark.parametrize("path", ["/", "/queues/shop", "/runs/{run}"])
 async def test_an_open_breaker_is_told_with_its_reason(site: Site, run: int, path: str) -> None:
     page = (await site.get(path.format(run=run))).text

@@ -47,11 +47,14 @@ def test_durations_are_worded_with_their_units(seconds: float | None, text: str)
         (-379, "6 m ago"),
         (-5999, "1 h 39 m ago"),
         (250, "in 4 m 10 s"),
-        (-90000, "2026-11-20 11:00"),
+        (-90000, "2026-11-20 12:00 UTC+1"),
+        (90000 * 200, "2027-06-17 22:00 UTC+2"),
     ],
 )
 def test_instants_are_relative_within_a_day(seconds: float, text: str) -> None:
-    assert spaced(formats.relative(NOW + timedelta(seconds=seconds), NOW)) == text
+    assert spaced(formats.relative(NOW + timedelta(seconds=seconds), NOW, BERLIN)) == text
+    assert formats.relative(NOW - timedelta(days=2), NOW, ZoneInfo("UTC")).endswith(":00 UTC")
+    assert formats.local(NOW, BERLIN) == "2026-11-21 13:00:00 UTC+1"
 
 
 def test_the_exact_time_is_local_and_utc() -> None:

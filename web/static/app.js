@@ -15,9 +15,8 @@
   if (remembered === "light" || remembered === "dark") root.dataset.theme = remembered;
 
   const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
-  if (zone && !document.cookie.includes(`pgcron_zone=${zone}`)) {
-    document.cookie = `pgcron_zone=${zone}; path=/; max-age=31536000; samesite=lax`;
-  }
+  const isZoneNew = zone && !document.cookie.includes(`pgcron_zone=${zone}`);
+  if (isZoneNew) document.cookie = `pgcron_zone=${zone}; path=/; max-age=31536000; samesite=lax`;
 
   function isDark() {
     return root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
@@ -164,7 +163,13 @@
     if (live.base > 0) {
       live.label = document.getElementById("live-state");
       if (document.querySelector("[data-failure]")) say("stale", "waiting"); else say("live", "live");
-      live.timer = setTimeout(refresh, live.base * 1000);
+      // The first page was made before the server knew the zone.
+      if (isZoneNew && !here.searchParams.has("tz")) {
+        document.querySelector(".top .zone").textContent = zone;
+        refresh();
+      } else {
+        live.timer = setTimeout(refresh, live.base * 1000);
+      }
       document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
     }
   });

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias
 
@@ -16,6 +16,7 @@ from pgcron_ha.db.queries.node_health import (
     without_words,
 )
 from pgcron_ha.db.queries.rows import Row
+from pgcron_ha.db.queries.storage import release_words
 from pgcron_ha.web.formats import (
     Mark,
     capital,
@@ -65,6 +66,7 @@ def causes(link: Link, seen: Facts) -> list[Attention]:
         *_cordoned(link, seen),
         *_unresponsive(link, seen),
         *_blocking(seen),
+        *_holding(link, seen),
         *_troubled_services(link, seen),
         *_failing(link, seen),
         *_open_circuits(link, seen),
@@ -150,6 +152,21 @@ def _blocking(seen: Facts) -> Iterator[Attention]:
             since,
             f"It {holding_words(row)}.",
             "What waits goes on when its transaction ends.",
+        )
+
+
+def _holding(link: Link, seen: Facts) -> Iterator[Attention]:
+    """Snapshots so old that dead rows pile up in every table."""
+    for row in seen.holders:
+        seconds = row["seconds"]
+        yield Attention(
+            Mark("▲", "snapshot", "late"),
+            f"{capital(row['kind'])} {row['name']}",
+            link("storage"),
+            None if seconds is None else seen.now - timedelta(seconds=seconds),
+            f"It holds a snapshot of {plural(row['age'], 'transaction')}: dead rows stay in every"
+            " table.",
+            f"If nobody needs it: {release_words(row)}",
         )
 
 
@@ -244,9 +261,17 @@ def _unserved(link: Link, seen: Facts) -> Iterator[Attention]:
 
 
 def _others(link: Link, seen: Facts) -> Iterator[Attention]:
+    """What is late, stuck, stale or can't be read; not what a cause above holds up."""
+    held_up = {group["handler"]: group["name"] for group in seen.broken}
     for row, health in seen.judged:
         if health.is_problem and health.word != "failing":
-            yield _schedule(link, row, health)
+            cause = _schedule(link, row, health)
+            if health.word in ("late", "stale") and row["handler"] in held_up:
+                name = held_up[row["handler"]]
+                why = f"{health.reason}, as the circuit breaker of {name} is open"
+                reset = (("Reset", link("reset_breaker", name=name)),)
+                cause = replace(cause, why=why, actions=reset)
+            yield cause
 
 
 def _dead(link: Link, seen: Facts) -> Iterator[Attention]:
@@ -256,7 +281,8 @@ def _dead(link: Link, seen: Facts) -> Iterator[Attention]:
         if group["has_enqueued"]:
             handler, why = group["handler"], short(group["cause"]) or "it said nothing"
             what = f"{handler} ({plural(group['letters'], 'dead letter')})"
-            yield Attention(mark, what, link("dead", {"handler": handler}), group["last_at"], why)
+            address = link("dead", {"handler": handler, "group": group["fingerprint"]})
+            yield Attention(mark, what, address, group["last_at"], why)
 
 
 def _paused_queues(link: Link, seen: Facts) -> Iterator[Attention]:

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.queries.blocking import blocking_sessions
+from pgcron_ha.db.queries.health import READINGS
 from pgcron_ha.db.queries.pages import dead_letters as ask_letters
 from pgcron_ha.db.queries.pages import nodes as ask_nodes
 from pgcron_ha.db.queries.pages import overview as ask
@@ -30,7 +31,8 @@ _ENDED_WITHIN: Final = 3600.0
 Judged: TypeAlias = list[tuple[Row, Health]]
 
 # What is read for all of the cluster; `breakers` are those that are not closed, `broken` the runs
-# that wait for them, `blocking` sessions that keep nodes waiting for a lock.
+# that wait for them, `blocking` sessions that keep nodes waiting for a lock, `holders` have old
+# snapshots.
 _READ: Final[dict[str, Callable[..., Awaitable[Any]]]] = {
     "cluster": ask.cluster,
     "due": ask.due,
@@ -46,6 +48,7 @@ _READ: Final[dict[str, Callable[..., Awaitable[Any]]]] = {
     "dead": partial(ask_letters.groups, **_OPEN_LETTERS, look=ask.LOOK, limit=ask.ROWS),
     "queues": ask_queues.settings,
     "blocking": blocking_sessions,
+    "holders": READINGS["snapshot_holders"],
 }
 
 

@@ -93,13 +93,13 @@ async def create(page_request: PageRequest) -> Response:
     served = await page_request.act(lambda c: offered_for(c, texts, page_request.schema))
     says_more = any(texts[field].strip() != defaults[field] for field in REST)
     form = DefinitionForm(texts, served, is_unfolded=says_more, name=name)
-    is_preview = given.get("do") == "preview"
+    form.is_preview = given.get("do") == "preview"
     try:
-        unnamed = name or ("new" if is_preview else "")
+        unnamed = name or ("new" if form.is_preview else "")
         changes, form.preview = await judged(page_request, unnamed, row, texts, now)
         if "~" in texts["spec"]:
             form.warnings.append(_SPREAD_NOTE)
-        if is_preview:
+        if form.is_preview:
             return _new_page(page_request, form, is_paused=is_paused)
         await page_request.do(
             functions.put_schedule,
@@ -148,9 +148,10 @@ async def save(page_request: PageRequest) -> Response:
     version = version_number(given.get("version") or None) or row["version"]
     note = given.get("note", "")[:MOST_NOTE]
     form = DefinitionForm({**texts_of(row), **texts}, served)
+    form.is_preview = given.get("do") == "preview"
     try:
         changes, form.preview = await judged(page_request, name, row, texts, datetime.now(UTC))
-        if given.get("do") == "preview":
+        if form.is_preview:
             return _edit_page(page_request, row, form, version=version, note=note)
         await page_request.do(
             ask.edit_schedule,

@@ -106,8 +106,10 @@ class DefinitionForm:
         handler, queue = _placed(texts)
         lacking = not_offered(handler, queue, offered) if handler else None
         self.warnings = [] if lacking is None else [lacking]
+        self.is_preview = False
+        """Whether nothing was to be saved."""
         self.error: PgcronError | None = None
-        """Why it was not saved."""
+        """Why it was not saved, or can't be."""
         self.wrong: EditField | None = None
         """The field that is to blame for `error`, if it is one."""
         self.known: Mapping[str, Sequence[str]] = {

@@ -63,6 +63,19 @@ async def rename(page_request: PageRequest) -> Response:
     return page_request.redirect("schedule", {"done": "renamed"}, name=new_name)
 
 
+async def delete(page_request: PageRequest) -> Response:
+    """Ends what waits and removes the schedule, if ``sure`` is yes; then shows the list."""
+    if (await page_request.form("sure")).get("sure") != "yes":
+        raise InvalidInput(
+            "a deletion was not confirmed",
+            "It can't be taken back but by restoring a version, which makes another schedule.",
+            "Say that you are sure.",
+        )
+    name = page_request.segment("name")
+    await page_request.do(functions.delete_schedule, name, interface=INTERFACE)
+    return page_request.redirect("schedules", {"done": "schedule_deleted"})
+
+
 resume = verb(functions.resume_schedule, "schedule", "resumed", interface=INTERFACE)
 
 

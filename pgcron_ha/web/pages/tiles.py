@@ -53,7 +53,7 @@ def _failing(link: Link, seen: Facts) -> Tile:
     failing = [word for word in words if word in ("failing", "stuck", "invalid")]
     label, href = "Failing schedules", link("schedules", {"health": "failing"})
     if not failing:
-        return Tile(label, "0", _mark("ok"), "every last run succeeded", href)
+        return Tile(label, "0", _mark("ok"), "no last run failed", href)
     counts = ", ".join(f"{failing.count(word)} {word}" for word in dict.fromkeys(failing))
     return Tile(label, number(len(failing)), _mark("fail", "failing"), counts, href)
 

@@ -49,7 +49,11 @@ class BrowserHands:
         if await folded.count():
             await folded.click()
         for name, value in fields.items():
-            await form.locator(f"[name={name}]").fill(value)
+            field = form.locator(f"[name={name}]")
+            if await field.get_attribute("type") == "checkbox":
+                await field.check()
+            else:
+                await field.fill(value)
         async with page.expect_navigation(wait_until="load"):
             await button.click()
         return urlsplit(page.url).path

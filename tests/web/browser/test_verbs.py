@@ -479,11 +479,26 @@ async def test_a_schedule_is_edited_and_a_version_restored(
     ]
 
 
+async def test_a_schedule_is_deleted_and_its_history_stays(
+    hands: Hands, cluster: Cluster, name: str
+) -> None:
+    identity = await schedule(cluster, name)
+    await hands.open(f"/schedules/{quote(name, safe='')}")
+    assert await hands.press("Delete", sure="yes") == "/schedules"
+    assert "Deleted: what waited is cancelled" in await hands.text()
+    assert await one(cluster, "SELECT id FROM pgcron.schedule WHERE name = $1", name) is None
+    gone = (
+        "SELECT actor FROM pgcron.schedule_version WHERE schedule_id = $1 AND operation = 'delete'"
+    )
+    assert await one(cluster, gone, identity) == ACTOR
+
+
 async def test_no_verb_is_left_out() -> None:
     verbs = {route.name for route in ROUTES if route.method == "POST"}
 
     assert verbs == {
         *("run_now", "pause", "resume", "rename", "cancel", "retry", "redrive", "redrive_cause"),
+        "delete_schedule",
         *("skip_fire", "move_fire", "edit_fire", "restore_fire", "restore_args"),
         *("create_schedule", "save", "restore", "save_calendar", "delete_calendar"),
         *("ask_backfill", "pause_backfill", "resume_backfill", "stop_backfill"),
