@@ -7,9 +7,10 @@ from typing import Final
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import Column, plural, print_result, print_rows
-from pgcron_ha.cli.session import act, call
+from pgcron_ha.cli.output import Column, note, plural, print_result, print_rows
+from pgcron_ha.cli.session import Session, act, call, with_session
 from pgcron_ha.client import checks
+from pgcron_ha.config.values import did_you_mean
 from pgcron_ha.db.commands import cluster
 from pgcron_ha.db.queries import overview
 
@@ -105,10 +106,13 @@ def demand_command(queue: str | None, cap: int) -> None:
 
 @queues_group.command("pause")
 @click.argument("queue")
-@click.option("--note", help="Why; shown with the queue.")
-def pause_command(queue: str, note: str | None) -> None:
+@click.option("--note", "why", help="Why; shown with the queue.")
+@with_session
+async def pause_command(session: Session, queue: str, why: str | None) -> None:
     """Start no runs of QUEUE; what runs goes on."""
-    act(cluster.pause_queue, checks.queue_name(queue), note)
+    checks.queue_name(queue)
+    await _note_if_unused(session, queue)
+    await session.act(cluster.pause_queue, queue, why)
     print_result({"queue": queue, "is_paused": True}, f"queue '{queue}' is paused")
 
 
@@ -129,10 +133,14 @@ def resume_command(queue: str) -> None:
     help="Most runs that execute at once on all nodes together; none: no limit.",
 )
 @_rate
-def set_queue_command(queue: str, max_running: int | None, rate: arguments.Rate) -> None:
+@with_session
+async def set_queue_command(
+    session: Session, queue: str, max_running: int | None, rate: arguments.Rate
+) -> None:
     """Limit QUEUE; what runs goes on, and counts. What is left out is no limit."""
-    name = checks.queue_name(queue)
-    act(cluster.set_queue, name, max_running, **rate._asdict())
+    checks.queue_name(queue)
+    await _note_if_unused(session, queue)
+    await session.act(cluster.set_queue, queue, max_running, **rate._asdict())
     most = "as many runs as there are slots"
     if max_running is not None:
         most = f"at most {plural(max_running, 'run')}"
@@ -140,6 +148,16 @@ def set_queue_command(queue: str, max_running: int | None, rate: arguments.Rate)
         {"queue": queue, "max_running": max_running, **rate._asdict()},
         f"queue '{queue}' executes {most} at once{rate.words()}",
     )
+
+
+async def _note_if_unused(session: Session, queue: str) -> None:
+    """That no living node takes from it, and no run and no setting names it."""
+    nodes = await session.call(overview.nodes, limit=arguments.MOST_ROWS)
+    known = {row["name"] for row in await session.call(overview.queues, limit=arguments.MOST_ROWS)}
+    known.update(*(row["queues"] for row in nodes))
+    if nodes and queue not in known:
+        near = did_you_mean(queue, known)
+        note(f"no living node takes from queue '{queue}', and it has no runs{near}")
 
 
 @click.group("concurrency", cls=arguments.JsonGroup)

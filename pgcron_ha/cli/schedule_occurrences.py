@@ -14,7 +14,14 @@ import click
 from pgcron_ha.cli import arguments, output
 from pgcron_ha.cli.output import Column, echo, plural, shown
 from pgcron_ha.cli.session import Session, with_session
-from pgcron_ha.client.fires import NO_FIRE, changed_words, explain, is_fire, require_fire
+from pgcron_ha.client.fires import (
+    NO_FIRE,
+    changed_words,
+    explain,
+    is_fire,
+    last_fire,
+    require_fire,
+)
 from pgcron_ha.client.verifying import Proof, prove
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.commands.schedule_versions import last_definition
@@ -47,6 +54,12 @@ LEDGER_COLUMNS = (
     Column("STARTED", "started_at"),
 )
 _WHEN = arguments.ReadBy("when", arguments.duration, arguments.instant)
+
+
+def _ago(option: str, text: str) -> timedelta:
+    return timedelta() if text.strip() == "now" else arguments.duration(option, text)
+
+
 _fire_arguments = arguments.together(
     click.argument("name"), click.argument("instant", type=arguments.LOCAL_INSTANT)
 )
@@ -78,16 +91,24 @@ async def occurrences_command(
 
 
 @click.command("why", cls=arguments.JsonCommand)
-@_fire_arguments
+@click.argument("name")
+@click.argument(
+    "instant", required=False, type=arguments.ReadBy("instant", _ago, arguments.local_instant)
+)
 @with_session
-async def why_command(session: Session, name: str, instant: datetime) -> None:
+async def why_command(session: Session, name: str, instant: timedelta | datetime | None) -> None:
     """Say why a schedule ran, or did not run, at INSTANT.
 
-    INSTANT is ISO 8601, or 18:30, yesterday 03:00, 2h (ago); without an offset it is local time in
-    the schedule's zone. A deleted schedule is found by its last name.
+    INSTANT is ISO 8601, or 18:30, yesterday 03:00; without an offset it is local time in the
+    schedule's zone. A duration (2h: so long ago) is the last fire at or before then; without
+    INSTANT it is the last fire. A deleted schedule is found by its last name.
     """
     row = await session.call(last_definition, name)
-    moment = arguments.in_zone(instant, row["timezone"])
+    if isinstance(instant, datetime):
+        moment = arguments.in_zone(instant, row["timezone"])
+    else:
+        now = await session.call(overview.database_time)
+        moment = last_fire(row, now - (instant or timedelta()))
     found = explain(row, moment, await session.call(reasons.why, name, moment))
     reported = found.reported
     fields = {"schedule": name, "instant": output.instant_text(found.instant), **reported._asdict()}
@@ -172,7 +193,8 @@ async def verify_command(session: Session, name: str | None, since: timedelta | 
     """Prove that no fire is missing or double.
 
     For the schedule NAME, or for all, the instants of each version's spec are compared with the
-    ledger, and its rows with each other. Exit code 1 if something breaks the rule; it is listed.
+    ledger, and its rows with each other: those of a paused schedule up to the pause. Exit code 1 if
+    something breaks the rule; it is listed.
     """
     now: datetime = (await session.call(health.server))["now"]
     after = now - since if isinstance(since, timedelta) else since.astimezone(UTC)
@@ -203,6 +225,8 @@ def _sentence(proof: Proof, after: datetime) -> str:
         broken = len(proof.breaks)
         breaks = f"{broken} {in_number(broken, 'breaks', 'break')} a rule"
         return f"{looked}{cut}: {breaks}; keep the database's log and report it"
+    if not proof.schedules:
+        return f"{looked}{cut}: nothing to verify; no node has made a fire of them"
     return f"{looked}{cut}: each is accounted for, none twice"
 
 

@@ -11,17 +11,24 @@ import asyncio
 import errno
 import functools
 import getpass
+import re
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import asyncpg
 
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo
 from pgcron_ha.config.settings import Settings
+from pgcron_ha.config.values import did_you_mean
 from pgcron_ha.db.commands.schedule_versions import on_warning
 from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.pool import Connection, connect_client
 from pgcron_ha.db.driver.revision import require_revision
+from pgcron_ha.db.queries import overview
+from pgcron_ha.errors import NotFound, PgcronError
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -29,6 +36,7 @@ Statement = Callable[..., Awaitable[Result]]
 """A statement of `pgcron_ha.db`: it takes a connection first and a schema by name."""
 
 _CLOSE_SECONDS = 5
+_MOST_NAMES = 1000
 
 
 class _NobodyReads(Exception):
@@ -96,16 +104,32 @@ async def _run(
         with answers():
             if needs_schema:
                 await require_revision(connection, settings.schema)
+            session = Session(connection, settings.schema, settings, _actor())
             try:
-                done = await work(Session(connection, settings.schema, settings, _actor()))
+                done = await work(session)
             except BrokenPipeError as error:
                 raise _NobodyReads from error
+            except NotFound as error:
+                raise await _with_suggestion(session, error) from None
         await asyncio.sleep(0)  # warnings arrive in the next turn of the loop
         return done
     except _NobodyReads:
         raise BrokenPipeError(errno.EPIPE, "nobody reads the output") from None  # click ends it
     finally:
         await connection.close(timeout=_CLOSE_SECONDS)
+
+
+async def _with_suggestion(session: Session, error: NotFound) -> NotFound:
+    """The error with the name that is alike, if it is about a schedule or a living node."""
+    named = re.fullmatch(r"(schedule|node) '(.+)' does not exist", error.message)
+    if named is None:
+        return error
+    near = ""
+    with suppress(PgcronError, asyncpg.PostgresError):  # a role that may not read the lists
+        listed = overview.schedules if named[1] == "schedule" else overview.nodes
+        rows = await session.call(listed, limit=_MOST_NAMES)
+        near = did_you_mean(named[2], {row["name"] for row in rows})
+    return NotFound(error.message + near, error.detail, error.hint)
 
 
 def _warn(message: str, detail: str, hint: str) -> None:

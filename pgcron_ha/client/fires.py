@@ -70,6 +70,16 @@ def explain(row: Mapping[str, Any], instant: datetime, reported: Reason) -> Expl
     return Explained(instant, reported, False, before, after)
 
 
+def last_fire(row: Mapping[str, Any], instant: datetime) -> datetime:
+    """The last fire at or before an instant by the current definition; the instant itself where
+    there is none, or where this version can't read its spec.
+    """
+    try:
+        return spec_of(row).previous(instant + _INSTANT_EARLIER) or instant
+    except PgcronError:
+        return instant
+
+
 def require_fire(row: Mapping[str, Any], instant: datetime) -> None:
     """Raises InvalidInput, with the nearest fires, for an instant that the schedule doesn't name.
 

@@ -30,9 +30,9 @@ from pgcron_ha.errors import ConfigError
 # The beginning of a value is enough to recognize it in a sentence.
 _SHOWN_CHARACTERS = 80
 DEFAULT_FILE = "pgcron-ha.toml"
-# Similar enough to be a misspelling. Orchestrators set variables with this prefix, too (a service
-# called pgcron-ha gives PGCRON_HA_PORT), so other names are not refused.
-_SLIP = 0.85
+# Variables with the prefix that are no settings: of the embedded server, of tests and
+# docker-compose.yml, and what orchestrators set for services called pgcron-ha or pgcron-ha-web.
+_OF_OTHERS = re.compile(r"PG_BIN|PASSWORD|TEST_.*|(\w+_)?(SERVICE_(HOST|PORT\w*)|PORT(_\d+\w*)?)")
 
 
 @dataclass(frozen=True)
@@ -176,9 +176,9 @@ def _merge_environment(merge: SourcedSettings, environment: Mapping[str, str]) -
         if variable in by_variable:
             merge.values[by_variable[variable]] = SourcedValue(raw, "environment", variable)
         elif variable.startswith(ENVIRONMENT_PREFIX):
-            guess = did_you_mean(variable.removeprefix(ENVIRONMENT_PREFIX), endings, _SLIP)
-            if guess:
-                guess = guess.replace("'", f"'{ENVIRONMENT_PREFIX}", 1)
+            name = variable.removeprefix(ENVIRONMENT_PREFIX)
+            if not _OF_OTHERS.fullmatch(name):
+                guess = did_you_mean(name, endings).replace("'", f"'{ENVIRONMENT_PREFIX}", 1)
                 merge.problems.append(f"{variable} (environment): unknown setting{guess}")
 
 

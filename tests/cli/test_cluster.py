@@ -86,6 +86,35 @@ def test_queues_are_listed_paused_and_resumed(cli: Cli, execute: Execute) -> Non
     assert cli("queues", "pause", "two words").err.startswith("error: queue 'two words' is not")
 
 
+def test_a_queue_that_nobody_knows_is_noted_with_the_nearest(cli: Cli, execute: Execute) -> None:
+    assert cli("queues", "pause", "elsewhere").err == ""  # there are no nodes yet
+    insert_node(execute, "n1", "py:known")
+
+    misspelt = cli("queues", "pause", "defualt")
+    assert (misspelt.code, misspelt.out) == (0, "queue 'defualt' is paused\n")
+    assert misspelt.err == (
+        "note: no living node takes from queue 'defualt', and it has no runs;"
+        " did you mean 'default'?\n"
+    )
+    assert cli("queues", "pause", "default").err == ""
+    assert cli("queues", "set", "defualt", "--max-running", 2).err == ""  # it has a setting
+    assert "no living node" in cli("queues", "set", "other", "--max-running", 2).err
+
+
+def test_an_unknown_name_comes_with_the_one_that_is_alike(cli: Cli, execute: Execute) -> None:
+    cli("schedules", "put", "nightly", "@daily", "py:x")
+    insert_node(execute, "worker-1", "py:known")
+
+    for words, name in (
+        (["schedules", "pause", "nighly"], "nightly"),
+        (["schedules", "show", "nighly"], "nightly"),
+        (["nodes", "drain", "worker-l"], "worker-1"),
+    ):
+        refused = cli(*words)
+        assert refused.code == 1
+        assert refused.err.splitlines()[0].endswith(f"; did you mean '{name}'?")
+
+
 def test_nodes_are_listed_with_their_leases(cli: Cli, execute: Execute) -> None:
     assert cli("nodes").out == "no nodes\n"
     insert_node(execute, "n1", "py:known")

@@ -144,10 +144,8 @@ def test_all_or_nothing_is_applied_and_the_one_at_fault_is_named(
 def test_every_problem_of_the_files_is_told_with_its_line(cli: Cli, tmp_path: Path) -> None:
     folder = tmp_path / "jobs"
     write(folder / "a.yaml", NIGHTLY.replace("timezone", "timezome"))
-    write(
-        folder / "b.yaml",
-        "schedules:\n  x: {spec: 61 * * * *, handler: py:x}\n  y: {spec: '@daily'}",
-    )
+    second = "schedules:\n  x: {spec: 61 * * * *, handler: py:x}\n  y: {spec: '@daily'}"
+    write(folder / "b.yaml", second)
     write(folder / "c.yaml", "[schedules.hourly]\nspec = 1\n")
     write(folder / "d.yaml", "schedules:\n  x: {spec: '@daily', handler: 'py:x', priority: 12}\n")
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 from tests.cli.conftest import Cli, Execute
 
 
@@ -88,7 +90,8 @@ def test_a_ledger_is_verified_and_what_breaks_it_listed(cli: Cli, execute: Execu
     put(cli, "* * * * *", "py:x")
     unseen = cli("schedules", "verify", "s")
     assert (unseen.code, unseen.err) == (0, "")
-    assert unseen.out.startswith("0 schedules, 0 instants since ")  # no node has seen it
+    assert unseen.out.startswith("0 schedules, 0 instants since ")
+    assert unseen.out.endswith(": nothing to verify; no node has made a fire of them\n")
     execute(
         "UPDATE pgcron.cursor SET status = 'valid', since = now() - interval '10 minutes',"
         " watermark = date_trunc('minute', now()), next_fire = now() + interval '1 minute'"
@@ -113,6 +116,8 @@ def test_a_ledger_is_verified_and_what_breaks_it_listed(cli: Cli, execute: Execu
     )
     execute("UPDATE pgcron.cursor SET watermark = (SELECT max(m.last_at) FROM pgcron.missed m)")
     assert "each is accounted for, none twice" in cli("schedules", "verify").out
+    cli("schedules", "pause", "s")
+    assert re.match(r"1 schedule, [1-9]\d* instants? since", cli("schedules", "verify", "s").out)
     well = [row for row in cli("doctor", "--json").rows if row["check"] == "ledger"]
     assert [row["level"] for row in well] == ["ok"]
     assert cli("schedules", "verify", "nobody").code == 1

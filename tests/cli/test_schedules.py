@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -124,7 +125,7 @@ def test_all_that_is_wrong_with_a_schedule_is_named_at_once(cli: Cli, execute: E
     assert refused.code == 1
     assert refused.err.startswith("error: 9 mistakes\ndetail: Each of them:\n")
     named = ("Europe/Nowhere", "priority 12", "'maybe'", "max_attempts 0", "timeout '5'")
-    for each in (*named, "args is a JSON array", "'none'", '"61"', "handler 'report'"):
+    for each in (*named, "args is a JSON array", "none", '"61"', "handler 'report'"):
         assert each in refused.err
     assert execute("SELECT count(*) FROM pgcron.schedule") == [(0,)]
 
@@ -250,6 +251,18 @@ def test_why_tells_what_was_decided_in_the_schedules_own_time(cli: Cli, execute:
     gone = cli("schedules", "why", "s", "2090-01-10T03:00", "--json").rows[0]
     assert gone["code"] == "is_deleted"
     assert cli("schedules", "why", "s", "yesterday").code == 1
+
+
+@pytest.mark.parametrize("words", [[], ["now"], ["2h"]])
+def test_why_of_a_time_that_is_relative_is_about_the_last_fire(words: list[str], cli: Cli) -> None:
+    cli("schedules", "put", "s", "0 3 * * *", "py:x")
+    (answer,) = cli("schedules", "why", "s", *words, "--json").rows
+
+    asked = datetime.fromisoformat(answer["instant"])
+    assert f"{asked:%H:%M:%S}" == "03:00:00"
+    ago = timedelta(hours=2 if words == ["2h"] else 0)
+    assert timedelta() <= datetime.now(UTC) - ago - asked < timedelta(days=1, minutes=10)
+    assert "did not exist" in answer["reason"]
 
 
 def test_why_knows_from_when_on_it_can_tell(cli: Cli, execute: Execute) -> None:

@@ -151,12 +151,17 @@ def test_a_single_problem_is_the_message_itself() -> None:
     assert error.hint is not None
 
 
-def test_a_misspelt_variable_is_refused_and_an_unlike_one_is_left_to_others() -> None:
+def test_a_variable_that_is_no_setting_is_refused_unless_others_set_it() -> None:
     error = refusal(environment={"PGCRON_HA_NODE_SLOT": "3"})
     assert "did you mean 'PGCRON_HA_NODE_SLOTS'?" in error.message
+    error = refusal(environment={"PGCRON_HA_DNS": "x"})
+    assert error.message.endswith("unknown setting; did you mean 'PGCRON_HA_DSN'?")
+    assert refusal(environment={"PGCRON_HA_COLOUR": "x"}).message.endswith("unknown setting")
 
-    # What an orchestrator sets for a service called pgcron-ha.
-    load(environment={"PGCRON_HA_PORT": "tcp://10.0.0.1:80", "PGCRON_HA_SERVICE_HOST": "10.0.0.1"})
+    # What an orchestrator sets for services called pgcron-ha and pgcron-ha-web; and others.
+    for name in ("PORT", "SERVICE_HOST", "SERVICE_PORT_HTTP", "PORT_80_TCP_ADDR", "WEB_PORT"):
+        load(environment={f"PGCRON_HA_{name}": "x"})
+    load(environment={"PGCRON_HA_PG_BIN": "/usr/bin", "PGCRON_HA_TEST_DSN": "postgresql:///x"})
 
 
 def test_a_named_file_must_be_there(tmp_path: Path) -> None:

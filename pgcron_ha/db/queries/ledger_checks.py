@@ -41,7 +41,7 @@ deciding_tzdata: Final = Call[str | None]("deciding_tzdata")
 """The version of tzdata that decides; None: no node has brought any so far."""
 
 verifiable_schedules: Final = Rows("verifiable_schedules", "schedule", "only_utc", "at_most")
-"""Valid schedules (id, name, watermark); those that fire next come first."""
+"""Valid and paused schedules (id, name, watermark); those that fire next come first."""
 
 _watermark: Final = Rows("watermark_of", "schedule_id").one
 _versions: Final = Rows("timings_of_schedule", "schedule_id", "after")

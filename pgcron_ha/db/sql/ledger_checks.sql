@@ -12,9 +12,9 @@ SELECT c.tzdata FROM pgcron.cluster c;
 
 -- name: verifiable_schedules
 -- Those with fires of late first: what was materialized a moment ago is what a fault would have
--- touched. Not those with fires ahead by another tzdata.
+-- touched. Not those with fires ahead by another tzdata. What is paused has its past.
 SELECT s.id, s.name, c.watermark FROM pgcron.cursor c JOIN pgcron.schedule s ON s.id = c.schedule_id
-WHERE (:schedule::text IS NULL OR s.name = :schedule::text) AND c.status = 'valid'
+WHERE (:schedule::text IS NULL OR s.name = :schedule::text) AND (c.status = 'valid' OR c.is_paused)
   AND NOT c.edit_is_pending
   AND (NOT :only_utc OR s.timezone = 'UTC')
   AND NOT EXISTS (SELECT FROM pgcron.outdated_plan p WHERE p.schedule_id = c.schedule_id)
