@@ -44,7 +44,7 @@ BEGIN
                                   OR w.due_at NOT BETWEEN clock_timestamp() - interval '0.25 s' AND
                                      clock_timestamp() + interval '0.25 s')
                            FOR NO KEY UPDATE SKIP LOCKED))
-    RETURNING r.state = 'ready' AND r.hold IS NULL AND r.due_at <= now() AS is_due)
+    RETURNING r.state = 'ready' AND r.due_at <= now() AS is_due)
   SELECT coalesce(bool_or(is_due), false) INTO may_be_skipped FROM marked;
   IF may_be_skipped AND EXISTS (SELECT FROM pgcron.node WHERE is_idle AND state = 'alive') THEN
     PERFORM pgcron.notify(pgcron.channel(), 'run');

@@ -157,9 +157,10 @@ BEGIN
           (SELECT o.room FROM pgcron.overlap_room(b.schedule_id, policy, 1000) o)
             + CASE coalesce(b.overlap, plan.overlap) WHEN 'queue' THEN may_wait ELSE 0 END
             - (SELECT count(*) FROM pgcron.run r
-               WHERE r.schedule_id = b.schedule_id AND r.state = 'ready' AND r.due_at <= now()
+               WHERE r.schedule_id = b.schedule_id AND r.state IN ('blocked', 'ready')
+                 AND r.due_at <= now()
                  AND r.overlap IS NOT NULL AND r.overlap_slot IS NULL
-                 AND coalesce(r.hold, 'overlap') = 'overlap'));
+                 AND coalesce(r.gate, 'overlap') = 'overlap'));
     END IF;
     IF plan.depends_on_previous AND room > 0 THEN
       SELECT j.fire_at INTO next_fire FROM pgcron.judge_backfill(b, step_backfill.instants) j

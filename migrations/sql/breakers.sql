@@ -110,6 +110,7 @@ END $$;
 
 -- ready -> running
 -- ready -> skipped, superseded
+-- blocked -> skipped, superseded
 -- Claims one held run of a breaker whose time is over, as its one probe, for a node that offers one
 -- of its handlers and has a free slot for it; no row when there is none to claim. The breaker's row
 -- decides: it is locked, and names the claim. Nothing here waits for a lock. A run that has a key,
@@ -135,7 +136,7 @@ BEGIN
                     WHERE m.breaker = b.name AND m.handler = ANY(claim_probe.handlers))
       ORDER BY b.open_until LIMIT 10 FOR UPDATE SKIP LOCKED LOOP
     FOR candidate IN SELECT r.* FROM pgcron.run r
-        WHERE r.hold = 'circuit'
+        WHERE r.gate = 'breaker'
           AND r.handler IN (SELECT m.handler FROM pgcron.breaker_handler m
                             WHERE m.breaker = probed.name AND m.handler = ANY(claim_probe.handlers))
           AND r.queue = ANY(claim_probe.queues) AND r.due_at <= now()
@@ -146,7 +147,7 @@ BEGIN
           AND NOT EXISTS (SELECT FROM pgcron.queue q
                           WHERE q.name = r.queue AND q.paused_at IS NOT NULL)
         LIMIT 10 FOR UPDATE SKIP LOCKED LOOP
-      UPDATE pgcron.run r SET hold = NULL WHERE r.id = candidate.id;
+      UPDATE pgcron.run r SET state = 'ready', gate = NULL WHERE r.id = candidate.id;
       IF candidate.concurrency_key IS NOT NULL OR candidate.requires IS NOT NULL
           OR EXISTS (SELECT FROM pgcron.queue q
                      WHERE q.name = candidate.queue AND NOT q.is_plain) THEN
@@ -190,7 +191,7 @@ BEGIN
         AND num_nonnulls(b.fallback_handler, b.fallback_queue) > 0 AND pgcron.breaker_is_fine(b)
       ORDER BY b.name LOOP
     held := ARRAY(SELECT r.id FROM pgcron.run r
-                  WHERE r.hold = 'circuit'
+                  WHERE r.gate = 'breaker'
                     AND r.handler IN (SELECT m.handler FROM pgcron.breaker_handler m
                                       WHERE m.breaker = broken.name)
                     AND r.handler IS DISTINCT FROM broken.fallback_handler
@@ -206,7 +207,7 @@ BEGIN
       FROM pgcron.run r WHERE r.id = ANY(held) ON CONFLICT DO NOTHING;
       -- A run that is moved waits there as any other; one with another handler is as new to it.
       UPDATE pgcron.run r
-      SET hold = NULL, handler = coalesce(broken.fallback_handler, r.handler),
+      SET state = 'ready', gate = NULL, handler = coalesce(broken.fallback_handler, r.handler),
           queue = coalesce(broken.fallback_queue, r.queue)
       WHERE r.id = ANY(held);
     EXCEPTION WHEN others THEN

@@ -1,5 +1,6 @@
 -- ready -> running
 -- ready -> skipped, superseded
+-- blocked -> skipped, superseded
 -- One round. As in claim_overlapping each statement in here sees a snapshot of its own, and what is
 -- known of a limit is read after its lock was had: so no two nodes take the same slot, and a unique
 -- index guards it. Nothing waits for a lock.
@@ -21,7 +22,7 @@
 -- 5. The claim. A locked row is skipped.
 -- 6. What else is due of a schedule whose run is not over is skipped, or what its policy says.
 -- 7. Where there was room for more, keys with a handler at their head that no node offers are
--- parked; returned as one `parked`, the count in `due`.
+-- blocked; returned as one `blocked`, the count in `due`.
 CREATE FUNCTION pgcron.claim_limited(incarnation uuid, queues text[], beyond text[],
     handlers text[], free int, ahead int, look int, aged boolean DEFAULT false)
   RETURNS SETOF pgcron.claim
@@ -56,13 +57,13 @@ DECLARE
   others bigint[];
   superseded bigint[];
   overlap_slots smallint[];
-  parked int;
+  blocked int;
 BEGIN
   PERFORM pgcron.require_read_committed('limits');
   SELECT n.awaits INTO keeps_for FROM pgcron.node n WHERE n.incarnation = claim_limited.incarnation;
   IF keeps_for IS NOT NULL THEN
     SELECT r.queue, r.concurrency_key, r.priority, r.weight INTO kept FROM pgcron.run r
-    WHERE r.id = keeps_for AND r.state = 'ready' AND r.hold IS NULL AND r.weight > 1
+    WHERE r.id = keeps_for AND r.state = 'ready' AND r.weight > 1
       AND r.due_at <= now() AND r.queue = ANY(claim_limited.queues);
     UPDATE pgcron.node n SET awaits = NULL
     WHERE n.incarnation = claim_limited.incarnation
@@ -261,7 +262,7 @@ BEGIN
       FROM unnest(chosen, slots, overlap_slots) given(id, slot, own_slot)
       WHERE given.id = r.id
         AND r.id = ANY(ARRAY(SELECT l.id FROM pgcron.run l
-                             WHERE l.id = ANY(chosen) AND l.state = 'ready' AND l.hold IS NULL
+                             WHERE l.id = ANY(chosen) AND l.state = 'ready'
                                AND l.due_at <= now() AND l.handler = ANY(claim_limited.handlers)
                                AND (l.expire_at IS NULL OR l.expire_at > now())
                                AND (l.requires IS NULL OR l.requires <@ labels)
@@ -285,7 +286,7 @@ BEGIN
   IF schedules <> '{}' THEN
     skipped := ARRAY(SELECT w.id FROM unnest(schedules) AS one(schedule_id)
                      JOIN pgcron.run w ON w.schedule_id = one.schedule_id
-                     WHERE w.state = 'ready' AND w.hold IS NULL AND w.overlap = 'skip'
+                     WHERE w.state = 'ready' AND w.overlap = 'skip'
                        AND w.due_at <= now() AND w.overlap_slot IS NULL
                        AND (SELECT h.id FROM pgcron.run h
                             WHERE h.schedule_id = w.schedule_id AND h.overlap_slot IS NOT NULL
@@ -312,8 +313,8 @@ BEGIN
     END IF;
   END IF;
   IF room > coalesce(cardinality(chosen), 0) AND pair_keys <> '{}' AND keeps_for IS NULL THEN
-    parked := pgcron.park_keys(pair_queues, pair_keys, pair_priorities, claim_limited.handlers);
-    IF parked > 0 THEN RETURN NEXT pgcron.no_claim('parked', due => parked); END IF;
+    blocked := pgcron.park_keys(pair_queues, pair_keys, pair_priorities, claim_limited.handlers);
+    IF blocked > 0 THEN RETURN NEXT pgcron.no_claim('blocked', due => blocked); END IF;
   END IF;
 END $$;
 COMMENT ON FUNCTION pgcron.claim_limited IS

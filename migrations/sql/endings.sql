@@ -16,7 +16,7 @@ BEGIN ATOMIC
 END;
 
 -- ready -> skipped, superseded, expired, cancelled, upstream_failed
--- blocked -> cancelled
+-- blocked -> skipped, superseded, expired, cancelled, upstream_failed
 -- Ends runs that are not running; writes history and the ledger in the same transaction. Rows that
 -- began to run meanwhile are left alone, and so is one that did and waits for its retry when its
 -- start deadline is why. Returns the runs that ended.

@@ -19,7 +19,7 @@ BEGIN ATOMIC
              CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot,
              coalesce(h.weight, 1), h.overlap
       FROM (SELECT r.* FROM pgcron.run r
-            WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NOT NULL
+            WHERE r.state = 'ready' AND r.concurrency_key IS NOT NULL
               AND r.queue = pair.queue AND r.concurrency_key = pair.concurrency_key
               AND r.priority = pair.priority
               AND r.due_at <= now()
@@ -41,7 +41,7 @@ BEGIN ATOMIC
       SELECT h.id, h.queue, NULL::text, h.priority, h.due_at, h.delivery,
              CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot, 1, h.overlap
       FROM (SELECT r.* FROM pgcron.run r
-            WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+            WHERE r.state = 'ready' AND r.concurrency_key IS NULL
               AND r.requires IS NOT NULL
               AND r.queue = asked.queue AND r.requires = place.requires
               AND r.priority = place.priority AND r.due_at <= now()
@@ -66,13 +66,13 @@ BEGIN
   FOR pair IN
       WITH RECURSIVE walk(concurrency_key, priority, due_at) AS (
         (SELECT r.concurrency_key, r.priority, r.due_at FROM pgcron.run r
-         WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NOT NULL
+         WHERE r.state = 'ready' AND r.concurrency_key IS NOT NULL
            AND r.queue = walk_keys.queue AND r.concurrency_key > walk_keys.beyond
          ORDER BY r.concurrency_key, r.priority, r.due_at LIMIT 1)
         UNION ALL
         SELECT next.* FROM walk
         CROSS JOIN LATERAL (SELECT r.concurrency_key, r.priority, r.due_at FROM pgcron.run r
-                            WHERE r.state = 'ready' AND r.hold IS NULL
+                            WHERE r.state = 'ready'
                               AND r.concurrency_key IS NOT NULL
                               AND r.queue = walk_keys.queue
                               AND (r.concurrency_key, r.priority) > (walk.concurrency_key,

@@ -168,6 +168,7 @@ COMMENT ON FUNCTION pgcron.restore_occurrence IS
 -- already. A node calls this before it claims, so that the catch-up policy decides first.
 
 -- ready -> skipped
+-- blocked -> skipped
 -- Late is what became due after the last beat of any node and more than `grace` ago. Of those the
 -- policy keeps the newest; none where a newer late fire has no run yet, as the materializer decides
 -- about that one. A run that was moved or edited by a person stays. Returns how many ended, at most
@@ -199,7 +200,7 @@ BEGIN
                            - (c.next_fire <= now() - grace AND NOT c.is_paused)::int AS kept
                   FROM pgcron.schedule s JOIN pgcron.cursor c ON c.schedule_id = s.id
                   CROSS JOIN LATERAL (SELECT w.* FROM pgcron.run w
-                                      WHERE w.schedule_id = s.id AND w.state = 'ready'
+                                      WHERE w.schedule_id = s.id AND w.state <> 'running'
                                         AND w.origin = 'schedule' AND w.attempt = 0
                                         AND w.due_at > silent_since AND w.due_at <= now() - grace) r
                   WHERE s.catchup <> 'all'

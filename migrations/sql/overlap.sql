@@ -1,7 +1,7 @@
 -- Overlap policies beyond skip: how many runs of a schedule execute at once, and what happens to
 -- the others: they wait (queue, or allow with a limit), or the newest takes the place of what runs
 -- (replace, terminate). Runs of schedules with plain skip are decided in schedules.sql. What waits
--- for a slot of its schedule is held (hold `overlap`), so that it blocks no other run; it is
+-- for a slot of its schedule is blocked (gate `overlap`), so that it blocks no other run; it is
 -- released when a run ends, and by every node's service.
 
 -- What a run carries of its schedule's policy: NULL is no limit. `skip` alone means one slot; the
@@ -58,6 +58,7 @@ LANGUAGE sql STABLE AS $$
                                   ELSE coalesce(s.max_running, 1) - held.runs END AS room) r $$;
 
 -- ready -> superseded
+-- blocked -> superseded
 -- Replacement: of each schedule the newest due run that replaces. What waits and is older ends,
 -- between two attempts too; what executes is asked to stop, or killed, once, and keeps its slot
 -- until it is really over. Nothing that can't begin itself stops anything: while the cluster or the
@@ -74,11 +75,11 @@ BEGIN
       FROM unnest(schedules) AS one(schedule_id)
       CROSS JOIN LATERAL (SELECT n.* FROM pgcron.run n
                           WHERE n.schedule_id = one.schedule_id AND n.state = 'ready'
-                            AND n.hold IS NULL AND n.due_at <= now()
+                            AND n.due_at <= now()
                             AND n.overlap IN ('replace', 'terminate')
                           UNION ALL
                           SELECT h.* FROM pgcron.run h
-                          WHERE h.schedule_id = one.schedule_id AND h.hold = 'overlap'
+                          WHERE h.schedule_id = one.schedule_id AND h.gate = 'overlap'
                             AND h.overlap IN ('replace', 'terminate') AND h.due_at <= now()) w
       WHERE w.overlap_slot IS NULL AND (w.expire_at IS NULL OR w.expire_at > now())
         AND (handlers IS NULL OR w.handler = ANY(handlers))
@@ -89,7 +90,7 @@ BEGIN
       ORDER BY w.schedule_id, w.due_at DESC, w.id DESC LOOP
     older := ARRAY(
         SELECT w.id FROM pgcron.run w
-        WHERE w.schedule_id = newest.schedule_id AND w.state = 'ready' AND w.overlap IS NOT NULL
+        WHERE w.schedule_id = newest.schedule_id AND w.state <> 'running' AND w.overlap IS NOT NULL
           AND (w.overlap_slot IS NOT NULL OR (w.due_at, w.id) < (newest.due_at, newest.id))
           AND w.id <> newest.id
         ORDER BY w.id LIMIT 1000 FOR UPDATE SKIP LOCKED);
@@ -123,28 +124,30 @@ END $$;
 -- locks.
 CREATE FUNCTION pgcron.line_up(schedules bigint[]) RETURNS TABLE (id bigint, is_held boolean)
 LANGUAGE sql VOLATILE AS $$
-  UPDATE pgcron.run r SET hold = CASE WHEN r.hold IS NULL THEN 'overlap' END
+  UPDATE pgcron.run r
+  SET state = CASE WHEN r.gate IS NULL THEN 'blocked' ELSE 'ready' END,
+      gate = CASE WHEN r.gate IS NULL THEN 'overlap' END
   WHERE r.id = ANY(ARRAY(
         SELECT l.id FROM pgcron.run l
-        WHERE l.state = 'ready' AND coalesce(l.hold, 'overlap') = 'overlap'
+        WHERE (l.state = 'ready' OR l.gate = 'overlap')
           AND l.overlap_slot IS NULL
           AND l.id = ANY(ARRAY(
                   WITH fresh AS MATERIALIZED (
-                    SELECT n.id, n.schedule_id, n.overlap, n.hold, n.priority, n.due_at
+                    SELECT n.id, n.schedule_id, n.overlap, n.gate, n.priority, n.due_at
                     FROM unnest(schedules) AS one(schedule_id)
                     JOIN pgcron.run n ON n.schedule_id = one.schedule_id
-                    WHERE n.state = 'ready' AND n.hold IS NULL
+                    WHERE n.state = 'ready'
                       AND n.overlap NOT IN ('skip', 'skip many') AND n.due_at <= now()
                       AND n.overlap_slot IS NULL),
                   aside AS MATERIALIZED (
                     SELECT one.schedule_id, word.overlap FROM unnest(schedules) AS one(schedule_id)
                     CROSS JOIN LATERAL (SELECT FROM pgcron.run h
-                                        WHERE h.schedule_id = one.schedule_id AND h.hold = 'overlap'
+                                        WHERE h.schedule_id = one.schedule_id AND h.gate = 'overlap'
                                         ORDER BY h.overlap, h.priority, h.due_at, h.id LIMIT 1)
                       has_some
                     CROSS JOIN unnest('{allow,queue,replace,terminate}'::text[]) AS word(overlap)
                     CROSS JOIN LATERAL (SELECT FROM pgcron.run h
-                                        WHERE h.schedule_id = one.schedule_id AND h.hold = 'overlap'
+                                        WHERE h.schedule_id = one.schedule_id AND h.gate = 'overlap'
                                           AND h.overlap = word.overlap
                                         ORDER BY h.priority, h.due_at, h.id LIMIT 1) has_such),
                   kind AS MATERIALIZED (
@@ -155,7 +158,7 @@ LANGUAGE sql VOLATILE AS $$
                   -- Of what is held only as many can be among the first as there are slots:
                   -- a long backlog is not read.
                   waiting AS MATERIALIZED (
-                    SELECT w.id, w.schedule_id, w.overlap, w.hold,
+                    SELECT w.id, w.schedule_id, w.overlap, w.gate,
                            row_number() OVER (PARTITION BY w.schedule_id ORDER BY w.priority,
                                w.due_at, w.id) AS place
                     FROM (SELECT f.* FROM fresh f
@@ -163,21 +166,22 @@ LANGUAGE sql VOLATILE AS $$
                           SELECT h.* FROM aside a
                           JOIN (SELECT k.schedule_id, max(k.room) AS room FROM kind k GROUP BY 1)
                             most ON most.schedule_id = a.schedule_id
-                          CROSS JOIN LATERAL (SELECT r.id, r.schedule_id, r.overlap, r.hold,
+                          CROSS JOIN LATERAL (SELECT r.id, r.schedule_id, r.overlap, r.gate,
                                                      r.priority, r.due_at
                                               FROM pgcron.run r
                                               WHERE r.schedule_id = a.schedule_id
-                                                AND r.hold = 'overlap' AND r.overlap = a.overlap
+                                                AND r.gate = 'overlap' AND r.overlap = a.overlap
                                                 AND r.due_at <= now() AND r.overlap_slot IS NULL
                                               ORDER BY r.priority, r.due_at, r.id LIMIT most.room)
                             h) w)
                   SELECT w.id FROM waiting w
                   JOIN kind ON kind.schedule_id = w.schedule_id AND kind.overlap = w.overlap
-                  WHERE (w.hold IS NULL) = (w.place > kind.room) LIMIT 1000))
+                  WHERE (w.gate IS NULL) = (w.place > kind.room) LIMIT 1000))
         ORDER BY l.id FOR UPDATE SKIP LOCKED))
-  RETURNING r.id, r.hold IS NOT NULL $$;
+  RETURNING r.id, r.gate IS NOT NULL $$;
 
 -- ready -> skipped, superseded
+-- blocked -> skipped, superseded
 -- Before a choice: what is too much for a queue ends, and the rest lines up (`hold`: is held from
 -- now on, `go`: is released). The caller has the schedules' advisory locks.
 CREATE FUNCTION pgcron.settle_queues(schedules bigint[]) RETURNS TABLE (verdict text, id bigint)
@@ -194,10 +198,10 @@ BEGIN
         FROM unnest(schedules) AS one(schedule_id)
         CROSS JOIN LATERAL (SELECT n.* FROM pgcron.run n
                             WHERE n.schedule_id = one.schedule_id AND n.state = 'ready'
-                              AND n.hold IS NULL AND n.due_at <= now() AND n.overlap = 'queue'
+                              AND n.due_at <= now() AND n.overlap = 'queue'
                             UNION ALL
                             SELECT h.* FROM pgcron.run h
-                            WHERE h.schedule_id = one.schedule_id AND h.hold = 'overlap'
+                            WHERE h.schedule_id = one.schedule_id AND h.gate = 'overlap'
                               AND h.overlap = 'queue' AND h.due_at <= now()) d
         WHERE d.overlap_slot IS NULL),
       bound AS MATERIALIZED (
@@ -223,6 +227,7 @@ BEGIN
 END $$;
 
 -- ready -> skipped
+-- blocked -> skipped
 -- After a choice: what does not wait, and finds no free slot. The caller has the schedules'
 -- advisory locks.
 CREATE FUNCTION pgcron.skip_beyond(schedules bigint[]) RETURNS SETOF bigint
@@ -234,7 +239,7 @@ BEGIN
       WITH waiting AS MATERIALIZED (
         SELECT d.id, d.schedule_id, d.overlap FROM unnest(schedules) AS one(schedule_id)
         JOIN pgcron.run d ON d.schedule_id = one.schedule_id
-        WHERE d.state = 'ready' AND d.hold IS NULL AND d.overlap IN ('skip', 'skip many')
+        WHERE d.state = 'ready' AND d.overlap IN ('skip', 'skip many')
           AND d.due_at <= now() AND d.overlap_slot IS NULL)
       SELECT CASE WHEN w.overlap = 'skip many' AND s.max_running > 1
                     THEN format('%s runs are not over (max_running)', s.max_running)

@@ -14,6 +14,7 @@ END $$;
 
 -- ready -> running
 -- ready -> skipped, superseded
+-- blocked -> skipped, superseded
 -- One round of decisions. Each statement in here sees a snapshot of its own (a VOLATILE function
 -- under READ COMMITTED), and correctness rests on it: what is known of a schedule must be read
 -- after its lock was had, or a holder that committed in between would not be seen. Under any other
@@ -54,7 +55,7 @@ BEGIN
                                  WHERE q.name = asked.queue AND NOT q.is_plain),
                     asked.position) path
           CROSS JOIN LATERAL (SELECT c.schedule_id, c.overlap FROM pgcron.run c
-                              WHERE c.state = 'ready' AND c.hold IS NULL
+                              WHERE c.state = 'ready'
                                 AND c.concurrency_key IS NULL
                                 AND c.requires IS NULL AND c.overlap IS NOT NULL
                                 AND c.queue = path.queue AND c.priority = path.priority
@@ -87,7 +88,7 @@ BEGIN
           FROM unnest(schedules) AS schedule(schedule_id)
           CROSS JOIN LATERAL (
               SELECT w.id, w.overlap_slot, w.priority, w.due_at, w.delivery FROM pgcron.run w
-              WHERE w.schedule_id = schedule.schedule_id AND w.state = 'ready' AND w.hold IS NULL
+              WHERE w.schedule_id = schedule.schedule_id AND w.state = 'ready'
                 AND w.concurrency_key IS NULL AND w.requires IS NULL AND w.overlap = 'skip'
                 AND w.due_at <= now() AND w.queue = ANY(claim_overlapping.queues)
                 AND w.handler = ANY(claim_overlapping.handlers)
@@ -109,7 +110,7 @@ BEGIN
           fence = nextval('pgcron.fence'), attempt = r.attempt + 1, claimed_at = now(),
           overlap_slot = 1
       WHERE r.id = ANY(ARRAY(SELECT l.id FROM pgcron.run l
-                             WHERE l.id = ANY(chosen) AND l.state = 'ready' AND l.hold IS NULL
+                             WHERE l.id = ANY(chosen) AND l.state = 'ready'
                                AND l.concurrency_key IS NULL AND l.requires IS NULL
                                AND l.overlap IS NOT NULL
                                AND l.due_at <= now() AND l.queue = ANY(claim_overlapping.queues)
@@ -122,7 +123,7 @@ BEGIN
   skipped := ARRAY(
       SELECT w.id FROM unnest(schedules) AS schedule(schedule_id)
       JOIN pgcron.run w ON w.schedule_id = schedule.schedule_id
-      WHERE w.state = 'ready' AND w.hold IS NULL AND w.concurrency_key IS NULL
+      WHERE w.state = 'ready' AND w.concurrency_key IS NULL
         AND w.requires IS NULL
         AND w.overlap = 'skip' AND w.due_at <= now() AND w.overlap_slot IS NULL
         AND (SELECT h.id FROM pgcron.run h

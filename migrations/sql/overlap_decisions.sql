@@ -2,6 +2,7 @@
 
 -- ready -> running
 -- ready -> skipped, superseded
+-- blocked -> skipped, superseded
 -- One round of decisions where some of the schedules have other policies than skip;
 -- claim_overlapping has their locks, and calls it instead of going on itself. The rows are those of
 -- claim_overlapping and, besides, `mine` for each claimed run whose end may let another one begin.
@@ -38,7 +39,7 @@ BEGIN
                        row_number() OVER (PARTITION BY w.overlap_slot IS NULL ORDER BY w.priority,
                            w.due_at, w.id) AS place
                 FROM pgcron.run w
-                WHERE w.schedule_id = schedule.schedule_id AND w.state = 'ready' AND w.hold IS NULL
+                WHERE w.schedule_id = schedule.schedule_id AND w.state = 'ready'
                   AND w.concurrency_key IS NULL AND w.requires IS NULL AND w.overlap IS NOT NULL
                   AND w.due_at <= now() AND w.queue = ANY(decide_overlapping.queues)
                   AND w.handler = ANY(decide_overlapping.handlers)
@@ -69,7 +70,7 @@ BEGIN
       FROM unnest(chosen, slots) given(id, slot)
       WHERE given.id = r.id
         AND r.id = ANY(ARRAY(SELECT l.id FROM pgcron.run l
-                             WHERE l.id = ANY(chosen) AND l.state = 'ready' AND l.hold IS NULL
+                             WHERE l.id = ANY(chosen) AND l.state = 'ready'
                                AND l.concurrency_key IS NULL AND l.requires IS NULL
                                AND l.overlap IS NOT NULL
                                AND l.due_at <= now() AND l.queue = ANY(decide_overlapping.queues)
@@ -89,6 +90,7 @@ BEGIN
 END $$;
 
 -- ready -> skipped, superseded, upstream_failed
+-- blocked -> skipped, superseded, upstream_failed
 -- Runs that wait for a slot of their schedule become claimable where one is free. Lets those go
 -- that were put aside and may have a slot now: each node calls it, when a run has ended that kept
 -- others waiting, and now and then. A walk over the schedules that keep runs waiting, from
@@ -110,7 +112,7 @@ BEGIN
       let_go := pgcron.decide_dependents();
     EXCEPTION WHEN OTHERS THEN
       refused := ARRAY(SELECT DISTINCT r.schedule_id FROM pgcron.run r
-                       WHERE r.hold = 'previous' AND r.due_at <= now() + interval '1 minute'
+                       WHERE r.gate = 'previous' AND r.due_at <= now() + interval '1 minute'
                        LIMIT 1000);
       error := SQLERRM;
     END;
@@ -118,19 +120,19 @@ BEGIN
   FOR schedule IN
       WITH RECURSIVE walk(schedule_id) AS (
         (SELECT r.schedule_id FROM pgcron.run r
-         WHERE r.hold = 'overlap' AND r.schedule_id > let_waiting_go.beyond ORDER BY r.schedule_id
+         WHERE r.gate = 'overlap' AND r.schedule_id > let_waiting_go.beyond ORDER BY r.schedule_id
          LIMIT 1)
         UNION ALL
         SELECT next.* FROM walk
         CROSS JOIN LATERAL (SELECT r.schedule_id FROM pgcron.run r
-                            WHERE r.hold = 'overlap' AND r.schedule_id > walk.schedule_id
+                            WHERE r.gate = 'overlap' AND r.schedule_id > walk.schedule_id
                             ORDER BY r.schedule_id LIMIT 1) next)
       SELECT w.schedule_id, first.overlap, o.room FROM walk w
       CROSS JOIN LATERAL (SELECT head.overlap
                           FROM unnest('{allow,queue,replace,terminate}'::text[]) AS word(overlap)
                           CROSS JOIN LATERAL (
                               SELECT r.overlap, r.priority, r.due_at, r.id FROM pgcron.run r
-                              WHERE r.hold = 'overlap' AND r.schedule_id = w.schedule_id
+                              WHERE r.gate = 'overlap' AND r.schedule_id = w.schedule_id
                                 AND r.overlap = word.overlap
                               ORDER BY r.priority, r.due_at, r.id LIMIT 1) head
                           ORDER BY head.priority, head.due_at, head.id LIMIT 1) first

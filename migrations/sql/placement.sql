@@ -25,7 +25,7 @@ BEGIN ATOMIC
           c.attempt, c.max_attempts, c.delivery, c.snoozes, c.last_error, c.weight, c.overlap,
           c.overlap_slot
    FROM pgcron.run c
-   WHERE c.state = 'ready' AND c.hold IS NULL AND c.concurrency_key IS NULL AND c.requires IS NULL
+   WHERE c.state = 'ready' AND c.concurrency_key IS NULL AND c.requires IS NULL
      AND c.overlap IS NULL AND c.delivery = 'at_least_once' AND c.queue = path_candidates.queue
      AND c.priority = path_candidates.priority
      AND c.due_at BETWEEN path_candidates.since AND path_candidates.until
@@ -38,7 +38,7 @@ BEGIN ATOMIC
           c.attempt, c.max_attempts, c.delivery, c.snoozes, c.last_error, c.weight, c.overlap,
           c.overlap_slot
    FROM pgcron.run c
-   WHERE c.state = 'ready' AND c.hold IS NULL AND c.concurrency_key IS NULL AND c.requires IS NULL
+   WHERE c.state = 'ready' AND c.concurrency_key IS NULL AND c.requires IS NULL
      AND c.overlap IS NOT NULL AND c.queue = path_candidates.queue
      AND c.priority = path_candidates.priority
      AND c.due_at BETWEEN path_candidates.since AND path_candidates.until
@@ -51,7 +51,7 @@ BEGIN ATOMIC
           c.attempt, c.max_attempts, c.delivery, c.snoozes, c.last_error, c.weight, c.overlap,
           c.overlap_slot
    FROM pgcron.run c
-   WHERE c.state = 'ready' AND c.hold IS NULL AND c.concurrency_key IS NULL AND c.requires IS NULL
+   WHERE c.state = 'ready' AND c.concurrency_key IS NULL AND c.requires IS NULL
      AND c.overlap IS NULL AND c.delivery <> 'at_least_once' AND c.queue = path_candidates.queue
      AND c.priority = path_candidates.priority
      AND c.due_at BETWEEN path_candidates.since AND path_candidates.until
@@ -64,7 +64,7 @@ END;
 -- Which requirements wait in a queue, and since when (or from when on) for each priority: a walk
 -- along the index from one to the next, never along their runs. A requirement that these labels do
 -- not satisfy is one step; labels NULL satisfy everything. At most a thousand steps: what no node
--- satisfies is parked, so that it does not stay in front for ever.
+-- satisfies is blocked, so that it does not stay in front for ever.
 CREATE FUNCTION pgcron.walk_requirements(queue text, labels text[])
   RETURNS TABLE (requires text[], priority smallint, due_at timestamptz)
 LANGUAGE sql STABLE ROWS 10
@@ -73,7 +73,7 @@ BEGIN ATOMIC
     (SELECT r.requires, r.priority, r.due_at,
             coalesce(r.requires <@ walk_requirements.labels, true), 1
      FROM pgcron.run r
-     WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+     WHERE r.state = 'ready' AND r.concurrency_key IS NULL
        AND r.requires IS NOT NULL
        AND r.queue = walk_requirements.queue
      ORDER BY r.requires, r.priority, r.due_at LIMIT 1)
@@ -82,7 +82,7 @@ BEGIN ATOMIC
            coalesce(next.requires <@ walk_requirements.labels, true), walk.steps + 1
     FROM walk
     CROSS JOIN LATERAL (SELECT r.requires, r.priority, r.due_at FROM pgcron.run r
-                        WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+                        WHERE r.state = 'ready' AND r.concurrency_key IS NULL
                           AND r.requires IS NOT NULL AND r.queue = walk_requirements.queue
                           AND (r.requires, r.priority) > (walk.requires,
                                 CASE WHEN walk.is_satisfied THEN walk.priority ELSE 9 END)
@@ -114,7 +114,7 @@ BEGIN ATOMIC
                r.attempt, r.max_attempts, r.delivery, r.snoozes, r.last_error, r.requires, r.weight,
                r.overlap, r.concurrency_key
         FROM pgcron.run r
-        WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NOT NULL
+        WHERE r.state = 'ready' AND r.concurrency_key IS NOT NULL
           AND r.queue = waiting_runs.queue
         ORDER BY r.concurrency_key, r.priority, r.due_at
         LIMIT greatest(waiting_runs.look, 500)) keyed
@@ -126,7 +126,7 @@ BEGIN ATOMIC
               r.attempt, r.max_attempts, r.delivery, r.snoozes, r.last_error, r.requires, r.weight,
               r.overlap, r.concurrency_key
        FROM pgcron.run r
-       WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+       WHERE r.state = 'ready' AND r.concurrency_key IS NULL
          AND r.requires = place.requires
          AND r.queue = waiting_runs.queue AND r.priority = place.priority
          AND r.due_at BETWEEN waiting_runs.since AND waiting_runs.until
@@ -143,38 +143,39 @@ LANGUAGE sql STABLE AS $$
                    AND (is_served.requires IS NULL
                         OR is_served.requires <@ pgcron.label_words(n.labels))) $$;
 
--- What runs that are parked need, one row for each combination: a walk from one to the next, never
+-- What runs that are blocked need, one row for each combination: a walk from one to the next, never
 -- along their runs, of `most` steps.
-CREATE FUNCTION pgcron.parked_groups(most int)
+CREATE FUNCTION pgcron.blocked_groups(most int)
   RETURNS TABLE (handler text, queue text, requires text[])
 LANGUAGE sql STABLE ROWS 100
 BEGIN ATOMIC
-  WITH RECURSIVE parked(handler, queue, requires, steps) AS (
+  WITH RECURSIVE blocked(handler, queue, requires, steps) AS (
     (SELECT r.handler, r.queue, coalesce(r.requires, '{}'), 1 FROM pgcron.run r
-     WHERE r.hold NOT IN ('overlap', 'previous')
+     WHERE r.gate IN ('breaker', 'no_node')
      ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1)
     UNION ALL
-    SELECT next.*, parked.steps + 1 FROM parked
+    SELECT next.*, blocked.steps + 1 FROM blocked
     CROSS JOIN LATERAL (SELECT r.handler, r.queue, coalesce(r.requires, '{}') AS requires
                         FROM pgcron.run r
-                        WHERE r.hold NOT IN ('overlap', 'previous')
+                        WHERE r.gate IN ('breaker', 'no_node')
                           AND (r.handler, r.queue, coalesce(r.requires, '{}'))
-                              > (parked.handler, parked.queue, parked.requires)
+                              > (blocked.handler, blocked.queue, blocked.requires)
                         ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1) next
-    WHERE parked.steps < parked_groups.most)
-  SELECT parked.handler, parked.queue, parked.requires FROM parked;
+    WHERE blocked.steps < blocked_groups.most)
+  SELECT blocked.handler, blocked.queue, blocked.requires FROM blocked;
 END;
 
--- The parked runs that a node would take by now, whatever number of others is parked.
+-- The blocked runs that a node would take by now, whatever number of others is blocked.
 CREATE FUNCTION pgcron.served_again(at_most int) RETURNS SETOF bigint
 LANGUAGE sql STABLE ROWS 100
 BEGIN ATOMIC
-  SELECT found.id FROM pgcron.parked_groups(10000) parked
+  SELECT found.id FROM pgcron.blocked_groups(10000) blocked
   CROSS JOIN LATERAL (SELECT r.id FROM pgcron.run r
-                      WHERE r.hold = 'unserved' AND r.handler = parked.handler
-                        AND r.queue = parked.queue AND coalesce(r.requires, '{}') = parked.requires
+                      WHERE r.gate = 'no_node' AND r.handler = blocked.handler
+                        AND r.queue = blocked.queue
+                        AND coalesce(r.requires, '{}') = blocked.requires
                       LIMIT served_again.at_most) found
-  WHERE pgcron.is_served(parked.handler, parked.queue, parked.requires)
-    AND NOT pgcron.is_broken(parked.handler, parked.queue)
+  WHERE pgcron.is_served(blocked.handler, blocked.queue, blocked.requires)
+    AND NOT pgcron.is_broken(blocked.handler, blocked.queue)
   LIMIT served_again.at_most;
 END;

@@ -74,8 +74,9 @@ BEGIN
 END $$;
 
 -- ready -> skipped, upstream_failed
+-- blocked -> skipped, upstream_failed
 -- Releases runs that waited for the one before them, or ends them where it failed; every node calls
--- it now and then. Runs of schedules with depends_on_previous wait apart (hold `previous`) from
+-- it now and then. Runs of schedules with depends_on_previous wait apart (gate `previous`) from
 -- their beginning, so that no claim has to check: they are released shortly before they are due, or
 -- end. Of each schedule the earliest is judged. Returns how many were released or ended.
 CREATE FUNCTION pgcron.decide_dependents(ahead interval DEFAULT '5 seconds', most int DEFAULT 1000)
@@ -87,7 +88,8 @@ DECLARE
   decided int := 0;
 BEGIN
   IF NOT EXISTS (SELECT FROM pgcron.run r
-                 WHERE r.hold = 'previous' AND r.due_at <= now() + ahead) THEN
+                 WHERE r.state = 'blocked' AND r.gate = 'previous'
+                   AND r.due_at <= now() + ahead) THEN
     RETURN 0;
   END IF;
   PERFORM pgcron.require_read_committed('dependent runs');
@@ -95,12 +97,13 @@ BEGIN
       WITH soon AS MATERIALIZED (
         SELECT DISTINCT ON (due.schedule_id) due.id
         FROM (SELECT r.id, r.schedule_id, r.scheduled_for FROM pgcron.run r
-              WHERE r.hold = 'previous' AND r.due_at <= now() + ahead ORDER BY r.due_at LIMIT 20000)
+              WHERE r.state = 'blocked' AND r.gate = 'previous' AND r.due_at <= now() + ahead
+              ORDER BY r.due_at LIMIT 20000)
           due
         ORDER BY due.schedule_id, due.scheduled_for LIMIT most),
       held AS MATERIALIZED (
         SELECT r.id, r.schedule_id, r.scheduled_for, r.due_at, r.overlap FROM pgcron.run r
-        WHERE r.id IN (SELECT soon.id FROM soon) AND r.hold = 'previous' ORDER BY r.id
+        WHERE r.id IN (SELECT soon.id FROM soon) AND r.gate = 'previous' ORDER BY r.id
         FOR UPDATE SKIP LOCKED)
       SELECT h.id, h.overlap, h.due_at <= now() AS is_due, reported.* FROM held h
       CROSS JOIN LATERAL pgcron.judge_previous(h.schedule_id, h.scheduled_for) reported LOOP
@@ -116,11 +119,10 @@ BEGIN
     END IF;
   END LOOP;
   IF freed <> '{}' THEN
-    PERFORM pgcron.set_hold(freed, NULL);
+    PERFORM pgcron.set_gate(freed, NULL);
     IF EXISTS (SELECT FROM pgcron.node n WHERE n.is_idle AND n.state = 'alive') THEN
       PERFORM pgcron.notify(pgcron.channel(), 'run');
     END IF;
   END IF;
   RETURN decided + cardinality(freed);
 END $$;
-CREATE INDEX run_dependent ON pgcron.run (due_at) WHERE hold = 'previous';

@@ -127,7 +127,7 @@ CREATE CONSTRAINT TRIGGER a_key_names_a_new_run AFTER INSERT OR UPDATE ON pgcron
 
 -- A barrier: no function or operator of the reader's sees a row before it is known to be its own.
 CREATE VIEW pgcron.own_runs WITH (security_barrier) AS
-  SELECT v.id, v.uuid, v.handler, v.queue, v.priority, v.state, v.hold, v.delivery, v.attempt,
+  SELECT v.id, v.uuid, v.handler, v.queue, v.priority, v.state, v.gate, v.delivery, v.attempt,
          v.max_attempts, v.due_at, v.started_at, v.finished_at, v.error, v.args, v.result,
          v.concurrency_key,
          v.requires, v.weight, v.parent_run, v.created_at, v.created_by

@@ -10,14 +10,14 @@ DECLARE
 BEGIN
   FOREACH run_id IN ARRAY refused_runs.run_ids LOOP
     BEGIN
-      SELECT r.priority INTO tried FROM pgcron.run r WHERE r.id = run_id AND r.state = 'ready'
+      SELECT r.priority INTO tried FROM pgcron.run r WHERE r.id = run_id AND r.state <> 'running'
       FOR UPDATE SKIP LOCKED;
       CONTINUE WHEN NOT FOUND;
       IF NOT tried.priority BETWEEN 0 AND 9 THEN
         RAISE check_violation USING MESSAGE = format('priority must be between 0 and 9, got %s',
             tried.priority);
       END IF;
-      UPDATE pgcron.run r SET hold = NULL WHERE r.id = run_id;
+      UPDATE pgcron.run r SET state = 'ready', gate = NULL WHERE r.id = run_id;
       UPDATE pgcron.run r
       SET state = 'running', owner = refused_runs.incarnation, token = gen_random_uuid(), fence = 0,
           attempt = r.attempt + 1, claimed_at = now(),
@@ -44,17 +44,17 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   CROSS JOIN LATERAL pgcron.path_candidates(queue, level::smallint, most) head
   UNION ALL
   (SELECT r.id, r.priority FROM pgcron.run r
-   WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL AND r.requires IS NULL
+   WHERE r.state = 'ready' AND r.concurrency_key IS NULL AND r.requires IS NULL
      AND r.queue = waiting_candidates.queue AND (r.priority < 0 OR r.priority > 9)
    LIMIT most)
   UNION ALL
   (SELECT r.id, r.priority FROM pgcron.run r
-   WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NOT NULL
+   WHERE r.state = 'ready' AND r.concurrency_key IS NOT NULL
      AND r.queue = waiting_candidates.queue AND r.due_at <= now()
    ORDER BY r.concurrency_key LIMIT most)
   UNION ALL
   (SELECT r.id, r.priority FROM pgcron.run r
-   WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+   WHERE r.state = 'ready' AND r.concurrency_key IS NULL
      AND r.requires IS NOT NULL
      AND r.queue = waiting_candidates.queue AND r.due_at <= now()
    ORDER BY r.requires LIMIT most) $$;
@@ -87,9 +87,11 @@ CREATE FUNCTION pgcron.is_fault_of_row(state text) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
   SELECT left(state, 2) NOT IN ('40', '53', '55', '57', '58') $$;
 
--- Sets `hold` on waiting runs (NULL lets them go) and returns their ids. A run that the database
--- refuses to write ends dead, with the reason; the others are written.
-CREATE FUNCTION pgcron.set_hold(run_ids bigint[], hold text) RETURNS SETOF bigint
+-- ready -> blocked
+-- blocked -> ready
+-- Blocks waiting runs at a gate (NULL makes them ready) and returns their ids. A run that the
+-- database refuses to write ends dead, with the reason; the others are written.
+CREATE FUNCTION pgcron.set_gate(run_ids bigint[], gate text) RETURNS SETOF bigint
 LANGUAGE plpgsql AS $$
 DECLARE
   written bigint[];
@@ -97,7 +99,10 @@ BEGIN
   IF run_ids = '{}' THEN RETURN; END IF;
   BEGIN
     WITH changed AS (
-      UPDATE pgcron.run r SET hold = set_hold.hold WHERE r.id = ANY(run_ids) RETURNING r.id)
+      UPDATE pgcron.run r
+      SET state = CASE WHEN set_gate.gate IS NULL THEN 'ready' ELSE 'blocked' END,
+          gate = set_gate.gate
+      WHERE r.id = ANY(run_ids) AND r.state <> 'running' RETURNING r.id)
     SELECT array_agg(c.id) INTO written FROM changed c;
     RETURN QUERY SELECT unnest(written);
     RETURN;
@@ -109,10 +114,11 @@ BEGIN
     END IF;
   END;
   RETURN QUERY SELECT one.* FROM unnest(run_ids) waiting(id)
-    CROSS JOIN LATERAL pgcron.set_hold(ARRAY[waiting.id], set_hold.hold) one;
+    CROSS JOIN LATERAL pgcron.set_gate(ARRAY[waiting.id], set_gate.gate) one;
 END $$;
 
 -- ready -> skipped, superseded, expired, cancelled, upstream_failed, dead
+-- blocked -> skipped, superseded, expired, cancelled, upstream_failed, dead
 -- As end_waiting_runs, but skips locked runs, and a run that the database refuses to end that way
 -- ends dead; the others are ended. Returns the runs that ended.
 CREATE FUNCTION pgcron.end_each_waiting_run(run_ids bigint[], outcome text, reason text)

@@ -42,11 +42,11 @@ CREATE TABLE pgcron.run (
   args jsonb NOT NULL DEFAULT '{}',
   delivery text NOT NULL DEFAULT 'at_least_once',
   state text NOT NULL DEFAULT 'ready',
-  -- unserved: no live node that takes from this queue offers the handler and has the labels that
-  -- are required; one that joins lets the run go. circuit: the handler's breaker is open
-  -- (pgcron.breaker). overlap: as many runs of its schedule execute as may. previous: the fire
-  -- before it must succeed first.
-  hold text,
+  -- Why it is blocked. previous: the fire before it must succeed first. breaker: the handler's is
+  -- open (pgcron.breaker). no_node: no live node that takes from this queue offers the handler and
+  -- has the labels that are required; one that joins opens it. overlap: as many runs of its
+  -- schedule execute as may.
+  gate text,
   expire_at timestamptz,
   max_attempts int,
   -- NULL is the default (pgcron.time_allowed, pgcron.policy_delay): most rows are narrow.
@@ -143,37 +143,40 @@ CREATE UNIQUE INDEX run_key_slot ON pgcron.run (concurrency_key, key_slot)
 -- The ways of the claim: one index descent for each queue and priority, so future rows of a high
 -- priority are never walked.
 CREATE INDEX run_claim ON pgcron.run (queue, priority, due_at, id)
-  WHERE state = 'ready' AND hold IS NULL AND concurrency_key IS NULL AND requires IS NULL
+  WHERE state = 'ready' AND concurrency_key IS NULL AND requires IS NULL
     AND overlap IS NULL
     AND delivery = 'at_least_once';
 -- Apart: runs whose key must be decided, and runs that may start only once, which are never
 -- claimed ahead of a free slot.
 CREATE INDEX run_claim_overlap ON pgcron.run (queue, priority, due_at, id)
-  WHERE state = 'ready' AND hold IS NULL AND concurrency_key IS NULL AND requires IS NULL
+  WHERE state = 'ready' AND concurrency_key IS NULL AND requires IS NULL
     AND overlap IS NOT NULL;
 CREATE INDEX run_claim_once ON pgcron.run (queue, priority, due_at, id)
-  WHERE state = 'ready' AND hold IS NULL AND concurrency_key IS NULL AND requires IS NULL
+  WHERE state = 'ready' AND concurrency_key IS NULL AND requires IS NULL
     AND overlap IS NULL
     AND delivery <> 'at_least_once';
 -- Runs with a key: its keys are walked, not their runs, so that a key's backlog is no burden to
 -- the others.
 CREATE INDEX run_claim_key ON pgcron.run (queue, concurrency_key, priority, due_at, id)
-  WHERE state = 'ready' AND hold IS NULL AND concurrency_key IS NOT NULL;
+  WHERE state = 'ready' AND concurrency_key IS NOT NULL;
 -- Runs that require labels: the requirements are walked, not the runs, so that what only other
 -- nodes may take is no burden.
 CREATE INDEX run_claim_placed ON pgcron.run (queue, requires, priority, due_at, id)
-  WHERE state = 'ready' AND hold IS NULL AND concurrency_key IS NULL AND requires IS NOT NULL;
+  WHERE state = 'ready' AND concurrency_key IS NULL AND requires IS NOT NULL;
+-- What waits for an event: by its gate and when it is due.
+CREATE INDEX run_blocked ON pgcron.run (gate, due_at, id) WHERE state = 'blocked';
 CREATE INDEX run_owner ON pgcron.run (owner) WHERE state = 'running';
-CREATE INDEX run_held ON pgcron.run (handler, queue, coalesce(requires, '{}'))
-  WHERE hold NOT IN ('overlap', 'previous');
+CREATE INDEX run_unserved ON pgcron.run (handler, queue, coalesce(requires, '{}'))
+  WHERE gate IN ('breaker', 'no_node');
 -- With the time, so that a key's due runs are found without walking those to come, nor those that
 -- were put aside.
-CREATE INDEX run_schedule ON pgcron.run (schedule_id, state, hold, due_at)
+CREATE INDEX run_schedule ON pgcron.run (schedule_id, state, gate, due_at)
   WHERE schedule_id IS NOT NULL;
 -- What waits for a slot of its schedule: by policy the first ones, however long the backlog is.
 CREATE INDEX run_waiting ON pgcron.run (schedule_id, overlap, priority, due_at, id)
-  WHERE hold = 'overlap';
-CREATE INDEX run_expiring ON pgcron.run (expire_at) WHERE state = 'ready' AND expire_at IS NOT NULL;
+  WHERE gate = 'overlap';
+CREATE INDEX run_expiring ON pgcron.run (expire_at)
+  WHERE state <> 'running' AND expire_at IS NOT NULL;
 -- What was made of a run: few rows have a parent.
 CREATE INDEX run_parent ON pgcron.run (parent_run) WHERE parent_run IS NOT NULL;
 

@@ -87,7 +87,7 @@ DECLARE
   found_state text;
 BEGIN
   SELECT r.state INTO found_state FROM pgcron.run r WHERE r.id = run_id FOR UPDATE;
-  IF found_state = 'ready' THEN
+  IF found_state IN ('blocked', 'ready') THEN
     UPDATE pgcron.run r SET due_at = least(r.due_at, now()) WHERE r.id = run_id;
     RETURN run_id;
   ELSIF found_state IS NOT NULL THEN

@@ -18,9 +18,10 @@ DECLARE
         THEN 'only_a_running_run_is_asked_to_stop'
       WHEN (r.kill_at IS NULL OR r.cancel_at IS NOT NULL) IS NOT TRUE
         THEN 'who_is_killed_was_asked_to_stop'
-      WHEN (r.hold IS NULL OR r.hold IN ('unserved', 'circuit', 'overlap', 'previous')) IS NOT TRUE
-        THEN 'a_hold_has_a_known_reason'
-      WHEN (r.hold IS NULL OR r.state = 'ready') IS NOT TRUE THEN 'a_held_run_waits'
+      WHEN (r.gate IS NULL OR r.gate IN ('no_node', 'breaker', 'overlap', 'previous')) IS NOT TRUE
+        THEN 'a_gate_is_known'
+      WHEN ((r.state = 'blocked') = (r.gate IS NOT NULL)) IS NOT TRUE
+        THEN 'a_blocked_run_has_a_gate'
       WHEN (r.attempt >= 0
               AND r.attempt <= pgcron.attempts_allowed(r.max_attempts, r.delivery)
             OR r.attempt = 0) IS NOT TRUE THEN 'a_run_is_not_tried_more_than_allowed'
@@ -38,7 +39,7 @@ DECLARE
             OR (r.overlap IS NOT NULL
                 AND (r.overlap_slot = 1 OR (r.overlap_slot > 1 AND r.overlap <> 'skip'))))
            IS NOT TRUE THEN 'an_overlap_slot_is_1_or_of_many_and_has_a_policy'
-      WHEN (r.hold IS DISTINCT FROM 'overlap' OR (r.overlap IS NOT NULL AND r.overlap_slot IS NULL))
+      WHEN (r.gate IS DISTINCT FROM 'overlap' OR (r.overlap IS NOT NULL AND r.overlap_slot IS NULL))
            IS NOT TRUE THEN 'who_waits_for_a_slot_has_none'
       WHEN (r.state <> 'running' OR r.overlap IS NULL OR r.overlap_slot IS NOT NULL) IS NOT TRUE
         THEN 'a_running_run_holds_its_overlap_slot'
@@ -211,7 +212,7 @@ END $$;
 -- statement, so they are few: what they don't let pass is judged. args is tested as text, in which
 -- a number can be longer than its value is. A role that may not empty the table is a guest.
 ALTER TABLE pgcron.run ADD CONSTRAINT a_run_keeps_its_rules CHECK (
-    (num_nonnulls(hold, concurrency_key, requires, overlap, overlap_slot) = 0
+    (num_nonnulls(gate, concurrency_key, requires, overlap, overlap_slot) = 0
      AND CASE num_nonnulls(owner, token, fence, claimed_at)
          WHEN 4 THEN attempt = 1 AND state = 'running'
          WHEN 0 THEN attempt = 0 AND state = 'ready' AND origin = 'enqueued'

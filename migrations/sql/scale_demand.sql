@@ -34,7 +34,7 @@ BEGIN
                              WHERE h.schedule_id = due.schedule_id AND h.overlap_slot IS NOT NULL
                                AND (h.state = 'running' OR h.due_at > now()))) AS runs
   INTO light
-  -- of other policies than skip only what may begin has no hold
+  -- of other policies than skip only what may begin is ready
   FROM (SELECT CASE found.overlap WHEN 'skip' THEN found.schedule_id END AS schedule_id,
                coalesce(found.expire_at > now(), true) AS is_alive
         FROM generate_series(0, 9) level
@@ -47,7 +47,7 @@ BEGIN
   FROM (SELECT coalesce(found.expire_at > now(), true) AS is_alive
         FROM pgcron.walk_requirements(due_demand.queue, NULL) place
         CROSS JOIN LATERAL (SELECT r.expire_at FROM pgcron.run r
-                            WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+                            WHERE r.state = 'ready' AND r.concurrency_key IS NULL
                               AND r.requires IS NOT NULL AND r.queue = due_demand.queue
                               AND r.requires = place.requires AND r.priority = place.priority
                               AND r.due_at <= now()
@@ -69,7 +69,7 @@ BEGIN
               CROSS JOIN LATERAL unnest(walked.keys, walked.priorities, walked.rooms)
                 pair(concurrency_key, priority, room)
               CROSS JOIN LATERAL (SELECT r.weight, r.expire_at FROM pgcron.run r
-                                  WHERE r.state = 'ready' AND r.hold IS NULL
+                                  WHERE r.state = 'ready'
                                     AND r.concurrency_key IS NOT NULL
                                     AND r.queue = due_demand.queue
                                     AND r.concurrency_key = pair.concurrency_key
@@ -90,33 +90,33 @@ CREATE FUNCTION pgcron.next_waiting_queue(beyond text) RETURNS text
 LANGUAGE sql STABLE AS $$
   SELECT min(next.queue)
   FROM ((SELECT r.queue FROM pgcron.run r
-         WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+         WHERE r.state = 'ready' AND r.concurrency_key IS NULL
            AND r.requires IS NULL
            AND r.overlap IS NULL AND r.delivery = 'at_least_once'
            AND r.queue > next_waiting_queue.beyond
          ORDER BY r.queue LIMIT 1)
         UNION ALL
         (SELECT r.queue FROM pgcron.run r
-         WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+         WHERE r.state = 'ready' AND r.concurrency_key IS NULL
            AND r.requires IS NULL
            AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
            AND r.queue > next_waiting_queue.beyond
          ORDER BY r.queue LIMIT 1)
         UNION ALL
         (SELECT r.queue FROM pgcron.run r
-         WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+         WHERE r.state = 'ready' AND r.concurrency_key IS NULL
            AND r.requires IS NULL
            AND r.overlap IS NOT NULL AND r.queue > next_waiting_queue.beyond
          ORDER BY r.queue LIMIT 1)
         UNION ALL
         (SELECT r.queue FROM pgcron.run r
-         WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NULL
+         WHERE r.state = 'ready' AND r.concurrency_key IS NULL
            AND r.requires IS NOT NULL
            AND r.queue > next_waiting_queue.beyond
          ORDER BY r.queue LIMIT 1)
         UNION ALL
         (SELECT r.queue FROM pgcron.run r
-         WHERE r.state = 'ready' AND r.hold IS NULL AND r.concurrency_key IS NOT NULL
+         WHERE r.state = 'ready' AND r.concurrency_key IS NOT NULL
            AND r.queue > next_waiting_queue.beyond
          ORDER BY r.queue LIMIT 1)) next $$;
 
@@ -125,7 +125,7 @@ LANGUAGE sql STABLE AS $$
 -- labels or are large enough. A key that waits in several queues counts in each. Bounded: at most
 -- `cap` rows of what executes are counted and at most `cap` of what is due; beside them a look is a
 -- step for each key and each requirement (2,000 and 1,000 a queue), for each queue (1,000), and
--- for each group of parked runs (1,000). Of more than that the answer is too low, and large.
+-- for each group of blocked runs (1,000). Of more than that the answer is too low, and large.
 CREATE FUNCTION pgcron.scale_demand(queue text DEFAULT NULL, at_most int DEFAULT 5000)
   RETURNS bigint
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -155,12 +155,12 @@ BEGIN
     EXIT WHEN scale_demand.queue IS NOT NULL;
   END LOOP;
   RETURN demand + EXISTS (
-      SELECT FROM pgcron.parked_groups(1000) parked
-      JOIN pgcron.run r ON r.handler = parked.handler AND r.queue = parked.queue
-        AND coalesce(r.requires, '{}') = parked.requires AND r.hold = 'unserved'
-      WHERE parked.queue = coalesce(scale_demand.queue, parked.queue)
+      SELECT FROM pgcron.blocked_groups(1000) blocked
+      JOIN pgcron.run r ON r.handler = blocked.handler AND r.queue = blocked.queue
+        AND coalesce(r.requires, '{}') = blocked.requires AND r.gate = 'no_node'
+      WHERE blocked.queue = coalesce(scale_demand.queue, blocked.queue)
         AND NOT EXISTS (SELECT FROM pgcron.queue q
-                        WHERE q.name = parked.queue AND q.paused_at IS NOT NULL))::int;
+                        WHERE q.name = blocked.queue AND q.paused_at IS NOT NULL))::int;
 END $$;
 COMMENT ON FUNCTION pgcron.scale_demand IS
     'How many slots a queue (NULL: all) could use now on all nodes together: of what executes and '

@@ -62,12 +62,12 @@ BEGIN
   SELECT * INTO schedule_now FROM pgcron.schedule WHERE id = edited;
   IF cursor_before IS NULL OR schedule_now IS NULL THEN RETURN; END IF;
   PERFORM FROM pgcron.run
-    WHERE schedule_id = edited AND origin = 'schedule' AND state = 'ready' AND attempt = 0
+    WHERE schedule_id = edited AND origin = 'schedule' AND state <> 'running' AND attempt = 0
     ORDER BY id FOR UPDATE;
   edit_time := clock_timestamp();
   WITH gone AS (
     DELETE FROM pgcron.run
-    WHERE schedule_id = edited AND origin = 'schedule' AND state = 'ready' AND attempt = 0
+    WHERE schedule_id = edited AND origin = 'schedule' AND state <> 'running' AND attempt = 0
       AND due_at > edit_time
       AND (scheduled_for > edit_time
            OR (NOT (timing_changes OR cursor_before.timing_is_new)

@@ -183,13 +183,13 @@ BEGIN
       error = '{"message": "the schedule was deleted", "detail": null, "hint": null}'
   WHERE b.schedule_id = OLD.id AND b.state IN ('open', 'paused');
   SELECT * INTO cursor_before FROM pgcron.cursor WHERE schedule_id = OLD.id FOR UPDATE;
-  PERFORM FROM pgcron.run WHERE schedule_id = OLD.id AND state = 'ready' AND attempt = 0 ORDER BY id
-    FOR UPDATE;
+  PERFORM FROM pgcron.run WHERE schedule_id = OLD.id AND state <> 'running' AND attempt = 0
+    ORDER BY id FOR UPDATE;
   deletion_time := clock_timestamp();
   WITH gone AS (
     DELETE FROM pgcron.run
-    WHERE schedule_id = OLD.id AND state = 'ready' AND attempt = 0 AND scheduled_for > deletion_time
-      AND due_at > deletion_time
+    WHERE schedule_id = OLD.id AND state <> 'running' AND attempt = 0
+      AND scheduled_for > deletion_time AND due_at > deletion_time
     RETURNING scheduled_for)
   DELETE FROM pgcron.occurrence o USING gone
   WHERE o.schedule_id = OLD.id AND o.fire_at = gone.scheduled_for;

@@ -29,6 +29,7 @@ COMMENT ON FUNCTION pgcron.kill_run IS
     'only requested to stop.';
 
 -- ready -> dead
+-- blocked -> dead
 -- Ends runs that have failed, wait for another attempt, and whose give_up_after is over: they die
 -- of their last error. Writes history and the dead letters in the same transaction. A run that
 -- never began expires instead. Locked rows are left for the next call; a run that the database
@@ -40,8 +41,8 @@ DECLARE
   last pgcron.attempt;
 BEGIN
   FOR waiting IN SELECT r.* FROM pgcron.run r
-      WHERE r.state = 'ready' AND r.expire_at IS NOT NULL AND r.expire_at <= now() AND r.attempt > 0
-        AND r.time_limits ? 'give_up_at'
+      WHERE r.state <> 'running' AND r.expire_at IS NOT NULL AND r.expire_at <= now()
+        AND r.attempt > 0 AND r.time_limits ? 'give_up_at'
       ORDER BY r.expire_at LIMIT at_most FOR UPDATE SKIP LOCKED LOOP
     SELECT * INTO last FROM pgcron.attempt a WHERE a.run_id = waiting.id
     ORDER BY a.attempt DESC, a.ended_at DESC LIMIT 1;

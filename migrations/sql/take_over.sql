@@ -67,6 +67,7 @@ BEGIN
 END $$;
 
 -- ready -> succeeded
+-- blocked -> succeeded
 -- A node that was cut off has finished these runs, and has lost them meanwhile: what no other node
 -- has begun since need not be done again. The fence number is that of the last attempt, which ended
 -- lease_lost and stays so in the list of attempts. Locked rows, which are being claimed or
@@ -85,7 +86,7 @@ BEGIN
       CROSS JOIN LATERAL (SELECT a.* FROM pgcron.attempt a
                           WHERE a.run_id = r.id AND a.attempt >= r.attempt ORDER BY a.fence DESC
                           LIMIT 1) last
-      WHERE r.id = ANY(run_ids) AND r.state = 'ready' AND r.delivery = 'at_least_once'
+      WHERE r.id = ANY(run_ids) AND r.state <> 'running' AND r.delivery = 'at_least_once'
         AND last.fence = given.fence AND last.attempt = r.attempt AND last.outcome = 'lease_lost'
       FOR UPDATE OF r SKIP LOCKED LOOP
     ending := late.run;

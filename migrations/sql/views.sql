@@ -3,7 +3,7 @@
 CREATE VIEW pgcron.runs AS
   SELECT r.id, pgcron.run_uuid(r.uuid, r.id, r.created_at) AS uuid, r.origin, r.schedule,
          r.schedule_id, r.scheduled_for, r.nominal_for,
-         r.parent_run, r.handler, r.queue, r.priority, r.state, r.hold, r.delivery, r.attempt,
+         r.parent_run, r.handler, r.queue, r.priority, r.state, r.gate, r.delivery, r.attempt,
          pgcron.attempts_allowed(r.max_attempts, r.delivery) AS max_attempts,
          r.due_at, r.claimed_at, r.started_at, NULL::timestamptz AS finished_at, n.name AS node,
          r.owner, r.last_error AS error, r.args, NULL::jsonb AS result, r.created_at, r.created_by,
@@ -38,7 +38,8 @@ CREATE VIEW pgcron.schedules AS
               ELSE c.status END AS status,
          c.error, c.canonical, c.watermark,
          coalesce((SELECT min(r.scheduled_for) FROM pgcron.run r
-                   WHERE r.schedule_id = s.id AND r.state = 'ready' AND r.scheduled_for > now()),
+                   WHERE r.schedule_id = s.id AND r.state IN ('blocked', 'ready')
+                     AND r.scheduled_for > now()),
              CASE WHEN isfinite(c.next_fire) THEN c.next_fire END) AS next_fire,
          (SELECT count(*)::int FROM pgcron.overrun o
           JOIN pgcron.run r ON r.id = o.run_id AND r.state = 'running' WHERE o.schedule_id = s.id)
@@ -83,16 +84,18 @@ COMMENT ON VIEW pgcron.nodes IS
 CREATE VIEW pgcron.queues AS
   SELECT coalesce(q.name, w.queue) AS name, q.paused_at, q.paused_by, q.paused_note, q.max_running,
          coalesce(w.waiting, 0) AS waiting, coalesce(w.due, 0) AS due,
-         coalesce(w.running, 0) AS running, coalesce(w.held, 0) AS held, w.oldest_due
+         coalesce(w.running, 0) AS running, coalesce(w.blocked, 0) AS blocked, w.oldest_due
   FROM pgcron.queue q
-  FULL JOIN (SELECT r.queue, count(*) FILTER (WHERE r.state = 'ready') AS waiting,
-                    count(*) FILTER (WHERE r.state = 'ready' AND r.due_at <= now()) AS due,
+  FULL JOIN (SELECT r.queue, count(*) FILTER (WHERE r.state <> 'running') AS waiting,
+                    count(*) FILTER (WHERE r.state <> 'running' AND r.due_at <= now()) AS due,
                     count(*) FILTER (WHERE r.state = 'running') AS running,
-                    count(*) FILTER (WHERE r.hold NOT IN ('overlap', 'previous')) AS held,
-                    min(r.due_at) FILTER (WHERE r.state = 'ready' AND r.due_at <= now()) AS
+                    count(*) FILTER (WHERE r.gate IN ('breaker', 'no_node')) AS blocked,
+                    min(r.due_at) FILTER (WHERE r.state <> 'running' AND r.due_at <= now()) AS
                       oldest_due
              FROM pgcron.run r GROUP BY r.queue) w ON w.queue = q.name;
-COMMENT ON VIEW pgcron.queues IS 'Queues with what waits in them, is due, runs and is held.';
+COMMENT ON VIEW pgcron.queues IS
+    'Queues with what waits in them, is due, runs, and is blocked as its breaker is open or no '
+    'node offers it.';
 
 CREATE VIEW pgcron.dead_letters AS
   SELECT d.run_id, d.uuid, d.outcome, d.died_at, d.schedule, d.scheduled_for, d.handler, d.queue,

@@ -25,28 +25,28 @@ LANGUAGE sql VOLATILE AS $$
 -- Due runs at the heads of keys that no live node may take leave the claim index: else they would
 -- be in front of others of their key, and read in each round. Of each key those among the first
 -- thousand that need the same, a thousand in a call. A node that joins and may take them releases
--- them. Returns how many were parked.
+-- them. Returns how many were blocked.
 CREATE FUNCTION pgcron.park_keys(queues text[], keys text[], priorities smallint[],
     handlers text[]) RETURNS int
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   RETURN (SELECT count(*)
-          FROM pgcron.set_hold(ARRAY(
+          FROM pgcron.set_gate(ARRAY(
                 SELECT p.id FROM pgcron.run p
-                WHERE p.state = 'ready' AND p.hold IS NULL
+                WHERE p.state = 'ready'
                   AND p.id = ANY(ARRAY(
                           SELECT alike.id
                           FROM unnest(park_keys.queues, park_keys.keys, park_keys.priorities)
                             pair(queue, concurrency_key, priority)
                           CROSS JOIN LATERAL (SELECT c.handler, c.requires FROM pgcron.run c
-                                              WHERE c.state = 'ready' AND c.hold IS NULL
+                                              WHERE c.state = 'ready'
                                                 AND c.concurrency_key IS NOT NULL
                                                 AND c.queue = pair.queue
                                                 AND c.concurrency_key = pair.concurrency_key
                                                 AND c.priority = pair.priority AND c.due_at <= now()
                                               ORDER BY c.due_at, c.id LIMIT 1) head
                           CROSS JOIN LATERAL (SELECT c.id, c.handler, c.requires FROM pgcron.run c
-                                              WHERE c.state = 'ready' AND c.hold IS NULL
+                                              WHERE c.state = 'ready'
                                                 AND c.concurrency_key IS NOT NULL
                                                 AND c.queue = pair.queue
                                                 AND c.concurrency_key = pair.concurrency_key
@@ -59,7 +59,7 @@ BEGIN
                             AND alike.requires IS NOT DISTINCT FROM head.requires
                           LIMIT 1000))
                 FOR UPDATE SKIP LOCKED),
-              'unserved'));
+              'no_node'));
 END $$;
 
 -- How many slots the largest node has that lives, offers the handler for the queue and has the

@@ -114,7 +114,7 @@ async def examine(session: Session) -> list[tuple[str, Finding]]:
                 is_pooled=was_pooled(session.settings.required_dsn()),
                 notified=await listen_past(session),
                 nodes=await session.call(overview.nodes),
-                parked=await session.call(overview.parked),
+                blocked=await session.call(overview.blocked),
                 invalid_schedules=await session.call(overview.invalid_schedules),
                 **await session.call(health.readings),
             )

@@ -275,8 +275,8 @@ def check_nodes(found: Diagnosis) -> Iterator[Finding]:
 
 def check_no_node(found: Diagnosis) -> Iterator[Finding]:
     """Runs that no living node takes."""
-    for parked in found.parked:
-        message = f"{plural(parked['runs'], 'run')}: {parked['reason']}"
+    for blocked in found.blocked:
+        message = f"{plural(blocked['runs'], 'run')}: {blocked['reason']}"
         yield advice(message, "Start a node that offers it for this queue.")
 
 

@@ -38,7 +38,7 @@ _READABLE = (
     "calendar, outdated_plan"
 )
 _READABLE_OF_RUN = (
-    f"id, uuid, {_RUN_OF_SCHEDULE}, scheduled_for, state, hold, attempt, overlap_slot, snoozes, "
+    f"id, uuid, {_RUN_OF_SCHEDULE}, scheduled_for, state, gate, attempt, overlap_slot, snoozes, "
     "lost_early, key_slot, owner, fence, claimed_at, started_at, cancel_at, cancel_reason, "
     "kill_at, last_error, created_at, awaited"
 )

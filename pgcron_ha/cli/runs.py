@@ -16,16 +16,16 @@ from pgcron_ha.db.commands import breakers, functions
 from pgcron_ha.db.queries import overview
 from pgcron_ha.spec.text import duration_text
 
-_HOLDS = {
-    "unserved": "no node",
-    "circuit": "breaker",
+_GATES = {
+    "no_node": "no node",
+    "breaker": "breaker",
     "overlap": "overlap",
     "previous": "previous fire",
 }
 
 
 def _shown_state(row: overview.Row) -> str:
-    more = "overruns" if row.get("overrun_after") is not None else _HOLDS.get(row["hold"])
+    more = "overruns" if row.get("overrun_after") is not None else _GATES.get(row["gate"])
     return f"{row['word']} ({more})" if more else str(row["word"])
 
 

@@ -42,7 +42,7 @@ async def read_tables(connection: Connection, *, schema: str = DEFAULT_SCHEMA) -
         "counts": await overview.counts(connection, schema=schema),
         "nodes": await overview.nodes(connection, schema=schema),
         "outcomes_of_last_hour": await overview.outcomes(connection, schema=schema),
-        "blocked": await overview.parked(connection, schema=schema),
+        "blocked": await overview.blocked(connection, schema=schema),
         "invalid_schedules": await overview.invalid_schedules(connection, schema=schema),
     }
 

@@ -330,7 +330,7 @@ class Node:
         self._dispatcher.joined()
         self._materializer.wake()
         self._reaper.wake()
-        self._janitor.wake()  # what was parked for want of this node's handlers
+        self._janitor.wake()  # what was blocked for want of this node's handlers
 
     def _on_fenced(self) -> None:
         self.runner.forget(self.runner.take_waiting())
@@ -345,7 +345,7 @@ class Node:
         self._reaper.observe(beat)
         self._breakers.observe(beat.breakers)
         if self._dispatcher.may_take_runs(beat.is_cordoned):
-            self._janitor.wake()  # what was parked for want of this node
+            self._janitor.wake()  # what was blocked for want of this node
         result = reconcile(
             beat, self.runner.held(), self._unknown, self._dispatcher.claims_settled_at()
         )

@@ -172,7 +172,7 @@ class RunsReleased(Event):
     reason: str
 
 
-class RunsParked(WarningEvent):
+class RunsBlocked(WarningEvent):
     """Due runs whose handler no node offers were set aside."""
 
     text = (

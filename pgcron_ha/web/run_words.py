@@ -45,18 +45,18 @@ def ledger_line(fire: Row, now: datetime) -> dict[str, Any]:
 
 
 def run_word(run: Row, now: datetime) -> str:
-    """Its state or outcome; a waiting run is blocked, snoozed, retrying, scheduled or ready.
+    """Its state or outcome; a waiting run is scheduled, retrying, snoozed, blocked or ready.
 
     Snoozed only where ``is_snoozed`` was found out.
     """
     state: str = run["state"]
-    if state != "ready":
+    if state not in ("ready", "blocked"):
         return state
-    if run["hold"] not in (None, "overlap", "previous"):
-        return "blocked"
-    if run["attempt"]:
+    if run["due_at"] > now and not run["attempt"]:
+        return "scheduled"
+    if state == "ready" and run["attempt"]:
         return "snoozed" if run.get("is_snoozed") else "retrying"
-    return "scheduled" if run["due_at"] > now else "ready"
+    return state
 
 
 def run_sentence(run: Row, waits: Row | None, letter: Row | None, now: datetime) -> str:
@@ -143,14 +143,14 @@ def _obstacle(run: Row, waits: Row, word: str, now: datetime) -> str:
         return f"queue {run['queue']} is paused" + _by(waits["paused_by"], waits["paused_note"])
     if waits.get("circuit"):
         return circuit_words(waits["circuit"], now)
-    if run.get("hold") == "unserved" or not waits.get("is_served", True):
+    if run.get("gate") == "no_node" or not waits.get("is_served", True):
         return f"{needs(run)}no live node offers {run['handler']} for queue {run['queue']}"
     if waits.get("too_heavy"):
         return f"{too_heavy(run, waits['too_heavy'])} for queue {run['queue']} has so many"
     if waits.get("slot_holder"):
         policy = f"(overlap: {run['overlap']})"
         return f"run {waits['slot_holder']} of the same schedule is not over {policy}"
-    if run.get("hold") == "previous":
+    if run.get("gate") == "previous":
         return "the fire before it is not over"
     if word == "blocked":
         return "what it depends on is not over"

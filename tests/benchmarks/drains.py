@@ -167,9 +167,9 @@ async def _are_claimed(place: Place, fence: int) -> bool:
 _UNDER_WAY = """
 SELECT EXISTS (SELECT FROM pgcron.run WHERE owner = $1::uuid AND state = 'running')
   OR EXISTS (SELECT FROM pgcron.run WHERE queue = 'default' AND priority = 5 AND state = 'ready'
-             AND hold IS NULL AND concurrency_key IS NULL AND overlap IS NULL
+                   AND concurrency_key IS NULL AND overlap IS NULL
              AND delivery = 'at_least_once' AND due_at <= now())
-  OR EXISTS (SELECT FROM pgcron.run WHERE queue = 'default' AND state = 'ready' AND hold IS NULL
+  OR EXISTS (SELECT FROM pgcron.run WHERE queue = 'default' AND state = 'ready'
              AND concurrency_key IS NOT NULL)
 """
 

@@ -155,8 +155,9 @@ FROM pgcron.schedule s WHERE s.enabled AND s.id BETWEEN 50 AND 90;
 INSERT INTO pgcron.run (handler, queue, due_at)
 SELECT 'py:task_' || n % 7, 'q' || n % 8, now() - n * interval '20 ms'
 FROM generate_series(1, 400) n;
-INSERT INTO pgcron.run (handler, due_at, hold)
-SELECT 'py:nobody.offers', now() - n * interval '1 s', 'unserved' FROM generate_series(1, 50) n;
+INSERT INTO pgcron.run (handler, due_at, state, gate)
+SELECT 'py:nobody.offers', now() - n * interval '1 s', 'blocked', 'no_node'
+FROM generate_series(1, 50) n;
 INSERT INTO pgcron.log (run_id, attempt, sequence, stream, line)
 SELECT r.id, 1, l, 'stdout', format('line %s of a run that lasts', l)
 FROM (SELECT id FROM pgcron.run WHERE state = 'running' ORDER BY id LIMIT 1) r,

@@ -175,7 +175,7 @@ async def _too_many_held(connection: Connection) -> list[str]:
     """The policies of schedules that keep more runs waiting than may."""
     rows = await connection.fetch(
         "SELECT s.name FROM pgcron.run r JOIN pgcron.schedule s ON s.id = r.schedule_id"
-        " WHERE r.hold = 'overlap' AND s.max_queued IS NOT NULL"
+        " WHERE r.gate = 'overlap' AND s.max_queued IS NOT NULL"
         " GROUP BY s.id HAVING count(*) > s.max_queued"
     )
     return [row["name"].rpartition("-")[0] for row in rows]

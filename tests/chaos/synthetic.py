@@ -58,7 +58,7 @@ class World:
             "look",
             second + 0.5,
             **{"offset": WALL, "orphaned": 0.0, "waiting": 0.1, "hoarders": []},
-            **{"crowded_schedules": 0, "live": 3, "parked": 0, "deadlocks": 0},
+            **{"crowded_schedules": 0, "live": 3, "blocked": 0, "deadlocks": 0},
         )
 
     # Schedules.

@@ -96,7 +96,7 @@ def keeps_an_ended_run_alive(history: History, chance: random.Random) -> bool:
     row = some(history, "ended", chance)
     if row is None:
         return False
-    live = {**row, "state": "ready", "hold": None}
+    live = {**row, "state": "ready", "gate": None}
     del live["outcome"], live["finished_at"]
     history.table("live").append(live)
     return True

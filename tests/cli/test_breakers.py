@@ -35,7 +35,7 @@ def test_a_run_that_waits_for_a_breaker_says_so(cli: Cli, execute: Execute) -> N
     cli("breakers", "set", "py:fragile")
     open_it(execute)
     cli("enqueue", "py:fragile")
-    execute("UPDATE pgcron.run SET hold = 'circuit'")
+    execute("UPDATE pgcron.run SET state = 'blocked', gate = 'breaker'")
     shown = cli("runs", "show", "1").out
 
     assert "the circuit of py:fragile is open for another " in shown

@@ -35,7 +35,7 @@ def test_status_says_which_runs_are_blocked_and_why(cli: Cli, execute: Execute) 
     for handler in ("py:known", "py:gone", "py:nobody", "py:nobody"):
         cli("enqueue", handler)
     cli("enqueue", "py:later", "--due", "2090-01-01T00:00Z")
-    execute("UPDATE pgcron.run SET hold = 'unserved' WHERE handler = 'py:nobody'")
+    execute("UPDATE pgcron.run SET state = 'blocked', gate = 'no_node' WHERE handler = 'py:nobody'")
 
     text = cli("status").out
     assert "nodes      1 alive, 2 of 8 slots used, 1 silent" in text

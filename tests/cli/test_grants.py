@@ -92,7 +92,7 @@ def test_a_producer_enqueues_and_nothing_else(
     assert refused(producer("queues", "pause", "default"))
 
 
-@pytest.mark.parametrize("column", ["state", "owner", "token", "attempt", "origin", "hold"])
+@pytest.mark.parametrize("column", ["state", "owner", "token", "attempt", "origin", "gate"])
 def test_a_producer_forges_no_state(
     column: str, granted: Callable[[str], As], database: str, role: str
 ) -> None:

@@ -168,7 +168,7 @@ async def claim_limited(
         look=look,
         aged=aged,
     )
-    return [row for row in rows if row["verdict"] not in ("walked", "parked")]
+    return [row for row in rows if row["verdict"] not in ("walked", "blocked")]
 
 
 async def finish(connection: Connection, runs: Sequence[Row]) -> list[int]:

@@ -176,41 +176,6 @@ WITH (fillfactor='90');
 
 COMMENT ON TABLE pgcron.schedule IS 'What people write: when, what and how. INSERT, UPDATE and DELETE by plain SQL just work.';
 
-CREATE TABLE pgcron.breaker (
-    name text NOT NULL,
-    failures integer DEFAULT 5 NOT NULL,
-    within interval DEFAULT '00:01:00'::interval NOT NULL,
-    open_for interval DEFAULT '00:00:30'::interval NOT NULL,
-    open_for_at_most interval DEFAULT '00:10:00'::interval NOT NULL,
-    fallback_handler text,
-    fallback_queue text,
-    set_by text,
-    set_at timestamp with time zone DEFAULT now() NOT NULL,
-    state text DEFAULT 'closed'::text NOT NULL,
-    failed_at timestamp with time zone[] DEFAULT '{}'::timestamp with time zone[] NOT NULL,
-    opened_at timestamp with time zone,
-    open_until timestamp with time zone,
-    openings integer DEFAULT 0 NOT NULL,
-    reason text,
-    last_error text,
-    probe_run bigint,
-    probe_fence bigint,
-    reset_by text,
-    reset_at timestamp with time zone,
-    CONSTRAINT a_breaker_is_closed_open_or_half_open CHECK ((state = ANY (ARRAY['closed'::text, 'open'::text, 'half_open'::text]))),
-    CONSTRAINT a_breaker_is_named_as_a_handler CHECK (pgcron.is_handler(name)),
-    CONSTRAINT a_fallback_is_a_handler_name CHECK (pgcron.is_handler(fallback_handler)),
-    CONSTRAINT a_fallback_is_a_handler_or_a_queue CHECK (((fallback_handler IS NULL) OR (fallback_queue IS NULL) OR pgcron.refuse('PC001'::text, format('breaker %L has two fallbacks'::text, name), 'What waits is executed by another handler, or moved to another queue, or waits.'::text, 'Name one of them.'::text))),
-    CONSTRAINT a_fallback_is_another_handler CHECK (((fallback_handler IS NULL) OR (fallback_handler <> name) OR pgcron.refuse('PC001'::text, format('the fallback of breaker %L is its own handler'::text, name), 'While a breaker is open none of its handlers is executed.'::text, 'Name another handler, or a queue, or leave it out.'::text))),
-    CONSTRAINT a_fallback_queue_is_simple CHECK (pgcron.is_queue(fallback_queue)),
-    CONSTRAINT a_probe_belongs_to_a_half_open_breaker CHECK ((((state = 'half_open'::text) = (probe_run IS NOT NULL)) AND ((probe_run IS NULL) = (probe_fence IS NULL)))),
-    CONSTRAINT an_open_breaker_says_until_when_and_why CHECK (((state = 'closed'::text) OR ((open_until IS NOT NULL) AND (opened_at IS NOT NULL) AND (reason IS NOT NULL)))),
-    CONSTRAINT breaker_reset_by_is_short CHECK (pgcron.is_short('reset_by'::text, reset_by, 300)),
-    CONSTRAINT breaker_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300))
-);
-
-COMMENT ON TABLE pgcron.breaker IS 'Private: Circuit breakers. set_by NULL: declared by the nodes that offer the handler; else a person''s setting, which the nodes leave alone.';
-
 CREATE TABLE pgcron.run (
     id bigint NOT NULL,
     due_at timestamp with time zone DEFAULT now() NOT NULL,
@@ -229,7 +194,7 @@ CREATE TABLE pgcron.run (
     args jsonb DEFAULT '{}'::jsonb NOT NULL,
     delivery text DEFAULT 'at_least_once'::text NOT NULL,
     state text DEFAULT 'ready'::text NOT NULL,
-    hold text,
+    gate text,
     expire_at timestamp with time zone,
     max_attempts integer,
     timeout interval,
@@ -280,6 +245,41 @@ COMMENT ON COLUMN pgcron.run.requires IS 'Labels (key=value, or a key for any va
 COMMENT ON COLUMN pgcron.run.weight IS 'How many of its node''s slots the run takes; NULL is one. A run that takes more has a concurrency key: *weight 4 if none was given.';
 
 COMMENT ON COLUMN pgcron.run.time_limits IS 'Limits that few runs have, as pgcron.enqueue writes them; NULL is none.';
+
+CREATE TABLE pgcron.breaker (
+    name text NOT NULL,
+    failures integer DEFAULT 5 NOT NULL,
+    within interval DEFAULT '00:01:00'::interval NOT NULL,
+    open_for interval DEFAULT '00:00:30'::interval NOT NULL,
+    open_for_at_most interval DEFAULT '00:10:00'::interval NOT NULL,
+    fallback_handler text,
+    fallback_queue text,
+    set_by text,
+    set_at timestamp with time zone DEFAULT now() NOT NULL,
+    state text DEFAULT 'closed'::text NOT NULL,
+    failed_at timestamp with time zone[] DEFAULT '{}'::timestamp with time zone[] NOT NULL,
+    opened_at timestamp with time zone,
+    open_until timestamp with time zone,
+    openings integer DEFAULT 0 NOT NULL,
+    reason text,
+    last_error text,
+    probe_run bigint,
+    probe_fence bigint,
+    reset_by text,
+    reset_at timestamp with time zone,
+    CONSTRAINT a_breaker_is_closed_open_or_half_open CHECK ((state = ANY (ARRAY['closed'::text, 'open'::text, 'half_open'::text]))),
+    CONSTRAINT a_breaker_is_named_as_a_handler CHECK (pgcron.is_handler(name)),
+    CONSTRAINT a_fallback_is_a_handler_name CHECK (pgcron.is_handler(fallback_handler)),
+    CONSTRAINT a_fallback_is_a_handler_or_a_queue CHECK (((fallback_handler IS NULL) OR (fallback_queue IS NULL) OR pgcron.refuse('PC001'::text, format('breaker %L has two fallbacks'::text, name), 'What waits is executed by another handler, or moved to another queue, or waits.'::text, 'Name one of them.'::text))),
+    CONSTRAINT a_fallback_is_another_handler CHECK (((fallback_handler IS NULL) OR (fallback_handler <> name) OR pgcron.refuse('PC001'::text, format('the fallback of breaker %L is its own handler'::text, name), 'While a breaker is open none of its handlers is executed.'::text, 'Name another handler, or a queue, or leave it out.'::text))),
+    CONSTRAINT a_fallback_queue_is_simple CHECK (pgcron.is_queue(fallback_queue)),
+    CONSTRAINT a_probe_belongs_to_a_half_open_breaker CHECK ((((state = 'half_open'::text) = (probe_run IS NOT NULL)) AND ((probe_run IS NULL) = (probe_fence IS NULL)))),
+    CONSTRAINT an_open_breaker_says_until_when_and_why CHECK (((state = 'closed'::text) OR ((open_until IS NOT NULL) AND (opened_at IS NOT NULL) AND (reason IS NOT NULL)))),
+    CONSTRAINT breaker_reset_by_is_short CHECK (pgcron.is_short('reset_by'::text, reset_by, 300)),
+    CONSTRAINT breaker_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300))
+);
+
+COMMENT ON TABLE pgcron.breaker IS 'Private: Circuit breakers. set_by NULL: declared by the nodes that offer the handler; else a person''s setting, which the nodes leave alone.';
 
 CREATE TABLE pgcron.concurrency_limit (
     concurrency_key text NOT NULL COLLATE pg_catalog."C",
@@ -1099,7 +1099,7 @@ CREATE VIEW pgcron.runs AS
     r.queue,
     r.priority,
     r.state,
-    r.hold,
+    r.gate,
     r.delivery,
     r.attempt,
     pgcron.attempts_allowed(r.max_attempts, r.delivery) AS max_attempts,
@@ -1139,7 +1139,7 @@ UNION ALL
     h.queue,
     h.priority,
     h.outcome AS state,
-    NULL::text AS hold,
+    NULL::text AS gate,
     h.delivery,
     h.attempt,
     pgcron.attempts_allowed(h.max_attempts, h.delivery) AS max_attempts,
@@ -1170,7 +1170,7 @@ CREATE VIEW pgcron.own_runs WITH (security_barrier='true') AS
     queue,
     priority,
     state,
-    hold,
+    gate,
     delivery,
     attempt,
     max_attempts,
@@ -1247,19 +1247,19 @@ CREATE VIEW pgcron.queues AS
     COALESCE(w.waiting, (0)::bigint) AS waiting,
     COALESCE(w.due, (0)::bigint) AS due,
     COALESCE(w.running, (0)::bigint) AS running,
-    COALESCE(w.held, (0)::bigint) AS held,
+    COALESCE(w.blocked, (0)::bigint) AS blocked,
     w.oldest_due
    FROM (pgcron.queue q
      FULL JOIN ( SELECT r.queue,
-            count(*) FILTER (WHERE (r.state = 'ready'::text)) AS waiting,
-            count(*) FILTER (WHERE ((r.state = 'ready'::text) AND (r.due_at <= now()))) AS due,
+            count(*) FILTER (WHERE (r.state <> 'running'::text)) AS waiting,
+            count(*) FILTER (WHERE ((r.state <> 'running'::text) AND (r.due_at <= now()))) AS due,
             count(*) FILTER (WHERE (r.state = 'running'::text)) AS running,
-            count(*) FILTER (WHERE (r.hold <> ALL (ARRAY['overlap'::text, 'previous'::text]))) AS held,
-            min(r.due_at) FILTER (WHERE ((r.state = 'ready'::text) AND (r.due_at <= now()))) AS oldest_due
+            count(*) FILTER (WHERE (r.gate = ANY (ARRAY['breaker'::text, 'no_node'::text]))) AS blocked,
+            min(r.due_at) FILTER (WHERE ((r.state <> 'running'::text) AND (r.due_at <= now()))) AS oldest_due
            FROM pgcron.run r
           GROUP BY r.queue) w ON ((w.queue = q.name)));
 
-COMMENT ON VIEW pgcron.queues IS 'Queues with what waits in them, is due, runs and is held.';
+COMMENT ON VIEW pgcron.queues IS 'Queues with what waits in them, is due, runs, and is blocked as its breaker is open or no node offers it.';
 
 CREATE TABLE pgcron.rate_window (
     kind text NOT NULL,
@@ -1451,7 +1451,7 @@ CREATE VIEW pgcron.schedules AS
     c.watermark,
     COALESCE(( SELECT min(r.scheduled_for) AS min
            FROM pgcron.run r
-          WHERE ((r.schedule_id = s.id) AND (r.state = 'ready'::text) AND (r.scheduled_for > now()))),
+          WHERE ((r.schedule_id = s.id) AND (r.state = ANY (ARRAY['blocked'::text, 'ready'::text])) AND (r.scheduled_for > now()))),
         CASE
             WHEN isfinite(c.next_fire) THEN c.next_fire
             ELSE NULL::timestamp with time zone
@@ -1481,7 +1481,7 @@ CREATE TABLE pgcron.unique_period (
 COMMENT ON TABLE pgcron.unique_period IS 'Private: Unique keys with a time: which run was the last with it, and until when there is no other. The janitor removes what is over.';
 
 ALTER TABLE pgcron.run
-    ADD CONSTRAINT a_run_keeps_its_rules CHECK ((((num_nonnulls(hold, concurrency_key, requires, overlap, overlap_slot) = 0) AND
+    ADD CONSTRAINT a_run_keeps_its_rules CHECK ((((num_nonnulls(gate, concurrency_key, requires, overlap, overlap_slot) = 0) AND
 CASE num_nonnulls(owner, token, fence, claimed_at)
     WHEN 4 THEN ((attempt = 1) AND (state = 'running'::text))
     WHEN 0 THEN ((attempt = 0) AND (state = 'ready'::text) AND (origin = 'enqueued'::text) AND (num_nonnulls(scheduled_for, started_at, cancel_at, kill_at, key_slot, unique_key, unique_scope, weight, max_attempts, timeout, retry_base, retry_cap, retry, time_limits, expire_at) = 0) AND (delivery = 'at_least_once'::text) AND (handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$'::text) AND (octet_length(handler) <= 206) AND (octet_length(created_by) <= 300) AND ((queue = 'default'::text) OR ((queue ~ '^[A-Za-z0-9_.-]+$'::text) AND (octet_length(queue) <= 100))) AND ((priority >= 0) AND (priority <= 9)) AND (jsonb_typeof(args) = 'object'::text) AND (octet_length((args)::text) <= 200) AND ((due_at >= '1900-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9998-12-30 00:00:00+00'::timestamp with time zone)) AND (has_table_privilege(('pgcron.run'::regclass)::oid, 'TRUNCATE'::text) OR pgcron.judge_guest(run.*, CURRENT_USER)))
@@ -1674,23 +1674,21 @@ CREATE INDEX overrun_schedule ON pgcron.overrun USING btree (schedule_id);
 
 CREATE UNIQUE INDEX retention_rule_once ON pgcron.retention_rule USING btree (COALESCE(queue, ''::text), COALESCE(outcome, ''::text));
 
-CREATE INDEX run_claim ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (concurrency_key IS NULL) AND (requires IS NULL) AND (overlap IS NULL) AND (delivery = 'at_least_once'::text));
+CREATE INDEX run_blocked ON pgcron.run USING btree (gate, due_at, id) WHERE (state = 'blocked'::text);
 
-CREATE INDEX run_claim_key ON pgcron.run USING btree (queue, concurrency_key, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (concurrency_key IS NOT NULL));
+CREATE INDEX run_claim ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (concurrency_key IS NULL) AND (requires IS NULL) AND (overlap IS NULL) AND (delivery = 'at_least_once'::text));
 
-CREATE INDEX run_claim_once ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (concurrency_key IS NULL) AND (requires IS NULL) AND (overlap IS NULL) AND (delivery <> 'at_least_once'::text));
+CREATE INDEX run_claim_key ON pgcron.run USING btree (queue, concurrency_key, priority, due_at, id) WHERE ((state = 'ready'::text) AND (concurrency_key IS NOT NULL));
 
-CREATE INDEX run_claim_overlap ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (concurrency_key IS NULL) AND (requires IS NULL) AND (overlap IS NOT NULL));
+CREATE INDEX run_claim_once ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (concurrency_key IS NULL) AND (requires IS NULL) AND (overlap IS NULL) AND (delivery <> 'at_least_once'::text));
 
-CREATE INDEX run_claim_placed ON pgcron.run USING btree (queue, requires, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (concurrency_key IS NULL) AND (requires IS NOT NULL));
+CREATE INDEX run_claim_overlap ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (concurrency_key IS NULL) AND (requires IS NULL) AND (overlap IS NOT NULL));
 
-CREATE INDEX run_dependent ON pgcron.run USING btree (due_at) WHERE (hold = 'previous'::text);
+CREATE INDEX run_claim_placed ON pgcron.run USING btree (queue, requires, priority, due_at, id) WHERE ((state = 'ready'::text) AND (concurrency_key IS NULL) AND (requires IS NOT NULL));
 
-CREATE INDEX run_expiring ON pgcron.run USING btree (expire_at) WHERE ((state = 'ready'::text) AND (expire_at IS NOT NULL));
+CREATE INDEX run_expiring ON pgcron.run USING btree (expire_at) WHERE ((state <> 'running'::text) AND (expire_at IS NOT NULL));
 
 CREATE UNIQUE INDEX run_fire ON pgcron.run USING btree (schedule_id, scheduled_for) WHERE (scheduled_for IS NOT NULL);
-
-CREATE INDEX run_held ON pgcron.run USING btree (handler, queue, COALESCE(requires, '{}'::text[])) WHERE (hold <> ALL (ARRAY['overlap'::text, 'previous'::text]));
 
 CREATE UNIQUE INDEX run_key_slot ON pgcron.run USING btree (concurrency_key, key_slot) WHERE (key_slot IS NOT NULL);
 
@@ -1700,11 +1698,13 @@ CREATE INDEX run_owner ON pgcron.run USING btree (owner) WHERE (state = 'running
 
 CREATE INDEX run_parent ON pgcron.run USING btree (parent_run) WHERE (parent_run IS NOT NULL);
 
-CREATE INDEX run_schedule ON pgcron.run USING btree (schedule_id, state, hold, due_at) WHERE (schedule_id IS NOT NULL);
+CREATE INDEX run_schedule ON pgcron.run USING btree (schedule_id, state, gate, due_at) WHERE (schedule_id IS NOT NULL);
 
 CREATE UNIQUE INDEX run_unique_key ON pgcron.run USING btree (unique_key, handler) WHERE pgcron.has_key(unique_key, unique_scope, attempt);
 
-CREATE INDEX run_waiting ON pgcron.run USING btree (schedule_id, overlap, priority, due_at, id) WHERE (hold = 'overlap'::text);
+CREATE INDEX run_unserved ON pgcron.run USING btree (handler, queue, COALESCE(requires, '{}'::text[])) WHERE (gate = ANY (ARRAY['breaker'::text, 'no_node'::text]));
+
+CREATE INDEX run_waiting ON pgcron.run USING btree (schedule_id, overlap, priority, due_at, id) WHERE (gate = 'overlap'::text);
 
 CREATE INDEX schedule_of_source ON pgcron.schedule USING btree (source) WHERE (source IS NOT NULL);
 

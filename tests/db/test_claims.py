@@ -107,7 +107,7 @@ async def test_a_slow_claimer_leaves_what_was_claimed_meanwhile(
         "UPDATE pgcron.node SET state = 'draining'",
         "UPDATE pgcron.node SET state = 'dead', ended_at = now(), ended_because = 'x'",
         "UPDATE pgcron.run SET expire_at = now()",
-        "UPDATE pgcron.run SET hold = 'unserved'",
+        "UPDATE pgcron.run SET state = 'blocked', gate = 'no_node'",
         "UPDATE pgcron.run SET due_at = now() + interval '1 second'",
     ],
 )
@@ -260,9 +260,9 @@ async def test_a_run_nobody_can_serve_is_parked_and_goes_when_somebody_can(
     careful = await enqueue(connection, handler="py:rare", delivery="at_most_once")
     look: dict[str, Any] = {"queues": ["default"], "priorities": [5], "look": 10}
 
-    parked = await call(connection, "park_unserved", **look)
+    blocked = await call(connection, "park_unserved", **look)
 
-    assert sorted(row["id"] for row in parked) == sorted(unserved + careful)
+    assert sorted(row["id"] for row in blocked) == sorted(unserved + careful)
     assert await call(connection, "unpark_served", at_most=10) == []
     await join(connection, handlers=["py:rare"], queues=["other"])
     assert await call(connection, "unpark_served", at_most=10) == []

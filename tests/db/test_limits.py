@@ -262,7 +262,7 @@ async def test_a_round_says_when_the_next_run_of_a_key_is_due(connection: Connec
         "UPDATE pgcron.node SET lease_until = now() - interval '1 second'",
         "UPDATE pgcron.node SET state = 'draining'",
         "UPDATE pgcron.run SET expire_at = now()",
-        "UPDATE pgcron.run SET hold = 'unserved'",
+        "UPDATE pgcron.run SET state = 'blocked', gate = 'no_node'",
         "UPDATE pgcron.run SET due_at = now() + interval '1 second'",
         "UPDATE pgcron.run SET handler = 'py:other'",
     ],

@@ -349,7 +349,7 @@ async def test_what_was_given_back_unstarted_frees_its_slot(connection: Connecti
 
     assert await let_go(connection) == 0  # the one that came back stands in front
     assert await decide(connection, node) == {"claim": [first]}
-    assert await connection.fetchval("SELECT hold FROM pgcron.run WHERE id = $1", second)
+    assert await connection.fetchval("SELECT gate FROM pgcron.run WHERE id = $1", second)
 
 
 @pytest.mark.parametrize("more", [{"concurrency_key": "customer"}, {"requires": ["disk"]}])

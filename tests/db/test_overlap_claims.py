@@ -191,7 +191,7 @@ async def test_a_schedule_nobody_holds_keeps_a_run_that_can_not_be_claimed_here(
         "UPDATE pgcron.node SET lease_until = now() - interval '1 second'",
         "UPDATE pgcron.node SET state = 'draining'",
         "UPDATE pgcron.run SET expire_at = now()",
-        "UPDATE pgcron.run SET hold = 'unserved'",
+        "UPDATE pgcron.run SET state = 'blocked', gate = 'no_node'",
     ],
 )
 async def test_a_schedule_is_not_claimed_against_an_obstacle(

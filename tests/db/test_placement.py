@@ -116,8 +116,8 @@ async def test_what_nobody_satisfies_is_put_aside_until_somebody_does(
         "SELECT pgcron.enqueue($1, due_at => now() + interval '1 h', requires => '{gpu}')", HANDLER
     )
 
-    parked = await call(connection, "park_unplaced", queues=["default"], look=100)
-    assert sorted(row["id"] for row in parked) == waiting + elsewhere
+    blocked = await call(connection, "park_unplaced", queues=["default"], look=100)
+    assert sorted(row["id"] for row in blocked) == waiting + elsewhere
     assert await call(connection, "unpark_served", at_most=100) == []
 
     right = await join(connection, labels={"gpu": "a100"})
@@ -127,7 +127,7 @@ async def test_what_nobody_satisfies_is_put_aside_until_somebody_does(
     assert [row["id"] for row in await claim_limited(connection, zoned)] == [served]
     later = await run_row(connection, to_come)
     assert later is not None
-    assert later["hold"] is None
+    assert later["gate"] is None
 
 
 async def test_the_node_that_died_satisfies_nothing_any_more(connection: Connection) -> None:

@@ -55,8 +55,9 @@ FILL = f"""
     INSERT INTO pgcron.run (handler, priority, origin, schedule_id, overlap)
     SELECT '{HANDLER}', n % 10, 'manual', 1 + n % 3000, 'skip' FROM generate_series(1, 1000) n;
     -- Due, with labels that nobody has: those that wait for them, and those that were put aside.
-    INSERT INTO pgcron.run (handler, requires, hold)
-    SELECT '{HANDLER}', '{{gpu=a100}}', CASE WHEN n > 100000 THEN 'unserved' END
+    INSERT INTO pgcron.run (handler, requires, state, gate)
+    SELECT '{HANDLER}', '{{gpu=a100}}', CASE WHEN n > 100000 THEN 'blocked' ELSE 'ready' END,
+           CASE WHEN n > 100000 THEN 'no_node' END
       FROM generate_series(1, 120000) n;
     -- Running, most of them under the living node.
     INSERT INTO pgcron.run (handler, state, owner, token, fence, claimed_at, attempt)

@@ -197,7 +197,7 @@ async def test_two_nodes_decide_each_fire_once(another: Connect) -> None:
     decided = await asyncio.gather(*(decide(node) for node in nodes))
 
     assert sum(decided) == 20
-    assert await nodes[0].fetchval("SELECT count(*) FROM pgcron.run WHERE hold IS NULL") == 20
+    assert await nodes[0].fetchval("SELECT count(*) FROM pgcron.run WHERE gate IS NULL") == 20
 
 
 @pytest.mark.parametrize(

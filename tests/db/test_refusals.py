@@ -327,12 +327,13 @@ RUNNING = {
         ({**RUNNING, "attempt": 2, "max_attempts": 1}, "a_run_is_not_tried_more_than_allowed"),
         ({**RUNNING, "attempt": 2, "delivery": "at_most_once"}, "tried_more|never_comes_back"),
         ({"attempt": 1, "delivery": "at_most_once"}, "at_most_once_never_comes_back"),
-        ({**RUNNING, "hold": "unserved"}, "a_held_run_waits"),
-        ({"hold": "no reason"}, "a_hold_has_a_known_reason"),
+        ({**RUNNING, "gate": "no_node"}, "a_blocked_run_has_a_gate"),
+        ({"state": "blocked", "gate": "no reason"}, "a_gate_is_known"),
+        ({"state": "blocked"}, "a_blocked_run_has_a_gate"),
         ({"overlap": "skip"}, "an_overlap_policy_belongs_to_a_schedule"),
         ({"overlap": "wait", "schedule_id": 1}, "a_run_overlap_policy_is_known"),
         ({"overlap_slot": 1, "attempt": 1}, "an_overlap_slot_is_1_or_of_many_and_has_a_policy"),
-        ({"hold": "overlap"}, "who_waits_for_a_slot_has_none"),
+        ({"state": "blocked", "gate": "overlap"}, "who_waits_for_a_slot_has_none"),
         (
             {"overlap": "skip", "schedule_id": 1, "overlap_slot": 2, "attempt": 1},
             "an_overlap_slot_is_1",
@@ -354,11 +355,12 @@ async def test_an_impossible_run_can_not_be_written(
 
 async def test_a_broken_rule_is_named_as_a_constraint_is(connection: Connection) -> None:
     error = await refusal(
-        connection, "INSERT INTO pgcron.run (handler, hold) VALUES ('py:work', 'x')"
+        connection,
+        "INSERT INTO pgcron.run (handler, state, gate) SELECT 'py:work', 'blocked', 'x'",
     )
 
     assert (error.schema_name, error.table_name) == ("pgcron", "run")
-    assert error.constraint_name == "a_hold_has_a_known_reason"
+    assert error.constraint_name == "a_gate_is_known"
     assert is_explained(error)
 
 

@@ -103,10 +103,10 @@ async def test_what_nobody_offers_wants_one_slot_so_that_somebody_may(
     connection: Connection,
 ) -> None:
     await enqueue(connection, 5, handler="py:rare", queue="etl")
-    await connection.execute("UPDATE pgcron.run SET hold = 'unserved'")
+    await connection.execute("UPDATE pgcron.run SET state = 'blocked', gate = 'no_node'")
     assert await demand(connection) == await demand(connection, "etl") == 1
     assert await demand(connection, "default") == 0
-    await connection.execute("UPDATE pgcron.run SET hold = 'circuit'")
+    await connection.execute("UPDATE pgcron.run SET state = 'blocked', gate = 'breaker'")
     assert await demand(connection) == 0
 
 

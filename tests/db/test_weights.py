@@ -291,8 +291,8 @@ async def test_a_run_that_was_called_too_light_is_given_back_and_waits_with_the_
     assert {row["attempt"] for row in again} == {1}
 
 
-async def parked(connection: Connection) -> list[int]:
-    rows = await connection.fetch("SELECT id FROM pgcron.run WHERE hold = 'unserved' ORDER BY id")
+async def blocked(connection: Connection) -> list[int]:
+    rows = await connection.fetch("SELECT id FROM pgcron.run WHERE gate = 'no_node' ORDER BY id")
     return [row["id"] for row in rows]
 
 
@@ -310,13 +310,13 @@ async def test_runs_at_the_head_of_a_key_whose_handler_nobody_offers_are_parked(
     claimed = await claim_limited(connection, node)
 
     assert {row["id"] for row in claimed} == {*served, *behind}
-    assert await parked(connection) == lost
+    assert await blocked(connection) == lost
 
     await join(connection, handlers=("py:gone",), queues=("other",))
     assert await call(connection, "unpark_served", at_most=10) == []
     other = await join(connection, handlers=("py:gone",))
     await call(connection, "unpark_served", at_most=10)
-    assert await parked(connection) == []
+    assert await blocked(connection) == []
     assert {row["id"] for row in await claim_limited(connection, other)} == {*lost}
     assert await run_row(connection, to_come[0]) is not None
 
@@ -327,7 +327,7 @@ async def test_a_run_that_another_node_can_execute_is_not_parked(connection: Con
     await enqueue(connection, concurrency_key="a", handler="py:theirs")
 
     assert await claim_limited(connection, node) == []
-    assert await parked(connection) == []
+    assert await blocked(connection) == []
 
 
 async def test_a_round_parks_a_thousand_runs_at_most(connection: Connection) -> None:
@@ -337,6 +337,6 @@ async def test_a_round_parks_a_thousand_runs_at_most(connection: Connection) -> 
 
     for count in (1000, 2000):
         assert await claim_limited(connection, node) == []
-        assert len(await parked(connection)) == count
+        assert len(await blocked(connection)) == count
     assert [row["id"] for row in await claim_limited(connection, node)] == [run]
-    assert len(await parked(connection)) == 2500
+    assert len(await blocked(connection)) == 2500

@@ -37,7 +37,7 @@ async def test_a_run_nobody_offers_is_parked_shown_and_executed_when_a_node_with
     runs.append(await connection.fetchval("SELECT pgcron.run_now('s')"))
 
     for run in runs:
-        await until("it is parked", partial(is_parked, connection, run))
+        await until("it is blocked", partial(is_blocked, connection, run))
     status = await asyncio.to_thread(cluster.command, "status")
     [row] = await ended(connection, *await enqueue(connection, "py:work"))
     joined = cluster.start("new", app=MORE_HANDLERS)
@@ -46,7 +46,7 @@ async def test_a_run_nobody_offers_is_parked_shown_and_executed_when_a_node_with
     assert status.returncode == 0
     assert "5 blocked" in status.stdout
     assert "py:later" in status.stdout
-    assert row["outcome"] == "succeeded"  # what is parked clogs nobody
+    assert row["outcome"] == "succeeded"  # what is blocked clogs nobody
     assert {(row["outcome"], row["attempt"], row["node"]) for row in rows} == {
         ("succeeded", 1, "new")
     }
@@ -54,10 +54,10 @@ async def test_a_run_nobody_offers_is_parked_shown_and_executed_when_a_node_with
     joined.stop()
     joined.exit_code()
     [later] = await enqueue(connection, "py:later")
-    await until("it is parked again", lambda: is_parked(connection, later))
+    await until("it is blocked again", lambda: is_blocked(connection, later))
 
 
-async def is_parked(connection: Connection, run: int) -> bool:
+async def is_blocked(connection: Connection, run: int) -> bool:
     row = await live_run(connection, run)
     assert row is not None
-    return bool(row["hold"] == "unserved")
+    return bool(row["gate"] == "no_node")

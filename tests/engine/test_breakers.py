@@ -111,7 +111,7 @@ async def test_while_it_is_open_a_hundred_runs_wait_and_after_one_probe_all_go(
 
         async def are_held() -> bool:
             held: int = await connection.fetchval(
-                "SELECT count(*) FROM pgcron.run WHERE hold = 'circuit' AND attempt = 0"
+                "SELECT count(*) FROM pgcron.run WHERE gate = 'breaker' AND attempt = 0"
             )
             return held == 100
 

@@ -280,14 +280,14 @@ async def test_a_breaker_that_breaks_its_rules_stands_still(
 
 
 @pytest.mark.parametrize(
-    ("fallback", "is_parked"), [(None, False), ("other", False), ("other", True)]
+    ("fallback", "is_blocked"), [(None, False), ("other", False), ("other", True)]
 )
 async def test_a_run_that_cannot_be_parked_or_sent_elsewhere_keeps_no_other_of_its_breaker(
-    workshop: Workshop, connection: Connection, fallback: str | None, is_parked: bool
+    workshop: Workshop, connection: Connection, fallback: str | None, is_blocked: bool
 ) -> None:
     runs = await control.enqueue(connection, 5)
-    if is_parked:
-        await connection.execute("UPDATE pgcron.run SET hold = 'circuit'")
+    if is_blocked:
+        await connection.execute("UPDATE pgcron.run SET state = 'blocked', gate = 'breaker'")
     await poison(connection, "run", f"id <> {runs[2]}")
     await connection.execute("SELECT pgcron.set_breaker('py:work', fallback_queue => $1)", fallback)
     await connection.execute(
@@ -297,14 +297,14 @@ async def test_a_run_that_cannot_be_parked_or_sent_elsewhere_keeps_no_other_of_i
 
     await control.call(connection, "park_broken", queues=["default"], look=500)
     first = await control.call(connection, "divert_runs", at_most=1000)
-    if is_parked:  # the run at fault has ended; the next call sends the others
+    if is_blocked:  # the run at fault has ended; the next call sends the others
         assert first == []
         await control.call(connection, "divert_runs", at_most=1000)
 
-    rows = await connection.fetch("SELECT id, hold, queue FROM pgcron.run ORDER BY id")
+    rows = await connection.fetch("SELECT id, gate, queue FROM pgcron.run ORDER BY id")
     assert [row["id"] for row in rows] == runs[:2] + runs[3:]
-    where = ("circuit", "default") if fallback is None else (None, "other")
-    assert {(row["hold"], row["queue"]) for row in rows} == {where}
+    where = ("breaker", "default") if fallback is None else (None, "other")
+    assert {(row["gate"], row["queue"]) for row in rows} == {where}
     ended = await control.history_row(connection, runs[2])
     assert ended is not None
     assert ended["outcome"] == "dead"

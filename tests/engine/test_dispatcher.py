@@ -17,7 +17,7 @@ from tests.engine.proxy import Proxy
 from tests.engine.workshop import Workshop
 from tests.product.db import Unanswered
 from tests.product.engine import IDLE_LOOKS
-from tests.product.telemetry import Event, RunsParked, RunsReleased
+from tests.product.telemetry import Event, RunsBlocked, RunsReleased
 from tests.waiting import until
 
 SLOTS = 4
@@ -270,9 +270,9 @@ async def test_a_run_nobody_can_execute_is_parked_and_told(
 
     await workshop.step()
 
-    rows = await connection.fetch("SELECT id FROM pgcron.run WHERE hold = 'unserved' ORDER BY id")
+    rows = await connection.fetch("SELECT id FROM pgcron.run WHERE gate = 'no_node' ORDER BY id")
     assert [row["id"] for row in rows] == nobodys
-    assert [event.runs for event in events if isinstance(event, RunsParked)] == [3]
+    assert [event.runs for event in events if isinstance(event, RunsBlocked)] == [3]
     assert len(workshop.executor.executing) == 1
 
 
@@ -284,7 +284,7 @@ async def test_a_run_that_another_node_can_execute_is_left_to_it(
 
     await workshop.step()
 
-    assert await connection.fetchval("SELECT hold IS NULL FROM pgcron.run")
+    assert await connection.fetchval("SELECT gate IS NULL FROM pgcron.run")
     assert workshop.executor.executing == {}
 
 

@@ -19,7 +19,7 @@ from tests.db import control
 from tests.db.control import Connection
 from tests.engine.proxy import Proxy
 from tests.product.config import Settings, load_settings, read_sources
-from tests.product.db import connect, why_parked
+from tests.product.db import connect, why_blocked
 from tests.product.engine import Node
 from tests.product.telemetry import Event, NodeLeft, RunsReleased
 from tests.waiting import until
@@ -359,13 +359,13 @@ async def test_only_a_node_with_the_labels_runs_what_requires_them(
 ) -> None:
     async with living(settings(), handlers):
         run = await handlers.app.enqueue("fine", requires={"gpu": "a100"}, conn=connection)
-        parked = "SELECT hold FROM pgcron.run WHERE id = $1"
+        blocked = "SELECT gate FROM pgcron.run WHERE id = $1"
 
-        async def is_parked() -> bool:
-            return bool(await connection.fetchval(parked, run) == "unserved")
+        async def is_blocked() -> bool:
+            return bool(await connection.fetchval(blocked, run) == "no_node")
 
-        await until("nobody has them", is_parked)
-        said = await why_parked(connection, run)
+        await until("nobody has them", is_blocked)
+        said = await why_blocked(connection, run)
         assert said is not None
         assert said.startswith("needs gpu=a100: no live node that offers 'py:fine'")
 

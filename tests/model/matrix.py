@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from tests.model.checker import CLEAN, Verdict, check
-from tests.model.moves import TABLE
+from tests.model.checker import CLEAN, MODELS, Verdict, check
+from tests.model.moves import moves
 
 TWICE: Final = "two handlers of one run at once"
 SCHEDULE_TWICE: Final = "two handlers of one schedule at once"
@@ -158,7 +158,7 @@ NOT_PROMISED: Final = (
 
 
 def _reached() -> Iterator[Line]:
-    """Each change of the table is made: a guard that is never reached would prove nothing."""
+    """Each change of the model is made: a guard that is never reached would prove nothing."""
     faults: dict[str, dict[str, int]] = {
         "cancelled": {"CANCELS": 1},
         "skipped": {"RUNS": 2, "OVERLAP": 1},
@@ -167,7 +167,7 @@ def _reached() -> Iterator[Line]:
         "expired": {"EXPIRY": 1},
         "lost": {"ONCE": 1, "DEATHS": 1},
     }
-    for start, end in sorted(TABLE):
+    for start, end in sorted(moves((MODELS / "run.pml").read_text())):
         budget = faults["superseded"] if start == "blocked" else faults.get(end, {})
         yield Line(f"{start} -> {end}", "run", MADE, {"FROM": start, "TO": end, **budget})
 

@@ -9,14 +9,15 @@ from typing import Final
 
 Moves = frozenset[tuple[str, str]]
 
-ENDS_OF_READY: Final = (
+ENDS_OF_WAITING: Final = (
     *("succeeded", "dead", "cancelled", "skipped", "superseded", "expired", "upstream_failed"),
 )
 TABLE: Final[Moves] = frozenset(
     {
         ("ready", "running"),
-        *(("ready", outcome) for outcome in ENDS_OF_READY),
-        ("blocked", "cancelled"),
+        ("ready", "blocked"),
+        ("blocked", "ready"),
+        *((state, end) for state in ("ready", "blocked") for end in ENDS_OF_WAITING),
         ("running", "ready"),
         *(("running", outcome) for outcome in ("succeeded", "dead", "lost", "cancelled")),
     }

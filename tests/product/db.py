@@ -44,7 +44,7 @@ from pgcron_ha.db.driver.transactions import Isolation, Transactions
 from pgcron_ha.db.queries import health, overview, pages, storage
 from pgcron_ha.db.queries.ledger_checks import broken_rows, ledger_of
 from pgcron_ha.db.queries.node_health import Failing, NodeHealth, Without, written
-from pgcron_ha.db.queries.overview import LISTED_NODES, why_parked
+from pgcron_ha.db.queries.overview import LISTED_NODES, why_blocked
 from pgcron_ha.db.queries.overview import runs as overview_runs
 from pgcron_ha.db.queries.pages import runs as pages_runs
 from pgcron_ha.db.queries.reasons import Reason, why
@@ -141,7 +141,7 @@ __all__ = [
     "use_command",
     "varying",
     "why",
-    "why_parked",
+    "why_blocked",
     "why_run_waits",
     "without_password",
     "written",

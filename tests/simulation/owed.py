@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from tests.simulation.real import RealStore
-from tests.simulation.tables import FIRST_INSTANT
+from tests.simulation.real import FIRST_INSTANT, RealStore
 
 INSTANT = timedelta(microseconds=1)
 

@@ -9,6 +9,7 @@ from datetime import date, datetime, timedelta
 from itertools import islice
 from typing import Any, ClassVar, Final
 
+import asyncpg
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -34,8 +35,7 @@ from tests.simulation.owed import (
     look,
 )
 from tests.simulation.passes import Pass, filling_in, materializing, whole
-from tests.simulation.real import RealStore
-from tests.simulation.tables import FIRST_INSTANT, Row
+from tests.simulation.real import FIRST_INSTANT, RealStore
 
 HORIZON: Final = 60.0
 PERIODS: Final = (30, 60, 700, 3600)
@@ -322,7 +322,7 @@ class Owed(People):
     def __init__(self) -> None:
         super().__init__()
         self.passes: list[Pass] = []
-        self.claims: list[Row] = []
+        self.claims: list[asyncpg.Record] = []
         self.nodes: list[uuid.UUID] = []
 
     def teardown(self) -> None:

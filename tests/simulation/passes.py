@@ -8,10 +8,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import asyncpg
+
 from tests.product.db import Unanswered
 from tests.product.engine import Backfills, Materializer, Service
 from tests.simulation.real import RealStore
-from tests.simulation.tables import Row
 
 
 class Pass:
@@ -21,7 +22,7 @@ class Pass:
         self._real = real
         self._asked: tuple[str, dict[str, Any]] | None = None
         self._asks = asyncio.Event()
-        self._answer: asyncio.Future[list[Row]]
+        self._answer: asyncio.Future[list[asyncpg.Record]]
         self._task = real.task(self._run(service(self)))
         self._settle()
 
@@ -35,7 +36,7 @@ class Pass:
         """The statement that it is about to send; empty when it is over."""
         return self._asked[0] if self._asked else ""
 
-    async def rows(self, name: str, /, **parameters: Any) -> list[Row]:
+    async def rows(self, name: str, /, **parameters: Any) -> list[asyncpg.Record]:
         """As `pgcron_ha.db.driver.link.Link`."""
         self._asked = (name, parameters)
         self._asks.set()

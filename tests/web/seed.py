@@ -391,8 +391,8 @@ class _Seeder:
                SELECT 'py:mail.send', 'mail', jsonb_build_object('to', n), now() - n * interval
                  '1 s'
                FROM generate_series(1, 120) n;
-               INSERT INTO pgcron.run (handler, due_at, hold) VALUES ('py:nobody.offers', now() -
-                 interval '50 min', 'unserved');
+               INSERT INTO pgcron.run (handler, due_at, state, gate)
+               VALUES ('py:nobody.offers', now() - interval '50 min', 'blocked', 'no_node');
                INSERT INTO pgcron.run (handler, due_at) SELECT 'py:image.resize', now() + n *
                  interval '1 min'
                FROM generate_series(1, 30) n"""

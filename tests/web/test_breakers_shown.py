@@ -23,12 +23,12 @@ async def run(database: str) -> AsyncIterator[int]:
         INSERT INTO pgcron.run (handler, queue, due_at)
         VALUES ('http:billing', 'shop', now() - interval '1 minute'),
                ('py:spare', 'shop', now() + interval '1 day');
-        UPDATE pgcron.run SET hold = 'circuit' WHERE handler = 'http:billing';
+        UPDATE pgcron.run SET state = 'blocked', gate = 'breaker' WHERE handler = 'http:billing';
         INSERT INTO pgcron.diversion (run_id, breaker, handler, queue, reason)
         SELECT id, 'http:billing', 'http:billing', 'shop', '5 failures in 1 m'
           FROM pgcron.run WHERE handler = 'py:spare'
     """)
-    yield await connection.fetchval("SELECT id FROM pgcron.run WHERE hold IS NOT NULL")
+    yield await connection.fetchval("SELECT id FROM pgcron.run WHERE gate IS NOT NULL")
     await connection.close()
 
 

@@ -17,7 +17,7 @@ DEAD, SKIPPED, SUCCEEDED = (
     for word in ("dead", "skipped", "succeeded")
 )
 RUNNING = "SELECT id FROM pgcron.run WHERE state = 'running' AND schedule = 'etl/orders'"
-BLOCKED = "SELECT id FROM pgcron.run WHERE hold IS NOT NULL"
+BLOCKED = "SELECT id FROM pgcron.run WHERE gate IS NOT NULL"
 RETRYING = "SELECT id FROM pgcron.run WHERE state = 'ready' AND attempt = 2"
 PAUSED = "SELECT min(id) FROM pgcron.run WHERE queue = 'mail'"
 LATER = "SELECT min(id) FROM pgcron.run WHERE due_at > now() + interval '5 min'"

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from pgcron_ha.db.driver.calls import Call
-from pgcron_ha.db.queries.overview import DEFAULT_LIMIT, why_parked
+from pgcron_ha.db.queries.overview import DEFAULT_LIMIT, why_blocked
 from pgcron_ha.db.queries.rows import Rows
 from pgcron_ha.spec.text import duration_text
 
@@ -45,7 +45,7 @@ async def reported_of_run(connection: Any, run_id: int, **options: Any) -> dict[
         for row in await breaker_of_run(connection, run_id, **options)
     }
     if "waits_for" not in words:
-        reason = await why_parked(connection, run_id, **options)
+        reason = await why_blocked(connection, run_id, **options)
         words |= {"waits_for": reason} if reason else {}
     return words
 

@@ -102,8 +102,8 @@ may_read_history: Final = Call[bool]("read_rights")
 """Whether this role may read the runs of others."""
 
 _runs_of_ids: Final = Rows("runs_of_ids", "ids")
-_parked: Final = Rows("list_parked", look=LOOK, limit=DEFAULT_LIMIT)
-_why_parked: Final = Rows("read_parked", "run_id")
+_blocked: Final = Rows("list_blocked", look=LOOK, limit=DEFAULT_LIMIT)
+_why_blocked: Final = Rows("read_blocked", "run_id")
 
 
 async def runs(
@@ -137,19 +137,19 @@ async def runs(
     return [{**row, "word": words[row["id"]]} for row in found]
 
 
-async def parked(connection: Any, **options: Any) -> list[Row]:
+async def blocked(connection: Any, **options: Any) -> list[Row]:
     """Due runs that no live node can take: handler, queue, runs, oldest_due and the reason."""
-    found = await _parked(connection, **options)
+    found = await _blocked(connection, **options)
     for row in found:
         row["reason"] = _nobody_offers(row)
     return found
 
 
-async def why_parked(connection: Any, run_id: int, **options: Any) -> str | None:
+async def why_blocked(connection: Any, run_id: int, **options: Any) -> str | None:
     """Why no live node takes this run, which is due: it can't, or its claims fail; None when one
     may.
     """
-    found = await _why_parked.one(connection, run_id, **options)
+    found = await _why_blocked.one(connection, run_id, **options)
     return None if found is None else found["trouble"] or _nobody_offers(found)
 
 

@@ -34,7 +34,7 @@ SELECT b.* FROM pgcron.backfills b WHERE b.id = :backfill::bigint;
 
 -- name: runs_of_backfill
 -- Those that are open, then the last ones that did not succeed.
-SELECT o.run_id AS id, o.fire_at, o.made_at, coalesce(o.outcome, r.state) AS state, r.hold,
+SELECT o.run_id AS id, o.fire_at, o.made_at, coalesce(o.outcome, r.state) AS state, r.gate,
        r.attempt, r.due_at, r.started_at, n.name AS node,
        CASE WHEN o.outcome IS NULL THEN r.last_error
             ELSE (SELECT h.error FROM pgcron.history h

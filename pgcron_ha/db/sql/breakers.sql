@@ -10,42 +10,48 @@ FROM pgcron.look_at_breakers();
 -- ready -> running
 -- ready -> skipped
 -- ready -> superseded
+-- blocked -> skipped
+-- blocked -> superseded
 -- One run of a breaker whose open time is over, with the columns of claim_runs. While it executes
 -- the cluster begins no other run of the breaker's handlers. The function explains how.
 SELECT breaker, (claimed_run).* FROM pgcron.claim_probe(:incarnation, :queues, :handlers);
 
 -- name: park_broken
+-- ready -> blocked
+-- blocked -> ready
 -- Due runs of handlers whose breaker is not closed leave the claim indexes, so that they delay no
 -- others: of each way to the claim the first `look`, whatever their handlers.
-SELECT set_hold AS id FROM pgcron.set_hold(ARRAY(
+SELECT set_gate AS id FROM pgcron.set_gate(ARRAY(
   SELECT p.id FROM pgcron.run p
-  WHERE p.state = 'ready' AND p.hold IS NULL AND p.id = ANY(ARRAY(
+  WHERE p.state = 'ready' AND p.id = ANY(ARRAY(
     SELECT head.id FROM unnest(:queues::text[]) AS asked(queue)
     CROSS JOIN LATERAL pgcron.waiting_runs(asked.queue, '-infinity', now(), :look::int) head
     WHERE pgcron.is_broken(head.handler, asked.queue)))
-  FOR UPDATE SKIP LOCKED), 'circuit');
+  FOR UPDATE SKIP LOCKED), 'breaker');
 
 -- name: divert_runs
 SELECT pgcron.divert_runs(:at_most) AS run_id;
 
 -- name: unpark_mended
--- The reverse, level-triggered: a run whose handler has no open breaker does not stay parked. Each
+-- ready -> blocked
+-- blocked -> ready
+-- The reverse, level-triggered: a run whose handler has no open breaker does not stay blocked. Each
 -- handler and queue of held runs is found by one index descent, so that a hundred thousand runs of
 -- a handler whose breaker is still open are not read.
 WITH RECURSIVE held(handler, queue) AS (
-  (SELECT r.handler, r.queue FROM pgcron.run r WHERE r.hold NOT IN ('overlap', 'previous')
+  (SELECT r.handler, r.queue FROM pgcron.run r WHERE r.gate IN ('breaker', 'no_node')
    ORDER BY r.handler, r.queue LIMIT 1)
   UNION ALL
   SELECT next.* FROM held h CROSS JOIN LATERAL (
     SELECT r.handler, r.queue FROM pgcron.run r
-    WHERE r.hold NOT IN ('overlap', 'previous') AND (r.handler, r.queue) > (h.handler, h.queue)
+    WHERE r.gate IN ('breaker', 'no_node') AND (r.handler, r.queue) > (h.handler, h.queue)
     ORDER BY r.handler, r.queue LIMIT 1) next)
-SELECT set_hold AS id FROM pgcron.set_hold(ARRAY(
+SELECT set_gate AS id FROM pgcron.set_gate(ARRAY(
   SELECT free.id
   FROM (SELECT h.handler, h.queue FROM held h WHERE NOT pgcron.is_broken(h.handler, h.queue)) mended
   CROSS JOIN LATERAL (
     SELECT p.id FROM pgcron.run p
-    WHERE p.hold = 'circuit' AND p.handler = mended.handler AND p.queue = mended.queue
+    WHERE p.gate = 'breaker' AND p.handler = mended.handler AND p.queue = mended.queue
     LIMIT :at_most FOR UPDATE SKIP LOCKED) free
   LIMIT :at_most), NULL);
 
@@ -85,18 +91,18 @@ FROM pgcron.breaker b
 CROSS JOIN LATERAL (
   SELECT count(*) AS runs FROM (
     SELECT FROM pgcron.run r
-    WHERE r.hold = 'circuit'
+    WHERE r.gate = 'breaker'
       AND r.handler IN (SELECT m.handler FROM pgcron.breaker_handler m WHERE m.breaker = b.name)
     LIMIT 10000) held) waiting
 ORDER BY (b.state = 'closed'), b.opened_at DESC, b.name LIMIT :limit::int;
 
 -- name: breaker_of_run
--- Why a run that is parked waits, or from where it was diverted; no row when neither.
+-- Why a run that is blocked waits, or from where it was diverted; no row when neither.
 SELECT b.name, b.state, b.open_until, b.reason, b.last_error, b.probe_run,
        NULL::text AS asked_handler, NULL::text AS asked_queue
 FROM pgcron.run r JOIN pgcron.breaker_handler m ON m.handler = r.handler
 JOIN pgcron.breaker b ON b.name = m.breaker
-WHERE r.id = :run_id::bigint AND r.hold = 'circuit'
+WHERE r.id = :run_id::bigint AND r.gate = 'breaker'
 UNION ALL
 SELECT d.breaker, NULL, NULL, d.reason, NULL, NULL, d.handler, d.queue FROM pgcron.diversion d
 WHERE d.run_id = :run_id::bigint
@@ -112,7 +118,7 @@ FROM pgcron.breaker b WHERE b.state <> 'closed' ORDER BY b.opened_at, b.name LIM
 -- Runs that wait for a breaker, by queue and handler.
 SELECT held.queue, held.handler, b.name, b.state, b.open_until, b.reason, b.last_error, b.probe_run,
        count(*) AS runs, min(held.due_at) AS oldest_due
-FROM (SELECT r.queue, r.handler, r.due_at FROM pgcron.run r WHERE r.hold = 'circuit'
+FROM (SELECT r.queue, r.handler, r.due_at FROM pgcron.run r WHERE r.gate = 'breaker'
 LIMIT :look::int) held
 JOIN pgcron.breaker_handler m ON m.handler = held.handler
 JOIN pgcron.breaker b ON b.name = m.breaker

@@ -27,7 +27,7 @@ WHERE r.id = ANY(ARRAY(
     ORDER BY open_path.position) path
   CROSS JOIN LATERAL (
     SELECT c.id FROM pgcron.run c
-    WHERE c.state = 'ready' AND c.hold IS NULL AND c.concurrency_key IS NULL AND c.requires IS NULL
+    WHERE c.state = 'ready' AND c.concurrency_key IS NULL AND c.requires IS NULL
       AND c.overlap IS NULL AND c.delivery = 'at_least_once'
       AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now()
       AND (c.due_at, c.id) >= (path.bound_due, path.bound_id)
@@ -44,6 +44,8 @@ RETURNING r.id, pgcron.run_uuid(r.uuid, r.id, r.created_at) AS uuid, r.handler, 
 -- ready -> running
 -- ready -> skipped
 -- ready -> superseded
+-- blocked -> skipped
+-- blocked -> superseded
 -- Verdicts on schedules whose runs must not overlap: `claim` with the columns of
 -- claim_runs, `skip`, `supersede`, `hold` for a run that waits for a slot of its schedule, `mine`
 -- for a claimed run whose end may release such a run, or `wait` for one that may start only once
@@ -56,6 +58,8 @@ FROM pgcron.claim_overlapping(:incarnation, :queues, :priorities, :handlers, :fr
 -- ready -> running
 -- ready -> skipped
 -- ready -> superseded
+-- blocked -> skipped
+-- blocked -> superseded
 -- Runs that have a key or require labels, and those of limited queues: `claim` with the columns of
 -- claim_runs, `skip` for a run whose schedule's last one is not over, `supersede`, `hold` and
 -- `mine` as claim_overlapping, `wait` for one that may start only once and found no free slot, and
@@ -68,6 +72,9 @@ FROM pgcron.claim_limited(:incarnation, :queues, :beyond, :handlers, :free, :ahe
 -- ready -> skipped
 -- ready -> superseded
 -- ready -> upstream_failed
+-- blocked -> skipped
+-- blocked -> superseded
+-- blocked -> upstream_failed
 -- Runs that were put aside until their schedule has a slot for them, where it has one now, or until
 -- the fire before theirs is over. Schedules whose runs could not be released are returned in
 -- `refused`, with the last reason.
@@ -80,6 +87,10 @@ SELECT let_go, ended_at, refused, error FROM pgcron.let_waiting_go(:beyond, :mos
 -- ready -> cancelled
 -- ready -> upstream_failed
 -- blocked -> cancelled
+-- blocked -> skipped
+-- blocked -> superseded
+-- blocked -> expired
+-- blocked -> upstream_failed
 SELECT pgcron.end_waiting_runs(:run_ids, :outcome, :reason) AS run_id;
 
 -- name: next_due
@@ -110,19 +121,19 @@ CROSS JOIN LATERAL (SELECT path_queue.queue, path_priority.priority::smallint AS
                                WHERE q.paused_at IS NULL) path
 CROSS JOIN LATERAL (
   (SELECT false AS is_careful, false AS is_once, c.due_at FROM pgcron.run c
-   WHERE c.state = 'ready' AND c.hold IS NULL AND c.concurrency_key IS NULL AND c.requires IS NULL
+   WHERE c.state = 'ready' AND c.concurrency_key IS NULL AND c.requires IS NULL
      AND c.overlap IS NULL AND c.delivery = 'at_least_once' AND c.queue = path.queue
      AND c.priority = path.priority
      AND (c.due_at, c.id) >= (path.bound_due, path.bound_id)
    ORDER BY c.due_at, c.id LIMIT 1)
   UNION ALL
   (SELECT true, false, c.due_at FROM pgcron.run c
-   WHERE c.state = 'ready' AND c.hold IS NULL AND c.concurrency_key IS NULL AND c.requires IS NULL
+   WHERE c.state = 'ready' AND c.concurrency_key IS NULL AND c.requires IS NULL
      AND c.overlap IS NOT NULL AND c.queue = path.queue AND c.priority = path.priority
    ORDER BY c.due_at, c.id LIMIT 1)
   UNION ALL
   (SELECT true, true, c.due_at FROM pgcron.run c
-   WHERE c.state = 'ready' AND c.hold IS NULL AND c.concurrency_key IS NULL AND c.requires IS NULL
+   WHERE c.state = 'ready' AND c.concurrency_key IS NULL AND c.requires IS NULL
      AND c.overlap IS NULL AND c.delivery <> 'at_least_once' AND c.queue = path.queue
      AND c.priority = path.priority
    ORDER BY c.due_at, c.id LIMIT 1)) head
@@ -130,58 +141,65 @@ UNION ALL
 SELECT path.queue, NULL, true, false, true, NULL, NULL, NULL
 FROM unnest(:queues::text[]) AS path(queue)
 WHERE (EXISTS (SELECT FROM pgcron.run c
-WHERE c.state = 'ready' AND c.hold IS NULL AND c.concurrency_key IS NOT NULL
+WHERE c.state = 'ready' AND c.concurrency_key IS NOT NULL
   AND c.queue = path.queue)
     OR EXISTS (SELECT FROM pgcron.run c
-        WHERE c.state = 'ready' AND c.hold IS NULL AND c.concurrency_key IS NULL
+        WHERE c.state = 'ready' AND c.concurrency_key IS NULL
           AND c.requires IS NOT NULL
           AND c.queue = path.queue))
   AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = path.queue AND q.paused_at IS NOT NULL)
 UNION ALL
 SELECT NULL, NULL, true, false, true, NULL, false, NULL
-WHERE EXISTS (SELECT FROM pgcron.run w WHERE w.hold = 'overlap')
+WHERE EXISTS (SELECT FROM pgcron.run w WHERE w.gate = 'overlap')
   OR EXISTS (SELECT FROM pgcron.run w
-      WHERE w.hold = 'previous' AND w.due_at <= now() + interval '5 seconds')
+      WHERE w.state = 'blocked' AND w.gate = 'previous'
+        AND w.due_at <= now() + interval '5 seconds')
 ORDER BY priority, queue;
 
 -- name: park_unserved
+-- ready -> blocked
+-- blocked -> ready
 -- Due runs whose handler no live node offers for their queue leave the claim index, so that they
 -- delay no others. Locked rows are left for the next look.
-SELECT set_hold AS id FROM pgcron.set_hold(ARRAY(
+SELECT set_gate AS id FROM pgcron.set_gate(ARRAY(
   SELECT p.id FROM pgcron.run p
-  WHERE p.state = 'ready' AND p.hold IS NULL AND p.id = ANY(ARRAY(
+  WHERE p.state = 'ready' AND p.id = ANY(ARRAY(
     SELECT head.id
     FROM unnest(:queues::text[], :priorities::smallint[]) AS path(queue, priority)
     CROSS JOIN LATERAL pgcron.path_candidates(path.queue, path.priority, :look::int) head
     WHERE NOT EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
                       WHERE o.handler = head.handler AND n.state = 'alive'
                         AND path.queue = ANY(n.queues))))
-  FOR UPDATE SKIP LOCKED), 'unserved');
+  FOR UPDATE SKIP LOCKED), 'no_node');
 
 -- name: park_unplaced
+-- ready -> blocked
+-- blocked -> ready
 -- The same for runs that require labels: by requirement, so that none delays another.
-SELECT set_hold AS id FROM pgcron.set_hold(ARRAY(
+SELECT set_gate AS id FROM pgcron.set_gate(ARRAY(
   SELECT p.id FROM pgcron.run p
-  WHERE p.state = 'ready' AND p.hold IS NULL AND p.id = ANY(ARRAY(
+  WHERE p.state = 'ready' AND p.id = ANY(ARRAY(
     SELECT head.id
     FROM unnest(:queues::text[]) asked(queue)
     CROSS JOIN LATERAL pgcron.walk_requirements(asked.queue, NULL) place
     CROSS JOIN LATERAL (
       SELECT c.id, c.handler FROM pgcron.run c
-      WHERE c.state = 'ready' AND c.hold IS NULL AND c.concurrency_key IS NULL
+      WHERE c.state = 'ready' AND c.concurrency_key IS NULL
         AND c.requires IS NOT NULL
         AND c.queue = asked.queue AND c.requires = place.requires
         AND c.priority = place.priority AND c.due_at <= now() ORDER BY c.due_at, c.id
             LIMIT :look) head
     WHERE place.due_at <= now() AND NOT pgcron.is_served(head.handler, asked.queue, place.requires)
     LIMIT :look))
-  FOR UPDATE SKIP LOCKED), 'unserved');
+  FOR UPDATE SKIP LOCKED), 'no_node');
 
 -- name: unpark_served
--- The other way round, level-triggered: a run that somebody may take does not stay parked.
-SELECT set_hold AS id FROM pgcron.set_hold(ARRAY(
+-- ready -> blocked
+-- blocked -> ready
+-- The other way round, level-triggered: a run that somebody may take does not stay blocked.
+SELECT set_gate AS id FROM pgcron.set_gate(ARRAY(
   SELECT h.id FROM pgcron.run h
-  WHERE h.hold = 'unserved' AND h.id = ANY(ARRAY(SELECT pgcron.served_again(:at_most)))
+  WHERE h.gate = 'no_node' AND h.id = ANY(ARRAY(SELECT pgcron.served_again(:at_most)))
   FOR UPDATE OF h SKIP LOCKED), NULL);
 
 -- name: refused_runs
@@ -195,8 +213,8 @@ SELECT run_id, error FROM pgcron.refused_runs(:incarnation::uuid, ARRAY(
 -- The same of runs that wait for a slot of their schedule, or for the fire before theirs.
 SELECT run_id, error FROM pgcron.refused_runs(:incarnation::uuid, ARRAY(
   SELECT r.id FROM pgcron.run r
-  WHERE r.schedule_id = ANY(:schedules::bigint[]) AND r.state = 'ready'
-    AND r.hold IN ('overlap', 'previous')
+  WHERE r.schedule_id = ANY(:schedules::bigint[]) AND r.state = 'blocked'
+    AND r.gate IN ('overlap', 'previous')
   ORDER BY r.due_at, r.id LIMIT :at_most));
 
 -- name: broken_settings

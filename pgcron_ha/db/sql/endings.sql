@@ -36,6 +36,7 @@ FROM pgcron.fail_runs(:run_ids, :tokens, :kinds, :retryables, :retry_afters, :el
 
 -- name: finish_late
 -- ready -> succeeded
+-- blocked -> succeeded
 -- What finish_runs has refused, where the run waits since its node was cut off and nobody has begun
 -- it.
 SELECT pgcron.finish_late(:run_ids, :fences, :results, :node) AS run_id;
@@ -56,6 +57,7 @@ WHERE r.id = ANY(:run_ids) AND r.id NOT IN (SELECT held.id FROM held);
 -- name: end_refused_run
 -- running -> dead
 -- ready -> dead
+-- blocked -> dead
 -- One run that the database refuses to write as usual, with the server's words; :token is NULL for
 -- a run that waits.
 SELECT pgcron.end_refused_run(:run_id, :token, :reason, :node);

@@ -12,6 +12,7 @@ RETURNING now() AS now;
 
 -- name: end_late_fires
 -- ready -> skipped
+-- blocked -> skipped
 -- Before a claim after a time without any node: runs of fires that came due meanwhile, as the
 -- catch-up policy says.
 SELECT pgcron.end_late_fires(make_interval(secs => :grace::float8), :at_most::int) AS ended;

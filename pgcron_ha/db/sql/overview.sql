@@ -28,7 +28,7 @@ WHERE v.name = :name::text;
 
 -- name: runs_of_ids
 SELECT v.id, v.uuid, v.origin, v.schedule, coalesce(v.scheduled_for, v.nominal_for) AS fire_time,
-       v.handler, v.queue, v.priority, v.state, v.hold, v.attempt, v.max_attempts, v.delivery,
+       v.handler, v.queue, v.priority, v.state, v.gate, v.attempt, v.max_attempts, v.delivery,
        v.due_at, v.started_at, v.finished_at,
        coalesce(v.finished_at, CASE WHEN v.state = 'running' THEN now() END)
          - v.started_at AS duration,
@@ -82,7 +82,7 @@ ORDER BY g.open = 0, g.last_at DESC LIMIT :limit::int;
 
 -- name: list_queues
 SELECT q.name, q.paused_at, q.paused_by, q.paused_note, q.max_running, s.rate, s.per, q.waiting,
-       q.due, q.running, q.held,
+       q.due, q.running, q.blocked,
        q.oldest_due, s.set_by, s.set_at
 FROM pgcron.queues q LEFT JOIN pgcron.queue s ON s.name = q.name ORDER BY q.name LIMIT :limit::int;
 
@@ -106,12 +106,10 @@ ORDER BY 1 LIMIT :limit::int;
 -- name: count_live_runs
 WITH live AS (
   SELECT count(*) FILTER (WHERE r.state = 'running') AS running,
-       count(*) FILTER (WHERE r.state = 'blocked'
-                        OR r.hold NOT IN ('overlap', 'previous')) AS blocked,
-       count(*) FILTER (WHERE r.state = 'ready' AND coalesce(r.hold, 'overlap') = 'overlap'
-                        AND r.due_at <= now()) AS due,
-       count(*) FILTER (WHERE r.state = 'ready' AND r.hold IS NULL AND r.due_at > now()) AS later,
-       min(r.due_at) FILTER (WHERE r.state = 'ready' AND r.hold IS NULL
+       count(*) FILTER (WHERE r.state = 'blocked' AND r.due_at <= now()) AS blocked,
+       count(*) FILTER (WHERE r.state = 'ready' AND r.due_at <= now()) AS due,
+       count(*) FILTER (WHERE r.state <> 'running' AND r.due_at > now()) AS later,
+       min(r.due_at) FILTER (WHERE r.state = 'ready'
                              AND r.due_at <= now()) AS oldest_due
   FROM pgcron.run r)
 SELECT live.*, c.paused_at, c.paused_by, c.paused_note,
@@ -127,8 +125,8 @@ SELECT h.outcome, count(*) AS runs, max(h.finished_at) AS last_finished_at FROM 
 WHERE h.finished_at > now() - make_interval(secs => :seconds::float8) GROUP BY h.outcome
 ORDER BY h.outcome;
 
--- name: list_parked
--- Due runs that no live node can take: those a node has parked, and those that wait while no node
+-- name: list_blocked
+-- Due runs that no live node can take: those a node has blocked, and those that wait while no node
 -- is alive to park them. weight: the handler is offered, but by no node with enough slots.
 SELECT p.handler, p.queue, sum(p.runs)::bigint AS runs, min(p.oldest_due) AS oldest_due, p.requires,
        CASE WHEN largest.slots IS NOT NULL THEN p.weight END AS weight
@@ -136,16 +134,16 @@ FROM (SELECT due.handler, due.queue, due.requires, coalesce(due.weight, 1) AS we
       count(*) AS runs, min(due.due_at) AS oldest_due
 FROM (
         (SELECT h.handler, h.queue, h.due_at, h.requires, h.weight FROM pgcron.run h
-         WHERE h.hold NOT IN ('overlap', 'previous') LIMIT :look::int)
+         WHERE h.gate IN ('breaker', 'no_node') LIMIT :look::int)
         UNION ALL
         (SELECT r.handler, r.queue, r.due_at, r.requires, r.weight FROM pgcron.run r
-         WHERE r.state = 'ready' AND r.hold IS NULL AND r.due_at <= now() LIMIT :look::int)) due
+         WHERE r.state = 'ready' AND r.due_at <= now() LIMIT :look::int)) due
       GROUP BY due.handler, due.queue, due.requires, coalesce(due.weight, 1)) p
 CROSS JOIN LATERAL (SELECT pgcron.largest_server(p.handler, p.queue, p.requires) AS slots) largest
 WHERE coalesce(largest.slots < p.weight, true)
 GROUP BY p.handler, p.queue, p.requires, 6 ORDER BY min(p.oldest_due) LIMIT :limit::int;
 
--- name: read_parked
+-- name: read_blocked
 -- Why no living node takes a due run: none serves it, or `trouble` with its limits or with claims.
 -- No row when a node may take it, and when it is not due.
 SELECT r.handler, r.queue, r.requires,
@@ -156,7 +154,7 @@ CROSS JOIN LATERAL (SELECT CASE WHEN largest.slots >= coalesce(r.weight, 1) AND 
   THEN coalesce(pgcron.limit_trouble(r.queue, r.concurrency_key),
                 pgcron.claim_trouble(r.queue)) END AS words) trouble
 WHERE r.id = :run_id::bigint AND r.state = 'ready'
-  AND (r.hold NOT IN ('overlap', 'previous') OR r.due_at <= now())
+  AND (r.gate IN ('breaker', 'no_node') OR r.due_at <= now())
   AND (trouble.words IS NOT NULL OR coalesce(largest.slots < coalesce(r.weight, 1), true));
 
 -- name: list_invalid_schedules

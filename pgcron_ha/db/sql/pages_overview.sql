@@ -40,15 +40,15 @@ CROSS JOIN LATERAL (SELECT pgcron.largest_server(found.handler, found.queue,
     found.requires) AS slots) largest
 ORDER BY found.oldest_due;
 
--- name: page_parked
+-- name: page_blocked
 -- Runs that a node has put aside because nobody offers their handler, with the labels that they
 -- require.
 SELECT held.queue, held.handler, count(*) AS runs, min(held.due_at) AS oldest_due,
        min(held.schedule) AS schedule, count(DISTINCT held.schedule_id) AS schedules,
        held.requires
-FROM (SELECT r.queue, r.handler, r.requires, r.due_at, r.schedule, r.schedule_id, r.hold
-FROM pgcron.run r WHERE r.hold NOT IN ('overlap', 'previous') LIMIT :look::int) held
-WHERE held.hold = 'unserved' GROUP BY held.queue, held.handler, held.requires
+FROM (SELECT r.queue, r.handler, r.requires, r.due_at, r.schedule, r.schedule_id, r.gate
+FROM pgcron.run r WHERE r.gate IN ('breaker', 'no_node') LIMIT :look::int) held
+WHERE held.gate = 'no_node' GROUP BY held.queue, held.handler, held.requires
 ORDER BY min(held.due_at) LIMIT :limit::int;
 
 -- name: page_recent
@@ -99,11 +99,11 @@ CROSS JOIN LATERAL (SELECT e.* FROM pgcron.history e
                       AND e.finished_at <= now()
                     ORDER BY e.finished_at DESC LIMIT :each::int) h;
 
--- name: page_parked_schedules
+-- name: page_blocked_schedules
 SELECT DISTINCT held.schedule_id
-FROM (SELECT r.schedule_id, r.hold FROM pgcron.run r
-WHERE r.hold NOT IN ('overlap', 'previous') AND r.schedule_id IS NOT NULL LIMIT :look::int) held
-WHERE held.hold = 'unserved' LIMIT :limit::int;
+FROM (SELECT r.schedule_id, r.gate FROM pgcron.run r
+WHERE r.gate IN ('breaker', 'no_node') AND r.schedule_id IS NOT NULL LIMIT :look::int) held
+WHERE held.gate = 'no_node' LIMIT :limit::int;
 
 -- name: page_running
 -- What runs now (of one queue, on one node), among the first :look that run, by the index of

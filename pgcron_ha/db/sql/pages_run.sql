@@ -8,7 +8,7 @@ FROM ((SELECT 1 AS place, r.id, pgcron.run_uuid(r.uuid, r.id, r.created_at) AS u
               r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run,
               r.queue, r.priority, r.handler,
               left(r.args::text, :most::int) AS args, octet_length(r.args::text) AS args_bytes,
-              r.delivery, r.state, r.hold, r.due_at, r.expire_at, r.attempt,
+              r.delivery, r.state, r.gate, r.due_at, r.expire_at, r.attempt,
               pgcron.attempts_allowed(r.max_attempts, r.delivery) AS max_attempts,
               date_part('epoch', pgcron.time_allowed(r.timeout)) AS timeout,
               r.overlap, r.overlap_slot, r.claimed_at, r.started_at,

@@ -8,9 +8,9 @@ WITH looked AS MATERIALIZED (
   SELECT e.id, e.handler, e.queue, e.schedule, e.owner,
          CASE WHEN e.state = 'running' THEN coalesce(e.started_at, e.claimed_at)
               ELSE e.due_at END AS at,
-         CASE WHEN e.hold NOT IN ('overlap', 'previous') THEN 'blocked'
-              WHEN e.state = 'ready' AND e.attempt > 0 THEN 'retrying'
-              WHEN e.state = 'ready' AND e.due_at > now() THEN 'scheduled' ELSE e.state END AS word
+         CASE WHEN e.state = 'ready' AND e.attempt > 0 THEN 'retrying'
+              WHEN e.state <> 'running' AND e.attempt = 0 AND e.due_at > now() THEN 'scheduled'
+              ELSE e.state END AS word
   FROM ((SELECT r.* FROM pgcron.run r
          WHERE NOT :indexed::boolean AND :schedule_id::bigint IS NULL AND r.id < :before::bigint
          ORDER BY r.id DESC LIMIT :look::int)
@@ -23,8 +23,9 @@ WITH looked AS MATERIALIZED (
            AND r.owner IS NOT NULL LIMIT :look::int)
         UNION ALL
         (SELECT r.* FROM pgcron.run r
-         WHERE :indexed::boolean AND 'blocked' = ANY(:states::text[])
-           AND r.hold NOT IN ('overlap', 'previous') LIMIT :look::int)) e),
+         WHERE :indexed::boolean AND 'blocked' = ANY(:states::text[]) AND r.state = 'blocked'
+           AND r.gate IN ('previous', 'breaker', 'no_node', 'overlap') AND r.due_at <= now()
+         LIMIT :look::int)) e),
 matched AS MATERIALIZED (
   SELECT l.id, l.word, l.at FROM looked l
   WHERE l.word = ANY(:states::text[]) AND l.id < :before::bigint
@@ -45,7 +46,7 @@ SELECT scan.looked, scan.floor, scan.floor_at, m.id,
                 WHERE a.run_id = r.id AND a.attempt = r.attempt
                   AND a.outcome = 'snoozed') THEN 'snoozed'
             ELSE m.word END AS state,
-       m.at, r.origin, r.schedule_id, r.schedule, r.handler, r.queue, r.hold, r.attempt,
+       m.at, r.origin, r.schedule_id, r.schedule, r.handler, r.queue, r.gate, r.attempt,
        pgcron.attempts_allowed(r.max_attempts, r.delivery) AS max_attempts,
        r.started_at, NULL::timestamptz AS finished_at,
        NULL::float8 AS seconds, n.name AS node,

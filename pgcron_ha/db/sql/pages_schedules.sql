@@ -132,7 +132,7 @@ WHERE s.name = :name::text;
 
 -- name: page_schedule_runs
 -- The newest ended runs of a schedule, and those that are alive.
-(SELECT r.id, r.origin, coalesce(r.scheduled_for, r.nominal_for) AS fire_time, r.state, r.hold,
+(SELECT r.id, r.origin, coalesce(r.scheduled_for, r.nominal_for) AS fire_time, r.state, r.gate,
         r.attempt, r.max_attempts, r.due_at, r.started_at,
         NULL::timestamptz AS finished_at, NULL::float8 AS seconds,
         extract(epoch FROM r.started_at - greatest(r.due_at, r.created_at))::float8 AS delay,
@@ -163,7 +163,7 @@ ORDER BY finished_at DESC NULLS FIRST, id DESC;
 SELECT o.fire_at, o.last_at, o.decision, o.reason, o.note, o.fires, o.decided_at, o.run_id,
        CASE WHEN o.reason IS NULL THEN o.decision
             ELSE pgcron.reason_code(o.decision, o.reason) END AS code,
-       live.hold, coalesce(live.state, past.outcome) AS run_state,
+       live.gate, coalesce(live.state, past.outcome) AS run_state,
        coalesce(live.started_at, past.started_at) AS started_at, past.finished_at,
        coalesce(live.attempt, past.attempt) AS attempt, live.due_at,
        coalesce(live.cancel_reason, past.cancel_reason) AS cancel_reason

@@ -28,8 +28,8 @@ UPDATE pgcron.schedule SET enabled = false, paused_note = 'under test' WHERE ena
 -- Runs that execute, or could begin now, those too that a node is about to let go; and whether this
 -- one of them all lives.
 SELECT count(*) FILTER (WHERE r.state = 'running'
-                        OR (r.state = 'ready' AND r.hold IS NULL AND r.due_at <= clock_timestamp())
-                          OR (r.hold = 'overlap'
+                        OR (r.state = 'ready' AND r.due_at <= clock_timestamp())
+                          OR (r.gate = 'overlap'
                               AND (SELECT o.room
                                   FROM pgcron.overlap_room(r.schedule_id, r.overlap,
                                                            1) o) > 0)) AS busy,
@@ -40,14 +40,14 @@ FROM pgcron.run r;
 SELECT CASE WHEN min(r.due_at) IS NOT NULL
     THEN extract(epoch FROM greatest(to_timestamp(-2208988800),
     least(min(r.due_at), to_timestamp(253370764800))) - clock_timestamp())::float8 END AS seconds
-FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL;
+FROM pgcron.run r WHERE r.state = 'ready';
 
 -- name: testing_come_nearer
 -- All that waits comes nearer by as much, so that its order stays.
 UPDATE pgcron.run
 SET due_at = due_at - make_interval(secs => :seconds::float8),
     expire_at = expire_at - make_interval(secs => :seconds::float8)
-WHERE state = 'ready';
+WHERE state <> 'running';
 
 -- name: testing_wake_nodes
 SELECT pgcron.notify(pgcron.channel(), 'run');

@@ -53,27 +53,32 @@ ORDER BY 1, 2 LIMIT 1000;
 -- ready -> cancelled
 -- ready -> upstream_failed
 -- blocked -> cancelled
+-- blocked -> skipped
+-- blocked -> superseded
+-- blocked -> expired
+-- blocked -> upstream_failed
 -- Runs that wait for their first attempt and whose start deadline has passed. Locked rows are left
 -- for the next look. The last row has no run, but the seconds until the next run expires; NULL when
 -- none does soon.
 SELECT ended.run_id, NULL::float8 AS seconds FROM pgcron.end_waiting_runs(ARRAY(
   SELECT r.id FROM pgcron.run r
-  WHERE r.state = 'ready' AND r.expire_at IS NOT NULL AND r.expire_at <= now() AND r.attempt = 0
+  WHERE r.state <> 'running' AND r.expire_at IS NOT NULL AND r.expire_at <= now() AND r.attempt = 0
   ORDER BY r.expire_at LIMIT :at_most FOR UPDATE SKIP LOCKED),
   'expired', :reason) ended(run_id)
 UNION ALL
 SELECT NULL, extract(epoch FROM min(r.expire_at) - now())::float8 FROM pgcron.run r
-WHERE r.state = 'ready' AND r.expire_at > now() AND r.expire_at < now() + interval '1 minute'
+WHERE r.state <> 'running' AND r.expire_at > now() AND r.expire_at < now() + interval '1 minute'
   AND r.attempt = 0;
 
 -- name: expired_runs
 -- The same runs, when one of them keeps the others from being ended together.
 SELECT r.id FROM pgcron.run r
-WHERE r.state = 'ready' AND r.expire_at IS NOT NULL AND r.expire_at <= now() AND r.attempt = 0
+WHERE r.state <> 'running' AND r.expire_at IS NOT NULL AND r.expire_at <= now() AND r.attempt = 0
 ORDER BY r.expire_at LIMIT :at_most;
 
 -- name: give_up_runs
 -- ready -> dead
+-- blocked -> dead
 -- Runs that wait for another attempt and whose total time is over.
 SELECT pgcron.give_up_runs(:at_most) AS run_id;
 

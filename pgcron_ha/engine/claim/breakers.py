@@ -96,12 +96,12 @@ class Breakers(Service):
             self._dispatcher.wake()
 
     async def _set_aside(self) -> bool:
-        parked = await self._link.rows("park_broken", queues=self._queues, look=LOOK)
+        blocked = await self._link.rows("park_broken", queues=self._queues, look=LOOK)
         diverted = await self._link.rows("divert_runs", at_most=BATCH)
         if diverted:
             await self._link.rows("wake_idle_nodes")
             self._dispatcher.wake()
-        return bool(parked) or len(diverted) >= BATCH
+        return bool(blocked) or len(diverted) >= BATCH
 
     def _ask_for_probe(self) -> None:
         due = {

@@ -23,7 +23,7 @@ from pgcron_ha.engine.run.runner import Ended, Runner
 from pgcron_ha.engine.service import Service
 from pgcron_ha.executors.contract.base import Succeeded
 from pgcron_ha.telemetry.counters import COUNTERS
-from pgcron_ha.telemetry.events import RunsParked
+from pgcron_ha.telemetry.events import RunsBlocked
 from pgcron_ha.telemetry.log import emit
 
 if TYPE_CHECKING:
@@ -342,8 +342,8 @@ class Dispatcher(Service):
         COUNTERS.occurrences["skipped"] += decided.skipped
         COUNTERS.occurrences["superseded"] += decided.superseded
         self._overlap.expect(decided.keep_waiting)
-        if decided.parked:
-            emit(RunsParked(decided.parked))
+        if decided.blocked:
+            emit(RunsBlocked(decided.blocked))
         await self._acceptance.take(decided.claimed, incarnation, may_be_heavy=may_be_heavy)
         return len(decided.claimed) + decided.moved
 

@@ -17,7 +17,7 @@ from pgcron_ha.engine.batches import SetAside, end_refused_run, impatience
 from pgcron_ha.engine.lease.session import Session
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError, Refused, SchemaError
 from pgcron_ha.operating_system import boottime
-from pgcron_ha.telemetry.events import RunRefused, RunsParked
+from pgcron_ha.telemetry.events import RunRefused, RunsBlocked
 from pgcron_ha.telemetry.log import emit
 
 Answer = TypeVar("Answer")
@@ -49,9 +49,9 @@ class Decided:
         self.claimed = [row for row in verdicts if row["verdict"] == "claim"]
         self.skipped = counts["skip"]
         self.superseded = counts["supersede"]
-        self.parked = sum(int(row["due"]) for row in verdicts if row["verdict"] == "parked")
+        self.blocked = sum(int(row["due"]) for row in verdicts if row["verdict"] == "blocked")
         """Runs whose handler no node offers."""
-        self.moved = self.skipped + self.superseded + counts["hold"] + self.parked
+        self.moved = self.skipped + self.superseded + counts["hold"] + self.blocked
         """Runs that are no longer in the way of others; held ones wait for their schedule."""
         self.waits_for_slot = counts["wait"] > 0
         """Whether some run that may start only once waits for a free slot."""
@@ -132,10 +132,10 @@ class IsolatedClaims:
 
     async def park(self, statement: str, /, **parameters: Any) -> bool:
         """Set aside due runs that no living node may take; whether there were any."""
-        parked = await self.rows("runs that no node serves", statement, look=LOOK, **parameters)
-        if parked:
-            emit(RunsParked(len(parked)))
-        return bool(parked)
+        blocked = await self.rows("runs that no node serves", statement, look=LOOK, **parameters)
+        if blocked:
+            emit(RunsBlocked(len(blocked)))
+        return bool(blocked)
 
     async def end_refused_in_line(self, schedules: Sequence[int], error: str) -> int:
         """The same of runs of these schedules that wait for a slot of them; `error` is why they

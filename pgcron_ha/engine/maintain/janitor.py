@@ -125,10 +125,10 @@ class Janitor(Service):
         self._rest = await self._sweep_of_history.run_once()
 
     async def _unpark(self, statement: str) -> None:
-        unparked = await self._link.rows(statement, at_most=BATCH)
-        if unparked:
+        unblocked = await self._link.rows(statement, at_most=BATCH)
+        if unblocked:
             await self._link.rows("wake_idle_nodes")
-        self._has_more |= len(unparked) >= BATCH
+        self._has_more |= len(unblocked) >= BATCH
 
     async def _name_broken_settings(self) -> None:
         """Report queues, keys and circuit breakers whose rows break their rules. Only they stop;

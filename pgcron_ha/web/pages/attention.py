@@ -238,7 +238,7 @@ def _open_circuits(link: Link, seen: Facts) -> Iterator[Attention]:
 def _unserved(link: Link, seen: Facts) -> Iterator[Attention]:
     """Work that no live node can take: blocked, not offered, or too heavy."""
     unserved: dict[tuple[str, str, str, int], tuple[int, Any]] = {}
-    for row in [*seen.parked, *(due for due in seen.due if not due["is_served"])]:
+    for row in [*seen.blocked, *(due for due in seen.due if not due["is_served"])]:
         slots = row["weight"] if row.get("is_offered") else 0
         key = (row["handler"], row["queue"], ", ".join(row["requires"] or ()), slots)
         runs, oldest = unserved.get(key, (0, row["oldest_due"]))

@@ -52,7 +52,7 @@ _READ: Final[dict[str, Callable[..., Awaitable[Any]]]] = {
     "settings": ask.settings,
     "depths": ask.depths,
     "running": ask.running,
-    "parked": ask_overview.parked,
+    "blocked": ask_overview.blocked,
     "broken": ask.broken,
     "servers": ask.servers,
     "dead": ask.dead,
@@ -85,7 +85,7 @@ class QueueRow:
     server: Row
     running: int
     dead: int
-    parked: list[Row]
+    blocked: list[Row]
     """Runs of one handler that are blocked: no living node can take them."""
     broken: list[Row]
     """Runs of one handler that wait for a circuit breaker."""
@@ -99,7 +99,7 @@ class QueueRow:
     @property
     def blocked_runs(self) -> int:
         """All that is blocked."""
-        return sum(group["runs"] for group in (*self.parked, *self.broken))
+        return sum(group["runs"] for group in (*self.blocked, *self.broken))
 
     @property
     def rate(self) -> str | None:
@@ -186,7 +186,7 @@ def _kept(row: Row) -> tuple[str, str, str | None]:
 
 
 def _rows(facts: Facts, now: datetime) -> list[QueueRow]:
-    read = [*facts.depths, *facts.running, *facts.parked, *facts.servers, *facts.broken]
+    read = [*facts.depths, *facts.running, *facts.blocked, *facts.servers, *facts.broken]
     names = {
         *(row["name"] for row in facts.settings),
         *(row["queue"] for row in [*read, *facts.dead]),
@@ -205,7 +205,7 @@ def _row(facts: Facts, name: str, now: datetime) -> QueueRow:
         server=_one(facts.servers, "queue", name, _NO_SERVER),
         running=_one(facts.running, "queue", name, {"runs": 0})["runs"],
         dead=_one(facts.dead, "queue", name, {"letters": 0})["letters"],
-        parked=[row for row in facts.parked if row["queue"] == name],
+        blocked=[row for row in facts.blocked if row["queue"] == name],
         broken=[
             {**row, "why": circuit_sentence(row, now)}
             for row in facts.broken
@@ -221,10 +221,10 @@ def _judge(row: QueueRow, now: datetime) -> tuple[Mark, str]:
         wait = f"{plural(due, 'due run waits', 'due runs wait')}" if due else "nothing waits for it"
         by = who_and_why(setting["paused_by"], short(setting["paused_note"] or ""))
         return Mark("‖", "paused", "late" if due else "idle"), f"Paused by {by}; {wait}."
-    if not row.server["nodes"] and (due or row.parked):
+    if not row.server["nodes"] and (due or row.blocked):
         return Mark("✕", "unserved", "fail"), "No living node takes from it: start one that does."
-    if row.parked:
-        handlers = some_of([_needed(group) for group in row.parked], 2)
+    if row.blocked:
+        handlers = some_of([_needed(group) for group in row.blocked], 2)
         return mark_of("blocked"), f"No living node offers {handlers} here."
     if not row.server["nodes"]:
         return Mark("○", "unserved", "idle"), "No living node takes from it; nothing waits."

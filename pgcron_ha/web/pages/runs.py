@@ -211,4 +211,4 @@ def _line(row: Row, now: datetime) -> dict[str, Any]:
     if row["state"] == "running" and row["started_at"] is not None:
         seconds = (now - row["started_at"]).total_seconds()
     more = {"seconds": seconds, "overruns": expected_about(row.get("expected"))}
-    return {"hold": None, **row, **more}
+    return {"gate": None, **row, **more}

@@ -34,7 +34,7 @@ _CANDIDATES: Final[dict[str, tuple[Query, ...]]] = {
         ask_overview.invalid_schedules,
         ask_overview.running,
     ),
-    "late": (ask_overview.parked_schedules, ask_overview.due),
+    "late": (ask_overview.blocked_schedules, ask_overview.due),
     "new": (ask.new_schedules,),
     "invalid": (ask_overview.invalid_schedules,),
 }

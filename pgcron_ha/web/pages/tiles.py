@@ -95,7 +95,7 @@ def _nodes(link: Link, seen: Facts) -> Tile:
 
 
 def _lag(link: Link, seen: Facts) -> Tile:
-    waiting, label = [*seen.due, *seen.parked], "Worst queue lag"
+    waiting, label = [*seen.due, *seen.blocked], "Worst queue lag"
     if not waiting:
         return Tile(label, "0", _mark("ok"), "nothing is due and waiting", link("queues"), "s")
     worst = min(waiting, key=lambda row: row["oldest_due"])

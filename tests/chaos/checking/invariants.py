@@ -134,7 +134,7 @@ def check_drained(history: History) -> Iterator[str]:
     for event in history.of("phase"):
         if event["name"] == "over" and not event["drained"]:
             left = Counter(
-                (row["state"], row["handler"], row["hold"]) for row in history.table("live")
+                (row["state"], row["handler"], row["gate"]) for row in history.table("live")
             )
             yield f"C13: {sum(left.values())} runs never ended: {left.most_common(4)}"
     for event in history.of("left"):

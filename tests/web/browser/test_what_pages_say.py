@@ -68,8 +68,8 @@ async def test_a_run_that_a_breaker_holds_up_says_so_in_the_list(
         SELECT pgcron.open_breaker('http:billing', 'no route', '5 failures in 1 m');
         INSERT INTO pgcron.run (handler, due_at) VALUES ('http:billing', now() - interval '1 m'),
             ('py:nowhere', now() - interval '1 m');
-        UPDATE pgcron.run SET hold = 'circuit' WHERE handler = 'http:billing';
-        UPDATE pgcron.run SET hold = 'unserved' WHERE handler = 'py:nowhere';
+        UPDATE pgcron.run SET state = 'blocked', gate = 'breaker' WHERE handler = 'http:billing';
+        UPDATE pgcron.run SET state = 'blocked', gate = 'no_node' WHERE handler = 'py:nowhere';
     """)
     await connection.close()
     async with windows.tab(full_site.url) as tab:
@@ -102,7 +102,7 @@ async def test_what_a_breaker_makes_late_names_it_and_offers_to_reset_it(
         schedule,
         name,
     )
-    await connection.execute("UPDATE pgcron.run SET hold = 'circuit' WHERE schedule = $1", name)
+    await connection.execute("UPDATE pgcron.run SET state = 'blocked', gate = 'breaker' WHERE schedule = $1", name)
     await connection.execute(
         "UPDATE pgcron.cursor SET next_fire = now() + interval '1 m', status = 'valid', "
         "since = now() - interval '2 h' WHERE schedule_id = $1",

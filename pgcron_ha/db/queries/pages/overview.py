@@ -39,10 +39,10 @@ due: Final = Query("page_due", look=LOOK, queues=QUEUES, limit=ROWS)
 `runs` counts at most `LOOK` of each queue and priority.
 """
 
-parked: Final = Query("page_parked", look=COUNTED_EXACTLY, limit=ROWS)
+blocked: Final = Query("page_blocked", look=COUNTED_EXACTLY, limit=ROWS)
 """Runs that were put aside since no live node offers their handler."""
 
-parked_schedules: Final = Query("page_parked_schedules", look=COUNTED_EXACTLY, limit=ROWS)
+blocked_schedules: Final = Query("page_blocked_schedules", look=COUNTED_EXACTLY, limit=ROWS)
 """Schedules (`schedule_id`) with waiting fires, because no live node offers their handler."""
 
 running: Final = Query(

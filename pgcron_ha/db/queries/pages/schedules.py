@@ -51,7 +51,7 @@ occurrences: Final = Query("page_occurrences", decision=None, look=LEDGER_LOOK, 
 single fire, or a range of missed ones; ``decision`` chooses. One row more than a page has.
 
 `fires` is how many a row is for (None: too many to count), `last_at` the last of them; `run_state`
-the state of its run (None with a `run_id`: retention removed it), `hold` why it is blocked.
+the state of its run (None with a `run_id`: retention removed it), `gate` why it is blocked.
 """
 
 schedule_runs: Final = Query("page_schedule_runs")
