@@ -29,9 +29,9 @@ command line say the same sentence. `from_sqlstate` is the way back from the dat
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 MOST_REPORTED: Final = 20
 """As many mistakes are named at once."""
@@ -187,6 +187,14 @@ class Mistakes:
             yield
         except PgcronError as error:
             self.found += error.parts
+
+    def tried(self, check: Callable[..., Any], *values: Any) -> Any:
+        """What `check` returns of the values; None if its error is kept."""
+        try:
+            return check(*values)
+        except PgcronError as error:
+            self.found += error.parts
+            return None
 
     def raise_any(self) -> None:
         """Raise what was kept: the error itself, or one that names them all."""

@@ -210,10 +210,10 @@ DECLARE
       -- that of a run is a node
       to_jsonb(s) - 'owner'::text || jsonb_build_object('origin', 'schedule', 'schedule_id', s.id,
           'schedule', s.name, 'scheduled_for', now(), 'state', 'ready', 'attempt', 0,
-          'due_at', now(), 'overlap', pgcron.run_overlap(s.overlap, s.max_running), 'concurrency_key',
-          pgcron.concurrency_key_of(s.concurrency_key, s.weight), 'weight', nullif(s.weight, 1),
-          'time_limits',
-          pgcron.time_limits(s.give_up_after, s.silence_timeout, now())));
+          'due_at', now(), 'overlap', pgcron.run_overlap(s.overlap, s.max_running),
+          'concurrency_key', pgcron.concurrency_key_of(s.concurrency_key, s.weight),
+          'weight', nullif(s.weight, 1),
+          'time_limits', pgcron.time_limits(s.give_up_after, s.silence_timeout, now())));
 BEGIN
   made.args := s.args; made.retry := s.retry;      -- a JSON null is none
   RETURN pgcron.judge_run(made);

@@ -17,8 +17,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-import asyncpg
-
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo
 from pgcron_ha.config.settings import Settings
@@ -125,7 +123,7 @@ async def _with_suggestion(session: Session, error: NotFound) -> NotFound:
     if named is None:
         return error
     near = ""
-    with suppress(PgcronError, asyncpg.PostgresError):  # a role that may not read the lists
+    with suppress(PgcronError), answers():  # a role that may not read the lists
         listed = overview.schedules if named[1] == "schedule" else overview.nodes
         rows = await session.call(listed, limit=_MOST_NAMES)
         near = did_you_mean(named[2], {row["name"] for row in rows})

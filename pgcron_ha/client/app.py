@@ -130,14 +130,10 @@ class App:
                 "Write @app.handler() or @app.handler('report').",
             )
         mistakes = Mistakes()
-        with mistakes.kept():
-            limits = read_isolation(isolation, memory, cpu)
-        with mistakes.kept():
-            lease_loss = read_lease_loss(on_lease_loss)
-        with mistakes.kept():
-            circuit = None if breaker is None else read_breaker(breaker)
-        with mistakes.kept():
-            checked = check_handler_defaults(defaults)
+        limits = mistakes.tried(read_isolation, isolation, memory, cpu)
+        lease_loss = mistakes.tried(read_lease_loss, on_lease_loss)
+        circuit = None if breaker is None else mistakes.tried(read_breaker, breaker)
+        checked = mistakes.tried(check_handler_defaults, defaults)
         if not are_collected():
             mistakes.raise_any()
 
@@ -146,9 +142,8 @@ class App:
             self._refused.add(function)
             with defining(f"handler '{own_name}'"):
                 mistakes.raise_any()
-                added = PythonHandler(
-                    own_name, function, isolation=limits, weight=checked.get("weight", 1)
-                )
+                weight = checked.get("weight", 1)
+                added = PythonHandler(own_name, function, isolation=limits, weight=weight)
                 added.on_lease_loss = lease_loss
                 self._add(added, checked, circuit)
                 self._refused.discard(function)
@@ -315,10 +310,9 @@ class App:
 
     async def kill_run(self, run_id: int, reason: str | None = None, *, conn: Any = None) -> str:
         """As `cancel_run`, without grace; a thread can't be killed and is only asked to stop."""
+        options: dict[str, Any] = {"by_force": True, "schema": self.schema}
         async with self._connection(conn) as connection:
-            return await functions.cancel_run(
-                connection, run_id, reason, by_force=True, schema=self.schema
-            )
+            return await functions.cancel_run(connection, run_id, reason, **options)
 
     async def put_schedules(self, conn: Any = None, *, schema: str | None = None) -> None:
         """Create and change the schedules of the code in the database; equal ones are not touched.
@@ -343,9 +337,6 @@ class App:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-    def __repr__(self) -> str:
-        return f"<App handlers={len(self._handlers)} schedules={len(self._schedules)}>"
 
     def _waiting_here(self) -> Waiting:
         loop = asyncio.get_running_loop()

@@ -185,8 +185,7 @@ def check_each(values: Mapping[str, Any], table: Mapping[str, Check]) -> dict[st
     mistakes, checked = Mistakes(), dict(values)
     for name, value in values.items():
         if value is not None and name in table:
-            with mistakes.kept():
-                checked[name] = table[name](value)
+            checked[name] = mistakes.tried(table[name], value)
     mistakes.raise_any()
     return checked
 

@@ -109,12 +109,9 @@ def request_run(
             _HINT,
         )
     mistakes = Mistakes()
-    with mistakes.kept():
-        name = checks.handler_name(handler)
-    with mistakes.kept():
-        text = "{}" if args is None else checks.args_text(args)
-    with mistakes.kept():
-        checked = given(check_each(asked, OF_RUNS))
+    name = mistakes.tried(checks.handler_name, handler)
+    text = "{}" if args is None else mistakes.tried(checks.args_text, args)
+    checked = given(mistakes.tried(check_each, asked, OF_RUNS) or {})
     mistakes.raise_any()
     check_attempts(checked.get("max_attempts"), checked.get("delivery"))
     if "key_lifetime" in checked and "idempotency_key" not in checked:

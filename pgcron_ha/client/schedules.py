@@ -119,17 +119,13 @@ def check_schedule(
     Checks name, spec and handler, too. Raises as `define_schedule`.
     """
     mistakes, checked = Mistakes(), dict(policies)
-    with mistakes.kept():
-        _check_names(policies, list(POLICIES))
-    with mistakes.kept():
-        checks.text("the schedule's name", name, checks.MOST_NAME_CHARACTERS)
-    with mistakes.kept():
-        checks.handler_name(handler)
+    mistakes.tried(_check_names, policies, list(POLICIES))
+    mistakes.tried(checks.text, "the schedule's name", name, checks.MOST_NAME_CHARACTERS)
+    mistakes.tried(checks.handler_name, handler)
     with mistakes.kept():
         checked = check_each(policies, OF_SCHEDULES)
         for check in (_check_attempts, _check_overlap, _check_late_fires, _check_pauses):
-            with mistakes.kept():
-                check(checked)
+            mistakes.tried(check, checked)
     _check_spec(spec, checked, mistakes)
     mistakes.raise_any()
     return checked

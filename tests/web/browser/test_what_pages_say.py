@@ -102,7 +102,9 @@ async def test_what_a_breaker_makes_late_names_it_and_offers_to_reset_it(
         schedule,
         name,
     )
-    await connection.execute("UPDATE pgcron.run SET state = 'blocked', gate = 'breaker' WHERE schedule = $1", name)
+    await connection.execute(
+        "UPDATE pgcron.run SET state = 'blocked', gate = 'breaker' WHERE schedule = $1", name
+    )
     await connection.execute(
         "UPDATE pgcron.cursor SET next_fire = now() + interval '1 m', status = 'valid', "
         "since = now() - interval '2 h' WHERE schedule_id = $1",
