@@ -51,7 +51,7 @@ EDGES: tuple[dict[str, Any], ...] = (
     {"origin": "nothing"},
     {"state": "succeeded"},
     {"attempt": 1},
-    {"hold": "overlap"},
+    {"state": "blocked", "gate": "overlap"},
     {"key_slot": 1},
     {"cancel_at": _DUE},
     {"started_at": _DUE},

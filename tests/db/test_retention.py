@@ -183,7 +183,7 @@ async def test_attempts_and_lines_go_with_their_run(connection: Connection) -> N
 async def test_a_day_of_which_most_is_gone_is_told_to_one_and_shrinks(
     connection: Connection,
 ) -> None:
-    await ended(connection, 4, 6000, queue="mail")
+    await ended(connection, 4, 9000, queue="mail")
     await ended(connection, 4, 100, queue="etl")
     await set_rule(connection, "1 day", "mail")
     await sweep(connection)
