@@ -75,7 +75,7 @@ _note = click.option("--note", help="Why; shown by `schedules why`.")
 async def occurrences_command(
     session: Session, name: str, decision: str | None, until: datetime | None, limit: int
 ) -> None:
-    """List what was decided about the fires of a schedule, newest first.
+    """List what became of the fires, newest first.
 
     Fires that were missed one after another are one row. Without an offset --until is local time in
     the schedule's zone. A deleted schedule is found by its last name. With --decision the newest

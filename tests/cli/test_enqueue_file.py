@@ -44,7 +44,7 @@ def test_a_file_of_runs_is_enqueued_in_order(cli: Cli, execute: Execute, tmp_pat
         "SELECT id, handler, args, queue, priority, extract(epoch FROM timeout)::int, "
         "due_at > created_at FROM pgcron.run ORDER BY id"
     ) == [
-        (ids[0], "py:a", {"day": "Möndäy"}, "slow", 5, 3600, False),
+        (ids[0], "py:a", {"day": "Möndäy"}, "slow", 5, None, False),
         (ids[1], "shell:x", {"n": 1}, "slow", 5, 5400, True),
         (ids[2], "py:b", {"n": 1}, "slow", 1, 90, False),
     ]

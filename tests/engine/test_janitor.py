@@ -267,7 +267,7 @@ async def test_what_a_rule_keeps_no_longer_is_removed_and_its_room_given_back(
     janitor: Janitor, connection: Connection, events: list[Event]
 ) -> None:
     await make_days(connection, 6)
-    await ended(connection, 5, 6000, queue="mail")
+    await ended(connection, 5, 9000, queue="mail")
     stays = await ended(connection, 5, 100, queue="etl")
     day = await connection.fetchval("SELECT max(tableoid::regclass::text) FROM pgcron.history")
     size = "SELECT pg_total_relation_size($1::text::regclass)"
@@ -281,7 +281,7 @@ async def test_what_a_rule_keeps_no_longer_is_removed_and_its_room_given_back(
     [reported] = [event for event in events if isinstance(event, HistoryThinned)]
     assert (f"pgcron.{reported.partition}", reported.removed, reported.remaining) == (
         day,
-        6000,
+        9000,
         100,
     )
     assert await connection.fetchval(size, day) < before / 5
@@ -295,7 +295,7 @@ async def test_a_day_that_somebody_reads_is_not_rewritten_and_nobody_waits(
     janitor: Janitor, connection: Connection
 ) -> None:
     await make_days(connection, 6)
-    await ended(connection, 5, 6000, queue="mail")
+    await ended(connection, 5, 9000, queue="mail")
     day = await connection.fetchval("SELECT max(tableoid::regclass::text) FROM pgcron.history")
     await connection.execute("SELECT pgcron.set_retention('1 day', 'mail')")
     async with connection.transaction():

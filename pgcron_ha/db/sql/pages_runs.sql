@@ -11,18 +11,26 @@ WITH looked AS MATERIALIZED (
          CASE WHEN e.state = 'ready' AND e.attempt > 0 THEN 'retrying'
               WHEN e.state <> 'running' AND e.attempt = 0 AND e.due_at > now() THEN 'scheduled'
               ELSE e.state END AS word
-  FROM ((SELECT r.* FROM pgcron.run r
+  FROM ((SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.attempt, r.due_at,
+                r.claimed_at, r.started_at
+         FROM pgcron.run r
          WHERE NOT :indexed::boolean AND :schedule_id::bigint IS NULL AND r.id < :before::bigint
          ORDER BY r.id DESC LIMIT :look::int)
         UNION ALL
-        (SELECT r.* FROM pgcron.run r
+        (SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.attempt, r.due_at,
+                r.claimed_at, r.started_at
+         FROM pgcron.run r
          WHERE r.schedule_id = :schedule_id::bigint LIMIT :look::int)
         UNION ALL
-        (SELECT r.* FROM pgcron.run r
+        (SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.attempt, r.due_at,
+                r.claimed_at, r.started_at
+         FROM pgcron.run r
          WHERE :indexed::boolean AND 'running' = ANY(:states::text[]) AND r.state = 'running'
            AND r.owner IS NOT NULL LIMIT :look::int)
         UNION ALL
-        (SELECT r.* FROM pgcron.run r
+        (SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.attempt, r.due_at,
+                r.claimed_at, r.started_at
+         FROM pgcron.run r
          WHERE :indexed::boolean AND 'blocked' = ANY(:states::text[]) AND r.state = 'blocked'
            AND r.gate IN ('previous', 'breaker', 'no_node', 'overlap') AND r.due_at <= now()
          LIMIT :look::int)) e),

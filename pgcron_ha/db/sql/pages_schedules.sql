@@ -141,7 +141,9 @@ WHERE s.name = :name::text;
             AND EXISTS (SELECT FROM pgcron.attempt a
                 WHERE a.run_id = r.id AND a.attempt = r.attempt
                   AND a.outcome = 'snoozed') AS is_snoozed
- FROM (SELECT e.* FROM pgcron.run e
+ FROM (SELECT e.id, e.origin, e.scheduled_for, e.nominal_for, e.state, e.gate, e.attempt,
+       e.max_attempts, e.due_at, e.started_at, e.created_at, e.last_error, e.snoozes, e.owner
+       FROM pgcron.run e
        WHERE e.schedule_id = :schedule_id::bigint
          AND (e.state = 'running' OR e.due_at <= now() OR e.attempt > 0)
        LIMIT :limit::int) r
