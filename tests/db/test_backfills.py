@@ -120,6 +120,7 @@ async def test_the_run_of_a_fire_has_the_name_that_it_would_have_had(
     backfill = await ask(connection, 1)
     await step(connection, backfill, instants(1))
     [run] = await runs(connection)
+    assert run["uuid"] is not None
     await connection.execute("TRUNCATE pgcron.occurrence; DELETE FROM pgcron.run")
     cursor = await cursor_of(connection, schedule)
     await connection.execute("UPDATE pgcron.cursor SET watermark = $1", DAY - minutes(1))

@@ -153,7 +153,7 @@ CROSS JOIN LATERAL (SELECT pgcron.largest_server(r.handler, r.queue, r.requires)
 CROSS JOIN LATERAL (SELECT CASE WHEN largest.slots >= coalesce(r.weight, 1) AND r.due_at <= now()
   THEN coalesce(pgcron.limit_trouble(r.queue, r.concurrency_key),
                 pgcron.claim_trouble(r.queue)) END AS words) trouble
-WHERE r.id = :run_id::bigint AND r.state = 'ready'
+WHERE r.id = :run_id::bigint AND r.state IN ('ready', 'blocked')
   AND (r.gate IN ('breaker', 'no_node') OR r.due_at <= now())
   AND (trouble.words IS NOT NULL OR coalesce(largest.slots < coalesce(r.weight, 1), true));
 

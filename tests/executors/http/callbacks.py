@@ -61,7 +61,7 @@ async def claimed(connection: Connection, **columns: Any) -> Context:
     run = await control.run_row(connection, row["id"])
     assert run is not None
     return Context(
-        run["id"], run["uuid"], "http:d", run["args"], run["attempt"], 5, "default", 5, None, None,
+        run["id"], row["uuid"], "http:d", run["args"], run["attempt"], 5, "default", 5, None, None,
         run["token"], run["fence"],
     )  # fmt: skip
 
