@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pgcron_ha import assets
 from pgcron_ha.harmless import left_out
 from pgcron_ha.web import formats
-from pgcron_ha.web.viewing import NAVIGATION
+from pgcron_ha.web.viewing import DOCUMENTS, NAVIGATION
 
 _TYPES: Final = {
     ".css": "text/css; charset=utf-8",
@@ -56,7 +56,9 @@ def templates() -> Environment:
     environment.filters.update(
         getmembers(formats, isfunction), harmless=left_out, mark=formats.mark_of
     )
-    environment.globals.update(static=lambda name: static_files()[name][0], navigation=NAVIGATION)
+    environment.globals.update(
+        static=lambda name: static_files()[name][0], navigation=NAVIGATION, documents=DOCUMENTS
+    )
     for name in environment.list_templates(extensions=["html"]):
         environment.get_template(name)
     return environment

@@ -60,6 +60,18 @@ _SECTIONS: Final = {
 }
 
 
+DOCUMENTS: Final = {
+    "schedules": "specs",
+    "runs": "states",
+    "dead": "retries",
+    "queues": "queues",
+    "nodes": "lease",
+    "storage": "settings",
+    "docs": "glossary",
+}
+"""The document that explains the pages of a section; of the others it is the one for on call."""
+
+
 def section_of(path: str) -> str:
     """The link on top that a page belongs to, by the first segment of its path."""
     first = path.split("/")[1]

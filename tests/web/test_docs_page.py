@@ -41,3 +41,10 @@ async def test_a_document_that_is_not_there_is_answered_with_near_ones(site: Sit
 
     assert page.status_code == 404
     assert 'href="/docs/tutorial"' in page.text
+
+
+async def test_each_page_names_the_document_about_it(read_site: Site) -> None:
+    for path, name in {"/": "on-call", "/runs": "states", "/calendars": "specs"}.items():
+        page = (await read_site.get(path)).text
+        assert f'<a href="/docs/{name}">About this page</a>' in page
+        assert (await read_site.get(f"/docs/{name}")).status_code == 200
