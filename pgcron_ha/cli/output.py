@@ -76,8 +76,9 @@ def echo_state(line: str) -> None:
 
 def with_class(row: Mapping[str, Any]) -> str | None:
     """The error of an attempt or a dead letter, after its class."""
-    error, kind = row["error"], row["error_class"]
-    if error is None or kind is None or str(error).startswith(kind):
+    error: str | None = row["error"]
+    kind: str | None = row["error_class"]
+    if error is None or kind is None or error.startswith(kind):
         return error
     return f"{kind}: {error}"
 
