@@ -41,6 +41,8 @@ class PgcronError(Exception):
     """An error in three sentences: what happened (message), why (detail), what to do (hint)."""
 
     sqlstate: ClassVar[str] = "PC000"
+    page: ClassVar[str | None] = None
+    """The document that helps: ``pgcron-ha docs PAGE``."""
 
     def __init__(self, message: str, detail: str | None = None, hint: str | None = None) -> None:
         super().__init__(message)
@@ -75,18 +77,21 @@ class InvalidSpec(InvalidInput):
     """A line of a schedule's spec is not what the grammar allows, or never fires."""
 
     sqlstate = "PC002"
+    page = "specs"
 
 
 class InvalidCalendar(InvalidInput):
     """A line of a calendar is not what the grammar allows, or the calendar contains itself."""
 
     sqlstate = "PC005"
+    page = "specs"
 
 
 class UnknownZone(InvalidInput):
     """A time zone that the IANA database of this installation does not contain."""
 
     sqlstate = "PC003"
+    page = "specs"
 
 
 class TooLarge(InvalidInput):
@@ -117,6 +122,7 @@ class Fenced(PgcronError):
     """The caller's token is not (or no longer) the one that holds the run."""
 
     sqlstate = "PC012"
+    page = "lease"
 
 
 class Refused(PgcronError):
@@ -129,12 +135,14 @@ class SchemaError(PgcronError):
     """The schema is missing, too old or too new for this program, or can't be made there."""
 
     sqlstate = "PC020"
+    page = "deploy"
 
 
 class DatabaseUnavailable(PgcronError):
     """No connection, or a server that can't be used."""
 
     sqlstate = "PC021"
+    page = "settings"
 
 
 class ConfigError(PgcronError):
@@ -161,6 +169,8 @@ class RunNotSucceeded(PgcronError):
 class RunFailed(RunNotSucceeded):
     """It is dead or lost, or what it depended on failed."""
 
+    page = "retries"
+
 
 class RunCancelled(RunNotSucceeded):
     """Somebody, or its own handler, cancelled it."""
@@ -168,6 +178,8 @@ class RunCancelled(RunNotSucceeded):
 
 class RunNotStarted(RunNotSucceeded):
     """It was skipped, superseded, or did not start in time."""
+
+    page = "states"
 
 
 class WaitTimedOut(PgcronError, TimeoutError):

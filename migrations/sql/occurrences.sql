@@ -94,7 +94,9 @@ BEGIN
     IF known.action = 'skip' AND action <> 'skip' THEN
       PERFORM pgcron.refuse('PC011',
           format('the fire of schedule %L at %s is skipped', left(name, 200), instant),
-          format('%s skipped it.', known.actor), 'Restore it first: pgcron.restore_occurrence.');
+          format('%s skipped it.', known.actor),
+          'Restore it first: `pgcron-ha schedules restore-occurrence`, or '
+          'pgcron.restore_occurrence in SQL.');
     ELSIF action = 'edit' AND known.action = 'move' THEN
       action := 'move'; due_at := known.due_at;
     ELSIF action = 'move' THEN

@@ -132,7 +132,8 @@ BEGIN
     IF NOT definition.enabled THEN
       code := 'is_paused'; actor := definition.paused_by; note := definition.paused_note;
       until := definition.paused_until;
-      reason := concat_ws(': ', 'paused', cursor_now.pause_note);
+      reason := concat_ws(': ', concat_ws(' by ', 'paused', definition.paused_by),
+        definition.paused_note);
     ELSIF cursor_now.status = 'invalid' THEN
       code := 'is_invalid';
       reason := 'the schedule is invalid: ' || (cursor_now.error ->> 'message');

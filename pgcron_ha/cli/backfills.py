@@ -72,9 +72,9 @@ def backfill_command(
 ) -> None:
     """Run a range of instants that have passed.
 
-    The range begins with --since and ends before --until. An INSTANT is ISO 8601; without an offset
-    it is local time in the schedule's zone. Nodes make the runs, a few at a time; edits of the
-    schedule do not change them. Prints the backfill's id.
+    The range begins with --since and ends before --until. An INSTANT is ISO 8601, or 18:30,
+    yesterday 03:00, 2h (ago); without an offset it is local time in the schedule's zone. Nodes make
+    the runs, a few at a time; edits of the schedule do not change them. Prints the backfill's id.
 
     Of the schedule's policies jitter and the start deadline are about fires on time: no run of a
     backfill is delayed or expires by them. With depends_on_previous the runs are made one after the

@@ -8,7 +8,7 @@ import click
 
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.arguments import option
-from pgcron_ha.cli.output import Column, echo, print_result, print_rows
+from pgcron_ha.cli.output import Column, echo, print_result, print_rows, with_class
 from pgcron_ha.cli.session import Session, call, on_database
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.queries import overview
@@ -20,7 +20,7 @@ COLUMNS = (
     Column("OUTCOME", "outcome"),
     Column("DIED", "died_at"),
     Column("AGAIN AS", "requeued_as"),
-    Column("ERROR", "error", 36),
+    Column("ERROR", with_class, 36),
 )
 GROUP_COLUMNS = (
     Column("GROUP", "fingerprint"),

@@ -33,7 +33,7 @@ from pgcron_ha.db.queries.pages.schedules import schedules
 from pgcron_ha.demo.app import put_examples
 from pgcron_ha.demo.database import WorkDatabase
 from pgcron_ha.demo.folder import LEASE_TTL, DemoFolder, DemoProcess, stop_all
-from pgcron_ha.demo.screen import Screen
+from pgcron_ha.demo.screen import NOTE, Screen
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.process.supervisor_client import descendants_die_too
 
@@ -87,11 +87,12 @@ _NODES: Final = (
 )
 _SCHEDULES: Final = (
     Column("SCHEDULE", "name", 16),
-    Column("SPEC", lambda row: row["spec"].replace("\n", " | "), 24),
     Column("NEXT", _next),
+    Column("NOW", _now, 28),
     Column("LAST RUNS", _outcomes),
     Column("TOOK", _took),
-    Column("NOW", _now, 60),
+    # Last: a narrow terminal cuts it.
+    Column("SPEC", lambda row: row["spec"].replace("\n", " | "), 24),
 )
 
 
@@ -215,10 +216,11 @@ class _Demo:
         ]
 
     def _next_steps(self) -> list[str]:
+        living = [node for node in self._nodes if node.ending is None]
         return [
             f"pages     http://127.0.0.1:{self._port}/",
             f"run one   {self._command()} enqueue py:hello --wait",
-            f"kill one  kill -9 {self._nodes[0].pid}",
+            f"kill one  {f'kill -9 {living[0].pid}' if living else 'no node is left'}",
         ]
 
     def _command(self) -> str:
@@ -285,13 +287,13 @@ class _Demo:
             rest = "no node is left: what becomes due now waits"
             if any(other.ending is None for other in self._nodes):
                 rest = f"what it ran starts elsewhere when its lease of {LEASE_TTL} is over"
-            self._notes[node.pid] = f"note       {node.name} (process {node.pid}) {ending}: {rest}"
+            self._notes[node.pid] = f"{NOTE}{node.name} (process {node.pid}) {ending}: {rest}"
 
     async def _restore(self, error: PgcronError) -> None:
         """The database is away: say so once, and start the embedded server again."""
         if self._trouble != error.message:
             self._trouble = error.message
-            self._screen.say(f"note       {error.message} ({error.detail}); the nodes wait for it")
+            self._screen.say(f"{NOTE}{error.message} ({error.detail}); the nodes wait for it")
         with contextlib.suppress(PgcronError):
             await self._database.restore()
 

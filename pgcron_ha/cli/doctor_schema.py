@@ -277,7 +277,12 @@ def check_no_node(found: Diagnosis) -> Iterator[Finding]:
     """Runs that no living node takes."""
     for blocked in found.blocked:
         message = f"{plural(blocked['runs'], 'run')}: {blocked['reason']}"
-        yield advice(message, "Start a node that offers it for this queue.")
+        hint = (
+            "Start a node that offers it for this queue; or cancel the runs, and delete the"
+            f" schedule that makes them: `pgcron-ha schedules list --handler {blocked['handler']}`,"
+            " `pgcron-ha schedules delete NAME`."
+        )
+        yield advice(message, hint)
 
 
 def check_handlers(found: Diagnosis) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any, Final, TextIO
 
@@ -12,7 +13,7 @@ import click
 
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.options import run_options
-from pgcron_ha.cli.output import note
+from pgcron_ha.cli.output import note, shown
 from pgcron_ha.cli.runs import print_run_id
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.cli.watching import follow_to_end
@@ -26,6 +27,7 @@ from pgcron_ha.errors import InvalidInput, Mistakes, PgcronError
 
 # A batch is one statement. All of a file is one transaction, whose ids are kept until it is over.
 BATCH: Final = 1000
+_JUST_NOW: Final = timedelta(minutes=1)
 _EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}}.'
 
 
@@ -70,7 +72,9 @@ def enqueue_command(
     mistakes = Mistakes()
     with mistakes.kept():
         if due_at is not None:
-            given["due_at"] = arguments.instant("--due", due_at, direction=1)
+            given["due_at"] = due = arguments.instant("--due", due_at, direction=1)
+            if due < datetime.now(UTC) - _JUST_NOW:
+                note(f"--due {shown(due)} is over: it runs now")
     if file is None:
         if handler is None:
             raise click.UsageError("Missing argument 'HANDLER' (or --file).")

@@ -165,7 +165,13 @@ def print_error(error: PgcronError, as_json: bool = False) -> None:
     if as_json:
         print_json({"error": error.as_json()}, err=True)
         return
-    labels = (("error", error.message), ("detail", error.detail), ("hint", error.hint))
+    page = error.page and f"pgcron-ha docs {error.page}"
+    labels = (
+        ("error", error.message),
+        ("detail", error.detail),
+        ("hint", error.hint),
+        ("read", page),
+    )
     for label, sentence in labels:
         if sentence is not None:
             echo(f"{label}: {sentence}", err=True)

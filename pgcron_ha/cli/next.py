@@ -31,11 +31,11 @@ _LOCAL_WIDTH = 32
 @click.option("--tz", default="UTC", show_default=True, metavar="ZONE", help="An IANA time zone.")
 @option(
     "--from",
-    "List fires after (with --prev: before) this instant; without an offset it is local time in"
-    " ZONE. Default: now.",
+    "List fires after (with --prev: before) INSTANT: ISO 8601, 18:30, tomorrow 03:00, 2h (ago);"
+    " without an offset it is local time in ZONE. Default: now.",
     arguments.LOCAL_INSTANT,
     into="start",
-    metavar="ISO",
+    metavar="INSTANT",
 )
 @option("--count", "How many.", click.IntRange(1, MOST_FIRES), default=DEFAULT_COUNT)
 @option("--dst", "vixie, robfig (alias kubernetes) or skip.", default="vixie", metavar="POLICY")

@@ -118,9 +118,11 @@ async def live(
 def dev_command(reload: bool, **given: Any) -> int:
     """Run one node and its pages on an embedded PostgreSQL, for developing.
 
-    The database is kept from one time to the next, and its schema brought up to this version. While
+    The database is kept from one time to the next, and its schema brought up to this version. Each
+    user has one, for all projects: "schedules delete" removes what another project has left. While
     it runs, commands of this user that are given no database work on this one. With a DSN
-    (PGCRON_HA_DSN, --dsn or pgcron-ha.toml) it works there instead.
+    (PGCRON_HA_DSN, --dsn or pgcron-ha.toml) it works there instead. Handlers find the database in
+    PGCRON_HA_DSN.
     """
     # No other node loads what only this one needs.
     from pgcron_ha.demo.database import WorkDatabase
@@ -135,6 +137,7 @@ def dev_command(reload: bool, **given: Any) -> int:
         echo(f"database  {database.shown_dsn()}")
         if database.is_embedded:
             echo("          (commands in other terminals find it by themselves)")
+            echo("try       pgcron-ha schedules list, pgcron-ha enqueue py:HANDLER --wait")
         os.environ[BY_KEY["dsn"].variable] = database.dsn  # handlers find it there, too
         if flags["web.listen"] is None:
             flags |= {"web.listen": f"127.0.0.1:{free_port(settings.web.listen.port)}"}

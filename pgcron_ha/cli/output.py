@@ -74,6 +74,15 @@ def echo_state(line: str) -> None:
         click.echo(f"{coloured(state)}{gap}{rest}")
 
 
+def with_class(row: Mapping[str, Any]) -> str | None:
+    """The error of an attempt or a dead letter, after its class."""
+    error: str | None = row["error"]
+    kind: str | None = row["error_class"]
+    if error is None or kind is None or error.startswith(kind):
+        return error
+    return f"{kind}: {error}"
+
+
 def note(text: str) -> None:
     """Prints a note for people to stderr."""
     if not is_json():

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from pgcron_ha.cli import arguments, output
-from pgcron_ha.cli.output import Column, echo, shown
+from pgcron_ha.cli.output import Column, echo, shown, with_class
 from pgcron_ha.cli.screen import progress_of, progress_text
 from pgcron_ha.cli.session import Session, act, call, with_session
 from pgcron_ha.cli.watching import follow_to_end, log_line
@@ -98,7 +98,7 @@ async def show_command(session: Session, run_id: int) -> None:
     output.print_fields({**found, "progress": reported and progress_text(reported)})
     for attempt in attempts:
         where = f"attempt {attempt['attempt']} {attempt['outcome']} on {shown(attempt['node'])}"
-        echo(f"\n{where} at {shown(attempt['ended_at'])}: {shown(attempt['error'])}")
+        echo(f"\n{where} at {shown(attempt['ended_at'])}: {shown(with_class(attempt))}")
         if attempt["traceback"]:
             echo(attempt["traceback"].rstrip())
 

@@ -128,8 +128,8 @@ async def why_command(session: Session, name: str, instant: timedelta | datetime
 async def skip_command(session: Session, name: str, instant: datetime, note: str | None) -> None:
     """Let the fire of a schedule at INSTANT not run.
 
-    INSTANT is ISO 8601; without an offset it is local time in the schedule's zone. It may lie any
-    time ahead, and survives edits of the schedule.
+    INSTANT is ISO 8601, or 18:30, tomorrow 03:00; without an offset it is local time in the
+    schedule's zone. It may lie any time ahead, and survives edits of the schedule.
     """
     fire = await _fire(session, name, instant)
     await session.act(functions.skip_occurrence, name, fire, note)
@@ -147,7 +147,8 @@ async def move_command(
     """Let one fire run at another time.
 
     The fire of a schedule at INSTANT runs at TO, before or after. Its run is still that of INSTANT.
-    Both are ISO 8601; without an offset, local time in the schedule's zone.
+    Each is ISO 8601, or 18:30, tomorrow 03:00; without an offset it is local time in the schedule's
+    zone.
     """
     fire = await _fire(session, name, instant)
     then = await arguments.in_zone_of(session, name, to)
@@ -165,7 +166,8 @@ async def edit_occurrence_command(
 ) -> None:
     """Give one fire other arguments.
 
-    It is the fire of the schedule at INSTANT.
+    It is the fire of the schedule at INSTANT: ISO 8601, or 18:30, tomorrow 03:00; without an offset
+    it is local time in the schedule's zone.
     """
     fire = await _fire(session, name, instant)
     await session.act(functions.edit_occurrence, name, fire, args, note)

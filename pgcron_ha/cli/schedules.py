@@ -166,7 +166,7 @@ def put_command(
 @click.option(
     "--until",
     type=arguments.ReadBy("duration|instant", arguments.duration, arguments.local_instant),
-    help="Resume it by itself: 2h, 2026-12-24T18:00.",
+    help="Resume it by itself: 2h, 18:30, tomorrow 03:00, ISO.",
 )
 @with_session
 async def pause_command(
@@ -174,8 +174,8 @@ async def pause_command(
 ) -> None:
     """Let a schedule not fire until it is resumed.
 
-    What runs goes on. An instant is ISO 8601; without an offset it is local time in the schedule's
-    zone.
+    What runs goes on. --until is an instant (ISO 8601, 18:30, tomorrow 03:00), or how long from now
+    (2h); without an offset it is local time in the schedule's zone.
     """
     if isinstance(until, datetime):
         until = await arguments.in_zone_of(session, name, until)
@@ -239,8 +239,9 @@ async def run_now_command(
 ) -> None:
     """Run a schedule once, beside its fires.
 
-    Its overlap policy holds, if no other is given. Prints the run's id. --for INSTANT is ISO 8601;
-    without an offset it is local time in the schedule's zone; the handler gets it as its fire time.
+    Its overlap policy holds, if no other is given. Prints the run's id. The handler gets --for as
+    its fire time: ISO 8601, or 18:30, yesterday 03:00, 2h (ago); without an offset it is local time
+    in the schedule's zone.
     """
     check_each({"overlap": overlap}, OF_SCHEDULES)
     meant = fire_time and await arguments.in_zone_of(session, name, fire_time)

@@ -248,8 +248,10 @@ class Settings:
         if self.dsn is None:
             raise ConfigError(
                 "no database is given",
-                "This command works on a database of yours; `demo` and `dev` bring their own.",
-                f"set {ENVIRONMENT_PREFIX}DSN=postgresql://user@host/database, or give --dsn",
+                "It is a database of yours; `demo` and `dev` bring their own.",
+                f"Set {ENVIRONMENT_PREFIX}DSN=postgresql://user@host/database, or give --dsn; that"
+                " of `dev`, while it runs, is what `pgcron-ha config --print-dsn` prints."
+                " `pgcron-ha docs settings` has all.",
             )
         return self.dsn
 

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import Final
 
@@ -17,6 +18,8 @@ _COLOURS: Final = (
     (re.compile(r"\b(?:skipped|missed|silent|draining|retries|paused)\b"), _YELLOW),
     (re.compile(r"\b(?:succeeded|alive|running)\b"), _GREEN),
 )
+NOTE: Final = "note       "
+"""A line of the table begins so that is no row."""
 # Elsewhere more seldom: the output may be a log.
 TERMINAL_SECONDS: Final = 0.5
 OTHER_SECONDS: Final = 5.0
@@ -34,19 +37,47 @@ class Screen:
     def say(self, *lines: str) -> None:
         """Print lines below what is there."""
         self._drawn = 0
+        if self.is_terminal:
+            columns = shutil.get_terminal_size().columns
+            lines = tuple(part for line in lines for part in _wrapped(line, columns))
         print(*lines, sep="\n", flush=True)
 
     def draw(self, table: Sequence[str]) -> None:
-        """Show the table; a line that a terminal has no room for is cut or left out."""
+        """Show the table; a line that a terminal has no room for is cut or left out, but for notes,
+        which go on in the next line.
+        """
         if not self.is_terminal:
             self.say(*table, "")
             return
         size = shutil.get_terminal_size()
-        lines = [_coloured(_fitted(line, size.columns)) for line in table[: size.lines - 1]]
+        fitted = [
+            part
+            for line in table
+            for part in (
+                _wrapped(line, size.columns)
+                if line.startswith(NOTE)
+                else [_fitted(line, size.columns)]
+            )
+        ]
+        lines = [_coloured(line) for line in fitted[: size.lines - 1]]
         back = f"\x1b[{self._drawn}F" if self._drawn else ""
         drawn = "".join(f"{line}{_REST_OF_LINE}\n" for line in lines)
         print(f"{back}{drawn}{_REST_OF_SCREEN}", end="", flush=True)
         self._drawn = len(lines)
+
+
+def _wrapped(line: str, columns: int) -> list[str]:
+    """At words, indented as what follows a label; a word that is longer than a line is left."""
+    if len(line) <= columns:
+        return [line]
+    return textwrap.wrap(
+        line,
+        columns,
+        subsequent_indent=" " * 11,
+        break_long_words=False,
+        break_on_hyphens=False,
+        replace_whitespace=False,
+    )
 
 
 def _fitted(line: str, columns: int) -> str:

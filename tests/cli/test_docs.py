@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pgcron_ha.errors import PgcronError
 from tests.cli.conftest import Cli
 from tests.docs.blocks import DOCS
 
@@ -24,3 +25,13 @@ def test_an_unknown_document_is_refused_with_a_near_one(cli: Cli) -> None:
 
     assert refused.code == 1
     assert "did you mean 'tutorial'?" in refused.err
+
+
+def test_an_error_names_the_document_that_helps(cli: Cli) -> None:
+    kinds: list[type[PgcronError]] = [PgcronError]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    assert {kind.page for kind in kinds} - {None} <= {path.stem for path in PAGES}
+
+    refused = cli("next", "61 * * * *")
+    assert refused.err.splitlines()[-1] == "read: pgcron-ha docs specs"

@@ -98,6 +98,14 @@ def test_all_that_is_wrong_with_a_run_is_named_at_once(cli: Cli, tmp_path: Path)
     assert "line 1: weight 0" in refused.err
 
 
+def test_a_due_time_that_is_over_is_noted(cli: Cli) -> None:
+    late = cli("enqueue", "py:x", "--due", "2026-01-02T03:00Z")
+
+    assert (late.code, late.err) == (0, "note: --due 2026-01-02T03:00:00Z is over: it runs now\n")
+    for due in ("now", "2h"):
+        assert cli("enqueue", "py:x", "--due", due).err == ""
+
+
 def test_a_file_that_is_no_text_is_refused(cli: Cli, execute: Execute, tmp_path: Path) -> None:
     file = tmp_path / "runs.ndjson"
     file.write_bytes(b"\xff\xfe\x00")

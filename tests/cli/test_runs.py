@@ -165,8 +165,8 @@ def test_a_run_is_shown_with_its_attempts(cli: Cli, execute: Execute) -> None:
     insert_ended(execute, 900)
     execute(
         "INSERT INTO pgcron.attempt (run_id, attempt, outcome, owner, node, fence, claimed_at, "
-        "error, traceback) VALUES (900, 1, 'failed', gen_random_uuid(), 'n1', 1, now(), 'first', "
-        "'Traceback: here')"
+        "error_class, error, traceback) VALUES (900, 1, 'failed', gen_random_uuid(), 'n1', 1, "
+        "now(), 'OSError', 'first', 'Traceback: here')"
     )
 
     (row,) = cli("runs", "show", 900, "--json").rows
@@ -174,6 +174,7 @@ def test_a_run_is_shown_with_its_attempts(cli: Cli, execute: Execute) -> None:
     assert [(a["attempt"], a["error"]) for a in row["attempts"]] == [(1, "first")]
     text = cli("runs", "show", 900).out
     assert "attempt 1 failed on n1" in text
+    assert ": OSError: first\n" in text
     assert "Traceback: here" in text
 
 
@@ -285,6 +286,7 @@ def test_dead_letters_are_listed_and_sent_again_once(cli: Cli, execute: Execute)
     insert_ended(execute, 900)
     insert_ended(execute, 901)
     assert [row["run_id"] for row in cli("dead", "list", "--json").rows] == [901, 900]
+    assert "E: it broke" in cli("dead", "list").out
 
     refused = cli("dead", "redrive", 900, 902)
     assert (refused.code, refused.out) == (1, "")

@@ -250,7 +250,7 @@ async def test_a_pause_is_one_range_of_missed_fires_with_its_note(connection: Co
     assert await call(connection, "due_cursors", refill=60.0, at_most=10, aside=[]) == []
     why = await connection.fetchrow("SELECT * FROM pgcron.why('job', $1)", ahead)
     assert why is not None
-    assert (why["decision"], why["reason"]) == ("not yet", "paused: ops: deploy")
+    assert (why["decision"], why["reason"]) == ("not yet", "paused by ops: deploy")
 
     await connection.execute("SELECT pgcron.resume_schedule('job')")
 

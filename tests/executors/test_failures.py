@@ -102,6 +102,12 @@ def test_an_error_is_known_by_its_class_and_those_it_is_derived_from() -> None:
     ]
 
 
+def test_the_message_of_a_missing_key_says_what_it_is() -> None:
+    variables: dict[str, str] = {}
+
+    assert failure_of(lambda: variables["DSN"]).message == "KeyError: 'DSN'"
+
+
 @pytest.mark.parametrize(
     ("failure", "causes"),
     [

@@ -59,8 +59,7 @@ async def schedule_versions(
     if not found and before is None:
         raise NotFound(
             f"schedule '{name[:200]}' does not exist",
-            "Nor is anything left of a deleted one that was called so; what is, is found by its"
-            " last name.",
+            "No deleted schedule had this name either. Look for a renamed one by its last name.",
             "`pgcron-ha schedules list` lists those that exist.",
         )
     return found

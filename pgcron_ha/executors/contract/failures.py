@@ -199,7 +199,9 @@ def _bad_result(kind: str, returned: str) -> Failed:
 
 def _message(error: BaseException) -> str:
     try:
-        return bounded_text(str(error)) or type(error).__name__
+        # Of a KeyError the text is the key alone.
+        kind = f"{type(error).__name__}: " if isinstance(error, KeyError) else ""
+        return bounded_text(f"{kind}{error}") or type(error).__name__
     except BaseException:  # a __str__ of the user's that raises
         return f"{type(error).__name__} (its text could not be read)"
 
