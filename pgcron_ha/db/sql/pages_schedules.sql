@@ -38,7 +38,7 @@ LEFT JOIN LATERAL (
          min(r.due_at) FILTER (WHERE r.attempt > 0) AS retry_at,
          min(left(r.last_error, 300)) FILTER (WHERE r.attempt > 0) AS retry_error
   FROM (SELECT e.scheduled_for, e.attempt, e.due_at, e.last_error FROM pgcron.run e
-  WHERE e.schedule_id = s.id AND e.state = 'ready' LIMIT 1000) r) waiting
+  WHERE e.schedule_id = s.id AND e.state <> 'running' LIMIT 1000) r) waiting
       ON true
 LEFT JOIN LATERAL (
   SELECT min(r.id) AS id, min(coalesce(r.started_at, r.claimed_at)) AS since,
