@@ -134,10 +134,11 @@ def test_all_or_nothing_is_applied_and_the_one_at_fault_is_named(
     file = write(tmp_path / "a.yaml", NIGHTLY + at_fault)
 
     refused = cli("schedules", "apply", file)
-    message, detail, hint = refused.err.splitlines()
+    message, detail, hint, read = refused.err.splitlines()
     assert message == "error: schedule 'wrong': calendar 'nowhere' is not known"
     assert detail == "detail: A spec names calendars that exist, spelled exactly."
     assert hint == "hint: There are: none. `pgcron-ha calendars put` makes one."
+    assert read.startswith("read: pgcron-ha docs ")
     assert execute("SELECT count(*) FROM pgcron.schedule") == [(0,)]
 
 
