@@ -17,12 +17,12 @@ import httpx
 
 from tests.e2e.ledger import Connection, ended, enqueue
 from tests.e2e.nodes import Cluster
-from tests.waiting import until
+from tests.waiting import slowness, until
 from tests.web.test_callbacks import TOKEN, waiting
 
 CALLBACKS = 60
 SLOW_SECONDS = 1.0
-"""One of them may take longer, on a machine that is busy with other tests."""
+"""On a quiet machine; one of them may take longer."""
 
 
 async def test_a_flood_keeps_out_no_callback_no_probe_and_no_run(
@@ -45,7 +45,7 @@ async def test_a_flood_keeps_out_no_callback_no_probe_and_no_run(
         probes = [(await ask(f"{pages[1]}/livez")).status_code for _ in range(3)]
         rows = await ended(connection, *runs)
 
-    assert sorted(seconds)[-2] < SLOW_SECONDS, sorted(seconds)[-5:]
+    assert sorted(seconds)[-2] < SLOW_SECONDS * slowness(), sorted(seconds)[-5:]
     assert probes == [200] * 3
     assert {row["outcome"] for row in rows} == {"succeeded"}, [row["error"] for row in rows]
 
