@@ -57,7 +57,7 @@ async def test_what_lasts_longer_than_the_grace_is_given_back_and_succeeds_elsew
     code = leaving.exit_code()
     assert all(is_gone(pid) for pid in family)
     path.touch()
-    rows = await ended(connection, *runs)
+    rows = await ended(connection, *runs, deadline=30 + 2 * seconds)
 
     assert code == 0
     assert {(row["outcome"], row["attempt"], row["node"]) for row in rows} == {

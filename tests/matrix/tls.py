@@ -24,6 +24,8 @@ from tests.waiting import until
 CERTIFICATES: Final = Path(__file__).with_name("certificates")
 HBA: Final = "local all all trust\nhostssl all app 127.0.0.1/32 cert\n"
 CHECK_HINT: Final = "Check sslmode, sslrootcert, sslcert and sslkey"
+# asyncio leaves the socket of a handshake that was refused to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
 @pytest.fixture(scope="module")
