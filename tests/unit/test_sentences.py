@@ -177,6 +177,8 @@ def test_policies_are_clauses() -> None:
         ),
         ({"zeal": timedelta(seconds=90), "apathy": None, "rush": True}, ["rush", "zeal 1m30s"]),
         ({"timeout": 0.5}, ["a run is stopped after 500ms"]),
+        # Whose it is and what it is about changes nothing about its runs.
+        ({"owner": "a", "description": "b", "tags": ["c"], "links": {"d": "https://e.f"}}, []),
     ],
 )
 def test_a_policy_has_its_words_and_one_that_is_new_its_name(
