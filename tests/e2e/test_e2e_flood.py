@@ -28,7 +28,7 @@ SLOW_SECONDS = 1.0
 async def test_a_flood_keeps_out_no_callback_no_probe_and_no_run(
     cluster: Cluster, connection: Connection
 ) -> None:
-    run = await waiting(connection, TOKEN)
+    run = await waiting(connection, TOKEN, lease_ttl=300)
     listens = ("--callbacks", "127.0.0.1:0", "--web", "127.0.0.1:0")
     with few_descriptors():
         node = cluster.spawn("a", options=listens, lease_ttl="30s")

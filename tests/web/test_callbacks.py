@@ -47,8 +47,8 @@ async def run(connection: Connection) -> Row:
     return await waiting(connection, TOKEN)
 
 
-async def waiting(connection: Connection, token: str) -> Row:
-    node = await control.join(connection)
+async def waiting(connection: Connection, token: str, lease_ttl: float = 60) -> Row:
+    node = await control.join(connection, lease_ttl=lease_ttl)
     await control.enqueue(connection)
     (run,) = await control.claim(connection, node)
     hashed = hashlib.sha256(token.encode()).digest()
