@@ -65,7 +65,10 @@ def commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
 
 
 def context_of(words: tuple[str, ...], command: click.Command) -> click.Context:
-    """As when it is called: click keeps the help option that a command first had."""
+    """As when it is called, whatever called it before: click keeps the first help option of a
+    command, which another test may have called by itself.
+    """
+    command._help_option = None
     context = click.Context(command, info_name=" ".join(words), terminal_width=_WIDTH)
     context.help_option_names = ["-h", "--help"]
     return context
