@@ -24,10 +24,8 @@ async def outage(connection: Connection, catchup: str, **columns: Any) -> list[i
     )
     cursor = await control.cursor_of(connection, schedule)
     now = await control.database_now(connection)
-    fires = [
-        now.replace(second=0, microsecond=0) - control.minutes(count)
-        for count in range(FIRES, 0, -1)
-    ]
+    # Not on whole minutes: one of them may pass between here and what looks at their age.
+    fires = [now - control.minutes(count) for count in range(FIRES, 0, -1)]
     await control.materialize(connection, cursor, fires, watermark=now)
     await connection.execute(
         "UPDATE pgcron.run SET due_at = scheduled_for; UPDATE pgcron.cursor SET next_fire ="
