@@ -91,10 +91,13 @@ def quickly() -> Iterator[None]:
 
 
 def spend(steps: int = 1) -> None:
-    """Counts steps; raises `TooManySteps` inside a search that has used up its own."""
-    _counter.spent += steps
-    if _counter.limit is not None and _counter.spent > _counter.limit:
+    """Counts steps, before they are done. Raises `TooManySteps` when a search has fewer left, which
+    uses them up: what is refused is not done, and nothing more is done in this search.
+    """
+    if _counter.limit is not None and _counter.spent + steps > _counter.limit:
+        _counter.spent = _counter.limit
         raise TooManySteps
+    _counter.spent += steps
     if _counter.patience is not None and _counter.spent > _counter.patience:
         raise TakesLong
 

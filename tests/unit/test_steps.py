@@ -48,7 +48,7 @@ def test_what_fires_never_or_hardly_ever_costs_few_steps(text: str, days: str) -
     calendars = (("c", days),)
     with suppress(InvalidSpec):
         parse_spec(text, "Europe/Berlin", calendars=calendars).next(NOW)
-    assert spent() - begin < 2 * MOST_STEPS + 2000
+    assert spent() - begin <= MOST_STEPS
 
 
 @pytest.mark.parametrize("rule", ["*/5 * * * *", "every 5m", "* * * * *"])
