@@ -39,6 +39,8 @@ NOTICES: Final[dict[str, str]] = {
     "repeated": "This form had been sent already; this is the run that it made.",
     "redriven": "The dead letter runs again as this new run.",
     "redriven_none": "Nothing of this cause was left to run again: no run was made.",
+    "archived": "Archived: closed without another run; they stay in the list of all.",
+    "archived_none": "Nothing of it was open: nothing was changed.",
     "redriven_cause": "Its letters run again as new runs; those that were lost are left.",
 }
 

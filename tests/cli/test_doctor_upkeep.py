@@ -97,14 +97,17 @@ def test_autovacuum_that_is_off_for_a_table_is_found_however_it_was_said(
 
 
 def test_transaction_ids_that_run_out_are_told_before_they_do(
-    cli: Cli, typed: psycopg.Connection
+    cli: Cli, database: str, typed: psycopg.Connection
 ) -> None:
-    typed.execute(
-        "UPDATE pg_class SET relfrozenxid = ((2::bigint ^ 32)::bigint - 1700000000"
-        " + pg_current_xact_id()::text::bigint)::text::xid WHERE oid = 'pgcron.queue'::regclass"
-    )
-
-    found = cli("doctor", "--json")
+    # The lock keeps autovacuum, which is forced here, from mending it before doctor looks.
+    with psycopg.connect(database) as locker:
+        locker.execute("LOCK TABLE pgcron.queue IN SHARE UPDATE EXCLUSIVE MODE")
+        typed.execute(
+            "UPDATE pg_class"
+            " SET relfrozenxid = ((2::bigint ^ 32)::bigint - 1700000000"
+            " + pg_current_xact_id()::text::bigint)::text::xid WHERE oid = 'pgcron.queue'::regclass"
+        )
+        found = cli("doctor", "--json")
 
     (line,) = lines(found, "wraparound")
     assert line.startswith("the oldest transaction of table pgcron.queue is 1,700,000,0")

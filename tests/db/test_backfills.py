@@ -576,6 +576,6 @@ async def test_what_is_over_is_forgotten_with_the_ledger_of_its_time(
         "UPDATE pgcron.backfill SET ended_at = '2020-01-01' WHERE id = $1", old
     )
 
-    await call(connection, "forget_backfills")
+    await call(connection, "forget_backfills", at_most=100)
 
     assert [found["id"] for found in await backfills.backfills(connection)] == [new]

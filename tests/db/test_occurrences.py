@@ -307,6 +307,31 @@ async def test_old_changes_are_forgotten_with_the_ledger(connection: Connection)
         " SELECT $1, now() - days * interval '1 day', 'skip' FROM unnest('{1,9999}'::int[]) days",
         schedule,
     )
-    await call(connection, "forget_overrides")
+    await call(connection, "forget_overrides", at_most=100)
 
     assert await connection.fetchval("SELECT count(*) FROM pgcron.occurrence_override") == 1
+
+
+async def test_an_old_change_that_somebody_has_locked_keeps_no_other(
+    connection: Connection, another: Connect
+) -> None:
+    schedule = await put_schedule(connection)
+    await connection.execute(
+        "INSERT INTO pgcron.occurrence_override (schedule_id, fire_at, action)"
+        " SELECT $1, now() - days * interval '1 day', 'skip' FROM unnest(ARRAY[8888, 9999]) days",
+        schedule,
+    )
+    await connection.execute(
+        "INSERT INTO pgcron.missed (schedule_id, first_at, last_at, reason)"
+        " SELECT $1, day, day, 'late' FROM unnest('{2000-01-01,2000-01-02}'::date[]) day",
+        schedule,
+    )
+    locker = await another()
+    async with locker.transaction():
+        for table, column in (("occurrence_override", "fire_at"), ("missed", "first_at")):
+            await locker.execute(f"SELECT FROM pgcron.{table} ORDER BY {column} LIMIT 1 FOR UPDATE")
+        await connection.execute("SET lock_timeout = '10s'")
+        assert len(await call(connection, "forget_overrides", at_most=100)) == 1
+        assert len(await call(connection, "forget_missed", at_most=100)) == 1
+    assert len(await call(connection, "forget_overrides", at_most=100)) == 1
+    assert len(await call(connection, "forget_missed", at_most=100)) == 1

@@ -13,7 +13,7 @@ import pytest
 
 from pgcron_ha import App, Breaker
 from pgcron_ha.executors.contract.base import Context
-from tests.db.control import Connection, enqueue
+from tests.db.control import Connect, Connection, enqueue
 from tests.engine.test_node import living
 from tests.product.config import Settings, load_settings, read_sources
 from tests.product.engine import Node
@@ -130,6 +130,36 @@ async def test_while_it_is_open_a_hundred_runs_wait_and_after_one_probe_all_go(
     assert [row["attempt"] for row in attempts] == [1]
     assert any(isinstance(event, CircuitOpened) for event in events)
     assert any(isinstance(event, CircuitClosed) for event in events)
+
+
+async def test_who_locks_the_breaker_that_a_node_declares_delays_no_other(
+    settings: Callable[..., Settings],
+    connection: Connection,
+    another: Connect,
+    events: list[Event],
+) -> None:
+    await connection.execute("INSERT INTO pgcron.breaker (name) VALUES ($1), ('py:spare')", HANDLER)
+    await connection.execute(
+        "UPDATE pgcron.breaker SET state = 'open', opened_at = now(), openings = 1,"
+        " reason = 'it is away', open_until = now() + interval '1 hour' WHERE name = 'py:spare'"
+    )
+    locker = await another()
+    async with locker.transaction():
+        await locker.execute("SELECT FROM pgcron.breaker WHERE name = $1 FOR UPDATE", HANDLER)
+        async with nodes(settings, Fragile(failures=7), 1):
+
+            def has_heard() -> bool:
+                return any(isinstance(each, CircuitOpened) for each in events)
+
+            await until("the node follows the other breaker", has_heard, deadline=60)
+            await locker.execute("COMMIT")
+
+            async def is_declared() -> bool:
+                failures = "SELECT failures FROM pgcron.breaker WHERE name = $1"
+                return bool(await connection.fetchval(failures, HANDLER) == 7)
+
+            await until("the breaker is as the node declares it", is_declared, deadline=60)
+            await locker.execute("BEGIN")
 
 
 async def test_a_probe_that_fails_is_the_only_run_that_was_tried(

@@ -183,7 +183,11 @@ RETURNING schedule_id;
 -- name: recheck_invalid
 -- Another version may read what was not readable; the same would only find the same again.
 UPDATE pgcron.cursor SET status = 'unchecked', error = NULL, next_fire = NULL
-WHERE status = 'invalid' AND retry_at IS NULL AND error ->> 'judge' IS DISTINCT FROM :judge::text
+WHERE schedule_id = ANY(ARRAY(
+  SELECT c.schedule_id FROM pgcron.cursor c
+  WHERE c.status = 'invalid' AND c.retry_at IS NULL
+    AND c.error ->> 'judge' IS DISTINCT FROM :judge::text
+  FOR UPDATE SKIP LOCKED))
 RETURNING schedule_id;
 
 -- name: pending_edits

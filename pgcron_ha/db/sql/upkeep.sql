@@ -129,8 +129,12 @@ WHERE n.state = 'dead' AND n.ended_at < now() - interval '1 day'
   AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.owner = n.incarnation AND r.state = 'running');
 
 -- name: forget_missed
-DELETE FROM pgcron.missed m USING pgcron.retention kept
-WHERE kept.relation = 'occurrence' AND m.last_at < now() - kept.keep;
+WITH outlived AS MATERIALIZED (
+  SELECT o.schedule_id, o.first_at FROM pgcron.missed o
+  JOIN pgcron.retention kept ON kept.relation = 'occurrence'
+  WHERE o.last_at < now() - kept.keep LIMIT :at_most FOR UPDATE OF o SKIP LOCKED)
+DELETE FROM pgcron.missed m USING outlived
+WHERE m.schedule_id = outlived.schedule_id AND m.first_at = outlived.first_at RETURNING 1 AS gone;
 
 -- name: forget_versions
 -- Those of a schedule that was deleted are kept as long as its ledger.

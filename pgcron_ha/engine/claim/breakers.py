@@ -63,14 +63,15 @@ class Breakers(Service):
 
     async def run_once(self) -> float | None:
         """Looks, leaves out, sets aside, and lets go."""
-        if self._declared:
-            await self._link.rows("declare_breakers", declared=json.dumps(self._declared))
-            self._declared = []
         self._follow(await self._link.rows("look_at_breakers"))
         if self._known and await self._set_aside():
             return 0
         self._ask_for_probe()
         if self._may_be_mended and await self._let_go():
+            return 0
+        if self._declared:  # last, as it waits while one of these rows is locked
+            await self._link.rows("declare_breakers", declared=json.dumps(self._declared))
+            self._declared = []
             return 0
         return self._until_due() if self._known else None
 

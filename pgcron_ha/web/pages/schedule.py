@@ -79,8 +79,8 @@ def managed_words(managed_by: str) -> str | None:
 
 def links_of(row: dict[str, Any]) -> dict[str, str]:
     """Titles and addresses of pages about a schedule: of a row with ``links`` as JSON text."""
-    found: dict[str, str] = json.loads(row["links"] or "{}")
-    return found
+    found = json.loads(row["links"] or "{}")
+    return found if isinstance(found, dict) else {}
 
 
 async def _read_schedule(connection: Connection, name: str, *, schema: str) -> Found:
