@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from typing import Any, Literal, Self, TypeVar, Unpack
 from weakref import WeakKeyDictionary
@@ -44,6 +44,7 @@ from pgcron_ha.executors.contract.base import STOP, LeaseLoss, read_lease_loss
 from pgcron_ha.executors.python.handler import PythonHandler, read_isolation
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Result = TypeVar("Result")
 
 
 class App:
@@ -220,23 +221,12 @@ class App:
         may have a newer version of it.
 
         With `conn` (asyncpg's, psycopg's AsyncConnection, SQLAlchemy's AsyncConnection or
-        AsyncSession) the run exists if and when the caller's transaction commits. A living
-        `idempotency_key` (a day by default) returns the run it already named. Numbers of
-        `key_lifetime` and `timeout` are seconds. Of the runs of one `concurrency_key` (any text,
-        such as ``customer-7``) no more execute at once than it has slots: one, or what
-        ``pgcron.set_concurrency`` says. `unique` (Unique, Debounce, Throttle) decides what happens
-        to a second run of the same work. Only nodes that have all labels that it `requires`
-        (``{"gpu": "a100", "ssd": True}``) take it. It takes `weight` of its node's slots (its
-        handler's, or 1). A run that has not begun within `start_within` of its due time expires;
-        `give_up_after` limits it in all, retries included; one that prints nothing, reports no
-        progress and does not call `beat` for `silence_timeout` is stopped. Raises errors of
+        AsyncSession) the run exists if and when the caller's transaction commits. Raises errors of
         `pgcron_ha.errors` only; bad values are refused before anything is sent.
         """
         request = self._request(handler, args, options, check_args)
-        if conn is not None:
-            return EnqueuedRun.of(await request.send(conn, self.schema), self)
-        async with self._pools.connection(self._own_dsn()) as own:
-            return EnqueuedRun.of(await request.send(own, self.schema), self)
+        async with self._connection(conn) as connection:
+            return EnqueuedRun.of(await request.send(connection, self.schema), self)
 
     def enqueue_statement(
         self,
@@ -314,6 +304,19 @@ class App:
         async with self._connection(conn) as connection:
             return await functions.cancel_run(connection, run_id, reason, **options)
 
+    def sync(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
+        """Run a coroutine of this App from synchronous code: ``app.sync(app.result(run_id))``.
+
+        Opens connections for the call and closes them, so any thread may call it. What it enqueues
+        is committed at once. Raises what the coroutine raises; RuntimeError in an event loop.
+        """
+
+        async def finish() -> Result:
+            async with self:
+                return await coroutine
+
+        return asyncio.run(finish())
+
     async def put_schedules(self, conn: Any = None, *, schema: str | None = None) -> None:
         """Create and change the schedules of the code in the database; equal ones are not touched.
 
@@ -383,13 +386,8 @@ class App:
             "Decorate it, or name the handler by text.",
         )
 
-    @asynccontextmanager
-    async def _connection(self, given: Any) -> AsyncIterator[Any]:
-        if given is not None:
-            yield given
-            return
-        async with self._pools.connection(self._own_dsn()) as own:
-            yield own
+    def _connection(self, given: Any) -> AbstractAsyncContextManager[Any]:
+        return nullcontext(given) if given is not None else self._pools.connection(self._own_dsn())
 
     def _own_dsn(self) -> str:
         if self._dsn is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 
 import psycopg
@@ -24,7 +25,7 @@ from pgcron_ha.errors import (
 from tests.db import control
 from tests.product.client import Notifications, Waiting
 from tests.product.db import Link
-from tests.waiting import until
+from tests.waiting import until, wait_for
 
 
 async def test_the_result_comes_when_the_run_has_succeeded(
@@ -40,6 +41,25 @@ async def test_the_result_comes_when_the_run_has_succeeded(
         assert await asyncio.gather(*waiting) == [{"fine": True}] * 4
         assert await run.result() == {"fine": True}
         assert (await run.wait()).outcome == (await run.status()).outcome == "succeeded"
+
+
+def test_programs_without_an_event_loop_wait_and_cancel(database: str) -> None:
+    app = App(database)
+
+    def in_a_thread(_: int) -> tuple[str, str]:
+        run = app.sync(app.enqueue("report"))
+        with pytest.raises(WaitTimedOut):
+            app.sync(app.result(run, timeout=0.05))
+        verdict = app.sync(app.cancel_run(run, "not needed"))
+        with pytest.raises(RunCancelled, match="not needed"):
+            app.sync(app.result(run, timeout=60))
+        return verdict, app.sync(app.run(run)).state
+
+    with ThreadPoolExecutor(3) as threads:
+        assert list(threads.map(in_a_thread, range(3))) == [("cancelled", "cancelled")] * 3
+    with psycopg.connect(database) as other:
+        ours = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'pgcron_ha%'"
+        wait_for("its connections are closed", lambda: other.execute(ours).fetchone() == (0,))
 
 
 async def test_an_enqueued_run_is_the_number_that_it_was(database: str) -> None:
