@@ -5,7 +5,8 @@ DO $do$
 DECLARE
   functions CONSTANT text[] := ARRAY[
     'enqueue', 'enqueue_many', 'cancel_run', 'cancel_own_run', 'kill_run', 'retry_run',
-    'redrive', 'redrive_many', 'run_status', 'wait', 'wait_long', 'await_runs', 'end_channel',
+    'redrive', 'redrive_many', 'archive_dead_letters', 'run_status',
+    'wait', 'wait_long', 'await_runs', 'end_channel',
     'put_schedule', 'edit_schedule', 'restore_schedule', 'rename_schedule', 'delete_schedule',
     'pause_schedule', 'resume_schedule', 'run_now', 'why', 'preview', 'check_ledger',
     'backfill', 'pause_backfill', 'resume_backfill', 'stop_backfill',

@@ -1,10 +1,10 @@
--- Dead letters: what they have in common, and running them again.
+-- Dead letters: what they have in common, running them again, and closing them.
 
 -- One row for each fingerprint: letters that died in the same way.
 CREATE VIEW pgcron.error_groups AS
   SELECT d.fingerprint, max(d.error_class) AS error_class,
          (array_agg(left(d.error, 300) ORDER BY d.died_at DESC))[1] AS message, count(*) AS letters,
-         count(*) FILTER (WHERE d.requeued_as IS NULL) AS open,
+         count(*) FILTER (WHERE d.closed_at IS NULL) AS open,
          count(*) FILTER (WHERE d.outcome = 'lost') AS lost, min(d.died_at) AS first_at,
          max(d.died_at) AS last_at, array_agg(DISTINCT d.handler) AS handlers,
          array_agg(DISTINCT d.queue) AS queues,
@@ -12,8 +12,8 @@ CREATE VIEW pgcron.error_groups AS
          array_agg(DISTINCT d.outcome) AS outcomes, max(d.run_id) AS last_run
   FROM pgcron.dead_letter d GROUP BY d.fingerprint;
 COMMENT ON VIEW pgcron.error_groups IS
-    'Dead letters by how they died; open ones were not redriven. fingerprint is NULL for letters '
-    'without one.';
+    'Dead letters by how they died; open ones were neither redriven nor archived. fingerprint is '
+    'NULL for letters without one.';
 
 -- The new run of a letter that the caller has locked; as run_again where another run has its unique
 -- key.
@@ -28,7 +28,7 @@ BEGIN
   ended.args := coalesce(run_of_letter.args, letter.args);
   new_id := pgcron.run_again('redrive', ended, due_at, actor, failed);
   UPDATE pgcron.dead_letter d
-  SET requeued_as = new_id, requeued_at = now(), requeued_by = coalesce(actor, session_user)
+  SET redriven_as = new_id, closed_at = now(), closed_by = coalesce(actor, session_user)
   WHERE d.run_id = letter.run_id AND new_id IS NOT NULL;
   RETURN new_id;
 END $$;
@@ -45,17 +45,58 @@ BEGIN
   IF letter.run_id IS NULL THEN
     PERFORM pgcron.refuse('PC010', format('dead letter %s does not exist', run_id),
         'Dead letters are runs that ended dead or lost.', '`pgcron-ha dead list` lists them.');
-  ELSIF letter.requeued_as IS NOT NULL THEN
+  ELSIF letter.redriven_as IS NOT NULL THEN
     PERFORM pgcron.refuse('PC011', format('dead letter %s was already redriven', run_id),
-        format('It runs again as run %s since %s.', letter.requeued_as, letter.requeued_at),
+        format('It runs again as run %s since %s.', letter.redriven_as, letter.closed_at),
         format('Look at run %s; `pgcron-ha runs retry` runs an ended run again.',
-          letter.requeued_as));
+          letter.redriven_as));
   END IF;
   RETURN pgcron.run_of_letter(letter, args, now(), actor,
       format('dead letter %s can''t be redriven', run_id));
 END $$;
 COMMENT ON FUNCTION pgcron.redrive IS
     'Sends a dead letter again, once; args NULL means its own. Returns the id of the new run.';
+
+-- Closes the open ones of these dead letters, which nobody is going to send again, and returns
+-- their ids. One that is being redriven at the moment is skipped. `redrive` still takes one by its
+-- id.
+CREATE FUNCTION pgcron.archive_dead_letters(run_ids bigint[], note text DEFAULT NULL,
+    actor text DEFAULT NULL) RETURNS bigint[]
+LANGUAGE plpgsql AS $$
+DECLARE
+  closed bigint[];
+BEGIN
+  IF cardinality(run_ids) > 1000 THEN
+    PERFORM pgcron.refuse('PC001', format('%s dead letters are too many', cardinality(run_ids)),
+        'One call archives up to 1000 dead letters.', 'Give them in several calls.');
+  END IF;
+  WITH open AS MATERIALIZED (
+    SELECT d.run_id FROM pgcron.dead_letter d WHERE d.run_id = ANY(run_ids) AND d.closed_at IS NULL
+    ORDER BY d.run_id FOR UPDATE SKIP LOCKED),
+  archived AS (
+    UPDATE pgcron.dead_letter d
+    SET closed_at = now(), closed_by = coalesce(actor, session_user),
+        note = archive_dead_letters.note
+    FROM open o WHERE d.run_id = o.run_id RETURNING d.run_id)
+  SELECT coalesce(array_agg(a.run_id ORDER BY a.run_id), '{}') INTO closed FROM archived a;
+  RETURN closed;
+END $$;
+COMMENT ON FUNCTION pgcron.archive_dead_letters IS
+    'Closes open dead letters that nobody will send again, up to 1000. Returns those it closed.';
+
+-- Whether a dead letter fits all filters that are given. An error class of '' is that of letters
+-- without one.
+CREATE FUNCTION pgcron.letter_fits(letter pgcron.dead_letter, fingerprint text, handler text,
+    queue text, error_class text, schedule text, since timestamptz, until timestamptz)
+  RETURNS boolean
+LANGUAGE sql IMMUTABLE
+RETURN (letter_fits.fingerprint IS NULL OR letter.fingerprint = letter_fits.fingerprint)
+  AND (letter_fits.handler IS NULL OR letter.handler = letter_fits.handler)
+  AND (letter_fits.queue IS NULL OR letter.queue = letter_fits.queue)
+  AND (letter_fits.error_class IS NULL
+       OR coalesce(letter.error_class, '') = letter_fits.error_class)
+  AND (letter_fits.schedule IS NULL OR letter.schedule = letter_fits.schedule)
+  AND (since IS NULL OR letter.died_at >= since) AND (until IS NULL OR letter.died_at < until);
 
 -- Runs the open letters again that fit all filters that are given, the oldest first, at most
 -- `at_most` (1000) in a call. Each is redriven once, however many callers there are: a letter that
@@ -96,14 +137,9 @@ BEGIN
     seen := 0;
     room := at_most - made;
     FOR letter IN SELECT d.* FROM pgcron.dead_letter d
-        WHERE d.requeued_as IS NULL
-          AND (redrive_many.fingerprint IS NULL OR d.fingerprint = redrive_many.fingerprint)
-          AND (redrive_many.handler IS NULL OR d.handler = redrive_many.handler)
-          AND (redrive_many.queue IS NULL OR d.queue = redrive_many.queue)
-          AND (redrive_many.error_class IS NULL
-               OR coalesce(d.error_class, '') = redrive_many.error_class)
-          AND (redrive_many.schedule IS NULL OR d.schedule = redrive_many.schedule)
-          AND (since IS NULL OR d.died_at >= since) AND (until IS NULL OR d.died_at < until)
+        WHERE d.closed_at IS NULL
+          AND pgcron.letter_fits(d, redrive_many.fingerprint, redrive_many.handler,
+              redrive_many.queue, redrive_many.error_class, redrive_many.schedule, since, until)
           AND (also_lost OR d.outcome = 'dead')
           AND (d.unique_key IS NULL OR d.unique_scope = 'period'
                OR pgcron.run_with_key(d.unique_key, d.handler) IS NULL)

@@ -172,15 +172,15 @@ CREATE TABLE pgcron.dead_letter (
   error_class text,
   error text,
   fingerprint text,
-  requeued_as bigint,
-  requeued_at timestamptz,
-  requeued_by text,
-  CONSTRAINT a_requeued_letter_says_when_and_as_what
-    CHECK ((requeued_as IS NULL) = (requeued_at IS NULL))
+  redriven_as bigint,
+  closed_at timestamptz,
+  closed_by text,
+  note text CONSTRAINT dead_letter_note_is_short CHECK (pgcron.is_short('note', note, 2000)),
+  CONSTRAINT a_redriven_dead_letter_is_closed CHECK (redriven_as IS NULL OR closed_at IS NOT NULL)
 );
 COMMENT ON TABLE pgcron.dead_letter IS
     'Runs that ended dead or lost, kept apart from history, whose partitions are dropped.';
-CREATE INDEX dead_letter_open ON pgcron.dead_letter (died_at DESC) WHERE requeued_as IS NULL;
+CREATE INDEX dead_letter_open ON pgcron.dead_letter (died_at DESC) WHERE closed_at IS NULL;
 -- The letters of one error group, the open ones in the order in which they are redriven.
 CREATE INDEX dead_letter_group ON pgcron.dead_letter (fingerprint, died_at);
 

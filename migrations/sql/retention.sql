@@ -233,7 +233,7 @@ BEGIN
     going AS MATERIALIZED (
       SELECT d.*, d.outcome IN ('dead', 'lost')
           AND EXISTS (SELECT FROM pgcron.dead_letter l
-              WHERE l.run_id = d.id AND l.requeued_as IS NULL) AS is_letter
+              WHERE l.run_id = d.id AND l.closed_at IS NULL) AS is_letter
       FROM due d
        WHERE d.schedule_id IS NULL
           OR (d.parent_run IS NULL AND coalesce(d.scheduled_for <= now() - interval '1 day', true)

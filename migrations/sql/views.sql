@@ -99,8 +99,8 @@ COMMENT ON VIEW pgcron.queues IS
 
 CREATE VIEW pgcron.dead_letters AS
   SELECT d.run_id, d.uuid, d.outcome, d.died_at, d.schedule, d.scheduled_for, d.handler, d.queue,
-         d.priority, d.args, d.attempts, d.error_class, d.error, d.fingerprint, d.requeued_as,
-         d.requeued_at, d.requeued_by
+         d.priority, d.args, d.attempts, d.error_class, d.error, d.fingerprint, d.redriven_as,
+         d.closed_at, d.closed_by, d.note
   FROM pgcron.dead_letter d;
 COMMENT ON VIEW pgcron.dead_letters IS
-    'Runs that ended dead or lost, and whether they were sent again.';
+    'Runs that ended dead or lost; closed ones were redriven or archived.';

@@ -1,8 +1,10 @@
-"""``pgcron-ha dead``: runs that ended dead or lost, their causes, and sending them again."""
+"""``pgcron-ha dead``: runs that ended dead or lost, their causes, sending them again, and closing
+them.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -12,6 +14,7 @@ from pgcron_ha.cli.output import Column, echo, print_result, print_rows, with_cl
 from pgcron_ha.cli.session import Session, call, on_database
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.queries import overview
+from pgcron_ha.errors import NotFound
 
 COLUMNS = (
     Column("RUN", "run_id"),
@@ -19,7 +22,7 @@ COLUMNS = (
     Column("SCHEDULE", "schedule", 16),
     Column("OUTCOME", "outcome"),
     Column("DIED", "died_at"),
-    Column("AGAIN AS", "requeued_as"),
+    Column("AGAIN AS", "redriven_as"),
     Column("ERROR", with_class, 36),
 )
 GROUP_COLUMNS = (
@@ -33,8 +36,6 @@ GROUP_COLUMNS = (
 )
 
 
-# A batch is one transaction, which locks each of them until its end.
-MOST_AT_ONCE: Final = 1000
 _filter_options = arguments.together(
     option("--group", "Only this error group (`dead groups`).", into="fingerprint"),
     option("--handler", "Only this handler."),
@@ -48,12 +49,12 @@ _filter_options = arguments.together(
 
 @click.group("dead", cls=arguments.JsonGroup)
 def dead_group() -> None:
-    """List dead letters and their causes, and redrive them."""
+    """List dead letters and their causes; redrive or archive them."""
 
 
 @dead_group.command("list")
 @_filter_options
-@click.option("--all", "also_redriven", is_flag=True, help="Include those that were redriven.")
+@click.option("--all", "also_closed", is_flag=True, help="Include those redriven or archived.")
 @arguments.limit_option()
 def list_command(**given: Any) -> None:
     """List dead letters, newest first."""
@@ -61,11 +62,11 @@ def list_command(**given: Any) -> None:
 
 
 @dead_group.command("groups")
-@click.option("--all", "also_redriven", is_flag=True, help="Include groups that were redriven.")
+@click.option("--all", "also_closed", is_flag=True, help="Include groups with none open.")
 @arguments.limit_option()
-def groups_command(also_redriven: bool, limit: int) -> None:
+def groups_command(also_closed: bool, limit: int) -> None:
     """List the causes of dead letters, one line each."""
-    groups = call(overview.error_groups, also_redriven=also_redriven, limit=limit)
+    groups = call(overview.error_groups, also_closed=also_closed, limit=limit)
     print_rows(groups, GROUP_COLUMNS, "no dead letters")
 
 
@@ -90,11 +91,7 @@ def redrive_command(
 
     Those named: all of them, or none. Or all open ones that fit every filter, in batches.
     """
-    is_filtered = any(value is not None for value in filters.values())
-    if run_ids and is_filtered:
-        raise click.UsageError("either name dead letters, or give filters")
-    if not run_ids and not is_filtered:
-        raise click.UsageError("name dead letters, or give a filter (--until now: all of them)")
+    _check_choice(run_ids, filters)
     if run_ids:
         if rate is not None or most is not None:
             raise click.UsageError("--rate and --most go with a filter")
@@ -108,6 +105,49 @@ def redrive_command(
     for run_id, new_id in sent:
         document = {"dead_letter": run_id, "run_id": new_id}
         print_result(document, f"dead letter {run_id} runs again as run {new_id}")
+
+
+@dead_group.command("archive")
+@click.argument("run_ids", type=arguments.RUN_ID, nargs=-1, metavar="[RUN_ID]...")
+@_filter_options
+@click.option("--note", help="Why nobody sends them again; kept with each.")
+def archive_command(run_ids: tuple[int, ...], note: str | None, **filters: Any) -> None:
+    """Close dead letters without sending them again.
+
+    Those named, or all open ones that fit every filter. `dead redrive RUN_ID` still sends one.
+    """
+    _check_choice(run_ids, filters)
+    options = {"run_ids": run_ids or None, "note": note, **filters}
+    archived = on_database(lambda session: _archive_all(session, options))
+    for run_id in archived:
+        print_result({"dead_letter": run_id}, f"dead letter {run_id} is archived")
+    if left := [run_id for run_id in run_ids if run_id not in archived]:
+        raise NotFound(
+            f"dead letter {left[0]} is not open"
+            if len(left) == 1
+            else f"dead letters {', '.join(map(str, left))} are not open",
+            "A dead letter is open until it is redriven or archived; one being redriven is left.",
+            "`pgcron-ha dead list --all` shows what became of each.",
+        )
+    if not archived:
+        echo("no open dead letter fits")
+
+
+def _check_choice(run_ids: tuple[int, ...], filters: dict[str, Any]) -> None:
+    """Dead letters are named by their ids, or chosen by filters."""
+    is_filtered = any(value is not None for value in filters.values())
+    if run_ids and is_filtered:
+        raise click.UsageError("either name dead letters, or give filters")
+    if not run_ids and not is_filtered:
+        raise click.UsageError("name dead letters, or give a filter (--until now: all of them)")
+
+
+async def _archive_all(session: Session, options: dict[str, Any]) -> list[int]:
+    """Batch after batch, each its own transaction."""
+    archived: list[int] = []
+    while batch := await session.act(functions.archive_dead_letters, **options):
+        archived += batch
+    return archived
 
 
 async def _redrive_named(
@@ -124,7 +164,11 @@ async def _redrive_many(
     sent: list[tuple[int, int]] = []
     starting = None
     while most is None or len(sent) < most:
-        at_most = MOST_AT_ONCE if most is None else min(MOST_AT_ONCE, most - len(sent))
+        at_most = (
+            functions.MOST_AT_ONCE
+            if most is None
+            else min(functions.MOST_AT_ONCE, most - len(sent))
+        )
         batch = await session.act(
             functions.redrive_many, **options, starting=starting, at_most=at_most
         )

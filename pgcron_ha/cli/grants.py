@@ -89,7 +89,7 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
         "UPDATE (due_at, cancel_at, cancel_reason, kill_at) ON run TO",
         "GRANT USAGE ON SEQUENCE run_id_seq TO",
         "GRANT EXECUTE ON FUNCTION end_waiting_runs TO",
-        "GRANT UPDATE (requeued_as, requeued_at, requeued_by) ON dead_letter TO",
+        "GRANT UPDATE (redriven_as, closed_at, closed_by, note) ON dead_letter TO",
         "GRANT UPDATE (paused_at, paused_by, paused_note) ON cluster TO",
         "GRANT INSERT, UPDATE ON queue TO",
         # New limits forget what was counted by the old ones.

@@ -73,7 +73,10 @@ def retry_words(policy: str | None) -> str | None:
     """A retry policy (JSON text) in a line: ``backoff linear · base 30s · discard on KeyError``."""
     if policy is None:
         return None
-    return short(" · ".join(_rule(*rule) for rule in json.loads(policy).items()), 300)
+    try:
+        return short(" · ".join(_rule(*rule) for rule in json.loads(policy).items()), 300)
+    except (AttributeError, TypeError):  # it breaks its rules: shown as it is
+        return short(policy, 300)
 
 
 def _rule(name: str, value: Any) -> str:
@@ -197,21 +200,24 @@ def _ended(run: Row, letter: Row | None) -> str:
         return "Done." if attempt == 1 else f"Done at attempt {attempt} of {most}."
     if state == "dead":
         left = "" if attempt >= most else ", and its error said not to try again"
-        redriven = _redriven(letter)
-        return f"Gave up after attempt {attempt} of {most}{left}: {error or 'no error'}.{redriven}"
+        became = _what_became(letter)
+        return f"Gave up after attempt {attempt} of {most}{left}: {error or 'no error'}.{became}"
     if state == "lost":
         return (
             "Its node died while it executed, and it may be executed at most once: "
-            f"nobody knows whether it took effect.{_redriven(letter)}"
+            f"nobody knows whether it took effect.{_what_became(letter)}"
         )
     reason = short(run["cancel_reason"], 160) if run["cancel_reason"] else error
     return f"{capital(reason or 'no reason was kept')}."
 
 
-def _redriven(letter: Row | None) -> str:
-    if letter is None or letter["requeued_as"] is None:
+def _what_became(letter: Row | None) -> str:
+    if letter is None or letter["closed_at"] is None:
         return ""
-    return f" Redriven as run {letter['requeued_as']}."
+    if letter["redriven_as"] is not None:
+        return f" Redriven as run {letter['redriven_as']}."
+    why = f": {short(letter['note'], 160)}" if letter["note"] else "."
+    return f" Archived by {short(letter['closed_by'], 40)}{why}"
 
 
 def until(instant: datetime, now: datetime) -> str:

@@ -113,7 +113,7 @@ SELECT h.id, a, 'failed', h.owner, h.node, h.fence, h.started_at, h.started_at, 
 FROM pgcron.history h, generate_series(1, 5) a WHERE h.outcome = 'dead';
 INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, died_at, schedule_id, schedule,
   scheduled_for, queue, priority, handler, args, delivery, timeout, retry_base, retry_cap,
-  attempts, error_class, error, requeued_as, requeued_at, requeued_by)
+  attempts, error_class, error, redriven_as, closed_at, closed_by)
 SELECT h.id, h.uuid, h.outcome, h.finished_at, h.schedule_id, h.schedule, h.scheduled_for, h.queue,
        5, h.handler, h.args, h.delivery, '1 h', '2 s', '1 h', h.attempt,
        split_part(h.error, ':', 1), h.error, CASE WHEN is_old THEN h.id + 1 END,

@@ -19,7 +19,7 @@ _TABLES = {
     "versions": "SELECT * FROM pgcron.schedule_version ORDER BY at, version",
     "cursors": "SELECT c.*, s.name, s.created_at FROM pgcron.cursor c"
     " JOIN pgcron.schedule s ON s.id = c.schedule_id",
-    "letters": "SELECT run_id, outcome, requeued_as FROM pgcron.dead_letter",
+    "letters": "SELECT run_id, outcome, redriven_as FROM pgcron.dead_letter",
     "keys": "SELECT * FROM pgcron.idempotency",
     "nodes": "SELECT * FROM pgcron.node",
     "effects": "SELECT * FROM public.effect",

@@ -352,6 +352,29 @@ def test_a_group_is_sent_again_at_a_rate_and_each_letter_once(cli: Cli, execute:
     assert len(cli("dead", "redrive", "--until", "now", "--most", "1", "--json").rows) == 1
 
 
+def test_dead_letters_are_archived_by_name_and_by_filter(cli: Cli, execute: Execute) -> None:
+    insert_letters(execute, "aa", 900, 3)
+    insert_letters(execute, "bb", 910, 2)
+
+    answer = cli("dead", "archive", 900, 404, "--note", "refunded")
+    assert answer.out == "dead letter 900 is archived\n"
+    assert (answer.code, "dead letter 404 is not open" in answer.err) == (1, True)
+    rest = cli("dead", "archive", "--group", "aa", "--json").rows
+    assert [row["dead_letter"] for row in rest] == [901, 902]
+    assert cli("dead", "archive", "--group", "aa").out == "no open dead letter fits\n"
+
+    assert [row["run_id"] for row in cli("dead", "list", "--json").rows] == [911, 910]
+    closed = cli("dead", "list", "--group", "aa", "--all", "--json").rows
+    assert [(row["note"], row["redriven_as"]) for row in closed] == [
+        (None, None),
+        (None, None),
+        ("refunded", None),
+    ]
+    assert cli("dead", "archive").code == 2
+    assert cli("dead", "archive", 910, "--group", "bb").code == 2
+    assert execute("SELECT count(*) FROM pgcron.run") == [(0,)]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -422,11 +422,13 @@ CREATE TABLE pgcron.dead_letter (
     error_class text,
     error text,
     fingerprint text,
-    requeued_as bigint,
-    requeued_at timestamp with time zone,
-    requeued_by text,
+    redriven_as bigint,
+    closed_at timestamp with time zone,
+    closed_by text,
+    note text,
     CONSTRAINT a_dead_letter_is_dead_or_lost CHECK ((outcome = ANY (ARRAY['dead'::text, 'lost'::text]))),
-    CONSTRAINT a_requeued_letter_says_when_and_as_what CHECK (((requeued_as IS NULL) = (requeued_at IS NULL)))
+    CONSTRAINT a_redriven_dead_letter_is_closed CHECK (((redriven_as IS NULL) OR (closed_at IS NOT NULL))),
+    CONSTRAINT dead_letter_note_is_short CHECK (pgcron.is_short('note'::text, note, 2000))
 );
 
 COMMENT ON TABLE pgcron.dead_letter IS 'Private: Runs that ended dead or lost, kept apart from history, whose partitions are dropped.';
@@ -875,12 +877,13 @@ CREATE VIEW pgcron.dead_letters AS
     error_class,
     error,
     fingerprint,
-    requeued_as,
-    requeued_at,
-    requeued_by
+    redriven_as,
+    closed_at,
+    closed_by,
+    note
    FROM pgcron.dead_letter d;
 
-COMMENT ON VIEW pgcron.dead_letters IS 'Runs that ended dead or lost, and whether they were sent again.';
+COMMENT ON VIEW pgcron.dead_letters IS 'Runs that ended dead or lost; closed ones were redriven or archived.';
 
 CREATE TABLE pgcron.diversion (
     run_id bigint NOT NULL,
@@ -898,7 +901,7 @@ CREATE VIEW pgcron.error_groups AS
     max(error_class) AS error_class,
     (array_agg("left"(error, 300) ORDER BY died_at DESC))[1] AS message,
     count(*) AS letters,
-    count(*) FILTER (WHERE (requeued_as IS NULL)) AS open,
+    count(*) FILTER (WHERE (closed_at IS NULL)) AS open,
     count(*) FILTER (WHERE (outcome = 'lost'::text)) AS lost,
     min(died_at) AS first_at,
     max(died_at) AS last_at,
@@ -910,7 +913,7 @@ CREATE VIEW pgcron.error_groups AS
    FROM pgcron.dead_letter d
   GROUP BY fingerprint;
 
-COMMENT ON VIEW pgcron.error_groups IS 'Dead letters by how they died; open ones were not redriven. fingerprint is NULL for letters without one.';
+COMMENT ON VIEW pgcron.error_groups IS 'Dead letters by how they died; open ones were neither redriven nor archived. fingerprint is NULL for letters without one.';
 
 CREATE SEQUENCE pgcron.fence
     START WITH 1
@@ -1638,7 +1641,7 @@ CREATE INDEX cursor_refused ON pgcron.cursor USING btree (retry_at) WHERE (retry
 
 CREATE INDEX dead_letter_group ON pgcron.dead_letter USING btree (fingerprint, died_at);
 
-CREATE INDEX dead_letter_open ON pgcron.dead_letter USING btree (died_at DESC) WHERE (requeued_as IS NULL);
+CREATE INDEX dead_letter_open ON pgcron.dead_letter USING btree (died_at DESC) WHERE (closed_at IS NULL);
 
 CREATE INDEX diversion_at ON pgcron.diversion USING btree (at);
 

@@ -80,7 +80,7 @@ async def test_a_group_runs_again_at_a_rate(connection: Connection) -> None:
     assert [row["later"].total_seconds() for row in rows] == [0, 5, 10, 15, 20]
     letter = await connection.fetchrow("SELECT * FROM pgcron.dead_letter WHERE run_id = $1", ids[4])
     assert letter is not None
-    assert letter["requeued_as"] == second.runs[-1]
+    assert letter["redriven_as"] == second.runs[-1]
 
 
 @pytest.mark.parametrize(
@@ -199,3 +199,59 @@ async def test_what_can_not_be_meant_is_refused_and_nothing_runs(
     assert error.sqlstate == "PC001"
     assert all(len(words or "") > 8 for words in (str(error), error.detail, error.hint))
     assert await redrives(connection) == []
+
+
+async def test_archived_letters_are_closed_without_another_run(connection: Connection) -> None:
+    ids = await die(connection, 3, "aa") + await die(connection, 1, "bb")
+    await functions.redrive(connection, ids[0])
+
+    by_id = await connection.fetchval(
+        "SELECT pgcron.archive_dead_letters($1, 'paid by hand', 'ops')", [ids[0], ids[1], 404]
+    )
+    by_filter = await functions.archive_dead_letters(connection, fingerprint="aa", note="old")
+
+    assert (by_id, by_filter) == ([ids[1]], [ids[2]])
+    rows = await connection.fetch(
+        "SELECT closed_by, note, redriven_as IS NULL AS has_no_run FROM pgcron.dead_letters"
+        " WHERE closed_at IS NOT NULL ORDER BY run_id"
+    )
+    assert [(row["note"], row["has_no_run"]) for row in rows] == [
+        (None, False),
+        ("paid by hand", True),
+        ("old", True),
+    ]
+    assert rows[1]["closed_by"] == "ops"
+    assert await redrives(connection) == [ids[0]]
+    group = "SELECT fingerprint FROM pgcron.error_groups WHERE open > 0"
+    assert await connection.fetchval(group) == "bb"
+
+
+async def test_what_was_archived_runs_again_only_when_it_is_named(connection: Connection) -> None:
+    ids = await die(connection, 2, "aa")
+    await functions.archive_dead_letters(connection, run_ids=[ids[0]], note="not needed")
+
+    assert (await functions.redrive_many(connection, fingerprint="aa")).letters == [ids[1]]
+    new_run = await functions.redrive(connection, ids[0])
+
+    letter = await connection.fetchrow("SELECT * FROM pgcron.dead_letter WHERE run_id = $1", ids[0])
+    assert letter is not None
+    assert (letter["redriven_as"], letter["note"]) == (new_run, "not needed")
+
+
+async def test_a_letter_that_somebody_holds_keeps_no_other_from_being_archived(
+    connection: Connection, another: Connect
+) -> None:
+    ids = await die(connection, 3, "aa")
+    holder = await another()
+    async with holder.transaction():
+        await holder.execute("SELECT pgcron.redrive($1)", ids[0])
+        await connection.execute("SET lock_timeout = '10s'")
+        archive = "SELECT pgcron.archive_dead_letters($1)"
+        assert await connection.fetchval(archive, ids[:2]) == [ids[1]]
+        left = await functions.archive_dead_letters(connection, fingerprint="aa", at_most=1)
+        assert left == [ids[2]]
+
+
+async def test_more_letters_than_one_call_archives_are_refused(connection: Connection) -> None:
+    with pytest.raises(asyncpg.PostgresError, match="1001 dead letters are too many"):
+        await connection.execute("SELECT pgcron.archive_dead_letters($1)", list(range(1001)))

@@ -125,6 +125,9 @@ class Scenario:
         self._ask("dead list")
         self._ask("dead groups")
         self._ask("dead redrive", failed)
+        again = self._enqueue("py:fails", "--max-attempts", 1)
+        wait_for("it is dead", lambda: again in self._cli("dead", "list", "--json").out)
+        self._ask("dead archive", again)
 
     def _enqueue(self, handler: str, *options: object) -> str:
         return str(self._ask("enqueue", handler, *options).rows[0]["run_id"])

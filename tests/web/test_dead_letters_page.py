@@ -98,18 +98,47 @@ async def test_redriving_one_makes_a_run_and_the_letter_remembers_it(
 
     (letter,) = await fetch(
         full_database,
-        "SELECT requeued_as, requeued_by FROM pgcron.dead_letter WHERE run_id = $1",
+        "SELECT redriven_as, closed_by FROM pgcron.dead_letter WHERE run_id = $1",
         int(number),
     )
     assert answer.status_code == 303
     assert answer.headers["location"].endswith("done=redriven")
-    assert letter["requeued_by"] == "ui:local"
+    assert letter["closed_by"] == "ui:local"
     assert again.status_code == 409
-    assert f"It runs again as run {letter['requeued_as']}" in again.text
+    assert f"It runs again as run {letter['redriven_as']}" in again.text
     redriven = await full_site.get("/dead?state=redriven")
     assert letters(redriven.text) == [number]
     assert "again as" in redriven.text
     assert "by ui:local" in redriven.text
+
+
+async def test_one_and_a_cause_are_archived_with_a_note(
+    full_site: Site, full_database: str
+) -> None:
+    page = await full_site.get("/dead?handler=py:image.resize")
+    number = letters(page.text)[0]
+    (cause,) = re.findall(r'action="([^"]+/archive\?[^"]+)"', page.text)
+
+    one = await full_site.post(f"/dead/{number}/archive")
+    others = await full_site.post(cause.replace("&amp;", "&"), note="images were deleted")
+    again = await full_site.post(f"/dead/{number}/archive")
+
+    done = [answer.headers["location"].rpartition("=")[2] for answer in (one, others, again)]
+    assert done == ["archived", "archived", "archived_none"]
+    rows = await fetch(
+        full_database,
+        "SELECT run_id, closed_by, note FROM pgcron.dead_letter"
+        " WHERE handler = 'py:image.resize' AND redriven_as IS NULL AND closed_at IS NOT NULL",
+    )
+    assert len(rows) == 4
+    assert {row["note"] for row in rows if row["run_id"] != int(number)} == {"images were deleted"}
+    assert {row["closed_by"] for row in rows} == {"ui:local"}
+    assert "py:image.resize" not in (await full_site.get("/dead")).text
+    archived = await full_site.get("/dead?state=archived")
+    assert len(letters(archived.text)) == 4
+    assert "archived: images were deleted" in archived.text
+    run = await full_site.get(f"/runs/{number}")
+    assert "Archived by ui:local." in run.text
 
 
 async def test_open_causes_stand_before_those_that_were_redriven(

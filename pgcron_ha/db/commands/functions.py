@@ -14,7 +14,7 @@ from pgcron_ha.db.queries.rows import Rows
 
 KEY_LIFETIME: Final = timedelta(days=1)
 # By one call of `redrive_many`: each is locked until all are.
-MOST_REDRIVEN: Final = 1000
+MOST_AT_ONCE: Final = 1000
 RUN_TIMEOUT: Final = timedelta(hours=1)
 
 
@@ -88,8 +88,16 @@ redrive: Final = Call[int]("redrive", "run_id", args=None)
 """
 
 _redrive_many: Final = Call[list[int]](
-    "redrive_many", also_lost=False, per=timedelta(minutes=1), at_most=MOST_REDRIVEN
+    "redrive_many", also_lost=False, per=timedelta(minutes=1), at_most=MOST_AT_ONCE
 )
+
+archive_dead_letters: Final = Call[list[int]]("archive_dead_letters", at_most=MOST_AT_ONCE)
+"""The ids of the open dead letters that it closed, the oldest first, up to `at_most` of them.
+
+Those of `run_ids` (None: any) that fit all filters, which are those of `redrive_many`. `note` says
+why nobody sends them again.
+"""
+
 _begin_operation: Final = Call[bool]("begin_operation", "key", "lifetime")
 _end_operation: Final = Call[None]("end_operation", "key", "run_id")
 _run_of_operation: Final = Call[int]("run_of_operation", "key")

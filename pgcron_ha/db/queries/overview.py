@@ -44,7 +44,7 @@ attempts: Final = Rows("list_attempts", "run_id", limit=DEFAULT_LIMIT)
 """The attempts of a run that did not succeed, oldest first."""
 
 dead_letters: Final = Rows("list_dead_letters", limit=DEFAULT_LIMIT)
-"""Runs that ended dead or lost, newest first; without those that were redriven."""
+"""Runs that ended dead or lost, newest first; open ones, unless `also_closed`."""
 
 error_groups: Final = Rows("list_error_groups", limit=DEFAULT_LIMIT)
 """What dead letters died of: groups with open letters first, then the newest."""

@@ -79,6 +79,17 @@ SELECT pgcron.retry_run(:run_id::bigint, :actor::text) AS run_id;
 -- name: redrive
 SELECT pgcron.redrive(:run_id::bigint, :actor::text, :args::text::jsonb) AS run_id;
 
+-- name: archive_dead_letters
+-- The oldest open ones that fit all that is given.
+SELECT pgcron.archive_dead_letters(ARRAY(
+  SELECT d.run_id FROM pgcron.dead_letter d
+  WHERE d.closed_at IS NULL
+    AND (:run_ids::bigint[] IS NULL OR d.run_id = ANY(:run_ids::bigint[]))
+    AND pgcron.letter_fits(d, :fingerprint::text, :handler::text, :queue::text,
+        :error_class::text, :schedule::text, :since::timestamptz, :until::timestamptz)
+  ORDER BY d.died_at, d.run_id LIMIT :at_most::int FOR UPDATE SKIP LOCKED),
+  :note::text, :actor::text) AS run_ids;
+
 -- name: redrive_many
 SELECT coalesce(pg_catalog.array_agg(m.dead_letter ORDER BY m.run_id), '{}') AS letters,
        coalesce(pg_catalog.array_agg(m.run_id ORDER BY m.run_id), '{}') AS runs,

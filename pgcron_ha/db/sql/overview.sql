@@ -62,22 +62,17 @@ ORDER BY l.attempt, l.sequence LIMIT :limit::int;
 -- name: list_dead_letters
 SELECT d.run_id, d.uuid, d.outcome, d.died_at, d.schedule, d.scheduled_for AS fire_time, d.handler,
        d.queue, d.attempts, d.error_class, d.error,
-       d.fingerprint, d.requeued_as, d.requeued_at, d.requeued_by
+       d.fingerprint, d.redriven_as, d.closed_at, d.closed_by, d.note
 FROM pgcron.dead_letter d
-WHERE (:also_redriven::boolean OR d.requeued_as IS NULL)
-  AND (:handler::text IS NULL OR d.handler = :handler::text)
-  AND (:fingerprint::text IS NULL OR d.fingerprint = :fingerprint::text)
-  AND (:queue::text IS NULL OR d.queue = :queue::text)
-  AND (:error_class::text IS NULL OR coalesce(d.error_class, '') = :error_class::text)
-  AND (:schedule::text IS NULL OR d.schedule = :schedule::text)
-  AND (:since::timestamptz IS NULL OR d.died_at >= :since::timestamptz)
-  AND (:until::timestamptz IS NULL OR d.died_at < :until::timestamptz)
+WHERE (:also_closed::boolean OR d.closed_at IS NULL)
+  AND pgcron.letter_fits(d, :fingerprint::text, :handler::text, :queue::text,
+      :error_class::text, :schedule::text, :since::timestamptz, :until::timestamptz)
 ORDER BY d.died_at DESC, d.run_id DESC LIMIT :limit::int;
 
 -- name: list_error_groups
 SELECT g.fingerprint, g.error_class, g.message, g.letters, g.open, g.lost, g.first_at, g.last_at,
        g.handlers, g.queues, g.schedules, g.outcomes, g.last_run
-FROM pgcron.error_groups g WHERE :also_redriven::boolean OR g.open > 0
+FROM pgcron.error_groups g WHERE :also_closed::boolean OR g.open > 0
 ORDER BY g.open = 0, g.last_at DESC LIMIT :limit::int;
 
 -- name: list_queues
@@ -117,7 +112,7 @@ SELECT live.*, c.paused_at, c.paused_by, c.paused_note,
        (SELECT count(*) FROM pgcron.queue q WHERE q.paused_at IS NOT NULL) AS paused_queues,
        (SELECT count(*) FROM pgcron.schedule s WHERE NOT s.enabled) AS paused_schedules,
        (SELECT count(*) FROM pgcron.schedule s) AS schedules,
-       (SELECT count(*) FROM pgcron.dead_letter d WHERE d.requeued_as IS NULL) AS dead_letters
+       (SELECT count(*) FROM pgcron.dead_letter d WHERE d.closed_at IS NULL) AS dead_letters
 FROM live LEFT JOIN pgcron.cluster c ON true;
 
 -- name: count_outcomes

@@ -4,11 +4,11 @@
 -- number, which is as good as when they died. Only the groups that are shown read a cause.
 SELECT g.*, left(newest.error, 300) AS cause
 FROM (SELECT d.handler, d.error_class, d.fingerprint, count(*) AS letters,
-      count(*) FILTER (WHERE d.requeued_as IS NULL) AS open,
+      count(*) FILTER (WHERE d.closed_at IS NULL) AS open,
              count(*) FILTER (WHERE d.died_at > now() - interval '1 hour') AS of_an_hour,
              count(*) FILTER (WHERE d.died_at > now() - interval '1 day') AS of_a_day,
              count(*) FILTER (WHERE d.outcome = 'lost') AS lost,
-             count(*) FILTER (WHERE d.requeued_as IS NULL AND d.outcome = 'dead') AS redrivable,
+             count(*) FILTER (WHERE d.closed_at IS NULL AND d.outcome = 'dead') AS redrivable,
              min(d.died_at) AS first_at, max(d.died_at) AS last_at,
              count(DISTINCT d.schedule COLLATE "C") AS schedules,
              min(d.schedule COLLATE "C") AS schedule, count(DISTINCT d.queue COLLATE "C") AS queues,
@@ -16,22 +16,24 @@ FROM (SELECT d.handler, d.error_class, d.fingerprint, count(*) AS letters,
              bool_or(d.schedule_id IS NULL) AS has_enqueued,
              (array_agg(d.run_id ORDER BY d.died_at DESC))[1] AS last_run,
              (array_agg(d.run_id
-              ORDER BY d.requeued_as IS NOT NULL, d.died_at DESC))[1] AS newest_run
+              ORDER BY d.closed_at IS NOT NULL, d.died_at DESC))[1] AS newest_run
       FROM ((SELECT e.*, hashtextextended(left(e.error, 300), 0) AS cause
-             FROM pgcron.dead_letter e WHERE :state::text = 'open' AND e.requeued_as IS NULL
+             FROM pgcron.dead_letter e WHERE :state::text = 'open' AND e.closed_at IS NULL
              ORDER BY e.died_at DESC LIMIT :look::int)
             UNION ALL
             (SELECT e.*, hashtextextended(left(e.error, 300), 0)
              FROM pgcron.dead_letter e WHERE :state::text <> 'open' ORDER BY e.run_id DESC
              LIMIT :look::int)) d
-      WHERE (:state::text <> 'redriven' OR d.requeued_as IS NOT NULL)
+      WHERE CASE :state::text WHEN 'redriven' THEN d.redriven_as IS NOT NULL
+                 WHEN 'archived' THEN d.closed_at IS NOT NULL AND d.redriven_as IS NULL
+                 ELSE true END
         AND (:handler::text IS NULL OR d.handler = :handler::text)
         AND (:error_class::text IS NULL OR coalesce(d.error_class, '') = :error_class::text)
         AND (:queue::text IS NULL OR d.queue = :queue::text)
         AND (:schedule::text IS NULL OR d.schedule = :schedule::text)
         AND (:fingerprint::text IS NULL OR d.fingerprint = :fingerprint::text)
       GROUP BY d.handler, d.error_class, d.fingerprint
-      ORDER BY count(*) FILTER (WHERE d.requeued_as IS NULL) = 0, max(d.died_at) DESC
+      ORDER BY count(*) FILTER (WHERE d.closed_at IS NULL) = 0, max(d.died_at) DESC
       LIMIT :limit::int) g
 JOIN pgcron.dead_letter newest ON newest.run_id = g.last_run
 ORDER BY g.open = 0, g.last_at DESC;
@@ -43,11 +45,11 @@ SELECT d.run_id, d.outcome, d.died_at, d.schedule, d.scheduled_for, d.queue, d.p
        d.delivery, d.attempts, d.error_class,
        left(d.error, :text::int) AS error, length(d.error) > :text::int AS error_is_cut,
        left(d.args::text, :text::int) AS args,
-       d.requeued_as, d.requeued_at, d.requeued_by,
+       d.redriven_as, d.closed_at, d.closed_by, d.note,
        coalesce(live.state, past.outcome) AS redriven_state
 FROM (SELECT l.* FROM (
         (SELECT e.* FROM pgcron.dead_letter e
-         WHERE :state::text = 'open' AND e.requeued_as IS NULL
+         WHERE :state::text = 'open' AND e.closed_at IS NULL
            AND e.died_at <= coalesce(:before_at::timestamptz, 'infinity')
            AND (e.died_at, e.run_id) < (coalesce(:before_at::timestamptz, 'infinity'),
                 coalesce(:before_id::bigint, 0))
@@ -57,7 +59,9 @@ FROM (SELECT l.* FROM (
          WHERE :state::text <> 'open'
            AND e.run_id < coalesce(:before_id::bigint, 9223372036854775807)
          ORDER BY e.run_id DESC LIMIT :look::int)) l
-      WHERE (:state::text <> 'redriven' OR l.requeued_as IS NOT NULL)
+      WHERE CASE :state::text WHEN 'redriven' THEN l.redriven_as IS NOT NULL
+                 WHEN 'archived' THEN l.closed_at IS NOT NULL AND l.redriven_as IS NULL
+                 ELSE true END
         AND (:handler::text IS NULL OR l.handler = :handler::text)
         AND (:error_class::text IS NULL OR coalesce(l.error_class, '') = :error_class::text)
         AND (:queue::text IS NULL OR l.queue = :queue::text)
@@ -65,16 +69,16 @@ FROM (SELECT l.* FROM (
         AND (:fingerprint::text IS NULL OR l.fingerprint = :fingerprint::text)
       ORDER BY CASE WHEN :state::text = 'open' THEN l.died_at END DESC, l.run_id DESC
       LIMIT :limit::int) d
-LEFT JOIN pgcron.run live ON live.id = d.requeued_as
+LEFT JOIN pgcron.run live ON live.id = d.redriven_as
 LEFT JOIN LATERAL (SELECT h.outcome FROM pgcron.history h
-WHERE h.id = d.requeued_as AND live.id IS NULL AND h.finished_at >= d.requeued_at LIMIT 1) past
+WHERE h.id = d.redriven_as AND live.id IS NULL AND h.finished_at >= d.closed_at LIMIT 1) past
     ON true
 ORDER BY CASE WHEN :state::text = 'open' THEN d.died_at END DESC, d.run_id DESC;
 
 -- name: page_letters_counted
 -- How many there are, counted up to :most, and when the newest of all died.
 SELECT (SELECT count(*)
-FROM (SELECT FROM pgcron.dead_letter e WHERE e.requeued_as IS NULL
+FROM (SELECT FROM pgcron.dead_letter e WHERE e.closed_at IS NULL
 LIMIT :most::int) bounded) AS open,
        (SELECT max(e.died_at)
         FROM (SELECT d.died_at FROM pgcron.dead_letter d ORDER BY d.run_id DESC

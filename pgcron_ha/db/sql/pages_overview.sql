@@ -4,11 +4,11 @@ SELECT now() AS now, c.paused_at, c.paused_by, c.paused_note,
        CASE WHEN c.quarantine_until > now() THEN c.quarantine_until END AS quarantine_until,
        (SELECT count(*) FROM pgcron.schedule s) AS schedules,
        (SELECT count(*)
-        FROM (SELECT FROM pgcron.dead_letter d WHERE d.requeued_as IS NULL
+        FROM (SELECT FROM pgcron.dead_letter d WHERE d.closed_at IS NULL
         LIMIT :most::int + 1) bounded) AS dead_letters,
        (SELECT count(*)
         FROM (SELECT FROM pgcron.dead_letter d
-        WHERE d.requeued_as IS NULL AND d.died_at > now() - interval '1 hour'
+        WHERE d.closed_at IS NULL AND d.died_at > now() - interval '1 hour'
                               LIMIT :most::int + 1) bounded) AS dead_letters_of_last_hour,
        (SELECT count(*)
         FROM (SELECT FROM pgcron.run r WHERE r.state = 'running' AND r.owner IS NOT NULL
@@ -75,7 +75,7 @@ FROM recent r;
 -- dead letter for each failure, so no others need to be searched.
 SELECT letter.schedule_id
 FROM (SELECT DISTINCT newest.schedule_id FROM (
-        SELECT d.schedule_id FROM pgcron.dead_letter d WHERE d.requeued_as IS NULL
+        SELECT d.schedule_id FROM pgcron.dead_letter d WHERE d.closed_at IS NULL
         ORDER BY d.died_at DESC LIMIT :look::int) newest
       WHERE newest.schedule_id IS NOT NULL) letter
 CROSS JOIN LATERAL (SELECT h.outcome FROM pgcron.history h

@@ -48,7 +48,7 @@ GROUP BY q.queue ORDER BY q.queue LIMIT :limit::int;
 -- name: page_queue_dead
 -- Of the newest :look open dead letters.
 SELECT d.queue, count(*) AS letters
-FROM (SELECT e.queue FROM pgcron.dead_letter e WHERE e.requeued_as IS NULL ORDER BY e.died_at DESC
+FROM (SELECT e.queue FROM pgcron.dead_letter e WHERE e.closed_at IS NULL ORDER BY e.died_at DESC
 LIMIT :look::int) d
 GROUP BY d.queue ORDER BY d.queue LIMIT :limit::int;
 

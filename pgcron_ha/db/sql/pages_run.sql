@@ -92,7 +92,7 @@ FROM pgcron.run r JOIN pgcron.progress p ON p.run_id = r.id AND p.attempt = r.at
 WHERE r.id = :run_id::bigint AND r.state = 'running';
 
 -- name: page_run_letter
-SELECT d.died_at, d.requeued_as, d.requeued_at, d.requeued_by,
+SELECT d.died_at, d.redriven_as, d.closed_at, d.closed_by, d.note,
        date_part('epoch', pgcron.time_allowed(d.timeout)) AS timeout, d.fingerprint
 FROM pgcron.dead_letter d WHERE d.run_id = :run_id::bigint;
 

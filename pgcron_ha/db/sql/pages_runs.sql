@@ -120,13 +120,13 @@ SELECT coalesce(max(s.low_id), 0) AS id FROM step s;
 -- Runs that ended dead or lost: few among many, so they are read from their own table instead of
 -- history. The history row of the same instant adds node and start while retention keeps it.
 WITH looked AS MATERIALIZED (
-  SELECT d.run_id AS id, d.outcome, d.handler, d.queue, d.schedule, d.died_at, d.requeued_as,
+  SELECT d.run_id AS id, d.outcome, d.handler, d.queue, d.schedule, d.died_at, d.closed_at,
          :error::text IS NULL OR position(lower(:error::text) IN lower(d.error)) > 0 AS has_error
   FROM pgcron.dead_letter d WHERE d.run_id < :before::bigint ORDER BY d.run_id DESC
   LIMIT :look::int),
 matched AS MATERIALIZED (
   SELECT l.id FROM looked l
-  WHERE l.outcome = ANY(:states::text[]) AND (l.requeued_as IS NULL OR NOT :is_open::boolean)
+  WHERE l.outcome = ANY(:states::text[]) AND (l.closed_at IS NULL OR NOT :is_open::boolean)
     AND (:queue::text IS NULL OR l.queue = :queue::text)
     AND (:handler::text IS NULL OR l.handler = :handler::text)
     AND (:schedule::text IS NULL OR l.schedule = :schedule::text)

@@ -1,4 +1,6 @@
-"""``/dead``: what are the causes, is it getting worse, and sending a dead letter again."""
+"""``/dead``: what are the causes, is it getting worse, and sending a dead letter again, or
+closing it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from pgcron_ha.web.page_request import PageRequest
 # In addresses: letters whose run ended without a class of error.
 NO_CLASS: Final = "(none)"
 _FILTERS: Final[tuple[str, ...]] = ("state", "handler", "class", "group", "queue", "schedule")
-# What names the letters of a cause in the form that redrives them.
+# What names the letters of a cause in the forms that redrive or archive them.
 _CAUSE: Final = ("handler", "class", "group", "queue", "schedule")
 # How many of them become due in a minute; without one all do at once.
 RATES: Final = ("1", "10", "60", "600")
@@ -71,8 +73,7 @@ async def redrive(page_request: PageRequest) -> Response:
 
 async def redrive_cause(page_request: PageRequest) -> Response:
     """Runs the open letters of the cause that the address names again, each once."""
-    wanted: dict[str, Any] = _wanted(page_request.query(*_CAUSE))
-    del wanted["state"]
+    wanted = _cause(page_request)
     rate = (await page_request.form("rate")).get("rate")
     choice(rate, RATES, "rate")
     starting: datetime | None = None
@@ -85,12 +86,43 @@ async def redrive_cause(page_request: PageRequest) -> Response:
             starting=starting,
         )
         redriven += len(batch.runs)
-        if len(batch.runs) < functions.MOST_REDRIVEN:
+        if len(batch.runs) < functions.MOST_AT_ONCE:
             break
         starting = batch.next_due
     return page_request.redirect(
         "dead", {"done": "redriven_cause" if redriven else "redriven_none"}
     )
+
+
+async def archive(page_request: PageRequest) -> Response:
+    """Closes an open dead letter; then shows the list."""
+    note = (await page_request.form("note")).get("note")
+    return await _archive(page_request, {"run_ids": [page_request.id]}, note, 1)
+
+
+async def archive_cause(page_request: PageRequest) -> Response:
+    """Closes the open letters of the cause that the address names."""
+    wanted, note = _cause(page_request), (await page_request.form("note")).get("note")
+    return await _archive(page_request, wanted, note, _MOST_BATCHES)
+
+
+async def _archive(
+    page_request: PageRequest, wanted: dict[str, Any], note: str | None, batches: int
+) -> Response:
+    archived = 0
+    for _ in range(batches):
+        batch = await page_request.do(functions.archive_dead_letters, **wanted, note=note)
+        archived += len(batch)
+        if len(batch) < functions.MOST_AT_ONCE:
+            break
+    return page_request.redirect("dead", {"done": "archived" if archived else "archived_none"})
+
+
+def _cause(page_request: PageRequest) -> dict[str, Any]:
+    """The letters of the cause that the address of a form names."""
+    wanted: dict[str, Any] = _wanted(page_request.query(*_CAUSE))
+    del wanted["state"]
+    return wanted
 
 
 async def _read_letters(
@@ -131,6 +163,7 @@ def _group(page_request: PageRequest, row: Row, filters: dict[str, str]) -> dict
         **row,
         "href": page_request.link("dead", {**filters, **cause}),
         "redrive_href": page_request.link("redrive_cause", {**chosen, **cause}),
+        "archive_href": page_request.link("archive_cause", {**chosen, **cause}),
         "is_chosen": all(filters.get(name) == value for name, value in cause.items()),
     }
 

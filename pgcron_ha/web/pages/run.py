@@ -122,7 +122,7 @@ def _view(
     waits = None if found.waits is None else {**found.waits, "circuit": circuit}
     word = run_word(row, now)
     shown = found.attempts[: ask.ATTEMPTS]
-    is_open_letter = found.letter is not None and found.letter["requeued_as"] is None
+    is_open_letter = found.letter is not None and found.letter["closed_at"] is None
     redrive_href = page_request.link("redrive", id=row["id"]) if is_open_letter else None
     # An unfolded one holds its region as it is, so while more may come all are folded.
     with_traceback = (one["attempt"] for one in shown if one["traceback"] and row["finished_at"])
@@ -259,10 +259,10 @@ def _json(text: str, size: int) -> dict[str, Any]:
 
 def _children(found: Found) -> list[Row]:
     """The runs that were made from this one, with what its dead letter says."""
-    letter = found.letter or {"requeued_as": None}
-    redriven = letter["requeued_as"]
+    letter = found.letter or {"redriven_as": None}
+    redriven = letter["redriven_as"]
     if redriven is None or any(child["id"] == redriven for child in found.children):
         return found.children
-    by, at = letter["requeued_by"], letter["requeued_at"]
+    by, at = letter["closed_by"], letter["closed_at"]
     last = {"id": redriven, "origin": "redrive", "created_by": by, "state": None, "at": at}
     return [*found.children, last]

@@ -371,16 +371,16 @@ async def test_dead_letters_are_redriven_from_each_place(hands: Hands, cluster: 
     await hands.open("/dead")
     again.append(run_of(await hands.press("Redrive one", row="ValueError")))
     (left,) = await cluster.execute(
-        "SELECT array_agg(run_id ORDER BY run_id) FROM pgcron.dead_letter WHERE requeued_as IS NULL"
+        "SELECT array_agg(run_id ORDER BY run_id) FROM pgcron.dead_letter WHERE closed_at IS NULL"
     )
     await hands.open("/dead")
     again.append(run_of(await hands.press("Redrive", row=str(left[0][0]))))
     await hands.open(f"/runs/{left[0][1]}")
     again.append(run_of(await hands.press("Redrive")))
 
-    letters = await cluster.execute("SELECT requeued_as, requeued_by FROM pgcron.dead_letter")
-    assert {row["requeued_as"] for row in letters} == set(again)
-    assert {row["requeued_by"] for row in letters} == {ACTOR}
+    letters = await cluster.execute("SELECT redriven_as, closed_by FROM pgcron.dead_letter")
+    assert {row["redriven_as"] for row in letters} == set(again)
+    assert {row["closed_by"] for row in letters} == {ACTOR}
     assert [await outcome(cluster, run) for run in again] == ["succeeded"] * 3
 
 
@@ -392,7 +392,7 @@ async def test_all_that_died_of_one_cause_are_redriven_at_once(
         return "Redrive 2" in await hands.text()
 
     await cluster.execute("DELETE FROM pgcron.dead_letter")
-    for fingerprint in ("another", "0123456789abcdef", "0123456789abcdef"):
+    for fingerprint in ("one", "another", "0123456789abcdef", "0123456789abcdef"):
         await cluster.execute(
             """INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, queue, priority, handler,
                  args, delivery, timeout, retry_base, retry_cap, attempts, error_class, error,
@@ -405,10 +405,20 @@ async def test_all_that_died_of_one_cause_are_redriven_at_once(
     assert await hands.press("Redrive 2") == "/dead"
 
     letters = await cluster.execute(
-        "SELECT requeued_as, requeued_by FROM pgcron.dead_letter ORDER BY run_id"
+        "SELECT redriven_as, closed_by FROM pgcron.dead_letter ORDER BY run_id"
     )
-    assert [row["requeued_by"] for row in letters] == [None, ACTOR, ACTOR]
-    assert [await outcome(cluster, row["requeued_as"]) for row in letters[1:]] == ["succeeded"] * 2
+    assert [row["closed_by"] for row in letters] == [None, None, ACTOR, ACTOR]
+    assert [await outcome(cluster, row["redriven_as"]) for row in letters[2:]] == ["succeeded"] * 2
+
+    await hands.open("/dead")
+    assert await hands.press("Archive 1", note="not needed") == "/dead"
+    left = await one(cluster, "SELECT run_id FROM pgcron.dead_letter WHERE closed_at IS NULL")
+    await hands.open("/dead")
+    assert await hands.press("Archive", row=str(left)) == "/dead"
+    archived = await cluster.execute(
+        "SELECT closed_by, note FROM pgcron.dead_letter WHERE redriven_as IS NULL ORDER BY note"
+    )
+    assert [tuple(row) for row in archived] == [(ACTOR, "not needed"), (ACTOR, None)]
 
 
 @pytest.mark.long
@@ -498,7 +508,7 @@ async def test_no_verb_is_left_out() -> None:
 
     assert verbs == {
         *("run_now", "pause", "resume", "rename", "cancel", "retry", "redrive", "redrive_cause"),
-        "delete_schedule",
+        *("delete_schedule", "archive", "archive_cause"),
         *("skip_fire", "move_fire", "edit_fire", "restore_fire", "restore_args"),
         *("create_schedule", "save", "restore", "save_calendar", "delete_calendar"),
         *("ask_backfill", "pause_backfill", "resume_backfill", "stop_backfill"),

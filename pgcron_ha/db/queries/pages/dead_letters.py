@@ -14,8 +14,8 @@ LAST_LOOKED_AT: Final = 100
 PAGE_ROWS: Final = 25
 # What of an error and of args a page shows; the run's page shows more.
 SHOWN_TEXT: Final = 2_000
-# ``open``: not redriven; ``redriven``; or ``all``.
-STATES: Final = ("open", "redriven", "all")
+# ``open``: neither redriven nor archived.
+STATES: Final = ("open", "redriven", "archived", "all")
 
 
 groups: Final = Query("page_letter_groups", look=LOOK, limit=GROUPS)
