@@ -12,6 +12,7 @@ import random
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
@@ -280,11 +281,14 @@ class SetAside(Generic[Key]):
         """Whether it did not go through the last time; it is sent alone then."""
         return key in self._entries
 
+    def until_retry(self, key: Key) -> float:
+        """Seconds until this one is tried again; infinite when it is not held."""
+        entry = self._entries.get(key)
+        return inf if entry is None else max(0.0, entry.again_at - monotonic())
+
     def next_try(self) -> float | None:
         """Seconds until the first of them is tried again; None when there is none."""
-        if not self._entries:
-            return None
-        return max(0.0, min(entry.again_at for entry in self._entries.values()) - monotonic())
+        return min(map(self.until_retry, self._entries), default=None)
 
     def entries(self) -> list[Aside]:
         """All of them, the oldest first."""

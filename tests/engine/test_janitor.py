@@ -75,7 +75,9 @@ async def test_what_failed_is_tried_again_soon_and_the_rest_goes_on_meanwhile(
         await connection.execute(
             "SELECT pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, 1)"
         )
-        assert await janitor.run_once() is None
+        until_next = await janitor.run_once()
+        assert until_next is not None
+        assert until_next <= 1
         assert [each.what for each in janitor.aside.entries()] == ["upkeep: partitions"]
         assert await control.run_row(connection, late) is None
 
@@ -85,6 +87,22 @@ async def test_what_failed_is_tried_again_soon_and_the_rest_goes_on_meanwhile(
     await until("it was done again", is_mended)
     assert len(await partitions(connection, "history")) > 60
     assert await connection.fetchval("SELECT pgcron.ensure_partitions()") == 0
+
+
+async def test_while_a_table_is_locked_a_duty_tries_again_every_second(
+    janitor: Janitor, link: Link, make_link: MakeLink, connection: Connection
+) -> None:
+    async def next_pass() -> float:
+        while janitor.aside.waits("forget_missed"):
+            await janitor.rest(0.05)
+        return await janitor.run_once() or 0.0
+
+    link.witness = make_link().rows
+    async with connection.transaction():
+        await connection.execute("LOCK TABLE pgcron.missed IN SHARE ROW EXCLUSIVE MODE")
+        pauses = [await next_pass() for _ in range(3)]
+        assert "upkeep: forget_missed" in [each.what for each in janitor.aside.entries()]
+    assert all(0 < pause <= 1 for pause in pauses), pauses
 
 
 async def test_one_duty_that_fails_keeps_no_other_from_its_turn(

@@ -44,7 +44,7 @@ async def test_a_reset_while_a_statement_is_under_way_is_unanswered(
 ) -> None:
     async with connection.transaction():
         await connection.execute("LOCK TABLE pgcron.node")
-        waiting = asyncio.create_task(proxied.rows("forget_nodes"))
+        waiting = asyncio.create_task(proxied.rows("forget_nodes", at_most=10))
         await until("the statement waits", lambda: _waits(connection))
         proxy.reset()
 
@@ -133,10 +133,10 @@ async def test_a_lock_that_can_not_be_had_is_busy_and_nothing_happened(
         await connection.execute("LOCK TABLE pgcron.node")
 
         with pytest.raises(Busy):
-            await link.rows("forget_nodes")
+            await link.rows("forget_nodes", at_most=10)
 
     assert link.is_open
-    await link.rows("forget_nodes")
+    await link.rows("forget_nodes", at_most=10)
 
 
 @pytest.mark.parametrize(

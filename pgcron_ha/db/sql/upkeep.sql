@@ -124,9 +124,11 @@ RETURNING 1 AS gone;
 
 -- name: forget_nodes
 -- Dead for a day and owner of nothing.
-DELETE FROM pgcron.node n
-WHERE n.state = 'dead' AND n.ended_at < now() - interval '1 day'
-  AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.owner = n.incarnation AND r.state = 'running');
+DELETE FROM pgcron.node n WHERE n.incarnation = ANY(ARRAY(
+  SELECT d.incarnation FROM pgcron.node d
+  WHERE d.state = 'dead' AND d.ended_at < now() - interval '1 day' AND NOT EXISTS (
+    SELECT FROM pgcron.run r WHERE r.owner = d.incarnation AND r.state = 'running')
+  LIMIT :at_most FOR UPDATE OF d SKIP LOCKED)) RETURNING 1 AS gone;
 
 -- name: forget_missed
 WITH outlived AS MATERIALIZED (
@@ -141,8 +143,8 @@ WHERE m.schedule_id = outlived.schedule_id AND m.first_at = outlived.first_at RE
 DELETE FROM pgcron.schedule_version v WHERE v.schedule_id = ANY(ARRAY(
   SELECT d.schedule_id FROM pgcron.schedule_version d
   JOIN pgcron.retention kept ON kept.relation = 'occurrence'
-  WHERE d.operation = 'delete' AND d.at < now() - kept.keep ORDER BY d.at LIMIT :at_most))
-  RETURNING 1 AS gone;
+  WHERE d.operation = 'delete' AND d.at < now() - kept.keep
+  ORDER BY d.at LIMIT :at_most FOR UPDATE OF d SKIP LOCKED)) RETURNING 1 AS gone;
 
 -- name: overflowed
 -- Of runs that ended when history had no partition for them; not those that were refused just now.

@@ -81,6 +81,8 @@ class Janitor(Service):
         self._rest: float | None = None
         """Seconds until the sweep of history goes on."""
         self._known_broken: set[str] = set()
+        self._failed: set[str] = set()
+        """Duties that are set aside."""
         # Duties and settings by name, rows of history by their run.
         self.aside: SetAside[str | int] = SetAside(self.name, longest=AGAIN_SECONDS)
 
@@ -94,12 +96,18 @@ class Janitor(Service):
         rest = until_round if until_round > 0 else await self._all_other_duties()
         if self._has_more:
             return 0  # the rest of them waits for it
+        if self._until_retry() < (self.interval if rest is None else rest):
+            rest = self._until_retry()
         if self._expires_in >= self.interval:
             return rest
         # Woken for what expires: the other duties wait for the end of the interval.
         left = self.interval if rest is None else rest
         self._round_at = monotonic() + left
         return min(self._expires_in, left)
+
+    def _until_retry(self) -> float:
+        """Seconds until a duty that failed is tried again: soon after a lock is released."""
+        return min(map(self.aside.until_retry, self._failed), default=inf)
 
     async def _all_other_duties(self) -> float | None:
         """Seconds to the next round; None for the interval."""
@@ -280,14 +288,14 @@ class Janitor(Service):
         had_more, self._has_more = self._has_more, False
         try:
             await fulfil()
-        except Unanswered as error:
-            self.aside.put(duty, f"upkeep: {duty}", error)
-        except DatabaseUnavailable:
-            raise
         except PgcronError as error:
+            if isinstance(error, DatabaseUnavailable) and not isinstance(error, Unanswered):
+                raise
             self.aside.put(duty, f"upkeep: {duty}", error)
+            self._failed.add(duty)
         else:
             self.aside.forget(duty)
+            self._failed.discard(duty)
             self._next[duty] = began if self._has_more else began + every
         self._has_more |= had_more
 
