@@ -11,6 +11,8 @@ ONLY ?=
 PYTHON ?=
 UV ?= uv
 export PYTHON
+# Some images forbid it; without compiled files each of the tests' many processes compiles the product anew.
+export PYTHONDONTWRITEBYTECODE :=
 BIN := .venv/bin
 
 help: ## this list

@@ -102,7 +102,7 @@ async def play(cluster: Cluster, connection: Connection, proxy: Proxy, plan: Pla
     chance = random.Random(plan.seed)
     nodes = [_start(cluster, number, cut_dsn if number == 0 else None) for number in range(NODES)]
     for node in nodes:
-        await until(f"{node.name} has joined", node.has_joined, deadline=60)
+        await until(f"{node.name} has joined", node.has_joined)
     await _put_schedules(connection, plan)
     held: list[str] = []
     kills = cuts = 0

@@ -31,7 +31,7 @@ async def play(settings: Settings, folder: Path) -> None:
         for name in stage.proxies:
             stage.spawn(name)
         for node in list(stage.nodes.values()):
-            await until(f"{node.name} has joined", node.has_joined, deadline=30)
+            await until(f"{node.name} has joined", node.has_joined)
         await _create_schedules(stage)
         quiet = settings.quiet * settings.ttl
         async with _company(stage) as enqueueing:
@@ -102,7 +102,7 @@ async def _do_harm(stage: Stage) -> None:
 async def _drain(stage: Stage) -> None:
     """Every schedule pauses, and what lives ends; then one run is due when nothing else stirs."""
     client = Client(stage, 0)
-    await until("no more fires", lambda: schedules.pause_all(client), deadline=30)
+    await until("no more fires", lambda: schedules.pause_all(client))
     record.write("phase", name="drain")
     drained = await _nothing_lives(stage, DRAIN_SECONDS)
     if drained:

@@ -1,8 +1,10 @@
-"""A few seconds of everything at once, in every run of the tests; `make chaos` has more."""
+"""A few seconds of everything at once, in `make test-long`; `make chaos` has more."""
 
 from __future__ import annotations
 
 from pathlib import Path
+
+import pytest
 
 from tests.chaos.checking.coverage import CORE, uncovered
 from tests.chaos.checking.history import load
@@ -18,6 +20,7 @@ NEMESES = ("N1", "N2", "N3", "N5", "N6", "N7", "N8", "N17", "N19")
 POINTS = Failpoints(lost=0.04, frozen=0.005, slow=0.05, late=0.005)
 
 
+@pytest.mark.long
 async def test_every_promise_is_kept_whatever_happens(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     summary = Summary()

@@ -65,6 +65,7 @@ def ended(folder: Path) -> dict[str, set[str]]:
         return {name: {*outcomes} for name, outcomes in connection.execute(query)}
 
 
+@pytest.mark.long
 def test_a_demo_with_a_time_ends_by_itself_and_accounts_for_every_occurrence(
     start: Start, folder: Path
 ) -> None:
@@ -213,7 +214,7 @@ def test_nothing_outlives_a_demo_that_is_killed(start: Start, folder: Path) -> N
     demo.process.kill()
     demo.end()
 
-    wait_for("all is gone", lambda: not processes_about(folder), deadline=30)
+    wait_for("all is gone", lambda: not processes_about(folder))
 
 
 @pytest.mark.long

@@ -82,6 +82,7 @@ def test_dev_runs_a_node_on_an_embedded_server_and_ctrl_c_ends_both(place: Path)
     assert processes_about(place) == []
 
 
+@pytest.mark.long
 def test_dev_starts_again_when_a_file_changes_also_after_one_that_can_not_be_loaded(
     place: Path, empty_database: str
 ) -> None:

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from tests.cli.conftest import Cli
-from tests.waiting import wait_for
+from tests.waiting import slowness, wait_for
 
 
 @contextmanager
@@ -59,7 +59,9 @@ def test_who_holds_a_lock_is_named(
                 rf"locked     session {pid} \(user {user}, application a_colleague\) holds {what}"
                 r" for \d+ s, idle in its transaction; 1 session waits for it"
             )
-            wait_for("it is named", lambda: named.search(cli("status").out), deadline=10)
+            wait_for(
+                "it is named", lambda: named.search(cli("status").out), deadline=10 * slowness()
+            )
             answer = cli("doctor", "--json")
             [row] = [row for row in answer.rows if row["check"] == "locks"]
             assert (answer.code, row["level"]) == (1, "problem")

@@ -148,7 +148,7 @@ def test_what_looks_like_a_placeholder_reaches_the_program() -> None:
         )
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, database=None)
+@settings(max_examples=60, deadline=None, derandomize=True, database=None)
 @given(
     st.lists(
         st.one_of(
@@ -327,7 +327,7 @@ _cron_jobs = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, database=None)
+@settings(max_examples=60, deadline=None, derandomize=True, database=None)
 @given(st.lists(_cron_jobs, max_size=3))
 def test_any_manifest_is_imported_or_told(manifests: list[Any]) -> None:
     documents = [Document("k.yaml", {"items": manifests})]
@@ -337,7 +337,7 @@ def test_any_manifest_is_imported_or_told(manifests: list[Any]) -> None:
     assert len(found.definitions) + len({loss.where for loss in found.losses}) >= min(jobs, 1)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@settings(max_examples=60, deadline=None, derandomize=True, database=None)
 @given(
     st.lists(
         st.fixed_dictionaries(

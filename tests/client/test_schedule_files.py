@@ -89,7 +89,7 @@ _rows = st.fixed_dictionaries(
 _names = _text.filter(lambda name: name.strip() != "" and name.isprintable())
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, database=None)
+@settings(max_examples=60, deadline=None, derandomize=True, database=None)
 @given(st.dictionaries(_names, _rows, max_size=3))
 def test_what_is_written_is_read_back_and_has_the_published_form(
     rows: dict[str, dict[str, Any]],

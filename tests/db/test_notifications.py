@@ -11,6 +11,7 @@ import pytest
 from tests.db.control import Connection, call, join
 from tests.product.db import connect, health, migrate
 from tests.servers import ThrowAwayServer
+from tests.waiting import slowness
 
 SMALLEST = {"max_notify_queue_pages": "64"}
 
@@ -98,7 +99,7 @@ async def test_a_transaction_wakes_who_is_idle_when_it_is_committed(
     await connection.execute("SELECT pg_notify(pgcron.channel(), 'the end')")
 
     expected = ["run"] if is_idle_at_commit else []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(10 * slowness()):
         assert [await heard.get() for _ in [*expected, "the end"]] == [*expected, "the end"]
     for each in (listener, other):
         await each.close(timeout=5)

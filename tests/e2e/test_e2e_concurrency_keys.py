@@ -30,7 +30,7 @@ async def test_a_key_runs_no_more_than_its_slots_and_no_fewer_for_longer_than_a_
         for number in range(NODES)
     ]
     for node in nodes:
-        await until(f"{node.name} has joined", node.has_joined, deadline=60)
+        await until(f"{node.name} has joined", node.has_joined)
     await connection.execute("SELECT pgcron.set_concurrency('customer-*', $1)", SLOTS)
     rows = await connection.fetch(
         "SELECT pgcron.enqueue('py:work', jsonb_build_object('seconds', $1::float8),"
@@ -43,7 +43,7 @@ async def test_a_key_runs_no_more_than_its_slots_and_no_fewer_for_longer_than_a_
         await until("some have begun", partial(_have_begun, evidence, begun))
         busy = {event.pid for event in evidence.events("start")[-SLOTS:]}
         next(node for node in nodes if node.pid in busy and not node.has_ended()).kill9()
-    outcomes = await ended(connection, *(row["id"] for row in rows), deadline=60)
+    outcomes = await ended(connection, *(row["id"] for row in rows))
 
     assert {row["outcome"] for row in outcomes} == {"succeeded"}
     executions = evidence.executions(cluster.deaths())

@@ -74,7 +74,7 @@ async def test_a_dump_under_load_is_restored_and_goes_on(
         async def all_ended() -> bool:
             return len(await outcomes()) == len(HELD)
 
-        await until("what was running has ended", all_ended, deadline=30)
+        await until("what was running has ended", all_ended)
         assert await outcomes() == HELD
         newest = await there.fetchval("SELECT max(scheduled_for) FROM pgcron.history")
         later = "SELECT count(*) > 2 FROM pgcron.history WHERE scheduled_for > $1"

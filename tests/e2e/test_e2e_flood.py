@@ -14,6 +14,7 @@ from subprocess import PIPE, Popen
 from time import monotonic
 
 import httpx
+import pytest
 
 from tests.e2e.ledger import Connection, ended, enqueue
 from tests.e2e.nodes import Cluster
@@ -25,6 +26,7 @@ SLOW_SECONDS = 1.0
 """On a quiet machine; one of them may take longer."""
 
 
+@pytest.mark.long
 async def test_a_flood_keeps_out_no_callback_no_probe_and_no_run(
     cluster: Cluster, connection: Connection
 ) -> None:

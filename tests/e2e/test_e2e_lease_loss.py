@@ -40,7 +40,7 @@ async def test_what_may_finish_goes_on_through_an_outage_and_is_told_after_it(
         long, longer = {"seconds": 2 * TTL}, {"seconds": 4 * TTL}
         # Processes of their own take long to begin where others have the processor.
         finishing = await enqueue(connection, "py:finish_isolated", args=longer)
-        await until("it runs", lambda: evidence.count("start") == 1, deadline=30)
+        await until("it runs", lambda: evidence.count("start") == 1)
         for handler in FINISHING:
             finishing += await enqueue(connection, handler, args=long)
             finishing += await enqueue(connection, handler, args=longer)
@@ -90,7 +90,7 @@ async def test_what_may_finish_is_stopped_when_another_node_has_its_run(
 
     first.pause()
     cluster.start("b")
-    await until("b has it", lambda: evidence.count("start") == 2, deadline=30)
+    await until("b has it", lambda: evidence.count("start") == 2)
     assert not is_gone(program)  # it said that it may be executed twice at once
     first.resume()
     await until("a has stopped its own", lambda: is_gone(program))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+import pytest
+
 from tests.e2e.evidence import Execution, overlapping
 from tests.e2e.ledger import Connection, unaccounted
 from tests.e2e.nodes import Cluster
@@ -12,6 +14,7 @@ from tests.waiting import until
 DURATIONS = [2.5, 0.3, 0.9, 1.0, 1.2, 0.0, 2.5, 0.7]
 
 
+@pytest.mark.long
 async def test_runs_of_a_schedule_never_overlap_and_a_held_fire_is_skipped_with_a_reason(
     cluster: Cluster, connection: Connection
 ) -> None:

@@ -16,7 +16,7 @@ from tests.e2e.nodes import Cluster, NodeProcess
 from tests.e2e.producer import Producer
 from tests.product.db import migrate
 from tests.servers import ThrowAwayServer
-from tests.waiting import until
+from tests.waiting import slowness, until
 
 TTL = 10.0
 ASKED_TO_STOP_AT = 0.65
@@ -86,7 +86,7 @@ async def test_a_node_is_at_work_within_two_seconds_of_its_database(
 
         await asyncio.to_thread(own_server.stop)
         # Whoever has failed often waits long; the lease is looked after more eagerly than that.
-        await until("the session misses it", lambda: failures(node, "session"), deadline=30)
+        await until("the session misses it", lambda: failures(node, "session"))
         await until(
             "the dispatcher waits long",
             lambda: failures(node, "dispatcher")[-1:] > [2.6],
@@ -105,8 +105,8 @@ async def test_a_node_is_at_work_within_two_seconds_of_its_database(
 
         started_after = cluster.evidence.events("start")[0].at - up
         print(f"renewed after {renewed_after:.2f} s, a run began after {started_after:.2f} s")
-        assert renewed_after < 1
-        assert started_after < 2
+        assert renewed_after < 1 * slowness()
+        assert started_after < 2 * slowness()
 
 
 def failures(node: NodeProcess, service: str) -> list[float]:

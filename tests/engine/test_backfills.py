@@ -22,7 +22,7 @@ from tests.product.db import backfills as interfaces
 from tests.product.engine import BACKFILLS_BATCH as BATCH
 from tests.product.engine import BUSY_SECONDS, MOST_AT_ONCE, Backfills
 from tests.product.telemetry import BackfillCantGoOn, BackfillIsOver, BackfillIsPaused, Event
-from tests.waiting import until
+from tests.waiting import slowness, until
 
 DAY = datetime(2026, 2, 3, tzinfo=UTC)
 
@@ -161,7 +161,7 @@ async def test_the_end_of_a_run_wakes_it_while_a_backfill_is_under_way(
     await service.run_once()
     service.settled()
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(5 * slowness()):
         await service.rest(60)
 
 

@@ -78,7 +78,7 @@ async def reaches(connection: Connection, wanted: str) -> None:
     async def is_so() -> bool:
         return await state(connection) == wanted
 
-    await until(f"the breaker is {wanted}", is_so, deadline=60)
+    await until(f"the breaker is {wanted}", is_so)
 
 
 async def open_it(connection: Connection, events: list[Event], count: int) -> None:
@@ -89,7 +89,7 @@ async def open_it(connection: Connection, events: list[Event], count: int) -> No
     def have_heard() -> bool:
         return sum(isinstance(event, CircuitOpened) for event in events) == count
 
-    await until("all nodes have heard", have_heard, deadline=60)
+    await until("all nodes have heard", have_heard)
 
 
 async def ended(connection: Connection, outcome: str = "succeeded") -> int:
@@ -115,7 +115,7 @@ async def test_while_it_is_open_a_hundred_runs_wait_and_after_one_probe_all_go(
             )
             return held == 100
 
-        await until("all of them are set aside", are_held, deadline=60)
+        await until("all of them are set aside", are_held)
         assert len(fragile.calls) == 3
         fragile.works = True
         await reaches(connection, "closed")
@@ -123,7 +123,7 @@ async def test_while_it_is_open_a_hundred_runs_wait_and_after_one_probe_all_go(
         async def are_done() -> bool:
             return await ended(connection) == 100
 
-        await until("all of them have run", are_done, deadline=60)
+        await until("all of them have run", are_done)
 
     assert len(fragile.calls) == 103
     attempts = await connection.fetch("SELECT DISTINCT attempt FROM pgcron.history")
@@ -151,14 +151,14 @@ async def test_who_locks_the_breaker_that_a_node_declares_delays_no_other(
             def has_heard() -> bool:
                 return any(isinstance(each, CircuitOpened) for each in events)
 
-            await until("the node follows the other breaker", has_heard, deadline=60)
+            await until("the node follows the other breaker", has_heard)
             await locker.execute("COMMIT")
 
             async def is_declared() -> bool:
                 failures = "SELECT failures FROM pgcron.breaker WHERE name = $1"
                 return bool(await connection.fetchval(failures, HANDLER) == 7)
 
-            await until("the breaker is as the node declares it", is_declared, deadline=60)
+            await until("the breaker is as the node declares it", is_declared)
             await locker.execute("BEGIN")
 
 
@@ -174,7 +174,7 @@ async def test_a_probe_that_fails_is_the_only_run_that_was_tried(
             openings: int = await connection.fetchval("SELECT openings FROM pgcron.breaker")
             return openings == 2
 
-        await until("its probe has failed", opened_again, deadline=60)
+        await until("its probe has failed", opened_again)
         assert len(fragile.calls) == 4
         assert await connection.fetchval("SELECT sum(attempt) FROM pgcron.run") == 1
         fragile.works = True
@@ -191,7 +191,7 @@ async def test_a_fallback_handler_takes_what_comes_while_it_is_open(
         async def are_done() -> bool:
             return await ended(connection) == 20
 
-        await until("the other handler has executed them", are_done, deadline=60)
+        await until("the other handler has executed them", are_done)
 
     assert fragile.spared == {"py:spare": 20}
     reported = await connection.fetchval("SELECT count(*) FROM pgcron.diversion")

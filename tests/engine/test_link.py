@@ -9,7 +9,7 @@ from tests.db.control import Connection, claim, enqueue, join
 from tests.engine.conftest import MakeLink
 from tests.engine.proxy import Proxy
 from tests.product.db import Busy, Link, NoPartition, TableBusy, Unanswered, assume
-from tests.waiting import until
+from tests.waiting import slowness, until
 
 
 async def test_a_statement_gives_its_rows_and_opens_the_connection_itself(link: Link) -> None:
@@ -93,7 +93,7 @@ async def test_a_server_that_falls_silent_while_connecting_is_unavailable(
     proxy.stall()
 
     with pytest.raises(DatabaseUnavailable):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(10 * slowness()):
             await proxied.rows("channel")
 
 

@@ -14,6 +14,7 @@ from tests.product.db import Link
 from tests.product.engine import REAPER_BATCH as BATCH
 from tests.product.engine import Beat, Reaper
 from tests.product.telemetry import Event, PeerDied, RunsReaped
+from tests.waiting import slowness
 
 TTL = 15.0
 
@@ -215,7 +216,7 @@ async def test_a_locked_row_of_a_node_keeps_no_run_of_another_from_being_taken_o
     other = await another()
     await other.execute("BEGIN; UPDATE pgcron.node SET slots = slots")
 
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(1 * slowness()):
         await reaper.run_once()
 
     row = await control.run_row(connection, run)

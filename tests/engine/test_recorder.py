@@ -14,7 +14,7 @@ from tests.product.db import Link, Unanswered
 from tests.product.engine import BUFFER_LINES, LINE_BYTES, PROGRESS_SECONDS
 from tests.product.engine import RECORDER_BATCH as BATCH
 from tests.product.executors import Progress
-from tests.waiting import until
+from tests.waiting import slowness, until
 
 
 @pytest.fixture
@@ -243,7 +243,7 @@ async def test_lines_the_database_refuses_do_not_stop_the_end(
     await connection.execute("ALTER TABLE pgcron.log ADD CONSTRAINT nothing CHECK (false)")
     ending.recorder.write(context, "stdout", "refused")
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(10 * slowness()):
         await ending.recorder.flush_lines_of([context])
 
     assert ending.recorder.dropped == 1

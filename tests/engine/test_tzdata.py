@@ -134,7 +134,7 @@ async def test_many_schedules_follow_in_batches_that_any_node_goes_on_with(
             )
         )
 
-    await until("schedules are to follow", has_begun, deadline=60)
+    await until("schedules are to follow", has_begun)
     process.kill()
     await process.communicate()
     await asyncio.gather(materialize(database, new), materialize(database, old))

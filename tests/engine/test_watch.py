@@ -13,7 +13,7 @@ from tests.engine.ending import Ending, begin
 from tests.product.db import Link
 from tests.product.engine import STOP_GRACE_SECONDS, Watch
 from tests.product.telemetry import Event, RunIsStuck
-from tests.waiting import until
+from tests.waiting import slowness, until
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ async def test_a_locked_run_keeps_no_other_from_being_marked(
     await other.execute("SELECT FROM pgcron.run WHERE id = $1 FOR UPDATE", runs[2])
     marked = "SELECT id FROM pgcron.run WHERE started_at IS NOT NULL ORDER BY id"
 
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(1 * slowness()):
         await watch.run_once()
 
     assert [row["id"] for row in await connection.fetch(marked)] == runs[:2] + runs[3:]

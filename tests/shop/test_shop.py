@@ -143,6 +143,7 @@ def test_the_shop_goes_back_and_forth_over_our_revisions(
     assert dump(empty_database) == REVIEWED.read_text()
 
 
+@pytest.mark.long
 def test_three_upgrades_at_once_make_one_schema(alembic: Alembic, empty_database: str) -> None:
     alembic("upgrade", "0001")
     with ThreadPoolExecutor(2) as threads:

@@ -20,7 +20,7 @@ from tests.simulation.playing import play
 from tests.simulation.real import RealStore
 
 MORE: Final = os.environ.get("PGCRON_HA_TEST_SEQUENCES")
-SEQUENCES, STEPS = int(MORE or 60), 40
+SEQUENCES, STEPS = int(MORE or 30), 40
 
 # Each guard: its function, what is replaced in it, and by what.
 GUARDS: Final = {

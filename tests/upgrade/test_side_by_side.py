@@ -128,6 +128,7 @@ async def test_a_migration_under_load_stops_nobody(
             assert len(node.events("NodeJoined")) == 1, "it kept its lease"
 
 
+@pytest.mark.long
 async def test_the_version_before_says_that_it_works_with_the_newest_schema(
     database: str, pgcron: Pgcron, tmp_path: Path
 ) -> None:

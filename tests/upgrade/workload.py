@@ -58,7 +58,7 @@ class Workload:
             now = Counter(event.pid for event in self._cluster.evidence.events("start"))
             return all(now[process] - before[process] >= more for process in processes)
 
-        await until(f"{processes} work", do_they, deadline=30)
+        await until(f"{processes} work", do_they)
 
     async def all_end(self) -> None:
         """Returns when all has ended that is accepted by now."""
@@ -87,7 +87,7 @@ class Workload:
         await self._connection.execute("UPDATE pgcron.schedule SET enabled = false")
         await self.all_end()
         left = "SELECT count(*) = 0 FROM pgcron.run"
-        await until("no run is left", lambda: self._connection.fetchval(left), deadline=30)
+        await until("no run is left", lambda: self._connection.fetchval(left))
 
     async def judge(self) -> None:
         """Nothing is lost and nothing happened twice, by the database's books and by ours."""

@@ -94,7 +94,7 @@ async def test_a_node_s_work_is_counted(client: httpx.AsyncClient, connection: C
     await connection.execute(
         "INSERT INTO pgcron.schedule (name, spec, handler) VALUES ('s', '* * * * * *', 'py:fine')"
     )
-    after = await until("all has run and is counted", counted, deadline=30)
+    after = await until("all has run and is counted", counted)
 
     assert after is not None
     assert growth(after, "pgcron_attempts_total", **bad, outcome="failed") == 1

@@ -17,7 +17,7 @@ from tests.product.engine import Node, SetAside
 from tests.product.executors import remember_secret
 from tests.product.telemetry import Counters
 from tests.product.web import NodeCollector
-from tests.waiting import until
+from tests.waiting import slowness, until
 from tests.web.conftest import Site
 
 SECRET = "a-secret-of-the-node"
@@ -53,7 +53,7 @@ async def test_a_service_that_fails_is_named_within_seconds_and_forgotten_after(
     async def is_named() -> bool:
         return "lock timeout" in row_of((await site.get("/")).text, "Materializer of node n1")
 
-    await until("the overview names it", is_named, deadline=10)
+    await until("the overview names it", is_named, deadline=10 * slowness())
     row = row_of((await site.get("/")).text, "Materializer of node n1")
     assert "No pass has succeeded for" in row
     assert "It decides no fires." in row
@@ -64,7 +64,7 @@ async def test_a_service_that_fails_is_named_within_seconds_and_forgotten_after(
     async def is_forgotten() -> bool:
         return not row_of((await site.get("/")).text, "Materializer of node n1")
 
-    await until("the overview forgets it", is_forgotten, deadline=15)
+    await until("the overview forgets it", is_forgotten, deadline=15 * slowness())
 
 
 async def test_what_a_service_goes_on_without_is_named_with_its_secrets_masked(
@@ -79,7 +79,7 @@ async def test_what_a_service_goes_on_without_is_named_with_its_secrets_masked(
     async def is_named() -> bool:
         return "goes on without it" in row_of((await site.get("/")).text, "run 7<")
 
-    await until("the overview names it", is_named, deadline=5)
+    await until("the overview names it", is_named, deadline=5 * slowness())
     page = (await site.get("/?attention=all")).text
     assert "tried 2 times: canceling statement: *** " in row_of(page, "run 7<")
     assert "10 more things" in page
@@ -100,7 +100,7 @@ async def test_what_a_service_goes_on_without_is_named_with_its_secrets_masked(
     async def is_forgotten() -> bool:
         return "set aside" not in (await site.get("/")).text
 
-    await until("the overview forgets it", is_forgotten, deadline=5)
+    await until("the overview forgets it", is_forgotten, deadline=5 * slowness())
 
 
 async def test_what_many_of_one_kind_have_hides_nothing_else(site: Site, node: Node) -> None:
@@ -113,7 +113,7 @@ async def test_what_many_of_one_kind_have_hides_nothing_else(site: Site, node: N
     async def is_named() -> bool:
         return "out of range" in row_of((await site.get("/")).text, "breaker &#39;py:bad&#39;")
 
-    await until("the overview names the one breaker", is_named, deadline=10)
+    await until("the overview names the one breaker", is_named, deadline=10 * slowness())
 
 
 async def test_one_cause_on_several_nodes_is_one_row(site: Site, connection: Connection) -> None:
@@ -162,7 +162,7 @@ async def test_who_locks_a_table_is_named_by_the_overview_even_if_it_can_not_be_
             is not None
         )
 
-    await until("the overview names it", is_named, deadline=8)
+    await until("the overview names it", is_named, deadline=8 * slowness())
     await transaction.rollback()
 
 
@@ -177,7 +177,7 @@ async def test_who_locks_what_is_only_written_is_a_cause_of_its_own(
     async def row() -> str:
         return row_of((await site.get("/")).text, f"Session {pid}")
 
-    await until("the overview names it", row, deadline=8)
+    await until("the overview names it", row, deadline=8 * slowness())
     assert "It holds a lock on run for" in await row()
     await transaction.rollback()
 

@@ -48,7 +48,9 @@ async def look(tab: Tab, address: str) -> None:
     assert (await tab.overflow(), address) == (0, address)
 
 
-@pytest.mark.parametrize(("script", "width"), [(True, 1280), (False, 390)])
+@pytest.mark.parametrize(
+    ("script", "width"), [pytest.param(True, 1280, marks=pytest.mark.long), (False, 390)]
+)
 async def test_lists_of_hostile_names_are_only_text(
     hostile_site: Site, windows: Windows, script: bool, width: int
 ) -> None:
