@@ -13,8 +13,7 @@ from typing import Any, Final
 from pgcron_ha.cli.output import echo, is_json, print_json, report, shown
 from pgcron_ha.cli.screen import Screen
 from pgcron_ha.cli.session import Session, on_database
-from pgcron_ha.client.run_status import RunStatus, read_status
-from pgcron_ha.client.waiting import require_success, timed_out
+from pgcron_ha.client.run_status import RunStatus, read_status, require_success, timed_out
 from pgcron_ha.db.commands.breakers import why_run_waits
 from pgcron_ha.db.queries.overview import database_time, lines
 from pgcron_ha.errors import Refused

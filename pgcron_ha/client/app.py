@@ -28,9 +28,9 @@ from pgcron_ha.client.run_request import (
     request_runs,
     send_runs,
 )
-from pgcron_ha.client.run_status import EnqueuedRun, RunStatus, read_status
+from pgcron_ha.client.run_status import EnqueuedRun, RunStatus, read_status, require_success
 from pgcron_ha.client.schedules import CodeSchedule, define_schedule
-from pgcron_ha.client.waiting import Notifications, Waiting, require_success
+from pgcron_ha.client.waiting import Notifications, Waiting
 from pgcron_ha.config.breaker import Breaker, read_breaker
 from pgcron_ha.config.loading import load_settings
 from pgcron_ha.db.commands import functions

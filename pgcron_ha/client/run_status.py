@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from pgcron_ha.db.driver.calls import Call
-from pgcron_ha.errors import NotFound
+from pgcron_ha.errors import (
+    NotFound,
+    RunCancelled,
+    RunFailed,
+    RunNotStarted,
+    RunNotSucceeded,
+    WaitTimedOut,
+)
 from pgcron_ha.executors.contract.progress import Progress
 from pgcron_ha.model.run import RunOutcome
 
@@ -22,6 +30,13 @@ probe_ends: Final = Call[None]("probe_end_channel")
 """Sends a notification on the channel of ends."""
 
 _run_status: Final = Call[int]("run_status", "run_id")
+
+_ERRORS: Final[Mapping[str, type[RunNotSucceeded]]] = {
+    RunOutcome.CANCELLED: RunCancelled,
+    RunOutcome.SKIPPED: RunNotStarted,
+    RunOutcome.SUPERSEDED: RunNotStarted,
+    RunOutcome.EXPIRED: RunNotStarted,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +112,20 @@ async def read_status(connection: Any, run_id: int, schema: str) -> RunStatus:
     found = None if result is None else json.loads(result)
     reported = None if done is None else Progress(done, total, note)
     return RunStatus(*[*row[:-4], found, reported])
+
+
+def require_success(status: RunStatus) -> RunStatus:
+    """The same, if it succeeded. Raises RunFailed, RunCancelled or RunNotStarted."""
+    outcome = str(status.outcome)
+    if outcome == RunOutcome.SUCCEEDED:
+        return status
+    raise _ERRORS.get(outcome, RunFailed)(status.id, outcome, status.error)
+
+
+def timed_out(run_id: int, timeout: float | None) -> WaitTimedOut:
+    """The error after waiting `timeout` seconds for a run that has not ended."""
+    return WaitTimedOut(
+        f"run {run_id} is not over after {timeout or 0:g} s",
+        "Only the waiting ended: the run goes on.",
+        "Wait longer or again; `pgcron-ha runs show` shows its state.",
+    )

@@ -7,23 +7,22 @@ where no notifications arrive.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from time import monotonic
 from typing import Any, Final
 
-from pgcron_ha.client.run_status import RunStatus, await_runs, ended_runs, probe_ends
+from pgcron_ha.client.run_status import (
+    await_runs,
+    ended_runs,
+    probe_ends,
+    timed_out,
+)
 from pgcron_ha.db.driver.link import Link
 from pgcron_ha.errors import (
     DatabaseUnavailable,
     PgcronError,
-    RunCancelled,
-    RunFailed,
-    RunNotStarted,
-    RunNotSucceeded,
-    WaitTimedOut,
 )
-from pgcron_ha.model.run import RunOutcome
 from pgcron_ha.telemetry.events import EndsAreNotHeard
 from pgcron_ha.telemetry.log import emit
 
@@ -39,12 +38,6 @@ LINGER_SECONDS: Final = 30.0
 
 _SECONDS_FOR_EACH: Final = 1e-5
 
-_ERRORS: Final[Mapping[str, type[RunNotSucceeded]]] = {
-    RunOutcome.CANCELLED: RunCancelled,
-    RunOutcome.SKIPPED: RunNotStarted,
-    RunOutcome.SUPERSEDED: RunNotStarted,
-    RunOutcome.EXPIRED: RunNotStarted,
-}
 
 PROBE_SECONDS: Final = 2.0
 """A notification that has not arrived by then won't: a pooler does not pass it."""
@@ -261,20 +254,3 @@ class Waiting:
             for waiter in waiters:
                 if not waiter.done():
                     waiter.set_exception(error)
-
-
-def require_success(status: RunStatus) -> RunStatus:
-    """The same, if it succeeded. Raises RunFailed, RunCancelled or RunNotStarted."""
-    outcome = str(status.outcome)
-    if outcome == RunOutcome.SUCCEEDED:
-        return status
-    raise _ERRORS.get(outcome, RunFailed)(status.id, outcome, status.error)
-
-
-def timed_out(run_id: int, timeout: float | None) -> WaitTimedOut:
-    """The error after waiting `timeout` seconds for a run that has not ended."""
-    return WaitTimedOut(
-        f"run {run_id} is not over after {timeout or 0:g} s",
-        "Only the waiting ended: the run goes on.",
-        "Wait longer or again; `pgcron-ha runs show` shows its state.",
-    )
