@@ -24,12 +24,13 @@ keeps failing alone for a while. All errors are in `errors`.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pgcron_ha import errors
-    from pgcron_ha.client import App, Debounce, Throttle, Unique
+    from pgcron_ha.client.app import App
+    from pgcron_ha.client.run_request import NewRun
+    from pgcron_ha.client.uniqueness import Debounce, Throttle, Unique
     from pgcron_ha.config.breaker import Breaker
     from pgcron_ha.executors.contract.attempt import Stopped
     from pgcron_ha.executors.contract.context import Context
@@ -42,6 +43,7 @@ __all__ = [
     "Context",
     "Debounce",
     "Discard",
+    "NewRun",
     "Retry",
     "Snooze",
     "Stopped",
@@ -50,37 +52,25 @@ __all__ = [
     "errors",
 ]
 
-
-def found_when_asked_for(
-    package: str, places: Mapping[str, tuple[str, ...]]
-) -> Callable[[str], Any]:
-    """A package's ``__getattr__``, which finds names in its modules (`places`: names by module): a
-    command that needs none of them imports none of them.
-    """
-
-    def find(name: str) -> Any:
-        for module, names in places.items():
-            if name in names:
-                return getattr(importlib.import_module(f"{package}.{module}"), name)
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
-
-    return find
-
-
-_find = found_when_asked_for(
-    __name__,
-    {
-        "client": ("App", "Debounce", "Throttle", "Unique"),
-        "config.breaker": ("Breaker",),
-        "executors.contract.attempt": ("Stopped",),
-        "executors.contract.context": ("Context",),
-        "executors.contract.outcome": ("Cancel", "Discard", "Retry", "Snooze"),
-    },
-)
+# Found when they are asked for: a command that needs none of it imports none of it.
+_PLACES = {
+    "client.app": ("App",),
+    "client.run_request": ("NewRun",),
+    "client.uniqueness": ("Debounce", "Throttle", "Unique"),
+    "config.breaker": ("Breaker",),
+    "executors.contract.attempt": ("Stopped",),
+    "executors.contract.context": ("Context",),
+    "executors.contract.outcome": ("Cancel", "Discard", "Retry", "Snooze"),
+}
 
 
 def __getattr__(name: str) -> Any:
-    return importlib.import_module("pgcron_ha.errors") if name == "errors" else _find(name)
+    if name == "errors":
+        return importlib.import_module("pgcron_ha.errors")
+    for module, names in _PLACES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"pgcron_ha.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -66,6 +66,29 @@ def database(server: ThrowAwayServer, template: str, pooler: Pooler | None) -> I
     server.drop_database(name)
 
 
+@pytest.fixture(scope="session")
+def shared_database(server: ThrowAwayServer, template: str) -> str:
+    """The DSN of a migrated database in which nobody commits anything."""
+    return server.create_database("shared", template)
+
+
+@pytest.fixture
+async def rolled_back(
+    shared_database: str,
+) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    """A superuser's connection for what is refused: cheaper than a database of the test's own. All
+    of the test is one transaction, which never commits; what may fail has a savepoint.
+    """
+    connection = await asyncpg.connect(shared_database)
+    if os.environ.get(SETTINGS_VARIABLE):
+        await connection.execute(USUAL)
+    transaction = connection.transaction()
+    await transaction.start()
+    yield connection
+    await transaction.rollback()
+    await connection.close(timeout=5)
+
+
 @pytest.fixture
 def empty_database(server: ThrowAwayServer) -> Iterator[str]:
     """The DSN of a database of this test's own with nothing in it."""

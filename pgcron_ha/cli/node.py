@@ -22,7 +22,8 @@ from pgcron_ha.cli.web import (
     run_until_signal,
     web_server,
 )
-from pgcron_ha.client import App, load_app
+from pgcron_ha.client.app import App
+from pgcron_ha.client.loading import load_app
 from pgcron_ha.config.settings import BY_KEY, Settings
 from pgcron_ha.engine.node import Node
 from pgcron_ha.engine.process_exit import ForcedExit, bid

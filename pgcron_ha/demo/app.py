@@ -10,7 +10,7 @@ import asyncio
 from datetime import timedelta
 from typing import Any, Final
 
-from pgcron_ha.client import App
+from pgcron_ha.client.app import App
 from pgcron_ha.db.commands import calendars, functions
 from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.executors.contract.context import Context

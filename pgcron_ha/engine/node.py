@@ -53,7 +53,7 @@ from pgcron_ha.telemetry.node_snapshot import NodeSnapshot
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from pgcron_ha.client import App
+    from pgcron_ha.client.app import App
 
 _REPORT_SECONDS: Final = 10.0
 _TICK_SECONDS: Final = 0.2

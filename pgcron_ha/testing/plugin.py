@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
-    from pgcron_ha.client import App
+    from pgcron_ha.client.app import App
     from pgcron_ha.testing.running import Pgcron
 
 DSN_VARIABLE: Final = "PGCRON_HA_TEST_DSN"
@@ -37,7 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session")
 def pgcron_app(request: pytest.FixtureRequest) -> App:
     """The App under test: the one that `pgcron_app` of pytest's configuration names."""
-    from pgcron_ha.client import load_app
+    from pgcron_ha.client.loading import load_app
 
     place = str(request.config.getini("pgcron_app"))
     if not place:

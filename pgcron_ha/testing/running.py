@@ -11,11 +11,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, Unpack
 
-from pgcron_ha.client import App, RunStatus
+from pgcron_ha.client.app import App
 from pgcron_ha.client.checks import duration
 from pgcron_ha.client.options import RunOptions
 from pgcron_ha.client.previews import schedule_preview
-from pgcron_ha.client.run_status import read_status
+from pgcron_ha.client.run_status import RunStatus, read_status
 from pgcron_ha.config.loading import load_settings, read_sources
 from pgcron_ha.config.settings import Settings
 from pgcron_ha.config.values import Span

@@ -16,8 +16,7 @@ from typing import Any, Final
 
 import asyncpg
 
-from pgcron_ha import App
-from pgcron_ha.client import NewRun
+from pgcron_ha import App, NewRun
 from tests.benchmarks import machine
 from tests.benchmarks.figures import Result
 from tests.benchmarks.place import Ground, Place

@@ -12,8 +12,7 @@ from typing import Any
 
 import asyncpg
 
-from pgcron_ha import Context
-from pgcron_ha.client import App
+from pgcron_ha import App, Context
 from tests.chaos import record
 
 TICK_SECONDS = 0.1

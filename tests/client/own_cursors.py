@@ -15,7 +15,7 @@ import sqlalchemy.orm
 from django.db.utils import ConnectionHandler  # type: ignore[import-untyped]
 from psycopg.conninfo import conninfo_to_dict
 
-from pgcron_ha.client import EnqueueStatement
+from tests.product.client import EnqueueStatement
 from tests.product.db import Style
 
 

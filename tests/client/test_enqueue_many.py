@@ -6,8 +6,7 @@ from typing import Any, TypeAlias
 import asyncpg
 import pytest
 
-from pgcron_ha import App
-from pgcron_ha.client import NewRun
+from pgcron_ha import App, NewRun
 from pgcron_ha.errors import ConfigError, InvalidInput, PgcronError, TooLarge
 from tests.client.drivers import KINDS, Open
 from tests.product.client import MOST_RUNS

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha import App
-from pgcron_ha.client import NewRun
+from pgcron_ha import App, NewRun
 from pgcron_ha.errors import InvalidInput
 from tests.db.control import Connection
 

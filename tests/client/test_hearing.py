@@ -12,11 +12,10 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from pgcron_ha import App
-from pgcron_ha.client import waiting
 from pgcron_ha.errors import NotFound, Refused
 from tests.db import control
 from tests.product.cli import statements
-from tests.product.client import Notifications, Waiting
+from tests.product.client import Notifications, Waiting, waiting
 from tests.product.db import Link, overview
 from tests.waiting import until
 

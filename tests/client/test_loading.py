@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pgcron_ha import App
-from pgcron_ha.client import load_app
 from pgcron_ha.errors import ConfigError, InvalidInput, InvalidSpec
+from tests.product.client import load_app
 
 Write = Callable[[str, str], None]
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pgcron_ha.client import CodeSchedule
 from pgcron_ha.errors import InvalidInput, TooLarge
+from tests.product.client import CodeSchedule
 from tests.product.schedule_files import (
     KEYS,
     MOST_VALUES,

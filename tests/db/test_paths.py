@@ -8,7 +8,7 @@ from contextlib import suppress
 import asyncpg
 import pytest
 
-from pgcron_ha.client import App
+from pgcron_ha import App
 from tests.db.control import Connection
 from tests.db.roles import Become, verdict
 from tests.e2e.attacker import stand_before_everything

@@ -105,7 +105,8 @@ SCHEDULE = [
 
 async def refusal(connection: Connection, statement: str, *values: Any) -> Any:
     with pytest.raises(asyncpg.PostgresError) as refused:
-        await connection.execute(statement, *values)
+        async with connection.transaction():
+            await connection.execute(statement, *values)
     return refused.value
 
 
@@ -141,27 +142,27 @@ def as_insert(table: str, good: str, bad: str) -> str:
         "rename_schedule('job', 'other', {})",
     ],
 )
-async def test_names_of_who_acts_are_a_few_words(connection: Connection, asked: str) -> None:
-    await put_schedule(connection, spec="@daily")
-    await connection.execute("SELECT pgcron.enqueue('py:work')")
-    before = await rows_everywhere(connection)
+async def test_names_of_who_acts_are_a_few_words(rolled_back: Connection, asked: str) -> None:
+    await put_schedule(rolled_back, spec="@daily")
+    await rolled_back.execute("SELECT pgcron.enqueue('py:work')")
+    before = await rows_everywhere(rolled_back)
 
-    error = await refusal(connection, "SELECT pgcron." + asked.format("repeat('word ', 500000)"))
+    error = await refusal(rolled_back, "SELECT pgcron." + asked.format("repeat('word ', 500000)"))
 
     assert error.sqlstate == "PC001"
     assert is_explained(error)
-    assert await rows_everywhere(connection) == before
+    assert await rows_everywhere(rolled_back) == before
 
 
-async def test_a_long_note_is_cut(connection: Connection) -> None:
-    schedule = await put_schedule(connection, spec="@daily")
-    run = await connection.fetchval("SELECT pgcron.enqueue('py:work')")
+async def test_a_long_note_is_cut(rolled_back: Connection) -> None:
+    schedule = await put_schedule(rolled_back, spec="@daily")
+    run = await rolled_back.fetchval("SELECT pgcron.enqueue('py:work')")
     long = "word " * 100_000
-    await connection.execute("SELECT pgcron.pause_schedule('job', $1)", long)
-    await connection.execute("SELECT pgcron.cancel_run($1, $2, $2)", run, long)
+    await rolled_back.execute("SELECT pgcron.pause_schedule('job', $1)", long)
+    await rolled_back.execute("SELECT pgcron.cancel_run($1, $2, $2)", run, long)
 
-    note = await connection.fetchval("SELECT pause_note FROM pgcron.cursor")
-    reason = await connection.fetchval("SELECT error FROM pgcron.history")
+    note = await rolled_back.fetchval("SELECT pause_note FROM pgcron.cursor")
+    reason = await rolled_back.fetchval("SELECT error FROM pgcron.history")
     assert schedule
     assert 400 < len(note) < 1_000
     assert 700 < len(reason) < 1_000
@@ -176,11 +177,11 @@ async def test_a_long_note_is_cut(connection: Connection) -> None:
     ],
 )
 async def test_a_fire_outside_of_the_calendar_is_refused(
-    connection: Connection, asked: str
+    rolled_back: Connection, asked: str
 ) -> None:
-    await put_schedule(connection)
+    await put_schedule(rolled_back)
 
-    error = await refusal(connection, f"SELECT pgcron.{asked}")
+    error = await refusal(rolled_back, f"SELECT pgcron.{asked}")
 
     assert error.sqlstate.startswith("PC0")
     assert is_explained(error)
@@ -188,38 +189,38 @@ async def test_a_fire_outside_of_the_calendar_is_refused(
 
 @pytest.mark.parametrize(("bad", "sqlstate"), RUN + INSTANTS)
 async def test_a_bad_run_is_refused_and_explained(
-    connection: Connection, bad: str, sqlstate: str
+    rolled_back: Connection, bad: str, sqlstate: str
 ) -> None:
-    error = await refusal(connection, as_insert("run", "handler = 'py:work'", bad))
+    error = await refusal(rolled_back, as_insert("run", "handler = 'py:work'", bad))
 
     assert error.sqlstate == sqlstate
     assert is_explained(error)
-    assert await rows_everywhere(connection) == 0
+    assert await rows_everywhere(rolled_back) == 0
 
 
 @pytest.mark.parametrize(("bad", "sqlstate"), SCHEDULE)
 async def test_a_bad_schedule_is_refused_and_explained(
-    connection: Connection, bad: str, sqlstate: str
+    rolled_back: Connection, bad: str, sqlstate: str
 ) -> None:
     good = "name = 'job'; spec = '@daily'; handler = 'py:work'"
-    error = await refusal(connection, as_insert("schedule", good, bad))
+    error = await refusal(rolled_back, as_insert("schedule", good, bad))
 
     assert error.sqlstate == sqlstate
     assert is_explained(error)
-    assert await rows_everywhere(connection) == 0
+    assert await rows_everywhere(rolled_back) == 0
 
 
 @pytest.mark.parametrize(("bad", "sqlstate"), SCHEDULE)
 async def test_a_bad_edit_leaves_the_schedule_as_it_was(
-    connection: Connection, bad: str, sqlstate: str
+    rolled_back: Connection, bad: str, sqlstate: str
 ) -> None:
-    await put_schedule(connection)
-    before = [await connection.fetch(f"SELECT * FROM pgcron.{t}") for t in EVERYTHING]
+    await put_schedule(rolled_back)
+    before = [await rolled_back.fetch(f"SELECT * FROM pgcron.{t}") for t in EVERYTHING]
 
-    error = await refusal(connection, f"UPDATE pgcron.schedule SET {bad.replace(';', ',')}")
+    error = await refusal(rolled_back, f"UPDATE pgcron.schedule SET {bad.replace(';', ',')}")
 
     assert error.sqlstate == sqlstate
-    assert [await connection.fetch(f"SELECT * FROM pgcron.{t}") for t in EVERYTHING] == before
+    assert [await rolled_back.fetch(f"SELECT * FROM pgcron.{t}") for t in EVERYTHING] == before
 
 
 @pytest.mark.parametrize(
@@ -247,18 +248,18 @@ async def test_a_bad_edit_leaves_the_schedule_as_it_was(
     ],
 )
 async def test_a_bad_call_is_refused_and_explained(
-    connection: Connection, call: str, sqlstate: str
+    rolled_back: Connection, call: str, sqlstate: str
 ) -> None:
-    error = await refusal(connection, f"SELECT pgcron.{call}")
+    error = await refusal(rolled_back, f"SELECT pgcron.{call}")
 
     assert error.sqlstate == sqlstate
     assert is_explained(error)
-    assert await rows_everywhere(connection) == 0
+    assert await rows_everywhere(rolled_back) == 0
 
 
-async def test_a_zone_s_refusal_names_similar_ones(connection: Connection) -> None:
+async def test_a_zone_s_refusal_names_similar_ones(rolled_back: Connection) -> None:
     error = await refusal(
-        connection,
+        rolled_back,
         "SELECT pgcron.put_schedule('job', '@daily', 'py:work', timezone => 'berlin')",
     )
 
@@ -280,14 +281,14 @@ def args_of(size: int) -> str:
     ],
 )
 async def test_args_have_256_kib_and_not_a_byte_more(
-    connection: Connection, statement: str
+    rolled_back: Connection, statement: str
 ) -> None:
-    error = await refusal(connection, statement, args_of(MOST_BYTES + 1))
+    error = await refusal(rolled_back, statement, args_of(MOST_BYTES + 1))
     assert error.sqlstate == "PC004"
     assert is_explained(error)
-    assert await rows_everywhere(connection) == 0
+    assert await rows_everywhere(rolled_back) == 0
 
-    await connection.execute(statement, args_of(MOST_BYTES))
+    await rolled_back.execute(statement, args_of(MOST_BYTES))
 
 
 async def test_one_bad_row_refuses_the_whole_copy(connection: Connection) -> None:
@@ -345,17 +346,17 @@ RUNNING = {
     ],
 )
 async def test_an_impossible_run_can_not_be_written(
-    connection: Connection, columns: dict[str, Any], constraint: str
+    rolled_back: Connection, columns: dict[str, Any], constraint: str
 ) -> None:
     if columns.get("owner"):
-        columns = {**columns, "claimed_at": await connection.fetchval("SELECT now()")}
+        columns = {**columns, "claimed_at": await rolled_back.fetchval("SELECT now()")}
     with pytest.raises(asyncpg.CheckViolationError, match=constraint):
-        await enqueue(connection, **columns)
+        await enqueue(rolled_back, **columns)
 
 
-async def test_a_broken_rule_is_named_as_a_constraint_is(connection: Connection) -> None:
+async def test_a_broken_rule_is_named_as_a_constraint_is(rolled_back: Connection) -> None:
     error = await refusal(
-        connection,
+        rolled_back,
         "INSERT INTO pgcron.run (handler, state, gate) SELECT 'py:work', 'blocked', 'x'",
     )
 
@@ -364,48 +365,48 @@ async def test_a_broken_rule_is_named_as_a_constraint_is(connection: Connection)
     assert is_explained(error)
 
 
-async def test_a_run_without_a_handler_is_told_how_one_is_written(connection: Connection) -> None:
-    error = await refusal(connection, "INSERT INTO pgcron.run (priority) VALUES (5)")
+async def test_a_run_without_a_handler_is_told_how_one_is_written(rolled_back: Connection) -> None:
+    error = await refusal(rolled_back, "INSERT INTO pgcron.run (priority) VALUES (5)")
 
     assert error.sqlstate == "PC001"
     assert "py:report" in error.hint
 
 
 async def test_runs_are_judged_when_they_come_and_not_again_when_they_are_claimed(
-    connection: Connection,
+    rolled_back: Connection,
 ) -> None:
-    await connection.execute("SET track_functions = 'pl'")
+    await rolled_back.execute("SET track_functions = 'pl'")
     calls = "SELECT pg_stat_get_xact_function_calls('pgcron.judge_run(pgcron.run)'::regprocedure)"
-    async with connection.transaction():
-        await enqueue(connection, 3)
-        assert await connection.fetchval(calls) is None, "what most runs are needs no call"
-        await enqueue(connection, 2, delivery="at_most_once")
-        assert await connection.fetchval(calls) == 2
+    async with rolled_back.transaction():
+        await enqueue(rolled_back, 3)
+        assert await rolled_back.fetchval(calls) is None, "what most runs are needs no call"
+        await enqueue(rolled_back, 2, delivery="at_most_once")
+        assert await rolled_back.fetchval(calls) == 2
 
-        claimed = await claim(connection, await join(connection))
-        await connection.execute(
+        claimed = await claim(rolled_back, await join(rolled_back))
+        await rolled_back.execute(
             "UPDATE pgcron.run SET started_at = now(), cancel_at = now() WHERE state = 'running'"
         )
         assert len(claimed) == 3
-        assert await connection.fetchval(calls) == 2
+        assert await rolled_back.fetchval(calls) == 2
 
         # What the constraint does not ask about breaks no rule.
-        assert await connection.fetchval("SELECT bool_and(pgcron.judge_run(r)) FROM pgcron.run r")
+        assert await rolled_back.fetchval("SELECT bool_and(pgcron.judge_run(r)) FROM pgcron.run r")
 
 
-async def test_only_a_running_run_is_asked_to_stop(connection: Connection) -> None:
-    now = await connection.fetchval("SELECT now()")
+async def test_only_a_running_run_is_asked_to_stop(rolled_back: Connection) -> None:
+    now = await rolled_back.fetchval("SELECT now()")
     with pytest.raises(asyncpg.CheckViolationError, match="only_a_running_run_is_asked_to_stop"):
-        await enqueue(connection, cancel_at=now)
+        await enqueue(rolled_back, cancel_at=now)
 
 
-async def test_a_fire_has_one_live_run(connection: Connection) -> None:
-    now = await connection.fetchval("SELECT now()")
+async def test_a_fire_has_one_live_run(rolled_back: Connection) -> None:
+    now = await rolled_back.fetchval("SELECT now()")
     fire = {"origin": "schedule", "schedule_id": 1, "scheduled_for": now}
-    await enqueue(connection, 1, **fire)
+    await enqueue(rolled_back, 1, **fire)
 
     with pytest.raises(asyncpg.UniqueViolationError, match="run_fire"):
-        await enqueue(connection, 1, **fire)
+        await enqueue(rolled_back, 1, **fire)
 
 
 async def test_there_is_one_cluster_row(connection: Connection) -> None:
@@ -444,18 +445,18 @@ async def test_there_is_one_cluster_row(connection: Connection) -> None:
     ],
 )
 async def test_other_impossible_rows_can_not_be_written(
-    connection: Connection, statement: str, constraint: str
+    rolled_back: Connection, statement: str, constraint: str
 ) -> None:
-    await join(connection)
-    await put_schedule(connection)
+    await join(rolled_back)
+    await put_schedule(rolled_back)
 
     with pytest.raises(asyncpg.CheckViolationError, match=constraint):
-        await connection.execute(statement)
+        await rolled_back.execute(statement)
 
 
-async def test_a_key_that_is_no_name_is_refused_by_a_plain_insert(connection: Connection) -> None:
+async def test_a_key_that_is_no_name_is_refused_by_a_plain_insert(rolled_back: Connection) -> None:
     error = await refusal(
-        connection, "INSERT INTO pgcron.run (handler, concurrency_key) VALUES ('py:work', 'a*')"
+        rolled_back, "INSERT INTO pgcron.run (handler, concurrency_key) VALUES ('py:work', 'a*')"
     )
     assert error.sqlstate == "PC001"
     assert "is not a concurrency key" in str(error)
@@ -483,10 +484,10 @@ async def test_a_refusal_spoils_no_other_transaction(
     ],
 )
 async def test_a_zone_that_is_not_known_is_told_with_those_like_it(
-    connection: Connection, zone: str, near: str
+    rolled_back: Connection, zone: str, near: str
 ) -> None:
     error = await refusal(
-        connection, "SELECT pgcron.put_schedule('s', '@daily', 'py:x', timezone => $1)", zone
+        rolled_back, "SELECT pgcron.put_schedule('s', '@daily', 'py:x', timezone => $1)", zone
     )
     assert error.sqlstate == "PC003"
     assert error.hint.startswith(f"Similar names: {near}")

@@ -15,6 +15,8 @@ from tests.house.checkout import ROOT
 
 # What is executed by tests of its own: tests/db/test_sql_contract.py.
 ELSEWHERE = {"sql.md"}
+# These make whole applications or start several nodes.
+LONG = {"tutorial.md", "fastapi.md", "django.md", "on-call.md"}
 # These start a database by `pgcron-ha dev`.
 WITHOUT_A_DATABASE = {"tutorial.md"}
 
@@ -30,8 +32,15 @@ def folder() -> Iterator[Path]:
 
 @pytest.mark.parametrize(
     "page",
-    [page for page in PAGES if page.name not in ELSEWHERE],
-    ids=lambda page: str(page.relative_to(ROOT)),
+    [
+        pytest.param(
+            page,
+            id=str(page.relative_to(ROOT)),
+            marks=[pytest.mark.long] if page.name in LONG else [],
+        )
+        for page in PAGES
+        if page.name not in ELSEWHERE
+    ],
 )
 def test_the_examples_of_a_page_do_what_it_says(page: Path, database: str, folder: Path) -> None:
     reader = Reader(folder, None if page.name in WITHOUT_A_DATABASE else database)

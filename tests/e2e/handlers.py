@@ -8,8 +8,7 @@ import random
 import time
 from pathlib import Path
 
-from pgcron_ha import Context
-from pgcron_ha.client import App
+from pgcron_ha import App, Context
 from tests.e2e import evidence
 
 STEP_SECONDS = 0.02

@@ -11,7 +11,7 @@ import asyncpg
 import httpx
 import pytest
 
-from pgcron_ha.client import App
+from pgcron_ha import App
 from tests.e2e.attacker import stand_before_everything
 from tests.e2e.ledger import Connection
 from tests.e2e.nodes import Cluster

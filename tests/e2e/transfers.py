@@ -13,8 +13,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
-from pgcron_ha import Context
-from pgcron_ha.client import App
+from pgcron_ha import App, Context
 from pgcron_ha.operating_system import boottime
 from tests.e2e import evidence
 from tests.e2e.ledger import Connection, enqueue

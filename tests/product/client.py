@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from pgcron_ha.client import waiting
 from pgcron_ha.client.checks import args_text, requirement_words
 from pgcron_ha.client.isolated import child_program
+from pgcron_ha.client.loading import load_app
 from pgcron_ha.client.options import HandlerDefaults, Policies, RunOptions
 from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.client.retry_policy import RetryPolicy, retry_text
-from pgcron_ha.client.run_request import MOST_RUNS, RunRequest, request_run, request_runs
+from pgcron_ha.client.run_request import (
+    MOST_RUNS,
+    EnqueueStatement,
+    RunRequest,
+    request_run,
+    request_runs,
+)
 from pgcron_ha.client.run_status import EnqueuedRun, RunStatus
 from pgcron_ha.client.schedule_edits import FIELDS
-from pgcron_ha.client.schedules import POLICIES, define_schedule
+from pgcron_ha.client.schedules import POLICIES, CodeSchedule, define_schedule
 from pgcron_ha.client.verifying import Proof, prove, verdict_of
 from pgcron_ha.client.waiting import Notifications, Waiting
 
@@ -18,6 +26,8 @@ __all__ = [
     "FIELDS",
     "MOST_RUNS",
     "POLICIES",
+    "CodeSchedule",
+    "EnqueueStatement",
     "EnqueuedRun",
     "HandlerDefaults",
     "Notifications",
@@ -31,6 +41,7 @@ __all__ = [
     "args_text",
     "child_program",
     "define_schedule",
+    "load_app",
     "prove",
     "request_run",
     "request_runs",
@@ -38,4 +49,5 @@ __all__ = [
     "retry_text",
     "schedule_preview",
     "verdict_of",
+    "waiting",
 ]

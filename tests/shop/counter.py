@@ -14,7 +14,7 @@ from typing import Final
 from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session
 
-from pgcron_ha.client import App
+from pgcron_ha import App
 from tests.shop.models import Order, Run
 
 HANDLER: Final = "py:send_invoice"

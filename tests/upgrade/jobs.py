@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from pgcron_ha import Context
-from pgcron_ha.client import App
+from pgcron_ha import App, Context
 from tests.e2e import evidence
 
 app = App()

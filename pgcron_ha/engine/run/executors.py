@@ -23,7 +23,7 @@ from pgcron_ha.telemetry.events import ProfileIsRisky
 from pgcron_ha.telemetry.log import emit
 
 if TYPE_CHECKING:
-    from pgcron_ha.client import App
+    from pgcron_ha.client.app import App
     from pgcron_ha.executors.http.executor import HttpExecutor
 
 

@@ -82,7 +82,7 @@ async def test_a_refused_page_leads_back_by_its_links(full_site: Site, windows: 
         assert await tab.page.title() == "nightly-backup · pgcron_ha"
 
 
-@pytest.mark.parametrize("script", [True, False])
+@pytest.mark.parametrize("script", [pytest.param(True, marks=pytest.mark.long), False])
 async def test_a_refused_name_is_shown_harmlessly(
     full_site: Site, windows: Windows, script: bool
 ) -> None:

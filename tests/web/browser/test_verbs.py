@@ -20,7 +20,11 @@ from tests.web.browser.watched import Windows
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 ACTOR = "ui:local"
-KINDS = ["with the script", "without the script", "by plain HTTP"]
+KINDS = [
+    "with the script",
+    pytest.param("without the script", marks=pytest.mark.long),
+    "by plain HTTP",
+]
 
 
 @pytest_asyncio.fixture(params=KINDS, loop_scope="session")

@@ -194,7 +194,7 @@ PAGES = (
 )
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("width", [pytest.param(1280, marks=pytest.mark.long), 390])
 async def test_links_are_seen_hit_and_reached(
     full_site: Site, windows: Windows, width: int
 ) -> None:
