@@ -142,7 +142,7 @@ def leaves_a_daemon(path: str) -> str:
             while True:
                 signal.pause()
         os._exit(0)
-    while not Path(path).exists():
+    while not Path(path).exists() or Path(path).stat().st_size == 0:
         time.sleep(0.01)
     return "left"
 
