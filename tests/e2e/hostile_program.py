@@ -41,7 +41,7 @@ def _leave_a_daemon(path: Path) -> None:
             while True:
                 signal.pause()
         os._exit(0)
-    while not path.exists():
+    while not path.exists() or path.stat().st_size == 0:
         time.sleep(0.01)
 
 

@@ -306,7 +306,7 @@ async def _running(connection: Connection, handler: str, path: Path, max_attempt
     """A run that has begun, and has written its process id there."""
     args = {"arg" if handler.startswith("shell") else "path": str(path)}
     [run] = await enqueue(connection, handler, args=args, max_attempts=max_attempts)
-    await until(f"{handler} runs", lambda: readable_pid(path), deadline=30)
+    await until(f"{handler} runs", lambda: readable_pid(path))
     return run
 
 
