@@ -15,6 +15,7 @@ from pgcron_ha.db.driver.statements import in_schema
 from pgcron_ha.engine.batches import SetAside, end_refused_run, isolate, one_by_one
 from pgcron_ha.engine.materialize.materializer import judge
 from pgcron_ha.engine.materialize.previews import write_previews
+from pgcron_ha.engine.materialize.schedule_duties import forget_absent, waiting_of
 from pgcron_ha.engine.run.timeouts import notice_overruns
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
@@ -83,8 +84,8 @@ class Janitor(Service):
         self._known_broken: set[str] = set()
         self._failed: set[str] = set()
         """Duties that are set aside."""
-        # Duties and settings by name, rows of history by their run.
-        self.aside: SetAside[str | int] = SetAside(self.name, longest=AGAIN_SECONDS)
+        # Duties and settings by name, rows of history and previews by duty and id.
+        self.aside: SetAside[str | tuple[str, int]] = SetAside(self.name, longest=AGAIN_SECONDS)
 
     async def run_once(self) -> float | None:
         """The duties that are due. One that fails is set aside for a while, and keeps no other from
@@ -223,20 +224,17 @@ class Janitor(Service):
         async def send(runs: Sequence[int]) -> None:
             await self._link.rows("drain_overflow", run_ids=list(runs))
             for run in runs:
-                self.aside.forget(run)
+                self.aside.forget(("overflow", run))
 
         def delayed(run: int, error: PgcronError) -> None:
-            self.aside.put(run, f"history of run {run}", error)
+            self.aside.put(("overflow", run), f"history of run {run}", error)
 
         async def drain_some() -> int:
-            aside = [key for key in self.aside.waiting() if isinstance(key, int)]
+            aside = waiting_of(self.aside, "overflow")
             rows = await self._link.rows("overflowed", aside=aside, at_most=BATCH)
             runs = [row["id"] for row in rows]
             if len(runs) < BATCH:  # these are all; what is gone is forgotten
-                kept = {*aside, *runs}
-                for key in self.aside.all_keys():
-                    if isinstance(key, int) and key not in kept:
-                        self.aside.forget(key)
+                forget_absent(self.aside, "overflow", set(runs))
             await isolate(runs, send, None, delayed)
             return len(rows)
 

@@ -27,6 +27,7 @@ from pgcron_ha.engine.materialize.schedule_duties import (
     ScheduleDuties,
     forget_absent,
     materialize_parameters,
+    waiting_of,
 )
 from pgcron_ha.engine.run.counters import count_decided
 from pgcron_ha.engine.service import Service, known
@@ -90,7 +91,7 @@ class Materializer(Service):
     async def _materialize(self) -> float | None:
         if self._duties.is_behind:
             return None
-        aside = [schedule for duty, schedule in self.aside.waiting() if duty == "fires"]
+        aside = waiting_of(self.aside, "fires")
         rows = await self._link.rows(
             "due_cursors", refill=self._horizon / 2, at_most=BATCH, aside=aside
         )

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.db.driver.link import Link, Row
 from pgcron_ha.engine.batches import SetAside, isolate
-from pgcron_ha.engine.materialize.schedule_duties import forget_absent
+from pgcron_ha.engine.materialize.schedule_duties import forget_absent, waiting_of
 from pgcron_ha.engine.service import known
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.budget import TakesLong, quickly
@@ -48,12 +48,11 @@ async def compute(function: Callable[[], _Answer]) -> _Answer:
 
 async def write_previews(link: Link, aside: SetAside[Any], schedule_ids: Sequence[int] = ()) -> int:
     """Of these schedules, and of some of those that were asked for; how many were written."""
-    left_out = [key[1] for key in aside.waiting() if key[0] == "preview"]
     rows = await link.rows(
         "schedules_to_preview",
         at_most=AT_ONCE,
         schedule_ids=list(schedule_ids),
-        aside=left_out,
+        aside=waiting_of(aside, "preview"),
         tzdata=TZDATA,
     )
     if not schedule_ids and len(rows) < AT_ONCE:

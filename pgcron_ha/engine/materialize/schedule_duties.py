@@ -141,7 +141,7 @@ class ScheduleDuties:
         self, duty: str, act: Callable[[Row], Awaitable[None]] | str, **parameters: Any
     ) -> None:
         """`act` (or its statement) on each of the schedules that the statement `duty` finds."""
-        aside = [schedule for other, schedule in self._aside.waiting() if other == duty]
+        aside = waiting_of(self._aside, duty)
         rows = await self._link.rows(duty, at_most=MOST, aside=aside, **parameters)
         if len(rows) < MOST:
             forget_absent(self._aside, duty, {row["schedule_id"] for row in rows})
@@ -159,6 +159,11 @@ class ScheduleDuties:
             self._aside.put((duty, row["schedule_id"]), what, known(error).message)
 
         await one_by_one(rows, go, failed)
+
+
+def waiting_of(aside: SetAside[Any], duty: str) -> list[int]:
+    """Of what this duty has set aside, what is to be left out now."""
+    return [key[1] for key in aside.waiting() if isinstance(key, tuple) and key[0] == duty]
 
 
 def forget_absent(aside: SetAside[Any], duty: str, present: set[int]) -> None:
