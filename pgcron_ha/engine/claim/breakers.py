@@ -79,14 +79,8 @@ class Breakers(Service):
         before, self._known = self._known, {row["name"]: row for row in rows}
         if self._known or before:
             COUNTERS.broke({row["name"]: row["state"] for row in rows})
-        self._dispatcher.leave_out(
-            {
-                handler
-                for row in rows
-                if row["fallback_queue"] not in self._queues
-                for handler in row["handlers"]
-            }
-        )
+        not_here = [row for row in rows if row["fallback_queue"] not in self._queues]
+        self._dispatcher.leave_out(_handlers_of(not_here))
         for name in self._known.keys() - before.keys():
             row = self._known[name]
             emit(CircuitOpened(name, row["reason"], row["last_error"] or "", row["seconds"]))
@@ -99,29 +93,29 @@ class Breakers(Service):
     async def _set_aside(self) -> bool:
         blocked = await self._link.rows("park_broken", queues=self._queues, look=LOOK)
         diverted = await self._link.rows("divert_runs", at_most=BATCH)
-        if diverted:
-            await self._link.rows("wake_idle_nodes")
-            self._dispatcher.wake()
+        await self._wake_nodes_for(diverted)
         return bool(blocked) or len(diverted) >= BATCH
 
     def _ask_for_probe(self) -> None:
-        due = {
-            handler
-            for row in self._known.values()
-            if row["is_probe_due"]
-            for handler in row["handlers"]
-        }
-        self._dispatcher.probe(due)
+        due = [row for row in self._known.values() if row["is_probe_due"]]
+        self._dispatcher.probe(_handlers_of(due))
 
     async def _let_go(self) -> bool:
         freed = await self._link.rows("unpark_mended", at_most=BATCH)
         self._may_be_mended = len(freed) >= BATCH
+        await self._wake_nodes_for(freed)
+        return self._may_be_mended
+
+    async def _wake_nodes_for(self, freed: Sequence[Row]) -> None:
         if freed:
             await self._link.rows("wake_idle_nodes")
             self._dispatcher.wake()
-        return self._may_be_mended
 
     def _until_due(self) -> float:
         due = [row["seconds"] for row in self._known.values() if row["state"] == "open"]
         soonest = min((seconds for seconds in due if seconds > 0), default=LOOK_SECONDS)
         return max(_SOONEST_SECONDS, min(LOOK_SECONDS, soonest))
+
+
+def _handlers_of(breakers: Sequence[Row]) -> set[str]:
+    return {handler for row in breakers for handler in row["handlers"]}
