@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 from pgcron_ha.db.driver.link import Busy
 from pgcron_ha.engine.batches import SetAside
 from pgcron_ha.errors import InvalidSpec, PgcronError, Refused
+from pgcron_ha.executors.contract.coroutines import wait_at_most
 from pgcron_ha.telemetry.events import ServiceFailed
 from pgcron_ha.telemetry.log import emit
 
@@ -126,11 +127,7 @@ class Service:
         if seconds <= 0:
             await asyncio.sleep(0)
             return
-        try:
-            async with asyncio.timeout(seconds):
-                await self._wake.wait()
-        except TimeoutError:
-            pass
+        await wait_at_most(self._wake, seconds)
 
     async def _pause(self, seconds: float) -> None:
         self._may_retry = False

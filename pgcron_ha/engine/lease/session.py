@@ -29,7 +29,7 @@ from pgcron_ha.errors import (
     Refused,
     SchemaError,
 )
-from pgcron_ha.executors.contract.coroutines import post
+from pgcron_ha.executors.contract.coroutines import post, wait_at_most
 from pgcron_ha.operating_system import boottime
 from pgcron_ha.spec.zones import TZDATA, zone_names
 from pgcron_ha.telemetry.counters import COUNTERS
@@ -352,8 +352,5 @@ class Session(threading.Thread):
         await self._link.close()
 
     async def _pause(self, seconds: float) -> None:
-        try:
-            await asyncio.wait_for(self._wake.wait(), seconds)
-        except TimeoutError:
-            pass
+        await wait_at_most(self._wake, seconds)
         self._wake.clear()

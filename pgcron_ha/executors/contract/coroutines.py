@@ -67,6 +67,13 @@ def post(loop: asyncio.AbstractEventLoop, callback: Callable[..., Any], *argumen
     return False
 
 
+async def wait_at_most(event: asyncio.Event, seconds: float) -> None:
+    """Until the event is set, or the time is over."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+
+
 def wait_for(loop: asyncio.AbstractEventLoop, sending: Coroutine[Any, Any, Any]) -> Any:
     """The result of something that is done on the loop, for another thread; not to be stopped."""
     return submit(loop, sending).result()

@@ -42,6 +42,7 @@ from pgcron_ha.db.driver.link import Busy, Link, Row
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.contract.attempt import Stopped, StopReason
 from pgcron_ha.executors.contract.context import Context
+from pgcron_ha.executors.contract.coroutines import wait_at_most
 from pgcron_ha.executors.contract.failures import ASKED_TO_RETRY
 from pgcron_ha.executors.contract.masking import Masker
 from pgcron_ha.executors.contract.outcome import SUCCEEDED, Failed, Outcome
@@ -191,6 +192,4 @@ class CallbackDesk:
                     callback = self._waiting.get((row["run_id"], row["fence"]))
                     if callback is not None:
                         callback.take(row)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._interval):
-                    await self._rung.wait()
+            await wait_at_most(self._rung, self._interval)
