@@ -221,7 +221,7 @@ class PythonExecutor(LoopExecutor):
             if following is None:
                 return
             if not following._work.on_loop:
-                self._start_elsewhere(following)
+                self._start(following)
                 return
             if has_waited or task.cancelling() or monotonic() > turn_ends_at:
                 self._start_task(following)
@@ -294,11 +294,7 @@ class PythonExecutor(LoopExecutor):
     def _start(self, context: Context) -> None:
         if context._work.on_loop:
             self._hand_to_loop(context)
-        else:
-            self._start_elsewhere(context)
-
-    def _start_elsewhere(self, context: Context) -> None:
-        if self._children is None or context._work.in_thread:
+        elif self._children is None or context._work.in_thread:
             self._threads.submit(context)
         else:
             self._children.start((context,))
