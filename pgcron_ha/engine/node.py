@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Final
@@ -42,7 +42,7 @@ from pgcron_ha.engine.run.runner import Ended, Runner
 from pgcron_ha.engine.run.timeouts import LAST_RESORT_SECONDS, Watch, end_soon
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.executors.contract.base import Context, Executor, Interrupted, StopReason
+from pgcron_ha.executors.contract.base import Context, Interrupted, StopReason
 from pgcron_ha.executors.contract.coroutines import post
 from pgcron_ha.executors.contract.masking import remember_password
 from pgcron_ha.operating_system import boottime
@@ -131,7 +131,9 @@ class Node:
         )
         endings, takeovers = self._links["endings"], self._links["takeovers"]
         self._recorder = Recorder(endings)
-        self._executors = await self._build_executors(home)
+        self._executors = await build_executors(
+            self.settings, self._apps, self.runner, self._recorder, home
+        )
         self.runner.use(self._executors, finishing_handlers(self.settings, self._apps))
         offers = (each.handlers() for each in self._executors.values())
         handlers = sorted(frozenset().union(*offers))
@@ -199,9 +201,6 @@ class Node:
             self.session.beat_now,  # which says it, so that people see it
             has_own_dsn=self.settings.listen_dsn is not None,
         )
-
-    async def _build_executors(self, home: Home) -> Mapping[str, Executor]:
-        return await build_executors(self.settings, self._apps, self.runner, self._recorder, home)
 
     def _identity(self, home: Home, handlers: Sequence[str]) -> Identity:
         node = self.settings.node

@@ -81,15 +81,13 @@ class SqlRun:
         try:
             facts = run_facts(context).items()
             settings = {f"pgcron.{name}": as_text(each) for name, each in facts}
-            self.session = await self._database.open(settings)
+            session = self.session = await self._database.open(settings)
         except (asyncio.CancelledError, Exception) as error:
             return self._outcome_of(error, "")
-        session = self.session
         try:
-            outcome = await self._execute(session)
+            return await self._execute(session)
         finally:
             session.leave()
-        return outcome
 
     async def _execute(self, session: SqlSession) -> Outcome:
         place = ""
