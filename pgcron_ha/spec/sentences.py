@@ -205,23 +205,23 @@ def _catchup(policies: Mapping[str, Any]) -> str:
     return f"of {late} {newest}"
 
 
+def _lasting(name: str, words: str) -> Callable[[Mapping[str, Any]], str]:
+    """The clause of a duration."""
+    return lambda policies: (
+        words.format(duration_text(policies[name])) if policies.get(name) else ""
+    )
+
+
+_LIMITS: Final = (
+    _lasting("timeout", "stopped after {}"),
+    _lasting("silence_timeout", "stopped when silent for {}"),
+    _lasting("give_up_after", "given up {} after its fire, retries and all"),
+)
+
+
 def _limits(policies: Mapping[str, Any]) -> str:
-    texts = []
-    for name, words in (
-        ("timeout", "stopped after {}"),
-        ("silence_timeout", "stopped when silent for {}"),
-        ("give_up_after", "given up {} after its fire, retries and all"),
-    ):
-        if policies.get(name) is not None:
-            texts.append(words.format(duration_text(policies[name])))
+    texts = [text for words in _LIMITS if (text := words(policies))]
     return f"a run is {listed(texts)}" if texts else ""
-
-
-def _start_deadline(policies: Mapping[str, Any]) -> str:
-    value = policies.get("start_deadline")
-    if value is None:
-        return ""
-    return f"a run that has not begun {duration_text(value)} after its fire expires"
 
 
 def _attempts(policies: Mapping[str, Any]) -> str:
@@ -257,12 +257,6 @@ def _pauses(policies: Mapping[str, Any]) -> str:
     return "; ".join(texts)
 
 
-def _due(policies: Mapping[str, Any]) -> str:
-    if not policies.get("jitter"):
-        return ""
-    return f"each fire is due up to {duration_text(policies['jitter'])} later, all alike"
-
-
 def _end(policies: Mapping[str, Any]) -> str:
     most = policies.get("max_runs")
     return f"it ends after {most} run{'s' if most > 1 else ''}" if most else ""
@@ -275,13 +269,15 @@ def _previous(policies: Mapping[str, Any]) -> str:
 
 _WORDS: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
     "enabled": _enabled,
-    "jitter": _due,
+    "jitter": _lasting("jitter", "each fire is due up to {} later, all alike"),
     "max_runs": _end,
     "overlap": _overlap,
     "depends_on_previous": _previous,
     "catchup": _catchup,
     "after_pause": _pauses,
-    "start_deadline": _start_deadline,
+    "start_deadline": _lasting(
+        "start_deadline", "a run that has not begun {} after its fire expires"
+    ),
     "timeout": _limits,
     "delivery": _attempts,
     "requires": _place,
