@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from calendar import monthrange
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
@@ -198,17 +197,13 @@ class CronExclusion:
         return _MINUTE if len(self.expression.minutes) < 60 else _HOUR
 
     def _takes_whole_days_of(self, rule: FireRule) -> bool:
-        named = self.expression
-        seconds: Iterable[int] = range(60)
-        minutes: Iterable[int] = range(60)
-        hours: Iterable[int] = range(24)
-        if isinstance(rule, CronRule) and rule.timezone == self.timezone:
-            of_rule = rule.expression
-            seconds, minutes, hours = of_rule.seconds, of_rule.minutes, of_rule.hours
+        if not isinstance(rule, CronRule) or rule.timezone != self.timezone:
+            return self._names_all_times
+        named, of_rule = self.expression, rule.expression
         return (
-            set(hours) <= set(named.hours)
-            and set(minutes) <= set(named.minutes)
-            and (not self.by_second or set(seconds) <= set(named.seconds))
+            set(of_rule.hours) <= set(named.hours)
+            and set(of_rule.minutes) <= set(named.minutes)
+            and (not self.by_second or set(of_rule.seconds) <= set(named.seconds))
         )
 
     def _end_of_days(self, day: date) -> datetime:

@@ -164,8 +164,7 @@ def fires_of(rule: FireRule, after: datetime, until: datetime) -> Iterator[datet
 def fires_a_day(rule: FireRule) -> int:
     """At most, for those rules that say so."""
     if isinstance(rule, CronRule):
-        named = rule.expression
-        return len(named.hours) * len(named.minutes) * len(named.seconds)
+        return rule.expression.times_a_day
     return _DAY // rule.period if isinstance(rule, IntervalRule) else 0
 
 

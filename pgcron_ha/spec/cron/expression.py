@@ -64,6 +64,11 @@ class CronExpression:
     minutes: tuple[int, ...] = field(compare=False, repr=False)
     seconds: tuple[int, ...] = field(compare=False, repr=False)
 
+    @property
+    def times_a_day(self) -> int:
+        """How many times of a day it names."""
+        return len(self.hours) * len(self.minutes) * len(self.seconds)
+
     def wall_after(self, wall: datetime, until: datetime) -> datetime | None:
         """The first named wall time later than ``wall``, or None: none on a day up to ``until``."""
         day = wall.date()
@@ -80,8 +85,7 @@ class CronExpression:
     def count_between(self, after: datetime, until: datetime, most: int) -> int:
         """How many wall times it names in (after, until], both naive: exact up to ``most``."""
         day, end = after.date(), until.date()
-        each_day = len(self.hours) * len(self.minutes) * len(self.seconds)
-        count = 0
+        each_day, count = self.times_a_day, 0
         if self.days.has(day):
             count -= self._times_up_to(after)
             count += each_day if day < end else self._times_up_to(until)
@@ -247,7 +251,7 @@ class NthExpression(CronExpression):
     def wall_after(self, wall: datetime, until: datetime) -> datetime | None:
         """The first named wall time later than ``wall``, or None: none on a day up to ``until``."""
         left_out = -self._number(wall) % self.step
-        each_day = len(self.hours) * len(self.minutes) * len(self.seconds)
+        each_day = self.times_a_day
         day: date | None = wall.date()
         last = until.date()
         if self.days.has(wall.date()):
@@ -294,7 +298,7 @@ class NthExpression(CronExpression):
         mask = self.days.in_month(year, month)
         days += (mask & ((1 << day) - 1)).bit_count()
         today = self._times_up_to(wall) if mask >> day & 1 else 0
-        return days * len(self.hours) * len(self.minutes) * len(self.seconds) + today
+        return days * self.times_a_day + today
 
     def _days_before(self, year: int) -> int:
         known = self._days_before_years
