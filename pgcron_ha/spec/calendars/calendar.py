@@ -14,7 +14,7 @@ A line is one of these, and may end with a note, ``# Christmas Day``:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache, partial
@@ -119,14 +119,7 @@ class Calendar:
 
     def note(self, day: date) -> str:
         """What is written beside the first line that names the day; empty if nothing is."""
-        for line in self._lines:
-            if line.takes_away:
-                continue
-            if line.rule is not None and line.rule(day.year) & bit(day):
-                return line.note
-            if line.part is not None and self._parts[line.part].has(day):
-                return line.note or self._parts[line.part].note(day)
-        return ""
+        return next((note for _, note in self._naming(day, takes_away=False)), "")
 
     def next_days(self, since: date, most: int) -> list[tuple[date, str]]:
         """Its first `most` days from ``since`` on, with their notes: none beyond `YEARS_SHOWN`
@@ -142,13 +135,20 @@ class Calendar:
 
     def taken_away_by(self, day: date) -> str:
         """The ``not`` line that takes a day which other lines name, with its note; else empty."""
-        for line in self._lines if self._named(day.year, False) & bit(day) else ():
-            if line.takes_away and line.rule is not None and line.rule(day.year) & bit(day):
-                return " ".join([line.text, line.note]).rstrip()
-            if line.takes_away and line.part is not None and self._parts[line.part].has(day):
-                note = line.note or self._parts[line.part].note(day)
+        if self._named(day.year, False) & bit(day):
+            for line, note in self._naming(day, takes_away=True):
                 return " ".join([line.text, note]).rstrip()
         return ""
+
+    def _naming(self, day: date, takes_away: bool) -> Iterator[tuple[CalendarLine, str]]:
+        """The lines that name the day, each with its note or that of the calendar it names."""
+        for line in self._lines:
+            if line.takes_away is not takes_away:
+                continue
+            if line.rule is not None and line.rule(day.year) & bit(day):
+                yield line, line.note
+            elif line.part is not None and self._parts[line.part].has(day):
+                yield line, line.note or self._parts[line.part].note(day)
 
     def _named(self, year: int, takes_away: bool) -> int:
         found = self._dates[takes_away].get(year, 0)
@@ -189,11 +189,6 @@ def read_calendar(content: str) -> tuple[CalendarLine, ...]:
             "the calendar has no line that names days", "`not` lines only take away", _EXAMPLE
         )
     return tuple(lines)
-
-
-def parts_of(content: str) -> tuple[str, ...]:
-    """The calendars that a calendar's lines name, each once; raises as `read_calendar`."""
-    return tuple(dict.fromkeys(line.part for line in read_calendar(content) if line.part))
 
 
 @lru_cache(maxsize=64)
