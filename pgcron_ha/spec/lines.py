@@ -39,14 +39,8 @@ _MACROS: dict[str, Callable[[int, int, int, int], str]] = {
 _DAYS = 28  # every month has them, and every weekday comes as often
 
 
-def is_spread(text: str) -> bool:
-    """Whether it is one of the macros, in any case."""
-    return text.strip(" \t").lower() in _MACROS
-
-
-def spread_fields(text: str, seed: str | None) -> str:
+def _spread_fields(macro: str, seed: str | None) -> str:
     """The cron expression that the macro is for this seed; raises `InvalidSpec` without one."""
-    macro = text.strip(" \t").lower()
     if seed is None:
         raise InvalidSpec(
             f'"{macro}" fires at another time for each schedule',
@@ -107,10 +101,10 @@ def read_line(
 
 
 def _cron(text: str, timezone: str, dst: DstPolicy, seed: str | None) -> CronRule:
-    if not is_spread(text):
-        return CronRule(parse_cron(text), timezone, dst)
     macro = text.strip(" \t").lower()
-    fields = spread_fields(macro, seed)
+    if macro not in _MACROS:
+        return CronRule(parse_cron(text), timezone, dst)
+    fields = _spread_fields(macro, seed)
     expression = replace(parse_cron(fields), notes=(f'"{macro}" is {fields} here',))
     return CronRule(expression, timezone, dst, macro)
 
