@@ -183,9 +183,7 @@ class ExecutorConformance:
             run = self._start_and_wait(executor, engine, self.lasts)
             executor.stop(run, StopReason.CANCELLED)
             executor.stop(run, StopReason.SHUTDOWN)
-            outcome = engine.outcome(run)
-            assert isinstance(outcome, Interrupted)
-            assert outcome.reason is StopReason.CANCELLED, "the first reason stays"
+            assert _why_interrupted(engine, run) is StopReason.CANCELLED, "the first reason stays"
             assert at_work == [False]
 
     def test_a_run_that_was_stopped_before_it_began_never_begins(self, tmp_path: Path) -> None:
@@ -193,9 +191,7 @@ class ExecutorConformance:
             run = self._run(engine, self.lasts)
             executor.stop(run, StopReason.CANCELLED)
             executor.start([run])
-            outcome = engine.outcome(run)
-            assert isinstance(outcome, Interrupted)
-            assert outcome.reason is StopReason.CANCELLED
+            assert _why_interrupted(engine, run) is StopReason.CANCELLED
             assert run.started_monotonic is None
 
     def test_a_stop_that_races_with_the_start_is_obeyed(self, tmp_path: Path) -> None:
@@ -250,17 +246,14 @@ class ExecutorConformance:
         with self._executor(tmp_path) as (executor, engine):
             run = self._start_and_wait(executor, engine, self.lasts)
             executor.renew_lease(boottime() + _SHORT_LEASE)
-            outcome = engine.outcome(run)
-            assert isinstance(outcome, Interrupted)
-            assert outcome.reason is StopReason.LEASE_LOST
+            assert _why_interrupted(engine, run) is StopReason.LEASE_LOST
             assert not self.is_at_work(run)
 
     def test_nothing_begins_after_the_end_of_the_lease(self, tmp_path: Path) -> None:
         with self._executor(tmp_path) as (executor, engine):
             executor.renew_lease(boottime() - 1)
-            outcome = engine.outcome(self._start(executor, engine, self.lasts))
-            assert isinstance(outcome, Interrupted)
-            assert outcome.reason is StopReason.LEASE_LOST
+            run = self._start(executor, engine, self.lasts)
+            assert _why_interrupted(engine, run) is StopReason.LEASE_LOST
 
     def test_a_lease_that_is_renewed_goes_on(self, tmp_path: Path) -> None:
         with self._executor(tmp_path) as (executor, engine):
@@ -285,9 +278,7 @@ class ExecutorConformance:
                 for _ in range(min(3, self.slots))
             ]
         for run in runs:
-            outcome = engine.outcome(run)
-            assert isinstance(outcome, Interrupted)
-            assert outcome.reason is StopReason.SHUTDOWN
+            assert _why_interrupted(engine, run) is StopReason.SHUTDOWN
             assert not self.is_at_work(run)
         self._wait(lambda: not LeakedResources.now().beyond(before), "nothing is left", before)
 
@@ -382,3 +373,10 @@ def _stop_and_kill(executor: Executor, runs: list[Context]) -> None:
     for run in runs:
         executor.stop(run, StopReason.CANCELLED)
         executor.kill(run)
+
+
+def _why_interrupted(engine: RecordingEngine, run: Context) -> StopReason:
+    """Waits for the end of a run that must have been interrupted."""
+    outcome = engine.outcome(run)
+    assert isinstance(outcome, Interrupted)
+    return outcome.reason
