@@ -17,7 +17,7 @@ from pgcron_ha.spec.bounds import naive_utc
 from pgcron_ha.spec.budget import MOST_STEPS, search, spent
 from pgcron_ha.spec.calendars.lines import CalendarExclusion, day_of
 from pgcron_ha.spec.calendars.shift import MOST_DAYS_MOVED, Moves
-from pgcron_ha.spec.cron.fires import DstPolicy, is_run_late
+from pgcron_ha.spec.cron.fires import DstPolicy, NamedTimes, is_run_late
 from pgcron_ha.spec.rrule.rule import RecurrenceRule
 from pgcron_ha.spec.rules import CronRule, FireRule
 from pgcron_ha.spec.sentences import sentence
@@ -145,20 +145,21 @@ def _wall_after(rule: FireRule, wall: datetime, until: datetime) -> datetime | N
     """The next wall time that the rule names, any later than ``until`` may be None; None for rules
     that count real time.
     """
-    if isinstance(rule, CronRule):
-        return rule.expression.wall_after(wall, until)
-    if isinstance(rule, RecurrenceRule):
-        return rule.wall_after(wall, until)
-    return None
+    named = _named_times(rule)
+    return None if named is None else named.wall_after(wall, until)
 
 
 def _is_fixed(rule: FireRule, dst: DstPolicy) -> bool:
     """Whether the policy for daily jobs holds, not the wall clock alone."""
-    if dst is DstPolicy.ROBFIG:
-        return False
+    named = _named_times(rule)
+    return dst is not DstPolicy.ROBFIG and named is not None and not named.wildcard
+
+
+def _named_times(rule: FireRule) -> NamedTimes | None:
+    """What names the rule's wall times; None for rules that count real time."""
     if isinstance(rule, CronRule):
-        return not rule.expression.wildcard
-    return isinstance(rule, RecurrenceRule) and not rule.wildcard
+        return rule.expression
+    return rule if isinstance(rule, RecurrenceRule) else None
 
 
 def _clock(wall: datetime) -> str:
