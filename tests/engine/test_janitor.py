@@ -75,9 +75,7 @@ async def test_what_failed_is_tried_again_soon_and_the_rest_goes_on_meanwhile(
         await connection.execute(
             "SELECT pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, 1)"
         )
-        until_next = await janitor.run_once()
-        assert until_next is not None
-        assert until_next <= 1
+        assert (await janitor.run_once() or 60) <= 1  # seconds to the next pass
         assert [each.what for each in janitor.aside.entries()] == ["upkeep: partitions"]
         assert await control.run_row(connection, late) is None
 
