@@ -7,7 +7,6 @@ it (`pgcron_ha.spec.preview`) are exact.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
 from typing import Any, Final
 
 from pgcron_ha.spec.bounds import EARLIEST, LATEST
@@ -124,44 +123,13 @@ _OVERLAPS: Final = {
     "replace": "it is cancelled, and the new one starts when it has stopped",
     "terminate": "it is killed, and the new one starts when it has stopped",
 }
-# Part of other policies' sentences, or irrelevant to when and how it runs.
-_SILENT: Final = frozenset(
-    {
-        "max_running",
-        "pause_after_failures",
-        "probe_after",
-        "silence_timeout",
-        "give_up_after",
-        "max_attempts",
-        "concurrency_key",
-        "weight",
-        "args",
-        "timezone",
-        "dst",
-        "queue",
-        "priority",
-        "managed_by",
-        "owner",
-        "description",
-        "tags",
-        "links",
-        "retry_base",
-        "retry_cap",
-        "retry",
-        "catchup_window",
-        "max_queued",
-        "queue_drops",
-    }
-)
 
 
 def policy_words(policies: Mapping[str, Any]) -> list[str]:
-    """The clauses of those that are given, in a fixed order, then of those without words of their
-    own, by name. Durations are `timedelta` or seconds.
+    """The clauses of those that are given and change when or how runs are executed, in a fixed
+    order. Durations are `timedelta` or seconds.
     """
     clauses = [words(policies) for words in _WORDS.values()]
-    unknown = sorted(set(policies) - set(_WORDS) - _SILENT)
-    clauses += [_plainly(name, policies[name]) for name in unknown]
     return [clause for clause in clauses if clause]
 
 
@@ -282,18 +250,6 @@ _WORDS: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
     "delivery": _attempts,
     "requires": _place,
 }
-
-
-def _plainly(name: str, value: object) -> str:
-    """``jitter 5m``; nothing for what is not set."""
-    if value is None or value is False or value in ("", (), []):
-        return ""
-    words = name.replace("_", " ")
-    if value is True:
-        return words
-    if isinstance(value, timedelta):
-        return f"{words} {duration_text(value)}" if value else ""
-    return f"{words} {_short(value)}"
 
 
 def _short(value: object) -> str:

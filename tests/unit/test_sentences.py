@@ -175,15 +175,12 @@ def test_policies_are_clauses() -> None:
                 " is dropped)"
             ],
         ),
-        ({"zeal": timedelta(seconds=90), "apathy": None, "rush": True}, ["rush", "zeal 1m30s"]),
         ({"timeout": 0.5}, ["a run is stopped after 500ms"]),
         # Whose it is and what it is about changes nothing about its runs.
         ({"owner": "a", "description": "b", "tags": ["c"], "links": {"d": "https://e.f"}}, []),
     ],
 )
-def test_a_policy_has_its_words_and_one_that_is_new_its_name(
-    policies: dict[str, Any], clauses: list[str]
-) -> None:
+def test_a_policy_has_its_words(policies: dict[str, Any], clauses: list[str]) -> None:
     assert policy_words(policies) == clauses
 
 
