@@ -96,17 +96,18 @@ async def show_command(session: Session, name: str) -> None:
     runs = await session.call(overview.runs, schedule_name=name, limit=_LAST_RUNS)
     ahead = _preview(found)
     output.report({**found, **_preview_json(found, ahead), "changed": changed, "runs": runs})
-    calendars = ", ".join(name for name, _ in calendars_in(found["calendars"]))
-    error = found["error"] and _sentences(found["error"])
-    output.print_fields({**found, "calendars": calendars or None, "error": error})
-    echo()
-    for line in changed_lines(found, changed):
-        echo(line)
     if ahead is not None:
         print_preview(ahead)
         if not found["enabled"]:
             echo("these would be its fires, if it were resumed")
+    for line in changed_lines(found, changed):
+        echo(line)
+    if ahead is not None or changed:
         echo()
+    calendars = ", ".join(name for name, _ in calendars_in(found["calendars"]))
+    error = found["error"] and _sentences(found["error"])
+    output.print_fields({**found, "calendars": calendars or None, "error": error})
+    echo()
     output.print_table(runs, RUN_COLUMNS, "no runs")
 
 

@@ -55,7 +55,7 @@ def test_a_schedule_is_put_listed_and_shown(cli: Cli, execute: Execute) -> None:
     assert all(fire.endswith("Z") for fire in shown["next_fires"])
     assert shown["sentence"].startswith("At 03:00 every day, in Europe/Berlin; runs may ")
     shown_out = cli("schedules", "show", "nightly").out
-    assert f"\n\n{shown['sentence']}\nEurope/Berlin " in shown_out
+    assert shown_out.startswith(f"{shown['sentence']}\nEurope/Berlin ")
     assert all(f"{fire['fire_at']}\n" in shown_out for fire in shown["preview"])
     assert execute("SELECT actor IS NOT NULL, interface FROM pgcron.schedule_version") == [
         (True, "cli")
