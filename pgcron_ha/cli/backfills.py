@@ -13,11 +13,13 @@ import click
 from pgcron_ha.cli import arguments, output
 from pgcron_ha.cli.arguments import LOCAL_INSTANT, option
 from pgcron_ha.cli.output import Column, echo, plural, shown
+from pgcron_ha.cli.screen import Screen
 from pgcron_ha.cli.session import Session, act, on_database, with_session
 from pgcron_ha.cli.watching import goes_on
 from pgcron_ha.db.commands import backfills
 from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import PgcronError
+from pgcron_ha.executors.contract.progress import Progress
 from pgcron_ha.model.backfill import BackfillRange, measure
 from pgcron_ha.spec.spec import spec_of
 from pgcron_ha.spec.text import in_number
@@ -193,15 +195,18 @@ def _follow(backfill: int) -> None:
 
 
 async def _until_over(session: Session, backfill: int) -> overview.Row:
-    reported = ""
-    while True:
-        row = await session.call(backfills.one_backfill, backfill)
-        if row["ended_at"] is not None:
-            return row
-        if (progress := _progress(row)) != reported:
-            echo(progress, err=True)
-            reported = progress
-        await asyncio.sleep(LOOK_SECONDS)
+    screen = Screen()
+    try:
+        while True:
+            row = await session.call(backfills.one_backfill, backfill)
+            if row["ended_at"] is not None:
+                return row
+            over = row["already"] + row["created"] - row["open"]
+            note = f"{row['state']}, {row['open']} open, {row['failed']} failed"
+            screen.show_work(f"backfill {backfill}", Progress(over, row["planned"], note))
+            await asyncio.sleep(LOOK_SECONDS)
+    finally:
+        screen.clear()
 
 
 def _progress(row: overview.Row) -> str:

@@ -11,10 +11,12 @@ import click
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.arguments import option
 from pgcron_ha.cli.output import Column, echo, print_result, print_rows, with_class
+from pgcron_ha.cli.screen import Screen
 from pgcron_ha.cli.session import Session, call, on_database
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import NotFound
+from pgcron_ha.executors.contract.progress import Progress
 
 COLUMNS = (
     Column("RUN", "run_id"),
@@ -145,8 +147,12 @@ def _check_choice(run_ids: tuple[int, ...], filters: dict[str, Any]) -> None:
 async def _archive_all(session: Session, options: dict[str, Any]) -> list[int]:
     """Batch after batch, each its own transaction."""
     archived: list[int] = []
+    screen = Screen()
     while batch := await session.act(functions.archive_dead_letters, **options):
         archived += batch
+        if len(batch) == functions.MOST_AT_ONCE:
+            screen.show_work("dead letters archived", Progress(len(archived), None, None))
+    screen.clear()
     return archived
 
 
@@ -162,6 +168,7 @@ async def _redrive_many(
 ) -> list[tuple[int, int]]:
     """Batch after batch, each its own transaction, until none is left of those open now."""
     sent: list[tuple[int, int]] = []
+    screen = Screen()
     starting = None
     while most is None or len(sent) < most:
         at_most = (
@@ -175,5 +182,7 @@ async def _redrive_many(
         sent += zip(batch.letters, batch.runs, strict=True)
         if len(batch.runs) < at_most:
             break
+        screen.show_work("dead letters redriven", Progress(len(sent), most, None))
         starting = batch.next_due
+    screen.clear()
     return sent

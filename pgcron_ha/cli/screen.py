@@ -23,7 +23,9 @@ _BAR_WIDTH: Final = 24
 
 
 class Screen:
-    """Shows the state of one run. `clock_ahead`: of the database's clock before this machine's."""
+    """Shows how far one thing is, usually the state of a run: on a terminal a line that changes,
+    else a line for each change. `clock_ahead`: of the database's clock before this machine's.
+    """
 
     def __init__(self, clock_ahead: timedelta = timedelta(0)) -> None:
         self._clock_ahead = clock_ahead
@@ -43,6 +45,14 @@ class Screen:
             self._redraw(self._line(status, state))
         else:
             self._report(status, state)
+
+    def show_work(self, what: str, reported: Progress) -> None:
+        """How far something is that is no run."""
+        if self._is_terminal:
+            self._redraw(f"{what} {bar(reported)}")
+        elif (line := f"{what}: {progress_text(reported)}") != self._shown:
+            self._shown = line
+            click.echo(one_line(line), err=True)
 
     def print_line(self, line: str) -> None:
         """A line that stays, above the one that changes."""

@@ -1,10 +1,16 @@
 from __future__ import annotations
 
+import os
+import pty
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
 
 from tests.cli.conftest import Cli
+from tests.house.checkout import ROOT
+from tests.waiting import COMMAND_SECONDS, wait_for
 
 Execute = Callable[..., object]
 
@@ -80,3 +86,30 @@ def test_who_waits_is_told_of_the_end(cli: Cli, execute: Execute) -> None:
 
     assert said.out == ("done: 0 of 0 instants, 0 left alone, 0 open, 0 succeeded, 0 failed\n")
     assert said.code == 0
+
+
+@pytest.mark.usefixtures("hourly")
+def test_on_a_terminal_a_bar_shows_how_far_a_backfill_is(database: str, cli: Cli) -> None:
+    leader, terminal = pty.openpty()
+    waiting = subprocess.Popen(
+        [sys.executable, "-m", "pgcron_ha", "schedules", "backfill", "hourly", *RANGE, "--wait"],
+        stdout=subprocess.PIPE,
+        stderr=terminal,
+        cwd=ROOT,
+        env={**os.environ, "PGCRON_HA_DSN": database, "TERM": "xterm"},
+    )
+    os.close(terminal)
+    seen = ""
+
+    def is_drawn() -> bool:
+        nonlocal seen
+        seen += os.read(leader, 10_000).decode()
+        return f"\r\x1b[Kbackfill 1 [{'.' * 24}] 0 % (0 of 24) open, 0 open, 0 failed" in seen
+
+    wait_for("the bar is drawn", is_drawn)
+    cli("backfills", "stop", "1")
+
+    out, _ = waiting.communicate(timeout=COMMAND_SECONDS)
+    os.close(leader)
+    assert waiting.returncode == 1
+    assert out.startswith(b"stopped: 0 of 24 instants")
