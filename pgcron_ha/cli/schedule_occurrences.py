@@ -14,6 +14,7 @@ import click
 from pgcron_ha.cli import arguments, output
 from pgcron_ha.cli.output import Column, echo, plural, shown
 from pgcron_ha.cli.session import Session, with_session
+from pgcron_ha.cli.watching import why_it_waits
 from pgcron_ha.client.fires import (
     NO_FIRE,
     changed_words,
@@ -113,10 +114,12 @@ async def why_command(session: Session, name: str, instant: timedelta | datetime
     reported = found.reported
     fields = {"schedule": name, "instant": output.instant_text(found.instant), **reported._asdict()}
     fields |= {about: row.get(about) for about in ("owner", "links")}
+    run = reported.run
+    fields["waits_for"] = None if run is None else await why_it_waits(session, run)
     if reported.decision == "not an instant":
         fields |= {"fires_before": found.before, "fires_after": found.after}
     output.report(fields)
-    if reported.run is not None and reported.outcome is None:
+    if run is not None and reported.outcome is None:
         fields["outcome"] = "retention has removed it"
     output.print_fields(fields)
 

@@ -64,7 +64,7 @@ async def follow(
                 return status
             is_patient = left <= 0 or pause == LOOK_SECONDS
             waits = is_patient and status.state == "ready"
-            screen.show(status, await _why_it_waits(session, run_id) if waits else None)
+            screen.show(status, await why_it_waits(session, run_id) if waits else None)
             if left <= 0:
                 raise timed_out(run_id, timeout)
             await asyncio.sleep(min(pause, left))
@@ -73,7 +73,8 @@ async def follow(
         screen.clear()
 
 
-async def _why_it_waits(session: Session, run_id: int) -> str | None:
+async def why_it_waits(session: Session, run_id: int) -> str | None:
+    """What a due run waits for, in words; None when a node may take it, or it is none."""
     try:
         return await session.call(why_run_waits, run_id)
     except Refused:

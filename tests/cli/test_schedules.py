@@ -388,3 +388,20 @@ def test_schedules_are_found_by_owner_and_tag(cli: Cli, execute: Execute) -> Non
     assert names("--owner", "billing", "--tag", "x") == ["a"]
     refused = cli("schedules", "put", "a", "@daily", "py:x", "--link", "ftp://x")
     assert (refused.code, "are not titles and addresses" in refused.err) == (1, True)
+
+
+def test_why_tells_of_a_run_that_waits_what_it_waits_for(cli: Cli, execute: Execute) -> None:
+    cli("schedules", "put", "s", "0 3 * * *", "py:nobody")
+    execute(
+        "WITH run AS ("
+        " INSERT INTO pgcron.run (handler, schedule_id, schedule, scheduled_for, origin)"
+        " SELECT handler, id, name, '2026-01-10T03:00Z', 'schedule' FROM pgcron.schedule"
+        " RETURNING id, schedule_id, scheduled_for)"
+        " INSERT INTO pgcron.occurrence (schedule_id, fire_at, decision, run_id)"
+        " SELECT schedule_id, scheduled_for, 'run', id FROM run"
+    )
+
+    (answer,) = cli("schedules", "why", "s", "2026-01-10T03:00Z", "--json").rows
+
+    assert (answer["decision"], answer["outcome"]) == ("run", "ready")
+    assert answer["waits_for"] == "no live node offers 'py:nobody' for queue 'default'"
