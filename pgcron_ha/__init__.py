@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pgcron_ha import errors
     from pgcron_ha.client.app import App
-    from pgcron_ha.client.run_request import NewRun
     from pgcron_ha.client.uniqueness import Debounce, Throttle, Unique
     from pgcron_ha.config.breaker import Breaker
     from pgcron_ha.executors.contract.attempt import Stopped
@@ -43,7 +42,6 @@ __all__ = [
     "Context",
     "Debounce",
     "Discard",
-    "NewRun",
     "Retry",
     "Snooze",
     "Stopped",
@@ -55,7 +53,6 @@ __all__ = [
 # Found when they are asked for: a command that needs none of it imports none of it.
 _PLACES = {
     "client.app": ("App",),
-    "client.run_request": ("NewRun",),
     "client.uniqueness": ("Debounce", "Throttle", "Unique"),
     "config.breaker": ("Breaker",),
     "executors.contract.attempt": ("Stopped",),

@@ -181,6 +181,7 @@ CREATE TABLE pgcron.dead_letter (
 COMMENT ON TABLE pgcron.dead_letter IS
     'Runs that ended dead or lost, kept apart from history, whose partitions are dropped.';
 CREATE INDEX dead_letter_open ON pgcron.dead_letter (died_at DESC) WHERE closed_at IS NULL;
+CREATE INDEX dead_letter_closed ON pgcron.dead_letter (closed_at) WHERE closed_at IS NOT NULL;
 -- The letters of one error group, the open ones in the order in which they are redriven.
 CREATE INDEX dead_letter_group ON pgcron.dead_letter (fingerprint, died_at);
 

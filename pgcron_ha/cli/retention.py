@@ -61,7 +61,7 @@ def set_command(
 
     DURATION is such as 7d, and not longer than all of history is kept. The most specific rule
     counts: queue and outcome, queue, outcome, neither. What is over is removed within the hour, in
-    whole days. Dead letters stay until somebody handles them.
+    whole days. Dead letters stay until they are closed, and then as long as history.
     """
     if table is not None and (queue or outcome):
         raise InvalidInput(

@@ -16,11 +16,12 @@ from typing import Any, Final
 
 import asyncpg
 
-from pgcron_ha import App, NewRun
+from pgcron_ha import App
 from tests.benchmarks import machine
 from tests.benchmarks.figures import Result
 from tests.benchmarks.place import Ground, Place
 from tests.benchmarks.sizes import Sizes
+from tests.product.client import NewRun
 from tests.sessions import own_session
 
 Block = Callable[[asyncpg.Connection, int], Awaitable[None]]

@@ -6,10 +6,10 @@ from typing import Any, TypeAlias
 import asyncpg
 import pytest
 
-from pgcron_ha import App, NewRun
+from pgcron_ha import App
 from pgcron_ha.errors import ConfigError, InvalidInput, PgcronError, TooLarge
 from tests.client.drivers import KINDS, Open
-from tests.product.client import MOST_RUNS
+from tests.product.client import MOST_RUNS, NewRun
 
 every_driver = pytest.mark.parametrize("open_caller", KINDS.values(), ids=KINDS.keys())
 Reader: TypeAlias = "asyncpg.Connection[asyncpg.Record]"

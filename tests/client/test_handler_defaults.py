@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha import App, NewRun
+from pgcron_ha import App
 from pgcron_ha.errors import InvalidInput
 from tests.db.control import Connection
+from tests.product.client import NewRun
 
 COLUMNS = "max_attempts, retry, queue, priority, concurrency_key, delivery"
 PATIENT: Any = {"backoff": "fixed", "base": "10s"}

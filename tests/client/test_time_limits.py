@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha import App, NewRun
+from pgcron_ha import App
 from pgcron_ha.errors import InvalidInput
 from tests.db.control import Connection
+from tests.product.client import NewRun
 
 MINUTE = timedelta(minutes=1)
 

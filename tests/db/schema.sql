@@ -1639,6 +1639,8 @@ CREATE INDEX cursor_edited ON pgcron.cursor USING btree (schedule_id) WHERE edit
 
 CREATE INDEX cursor_refused ON pgcron.cursor USING btree (retry_at) WHERE (retry_at IS NOT NULL);
 
+CREATE INDEX dead_letter_closed ON pgcron.dead_letter USING btree (closed_at) WHERE (closed_at IS NOT NULL);
+
 CREATE INDEX dead_letter_group ON pgcron.dead_letter USING btree (fingerprint, died_at);
 
 CREATE INDEX dead_letter_open ON pgcron.dead_letter USING btree (died_at DESC) WHERE (closed_at IS NULL);

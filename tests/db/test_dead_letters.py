@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.db.control import Connect, Connection, claim, enqueue, fail, join, waits_for_lock
+from tests.db.control import Connect, Connection, call, claim, enqueue, fail, join, waits_for_lock
 from tests.product.db import functions
 
 
@@ -255,3 +255,24 @@ async def test_a_letter_that_somebody_holds_keeps_no_other_from_being_archived(
 async def test_more_letters_than_one_call_archives_are_refused(connection: Connection) -> None:
     with pytest.raises(asyncpg.PostgresError, match="1001 dead letters are too many"):
         await connection.execute("SELECT pgcron.archive_dead_letters($1)", list(range(1001)))
+
+
+async def test_a_closed_letter_is_forgotten_when_ended_runs_are(
+    connection: Connection, another: Connect
+) -> None:
+    ids = await die(connection, 5, "aa")
+    await connection.execute("SELECT pgcron.redrive($1)", ids[0])
+    await functions.archive_dead_letters(connection, run_ids=ids[1:4])
+    await connection.execute(
+        "UPDATE pgcron.dead_letter SET died_at = died_at - interval '40 days',"
+        " closed_at = closed_at - CASE run_id WHEN $1 THEN interval '29 days'"
+        " ELSE interval '31 days' END",
+        ids[1],
+    )
+    other = await another()
+    async with other.transaction():
+        await other.execute("SELECT FROM pgcron.dead_letter WHERE run_id = $1 FOR UPDATE", ids[2])
+        assert len(await call(connection, "forget_letters", at_most=100)) == 2
+
+    left = await connection.fetch("SELECT run_id FROM pgcron.dead_letter ORDER BY 1")
+    assert [row["run_id"] for row in left] == [ids[1], ids[2], ids[4]]

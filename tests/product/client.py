@@ -12,6 +12,7 @@ from pgcron_ha.client.retry_policy import RetryPolicy, retry_text
 from pgcron_ha.client.run_request import (
     MOST_RUNS,
     EnqueueStatement,
+    NewRun,
     RunRequest,
     request_run,
     request_runs,
@@ -30,6 +31,7 @@ __all__ = [
     "EnqueueStatement",
     "EnqueuedRun",
     "HandlerDefaults",
+    "NewRun",
     "Notifications",
     "Policies",
     "Proof",

@@ -138,6 +138,14 @@ WITH outlived AS MATERIALIZED (
 DELETE FROM pgcron.missed m USING outlived
 WHERE m.schedule_id = outlived.schedule_id AND m.first_at = outlived.first_at RETURNING 1 AS gone;
 
+-- name: forget_letters
+-- Of dead letters those that somebody has closed, for as long as ended runs are kept.
+DELETE FROM pgcron.dead_letter d WHERE d.run_id = ANY(ARRAY(
+  SELECT c.run_id FROM pgcron.dead_letter c
+  JOIN pgcron.retention kept ON kept.relation = 'history'
+  WHERE c.closed_at < now() - kept.keep
+  ORDER BY c.closed_at LIMIT :at_most FOR UPDATE OF c SKIP LOCKED)) RETURNING 1 AS gone;
+
 -- name: forget_versions
 -- Those of a schedule that was deleted are kept as long as its ledger.
 DELETE FROM pgcron.schedule_version v WHERE v.schedule_id = ANY(ARRAY(
