@@ -332,7 +332,7 @@ class App:
         """Close the connections that were opened in this event loop; its waiters get an error."""
         waiting = self._waiting.pop(asyncio.get_running_loop(), None)
         if waiting is not None:
-            waiting.close()
+            await waiting.close()
         await self._pools.close()
 
     async def __aenter__(self) -> Self:

@@ -23,6 +23,7 @@ from pgcron_ha.errors import (
     DatabaseUnavailable,
     PgcronError,
 )
+from pgcron_ha.executors.contract.coroutines import wait_at_most
 from pgcron_ha.telemetry.events import EndsAreNotHeard
 from pgcron_ha.telemetry.log import emit
 
@@ -36,6 +37,7 @@ NET_SECONDS: Final = 5.0
 LINGER_SECONDS: Final = 30.0
 """How long the connection is kept when nobody waits, so that the next waiter need not connect."""
 
+_CANCEL_AGAIN_SECONDS: Final = 0.1
 _SECONDS_FOR_EACH: Final = 1e-5
 
 
@@ -80,11 +82,10 @@ class Notifications:
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._keep_listening())
 
-    def end(self) -> None:
-        """Stop listening."""
-        if self._task is not None:
-            self._task.cancel()
-            self._task = None
+    async def end(self) -> None:
+        """Stop listening; returns when nothing of it uses a connection."""
+        task, self._task = self._task, None
+        await _ended(task)
         self._link.drop()
         self.is_proved = False
 
@@ -113,9 +114,8 @@ class Notifications:
         listens = await self._link.listen(self._hear, "end_channel", self._insists)
         async with self._connection() as connection:
             await probe_ends(connection, schema=self._schema)
-        try:
-            await asyncio.wait_for(self._heard_probe.wait(), PROBE_SECONDS if listens else 0)
-        except TimeoutError:
+        await wait_at_most(self._heard_probe, PROBE_SECONDS if listens else 0)
+        if not self._heard_probe.is_set():
             if not self._is_reported:
                 self._is_reported = True
                 emit(EndsAreNotHeard(PROBE_SECONDS))
@@ -173,11 +173,10 @@ class Waiting:
         finally:
             self._leave(run_id, waiter)
 
-    def close(self) -> None:
-        """Every waiter gets an error."""
-        if self._task is not None:
-            self._task.cancel()
+    async def close(self) -> None:
+        """Every waiter gets an error; returns when nothing of it uses a connection."""
         self._report_all(PgcronError("the App was closed while a run was waited for"))
+        await _ended(self._task)
 
     def _leave(self, run_id: int, waiter: asyncio.Future[None]) -> None:
         others = self._waiters.get(run_id, set())
@@ -200,7 +199,7 @@ class Waiting:
                 await self._rest()
         finally:
             self._task = None
-            self._notifications.end()
+            await self._notifications.end()
 
     async def _linger(self) -> bool:
         """Whether there is a new waiter."""
@@ -218,10 +217,8 @@ class Waiting:
             self._pause = min(LONGEST_PAUSE_SECONDS, self._pause * 1.5)
 
     async def _poked_within(self, seconds: float) -> bool:
-        try:
-            return await asyncio.wait_for(self._poked.wait(), seconds)
-        except TimeoutError:
-            return False
+        await wait_at_most(self._poked, seconds)
+        return self._poked.is_set()
 
     async def _look_once(self) -> None:
         now = monotonic()
@@ -254,3 +251,12 @@ class Waiting:
             for waiter in waiters:
                 if not waiter.done():
                     waiter.set_exception(error)
+
+
+async def _ended(task: asyncio.Task[None] | None) -> None:
+    """Cancels it and waits for its end: what it was opening is closed by then. Again and again, as
+    an answer that arrives at that moment may swallow it (`asyncio.wait_for` in Python 3.11).
+    """
+    while task is not None and not task.done():
+        task.cancel()
+        await asyncio.wait({task}, timeout=_CANCEL_AGAIN_SECONDS)

@@ -128,7 +128,7 @@ async def test_where_nothing_is_heard_results_are_looked_for_and_it_is_said(
         await ended
         assert not looking.is_listening
         assert await awaited(connection) == 0
-        looking.close()
+        await looking.close()
 
 
 async def test_a_broken_connection_loses_no_end(
