@@ -25,7 +25,7 @@ demo: ## two nodes on an embedded PostgreSQL; ARGS="--for 20" ends it after 20 s
 test: ## the tests, against real PostgreSQL servers, processes and a browser; fails if one is skipped
 	@.ci/environment dev
 	@.ci/browser
-	@$(BIN)/python -m pytest -p tests.house.no_skips --durations 25 $(IN_PARALLEL) $(ARGS)
+	@$(BIN)/python -m pytest -p tests.house.no_skips --durations 25 $(IN_PARALLEL) $(or $(ARGS),--ignore tests/house)
 
 test-long: ## the tests that `make test` leaves out, as they take long; the models of the protocol, too
 	@.ci/environment dev
@@ -38,12 +38,13 @@ test-matrix: ## the protocol's tests on PostgreSQL 14 to 18, through pgbouncer, 
 	@$(BIN)/python -m tests.matrix --needs $(if $(ONLY),--only "$(ONLY)") | sh -e
 	@$(BIN)/python -m tests.matrix $(if $(ONLY),--only "$(ONLY)") $(if $(ARGS),-- $(ARGS))
 
-check: ## format, lint, strict types, import contracts
+check: ## format, lint, strict types, import contracts, and the tests of the rules for code (tests/house)
 	@.ci/environment dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy pgcron_ha migrations tests
 	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q tests/house
 
 examples: ## the examples of the SQL contract, the one for Node too, which needs npm or apt, and for PHP and Ruby where they are
 	@.ci/environment dev

@@ -124,6 +124,7 @@ async def test_sessions_that_wait_are_not_ended_by_the_databases_patience(
     assert node.events("NotificationsAreLost") == []
 
 
+@pytest.mark.long
 async def test_a_database_that_is_read_only_for_now_is_told_and_left_so(
     cluster: Cluster, dba: Connection, empty_database: str
 ) -> None:

@@ -157,6 +157,7 @@ async def test_a_node_survives_what_python_handlers_do(
         send(daemon, signal.SIGKILL)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_process_that_a_handler_forks_and_lets_return_is_no_second_node(
     cluster: Cluster, connection: Connection, tmp_path: Path, kind: str
@@ -222,6 +223,7 @@ async def test_who_kills_its_supervisor_or_siblings_harms_only_their_runs(
     still_the_same(node)
 
 
+@pytest.mark.long
 async def test_who_kills_the_supervisors_of_its_node_harms_only_their_runs(
     cluster: Cluster, connection: Connection, tmp_path: Path
 ) -> None:

@@ -154,6 +154,7 @@ def test_three_upgrades_at_once_make_one_schema(alembic: Alembic, empty_database
     assert dump(empty_database) == REVIEWED.read_text()
 
 
+@pytest.mark.long
 def test_the_schema_may_have_another_name(alembic: Alembic, sql: Sql, empty_database: str) -> None:
     alembic("upgrade", "pgcron_ha@head", option="pgcron_ha_schema = jobs")
 
@@ -162,6 +163,7 @@ def test_the_schema_may_have_another_name(alembic: Alembic, sql: Sql, empty_data
     assert own("--schema", "jobs", "migrate", "--check", dsn=empty_database).returncode == 0
 
 
+@pytest.mark.long
 def test_the_shops_dba_may_have_it_printed(alembic: Alembic, sql: Sql, empty_database: str) -> None:
     script = alembic("upgrade", "pgcron_ha@head", "--sql").stdout
     with psycopg.connect(empty_database, autocommit=True) as connection:

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 # machine seen, half of what any input may take. A loop that runs away is far beyond.
 MOST_LINES_EXECUTED = 300_000
 
-bounded = settings(max_examples=300, deadline=None, derandomize=True, database=None)
-few = settings(bounded, max_examples=120)
+bounded = settings(max_examples=150, deadline=None, derandomize=True, database=None)
+few = settings(bounded, max_examples=60)
 
 policies = st.sampled_from(DstPolicy)
 instants = st.datetimes(datetime(1990, 1, 1), datetime(2040, 1, 1), timezones=st.just(UTC))

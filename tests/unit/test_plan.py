@@ -25,7 +25,7 @@ WALKED = ("*/20 * * * *", "30 2 * * *", "0 9,10,11 * * *", "15 */3 25-30 * *", "
 # How many of the newest late fires run.
 CATCHUPS = {"latest": 1, "latest 3": 3, "all": 10_000, "none": 0}
 
-bounded = settings(max_examples=400, deadline=None, derandomize=True, database=None)
+bounded = settings(max_examples=200, deadline=None, derandomize=True, database=None)
 times = st.datetimes(
     WALK_START.replace(tzinfo=None), WALK_END.replace(tzinfo=None), timezones=st.just(UTC)
 )

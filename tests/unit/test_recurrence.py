@@ -15,7 +15,7 @@ from tests.product.spec import EARLIEST, LATEST, DstPolicy, parse_spec
 
 BERLIN = "Europe/Berlin"
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
-bounded = settings(max_examples=150, deadline=None, derandomize=True, database=None)
+bounded = settings(max_examples=80, deadline=None, derandomize=True, database=None)
 
 
 @pytest.mark.parametrize(

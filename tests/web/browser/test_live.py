@@ -37,6 +37,7 @@ async def execute(dsn: str, statement: str, *values: object) -> None:
     await connection.close()
 
 
+@pytest.mark.long
 async def test_the_log_and_the_state_of_a_run_follow_it(
     cluster: Cluster, windows: Windows, tmp_path: Path
 ) -> None:
