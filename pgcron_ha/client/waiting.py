@@ -12,17 +12,9 @@ from contextlib import AbstractAsyncContextManager
 from time import monotonic
 from typing import Any, Final
 
-from pgcron_ha.client.run_status import (
-    await_runs,
-    ended_runs,
-    probe_ends,
-    timed_out,
-)
+from pgcron_ha.client.run_status import await_runs, ended_runs, probe_ends, timed_out
 from pgcron_ha.db.driver.link import Link
-from pgcron_ha.errors import (
-    DatabaseUnavailable,
-    PgcronError,
-)
+from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.contract.coroutines import wait_at_most
 from pgcron_ha.telemetry.events import EndsAreNotHeard
 from pgcron_ha.telemetry.log import emit
@@ -39,7 +31,6 @@ LINGER_SECONDS: Final = 30.0
 
 _CANCEL_AGAIN_SECONDS: Final = 0.1
 _SECONDS_FOR_EACH: Final = 1e-5
-
 
 PROBE_SECONDS: Final = 2.0
 """A notification that has not arrived by then won't: a pooler does not pass it."""
@@ -70,6 +61,7 @@ class Notifications:
         self._connection = connection
         self._schema = schema
         self._task: asyncio.Task[None] | None = None
+        self._ending: set[asyncio.Task[None]] = set()
         self._heard_probe = asyncio.Event()
         self._is_reported = False
         self.is_proved = False
@@ -82,12 +74,21 @@ class Notifications:
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._keep_listening())
 
-    async def end(self) -> None:
-        """Stop listening; returns when nothing of it uses a connection."""
-        task, self._task = self._task, None
-        await _ended(task)
+    def end(self) -> None:
+        """Stop listening; `close` waits until it has stopped."""
+        if self._task is not None:
+            self._task.cancel()
+            self._ending.add(self._task)
+            self._task.add_done_callback(self._ending.discard)
+            self._task = None
         self._link.drop()
         self.is_proved = False
+
+    async def close(self) -> None:
+        """Stop listening; returns when nothing of it uses a connection."""
+        self.end()
+        await _stop(self._ending)
+        self._link.drop()
 
     async def look(self, run_ids: list[int]) -> tuple[list[int], list[int]]:
         """(those that have ended, those whose end no notification will report) of these runs."""
@@ -98,6 +99,7 @@ class Notifications:
         return ended, unmarked
 
     async def _keep_listening(self) -> None:
+        await _stop(self._ending)  # they have the same link
         while True:
             try:
                 pause = await self._listen()
@@ -176,7 +178,9 @@ class Waiting:
     async def close(self) -> None:
         """Every waiter gets an error; returns when nothing of it uses a connection."""
         self._report_all(PgcronError("the App was closed while a run was waited for"))
-        await _ended(self._task)
+        if self._task is not None:
+            await _stop({self._task})
+        await self._notifications.close()
 
     def _leave(self, run_id: int, waiter: asyncio.Future[None]) -> None:
         others = self._waiters.get(run_id, set())
@@ -199,7 +203,7 @@ class Waiting:
                 await self._rest()
         finally:
             self._task = None
-            await self._notifications.end()
+            self._notifications.end()
 
     async def _linger(self) -> bool:
         """Whether there is a new waiter."""
@@ -253,10 +257,11 @@ class Waiting:
                     waiter.set_exception(error)
 
 
-async def _ended(task: asyncio.Task[None] | None) -> None:
-    """Cancels it and waits for its end: what it was opening is closed by then. Again and again, as
-    an answer that arrives at that moment may swallow it (`asyncio.wait_for` in Python 3.11).
+async def _stop(tasks: set[asyncio.Task[None]]) -> None:
+    """Cancels them and waits for their end: what they were opening is closed by then. Again and
+    again, as an answer that arrives at that moment may swallow it (`asyncio.wait_for` in 3.11).
     """
-    while task is not None and not task.done():
-        task.cancel()
-        await asyncio.wait({task}, timeout=_CANCEL_AGAIN_SECONDS)
+    while running := {task for task in tasks if not task.done()}:
+        for task in running:
+            task.cancel()
+        await asyncio.wait(running, timeout=_CANCEL_AGAIN_SECONDS)
