@@ -241,8 +241,8 @@ async def test_what_nobody_can_read_is_looked_at_again_by_another_version_only(
     await connection.execute("UPDATE pgcron.schedule SET timezone = 'Mars/Olympus'")
     await materializer.run_once()
 
-    assert await link.rows("recheck_invalid", judge=module.judge()) == []
-    found = await link.rows("recheck_invalid", judge="pgcron_ha 9.9")
+    assert await link.rows("recheck_invalid", judge=module.judge(), at_most=9) == []
+    found = await link.rows("recheck_invalid", judge="pgcron_ha 9.9", at_most=9)
     assert [row["schedule_id"] for row in found] == [bad]
     await Janitor(link, "pgcron").run_once()
 

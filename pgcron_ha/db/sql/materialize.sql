@@ -187,7 +187,7 @@ WHERE schedule_id = ANY(ARRAY(
   SELECT c.schedule_id FROM pgcron.cursor c
   WHERE c.status = 'invalid' AND c.retry_at IS NULL
     AND c.error ->> 'judge' IS DISTINCT FROM :judge::text
-  FOR UPDATE SKIP LOCKED))
+  LIMIT :at_most FOR UPDATE SKIP LOCKED))
 RETURNING schedule_id;
 
 -- name: pending_edits

@@ -124,7 +124,8 @@ class Janitor(Service):
         for statement in _SWEEPS:
             await self._in_turn(statement, SWEEPS_EVERY, partial(self._sweep, statement))
         await self._in_turn("overflow", SWEEPS_EVERY, self._drain_overflow)
-        await self._in_turn("recheck", RECHECK_EVERY, self._recheck)
+        recheck = partial(self._sweep, "recheck_invalid", judge=judge())
+        await self._in_turn("recheck", RECHECK_EVERY, recheck)
         await self._in_turn("retention", RETENTION_EVERY, self._retain)
         self._rest = None
         await self._in_turn("sweep of history", 0, self._sweep_history)
@@ -157,9 +158,6 @@ class Janitor(Service):
             return BATCH if made >= PARTITIONS_AT_ONCE else 0
 
         await self._repeat(make_some)
-
-    async def _recheck(self) -> None:
-        await self._link.rows("recheck_invalid", judge=judge())
 
     async def _retain(self) -> None:
         await self._drop_outlived()
@@ -206,11 +204,11 @@ class Janitor(Service):
         if given_up:
             emit(RunsGivenUp(len(given_up)))
 
-    async def _sweep(self, statement: str) -> None:
-        async def remove_some() -> int:
-            return len(await self._link.rows(statement, at_most=BATCH))
+    async def _sweep(self, statement: str, **parameters: object) -> None:
+        async def sweep_some() -> int:
+            return len(await self._link.rows(statement, at_most=BATCH, **parameters))
 
-        await self._repeat(remove_some)
+        await self._repeat(sweep_some)
 
     async def _repeat(self, some: Callable[[], Awaitable[int]]) -> None:
         """While a batch is full, for a bounded time; the next pass goes on with it."""
