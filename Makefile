@@ -22,6 +22,7 @@ demo: ## two nodes on an embedded PostgreSQL; ARGS="--for 20" ends it after 20 s
 	@.ci/environment runtime
 	@$(BIN)/pgcron-ha demo $(ARGS)
 
+# `make check` runs tests/house; .ci/run runs both.
 test: ## the tests, against real PostgreSQL servers, processes and a browser; fails if one is skipped
 	@.ci/environment dev
 	@.ci/browser
@@ -44,7 +45,7 @@ check: ## format, lint, strict types, import contracts, and the tests of the rul
 	$(BIN)/ruff check .
 	$(BIN)/mypy pgcron_ha migrations tests
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q tests/house
+	$(BIN)/python -m pytest -q -p tests.house.no_skips tests/house
 
 examples: ## the examples of the SQL contract, the one for Node too, which needs npm or apt, and for PHP and Ruby where they are
 	@.ci/environment dev
