@@ -195,18 +195,16 @@ def _follow(backfill: int) -> None:
 
 
 async def _until_over(session: Session, backfill: int) -> overview.Row:
-    screen = Screen()
-    try:
+    with Screen() as screen:
         while True:
             row = await session.call(backfills.one_backfill, backfill)
             if row["ended_at"] is not None:
                 return row
             over = row["already"] + row["created"] - row["open"]
-            note = f"{row['state']}, {row['open']} open, {row['failed']} failed"
-            screen.show_work(f"backfill {backfill}", Progress(over, row["planned"], note))
+            note = f"{plural(row['open'], 'open run')}, {row['failed']} failed"
+            note += ", paused" if row["state"] == "paused" else ""
+            screen.show_progress(f"backfill {backfill}", Progress(over, row["planned"], note))
             await asyncio.sleep(LOOK_SECONDS)
-    finally:
-        screen.clear()
 
 
 def _progress(row: overview.Row) -> str:

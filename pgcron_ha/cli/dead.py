@@ -14,6 +14,7 @@ from pgcron_ha.cli.output import Column, echo, print_result, print_rows, with_cl
 from pgcron_ha.cli.screen import Screen
 from pgcron_ha.cli.session import Session, call, on_database
 from pgcron_ha.db.commands import functions
+from pgcron_ha.db.commands.functions import MOST_AT_ONCE
 from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import NotFound
 from pgcron_ha.executors.contract.progress import Progress
@@ -147,13 +148,13 @@ def _check_choice(run_ids: tuple[int, ...], filters: dict[str, Any]) -> None:
 async def _archive_all(session: Session, options: dict[str, Any]) -> list[int]:
     """Batch after batch, each its own transaction."""
     archived: list[int] = []
-    screen = Screen()
-    while batch := await session.act(functions.archive_dead_letters, **options):
-        archived += batch
-        if len(batch) == functions.MOST_AT_ONCE:
-            screen.show_work("dead letters archived", Progress(len(archived), None, None))
-    screen.clear()
-    return archived
+    with Screen() as screen:
+        while True:
+            batch = await session.act(functions.archive_dead_letters, **options)
+            archived += batch
+            if len(batch) < MOST_AT_ONCE:
+                return archived
+            screen.show_progress("dead letters archived", Progress(len(archived), None, None))
 
 
 async def _redrive_named(
@@ -168,21 +169,16 @@ async def _redrive_many(
 ) -> list[tuple[int, int]]:
     """Batch after batch, each its own transaction, until none is left of those open now."""
     sent: list[tuple[int, int]] = []
-    screen = Screen()
     starting = None
-    while most is None or len(sent) < most:
-        at_most = (
-            functions.MOST_AT_ONCE
-            if most is None
-            else min(functions.MOST_AT_ONCE, most - len(sent))
-        )
-        batch = await session.act(
-            functions.redrive_many, **options, starting=starting, at_most=at_most
-        )
-        sent += zip(batch.letters, batch.runs, strict=True)
-        if len(batch.runs) < at_most:
-            break
-        screen.show_work("dead letters redriven", Progress(len(sent), most, None))
-        starting = batch.next_due
-    screen.clear()
+    with Screen() as screen:
+        while most is None or len(sent) < most:
+            at_most = MOST_AT_ONCE if most is None else min(MOST_AT_ONCE, most - len(sent))
+            batch = await session.act(
+                functions.redrive_many, **options, starting=starting, at_most=at_most
+            )
+            sent += zip(batch.letters, batch.runs, strict=True)
+            if len(batch.runs) < at_most:
+                break
+            screen.show_progress("dead letters redriven", Progress(len(sent), most, None))
+            starting = batch.next_due
     return sent

@@ -24,7 +24,8 @@ _BAR_WIDTH: Final = 24
 
 class Screen:
     """Shows how far one thing is, usually the state of a run: on a terminal a line that changes,
-    else a line for each change. `clock_ahead`: of the database's clock before this machine's.
+    else a line for each change. The line that changes is gone after its `with`. `clock_ahead`: of
+    the database's clock before this machine's.
     """
 
     def __init__(self, clock_ahead: timedelta = timedelta(0)) -> None:
@@ -33,6 +34,9 @@ class Screen:
         self._shown = ""
         self._state = ""
         self._reported_at = 0.0
+
+    def __enter__(self) -> Screen:
+        return self
 
     def show(self, status: RunStatus, waits_for: str | None = None) -> None:
         """Its state now; `waits_for` is why no node takes it."""
@@ -46,8 +50,8 @@ class Screen:
         else:
             self._report(status, state)
 
-    def show_work(self, what: str, reported: Progress) -> None:
-        """How far something is that is no run."""
+    def show_progress(self, what: str, reported: Progress) -> None:
+        """How far something other than a run is."""
         if self._is_terminal:
             self._redraw(f"{what} {bar(reported)}")
         elif (line := f"{what}: {progress_text(reported)}") != self._shown:
@@ -60,8 +64,7 @@ class Screen:
         if self._is_terminal and self._shown:
             click.echo(self._shown, err=True, nl=False)
 
-    def clear(self) -> None:
-        """Leaves nothing of the line that changes."""
+    def __exit__(self, *_: object) -> None:
         if self._is_terminal and self._shown:
             self._shown = ""
             click.echo(_CLEAR, err=True, nl=False)

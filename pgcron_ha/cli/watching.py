@@ -51,10 +51,10 @@ async def follow(
 ) -> RunStatus:
     """Until the run has ended; how it ended. Raises NotFound, WaitTimedOut."""
     ahead = await session.call(database_time) - datetime.now(UTC)
-    screen = Screen(ahead if abs(ahead) > timedelta(seconds=1) else timedelta(0))
+    ahead = ahead if abs(ahead) > timedelta(seconds=1) else timedelta(0)
     pause, printed = FIRST_LOOK_SECONDS, (0, -1)
     end = math.inf if timeout is None else time.monotonic() + timeout
-    try:
+    with Screen(ahead) as screen:
         while True:
             left = end - time.monotonic()
             status = await read_status(session.connection, run_id, session.schema)
@@ -69,8 +69,6 @@ async def follow(
                 raise timed_out(run_id, timeout)
             await asyncio.sleep(min(pause, left))
             pause = min(LOOK_SECONDS, pause * 1.5)
-    finally:
-        screen.clear()
 
 
 async def why_it_waits(session: Session, run_id: int) -> str | None:

@@ -104,7 +104,7 @@ def test_on_a_terminal_a_bar_shows_how_far_a_backfill_is(database: str, cli: Cli
     def is_drawn() -> bool:
         nonlocal seen
         seen += os.read(leader, 10_000).decode()
-        return f"\r\x1b[Kbackfill 1 [{'.' * 24}] 0 % (0 of 24) open, 0 open, 0 failed" in seen
+        return f"\r\x1b[Kbackfill 1 [{'.' * 24}] 0 % (0 of 24) 0 open runs, 0 failed" in seen
 
     wait_for("the bar is drawn", is_drawn)
     cli("backfills", "stop", "1")
