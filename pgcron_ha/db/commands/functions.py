@@ -13,7 +13,7 @@ from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries.rows import Rows
 
 KEY_LIFETIME: Final = timedelta(days=1)
-# By one call of `redrive_many`: each is locked until all are.
+# Dead letters of one call: each is locked until all are redriven or archived.
 MOST_AT_ONCE: Final = 1000
 RUN_TIMEOUT: Final = timedelta(hours=1)
 
