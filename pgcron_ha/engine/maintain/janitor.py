@@ -81,11 +81,8 @@ class Janitor(Service):
         """When the other duties are due again while runs expire (`time.monotonic`)."""
         self._rest: float | None = None
         """Seconds until the sweep of history goes on."""
-        self._known_broken: set[str] = set()
-        self._failed: set[str] = set()
-        """Duties that are set aside."""
-        # Duties and settings by name, rows of history and previews by duty and id.
-        self.aside: SetAside[str | tuple[str, int]] = SetAside(self.name, longest=AGAIN_SECONDS)
+        # ("duty" or "setting", its name), or the duty and the id of a row that it goes on without.
+        self.aside: SetAside[tuple[str, str | int]] = SetAside(self.name, longest=AGAIN_SECONDS)
 
     async def run_once(self) -> float | None:
         """The duties that are due. One that fails is set aside for a while, and keeps no other from
@@ -97,8 +94,8 @@ class Janitor(Service):
         rest = until_round if until_round > 0 else await self._all_other_duties()
         if self._has_more:
             return 0  # the rest of them waits for it
-        if self._until_retry() < (self.interval if rest is None else rest):
-            rest = self._until_retry()
+        if (until_retry := self._until_retry()) < (self.interval if rest is None else rest):
+            rest = until_retry
         if self._expires_in >= self.interval:
             return rest
         # Woken for what expires: the other duties wait for the end of the interval.
@@ -108,7 +105,8 @@ class Janitor(Service):
 
     def _until_retry(self) -> float:
         """Seconds until a duty that failed is tried again: soon after a lock is released."""
-        return min(map(self.aside.until_retry, self._failed), default=inf)
+        failed = [key for key in self.aside.all_keys() if key[0] == "duty"]
+        return min(map(self.aside.until_retry, failed), default=inf)
 
     async def _all_other_duties(self) -> float | None:
         """Seconds to the next round; None for the interval."""
@@ -144,13 +142,13 @@ class Janitor(Service):
         """Report queues, keys and circuit breakers whose rows break their rules. Only they stop;
         `aside` shows them by name.
         """
-        broken = await self._link.rows("broken_settings")
-        errors = {f"{row['kind']} {row['name']!r}": row["error"] for row in broken}
-        for what, error in errors.items():
-            self.aside.put(what, what, error)
-        for what in self._known_broken - errors.keys():
-            self.aside.forget(what)
-        self._known_broken = set(errors)
+        rows = await self._link.rows("broken_settings")
+        broken = {("setting", f"{row['kind']} {row['name']!r}"): row["error"] for row in rows}
+        for key, error in broken.items():
+            self.aside.put(key, key[1], error)
+        for known in self.aside.all_keys():
+            if known[0] == "setting" and known not in broken:
+                self.aside.forget(known)
 
     async def _make_partitions(self) -> None:
         async def make_some() -> int:
@@ -276,10 +274,10 @@ class Janitor(Service):
         """Fulfils a duty when its time has come; when that fails, soon again, and the others have
         their turn. One that could not do all of it goes on in the next pass.
         """
-        began = monotonic()
-        if self.aside.waits(duty):
+        began, key = monotonic(), ("duty", duty)
+        if self.aside.waits(key):
             return
-        if began < self._next.get(duty, float("-inf")) and not self.aside.is_aside(duty):
+        if began < self._next.get(duty, -inf) and not self.aside.is_aside(key):
             return
         had_more, self._has_more = self._has_more, False
         try:
@@ -287,11 +285,9 @@ class Janitor(Service):
         except PgcronError as error:
             if isinstance(error, DatabaseUnavailable) and not isinstance(error, Unanswered):
                 raise
-            self.aside.put(duty, f"upkeep: {duty}", error)
-            self._failed.add(duty)
+            self.aside.put(key, f"upkeep: {duty}", error)
         else:
-            self.aside.forget(duty)
-            self._failed.discard(duty)
+            self.aside.forget(key)
             self._next[duty] = began if self._has_more else began + every
         self._has_more |= had_more
 

@@ -163,14 +163,13 @@ class ScheduleDuties:
 
 def waiting_of(aside: SetAside[Any], duty: str) -> list[int]:
     """Of what this duty has set aside, what is to be left out now."""
-    return [key[1] for key in aside.waiting() if isinstance(key, tuple) and key[0] == duty]
+    return [key[1] for key in aside.waiting() if key[0] == duty]
 
 
 def forget_absent(aside: SetAside[Any], duty: str, present: set[int]) -> None:
     """Of what this duty has set aside, what it would find by now, and does not."""
     for key in aside.all_keys():
-        is_absent = isinstance(key, tuple) and key[0] == duty and key[1] not in present
-        if is_absent and not aside.waits(key):
+        if key[0] == duty and key[1] not in present and not aside.waits(key):
             aside.forget(key)
 
 
