@@ -40,6 +40,12 @@ async def set_back(connection: Connection, schedule: int, seconds: float) -> Non
     )
 
 
+async def every_five_minutes(connection: Connection) -> str:
+    """A spec that fired two minutes ago and fires in two more: it is not due during a test."""
+    now = await database_now(connection)
+    return f"{(now.minute + 3) % 5}-59/5 * * * *"
+
+
 async def test_fires_up_to_the_horizon_become_runs(
     materializer: Materializer, connection: Connection
 ) -> None:
@@ -102,7 +108,8 @@ async def test_a_duty_that_fails_holds_up_no_fire_of_the_others(
 async def test_after_an_outage_the_newest_fire_runs_and_the_others_are_missed(
     materializer: Materializer, connection: Connection
 ) -> None:
-    schedule = await put_schedule(connection, spec="*/5 * * * *", catchup_window=timedelta(hours=2))
+    spec = await every_five_minutes(connection)
+    schedule = await put_schedule(connection, spec=spec, catchup_window=timedelta(hours=2))
     await set_back(connection, schedule, 3600)
 
     await materializer.run_once()
@@ -113,17 +120,17 @@ async def test_after_an_outage_the_newest_fire_runs_and_the_others_are_missed(
     assert now - late[0] < timedelta(minutes=6)
     missed = await connection.fetch("SELECT * FROM pgcron.missed")
     assert [row["reason"] for row in missed] == ["catchup_latest"]
-    assert sum(row["fires"] for row in missed) in (10, 11, 12)
+    assert sum(row["fires"] for row in missed) == 11
     assert missed[0]["last_at"] < late[0]
 
 
-@pytest.mark.parametrize(("catchup", "runs"), [("all", (12, 13)), ("latest 5", (5,))])
+@pytest.mark.parametrize(("catchup", "runs"), [("all", 12), ("latest 5", 5)])
 async def test_with_other_catch_up_policies_several_late_fires_run(
-    materializer: Materializer, connection: Connection, catchup: str, runs: tuple[int, ...]
+    materializer: Materializer, connection: Connection, catchup: str, runs: int
 ) -> None:
     schedule = await put_schedule(
         connection,
-        spec="*/5 * * * *",
+        spec=await every_five_minutes(connection),
         catchup=catchup,
         overlap="allow",
         catchup_window=timedelta(hours=1),
@@ -134,9 +141,9 @@ async def test_with_other_catch_up_policies_several_late_fires_run(
 
     now = await database_now(connection)
     late = [fire for fire in await fires(connection, schedule) if fire <= now]
-    assert len(late) in runs
+    assert len(late) == runs
     missed = await connection.fetch("SELECT * FROM pgcron.missed ORDER BY first_at")
-    assert len(late) + sum(row["fires"] for row in missed) in (23, 24, 25)
+    assert len(late) + sum(row["fires"] for row in missed) == 24
     assert all(row["last_at"] < late[0] for row in missed)
     assert missed[0]["reason"] == "catchup_window"
 

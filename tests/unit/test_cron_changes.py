@@ -159,6 +159,7 @@ def fire_of_date(wall: datetime, change: ClockChange) -> datetime:
     return instant if shown == wall else change.at
 
 
+@pytest.mark.long
 def test_the_product_sees_exactly_the_changes_that_a_walk_finds() -> None:
     walked = {(c.at.replace(tzinfo=None), c.before, c.after) for c in all_changes(1990, 2040)}
     probed = {
