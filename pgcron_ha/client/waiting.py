@@ -88,7 +88,6 @@ class Notifications:
         """Stop listening; returns when nothing of it uses a connection."""
         self.end()
         await _stop(self._ending)
-        self._link.drop()
 
     async def look(self, run_ids: list[int]) -> tuple[list[int], list[int]]:
         """(those that have ended, those whose end no notification will report) of these runs."""

@@ -122,8 +122,7 @@ class Janitor(Service):
         for statement in _SWEEPS:
             await self._in_turn(statement, SWEEPS_EVERY, partial(self._sweep, statement))
         await self._in_turn("overflow", SWEEPS_EVERY, self._drain_overflow)
-        recheck = partial(self._sweep, "recheck_invalid", judge=judge())
-        await self._in_turn("recheck", RECHECK_EVERY, recheck)
+        await self._in_turn("recheck", RECHECK_EVERY, self._recheck)
         await self._in_turn("retention", RETENTION_EVERY, self._retain)
         self._rest = None
         await self._in_turn("sweep of history", 0, self._sweep_history)
@@ -156,6 +155,9 @@ class Janitor(Service):
             return BATCH if made >= PARTITIONS_AT_ONCE else 0
 
         await self._repeat(make_some)
+
+    async def _recheck(self) -> None:
+        await self._sweep("recheck_invalid", judge=judge())
 
     async def _retain(self) -> None:
         await self._drop_outlived()
