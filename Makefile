@@ -22,7 +22,7 @@ demo: ## two nodes on an embedded PostgreSQL; ARGS="--for 20" ends it after 20 s
 	@.ci/environment runtime
 	@$(BIN)/pgcron-ha demo $(ARGS)
 
-# `make check` runs tests/house; .ci/run runs both.
+# `make check` runs tests/house, so `make test` leaves it out.
 test: ## the tests, against real PostgreSQL servers, processes and a browser; fails if one is skipped
 	@.ci/environment dev
 	@.ci/browser

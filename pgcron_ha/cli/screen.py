@@ -24,8 +24,9 @@ _BAR_WIDTH: Final = 24
 
 class Screen:
     """Shows how far one thing is, usually the state of a run: on a terminal a line that changes,
-    else a line for each change. The line that changes is gone after its `with`. `clock_ahead`: of
-    the database's clock before this machine's.
+    else a line for each change. Leaving the `with` block clears the line that changes.
+
+    `clock_ahead`: how far the database's clock is ahead of this machine's.
     """
 
     def __init__(self, clock_ahead: timedelta = timedelta(0)) -> None:
@@ -51,7 +52,7 @@ class Screen:
             self._report(status, state)
 
     def show_progress(self, what: str, reported: Progress) -> None:
-        """How far something other than a run is."""
+        """The progress of something that is not a run."""
         if self._is_terminal:
             self._redraw(f"{what} {bar(reported)}")
         elif (line := f"{what}: {progress_text(reported)}") != self._shown:

@@ -55,14 +55,14 @@ class HandlerDefaults(_RunsAndSchedules, total=False):
 class RunOptions(HandlerDefaults, total=False):
     """The options of a new run; what is left out has its handler's default, or the general one.
 
-    A duration that is a number is in seconds. A living `idempotency_key` (a day, or `key_lifetime`)
-    returns the run it already named. Of the runs of one `concurrency_key` (any text, such as
-    ``customer-7``) no more execute at once than it has slots: one, or what
+    A duration given as a number is in seconds. A living `idempotency_key` (a day, or
+    `key_lifetime`) returns the run it already named. Of the runs of one `concurrency_key` (any
+    text, such as ``customer-7``) no more execute at once than it has slots: one, or what
     ``pgcron.set_concurrency`` says. `unique` (Unique, Debounce, Throttle) decides what happens to a
-    second run of the same work. Only nodes that have all labels that it `requires` (``{"gpu":
-    "a100", "ssd": True}``) take it. It takes `weight` of its node's slots (1). A run that has not
-    begun within `start_within` of its due time expires; `give_up_after` limits it in all, retries
-    included; one that prints nothing, reports no progress and does not call `beat` for
+    second run of the same work. Only nodes that have all labels that it `requires`
+    (``{"gpu": "a100", "ssd": True}``) take it. It takes `weight` of its node's slots (1). A run
+    that has not begun within `start_within` of its due time expires; `give_up_after` limits it in
+    all, retries included; one that prints nothing, reports no progress and does not call `beat` for
     `silence_timeout` is stopped.
     """
 
