@@ -77,7 +77,8 @@ class NodeProcess:
 
     def events(self, name: str) -> list[dict[str, Any]]:
         """What the node says of itself, by the name of the event."""
-        lines = [line for line in self.output().splitlines() if line.startswith("{")]
+        written = self.output().rpartition("\n")[0]  # the node may be writing the last line
+        lines = [line for line in written.splitlines() if line.startswith("{")]
         return [fact for fact in map(json.loads, lines) if fact.get("event") == name]
 
     def has_joined(self, times: int = 1) -> bool:
