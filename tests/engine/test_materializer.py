@@ -151,7 +151,8 @@ async def test_with_other_catch_up_policies_several_late_fires_run(
 async def test_with_catch_up_none_an_outage_runs_nothing_late(
     materializer: Materializer, connection: Connection
 ) -> None:
-    schedule = await put_schedule(connection, spec="*/5 * * * *", catchup="none")
+    spec = await every_five_minutes(connection)
+    schedule = await put_schedule(connection, spec=spec, catchup="none")
     await set_back(connection, schedule, 3600)
 
     await materializer.run_once()
