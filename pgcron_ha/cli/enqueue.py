@@ -165,5 +165,5 @@ def _options(line: str, which: str) -> dict[str, Any]:
         raise InvalidInput(f"{which} is no JSON object", "A line is one run.", _EXAMPLE)
     options = {key: value for key, value in options.items() if value is not None}
     if isinstance(options.get("due_at"), str):
-        options["due_at"] = arguments.instant(f"{which}: due_at", options["due_at"])
+        options["due_at"] = arguments.instant(f"{which}: due_at", options["due_at"], direction=1)
     return options

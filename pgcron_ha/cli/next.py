@@ -14,6 +14,7 @@ from pgcron_ha.cli.arguments import option
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo, note, report
 from pgcron_ha.cli.session import call
+from pgcron_ha.config.times import WrittenTime
 from pgcron_ha.db.commands.calendars import calendars_of
 from pgcron_ha.spec.calendars.calendar import Calendars
 from pgcron_ha.spec.cron.fires import DstPolicy
@@ -44,7 +45,7 @@ _LOCAL_WIDTH = 32
 def next_command(
     spec: str,
     tz: str,
-    start: datetime | None,
+    start: WrittenTime | None,
     count: int,
     dst: str,
     seed: str | None,

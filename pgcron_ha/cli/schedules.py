@@ -25,6 +25,7 @@ from pgcron_ha.client import checks
 from pgcron_ha.client.options import OF_SCHEDULES, check_each
 from pgcron_ha.client.previews import not_offered, schedule_preview
 from pgcron_ha.client.schedules import check_schedule
+from pgcron_ha.config.times import WrittenTime
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.commands.functions import changed_occurrences
 from pgcron_ha.db.driver.pool import tried
@@ -171,16 +172,19 @@ def put_command(
 )
 @with_session
 async def pause_command(
-    session: Session, name: str, note: str | None, until: timedelta | datetime | None
+    session: Session, name: str, note: str | None, until: timedelta | WrittenTime | None
 ) -> None:
     """Let a schedule not fire until it is resumed.
 
     What runs goes on. --until is an instant (ISO 8601, 18:30, tomorrow 03:00), or how long from now
     (2h); without an offset it is local time in the schedule's zone.
     """
-    if isinstance(until, datetime):
-        until = await arguments.in_zone_of(session, name, until)
-    await session.act(functions.pause_schedule, name, note, until=until, interface="cli")
+    when = (
+        await arguments.in_zone_of(session, name, until, direction=1)
+        if isinstance(until, WrittenTime)
+        else until
+    )
+    await session.act(functions.pause_schedule, name, note, until=when, interface="cli")
     end = (await session.call(overview.schedule, name))["paused_until"]
     output.print_result(
         {"schedule": name, "done": "paused", "until": end},
@@ -236,7 +240,11 @@ def delete_command(name: str) -> None:
 @option("--for", "The fire time that it is for, instead of now.", LOCAL_INSTANT, into="fire_time")
 @with_session
 async def run_now_command(
-    session: Session, name: str, args: str | None, overlap: str | None, fire_time: datetime | None
+    session: Session,
+    name: str,
+    args: str | None,
+    overlap: str | None,
+    fire_time: WrittenTime | None,
 ) -> None:
     """Run a schedule once, beside its fires.
 
