@@ -163,10 +163,10 @@ def resume_command(backfill: int) -> None:
 
 @backfills_group.command("stop")
 @click.argument("backfill", type=BACKFILL_ID)
-@click.option("--reason", help="Why; kept with the runs that are cancelled.")
-def stop_command(backfill: int, reason: str | None) -> None:
+@click.option("--note", help="Why; kept with the runs that are cancelled.")
+def stop_command(backfill: int, note: str | None) -> None:
     """End BACKFILL: what waits is cancelled, what runs goes on."""
-    cancelled = act(backfills.stop_backfill, backfill, reason)
+    cancelled = act(backfills.stop_backfill, backfill, note)
     output.print_result(
         {"backfill": backfill, "done": "stopped", "cancelled": cancelled},
         f"backfill {backfill} is stopped; waiting runs that were cancelled: {cancelled}",

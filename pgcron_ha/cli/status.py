@@ -75,7 +75,7 @@ def summary_lines(status: overview.Row) -> Iterator[str]:
 def _cordons(nodes: Sequence[overview.Row]) -> Iterator[str]:
     for node in nodes:
         if node["state"] == "cordoned":
-            by = f"by {shown(node['cordoned_by'])}: {shown(node['cordon_reason'])}"
+            by = f"by {shown(node['cordoned_by'])}: {shown(node['cordon_note'])}"
             yield f"cordoned   node '{node['name']}' since {shown(node['cordoned_at'])} {by}"
 
 

@@ -293,16 +293,16 @@ class App:
         waiting = self._waiting.get(asyncio.get_running_loop())
         return waiting is not None and waiting.is_listening
 
-    async def cancel_run(self, run_id: int, reason: str | None = None, *, conn: Any = None) -> str:
+    async def cancel_run(self, run_id: int, note: str | None = None, *, conn: Any = None) -> str:
         """``cancelled``, ``requested`` (its node stops it) or ``finished`` (too late). NotFound."""
         async with self._connection(conn) as connection:
-            return await functions.cancel_run(connection, run_id, reason, schema=self.schema)
+            return await functions.cancel_run(connection, run_id, note, schema=self.schema)
 
-    async def kill_run(self, run_id: int, reason: str | None = None, *, conn: Any = None) -> str:
+    async def kill_run(self, run_id: int, note: str | None = None, *, conn: Any = None) -> str:
         """As `cancel_run`, without grace; a thread can't be killed and is only asked to stop."""
         options: dict[str, Any] = {"by_force": True, "schema": self.schema}
         async with self._connection(conn) as connection:
-            return await functions.cancel_run(connection, run_id, reason, **options)
+            return await functions.cancel_run(connection, run_id, note, **options)
 
     def sync(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         """Run a coroutine of this App from synchronous code: ``app.sync(app.result(run_id))``.

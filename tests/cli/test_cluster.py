@@ -455,10 +455,10 @@ def test_a_node_is_cordoned_drained_and_uncordoned(cli: Cli, execute: Execute) -
         "fence = 1, claimed_at = now(), owner = (SELECT incarnation FROM pgcron.node)"
     )
 
-    said = cli("nodes", "cordon", "n1", "--reason", "a new disk").out
+    said = cli("nodes", "cordon", "n1", "--note", "a new disk").out
     assert said == "node 'n1' takes nothing new and holds 1 run (1 living process)\n"
     [row] = cli("nodes", "--json").rows
-    assert (row["state"], row["cordon_reason"]) == ("cordoned", "a new disk")
+    assert (row["state"], row["cordon_note"]) == ("cordoned", "a new disk")
     text = cli("status").out
     assert "cordoned   node 'n1' since " in text
     assert ": a new disk\n" in text

@@ -264,7 +264,7 @@ def test_cancel_and_retry_say_what_became_of_the_run(cli: Cli, execute: Execute)
 
     assert cli("runs", "retry", run_id).out == f"{run_id}\n"
     assert execute("SELECT due_at <= now() FROM pgcron.run") == [(True,)]
-    assert cli("runs", "cancel", run_id, "--reason", "no").out == f"run {run_id} is cancelled\n"
+    assert cli("runs", "cancel", run_id, "--note", "no").out == f"run {run_id} is cancelled\n"
     assert cli("runs", "cancel", run_id, "--json").rows == [
         {"run_id": run_id, "verdict": "finished"}
     ]
@@ -409,7 +409,7 @@ def test_a_run_is_killed_and_limits_are_given(cli: Cli, execute: Execute) -> Non
     )
     assert cli("enqueue", "py:x", "--silence-timeout", "10ms").code == 1
 
-    assert cli("runs", "kill", str(run_id), "--reason", "no").out == f"run {run_id} is cancelled\n"
+    assert cli("runs", "kill", str(run_id), "--note", "no").out == f"run {run_id} is cancelled\n"
     assert cli("runs", "kill", str(run_id), "--json").rows == [
         {"run_id": run_id, "verdict": "finished"}
     ]

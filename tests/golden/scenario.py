@@ -153,7 +153,7 @@ class Scenario:
 
     def _cluster_commands(self) -> None:
         self._ask("nodes list")
-        self._ask("nodes cordon", "n1", "--reason", "why")
+        self._ask("nodes cordon", "n1", "--note", "why")
         self._ask("nodes uncordon", "n1")
         self._ask("nodes drain", "n1")
         self._ask("nodes uncordon", "n1")
