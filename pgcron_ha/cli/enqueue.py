@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any, Final, TextIO
@@ -16,14 +15,11 @@ from pgcron_ha.cli.options import run_options
 from pgcron_ha.cli.output import note, shown
 from pgcron_ha.cli.runs import print_run_id
 from pgcron_ha.cli.session import Session, on_database
-from pgcron_ha.cli.watching import follow_to_end
+from pgcron_ha.cli.watching import follow_to_end, note_what_nobody_offers
 from pgcron_ha.client.checks import args_text
-from pgcron_ha.client.previews import not_offered
 from pgcron_ha.client.run_request import RunRequest, request_new_run, request_run, send_runs
-from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.queries.overview import may_read_history
-from pgcron_ha.db.queries.pages.schedules import offered
-from pgcron_ha.errors import InvalidInput, Mistakes, PgcronError
+from pgcron_ha.errors import InvalidInput, Mistakes
 
 # A batch is one statement. All of a file is one transaction, whose ids are kept until it is over.
 BATCH: Final = 1000
@@ -119,35 +115,38 @@ async def _send_one(session: Session, request: RunRequest, is_awaited: bool) -> 
     actor = session.actor if reads_all or not is_awaited else None
     run_id = await request.send(session.connection, session.schema, actor)
     if reads_all:
-        with suppress(PgcronError), answers():
-            await _note_if_not_offered(session, request)
+        await _note_if_not_offered(session, request)
     return run_id
 
 
-async def _note_if_not_offered(session: Session, request: RunRequest) -> None:
-    queue, requires = request.options.get("queue", "default"), request.options.get("requires")
-    found = await session.call(offered, request.handler, queue, requires)
-    lacking = not_offered(request.handler, queue, found) if found["handlers"] else None
-    if lacking is not None:
-        note(lacking)
+async def _note_if_not_offered(session: Session, *requests: RunRequest) -> None:
+    wanted = {
+        (each.handler, each.options.get("queue", "default")): each.options.get("requires")
+        for each in requests
+    }
+    await note_what_nobody_offers(session, ((*key, labels) for key, labels in wanted.items()))
 
 
-async def _send(session: Session, requests: Iterator[str]) -> list[int]:
+async def _send(session: Session, requests: Iterator[RunRequest]) -> list[int]:
     ids: list[int] = []
+    different: dict[tuple[str, str], RunRequest] = {}
     async with session.connection.transaction():
         while batch := list(islice(requests, BATCH)):
-            ids += await send_runs(session.connection, batch, session.schema, session.actor)
+            lines = [each.as_json() for each in batch]
+            ids += await send_runs(session.connection, lines, session.schema, session.actor)
+            different |= {(each.handler, each.options.get("queue", "")): each for each in batch}
+    if await session.call(may_read_history):
+        await _note_if_not_offered(session, *different.values())
     return ids
 
 
-def _requests(file: TextIO, defaults: Mapping[str, Any]) -> Iterator[str]:
+def _requests(file: TextIO, defaults: Mapping[str, Any]) -> Iterator[RunRequest]:
     number = 0
     try:
         for number, line in enumerate(file, 1):
             if line.strip():
                 options = _options(line, f"line {number}")
-                request = request_new_run({**defaults, **options}, f"line {number}")
-                yield request.as_json()
+                yield request_new_run({**defaults, **options}, f"line {number}")
     except (UnicodeDecodeError, OSError) as error:
         raise InvalidInput(
             f"line {number + 1} can't be read", f"{error}.", "Write the file as UTF-8 text."

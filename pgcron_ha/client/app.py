@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
+from difflib import get_close_matches
 from functools import partial
-from typing import Any, Literal, Self, TypeVar, Unpack
+from typing import Any, Final, Literal, Self, TypeVar, Unpack
 from weakref import WeakKeyDictionary
 
 from pgcron_ha.client import checks
@@ -43,6 +45,9 @@ from pgcron_ha.errors import ConfigError, Mistakes
 from pgcron_ha.executors.contract.base import STOP, LeaseLoss, read_lease_loss
 from pgcron_ha.executors.python.handler import PythonHandler, read_isolation
 
+_MOST_FOREIGN: Final = 1000
+_log: Final = logging.getLogger(__name__)
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 Result = TypeVar("Result")
 
@@ -65,6 +70,7 @@ class App:
         self._listen_dsn = listen_dsn
         self._schema = schema
         self._handlers: dict[str, PythonHandler] = {}
+        self._foreign: set[str] = set()
         self._defaults: dict[str, Mapping[str, Any]] = {}
         self._refused: set[Callable[..., Any]] = set()
         self._schedules: dict[str, CodeSchedule] = {}
@@ -360,11 +366,20 @@ class App:
     ) -> RunRequest:
         """The checked request; the handler's defaults replace what `options` leave out."""
         full_name = self._name_of(handler)
+        if full_name not in self._handlers and full_name not in self._foreign:
+            self._note_foreign(full_name)
         defaults = self._defaults.get(full_name, {})
         request = request_run(full_name, args, with_defaults(defaults, given(options)))
         if check_args:
             self._check_args(full_name, request.args)
         return request
+
+    def _note_foreign(self, handler: str) -> None:
+        """A warning in the log, once, if the name is nearly that of a handler of this App."""
+        if len(self._foreign) < _MOST_FOREIGN:
+            self._foreign.add(handler)
+        if near := get_close_matches(handler, self._handlers, n=1):
+            _log.warning("%s is no handler of this App. Did you mean %s?", handler, near[0])
 
     def _check_args(self, handler: str, args: str) -> None:
         """Raises InvalidInput for args that a handler of this App would refuse."""
