@@ -303,7 +303,7 @@ def test_an_invalid_schedule_is_shown_with_its_error(cli: Cli, execute: Execute)
     assert row["error"]["message"] == "the zone vanished"
     shown = cli("schedules", "show", "s").out
     assert re.search(r"^error +the zone vanished\n +choose another\n", shown, re.M)
-    assert "invalid    schedule 's': the zone vanished" in cli("status").out
+    assert "invalid    s: It never fires: the zone vanished" in cli("status").out
     doctor = cli("doctor")
     assert doctor.code == 1
     assert "problem  invalid        's': the zone vanished" in doctor.out
