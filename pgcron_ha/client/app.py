@@ -126,7 +126,8 @@ class App:
         once, or that holds a key, is stopped all the same. A `breaker` stops a handler that keeps
         failing from being started, for a while; a text names the handler whose breaker it shares.
         The other options (`max_attempts`, `retry`, `queue`, `timeout`, …) are the defaults of runs
-        and schedules that this App makes of it; what `enqueue` or `schedule` is given goes before.
+        and schedules that this App makes of it; what `enqueue` or `schedule` is given takes
+        precedence.
         Raises ConfigError when the name is taken, a limit is invalid or the function can't be
         called with keywords, InvalidInput for an invalid name or default.
         """

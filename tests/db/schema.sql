@@ -238,7 +238,7 @@ COMMENT ON COLUMN pgcron.run.concurrency_key IS 'No more runs that have the same
 
 COMMENT ON COLUMN pgcron.run.unique_key IS 'Of the runs of a handler with one key only one has it at a time.';
 
-COMMENT ON COLUMN pgcron.run.unique_scope IS 'How long it has its key: open (also NULL) until it ends, waiting until a node takes it, period for a time that is kept elsewhere. taken: waiting, and given back.';
+COMMENT ON COLUMN pgcron.run.unique_scope IS 'How long it has its key: open (also NULL) until it ends, waiting until a node takes it, period for a time that is kept elsewhere. taken: a node has claimed it once, so the key is free again.';
 
 COMMENT ON COLUMN pgcron.run.requires IS 'Labels (key=value, or a key for any value): only nodes that announce all of them may claim the run.';
 
