@@ -46,7 +46,7 @@ def enqueue_command(
     file: TextIO | None,
     args: str | None,
     due_at: str | None,
-    key: str | None,
+    idempotency_key: str | None,
     wait: bool,
     with_log: bool,
     **given: Any,
@@ -68,14 +68,14 @@ def enqueue_command(
     mistakes = Mistakes()
     with mistakes.kept():
         if due_at is not None:
-            given["due_at"] = due = arguments.instant("--due", due_at, direction=1)
+            given["due_at"] = due = arguments.instant("--due-at", due_at, direction=1)
             if due < datetime.now(UTC) - _JUST_NOW:
-                note(f"--due {shown(due)} is over: it runs now")
+                note(f"--due-at {shown(due)} is over: it runs now")
     if file is None:
         if handler is None:
             raise click.UsageError("Missing argument 'HANDLER' (or --file).")
         with mistakes.kept():
-            request = request_run(handler, args, {"idempotency_key": key, **given})
+            request = request_run(handler, args, {"idempotency_key": idempotency_key, **given})
         mistakes.raise_any()
         run_id = on_database(lambda s: _send_one(s, request, wait))
         print_run_id(run_id)
@@ -84,8 +84,10 @@ def enqueue_command(
         return
     if wait:
         raise click.UsageError("--wait follows one run; `runs watch` follows each of a file")
-    if key is not None:
-        raise click.UsageError("--key names one run; in a file each line has an idempotency_key")
+    if idempotency_key is not None:
+        raise click.UsageError(
+            "--idempotency-key names one run; in a file each line has an idempotency_key"
+        )
     mistakes.raise_any()
     requests = _requests(file, {"handler": handler, "args": args, **given})
     for run_id in on_database(lambda session: _send(session, requests)):

@@ -29,7 +29,13 @@ _LOCAL_WIDTH = 32
 
 @click.command("next", cls=arguments.JsonCommand)
 @click.argument("spec")
-@click.option("--tz", default="UTC", show_default=True, metavar="ZONE", help="An IANA time zone.")
+@click.option(
+    *("--tz", "--timezone", "tz"),
+    default="UTC",
+    show_default=True,
+    metavar="ZONE",
+    help="An IANA time zone.",
+)
 @option(
     "--from",
     "List fires after (with --prev: before) INSTANT: ISO 8601, 18:30, tomorrow 03:00, 2h (ago);"

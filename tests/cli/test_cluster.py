@@ -34,7 +34,7 @@ def test_status_says_which_runs_are_blocked_and_why(cli: Cli, execute: Execute) 
     insert_node(execute, "silent", "py:gone", "-1 second")
     for handler in ("py:known", "py:gone", "py:nobody", "py:nobody"):
         cli("enqueue", handler)
-    cli("enqueue", "py:later", "--due", "2090-01-01T00:00Z")
+    cli("enqueue", "py:later", "--due-at", "2090-01-01T00:00Z")
     execute("UPDATE pgcron.run SET state = 'blocked', gate = 'no_node' WHERE handler = 'py:nobody'")
 
     text = cli("status").out

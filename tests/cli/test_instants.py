@@ -12,7 +12,7 @@ from tests.cli.conftest import Cli, Execute
 
 
 def due_of(cli: Cli, execute: Execute, said: str) -> datetime:
-    (row,) = cli("enqueue", "py:x", "--due", said, "--json").rows
+    (row,) = cli("enqueue", "py:x", "--due-at", said, "--json").rows
     [[due_at]] = execute("SELECT due_at FROM pgcron.run WHERE id = %s", row["run_id"])
     assert isinstance(due_at, datetime)
     return due_at
@@ -93,8 +93,8 @@ def test_why_asks_for_the_last_time_of_a_day(cli: Cli) -> None:
 
 @pytest.mark.parametrize("said", ["soon", "25:00", "yesterday", "2h ago"])
 def test_what_is_no_instant_is_refused_with_examples(cli: Cli, said: str) -> None:
-    refused = cli("enqueue", "py:x", "--due", said)
+    refused = cli("enqueue", "py:x", "--due-at", said)
 
     assert refused.code == 1
-    assert f"--due '{said}' is no date and time" in refused.err
+    assert f"--due-at '{said}' is no date and time" in refused.err
     assert "yesterday 03:00 or 2h" in refused.err
