@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import tempfile
+import termios
 import urllib.request
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -294,6 +297,7 @@ def test_a_server_that_is_killed_comes_back_and_the_demo_goes_on(
 @pytest.mark.long
 def test_on_a_terminal_the_table_is_drawn_in_place_until_a_signal_comes(folder: Path) -> None:
     own, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 80, 0, 0))
     drawn = b""
     demo = DemoProcess(folder, "--nodes", 1, output=theirs, environment={"TERM": "xterm"})
     try:
@@ -311,6 +315,12 @@ def test_on_a_terminal_the_table_is_drawn_in_place_until_a_signal_comes(folder: 
     assert screen.index("\x1b[J") < screen.index("is accounted for")
     assert screen.endswith("stopped: no process of the demo is left\r\n")
     assert processes_about(folder) == []
+    *_, frame, _ = screen.split("\x1b[J")
+    lines = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", frame).splitlines()
+    assert len(lines) <= 30
+    assert all(len(line) <= 80 for line in lines)
+    begins = [line.split("  ")[0] for line in lines]
+    assert begins[:4] == ["pgcron_ha demo", "run one", "pages", "kill one"]
 
 
 def _read(descriptor: int) -> bytes:
