@@ -94,7 +94,7 @@ def test_a_demo_with_a_time_ends_by_itself_and_accounts_for_every_occurrence(
 @pytest.mark.long
 def test_what_the_examples_are_for_is_explained(start: Start, cli: Cli) -> None:
     demo = start("--for", 12, "--nodes", 1)
-    dsn = demo.wait_for_output(r"^database +(\S+)$")[1]
+    dsn = run(demo.wait_for_output(r"^database +(.*)$")[1]).strip()
     demo.wait_for_output("^first job executed")
 
     def why(name: str, instant: datetime) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def test_what_the_examples_are_for_is_explained(start: Start, cli: Cli) -> None:
 @pytest.mark.long
 def test_a_fire_that_is_lost_is_named_and_ends_the_demo_with_1(start: Start) -> None:
     demo = start("--for", 4, "--nodes", 1)
-    dsn = demo.wait_for_output(r"^database +(\S+)$")[1]
+    dsn = run(demo.wait_for_output(r"^database +(.*)$")[1]).strip()
     demo.wait_for_output("^first job executed")
 
     with psycopg.connect(dsn, autocommit=True) as connection:

@@ -155,7 +155,7 @@ def _prose(text: str) -> str:
     found = []
     for paragraph in inspect.cleandoc(text.replace("\f", "")).split("\n\n"):
         if paragraph.startswith("\b\n"):  # click leaves its lines as they are
-            found.append(f"```text\n{paragraph[2:]}\n```")
+            found.append(f"```\n{paragraph[2:]}\n```")
         elif paragraph.startswith("    "):
             code = textwrap.dedent(paragraph)
             found.append(f"```python not run: an extract\n{code}\n```")
