@@ -55,9 +55,16 @@ def start(folder: Path) -> Iterator[Start]:
 
 
 def run(command: str) -> str:
-    """What a command prints when it is pasted into a shell."""
+    """What a command prints when it is pasted into a shell that has no settings of ours."""
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("PGCRON_")}
     return subprocess.run(
-        command, shell=True, check=True, timeout=COMMAND_SECONDS, capture_output=True, text=True
+        command,
+        shell=True,
+        check=True,
+        timeout=COMMAND_SECONDS,
+        capture_output=True,
+        text=True,
+        env=plain,
     ).stdout
 
 
