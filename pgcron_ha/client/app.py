@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
-from difflib import get_close_matches
 from functools import partial
-from typing import Any, Final, Literal, Self, TypeVar, Unpack
+from typing import Any, Literal, Self, TypeVar, Unpack
 from weakref import WeakKeyDictionary
 
 from pgcron_ha.client import checks
-from pgcron_ha.client.mistakes import are_collected, defining
+from pgcron_ha.client.mistakes import Slips, are_collected, defining
 from pgcron_ha.client.options import (
     HandlerDefaults,
     Policies,
@@ -45,9 +43,6 @@ from pgcron_ha.errors import ConfigError, Mistakes
 from pgcron_ha.executors.contract.base import STOP, LeaseLoss, read_lease_loss
 from pgcron_ha.executors.python.handler import PythonHandler, read_isolation
 
-_MOST_FOREIGN: Final = 1000
-_log: Final = logging.getLogger(__name__)
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 Result = TypeVar("Result")
 
@@ -70,7 +65,7 @@ class App:
         self._listen_dsn = listen_dsn
         self._schema = schema
         self._handlers: dict[str, PythonHandler] = {}
-        self._foreign: set[str] = set()
+        self._slips = Slips(self._handlers)
         self._defaults: dict[str, Mapping[str, Any]] = {}
         self._refused: set[Callable[..., Any]] = set()
         self._schedules: dict[str, CodeSchedule] = {}
@@ -126,8 +121,7 @@ class App:
         once, or that holds a key, is stopped all the same. A `breaker` stops a handler that keeps
         failing from being started, for a while; a text names the handler whose breaker it shares.
         The other options (`max_attempts`, `retry`, `queue`, `timeout`, …) are the defaults of runs
-        and schedules that this App makes of it; what `enqueue` or `schedule` is given takes
-        precedence.
+        and schedules that this App makes of it; their own options take precedence.
         Raises ConfigError when the name is taken, a limit is invalid or the function can't be
         called with keywords, InvalidInput for an invalid name or default.
         """
@@ -367,20 +361,12 @@ class App:
     ) -> RunRequest:
         """The checked request; the handler's defaults replace what `options` leave out."""
         full_name = self._name_of(handler)
-        if full_name not in self._handlers and full_name not in self._foreign:
-            self._note_foreign(full_name)
-        defaults = self._defaults.get(full_name, {})
-        request = request_run(full_name, args, with_defaults(defaults, given(options)))
+        self._slips.warn_of(full_name)
+        chosen = with_defaults(self._defaults.get(full_name, {}), given(options))
+        request = request_run(full_name, args, chosen)
         if check_args:
             self._check_args(full_name, request.args)
         return request
-
-    def _note_foreign(self, handler: str) -> None:
-        """A warning in the log, once, if the name is nearly that of a handler of this App."""
-        if len(self._foreign) < _MOST_FOREIGN:
-            self._foreign.add(handler)
-        if near := get_close_matches(handler, self._handlers, n=1):
-            _log.warning("%s is no handler of this App. Did you mean %s?", handler, near[0])
 
     def _check_args(self, handler: str, args: str) -> None:
         """Raises InvalidInput for args that a handler of this App would refuse."""
