@@ -138,6 +138,8 @@ COMMENT ON TABLE pgcron.concurrency_limit IS
 CREATE TABLE pgcron.rate_window (
   kind text NOT NULL CONSTRAINT a_rate_is_of_a_key_or_a_queue CHECK (kind IN ('key', 'queue')),
   name text COLLATE "C" NOT NULL,
+  -- What its slices are parts of: counts of another rate say nothing.
+  per interval NOT NULL,
   slices bigint[] NOT NULL,
   starts int[] NOT NULL,
   PRIMARY KEY (kind, name)

@@ -1,6 +1,6 @@
 -- Placement: runs that require labels are claimed only by nodes that announce all of them. Those
 -- without a key wait in an index of their own, by what they require, and are claimed by
--- claim_limited; what requires nothing is claimed by other statements and pays nothing.
+-- pgcron.claim_gated; what requires nothing pays nothing.
 
 -- What a node with these labels satisfies: it may run whatever requires nothing else.
 CREATE FUNCTION pgcron.label_words(labels jsonb) RETURNS text[]
@@ -9,7 +9,7 @@ LANGUAGE sql IMMUTABLE AS $$
   CROSS JOIN LATERAL (VALUES (label.key), (label.key || '=' || label.value)) satisfied(word) $$;
 
 -- The first runs of a queue's priority that need no key and no label, due from `since` up to
--- `until`: `look` of each of the three kinds that are claimed apart; with handlers only those that
+-- `until`: `look` of each of the two kinds that are claimed apart; with handlers only those that
 -- these could execute now. The columns are named, as readers may not see the token. A body of this
 -- kind becomes a part of the query, which reads no more than it needs.
 CREATE FUNCTION pgcron.path_candidates(queue text, priority smallint, look int,
@@ -18,15 +18,14 @@ CREATE FUNCTION pgcron.path_candidates(queue text, priority smallint, look int,
   RETURNS TABLE (id bigint, handler text, schedule_id bigint, schedule text,
                  scheduled_for timestamptz, due_at timestamptz, expire_at timestamptz, attempt int,
                  max_attempts int, delivery text, snoozes smallint, last_error text, weight int,
-                 overlap text, overlap_slot smallint)
+                 overlap text)
 LANGUAGE sql STABLE ROWS 10
 BEGIN ATOMIC
   (SELECT c.id, c.handler, c.schedule_id, c.schedule, c.scheduled_for, c.due_at, c.expire_at,
-          c.attempt, c.max_attempts, c.delivery, c.snoozes, c.last_error, c.weight, c.overlap,
-          c.overlap_slot
+          c.attempt, c.max_attempts, c.delivery, c.snoozes, c.last_error, c.weight, c.overlap
    FROM pgcron.run c
    WHERE c.state = 'ready' AND c.concurrency_key IS NULL AND c.requires IS NULL
-     AND c.overlap IS NULL AND c.delivery = 'at_least_once' AND c.queue = path_candidates.queue
+     AND c.delivery = 'at_least_once' AND c.queue = path_candidates.queue
      AND c.priority = path_candidates.priority
      AND c.due_at BETWEEN path_candidates.since AND path_candidates.until
      AND (path_candidates.handlers IS NULL
@@ -35,24 +34,10 @@ BEGIN ATOMIC
    ORDER BY c.due_at, c.id LIMIT path_candidates.look)
   UNION ALL
   (SELECT c.id, c.handler, c.schedule_id, c.schedule, c.scheduled_for, c.due_at, c.expire_at,
-          c.attempt, c.max_attempts, c.delivery, c.snoozes, c.last_error, c.weight, c.overlap,
-          c.overlap_slot
+          c.attempt, c.max_attempts, c.delivery, c.snoozes, c.last_error, c.weight, c.overlap
    FROM pgcron.run c
    WHERE c.state = 'ready' AND c.concurrency_key IS NULL AND c.requires IS NULL
-     AND c.overlap IS NOT NULL AND c.queue = path_candidates.queue
-     AND c.priority = path_candidates.priority
-     AND c.due_at BETWEEN path_candidates.since AND path_candidates.until
-     AND (path_candidates.handlers IS NULL
-          OR (c.handler = ANY(path_candidates.handlers)
-              AND (c.expire_at IS NULL OR c.expire_at > now())))
-   ORDER BY c.due_at, c.id LIMIT path_candidates.look)
-  UNION ALL
-  (SELECT c.id, c.handler, c.schedule_id, c.schedule, c.scheduled_for, c.due_at, c.expire_at,
-          c.attempt, c.max_attempts, c.delivery, c.snoozes, c.last_error, c.weight, c.overlap,
-          c.overlap_slot
-   FROM pgcron.run c
-   WHERE c.state = 'ready' AND c.concurrency_key IS NULL AND c.requires IS NULL
-     AND c.overlap IS NULL AND c.delivery <> 'at_least_once' AND c.queue = path_candidates.queue
+     AND c.delivery <> 'at_least_once' AND c.queue = path_candidates.queue
      AND c.priority = path_candidates.priority
      AND c.due_at BETWEEN path_candidates.since AND path_candidates.until
      AND (path_candidates.handlers IS NULL

@@ -27,16 +27,8 @@ BEGIN
   slots := 0; looked := 0;
   IF limits.paused_at IS NOT NULL OR limits.room <= 0 THEN RETURN; END IF;
 
-  SELECT count(*) AS looked,
-         count(*) FILTER (WHERE due.schedule_id IS NULL AND due.is_alive)
-           + count(DISTINCT due.schedule_id) FILTER (WHERE due.is_alive
-             AND NOT EXISTS (SELECT FROM pgcron.run h
-                             WHERE h.schedule_id = due.schedule_id AND h.overlap_slot IS NOT NULL
-                               AND (h.state = 'running' OR h.due_at > now()))) AS runs
-  INTO light
-  -- of other policies than skip only what may begin is ready
-  FROM (SELECT CASE found.overlap WHEN 'skip' THEN found.schedule_id END AS schedule_id,
-               coalesce(found.expire_at > now(), true) AS is_alive
+  SELECT count(*) AS looked, count(*) FILTER (WHERE due.is_alive) AS runs INTO light
+  FROM (SELECT coalesce(found.expire_at > now(), true) AS is_alive
         FROM generate_series(0, 9) level
         CROSS JOIN LATERAL pgcron.path_candidates(due_demand.queue, level::smallint,
             due_demand.most) found
@@ -91,22 +83,14 @@ LANGUAGE sql STABLE AS $$
   SELECT min(next.queue)
   FROM ((SELECT r.queue FROM pgcron.run r
          WHERE r.state = 'ready' AND r.concurrency_key IS NULL
-           AND r.requires IS NULL
-           AND r.overlap IS NULL AND r.delivery = 'at_least_once'
+           AND r.requires IS NULL AND r.delivery = 'at_least_once'
            AND r.queue > next_waiting_queue.beyond
          ORDER BY r.queue LIMIT 1)
         UNION ALL
         (SELECT r.queue FROM pgcron.run r
          WHERE r.state = 'ready' AND r.concurrency_key IS NULL
-           AND r.requires IS NULL
-           AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
+           AND r.requires IS NULL AND r.delivery <> 'at_least_once'
            AND r.queue > next_waiting_queue.beyond
-         ORDER BY r.queue LIMIT 1)
-        UNION ALL
-        (SELECT r.queue FROM pgcron.run r
-         WHERE r.state = 'ready' AND r.concurrency_key IS NULL
-           AND r.requires IS NULL
-           AND r.overlap IS NOT NULL AND r.queue > next_waiting_queue.beyond
          ORDER BY r.queue LIMIT 1)
         UNION ALL
         (SELECT r.queue FROM pgcron.run r

@@ -9,6 +9,7 @@ from tests.db.control import (
     HANDLER,
     NO_BOUND,
     NO_BOUNDS,
+    NO_GATES,
     Connect,
     Connection,
     call,
@@ -22,19 +23,19 @@ from tests.db.control import (
 from tests.db.gate import Gate
 
 STATEMENTS = pytest.mark.parametrize(
-    ("statement", "delivery"),
-    [("claim_runs", "at_least_once"), ("claim_at_most_once", "at_most_once")],
+    ("kind", "delivery"),
+    [("plain", "at_least_once"), ("gated", "at_most_once")],
 )
 
 
 @STATEMENTS
 async def test_a_claimed_run_has_owner_token_fence_and_attempt(
-    connection: Connection, statement: str, delivery: str
+    connection: Connection, kind: str, delivery: str
 ) -> None:
     node = await join(connection)
     [run_id] = await enqueue(connection, delivery=delivery, args='{"n": 1}', timeout=minutes(2))
 
-    [run] = await claim(connection, node, statement=statement)
+    [run] = await claim(connection, node, kind=kind)
 
     row = await run_row(connection, run_id)
     assert row is not None
@@ -48,7 +49,7 @@ async def test_a_claimed_run_has_owner_token_fence_and_attempt(
 
 @STATEMENTS
 async def test_a_claim_never_exceeds_its_limit(
-    connection: Connection, statement: str, delivery: str
+    connection: Connection, kind: str, delivery: str
 ) -> None:
     node = await join(connection, queues=["a", "b", "c"])
     for queue in node.queues:
@@ -56,7 +57,7 @@ async def test_a_claim_never_exceeds_its_limit(
             await enqueue(connection, 50, queue=queue, priority=priority, delivery=delivery)
     for settings in ("SET enable_nestloop = off", "RESET ALL", "SET enable_indexscan = off"):
         await connection.execute(settings)
-        assert len(await claim(connection, node, 7, statement=statement)) == 7
+        assert len(await claim(connection, node, 7, kind=kind)) == 7
     assert await connection.fetchval("SELECT count(*) FROM pgcron.run WHERE state = 'running'") == (
         21
     )
@@ -64,14 +65,14 @@ async def test_a_claim_never_exceeds_its_limit(
 
 @STATEMENTS
 async def test_eight_claimers_share_no_run(
-    connection: Connection, another: Connect, statement: str, delivery: str
+    connection: Connection, another: Connect, kind: str, delivery: str
 ) -> None:
     ids = await enqueue(connection, 600, delivery=delivery)
     claimed: list[int] = []
 
     async def work(own: Connection) -> None:
         node = await join(own)
-        while runs := await claim(own, node, 7, statement=statement):
+        while runs := await claim(own, node, 7, kind=kind):
             assert len(runs) <= 7
             claimed.extend(run["id"] for run in runs)
 
@@ -82,16 +83,16 @@ async def test_eight_claimers_share_no_run(
 
 @STATEMENTS
 async def test_a_slow_claimer_leaves_what_was_claimed_meanwhile(
-    gate: Gate, another: Connect, statement: str, delivery: str
+    gate: Gate, another: Connect, kind: str, delivery: str
 ) -> None:
     connection = await another()
     ids = await enqueue(connection, 3, delivery=delivery)
     slow_node, node = await join(connection), await join(connection)
     slow = await gate.visitor()
     async with gate.closed():
-        claiming = asyncio.create_task(claim(slow, slow_node, statement=statement))
+        claiming = asyncio.create_task(claim(slow, slow_node, kind=kind))
         await gate.reached_by(slow)
-        [quick] = await claim(connection, node, 1, statement=statement)
+        [quick] = await claim(connection, node, 1, kind=kind)
 
     assert sorted([quick["id"], *(run["id"] for run in await claiming)]) == sorted(ids)
 
@@ -112,13 +113,13 @@ async def test_a_slow_claimer_leaves_what_was_claimed_meanwhile(
     ],
 )
 async def test_nothing_is_claimed_against_an_obstacle(
-    connection: Connection, obstacle: str, statement: str, delivery: str
+    connection: Connection, obstacle: str, kind: str, delivery: str
 ) -> None:
     node = await join(connection)
     await enqueue(connection, delivery=delivery)
     await connection.execute(obstacle)
 
-    assert await claim(connection, node, statement=statement) == []
+    assert await claim(connection, node, kind=kind) == []
 
 
 async def test_a_resumed_queue_is_claimed_again(connection: Connection) -> None:
@@ -168,7 +169,7 @@ async def test_each_kind_of_run_is_claimed_by_its_own_statement(connection: Conn
     [once] = await enqueue(connection, delivery="at_most_once")
 
     assert [run["id"] for run in await claim(connection, node)] == [plain]
-    careful = await claim(connection, node, statement="claim_at_most_once")
+    careful = await claim(connection, node, kind="gated")
     assert [run["id"] for run in careful] == [once]
 
 
@@ -206,11 +207,12 @@ async def test_a_bound_hides_what_lies_below_it_and_nothing_else(connection: Con
         "queues": ["default"],
         "priorities": [5],
         "handlers": [HANDLER],
-        "limit": 10,
+        "plain": 10,
+        **NO_GATES,
     }
 
-    above = await call(connection, "claim_runs", bound_dues=[due], bound_ids=[bound], **path)
-    below = await call(connection, "claim_runs", bound_dues=[NO_BOUND], bound_ids=[0], **path)
+    above = await call(connection, "claim", bound_dues=[due], bound_ids=[bound], **path)
+    below = await call(connection, "claim", bound_dues=[NO_BOUND], bound_ids=[0], **path)
 
     assert sorted(run["id"] for run in above) == [bound, last]
     assert [run["id"] for run in below] == [first]
@@ -242,7 +244,7 @@ async def test_the_head_of_every_path_is_shown_with_its_time(connection: Connect
 
     due_index = await call(connection, "next_due", queues=["default", "empty"], **NO_BOUNDS)
 
-    seen = [(row["queue"], row["priority"], row["is_careful"], row["is_due"]) for row in due_index]
+    seen = [(row["queue"], row["priority"], row["is_once"], row["is_due"]) for row in due_index]
     assert sorted(seen) == [
         ("default", 3, False, True),
         ("default", 7, False, False),

@@ -52,7 +52,7 @@ async def plan(own: Connection, node: Node, chance: random.Random) -> None:
 
 async def work(own: Connection, node: Node, chance: random.Random) -> None:
     runs = await claim(own, node, 5)
-    runs += await claim(own, node, 5, statement="claim_at_most_once")
+    runs += await claim(own, node, 5, kind="gated")
     runs += (await claim_overlapping(own, node, 3))[0]
     chance.shuffle(runs)
     third = len(runs) // 3

@@ -31,7 +31,7 @@ async def test_plain_runs_and_those_of_at_most_once_tell_their_origin(
     await enqueue(connection, delivery="at_most_once")
 
     [plain] = await claim(connection, node)
-    [once] = await claim(connection, node, statement="claim_at_most_once")
+    [once] = await claim(connection, node, kind="gated")
     assert (plain["origin"], once["origin"]) == ("enqueued", "enqueued")
 
     await fail(connection, [plain])

@@ -51,7 +51,6 @@ async def test_only_a_node_with_the_labels_claims_a_run(connection: Connection, 
 
     for node in (plain, other, right):
         assert await claim(connection, node) == []
-        assert await claim(connection, node, statement="claim_at_most_once") == []
         assert await claim_overlapping(connection, node) == ([], [])
     assert await claim_limited(connection, plain) == []
     assert await claim_limited(connection, other) == []

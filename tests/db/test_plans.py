@@ -18,7 +18,7 @@ LIVING, DEAD = (f"00000000-0000-0000-0000-00000000000{number}" for number in (1,
 LIMIT = 20
 # Ten paths, two kinds of runs, and what a batch itself needs; thousands of rows lie beside them.
 MOST_ROWS = 600
-OF_QUEUES = ("next_due", "claim_limited", "park_unplaced")
+OF_QUEUES = ("next_due", "park_unplaced")
 MAY_FIND_NOTHING = ("park_unserved", "unpark_served", "expired_runs", "ended_by_fence")
 
 FILL = f"""
@@ -144,8 +144,13 @@ async def parameters_of(connection: Connection, name: str) -> list[Any]:
         "causes": ["E" for _ in mine],
         "fingerprints": ["f" for _ in mine],
         "node": "n",
-        "free": LIMIT // 2,
-        "ahead": LIMIT // 2,
+        "plain": LIMIT,
+        "gated": LIMIT,
+        "gated_queues": ["default"],
+        "probes": [],
+        "after": "-infinity",
+        "after_id": 0,
+        "schedules": list(range(1, LIMIT + 1)),
         "slots_used": 3,
         "is_draining": False,
     }
@@ -189,11 +194,10 @@ def explaining(connection: psycopg.Connection, name: str) -> str:
 HOT = pytest.mark.parametrize(
     "name",
     [
-        "claim_runs",
-        "claim_at_most_once",
+        "claim",
         "next_due",
-        "claim_overlapping",
-        "claim_limited",
+        "look_at_gates",
+        "admit_overlap",
         "park_unserved",
         "park_unplaced",
         "unpark_served",

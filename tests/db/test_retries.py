@@ -43,7 +43,7 @@ async def begin(connection: Connection, node: Node | None = None, **columns: Any
     claimed = await claim(
         connection,
         node or await join(connection),
-        statement="claim_at_most_once" if once else "claim_runs",
+        kind="gated" if once else "plain",
     )
     [mine] = [run for run in claimed if run["id"] == run_id]
     return mine

@@ -35,8 +35,8 @@ class Ending:
 
     async def claim_due(self, count: int = 1, delivery: str = "at_least_once") -> list[int]:
         """Claim and accept what is due."""
-        statement = "claim_at_most_once" if delivery == "at_most_once" else "claim_runs"
-        rows = await control.claim(self.connection, self.node, count, statement)
+        kind = "gated" if delivery == "at_most_once" else "plain"
+        rows = await control.claim(self.connection, self.node, count, kind)
         assert len(rows) == count
         self.runner.accept(rows)
         return sorted(row["id"] for row in rows)

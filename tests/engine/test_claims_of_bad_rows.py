@@ -205,7 +205,7 @@ async def test_a_limit_that_breaks_its_rules_alone_waits(
     else:
         await connection.execute("SELECT pgcron.set_concurrency('bad*', 2)")
     assert await why_run_waits(connection, held_up) is None
-    workshop.dispatcher._limited.wake()
+    workshop.dispatcher._gated.wake()
     await workshop.step()
     assert len(workshop.executor.executing) == 6
     await janitor.run_once()
@@ -231,7 +231,7 @@ async def test_limits_that_somebody_locks_hold_up_no_plain_run(
 
     aside = workshop.dispatcher.aside
     await until("its next try", lambda: not aside.next_try())
-    workshop.dispatcher._limited.wake()
+    workshop.dispatcher._gated.wake()
     await workshop.step()
     assert sorted(workshop.executor.executing) == sorted(keyed + plain)
     assert workshop.dispatcher.aside.entries() == []

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.product.engine import PRIORITIES, SWEEP_SECONDS, SearchOrder
+from tests.product.engine import SWEEP_SECONDS, SearchOrder
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 EVER = datetime.min.replace(tzinfo=UTC)
@@ -110,16 +110,6 @@ def test_a_sweep_can_be_asked_for() -> None:
     paths.sweep()
 
     assert bound(paths.in_order(0.1), "a", 5) == (EVER, 0)
-
-
-def test_all_knows_no_bounds_and_no_turns() -> None:
-    paths = SearchOrder(["a", "b"])
-    paths.claimed([row(9)], is_full=True)
-
-    everything = paths.all()
-
-    assert set(everything) == {"queues", "priorities"}
-    assert set(path_of(everything)) == {(q, p) for q in "ab" for p in PRIORITIES}
 
 
 CLAIMS = st.lists(

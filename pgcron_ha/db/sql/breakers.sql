@@ -2,19 +2,10 @@
 SELECT pgcron.put_breakers(:declared::jsonb);
 
 -- name: look_at_breakers
--- Those that are not closed, after probes that are over were settled. Nothing in it waits.
-SELECT name, state, handlers, fallback_queue, is_probe_due, seconds, reason, last_error
+-- Those that are not closed, after probes that are over were settled, and new ones chosen. Nothing
+-- in it waits.
+SELECT name, state, handlers, fallback_queue, probe_run, seconds, reason, last_error
 FROM pgcron.look_at_breakers();
-
--- name: claim_probe
--- ready -> running
--- ready -> skipped
--- ready -> superseded
--- blocked -> skipped
--- blocked -> superseded
--- One run of a breaker whose open time is over, with the columns of claim_runs. While it executes
--- the cluster begins no other run of the breaker's handlers. The function explains how.
-SELECT breaker, (claimed_run).* FROM pgcron.claim_probe(:incarnation, :queues, :handlers);
 
 -- name: park_broken
 -- ready -> blocked
@@ -26,7 +17,8 @@ SELECT set_gate AS id FROM pgcron.set_gate(ARRAY(
   WHERE p.state = 'ready' AND p.id = ANY(ARRAY(
     SELECT head.id FROM unnest(:queues::text[]) AS asked(queue)
     CROSS JOIN LATERAL pgcron.waiting_runs(asked.queue, '-infinity', now(), :look::int) head
-    WHERE pgcron.is_broken(head.handler, asked.queue)))
+    WHERE pgcron.is_broken(head.handler, asked.queue)
+      AND NOT EXISTS (SELECT FROM pgcron.breaker b WHERE b.probe_run = head.id)))
   FOR UPDATE SKIP LOCKED), 'breaker');
 
 -- name: divert_runs

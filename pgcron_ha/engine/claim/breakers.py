@@ -57,8 +57,8 @@ class Breakers(Service):
             self.wake()
 
     def settled(self) -> None:
-        """The database knows of ends; the probe of this node may be among them."""
-        if self._dispatcher.is_probe_over():
+        """The database knows of ends; the probe of a breaker may be among them."""
+        if any(row["probe_run"] for row in self._known.values()):
             self.wake()
 
     async def run_once(self) -> float | None:
@@ -97,8 +97,8 @@ class Breakers(Service):
         return bool(blocked) or len(diverted) >= BATCH
 
     def _ask_for_probe(self) -> None:
-        due = [row for row in self._known.values() if row["is_probe_due"]]
-        self._dispatcher.probe(_handlers_of(due))
+        probes = (row["probe_run"] for row in self._known.values())
+        self._dispatcher.probe(sorted(run for run in probes if run is not None))
 
     async def _let_go(self) -> bool:
         freed = await self._link.rows("unpark_mended", at_most=BATCH)

@@ -6,7 +6,6 @@ the server's reason. If there is none, this kind of claim is tried again after a
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
 from time import monotonic
@@ -31,9 +30,6 @@ LOOK: Final = 500
 _REFUSED_AT_ONCE: Final = 500
 """Runs that are tried one by one after a refusal."""
 
-WAITING: Final = "runs that wait for a slot of their schedule"
-"""The name of their kind of claim."""
-
 _TRIES: Final = 5
 """Claims in a row after each of which runs were found that can't be claimed."""
 
@@ -45,18 +41,9 @@ class Decided:
     """What the database decided in one round, by its verdicts on runs."""
 
     def __init__(self, verdicts: Sequence[Row]) -> None:
-        counts = Counter(row["verdict"] for row in verdicts)
         self.claimed = [row for row in verdicts if row["verdict"] == "claim"]
-        self.skipped = counts["skip"]
-        self.superseded = counts["supersede"]
         self.blocked = sum(int(row["due"]) for row in verdicts if row["verdict"] == "blocked")
         """Runs whose handler no node offers."""
-        self.moved = self.skipped + self.superseded + counts["hold"] + self.blocked
-        """Runs that are no longer in the way of others; held ones wait for their schedule."""
-        self.waits_for_slot = counts["wait"] > 0
-        """Whether some run that may start only once waits for a free slot."""
-        self.keep_waiting = [row["id"] for row in verdicts if row["verdict"] == "mine"]
-        """Claimed runs whose ends may let others go."""
 
 
 class IsolatedClaims:
@@ -137,15 +124,6 @@ class IsolatedClaims:
             emit(RunsBlocked(len(blocked)))
         return bool(blocked)
 
-    async def end_refused_in_line(self, schedules: Sequence[int], error: str) -> int:
-        """The same of runs of these schedules that wait for a slot of them; `error` is why they
-        could not be let go.
-        """
-        ended = await self._end("refused_runs_in_line", schedules=list(schedules))
-        if not ended:
-            self.aside.put(WAITING, f"{WAITING} (schedules {_listed(schedules)})", error)
-        return ended
-
     async def end_refused(self, queues: Sequence[str]) -> int:
         """Ends the due runs of these queues that can't be claimed; returns how many there were."""
         if monotonic() - self._searched_at < _SEARCH_EVERY:
@@ -170,7 +148,3 @@ def have_ended(runs: set[int], holds: Callable[[int], bool]) -> bool:
     over = {run for run in runs if not holds(run)}
     runs -= over
     return bool(over)
-
-
-def _listed(schedules: Sequence[int]) -> str:
-    return ", ".join(map(str, schedules[:10])) + (", …" if len(schedules) > 10 else "")

@@ -19,6 +19,25 @@ AGEING_EVERY: Final = 16
 SWEEP_SECONDS: Final = 1.0
 """Longest time for which a late commit may stay behind a bound."""
 
+NO_PATHS: Final[dict[str, Any]] = {
+    "plain": 0,
+    "queues": [],
+    "priorities": [],
+    "bound_dues": [],
+    "bound_ids": [],
+}
+"""Parameters of a claim that asks for no plain runs."""
+
+NO_GATES: Final[dict[str, Any]] = {
+    "gated": 0,
+    "gated_queues": [],
+    "beyond": [],
+    "look": 0,
+    "aged": False,
+    "probes": [],
+}
+"""And for none of the others."""
+
 _NO_BOUND: Final = (float("-inf"), 0)
 _EVER: Final = datetime.min.replace(tzinfo=UTC)
 
@@ -58,17 +77,6 @@ class SearchOrder:
             "bound_priorities": [path[1] for path in known],
             **_bounds(list(known.values())),
         }
-
-    def once(self, first: Sequence[Path] = ()) -> dict[str, list[Any]]:
-        """Parameters of a claim of runs that may start only once: `all`, with bounds that hide no
-        run.
-        """
-        paths = self.all(first)
-        return paths | _bounds([_NO_BOUND] * len(paths["queues"]))
-
-    def all(self, first: Sequence[Path] = ()) -> dict[str, list[Any]]:
-        """Parameters of a claim that knows no bounds; it begins with the paths of `first`."""
-        return _columns(_by_priority(first, self._queues))
 
     def prefer(self, paths: Sequence[Path]) -> None:
         """The next claim begins with these."""

@@ -1,0 +1,156 @@
+"""Opens the gates of runs that wait for an event: an overlap slot of their schedule, or the end of
+the fire before theirs.
+
+Level-triggered: a pass looks at what is due and blocked, wherever it came from, and at schedules
+whose runs have ended here, so that their next fire has its slot before it is due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from time import monotonic
+from typing import Any, ClassVar, Final
+
+from pgcron_ha.db.driver.link import Link, Row
+from pgcron_ha.engine.batches import end_refused_run, isolate
+from pgcron_ha.engine.service import Service
+from pgcron_ha.errors import PgcronError
+from pgcron_ha.telemetry.counters import COUNTERS
+from pgcron_ha.telemetry.events import RunRefused
+from pgcron_ha.telemetry.log import emit
+
+BATCH: Final = 200
+"""Schedules decided in one statement, which has their rows locked."""
+
+LOOK: Final = 1000
+"""Due runs of one look."""
+
+LOOK_SECONDS: Final = 0.05
+"""Between two looks while runs of schedules end here."""
+
+SWEEP_SECONDS: Final = 5.0
+"""How long what no look has met may wait: all that is due and blocked is looked at again."""
+
+_REFUSED_AT_ONCE: Final = 500
+_BEGINNING: Final = ("-infinity", 0)
+_AT_ONCE: Final = float("-inf")
+_SHORTEST_SLEEP: Final = 0.001
+
+
+class Admission(Service):
+    """Decides about schedules in batches; one that is refused or locked holds up no other."""
+
+    name: ClassVar[str] = "admission"
+
+    def __init__(self, link: Link, made_ready: Callable[[], None]) -> None:
+        """`made_ready` is called when runs have become ready."""
+        super().__init__(SWEEP_SECONDS)
+        self._link = link
+        self._made_ready = made_ready
+        self._schedules: dict[int, None] = {}
+        self._holders: dict[int, int] = {}
+        self._after: tuple[str, int] = _BEGINNING
+        self._sweep_at = self._look_at = _AT_ONCE
+
+    def expect(self, claimed: Iterable[Row]) -> None:
+        """These runs execute here; with the end of each its schedule may have a slot free."""
+        for row in claimed:
+            if row["overlap_of"] is not None:
+                self._holders[row["id"]] = row["overlap_of"]
+
+    def settled(self, holds: Callable[[int], bool]) -> None:
+        """The database knows of ends; `holds` says whether a run is still held here."""
+        over = [run for run in self._holders if not holds(run)]
+        if over:
+            self.hint(self._holders.pop(run) for run in over)
+
+    def hint(self, schedules: Iterable[int]) -> None:
+        """These have new runs, or a free slot."""
+        self._schedules.update(dict.fromkeys(schedules))
+        self.wake()
+
+    def look(self) -> None:
+        """Something has changed: all that is due is looked at."""
+        self._sweep_at = self._look_at = _AT_ONCE
+        self.wake()
+
+    async def run_once(self) -> float | None:
+        """One look, and one batch of schedules."""
+        now = monotonic()
+        if self._look_at <= now or (self._schedules and now >= self._looked_at + LOOK_SECONDS):
+            await self._look(now)
+        schedules = sorted(islice(self._schedules, BATCH))
+        for schedule in schedules:
+            del self._schedules[schedule]
+        await self._decide(schedules)
+        if self._schedules:
+            return 0
+        return max(_SHORTEST_SLEEP, min(SWEEP_SECONDS, self._look_at - monotonic()))
+
+    _looked_at = _AT_ONCE
+
+    async def _look(self, now: float) -> None:
+        if self._sweep_at <= now:
+            self._sweep_at, self._after = now + SWEEP_SECONDS, _BEGINNING
+        after, after_id = self._after
+        waiting = self.aside.waiting()
+        [found] = await self._link.rows(
+            "look_at_gates", after=after, after_id=after_id, at_most=LOOK, aside=waiting
+        )
+        self._looked_at = monotonic()
+        if found["last_due"] is not None:
+            self._after = (found["last_due"], found["last_id"])
+        soon = SWEEP_SECONDS if found["seconds"] is None else found["seconds"]
+        self._look_at = _AT_ONCE if found["looked"] >= LOOK else self._looked_at + soon
+        self._schedules.update(dict.fromkeys(found["schedules"]))
+        if found["dependents"]:
+            answers = await isolate(
+                found["dependents"], self._send_dependents, self._refused, self._delayed
+            )
+            for freed in answers:
+                self._schedules.update(dict.fromkeys(freed))
+
+    async def _decide(self, schedules: Sequence[int]) -> None:
+        ready = 0
+        for answer in await isolate(schedules, self._send, self._refused, self._delayed):
+            ready += answer["ready"]
+            COUNTERS.occurrences["skipped"] += answer["skipped"]
+            COUNTERS.occurrences["superseded"] += answer["superseded"]
+        if ready:
+            self._made_ready()
+            await self._link.rows("wake_idle_nodes")
+
+    async def _send(self, schedules: Sequence[int]) -> Row:
+        [answer] = await self._link.rows("admit_overlap", schedules=list(schedules))
+        self._forget(schedules)
+        return answer
+
+    async def _send_dependents(self, schedules: Sequence[int]) -> list[int]:
+        rows = await self._link.rows("admit_previous", schedules=list(schedules))
+        self._forget(schedules)
+        return [row["schedule_id"] for row in rows]
+
+    def _forget(self, schedules: Sequence[int]) -> None:
+        if len(self.aside):
+            for schedule in schedules:
+                self.aside.forget(schedule)
+
+    async def _refused(self, schedule: int, error: PgcronError) -> None:
+        """The runs at fault end, with the server's reason; the others have their turn again."""
+        ended = 0
+        rows = await self._link.rows(
+            "refused_runs_of_schedule", schedule_id=schedule, at_most=_REFUSED_AT_ONCE
+        )
+        for row in rows:
+            reason = f"PostgreSQL refuses to let it be claimed: {row['error']}"
+            if await end_refused_run(self._link, row["run_id"], reason):
+                ended += 1
+                emit(RunRefused(row["run_id"], row["error"]))
+        if ended:
+            self._schedules[schedule] = None
+        else:
+            self._delayed(schedule, error)
+
+    def _delayed(self, schedule: int, error: Any) -> None:
+        self.aside.put(schedule, f"runs of schedule {schedule} that wait", error)
