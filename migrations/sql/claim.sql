@@ -1,7 +1,7 @@
 -- The claim: nothing else makes a run `running`. One function with one row type; inside it one
 -- statement for runs without a capacity gate, which may be claimed ahead of the node's slots, and
--- one for runs that have one (a concurrency key, labels, a limited queue) or that may start only
--- once, which are claimed for free slots only: so none holds a place that nobody uses.
+-- one for runs that have one (a concurrency key, labels, a limited queue), which are claimed for
+-- free slots only: so none holds a place that nobody uses.
 
 -- Which of the candidates a node with so many free slots claims, and which place of their key they
 -- take; those that are heavier than what is free, too. In each key by priority and due time up to
@@ -64,7 +64,7 @@ BEGIN
 END $$;
 
 -- ready -> running
--- Runs with a capacity gate, and those that may start only once, for so many free slots. What is
+-- Runs with a capacity gate, for so many free slots. What is
 -- known of a limit is read by a statement that begins after its row was locked; the slots of keys
 -- are guarded by a unique index instead, and whoever comes second looks again. Nothing waits for a
 -- lock of others. A run heavier than what is free may be kept room for (see choose_awaited): it is
@@ -185,9 +185,9 @@ BEGIN
 END $$;
 
 -- ready -> running
--- `plain`: so many runs without a capacity gate, of which each may wait in the node's memory. One
--- index descent for each path (queue, priority), from a lower bound that the node moves, so that
--- neither future rows of a high priority nor dead index entries are walked. `gated`: free slots for
+-- `plain`: so many runs without a capacity gate. One index descent for each path (queue, priority,
+-- `onces`: runs that may start only once), from a lower bound that the node moves, so that neither
+-- future rows of a high priority nor dead index entries are walked. `gated`: free slots for
 -- the others, of these queues, from where the last walk over their keys ended (`beyond`); `look`
 -- keys at most. The sub-select is an ARRAY(…) so that its LIMIT holds whatever plan is chosen; the
 -- check of node and cluster is inside it so that nothing is locked for a session that is not alive.
@@ -195,7 +195,7 @@ END $$;
 -- run's id, hashed (a random number for each row costs five times as much). The paths have an ORDER
 -- BY of their own: a join with queue may shuffle them.
 CREATE FUNCTION pgcron.claim(incarnation uuid, handlers text[], plain int, queues text[],
-    priorities smallint[], bound_dues timestamptz[], bound_ids bigint[], gated int DEFAULT 0,
+    priorities smallint[], onces boolean[], bound_dues timestamptz[], bound_ids bigint[], gated int DEFAULT 0,
     gated_queues text[] DEFAULT '{}', beyond text[] DEFAULT '{}', look int DEFAULT 0,
     aged boolean DEFAULT false, probes bigint[] DEFAULT '{}') RETURNS SETOF pgcron.claim
 LANGUAGE plpgsql VOLATILE ROWS 100 AS $$
@@ -213,8 +213,9 @@ BEGIN
       WHERE r.id = ANY(ARRAY(
             SELECT due.id
             FROM (SELECT open_path.*
-                  FROM unnest(claim.queues, claim.priorities, claim.bound_dues, claim.bound_ids)
-                    WITH ORDINALITY AS open_path(queue, priority, bound_due, bound_id, position)
+                  FROM unnest(claim.queues, claim.priorities, claim.onces, claim.bound_dues,
+                      claim.bound_ids) WITH ORDINALITY
+                    AS open_path(queue, priority, is_once, bound_due, bound_id, position)
                   WHERE EXISTS (SELECT FROM pgcron.claiming_node n
                                 WHERE n.incarnation = claim.incarnation)
                     AND NOT EXISTS (SELECT FROM pgcron.queue q
@@ -223,8 +224,8 @@ BEGIN
             CROSS JOIN LATERAL (
                 SELECT c.id FROM pgcron.run c
                 WHERE c.state = 'ready' AND c.concurrency_key IS NULL AND c.requires IS NULL
-                  AND c.delivery = 'at_least_once' AND c.queue = path.queue
-                  AND c.priority = path.priority AND c.due_at <= now()
+                  AND c.queue = path.queue AND c.priority = path.priority
+                  AND (c.delivery <> 'at_least_once') = path.is_once AND c.due_at <= now()
                   AND (c.due_at, c.id) >= (path.bound_due, path.bound_id)
                   AND c.handler = ANY(claim.handlers)
                   AND (c.expire_at IS NULL OR c.expire_at > now())

@@ -1,9 +1,9 @@
 -- Where runs with a capacity gate are looked for.
 
 -- Where runs with a capacity gate could be claimed now: in keys (pairs of key and priority of a
--- queue), in limited queues, where the required labels are this node's, and where runs may start
--- only once; `probes` are asked for by name. Of each no more than there seems to be room for.
--- Nothing here is locked. STABLE: it has the snapshot of the statement that calls it.
+-- queue), in limited queues, and where the required labels are this node's; `probes` are asked for
+-- by name. Of each no more than there seems to be room for. Nothing here is locked. STABLE: it has
+-- the snapshot of the statement that calls it.
 CREATE FUNCTION pgcron.gated_candidates(pair_queues text[], pair_keys text[],
     pair_priorities smallint[], pair_rooms int[], limited_queues text[], open_queues text[],
     handlers text[], room int, labels text[], placed_queues text[], probes bigint[])
@@ -47,16 +47,6 @@ BEGIN ATOMIC
         AND (h.expire_at IS NULL OR h.expire_at > now())
       LIMIT gated_candidates.room) w
   WHERE place.due_at <= now()
-  UNION ALL
-  SELECT w.* FROM unnest(open_queues) asked(queue) CROSS JOIN generate_series(0, 9) level
-  CROSS JOIN LATERAL (
-      SELECT c.id, c.queue, NULL::text, c.priority, c.due_at, 1 FROM pgcron.run c
-      WHERE c.state = 'ready' AND c.concurrency_key IS NULL AND c.requires IS NULL
-        AND c.delivery <> 'at_least_once' AND c.queue = asked.queue
-        AND c.priority = level::smallint AND c.due_at <= now()
-        AND c.handler = ANY(gated_candidates.handlers)
-        AND (c.expire_at IS NULL OR c.expire_at > now())
-      ORDER BY c.due_at, c.id LIMIT gated_candidates.room) w
   UNION ALL
   SELECT p.id, p.queue, p.concurrency_key, p.priority, p.due_at, coalesce(p.weight, 1)
   FROM pgcron.run p

@@ -21,29 +21,20 @@ CREATE FUNCTION pgcron.path_candidates(queue text, priority smallint, look int,
                  overlap text)
 LANGUAGE sql STABLE ROWS 10
 BEGIN ATOMIC
-  (SELECT c.id, c.handler, c.schedule_id, c.schedule, c.scheduled_for, c.due_at, c.expire_at,
-          c.attempt, c.max_attempts, c.delivery, c.snoozes, c.last_error, c.weight, c.overlap
-   FROM pgcron.run c
-   WHERE c.state = 'ready' AND c.concurrency_key IS NULL AND c.requires IS NULL
-     AND c.delivery = 'at_least_once' AND c.queue = path_candidates.queue
-     AND c.priority = path_candidates.priority
-     AND c.due_at BETWEEN path_candidates.since AND path_candidates.until
-     AND (path_candidates.handlers IS NULL
-          OR (c.handler = ANY(path_candidates.handlers)
-              AND (c.expire_at IS NULL OR c.expire_at > now())))
-   ORDER BY c.due_at, c.id LIMIT path_candidates.look)
-  UNION ALL
-  (SELECT c.id, c.handler, c.schedule_id, c.schedule, c.scheduled_for, c.due_at, c.expire_at,
-          c.attempt, c.max_attempts, c.delivery, c.snoozes, c.last_error, c.weight, c.overlap
-   FROM pgcron.run c
-   WHERE c.state = 'ready' AND c.concurrency_key IS NULL AND c.requires IS NULL
-     AND c.delivery <> 'at_least_once' AND c.queue = path_candidates.queue
-     AND c.priority = path_candidates.priority
-     AND c.due_at BETWEEN path_candidates.since AND path_candidates.until
-     AND (path_candidates.handlers IS NULL
-          OR (c.handler = ANY(path_candidates.handlers)
-              AND (c.expire_at IS NULL OR c.expire_at > now())))
-   ORDER BY c.due_at, c.id LIMIT path_candidates.look);
+  SELECT w.*
+  FROM (VALUES (false), (true)) kind(is_once)
+  CROSS JOIN LATERAL (
+      SELECT c.id, c.handler, c.schedule_id, c.schedule, c.scheduled_for, c.due_at, c.expire_at,
+             c.attempt, c.max_attempts, c.delivery, c.snoozes, c.last_error, c.weight, c.overlap
+      FROM pgcron.run c
+      WHERE c.state = 'ready' AND c.concurrency_key IS NULL AND c.requires IS NULL
+        AND c.queue = path_candidates.queue AND c.priority = path_candidates.priority
+        AND (c.delivery <> 'at_least_once') = kind.is_once
+        AND c.due_at BETWEEN path_candidates.since AND path_candidates.until
+        AND (path_candidates.handlers IS NULL
+             OR (c.handler = ANY(path_candidates.handlers)
+                 AND (c.expire_at IS NULL OR c.expire_at > now())))
+      ORDER BY c.due_at, c.id LIMIT path_candidates.look) w;
 END;
 
 -- Which requirements wait in a queue, and since when (or from when on) for each priority: a walk

@@ -143,14 +143,10 @@ CREATE UNIQUE INDEX run_overlap_slot ON pgcron.run (schedule_id, overlap_slot)
 CREATE UNIQUE INDEX run_key_slot ON pgcron.run (concurrency_key, key_slot)
   WHERE key_slot IS NOT NULL;
 -- The ways of the claim: one index descent for each queue and priority, so future rows of a high
--- priority are never walked.
-CREATE INDEX run_claim ON pgcron.run (queue, priority, due_at, id)
-  WHERE state = 'ready' AND concurrency_key IS NULL AND requires IS NULL
-    AND delivery = 'at_least_once';
--- Apart: runs that may start only once, which are never claimed ahead of a free slot.
-CREATE INDEX run_claim_once ON pgcron.run (queue, priority, due_at, id)
-  WHERE state = 'ready' AND concurrency_key IS NULL AND requires IS NULL
-    AND delivery <> 'at_least_once';
+-- priority are never walked. Runs that may start only once are apart, as they are never claimed
+-- ahead of a free slot.
+CREATE INDEX run_claim ON pgcron.run (queue, priority, (delivery <> 'at_least_once'), due_at, id)
+  WHERE state = 'ready' AND concurrency_key IS NULL AND requires IS NULL;
 -- Runs with a key: its keys are walked, not their runs, so that a key's backlog is no burden to
 -- the others.
 CREATE INDEX run_claim_key ON pgcron.run (queue, concurrency_key, priority, due_at, id)

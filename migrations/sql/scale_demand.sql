@@ -83,13 +83,7 @@ LANGUAGE sql STABLE AS $$
   SELECT min(next.queue)
   FROM ((SELECT r.queue FROM pgcron.run r
          WHERE r.state = 'ready' AND r.concurrency_key IS NULL
-           AND r.requires IS NULL AND r.delivery = 'at_least_once'
-           AND r.queue > next_waiting_queue.beyond
-         ORDER BY r.queue LIMIT 1)
-        UNION ALL
-        (SELECT r.queue FROM pgcron.run r
-         WHERE r.state = 'ready' AND r.concurrency_key IS NULL
-           AND r.requires IS NULL AND r.delivery <> 'at_least_once'
+           AND r.requires IS NULL
            AND r.queue > next_waiting_queue.beyond
          ORDER BY r.queue LIMIT 1)
         UNION ALL

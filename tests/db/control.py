@@ -23,6 +23,7 @@ NO_BOUND = datetime(2000, 1, 1, tzinfo=UTC)
 NO_BOUNDS: Final[dict[str, list[Any]]] = {
     "bound_queues": [],
     "bound_priorities": [],
+    "bound_onces": [],
     "bound_dues": [],
     "bound_ids": [],
 }
@@ -101,7 +102,7 @@ async def enqueue(connection: Connection, count: int = 1, **columns: Any) -> lis
 
 
 NO_PATHS: dict[str, Any] = {
-    **{"plain": 0, "queues": [], "priorities": [], "bound_dues": [], "bound_ids": []}
+    **{"plain": 0, "queues": [], "priorities": [], "onces": [], "bound_dues": [], "bound_ids": []}
 }
 NO_GATES: dict[str, Any] = {
     **{"gated": 0, "gated_queues": [], "beyond": [], "look": 0, "aged": False, "probes": []}
@@ -109,26 +110,23 @@ NO_GATES: dict[str, Any] = {
 
 
 async def claim(
-    connection: Connection, node: Node, limit: int = 10, kind: str = "plain"
+    connection: Connection, node: Node, limit: int = 10, kinds: Sequence[bool] = (False, True)
 ) -> list[Row]:
-    """Claim `plain` runs from every priority of the node's queues, or those that are `gated`: that
-    have a capacity gate, or may start only once.
+    """Claim runs without a capacity gate from every priority of the node's queues; `kinds`: those
+    that may start more than once (False), and those that may not (True).
     """
-    if kind == "gated":
-        rows = await claim_limited(connection, node, limit)
-        return [row for row in rows if row["verdict"] == "claim"]
-    queues = [queue for queue in node.queues for _ in range(10)]
-    priorities = [priority for _ in node.queues for priority in range(10)]
+    paths = [(queue, level, once) for queue in node.queues for level in range(10) for once in kinds]
     return await call(
         connection,
         "claim",
         incarnation=node.incarnation,
         handlers=list(node.handlers),
         plain=limit,
-        queues=queues,
-        priorities=priorities,
-        bound_dues=[NO_BOUND] * len(queues),
-        bound_ids=[0] * len(queues),
+        queues=[queue for queue, _, _ in paths],
+        priorities=[level for _, level, _ in paths],
+        onces=[once for _, _, once in paths],
+        bound_dues=[NO_BOUND] * len(paths),
+        bound_ids=[0] * len(paths),
         **NO_GATES,
     )
 
@@ -149,9 +147,10 @@ async def ended_as(connection: Connection, outcome: str) -> set[int]:
 
 
 async def claim_both(connection: Connection, node: Node, limit: int) -> list[Row]:
-    """Plain runs, and then the others."""
+    """Runs without a capacity gate, and then those with one."""
     claimed = await claim(connection, node, limit)
-    return claimed + await claim(connection, node, limit, "gated")
+    rows = await claim_limited(connection, node, limit)
+    return claimed + [row for row in rows if row["verdict"] == "claim"]
 
 
 async def claim_overlapping(
@@ -174,7 +173,7 @@ async def claim_limited(
     aged: bool = False,
     probes: Sequence[int] = (),
 ) -> list[Row]:
-    """One round over runs with a capacity gate and those that may start only once."""
+    """One round over runs with a capacity gate."""
     rows = await look_at_keys(
         connection, node, free, beyond=beyond, look=look, aged=aged, probes=probes
     )

@@ -28,9 +28,7 @@ async def node(connection: Connection) -> Node:
 async def opened(connection: Connection, node: Node, **columns: Any) -> Row:
     """A claimed run that waits for its callback."""
     await control.enqueue(connection, **columns)
-    once = columns.get("delivery") == "at_most_once"
-    kind = "gated" if once else "plain"
-    (run,) = await control.claim(connection, node, kind=kind)
+    (run,) = await control.claim(connection, node)
     assert await open_callback(connection, run)
     return run
 

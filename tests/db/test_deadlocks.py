@@ -16,6 +16,7 @@ from tests.db.control import (
     Node,
     call,
     claim,
+    claim_both,
     claim_overlapping,
     cursor_of,
     database_now,
@@ -51,8 +52,7 @@ async def plan(own: Connection, node: Node, chance: random.Random) -> None:
 
 
 async def work(own: Connection, node: Node, chance: random.Random) -> None:
-    runs = await claim(own, node, 5)
-    runs += await claim(own, node, 5, kind="gated")
+    runs = await claim_both(own, node, 5)
     runs += (await claim_overlapping(own, node, 3))[0]
     chance.shuffle(runs)
     third = len(runs) // 3

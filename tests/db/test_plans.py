@@ -119,6 +119,8 @@ async def parameters_of(connection: Connection, name: str) -> list[Any]:
         "priorities": list(range(paths)),
         "bound_queues": ["default"] * paths,
         "bound_priorities": list(range(paths)),
+        "bound_onces": [False] * paths,
+        "onces": [False] * paths,
         "bound_dues": [NO_BOUND] * paths,
         "bound_ids": [0] * paths,
         "handlers": [HANDLER],

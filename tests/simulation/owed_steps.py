@@ -426,7 +426,7 @@ class Owed(People):
         schedules = [row["id"] for row in self.sql("SELECT id FROM pgcron.schedule")]
         self.real.call("admit_previous", schedules=schedules)
         self.real.call("admit_overlap", schedules=schedules)
-        bounds: dict[str, Any] = {"bound_dues": [FIRST_INSTANT], "bound_ids": [0]}
+        bounds: dict[str, Any] = {"onces": [False], "bound_dues": [FIRST_INSTANT], "bound_ids": [0]}
         claims = self.real.call("claim", plain=1 + free, **NO_GATES, **bounds, **common)
         if is_answered:
             self.claims += claims

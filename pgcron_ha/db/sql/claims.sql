@@ -6,8 +6,8 @@
 -- many (`due`) that no node offers. The function explains each step. `due` of a run is in seconds
 -- since 1970: a client makes an instant of it ten times as fast as of a timestamp.
 SELECT *
-FROM pgcron.claim(:incarnation, :handlers, :plain, :queues, :priorities, :bound_dues, :bound_ids,
-                  :gated, :gated_queues, :beyond, :look, :aged, :probes);
+FROM pgcron.claim(:incarnation, :handlers, :plain, :queues, :priorities, :onces, :bound_dues,
+                  :bound_ids, :gated, :gated_queues, :beyond, :look, :aged, :probes);
 
 -- name: end_waiting_runs
 -- ready -> skipped
@@ -28,38 +28,29 @@ SELECT pgcron.end_waiting_runs(:run_ids, :outcome, :reason) AS run_id;
 -- key, and those that require labels, are returned as one row for each queue, without a time. The
 -- bounds are those of a claim, for the paths that have one: a busy node looks several times a
 -- second, and would walk each time what a held xmin horizon keeps of the runs that are gone.
-SELECT path.queue, path.priority, head.is_once, path.is_limited,
+SELECT path.queue, level.priority::smallint, kind.is_once, q.is_plain IS FALSE AS is_limited,
        CASE WHEN head.due_at < to_timestamp(-2208988800) THEN '-infinity'
             ELSE least(head.due_at, to_timestamp(253370764800)) END AS due_at,
        head.due_at <= now() AS is_due,
        extract(epoch FROM greatest(to_timestamp(-2208988800),
-                                   least(head.due_at,
-                                         to_timestamp(253370764800)))
-                                             - clock_timestamp())::float8 AS seconds
-FROM unnest(:queues::text[]) AS path_queue(queue)
-LEFT JOIN pgcron.queue q ON q.name = path_queue.queue
-CROSS JOIN generate_series(0, 9) AS path_priority(priority)
-LEFT JOIN unnest(:bound_queues::text[], :bound_priorities::smallint[], :bound_dues::timestamptz[],
-                 :bound_ids::bigint[]) AS bound(queue, priority, due, id)
-  ON bound.queue = path_queue.queue AND bound.priority = path_priority.priority
-CROSS JOIN LATERAL (SELECT path_queue.queue, path_priority.priority::smallint AS priority,
-                    q.is_plain IS FALSE AS is_limited,
-                           coalesce(bound.due, '-infinity') AS bound_due,
-                               coalesce(bound.id, 0) AS bound_id
-                               WHERE q.paused_at IS NULL) path
+                                   least(head.due_at, to_timestamp(253370764800)))
+                          - clock_timestamp())::float8 AS seconds
+FROM unnest(:queues::text[]) AS path(queue)
+LEFT JOIN pgcron.queue q ON q.name = path.queue
+CROSS JOIN generate_series(0, 9) AS level(priority)
+CROSS JOIN (VALUES (false), (true)) AS kind(is_once)
+LEFT JOIN unnest(:bound_queues::text[], :bound_priorities::smallint[], :bound_onces::boolean[],
+                 :bound_dues::timestamptz[], :bound_ids::bigint[])
+    AS bound(queue, priority, is_once, due, id)
+  ON bound.queue = path.queue AND bound.priority = level.priority AND bound.is_once = kind.is_once
 CROSS JOIN LATERAL (
-  (SELECT false AS is_once, c.due_at FROM pgcron.run c
-   WHERE c.state = 'ready' AND c.concurrency_key IS NULL AND c.requires IS NULL
-     AND c.delivery = 'at_least_once' AND c.queue = path.queue
-     AND c.priority = path.priority
-     AND (c.due_at, c.id) >= (path.bound_due, path.bound_id)
-   ORDER BY c.due_at, c.id LIMIT 1)
-  UNION ALL
-  (SELECT true, c.due_at FROM pgcron.run c
-   WHERE c.state = 'ready' AND c.concurrency_key IS NULL AND c.requires IS NULL
-     AND c.delivery <> 'at_least_once' AND c.queue = path.queue
-     AND c.priority = path.priority
-   ORDER BY c.due_at, c.id LIMIT 1)) head
+  SELECT c.due_at FROM pgcron.run c
+  WHERE c.state = 'ready' AND c.concurrency_key IS NULL AND c.requires IS NULL
+    AND c.queue = path.queue AND c.priority = level.priority::smallint
+    AND (c.delivery <> 'at_least_once') = kind.is_once
+    AND (c.due_at, c.id) >= (coalesce(bound.due, '-infinity'), coalesce(bound.id, 0))
+  ORDER BY c.due_at, c.id LIMIT 1) head
+WHERE q.paused_at IS NULL
 UNION ALL
 SELECT path.queue, NULL, false, true, NULL, NULL, NULL
 FROM unnest(:queues::text[]) AS path(queue)

@@ -95,7 +95,6 @@ class Dispatcher(Service):
         self._may_have_retries = False
         self._full_claims = 0
         self._claims_begun = 0
-        self._knows_of_once = False
 
     def claims_settled_at(self) -> float:
         """Every claim sent before this CLOCK_BOOTTIME instant has been answered, or its rows are
@@ -174,17 +173,16 @@ class Dispatcher(Service):
         is_woken, self._is_woken = self._is_woken, False
         if is_woken and self._is_idle:
             self._gated.wake()
-        self._notice_once()
         if self._is_idle:
             # When only the poll interval is over, one look is enough, and usually finds nothing.
             if not is_woken and self._due_index.due_at > monotonic():
-                await self._look()
+                await self._due_index.look()
                 if self._gated_are_due() and await self._claim_gated():
                     return 0
                 if self._due_index.due_at > monotonic():
                     return self._until_due()
         elif self._due_index.is_old(_LOOK_SECONDS):
-            await self._look()
+            await self._due_index.look()
         if self._gated_wait() and self._gated.has_turn():
             await self._claim_gated()
         limit = min(self._wanted(), CLAIM_BATCH)
@@ -198,20 +196,6 @@ class Dispatcher(Service):
                 return 0
         return await self._look_ahead()
 
-    async def _look(self) -> list[Row]:
-        rows = await self._due_index.look()
-        self._notice_once()
-        return rows
-
-    def _notice_once(self) -> None:
-        """Runs that may start only once have come due: they are claimed with those that have a
-        capacity gate.
-        """
-        are_due = self._due_index.once_due_at <= monotonic()
-        if are_due and not self._knows_of_once:
-            self._gated.wake()
-        self._knows_of_once = are_due
-
     def _unused(self) -> int:
         return max(0, self._runner.free_slots - self._runner.waiting)
 
@@ -223,17 +207,17 @@ class Dispatcher(Service):
         return 0 if self._awaited() else self._unused()
 
     def _gated_wait(self) -> bool:
-        return (
-            self._due_index.limited_wait
-            or self._gated.has_probes
-            or self._due_index.once_due_at <= monotonic()
-        )
+        return self._due_index.limited_wait or self._gated.has_probes
+
+    def _once_are_due(self) -> bool:
+        """Whether runs that may start only once are to be claimed with the plain ones."""
+        return self._due_index.once_due_at <= monotonic()
 
     def _ahead(self) -> int:
         """Runs to hold beyond the slots. None while others may only have a free slot and have not
         been looked for, so that slots get free for them.
         """
-        return 0 if self._gated_are_due() else self._prefetching.ahead
+        return 0 if self._gated_are_due() or self._once_are_due() else self._prefetching.ahead
 
     def _wanted(self) -> int:
         if self._awaited():
@@ -249,12 +233,17 @@ class Dispatcher(Service):
         self._claims_begun += 1
         if self._claims_begun % AGEING_EVERY == 0:
             self._order.prefer(await self._due_index.due_paths_by_age())
-        order = self._order.in_order(monotonic())
+        with_once = self._once_are_due() and self._unused() > 0
+        if with_once:
+            limit = min(limit, self._unused())
+        order = self._order.in_order(monotonic(), with_once)
         incarnation = self._session.incarnation
         # Rows that an unanswered statement claimed all the same are found by the next beats.
         rows = await self._claims.rows("plain runs", "claim", plain=limit, **NO_GATES, **order)
         COUNTERS.claimed(len(rows), limit, self._claims.answered_after)
         await self._acceptance.take(rows, incarnation)
+        if with_once and len(rows) < limit:
+            self._due_index.expect_none_once()
         self._order.claimed(rows, is_full=len(rows) >= limit)
         self._full_claims = self._full_claims + 1 if len(rows) >= limit else 0
         if self._is_idle and self._full_claims >= FULL_CLAIMS_OF_A_BUSY_NODE:
@@ -262,7 +251,7 @@ class Dispatcher(Service):
         return len(rows)
 
     async def _look_ahead(self) -> float:
-        due = [row for row in await self._look() if row["is_due"]]
+        due = [row for row in await self._due_index.look() if row["is_due"]]
         if self._gated_are_due() and await self._claim_gated():
             return 0
         if due and self._free():

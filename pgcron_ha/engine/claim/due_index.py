@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Final
 
 from pgcron_ha.db.driver.link import Link, Row
-from pgcron_ha.engine.claim.search_order import SearchOrder
+from pgcron_ha.engine.claim.search_order import Path, SearchOrder
 
 _NEVER: Final = float("inf")
 _LONG_SINCE: Final = float("-inf")
@@ -17,8 +17,7 @@ _LONG_SINCE: Final = float("-inf")
 class DueIndex:
     """What the last look knows. Instants are `time.monotonic` seconds.
 
-    Two kinds: plain runs, and runs that may start only once, which are claimed with those that have
-    a capacity gate. Of the latter only whether there are any is known here.
+    Of runs with a capacity gate only whether there are any is known here.
     """
 
     def __init__(self, link: Link, queues: Sequence[str], order: SearchOrder) -> None:
@@ -44,23 +43,27 @@ class DueIndex:
         bounds = self._order.bounds(monotonic())
         found = await self._link.rows("next_due", queues=self._queues, **bounds)
         due_index = [row for row in found if not row["is_limited"]]
-        self.limited_wait = any(
-            (row["is_limited"] and row["is_due"] is not False) or (row["is_once"] and row["is_due"])
-            for row in found
-        )
+        self.limited_wait = any(row["is_limited"] and row["is_due"] is not False for row in found)
         now = self.looked_at = monotonic()
         self.plain_due_at = _soonest([row for row in due_index if not row["is_once"]], now)
         self.once_due_at = _soonest([row for row in due_index if row["is_once"]], now)
         return due_index
 
-    async def due_paths_by_age(self) -> list[tuple[str, int]]:
-        """(queue, priority) of what is due, that which has waited longest first."""
+    async def due_paths_by_age(self) -> list[Path]:
+        """The paths on which something is due, that which has waited longest first."""
         due = [row for row in await self.look() if row["is_due"]]
-        return [(row["queue"], row["priority"]) for row in sorted(due, key=itemgetter("due_at"))]
+        by_age = sorted(due, key=itemgetter("due_at"))
+        return [(row["queue"], row["priority"], row["is_once"]) for row in by_age]
 
     def expect_more(self) -> None:
         """A claim took all that it might: there is probably more."""
         self.plain_due_at = _LONG_SINCE
+
+    def expect_none_once(self) -> None:
+        """A claim found no more runs that may start only once: until the next look there are none
+        for this node.
+        """
+        self.once_due_at = _NEVER
 
 
 def _soonest(due_index: Sequence[Row], now: float) -> float:

@@ -1,5 +1,5 @@
-"""Claims of runs with a capacity gate (a concurrency key, a limited queue, labels, a weight), of
-runs that may start only once, and of probes of circuit breakers.
+"""Claims of runs with a capacity gate (a concurrency key, a limited queue, labels, a weight), and
+of probes of circuit breakers.
 
 The database decides whether one of them may run; this decides how far to look, and when to look
 again. They are claimed for free slots only.

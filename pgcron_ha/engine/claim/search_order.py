@@ -23,6 +23,7 @@ NO_PATHS: Final[dict[str, Any]] = {
     "plain": 0,
     "queues": [],
     "priorities": [],
+    "onces": [],
     "bound_dues": [],
     "bound_ids": [],
 }
@@ -41,7 +42,9 @@ NO_GATES: Final[dict[str, Any]] = {
 _NO_BOUND: Final = (float("-inf"), 0)
 _EVER: Final = datetime.min.replace(tzinfo=UTC)
 
-Path = tuple[str, int]
+Path = tuple[str, int, bool]
+"""Queue, priority, and whether it has the runs that may start only once."""
+
 _Bound = tuple[float, int]
 
 
@@ -55,9 +58,9 @@ class SearchOrder:
         self._swept_at = float("-inf")
         self._turn = 0
 
-    def in_order(self, now: float) -> dict[str, list[Any]]:
-        """Parameters of a claim: high priorities first, the queues taking turns. `now` in
-        seconds, any steady clock.
+    def in_order(self, now: float, with_once: bool) -> dict[str, list[Any]]:
+        """Parameters of a claim: high priorities first; of one priority the queues, and with
+        `with_once` both kinds of runs, take turns. `now` in seconds, any steady clock.
         """
         if now - self._swept_at >= SWEEP_SECONDS:
             self._bounds.clear()
@@ -65,7 +68,10 @@ class SearchOrder:
         self._turn += 1
         first = self._turn % len(self._queues)
         queues = self._queues[first:] + self._queues[:first]
-        order = _by_priority(self._preferred, queues)
+        kinds = ([True, False] if self._turn % 2 else [False, True]) if with_once else [False]
+        usual = [(q, priority, once) for priority in PRIORITIES for q in queues for once in kinds]
+        preferred = [path for path in self._preferred if path[2] in kinds]
+        order = list(dict.fromkeys([*preferred, *usual]))
         self._preferred = []
         return _columns(order) | _bounds([self._bounds.get(path, _NO_BOUND) for path in order])
 
@@ -75,6 +81,7 @@ class SearchOrder:
         return {
             "bound_queues": [path[0] for path in known],
             "bound_priorities": [path[1] for path in known],
+            "bound_onces": [path[2] for path in known],
             **_bounds(list(known.values())),
         }
 
@@ -89,7 +96,7 @@ class SearchOrder:
         if not is_full:
             self.sweep()
             return
-        for path, row in {(row["queue"], row["priority"]): row for row in rows}.items():
+        for path, row in {_path_of(row): row for row in rows}.items():
             self._bounds[path] = max((row["due"], row["id"]), self._bounds.get(path, _NO_BOUND))
 
     def sweep(self) -> None:
@@ -97,13 +104,13 @@ class SearchOrder:
         self._bounds.clear()
 
 
-def _by_priority(first: Sequence[Path], queues: Sequence[str]) -> list[Path]:
-    usual = [(queue, priority) for priority in PRIORITIES for queue in queues]
-    return list(dict.fromkeys([*first, *usual]))
+def _path_of(row: Any) -> Path:
+    return row["queue"], row["priority"], row["delivery"] != "at_least_once"
 
 
 def _columns(paths: Sequence[Path]) -> dict[str, list[Any]]:
-    return {"queues": [path[0] for path in paths], "priorities": [path[1] for path in paths]}
+    queues, priorities, onces = zip(*paths, strict=True)
+    return {"queues": list(queues), "priorities": list(priorities), "onces": list(onces)}
 
 
 def _bounds(bounds: Sequence[_Bound]) -> dict[str, list[Any]]:
