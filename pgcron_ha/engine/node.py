@@ -145,7 +145,7 @@ class Node:
             node.lease_ttl,
             self._hooks(),
         )
-        self._admission = Admission(takeovers, self._on_ready)
+        self._admission = Admission(takeovers, lambda: self._dispatcher.made_ready())
         self._dispatcher = Dispatcher(
             self._links["claims"],
             self.session,
@@ -380,9 +380,6 @@ class Node:
         self._stop.set()
 
     # What the runner says.
-
-    def _on_ready(self) -> None:
-        self._dispatcher.wake()
 
     def _on_schedule(self) -> None:
         self._materializer.wake()

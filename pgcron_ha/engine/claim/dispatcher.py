@@ -143,6 +143,11 @@ class Dispatcher(Service):
         self._is_woken = True
         super().wake()
 
+    def made_ready(self) -> None:
+        """Runs have become ready that may have been due before the bounds of the claims."""
+        self._order.sweep()
+        self.wake()
+
     def leave_out(self, blocked: Container[str]) -> None:
         """Runs of all handlers but these are claimed. What waits here for others is given back."""
         handlers = [each for each in self._all_handlers if each not in blocked]
