@@ -181,9 +181,9 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   SELECT pgcron.set_backfill_state(backfill_id, 'open', actor) $$;
 COMMENT ON FUNCTION pgcron.resume_backfill IS 'Goes on with a backfill that was paused.';
 
--- What has not begun is cancelled, with the reason in the ledger; what runs ends as it ends.
+-- What has not begun is cancelled, with the note in the ledger; what runs ends as it ends.
 -- Returns how many were cancelled.
-CREATE FUNCTION pgcron.stop_backfill(backfill_id bigint, reason text DEFAULT NULL,
+CREATE FUNCTION pgcron.stop_backfill(backfill_id bigint, note text DEFAULT NULL,
     actor text DEFAULT NULL) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -198,7 +198,7 @@ BEGIN
       'cancelled',
       concat_ws(': ',
         format('backfill %s was stopped by %s', backfill_id, coalesce(actor, session_user)),
-        left(reason, 500)));
+        left(note, 500)));
   PERFORM pgcron.settle_backfill(backfill_id);
   RETURN cancelled;
 END $$;

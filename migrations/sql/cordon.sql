@@ -4,10 +4,10 @@
 CREATE TABLE pgcron.cordon (
   node text PRIMARY KEY,
   incarnation uuid REFERENCES pgcron.node ON DELETE CASCADE,
-  reason text CONSTRAINT a_cordon_has_a_reason_of_500_characters
-    CHECK (reason IS NULL OR length(reason) <= 500
-      OR pgcron.refuse('PC001', format('the reason has %s characters', length(reason)),
-        'A reason has at most 500 characters.', 'Say it shorter.')),
+  note text CONSTRAINT a_cordon_has_a_note_of_500_characters
+    CHECK (note IS NULL OR length(note) <= 500
+      OR pgcron.refuse('PC001', format('the note has %s characters', length(note)),
+        'A note has at most 500 characters.', 'Say it shorter.')),
   set_by text NOT NULL DEFAULT session_user CONSTRAINT cordon_set_by_is_short
     CHECK (pgcron.is_short('set_by', set_by, 300)),
   set_at timestamptz NOT NULL DEFAULT now(),
@@ -47,17 +47,17 @@ CREATE VIEW pgcron.claiming_node AS
 -- By a name it holds for every process of the name, those that start later, too; by an incarnation
 -- for that process. A claim that was under way may still end as it began. Returns how many living
 -- processes take nothing new.
-CREATE FUNCTION pgcron.cordon_node(node text, reason text DEFAULT NULL, actor text DEFAULT NULL)
+CREATE FUNCTION pgcron.cordon_node(node text, note text DEFAULT NULL, actor text DEFAULT NULL)
   RETURNS int
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
   PERFORM pgcron.require_node(cordon_node.node);
-  INSERT INTO pgcron.cordon AS c (node, incarnation, reason, set_by)
+  INSERT INTO pgcron.cordon AS c (node, incarnation, note, set_by)
   VALUES (cordon_node.node,
           (SELECT n.incarnation FROM pgcron.node n WHERE n.incarnation::text = cordon_node.node),
-          cordon_node.reason, coalesce(cordon_node.actor, session_user))
-  ON CONFLICT (node) DO UPDATE SET reason = EXCLUDED.reason, set_by = EXCLUDED.set_by,
+          cordon_node.note, coalesce(cordon_node.actor, session_user))
+  ON CONFLICT (node) DO UPDATE SET note = EXCLUDED.note, set_by = EXCLUDED.set_by,
     lifted_by = NULL, lifted_at = NULL,
     set_at = CASE WHEN c.lifted_at IS NULL THEN c.set_at ELSE EXCLUDED.set_at END;
   PERFORM pgcron.notify(pgcron.channel(), 'node');

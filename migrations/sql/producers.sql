@@ -135,7 +135,7 @@ CREATE VIEW pgcron.own_runs WITH (security_barrier) AS
 COMMENT ON VIEW pgcron.own_runs IS
     'The runs that the reader''s role has enqueued, and no others; best read by id.';
 
-CREATE FUNCTION pgcron.cancel_own_run(run_id bigint, reason text DEFAULT NULL) RETURNS text
+CREATE FUNCTION pgcron.cancel_own_run(run_id bigint, note text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF NOT EXISTS (SELECT FROM pgcron.runs v
@@ -144,7 +144,7 @@ BEGIN
         'There is no such run, or another role has enqueued it.',
         'pgcron.own_runs lists your own.');
   END IF;
-  RETURN pgcron.cancel_run(run_id, reason, session_user);
+  RETURN pgcron.cancel_run(run_id, note, session_user);
 END $$;
 COMMENT ON FUNCTION pgcron.cancel_own_run IS
     'As cancel_run, for the role that enqueued it and may not touch the runs of others.';

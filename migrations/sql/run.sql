@@ -97,7 +97,8 @@ COMMENT ON COLUMN pgcron.run.unique_key IS
     'Of the runs of a handler with one key only one has it at a time.';
 COMMENT ON COLUMN pgcron.run.unique_scope IS
     'How long it has its key: open (also NULL) until it ends, waiting until a node takes it, '
-    'period for a time that is kept elsewhere. taken: waiting, and given back.';
+    'period for a time that is kept elsewhere. taken: a node has claimed it once, so the key is '
+    'free again.';
 COMMENT ON COLUMN pgcron.run.weight IS
     'How many of its node''s slots the run takes; NULL is one. A run that takes more has a '
     'concurrency key: *weight 4 if none was given.';

@@ -17,13 +17,13 @@ END $$;
 
 -- 'cancelled': it had not begun and never will; 'requested': its node stops it; 'finished': it had
 -- ended already.
-CREATE FUNCTION pgcron.cancel_run(run_id bigint, reason text DEFAULT NULL, actor text DEFAULT NULL)
+CREATE FUNCTION pgcron.cancel_run(run_id bigint, note text DEFAULT NULL, actor text DEFAULT NULL)
   RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
   found_state text;
   why text := concat_ws(': ', 'cancelled by ' || left(coalesce(actor, session_user), 300),
-      left(reason, 500));
+      left(note, 500));
 BEGIN
   SELECT r.state INTO found_state FROM pgcron.run r WHERE r.id = run_id FOR UPDATE;
   IF found_state IS NULL THEN

@@ -3,12 +3,12 @@
 -- The second step after cancel_run, or the first at once: its node ends it without any grace, as
 -- far as it can be ended by force. 'cancelled': it had not begun and never will; 'requested': its
 -- node kills it; 'finished': it had ended already.
-CREATE FUNCTION pgcron.kill_run(run_id bigint, reason text DEFAULT NULL, actor text DEFAULT NULL)
+CREATE FUNCTION pgcron.kill_run(run_id bigint, note text DEFAULT NULL, actor text DEFAULT NULL)
   RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
   why text := concat_ws(': ', 'killed by ' || left(coalesce(actor, session_user), 300),
-      left(reason, 500));
+      left(note, 500));
 BEGIN
   -- so that it does not begin in between
   PERFORM FROM pgcron.run r WHERE r.id = run_id FOR UPDATE;
@@ -22,7 +22,7 @@ BEGIN
     PERFORM pgcron.notify(pgcron.channel(), 'cancel');
     RETURN 'requested';
   END IF;
-  RETURN pgcron.cancel_run(run_id, reason, actor);
+  RETURN pgcron.cancel_run(run_id, note, actor);
 END $$;
 COMMENT ON FUNCTION pgcron.kill_run IS
     'Ends a run by force: cancelled, requested or finished. What can''t be killed (a thread) is '

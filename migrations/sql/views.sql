@@ -73,7 +73,7 @@ CREATE VIEW pgcron.nodes AS
          (SELECT array_agg(o.handler ORDER BY o.handler) FROM pgcron.offer o
           WHERE o.incarnation = n.incarnation) AS handlers,
          n.is_idle, n.started_at, n.ended_at, n.ended_because, n.labels, c.set_at AS cordoned_at,
-         c.set_by AS cordoned_by, c.reason AS cordon_reason, n.is_pooled, n.tzdata, n.health
+         c.set_by AS cordoned_by, c.note AS cordon_note, n.is_pooled, n.tzdata, n.health
   FROM pgcron.node n
   LEFT JOIN LATERAL (SELECT e.* FROM pgcron.cordon e
                      WHERE e.lifted_at IS NULL AND e.node IN (n.name, n.incarnation::text)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -13,6 +12,7 @@ import click
 
 from pgcron_ha.cli.output import choose_json, shown
 from pgcron_ha.cli.session import Session
+from pgcron_ha.config.times import WrittenTime, read_time
 from pgcron_ha.config.values import parse_duration
 from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import InvalidInput
@@ -21,13 +21,6 @@ from pgcron_ha.spec.zones import load_zone
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 MOST_ROWS: Final = 10_000
-_CLOCK: Final = re.compile(r"(?:(yesterday|today|tomorrow) +)?(\d{1,2}:\d{2}(?::\d{2})?)")
-_DAYS: Final = {
-    None: timedelta(),
-    "yesterday": timedelta(days=-1),
-    "today": timedelta(),
-    "tomorrow": timedelta(days=1),
-}
 
 
 class _RunId(click.IntRange):
@@ -38,52 +31,54 @@ class _RunId(click.IntRange):
 RUN_ID = _RunId(1, 2**63 - 1)
 
 
-def local_instant(option: str, text: str, direction: int = -1) -> datetime:
-    """A datetime from ISO 8601, with or without an offset, or from what people say: ``now``,
-    ``18:30`` (today), ``yesterday 03:00``, or a duration: ``2h`` is so long ago, or with direction
-    1 from now. `in_zone` says which instant it is.
+def local_instant(option: str, text: str) -> WrittenTime:
+    """``now``, ``18:30`` (today), ``yesterday 03:00``, a duration such as ``2h``, or ISO 8601 with
+    or without an offset. `in_zone` says which instant it is.
     """
-    words = text.strip()
-    if words == "now":
-        return datetime.now(UTC)
-    with suppress(InvalidInput, OverflowError):
-        return datetime.now(UTC) + direction * duration(option, words)
-    with suppress(ValueError):
-        if said := _CLOCK.fullmatch(words):
-            day = datetime.now().date() + _DAYS[said[1]]
-            return datetime.combine(day, time.fromisoformat(said[2].rjust(5, "0")))
-        return datetime.fromisoformat(words)
-    raise InvalidInput(
-        f"{option} '{text[:60]}' is no date and time",
-        "An instant is a date, a time and an offset by ISO 8601, a time of yesterday, today or"
-        " tomorrow, or a duration.",
-        "Write for example 2026-12-24T18:00+01:00, 18:30, yesterday 03:00 or 2h.",
-    )
+    try:
+        return read_time(text)
+    except (ValueError, OverflowError):
+        raise InvalidInput(
+            f"{option} '{text[:60]}' is no date and time",
+            "An instant is a date, a time and an offset by ISO 8601, a time of yesterday, today or"
+            " tomorrow, or a duration.",
+            "Write for example 2026-12-24T18:00+01:00, 18:30, yesterday 03:00 or 2h.",
+        ) from None
 
 
-def in_zone(moment: datetime, timezone: str) -> datetime:
-    """The instant; without an offset `moment` is local time in the zone."""
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=load_zone(timezone))
+def in_zone(written: WrittenTime, timezone: str | None, direction: int = -1) -> datetime:
+    """The instant; without an offset it is local time in the zone (None: this machine's). A
+    duration is so long ago, or with direction 1 from now.
+    """
+    try:
+        zone = None if timezone is None else load_zone(timezone)
+        return written.at(datetime.now(UTC), zone, direction)
+    except OverflowError:
+        raise InvalidInput(
+            "an instant is outside of the calendar",
+            "The years are 1 to 9999.",
+            "Write a shorter duration.",
+        ) from None
 
 
-async def in_zone_of(session: Session, schedule: str, moment: datetime) -> datetime:
-    """The instant; without an offset `moment` is local time in the schedule's zone. NotFound."""
+async def in_zone_of(
+    session: Session, schedule: str, written: WrittenTime, direction: int = -1
+) -> datetime:
+    """As `in_zone`, in the schedule's zone. NotFound."""
     found = await session.call(overview.schedule, schedule)
-    return in_zone(moment, found["timezone"])
+    return in_zone(written, found["timezone"], direction)
 
 
 def instant(option: str, text: str, direction: int = -1) -> datetime:
-    """An aware datetime, read as by `local_instant`; a time of today is one of this machine."""
-    found = local_instant(option, text, direction)
-    if found.tzinfo is None and _CLOCK.fullmatch(text.strip()):
-        return found.astimezone()
-    if found.tzinfo is None:
+    """An aware datetime, read as by `local_instant`; a time of a day is one of this machine."""
+    written = local_instant(option, text)
+    if isinstance(written.said, datetime) and written.said.tzinfo is None:
         raise InvalidInput(
             f"{option} '{text[:60]}' has no offset",
             "The same wall time is another instant elsewhere.",
             f"Write {text[:60]}Z for UTC, or an offset such as +01:00.",
         )
-    return found
+    return in_zone(written, None, direction)
 
 
 def duration(option: str, text: str) -> timedelta:
@@ -170,7 +165,12 @@ class JsonGroup(click.Group):
     command_class = JsonCommand
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does it, with ``list`` where no command is named."""
+        """As click does it, with ``list`` where no command is named; options may stand before a
+        command's name, too.
+        """
+        named = next((place for place, word in enumerate(args) if word in self.commands), None)
+        if named:
+            args = [args[named], *args[:named], *args[named + 1 :]]
         is_bare = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
         # A shell that completes the noun asks for all its commands.
         if is_bare and "list" in self.commands and not ctx.resilient_parsing:

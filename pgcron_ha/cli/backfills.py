@@ -5,7 +5,6 @@ stops them.
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime
 from typing import Any, Final
 
 import click
@@ -16,6 +15,7 @@ from pgcron_ha.cli.output import Column, echo, plural, shown
 from pgcron_ha.cli.screen import Screen
 from pgcron_ha.cli.session import Session, act, on_database, with_session
 from pgcron_ha.cli.watching import goes_on
+from pgcron_ha.config.times import WrittenTime
 from pgcron_ha.db.commands import backfills
 from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import PgcronError
@@ -70,7 +70,12 @@ _SHOWN_RUNS: Final = 20
 @click.option("--dry-run", is_flag=True, help="Show what would run, and change nothing.")
 @click.option("--wait", is_flag=True, help="Wait until it ends; exit code 1 if a run failed.")
 def backfill_command(
-    name: str, since: datetime, until: datetime | None, dry_run: bool, wait: bool, **given: Any
+    name: str,
+    since: WrittenTime,
+    until: WrittenTime | None,
+    dry_run: bool,
+    wait: bool,
+    **given: Any,
 ) -> None:
     """Run a range of instants that have passed.
 
@@ -158,10 +163,10 @@ def resume_command(backfill: int) -> None:
 
 @backfills_group.command("stop")
 @click.argument("backfill", type=BACKFILL_ID)
-@click.option("--reason", help="Why; kept with the runs that are cancelled.")
-def stop_command(backfill: int, reason: str | None) -> None:
+@click.option("--note", help="Why; kept with the runs that are cancelled.")
+def stop_command(backfill: int, note: str | None) -> None:
     """End BACKFILL: what waits is cancelled, what runs goes on."""
-    cancelled = act(backfills.stop_backfill, backfill, reason)
+    cancelled = act(backfills.stop_backfill, backfill, note)
     output.print_result(
         {"backfill": backfill, "done": "stopped", "cancelled": cancelled},
         f"backfill {backfill} is stopped; waiting runs that were cancelled: {cancelled}",

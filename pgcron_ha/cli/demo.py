@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import math
 import shlex
+import shutil
 import signal
 import sys
 import time
@@ -88,7 +89,7 @@ _NODES: Final = (
 _SCHEDULES: Final = (
     Column("SCHEDULE", "name", 16),
     Column("NEXT", _next),
-    Column("NOW", _now, 28),
+    Column("NOW", _now, 18),
     Column("LAST RUNS", _outcomes),
     Column("TOOK", _took),
     # Last: a narrow terminal cuts it.
@@ -210,7 +211,7 @@ class _Demo:
             f"          (what it runs starts elsewhere when its lease of {LEASE_TTL} is over)",
             f"look      {self._command()} status",
             "          (instead of status: nodes, schedules, runs, dead)",
-            f"database  {self._database.shown_dsn()}",
+            f"database  {self._command()} config --print-dsn",
             f"files     {self._folder.path}: logs, dumps",
             "stop      Ctrl-C",
         ]
@@ -218,15 +219,18 @@ class _Demo:
     def _next_steps(self) -> list[str]:
         living = [node for node in self._nodes if node.ending is None]
         return [
-            f"pages     http://127.0.0.1:{self._port}/",
             f"run one   {self._command()} enqueue py:hello --wait",
+            f"pages     http://127.0.0.1:{self._port}/",
             f"kill one  {f'kill -9 {living[0].pid}' if living else 'no node is left'}",
         ]
 
     def _command(self) -> str:
         """How the program is called for this database; its usual one is found without a file."""
-        name = Path(sys.argv[0]).name
-        program = sys.argv[0] if name == "pgcron-ha" else f"{sys.executable} -m pgcron_ha"
+        program, name = sys.argv[0], Path(sys.argv[0]).name
+        if name != "pgcron-ha":
+            program = f"{sys.executable} -m pgcron_ha"
+        elif shutil.which(name) == program:
+            program = name
         is_found = self._database.is_embedded and self._folder.path == DemoFolder(None).path
         option = f" --config {shlex.quote(str(self._folder.configuration))}"
         return program if is_found else program + option
@@ -260,8 +264,8 @@ class _Demo:
                 await self._restore(error)
             else:
                 self._trouble = ""
-                until = "until Ctrl-C" if left == math.inf else f"{left:.0f} s to go"
-                title = f"pgcron_ha demo  {self._elapsed()}, {until}; stop: Ctrl-C"
+                until = "" if left == math.inf else f", {left:.0f} s to go"
+                title = f"pgcron_ha demo  {self._elapsed()}{until}; stop: Ctrl-C"
                 self._screen.draw([title, *self._next_steps(), "", *lines])
             await self._pause(min(self._screen.seconds, left))
 

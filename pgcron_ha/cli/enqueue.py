@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any, Final, TextIO
@@ -16,14 +15,11 @@ from pgcron_ha.cli.options import run_options
 from pgcron_ha.cli.output import note, shown
 from pgcron_ha.cli.runs import print_run_id
 from pgcron_ha.cli.session import Session, on_database
-from pgcron_ha.cli.watching import follow_to_end
+from pgcron_ha.cli.watching import follow_to_end, note_what_nobody_offers
 from pgcron_ha.client.checks import args_text
-from pgcron_ha.client.previews import not_offered
 from pgcron_ha.client.run_request import RunRequest, request_new_run, request_run, send_runs
-from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.queries.overview import may_read_history
-from pgcron_ha.db.queries.pages.schedules import offered
-from pgcron_ha.errors import InvalidInput, Mistakes, PgcronError
+from pgcron_ha.errors import InvalidInput, Mistakes
 
 # A batch is one statement. All of a file is one transaction, whose ids are kept until it is over.
 BATCH: Final = 1000
@@ -50,7 +46,7 @@ def enqueue_command(
     file: TextIO | None,
     args: str | None,
     due_at: str | None,
-    key: str | None,
+    idempotency_key: str | None,
     wait: bool,
     with_log: bool,
     **given: Any,
@@ -72,14 +68,14 @@ def enqueue_command(
     mistakes = Mistakes()
     with mistakes.kept():
         if due_at is not None:
-            given["due_at"] = due = arguments.instant("--due", due_at, direction=1)
+            given["due_at"] = due = arguments.instant("--due-at", due_at, direction=1)
             if due < datetime.now(UTC) - _JUST_NOW:
-                note(f"--due {shown(due)} is over: it runs now")
+                note(f"--due-at {shown(due)} is over: it runs now")
     if file is None:
         if handler is None:
             raise click.UsageError("Missing argument 'HANDLER' (or --file).")
         with mistakes.kept():
-            request = request_run(handler, args, {"idempotency_key": key, **given})
+            request = request_run(handler, args, {"idempotency_key": idempotency_key, **given})
         mistakes.raise_any()
         run_id = on_database(lambda s: _send_one(s, request, wait))
         print_run_id(run_id)
@@ -88,8 +84,10 @@ def enqueue_command(
         return
     if wait:
         raise click.UsageError("--wait follows one run; `runs watch` follows each of a file")
-    if key is not None:
-        raise click.UsageError("--key names one run; in a file each line has an idempotency_key")
+    if idempotency_key is not None:
+        raise click.UsageError(
+            "--idempotency-key names one run; in a file each line has an idempotency_key"
+        )
     mistakes.raise_any()
     requests = _requests(file, {"handler": handler, "args": args, **given})
     for run_id in on_database(lambda session: _send(session, requests)):
@@ -119,35 +117,38 @@ async def _send_one(session: Session, request: RunRequest, is_awaited: bool) -> 
     actor = session.actor if reads_all or not is_awaited else None
     run_id = await request.send(session.connection, session.schema, actor)
     if reads_all:
-        with suppress(PgcronError), answers():
-            await _note_if_not_offered(session, request)
+        await _note_if_not_offered(session, request)
     return run_id
 
 
-async def _note_if_not_offered(session: Session, request: RunRequest) -> None:
-    queue, requires = request.options.get("queue", "default"), request.options.get("requires")
-    found = await session.call(offered, request.handler, queue, requires)
-    lacking = not_offered(request.handler, queue, found) if found["handlers"] else None
-    if lacking is not None:
-        note(lacking)
+async def _note_if_not_offered(session: Session, *requests: RunRequest) -> None:
+    wanted = {
+        (each.handler, each.options.get("queue", "default")): each.options.get("requires")
+        for each in requests
+    }
+    await note_what_nobody_offers(session, ((*key, labels) for key, labels in wanted.items()))
 
 
-async def _send(session: Session, requests: Iterator[str]) -> list[int]:
+async def _send(session: Session, requests: Iterator[RunRequest]) -> list[int]:
     ids: list[int] = []
+    different: dict[tuple[str, str], RunRequest] = {}
     async with session.connection.transaction():
         while batch := list(islice(requests, BATCH)):
-            ids += await send_runs(session.connection, batch, session.schema, session.actor)
+            lines = [each.as_json() for each in batch]
+            ids += await send_runs(session.connection, lines, session.schema, session.actor)
+            different |= {(each.handler, each.options.get("queue", "")): each for each in batch}
+    if await session.call(may_read_history):
+        await _note_if_not_offered(session, *different.values())
     return ids
 
 
-def _requests(file: TextIO, defaults: Mapping[str, Any]) -> Iterator[str]:
+def _requests(file: TextIO, defaults: Mapping[str, Any]) -> Iterator[RunRequest]:
     number = 0
     try:
         for number, line in enumerate(file, 1):
             if line.strip():
                 options = _options(line, f"line {number}")
-                request = request_new_run({**defaults, **options}, f"line {number}")
-                yield request.as_json()
+                yield request_new_run({**defaults, **options}, f"line {number}")
     except (UnicodeDecodeError, OSError) as error:
         raise InvalidInput(
             f"line {number + 1} can't be read", f"{error}.", "Write the file as UTF-8 text."
@@ -165,5 +166,5 @@ def _options(line: str, which: str) -> dict[str, Any]:
         raise InvalidInput(f"{which} is no JSON object", "A line is one run.", _EXAMPLE)
     options = {key: value for key, value in options.items() if value is not None}
     if isinstance(options.get("due_at"), str):
-        options["due_at"] = arguments.instant(f"{which}: due_at", options["due_at"])
+        options["due_at"] = arguments.instant(f"{which}: due_at", options["due_at"], direction=1)
     return options

@@ -14,6 +14,7 @@ from pgcron_ha.cli.arguments import option
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo, note, report
 from pgcron_ha.cli.session import call
+from pgcron_ha.config.times import WrittenTime
 from pgcron_ha.db.commands.calendars import calendars_of
 from pgcron_ha.spec.calendars.calendar import Calendars
 from pgcron_ha.spec.cron.fires import DstPolicy
@@ -28,7 +29,13 @@ _LOCAL_WIDTH = 32
 
 @click.command("next", cls=arguments.JsonCommand)
 @click.argument("spec")
-@click.option("--tz", default="UTC", show_default=True, metavar="ZONE", help="An IANA time zone.")
+@click.option(
+    *("--tz", "--timezone", "tz"),
+    default="UTC",
+    show_default=True,
+    metavar="ZONE",
+    help="An IANA time zone.",
+)
 @option(
     "--from",
     "List fires after (with --prev: before) INSTANT: ISO 8601, 18:30, tomorrow 03:00, 2h (ago);"
@@ -44,7 +51,7 @@ _LOCAL_WIDTH = 32
 def next_command(
     spec: str,
     tz: str,
-    start: datetime | None,
+    start: WrittenTime | None,
     count: int,
     dst: str,
     seed: str | None,

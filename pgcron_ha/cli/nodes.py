@@ -37,7 +37,7 @@ COLUMNS: Final = (
     Column("LABELS", lambda row: [f"{key}={value}" for key, value in row["labels"].items()], 30),
 )
 _LOOK_SECONDS: Final = 0.25
-_reason = click.option("--reason", help="Why; shown with the node.")
+_note = click.option("--note", help="Why; shown with the node.")
 
 
 @click.group("nodes", cls=arguments.JsonGroup)
@@ -65,15 +65,15 @@ def list_command(also_dead: bool, limit: int) -> None:
 
 @nodes_group.command("cordon")
 @click.argument("node")
-@_reason
+@_note
 @with_session
-async def cordon_command(session: Session, node: str, reason: str | None) -> None:
+async def cordon_command(session: Session, node: str, note: str | None) -> None:
     """Let NODE take nothing new; what it holds goes on.
 
     NODE is a name, for all its processes until it is lifted, also after a restart, or the
     incarnation of one process.
     """
-    await _cordon(session, node, reason)
+    await _cordon(session, node, note)
 
 
 @nodes_group.command("uncordon")
@@ -89,12 +89,12 @@ def uncordon_command(node: str) -> None:
 
 @nodes_group.command("drain")
 @click.argument("node")
-@_reason
+@_note
 @click.option("--wait", is_flag=True, help="Until it holds no run any more.")
 @click.option("--timeout", type=arguments.DURATION, help="With --wait: fail after this time.")
 @with_session
 async def drain_command(
-    session: Session, node: str, reason: str | None, wait: bool, timeout: timedelta | None
+    session: Session, node: str, note: str | None, wait: bool, timeout: timedelta | None
 ) -> None:
     """Cordon NODE, and report when it holds no run any more.
 
@@ -104,13 +104,13 @@ async def drain_command(
     if timeout is not None and not wait:
         raise click.UsageError("--timeout says how long --wait waits")
     most = 0.0 if not wait else math.inf if timeout is None else timeout.total_seconds()
-    await _cordon(session, node, reason, most)
+    await _cordon(session, node, note, most)
 
 
-async def _cordon(session: Session, node: str, reason: str | None, most: float = 0.0) -> None:
+async def _cordon(session: Session, node: str, note: str | None, most: float = 0.0) -> None:
     """Cordon it, and wait up to `most` seconds until it holds no run; raises WaitTimedOut."""
     end = time.monotonic() + most
-    living = await session.act(cluster.cordon_node, node, reason)
+    living = await session.act(cluster.cordon_node, node, note)
     while (runs := await session.call(cluster.held_by_node, node)) and most:
         if time.monotonic() >= end:
             raise WaitTimedOut(

@@ -49,8 +49,8 @@ _OF_BOTH = together(
 
 run_options = together(
     args_option("A JSON object of arguments.", is_judged=False),
-    option("--due", "Do not start before: 2h, 18:30, ISO.", metavar="INSTANT", into="due_at"),
-    option("--key", "Idempotency key: for a day it returns the same run."),
+    option("--due-at", "Do not start before: 2h, 18:30, ISO.", metavar="INSTANT", into="due_at"),
+    option("--idempotency-key", "For a day the same key returns the same run."),
     option("--start-within", "The run expires if it has not started by then.", **DURATION),
     _OF_BOTH,
     option("--unique-key", "Deduplication key: one open run of HANDLER has it."),

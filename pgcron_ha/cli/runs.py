@@ -134,26 +134,26 @@ async def logs_command(session: Session, run_id: int, attempt: int | None, limit
 
 @runs_group.command("cancel")
 @click.argument("run_id", type=arguments.RUN_ID)
-@click.option("--reason", help="Why; kept with the run.")
-def cancel_command(run_id: int, reason: str | None) -> None:
+@click.option("--note", help="Why; kept with the run.")
+def cancel_command(run_id: int, note: str | None) -> None:
     """Cancel a run.
 
     One that waits ends now, one that runs is asked to stop.
     """
-    verdict = act(functions.cancel_run, run_id, reason)
+    verdict = act(functions.cancel_run, run_id, note)
     _print_stopped(run_id, verdict, "is asked to stop")
 
 
 @runs_group.command("kill")
 @click.argument("run_id", type=arguments.RUN_ID)
-@click.option("--reason", help="Why; kept with the run.")
-def kill_command(run_id: int, reason: str | None) -> None:
+@click.option("--note", help="Why; kept with the run.")
+def kill_command(run_id: int, note: str | None) -> None:
     """Cancel a run without any grace.
 
     Its node kills its processes at once and ends its SQL session. A function in a thread of the
     node can't be killed: it is asked to stop, and its slot is free when it does.
     """
-    verdict = act(functions.cancel_run, run_id, reason, by_force=True)
+    verdict = act(functions.cancel_run, run_id, note, by_force=True)
     _print_stopped(run_id, verdict, "is ended by force where that can be")
 
 

@@ -13,6 +13,7 @@ import click
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import echo, echo_file, plural, report, shown
 from pgcron_ha.cli.session import Session, on_database, with_session
+from pgcron_ha.cli.watching import note_what_nobody_offers
 from pgcron_ha.db.commands import calendars as calendar_commands
 from pgcron_ha.db.commands import schedule_files as interfaces
 from pgcron_ha.db.driver.pool import tried
@@ -64,6 +65,9 @@ def apply_command(
     async def put(session: Session) -> tuple[Applied, interfaces.Row]:
         async with tried(session.connection, keep=not dry_run):
             applied = await _apply(session, definitions, owner, prune, take_over)
+        new = [one.content for one in applied[1] if one.change in ("added", "changed")]
+        wanted = {(row["handler"], row["queue"]): row["requires"] for row in new if row}
+        await note_what_nobody_offers(session, ((*key, labels) for key, labels in wanted.items()))
         return applied, await session.call(interfaces.default_schedule)
 
     (calendars, applied), default = on_database(put)

@@ -24,13 +24,14 @@ from pgcron_ha.client.fires import (
     require_fire,
 )
 from pgcron_ha.client.verifying import Proof, prove
+from pgcron_ha.config.times import WrittenTime, attach
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.commands.schedule_versions import last_definition
 from pgcron_ha.db.queries import health, overview, reasons
 from pgcron_ha.db.queries.pages.schedules import DECISIONS
 from pgcron_ha.db.queries.pages.schedules import occurrences as ledger
 from pgcron_ha.spec.text import in_number
-from pgcron_ha.spec.zones import TZDATA
+from pgcron_ha.spec.zones import TZDATA, load_zone
 from pgcron_ha.web.run_words import ledger_line
 
 COLUMNS = (
@@ -74,7 +75,7 @@ _note = click.option("--note", help="Why; shown by `schedules why`.")
 @arguments.limit_option()
 @with_session
 async def occurrences_command(
-    session: Session, name: str, decision: str | None, until: datetime | None, limit: int
+    session: Session, name: str, decision: str | None, until: WrittenTime | None, limit: int
 ) -> None:
     """List what became of the fires, newest first.
 
@@ -97,18 +98,19 @@ async def occurrences_command(
     "instant", required=False, type=arguments.ReadBy("instant", _ago, arguments.local_instant)
 )
 @with_session
-async def why_command(session: Session, name: str, instant: timedelta | datetime | None) -> None:
+async def why_command(session: Session, name: str, instant: timedelta | WrittenTime | None) -> None:
     """Say why a schedule ran, or did not run, at INSTANT.
 
-    INSTANT is ISO 8601, or 18:30, yesterday 03:00; without an offset it is local time in the
-    schedule's zone. A duration (2h: so long ago) is the last fire at or before then; without
-    INSTANT it is the last fire. A deleted schedule is found by its last name.
+    INSTANT is ISO 8601, or 18:30 (the last one), yesterday 03:00; without an offset it is local
+    time in the schedule's zone. A duration (2h: so long ago) is the last fire at or before then;
+    without INSTANT it is the last fire. A deleted schedule is found by its last name.
     """
     row = await session.call(last_definition, name)
-    if isinstance(instant, datetime):
-        moment = arguments.in_zone(instant, row["timezone"])
+    now = await session.call(overview.database_time)
+    if isinstance(instant, WrittenTime):
+        zone = load_zone(row["timezone"])
+        moment = attach(instant.last_wall(now, zone), zone)
     else:
-        now = await session.call(overview.database_time)
         moment = last_fire(row, now - (instant or timedelta()))
     found = explain(row, moment, await session.call(reasons.why, name, moment))
     reported = found.reported
@@ -128,7 +130,7 @@ async def why_command(session: Session, name: str, instant: timedelta | datetime
 @_fire_arguments
 @_note
 @with_session
-async def skip_command(session: Session, name: str, instant: datetime, note: str | None) -> None:
+async def skip_command(session: Session, name: str, instant: WrittenTime, note: str | None) -> None:
     """Let the fire of a schedule at INSTANT not run.
 
     INSTANT is ISO 8601, or 18:30, tomorrow 03:00; without an offset it is local time in the
@@ -145,16 +147,16 @@ async def skip_command(session: Session, name: str, instant: datetime, note: str
 @_note
 @with_session
 async def move_command(
-    session: Session, name: str, instant: datetime, to: datetime, note: str | None
+    session: Session, name: str, instant: WrittenTime, to: WrittenTime, note: str | None
 ) -> None:
     """Let one fire run at another time.
 
     The fire of a schedule at INSTANT runs at TO, before or after. Its run is still that of INSTANT.
-    Each is ISO 8601, or 18:30, tomorrow 03:00; without an offset it is local time in the schedule's
-    zone.
+    Each is ISO 8601, or 18:30, tomorrow 03:00, 2h (from now); without an offset it is local time in
+    the schedule's zone.
     """
     fire = await _fire(session, name, instant)
-    then = await arguments.in_zone_of(session, name, to)
+    then = await arguments.in_zone_of(session, name, to, direction=1)
     await session.act(functions.move_occurrence, name, fire, then, note)
     _say(name, fire, f"runs at {output.instant_text(then)}")
 
@@ -165,7 +167,7 @@ async def move_command(
 @_note
 @with_session
 async def edit_occurrence_command(
-    session: Session, name: str, instant: datetime, args: str, note: str | None
+    session: Session, name: str, instant: WrittenTime, args: str, note: str | None
 ) -> None:
     """Give one fire other arguments.
 
@@ -180,12 +182,12 @@ async def edit_occurrence_command(
 @click.command("restore-occurrence", cls=arguments.JsonCommand)
 @_fire_arguments
 @with_session
-async def restore_occurrence_command(session: Session, name: str, instant: datetime) -> None:
+async def restore_occurrence_command(session: Session, name: str, instant: WrittenTime) -> None:
     """Let one fire be as the schedule says.
 
     It undoes a skip, move or edit of the fire at INSTANT.
     """
-    fire = await arguments.in_zone_of(session, name, instant)
+    fire = await arguments.in_zone_of(session, name, instant, direction=1)
     await session.act(functions.restore_occurrence, name, fire)
     _say(name, fire, "is restored")
 
@@ -255,10 +257,10 @@ def changed_lines(schedule: Mapping[str, Any], changed: Sequence[Mapping[str, An
     return lines
 
 
-async def _fire(session: Session, name: str, instant: datetime) -> datetime:
+async def _fire(session: Session, name: str, instant: WrittenTime) -> datetime:
     """The instant, if it is a fire to come of the schedule. NotFound, InvalidInput."""
     row = await session.call(overview.schedule, name)
-    fire = arguments.in_zone(instant, row["timezone"])
+    fire = arguments.in_zone(instant, row["timezone"], direction=1)
     require_fire(row, fire)
     return fire
 

@@ -21,15 +21,16 @@ from pgcron_ha.cli.schedule_import import import_group
 from pgcron_ha.cli.schedule_occurrences import OCCURRENCE_COMMANDS, changed_lines
 from pgcron_ha.cli.schedule_versions import diff_command, restore_command, versions_command
 from pgcron_ha.cli.session import Session, act, call, on_database, with_session
+from pgcron_ha.cli.watching import note_what_nobody_offers
 from pgcron_ha.client import checks
 from pgcron_ha.client.options import OF_SCHEDULES, check_each
-from pgcron_ha.client.previews import not_offered, schedule_preview
+from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.client.schedules import check_schedule
+from pgcron_ha.config.times import WrittenTime
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.commands.functions import changed_occurrences
 from pgcron_ha.db.driver.pool import tried
 from pgcron_ha.db.queries import overview
-from pgcron_ha.db.queries.pages.schedules import offered
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.preview import Preview
 from pgcron_ha.spec.spec import calendars_in, spec_of
@@ -133,24 +134,21 @@ def put_command(
     checked = check_schedule(name, spec, handler, given)
     how: dict[str, Any] = {"interface": "cli", "expected_version": expect_version, **checked}
 
-    async def put(session: Session) -> tuple[overview.Row, list[overview.Row], str | None]:
+    async def put(session: Session) -> tuple[overview.Row, list[overview.Row]]:
         async with tried(session.connection, keep=not dry_run):
             await session.act(functions.put_schedule, name, spec, handler, **how)
             row = await session.call(overview.schedule, name)
             spec_of(row)  # with the calendars that it names: refuse a spec that never fires
             changed = await session.call(changed_occurrences, row["id"])
-            taken = await session.call(offered, handler, row["queue"], row["requires"])
-            lacking = not_offered(handler, row["queue"], taken) if taken["handlers"] else None
-            return row, changed, lacking
+        await note_what_nobody_offers(session, [(handler, row["queue"], row["requires"])])
+        return row, changed
 
-    found, changed, lacking = on_database(put)
+    found, changed = on_database(put)
     ahead = _preview(found)
     output.report({**found, **_preview_json(found, ahead)})
-    notes = [] if lacking is None else [lacking]
     if not dry_run:
-        notes += [*(ahead.notes if ahead is not None else ()), *changed_lines(found, changed)]
-    for each in notes:
-        output.note(each)
+        for each in (*(ahead.notes if ahead is not None else ()), *changed_lines(found, changed)):
+            output.note(each)
     if dry_run and ahead is not None:
         print_preview(ahead)
         echo(f"schedule '{name}' is not changed: this was a dry run")
@@ -171,16 +169,19 @@ def put_command(
 )
 @with_session
 async def pause_command(
-    session: Session, name: str, note: str | None, until: timedelta | datetime | None
+    session: Session, name: str, note: str | None, until: timedelta | WrittenTime | None
 ) -> None:
     """Let a schedule not fire until it is resumed.
 
     What runs goes on. --until is an instant (ISO 8601, 18:30, tomorrow 03:00), or how long from now
     (2h); without an offset it is local time in the schedule's zone.
     """
-    if isinstance(until, datetime):
-        until = await arguments.in_zone_of(session, name, until)
-    await session.act(functions.pause_schedule, name, note, until=until, interface="cli")
+    when = (
+        await arguments.in_zone_of(session, name, until, direction=1)
+        if isinstance(until, WrittenTime)
+        else until
+    )
+    await session.act(functions.pause_schedule, name, note, until=when, interface="cli")
     end = (await session.call(overview.schedule, name))["paused_until"]
     output.print_result(
         {"schedule": name, "done": "paused", "until": end},
@@ -236,7 +237,11 @@ def delete_command(name: str) -> None:
 @option("--for", "The fire time that it is for, instead of now.", LOCAL_INSTANT, into="fire_time")
 @with_session
 async def run_now_command(
-    session: Session, name: str, args: str | None, overlap: str | None, fire_time: datetime | None
+    session: Session,
+    name: str,
+    args: str | None,
+    overlap: str | None,
+    fire_time: WrittenTime | None,
 ) -> None:
     """Run a schedule once, beside its fires.
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any, Final
 
 import click
 
@@ -12,28 +14,46 @@ from pgcron_ha.cli.session import Session, with_session
 from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries import overview
-from pgcron_ha.db.queries.blocking import blocking_sessions, holding_words, naming, session_words
-from pgcron_ha.db.queries.node_health import read_health, unresponsive_words, without_words
+from pgcron_ha.db.queries.blocking import blocking_sessions, naming
 from pgcron_ha.errors import Conflict
+from pgcron_ha.web.pages.attention import Attention, causes
+from pgcron_ha.web.pages.facts import read_facts
+
+LAST_HOUR: Final = timedelta(hours=1)
 
 
 @click.command("status", cls=arguments.JsonCommand)
 @with_session
 async def status_command(session: Session) -> None:
-    """Show what the cluster does and what waits."""
+    """Show what the cluster does, what waits, and what needs attention.
+
+    What needs attention is what the overview of the pages shows, in the same words.
+    """
     blocking = await session.call(blocking_sessions)
     # Locks are reported, not waited for.
     await session.connection.execute("SET lock_timeout = '1s'")
     try:
         status = {"blocking": blocking, **await session.call(read_tables)}
+        seen = await session.call(read_facts, LAST_HOUR)
     except Conflict as error:
         raise naming(error, await session.call(blocking_sessions)) from error
-    report(status)
-    pauses = (*_pauses(status["counts"]), *_cordons(status["nodes"]))
+    found = causes(lambda *_, **__: "", seen)
+    report({**status, "attention": [_described(cause) for cause in found]})
     for line in summary_lines(status):
         echo(line)
-    for line in (*pauses, *_complaints(status)):
-        echo_state(line)
+    for cause in found:
+        echo_state(_plain(f"{cause.mark.word:10} {cause.what}: {cause.why}"))
+        if cause.hint is not None:
+            echo(_plain(f"{'':10} {cause.hint}"))
+
+
+def _described(cause: Attention) -> dict[str, Any]:
+    words = {"state": cause.mark.word, "what": cause.what, "since": cause.since}
+    return {**words, "why": _plain(cause.why), "hint": cause.hint and _plain(cause.hint)}
+
+
+def _plain(text: str) -> str:
+    return text.replace("\N{NARROW NO-BREAK SPACE}", " ")
 
 
 async def read_tables(connection: Connection, *, schema: str = DEFAULT_SCHEMA) -> overview.Row:
@@ -70,48 +90,3 @@ def summary_lines(status: overview.Row) -> Iterator[str]:
     yield f"dead       {plural(counts['dead_letters'], 'dead letter')}"
     ended = ", ".join(f"{o['runs']} {o['outcome']}" for o in status["outcomes_of_last_hour"])
     yield f"last hour  {ended or 'no run ended'}"
-
-
-def _cordons(nodes: Sequence[overview.Row]) -> Iterator[str]:
-    for node in nodes:
-        if node["state"] == "cordoned":
-            by = f"by {shown(node['cordoned_by'])}: {shown(node['cordon_reason'])}"
-            yield f"cordoned   node '{node['name']}' since {shown(node['cordoned_at'])} {by}"
-
-
-def _troubles(node: overview.Row) -> Iterator[str]:
-    health = read_health(node)
-    for failing in health.failing:
-        since = f"no pass has succeeded for {failing.seconds:.0f} s"
-        yield f"failing    {failing.service} of node '{node['name']}': {since}: {failing.error}"
-    for without in health.without:
-        yield f"set aside  {without.what}: on node '{node['name']}' {without_words(without)}"
-    if health.more:
-        yield f"set aside  {health.more} more on node '{node['name']}'; its log says why"
-
-
-def _pauses(counts: overview.Row) -> Iterator[str]:
-    if counts["paused_at"]:
-        by = f"by {shown(counts['paused_by'])}: {shown(counts['paused_note'])}"
-        yield f"paused     everything, since {shown(counts['paused_at'])} {by}"
-    if counts["quarantine_until"]:
-        yield f"paused     claims, until {shown(counts['quarantine_until'])}: the server is another"
-    if counts["paused_queues"]:
-        queues = plural(counts["paused_queues"], "queue")
-        yield f"paused     {queues}; `pgcron-ha queues list` says which"
-
-
-def _complaints(status: overview.Row) -> Iterator[str]:
-    for row in status["blocking"]:
-        yield f"locked     {session_words(row)} {holding_words(row)}"
-    for node in status["nodes"]:
-        if node["unresponsive_runs"]:
-            words = unresponsive_words(node["unresponsive_runs"])
-            yield f"stuck      node '{node['name']}': {words}"
-    for node in status["nodes"]:
-        yield from _troubles(node)
-    for blocked in status["blocked"]:
-        since = shown(blocked["oldest_due"])
-        yield f"blocked    {plural(blocked['runs'], 'run')} since {since}: {blocked['reason']}"
-    for schedule in status["invalid_schedules"]:
-        yield f"invalid    schedule '{schedule['name']}': {schedule['error'].get('message')}"

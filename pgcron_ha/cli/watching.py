@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any, Final
 
-from pgcron_ha.cli.output import echo, is_json, print_json, report, shown
+from pgcron_ha.cli.output import echo, is_json, note, print_json, report, shown
 from pgcron_ha.cli.screen import Screen
 from pgcron_ha.cli.session import Session, on_database
+from pgcron_ha.client.previews import not_offered
 from pgcron_ha.client.run_status import RunStatus, read_status, require_success, timed_out
 from pgcron_ha.db.commands.breakers import why_run_waits
+from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.queries.overview import database_time, lines
-from pgcron_ha.errors import Refused
+from pgcron_ha.db.queries.pages.schedules import offered
+from pgcron_ha.errors import PgcronError, Refused
 from pgcron_ha.harmless import one_line
 
 FIRST_LOOK_SECONDS: Final = 0.02
@@ -24,6 +28,7 @@ LOOK_SECONDS: Final = 0.5
 """Between two looks; the first ones follow each other faster, for runs that are short."""
 
 LINES_AT_ONCE: Final = 1000
+MOST_NOTES: Final = 100
 
 
 def follow_to_end(run_id: int, *, timeout: float | None = None, with_log: bool = False) -> None:
@@ -77,6 +82,20 @@ async def why_it_waits(session: Session, run_id: int) -> str | None:
         return await session.call(why_run_waits, run_id)
     except Refused:
         return None  # a role that may only enqueue learns nothing of nodes
+
+
+async def note_what_nobody_offers(
+    session: Session, wanted: Iterable[tuple[str, str, Sequence[str] | None]]
+) -> None:
+    """A note on stderr for each handler whose runs no living node takes from the queue, with these
+    labels; none while no node lives. What can't be read is no error: the change is made.
+    """
+    with suppress(PgcronError), answers():
+        for handler, queue, requires in islice(wanted, MOST_NOTES):
+            found = await session.call(offered, handler, queue, requires)
+            lacking = not_offered(handler, queue, found) if found["handlers"] else None
+            if lacking is not None:
+                note(lacking)
 
 
 async def _print_lines(

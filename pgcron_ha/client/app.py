@@ -11,7 +11,7 @@ from typing import Any, Literal, Self, TypeVar, Unpack
 from weakref import WeakKeyDictionary
 
 from pgcron_ha.client import checks
-from pgcron_ha.client.mistakes import are_collected, defining
+from pgcron_ha.client.mistakes import Slips, are_collected, defining
 from pgcron_ha.client.options import (
     HandlerDefaults,
     Policies,
@@ -65,6 +65,7 @@ class App:
         self._listen_dsn = listen_dsn
         self._schema = schema
         self._handlers: dict[str, PythonHandler] = {}
+        self._slips = Slips(self._handlers)
         self._defaults: dict[str, Mapping[str, Any]] = {}
         self._refused: set[Callable[..., Any]] = set()
         self._schedules: dict[str, CodeSchedule] = {}
@@ -120,7 +121,7 @@ class App:
         once, or that holds a key, is stopped all the same. A `breaker` stops a handler that keeps
         failing from being started, for a while; a text names the handler whose breaker it shares.
         The other options (`max_attempts`, `retry`, `queue`, `timeout`, …) are the defaults of runs
-        and schedules that this App makes of it; what `enqueue` or `schedule` is given goes before.
+        and schedules that this App makes of it; their own options take precedence.
         Raises ConfigError when the name is taken, a limit is invalid or the function can't be
         called with keywords, InvalidInput for an invalid name or default.
         """
@@ -293,16 +294,16 @@ class App:
         waiting = self._waiting.get(asyncio.get_running_loop())
         return waiting is not None and waiting.is_listening
 
-    async def cancel_run(self, run_id: int, reason: str | None = None, *, conn: Any = None) -> str:
+    async def cancel_run(self, run_id: int, note: str | None = None, *, conn: Any = None) -> str:
         """``cancelled``, ``requested`` (its node stops it) or ``finished`` (too late). NotFound."""
         async with self._connection(conn) as connection:
-            return await functions.cancel_run(connection, run_id, reason, schema=self.schema)
+            return await functions.cancel_run(connection, run_id, note, schema=self.schema)
 
-    async def kill_run(self, run_id: int, reason: str | None = None, *, conn: Any = None) -> str:
+    async def kill_run(self, run_id: int, note: str | None = None, *, conn: Any = None) -> str:
         """As `cancel_run`, without grace; a thread can't be killed and is only asked to stop."""
         options: dict[str, Any] = {"by_force": True, "schema": self.schema}
         async with self._connection(conn) as connection:
-            return await functions.cancel_run(connection, run_id, reason, **options)
+            return await functions.cancel_run(connection, run_id, note, **options)
 
     def sync(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         """Run a coroutine of this App from synchronous code: ``app.sync(app.result(run_id))``.
@@ -360,8 +361,9 @@ class App:
     ) -> RunRequest:
         """The checked request; the handler's defaults replace what `options` leave out."""
         full_name = self._name_of(handler)
-        defaults = self._defaults.get(full_name, {})
-        request = request_run(full_name, args, with_defaults(defaults, given(options)))
+        self._slips.warn_of(full_name)
+        chosen = with_defaults(self._defaults.get(full_name, {}), given(options))
+        request = request_run(full_name, args, chosen)
         if check_args:
             self._check_args(full_name, request.args)
         return request

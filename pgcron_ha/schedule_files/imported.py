@@ -27,6 +27,7 @@ _MOST_NAME: Final = 60
 # how many words stand between them and the program.
 _WRAPPERS: Final = {
     **dict.fromkeys(("if", "then", "test", "exec", "nohup", "chronic", "cronic"), ("", 0)),
+    **dict.fromkeys(("bash", "sh", "python", "python3", "perl", "php", "ruby", "node"), ("", 0)),
     "cd": ("", 1),
     "env": ("uCS", 0),
     "flock": ("Ew", 1),

@@ -1,6 +1,6 @@
 """For tests of others: of applications that have handlers and schedules, and of executors.
 
-Needs pytest (``pip install "pgcron-ha[testing]"``, with ``embedded`` if no server is given);
+Needs pytest (``pip install ".[testing]"``, with ``embedded`` if no server is given);
 nothing of the product imports it. `conformance` shows whether an executor keeps the contract.
 
 The plug-in of pytest gives tests the fixture ``pgcron`` (`running.Pgcron`): handlers and schedules

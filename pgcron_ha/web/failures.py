@@ -45,6 +45,7 @@ async def failure_page(
         # What a driver says of a server names its address and more: that is for the process's log.
         detail=None if isinstance(error, errors.DatabaseUnavailable) else error.detail,
         hint=error.hint,
+        page=error.page,
         # Names and addresses that may have been meant.
         near=(*near, *getattr(error, "near", ()), *_corrections(page_request, error)),
     )

@@ -5,11 +5,11 @@ did not run at a wall time. Pure: the current instant is an argument.
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo
 
-from pgcron_ha.config.values import parse_duration
+from pgcron_ha.config.times import read_time
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.spec.bounds import EARLIEST, LATEST
 from pgcron_ha.web.address import WrongAddress
@@ -22,11 +22,14 @@ _YEARS: Final = range(1971, 8000)
 _LONGEST: Final = timedelta(days=36_525)
 
 
-def parse_moment(text: str, zone: ZoneInfo) -> Moment:
+def parse_moment(text: str, zone: ZoneInfo, now: datetime) -> Moment:
     """What a filter of time says; a time without a zone is the viewer's. InvalidInput."""
-    with suppress(InvalidInput):
-        found = written_end(text, zone)
-        if found < _LONGEST if isinstance(found, timedelta) else found.year in _YEARS:
+    with suppress(ValueError, OverflowError):
+        written = read_time(text)
+        if isinstance(written.said, timedelta):
+            if written.said < _LONGEST:
+                return written.said
+        elif (found := written.at(now, zone).astimezone(UTC)).year in _YEARS:
             return found
     raise WrongAddress(
         f"'{text[:60]}' is not a time",
@@ -42,26 +45,26 @@ def resolve(moment: Moment, now: datetime) -> datetime:
     return now - moment if isinstance(moment, timedelta) else moment
 
 
-def written_instant(text: str, zone: ZoneInfo) -> datetime:
-    """ISO 8601 in UTC; without an offset it is wall time in `zone`. InvalidInput."""
+def written_instant(text: str, zone: ZoneInfo, now: datetime, direction: int = -1) -> datetime:
+    """In UTC, what `read_time` reads; without an offset it is wall time in `zone`. A duration is so
+    long ago, or with direction 1 from now. InvalidInput.
+    """
     try:
-        found = datetime.fromisoformat(text.strip())
-        aware = found if found.tzinfo is not None else found.replace(tzinfo=zone)
-        return aware.astimezone(UTC)
+        return read_time(text).at(now, zone, direction).astimezone(UTC)
     except (ValueError, OverflowError):
         raise InvalidInput(
             f"'{text[:60]}' is not a date and time",
             f"An instant is wall time in {zone.key}, or has its offset.",
-            "Write for example 2026-12-24 18:00, or 2026-12-24T18:00:00Z.",
+            "Write for example 2026-12-24 18:00, 18:30, yesterday 03:00 or 2026-12-24T18:00:00Z.",
         ) from None
 
 
-def written_end(text: str, zone: ZoneInfo) -> Moment:
-    """A duration such as ``2h`` or ``90 m``, else what `written_instant` reads. InvalidInput."""
-    try:
-        return timedelta(seconds=parse_duration(text.replace(" ", "")))
-    except (ValueError, OverflowError):
-        return written_instant(text, zone)
+def written_end(text: str, zone: ZoneInfo, now: datetime) -> Moment:
+    """A duration from now, which the database adds to its clock, or an instant. InvalidInput."""
+    with suppress(ValueError, OverflowError):
+        if isinstance(said := read_time(text).said, timedelta):
+            return said
+    return written_instant(text, zone, now)
 
 
 class Meant(NamedTuple):
@@ -78,7 +81,7 @@ def instants(text: str, zone: ZoneInfo, now: datetime) -> list[Meant]:
     the instant that the clock showed instead when it was set forward over it. InvalidInput for what
     is no time.
     """
-    found = _parsed(text.strip(), zone, now)
+    found = _parsed(text, zone, now)
     if found.tzinfo is not None:
         return [Meant(_in_utc(found, text), None)]
     early = _in_utc(found.replace(tzinfo=zone, fold=0), text)
@@ -102,19 +105,14 @@ def _twice(shown: str, zone: ZoneInfo, instant: datetime, word: str) -> str:
 
 
 def _parsed(text: str, zone: ZoneInfo, now: datetime) -> datetime:
-    if ":" in text:
-        with suppress(ValueError):
-            clock = time.fromisoformat(text)
-            if clock.tzinfo is None:
-                here = now.astimezone(zone).replace(tzinfo=None)
-                today = datetime.combine(here.date(), clock)
-                return today if today <= here else today - timedelta(days=1)
-        with suppress(ValueError):
-            return datetime.fromisoformat(text)
+    with suppress(ValueError, OverflowError):
+        written = read_time(text)
+        if not isinstance(written.said, timedelta):
+            return written.last_wall(now, zone)
     raise WrongAddress(
         f"'{text[:60]}' is not a time",
-        "A time is a wall time such as 02:00 (the last one) or 2026-11-21 02:00, or an instant"
-        " with its offset such as 2026-11-21T02:00:00Z.",
+        "A time is a wall time such as 02:00 (the last one), yesterday 02:00 or 2026-11-21 02:00,"
+        " or an instant with its offset such as 2026-11-21T02:00:00Z.",
         "Write it so, and choose the zone that it is in.",
         wrong=text,
     )

@@ -35,7 +35,7 @@ def test_a_backfill_is_asked_for_listed_paused_resumed_and_stopped(cli: Cli) -> 
     shown = cli("backfills", "show", "1").out
     assert "no open runs, and none that failed" in shown
     assert "lost disk" in shown
-    stopped = cli("backfills", "stop", "1", "--reason", "enough", "--json").rows
+    stopped = cli("backfills", "stop", "1", "--note", "enough", "--json").rows
     assert stopped == [{"backfill": 1, "done": "stopped", "cancelled": 0}]
     assert cli("backfills", "show", "1", "--json").rows[0]["state"] == "stopped"
     assert "backfill 1 is stopped" in cli("backfills", "pause", "1").err

@@ -34,15 +34,16 @@ def test_status_says_which_runs_are_blocked_and_why(cli: Cli, execute: Execute) 
     insert_node(execute, "silent", "py:gone", "-1 second")
     for handler in ("py:known", "py:gone", "py:nobody", "py:nobody"):
         cli("enqueue", handler)
-    cli("enqueue", "py:later", "--due", "2090-01-01T00:00Z")
+    cli("enqueue", "py:later", "--due-at", "2090-01-01T00:00Z")
     execute("UPDATE pgcron.run SET state = 'blocked', gate = 'no_node' WHERE handler = 'py:nobody'")
 
     text = cli("status").out
     assert "nodes      1 alive, 2 of 8 slots used, 1 silent" in text
     assert "0 running, 2 due (oldest 2" in text
     assert "1 later, 2 blocked" in text
-    assert "no live node offers 'py:nobody' for queue 'default'" in text
-    assert "no live node offers 'py:gone' for queue 'default'" in text
+    offers = "no live node offers it for queue default."
+    assert f"blocked    py:nobody: 2 runs wait: {offers}" in text
+    assert f"blocked    py:gone: 1 run waits: {offers}" in text
     assert "py:known" not in text
     assert "py:later" not in text
 
@@ -62,14 +63,16 @@ def test_status_of_an_empty_cluster_and_of_a_paused_one(cli: Cli, execute: Execu
         "schedules  0, 0 paused, 0 invalid",
         "dead       0 dead letters",
         "last hour  no run ended",
+        "none       No node is alive: Nothing fires and nothing runs.",
+        "           Start one: pgcron-ha node",
     ]
     assert cli("cluster", "pause", "--note", "move").out == "the cluster is paused\n"
     cli("queues", "pause", "slow")
     text = cli("status").out
-    assert f"by {getpass.getuser()}: move" in text
+    assert f"paused     Everything is paused: {getpass.getuser()}: move" in text
     assert cli("cluster", "resume").out == "the cluster is resumed\n"
     assert "move" not in cli("status").out
-    assert "1 queue;" in text
+    assert "paused     Queue slow: 0 due runs wait; paused by" in text
 
 
 def test_queues_are_listed_paused_and_resumed(cli: Cli, execute: Execute) -> None:
@@ -152,7 +155,7 @@ def test_runs_that_go_on_though_told_to_stop_are_told_of_their_node(
         " owner = (SELECT incarnation FROM pgcron.node), token = gen_random_uuid(), fence = 1,"
         " cancel_at = now() - interval '4 min'"
     )
-    assert "stuck" not in cli("status").out
+    assert "unresponsive" not in cli("status").out
     assert cli("nodes", "--json").rows[0]["unresponsive_runs"] == []
 
     execute("UPDATE pgcron.run SET kill_at = now() - interval '1 s' WHERE id = 1")
@@ -161,7 +164,7 @@ def test_runs_that_go_on_though_told_to_stop_are_told_of_their_node(
     execute("UPDATE pgcron.run SET kill_at = now() - interval '11 s' WHERE id = 1")
     said = "node 'n1': run 1 goes on though asked to stop, and holds its slot"
     assert cli("nodes").out.splitlines()[-1] == said
-    assert f"stuck      {said}\n" in cli("status").out
+    assert f"unresponsive Node n1: {said.partition(': ')[2].capitalize()}." in cli("status").out
 
     execute("UPDATE pgcron.run SET cancel_at = now() - interval '6 min' WHERE id = 3")
     assert cli("nodes", "--json").rows[0]["unresponsive_runs"] == [1, 3]
@@ -455,13 +458,13 @@ def test_a_node_is_cordoned_drained_and_uncordoned(cli: Cli, execute: Execute) -
         "fence = 1, claimed_at = now(), owner = (SELECT incarnation FROM pgcron.node)"
     )
 
-    said = cli("nodes", "cordon", "n1", "--reason", "a new disk").out
+    said = cli("nodes", "cordon", "n1", "--note", "a new disk").out
     assert said == "node 'n1' takes nothing new and holds 1 run (1 living process)\n"
     [row] = cli("nodes", "--json").rows
-    assert (row["state"], row["cordon_reason"]) == ("cordoned", "a new disk")
+    assert (row["state"], row["cordon_note"]) == ("cordoned", "a new disk")
     text = cli("status").out
-    assert "cordoned   node 'n1' since " in text
-    assert ": a new disk\n" in text
+    assert "cordoned   Node n1: It takes nothing new, by word of " in text
+    assert ": a new disk.\n" in text
     late = cli("nodes", "drain", "n1", "--wait", "--timeout", "50ms")
     assert (late.code, "still holds 1 run" in late.err) == (1, True)
     execute("DELETE FROM pgcron.run")
@@ -490,7 +493,8 @@ def test_a_run_that_needs_more_slots_than_any_node_has_says_so(cli: Cli, execute
         (1, "no live node offers 'py:nobody' for queue 'default'"),
         (2, f"needs 9 slots: {has}"),
     ]
-    assert f"needs 9 slots: {has}" in cli("status").out
+    waiting = "py:heavy: 2 runs wait: no live node with 9 slots offers it for queue default."
+    assert f"blocked    {waiting}" in cli("status").out
     assert f"needs 9 slots: {has}" in cli("doctor").out
     watched = cli("runs", "watch", heavy, "--timeout", "50ms").err
     assert f"run {heavy} ready: needs 12 slots: {has}" in watched
@@ -509,4 +513,5 @@ def test_a_run_and_a_schedule_may_require_labels(cli: Cli, execute: Execute) -> 
         assert cli(*put, *given).code == 0
         assert execute("SELECT requires FROM pgcron.schedule") == [(kept,)]
     assert "is not a list of labels" in cli("enqueue", "py:x", "--requires", "gpu=").err
-    assert "needs gpu=a100, ssd: no live node that offers 'py:x'" in cli("status").out
+    needs = "no live node with the labels gpu=a100, ssd offers it for queue default."
+    assert f"blocked    py:x: 1 run waits: {needs}" in cli("status").out

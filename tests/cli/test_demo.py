@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import tempfile
+import termios
 import urllib.request
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -52,9 +55,16 @@ def start(folder: Path) -> Iterator[Start]:
 
 
 def run(command: str) -> str:
-    """What a command prints when it is pasted into a shell."""
+    """What a command prints when it is pasted into a shell that has no settings of ours."""
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("PGCRON_")}
     return subprocess.run(
-        command, shell=True, check=True, timeout=COMMAND_SECONDS, capture_output=True, text=True
+        command,
+        shell=True,
+        check=True,
+        timeout=COMMAND_SECONDS,
+        capture_output=True,
+        text=True,
+        env=plain,
     ).stdout
 
 
@@ -91,7 +101,7 @@ def test_a_demo_with_a_time_ends_by_itself_and_accounts_for_every_occurrence(
 @pytest.mark.long
 def test_what_the_examples_are_for_is_explained(start: Start, cli: Cli) -> None:
     demo = start("--for", 12, "--nodes", 1)
-    dsn = demo.wait_for_output(r"^database +(\S+)$")[1]
+    dsn = run(demo.wait_for_output(r"^database +(.*)$")[1]).strip()
     demo.wait_for_output("^first job executed")
 
     def why(name: str, instant: datetime) -> dict[str, Any]:
@@ -125,7 +135,7 @@ def test_what_the_examples_are_for_is_explained(start: Start, cli: Cli) -> None:
 @pytest.mark.long
 def test_a_fire_that_is_lost_is_named_and_ends_the_demo_with_1(start: Start) -> None:
     demo = start("--for", 4, "--nodes", 1)
-    dsn = demo.wait_for_output(r"^database +(\S+)$")[1]
+    dsn = run(demo.wait_for_output(r"^database +(.*)$")[1]).strip()
     demo.wait_for_output("^first job executed")
 
     with psycopg.connect(dsn, autocommit=True) as connection:
@@ -294,6 +304,7 @@ def test_a_server_that_is_killed_comes_back_and_the_demo_goes_on(
 @pytest.mark.long
 def test_on_a_terminal_the_table_is_drawn_in_place_until_a_signal_comes(folder: Path) -> None:
     own, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 80, 0, 0))
     drawn = b""
     demo = DemoProcess(folder, "--nodes", 1, output=theirs, environment={"TERM": "xterm"})
     try:
@@ -311,6 +322,12 @@ def test_on_a_terminal_the_table_is_drawn_in_place_until_a_signal_comes(folder: 
     assert screen.index("\x1b[J") < screen.index("is accounted for")
     assert screen.endswith("stopped: no process of the demo is left\r\n")
     assert processes_about(folder) == []
+    *_, frame, _ = screen.split("\x1b[J")
+    lines = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", frame).splitlines()
+    assert len(lines) <= 30
+    assert all(len(line) <= 80 for line in lines)
+    begins = [line.split("  ")[0] for line in lines]
+    assert begins[:4] == ["pgcron_ha demo", "run one", "pages", "kill one"]
 
 
 def _read(descriptor: int) -> bytes:

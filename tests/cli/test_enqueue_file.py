@@ -83,11 +83,11 @@ def test_a_wrong_line_is_named_and_nothing_is_written(
 
 
 def test_all_that_is_wrong_with_a_run_is_named_at_once(cli: Cli, tmp_path: Path) -> None:
-    options = ["--due", "soon", "--timeout", "1", "--priority", "12", "--args", "7"]
+    options = ["--due-at", "soon", "--timeout", "1", "--priority", "12", "--args", "7"]
     refused = cli("enqueue", "report", *options)
 
     assert (refused.code, refused.err.splitlines()[0]) == (1, "error: 5 mistakes")
-    for each in ("--due 'soon'", "timeout '1'", "priority 12", "args is a", "handler 'report'"):
+    for each in ("--due-at 'soon'", "timeout '1'", "priority 12", "args is a", "handler 'report'"):
         assert each in refused.err
 
     file = tmp_path / "runs"
@@ -99,11 +99,14 @@ def test_all_that_is_wrong_with_a_run_is_named_at_once(cli: Cli, tmp_path: Path)
 
 
 def test_a_due_time_that_is_over_is_noted(cli: Cli) -> None:
-    late = cli("enqueue", "py:x", "--due", "2026-01-02T03:00Z")
+    late = cli("enqueue", "py:x", "--due-at", "2026-01-02T03:00Z")
 
-    assert (late.code, late.err) == (0, "note: --due 2026-01-02T03:00:00Z is over: it runs now\n")
+    assert (late.code, late.err) == (
+        0,
+        "note: --due-at 2026-01-02T03:00:00Z is over: it runs now\n",
+    )
     for due in ("now", "2h"):
-        assert cli("enqueue", "py:x", "--due", due).err == ""
+        assert cli("enqueue", "py:x", "--due-at", due).err == ""
 
 
 def test_a_file_that_is_no_text_is_refused(cli: Cli, execute: Execute, tmp_path: Path) -> None:
@@ -117,7 +120,7 @@ def test_a_file_that_is_no_text_is_refused(cli: Cli, execute: Execute, tmp_path:
     assert cli("enqueue", "--file", file).out == ""
     assert cli("enqueue", "--file", tmp_path / "absent").code == 2
     assert cli("enqueue").code == 2
-    assert cli("enqueue", "--file", file, "--key", "k").code == 2
+    assert cli("enqueue", "--file", file, "--idempotency-key", "k").code == 2
 
 
 def test_args_come_from_a_file(cli: Cli, execute: Execute, tmp_path: Path) -> None:

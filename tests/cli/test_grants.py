@@ -73,8 +73,8 @@ def test_a_producer_enqueues_and_nothing_else(
     file = tmp_path / "runs.ndjson"
     file.write_text('{"handler": "py:x", "idempotency_key": "k"}\n{"handler": "py:y"}\n')
 
-    assert producer("enqueue", "py:x", "--key", "k").code == 0
-    assert producer("enqueue", "py:x", "--key", "k").code == 0
+    assert producer("enqueue", "py:x", "--idempotency-key", "k").code == 0
+    assert producer("enqueue", "py:x", "--idempotency-key", "k").code == 0
     assert producer("enqueue", "py:x", "--priority", "1").code == 0
     assert len(producer("enqueue", "--file", file).out.split()) == 2
     ways = ("", "unique_for => '1 hour'", "on_conflict => 'replace'", "debounce => '1 s'")

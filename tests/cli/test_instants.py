@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -10,7 +12,7 @@ from tests.cli.conftest import Cli, Execute
 
 
 def due_of(cli: Cli, execute: Execute, said: str) -> datetime:
-    (row,) = cli("enqueue", "py:x", "--due", said, "--json").rows
+    (row,) = cli("enqueue", "py:x", "--due-at", said, "--json").rows
     [[due_at]] = execute("SELECT due_at FROM pgcron.run WHERE id = %s", row["run_id"])
     assert isinstance(due_at, datetime)
     return due_at
@@ -46,10 +48,53 @@ def test_the_past_can_be_said_in_the_same_ways(cli: Cli, said: str) -> None:
     assert cli("schedules", "backfill", "s", "--since", said, "--dry-run").code == 0
 
 
+def test_in_a_file_a_duration_is_from_now_too(cli: Cli, execute: Execute, tmp_path: Path) -> None:
+    file = tmp_path / "runs"
+    file.write_text('{"handler": "py:x", "due_at": "2h"}\n')
+    before = datetime.now(UTC)
+
+    cli("enqueue", "--file", str(file))
+
+    [[due_at]] = execute("SELECT due_at FROM pgcron.run")
+    assert isinstance(due_at, datetime)
+    assert due_at - before > timedelta(hours=2) - timedelta(minutes=1)
+
+
+@pytest.mark.parametrize("zone", ["Pacific/Auckland", "America/Los_Angeles"])
+def test_a_day_is_one_of_the_schedules_zone(cli: Cli, zone: str) -> None:
+    cli("schedules", "put", "s", "0 3 * * *", "py:x", "--tz", zone)
+    today = datetime.now(ZoneInfo(zone)).date()
+
+    (row,) = cli("schedules", "why", "s", "yesterday 03:00", "--json").rows
+
+    here = datetime.fromisoformat(row["instant"]).astimezone(ZoneInfo(zone))
+    assert (here.date(), here.hour) == (today - timedelta(days=1), 3)
+
+
+def test_a_fire_is_moved_to_a_time_from_now(cli: Cli, execute: Execute) -> None:
+    cli("schedules", "put", "s", "0 3 * * *", "py:x")
+
+    moved = cli("schedules", "move", "s", "tomorrow 03:00", "2h")
+
+    assert moved.code == 0, moved.err
+    [[to]] = execute("SELECT due_at FROM pgcron.occurrence_override")
+    assert isinstance(to, datetime)
+    assert timedelta(hours=1, minutes=59) < to - datetime.now(UTC) <= timedelta(hours=2)
+
+
+def test_why_asks_for_the_last_time_of_a_day(cli: Cli) -> None:
+    cli("schedules", "put", "s", "0 3 * * *", "py:x")
+    soon = datetime.now(UTC) + timedelta(minutes=5)
+
+    (row,) = cli("schedules", "why", "s", f"{soon:%H:%M}", "--json").rows
+
+    assert datetime.fromisoformat(row["instant"]) < datetime.now(UTC)
+
+
 @pytest.mark.parametrize("said", ["soon", "25:00", "yesterday", "2h ago"])
 def test_what_is_no_instant_is_refused_with_examples(cli: Cli, said: str) -> None:
-    refused = cli("enqueue", "py:x", "--due", said)
+    refused = cli("enqueue", "py:x", "--due-at", said)
 
     assert refused.code == 1
-    assert f"--due '{said}' is no date and time" in refused.err
+    assert f"--due-at '{said}' is no date and time" in refused.err
     assert "yesterday 03:00 or 2h" in refused.err

@@ -56,8 +56,8 @@ def test_who_holds_a_lock_is_named(
         pid, user = holder.info.backend_pid, holder.info.user
         with waiting(database, statement):
             named = re.compile(
-                rf"locked     session {pid} \(user {user}, application a_colleague\) holds {what}"
-                r" for \d+ s, idle in its transaction; 1 session waits for it"
+                rf"blocking   Session {pid} \(user {user}, application a_colleague\):"
+                rf" It holds {what} for \d+ s, idle in its transaction; 1 session waits for it"
             )
             wait_for(
                 "it is named", lambda: named.search(cli("status").out), deadline=10 * slowness()
@@ -68,7 +68,7 @@ def test_who_holds_a_lock_is_named(
             assert f"; its statement: {lock[:20]}" in row["message"]
             assert f"pg_terminate_backend({pid})" in row["hint"]
 
-    assert "locked " not in cli("status").out
+    assert "blocking" not in cli("status").out
 
 
 @pytest.mark.parametrize("table", ["node", "run", "cluster", "schedule"])

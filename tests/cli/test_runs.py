@@ -14,14 +14,14 @@ WRONG = {
     "args too large": (["py:x", "--args", f'{{"x": "{"x" * 262144}"}}'], "bytes"),
     "queue": (["py:x", "--queue", "two words"], "two words"),
     "priority": (["py:x", "--priority", "10"], "10"),
-    "naive due": (["py:x", "--due", "2026-01-01T10:00"], "2026-01-01T10:00"),
-    "due": (["py:x", "--due", "tomorrow"], "tomorrow"),
+    "naive due": (["py:x", "--due-at", "2026-01-01T10:00"], "2026-01-01T10:00"),
+    "due": (["py:x", "--due-at", "tomorrow"], "tomorrow"),
     "timeout": (["py:x", "--timeout", "forever"], "forever"),
     "zero timeout": (["py:x", "--timeout", "0s"], "timeout"),
     "attempts": (["py:x", "--max-attempts", "0"], "0"),
     "delivery": (["py:x", "--delivery", "exactly_once"], "exactly_once"),
     "once": (["py:x", "--delivery", "at_most_once", "--max-attempts", "2"], "at_most_once"),
-    "key": (["py:x", "--key", "k" * 501], "key"),
+    "key": (["py:x", "--idempotency-key", "k" * 501], "key"),
 }
 
 
@@ -41,7 +41,7 @@ def insert_ended(execute: Execute, run_id: int, outcome: str = "dead") -> None:
 
 
 def test_enqueue_prints_the_id_of_the_run(cli: Cli, execute: Execute) -> None:
-    options = ["--queue", "slow", "--priority", "1", "--due", "2030-01-01T10:00+01:00"]
+    options = ["--queue", "slow", "--priority", "1", "--due-at", "2030-01-01T10:00+01:00"]
     words = [*options, "--timeout", "1h30m", "--max-attempts", "2", "--args", '{"n": 1.10}']
     run_id = int(cli("enqueue", "shell:backup", *words).out)
 
@@ -64,9 +64,9 @@ def test_args_are_pairs_of_keys_and_values_too(cli: Cli, execute: Execute) -> No
 
 
 def test_one_key_names_one_run(cli: Cli) -> None:
-    first = cli("enqueue", "py:x", "--key", "k", "--json").rows
+    first = cli("enqueue", "py:x", "--idempotency-key", "k", "--json").rows
 
-    assert first == cli("enqueue", "py:x", "--key", "k", "--json").rows
+    assert first == cli("enqueue", "py:x", "--idempotency-key", "k", "--json").rows
     assert len(cli("runs", "list", "--json").rows) == 1
 
 
@@ -105,7 +105,7 @@ def test_runs_live_and_ended_are_listed_newest_first(cli: Cli, execute: Execute)
     assert ids("--state", "dead") == [900]
     assert ids("--handler", "py:y") == ids("--queue", "slow") == [ready]
     assert ids("--limit", "2") == [901, 900]
-    later = int(cli("enqueue", "py:y", "--due", "2h").out)
+    later = int(cli("enqueue", "py:y", "--due-at", "2h").out)
     assert later not in ids()
     assert ids("--state", "scheduled") == [later]
     assert ids("--state", "scheduled", "--state", "ready") == [later, ready]
@@ -135,7 +135,7 @@ def test_runs_are_listed_by_time_node_and_error(cli: Cli, execute: Execute) -> N
             error,
             run_id,
         )
-    waiting = int(cli("enqueue", "py:y", "--due", "2030-01-01T10:00Z").out)
+    waiting = int(cli("enqueue", "py:y", "--due-at", "2030-01-01T10:00Z").out)
 
     def ids(*options: str) -> list[int]:
         return [row["id"] for row in cli("runs", "list", "--json", *options).rows]
@@ -239,7 +239,7 @@ def test_an_enqueued_run_is_followed_to_its_result(cli: Cli, execute: Execute) -
     insert_ended(execute, 900, "succeeded")
     execute("INSERT INTO pgcron.idempotency VALUES ('k', 900, now() + interval '1 day')")
 
-    assert cli("enqueue", "py:x", "--key", "k", "--wait").out == "900\n[1]\n"
+    assert cli("enqueue", "py:x", "--idempotency-key", "k", "--wait").out == "900\n[1]\n"
     assert cli("enqueue", "--file", "-", "--wait").code == 2
 
 
@@ -260,11 +260,11 @@ def test_what_a_run_printed_comes_in_order(cli: Cli, execute: Execute) -> None:
 
 
 def test_cancel_and_retry_say_what_became_of_the_run(cli: Cli, execute: Execute) -> None:
-    run_id = int(cli("enqueue", "py:x", "--due", "2090-01-01T00:00Z").out)
+    run_id = int(cli("enqueue", "py:x", "--due-at", "2090-01-01T00:00Z").out)
 
     assert cli("runs", "retry", run_id).out == f"{run_id}\n"
     assert execute("SELECT due_at <= now() FROM pgcron.run") == [(True,)]
-    assert cli("runs", "cancel", run_id, "--reason", "no").out == f"run {run_id} is cancelled\n"
+    assert cli("runs", "cancel", run_id, "--note", "no").out == f"run {run_id} is cancelled\n"
     assert cli("runs", "cancel", run_id, "--json").rows == [
         {"run_id": run_id, "verdict": "finished"}
     ]
@@ -409,7 +409,7 @@ def test_a_run_is_killed_and_limits_are_given(cli: Cli, execute: Execute) -> Non
     )
     assert cli("enqueue", "py:x", "--silence-timeout", "10ms").code == 1
 
-    assert cli("runs", "kill", str(run_id), "--reason", "no").out == f"run {run_id} is cancelled\n"
+    assert cli("runs", "kill", str(run_id), "--note", "no").out == f"run {run_id} is cancelled\n"
     assert cli("runs", "kill", str(run_id), "--json").rows == [
         {"run_id": run_id, "verdict": "finished"}
     ]

@@ -303,14 +303,14 @@ def test_an_invalid_schedule_is_shown_with_its_error(cli: Cli, execute: Execute)
     assert row["error"]["message"] == "the zone vanished"
     shown = cli("schedules", "show", "s").out
     assert re.search(r"^error +the zone vanished\n +choose another\n", shown, re.M)
-    assert "invalid    schedule 's': the zone vanished" in cli("status").out
+    assert "invalid    s: It never fires: the zone vanished" in cli("status").out
     doctor = cli("doctor")
     assert doctor.code == 1
     assert "problem  invalid        's': the zone vanished" in doctor.out
 
 
 def test_a_handler_that_no_living_node_offers_is_noted_with_the_nearest(
-    cli: Cli, execute: Execute
+    cli: Cli, execute: Execute, tmp_path: Path
 ) -> None:
     assert cli("schedules", "put", "early", "@daily", "py:report").err == ""  # no node is alive
     insert_node(execute, "n1", "py:report")
@@ -328,6 +328,14 @@ def test_a_handler_that_no_living_node_offers_is_noted_with_the_nearest(
     # The same for a run.
     assert "Did you mean py:report?" in cli("enqueue", "py:reprot").err
     assert cli("enqueue", "py:report").err == ""
+
+    # And for files, once for each handler and queue.
+    runs, schedules = tmp_path / "runs", tmp_path / "jobs.yaml"
+    runs.write_text('{"handler": "py:reprot"}\n{"handler": "py:report"}\n' * 2)
+    schedules.write_text("schedules: {again: {spec: '@daily', handler: 'py:reprot'}}")
+    assert cli("enqueue", "--file", runs).err.count("Did you mean py:report?") == 1
+    assert "Did you mean py:report?" in cli("schedules", "apply", schedules).err
+    assert cli("schedules", "apply", schedules).err == ""  # nothing is changed
     assert "Did you mean 'py:report'?" in cli("enqueue", "report").err
 
 

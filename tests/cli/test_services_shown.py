@@ -31,8 +31,8 @@ def test_failing_services_and_what_is_set_aside_are_told(
             connection.execute(NODE, (name, written(health)))
 
     status = cli("status").out
-    assert "failing    dispatcher of node 'n1': no pass has succeeded for 4" in status
-    assert "set aside  run 7: on node 'n2' the completer goes on without it, tried 4" in status
+    assert "failing    Dispatcher of nodes n1, n2: No pass has succeeded for 4" in status
+    assert "set aside  run 7: On nodes n1, n2 the completer goes on without it, tried 4" in status
     answer = cli("doctor", "--json")
     [failing] = [row for row in answer.rows if row["check"] == "services"]
     assert (answer.code, failing["level"]) == (1, "problem")
@@ -70,7 +70,7 @@ def test_what_a_node_reports_in_another_form_hides_nothing_else(
 
     status = cli("status")
     assert status.code == 0
-    assert "failing    reaper of node 'n2'" in status.out
+    assert "failing    Reaper of node n2" in status.out
     unread = [row for row in cli("doctor", "--json").rows if "can't be read" in row["message"]]
     assert len(unread) == (health != "[]")
 
@@ -83,7 +83,7 @@ def test_what_a_node_of_a_newer_version_reports_besides_is_left_out(
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute(NODE, ("n1", json.dumps(health)))
 
-    assert "failing    reaper of node 'n1': no pass has succeeded" in cli("status").out
+    assert "failing    Reaper of node n1: No pass has succeeded" in cli("status").out
 
 
 def test_a_node_whose_row_breaks_its_rules_hides_no_other(cli: Cli, database: str) -> None:
@@ -101,7 +101,7 @@ def test_a_node_whose_row_breaks_its_rules_hides_no_other(cli: Cli, database: st
 
     status = cli("status")
     assert status.code == 0
-    assert "failing    reaper of node 'n1': no pass has succeeded" in status.out
+    assert "failing    Reaper of node n1: No pass has succeeded" in status.out
     assert [row["name"] for row in cli("nodes", "list", "--json").rows] == ["n1", "n2"]
 
 
@@ -114,5 +114,5 @@ def test_an_invalid_schedule_whose_reason_has_another_form_is_named(
         )
         connection.execute("UPDATE pgcron.cursor SET status = 'invalid', error = '5'")
 
-    assert "invalid    schedule 's': 5" in cli("status").out
+    assert "invalid    s: It never fires: 5" in cli("status").out
     assert "'s': 5" in [row["message"] for row in cli("doctor", "--json").rows]

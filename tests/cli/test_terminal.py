@@ -66,7 +66,7 @@ def test_what_is_shown_says_what_is_there_and_json_is_exact(cli: Cli) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ["enqueue", "py:x", "--key", "a\x1b[2Jb"],
+        ["enqueue", "py:x", "--idempotency-key", "a\x1b[2Jb"],
         ["enqueue", "py:x", "--concurrency-key", "a\u202eb"],
         ["schedules", "put", "a\nb", "@daily", "py:x"],
     ],

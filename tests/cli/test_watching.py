@@ -157,14 +157,14 @@ def test_a_producer_follows_what_it_enqueued(
     execute("INSERT INTO pgcron.idempotency VALUES ('k', 900, now() + interval '1 day')")
     producer = ("--dsn", dsn_of(role, database))
 
-    assert cli(*producer, "enqueue", "py:x", "--key", "k", "--wait").out == "900\n[1]\n"
-    other = cli("enqueue", "py:x", "--due", "2090-01-01T00:00Z").out.strip()
+    assert cli(*producer, "enqueue", "py:x", "--idempotency-key", "k", "--wait").out == "900\n[1]\n"
+    other = cli("enqueue", "py:x", "--due-at", "2090-01-01T00:00Z").out.strip()
     refused = cli(*producer, "runs", "watch", other)
     assert refused.code == 1
     assert f"run {other} does not exist" in refused.err
 
     with watch(
-        dsn_of(role, database), "enqueue", "py:y", "--due", "2090-01-01T00:00Z", "--wait",
+        dsn_of(role, database), "enqueue", "py:y", "--due-at", "2090-01-01T00:00Z", "--wait",
         on_terminal=False,
     ) as watcher:  # fmt: skip
         watcher.until_said(r"run \d+ ready\n")

@@ -252,7 +252,7 @@ COMMENT ON COLUMN pgcron.run.concurrency_key IS 'No more runs that have the same
 
 COMMENT ON COLUMN pgcron.run.unique_key IS 'Of the runs of a handler with one key only one has it at a time.';
 
-COMMENT ON COLUMN pgcron.run.unique_scope IS 'How long it has its key: open (also NULL) until it ends, waiting until a node takes it, period for a time that is kept elsewhere. taken: waiting, and given back.';
+COMMENT ON COLUMN pgcron.run.unique_scope IS 'How long it has its key: open (also NULL) until it ends, waiting until a node takes it, period for a time that is kept elsewhere. taken: a node has claimed it once, so the key is free again.';
 
 COMMENT ON COLUMN pgcron.run.requires IS 'Labels (key=value, or a key for any value): only nodes that announce all of them may claim the run.';
 
@@ -820,12 +820,12 @@ COMMENT ON TABLE pgcron.cluster IS 'Private: One row: the server''s timeline as 
 CREATE TABLE pgcron.cordon (
     node text NOT NULL,
     incarnation uuid,
-    reason text,
+    note text,
     set_by text DEFAULT SESSION_USER NOT NULL,
     set_at timestamp with time zone DEFAULT now() NOT NULL,
     lifted_by text,
     lifted_at timestamp with time zone,
-    CONSTRAINT a_cordon_has_a_reason_of_500_characters CHECK (((reason IS NULL) OR (length(reason) <= 500) OR pgcron.refuse('PC001'::text, format('the reason has %s characters'::text, length(reason)), 'A reason has at most 500 characters.'::text, 'Say it shorter.'::text))),
+    CONSTRAINT a_cordon_has_a_note_of_500_characters CHECK (((note IS NULL) OR (length(note) <= 500) OR pgcron.refuse('PC001'::text, format('the note has %s characters'::text, length(note)), 'A note has at most 500 characters.'::text, 'Say it shorter.'::text))),
     CONSTRAINT a_lifted_cordon_says_by_whom CHECK (((lifted_at IS NULL) = (lifted_by IS NULL))),
     CONSTRAINT cordon_lifted_by_is_short CHECK (pgcron.is_short('lifted_by'::text, lifted_by, 300)),
     CONSTRAINT cordon_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300))
@@ -1037,14 +1037,14 @@ CREATE VIEW pgcron.nodes AS
     n.labels,
     c.set_at AS cordoned_at,
     c.set_by AS cordoned_by,
-    c.reason AS cordon_reason,
+    c.note AS cordon_note,
     n.is_pooled,
     n.tzdata,
     n.health
    FROM (pgcron.node n
      LEFT JOIN LATERAL ( SELECT e.node,
             e.incarnation,
-            e.reason,
+            e.note,
             e.set_by,
             e.set_at,
             e.lifted_by,
@@ -1806,7 +1806,7 @@ REVOKE ALL ON FUNCTION pgcron.block_new_run() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.calendars_of(spec text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.cancel_own_run(run_id bigint, reason text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.cancel_own_run(run_id bigint, note text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.delete_calendar(calendar text, actor text) FROM PUBLIC;
 
@@ -1840,7 +1840,7 @@ REVOKE ALL ON FUNCTION pgcron.schedule_is_deleted() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.schedule_was_written() FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.stop_backfill(backfill_id bigint, reason text, actor text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.stop_backfill(backfill_id bigint, note text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.take_calendars(spec text) FROM PUBLIC;
 

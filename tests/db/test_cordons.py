@@ -140,12 +140,12 @@ async def test_who_cordoned_and_lifted_is_kept(connection: Connection) -> None:
     await cordon(connection, name)
     row = await connection.fetchrow("SELECT * FROM pgcron.nodes WHERE name = $1", name)
     assert row is not None
-    assert (row["cordoned_by"], row["cordon_reason"]) == ("ann", "a new disk")
+    assert (row["cordoned_by"], row["cordon_note"]) == ("ann", "a new disk")
 
     await uncordon(connection, name)
     kept = await connection.fetchrow("SELECT * FROM pgcron.cordon")
     assert kept is not None
-    assert (kept["set_by"], kept["reason"], kept["lifted_by"]) == ("ann", "a new disk", "bob")
+    assert (kept["set_by"], kept["note"], kept["lifted_by"]) == ("ann", "a new disk", "bob")
     assert kept["lifted_at"] is not None
 
 

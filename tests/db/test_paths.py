@@ -96,7 +96,7 @@ WRITES = {
         "INSERT INTO pgcron.breaker (name) VALUES ('py:x')": "00000",
         "INSERT INTO pgcron.breaker (name) VALUES ('x')": "PC001",
         "INSERT INTO pgcron.breaker_handler (handler, breaker) VALUES ('x', 'py:x')": "PC001",
-        "INSERT INTO pgcron.cordon (node, reason) VALUES ('n', '" + 2 * LONG + "')": "PC001",
+        "INSERT INTO pgcron.cordon (node, note) VALUES ('n', '" + 2 * LONG + "')": "PC001",
         "SELECT pgcron.pause_schedule('old', 'why')": "00000",
         "SELECT pgcron.pause_queue('default')": "00000",
         "SELECT pgcron.set_queue('q', 3)": "00000",

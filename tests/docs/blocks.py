@@ -38,7 +38,7 @@ class Block:
     @property
     def is_drawing(self) -> bool:
         """Nothing that could be executed: no language, or only a picture."""
-        return self.language in ("", "mermaid")
+        return self.language == ""
 
 
 def blocks(page: Path) -> list[Block]:

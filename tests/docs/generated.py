@@ -153,16 +153,17 @@ def _signature(thing: Any) -> str:
 def _prose(text: str) -> str:
     """Paragraphs of a docstring or a help text as Markdown."""
     found = []
-    for paragraph in inspect.cleandoc(text.replace("\f", "").replace("\b", "")).split("\n\n"):
-        if paragraph.startswith("    "):
+    for paragraph in inspect.cleandoc(text.replace("\f", "")).split("\n\n"):
+        if paragraph.startswith("\b\n"):  # click leaves its lines as they are
+            found.append(f"```\n{paragraph[2:]}\n```")
+        elif paragraph.startswith("    "):
             code = textwrap.dedent(paragraph)
             found.append(f"```python not run: an extract\n{code}\n```")
         elif _ITEM.search(paragraph):
-            found.append(paragraph)
-        else:
-            found.append(" ".join(paragraph.split()))
-    joined = "\n\n".join(each for each in found if each != "::")
-    return _CODE.sub(r"`\1`", joined)
+            found.append(_CODE.sub(r"`\1`", paragraph))
+        elif paragraph != "::":
+            found.append(_CODE.sub(r"`\1`", " ".join(paragraph.split())))
+    return "\n\n".join(found)
 
 
 def _row(*cells: str) -> str:

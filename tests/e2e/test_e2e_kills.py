@@ -45,7 +45,7 @@ AT_WORK = (
 
 async def kill(cluster: Cluster, connection: Connection, run: int) -> Row:
     """Its row of history; it ended at once, by the kill."""
-    answer = await asyncio.to_thread(cluster.command, "runs", "kill", str(run), "--reason", "now")
+    answer = await asyncio.to_thread(cluster.command, "runs", "kill", str(run), "--note", "now")
     asked_at = boottime()
     assert answer.stdout == f"run {run} is ended by force where that can be\n", answer
     [row] = await ended(connection, run)

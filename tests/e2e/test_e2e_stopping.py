@@ -79,7 +79,7 @@ async def test_a_killed_program_has_no_grace_and_its_family_goes_with_it(
     await until("both run", lambda: len(evidence.processes("tick")) == 2)
     family = evidence.processes("tick")
 
-    answer = cluster.command("runs", "kill", str(run), "--reason", "now")
+    answer = cluster.command("runs", "kill", str(run), "--note", "now")
     asked_at = boottime()
     [row] = await ended(connection, run)
 

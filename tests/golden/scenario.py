@@ -116,7 +116,7 @@ class Scenario:
         self._ask("runs logs", spoken)
         self._ask("runs retry", run)
         later = f"{datetime.now(UTC) + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}"
-        self._ask("runs cancel", self._enqueue("py:work", "--due", later))
+        self._ask("runs cancel", self._enqueue("py:work", "--due-at", later))
         busy = self._enqueue("py:work", "--args", '{"seconds": 600}')
         wait_for("it runs", lambda: '"running"' in self._cli("runs", "show", busy, "--json").out)
         self._ask("runs kill", busy)
@@ -153,7 +153,7 @@ class Scenario:
 
     def _cluster_commands(self) -> None:
         self._ask("nodes list")
-        self._ask("nodes cordon", "n1", "--reason", "why")
+        self._ask("nodes cordon", "n1", "--note", "why")
         self._ask("nodes uncordon", "n1")
         self._ask("nodes drain", "n1")
         self._ask("nodes uncordon", "n1")

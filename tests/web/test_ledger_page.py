@@ -183,6 +183,8 @@ async def test_a_wall_time_that_was_twice_is_answered_twice(read_site: Site) -> 
         ("02:30", ["2026-11-21T01:30:00+00:00"]),
         # Later than now by that clock: yesterday's.
         ("23:30", ["2026-11-20T22:30:00+00:00"]),
+        ("yesterday 02:30", ["2026-11-20T01:30:00+00:00"]),
+        ("2026-11-21", ["2026-11-20T23:00:00+00:00"]),
         ("2026-11-21 02:30", ["2026-11-21T01:30:00+00:00"]),
         ("2026-07-01T02:30:15", ["2026-07-01T00:30:15+00:00"]),
         ("2026-11-21T02:30:00Z", ["2026-11-21T02:30:00+00:00"]),
@@ -205,7 +207,7 @@ def test_a_wall_time_that_never_was_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["yesterday", "2026-11-21", "25:00", "0001-01-01 00:00", "9999-12-31 23:59", "12", ":"]
+    "text", ["yesterday", "2h", "25:00", "0001-01-01 00:00", "9999-12-31 23:59", "12", ":"]
 )
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput):

@@ -47,7 +47,7 @@ async def client(database: str, tmp_path: Path) -> AsyncIterator[httpx.AsyncClie
     server = WebServer(create_app(database, look=node.look), Address("127.0.0.1", 0))
     tasks = [asyncio.create_task(server.run()), asyncio.create_task(node.run())]
     try:
-        async with httpx.AsyncClient(base_url=server.url, timeout=20) as client:
+        async with httpx.AsyncClient(base_url=server.url, timeout=20, verify=False) as client:
             yield client
     finally:
         node.stop()

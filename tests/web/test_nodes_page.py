@@ -188,7 +188,7 @@ async def test_a_node_is_cordoned_and_uncordoned_by_its_page(
     page = f"/nodes/{await connection.fetchval(find)}"
     assert "Cordon</button>" in (await full_site.get(page)).text
 
-    done = await full_site.post(f"{page}/cordon", reason="a new <disk>")
+    done = await full_site.post(f"{page}/cordon", note="a new <disk>")
     assert done.status_code == 303
     shown = (await full_site.get(done.headers["location"])).text
     assert "Cordoned: it takes nothing new" in shown
@@ -196,9 +196,9 @@ async def test_a_node_is_cordoned_and_uncordoned_by_its_page(
     assert "Uncordon</button>" in shown
     assert "cordoned" in (await full_site.get("/nodes?state=cordoned")).text
     assert "Node berlin-1" in (await full_site.get("/")).text
-    query = "SELECT set_by, reason, lifted_by FROM pgcron.cordon"
-    [(set_by, reason, _)] = await connection.fetch(query)
-    assert (bool(set_by), reason) == (True, "a new <disk>")
+    query = "SELECT set_by, note, lifted_by FROM pgcron.cordon"
+    [(set_by, note, _)] = await connection.fetch(query)
+    assert (bool(set_by), note) == (True, "a new <disk>")
 
     assert (await full_site.post(f"{page}/uncordon")).status_code == 303
     assert [row["lifted_by"] for row in await connection.fetch(query)] == [set_by]

@@ -228,7 +228,7 @@ async def test_a_waiting_run_is_cancelled_with_a_reason(
 ) -> None:
     run = await sql.fetchval(BLOCKED)
 
-    answer = await full_site.post(f"/runs/{run}/cancel", reason="<b>not needed</b>")
+    answer = await full_site.post(f"/runs/{run}/cancel", note="<b>not needed</b>")
     page = await full_site.get(answer.headers["location"])
 
     assert (answer.status_code, answer.headers["location"]) == (303, f"/runs/{run}?done=cancelled")

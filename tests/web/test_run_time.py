@@ -135,10 +135,12 @@ def test_json_has_a_line_for_each_member_and_keeps_numbers() -> None:
         ("2026-11-21T06:00:00Z", START),
         ("2026-11-21T07:00+01:00", START),
         ("2026-11-21", START - timedelta(hours=7)),
+        ("07:00", START),
+        ("yesterday 07:00", START - timedelta(days=1)),
     ],
 )
 def test_times_are_read_as_people_write_them(text: str, expected: object) -> None:
-    found = parse_moment(text, ZoneInfo("Europe/Berlin"))
+    found = parse_moment(text, ZoneInfo("Europe/Berlin"), START)
 
     assert found == expected
     assert resolve(timedelta(hours=1), START) == START - timedelta(hours=1)
@@ -149,4 +151,4 @@ def test_times_are_read_as_people_write_them(text: str, expected: object) -> Non
 )
 def test_other_times_are_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="is not a time"):
-        parse_moment(text, ZoneInfo("Europe/Berlin"))
+        parse_moment(text, ZoneInfo("Europe/Berlin"), START)

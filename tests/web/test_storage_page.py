@@ -62,7 +62,8 @@ async def test_a_tables_partitions_tell_their_range_and_when_they_are_dropped(
     assert f"history_{now:%Y%m%d}" in today
     assert f"{now:%Y-%m-%d} 00:00:00" in today
     assert [row for row in rows if "what lies before the first" in row and "never" in row]
-    assert len([row for row in rows if "to come" in row]) >= 7
+    # A week ahead; a day less if the database was made before midnight.
+    assert len([row for row in rows if "to come" in row]) >= 6
     assert 'datetime="' in today.partition('data-label="Dropped"')[2]
 
 

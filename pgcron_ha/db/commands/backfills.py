@@ -33,7 +33,7 @@ pause_backfill: Final = Call[None]("pause_backfill", "backfill")
 resume_backfill: Final = Call[None]("resume_backfill", "backfill")
 """Goes on. NotFound, Conflict when it is over."""
 
-stop_backfill: Final = Call[int]("stop_backfill", "backfill", reason=None)
+stop_backfill: Final = Call[int]("stop_backfill", "backfill", note=None)
 """Makes no more runs and cancels those that wait: how many. NotFound, Conflict when over."""
 
 decided_between: Final = Call[int]("decided_between", "schedule_id", "since", "until")

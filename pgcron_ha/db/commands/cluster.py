@@ -14,7 +14,7 @@ from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.db.queries.overview import DEFAULT_LIMIT
 from pgcron_ha.db.queries.rows import Rows
 
-cordon_node: Final = Call[int]("cordon_node", "node", reason=None)
+cordon_node: Final = Call[int]("cordon_node", "node", note=None)
 """It claims nothing from now on and ends what it holds; how many of its processes live."""
 
 uncordon_node: Final = Call[int]("uncordon_node", "node")

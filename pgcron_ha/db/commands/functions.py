@@ -75,8 +75,8 @@ run_now: Final = Call[int]("run_now", "name", args=None)
 `fire_time` (aware) is the instant that it is for, whenever it runs; None: now.
 """
 
-_cancel_run: Final = Call[str]("cancel_run", "run_id", "reason")
-_kill_run: Final = Call[str]("kill_run", "run_id", "reason")
+_cancel_run: Final = Call[str]("cancel_run", "run_id", "note")
+_kill_run: Final = Call[str]("kill_run", "run_id", "note")
 
 retry_run: Final = Call[int]("retry_run", "run_id")
 """A waiting run is due now (same id), an ended one runs again (new id). NotFound, Conflict."""
@@ -123,7 +123,7 @@ async def pause_schedule(
 async def cancel_run(
     connection: Any,
     run_id: int,
-    reason: str | None = None,
+    note: str | None = None,
     *,
     by_force: bool = False,
     **options: Any,
@@ -133,7 +133,7 @@ async def cancel_run(
     `by_force`: its node kills what can be killed, without grace.
     """
     stop = _kill_run if by_force else _cancel_run
-    return await stop(connection, run_id, reason, **options)
+    return await stop(connection, run_id, note, **options)
 
 
 async def redrive_many(connection: Any, **options: Any) -> Redriven:

@@ -15,7 +15,7 @@ SELECT pgcron.resume_backfill(:backfill::bigint, :actor::text);
 -- name: stop_backfill
 -- ready -> cancelled
 -- blocked -> cancelled
-SELECT pgcron.stop_backfill(:backfill::bigint, :reason::text, :actor::text) AS cancelled;
+SELECT pgcron.stop_backfill(:backfill::bigint, :note::text, :actor::text) AS cancelled;
 
 -- name: decided_between
 -- How many instants of the range have a row of their own in the ledger.

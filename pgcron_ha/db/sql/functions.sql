@@ -68,10 +68,10 @@ SELECT pgcron.run_now(:name::text, :args::text::jsonb, :actor::text, overlap => 
                       fire_time => :fire_time::timestamptz) AS run_id;
 
 -- name: cancel_run
-SELECT pgcron.cancel_run(:run_id::bigint, :reason::text, :actor::text) AS verdict;
+SELECT pgcron.cancel_run(:run_id::bigint, :note::text, :actor::text) AS verdict;
 
 -- name: kill_run
-SELECT pgcron.kill_run(:run_id::bigint, :reason::text, :actor::text) AS verdict;
+SELECT pgcron.kill_run(:run_id::bigint, :note::text, :actor::text) AS verdict;
 
 -- name: retry_run
 SELECT pgcron.retry_run(:run_id::bigint, :actor::text) AS run_id;

@@ -169,7 +169,7 @@ LIMIT :at_most;
 SELECT run_id, verdict FROM pgcron.reap_runs(cardinality(:run_ids::bigint[]), :run_ids);
 
 -- name: cordon_node
-SELECT pgcron.cordon_node(:node::text, :reason::text, :actor::text);
+SELECT pgcron.cordon_node(:node::text, :note::text, :actor::text);
 
 -- name: uncordon_node
 SELECT pgcron.uncordon_node(:node::text, :actor::text);

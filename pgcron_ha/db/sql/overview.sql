@@ -185,7 +185,7 @@ SELECT n.incarnation, n.name, n.host, n.process_id, n.version,
        CASE jsonb_typeof(n.labels) WHEN 'object' THEN n.labels ELSE '{}' END AS labels, n.health,
        (extract(epoch FROM clock_timestamp()) - extract(epoch FROM n.lease_until)
            + extract(epoch FROM n.lease_ttl))::float8 AS health_age,
-       c.set_at AS cordoned_at, c.set_by AS cordoned_by, c.reason AS cordon_reason,
+       c.set_at AS cordoned_at, c.set_by AS cordoned_by, c.note AS cordon_note,
        c.incarnation IS NOT NULL AS is_cordoned_alone, n.beat_sequence AS beats, n.tzdata,
        (SELECT k.tzdata FROM pgcron.cluster k) AS cluster_tzdata,
        (SELECT count(*)

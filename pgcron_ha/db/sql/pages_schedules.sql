@@ -5,7 +5,8 @@
 SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.calendars, s.handler, s.queue, s.priority,
        s.enabled, s.paused_note, s.paused_by, s.paused_until, s.overlap, s.catchup, s.delivery,
        s.owner, s.tags,
-       s.created_at, s.updated_at, c.status, c.error ->> 'message' AS error, c.watermark, c.since,
+       s.created_at, s.updated_at, c.status,
+       coalesce(c.error ->> 'message', c.error::text) AS error, c.watermark, c.since,
        s.max_runs,
        coalesce(c.runs_made >= s.max_runs, false)
            OR (c.status = 'valid' AND c.next_fire = 'infinity'
@@ -115,7 +116,8 @@ ORDER BY 1 LIMIT :limit::int) AS handlers,
          AS is_served;
 
 -- name: page_schedule
-SELECT s.*, c.runs_made, c.status, c.watermark, c.since, c.error ->> 'message' AS error,
+SELECT s.*, c.runs_made, c.status, c.watermark, c.since,
+       coalesce(c.error ->> 'message', c.error::text) AS error,
        c.error ->> 'detail' AS error_detail, c.error ->> 'hint' AS error_hint,
        (SELECT coalesce(p.probe_fire, p.probe_at) FROM pgcron.failure_pause p
         WHERE p.schedule_id = s.id) AS probe_at,

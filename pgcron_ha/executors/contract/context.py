@@ -29,8 +29,6 @@ class Context(Attempt):
     again by hand, or by a backfill) or ``redrive``. ``started_monotonic`` is the `time.monotonic`
     instant at which the handler began, ``stop_reason`` why it was asked to stop; both are None
     before.
-    ``outlives_lease`` says that it goes on while its node can't renew its lease.
-    ``gave_sign`` becomes True when it prints, reports or beats: the engine takes it back.
     """
 
     __slots__ = ()

@@ -81,8 +81,8 @@ async def ask_for(page_request: PageRequest) -> Response:
         found = await overview.schedule(connection, name, schema=page_request.schema)
         now = await overview.database_time(connection, schema=page_request.schema)
         zone = load_zone(found["timezone"])
-        since = written_instant(given.get("since", ""), zone)
-        until = written_instant(given["until"], zone) if "until" in given else None
+        since = written_instant(given.get("since", ""), zone, now)
+        until = written_instant(given["until"], zone, now) if "until" in given else None
         # In a thread: a range of many instants takes a while to count.
         measured = await asyncio.to_thread(measure, spec_of(found), since, until or now, now)
         return await interfaces.backfill(

@@ -78,7 +78,7 @@ class NodeRow:
         """By whom and why it takes nothing new; None: it does."""
         if not self.facts["cordoned_at"]:
             return None
-        return who_and_why(self.facts["cordoned_by"], short(self.facts["cordon_reason"] or ""))
+        return who_and_why(self.facts["cordoned_by"], short(self.facts["cordon_note"] or ""))
 
     @property
     def reason(self) -> str | None:
@@ -169,10 +169,10 @@ async def show_node(page_request: PageRequest) -> Response:
 
 
 async def cordon(page_request: PageRequest) -> Response:
-    """Cordons every process of its name until it is uncordoned; ``reason`` is kept."""
-    reason = (await page_request.form("reason")).get("reason")
+    """Cordons every process of its name until it is uncordoned; ``note`` is kept."""
+    note = (await page_request.form("note")).get("note")
     node = await _known(page_request)
-    await page_request.do(cluster.cordon_node, node["name"], reason)
+    await page_request.do(cluster.cordon_node, node["name"], note)
     return page_request.redirect("node", {"done": "cordoned"}, incarnation=node["incarnation"])
 
 

@@ -70,8 +70,8 @@ def no_such_run(page_request: PageRequest, run_id: int) -> NoSuch:
 
 _CANCELLED: Final = {"requested": "cancel_requested"}
 _KILLED: Final = {"requested": "kill_requested"}
-# Ends a waiting run, asks the node of a running one to stop it; ``reason`` is kept.
-cancel = verb(functions.cancel_run, "run", _CANCELLED, "reason", segment="id")
+# Ends a waiting run, asks the node of a running one to stop it; ``note`` is kept.
+cancel = verb(functions.cancel_run, "run", _CANCELLED, "note", segment="id")
 # Asks the node of a run that was asked to stop to end it by force.
 kill = verb(functions.cancel_run, "run", _KILLED, segment="id", by_force=True)
 
@@ -143,7 +143,7 @@ def _view(
         "log": log_view(page_request, row, found.lines, place),
         "slot_holder": (found.waits or {}).get("slot_holder"),  # the run that it waits for
         "children": _children(found),
-        "cancel_word": _cancel_word(row, word),
+        "may_be_cancelled": row["finished_at"] is None and row["cancel_at"] is None,
         "may_kill": row["cancel_at"] is not None and row["kill_at"] is None,
         "retry_word": _retry_word(row, word, redrive_href),
         "redrive_href": redrive_href,  # retrying an open dead letter that way closes it
@@ -161,16 +161,10 @@ def _progress(reported: Row | None) -> Row | None:
     return {**reported, "amount": amount, "percent": percent}
 
 
-def _cancel_word(row: Row, word: str) -> str | None:
-    if row["finished_at"] is not None or row["cancel_at"] is not None:
-        return None
-    return "Ask it to stop" if word == "running" else "Cancel"
-
-
 def _retry_word(row: Row, word: str, redrive_href: str | None) -> str | None:
     if row["finished_at"] is not None:
-        return None if redrive_href or row["place"] == _GONE else "Run again"
-    return None if word in ("running", "blocked", "ready") else "Run it now"
+        return None if redrive_href or row["place"] == _GONE else "Retry"
+    return None if word in ("running", "blocked", "ready") else "Run now"
 
 
 def _facts(

@@ -128,7 +128,7 @@ def _understood(page_request: PageRequest, given: dict[str, str]) -> _Asked:
     state = choice(given.get("state"), _STATES, "state")
     states = GROUPS.get(state or "", (state,) if state else (*LIVE_WORDS, *ENDED_WORDS))
     since, until = (
-        parse_moment(given[name], page_request.zone) if name in given else None
+        parse_moment(given[name], page_request.zone, datetime.now(UTC)) if name in given else None
         for name in ("since", "until")
     )
     wanted = RunFilter(

@@ -5,7 +5,7 @@ functions that SQL and the CLI call.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo
 
@@ -19,7 +19,7 @@ from pgcron_ha.errors import Conflict, InvalidInput, NotFound
 from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.web.page_request import INTERFACE, Endpoint, PageRequest, verb
 from pgcron_ha.web.pages.schedule_form import LONGEST_SENT
-from pgcron_ha.web.times import Moment, written_end, written_instant
+from pgcron_ha.web.times import written_end, written_instant
 
 
 async def run_now(page_request: PageRequest) -> Response:
@@ -32,7 +32,8 @@ async def run_now(page_request: PageRequest) -> Response:
     async def make(connection: Any) -> int:
         fire_time = None
         if wanted is not None:
-            fire_time = written_instant(wanted, _zone(await _row(connection, name, page_request)))
+            zone = _zone(await _row(connection, name, page_request))
+            fire_time = written_instant(wanted, zone, datetime.now(UTC))
         return await functions.run_now(connection, name, fire_time=fire_time, **page_request.who)
 
     return await page_request.make_run("run_now", name, make, "run")
@@ -46,9 +47,10 @@ async def pause(page_request: PageRequest) -> Response:
     name, given = page_request.segment("name"), await page_request.form("note", "until")
 
     async def work(connection: Any) -> None:
-        until: Moment | None = None
+        until = None
         if "until" in given:
-            until = written_end(given["until"], _zone(await _row(connection, name, page_request)))
+            zone = _zone(await _row(connection, name, page_request))
+            until = written_end(given["until"], zone, datetime.now(UTC))
         who = {**page_request.who, "interface": INTERFACE}
         await functions.pause_schedule(connection, name, given.get("note"), until=until, **who)
 
@@ -104,7 +106,8 @@ def _on_a_fire(done: str, *fields: str) -> Callable[[Verb], Endpoint]:
                     rule = "'instant' is the fire time that is meant."
                     raise InvalidInput("no fire is named", rule)
                 row = await _row(connection, name, page_request)
-                fire = Fire(name, written_instant(given["instant"], _zone(row)), row)
+                at = written_instant(given["instant"], _zone(row), datetime.now(UTC), direction=1)
+                fire = Fire(name, at, row)
                 await verb(connection, fire, given, page_request.who)
 
             await page_request.act(work)
@@ -126,8 +129,8 @@ async def skip_fire(c: Any, fire: Fire, given: dict[str, str], who: dict[str, st
 async def move_fire(c: Any, fire: Fire, given: dict[str, str], who: dict[str, str]) -> None:
     """The fire at ``instant`` is due at ``to``."""
     require_fire(fire.row, fire.at)
-    to, note = written_instant(given.get("to", ""), _zone(fire.row)), given.get("note")
-    await functions.move_occurrence(c, fire.schedule, fire.at, to, note, **who)
+    to = written_instant(given.get("to", ""), _zone(fire.row), datetime.now(UTC), direction=1)
+    await functions.move_occurrence(c, fire.schedule, fire.at, to, given.get("note"), **who)
 
 
 @_on_a_fire("fire_edited", "args", "note")

@@ -62,7 +62,7 @@ async def test_the_log_and_the_state_of_a_run_follow_it(
             await shows(tab, ".log-text", "<b>the second</b> line")
             print("end", file=file, flush=True)
         await shows(tab, "#head", "succeeded")
-        await shows(tab, "#verbs", "Run again")
+        await shows(tab, "#verbs", "Retry")
 
         assert await is_marked(tab)
         run = tab.place.rpartition("/")[2]

@@ -264,18 +264,18 @@ async def test_a_running_run_is_stopped_and_runs_again(
     await hands.open("/schedules")
     run = run_of(await hands.press("Run now", row=name))
     await until("it is seen to execute", lambda: says(hands, run, "executes on"))
-    await hands.press("Ask it to stop", reason="a <b>mistake</b>")
+    await hands.press("Cancel", note="a <b>mistake</b>")
 
     assert await outcome(cluster, run) == "cancelled"
     reason = "SELECT cancel_reason FROM pgcron.history WHERE id = $1"
     assert await one(cluster, reason, run) == f"cancelled by {ACTOR}: a <b>mistake</b>"
 
     await until("its end is seen", lambda: says(hands, run, "Cancelled"))
-    again = run_of(await hands.press("Run again"))
+    again = run_of(await hands.press("Retry"))
     made = "SELECT origin, parent_run, created_by FROM pgcron.run WHERE id = $1"
     assert tuple((await cluster.execute(made, again))[0]) == ("rerun", run, ACTOR)
     await until("it is seen to execute", lambda: says(hands, again, "executes on"))
-    await hands.press("Ask it to stop")
+    await hands.press("Cancel")
     assert await outcome(cluster, again) == "cancelled"
 
 
@@ -287,9 +287,9 @@ async def test_a_run_that_does_not_stop_is_killed(
     await hands.open("/schedules")
     run = run_of(await hands.press("Run now", row=name))
     await until("it is seen to execute", lambda: says(hands, run, "executes on"))
-    await hands.press("Ask it to stop")
+    await hands.press("Cancel")
     await until("it may be killed", lambda: says(hands, run, "Without grace"))
-    await hands.press("Kill it now")
+    await hands.press("Kill")
 
     assert await outcome(cluster, run) == "cancelled"
     reason = "SELECT cancel_reason FROM pgcron.history WHERE id = $1"
@@ -303,7 +303,7 @@ async def test_a_node_is_cordoned_with_a_reason_and_uncordoned(
     node = await one(cluster, "SELECT incarnation::text FROM pgcron.node WHERE state = 'alive'")
     state = "SELECT state FROM pgcron.node WHERE incarnation = $1::uuid"
     await hands.open(f"/nodes/{node}")
-    await hands.press("Cordon", reason="a <b>new</b> kernel")
+    await hands.press("Cordon", note="a <b>new</b> kernel")
     said = await hands.text()
     await _until_it_is(cluster, "cordoned", state, node)
     await hands.press("Uncordon")
@@ -346,10 +346,10 @@ async def test_a_waiting_run_is_cancelled_or_due_now(hands: Hands, cluster: Clus
     later = "SELECT pgcron.enqueue('py:quick', due_at => now() + interval '1 hour')"
     first, second = [await one(cluster, later) for _ in range(2)]
     await hands.open(f"/runs/{first}")
-    await hands.press("Cancel", reason="no need")
+    await hands.press("Cancel", note="no need")
     said = await hands.text()
     await hands.open(f"/runs/{second}")
-    same = run_of(await hands.press("Run it now"))
+    same = run_of(await hands.press("Run now"))
 
     assert await outcome(cluster, first) == "cancelled"
     assert "Cancelled: it had not begun and never will." in said
