@@ -17,7 +17,7 @@ BEGIN
   RETURN QUERY
     WITH held AS MATERIALIZED (
       SELECT l.concurrency_key, l.slots, h.runs, quota.starts AS quota,
-             CASE WHEN l.slots > 0 THEN ARRAY(
+             CASE WHEN l.slots > 0 AND h.runs > 0 THEN ARRAY(
                         SELECT generate_series(1, least(l.slots, h.runs + free))
                         EXCEPT SELECT unnest(h.taken) ORDER BY 1) END AS open
       FROM pgcron.concurrency_slots(keys) l
@@ -58,6 +58,7 @@ BEGIN
     SELECT r.id, CASE WHEN r.concurrency_key IS NULL THEN NULL
                       -- without a limit any number does that no other run has
                       WHEN r.slots IS NULL THEN (r.id % 2147483646 + 1)::int
+                      WHEN r.open IS NULL THEN r.place
                       ELSE r.open[r.place] END::int,
            r.is_heavy
     FROM ranked r WHERE r.is_heavy OR r.upto <= free ORDER BY r.upto;
@@ -90,6 +91,10 @@ BEGIN
   SELECT n.awaits, pgcron.label_words(n.labels) AS labels INTO me FROM pgcron.claiming_node c
   JOIN pgcron.node n ON n.incarnation = c.incarnation WHERE c.incarnation = claim_gated.incarnation;
   IF NOT FOUND THEN RETURN; END IF;
+  probes := ARRAY(SELECT r.id FROM pgcron.run r
+                  JOIN pgcron.offer o ON o.handler = r.handler
+                    AND o.incarnation = claim_gated.incarnation
+                  WHERE r.id = ANY(claim_gated.probes));
   IF me.awaits IS NOT NULL THEN
     SELECT r.* INTO kept FROM pgcron.run r
     WHERE r.id = me.awaits AND r.state = 'ready' AND r.weight > 1 AND r.due_at <= now()
@@ -104,11 +109,18 @@ BEGIN
       CASE WHEN kept.id IS NULL THEN queues ELSE ARRAY[kept.queue] END,
       CASE WHEN kept.id IS NULL THEN beyond ELSE ARRAY[''] END, look, me.labels, at);
   IF kept.id IS NOT NULL THEN
+    IF kept.queue <> ALL ((search.places).open_queues || (search.places).limited) THEN
+      RETURN;  -- it is paused, full or over its rate
+    END IF;
     search.places := ROW(ARRAY[kept.queue], ARRAY[kept.concurrency_key], ARRAY[kept.priority],
           ARRAY[free], (search.places).limited, (search.places).rooms, '{}', '{}',
           kept.id)::pgcron.gated_search;
   END IF;
-  RETURN QUERY SELECT w.* FROM unnest(search.walked) w;
+  IF kept.id IS NULL THEN RETURN QUERY SELECT w.* FROM unnest(search.walked) w; END IF;
+  IF (search.places).pair_keys = '{}' AND (search.places).limited = '{}'
+    AND (search.places).placed_queues = '{}' AND probes = '{}' THEN
+    RETURN;
+  END IF;
   keys := pgcron.lock_rates(ARRAY(
       SELECT unnest((search.places).pair_keys)
       UNION SELECT p.concurrency_key FROM pgcron.run p

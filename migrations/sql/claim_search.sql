@@ -47,7 +47,7 @@ BEGIN ATOMIC
         AND (h.expire_at IS NULL OR h.expire_at > now())
       LIMIT gated_candidates.room) w
   WHERE place.due_at <= now()
-  UNION ALL
+  UNION  -- a probe may be found above, too
   SELECT p.id, p.queue, p.concurrency_key, p.priority, p.due_at, coalesce(p.weight, 1)
   FROM pgcron.run p
   WHERE p.id = ANY(gated_candidates.probes) AND p.state = 'ready' AND p.due_at <= now()

@@ -188,5 +188,6 @@ COMMENT ON FUNCTION pgcron.pause_cluster IS
 CREATE FUNCTION pgcron.resume_cluster(actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$
   UPDATE pgcron.cluster c SET paused_at = NULL, paused_by = NULL, paused_note = NULL;
+  SELECT pgcron.notify(pgcron.channel(), 'admit');
   SELECT pgcron.notify(pgcron.channel(), 'run') $$;
 COMMENT ON FUNCTION pgcron.resume_cluster IS 'Nodes claim runs again.';

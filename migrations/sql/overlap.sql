@@ -195,6 +195,9 @@ BEGIN
         (SELECT b.id, b.overlap, false, b.priority, b.due_at, 0 FROM pgcron.run b
          WHERE b.schedule_id = p.schedule_id AND b.state = 'blocked' AND b.gate = 'overlap'
            AND b.due_at > now()
+           AND NOT EXISTS (SELECT FROM pgcron.run d
+                           WHERE d.schedule_id = p.schedule_id AND d.state = 'blocked'
+                             AND d.gate = 'overlap' AND d.due_at <= now())
          ORDER BY b.due_at, b.id LIMIT p.most)) w
     WHERE p.most > 0)
   UPDATE pgcron.run r SET state = 'ready', gate = NULL, overlap_slot = chosen.slot

@@ -98,6 +98,7 @@ CREATE FUNCTION pgcron.set_gate(run_ids bigint[], gate text) RETURNS SETOF bigin
 LANGUAGE plpgsql AS $$
 DECLARE
   written bigint[];
+  is_to_decide boolean;
 BEGIN
   IF run_ids = '{}' THEN RETURN; END IF;
   BEGIN
@@ -109,8 +110,10 @@ BEGIN
                        CASE WHEN w.overlap IS NOT NULL AND w.overlap_slot IS NULL
                               THEN 'overlap' END) AS gate
             FROM pgcron.run w WHERE w.id = ANY(run_ids)) next
-      WHERE r.id = ANY(run_ids) AND r.id = next.id AND r.state <> 'running' RETURNING r.id)
-    SELECT array_agg(c.id) INTO written FROM changed c;
+      WHERE r.id = ANY(run_ids) AND r.id = next.id AND r.state <> 'running'
+      RETURNING r.id, r.overlap IS NOT NULL AND r.state = 'blocked' AS is_to_decide)
+    SELECT array_agg(c.id), bool_or(c.is_to_decide) INTO written, is_to_decide FROM changed c;
+    IF is_to_decide THEN PERFORM pgcron.wake_nodes('admit'); END IF;
     RETURN QUERY SELECT unnest(written);
     RETURN;
   EXCEPTION WHEN others THEN

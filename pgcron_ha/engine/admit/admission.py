@@ -68,6 +68,7 @@ class Admission(Service):
     def hint(self, schedules: Iterable[int]) -> None:
         """These have new runs, or a free slot."""
         self._schedules.update(dict.fromkeys(schedules))
+        self._look_at = min(self._look_at, self._looked_at + LOOK_SECONDS)
         self.wake()
 
     def look(self) -> None:
@@ -78,7 +79,7 @@ class Admission(Service):
     async def run_once(self) -> float | None:
         """One look, and one batch of schedules."""
         now = monotonic()
-        if self._look_at <= now or (self._schedules and now >= self._looked_at + LOOK_SECONDS):
+        if self._look_at <= now:
             await self._look(now)
         schedules = sorted(islice(self._schedules, BATCH))
         for schedule in schedules:

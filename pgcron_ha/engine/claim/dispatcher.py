@@ -247,7 +247,7 @@ class Dispatcher(Service):
         rows = await self._claims.rows("plain runs", "claim", plain=limit, **NO_GATES, **order)
         COUNTERS.claimed(len(rows), limit, self._claims.answered_after)
         await self._acceptance.take(rows, incarnation)
-        if with_once and len(rows) < limit:
+        if with_once and all(row["delivery"] == "at_least_once" for row in rows):
             self._due_index.expect_none_once()
         self._order.claimed(rows, is_full=len(rows) >= limit)
         self._full_claims = self._full_claims + 1 if len(rows) >= limit else 0
