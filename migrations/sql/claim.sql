@@ -207,9 +207,9 @@ END $$;
 -- run's id, hashed (a random number for each row costs five times as much). The paths have an ORDER
 -- BY of their own: a join with queue may shuffle them.
 CREATE FUNCTION pgcron.claim(incarnation uuid, handlers text[], plain int, queues text[],
-    priorities smallint[], onces boolean[], bound_dues timestamptz[], bound_ids bigint[], gated int DEFAULT 0,
-    gated_queues text[] DEFAULT '{}', beyond text[] DEFAULT '{}', look int DEFAULT 0,
-    aged boolean DEFAULT false, probes bigint[] DEFAULT '{}') RETURNS SETOF pgcron.claim
+    priorities smallint[], onces boolean[], bound_dues timestamptz[], bound_ids bigint[],
+    gated int DEFAULT 0, gated_queues text[] DEFAULT '{}', beyond text[] DEFAULT '{}',
+    look int DEFAULT 0, aged boolean DEFAULT false, probes bigint[] DEFAULT '{}') RETURNS SETOF pgcron.claim
 LANGUAGE plpgsql VOLATILE ROWS 100 AS $$
 #variable_conflict use_column
 BEGIN

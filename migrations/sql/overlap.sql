@@ -93,17 +93,41 @@ LANGUAGE sql STABLE AS $$
     AND pgcron.largest_server(can_start.handler, can_start.queue, can_start.requires) > 0
     AND NOT pgcron.is_broken(can_start.handler, can_start.queue) $$;
 
+-- What decides whether a run can start, as one text.
+CREATE FUNCTION pgcron.kind_of(handler text, queue text, requires text[]) RETURNS text
+LANGUAGE sql STABLE
+RETURN handler || ' ' || queue || ' ' || coalesce(requires::text, '');
+
+-- The kinds of runs that can start, of those that are due or have a slot: judged once for a
+-- decision, as it takes longer than all else.
+CREATE FUNCTION pgcron.startable_kinds(schedules bigint[]) RETURNS text[]
+LANGUAGE sql STABLE AS $$
+  SELECT coalesce(array_agg(pgcron.kind_of(k.handler, k.queue, k.requires)), '{}')
+  FROM (SELECT DISTINCT w.handler, w.queue, w.requires
+        FROM unnest(schedules) one(id)
+        CROSS JOIN LATERAL (
+            (SELECT r.handler, r.queue, r.requires FROM pgcron.run r
+             WHERE r.schedule_id = one.id AND r.state = 'blocked' AND r.gate = 'overlap'
+               AND r.due_at <= now()
+             ORDER BY r.due_at, r.id LIMIT 1000)
+            UNION ALL
+            (SELECT r.handler, r.queue, r.requires FROM pgcron.run r
+             WHERE r.schedule_id = one.id AND r.overlap_slot IS NOT NULL
+               AND r.state = 'ready')) w) k
+  WHERE pgcron.can_start(k.handler, k.queue, k.requires) $$;
+
 -- ready -> blocked
 -- A slot that was given ahead is taken back from a run that is not due yet, or that nobody could
 -- start, when another one is due.
-CREATE FUNCTION pgcron.take_slots_back(schedules bigint[]) RETURNS void
+CREATE FUNCTION pgcron.take_slots_back(schedules bigint[], startable text[]) RETURNS void
 LANGUAGE sql VOLATILE AS $$
   UPDATE pgcron.run r SET state = 'blocked', gate = 'overlap', overlap_slot = NULL
   WHERE r.id = ANY(ARRAY(
         SELECT h.id FROM unnest(schedules) one(schedule_id)
         JOIN pgcron.run h ON h.schedule_id = one.schedule_id
         WHERE h.overlap_slot IS NOT NULL AND h.state = 'ready' AND h.attempt = 0
-          AND (h.due_at > now() OR NOT pgcron.can_start(h.handler, h.queue, h.requires))
+          AND (h.due_at > now()
+               OR pgcron.kind_of(h.handler, h.queue, h.requires) <> ALL (startable))
         ORDER BY h.id FOR UPDATE OF h SKIP LOCKED)) $$;
 
 -- ready -> superseded
@@ -111,7 +135,8 @@ LANGUAGE sql VOLATILE AS $$
 -- Replacement: of each schedule the newest due run that replaces and could begin. What waits and is
 -- older ends, between two attempts too; what executes is asked to stop, or killed, once, and keeps
 -- its slot until it is really over. A locked row is left for the next call. Returns what ended.
-CREATE FUNCTION pgcron.replace_older(schedules bigint[]) RETURNS SETOF bigint
+CREATE FUNCTION pgcron.replace_older(schedules bigint[], startable text[])
+  RETURNS SETOF bigint
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   newest record;
@@ -126,7 +151,7 @@ BEGIN
                                 ORDER BY n.due_at DESC, n.id DESC LIMIT 1000) w
                           WHERE w.overlap IN ('replace', 'terminate')
                             AND (w.expire_at IS NULL OR w.expire_at > now())
-                            AND pgcron.can_start(w.handler, w.queue, w.requires)
+                            AND pgcron.kind_of(w.handler, w.queue, w.requires) = ANY(startable)
                           ORDER BY w.due_at DESC, w.id DESC LIMIT 1) head LOOP
     older := ARRAY(
         SELECT w.id FROM pgcron.run w
@@ -159,7 +184,7 @@ END $$;
 -- Gives the free slots of these schedules to the first of their runs: to what is due, and else to
 -- the next fire. Of fires that came due while nobody could start them the newest goes first where
 -- the schedule catches up with the latest. The caller has the schedules' rows locked.
-CREATE FUNCTION pgcron.give_slots(schedules bigint[]) RETURNS int
+CREATE FUNCTION pgcron.give_slots(schedules bigint[], startable text[]) RETURNS int
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   given int;
@@ -189,8 +214,8 @@ BEGIN
                        AND b.gate = 'overlap' AND b.due_at <= now()
                        AND (b.expire_at IS NULL OR b.expire_at > now())
                      ORDER BY b.due_at, b.id LIMIT 1000) d
-               ORDER BY d.priority, lateness, d.due_at, d.id LIMIT p.most + 10) f
-         WHERE pgcron.can_start(f.handler, f.queue, f.requires))
+               WHERE pgcron.kind_of(d.handler, d.queue, d.requires) = ANY(startable)
+               ORDER BY d.priority, lateness, d.due_at, d.id LIMIT p.most) f)
         UNION ALL
         (SELECT b.id, b.overlap, false, b.priority, b.due_at, 0 FROM pgcron.run b
          WHERE b.schedule_id = p.schedule_id AND b.state = 'blocked' AND b.gate = 'overlap'
@@ -216,7 +241,7 @@ END $$;
 -- blocked -> skipped, superseded
 -- After the slots were given: what is due and does not wait ends, and of a queue what is too much.
 -- The caller has the schedules' rows locked.
-CREATE FUNCTION pgcron.drop_surplus(schedules bigint[])
+CREATE FUNCTION pgcron.drop_surplus(schedules bigint[], startable text[])
   RETURNS TABLE (run_id bigint, outcome text)
 LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
@@ -238,23 +263,19 @@ BEGIN
       late AS MATERIALIZED (
         SELECT p.*, d.* FROM place p
         CROSS JOIN LATERAL (
-            SELECT r.id, r.overlap, r.due_at, r.handler, r.queue,
-                   coalesce(r.requires, '{}') AS needs
+            SELECT r.id, r.overlap, r.due_at,
+                   pgcron.kind_of(r.handler, r.queue, r.requires) = ANY(startable) AS may_start
             FROM pgcron.run r
             WHERE r.schedule_id = p.schedule_id AND r.state = 'blocked' AND r.gate = 'overlap'
               AND r.due_at <= now()
             ORDER BY r.due_at, r.id LIMIT p.most_queued + 1000) d),
-      kind AS MATERIALIZED (
-        SELECT k.*, pgcron.can_start(k.handler, k.queue, nullif(k.needs, '{}')) AS may_start
-        FROM (SELECT DISTINCT l.handler, l.queue, l.needs FROM late l
-              WHERE l.overlap IN ('skip', 'skip many')) k),
       waiting AS MATERIALIZED (
         SELECT l.*, row_number() OVER (PARTITION BY l.schedule_id, l.overlap = 'queue'
                                        ORDER BY l.due_at, l.id) AS place,
                count(*) OVER (PARTITION BY l.schedule_id, l.overlap = 'queue') AS queued
-        FROM late l LEFT JOIN kind k USING (handler, queue, needs)
+        FROM late l
         WHERE l.overlap = 'queue'
-          OR (l.overlap IN ('skip', 'skip many') AND k.may_start
+          OR (l.overlap IN ('skip', 'skip many') AND l.may_start
               AND pgcron.overlap_room(l.overlap, l.max_running, l.runs) <= 0))
       SELECT CASE WHEN w.overlap = 'queue' AND w.drops <> 'newest' THEN 'superseded'
                   ELSE 'skipped' END AS outcome,
@@ -281,15 +302,16 @@ END $$;
 -- blocked -> ready, skipped, superseded
 -- ready -> blocked, superseded
 -- Decides about the runs of these schedules that wait for an overlap slot. A schedule whose row
--- somebody has locked, as another node that does the same, is left out. Each statement in here sees
+-- somebody has locked, as another node that does the same, is `left_out`. Each statement in here sees
 -- a snapshot of its own, and what is known of a schedule is read after its lock was had; a unique
 -- index guards the slots of one that was deleted.
 CREATE FUNCTION pgcron.admit_overlap(schedules bigint[], OUT ready int, OUT skipped int,
-    OUT superseded int)
+    OUT superseded int, OUT left_out bigint[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   locked bigint[];
   due bigint[];
+  startable text[] := '{}';
 BEGIN
   PERFORM pgcron.require_read_committed('overlap policies');
   ready := 0; skipped := 0; superseded := 0;
@@ -297,18 +319,20 @@ BEGIN
                   FOR NO KEY UPDATE SKIP LOCKED)
     || ARRAY(SELECT one.id FROM unnest(schedules) one(id)
              WHERE NOT EXISTS (SELECT FROM pgcron.schedule s WHERE s.id = one.id));
+  left_out := ARRAY(SELECT unnest(schedules) EXCEPT SELECT unnest(locked));
   due := ARRAY(SELECT one.id FROM unnest(locked) one(id)
                WHERE EXISTS (SELECT FROM pgcron.run w
                              WHERE w.schedule_id = one.id AND w.state = 'blocked'
                                AND w.gate = 'overlap' AND w.due_at <= now()));
   IF due <> '{}' THEN
-    PERFORM pgcron.take_slots_back(due);
-    SELECT count(*) INTO superseded FROM pgcron.replace_older(due);
+    startable := pgcron.startable_kinds(due);
+    PERFORM pgcron.take_slots_back(due, startable);
+    SELECT count(*) INTO superseded FROM pgcron.replace_older(due, startable);
   END IF;
-  ready := pgcron.give_slots(locked);
+  ready := pgcron.give_slots(locked, startable);
   IF due <> '{}' THEN
     SELECT count(*) FILTER (WHERE d.outcome = 'skipped'),
            admit_overlap.superseded + count(*) FILTER (WHERE d.outcome = 'superseded')
-    INTO skipped, superseded FROM pgcron.drop_surplus(due) d;
+    INTO skipped, superseded FROM pgcron.drop_surplus(due, startable) d;
   END IF;
 END $$;

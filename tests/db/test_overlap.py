@@ -116,8 +116,13 @@ async def test_what_waits_is_seen_by_the_look_at_the_gates(connection: Connectio
     after = {"after": found["last_due"], "after_id": found["last_id"]}
     await enqueue(connection, due_at=now + minutes(1), **columns)
     [found] = await call(connection, "look_at_gates", **after, at_most=10, aside=[])
-    assert (found["schedules"], found["looked"], found["last_due"]) == ([], 0, None)
+    assert (found["looked"], found["last_due"]) == (0, None)
+    assert found["schedules"] == [columns["schedule_id"]]  # of the newest
     assert 55 < found["seconds"] <= 60
+
+    await connection.execute("SELECT pgcron.pause_queue('default')")
+    [found] = await call(connection, "look_at_gates", **BEGINNING, at_most=10, aside=[])
+    assert (found["schedules"], found["looked"]) == ([], 2)
 
 
 async def test_a_full_queue_drops_the_newest_or_the_oldest(connection: Connection) -> None:

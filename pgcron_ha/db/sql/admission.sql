@@ -1,18 +1,29 @@
 -- name: look_at_gates
 -- Which schedules have something to decide: a due run that waits for an overlap slot (of the next
--- :at_most after a position), or one that is due soon and waits for the fire before it. `seconds`
--- to the next that gets due.
+-- :at_most after a position, and of the newest), or one that is due soon and waits for the fire
+-- before it. Nothing is decided while its queue, or the cluster, is paused. `seconds` to the next
+-- that gets due.
 WITH waiting AS MATERIALIZED (
-  SELECT w.schedule_id, w.due_at, w.id FROM pgcron.run w
+  SELECT w.schedule_id, w.queue, w.due_at, w.id FROM pgcron.run w
   WHERE w.state = 'blocked' AND w.gate = 'overlap' AND w.due_at <= now()
     AND (w.due_at, w.id) > (:after::text::timestamptz, :after_id::bigint)
   ORDER BY w.due_at, w.id LIMIT :at_most::int),
+newest AS MATERIALIZED (
+  SELECT w.schedule_id, w.queue FROM pgcron.run w
+  WHERE w.state = 'blocked' AND w.gate = 'overlap' AND w.due_at <= now()
+  ORDER BY w.due_at DESC, w.id DESC LIMIT :at_most::int / 10),
 dependent AS MATERIALIZED (
   SELECT r.schedule_id FROM pgcron.run r
   WHERE r.state = 'blocked' AND r.gate = 'previous' AND r.due_at <= now() + interval '5 seconds'
   ORDER BY r.due_at LIMIT 20000)
-SELECT ARRAY(SELECT DISTINCT w.schedule_id FROM waiting w
-             WHERE w.schedule_id <> ALL(:aside::bigint[])) AS schedules,
+SELECT ARRAY(SELECT DISTINCT w.schedule_id
+             FROM (SELECT a.schedule_id, a.queue FROM waiting a
+                   UNION ALL SELECT n.schedule_id, n.queue FROM newest n) w
+             WHERE w.schedule_id <> ALL(:aside::bigint[])
+               AND NOT EXISTS (SELECT FROM pgcron.queue q
+                               WHERE q.name = w.queue AND q.paused_at IS NOT NULL)
+               AND NOT EXISTS (SELECT FROM pgcron.cluster c
+                               WHERE c.paused_at IS NOT NULL)) AS schedules,
        ARRAY(SELECT DISTINCT d.schedule_id FROM dependent d
              WHERE d.schedule_id <> ALL(:aside::bigint[]) LIMIT :at_most::int) AS dependents,
        (SELECT count(*) FROM waiting) AS looked, last.due_at::text AS last_due, last.id AS last_id,
@@ -35,7 +46,7 @@ LEFT JOIN LATERAL (SELECT w.due_at, w.id FROM waiting w ORDER BY w.due_at DESC, 
 -- blocked -> superseded
 -- ready -> blocked
 -- ready -> superseded
-SELECT ready, skipped, superseded FROM pgcron.admit_overlap(:schedules::bigint[]);
+SELECT ready, skipped, superseded, left_out FROM pgcron.admit_overlap(:schedules::bigint[]);
 
 -- name: admit_previous
 -- blocked -> ready

@@ -48,7 +48,11 @@ class Admission(Service):
         super().__init__(SWEEP_SECONDS)
         self._link = link
         self._made_ready = made_ready
-        self._schedules: dict[int, None] = {}
+        self._hinted: dict[int, None] = {}
+        self._found: dict[int, None] = {}
+        self._later: set[int] = set()
+        self._tried_again: set[int] = set()
+        self._lap_is_over = True
         self._holders: dict[int, int] = {}
         self._after: tuple[str, int] = _BEGINNING
         self._sweep_at = self._look_at = _AT_ONCE
@@ -67,7 +71,7 @@ class Admission(Service):
 
     def hint(self, schedules: Iterable[int]) -> None:
         """These have new runs, or a free slot."""
-        self._schedules.update(dict.fromkeys(schedules))
+        self._hinted.update(dict.fromkeys(schedules))
         self._look_at = min(self._look_at, self._looked_at + LOOK_SECONDS)
         self.wake()
 
@@ -79,21 +83,23 @@ class Admission(Service):
     async def run_once(self) -> float | None:
         """One look, and one batch of schedules."""
         now = monotonic()
-        if self._look_at <= now:
+        if self._look_at <= now and len(self._found) < BATCH:
             await self._look(now)
-        schedules = sorted(islice(self._schedules, BATCH))
+        schedules = sorted(islice({**self._hinted, **self._found}, BATCH))
         for schedule in schedules:
-            del self._schedules[schedule]
+            self._hinted.pop(schedule, None)
+            self._found.pop(schedule, None)
         await self._decide(schedules)
-        if self._schedules:
+        if self._hinted or self._found:
             return 0
         return max(_SHORTEST_SLEEP, min(SWEEP_SECONDS, self._look_at - monotonic()))
 
     _looked_at = _AT_ONCE
 
     async def _look(self, now: float) -> None:
-        if self._sweep_at <= now:
+        if self._sweep_at <= now and self._lap_is_over:
             self._sweep_at, self._after = now + SWEEP_SECONDS, _BEGINNING
+            self._tried_again.clear()
         after, after_id = self._after
         waiting = self.aside.waiting()
         [found] = await self._link.rows(
@@ -103,14 +109,16 @@ class Admission(Service):
         if found["last_due"] is not None:
             self._after = (found["last_due"], found["last_id"])
         soon = SWEEP_SECONDS if found["seconds"] is None else found["seconds"]
-        self._look_at = _AT_ONCE if found["looked"] >= LOOK else self._looked_at + soon
-        self._schedules.update(dict.fromkeys(found["schedules"]))
+        self._lap_is_over = found["looked"] < LOOK
+        self._look_at = self._looked_at + soon if self._lap_is_over else _AT_ONCE
+        self._found.update(dict.fromkeys([*self._later, *found["schedules"]]))
+        self._later.clear()
         if found["dependents"]:
             answers = await isolate(
                 found["dependents"], self._send_dependents, self._refused, self._delayed
             )
             for freed in answers:
-                self._schedules.update(dict.fromkeys(freed))
+                self._found.update(dict.fromkeys(freed))
 
     async def _decide(self, schedules: Sequence[int]) -> None:
         ready = 0
@@ -118,9 +126,19 @@ class Admission(Service):
             ready += answer["ready"]
             COUNTERS.occurrences["skipped"] += answer["skipped"]
             COUNTERS.occurrences["superseded"] += answer["superseded"]
+            self._try_again(answer["left_out"])
         if ready:
             self._made_ready()
             await self._link.rows("wake_idle_nodes")
+
+    def _try_again(self, left_out: Sequence[int]) -> None:
+        """Once, soon: another node that has decided did not see an end that came meanwhile. What
+        somebody holds for longer waits for the next sweep.
+        """
+        if new := set(left_out) - self._tried_again:
+            self._tried_again |= new
+            self._later |= new
+            self._look_at = min(self._look_at, self._looked_at + LOOK_SECONDS)
 
     async def _send(self, schedules: Sequence[int]) -> Row:
         [answer] = await self._link.rows("admit_overlap", schedules=list(schedules))
@@ -149,7 +167,7 @@ class Admission(Service):
                 ended += 1
                 emit(RunRefused(row["run_id"], row["error"]))
         if ended:
-            self._schedules[schedule] = None
+            self._hinted[schedule] = None
         else:
             self._delayed(schedule, error)
 
