@@ -133,6 +133,7 @@ BEGIN
   FROM pgcron.choose_gated(search.places, keys, handlers, me.labels, probes, free, aged, at) c;
   IF chosen IS NOT NULL THEN
     claimed := pgcron.take_chosen(incarnation, chosen, slots, me.labels, at);
+    IF cardinality(claimed) < cardinality(chosen) THEN RETURN NEXT pgcron.no_claim('again'); END IF;
     RETURN QUERY SELECT (pgcron.claim_of(r)).* FROM pgcron.run r WHERE r.id = ANY(claimed);
     PERFORM pgcron.count_claimed(claimed, (search.places).limited, at);
   END IF;
@@ -148,13 +149,15 @@ BEGIN
 END $$;
 
 -- ready -> running
--- What was chosen, as far as it still waits. None of it where another node took a slot of a key at
--- the same moment: the next look knows of it.
+-- What was chosen, as far as it still waits. A run whose slot another node takes at the same moment
+-- is left out: the next look knows of it. Nothing waits for the other node for long, as it may wait
+-- for this one.
 CREATE FUNCTION pgcron.take_chosen(incarnation uuid, chosen bigint[], slots int[], labels text[],
     at timestamptz) RETURNS bigint[]
-LANGUAGE plpgsql VOLATILE AS $$
+LANGUAGE plpgsql VOLATILE SET lock_timeout = '10ms' AS $$
 DECLARE
   claimed bigint[];
+  half int := cardinality(chosen) / 2;
 BEGIN
   WITH taken AS (
     UPDATE pgcron.run r
@@ -172,8 +175,10 @@ BEGIN
     RETURNING r.id)
   SELECT coalesce(array_agg(t.id), '{}') INTO claimed FROM taken t;
   RETURN claimed;
-EXCEPTION WHEN unique_violation THEN
-  RETURN '{}';
+EXCEPTION WHEN unique_violation OR lock_not_available THEN
+  IF half = 0 THEN RETURN '{}'; END IF;
+  RETURN pgcron.take_chosen(incarnation, chosen[:half], slots[:half], labels, at)
+    || pgcron.take_chosen(incarnation, chosen[half + 1:], slots[half + 1:], labels, at);
 END $$;
 
 -- Counts the starts of these claims for the rates of their keys and of limited queues.
@@ -209,7 +214,8 @@ END $$;
 CREATE FUNCTION pgcron.claim(incarnation uuid, handlers text[], plain int, queues text[],
     priorities smallint[], onces boolean[], bound_dues timestamptz[], bound_ids bigint[],
     gated int DEFAULT 0, gated_queues text[] DEFAULT '{}', beyond text[] DEFAULT '{}',
-    look int DEFAULT 0, aged boolean DEFAULT false, probes bigint[] DEFAULT '{}') RETURNS SETOF pgcron.claim
+    look int DEFAULT 0, aged boolean DEFAULT false, probes bigint[] DEFAULT '{}')
+  RETURNS SETOF pgcron.claim
 LANGUAGE plpgsql VOLATILE ROWS 100 AS $$
 #variable_conflict use_column
 BEGIN

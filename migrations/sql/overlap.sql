@@ -302,9 +302,9 @@ END $$;
 -- blocked -> ready, skipped, superseded
 -- ready -> blocked, superseded
 -- Decides about the runs of these schedules that wait for an overlap slot. A schedule whose row
--- somebody has locked, as another node that does the same, is `left_out`. Each statement in here sees
--- a snapshot of its own, and what is known of a schedule is read after its lock was had; a unique
--- index guards the slots of one that was deleted.
+-- somebody has locked, as another node that does the same, is `left_out`. Each statement in here
+-- sees a snapshot of its own, and what is known of a schedule is read after its lock was had; a
+-- unique index guards the slots of one that was deleted.
 CREATE FUNCTION pgcron.admit_overlap(schedules bigint[], OUT ready int, OUT skipped int,
     OUT superseded int, OUT left_out bigint[])
 LANGUAGE plpgsql VOLATILE AS $$

@@ -227,7 +227,8 @@ async def test_a_schedule_that_was_decided_meanwhile_is_seen_as_it_is_now(
     other = await another()
     async with other.transaction():
         await admit(other)
-        assert dict(await admit(connection)) == {"ready": 0, "skipped": 0, "superseded": 0}
+        meanwhile = await admit(connection)
+        assert (meanwhile["ready"], len(meanwhile["left_out"])) == (0, 1)
     [third] = await enqueue(connection, **columns)
 
     claimed, skipped = await claim_overlapping(connection, node)

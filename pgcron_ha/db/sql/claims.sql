@@ -2,9 +2,10 @@
 -- ready -> running
 -- `claim` is a claimed run. Of runs with a capacity gate, besides: `walked` for each queue with
 -- keys (`concurrency_key` is where the search ended, NULL: it saw all of them; `due` the seconds
--- until the next of its runs), `await` for a heavy run that room is kept for, and `blocked` for so
--- many (`due`) that no node offers. The function explains each step. `due` of a run is in seconds
--- since 1970: a client makes an instant of it ten times as fast as of a timestamp.
+-- until the next of its runs), `again` where other nodes took some at the same moment, `await` for
+-- a heavy run that room is kept for, and `blocked` for so many (`due`) that no node offers. The
+-- function explains each step. `due` of a run is in seconds since 1970: a client makes an instant
+-- of it ten times as fast as of a timestamp.
 SELECT *
 FROM pgcron.claim(:incarnation, :handlers, :plain, :queues, :priorities, :onces, :bound_dues,
                   :bound_ids, :gated, :gated_queues, :beyond, :look, :aged, :probes);

@@ -293,7 +293,7 @@ class Dispatcher(Service):
         if found.blocked:
             emit(RunsBlocked(found.blocked))
         await self._acceptance.take(found.claimed, incarnation)
-        if not found.claimed:
+        if not found.claimed and not found.is_contested:
             await self._gated.park()
         return len(found.claimed) + found.blocked
 

@@ -110,6 +110,8 @@ class GatedClaims:
         self._yields = free <= sum(row["weight"] for row in decided.claimed)
         self._lap_found |= bool(decided.claimed)
         self._plan(verdicts, is_full=self._yields or has_ended_some)
+        if decided.is_contested:
+            self.look_at = min(self.look_at, monotonic() + _SHORTEST_REST)
         return decided
 
     async def _send(self, queues: Sequence[str], free: int) -> list[Row]:

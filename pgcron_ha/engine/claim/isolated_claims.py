@@ -44,6 +44,8 @@ class Decided:
         self.claimed = [row for row in verdicts if row["verdict"] == "claim"]
         self.blocked = sum(int(row["due"]) for row in verdicts if row["verdict"] == "blocked")
         """Runs whose handler no node offers."""
+        self.is_contested = any(row["verdict"] == "again" for row in verdicts)
+        """Whether other nodes took some of the runs or their slots at the same moment."""
 
 
 class IsolatedClaims:
