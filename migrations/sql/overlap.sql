@@ -70,16 +70,20 @@ RETURN CASE WHEN overlap IN ('skip', 'replace', 'terminate') THEN (runs = 0)::in
             WHEN overlap = 'allow' THEN coalesce(max_running, 32767) - runs
             ELSE coalesce(max_running, 1) - runs END;
 
--- How many runs of a schedule with the policy could begin now: a slot that was given to a fire
--- ahead of its time is free for one that is due.
+-- How many fires of a schedule have a slot ahead of their time: it is free for one that is due.
+CREATE FUNCTION pgcron.overlap_ahead(schedule_id bigint, OUT runs bigint)
+LANGUAGE sql STABLE AS $$
+  SELECT count(*) FROM pgcron.run h
+  WHERE h.schedule_id = overlap_ahead.schedule_id AND h.overlap_slot IS NOT NULL
+    AND h.state = 'ready' AND h.attempt = 0 AND h.due_at > now() $$;
+
+-- How many runs of a schedule with the policy could begin now.
 CREATE FUNCTION pgcron.overlap_open(schedule_id bigint, overlap text) RETURNS int
 LANGUAGE sql STABLE AS $$
   SELECT pgcron.overlap_room(overlap_open.overlap, s.max_running,
            (taken.runs - ahead.runs)::int)
   FROM pgcron.overlap_taken(overlap_open.schedule_id) taken
-  CROSS JOIN LATERAL (SELECT count(*) AS runs FROM pgcron.run h
-                      WHERE h.schedule_id = overlap_open.schedule_id AND h.overlap_slot IS NOT NULL
-                        AND h.state = 'ready' AND h.attempt = 0 AND h.due_at > now()) ahead
+  CROSS JOIN LATERAL pgcron.overlap_ahead(overlap_open.schedule_id) ahead
   LEFT JOIN pgcron.schedule s ON s.id = overlap_open.schedule_id $$;
 
 -- Whether a due run could begin but for its overlap slot: nothing is decided about one that
@@ -252,13 +256,15 @@ BEGIN
       WITH place AS MATERIALIZED (
         SELECT one.schedule_id, s.max_running, coalesce(s.max_queued, 1000) AS most_queued,
                coalesce(s.queue_drops, 'newest') AS drops, holder.id AS holder,
-               holder.due_at AS holder_due_at, taken.runs
+               holder.due_at AS holder_due_at, (taken.runs - ahead.runs)::int AS runs
         FROM unnest(schedules) one(schedule_id)
         LEFT JOIN pgcron.schedule s ON s.id = one.schedule_id
         CROSS JOIN LATERAL pgcron.overlap_taken(one.schedule_id) taken
+        CROSS JOIN LATERAL pgcron.overlap_ahead(one.schedule_id) ahead
         LEFT JOIN LATERAL (SELECT h.id, h.due_at FROM pgcron.run h
                            WHERE h.schedule_id = one.schedule_id
                              AND (h.overlap_slot IS NOT NULL OR h.state = 'running')
+                             AND (h.attempt > 0 OR h.due_at <= now())
                            ORDER BY h.id LIMIT 1) holder ON taken.runs > 0),
       late AS MATERIALIZED (
         SELECT p.*, d.* FROM place p
