@@ -117,28 +117,27 @@ async def _send_one(session: Session, request: RunRequest, is_awaited: bool) -> 
     actor = session.actor if reads_all or not is_awaited else None
     run_id = await request.send(session.connection, session.schema, actor)
     if reads_all:
-        await _note_if_not_offered(session, request)
+        await note_what_nobody_offers(session, [_wanted(request)])
     return run_id
 
 
-async def _note_if_not_offered(session: Session, *requests: RunRequest) -> None:
-    wanted = {
-        (each.handler, each.options.get("queue", "default")): each.options.get("requires")
-        for each in requests
-    }
-    await note_what_nobody_offers(session, ((*key, labels) for key, labels in wanted.items()))
+def _wanted(request: RunRequest) -> tuple[str, str, Sequence[str] | None]:
+    options = request.options
+    return request.handler, options.get("queue", "default"), options.get("requires")
 
 
 async def _send(session: Session, requests: Iterator[RunRequest]) -> list[int]:
     ids: list[int] = []
-    different: dict[tuple[str, str], RunRequest] = {}
+    wanted: dict[tuple[str, str], tuple[str, str, Sequence[str] | None]] = {}
+    # Before: what is read after the runs are there must not look as if they were not.
+    reads_all = await session.call(may_read_history)
     async with session.connection.transaction():
         while batch := list(islice(requests, BATCH)):
             lines = [each.as_json() for each in batch]
             ids += await send_runs(session.connection, lines, session.schema, session.actor)
-            different |= {(each.handler, each.options.get("queue", "")): each for each in batch}
-    if await session.call(may_read_history):
-        await _note_if_not_offered(session, *different.values())
+            wanted |= {each[:2]: each for each in map(_wanted, batch)}
+    if reads_all:
+        await note_what_nobody_offers(session, wanted.values())
     return ids
 
 

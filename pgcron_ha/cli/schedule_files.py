@@ -66,8 +66,8 @@ def apply_command(
         async with tried(session.connection, keep=not dry_run):
             applied = await _apply(session, definitions, owner, prune, take_over)
         new = [one.content for one in applied[1] if one.change in ("added", "changed")]
-        wanted = {(row["handler"], row["queue"]): row["requires"] for row in new if row}
-        await note_what_nobody_offers(session, ((*key, labels) for key, labels in wanted.items()))
+        wanted = ((row["handler"], row["queue"], row["requires"]) for row in new if row)
+        await note_what_nobody_offers(session, wanted)
         return applied, await session.call(interfaces.default_schedule)
 
     (calendars, applied), default = on_database(put)

@@ -87,11 +87,12 @@ async def why_it_waits(session: Session, run_id: int) -> str | None:
 async def note_what_nobody_offers(
     session: Session, wanted: Iterable[tuple[str, str, Sequence[str] | None]]
 ) -> None:
-    """A note on stderr for each handler whose runs no living node takes from the queue, with these
-    labels; none while no node lives. What can't be read is no error: the change is made.
+    """A note on stderr for each handler, queue and required labels whose runs no living node takes;
+    none while no node lives. What can't be read is no error: the change is made.
     """
+    different = {(handler, queue): requires for handler, queue, requires in wanted}
     with suppress(PgcronError), answers():
-        for handler, queue, requires in islice(wanted, MOST_NOTES):
+        for (handler, queue), requires in islice(different.items(), MOST_NOTES):
             found = await session.call(offered, handler, queue, requires)
             lacking = not_offered(handler, queue, found) if found["handlers"] else None
             if lacking is not None:
