@@ -29,17 +29,17 @@ async def status_command(session: Session) -> None:
 
     What needs attention is what the overview of the pages shows, in the same words.
     """
-    blocking = await session.call(blocking_sessions)
     # Locks are reported, not waited for.
     await session.connection.execute("SET lock_timeout = '1s'")
     try:
-        status = {"blocking": blocking, **await session.call(read_tables)}
+        tables = await session.call(read_tables)
         seen = await session.call(read_facts, LAST_HOUR)
     except Conflict as error:
         raise naming(error, await session.call(blocking_sessions)) from error
     found = causes(lambda *_, **__: "", seen)
-    report({**status, "attention": [_described(cause) for cause in found]})
-    for line in summary_lines(status):
+    attention = [_described(cause) for cause in found]
+    report({"blocking": seen.blocking, **tables, "attention": attention})
+    for line in summary_lines(tables):
         echo(line)
     for cause in found:
         echo_state(_plain(f"{cause.mark.word:10} {cause.what}: {cause.why}"))
