@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -72,7 +73,7 @@ async def in_zone_of(
 def instant(option: str, text: str, direction: int = -1) -> datetime:
     """An aware datetime, read as by `local_instant`; a time of a day is one of this machine."""
     written = local_instant(option, text)
-    if isinstance(written.said, datetime) and written.said.tzinfo is None:
+    if isinstance(written.value, datetime) and written.value.tzinfo is None:
         raise InvalidInput(
             f"{option} '{text[:60]}' has no offset",
             "The same wall time is another instant elsewhere.",
@@ -168,14 +169,25 @@ class JsonGroup(click.Group):
         """As click does it, with ``list`` where no command is named; options may stand before a
         command's name, too.
         """
-        named = next((place for place, word in enumerate(args) if word in self.commands), None)
-        if named:
-            args = [args[named], *args[:named], *args[named + 1 :]]
+        with_value = self._options_with_a_value()
+        for place, (before, word) in enumerate(pairwise(["", *args])):
+            if word in self.commands and before not in with_value:
+                args = [word, *args[:place], *args[place + 1 :]]
+                break
         is_bare = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
         # A shell that completes the noun asks for all its commands.
         if is_bare and "list" in self.commands and not ctx.resilient_parsing:
             args = ["list", *args]
         return super().parse_args(ctx, args)
+
+    def _options_with_a_value(self) -> set[str]:
+        options = (each for command in self.commands.values() for each in command.params)
+        return {
+            name
+            for each in options
+            if isinstance(each, click.Option) and not each.is_flag
+            for name in each.opts
+        }
 
 
 def option(

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self, TypeVar, Unpack
 from weakref import WeakKeyDictionary
 
 from pgcron_ha.client import checks
-from pgcron_ha.client.mistakes import Slips, are_collected, defining
+from pgcron_ha.client.mistakes import Misspellings, are_collected, defining
 from pgcron_ha.client.options import (
     HandlerDefaults,
     Policies,
@@ -65,7 +65,7 @@ class App:
         self._listen_dsn = listen_dsn
         self._schema = schema
         self._handlers: dict[str, PythonHandler] = {}
-        self._slips = Slips(self._handlers)
+        self._misspellings = Misspellings(self._handlers)
         self._defaults: dict[str, Mapping[str, Any]] = {}
         self._refused: set[Callable[..., Any]] = set()
         self._schedules: dict[str, CodeSchedule] = {}
@@ -361,7 +361,7 @@ class App:
     ) -> RunRequest:
         """The checked request; the handler's defaults replace what `options` leave out."""
         full_name = self._name_of(handler)
-        self._slips.warn_of(full_name)
+        self._misspellings.warn_of(full_name)
         chosen = with_defaults(self._defaults.get(full_name, {}), given(options))
         request = request_run(full_name, args, chosen)
         if check_args:

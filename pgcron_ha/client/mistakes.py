@@ -48,7 +48,7 @@ def defining(what: str) -> Iterator[None]:
         collected.found += error.about(what).parts
 
 
-class Slips:
+class Misspellings:
     """Warns in the log, once, of a handler's name that is nearly one of those that are known."""
 
     def __init__(self, known: Mapping[str, object]) -> None:

@@ -14,29 +14,29 @@ _DAYS: Final = {None: None, "yesterday": -1, "today": 0, "tomorrow": 1}
 
 
 class WrittenTime(NamedTuple):
-    """What a text says, before the zone and the present instant are known."""
+    """A time as it was written: which instant it is depends on the zone and on now."""
 
-    said: timedelta | time | datetime
+    value: timedelta | time | datetime
     """How long ago or from now, a time of a day, or a datetime, aware if it has an offset."""
     day: int | None = None
-    """Of a time of a day: days from today; None when no day was said."""
+    """Of a time of a day: days from today; None when no day was named."""
 
     def wall(self, now: datetime, zone: tzinfo | None, direction: int = -1) -> datetime:
         """Wall time in the zone (None: this machine's), or an aware datetime. A duration is so long
         ago, or with direction 1 from now. A time without a day is one of the zone's today.
         OverflowError.
         """
-        if isinstance(self.said, timedelta):
-            return now + direction * self.said
-        if isinstance(self.said, datetime):
-            return self.said
+        if isinstance(self.value, timedelta):
+            return now + direction * self.value
+        if isinstance(self.value, datetime):
+            return self.value
         day = now.astimezone(zone).date() + timedelta(days=self.day or 0)
-        return datetime.combine(day, self.said)
+        return datetime.combine(day, self.value)
 
     def last_wall(self, now: datetime, zone: tzinfo | None) -> datetime:
         """As `wall`, but a time without a day that is still to come is yesterday's."""
         found = self.wall(now, zone)
-        is_clock = isinstance(self.said, time) and self.day is None
+        is_clock = isinstance(self.value, time) and self.day is None
         if is_clock and found > now.astimezone(zone).replace(tzinfo=None):
             return found - timedelta(days=1)
         return found
@@ -62,6 +62,6 @@ def read_time(text: str) -> WrittenTime:
         return WrittenTime(timedelta())
     with suppress(ValueError, OverflowError):
         return WrittenTime(timedelta(seconds=parse_duration(words.replace(" ", ""))))
-    if said := _CLOCK.fullmatch(words):
-        return WrittenTime(time.fromisoformat(said[2].rjust(5, "0")), _DAYS[said[1]])
+    if clock := _CLOCK.fullmatch(words):
+        return WrittenTime(time.fromisoformat(clock[2].rjust(5, "0")), _DAYS[clock[1]])
     return WrittenTime(datetime.fromisoformat(words))

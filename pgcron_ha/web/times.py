@@ -26,9 +26,9 @@ def parse_moment(text: str, zone: ZoneInfo, now: datetime) -> Moment:
     """What a filter of time says; a time without a zone is the viewer's. InvalidInput."""
     with suppress(ValueError, OverflowError):
         written = read_time(text)
-        if isinstance(written.said, timedelta):
-            if written.said < _LONGEST:
-                return written.said
+        if isinstance(written.value, timedelta):
+            if written.value < _LONGEST:
+                return written.value
         elif (found := written.at(now, zone).astimezone(UTC)).year in _YEARS:
             return found
     raise WrongAddress(
@@ -62,8 +62,8 @@ def written_instant(text: str, zone: ZoneInfo, now: datetime, direction: int = -
 def written_end(text: str, zone: ZoneInfo, now: datetime) -> Moment:
     """A duration from now, which the database adds to its clock, or an instant. InvalidInput."""
     with suppress(ValueError, OverflowError):
-        if isinstance(said := read_time(text).said, timedelta):
-            return said
+        if isinstance(value := read_time(text).value, timedelta):
+            return value
     return written_instant(text, zone, now)
 
 
@@ -107,7 +107,7 @@ def _twice(shown: str, zone: ZoneInfo, instant: datetime, word: str) -> str:
 def _parsed(text: str, zone: ZoneInfo, now: datetime) -> datetime:
     with suppress(ValueError, OverflowError):
         written = read_time(text)
-        if not isinstance(written.said, timedelta):
+        if not isinstance(written.value, timedelta):
             return written.last_wall(now, zone)
     raise WrongAddress(
         f"'{text[:60]}' is not a time",
