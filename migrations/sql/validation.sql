@@ -57,7 +57,8 @@ BEGIN
     OR pgcron.refuse('PC001', format('handler %L is not a handler name', left(handler, 200)),
       'A handler is written kind:name; the kinds are py, shell, http, sql and those of other '
       'executors, the name has letters, digits, "_", "." and "-".',
-      'Write for example ''py:report'' or ''shell:backup''; `pgcron-ha nodes` lists what live '
+      coalesce('Did you mean ''py:' || substring(handler FROM '^[A-Za-z_]\w{0,99}$') || '''? ', '')
+      || 'Write for example ''py:report'' or ''shell:backup''; `pgcron-ha nodes` lists what live '
       'nodes offer.');
 END $$;
 

@@ -372,6 +372,13 @@ async def test_a_run_without_a_handler_is_told_how_one_is_written(rolled_back: C
     assert "py:report" in error.hint
 
 
+async def test_a_handler_without_its_kind_is_told_the_likely_name(rolled_back: Connection) -> None:
+    error = await refusal(rolled_back, "SELECT pgcron.enqueue('nightly_export')")
+
+    assert error.hint.startswith("Did you mean 'py:nightly_export'?")
+    assert "Did you mean" not in (await refusal(rolled_back, "SELECT pgcron.enqueue('a b')")).hint
+
+
 async def test_runs_are_judged_when_they_come_and_not_again_when_they_are_claimed(
     rolled_back: Connection,
 ) -> None:
