@@ -71,16 +71,12 @@ class CronExpression:
 
     def wall_after(self, wall: datetime, until: datetime) -> datetime | None:
         """The first named wall time later than ``wall``, or None: none on a day up to ``until``."""
-        day = wall.date()
-        if self.days.has(day):
-            time = self._time_after(wall.hour, wall.minute, wall.second)
-            if time is not None:
-                return datetime(day.year, day.month, day.day, *time)
-        later = self.days.after(day)
-        if later is None or later > until.date():
-            return None
-        time = self.hours[0], self.minutes[0], self.seconds[0]
-        return datetime(later.year, later.month, later.day, *time)
+        if self.days.has(wall.date()):
+            passed = self._times_up_to(wall)
+            if passed < self.times_a_day:
+                return self._at(wall.date(), passed)
+        later = self.days.after(wall.date())
+        return None if later is None or later > until.date() else self._at(later, 0)
 
     def count_between(self, after: datetime, until: datetime, most: int) -> int:
         """How many wall times it names in (after, until], both naive: exact up to ``most``."""
@@ -108,19 +104,12 @@ class CronExpression:
                 count += bisect_right(self.seconds, wall.second)
         return count
 
-    def _time_after(self, hour: int, minute: int, second: int) -> tuple[int, int, int] | None:
-        if hour in self.hours:
-            if minute in self.minutes:
-                place = bisect_right(self.seconds, second)
-                if place < len(self.seconds):
-                    return hour, minute, self.seconds[place]
-            place = bisect_right(self.minutes, minute)
-            if place < len(self.minutes):
-                return hour, self.minutes[place], self.seconds[0]
-        place = bisect_right(self.hours, hour)
-        if place < len(self.hours):
-            return self.hours[place], self.minutes[0], self.seconds[0]
-        return None
+    def _at(self, day: date, place: int) -> datetime:
+        """The time of a day with ``place`` earlier times on that day."""
+        place, second = divmod(place, len(self.seconds))
+        hour, minute = divmod(place, len(self.minutes))
+        clock = self.hours[hour], self.minutes[minute], self.seconds[second]
+        return datetime(day.year, day.month, day.day, *clock)
 
 
 @lru_cache(maxsize=CACHED_EXPRESSIONS)
@@ -269,13 +258,6 @@ class NthExpression(CronExpression):
                 left_out -= each_day
                 day = self.days.after(day)
         return None if day is None or day > last else self._at(day, left_out)
-
-    def _at(self, day: date, place: int) -> datetime:
-        """The time of a day with ``place`` earlier times on that day."""
-        place, second = divmod(place, len(self.seconds))
-        hour, minute = divmod(place, len(self.minutes))
-        clock = self.hours[hour], self.minutes[minute], self.seconds[second]
-        return datetime(day.year, day.month, day.day, *clock)
 
     def count_between(self, after: datetime, until: datetime, most: int) -> int:
         """How many wall times it names in (after, until], both naive, exact."""
