@@ -11,12 +11,12 @@ Day sets are bit masks: bit ``d`` is day ``d``.
 
 from __future__ import annotations
 
-from calendar import isleap
+from calendar import monthrange
 from datetime import date, datetime, timedelta
 from functools import lru_cache
 from itertools import product
 
-from croniter import croniter
+from croniter import croniter_range
 
 from pgcron_ha.spec.budget import spend
 from pgcron_ha.spec.cron.fields import CronField
@@ -28,7 +28,7 @@ MONTHS_A_STEP = 12
 # After this year nothing fires: datetime ends with 9999.
 LAST_YEAR = 9998
 
-_LENGTHS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_LEAP_AND_OTHER_YEAR = 2000, 2001
 
 
 class MonthDays:
@@ -47,8 +47,7 @@ class MonthDays:
         """The mask of the month's days; 0 when it has none."""
         if month not in self._months:
             return 0
-        length = _length(year, month)
-        first = date(year, month, 1).weekday()
+        first, length = monthrange(year, month)
         mask = self._masks.get((length, first))
         return self._mask(length, first) if mask is None else mask
 
@@ -73,9 +72,8 @@ class MonthDays:
 
     def ever(self) -> bool:
         """Whether any month of the calendar has such a day; every month takes all its shapes."""
-        lengths = {_LENGTHS[month] for month in self._months}
-        if 2 in self._months:
-            lengths.add(29)
+        months = product(_LEAP_AND_OTHER_YEAR, self._months)
+        lengths = {monthrange(year, month)[1] for year, month in months}
         shapes = product(sorted(lengths, reverse=True), range(7))
         return any(self._mask(length, first) for length, first in shapes)
 
@@ -89,10 +87,6 @@ class MonthDays:
             mask = days & weekdays if both else days | weekdays
         self._masks[length, first] = mask
         return mask
-
-
-def _length(year: int, month: int) -> int:
-    return 29 if month == 2 and isleap(year) else _LENGTHS[month]
 
 
 def _days_of(field: CronField, length: int, first: int) -> int:
@@ -123,15 +117,13 @@ def _weekday_mask(weekday: int, length: int, first: int) -> int:
 
 @lru_cache(maxsize=49)
 def _weekday_in_31_days(weekday: int, first: int) -> int:
-    """The days that croniter gives this weekday (Sunday is 0) in a long month of this shape."""
-    month = _long_month(first)
-    fires = croniter(f"0 0 * * {weekday}", month - timedelta(seconds=1), ret_type=datetime)
-    mask = 0
-    fire: datetime = fires.get_next()
-    while (fire.year, fire.month) == (month.year, month.month):
-        mask |= 1 << fire.day
-        fire = fires.get_next()
-    return mask
+    """The days that croniter gives this weekday (Sunday is 0) in a month of 31 days that begins on
+    the weekday ``first`` (Monday is 0, as `datetime` counts).
+    """
+    januaries = (datetime(year, 1, 1) for year in range(2000, 2028))
+    begin = next(january for january in januaries if january.weekday() == first)
+    days = croniter_range(begin, begin + timedelta(days=30), f"0 0 * * {weekday}")
+    return sum(1 << day.day for day in days)
 
 
 def _counted_weekday(mark: str, length: int, first: int) -> int:
@@ -159,10 +151,3 @@ def _counted_day(mark: str, length: int, first: int) -> int:
     elif weekday == 6:  # Sunday: the Monday after, but within the month
         day += 1 if day < length else -2
     return 1 << day
-
-
-@lru_cache(maxsize=7)
-def _long_month(first: int) -> datetime:
-    """A month of 31 days that begins on this weekday (Monday is 0, as `datetime` counts)."""
-    months = (datetime(year, month, 1) for year, month in product((2026, 2027), range(1, 13)))
-    return next(m for m in months if _LENGTHS[m.month] == 31 and m.weekday() == first)
