@@ -6,12 +6,12 @@ begins, may be answered too early but never too late: the caller searches again 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from calendar import monthrange
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
-from typing import Protocol, runtime_checkable
 
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.bounds import LATEST, naive_utc
@@ -35,35 +35,37 @@ _DAY, _HOUR, _MINUTE, _SECOND = (
 _EXAMPLE = 'for example "not 2026-12-24..2027-01-01", "not * * * * sat,sun"'
 
 
-@runtime_checkable
-class Exclusion(Protocol):
+@dataclass(frozen=True)
+class Exclusion(ABC):
     """One ``not`` line."""
 
-    @property
-    def canonical(self) -> str:
-        """The line's text, the same for all spellings."""
+    canonical: str
+    """The line's text, the same for all spellings."""
 
+    @abstractmethod
     def end(self, fire: datetime, rule: FireRule) -> datetime | None:
         """None if the rule's fire isn't covered; else an instant later than it, up to which no
         fire of the rule is left.
         """
 
+    @abstractmethod
     def begin(self, after: datetime) -> datetime:
         """An instant later than ``after`` (not covered), up to which nothing is covered."""
 
     def takes_day(self, day: date) -> bool:
         """Whether the day is covered as a whole, whatever the clocks do on it."""
+        return False
 
     def touches_day(self, day: date) -> bool:
         """Whether some of the day may be covered."""
+        return self.takes_day(day)
 
 
 @dataclass(frozen=True)
-class InstantExclusion:
+class InstantExclusion(Exclusion):
     """One instant."""
 
     instant: datetime
-    canonical: str
 
     def end(self, fire: datetime, rule: FireRule) -> datetime | None:
         """The next second, for the instant itself."""
@@ -73,31 +75,18 @@ class InstantExclusion:
         """The instant, if it is still to come."""
         return self.instant if after < self.instant else LATEST
 
-    def takes_day(self, day: date) -> bool:
-        """Never."""
-        return False
-
     def touches_day(self, day: date) -> bool:
         """Whether the instant is near, in any zone."""
         return abs(day - self.instant.date()) <= _DAY
 
 
 @dataclass(frozen=True)
-class DatesExclusion:
+class DatesExclusion(Exclusion):
     """Whole days of the zone's calendar: ranges, ascending, apart from each other."""
 
     first: tuple[date, ...]
     last: tuple[date, ...]
     timezone: str
-
-    @property
-    def canonical(self) -> str:
-        """``not`` and the ranges."""
-        ranges = (
-            f"{first}" if first == last else f"{first}..{last}"
-            for first, last in zip(self.first, self.last, strict=True)
-        )
-        return f"not {','.join(ranges)}"
 
     def end(self, fire: datetime, rule: FireRule) -> datetime | None:
         """The midnight after the range, for a fire on one of its days."""
@@ -119,24 +108,14 @@ class DatesExclusion:
         place = bisect_right(self.first, day) - 1
         return place >= 0 and day <= self.last[place]
 
-    def touches_day(self, day: date) -> bool:
-        """Whether it is one of the days."""
-        return self.takes_day(day)
-
 
 @dataclass(frozen=True)
-class CronExclusion:
+class CronExclusion(Exclusion):
     """The minutes whose wall time an expression of 5 fields names, or the seconds of one of 6."""
 
     expression: CronExpression
     timezone: str
     by_second: bool
-
-    @property
-    def canonical(self) -> str:
-        """``not`` and the expression."""
-        seconds = "0 " if self.by_second and len(self.expression.canonical.split()) == 5 else ""
-        return f"not {seconds}{self.expression.canonical}"
 
     def end(self, fire: datetime, rule: FireRule) -> datetime | None:
         """After the second, minute or hour; after its last day if none of the rule's times of a
@@ -227,7 +206,7 @@ def read_exclusion(words: list[str], timezone: str) -> Exclusion:
         )
     if rest[0].lower() == "at" and len(rest) == 2:
         written = read_instant(rest[1], timezone, 'for example "not at 2026-12-24T18:00"')
-        return InstantExclusion(written.instant, f"not at {written.canonical}")
+        return InstantExclusion(f"not at {written.canonical}", written.instant)
     if rest[0].lower() in ("at", "every", "rrule", "not", "from", "until"):
         raise InvalidSpec(
             f'"{" ".join(words)[:60]}" is not an exclusion',
@@ -236,9 +215,10 @@ def read_exclusion(words: list[str], timezone: str) -> Exclusion:
         )
     if len(rest) == 1 and not rest[0].startswith("@"):
         return _dates(rest[0], timezone)
-    text = " ".join(rest)
-    expression = parse_cron(text)
-    return CronExclusion(expression, timezone, by_second=len(rest) == 6)
+    expression, by_second = parse_cron(" ".join(rest)), len(rest) == 6
+    seconds = "0 " if by_second and len(expression.canonical.split()) == 5 else ""
+    canonical = f"not {seconds}{expression.canonical}"
+    return CronExclusion(canonical, expression, timezone, by_second)
 
 
 def _dates(text: str, timezone: str) -> DatesExclusion:
@@ -258,8 +238,9 @@ def _dates(text: str, timezone: str) -> DatesExclusion:
             joined[-1] = joined[-1][0], max(joined[-1][1], last)
         else:
             joined.append((first, last))
+    texts = (f"{first}" if first == last else f"{first}..{last}" for first, last in joined)
     firsts, lasts = zip(*joined, strict=True)
-    return DatesExclusion(firsts, lasts, timezone)
+    return DatesExclusion(f"not {','.join(texts)}", firsts, lasts, timezone)
 
 
 def _wall(timezone: str, instant: datetime) -> datetime:

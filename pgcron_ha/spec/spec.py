@@ -325,7 +325,7 @@ def _with_calendars(
     for use in uses:
         if use.name not in known:
             raise unknown_calendar(use.name, dict(calendars))
-    return [CalendarExclusion(use, known[use.name], timezone) for use in uses]
+    return [CalendarExclusion(use.canonical, use, known[use.name], timezone) for use in uses]
 
 
 def _judge_uses(uses: Sequence[CalendarUse]) -> None:

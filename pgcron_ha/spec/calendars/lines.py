@@ -18,6 +18,7 @@ from pgcron_ha.spec.bounds import LATEST, naive_utc
 from pgcron_ha.spec.budget import spend
 from pgcron_ha.spec.calendars.calendar import Calendar
 from pgcron_ha.spec.calendars.rules import REPEATS_AFTER, DaysOfYear, bit, first_day, whole_year
+from pgcron_ha.spec.exclusions import Exclusion
 from pgcron_ha.spec.rules import FireRule
 from pgcron_ha.spec.zones import instant_at, load_zone, wall_clock
 
@@ -33,31 +34,22 @@ _LINE = re.compile(
 class CalendarUse:
     """The parsed line."""
 
+    canonical: str
+    """The line's text, the same for all spellings."""
     name: str
     keeps: bool
     """``only in``: the calendar's days are the allowed ones."""
     move: str | None
     """``next``, ``previous``, or None: skip."""
 
-    @property
-    def canonical(self) -> str:
-        """The line's text, the same for all spellings."""
-        move = "" if self.move is None else f", move {self.move}"
-        return f"{'only' if self.keeps else 'not'} in {self.name}{move}"
-
 
 @dataclass(frozen=True)
-class CalendarExclusion:
+class CalendarExclusion(Exclusion):
     """A line with its calendar: the days that it takes."""
 
     use: CalendarUse
     calendar: Calendar
     timezone: str
-
-    @property
-    def canonical(self) -> str:
-        """The line's text."""
-        return self.use.canonical
 
     def taken(self, year: int) -> int:
         """The bits of the days that it takes."""
@@ -71,10 +63,6 @@ class CalendarExclusion:
     def takes_day(self, day: date) -> bool:
         """Whether the day is taken."""
         return bool(self.taken(day.year) & bit(day))
-
-    def touches_day(self, day: date) -> bool:
-        """Whether the day is taken."""
-        return self.takes_day(day)
 
     def end(self, fire: datetime, rule: FireRule) -> datetime | None:
         """The beginning of the next day that is left, for a fire on one that is taken."""
@@ -113,8 +101,9 @@ def read_calendar_use(words: list[str]) -> CalendarUse:
             ' ", move next" or ", move previous"',
             'for example "not in holidays" or "only in business-days, move next"',
         )
-    move = match["move"]
-    return CalendarUse(match["name"], match[1].lower() == "only", move and move.lower())
+    kind, name, move = match[1].lower(), match["name"], match["move"] and match["move"].lower()
+    canonical = f"{kind} in {name}" + (f", move {move}" if move else "")
+    return CalendarUse(canonical, name, kind == "only", move)
 
 
 def names_calendar(words: list[str]) -> bool:
