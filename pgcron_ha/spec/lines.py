@@ -23,7 +23,7 @@ from pgcron_ha.spec.exclusions import Exclusion, read_exclusion
 from pgcron_ha.spec.instants import read_instant
 from pgcron_ha.spec.rrule.rule import read_recurrence
 from pgcron_ha.spec.rules import EPOCH, CronRule, FireRule, InstantRule, IntervalRule
-from pgcron_ha.spec.text import ordinal
+from pgcron_ha.spec.text import duration_text, ordinal
 from pgcron_ha.spec.zones import load_zone, wall_clock
 
 EXAMPLE_SEED = "00000000-0000-0000-0000-000000000000"
@@ -67,9 +67,9 @@ _DURATION = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9
 class Bound:
     """A ``from`` or ``until`` line: the first or the last instant at which a spec may fire."""
 
+    canonical: str
     name: str
     instant: datetime
-    canonical: str
 
 
 def read_line(
@@ -103,10 +103,11 @@ def read_line(
 def _cron(text: str, timezone: str, dst: DstPolicy, seed: str | None) -> CronRule:
     macro = text.strip(" \t").lower()
     if macro not in _MACROS:
-        return CronRule(parse_cron(text), timezone, dst)
+        expression = parse_cron(text)
+        return CronRule(expression.canonical, expression, timezone, dst)
     fields = _spread_fields(macro, seed)
     expression = replace(parse_cron(fields), notes=(f'"{macro}" is {fields} here',))
-    return CronRule(expression, timezone, dst, macro)
+    return CronRule(macro, expression, timezone, dst)
 
 
 def _nth(words: list[str], timezone: str, dst: DstPolicy, seed: str | None) -> CronRule:
@@ -128,7 +129,7 @@ def _nth(words: list[str], timezone: str, dst: DstPolicy, seed: str | None) -> C
     begin = "" if anchor == START else f" from {anchor:%Y-%m-%dT%H:%M:%S}"
     step = int(match[1])
     text = f"every {ordinal(step)} of {of.canonical}{begin}"
-    return replace(of, expression=nth_of(of.expression, step, anchor), written=text)
+    return CronRule(text, nth_of(of.expression, step, anchor), timezone, dst)
 
 
 def _instant_line(words: list[str], timezone: str) -> InstantRule | Bound:
@@ -143,21 +144,23 @@ def _instant_line(words: list[str], timezone: str) -> InstantRule | Bound:
     written = read_instant(words[1], timezone, example)
     canonical = f"{kind} {written.canonical}"
     if kind == "at":
-        return InstantRule(written.instant, canonical)
-    return Bound(kind, written.instant, canonical)
+        return InstantRule(canonical, written.instant)
+    return Bound(canonical, kind, written.instant)
 
 
 def _interval(words: list[str]) -> IntervalRule:
-    if len(words) == 2:
-        return IntervalRule(_duration(words[1]), EPOCH)
-    if len(words) == 4 and words[2].lower() == "from":
+    if len(words) not in (2, 4) or (len(words) == 4 and words[2].lower() != "from"):
+        raise InvalidSpec(
+            "the interval is not complete" if len(words) < 4 else "the interval has words too many",
+            "an interval is: every <duration> [from <instant>]",
+            'for example "every 90m from 2026-01-01T00:10Z"',
+        )
+    period, anchor = _duration(words[1]), EPOCH
+    if len(words) == 4:
         example = 'for example "from 2026-01-01T00:10Z" or "from 2026-01-01T01:10:00+01:00"'
-        return IntervalRule(_duration(words[1]), read_instant(words[3], None, example).instant)
-    raise InvalidSpec(
-        "the interval is not complete" if len(words) < 4 else "the interval has words too many",
-        "an interval is: every <duration> [from <instant>]",
-        'for example "every 90m from 2026-01-01T00:10Z"',
-    )
+        anchor = read_instant(words[3], None, example).instant
+    begin = "" if anchor == EPOCH else f" from {anchor:%Y-%m-%dT%H:%M:%SZ}"
+    return IntervalRule(f"every {duration_text(period)}{begin}", period, anchor)
 
 
 def _duration(text: str) -> timedelta:

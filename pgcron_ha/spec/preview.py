@@ -17,9 +17,7 @@ from pgcron_ha.spec.bounds import naive_utc
 from pgcron_ha.spec.budget import MOST_STEPS, search, spent
 from pgcron_ha.spec.calendars.lines import CalendarExclusion, day_of
 from pgcron_ha.spec.calendars.shift import MOST_DAYS_MOVED, Moves
-from pgcron_ha.spec.cron.fires import DstPolicy, NamedTimes, is_run_late
-from pgcron_ha.spec.rrule.rule import RecurrenceRule
-from pgcron_ha.spec.rules import CronRule, FireRule
+from pgcron_ha.spec.cron.fires import NamedTimes, is_run_late
 from pgcron_ha.spec.sentences import sentence
 from pgcron_ha.spec.spec import SEARCHES_BACK, Spec
 from pgcron_ha.spec.zones import Change, first_change, instants_of, load_zone, wall_clock
@@ -106,12 +104,12 @@ def _gap_notes(spec: Spec, fire: datetime, last: datetime | None) -> Iterator[st
 
 def _skipped(spec: Spec, change: Change, is_fire: bool) -> Iterator[str]:
     end = change.at + change.after
-    for rule in spec.rules:
-        wall = _wall_after(rule, change.at + change.before - _SECOND, end)
+    for named in _named_times(spec):
+        wall = named.wall_after(change.at + change.before - _SECOND, end)
         if wall is None or wall >= end:
             continue
         fact = f"{_clock(wall)} does not exist on {wall:%Y-%m-%d} in {spec.timezone}"
-        if not (_is_fixed(rule, spec.dst) and is_run_late(change, spec.dst)):
+        if named.wildcard or not is_run_late(change, spec.dst):
             yield f"{fact}: no fire"
         elif is_fire:
             yield f"{fact}: fires at {_clock(end)}"
@@ -126,7 +124,7 @@ def _fold_notes(spec: Spec, fire: datetime) -> Iterator[str]:
     fact = f"{_clock(wall)} occurs twice on {wall:%Y-%m-%d} in {spec.timezone}"
     if at == passes[1]:
         yield f"{fact}: second pass"
-    elif any(_names(rule, wall) for rule in spec.rules) and not _fires(spec, passes[1]):
+    elif _names(spec, wall) and not _fires(spec, passes[1]):
         yield f"{fact}: first pass, the second is left out"
     else:
         yield f"{fact}: first pass"
@@ -137,29 +135,13 @@ def _fires(spec: Spec, at: datetime) -> bool:
     return spec.next(instant - _SECOND) == instant
 
 
-def _names(rule: FireRule, wall: datetime) -> bool:
-    return _wall_after(rule, wall - _SECOND, wall) == wall
+def _names(spec: Spec, wall: datetime) -> bool:
+    return any(named.wall_after(wall - _SECOND, wall) == wall for named in _named_times(spec))
 
 
-def _wall_after(rule: FireRule, wall: datetime, until: datetime) -> datetime | None:
-    """The next wall time that the rule names, any later than ``until`` may be None; None for rules
-    that count real time.
-    """
-    named = _named_times(rule)
-    return None if named is None else named.wall_after(wall, until)
-
-
-def _is_fixed(rule: FireRule, dst: DstPolicy) -> bool:
-    """Whether the policy for daily jobs holds, not the wall clock alone."""
-    named = _named_times(rule)
-    return dst is not DstPolicy.ROBFIG and named is not None and not named.wildcard
-
-
-def _named_times(rule: FireRule) -> NamedTimes | None:
-    """What names the rule's wall times; None for rules that count real time."""
-    if isinstance(rule, CronRule):
-        return rule.expression
-    return rule if isinstance(rule, RecurrenceRule) else None
+def _named_times(spec: Spec) -> Iterator[NamedTimes]:
+    """Of the rules that don't count real time."""
+    return (rule.named for rule in spec.rules if rule.named is not None)
 
 
 def _clock(wall: datetime) -> str:

@@ -2,60 +2,65 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from itertools import product
-from typing import Protocol, runtime_checkable
 
-from pgcron_ha.spec.bounds import EARLIEST, LATEST
+from pgcron_ha.spec.bounds import EARLIEST, LATEST, last_before, naive_utc
 from pgcron_ha.spec.budget import search, spend
 from pgcron_ha.spec.cron.expression import CronExpression, NthExpression
-from pgcron_ha.spec.cron.fires import DstPolicy, count_fires, next_until, previous_fire
-from pgcron_ha.spec.text import duration_text
+from pgcron_ha.spec.cron.fires import DstPolicy, NamedTimes, next_until
+from pgcron_ha.spec.zones import NEAR, first_change, load_zone, wall_clock
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _DAY, _SECOND = timedelta(days=1), timedelta(seconds=1)
 
 
-@runtime_checkable
-class FireRule(Protocol):
+@dataclass(frozen=True)
+class FireRule(ABC):
     """One line of a spec: it fires at whole seconds, the same ones for every caller."""
 
-    @property
-    def canonical(self) -> str:
-        """The line's text, the same for all spellings."""
+    canonical: str
+    """The line's text, the same for all spellings."""
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences for its author."""
+        return ()
 
+    @property
+    def named(self) -> NamedTimes | None:
+        """The wall times that it names; None if it counts real time."""
+        return None
+
+    @abstractmethod
     def next(self, after: datetime, until: datetime) -> datetime | None:
-        """The first fire later than ``after``, or None; any later than ``until`` may be None."""
+        """The first fire in (after, until], or None."""
 
     def previous(self, before: datetime) -> datetime | None:
         """The last fire earlier than ``before``."""
+        return last_before(self.next, before)
 
     def count(self, after: datetime, until: datetime, most: int) -> int:
         """How many fires with after < fire <= until: exact up to ``most``, else more."""
+        number, fire = 0, self.next(after, until)
+        while fire is not None and number <= most:
+            number += 1
+            fire = self.next(fire, until)
+        return number
 
 
 @dataclass(frozen=True)
-class CronRule:
+class CronRule(FireRule):
     """A cron line in its zone."""
 
     expression: CronExpression
     timezone: str
     dst: DstPolicy
-    written: str | None = None
-    """The line's canonical text when it is more than the expression's."""
-
-    @property
-    def canonical(self) -> str:
-        """The expression's canonical text, unless the line says more."""
-        return self.written or self.expression.canonical
 
     @cached_property
     def seconds_of_day(self) -> tuple[int, ...]:
@@ -74,73 +79,54 @@ class CronRule:
         """The expression's notes."""
         return self.expression.notes
 
+    @property
+    def named(self) -> NamedTimes:
+        """Those of the expression."""
+        return self.expression
+
     def next(self, after: datetime, until: datetime) -> datetime | None:
-        """The first fire in (after, until]."""
+        """Found in the zone, by the policy."""
         return next_until(self.expression, self.timezone, after, self.dst, until)
 
-    def previous(self, before: datetime) -> datetime | None:
-        """The last fire earlier than ``before``."""
-        return previous_fire(self.expression, self.timezone, before, self.dst)
-
     def count(self, after: datetime, until: datetime, most: int) -> int:
-        """How many fires with after < fire <= until: exact up to ``most``, else more."""
-        return count_fires(self.expression, self.timezone, after, until, self.dst, most)
+        """Not enumerated while the clock is not changed: a long outage is counted at once."""
+        start, end = naive_utc(after), naive_utc(until)
+        if start >= end:
+            return 0
+        if first_change(self.timezone, start - NEAR, end) is not None:
+            return super().count(after, until, most)
+        zone = load_zone(self.timezone)
+        return self.expression.count_between(wall_clock(zone, start), wall_clock(zone, end), most)
 
 
 @dataclass(frozen=True)
-class IntervalRule:
+class IntervalRule(FireRule):
     """Every multiple of ``period`` before and after ``anchor``."""
 
     period: timedelta
     anchor: datetime
-    notes: tuple[str, ...] = ()
-
-    @property
-    def canonical(self) -> str:
-        """``every 1h30m``, with ``from`` and the instant in UTC when it is not the epoch."""
-        text = f"every {duration_text(self.period)}"
-        if self.anchor == EPOCH:
-            return text
-        return f"{text} from {self.anchor:%Y-%m-%dT%H:%M:%SZ}"
 
     def next(self, after: datetime, until: datetime) -> datetime | None:
-        """The first fire later than ``after``, or None beyond the calendar: no need to search."""
-        if after >= LATEST:
-            return None
+        """Counted from the anchor: no need to search."""
         spend()
-        count = (max(after, EARLIEST) - self.anchor) // self.period + 1
-        return self._fire(count)
-
-    def previous(self, before: datetime) -> datetime | None:
-        """The last fire earlier than ``before``, or None beyond the calendar."""
-        if before <= EARLIEST:
-            return None
-        count = -((self.anchor - min(before, LATEST)) // self.period) - 1
-        return self._fire(count)
+        distance = ((max(after, EARLIEST) - self.anchor) // self.period + 1) * self.period
+        return self.anchor + distance if distance <= min(until, LATEST) - self.anchor else None
 
     def count(self, after: datetime, until: datetime, most: int) -> int:
         """How many fires with after < fire <= until, exact."""
         start, end = max(after, EARLIEST), min(until, LATEST)
         return max(0, (end - self.anchor) // self.period - (start - self.anchor) // self.period)
 
-    def _fire(self, count: int) -> datetime | None:
-        distance = count * self.period
-        if not EARLIEST - self.anchor <= distance <= LATEST - self.anchor:
-            return None
-        return self.anchor + distance
-
 
 @dataclass(frozen=True)
-class InstantRule:
+class InstantRule(FireRule):
     """One instant, once."""
 
     instant: datetime
-    canonical: str
-    notes: tuple[str, ...] = ()
 
     def next(self, after: datetime, until: datetime) -> datetime | None:
-        """The instant, if it is later than ``after``."""
-        return self.instant if self.instant > after else None
+        """The instant, if it is one of these."""
+        return self.instant if after < self.instant <= until else None
 
     def previous(self, before: datetime) -> datetime | None:
         """The instant, if it is earlier than ``before``."""
@@ -152,7 +138,7 @@ class InstantRule:
 
 
 def fires_of(rule: FireRule, after: datetime, until: datetime) -> Iterator[datetime]:
-    """All fires in (after, until], ascending, and perhaps one more."""
+    """All fires in (after, until], ascending."""
     fire: datetime | None = after
     while fire is not None:
         with search():

@@ -110,8 +110,7 @@ def _when(spec: Spec) -> str:
 
 
 def _changes_its_clock(spec: Spec) -> bool:
-    has_wall_times = any(isinstance(rule, CronRule | RecurrenceRule) for rule in spec.rules)
-    return has_wall_times and spec.timezone != "UTC"
+    return spec.timezone != "UTC" and any(rule.named is not None for rule in spec.rules)
 
 
 # Values of texts that people chose are cut.

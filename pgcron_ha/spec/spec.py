@@ -117,8 +117,6 @@ class Spec:
         last, until = None, min(until, self.last)
         after = max(after, self.first - _SECOND)
         for fire in merge(*(fires_of(rule, after, until) for rule in self.rules)):
-            if fire > until:
-                return
             if fire != last:
                 yield fire
             last = fire
@@ -142,17 +140,15 @@ class Spec:
         if self.moves is not None:
             return self.moves.next_until(after, until)
         if len(self.rules) == 1 and not self.exclusions:
-            fire = self.rules[0].next(after, until)
-        else:
-            fire = self._first_left(self.rules, after, until)
-        return None if fire is None or fire > until else fire
+            return self.rules[0].next(after, until)
+        return self._first_left(self.rules, after, until)
 
     def _first_left(
         self, rules: Sequence[FireRule], after: datetime, until: datetime
     ) -> datetime | None:
-        """The first fire of any of the rules later than ``after`` that isn't left out; any later
-        than ``until`` may be None. A rule is searched no further than the first fire of another
-        one, so a rule whose fires are all left out costs little if another one fires.
+        """The first fire of any of the rules in (after, until] that isn't left out. A rule is
+        searched no further than the first fire of another one, so a rule whose fires are all left
+        out costs little if another one fires.
         """
         first: datetime | None = None
         searches = [(rule, after) for rule in rules]
@@ -176,7 +172,7 @@ class Spec:
         """
         for _ in range(most):
             fire = rule.next(after, until)
-            if fire is None or fire > until:
+            if fire is None:
                 return None, None
             spend(len(self.exclusions))
             ends = (exclusion.end(fire, rule) for exclusion in self.exclusions)

@@ -30,7 +30,7 @@ CACHED_ZONE_YEARS = 8192
 LAST_LISTED_YEAR = 2128
 
 _SECOND = timedelta(seconds=1)
-_NEAR = timedelta(days=2)  # more than the largest jump of any zone (24 h)
+NEAR = timedelta(days=2)  # more than the largest jump of any zone (24 h)
 
 
 class Change(NamedTuple):
@@ -85,7 +85,7 @@ def instant_at(name: str, wall: datetime) -> datetime:
 def skipping_change(name: str, wall: datetime) -> Change:
     """The change that skips ``wall``, which no clock of the zone shows."""
     guess = _as_utc(wall.replace(tzinfo=load_zone(name)))
-    since, until = guess - _NEAR, guess + _NEAR
+    since, until = guess - NEAR, guess + NEAR
     while (change := first_change(name, since, until)) is not None:
         if change.at + change.before <= wall < change.at + change.after:
             return change

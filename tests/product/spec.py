@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from pgcron_ha.spec import spec, zones
 from pgcron_ha.spec.bounds import EARLIEST, LATEST
 from pgcron_ha.spec.budget import FEW_STEPS, MOST_STEPS, TakesLong, quickly, spent
 from pgcron_ha.spec.calendars.calendar import Calendar, Calendars, read_calendars
 from pgcron_ha.spec.cron import days, expression
-from pgcron_ha.spec.cron.expression import MACROS, nth_of, parse_cron
-from pgcron_ha.spec.cron.fires import DstPolicy, fires_between, next_fire, previous_fire
+from pgcron_ha.spec.cron.expression import MACROS, CronExpression, nth_of, parse_cron
+from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.lines import EXAMPLE_SEED
 from pgcron_ha.spec.preview import Preview, preview, why_not
+from pgcron_ha.spec.rules import CronRule, FireRule
 from pgcron_ha.spec.sentences import MOST_CHARACTERS as SENTENCES_MOST_CHARACTERS
 from pgcron_ha.spec.sentences import policy_words, sentence
 from pgcron_ha.spec.spec import MOST_CHARACTERS as SPEC_MOST_CHARACTERS
@@ -40,6 +43,7 @@ __all__ = [
     "Calendar",
     "Calendars",
     "DstPolicy",
+    "FireRule",
     "Preview",
     "Spec",
     "TakesLong",
@@ -71,3 +75,34 @@ __all__ = [
     "zone_names",
     "zones",
 ]
+
+
+def next_fire(
+    expression: CronExpression, zone: str, after: datetime, dst: DstPolicy = DstPolicy.VIXIE
+) -> datetime | None:
+    """The first fire of a cron line later than ``after``, or None."""
+    return CronRule(expression.canonical, expression, zone, dst).next(after, LATEST)
+
+
+def previous_fire(
+    expression: CronExpression, zone: str, before: datetime, dst: DstPolicy = DstPolicy.VIXIE
+) -> datetime | None:
+    """The last fire of a cron line earlier than ``before``, or None."""
+    return CronRule(expression.canonical, expression, zone, dst).previous(before)
+
+
+def fires_between(
+    expression: CronExpression,
+    zone: str,
+    after: datetime,
+    until: datetime,
+    dst: DstPolicy,
+    limit: int,
+) -> list[datetime]:
+    """The first ``limit`` fires of a cron line with after < fire <= until."""
+    fires: list[datetime] = []
+    fire = next_fire(expression, zone, after, dst)
+    while fire is not None and fire <= until and len(fires) < limit:
+        fires.append(fire)
+        fire = next_fire(expression, zone, fire, dst)
+    return fires

@@ -15,10 +15,11 @@ from itertools import islice
 from typing import Final
 
 from pgcron_ha.errors import InvalidSpec
-from pgcron_ha.spec.bounds import EARLIEST, LATEST, last_before, naive_utc
-from pgcron_ha.spec.cron.fires import DstPolicy, next_until
+from pgcron_ha.spec.bounds import EARLIEST, LATEST, naive_utc
+from pgcron_ha.spec.cron.fires import DstPolicy, NamedTimes, next_until
 from pgcron_ha.spec.instants import read_instant
 from pgcron_ha.spec.rrule.days import DAILY, HOURLY, MONTHLY, WEEKLY, YEARLY, RecurringTimes
+from pgcron_ha.spec.rules import FireRule
 from pgcron_ha.spec.zones import instant_at, instants_of, load_zone, skipping_change, wall_clock
 
 EXAMPLE: Final = 'for example "rrule FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9 from 2026-01-01T09:00"'
@@ -221,7 +222,7 @@ _SECOND = timedelta(seconds=1)
 
 
 @dataclass(frozen=True)
-class RecurrenceRule:
+class RecurrenceRule(FireRule):
     """An ``rrule`` line in its zone."""
 
     times: RecurringTimes = field(repr=False)
@@ -231,24 +232,15 @@ class RecurrenceRule:
     """Nothing fires later (UNTIL)."""
     timezone: str
     dst: DstPolicy
-    canonical: str
-    notes: tuple[str, ...] = ()
+
+    @property
+    def named(self) -> NamedTimes:
+        """It names them itself."""
+        return self
 
     def next(self, after: datetime, until: datetime) -> datetime | None:
         """The first fire in (after, until]."""
         return next_until(self, self.timezone, after, self.dst, min(until, self.last))
-
-    def previous(self, before: datetime) -> datetime | None:
-        """The last fire earlier than ``before``."""
-        return last_before(self.next, min(before, self.last + _SECOND))
-
-    def count(self, after: datetime, until: datetime, most: int) -> int:
-        """How many fires with after < fire <= until: exact up to ``most``, else more."""
-        number, fire = 0, self.next(after, until)
-        while fire is not None and number <= most:
-            number += 1
-            fire = self.next(fire, until)
-        return number
 
     @property
     def wildcard(self) -> bool:
@@ -286,12 +278,12 @@ def read_recurrence(words: list[str], timezone: str, dst: DstPolicy) -> Recurren
     first = wall_clock(load_zone(timezone), naive_utc(written.instant))
     begin = f" from {first:%Y-%m-%dT%H:%M:%S}" if len(words) == 4 else ""
     found = RecurrenceRule(
+        canonical=f"rrule {parts.canonical}{begin}",
         times=parts.times(first),
         counted=None,
         last=parts.last_instant(timezone),
         timezone=timezone,
         dst=dst,
-        canonical=f"rrule {parts.canonical}{begin}",
     )
     since = written.instant - _SECOND if parts.count is None else EARLIEST
     soon = min(written.instant, LATEST - FIRST_WITHIN) + FIRST_WITHIN
