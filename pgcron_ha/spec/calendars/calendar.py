@@ -14,6 +14,7 @@ A line is one of these, and may end with a note, ``# Christmas Day``:
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -45,8 +46,6 @@ MOST_LINES_IN_ALL = 10_000
 MOST_DAYS_OF_RANGE = 3660
 # Calendars in calendars: those of one schedule, all together.
 MOST_CALENDARS = 64
-# Days that a month has at most, by its number.
-LONGEST_MONTHS = (0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 # A February 29 is at most 8 years away.
 YEARS_SHOWN = 12
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", re.ASCII)
@@ -143,23 +142,18 @@ class Calendar:
     def _naming(self, day: date, takes_away: bool) -> Iterator[tuple[CalendarLine, str]]:
         """The lines that name the day, each with its note or that of the calendar it names."""
         for line in self._lines:
-            if line.takes_away is not takes_away:
-                continue
-            if line.rule is not None and line.rule(day.year) & bit(day):
-                yield line, line.note
-            elif line.part is not None and self._parts[line.part].has(day):
-                yield line, line.note or self._parts[line.part].note(day)
+            if line.takes_away is takes_away and self._days_of(line, day.year) & bit(day):
+                yield line, line.note or (self._parts[line.part].note(day) if line.part else "")
 
     def _named(self, year: int, takes_away: bool) -> int:
         found = self._dates[takes_away].get(year, 0)
         for line in self._of_each_year:
-            if line.takes_away is not takes_away:
-                continue
-            if line.rule is not None:
-                found |= line.rule(year)
-            elif line.part is not None:
-                found |= self._parts[line.part].days(year)
+            if line.takes_away is takes_away:
+                found |= self._days_of(line, year)
         return found
+
+    def _days_of(self, line: CalendarLine, year: int) -> int:
+        return line.rule(year) if line.rule else self._parts[line.part or ""].days(year)
 
 
 @lru_cache(maxsize=256)
@@ -291,7 +285,7 @@ def _yearly(written: str) -> DaysOfYear | None:
     if match := _YEARLY.fullmatch(written):
         low, high = match[1] + match[2], (match[3] or match[1]) + (match[4] or match[2])
         first, last = ((int(part[:2]), int(part[2:])) for part in (low, high))
-        fine = all(1 <= m <= 12 and 1 <= d <= LONGEST_MONTHS[m] for m, d in (first, last))
+        fine = all(1 <= m <= 12 and 1 <= d <= monthrange(2000, m)[1] for m, d in (first, last))
         return partial(yearly, first, last) if fine else None
     if match := _NTH.fullmatch(written):
         place = 0 if match[3] == "l" else int(match[3])

@@ -15,12 +15,11 @@ don't wrap, but a weekday range may end with Sunday (``5-0``, ``fri-sun``).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from pgcron_ha.errors import InvalidSpec
-from pgcron_ha.spec.text import runs_of
+from pgcron_ha.spec.text import MONTHS, WEEKDAYS, runs_of
 
 # Longer lists say nothing that a range or a step does not say; 60 values is the largest field.
 MOST_ITEMS = 64
@@ -31,19 +30,18 @@ _NEAREST_WEEKDAY = re.compile(r"(\d{1,2})W", re.ASCII)
 _NTH_WEEKDAY = re.compile(r"([A-Z]{3}|\d)#(\d)", re.ASCII)
 _LAST_WEEKDAY = re.compile(r"(?:([A-Z]{3}|\d)L|L(\d))", re.ASCII)
 
-_MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
-_WEEKDAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
-
 
 @dataclass(frozen=True)
 class FieldRule:
-    """What one field allows: its name, its bounds (both included), names, and a fitting example."""
+    """What one field allows: its name, its bounds (both included), the names of its numbers from
+    the lowest on, and a fitting example.
+    """
 
     name: str
     low: int
     high: int
     example: str
-    names: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    names: tuple[str, ...] = ()
 
     def refuse(self, token: str, reason: str) -> InvalidSpec:
         """The error for ``token`` of this field; the hint is an expression that would do."""
@@ -58,12 +56,8 @@ SECOND = FieldRule("second", 0, 59, "*/10 * * * * *")
 MINUTE = FieldRule("minute", 0, 59, "*/15 * * * *")
 HOUR = FieldRule("hour", 0, 23, "0 9-17 * * *")
 DAY = FieldRule("day", 1, 31, "0 9 1,15,L * *")
-MONTH = FieldRule(
-    "month", 1, 12, "0 9 1 jan,jul *", {name: n for n, name in enumerate(_MONTHS, start=1)}
-)
-WEEKDAY = FieldRule(
-    "weekday", 0, 6, "0 9 * * mon-fri", {name: n for n, name in enumerate(_WEEKDAYS)}
-)
+MONTH = FieldRule("month", 1, 12, "0 9 1 jan,jul *", tuple(name[:3].upper() for name in MONTHS))
+WEEKDAY = FieldRule("weekday", 0, 6, "0 9 * * mon-fri", tuple(day[:3].upper() for day in WEEKDAYS))
 
 
 @dataclass(frozen=True)
@@ -174,7 +168,7 @@ def _number(rule: FieldRule, text: str, written: str) -> int:
     if not text.isdigit():
         if text not in rule.names:
             raise rule.refuse(written, _reason(rule, text))
-        return rule.names[text]
+        return rule.low + rule.names.index(text)
     highest = 7 if rule is WEEKDAY else rule.high
     if not rule.low <= int(text) <= highest:
         raise rule.refuse(written, f"its numbers go from {rule.low} to {highest}")
