@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from calendar import monthrange
+from calendar import isleap
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
@@ -16,6 +16,7 @@ from functools import cached_property
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.bounds import LATEST, naive_utc
 from pgcron_ha.spec.budget import spend
+from pgcron_ha.spec.cron.days import ALL_SHAPES
 from pgcron_ha.spec.cron.expression import CronExpression, parse_cron
 from pgcron_ha.spec.instants import read_date, read_instant
 from pgcron_ha.spec.rules import CronRule, FireRule
@@ -23,8 +24,6 @@ from pgcron_ha.spec.zones import first_change, instant_at, load_zone, wall_clock
 
 # Days in a row that are passed over at once; more take another look.
 MOST_DAYS_AT_ONCE = 400
-# Each month begins on each weekday, in leap years and others.
-_ALL_SHAPES = range(2000, 2028)
 
 _DAY, _HOUR, _MINUTE, _SECOND = (
     timedelta(days=1),
@@ -154,11 +153,8 @@ class CronExclusion(Exclusion):
 
     @cached_property
     def _names_all_days(self) -> bool:
-        return all(
-            self.expression.days.in_month(year, month).bit_count() == monthrange(year, month)[1]
-            for year in _ALL_SHAPES
-            for month in range(1, 13)
-        )
+        days = self.expression.days
+        return all(days.in_year(year) == 365 + isleap(year) for year in ALL_SHAPES)
 
     def _covers(self, wall: datetime) -> bool:
         named = self.expression

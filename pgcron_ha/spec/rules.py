@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from itertools import product
 
-from pgcron_ha.spec.bounds import EARLIEST, LATEST, last_before, naive_utc
+from pgcron_ha.spec.bounds import EARLIEST, LATEST, naive_utc
 from pgcron_ha.spec.budget import search, spend
 from pgcron_ha.spec.cron.expression import CronExpression, NthExpression
 from pgcron_ha.spec.cron.fires import DstPolicy, NamedTimes, next_until
@@ -40,10 +40,6 @@ class FireRule(ABC):
     @abstractmethod
     def next(self, after: datetime, until: datetime) -> datetime | None:
         """The first fire in (after, until], or None."""
-
-    def previous(self, before: datetime) -> datetime | None:
-        """The last fire earlier than ``before``."""
-        return last_before(self.next, before)
 
     def count(self, after: datetime, until: datetime, most: int) -> int:
         """How many fires with after < fire <= until: exact up to ``most``, else more."""
@@ -96,7 +92,7 @@ class CronRule(FireRule):
         if first_change(self.timezone, start - NEAR, end) is not None:
             return super().count(after, until, most)
         zone = load_zone(self.timezone)
-        return self.expression.count_between(wall_clock(zone, start), wall_clock(zone, end), most)
+        return self.expression.count_between(wall_clock(zone, start), wall_clock(zone, end))
 
 
 @dataclass(frozen=True)
@@ -127,10 +123,6 @@ class InstantRule(FireRule):
     def next(self, after: datetime, until: datetime) -> datetime | None:
         """The instant, if it is one of these."""
         return self.instant if after < self.instant <= until else None
-
-    def previous(self, before: datetime) -> datetime | None:
-        """The instant, if it is earlier than ``before``."""
-        return self.instant if self.instant < before else None
 
     def count(self, after: datetime, until: datetime, most: int) -> int:
         """1 or 0."""

@@ -95,11 +95,7 @@ class Spec:
         """The last fire earlier than ``before``, or None: never before. Raises as `next`."""
         before = min(before, self.last + _INSTANT_LATER)
         with search(times=SEARCHES_BACK):
-            if self.exclusions or self.moves is not None:
-                fire = last_before(self._next_until, before)
-            else:
-                found = (rule.previous(before) for rule in self.rules)
-                fire = max((one for one in found if one is not None), default=None)
+            fire = last_before(self._next_until, before)
         return None if fire is None or fire < self.first else fire
 
     def between(self, after: datetime, until: datetime, limit: int) -> list[datetime]:

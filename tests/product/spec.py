@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from pgcron_ha.spec import spec, zones
-from pgcron_ha.spec.bounds import EARLIEST, LATEST
+from pgcron_ha.spec.bounds import EARLIEST, LATEST, last_before
 from pgcron_ha.spec.budget import FEW_STEPS, MOST_STEPS, TakesLong, quickly, spent
 from pgcron_ha.spec.calendars.calendar import Calendar, Calendars, read_calendars
 from pgcron_ha.spec.cron import days, expression
@@ -88,7 +88,7 @@ def previous_fire(
     expression: CronExpression, zone: str, before: datetime, dst: DstPolicy = DstPolicy.VIXIE
 ) -> datetime | None:
     """The last fire of a cron line earlier than ``before``, or None."""
-    return CronRule(expression.canonical, expression, zone, dst).previous(before)
+    return last_before(CronRule(expression.canonical, expression, zone, dst).next, before)
 
 
 def fires_between(

@@ -11,10 +11,9 @@ Day sets are bit masks: bit ``d`` is day ``d``.
 
 from __future__ import annotations
 
-from calendar import monthrange
+from calendar import isleap, monthrange
 from datetime import date, datetime, timedelta
 from functools import lru_cache
-from itertools import product
 
 from croniter import croniter_range
 
@@ -28,7 +27,8 @@ MONTHS_A_STEP = 12
 # After this year nothing fires: datetime ends with 9999.
 LAST_YEAR = 9998
 
-_LEAP_AND_OTHER_YEAR = 2000, 2001
+# Each month begins on each weekday, in leap years and others.
+ALL_SHAPES = range(2000, 2028)
 
 
 class MonthDays:
@@ -42,6 +42,7 @@ class MonthDays:
         self._months = frozenset(month.values)
         self._weekday = weekday
         self._masks: dict[tuple[int, int], int] = {}
+        self._years: dict[tuple[int, bool], int] = {}
 
     def in_month(self, year: int, month: int) -> int:
         """The mask of the month's days; 0 when it has none."""
@@ -71,11 +72,16 @@ class MonthDays:
         return None
 
     def ever(self) -> bool:
-        """Whether any month of the calendar has such a day; every month takes all its shapes."""
-        months = product(_LEAP_AND_OTHER_YEAR, self._months)
-        lengths = {monthrange(year, month)[1] for year, month in months}
-        shapes = product(sorted(lengths, reverse=True), range(7))
-        return any(self._mask(length, first) for length, first in shapes)
+        """Whether any month of the calendar has such a day."""
+        return any(self.in_month(year, month) for month in self._months for year in ALL_SHAPES)
+
+    def in_year(self, year: int) -> int:
+        """How many days of the year it names."""
+        shape = monthrange(year, 1)[0], isleap(year)
+        if shape not in self._years:
+            months = (self.in_month(year, month) for month in self._months)
+            self._years[shape] = sum(mask.bit_count() for mask in months)
+        return self._years[shape]
 
     def _mask(self, length: int, first: int) -> int:
         days = _days_of(self._day, length, first)
@@ -120,7 +126,7 @@ def _weekday_in_31_days(weekday: int, first: int) -> int:
     """The days that croniter gives this weekday (Sunday is 0) in a month of 31 days that begins on
     the weekday ``first`` (Monday is 0, as `datetime` counts).
     """
-    januaries = (datetime(year, 1, 1) for year in range(2000, 2028))
+    januaries = (datetime(year, 1, 1) for year in ALL_SHAPES)
     begin = next(january for january in januaries if january.weekday() == first)
     days = croniter_range(begin, begin + timedelta(days=30), f"0 0 * * {weekday}")
     return sum(1 << day.day for day in days)

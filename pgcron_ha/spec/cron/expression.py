@@ -10,7 +10,7 @@ from bisect import bisect_right
 from calendar import monthrange
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.budget import spend
@@ -78,20 +78,22 @@ class CronExpression:
         later = self.days.after(wall.date())
         return None if later is None or later > until.date() else self._at(later, 0)
 
-    def count_between(self, after: datetime, until: datetime, most: int) -> int:
-        """How many wall times it names in (after, until], both naive: exact up to ``most``."""
-        day, end = after.date(), until.date()
-        each_day, count = self.times_a_day, 0
-        if self.days.has(day):
-            count -= self._times_up_to(after)
-            count += each_day if day < end else self._times_up_to(until)
-        elif day == end:
-            return 0
-        later = self.days.after(day)
-        while later is not None and later < end and count <= most:
-            count += each_day
-            later = self.days.after(later)
-        return count + (self._times_up_to(until) if later == end else 0)
+    def count_between(self, after: datetime, until: datetime) -> int:
+        """How many wall times it names in (after, until], both naive; less than none if ``until``
+        is the earlier one.
+        """
+        year = min(after.year, until.year)
+        return self._count_from(year, until) - self._count_from(year, after)
+
+    def _count_from(self, year: int, wall: datetime) -> int:
+        """How many wall times it names from the beginning of a year up to this one."""
+        days = sum(self.days.in_year(before) for before in range(year, wall.year))
+        days += sum(
+            self.days.in_month(wall.year, month).bit_count() for month in range(1, wall.month)
+        )
+        mask = self.days.in_month(wall.year, wall.month)
+        days += (mask & ((1 << wall.day) - 1)).bit_count()
+        return days * self.times_a_day + (self._times_up_to(wall) if mask >> wall.day & 1 else 0)
 
     def _times_up_to(self, wall: datetime) -> int:
         """How many times of a day it names up to and including this one."""
@@ -220,7 +222,6 @@ SMALLEST_STEP, LARGEST_STEP = 2, 10_000
 START = datetime(1970, 1, 1)
 """The wall time that is counted from when none is written."""
 
-_FIRST_YEAR = 1898  # before the calendar begins, in any zone
 _SECOND = timedelta(seconds=1)
 
 
@@ -259,40 +260,14 @@ class NthExpression(CronExpression):
                 day = self.days.after(day)
         return None if day is None or day > last else self._at(day, left_out)
 
-    def count_between(self, after: datetime, until: datetime, most: int) -> int:
-        """How many wall times it names in (after, until], both naive, exact."""
+    def count_between(self, after: datetime, until: datetime) -> int:
+        """How many of these it names in (after, until]."""
         first, end = self._number(after), self._number(until)
-        return max(0, -(-end // self.step) - -(-first // self.step))
+        return -(-end // self.step) - -(-first // self.step)
 
     def _number(self, wall: datetime) -> int:
         """How many of the expression lie in [anchor, wall]; before the anchor, less than none."""
-        return self._total(wall) - self._before_anchor
-
-    @cached_property
-    def _before_anchor(self) -> int:
-        return self._total(self.anchor - _SECOND)
-
-    def _total(self, wall: datetime) -> int:
-        """How many wall times up to ``wall`` the expression names since `_FIRST_YEAR`."""
-        year, month, day = wall.year, wall.month, wall.day
-        days = self._days_before(year)
-        days += sum(self.days.in_month(year, before).bit_count() for before in range(1, month))
-        mask = self.days.in_month(year, month)
-        days += (mask & ((1 << day) - 1)).bit_count()
-        today = self._times_up_to(wall) if mask >> day & 1 else 0
-        return days * self.times_a_day + today
-
-    def _days_before(self, year: int) -> int:
-        known = self._days_before_years
-        while len(known) <= year - _FIRST_YEAR:  # two threads at once write the same
-            last = _FIRST_YEAR + len(known) - 1
-            days = sum(self.days.in_month(last, month).bit_count() for month in range(1, 13))
-            known[last + 1] = known[last] + days
-        return known[max(year, _FIRST_YEAR)]
-
-    @cached_property
-    def _days_before_years(self) -> dict[int, int]:
-        return {_FIRST_YEAR: 0}
+        return super().count_between(self.anchor - _SECOND, wall)
 
 
 def nth_of(expression: CronExpression, step: int, anchor: datetime) -> NthExpression:

@@ -17,6 +17,7 @@ from typing import Final
 
 from pgcron_ha.spec.budget import spend
 from pgcron_ha.spec.calendars.rules import stretch, weekdays_of, whole_year
+from pgcron_ha.spec.cron.days import ALL_SHAPES, LAST_YEAR
 
 YEARLY, MONTHLY, WEEKLY, DAILY, HOURLY = "YEARLY", "MONTHLY", "WEEKLY", "DAILY", "HOURLY"
 MOST_DAYS: Final = {YEARLY: 366, MONTHLY: 31, WEEKLY: 7, DAILY: 1, HOURLY: 1}
@@ -26,8 +27,6 @@ MOST_DAYS: Final = {YEARLY: 366, MONTHLY: 31, WEEKLY: 7, DAILY: 1, HOURLY: 1}
 YEARS_A_STEP: Final = 4
 
 _DAY: Final = timedelta(days=1)
-_LAST_YEAR: Final = 9998
-_ALL_SHAPES: Final = range(2000, 2028)
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ class RecurringTimes:
         else:
             times *= len(self.hours)
         most = MOST_DAYS[self.frequency] * times
-        if not any(self._named(year) for year in _ALL_SHAPES):
+        if not any(self._named(year) for year in ALL_SHAPES):
             return False
         return not self.positions or min(map(abs, self.positions)) <= most
 
@@ -130,7 +129,7 @@ class RecurringTimes:
         """The days of its periods that the parts name, not earlier than ``since``."""
         step = self.interval if self.frequency == YEARLY else 1
         begin = since.year + (self.first.year - since.year) % step
-        for place, year in enumerate(range(begin, min(last_year, _LAST_YEAR) + 1, step)):
+        for place, year in enumerate(range(begin, min(last_year, LAST_YEAR) + 1, step)):
             mask = self._named(year)
             if mask or place % YEARS_A_STEP == 0:
                 spend()
