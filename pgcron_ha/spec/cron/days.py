@@ -137,10 +137,8 @@ def _counted_weekday(mark: str, length: int, first: int) -> int:
     if mark.startswith("L"):
         return 1 << _weekday_mask(int(mark[1:]), length, first).bit_length() - 1
     weekday, nth = mark.split("#")
-    mask = _weekday_mask(int(weekday), length, first)
-    for _ in range(int(nth) - 1):
-        mask &= mask - 1  # without its first day
-    return mask & -mask
+    seven_days = 0b1111_1110 << 7 * (int(nth) - 1)  # 1 to 7, 8 to 14, …
+    return _weekday_mask(int(weekday), length, first) & seven_days
 
 
 def _counted_day(mark: str, length: int, first: int) -> int:

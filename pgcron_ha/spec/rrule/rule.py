@@ -56,6 +56,8 @@ class Parts:
     numbers: dict[str, tuple[int, ...]]
     days: tuple[tuple[int, str], ...]
     """Ordinal (0: each) and day."""
+    until: datetime | None
+    """The wall time of UNTIL; a date lasts until the day is over."""
 
     def __contains__(self, name: str) -> bool:
         return name in self.texts
@@ -114,12 +116,11 @@ class Parts:
         )
 
     def last_instant(self, timezone: str) -> datetime:
-        """UNTIL: in UTC with a Z, else wall time; a date lasts until the day is over."""
-        match = _UNTIL.fullmatch(self.texts.get("UNTIL", ""))
-        if match is None:
+        """UNTIL: in UTC with a Z, else wall time."""
+        if self.until is None:
             return LATEST
-        wall = datetime.strptime(match[1] + (match[2] or "235959"), "%Y%m%d%H%M%S")
-        instant = wall if match[3] else instant_at(timezone, wall)
+        is_utc = self.texts["UNTIL"].endswith("Z")
+        instant = self.until if is_utc else instant_at(timezone, self.until)
         return min(max(instant.replace(tzinfo=UTC), EARLIEST), LATEST)
 
 
@@ -139,28 +140,27 @@ def read_parts(text: str) -> Parts:
     for name, most in (("INTERVAL", MOST_INTERVAL), ("COUNT", MOST_COUNTED)):
         if name in texts and not (texts[name].isdecimal() and 1 <= int(texts[name][:9]) <= most):
             raise _refusal(f"{name}={texts[name]}", f"{name} is a number from 1 to {most}")
-    _judge_until(texts)
+    until = _until(texts["UNTIL"], "COUNT" in texts) if "UNTIL" in texts else None
     if texts.get("WKST", "MO") not in DAYS:
         raise _refusal(f"WKST={texts['WKST']}", f"WKST is one of {', '.join(DAYS)}")
     numbers = {name: _numbers(name, texts[name]) for name in _NUMBERS if name in texts}
-    parts = Parts(texts, numbers, _days(texts["BYDAY"]) if "BYDAY" in texts else ())
+    parts = Parts(texts, numbers, _days(texts["BYDAY"]) if "BYDAY" in texts else (), until)
     _judge_together(parts)
     return parts
 
 
-def _judge_until(texts: dict[str, str]) -> None:
-    if "UNTIL" not in texts:
-        return
+def _until(text: str, is_counted: bool) -> datetime:
     rule = "UNTIL is written 20261231, 20261231T170000 or 20261231T170000Z"
-    match = _UNTIL.fullmatch(texts["UNTIL"])
-    if match is None or "COUNT" in texts:
-        raise _refusal(f"UNTIL={texts['UNTIL']}", f"{rule}; a rule has UNTIL or COUNT, not both")
+    match = _UNTIL.fullmatch(text)
+    if match is None or is_counted:
+        raise _refusal(f"UNTIL={text}", f"{rule}; a rule has UNTIL or COUNT, not both")
     try:
-        wall = datetime.strptime(match[1] + (match[2] or "000000"), "%Y%m%d%H%M%S")
+        wall = datetime.strptime(match[1] + (match[2] or "235959"), "%Y%m%d%H%M%S")
     except ValueError:  # a 13th month, a 61st minute
-        raise _refusal(f"UNTIL={texts['UNTIL']}", rule) from None
+        raise _refusal(f"UNTIL={text}", rule) from None
     if not EARLIEST.year <= wall.year <= LATEST.year:
-        raise _refusal(f"UNTIL={texts['UNTIL']}", "instants are of the years 1900 to 9998")
+        raise _refusal(f"UNTIL={text}", "instants are of the years 1900 to 9998")
+    return wall
 
 
 def _numbers(name: str, text: str) -> tuple[int, ...]:

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Final
 
 from pgcron_ha.spec.cron.words import time_words
 from pgcron_ha.spec.rrule.days import HOURLY
-from pgcron_ha.spec.rrule.rule import DAYS, Parts, RecurrenceRule, read_parts
+from pgcron_ha.spec.rrule.rule import DAYS, FREQUENCIES, Parts, RecurrenceRule, read_parts
 from pgcron_ha.spec.text import MONTHS, WEEKDAYS, counted, listed, moment, ordinal, ranged
 
-_UNITS: Final = {
-    "YEARLY": "year",
-    "MONTHLY": "month",
-    "WEEKLY": "week",
-    "DAILY": "day",
-    "HOURLY": "hour",
-}
+_UNITS: Final = dict(zip(FREQUENCIES, ("year", "month", "week", "day", "hour"), strict=True))
 
 
 def recurrence_words(rule: RecurrenceRule) -> str:
@@ -36,8 +29,10 @@ def recurrence_words(rule: RecurrenceRule) -> str:
     if parts.count is not None:
         times = f"{parts.count} time{'s' if parts.count > 1 else ''}"
         text += f", {times} from {moment(rule.times.first)} on"
-    if "UNTIL" in parts:
-        text += f", until {_until(parts.texts['UNTIL'])}"
+    if parts.until is not None:
+        written = parts.texts["UNTIL"]
+        day_or_time = moment(parts.until) if "T" in written else f"the end of {parts.until.date()}"
+        text += f", until {day_or_time}{' UTC' if written.endswith('Z') else ''}"
     return text
 
 
@@ -92,10 +87,3 @@ def _times(rule: RecurrenceRule, parts: Parts) -> str:
     if seconds != (0,):
         at += f", second{'s' if len(seconds) > 1 else ''} {ranged(seconds)}"
     return at
-
-
-def _until(text: str) -> str:
-    if "T" not in text:
-        return f"the end of {datetime.strptime(text, '%Y%m%d'):%Y-%m-%d}"
-    wall = datetime.strptime(text.rstrip("Z"), "%Y%m%dT%H%M%S")
-    return f"{moment(wall)}{' UTC' if text.endswith('Z') else ''}"
