@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final
 
 from pgcron_ha.config.capability_table import SecretReference
 from pgcron_ha.config.settings import Settings
-from pgcron_ha.config.sql_profiles import SqlProfile
+from pgcron_ha.config.sql_profiles import SqlProfile, SqlStatement
 from pgcron_ha.db.driver.sql_session import InvalidValue, SqlDatabase, SqlError, SqlSession
 from pgcron_ha.db.driver.transactions import TransactionEnded
 from pgcron_ha.errors import PgcronError
@@ -38,8 +38,6 @@ from pgcron_ha.executors.contract.transaction import FlushLines, complete
 
 # No further attempt can help: wrong SQL, no right, and what our own functions refuse.
 _FINAL: Final = ("42", "PC")
-# Nothing is wrong with the statement: another transaction, or the server, was in its way.
-_PASSING: Final = ("40", "55P03", "57P", "53", "08", "25006")
 
 
 class SqlRun:
@@ -52,6 +50,7 @@ class SqlRun:
         self.profile = profile
         self.session: SqlSession | None = None
         self.is_killed = False
+        self._place = ""  # what a message says of the statement under way, if there are several
         self._database = database
         self._flush = flush
 
@@ -83,22 +82,23 @@ class SqlRun:
             settings = {f"pgcron.{name}": as_text(each) for name, each in facts}
             session = self.session = await self._database.open(settings)
         except (asyncio.CancelledError, Exception) as error:
-            return self._outcome_of(error, "")
+            return self._outcome_of(error)
         try:
             return await self._execute(session)
         finally:
             session.leave()
 
     async def _execute(self, session: SqlSession) -> Outcome:
-        place = ""
+        statements = self.profile.statements
         try:
             if self.profile.atomic:
                 await session.begin()
             rows: list[dict[str, Any]] = []
-            for number in range(1, len(self.profile.statements) + 1):
-                place = self._place(number)
+            for number, statement in enumerate(statements, start=1):
+                if len(statements) > 1:
+                    self._place = f"statement {number} of {len(statements)}: "
                 self._stop_here()
-                rows = await self._send(session, number, rows)
+                rows = await self._send(session, statement) or rows
             self._stop_here()
             outcome = self._result(rows)
             if not isinstance(outcome, Succeeded):
@@ -108,24 +108,18 @@ class SqlRun:
         except (asyncio.CancelledError, Exception) as error:
             if not self.is_killed:
                 await session.roll_back()
-            return self._outcome_of(error, place)
+            return self._outcome_of(error)
 
-    async def _send(
-        self, session: SqlSession, number: int, before: list[dict[str, Any]]
-    ) -> list[dict[str, Any]]:
-        statement = self.profile.statements[number - 1]
+    async def _send(self, session: SqlSession, statement: SqlStatement) -> list[dict[str, Any]]:
         facts = {f"pgcron_{name}": value for name, value in run_facts(self.context).items()}
         values = {**self.context.args, **facts}
         keep = self.profile.max_rows + 1 if self.profile.rows else 0
-        place = self._place(number)
-
-        def say(line: str) -> None:
-            self.context.log(place + line)
-
-        rows = await session.execute(
-            statement.text, [values[name] for name in statement.parameters], keep, say
+        return await session.execute(
+            statement.text,
+            [values[name] for name in statement.parameters],
+            keep,
+            lambda line: self.context.log(self._place + line),
         )
-        return rows or before
 
     async def _commit(self, session: SqlSession, outcome: Succeeded) -> Outcome:
         if not self.profile.transactional:
@@ -152,25 +146,21 @@ class SqlRun:
             size = len(json.dumps(kept, ensure_ascii=False).encode())
             most = min(len(kept) - 1, len(kept) * MAX_RESULT_BYTES // (size + 1))
 
-    def _outcome_of(self, error: BaseException, place: str) -> Outcome:
+    def _outcome_of(self, error: BaseException) -> Outcome:
         context = self.context
         if context.stop_reason is not None:
             return Interrupted(context.stop_reason, f"stopped: {context.stop_reason}")
         if isinstance(error, SqlError):
-            retry = error.code.startswith(_PASSING) or not error.code.startswith(_FINAL)
-            return Failed(error.code, place + error.message, retry=retry)
+            retry = not error.code.startswith(_FINAL)
+            return Failed(error.code, self._place + error.message, retry=retry)
         if isinstance(error, TransactionEnded):
             return Failed("TransactionEnded", str(error), retry=False)
         if isinstance(error, InvalidValue):
-            return _invalid(place + error.message, None)
+            return _invalid(self._place + error.message, None)
         if isinstance(error, PgcronError):
             message = error.message if error.detail is None else f"{error.message}: {error.detail}"
-            return Failed(type(error).__name__, place + message)
+            return Failed(type(error).__name__, self._place + message)
         return outcome_of_error(error, context)
-
-    def _place(self, number: int) -> str:
-        count = len(self.profile.statements)
-        return "" if count == 1 else f"statement {number} of {count}: "
 
 
 def _invalid(message: str, detail: str | None) -> Failed:
