@@ -152,30 +152,25 @@ class RunTransaction:
         return held
 
     async def _settle(self, held: Open, outcome: Outcome) -> Outcome:
-        problem = outcome if not isinstance(outcome, Succeeded) else self._problem(held)
-        if problem is not None:
-            await held.roll_back()
-            return problem
-        assert isinstance(outcome, Succeeded)
-        try:
-            return await complete(held, self._context, self._flush, outcome, outcome.text)
-        except TransactionEnded:
-            await held.roll_back()
-            return _ended()
-        except Fenced as error:
-            await held.roll_back()
-            return Failed("Fenced", error.message)
-        except Exception as error:
-            await held.roll_back()
-            return outcome_of_error(error, self._context)
-
-    def _problem(self, held: Open) -> Failed | None:
-        if self._is_entered:
+        problem: Outcome
+        if not isinstance(outcome, Succeeded):
+            problem = outcome
+        elif self._is_entered:
             message = "the handler returned while something of it still used the run's connection"
-            return Failed("ConnectionInUse", message)
-        if held.was_ended:
-            return _ended()
-        return None
+            problem = Failed("ConnectionInUse", message)
+        elif held.was_ended:
+            problem = _ended()
+        else:
+            try:
+                return await complete(held, self._context, self._flush, outcome, outcome.text)
+            except TransactionEnded:
+                problem = _ended()
+            except Fenced as error:
+                problem = Failed("Fenced", error.message)
+            except Exception as error:
+                problem = outcome_of_error(error, self._context)
+        await held.roll_back()
+        return problem
 
 
 class TransactionBlock:
@@ -206,9 +201,8 @@ class TransactionBlock:
         await self._transaction.leave(error is not None)
 
     def __enter__(self) -> PlainConnection:
-        plain = PlainConnection(self._transaction)
-        plain._connection = self._transaction.wait(self._transaction.enter(self._isolation))
-        return plain
+        connection = self._transaction.wait(self._transaction.enter(self._isolation))
+        return PlainConnection(self._transaction, connection)
 
     def __exit__(self, kind: object, error: object, traceback: object) -> None:
         wait_for(self._transaction.loop, self._transaction.leave(error is not None))
@@ -220,9 +214,9 @@ class PlainConnection:
     Placeholders are ``$1``, ``$2``; rows are asyncpg's records; errors are asyncpg's.
     """
 
-    def __init__(self, transaction: RunTransaction) -> None:
+    def __init__(self, transaction: RunTransaction, connection: Any) -> None:
         self._transaction = transaction
-        self._connection: Any = None
+        self._connection = connection
 
     def execute(self, query: str, *arguments: Any) -> str:
         """Executes a statement, or several without arguments; returns the last one's status."""
