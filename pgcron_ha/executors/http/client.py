@@ -135,12 +135,6 @@ class Origin(NamedTuple):
             raise ValueError(f"{url[:200]!r} is no http or https URL")
         return cls(parts.scheme, parts.hostname, parts.port or _PORTS[parts.scheme])
 
-    @property
-    def header(self) -> str:
-        """As the Host header says it."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
-
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
@@ -223,7 +217,7 @@ class HttpClient:
             httpx.URL(request.url).copy_with(
                 scheme=self._origin.scheme, host=address, port=self._origin.port
             ),
-            headers=[(b"Host", self._origin.header.encode()), *headers],
+            headers=[(b"Host", httpx.URL(self._destination.url).netloc), *headers],
             content=request.content,
             extensions=extensions,
         )

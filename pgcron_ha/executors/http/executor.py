@@ -40,7 +40,7 @@ from pgcron_ha.executors.contract.previous import note_previous
 from pgcron_ha.executors.contract.tasks import TaskExecutor, shorter
 from pgcron_ha.executors.http.answer import Operation, outcome_of_answer
 from pgcron_ha.executors.http.callback import Callback, CallbackDesk
-from pgcron_ha.executors.http.client import AddressRefused, HttpClient, Origin
+from pgcron_ha.executors.http.client import AddressRefused, HttpClient
 from pgcron_ha.executors.http.request import authorization_header, render_request
 
 _ACCEPTED: Final = 202
@@ -178,7 +178,7 @@ def _failure(error: Exception, destination: HttpDestination, masker: Masker) -> 
         limit = destination.request_timeout
         return Failed("RequestTimeout", f"no whole answer within {limit:g} s")
     name = type(error).__name__ if isinstance(error, httpx.HTTPError) else "ResolveError"
-    message = f"{Origin.of(destination.url).header}: {str(error) or name}"
+    message = f"{httpx.URL(destination.url).netloc.decode()}: {str(error) or name}"
     return Failed(name, masker.mask(message))
 
 

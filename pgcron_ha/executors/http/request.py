@@ -76,13 +76,14 @@ def render_request(
     if sends_args:
         headers.setdefault("Content-Type", "application/json")
         reported = {each: made[each] for each in made if each == PREVIOUS_PLACEHOLDER}
-        content = _json({**args, **reported})
+        content = _dump({**args, **reported}).encode()
     elif isinstance(destination.body, str):
         headers.setdefault("Content-Type", "text/plain; charset=utf-8")
         content = _text(destination.body, {**texts, **_texts(made)}, headers["Content-Type"])
     elif destination.body not in (None, False):
         headers.setdefault("Content-Type", "application/json")
-        content = _json(_filled(destination.body, {**texts, **_texts(made)}, {**args, **made}))
+        filled = _filled(destination.body, {**texts, **_texts(made)}, {**args, **made})
+        content = _dump(filled).encode()
     return HttpRequest(destination.method, _url(destination.url, texts), headers, content)
 
 
@@ -173,10 +174,6 @@ def _filled(body: Any, texts: Mapping[str, str], args: Mapping[str, Any]) -> Any
     if whole:
         return args[whole[1]]
     return PLACEHOLDER.sub(lambda found: texts[found[1]], body)
-
-
-def _json(value: Any) -> bytes:
-    return _dump(value).encode()
 
 
 def _dump(value: Any) -> str:
