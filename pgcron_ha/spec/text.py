@@ -37,14 +37,14 @@ _BYTES: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _COUNTED: Final = ("", "first", "second", "third", "fourth", "fifth")
 
 
-def listed(items: Sequence[str], word: str = "and") -> str:
+def listed(items: Sequence[str]) -> str:
     """``a``, ``a and b``, ``a, b and c``; of more than `MOST_ITEMS` the rest is counted."""
     if len(items) > MOST_ITEMS:
         rest = len(items) - MOST_ITEMS + 1
         items = [*items[: MOST_ITEMS - 1], f"{rest} more"]
     if len(items) < 2:
         return "".join(items)
-    return f"{', '.join(items[:-1])} {word} {items[-1]}"
+    return f"{', '.join(items[:-1])} and {items[-1]}"
 
 
 def stretches_of(numbers: Iterable[int]) -> list[tuple[int, int]]:

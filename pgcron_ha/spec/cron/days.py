@@ -38,9 +38,8 @@ class MonthDays:
     """
 
     def __init__(self, day: CronField, month: CronField, weekday: CronField) -> None:
-        self._day = day
+        self.fields = day, month, weekday
         self._months = frozenset(month.values)
-        self._weekday = weekday
         self._masks: dict[tuple[int, int], int] = {}
         self._years: dict[tuple[int, bool], int] = {}
 
@@ -50,7 +49,12 @@ class MonthDays:
             return 0
         first, length = monthrange(year, month)
         mask = self._masks.get((length, first))
-        return self._mask(length, first) if mask is None else mask
+        if mask is None:
+            day, _, weekday = self.fields
+            days, weekdays = _days_of(day, length, first), _weekdays_of(weekday, length, first)
+            mask = days & weekdays if day.starred or weekday.starred else days | weekdays
+            self._masks[length, first] = mask
+        return mask
 
     def has(self, day: date) -> bool:
         """Whether the expression names this day."""
@@ -73,26 +77,15 @@ class MonthDays:
 
     def ever(self) -> bool:
         """Whether any month of the calendar has such a day."""
-        return any(self.in_month(year, month) for month in self._months for year in ALL_SHAPES)
+        return any(self.in_month(year, month) for month in range(1, 13) for year in ALL_SHAPES)
 
     def in_year(self, year: int) -> int:
         """How many days of the year it names."""
         shape = monthrange(year, 1)[0], isleap(year)
         if shape not in self._years:
-            months = (self.in_month(year, month) for month in self._months)
+            months = (self.in_month(year, month) for month in range(1, 13))
             self._years[shape] = sum(mask.bit_count() for mask in months)
         return self._years[shape]
-
-    def _mask(self, length: int, first: int) -> int:
-        days = _days_of(self._day, length, first)
-        both = self._day.starred or self._weekday.starred
-        if both and not days:
-            mask = 0
-        else:
-            weekdays = _weekdays_of(self._weekday, length, first)
-            mask = days & weekdays if both else days | weekdays
-        self._masks[length, first] = mask
-        return mask
 
 
 def _days_of(field: CronField, length: int, first: int) -> int:

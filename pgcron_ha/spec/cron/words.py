@@ -7,7 +7,7 @@ from itertools import product
 from typing import Final
 
 from pgcron_ha.spec.cron.expression import CronExpression
-from pgcron_ha.spec.cron.fields import DAY, MONTH, WEEKDAY, CronField, parse_field
+from pgcron_ha.spec.cron.fields import CronField
 from pgcron_ha.spec.text import (
     MONTHS,
     WEEKDAYS,
@@ -47,11 +47,7 @@ def covered_words(expression: CronExpression, by_second: bool) -> str:
 
 def day_words(expression: CronExpression) -> str:
     """``on Monday to Friday in May``; an empty text for every day."""
-    day_text, month_text, weekday_text = expression.canonical.split()[-3:]
-    day, month, weekday = (
-        parse_field(rule, text)
-        for rule, text in ((DAY, day_text), (MONTH, month_text), (WEEKDAY, weekday_text))
-    )
+    day, month, weekday = expression.days.fields
     texts = [text for text in (_days(day), _weekdays(weekday)) if text]
     both = " if that is " if day.starred or weekday.starred else " or on "
     words = f"on {both.join(texts)}" if texts else ""
