@@ -23,6 +23,7 @@ is written:
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -220,17 +221,15 @@ def read_spec(
 ) -> Spec:
     """As `parse_spec`, which is what others call; a seed that changes nothing fills the cache."""
     lines = _read(text, timezone, dst, seed)
-    bounds = {name: _bound(lines, name) for name in ("from", "until")}
+    _judge(lines)
     once = {line.canonical: line for line in lines}
     lines = [once[canonical] for canonical in sorted(once)]
     rules = [line for line in lines if isinstance(line, FireRule)]
     uses = [line for line in lines if isinstance(line, CalendarUse)]
     by_calendar = _with_calendars(uses, timezone, calendars)
     exclusions = [line for line in lines if isinstance(line, Exclusion)]
-    limits = [bound for bound in bounds.values() if bound is not None]
-    ordered: list[Line] = [*limits, *rules, *exclusions, *uses]
-    first, last = bounds["from"], bounds["until"]
-    _judge_rules(rules)
+    bounds = {line.name: line for line in lines if isinstance(line, Bound)}
+    ordered: list[Line] = [*bounds.values(), *rules, *exclusions, *uses]
     spec = Spec(
         text=text,
         canonical="\n".join(line.canonical for line in ordered),
@@ -239,8 +238,8 @@ def read_spec(
         notes=tuple(dict.fromkeys(note for rule in rules for note in rule.notes)),
         rules=tuple(rules),
         exclusions=(*exclusions, *(line for line in by_calendar if line.use.move is None)),
-        first=EARLIEST if first is None else first.instant,
-        last=LATEST if last is None else last.instant,
+        first=bounds["from"].instant if "from" in bounds else EARLIEST,
+        last=bounds["until"].instant if "until" in bounds else LATEST,
         seed=seed,
         calendars=calendars if uses else (),
     )
@@ -271,12 +270,8 @@ def check_spec(
     """
     with search():
         lines = _read(text, timezone, dst, seed)
-        if any(isinstance(line, CalendarUse) for line in lines):
-            for name in ("from", "until"):
-                _bound(lines, name)
-            _judge_uses([line for line in lines if isinstance(line, CalendarUse)])
-            _judge_rules([line for line in lines if isinstance(line, FireRule)])
-        else:
+        _judge(lines)
+        if not any(isinstance(line, CalendarUse) for line in lines):
             parse_spec(text, timezone, dst, seed)
 
 
@@ -312,7 +307,6 @@ def _read(text: str, timezone: str, dst: DstPolicy, seed: str | None) -> list[Li
 def _with_calendars(
     uses: Sequence[CalendarUse], timezone: str, calendars: Calendars
 ) -> list[CalendarExclusion]:
-    _judge_uses(uses)
     known = read_calendars(calendars) if uses else {}
     for use in uses:
         if use.name not in known:
@@ -320,31 +314,26 @@ def _with_calendars(
     return [CalendarExclusion(use.canonical, use, known[use.name], timezone) for use in uses]
 
 
-def _judge_uses(uses: Sequence[CalendarUse]) -> None:
-    if len({use.move for use in uses if use.move is not None}) > 1:
+def _judge(lines: Sequence[Line]) -> None:
+    """The lines together, whatever their calendars contain."""
+    bounds = Counter(line.name for line in lines if isinstance(line, Bound))
+    for name, count in sorted(bounds.items()):
+        if count > 1:
+            raise InvalidSpec(
+                f"the spec has {count} lines that begin with {name}",
+                "a schedule begins once and ends once",
+                f"write one {name} line, and several schedules for several times",
+            )
+    if len({line.move for line in lines if isinstance(line, CalendarUse)} - {None}) > 1:
         raise InvalidSpec(
             "the spec moves to the next and to the previous day",
             "all its lines that move do so in one direction",
             "write `move next` in all of them, or `move previous`",
         )
-
-
-def _judge_rules(rules: Sequence[FireRule]) -> None:
-    if not rules:
+    if not any(isinstance(line, FireRule) for line in lines):
         raise InvalidSpec(
             "the spec has no line that fires", "exclusions and bounds only take away", EXAMPLES
         )
-
-
-def _bound(lines: list[Line], name: str) -> Bound | None:
-    found = [line for line in lines if isinstance(line, Bound) and line.name == name]
-    if len(found) > 1:
-        raise InvalidSpec(
-            f"the spec has {len(found)} lines that begin with {name}",
-            "a schedule begins once and ends once",
-            f"write one {name} line, and several schedules for several times",
-        )
-    return found[0] if found else None
 
 
 def _numbered_line(
