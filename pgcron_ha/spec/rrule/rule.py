@@ -43,6 +43,7 @@ _NUMBERS: Final = {
 }
 _BY_DAYS: Final = ("BYMONTH", "BYWEEKNO", "BYYEARDAY", "BYMONTHDAY", "BYDAY")
 _KNOWN: Final = ("FREQ", "INTERVAL", "COUNT", "UNTIL", *_NUMBERS, "BYDAY", "WKST")
+_IMPLIED: Final = {"INTERVAL": "1", "WKST": "MO"}
 _PART: Final = re.compile(r"([A-Z]+)=([A-Z0-9,+-]+)", re.ASCII)
 _DAY: Final = re.compile(r"([+-]?[1-9]\d?)?(MO|TU|WE|TH|FR|SA|SU)", re.ASCII)
 _UNTIL: Final = re.compile(r"(\d{8})(?:T(\d{6})(Z?))?", re.ASCII)
@@ -53,6 +54,7 @@ class Parts:
     """The parts of one rule, ``FREQ=MONTHLY;BYDAY=-1FR``, judged one by one and together."""
 
     texts: dict[str, str]
+    """As they are written out: in one order, without what says nothing."""
     numbers: dict[str, tuple[int, ...]]
     days: tuple[tuple[int, str], ...]
     """Ordinal (0: each) and day."""
@@ -63,28 +65,14 @@ class Parts:
         return name in self.texts
 
     @property
+    def canonical(self) -> str:
+        """As one text."""
+        return ";".join(f"{name}={text}" for name, text in self.texts.items())
+
+    @property
     def count(self) -> int | None:
         """How many wall times it has in all."""
         return int(self.texts["COUNT"]) if "COUNT" in self.texts else None
-
-    @property
-    def canonical(self) -> str:
-        """The parts in one order, without what says nothing."""
-        written = [f"FREQ={self.texts['FREQ']}"]
-        if int(self.texts.get("INTERVAL", 1)) > 1:
-            written.append(f"INTERVAL={int(self.texts['INTERVAL'])}")
-        if self.count is not None:
-            written.append(f"COUNT={self.count}")
-        if "UNTIL" in self.texts:
-            written.append(f"UNTIL={self.texts['UNTIL']}")
-        for name, numbers in self.numbers.items():
-            written.append(f"{name}={','.join(map(str, numbers))}")
-        if self.days:
-            days = (f"{ordinal or ''}{day}" for ordinal, day in self.days)
-            written.append(f"BYDAY={','.join(days)}")
-        if self.texts.get("WKST", "MO") != "MO":
-            written.append(f"WKST={self.texts['WKST']}")
-        return ";".join(written)
 
     def times(self, first: datetime) -> RecurringTimes:
         """What they name from ``first`` on, with what that implies."""
@@ -138,13 +126,21 @@ def read_parts(text: str) -> Parts:
             f"FREQ is one of {', '.join(FREQUENCIES)}; shorter periods are written as intervals",
         )
     for name, most in (("INTERVAL", MOST_INTERVAL), ("COUNT", MOST_COUNTED)):
-        if name in texts and not (texts[name].isdecimal() and 1 <= int(texts[name][:9]) <= most):
-            raise _refusal(f"{name}={texts[name]}", f"{name} is a number from 1 to {most}")
+        if name in texts:
+            if not (texts[name].isdecimal() and 1 <= int(texts[name]) <= most):
+                raise _refusal(f"{name}={texts[name]}", f"{name} is a number from 1 to {most}")
+            texts[name] = str(int(texts[name]))
     until = _until(texts["UNTIL"], "COUNT" in texts) if "UNTIL" in texts else None
     if texts.get("WKST", "MO") not in DAYS:
         raise _refusal(f"WKST={texts['WKST']}", f"WKST is one of {', '.join(DAYS)}")
     numbers = {name: _numbers(name, texts[name]) for name in _NUMBERS if name in texts}
-    parts = Parts(texts, numbers, _days(texts["BYDAY"]) if "BYDAY" in texts else (), until)
+    days = _days(texts["BYDAY"]) if "BYDAY" in texts else ()
+    texts |= {name: ",".join(map(str, found)) for name, found in numbers.items()}
+    if days:
+        texts["BYDAY"] = ",".join(f"{ordinal or ''}{day}" for ordinal, day in days)
+    said = [name for name in _KNOWN if name in texts and texts[name] != _IMPLIED.get(name)]
+    written = {name: texts[name] for name in said}
+    parts = Parts(written, numbers, days, until)
     _judge_together(parts)
     return parts
 
