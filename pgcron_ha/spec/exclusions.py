@@ -25,12 +25,8 @@ from pgcron_ha.spec.zones import first_change, instant_at, load_zone, wall_clock
 # Days in a row that are passed over at once; more take another look.
 MOST_DAYS_AT_ONCE = 400
 
-_DAY, _HOUR, _MINUTE, _SECOND = (
-    timedelta(days=1),
-    timedelta(hours=1),
-    timedelta(minutes=1),
-    timedelta(seconds=1),
-)
+_DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
+_MINUTE, _SECOND = timedelta(minutes=1), timedelta(seconds=1)
 _EXAMPLE = 'for example "not 2026-12-24..2027-01-01", "not * * * * sat,sun"'
 
 

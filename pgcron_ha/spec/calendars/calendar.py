@@ -169,11 +169,9 @@ def read_calendar(content: str) -> tuple[CalendarLine, ...]:
         raise InvalidCalendar(
             "the calendar has a control character", "a calendar is text, line by line", _EXAMPLE
         )
-    lines: list[CalendarLine] = []
-    for number, written in enumerate(content.split("\n"), start=1):
-        line = _read_line(written.strip(" \t\r"), number)
-        if line is not None:
-            lines.append(line)
+    written = enumerate(content.split("\n"), start=1)
+    read = (_read_line(line.strip(" \t\r"), number) for number, line in written)
+    lines = tuple(line for line in read if line is not None)
     if len(lines) > MOST_LINES:
         raise InvalidCalendar(
             f"the calendar has {len(lines)} lines", f"at most {MOST_LINES} are allowed", _EXAMPLE
@@ -182,7 +180,7 @@ def read_calendar(content: str) -> tuple[CalendarLine, ...]:
         raise InvalidCalendar(
             "the calendar has no line that names days", "`not` lines only take away", _EXAMPLE
         )
-    return tuple(lines)
+    return lines
 
 
 @lru_cache(maxsize=64)

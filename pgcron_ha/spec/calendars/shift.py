@@ -86,7 +86,8 @@ class Moves:
         target = self._allowed_from(day) if self.is_forward else self._allowed_before(day)
         if target is None or abs(target - day) > timedelta(days=MOST_DAYS_MOVED):
             return None
-        moved = self._on(target, nominal)
+        wall = wall_clock(load_zone(self.timezone), naive_utc(nominal))
+        moved = self._at(datetime.combine(target, wall.time()))
         return None if self._leaves_out(moved) else moved
 
     def _look_next(self, day: date, behind: date) -> date | None:
@@ -168,10 +169,6 @@ class Moves:
             yield fire
             after = fire
         raise too_often()
-
-    def _on(self, target: date, nominal: datetime) -> datetime:
-        wall = wall_clock(load_zone(self.timezone), naive_utc(nominal))
-        return self._at(datetime.combine(target, wall.time()))
 
     def _at(self, wall: datetime) -> datetime:
         return instant_at(self.timezone, wall).replace(tzinfo=UTC)

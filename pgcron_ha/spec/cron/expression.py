@@ -206,16 +206,14 @@ def _shown(text: str) -> str:
 
 
 def _notes(day: CronField, weekday: CronField, written: list[str]) -> tuple[str, ...]:
-    notes: list[str] = []
-    if not (day.everything or weekday.everything):
-        if day.starred or weekday.starred:
-            notes.append(
-                f'day "{written[-3]}" and weekday "{written[-1]}" must both match, because one of '
-                "them begins with *; Kubernetes reads this as either"
-            )
-        else:
-            notes.append(f'a day matches when day "{written[-3]}" or weekday "{written[-1]}" does')
-    return tuple(notes)
+    if day.everything or weekday.everything:
+        return ()
+    if day.starred or weekday.starred:
+        return (
+            f'day "{written[-3]}" and weekday "{written[-1]}" must both match, because one of '
+            "them begins with *; Kubernetes reads this as either",
+        )
+    return (f'a day matches when day "{written[-3]}" or weekday "{written[-1]}" does',)
 
 
 SMALLEST_STEP, LARGEST_STEP = 2, 10_000
