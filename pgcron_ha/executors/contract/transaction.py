@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pgcron_ha.db.driver.link import Unanswered
@@ -31,28 +32,22 @@ FlushLines = Callable[[Attempt], Future[None]]
 _FLUSH_SECONDS: Final = 5.0
 
 
+@dataclass(eq=False)
 class RunTransaction:
     """At most one transaction, begun when the handler first asks for a connection.
 
     Everything in here happens on the handlers' loop; plain functions send their statements there.
     """
 
-    def __init__(
-        self,
-        context: Attempt,
-        transactions: Transactions,
-        flush: FlushLines,
-        loop: asyncio.AbstractEventLoop,
-    ) -> None:
-        self.loop = loop
-        self._context = context
-        self._transactions = transactions
-        self._flush = flush
-        self._held: Open | None = None
-        self._savepoint: Any = None
-        self._statement: Future[Any] | None = None
-        self._is_entered = False
-        self._is_over = False
+    context: Attempt
+    transactions: Transactions
+    flush: FlushLines
+    loop: asyncio.AbstractEventLoop
+    _held: Open | None = None
+    _savepoint: Any = None
+    _statement: Future[Any] | None = None
+    _is_entered: bool = False
+    _is_over: bool = False
 
     async def enter(self, isolation: Isolation) -> Any:
         """The connection, for one block of the handler."""
@@ -101,7 +96,7 @@ class RunTransaction:
     def wait(self, sending: Coroutine[Any, Any, Any]) -> Any:
         """The answer to a statement, in the thread of a plain function. Raises Stopped."""
         try:
-            self._context.check()
+            self.context.check()
             self._statement = future = submit(self.loop, sending)
         except BaseException:
             sending.close()
@@ -109,7 +104,7 @@ class RunTransaction:
         try:
             return future.result()
         except CancelledError:
-            self._context.check()
+            self.context.check()
             raise
         finally:
             self._statement = None
@@ -142,9 +137,9 @@ class RunTransaction:
             return _doubtful(f"{type(error).__name__} during the commit")
 
     async def _begin(self, isolation: Isolation) -> Open:
-        context = self._context
+        context = self.context
         context.check()
-        held = await self._transactions.begin(
+        held = await self.transactions.begin(
             context.run_id, context.token, context.elapsed, isolation
         )
         if self._is_over:  # something the handler left behind asked while it returned
@@ -162,13 +157,13 @@ class RunTransaction:
             problem = _ended()
         else:
             try:
-                return await complete(held, self._context, self._flush, outcome, outcome.text)
+                return await complete(held, self.context, self.flush, outcome, outcome.text)
             except TransactionEnded:
                 problem = _ended()
             except Fenced as error:
                 problem = Failed("Fenced", error.message)
             except Exception as error:
-                problem = outcome_of_error(error, self._context)
+                problem = outcome_of_error(error, self.context)
         await held.roll_back()
         return problem
 
@@ -208,15 +203,15 @@ class TransactionBlock:
         wait_for(self._transaction.loop, self._transaction.leave(error is not None))
 
 
+@dataclass(eq=False)
 class PlainConnection:
     """The run's connection for a plain function: asyncpg's statements, each to its end.
 
     Placeholders are ``$1``, ``$2``; rows are asyncpg's records; errors are asyncpg's.
     """
 
-    def __init__(self, transaction: RunTransaction, connection: Any) -> None:
-        self._transaction = transaction
-        self._connection = connection
+    _transaction: RunTransaction
+    _connection: Any
 
     def execute(self, query: str, *arguments: Any) -> str:
         """Executes a statement, or several without arguments; returns the last one's status."""

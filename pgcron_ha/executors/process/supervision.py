@@ -9,6 +9,7 @@ import codecs
 import math
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
@@ -165,31 +166,26 @@ def outcome_of_force(context: Context, ended: dict[str, Any] | None) -> Outcome:
     return Interrupted(reason, f"stopped ({reason}): {how}")
 
 
+@dataclass(eq=False)
 class Supervision:
     """A supervisor, made when it is needed and replaced when it was killed. Used on one event loop.
 
     ``inherit`` and ``directory`` are those of its client.
     """
 
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        inherit: Sequence[int],
-        directory: Path | None = None,
-    ) -> None:
-        self._loop = loop
-        self._inherit = tuple(inherit)
-        self._directory = directory
-        self._client: SupervisorClient | None = None
-        self._processes: dict[int, SupervisedProcess] = {}
-        self._last_number = 0
-        self._deadline = math.inf
+    loop: asyncio.AbstractEventLoop
+    inherit: Sequence[int]
+    directory: Path | None = None
+    _client: SupervisorClient | None = None
+    _processes: dict[int, SupervisedProcess] = field(default_factory=dict)
+    _last_number: int = 0
+    _deadline: float = math.inf
 
     def open(self) -> None:
         """Unless it is. Raises OSError when it can't be started."""
         if self._client is None:
-            self._client = SupervisorClient(self._inherit, self._directory)
-            self._client.listen(self._loop, self._hear, self._lose)
+            self._client = SupervisorClient(self.inherit, self.directory)
+            self._client.listen(self.loop, self._hear, self._lose)
             self.renew_lease(self._deadline)
 
     def start(self, process: SupervisedProcess, **message: Any) -> None:
@@ -256,7 +252,7 @@ class Supervision:
         self._client = None
         orphans, self._processes = self._processes, {}
         for process in orphans.values():
-            self._loop.create_task(self._bury(process))
+            self.loop.create_task(self._bury(process))
 
     async def _bury(self, orphan: SupervisedProcess) -> None:
         while orphan.pid and kill_group(orphan.pid):  # noqa: ASYNC110 (it can't be waited for)

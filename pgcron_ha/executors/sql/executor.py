@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Final
 
@@ -40,19 +41,18 @@ from pgcron_ha.executors.contract.transaction import FlushLines, complete
 _FINAL: Final = ("42", "PC")
 
 
+@dataclass(eq=False)
 class SqlRun:
     """Executes it. `session` is there from the moment at which there is something to end."""
 
-    def __init__(
-        self, context: Context, profile: SqlProfile, database: SqlDatabase, flush: FlushLines
-    ) -> None:
-        self.context = context
-        self.profile = profile
-        self.session: SqlSession | None = None
-        self.is_killed = False
-        self._place = ""  # what a message says of the statement under way, if there are several
-        self._database = database
-        self._flush = flush
+    context: Context
+    profile: SqlProfile
+    database: SqlDatabase
+    flush: FlushLines
+    session: SqlSession | None = None
+    is_killed: bool = False
+    _place: str = ""
+    """What a message says of the statement under way, if there are several."""
 
     def refusal(self) -> Failed | None:
         """Why it is not even begun; None in the usual case."""
@@ -80,7 +80,7 @@ class SqlRun:
         try:
             facts = run_facts(context).items()
             settings = {f"pgcron.{name}": as_text(each) for name, each in facts}
-            session = self.session = await self._database.open(settings)
+            session = self.session = await self.database.open(settings)
         except (asyncio.CancelledError, Exception) as error:
             return self._outcome_of(error)
         try:
@@ -126,7 +126,7 @@ class SqlRun:
             await session.commit()
             return outcome
         result = None if outcome.text is None else json.loads(outcome.text)
-        return await complete(session, self.context, self._flush, outcome, result)
+        return await complete(session, self.context, self.flush, outcome, result)
 
     def _stop_here(self) -> None:
         if self.context.stop_reason is not None:
