@@ -66,11 +66,6 @@ class CronRule(FireRule):
         return tuple(hour * 3600 + minute * 60 + second for hour, minute, second in each)
 
     @property
-    def counts(self) -> bool:
-        """Whether it fires on some of the expression's times only."""
-        return isinstance(self.expression, NthExpression)
-
-    @property
     def notes(self) -> tuple[str, ...]:
         """The expression's notes."""
         return self.expression.notes
@@ -151,7 +146,7 @@ def seconds_of_day(rule: FireRule, day: date, begin: datetime) -> Iterable[int]:
     if isinstance(rule, IntervalRule):
         period = rule.period // _SECOND
         return range((rule.anchor - begin) // _SECOND % period, 86_400, period)
-    if isinstance(rule, CronRule) and not rule.counts:
+    if isinstance(rule, CronRule) and not isinstance(rule.expression, NthExpression):
         return rule.seconds_of_day if rule.expression.days.has(day) else ()
     return _seconds_by_search(rule, begin)
 

@@ -67,7 +67,6 @@ class Spec:
     take and give aware datetimes; results are UTC, whole seconds. Safe to share between threads.
     """
 
-    text: str = field(compare=False)
     canonical: str
     timezone: str
     dst: DstPolicy
@@ -231,7 +230,6 @@ def read_spec(
     bounds = {line.name: line for line in lines if isinstance(line, Bound)}
     ordered: list[Line] = [*bounds.values(), *rules, *exclusions, *uses]
     spec = Spec(
-        text=text,
         canonical="\n".join(line.canonical for line in ordered),
         timezone=timezone,
         dst=dst,

@@ -140,7 +140,7 @@ def test_a_weekend_of_every_second_is_one_range_and_counted_only_as_far_as_is_ch
             return super().next(after)
 
     spec = parse_spec(text)
-    counted = Counted(spec.text, spec.canonical, spec.timezone, spec.dst, spec.notes, spec.rules)
+    counted = Counted(spec.canonical, spec.timezone, spec.dst, spec.notes, spec.rules)
     now = NOON + timedelta(days=3)
     decided = decide(counted, now=now, horizon_end=now)
     newest = now - MINUTE

@@ -122,10 +122,12 @@ def test_any_error_of_an_evaluation_is_one_of_its_spec() -> None:
             evaluate()
 
 
+# Its fires cost some hundred steps each.
+COSTLY = "@hourly\nnot 0 0-11 * * *\nnot 0 13-23 * * *\nnot 0 12 1-14 * *"
+
+
 def _costly() -> Spec:
-    """Its fires cost some hundred steps each."""
-    text = "@hourly\nnot 0 0-11 * * *\nnot 0 13-23 * * *\nnot 0 12 1-14 * *"
-    return parse_spec(text, "Europe/Berlin")
+    return parse_spec(COSTLY, "Europe/Berlin")
 
 
 @pytest.mark.parametrize("catchup", ["all", "latest 100", "latest", "none"])
@@ -160,7 +162,7 @@ def test_a_plan_leaves_what_takes_long_to_the_next_one(catchup: str) -> None:
 def test_a_plan_that_has_used_up_its_steps_counts_no_more() -> None:
     """Counting what is too old takes them all, so that what is superseded is not counted."""
     days = "\nnot 0 12 1-24 * *"
-    spec = parse_spec(f"{_costly().text}\nnot 1-59 * * * *{days}", "Europe/Berlin")
+    spec = parse_spec(f"{COSTLY}\nnot 1-59 * * * *{days}", "Europe/Berlin")
     begin = spent()
     made = plan(
         *(spec, NOW - timedelta(days=300), NOW, NOW, "latest"),

@@ -55,7 +55,6 @@ class CronExpression:
     ``notes`` are sentences for its author.
     """
 
-    text: str = field(compare=False)
     canonical: str
     notes: tuple[str, ...] = field(compare=False)
     wildcard: bool = field(compare=False)
@@ -137,7 +136,6 @@ def parse_cron(text: str) -> CronExpression:
             'for example "0 9 L * *" for the last day of every month',
         )
     return CronExpression(
-        text=text,
         canonical=" ".join(one.canonical for one in written_out),
         notes=_notes(day, weekday, written),
         wildcard=second.starred or minute.starred or hour.starred,

@@ -24,9 +24,13 @@ from pgcron_ha.spec.text import (
 MOST_TIMES: Final = 6
 
 
-def cron_words(expression: CronExpression) -> str:
+def cron_words(expression: CronExpression, every_day: str = "every day") -> str:
     """When it fires, without the zone; begins in lower case."""
-    return _when(expression, "every day")
+    times = time_words(expression.hours, expression.minutes, expression.seconds)
+    days = day_words(expression)
+    if not days.startswith("on ") and times.startswith("at ") and len(expression.hours) < 24:
+        days = f"{every_day} {days}".rstrip()
+    return f"{times} {days}".rstrip()
 
 
 def covered_words(expression: CronExpression, by_second: bool) -> str:
@@ -38,10 +42,10 @@ def covered_words(expression: CronExpression, by_second: bool) -> str:
     if len(expression.hours) * len(expression.minutes) * len(seconds) == 24 * 60 * 60:
         return day_words(expression) or "at any time"
     if by_second:
-        return _when(expression, "on any day")
+        return cron_words(expression, "on any day")
     stretches = _whole_hours(expression)
     if stretches is None:
-        return f"in the minutes that are {_when(expression, 'on any day')}"
+        return f"in the minutes that are {cron_words(expression, 'on any day')}"
     return f"{stretches} {day_words(expression) or 'on any day'}"
 
 
@@ -72,14 +76,6 @@ def time_words(hours: Sequence[int], minutes: Sequence[int], seconds: Sequence[i
         return every if len(hours) == 24 else _in_hours(every, hours, None)
     every = f"{_every('second', seconds)} of {_named('minute', minutes)}"
     return f"{every} of every hour" if len(hours) == 24 else _in_hours(every, hours, None)
-
-
-def _when(expression: CronExpression, every_day: str) -> str:
-    times = time_words(expression.hours, expression.minutes, expression.seconds)
-    days = day_words(expression)
-    if not days.startswith("on ") and times.startswith("at ") and len(expression.hours) < 24:
-        days = f"{every_day} {days}".rstrip()
-    return f"{times} {days}".rstrip()
 
 
 def _every(unit: str, numbers: Sequence[int]) -> str:
