@@ -63,6 +63,7 @@ COMMENT ON VIEW pgcron.occurrences IS
     'The ledger: one row for each fire time, or for each range of fires that were dropped '
     'together (fires NULL: not counted). code: a stable word; pgcron.why says what it means.';
 
+-- A cordon of the node's name counts before one of this process alone.
 CREATE VIEW pgcron.nodes AS
   SELECT n.incarnation, n.name, n.host, n.process_id, n.version,
          CASE WHEN n.state NOT IN ('alive', 'cordoned') THEN n.state
@@ -77,7 +78,7 @@ CREATE VIEW pgcron.nodes AS
   FROM pgcron.node n
   LEFT JOIN LATERAL (SELECT e.* FROM pgcron.cordon e
                      WHERE e.lifted_at IS NULL AND e.node IN (n.name, n.incarnation::text)
-                     ORDER BY e.set_at LIMIT 1) c ON n.state <> 'dead';
+                     ORDER BY e.incarnation IS NOT NULL, e.set_at LIMIT 1) c ON n.state <> 'dead';
 COMMENT ON VIEW pgcron.nodes IS
     'Worker processes, past ones too: what they offer, and whether they hold their lease.';
 

@@ -1037,7 +1037,7 @@ CREATE VIEW pgcron.nodes AS
             e.lifted_at
            FROM pgcron.cordon e
           WHERE ((e.lifted_at IS NULL) AND (e.node = ANY (ARRAY[n.name, (n.incarnation)::text])))
-          ORDER BY e.set_at
+          ORDER BY (e.incarnation IS NOT NULL), e.set_at
          LIMIT 1) c ON ((n.state <> 'dead'::text)));
 
 COMMENT ON VIEW pgcron.nodes IS 'Worker processes, past ones too: what they offer, and whether they hold their lease.';

@@ -169,12 +169,8 @@ SELECT has_table_privilege(session_user, 'pgcron.history', 'SELECT') AS reads_hi
 -- name: list_nodes
 -- The living by name, then the dead, the newest first (the janitor forgets them after a day).
 -- :is_dead chooses one of both, :ended_within how long ago the dead may have ended. At most :names
--- handlers of each node; with 0 its offers are not read. A cordon of the node's name counts before
--- one of this process alone.
-SELECT n.incarnation, n.name, n.host, n.process_id, n.version,
-       CASE WHEN n.state NOT IN ('alive', 'cordoned') THEN n.state WHEN c.node IS NULL THEN 'alive'
-            ELSE 'cordoned' END AS state,
-       n.state <> 'dead' AND n.lease_until > now() AS has_lease, n.lease_until,
+-- handlers of each node; with 0 its offers are not read.
+SELECT n.incarnation, n.name, n.host, n.process_id, n.version, n.state, n.has_lease, n.lease_until,
        extract(epoch FROM n.lease_ttl)::float8 AS lease_ttl, n.slots, n.slots_used, n.queues,
        ARRAY(SELECT o.handler FROM pgcron.offer o WHERE o.incarnation = n.incarnation
              ORDER BY o.handler LIMIT :names::int) AS handlers,
@@ -185,8 +181,12 @@ SELECT n.incarnation, n.name, n.host, n.process_id, n.version,
        CASE jsonb_typeof(n.labels) WHEN 'object' THEN n.labels ELSE '{}' END AS labels, n.health,
        (extract(epoch FROM clock_timestamp()) - extract(epoch FROM n.lease_until)
            + extract(epoch FROM n.lease_ttl))::float8 AS health_age,
-       c.set_at AS cordoned_at, c.set_by AS cordoned_by, c.note AS cordon_note,
-       c.incarnation IS NOT NULL AS is_cordoned_alone, n.beat_sequence AS beats, n.tzdata,
+       n.cordoned_at, n.cordoned_by, n.cordon_note,
+       n.cordoned_at IS NOT NULL
+           AND NOT EXISTS (SELECT FROM pgcron.cordon c
+               WHERE c.node = n.name AND c.lifted_at IS NULL) AS is_cordoned_alone,
+       (SELECT e.beat_sequence FROM pgcron.node e WHERE e.incarnation = n.incarnation) AS beats,
+       n.tzdata,
        (SELECT k.tzdata FROM pgcron.cluster k) AS cluster_tzdata,
        (SELECT count(*)
         FROM (SELECT FROM pgcron.run r WHERE r.state = 'running' AND r.owner = n.incarnation
@@ -198,7 +198,7 @@ SELECT n.incarnation, n.name, n.host, n.process_id, n.version,
              WHERE r.kill_at < now() - make_interval(secs => :killed_for::float8)
                OR r.cancel_at < now() - make_interval(secs => :asked_for::float8)
              ORDER BY r.id LIMIT :few::int) AS unresponsive_runs
-FROM (SELECT * FROM pgcron.node e
+FROM (SELECT * FROM pgcron.nodes e
       WHERE (:incarnation::uuid IS NULL OR e.incarnation = :incarnation::uuid)
         AND (:is_dead::boolean IS NULL OR (e.state = 'dead') = :is_dead::boolean)
         AND (e.state <> 'dead' OR :ended_within::float8 IS NULL
@@ -208,7 +208,4 @@ FROM (SELECT * FROM pgcron.node e
              OR EXISTS (SELECT FROM pgcron.offer o
                  WHERE o.incarnation = e.incarnation AND o.handler = :handler::text))
       ORDER BY e.ended_at DESC NULLS FIRST, e.name, e.started_at DESC LIMIT :limit::int) n
-LEFT JOIN LATERAL (SELECT d.* FROM pgcron.cordon d
-WHERE d.lifted_at IS NULL AND d.node IN (n.name, n.incarnation::text)
-                   ORDER BY d.incarnation IS NOT NULL, d.set_at LIMIT 1) c ON n.state <> 'dead'
 ORDER BY n.ended_at DESC NULLS FIRST, n.name, n.started_at DESC;
