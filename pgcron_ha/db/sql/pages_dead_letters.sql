@@ -12,26 +12,23 @@ FROM (SELECT d.handler, d.error_class, d.fingerprint, count(*) AS letters,
              min(d.died_at) AS first_at, max(d.died_at) AS last_at,
              count(DISTINCT d.schedule COLLATE "C") AS schedules,
              min(d.schedule COLLATE "C") AS schedule, count(DISTINCT d.queue COLLATE "C") AS queues,
-             min(d.queue COLLATE "C") AS queue, count(DISTINCT d.cause) AS causes,
+             min(d.queue COLLATE "C") AS queue,
+             count(DISTINCT hashtextextended(left(d.error, 300), 0)) AS causes,
              bool_or(d.schedule_id IS NULL) AS has_enqueued,
              (array_agg(d.run_id ORDER BY d.died_at DESC))[1] AS last_run,
              (array_agg(d.run_id
               ORDER BY d.closed_at IS NOT NULL, d.died_at DESC))[1] AS newest_run
-      FROM ((SELECT e.*, hashtextextended(left(e.error, 300), 0) AS cause
-             FROM pgcron.dead_letter e WHERE :state::text = 'open' AND e.closed_at IS NULL
+      FROM ((SELECT e.* FROM pgcron.dead_letter e
+             WHERE :state::text = 'open' AND e.closed_at IS NULL
              ORDER BY e.died_at DESC LIMIT :look::int)
             UNION ALL
-            (SELECT e.*, hashtextextended(left(e.error, 300), 0)
-             FROM pgcron.dead_letter e WHERE :state::text <> 'open' ORDER BY e.run_id DESC
-             LIMIT :look::int)) d
+            (SELECT e.* FROM pgcron.dead_letter e
+             WHERE :state::text <> 'open' ORDER BY e.run_id DESC LIMIT :look::int)) d
       WHERE CASE :state::text WHEN 'redriven' THEN d.redriven_as IS NOT NULL
                  WHEN 'archived' THEN d.closed_at IS NOT NULL AND d.redriven_as IS NULL
                  ELSE true END
-        AND (:handler::text IS NULL OR d.handler = :handler::text)
-        AND (:error_class::text IS NULL OR coalesce(d.error_class, '') = :error_class::text)
-        AND (:queue::text IS NULL OR d.queue = :queue::text)
-        AND (:schedule::text IS NULL OR d.schedule = :schedule::text)
-        AND (:fingerprint::text IS NULL OR d.fingerprint = :fingerprint::text)
+        AND pgcron.letter_fits(d::pgcron.dead_letter, :fingerprint::text, :handler::text,
+            :queue::text, :error_class::text, :schedule::text, NULL, NULL)
       GROUP BY d.handler, d.error_class, d.fingerprint
       ORDER BY count(*) FILTER (WHERE d.closed_at IS NULL) = 0, max(d.died_at) DESC
       LIMIT :limit::int) g
@@ -62,11 +59,8 @@ FROM (SELECT l.* FROM (
       WHERE CASE :state::text WHEN 'redriven' THEN l.redriven_as IS NOT NULL
                  WHEN 'archived' THEN l.closed_at IS NOT NULL AND l.redriven_as IS NULL
                  ELSE true END
-        AND (:handler::text IS NULL OR l.handler = :handler::text)
-        AND (:error_class::text IS NULL OR coalesce(l.error_class, '') = :error_class::text)
-        AND (:queue::text IS NULL OR l.queue = :queue::text)
-        AND (:schedule::text IS NULL OR l.schedule = :schedule::text)
-        AND (:fingerprint::text IS NULL OR l.fingerprint = :fingerprint::text)
+        AND pgcron.letter_fits(l::pgcron.dead_letter, :fingerprint::text, :handler::text,
+            :queue::text, :error_class::text, :schedule::text, NULL, NULL)
       ORDER BY CASE WHEN :state::text = 'open' THEN l.died_at END DESC, l.run_id DESC
       LIMIT :limit::int) d
 LEFT JOIN pgcron.run live ON live.id = d.redriven_as

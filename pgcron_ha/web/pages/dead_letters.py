@@ -97,20 +97,18 @@ async def redrive_cause(page_request: PageRequest) -> Response:
 async def archive(page_request: PageRequest) -> Response:
     """Closes an open dead letter; then shows the list."""
     note = (await page_request.form("note")).get("note")
-    return await _archive(page_request, {"run_ids": [page_request.id]}, note, 1)
+    return await _archive(page_request, {"run_ids": [page_request.id]}, note)
 
 
 async def archive_cause(page_request: PageRequest) -> Response:
     """Closes the open letters of the cause that the address names."""
     wanted, note = _cause(page_request), (await page_request.form("note")).get("note")
-    return await _archive(page_request, wanted, note, _MOST_BATCHES)
+    return await _archive(page_request, wanted, note)
 
 
-async def _archive(
-    page_request: PageRequest, wanted: dict[str, Any], note: str | None, batches: int
-) -> Response:
+async def _archive(page_request: PageRequest, wanted: dict[str, Any], note: str | None) -> Response:
     archived = 0
-    for _ in range(batches):
+    for _ in range(_MOST_BATCHES):
         batch = await page_request.do(functions.archive_dead_letters, **wanted, note=note)
         archived += len(batch)
         if len(batch) < functions.MOST_AT_ONCE:
