@@ -1,54 +1,47 @@
 -- name: page_run
 -- One run from any table: alive, ended, ended while there was no partition, or a dead letter whose
 -- history retention removed.
-SELECT f.*, s.name AS schedule_now,
+SELECT f.place, f.id, pgcron.run_uuid(f.uuid, f.id, f.created_at) AS uuid, f.origin, f.schedule_id,
+       f.schedule, s.name AS schedule_now, f.scheduled_for, f.nominal_for, f.parent_run, f.queue,
+       f.priority, f.handler, left(f.args::text, :most::int) AS args,
+       octet_length(f.args::text) AS args_bytes, f.delivery, f.state, f.gate, f.due_at, f.expire_at,
+       f.attempt, pgcron.attempts_allowed(f.max_attempts, f.delivery) AS max_attempts,
+       date_part('epoch', pgcron.time_allowed(f.timeout)) AS timeout, f.overlap, f.claimed_at,
+       f.started_at, f.finished_at, f.cancel_at, f.kill_at, f.cancel_reason, f.error,
+       left(f.result::text, :most::int) AS result, octet_length(f.result::text) AS result_bytes,
+       f.created_at, f.created_by, f.node, f.has_lease, f.concurrency_key, f.requires,
+       f.retry::text AS retry, f.snoozes, f.unique_key, f.unique_scope,
+       (f.time_limits ->> 'give_up_after')::float8 AS give_up_after,
+       (f.time_limits ->> 'silence_timeout')::float8 AS silence_timeout,
        (SELECT extract(epoch FROM o.expected)::float8 FROM pgcron.overrun o
         WHERE o.run_id = f.id AND f.state = 'running') AS expected
-FROM ((SELECT 1 AS place, r.id, pgcron.run_uuid(r.uuid, r.id, r.created_at) AS uuid, r.origin,
-              r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run,
-              r.queue, r.priority, r.handler,
-              left(r.args::text, :most::int) AS args, octet_length(r.args::text) AS args_bytes,
-              r.delivery, r.state, r.gate, r.due_at, r.expire_at, r.attempt,
-              pgcron.attempts_allowed(r.max_attempts, r.delivery) AS max_attempts,
-              date_part('epoch', pgcron.time_allowed(r.timeout)) AS timeout,
-              r.overlap, r.overlap_slot, r.claimed_at, r.started_at,
-              NULL::timestamptz AS finished_at, r.cancel_at, r.cancel_reason, r.last_error AS error,
-              NULL::text AS result, NULL::int AS result_bytes, r.created_at, r.created_by,
-              n.name AS node, r.fence,
+FROM ((SELECT 1 AS place, r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for,
+              r.nominal_for, r.parent_run, r.queue, r.priority, r.handler, r.args, r.delivery,
+              r.state, r.gate, r.due_at, r.expire_at, r.attempt, r.max_attempts, r.timeout,
+              r.overlap, r.claimed_at, r.started_at, NULL::timestamptz AS finished_at, r.cancel_at,
+              r.kill_at, r.cancel_reason, r.last_error AS error, NULL::jsonb AS result,
+              r.created_at, r.created_by, n.name AS node,
               coalesce(n.state <> 'dead' AND n.lease_until > now(), false) AS has_lease,
-              r.concurrency_key, r.retry::text AS retry, r.snoozes, r.requires,
-              r.kill_at, (r.time_limits ->> 'give_up_after')::float8 AS give_up_after,
-              (r.time_limits ->> 'silence_timeout')::float8 AS silence_timeout, r.unique_key,
-              r.unique_scope
+              r.concurrency_key, r.requires, r.retry, r.snoozes, r.unique_key, r.unique_scope,
+              r.time_limits
        FROM pgcron.run r LEFT JOIN pgcron.node n ON n.incarnation = r.owner
        WHERE r.id = :run_id::bigint)
       UNION ALL
-      (SELECT 2, h.id, pgcron.run_uuid(h.uuid, h.id, h.created_at), h.origin, h.schedule_id,
-              h.schedule, h.scheduled_for,
-              h.nominal_for, h.parent_run, h.queue, h.priority, h.handler,
-              left(h.args::text, :most::int), octet_length(h.args::text), h.delivery, h.outcome,
-              NULL, h.due_at, NULL, h.attempt,
-              pgcron.attempts_allowed(h.max_attempts, h.delivery),
-              date_part('epoch', pgcron.time_allowed(h.timeout)), NULL, NULL, h.claimed_at,
-              h.started_at, h.finished_at, NULL,
-              h.cancel_reason, h.error, left(h.result::text, :most::int),
-              octet_length(h.result::text), h.created_at, h.created_by, h.node, h.fence, false,
-              h.concurrency_key, h.retry::text, h.snoozes, h.requires, NULL,
-              (h.time_limits ->> 'give_up_after')::float8,
-              (h.time_limits ->> 'silence_timeout')::float8, h.unique_key, h.unique_scope
+      (SELECT 2, h.id, h.uuid, h.origin, h.schedule_id, h.schedule, h.scheduled_for, h.nominal_for,
+              h.parent_run, h.queue, h.priority, h.handler, h.args, h.delivery, h.outcome, NULL,
+              h.due_at, NULL, h.attempt, h.max_attempts, h.timeout, NULL, h.claimed_at,
+              h.started_at, h.finished_at, NULL, NULL, h.cancel_reason, h.error, h.result,
+              h.created_at, h.created_by, h.node, false, h.concurrency_key, h.requires, h.retry,
+              h.snoozes, h.unique_key, h.unique_scope, h.time_limits
        FROM pgcron.ended_runs h WHERE h.id = :run_id::bigint LIMIT 1)
       UNION ALL
       (SELECT 3, d.run_id, d.uuid,
               CASE WHEN d.scheduled_for IS NULL THEN 'enqueued' ELSE 'schedule' END, d.schedule_id,
-              d.schedule, d.scheduled_for, NULL, NULL,
-              d.queue, d.priority, d.handler, left(d.args::text, :most::int),
-              octet_length(d.args::text), d.delivery, d.outcome, NULL, NULL, NULL, d.attempts,
-              pgcron.attempts_allowed(d.max_attempts, d.delivery),
-              date_part('epoch', pgcron.time_allowed(d.timeout)), NULL, NULL, NULL, NULL, d.died_at,
-              NULL, NULL, d.error, NULL, NULL, NULL, NULL, NULL, NULL, false, d.concurrency_key,
-              d.retry::text,
-              NULL, d.requires, NULL, (d.time_limits ->> 'give_up_after')::float8,
-              (d.time_limits ->> 'silence_timeout')::float8, d.unique_key, d.unique_scope
+              d.schedule, d.scheduled_for, NULL, NULL, d.queue, d.priority, d.handler, d.args,
+              d.delivery, d.outcome, NULL, NULL, NULL, d.attempts, d.max_attempts, d.timeout, NULL,
+              NULL, NULL, d.died_at, NULL, NULL, NULL, d.error, NULL, NULL, NULL, NULL, false,
+              d.concurrency_key, d.requires, d.retry, NULL, d.unique_key, d.unique_scope,
+              d.time_limits
        FROM pgcron.dead_letter d WHERE d.run_id = :run_id::bigint)) f
 LEFT JOIN pgcron.schedule s ON s.id = f.schedule_id
 ORDER BY f.place LIMIT 1;
