@@ -14,6 +14,7 @@ from pgcron_ha.cli.session import Session, act, call, with_session
 from pgcron_ha.cli.watching import follow_to_end, log_line
 from pgcron_ha.db.commands import breakers, functions
 from pgcron_ha.db.queries import overview
+from pgcron_ha.db.queries.pages.runs import STATE_WORDS
 from pgcron_ha.spec.text import duration_text
 
 _GATES = {
@@ -63,7 +64,7 @@ def runs_group() -> None:
     "--state",
     "--outcome",
     "states",
-    type=click.Choice(overview.STATES),
+    type=click.Choice(STATE_WORDS),
     multiple=True,
     help="A state or an outcome; may be repeated. Without it all but scheduled ones.",
 )

@@ -54,7 +54,6 @@ FILL = """
         ("page_failing_candidates", 500),
         ("page_schedules", 2_000),
         ("page_next_schedules", 200),
-        ("page_schedule_runs", 400),
         ("page_occurrences", 700),
     ],
 )

@@ -15,7 +15,6 @@ VALUES: dict[str, Any] = {
     "attempt": 1,
     "before": ask.HIGHEST_ID,
     "end_at": ask.FAR_AHEAD,
-    "end_id": ask.HIGHEST_ID,
     "high": ask.FAR_AHEAD,
     "indexed": False,
     "key": "order/17",
@@ -34,10 +33,9 @@ VALUES: dict[str, Any] = {
 # Rows that each may read: what a look reads, and each of the rows that are shown once more.
 MOST = {
     "page_runs_alive": 20,
-    "page_runs_ended": 500 + 51 + 20,
+    "page_runs_ended": 200,
     "page_runs_overflow": 0,
     "page_runs_of_letters": 500,
-    "page_runs_of_schedule": 200,
     "page_run_choices": 2_000,
     "page_run_counts": 510,
     "page_history_start": 200,
@@ -72,8 +70,10 @@ async def test_pages_of_runs_read_what_they_show(full_database: str) -> None:
         unnamed = VALUES | {"schedule_id": None}
         ordered = await _rows_read(reader, "page_runs_alive", unnamed)
         indexed = await _rows_read(reader, "page_runs_alive", unnamed | {"indexed": True})
+        ended = await _rows_read(reader, "page_runs_ended", unnamed)
     await pool.close()
 
     assert indexed <= 100
     assert ordered <= 500 + 51 * 2
+    assert ended <= 500 + 51 + 20
     assert {name: rows for name, rows in read.items() if rows > MOST[name]} == {}

@@ -15,8 +15,7 @@ from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries.node_health import UNRESPONSIVE
 from pgcron_ha.db.queries.pages.runs import (
-    ENDED_WORDS,
-    LIVE_WORDS,
+    STATE_WORDS,
     Position,
     RunFilter,
     newest_runs,
@@ -28,8 +27,8 @@ from pgcron_ha.db.queries.rows import Rows
 DEFAULT_LIMIT: Final = 50
 # A filter that matches little is given up after this many rows: some tens of milliseconds.
 LOOK: Final = 20_000
-STATES: Final = (*LIVE_WORDS, *ENDED_WORDS)
-"""What a run's state is called, and its outcome."""
+# Characters: more than any text has.
+UNCUT: Final = 2**31 - 1
 # Due runs that are counted when the demand is asked for: some milliseconds.
 DEMAND_CAP: Final = 5000
 # All nodes with all that they offer.
@@ -115,13 +114,13 @@ async def runs(
     schema: str = DEFAULT_SCHEMA,
     **filters: Any,
 ) -> list[Row]:
-    """Live and ended runs, newest first, and those of `STATES` alone that are named; of none, all
-    but those that are scheduled. `filters` are others of `RunFilter`, of which None is none. `word`
-    is what people read.
+    """Live and ended runs, newest first, and those of `STATE_WORDS` alone that are named; of none,
+    all but those that are scheduled. `filters` are others of `RunFilter`, of which None is none.
+    `word` is what people read.
 
     Looks at the newest `LOOK` runs (of the schedule, when one is named; NotFound if it is unknown).
     """
-    named = tuple(states) or tuple(each for each in STATES if each != "scheduled")
+    named = tuple(states) or tuple(each for each in STATE_WORDS if each != "scheduled")
     given = {name: value for name, value in filters.items() if value is not None}
     wanted = RunFilter(named, **given, rows=limit)
     with answers():

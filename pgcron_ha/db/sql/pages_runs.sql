@@ -56,8 +56,10 @@ SELECT scan.looked, scan.floor, scan.floor_at, m.id,
             ELSE m.word END AS state,
        m.at, r.origin, r.schedule_id, r.schedule, r.handler, r.queue, r.gate, r.attempt,
        pgcron.attempts_allowed(r.max_attempts, r.delivery) AS max_attempts,
-       r.started_at, NULL::timestamptz AS finished_at,
-       NULL::float8 AS seconds, n.name AS node,
+       r.started_at, NULL::timestamptz AS finished_at, NULL::float8 AS seconds,
+       coalesce(r.scheduled_for, r.nominal_for) AS fire_time,
+       extract(epoch FROM r.started_at - greatest(r.due_at, r.created_at))::float8 AS delay,
+       n.name AS node,
        left(coalesce(r.cancel_reason, r.last_error), 300) AS error,
        CASE WHEN r.state = 'running' THEN (SELECT extract(epoch FROM o.expected)::float8
            FROM pgcron.overrun o WHERE o.run_id = r.id) END AS expected
@@ -68,35 +70,47 @@ LEFT JOIN pgcron.node n ON n.incarnation = r.owner)
 ORDER BY m.id DESC;
 
 -- name: page_runs_ended
--- Ended runs by number, as page_runs_alive. :low and :high are bounds of partitions around :since
--- and :until, so that they choose partitions and filter no row: rows that are filtered inside a
--- LIMIT are not counted, and a page could read a day of them.
+-- Ended runs by number, as page_runs_alive; with a :schedule_id those of that schedule by their
+-- end, from (:end_at, :before) downwards: the index on it leads there, however many runs others
+-- have.
+-- :low and :high are bounds of partitions around :since and :until, so that they choose partitions
+-- and filter no row: rows that are filtered inside a LIMIT are not counted, and a page could read a
+-- day of them.
 WITH looked AS MATERIALIZED (
   SELECT h.id, h.outcome, h.handler, h.queue, h.schedule, h.node, h.finished_at,
+         CASE WHEN :schedule_id::bigint IS NOT NULL THEN h.finished_at END AS rank,
          :error::text IS NULL OR position(lower(:error::text) IN lower(h.error)) > 0 AS has_error
-  FROM pgcron.history h
-  WHERE h.id < :before::bigint AND h.finished_at >= :low::timestamptz
-    AND h.finished_at < :high::timestamptz
-  ORDER BY h.id DESC LIMIT :look::int),
+  FROM ((SELECT e.* FROM pgcron.history e
+         WHERE :schedule_id::bigint IS NULL AND e.id < :before::bigint
+           AND e.finished_at >= :low::timestamptz AND e.finished_at < :high::timestamptz
+         ORDER BY e.id DESC LIMIT :look::int)
+        UNION ALL
+        (SELECT e.* FROM pgcron.history e
+         WHERE e.schedule_id = :schedule_id::bigint AND e.finished_at <= :end_at::timestamptz
+           AND (e.finished_at, e.id) < (:end_at::timestamptz, :before::bigint)
+           AND e.finished_at >= :since::timestamptz AND e.finished_at < :until::timestamptz
+         ORDER BY e.finished_at DESC, e.id DESC LIMIT :look::int)) h),
 matched AS MATERIALIZED (
-  SELECT l.id, l.finished_at FROM looked l
+  SELECT l.id, l.finished_at, l.rank FROM looked l
   WHERE l.outcome = ANY(:states::text[]) AND (:queue::text IS NULL OR l.queue = :queue::text)
     AND (:handler::text IS NULL OR l.handler = :handler::text)
     AND (:schedule::text IS NULL OR l.schedule = :schedule::text)
     AND (:node::text IS NULL OR l.node = :node::text)
     AND l.finished_at >= :since::timestamptz AND l.finished_at < :until::timestamptz
     AND l.has_error
-  ORDER BY l.id DESC LIMIT :limit::int)
+  ORDER BY l.rank DESC, l.id DESC LIMIT :limit::int)
 SELECT scan.looked, scan.floor, scan.floor_at, h.id, h.outcome AS state, h.finished_at AS at,
        h.origin, h.schedule_id, h.schedule, h.handler, h.queue, h.attempt,
        pgcron.attempts_allowed(h.max_attempts, h.delivery) AS max_attempts,
        h.started_at, h.finished_at,
-       extract(epoch FROM h.finished_at - h.started_at)::float8 AS seconds, h.node,
-       left(h.error, 300) AS error
-FROM (SELECT count(*) AS looked, min(l.id) AS floor, min(l.finished_at) AS floor_at
-FROM looked l) scan
+       extract(epoch FROM h.finished_at - h.started_at)::float8 AS seconds,
+       coalesce(h.scheduled_for, h.nominal_for) AS fire_time,
+       extract(epoch FROM h.started_at - greatest(h.due_at, h.created_at))::float8 AS delay,
+       h.node, left(h.error, 300) AS error
+FROM (SELECT count(*) AS looked, (array_agg(l.id ORDER BY l.rank, l.id))[1] AS floor,
+             min(l.finished_at) AS floor_at FROM looked l) scan
 LEFT JOIN (matched m JOIN pgcron.history h ON h.id = m.id AND h.finished_at = m.finished_at) ON true
-ORDER BY m.id DESC;
+ORDER BY m.rank DESC, m.id DESC;
 
 -- name: page_history_start
 -- The highest number of a run that was made before :until, by halving: runs get their numbers as
@@ -147,35 +161,6 @@ LEFT JOIN (matched m JOIN pgcron.dead_letter d ON d.run_id = m.id
                ON true)
                ON true
 ORDER BY m.id DESC;
-
--- name: page_runs_of_schedule
--- Ended runs of one schedule by their end, from (:end_at, :end_id) downwards: the index on it leads
--- there, however many runs others have.
-WITH looked AS MATERIALIZED (
-  SELECT h.id, h.outcome, h.handler, h.queue, h.node, h.finished_at,
-         :error::text IS NULL OR position(lower(:error::text) IN lower(h.error)) > 0 AS has_error
-  FROM pgcron.history h
-  WHERE h.schedule_id = :schedule_id::bigint AND h.finished_at <= :end_at::timestamptz
-    AND (h.finished_at, h.id) < (:end_at::timestamptz, :end_id::bigint)
-    AND h.finished_at >= :since::timestamptz AND h.finished_at < :until::timestamptz
-  ORDER BY h.finished_at DESC, h.id DESC LIMIT :look::int),
-matched AS MATERIALIZED (
-  SELECT l.id, l.finished_at FROM looked l
-  WHERE l.outcome = ANY(:states::text[]) AND (:queue::text IS NULL OR l.queue = :queue::text)
-    AND (:handler::text IS NULL OR l.handler = :handler::text)
-    AND (:node::text IS NULL OR l.node = :node::text) AND l.has_error
-  ORDER BY l.finished_at DESC, l.id DESC LIMIT :limit::int)
-SELECT scan.looked, scan.floor, scan.floor_at, h.id, h.outcome AS state, h.finished_at AS at,
-       h.origin, h.schedule_id, h.schedule, h.handler, h.queue, h.attempt,
-       pgcron.attempts_allowed(h.max_attempts, h.delivery) AS max_attempts,
-       h.started_at, h.finished_at,
-       extract(epoch FROM h.finished_at - h.started_at)::float8 AS seconds, h.node,
-       left(h.error, 300) AS error
-FROM (SELECT count(*) AS looked, (array_agg(l.id ORDER BY l.finished_at, l.id))[1] AS floor,
-      min(l.finished_at) AS floor_at
-FROM looked l) scan
-LEFT JOIN (matched m JOIN pgcron.history h ON h.id = m.id AND h.finished_at = m.finished_at) ON true
-ORDER BY h.finished_at DESC, h.id DESC;
 
 -- name: page_run_choices
 -- What the filters suggest: names that nodes and schedules use, and how history is divided.

@@ -16,7 +16,7 @@ SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.calendars, s.handler, 
        CASE WHEN s.enabled THEN coalesce(waiting.next_fire,
            CASE WHEN isfinite(c.next_fire)
                 AND c.next_fire > now() THEN c.next_fire END) END AS next_fire,
-       waiting.oldest_late, waiting.late_fires, waiting.retry_at, waiting.retry_error,
+       waiting.oldest_late, waiting.late_fires, waiting.retry_error,
        running.id AS running_id, running.since AS running_since, running.timeout AS running_timeout,
        coalesce(running.runs, 0) AS running_runs, running.has_lease AS running_has_lease,
        overrun.run_id AS overrun, overrun.expected AS overrun_expected,
@@ -36,7 +36,6 @@ LEFT JOIN LATERAL (
   SELECT min(r.scheduled_for) FILTER (WHERE r.scheduled_for > now()) AS next_fire,
          min(r.scheduled_for) FILTER (WHERE r.attempt = 0 AND r.due_at <= now()) AS oldest_late,
          count(r.scheduled_for) FILTER (WHERE r.attempt = 0 AND r.due_at <= now()) AS late_fires,
-         min(r.due_at) FILTER (WHERE r.attempt > 0) AS retry_at,
          min(left(r.last_error, 300)) FILTER (WHERE r.attempt > 0) AS retry_error
   FROM (SELECT e.scheduled_for, e.attempt, e.due_at, e.last_error FROM pgcron.run e
   WHERE e.schedule_id = s.id AND e.state <> 'running' LIMIT 1000) r) waiting
@@ -118,47 +117,13 @@ ORDER BY 1 LIMIT :limit::int) AS handlers,
 -- name: page_schedule
 SELECT s.*, c.runs_made, c.status, c.watermark, c.since,
        coalesce(c.error ->> 'message', c.error::text) AS error,
-       c.error ->> 'detail' AS error_detail, c.error ->> 'hint' AS error_hint,
        (SELECT coalesce(p.probe_fire, p.probe_at) FROM pgcron.failure_pause p
         WHERE p.schedule_id = s.id) AS probe_at,
-       overrun.run_id AS overrun, overrun.expected AS overrun_expected,
        (SELECT concat_ws(' ', v.actor, 'by', v.interface) FROM pgcron.schedule_version v
         WHERE v.schedule_id = s.id ORDER BY v.version DESC LIMIT 1) AS last_editor,
        pgcron.largest_server(s.handler, s.queue, s.requires) IS NOT NULL AS is_served
 FROM pgcron.schedule s JOIN pgcron.cursor c ON c.schedule_id = s.id
-LEFT JOIN LATERAL (
-  SELECT o.run_id, extract(epoch FROM o.expected)::float8 AS expected FROM pgcron.overrun o
-  JOIN pgcron.run r ON r.id = o.run_id AND r.state = 'running'
-  WHERE o.schedule_id = s.id ORDER BY o.run_id LIMIT 1) overrun ON true
 WHERE s.name = :name::text;
-
--- name: page_schedule_runs
--- The newest ended runs of a schedule, and those that are alive.
-(SELECT r.id, r.origin, coalesce(r.scheduled_for, r.nominal_for) AS fire_time, r.state, r.gate,
-        r.attempt, r.max_attempts, r.due_at, r.started_at,
-        NULL::timestamptz AS finished_at, NULL::float8 AS seconds,
-        extract(epoch FROM r.started_at - greatest(r.due_at, r.created_at))::float8 AS delay,
-        n.name AS node, left(r.last_error, 300) AS error,
-        r.snoozes > 0
-            AND EXISTS (SELECT FROM pgcron.attempt a
-                WHERE a.run_id = r.id AND a.attempt = r.attempt
-                  AND a.outcome = 'snoozed') AS is_snoozed
- FROM (SELECT e.id, e.origin, e.scheduled_for, e.nominal_for, e.state, e.gate, e.attempt,
-       e.max_attempts, e.due_at, e.started_at, e.created_at, e.last_error, e.snoozes, e.owner
-       FROM pgcron.run e
-       WHERE e.schedule_id = :schedule_id::bigint
-         AND (e.state = 'running' OR e.due_at <= now() OR e.attempt > 0)
-       LIMIT :limit::int) r
- LEFT JOIN pgcron.node n ON n.incarnation = r.owner)
-UNION ALL
-(SELECT h.id, h.origin, coalesce(h.scheduled_for, h.nominal_for), h.outcome, NULL, h.attempt,
-        h.max_attempts, h.due_at, h.started_at, h.finished_at,
-        extract(epoch FROM h.finished_at - h.started_at)::float8,
-        extract(epoch FROM h.started_at - greatest(h.due_at, h.created_at))::float8, h.node,
-        left(h.error, 300), false
- FROM pgcron.history h WHERE h.schedule_id = :schedule_id::bigint AND h.finished_at <= now()
- ORDER BY h.finished_at DESC LIMIT :limit::int)
-ORDER BY finished_at DESC NULLS FIRST, id DESC;
 
 -- name: page_occurrences
 -- Decisions on single fires and dropped ranges before an instant, newest first, with what came of

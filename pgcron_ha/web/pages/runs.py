@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 
 from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.queries.pages import runs as ask
-from pgcron_ha.db.queries.pages.runs import ENDED_WORDS, LIVE_WORDS, Position, RunFilter, RunPage
+from pgcron_ha.db.queries.pages.runs import ENDED_WORDS, STATE_WORDS, Position, RunFilter, RunPage
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.errors import NotFound
 from pgcron_ha.web.address import NoSuch, choice, near_names, wrong_page
@@ -27,7 +27,6 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "waiting": ("ready", "scheduled", "retrying", "blocked"),
     "ended": ENDED_WORDS,
 }
-STATE_WORDS: Final[tuple[str, ...]] = (*LIVE_WORDS, *ENDED_WORDS)
 _STATES: Final[tuple[str, ...]] = tuple(dict.fromkeys((*GROUPS, *STATE_WORDS)))
 _NAMED: Final[tuple[str, ...]] = ("schedule", "handler", "queue", "node")
 _FILTERS: Final[tuple[str, ...]] = ("state", *_NAMED, "error", "since", "until")
@@ -126,7 +125,7 @@ async def _jump(page_request: PageRequest, text: str) -> Response:
 
 def _understood(page_request: PageRequest, given: dict[str, str]) -> _Asked:
     state = choice(given.get("state"), _STATES, "state")
-    states = GROUPS.get(state or "", (state,) if state else (*LIVE_WORDS, *ENDED_WORDS))
+    states = GROUPS.get(state or "", (state,) if state else STATE_WORDS)
     since, until = (
         parse_moment(given[name], page_request.zone, datetime.now(UTC)) if name in given else None
         for name in ("since", "until")

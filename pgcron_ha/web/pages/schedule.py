@@ -16,6 +16,12 @@ from pgcron_ha.client.previews import policies_in, schedule_preview
 from pgcron_ha.db.commands.functions import changed_occurrences
 from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.queries.pages import schedules as ask
+from pgcron_ha.db.queries.pages.runs import (
+    STATE_WORDS,
+    Position,
+    RunFilter,
+    runs_of_schedule,
+)
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.preview import PreviewFire
@@ -31,6 +37,8 @@ from pgcron_ha.web.run_words import ledger_line, retry_words
 NEXT_FIRES: Final = 10
 LEDGER_ROWS: Final = 25
 RUN_ROWS: Final = 25
+# What is only scheduled so far is shown as fires.
+_RUNS: Final = RunFilter(tuple(word for word in STATE_WORDS if word != "scheduled"), rows=RUN_ROWS)
 
 
 # What happens to an edit made here when a schedule is managed elsewhere.
@@ -48,7 +56,7 @@ class Found(NamedTuple):
     definition: Row | None
     facts: Row
     ledger: list[Row]
-    runs: list[Row]
+    runs: Sequence[Row]
     near: list[str]
 
 
@@ -93,7 +101,7 @@ async def _read_schedule(connection: Connection, name: str, *, schema: str) -> F
         {**row, "changed": await changed_occurrences(connection, row["id"], schema=schema)},
         await ask.schedules.the(connection, ids=[row["id"]], limit=1, schema=schema),
         await ask.occurrences(connection, before=None, limit=LEDGER_ROWS + 1, **of_it),
-        await ask.schedule_runs(connection, limit=RUN_ROWS, **of_it),
+        (await runs_of_schedule(connection, row["id"], _RUNS, Position(), schema=schema)).rows,
         [],
     )
 
@@ -154,12 +162,12 @@ def _view(page_request: PageRequest, found: Found, row: Row, now: datetime) -> d
         "shows_viewer_zone": page_request.zone.key not in ("UTC", row["timezone"]),
         "ledger": [ledger_line(fire, now) for fire in ledger],
         "ledger_href": ledger_href,  # of those before
-        "runs": found.runs,
+        "runs": found.runs[: 2 * RUN_ROWS],
         "trend": trend(facts, half, slowest, page_request.zone) if half is not None else None,
         # Seconds: half of the last runs took at most `median`, 95 of 100 at most `slowest`.
         "median": half,
         "slowest": slowest,
-        "settings": _settings(row),
+        "settings": _settings(row, facts),
         "links": links_of(row),
         "managed": managed_words(row["managed_by"]),
         "calendars": [name for name, _ in calendars_in(row["calendars"])],
@@ -176,7 +184,7 @@ def _changed(one: Row, more: str = "") -> SimpleNamespace:
     return SimpleNamespace(at=one["fire_at"], words=words, undo=undo, undo_word=word)
 
 
-def _settings(row: Row) -> list[tuple[str, str]]:
+def _settings(row: Row, facts: Row) -> list[tuple[str, str]]:
     """Word and value of what is set."""
     attempts = row["max_attempts"] or (1 if row["delivery"] == "at_most_once" else 5)
     deadline = row["start_deadline"]
@@ -185,7 +193,7 @@ def _settings(row: Row) -> list[tuple[str, str]]:
     waits = f"{attempts}, waits {duration(row['retry_base'])} to {duration(row['retry_cap'])}"
     at_most, dropped = row["max_queued"] or 1000, row["queue_drops"] or "newest"
     jitter = f"each fire up to {duration(row['jitter'])} later, all alike"
-    overrun = f"run {row['overrun']}; {expected_about(row['overrun_expected'])}"
+    overrun = f"run {facts['overrun']}; {expected_about(facts['overrun_expected'])}"
     named = [
         ("Handler", row["handler"]),
         ("Queue, priority", f"{row['queue']}, {row['priority']}"),
@@ -196,7 +204,7 @@ def _settings(row: Row) -> list[tuple[str, str]]:
             "Waiting",
             row["overlap"] == "queue" and f"{at_most} at most, then the {dropped} goes",
         ),
-        ("Overruns", row["overrun"] and overrun),
+        ("Overruns", facts["overrun"] and overrun),
         ("Catch-up", "none" if row["catchup"] == "none" else catchup),
         ("After failures", row["pause_after_failures"] and _after_failures(row)),
         ("After a pause", row["after_pause"] == "catchup" and "catch up"),

@@ -46,6 +46,9 @@ ENDED_WORDS: Final = (
     "expired",
     "upstream_failed",
 )
+STATE_WORDS: Final = (*LIVE_WORDS, *ENDED_WORDS)
+"""What a run's state is called, and its outcome."""
+
 # What an index knows whatever waits, and what has a table of its own.
 _INDEXED: Final = frozenset({"running", "blocked"})
 _LETTERS: Final = frozenset({"dead", "lost"})
@@ -53,9 +56,9 @@ _LETTERS: Final = frozenset({"dead", "lost"})
 
 @dataclass(frozen=True)
 class RunFilter:
-    """Which runs: `states` are words of `LIVE_WORDS` and `ENDED_WORDS`; None: any."""
+    """Which runs: `states` are words of `STATE_WORDS`; None: any."""
 
-    states: tuple[str, ...] = (*LIVE_WORDS, *ENDED_WORDS)
+    states: tuple[str, ...] = STATE_WORDS
     is_open: bool = False
     """Of the dead and the lost, only those that were not redriven."""
     queue: str | None = None
@@ -163,19 +166,20 @@ async def runs_of_schedule(
     schema: str = DEFAULT_SCHEMA,
 ) -> RunPage:
     """Its ended runs by their end; the first page shows its live ones above them."""
+    wanted = replace(wanted, schedule=None)  # it may have had another name
     first: list[Row] = []
     if position.at is None:
         first = await _live_of_schedule(connection, schedule_id, wanted, schema)
     most = LOOK if position.at is None else FURTHER_LOOK
-    for look in (min(SHORT_LOOK, most), most):
+    for look in (min(2 * wanted.rows, SHORT_LOOK), SHORT_LOOK, most):
         scan = await _scan(
             connection,
-            "page_runs_of_schedule",
+            "page_runs_ended",
             schema,
             wanted,
             schedule_id=schedule_id,
             end_at=position.at or FAR_AHEAD,
-            end_id=position.ended,
+            before=position.ended,
             look=look,
         )
         if len(scan.rows) > wanted.rows or not scan.is_cut:
@@ -255,7 +259,8 @@ def _together(scans: list[_Scan]) -> _Scan:
 
 
 async def _scan(connection: Any, name: str, schema: str, wanted: RunFilter, **more: Any) -> _Scan:
-    values: dict[str, Any] = {"schedule_id": None, "look": LOOK, "limit": wanted.rows + 1}
+    values: dict[str, Any] = {"look": LOOK, "limit": wanted.rows + 1, "before": HIGHEST_ID}
+    values |= {"schedule_id": None, "end_at": FAR_AHEAD, "low": LONG_AGO, "high": FAR_AHEAD}
     values |= vars(wanted) | more
     values["states"] = sorted(values["states"])
     found = await fetch(connection, name, schema, **values)
@@ -269,22 +274,13 @@ async def _scan(connection: Any, name: str, schema: str, wanted: RunFilter, **mo
 async def _live_of_schedule(
     connection: Any, schedule_id: int, wanted: RunFilter, schema: str
 ) -> list[Row]:
-    every_name = replace(wanted, schedule=None)  # it may have had another one
-    of_it: dict[str, Any] = {"schedule_id": schedule_id, "indexed": False, "before": HIGHEST_ID}
+    of_it: dict[str, Any] = {"schedule_id": schedule_id, "indexed": False}
     scan = await _scan(
-        connection, "page_runs_alive", schema, every_name, **of_it, look=LIVE_ROWS, limit=LIVE_ROWS
+        connection, "page_runs_alive", schema, wanted, **of_it, look=LIVE_ROWS, limit=LIVE_ROWS
     )
     live = sorted(scan.rows, key=lambda row: (row["at"], row["id"]), reverse=True)
     # Rows without a partition are few and soon moved over; they belong to the newest.
-    overflow = await _scan(
-        connection,
-        "page_runs_overflow",
-        schema,
-        wanted,
-        before=HIGHEST_ID,
-        low=LONG_AGO,
-        high=FAR_AHEAD,
-    )
+    overflow = await _scan(connection, "page_runs_overflow", schema, wanted, **of_it)
     return [*live, *overflow.rows]
 
 

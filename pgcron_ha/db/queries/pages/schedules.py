@@ -54,11 +54,6 @@ single fire, or a range of missed ones; ``decision`` chooses. One row more than 
 the state of its run (None with a `run_id`: retention removed it), `gate` why it is blocked.
 """
 
-schedule_runs: Final = Query("page_schedule_runs")
-"""Live runs of ``schedule_id`` that are due, then ended ones, newest first; `seconds` and `delay`
-are numbers.
-"""
-
 calendars: Final = Query("page_calendars", limit=CALENDARS)
 """The first `CALENDARS` by name, without their contents."""
 
