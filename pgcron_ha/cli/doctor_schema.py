@@ -20,7 +20,7 @@ from pgcron_ha.db.queries.node_health import (
     read_health,
     without_words,
 )
-from pgcron_ha.db.queries.overview import Row
+from pgcron_ha.db.queries.overview import Row, nobody_offers
 from pgcron_ha.spec.zones import TZDATA
 
 SHORTEST_ADVISED_LEASE: Final = 5.0
@@ -291,10 +291,8 @@ def check_handlers(found: Diagnosis) -> Iterator[Finding]:
         others = (
             f" and {plural(wanted['schedules'] - 1, 'other')}" if wanted["schedules"] > 1 else ""
         )
-        labels = f" with {', '.join(wanted['requires'])}" if wanted["requires"] else ""
         yield advice(
-            f"schedule '{wanted['name']}'{others}: no live node{labels} offers"
-            f" '{wanted['handler']}' for queue '{wanted['queue']}'",
+            f"schedule '{wanted['name']}'{others}: {nobody_offers({**wanted, 'weight': None})}",
             "Start a node that does, before they fire; `pgcron-ha nodes` lists what nodes offer.",
         )
 

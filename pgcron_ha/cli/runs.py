@@ -12,10 +12,11 @@ from pgcron_ha.cli.output import Column, echo, shown, with_class
 from pgcron_ha.cli.screen import progress_of, progress_text
 from pgcron_ha.cli.session import Session, act, call, with_session
 from pgcron_ha.cli.watching import follow_to_end, log_line
-from pgcron_ha.db.commands import breakers, functions
+from pgcron_ha.db.commands import functions
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.pages.runs import STATE_WORDS
 from pgcron_ha.spec.text import duration_text
+from pgcron_ha.web.run_words import reported_of_run
 
 _GATES = {
     "no_node": "no node",
@@ -92,7 +93,7 @@ def list_command(**given: Any) -> None:
 async def show_command(session: Session, run_id: int) -> None:
     """Show one run with its attempts that did not succeed."""
     found = await session.call(overview.run, run_id)
-    found |= await session.call(breakers.reported_of_run, run_id)
+    found |= await session.call(reported_of_run, run_id)
     attempts = await session.call(overview.attempts, run_id)
     reported = progress_of(found)
     output.report({**found, "progress": reported and reported._asdict(), "attempts": attempts})

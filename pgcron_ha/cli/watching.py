@@ -16,12 +16,12 @@ from pgcron_ha.cli.screen import Screen
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client.previews import not_offered
 from pgcron_ha.client.run_status import RunStatus, read_status, require_success, timed_out
-from pgcron_ha.db.commands.breakers import why_run_waits
 from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.queries.overview import database_time, lines
 from pgcron_ha.db.queries.pages.schedules import offered
 from pgcron_ha.errors import PgcronError, Refused
 from pgcron_ha.harmless import one_line
+from pgcron_ha.web.run_words import why_run_waits
 
 FIRST_LOOK_SECONDS: Final = 0.02
 LOOK_SECONDS: Final = 0.5

@@ -9,7 +9,9 @@ import re
 from datetime import datetime
 from typing import Any, Final
 
-from pgcron_ha.db.commands.breakers import circuit_words
+from pgcron_ha.db.commands.breakers import breaker_of_run, circuit_words, diversion_words
+from pgcron_ha.db.queries.overview import nobody_offers
+from pgcron_ha.db.queries.pages.run import waits_for
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.web.formats import capital, duration, expected_about, short, who_and_why
 
@@ -131,54 +133,63 @@ def _waiting(run: Row, waits: Row, word: str, now: datetime) -> str:
     if due_in > 0:
         what = "The next begins" if tried else "It is due"
         return f"{tried}{what} in {duration(due_in)}, if nothing holds it up."
-    return f"{tried}It has been due for {duration(due_in)}: {_obstacle(run, waits, word, now)}."
+    why = obstacle({**run, **waits}, now) or "it waits for a free slot"
+    return f"{tried}It has been due for {duration(due_in)}: {why}."
 
 
-def _obstacle(run: Row, waits: Row, word: str, now: datetime) -> str:
-    if waits.get("cluster_paused_at"):
+async def reported_of_run(connection: Any, run_id: int, **options: Any) -> dict[str, str]:
+    """In words: what a due run ``waits_for``, if it is more than a free slot, and from what breaker
+    it was ``diverted``.
+    """
+    words: dict[str, str] = {}
+    breakers = await breaker_of_run(connection, run_id, **options)
+    waits = await waits_for(connection, run_id, **options)
+    if waits is not None and waits["state"] != "running":
+        circuit = next((each for each in breakers if each["state"]), None)
+        is_due = waits["due_at"] <= waits["now"] or waits["gate"] in ("breaker", "no_node")
+        why = obstacle({**waits, "circuit": circuit}, waits["now"]) if is_due else None
+        words |= {"waits_for": why.replace("\N{NARROW NO-BREAK SPACE}", " ")} if why else {}
+    for each in breakers:
+        if not each["state"]:
+            words["diverted"] = diversion_words(each)
+    return words
+
+
+async def why_run_waits(connection: Any, run_id: int, **options: Any) -> str | None:
+    """Why nobody takes this run, which is due; None when somebody may."""
+    return (await reported_of_run(connection, run_id, **options)).get("waits_for")
+
+
+def obstacle(run: Row, now: datetime) -> str | None:
+    """What keeps a due run: of a row with what `waits_for` reads; None: a node may take it."""
+    if run.get("cluster_paused_at"):
         return "the whole cluster is paused" + _by(
-            waits["cluster_paused_by"], waits["cluster_paused_note"]
+            run["cluster_paused_by"], run["cluster_paused_note"]
         )
-    if waits.get("quarantine_until"):
-        left = until(waits["quarantine_until"], now)
+    if run.get("quarantine_until"):
+        left = until(run["quarantine_until"], now)
         return f"the cluster was restored and begins nothing for {left}"
-    if waits.get("paused_at"):
-        return f"queue {run['queue']} is paused" + _by(waits["paused_by"], waits["paused_note"])
-    if waits.get("circuit"):
-        return circuit_words(waits["circuit"], now)
-    if run.get("gate") == "no_node" or not waits.get("is_served", True):
-        return f"{needs(run)}no live node offers {run['handler']} for queue {run['queue']}"
-    if waits.get("too_heavy"):
-        return f"{too_heavy(run, waits['too_heavy'])} for queue {run['queue']} has so many"
-    if waits.get("slot_holder"):
+    if run.get("paused_at"):
+        return f"queue {run['queue']} is paused" + _by(run["paused_by"], run["paused_note"])
+    if run.get("circuit"):
+        return circuit_words(run["circuit"], now)
+    too_heavy = run.get("too_heavy")
+    if too_heavy or run.get("gate") == "no_node" or not run.get("is_served", True):
+        return nobody_offers({**run, "weight": too_heavy})
+    if run.get("slot_holder"):
         policy = f"(overlap: {run['overlap']})"
-        return f"run {waits['slot_holder']} of the same schedule is not over {policy}"
+        return f"run {run['slot_holder']} of the same schedule is not over {policy}"
     if run.get("gate") == "previous":
         return "the fire before it is not over"
-    if word == "blocked":
+    if run.get("state") == "blocked":
         return "what it depends on is not over"
-    return (
-        waits.get("limit_trouble")
-        or limit_words(waits, run["queue"], now)
-        or waits.get("claim_trouble")
-        or "it waits for a free slot"
-    )
+    trouble: str | None = run.get("limit_trouble") or _limit_words(run, now)
+    return trouble or run.get("claim_trouble")
 
 
-def needs(row: Row) -> str:
-    """The labels it requires, before words about nodes without them; empty when there are none."""
-    words = short(", ".join(row["requires"] or ()), 90)
-    return f"it needs {words}, and with that " if words else ""
-
-
-def too_heavy(row: Row, weight: int) -> str:
-    """How many slots it needs, before words about nodes that have fewer."""
-    words = short(", ".join([*(row["requires"] or ()), f"{weight} slots"]), 90)
-    return f"it needs {words}; no live node that offers {row['handler']}"
-
-
-def limit_words(waits: Row, queue: str, now: datetime) -> str | None:
+def _limit_words(waits: Row, now: datetime) -> str | None:
     """What a key or a queue allows no more of."""
+    queue = waits["queue"]
     key = f"concurrency key {short(waits['concurrency_key'] or '', 60)}"
     if waits.get("is_key_full"):
         return f"every slot of its {key} is taken"

@@ -41,9 +41,9 @@ def test_status_says_which_runs_are_blocked_and_why(cli: Cli, execute: Execute) 
     assert "nodes      1 alive, 2 of 8 slots used, 1 silent" in text
     assert "0 running, 2 due (oldest 2" in text
     assert "1 later, 2 blocked" in text
-    offers = "no live node offers it for queue default."
-    assert f"blocked    py:nobody: 2 runs wait: {offers}" in text
-    assert f"blocked    py:gone: 1 run waits: {offers}" in text
+    offers = "no live node offers '{}' for queue 'default'.".format
+    assert f"blocked    py:nobody: 2 runs wait: {offers('py:nobody')}" in text
+    assert f"blocked    py:gone: 1 run waits: {offers('py:gone')}" in text
     assert "py:known" not in text
     assert "py:later" not in text
 
@@ -493,7 +493,7 @@ def test_a_run_that_needs_more_slots_than_any_node_has_says_so(cli: Cli, execute
         (1, "no live node offers 'py:nobody' for queue 'default'"),
         (2, f"needs 9 slots: {has}"),
     ]
-    waiting = "py:heavy: 2 runs wait: no live node with 9 slots offers it for queue default."
+    waiting = f"py:heavy: 2 runs wait: needs 9 slots: {has}."
     assert f"blocked    {waiting}" in cli("status").out
     assert f"needs 9 slots: {has}" in cli("doctor").out
     watched = cli("runs", "watch", heavy, "--timeout", "50ms").err
@@ -513,5 +513,5 @@ def test_a_run_and_a_schedule_may_require_labels(cli: Cli, execute: Execute) -> 
         assert cli(*put, *given).code == 0
         assert execute("SELECT requires FROM pgcron.schedule") == [(kept,)]
     assert "is not a list of labels" in cli("enqueue", "py:x", "--requires", "gpu=").err
-    needs = "no live node with the labels gpu=a100, ssd offers it for queue default."
+    needs = "needs gpu=a100, ssd: no live node that offers 'py:x' for queue 'default' announces it."
     assert f"blocked    py:x: 1 run waits: {needs}" in cli("status").out

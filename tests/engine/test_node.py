@@ -19,9 +19,10 @@ from tests.db import control
 from tests.db.control import Connection
 from tests.engine.proxy import Proxy
 from tests.product.config import Settings, load_settings, read_sources
-from tests.product.db import connect, why_blocked
+from tests.product.db import connect
 from tests.product.engine import Node
 from tests.product.telemetry import Event, NodeLeft, RunsReleased
+from tests.product.web import why_run_waits
 from tests.waiting import slowness, until
 
 # About 1.6 over a minute; passes of several services may fall into the window together.
@@ -365,7 +366,7 @@ async def test_only_a_node_with_the_labels_runs_what_requires_them(
             return bool(await connection.fetchval(blocked, run) == "no_node")
 
         await until("nobody has them", is_blocked)
-        said = await why_blocked(connection, run)
+        said = await why_run_waits(connection, run)
         assert said is not None
         assert said.startswith("needs gpu=a100: no live node that offers 'py:fine'")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pgcron_ha.db import commands, queries
 from pgcron_ha.db.commands import backfills, functions
-from pgcron_ha.db.commands.breakers import why_run_waits
 from pgcron_ha.db.commands.callbacks import CallbackKey, hash_of_token, known_callbacks
 from pgcron_ha.db.commands.functions import once
 from pgcron_ha.db.commands.schedule_files import (
@@ -44,7 +43,7 @@ from pgcron_ha.db.driver.transactions import Isolation, Transactions
 from pgcron_ha.db.queries import health, overview, pages, storage
 from pgcron_ha.db.queries.ledger_checks import broken_rows, ledger_of
 from pgcron_ha.db.queries.node_health import Failing, NodeHealth, Without, written
-from pgcron_ha.db.queries.overview import LISTED_NODES, why_blocked
+from pgcron_ha.db.queries.overview import LISTED_NODES
 from pgcron_ha.db.queries.overview import runs as overview_runs
 from pgcron_ha.db.queries.pages import runs as pages_runs
 from pgcron_ha.db.queries.reasons import Reason, why
@@ -141,8 +140,6 @@ __all__ = [
     "use_command",
     "varying",
     "why",
-    "why_blocked",
-    "why_run_waits",
     "without_password",
     "written",
     "written_schedule",

@@ -26,7 +26,7 @@ from pgcron_ha.web.reading import LIFE_SECONDS, MOST_SNAPSHOTS, Reader
 from pgcron_ha.web.routes import ROUTES, WebRoute
 from pgcron_ha.web.run_time import WIDTH as RUN_TIME_WIDTH
 from pgcron_ha.web.run_time import where_time_went
-from pgcron_ha.web.run_words import reason_words
+from pgcron_ha.web.run_words import reason_words, why_run_waits
 from pgcron_ha.web.security import MOST_BODY_BYTES, is_host_own, require_loopback
 from pgcron_ha.web.serving import WebServer
 from pgcron_ha.web.times import instants, parse_moment, resolve
@@ -74,4 +74,5 @@ __all__ = [
     "spark",
     "timeline",
     "where_time_went",
+    "why_run_waits",
 ]

@@ -119,15 +119,13 @@ async def test_a_run_that_no_node_is_large_enough_for_says_so_everywhere(
         for slots in (most, most + 1)
     ]
 
-    lacks = f"it needs {most + 1} slots; no live node that offers {HANDLER}"
-    assert f"{lacks} for queue etl has so many" in await text_of(
-        full_site, f"/runs/{heavy}", "head"
-    )
+    lacks = f"needs {most + 1} slots: no live node that offers '{HANDLER}' for queue 'etl'"
+    assert f"{lacks} has so many" in await text_of(full_site, f"/runs/{heavy}", "head")
     assert "has so many" not in await text_of(full_site, f"/runs/{fits}", "head")
     assert f"{lacks} has so many" in await text_of(full_site, "/queues/etl", "next")
     attention = await text_of(full_site, "/?attention=all", "attention")
-    assert f"no live node with {most + 1} slots offers it for queue etl." in attention
-    assert f"no live node with {most} slots" not in attention
+    assert f"1 run waits: {lacks} has so many." in attention
+    assert f"needs {most} slots" not in attention
 
 
 async def test_a_queue_says_its_rate_and_when_the_next_starts(

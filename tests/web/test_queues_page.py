@@ -88,10 +88,10 @@ async def test_the_head_of_a_queue_says_what_each_run_waits_for(
         " ".join(re.sub(r"<[^>]+>", "", found).split())
         for found in re.findall(r'data-label="Waits for"[^>]*>(.*?)</td>', etl, re.DOTALL)
     ]
-    assert waits[0] == "no living node offers its handler here"
-    assert waits[1] == "a node takes it at its next look"
-    assert re.fullmatch(r"its schedule&#39;s last run is not over: run \d+", waits[2])
-    assert mail.count("the queue is paused") == 15
+    assert waits[0] == "no live node offers &#39;py:unknown&#39; for queue &#39;etl&#39;."
+    assert waits[1] == "a node takes it at its next look."
+    assert re.match(r"run \d+ of the same schedule is not over \(overlap: skip\)\.", waits[2])
+    assert mail.count("queue mail is paused by ana (provider maintenance until 18:00).") == 15
 
 
 async def test_pause_and_resume_are_forms_with_a_note(full_site: Site, full_database: str) -> None:
@@ -118,7 +118,7 @@ async def test_a_cluster_that_is_paused_is_said_on_top(full_site: Site, full_dat
     queue = await full_site.get("/queues/default")
 
     assert "Everything is paused</strong>: ana: move." in listing.text
-    assert "everything is paused" in queue.text.partition('id="next"')[2]
+    assert "the whole cluster is paused by ana (move)" in queue.text.partition('id="next"')[2]
 
 
 async def test_a_queue_with_many_runs_is_counted_up_to_a_bound(

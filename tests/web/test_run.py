@@ -35,7 +35,7 @@ SENTENCES = (
     (SKIPPED, "skipped", "The last run is not over."),
     (SUCCEEDED, "succeeded", "Done."),
     (RUNNING, "running", "Attempt 1 of 5 executes on berlin-1 for"),
-    (BLOCKED, "blocked", "no live node offers py:nobody.offers for queue default"),
+    (BLOCKED, "blocked", "no live node offers &#39;py:nobody.offers&#39; for queue"),
     (RETRYING, "retrying", "Attempt 2 of 5 failed: TimeoutError: no answer in 30 s"),
     (PAUSED, "ready", "queue mail is paused by ana (provider maintenance until 18:00)"),
     (LATER, "scheduled", "It is due in"),

@@ -5,11 +5,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from pgcron_ha.db.driver.calls import Call
-from pgcron_ha.db.queries.overview import DEFAULT_LIMIT, why_blocked
+from pgcron_ha.db.queries.overview import DEFAULT_LIMIT
 from pgcron_ha.db.queries.rows import Rows
 from pgcron_ha.spec.text import duration_text
 
@@ -31,30 +31,6 @@ reset_breaker: Final = Call[bool]("reset_breaker", "name")
 
 delete_breaker: Final = Call[None]("delete_breaker", "name")
 """It is gone; a node that declares it makes it anew when it starts. NotFound."""
-
-
-async def reported_of_run(connection: Any, run_id: int, **options: Any) -> dict[str, str]:
-    """In words: what it ``waits_for`` when it is due, as `why_run_waits` says it, and from what
-    breaker it was ``diverted``.
-    """
-    now = datetime.now(UTC)
-    words = {
-        "waits_for" if row["state"] else "diverted": circuit_words(row, now)
-        if row["state"]
-        else diversion_words(row)
-        for row in await breaker_of_run(connection, run_id, **options)
-    }
-    if "waits_for" not in words:
-        reason = await why_blocked(connection, run_id, **options)
-        words |= {"waits_for": reason} if reason else {}
-    return words
-
-
-async def why_run_waits(connection: Any, run_id: int, **options: Any) -> str | None:
-    """Why nobody takes this run, which is due: its handler's breaker, that nobody offers it, or
-    that claims fail; None when somebody may.
-    """
-    return (await reported_of_run(connection, run_id, **options)).get("waits_for")
 
 
 def circuit_words(row: Mapping[str, Any], now: datetime) -> str:

@@ -14,6 +14,8 @@ from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries.node_health import UNRESPONSIVE
+from pgcron_ha.db.queries.pages.overview import blocked as parked
+from pgcron_ha.db.queries.pages.overview import due, unserved
 from pgcron_ha.db.queries.pages.runs import (
     STATE_WORDS,
     Position,
@@ -101,8 +103,6 @@ may_read_history: Final = Call[bool]("read_rights")
 """Whether this role may read the runs of others."""
 
 _runs_of_ids: Final = Rows("runs_of_ids", "ids")
-_blocked: Final = Rows("list_blocked", look=LOOK, limit=DEFAULT_LIMIT)
-_why_blocked: Final = Rows("read_blocked", "run_id")
 
 
 async def runs(
@@ -137,22 +137,16 @@ async def runs(
 
 
 async def blocked(connection: Any, **options: Any) -> list[Row]:
-    """Due runs that no live node can take: handler, queue, runs, oldest_due and the reason."""
-    found = await _blocked(connection, **options)
-    for row in found:
-        row["reason"] = _nobody_offers(row)
-    return found
+    """Due runs that no live node can take: a row of `unserved` with the reason for each cause."""
+    with answers():
+        found = unserved(await parked(connection, **options), await due(connection, **options))
+    return [{**row, "reason": nobody_offers(row)} for row in found]
 
 
-async def why_blocked(connection: Any, run_id: int, **options: Any) -> str | None:
-    """Why no live node takes this run, which is due: it can't, or its claims fail; None when one
-    may.
+def nobody_offers(row: Row) -> str:
+    """Why no live node takes such runs; with a weight the handler is offered, but by no node with
+    so many slots.
     """
-    found = await _why_blocked.one(connection, run_id, **options)
-    return None if found is None else found["trouble"] or _nobody_offers(found)
-
-
-def _nobody_offers(row: Row) -> str:
     what = f"offers '{row['handler']}' for queue '{row['queue']}'"
     if row["weight"] is not None:
         needed = ", ".join([*(row["requires"] or ()), f"{row['weight']} slots"])

@@ -120,38 +120,6 @@ SELECT h.outcome, count(*) AS runs, max(h.finished_at) AS last_finished_at FROM 
 WHERE h.finished_at > now() - make_interval(secs => :seconds::float8) GROUP BY h.outcome
 ORDER BY h.outcome;
 
--- name: list_blocked
--- Due runs that no live node can take: those a node has blocked, and those that wait while no node
--- is alive to park them. weight: the handler is offered, but by no node with enough slots.
-SELECT p.handler, p.queue, sum(p.runs)::bigint AS runs, min(p.oldest_due) AS oldest_due, p.requires,
-       CASE WHEN largest.slots IS NOT NULL THEN p.weight END AS weight
-FROM (SELECT due.handler, due.queue, due.requires, coalesce(due.weight, 1) AS weight,
-      count(*) AS runs, min(due.due_at) AS oldest_due
-FROM (
-        (SELECT h.handler, h.queue, h.due_at, h.requires, h.weight FROM pgcron.run h
-         WHERE h.gate IN ('breaker', 'no_node') LIMIT :look::int)
-        UNION ALL
-        (SELECT r.handler, r.queue, r.due_at, r.requires, r.weight FROM pgcron.run r
-         WHERE r.state = 'ready' AND r.due_at <= now() LIMIT :look::int)) due
-      GROUP BY due.handler, due.queue, due.requires, coalesce(due.weight, 1)) p
-CROSS JOIN LATERAL (SELECT pgcron.largest_server(p.handler, p.queue, p.requires) AS slots) largest
-WHERE coalesce(largest.slots < p.weight, true)
-GROUP BY p.handler, p.queue, p.requires, 6 ORDER BY min(p.oldest_due) LIMIT :limit::int;
-
--- name: read_blocked
--- Why no living node takes a due run: none serves it, or `trouble` with its limits or with claims.
--- No row when a node may take it, and when it is not due.
-SELECT r.handler, r.queue, r.requires,
-       CASE WHEN largest.slots IS NOT NULL THEN r.weight END AS weight, trouble.words AS trouble
-FROM pgcron.run r
-CROSS JOIN LATERAL (SELECT pgcron.largest_server(r.handler, r.queue, r.requires) AS slots) largest
-CROSS JOIN LATERAL (SELECT CASE WHEN largest.slots >= coalesce(r.weight, 1) AND r.due_at <= now()
-  THEN coalesce(pgcron.limit_trouble(r.queue, r.concurrency_key),
-                pgcron.claim_trouble(r.queue)) END AS words) trouble
-WHERE r.id = :run_id::bigint AND r.state IN ('ready', 'blocked')
-  AND (r.gate IN ('breaker', 'no_node') OR r.due_at <= now())
-  AND (trouble.words IS NOT NULL OR coalesce(largest.slots < coalesce(r.weight, 1), true));
-
 -- name: list_invalid_schedules
 SELECT s.name, s.spec, s.timezone,
        jsonb_build_object('message', c.error) || CASE jsonb_typeof(c.error) WHEN 'object'

@@ -9,10 +9,7 @@ SELECT now() AS now, c.paused_at, c.paused_by, c.paused_note,
        (SELECT count(*)
         FROM (SELECT FROM pgcron.dead_letter d
         WHERE d.closed_at IS NULL AND d.died_at > now() - interval '1 hour'
-                              LIMIT :most::int + 1) bounded) AS dead_letters_of_last_hour,
-       (SELECT count(*)
-        FROM (SELECT FROM pgcron.run r WHERE r.state = 'running' AND r.owner IS NOT NULL
-        LIMIT :most::int + 1) bounded) AS running
+                              LIMIT :most::int + 1) bounded) AS dead_letters_of_last_hour
 FROM pgcron.cluster c;
 
 -- name: page_due
@@ -30,26 +27,23 @@ SELECT found.*, coalesce(largest.slots >= found.weight, false) AS is_served,
        largest.slots IS NOT NULL AS is_offered
 FROM (
   SELECT due.queue, due.handler, due.requires, coalesce(due.weight, 1) AS weight, due.schedule_id,
-         due.schedule, min(due.scheduled_for) FILTER (WHERE due.attempt = 0) AS oldest_fire,
-         min(due.due_at) AS oldest_due, count(*) AS runs, q.paused_at, q.paused_by, q.paused_note
-  FROM due LEFT JOIN pgcron.queue q ON q.name = due.queue
-  GROUP BY due.queue, due.handler, due.requires, coalesce(due.weight, 1), due.schedule_id,
-      due.schedule, q.paused_at, q.paused_by, q.paused_note
+         min(due.due_at) AS oldest_due, count(*) AS runs
+  FROM due GROUP BY due.queue, due.handler, due.requires, coalesce(due.weight, 1), due.schedule_id
   ORDER BY min(due.due_at) LIMIT :limit::int) found
 CROSS JOIN LATERAL (SELECT pgcron.largest_server(found.handler, found.queue,
     found.requires) AS slots) largest
 ORDER BY found.oldest_due;
 
 -- name: page_blocked
--- Runs that a node has put aside because nobody offers their handler, with the labels that they
--- require.
-SELECT held.queue, held.handler, count(*) AS runs, min(held.due_at) AS oldest_due,
-       min(held.schedule) AS schedule, count(DISTINCT held.schedule_id) AS schedules,
-       held.requires
-FROM (SELECT r.queue, r.handler, r.requires, r.due_at, r.schedule, r.schedule_id, r.gate
-FROM pgcron.run r WHERE r.gate IN ('breaker', 'no_node') LIMIT :look::int) held
-WHERE held.gate = 'no_node' GROUP BY held.queue, held.handler, held.requires
-ORDER BY min(held.due_at) LIMIT :limit::int;
+-- Runs that a node has put aside because no living node can take them, by what they ask for.
+SELECT held.*,
+       pgcron.largest_server(held.handler, held.queue, held.requires) IS NOT NULL AS is_offered
+FROM (SELECT r.queue, r.handler, r.requires, coalesce(r.weight, 1) AS weight, count(*) AS runs,
+             min(r.due_at) AS oldest_due
+      FROM (SELECT e.queue, e.handler, e.requires, e.weight, e.due_at, e.gate
+            FROM pgcron.run e WHERE e.gate IN ('breaker', 'no_node') LIMIT :look::int) r
+      WHERE r.gate = 'no_node' GROUP BY 1, 2, 3, 4 ORDER BY 6 LIMIT :limit::int) held
+ORDER BY held.oldest_due;
 
 -- name: page_recent
 -- The newest :look ended runs by number: a bounded sample, since nothing orders history by its end
@@ -85,9 +79,7 @@ CROSS JOIN LATERAL (SELECT h.outcome FROM pgcron.history h
 WHERE last.outcome <> 'succeeded' LIMIT :limit::int;
 
 -- name: page_invalid_schedules
-SELECT c.schedule_id, s.name, c.error ->> 'message' AS message, c.error ->> 'hint' AS hint,
-       s.updated_at AS since
-FROM pgcron.cursor c JOIN pgcron.schedule s ON s.id = c.schedule_id
+SELECT c.schedule_id FROM pgcron.cursor c JOIN pgcron.schedule s ON s.id = c.schedule_id
 WHERE c.status = 'invalid' AND s.enabled ORDER BY s.updated_at DESC LIMIT :limit::int;
 
 -- name: page_timeline_runs

@@ -63,12 +63,12 @@ SELECT r.id, r.handler, r.schedule, r.priority, r.due_at, r.attempt,
            AND EXISTS (SELECT FROM pgcron.attempt a
                WHERE a.run_id = r.id AND a.attempt = r.attempt
                  AND a.outcome = 'snoozed') AS is_snoozed,
-       largest.slots IS NOT NULL AS is_offered,
+       largest.slots IS NOT NULL AS is_served, r.overlap,
        CASE WHEN r.weight > 1 AND r.weight > largest.slots THEN r.weight END AS too_heavy,
        CASE WHEN r.overlap IS NOT NULL THEN
          (SELECT b.id FROM pgcron.run b
           WHERE b.schedule_id = r.schedule_id AND b.overlap_slot IS NOT NULL AND b.id <> r.id
-          LIMIT 1) END AS waits_for,
+          LIMIT 1) END AS slot_holder,
        r.requires, r.concurrency_key,
        l.slots <= (SELECT count(*) FROM pgcron.run b
            WHERE b.concurrency_key = r.concurrency_key AND b.key_slot IS NOT NULL) AS is_key_full,

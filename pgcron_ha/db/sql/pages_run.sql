@@ -48,7 +48,8 @@ ORDER BY f.place LIMIT 1;
 
 -- name: page_run_waits_for
 -- What may keep a waiting run from being claimed.
-SELECT largest.slots IS NOT NULL AS is_served,
+SELECT now() AS now, r.handler, r.queue, r.requires, r.state, r.gate, r.due_at, r.overlap,
+       largest.slots IS NOT NULL AS is_served,
        CASE WHEN largest.slots < r.weight THEN r.weight END AS too_heavy,
        q.paused_at, q.paused_by, q.paused_note, c.paused_at AS cluster_paused_at,
        c.paused_by AS cluster_paused_by, c.paused_note AS cluster_paused_note,
@@ -57,8 +58,7 @@ SELECT largest.slots IS NOT NULL AS is_served,
         WHERE r.overlap IS NOT NULL AND o.schedule_id = r.schedule_id AND o.overlap_slot IS NOT NULL
           AND o.id <> r.id
         LIMIT 1) AS slot_holder,
-       r.concurrency_key, l.slots AS concurrency_slots,
-       l.slots <= (SELECT count(*) FROM pgcron.run b
+       r.concurrency_key, l.slots <= (SELECT count(*) FROM pgcron.run b
            WHERE b.concurrency_key = r.concurrency_key AND b.key_slot IS NOT NULL) AS is_key_full,
        (SELECT w.next_at
          FROM pgcron.rate_room('key', r.concurrency_key, l.rate, l.per, clock_timestamp()) w

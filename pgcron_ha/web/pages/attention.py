@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from pgcron_ha.db.queries.blocking import holding_words, session_words
 from pgcron_ha.db.queries.node_health import (
@@ -15,6 +15,8 @@ from pgcron_ha.db.queries.node_health import (
     unresponsive_words,
     without_words,
 )
+from pgcron_ha.db.queries.overview import nobody_offers
+from pgcron_ha.db.queries.pages.overview import unserved
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.db.queries.storage import release_words
 from pgcron_ha.web.formats import (
@@ -237,25 +239,16 @@ def _open_circuits(link: Link, seen: Facts) -> Iterator[Attention]:
 
 def _unserved(link: Link, seen: Facts) -> Iterator[Attention]:
     """Work that no live node can take: blocked, not offered, or too heavy."""
-    unserved: dict[tuple[str, str, str, int], tuple[int, Any]] = {}
-    for row in [*seen.blocked, *(due for due in seen.due if not due["is_served"])]:
-        slots = row["weight"] if row.get("is_offered") else 0
-        key = (row["handler"], row["queue"], ", ".join(row["requires"] or ()), slots)
-        runs, oldest = unserved.get(key, (0, row["oldest_due"]))
-        unserved[key] = (runs + row["runs"], min(oldest, row["oldest_due"]))
-    for (handler, queue, needed, slots), (runs, oldest) in unserved.items():
-        which = f" with the labels {short(needed, 90)}" if needed else ""
-        labels = " and those labels" if needed else ""
-        if slots:
-            which += f" with {slots} slots"
-            labels += f", and with {slots} slots at least"
-        waiting = plural(runs, "run waits", "runs wait")
+    for row in unserved(seen.blocked, seen.due):
+        labels = " and those labels" if row["requires"] else ""
+        labels += f", and with {row['weight']} slots at least" if row["weight"] else ""
+        waiting = plural(row["runs"], "run waits", "runs wait")
         yield Attention(
             mark_of("blocked"),
-            handler,
-            link("queue", name=queue),
-            oldest,
-            f"{waiting}: no live node{which} offers it for queue {queue}.",
+            row["handler"],
+            link("queue", name=row["queue"]),
+            row["oldest_due"],
+            f"{waiting}: {nobody_offers(row)}.",
             f"Start a node with that handler{labels}; they run then.",
         )
 

@@ -30,7 +30,7 @@ from pgcron_ha.web.formats import (
     who_and_why,
 )
 from pgcron_ha.web.page_request import PageRequest, together, verb
-from pgcron_ha.web.run_words import limit_words, needs, too_heavy, until
+from pgcron_ha.web.run_words import obstacle, until
 
 # If the oldest due run of a served queue waits longer than this, the queue is lagging.
 LAG_SECONDS: Final = 60.0
@@ -145,7 +145,7 @@ async def show_queue(page_request: PageRequest) -> Response:
         snapshot,
         title=name,
         row=rows[name],
-        head=[_head_run(run, rows[name], snapshot.now, facts.pause is not None) for run in head],
+        head=[_head_run(run, rows[name], facts, snapshot.now) for run in head],
         later=later,
         running=running,
         cluster_pause=facts.pause,
@@ -253,35 +253,25 @@ def _needed(group: Row) -> str:
     return " with ".join(filter(None, [group["handler"], ", ".join(group["requires"] or ())]))
 
 
-def _head_run(run: Row, row: QueueRow, now: datetime, is_all_paused: bool) -> dict[str, Any]:
-    """A due run with ``why`` no node has it, in a ``tone``, and the run that ``blocks`` it."""
-    why, tone, blocks = _obstacle(run, row, now), "late", None
-    if is_all_paused:
-        why = "everything is paused"
-    elif row.setting["paused_at"] is not None:
-        why = "the queue is paused"
-    elif not run["is_offered"]:
-        why = f"{needs(run)}no living node offers its handler here"
-    elif run["too_heavy"]:
-        why = f"{too_heavy(run, run['too_heavy'])} has so many"
-    else:
-        tone, blocks = "idle", run["waits_for"]
-    return {**run, "why": why, "tone": tone, "blocks": blocks}
-
-
-def _obstacle(run: Row, row: QueueRow, now: datetime) -> str:
-    """What keeps a run that a node could take."""
-    if run["waits_for"] is not None:
-        return "its schedule's last run is not over"
-    most, slots = row.setting["max_running"], row.server["slots"]
-    limits = {
-        "max_running": most,
+def _head_run(run: Row, row: QueueRow, facts: Facts, now: datetime) -> dict[str, Any]:
+    """A due run with ``why`` no node has it, in a ``tone``."""
+    setting, most = row.setting, row.setting["max_running"]
+    waits = {
+        **{f"cluster_{name}": value for name, value in facts.cluster.items()},
+        **setting,
+        **run,
+        "quarantine_until": facts.cluster["quarantine_until"],
+        "queue": row.name,
         "is_queue_full": most is not None and row.running >= most,
-        "queue_next_at": row.setting["next_at"],
+        "queue_next_at": setting["next_at"],
     }
-    busy = None if row.server["free"] else f"all {slots} slots are busy"
-    limit = limit_words({**run, **limits}, row.name, now)
-    return limit or busy or "a node takes it at its next look"
+    busy = None if row.server["free"] else f"all {row.server['slots']} slots are busy"
+    is_held = waits["cluster_paused_at"] or waits["paused_at"] or run["too_heavy"]
+    return {
+        **run,
+        "why": obstacle(waits, now) or busy or "a node takes it at its next look",
+        "tone": "late" if is_held or not run["is_served"] else "idle",
+    }
 
 
 def _one(rows: list[Row], key: str, value: str, otherwise: Row) -> dict[str, Any]:

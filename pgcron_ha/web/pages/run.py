@@ -8,9 +8,8 @@ from typing import Any, Final, NamedTuple
 from starlette.responses import PlainTextResponse, Response
 
 from pgcron_ha.db.commands import functions
-from pgcron_ha.db.commands.breakers import diversion_words
+from pgcron_ha.db.commands.breakers import breaker_of_run, diversion_words
 from pgcron_ha.db.driver.pool import Connection
-from pgcron_ha.db.queries.pages import queues as ask_queues
 from pgcron_ha.db.queries.pages import run as ask
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.web.address import NoSuch
@@ -94,7 +93,7 @@ async def _read_run(
         return None
     is_ended, is_running = run["finished_at"] is not None, run["state"] == "running"
     is_waiting, is_dead = not is_ended and not is_running, run["state"] in ("dead", "lost")
-    run["breakers"] = await ask_queues.breakers_of_run(connection, **of_it)
+    run["breakers"] = await breaker_of_run(connection, **of_it)
     attempt, sequence = place.line
     if place.side == "before":
         lines = await ask.lines_before(connection, attempt=attempt, sequence=sequence, **of_it)

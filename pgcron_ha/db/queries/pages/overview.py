@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
@@ -60,6 +61,23 @@ failing_candidates: Final = Query("page_failing_candidates", look=LOOK, limit=RO
 
 invalid_schedules: Final = Query("page_invalid_schedules", limit=ROWS)
 """Schedules that do not fire because nobody can read them."""
+
+
+def unserved(blocked: Iterable[Row], due: Iterable[Row]) -> list[Row]:
+    """What no living node can take, by what it asks for: rows of `blocked`, and those of `due` that
+    nobody has put aside yet. `weight` is set where only slots are missing.
+    """
+    found: dict[tuple[Any, ...], Row] = {}
+    for row in (*blocked, *(each for each in due if not each["is_served"])):
+        weight = row["weight"] if row["is_offered"] else None
+        asked = {"handler": row["handler"], "queue": row["queue"], "requires": row["requires"]}
+        key = row["handler"], row["queue"], tuple(row["requires"] or ()), weight
+        new = {**asked, "weight": weight, "runs": 0, "oldest_due": row["oldest_due"]}
+        known = found.setdefault(key, new)
+        known["runs"] += row["runs"]
+        known["oldest_due"] = min(known["oldest_due"], row["oldest_due"])
+    return sorted(found.values(), key=lambda row: row["oldest_due"])
+
 
 timeline_runs: Final = Query("page_timeline_runs", each=TIMELINE_RUNS)
 """Ended runs of ``schedule_ids`` ``since`` an instant, at most `TIMELINE_RUNS` of one."""

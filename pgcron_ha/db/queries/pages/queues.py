@@ -39,7 +39,7 @@ dead: Final = Query("page_queue_dead", look=LOOK, limit=QUEUES)
 head: Final = Query("page_queue_head", limit=HEAD_ROWS)
 """The first runs of a ``queue`` in the order of the claim: the ``due`` ones, or those to come.
 
-`is_offered`: a living node that takes from the queue offers the handler; `waits_for`: the run of
+`is_served`: a living node that takes from the queue offers the handler; `slot_holder`: the run of
 the same schedule that has to end first; `key_next_at`: when its key's rate allows a start.
 """
 
@@ -48,6 +48,3 @@ open_breakers: Final = Query("page_breakers", limit=QUEUES)
 
 broken: Final = Query("page_broken", look=LOOK, limit=QUEUES)
 """Runs that wait for a breaker, by queue and handler; `runs` counts at most `LOOK`."""
-
-breakers_of_run: Final = Query("breaker_of_run")
-"""The breaker that ``run_id`` waits for (`state` is set), and the one whose fallback took it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pgcron_ha.db.queries.rows import Query
+from pgcron_ha.db.queries.rows import Query, Rows
 
 # Characters of args and of a result that are read; of the rest only the size is shown.
 MOST_JSON: Final = 20_000
@@ -30,7 +30,7 @@ JSON text or None.
 then `due_at`, `created_at` and `max_attempts` may be None.
 """
 
-waits_for: Final = Query("page_run_waits_for").one
+waits_for: Final = Rows("page_run_waits_for", "run_id").one
 """What may keep the waiting ``run_id`` from starting: pauses, nodes, the holder of its slot, and
 the limits of its key and queue (``*_next_at``: when a rate lets the next one start).
 """
