@@ -94,7 +94,7 @@ async def show_command(session: Session, run_id: int) -> None:
     """Show one run with its attempts that did not succeed."""
     found = await session.call(overview.run, run_id)
     found |= await session.call(reported_of_run, run_id)
-    attempts = await session.call(overview.attempts, run_id)
+    attempts = (await session.call(overview.attempts, run_id))[::-1]
     reported = progress_of(found)
     output.report({**found, "progress": reported and reported._asdict(), "attempts": attempts})
     output.print_fields({**found, "progress": reported and progress_text(reported)})

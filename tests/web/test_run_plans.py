@@ -12,6 +12,8 @@ from tests.web.test_page_plans import FILL, rows_read
 
 VALUES: dict[str, Any] = {
     **vars(ask.RunFilter()),
+    "after_attempt": 1,
+    "after_sequence": 1,
     "attempt": 1,
     "before": ask.HIGHEST_ID,
     "end_at": ask.FAR_AHEAD,
@@ -44,9 +46,9 @@ MOST = {
     "page_run_waits_for": 5,
     "page_run_letter": 1,
     "page_run_children": 20,
-    "page_run_attempts": 10,
+    "list_attempts": 10,
     "page_lines_before": 100,
-    "page_lines_after": 100,
+    "list_lines": 100,
 }
 
 

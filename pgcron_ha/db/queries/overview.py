@@ -41,8 +41,8 @@ LISTED_NODES: Final[Mapping[str, Any]] = {
 }
 
 
-attempts: Final = Rows("list_attempts", "run_id", limit=DEFAULT_LIMIT)
-"""The attempts of a run that did not succeed, oldest first."""
+attempts: Final = Rows("list_attempts", "run_id", most=UNCUT, limit=100)
+"""The attempts of a run that did not succeed, the newest first."""
 
 dead_letters: Final = Rows("list_dead_letters", limit=DEFAULT_LIMIT)
 """Runs that ended dead or lost, newest first; open ones, unless `also_closed`."""
@@ -77,7 +77,9 @@ run: Final = Rows("one_run", "run_id").existing(
 )
 """Everything about one run, alive or ended. NotFound."""
 
-lines: Final = Rows("list_lines", "run_id", after_attempt=0, after_sequence=-1, limit=1000)
+lines: Final = Rows(
+    "list_lines", "run_id", after_attempt=0, after_sequence=-1, most=UNCUT, limit=1000
+)
 """What a run printed (in one `attempt`), in order, after a line of an attempt."""
 
 demand: Final = Call[int]("read_demand", queue=None, cap=DEMAND_CAP)

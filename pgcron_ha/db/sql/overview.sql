@@ -46,14 +46,9 @@ FROM pgcron.runs v LEFT JOIN pgcron.run r ON r.id = v.id
 LEFT JOIN pgcron.progress p ON p.run_id = v.id AND p.attempt = v.attempt AND v.state = 'running'
 WHERE v.id = :run_id::bigint LIMIT 1;
 
--- name: list_attempts
-SELECT a.attempt, a.outcome, a.node, a.claimed_at, a.started_at, a.ended_at, a.error_class, a.error,
-       a.traceback
-FROM pgcron.attempt a WHERE a.run_id = :run_id::bigint ORDER BY a.attempt, a.ended_at
-LIMIT :limit::int;
-
 -- name: list_lines
-SELECT l.attempt, l.sequence, l.at, l.stream, l.line FROM pgcron.log l
+-- The lines of a run (of one :attempt) after one of them, in order.
+SELECT l.attempt, l.sequence, l.at, l.stream, left(l.line, :most::int) AS line FROM pgcron.log l
 WHERE l.run_id = :run_id::bigint
   AND (l.attempt, l.sequence) > (:after_attempt::int, :after_sequence::int)
   AND (:attempt::int IS NULL OR l.attempt = :attempt::int)

@@ -100,26 +100,15 @@ FROM ((SELECT r.id, r.origin, r.state, r.created_at AS at, r.created_by FROM pgc
        WHERE h.parent_run = :run_id::bigint LIMIT :look::int)) found
 ORDER BY found.id DESC LIMIT :limit::int;
 
--- name: page_run_attempts
+-- name: list_attempts
 -- Attempts that did not succeed, the newest first; texts are cut at :most characters.
-SELECT a.attempt, a.outcome, a.node, a.fence, a.claimed_at, a.started_at, a.ended_at, a.error_class,
-       left(a.error, :most::int) AS error,
-       left(a.traceback, :most::int) AS traceback
+SELECT a.attempt, a.outcome, a.node, a.claimed_at, a.started_at, a.ended_at, a.error_class,
+       left(a.error, :most::int) AS error, left(a.traceback, :most::int) AS traceback
 FROM pgcron.attempt a WHERE a.run_id = :run_id::bigint ORDER BY a.attempt DESC, a.ended_at DESC
 LIMIT :limit::int;
 
 -- name: page_lines_before
 -- The lines of a run before one of them (attempt, sequence), the last first.
-SELECT l.attempt, l.sequence, l.at, l.stream, left(l.line, :most::int) AS line,
-       length(l.line) > :most::int AS is_cut
-FROM pgcron.log l
+SELECT l.attempt, l.sequence, l.at, l.stream, left(l.line, :most::int) AS line FROM pgcron.log l
 WHERE l.run_id = :run_id::bigint AND (l.attempt, l.sequence) < (:attempt::int, :sequence::int)
 ORDER BY l.attempt DESC, l.sequence DESC LIMIT :limit::int;
-
--- name: page_lines_after
--- The lines of a run after one of them (attempt, sequence), in order.
-SELECT l.attempt, l.sequence, l.at, l.stream, left(l.line, :most::int) AS line,
-       length(l.line) > :most::int AS is_cut
-FROM pgcron.log l
-WHERE l.run_id = :run_id::bigint AND (l.attempt, l.sequence) > (:attempt::int, :sequence::int)
-ORDER BY l.attempt, l.sequence LIMIT :limit::int;

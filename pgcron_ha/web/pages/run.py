@@ -99,7 +99,8 @@ async def _read_run(
         lines = await ask.lines_before(connection, attempt=attempt, sequence=sequence, **of_it)
         lines.reverse()
     else:
-        lines = await ask.lines_after(connection, attempt=attempt, sequence=sequence, **of_it)
+        after: dict[str, Any] = {"after_attempt": attempt, "after_sequence": sequence}
+        lines = await ask.lines_after(connection, **after, **of_it)
     return Found(
         run=run,
         waits=await ask.waits_for(connection, **of_it) if is_waiting else None,

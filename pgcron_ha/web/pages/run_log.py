@@ -73,7 +73,7 @@ def log_view(
     elif not run["attempt"]:
         empty_note = "It has not begun."
     return {
-        "lines": shown,
+        "lines": [{**line, "is_cut": len(line["line"]) > ask.MOST_LINE} for line in shown],
         "earlier_href": link(f"before-{_at(shown[0])}") if has_earlier and shown else None,
         "later_href": link(f"after-{_at(shown[-1])}") if has_later and shown else None,
         "grows": executes and place.is_end,
@@ -95,8 +95,8 @@ async def read_log(connection: Connection, run_id: int, *, schema: str) -> str |
         found = await ask.lines_after(
             connection,
             run_id=run_id,
-            attempt=line[0],
-            sequence=line[1],
+            after_attempt=line[0],
+            after_sequence=line[1],
             limit=_PIECE,
             most=_WHOLE_LINE,
             schema=schema,

@@ -44,13 +44,15 @@ letter: Final = Query("page_run_letter").one
 children: Final = Query("page_run_children", look=CHILDREN_LOOK, limit=CHILDREN)
 """Runs made from ``run_id``, the newest first."""
 
-attempts: Final = Query("page_run_attempts", most=MOST_TEXT, limit=ATTEMPTS + 1)
+attempts: Final = Query("list_attempts", most=MOST_TEXT, limit=ATTEMPTS + 1)
 """Its attempts that did not succeed, the newest first: one more than is shown."""
 
-lines_before: Final = Query("page_lines_before", most=MOST_LINE, limit=LINES + 1)
+lines_before: Final = Query("page_lines_before", most=MOST_LINE + 1, limit=LINES + 1)
 """The last lines of ``run_id`` before one (``attempt``, ``sequence``), the last first: one more
 than is shown.
 """
 
-lines_after: Final = Query("page_lines_after", most=MOST_LINE, limit=LINES + 1)
-"""The first lines after one (``attempt``, ``sequence``), in order: one more than is shown."""
+lines_after: Final = Query("list_lines", attempt=None, most=MOST_LINE + 1, limit=LINES + 1)
+"""The first lines after one (``after_attempt``, ``after_sequence``), in order: one more than is
+shown.
+"""
