@@ -21,14 +21,12 @@ from pgcron_ha.errors import (
 
 # SQLAlchemy wraps the driver's error, which wraps asyncpg's: three links are all there are.
 _LONGEST_CHAIN: Final = 6
-# SQLSTATE, or its class of two characters: what it means for a caller, and what to do.
-_MEANINGS: Final[tuple[tuple[str, type[PgcronError], str], ...]] = (
+_NO_OBJECT: Final = ("3F000", "42P01", "42883", "42703")  # schema, table, function, column
+# SQLSTATEs, or their classes of two characters: what they mean for a caller, and what to do.
+_MEANINGS: Final[tuple[tuple[str | tuple[str, ...], type[PgcronError], str], ...]] = (
     ("42501", Refused, "`pgcron-ha grants` prints the statements that give a role its rights."),
     ("25006", Refused, READ_ONLY_HINT),
-    ("3F000", SchemaError, "Run `pgcron-ha migrate`, or name the right schema."),
-    ("42P01", SchemaError, "Run `pgcron-ha migrate`, or name the right schema."),
-    ("42883", SchemaError, "Run `pgcron-ha migrate`, or name the right schema."),
-    ("42703", SchemaError, "Run `pgcron-ha migrate`, or name the right schema."),
+    (_NO_OBJECT, SchemaError, "Run `pgcron-ha migrate`, or name the right schema."),
     ("25P02", Conflict, "Roll the transaction back: a statement before this one has failed."),
     # The server has ended transaction and connection; nothing of it has happened.
     ("25P04", DatabaseUnavailable, "It took longer than transaction_timeout; try again."),
@@ -87,8 +85,8 @@ def _explained(answer: Any) -> PgcronError:
     if own is not None:
         return own
     detail = detail or f"PostgreSQL answered with SQLSTATE {answer.sqlstate}."
-    for code, kind, advice in _MEANINGS:
-        if answer.sqlstate.startswith(code):
+    for codes, kind, advice in _MEANINGS:
+        if answer.sqlstate.startswith(codes):
             return kind(message, detail, hint or advice)
     return PgcronError(message, detail, hint)
 
