@@ -19,19 +19,12 @@ async def read_far_values(connection: Any) -> None:
     """From here on a session of asyncpg reads them so, and infinity as the last instant, which it
     writes as infinity. No statement is sent.
     """
+    own = {"schema": "pg_catalog", "format": "tuple"}
     await connection.set_type_codec(
-        "timestamptz",
-        schema="pg_catalog",
-        encoder=_written_instant,
-        decoder=_read_instant,
-        format="tuple",
+        "timestamptz", encoder=_written_instant, decoder=_read_instant, **own
     )
     await connection.set_type_codec(
-        "interval",
-        schema="pg_catalog",
-        encoder=_written_interval,
-        decoder=_read_interval,
-        format="tuple",
+        "interval", encoder=_written_interval, decoder=_read_interval, **own
     )
 
 
@@ -60,5 +53,4 @@ def _read_interval(written: tuple[int, int, int]) -> timedelta:
 
 
 def _written_interval(interval: timedelta) -> tuple[int, int, int]:
-    rest = interval - timedelta(interval.days)
-    return 0, interval.days, rest // _MICROSECOND
+    return 0, interval.days, (interval - timedelta(interval.days)) // _MICROSECOND
