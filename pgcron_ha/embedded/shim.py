@@ -11,6 +11,7 @@ the server. It runs with ``python -I -S`` and imports nothing of pgcron_ha.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import signal
@@ -42,39 +43,29 @@ def keep(server: subprocess.Popen[bytes], users_lock: str, sockets: str) -> None
     """Stop the server after its last user; return when it is gone for whatever reason."""
     for unwanted in (signal.SIGINT, signal.SIGHUP):
         signal.signal(unwanted, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: _send(server.pid, signal.SIGINT))
-    gone, nobody_left = threading.Event(), threading.Event()
-    arguments = (server.pid, users_lock, gone, nobody_left)
+    signal.signal(signal.SIGTERM, lambda *_: server.send_signal(signal.SIGINT))
+    nobody_left = threading.Event()
+    arguments = (server, users_lock, nobody_left)
     threading.Thread(target=_stop_after_last_user, args=arguments, daemon=True).start()
     server.wait()
-    gone.set()
     # Only then no process can be about to start a server that would use the folder.
     if nobody_left.is_set() and sockets:
-        try:
+        with contextlib.suppress(OSError):  # not empty or not there: somebody else's business
             os.rmdir(sockets)
-        except OSError:
-            pass  # not empty or not there: somebody else's business
 
 
 def _stop_after_last_user(
-    pid: int, users_lock: str, gone: threading.Event, nobody_left: threading.Event
+    server: subprocess.Popen[bytes], users_lock: str, nobody_left: threading.Event
 ) -> None:
     # Granted when no process holds the shared lock, however they died. Kept until this process
     # ends, so that a process that comes meanwhile waits until the server is down.
     fcntl.flock(os.open(users_lock, os.O_RDWR), fcntl.LOCK_EX)
     nobody_left.set()
     for how, seconds in _STOP_STEPS:
-        if not gone.is_set():
-            _send(pid, how)
-        if gone.wait(seconds):
+        server.send_signal(how)  # nothing to one that is gone
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            server.wait(seconds)
             return
-
-
-def _send(pid: int, how: signal.Signals) -> None:
-    try:
-        os.kill(pid, how)
-    except ProcessLookupError:
-        pass  # it is gone, which is what was wanted
 
 
 if __name__ == "__main__":
