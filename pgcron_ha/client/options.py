@@ -217,7 +217,7 @@ def check_handler_defaults(handler_defaults: Mapping[str, Any]) -> dict[str, Any
             "Correct its spelling, or give it where the run is enqueued.",
         )
     checked = given(check_each(handler_defaults, OF_RUNS))
-    check_attempts(checked.get("max_attempts"), checked.get("delivery"))
+    check_attempts(checked)
     return checked
 
 
@@ -229,11 +229,12 @@ def with_defaults(defaults: Mapping[str, Any], options: Mapping[str, Any]) -> di
     return merged
 
 
-def check_attempts(max_attempts: int | None, delivery: str | None) -> None:
+def check_attempts(options: Mapping[str, Any]) -> None:
     """Raises InvalidInput for more than one attempt of a run that may be executed only once."""
-    if delivery == "at_most_once" and max_attempts not in (None, 1):
+    most = options.get("max_attempts")
+    if options.get("delivery") == "at_most_once" and most not in (None, 1):
         raise InvalidInput(
-            f"max_attempts {max_attempts} with at_most_once",
+            f"max_attempts {most} with at_most_once",
             "A run that may be executed at most once can't be tried again.",
             "Leave max_attempts out, or use at_least_once.",
         )

@@ -113,7 +113,7 @@ def request_run(
     text = "{}" if args is None else mistakes.tried(checks.args_text, args)
     checked = given(mistakes.tried(check_each, asked, OF_RUNS) or {})
     mistakes.raise_any()
-    check_attempts(checked.get("max_attempts"), checked.get("delivery"))
+    check_attempts(checked)
     if "key_lifetime" in checked and "idempotency_key" not in checked:
         raise InvalidInput(
             "key_lifetime is given without idempotency_key",

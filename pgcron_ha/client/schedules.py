@@ -124,7 +124,7 @@ def check_schedule(
     mistakes.tried(checks.handler_name, handler)
     with mistakes.kept():
         checked = check_each(policies, OF_SCHEDULES)
-        for check in (_check_attempts, _check_overlap, _check_late_fires, _check_pauses):
+        for check in (check_attempts, _check_overlap, _check_late_fires, _check_pauses):
             mistakes.tried(check, checked)
     _check_spec(spec, checked, mistakes)
     mistakes.raise_any()
@@ -161,10 +161,6 @@ def _check_spec(spec: str, policies: dict[str, Any], mistakes: Mistakes) -> None
 
 def _no_text(what: str, value: object) -> InvalidInput:
     return InvalidInput(f"{what} is a {type(value).__name__}", f"{what} is text.")
-
-
-def _check_attempts(policies: Mapping[str, Any]) -> None:
-    check_attempts(policies.get("max_attempts"), policies.get("delivery"))
 
 
 def _check_overlap(policies: Mapping[str, Any]) -> None:
