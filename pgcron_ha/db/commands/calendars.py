@@ -78,28 +78,14 @@ async def apply_calendars(
     one that contains itself, whatever others it does so by.
     """
     rows = await _apply(connection, json.dumps(dict(contents)), source, **options)
-    return [
-        AppliedCalendar(
-            row["name"],
-            row["change"],
-            _of(row["previous"], "content"),
-            row["content"]["content"],
-            _of(row["previous"], "source"),
-            row["users"],
-        )
-        for row in rows
-    ]
+    return [AppliedCalendar(**row) for row in rows]
 
 
 async def prune_calendars(
     connection: Connection, source: str, kept: Sequence[str], **options: Any
 ) -> list[AppliedCalendar]:
     """Delete those that the source owns and that are not kept; Conflict for one in use."""
-    rows = await _prune(connection, source, kept, **options)
-    return [
-        AppliedCalendar(row["name"], "pruned", row["previous"]["content"], None, source, 0)
-        for row in rows
-    ]
+    return [AppliedCalendar(**row) for row in await _prune(connection, source, kept, **options)]
 
 
 async def calendars_to_export(
@@ -108,7 +94,3 @@ async def calendars_to_export(
     """Contents by name: of all (None), or of these and those of a source."""
     rows = await _export(connection, names, source, **options)
     return {row["name"]: row["content"] for row in rows}
-
-
-def _of(record: Any, column: str) -> str | None:
-    return None if record is None else record[column]

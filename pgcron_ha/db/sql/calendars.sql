@@ -25,13 +25,15 @@ WHERE s.calendars IS NOT NULL AND s.calendars ? :name::text
 ORDER BY s.name LIMIT :limit::int;
 
 -- name: apply_calendars
-SELECT name, change, previous, content, users
+SELECT name, change, (previous).content AS before, (content).content AS after,
+       (previous).source AS source_before, users
 FROM pgcron.apply_calendars(contents => :contents::text::jsonb, source => :source::text,
                             take_over => :take_over::boolean, actor => :actor::text,
                             schedules => :schedules::text[]);
 
 -- name: prune_calendars
-SELECT name, previous
+SELECT name, 'pruned' AS change, (previous).content AS before, NULL AS after,
+       (previous).source AS source_before, 0 AS users
 FROM pgcron.prune_calendars(source => :source::text, kept => :kept::text[], actor => :actor::text)
 ORDER BY name;
 
