@@ -23,6 +23,7 @@ def _size(heading: str, key: str) -> Column:
     return Column(heading, lambda row: None if row[key] is None else in_bytes(row[key]))
 
 
+_NUMBERS = ("rows", "dead", "heap", "indexes", "toast", "total")
 _SIZES = (
     Column("ROWS", "rows"),
     Column("DEAD", "dead"),
@@ -90,8 +91,7 @@ def _table(table: TableSize, now: datetime) -> dict[str, Any]:
     return {
         "table": table.name,
         "partitions": len(table.parts) if table.is_partitioned else None,
-        **{name: table.sum_of(name) for name in ("rows", "dead", "heap", "indexes", "toast")},
-        "total": table.total,
+        **{name: table.sum_of(name) for name in _NUMBERS},
         "a_day": None if growth is None else round(growth),
         "kept": table.keep,
         "vacuumed_at": table.vacuumed_at,
@@ -103,8 +103,7 @@ def _part(part: Part) -> dict[str, Any]:
         "partition": part.name,
         "from": part.low,
         "before": part.high,
-        **{name: getattr(part, name) for name in ("rows", "dead", "heap", "indexes", "toast")},
-        "total": part.total,
+        **{name: getattr(part, name) for name in _NUMBERS},
         "vacuumed_at": part.vacuumed_at,
         "dropped_at": part.dropped_at,
     }
