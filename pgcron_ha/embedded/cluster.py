@@ -142,8 +142,10 @@ def readable_binaries(directory: DataDirectory, binaries: Binaries, identity: Id
 
 def hand_over(directory: DataDirectory, identity: Identity) -> None:
     """Give the folder and its small files to the server's user, if that is another one."""
-    for path in directory.files_at_rest():
-        _give(path, identity)
+    locks = (directory.users_lock, directory.keeper_lock, directory.start_lock)
+    for path in (directory.path, directory.password_file, *locks, directory.log):
+        if path.exists():
+            _give(path, identity)
 
 
 def _check_reachable(directory: DataDirectory, identity: Identity) -> None:
@@ -242,33 +244,14 @@ def find_postmaster(pgdata: Path) -> Postmaster | None:
     A dead pid, a zombie, and a pid that the system gave to another program since are None.
     """
     try:
-        lines = (pgdata / "postmaster.pid").read_text().splitlines()
+        written = (pgdata / "postmaster.pid").read_text().splitlines()
     except OSError:
         return None
-    text = _line(lines, _PID)
-    pid = int(text) if text.isdecimal() else 0
+    lines = [line.strip() for line in written] + [""] * (_STATUS + 1)  # while it is being written
+    pid = int(lines[_PID]) if lines[_PID].isdecimal() else 0
     if pid <= 1 or str(pgdata) not in _command_of(pid):
         return None
-    return Postmaster(
-        pid=pid,
-        socket_directory=_line(lines, _SOCKET_DIRECTORY),
-        is_ready=_line(lines, _STATUS) == "ready",
-    )
-
-
-def remove_stale_pid_file(pgdata: Path) -> None:
-    """Remove postmaster.pid. Call it only when `find_postmaster` says None and nobody else can
-    start the server.
-
-    If it names another process, alive or a zombie, PostgreSQL would refuse to start. Leftover
-    backends of a killed server are still noticed: since PostgreSQL 12 their shared memory is found
-    by the folder, not by this file.
-    """
-    (pgdata / "postmaster.pid").unlink(missing_ok=True)
-
-
-def _line(lines: list[str], number: int) -> str:
-    return lines[number].strip() if number < len(lines) else ""
+    return Postmaster(pid, lines[_SOCKET_DIRECTORY], is_ready=lines[_STATUS] == "ready")
 
 
 def _command_of(pid: int) -> str:

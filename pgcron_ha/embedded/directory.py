@@ -11,6 +11,7 @@ import os
 import pwd
 import re
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -88,10 +89,8 @@ class DataDirectory:
         that user could wait there for the password.
         """
         path = self.socket_directory
-        try:
+        with suppress(FileExistsError):  # left by an earlier server; looked at now
             path.mkdir(mode=0o700)
-        except FileExistsError:
-            pass  # left by an earlier server; looked at now
         found = path.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (os.geteuid(), uid):
             raise ConfigError(
@@ -102,11 +101,6 @@ class DataDirectory:
         path.chmod(0o700)
         if found.st_uid != uid:
             os.chown(path, uid, gid)
-
-    def files_at_rest(self) -> list[Path]:
-        """The folder and its small files that exist now: what changes hands with it."""
-        own = (self.password_file, self.users_lock, self.keeper_lock, self.start_lock, self.log)
-        return [self.path, *(path for path in own if path.exists())]
 
     def _own_names(self) -> set[str]:
         return {path.name for path in vars(self).values() if path != self.path}

@@ -21,7 +21,6 @@ from pgcron_ha.embedded.cluster import (
     hand_over,
     initialise,
     readable_binaries,
-    remove_stale_pid_file,
 )
 from pgcron_ha.embedded.directory import DataDirectory, identity_for
 from pgcron_ha.errors import ConfigError, DatabaseUnavailable
@@ -135,7 +134,10 @@ class EmbeddedPostgres:
         """Make the server run, with a keeper; `start` is held."""
         binaries = find_binaries()
         if not self.directory.is_initialised:
-            self._initialise(binaries, start, deadline)
+            identity = identity_for(self.directory.path)
+            hand_over(self.directory, identity)
+            usable = readable_binaries(self.directory, binaries, identity)
+            initialise(self.directory, usable, identity, start, deadline)
         check_version(self.directory, binaries)
         keeper = FileLock(self.directory.keeper_lock)
         log_position: int | None = None
@@ -156,19 +158,16 @@ class EmbeddedPostgres:
                         log_position = self._start(binaries, keeper)
             deadline.pause("the server to take connections")
 
-    def _initialise(self, binaries: Binaries, start: FileLock, deadline: Deadline) -> None:
-        identity = identity_for(self.directory.path)
-        hand_over(self.directory, identity)
-        usable = readable_binaries(self.directory, binaries, identity)
-        initialise(self.directory, usable, identity, start, deadline)
-
     def _start(self, binaries: Binaries, keeper: FileLock) -> int:
         """Start a keeper with a server; returns where the log begins to be about it."""
         identity = identity_for(self.directory.path)
         usable = readable_binaries(self.directory, binaries, identity)
         self.directory.create_socket_directory(identity.uid, identity.gid)
         hand_over(self.directory, identity)
-        remove_stale_pid_file(self.directory.pgdata)
+        # If it names another process, alive or a zombie, PostgreSQL would refuse to start. Leftover
+        # backends of a killed server are still noticed: since PostgreSQL 12 their shared memory is
+        # found by the folder, not by this file.
+        (self.directory.pgdata / "postmaster.pid").unlink(missing_ok=True)
         log = self.directory.log
         if log.exists() and log.stat().st_size > _LARGEST_LOG_BYTES:
             log.replace(self.directory.older_log)
