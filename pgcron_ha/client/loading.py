@@ -53,22 +53,17 @@ def _import(name: str) -> ModuleType:
         return importlib.import_module(name)
     except PgcronError:
         raise
-    except ModuleNotFoundError as error:
-        if error.name and (name == error.name or name.startswith(f"{error.name}.")):
+    except Exception as error:
+        missing = getattr(error, "name", None) if isinstance(error, ModuleNotFoundError) else None
+        if missing and f"{name}.".startswith(f"{missing}."):
             raise ConfigError(
                 f"module '{name}' is not found",
-                f"Python looked for '{error.name}' in the working directory, PYTHONPATH and the "
+                f"Python looked for '{missing}' in the working directory, PYTHONPATH and the "
                 "installed packages.",
                 "Install the package, or start the node where the module is.",
             ) from None
-        raise _failed(name, error) from error
-    except Exception as error:
-        raise _failed(name, error) from error
-
-
-def _failed(name: str, error: Exception) -> ConfigError:
-    return ConfigError(
-        f"module '{name}' can't be imported",
-        f"{type(error).__name__}: {error}",
-        f"`python -c 'import {name}'` shows where.",
-    )
+        raise ConfigError(
+            f"module '{name}' can't be imported",
+            f"{type(error).__name__}: {error}",
+            f"`python -c 'import {name}'` shows where.",
+        ) from error
