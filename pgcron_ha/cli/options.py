@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -27,6 +27,8 @@ def _links(
     return {title: address for title, _, address in parts} if words else None
 
 
+_SEVERAL: Final[dict[str, Any]] = {"multiple": True, "callback": _labels}
+
 _OF_BOTH = together(
     option("--queue", "The queue, which decides which nodes may run it. Default: default."),
     option("--priority", "0 runs first, 9 last. Default: 5.", int),
@@ -37,12 +39,11 @@ _OF_BOTH = together(
     option("--retry", 'Retries: {"backoff": "linear", "retry_for": "2h"}.', metavar="JSON"),
     option("--delivery", "at_least_once (the default), at_most_once or transactional."),
     option("--concurrency-key", "Concurrency key: limits the runs that have it."),
-    click.option(
+    option(
         "--requires",
-        multiple=True,
+        "Only nodes with this label (gpu=a100, or gpu for any); may be repeated.",
         metavar="LABEL",
-        callback=_labels,
-        help="Only nodes with this label (gpu=a100, or gpu for any); may be repeated.",
+        **_SEVERAL,
     ),
     option("--weight", "Slots that a run takes of its node. Default: 1.", int),
 )
@@ -76,29 +77,18 @@ policy_options = together(
     option("--retry-base", "Longest wait before the first retry.", **DURATION),
     option("--retry-cap", "Longest wait before any retry.", **DURATION),
     option("--jitter", "Delay all fires by one amount within it; 0s: none.", **DURATION),
-    click.option(
-        "--depends-on-previous/--independent",
-        "depends_on_previous",
-        default=None,
-        help="Wait until the previous fire has succeeded.",
-    ),
+    option("--depends-on-previous/--independent", "Wait until the previous fire has succeeded."),
     option("--max-runs", "End after this many runs; 0: never.", int),
     option("--owner", "The team or person that it belongs to."),
     option("--description", "What it is for."),
-    click.option(
-        "--tag",
-        "tags",
-        multiple=True,
-        callback=_labels,
-        help="A word to find it by; may be repeated.",
-    ),
-    click.option(
+    option("--tag", "A word to find it by; may be repeated.", into="tags", **_SEVERAL),
+    option(
         "--link",
-        "links",
-        multiple=True,
+        "A page about it, such as its runbook; may be repeated.",
+        into="links",
         metavar="TITLE=URL",
+        multiple=True,
         callback=_links,
-        help="A page about it, such as its runbook; may be repeated.",
     ),
     option("--managed-by", "What manages it: cli, code, file, sql or ui.", metavar="INTERFACE"),
     option("--max-running", "Maximum concurrent runs; 0 removes the limit.", int),
