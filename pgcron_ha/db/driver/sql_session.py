@@ -9,7 +9,7 @@ import asyncio
 import json
 import math
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, NoReturn
@@ -156,7 +156,8 @@ class SqlDatabase:
         """
         connection = await self.pool.acquire()
         try:
-            login = await self._describe(connection)
+            row = await connection.fetchrow(self.statements["describe_session"].sql, self._schema)
+            login = Login(**row)
             names, values = list(settings), list(settings.values())
             await connection.fetch(self.statements["give_settings"].sql, names, values)
         except BaseException as error:
@@ -186,10 +187,6 @@ class SqlDatabase:
             yield connection
         finally:
             connection.terminate()
-
-    async def _describe(self, connection: Any) -> Login:
-        row = await connection.fetchrow(self.statements["describe_session"].sql, self._schema)
-        return Login(**row)
 
 
 class SqlSession(HeldConnection):
@@ -279,21 +276,15 @@ class SqlSession(HeldConnection):
             await prepared.fetch(*fitting)
             say(prepared.get_statusmsg())
             return []
-        if self.connection.is_in_transaction():
-            return await self._fetch_rows(prepared, fitting, keep, say)
-        async with self.connection.transaction():
-            return await self._fetch_rows(prepared, fitting, keep, say)
-
-    async def _fetch_rows(
-        self, prepared: Any, values: Sequence[Any], keep: int, say: Say
-    ) -> list[dict[str, Any]]:
         kept: list[dict[str, Any]] = []
         count = 0
-        cursor = await prepared.cursor(*values)
-        while rows := await cursor.fetch(FETCH_ROWS):
-            count += len(rows)
-            kept += [as_json(row) for row in rows[: keep - len(kept)]]
-        say(f"{count} {'row' if count == 1 else 'rows'}")
+        is_begun = self.connection.is_in_transaction()
+        async with nullcontext() if is_begun else self.connection.transaction():
+            cursor = await prepared.cursor(*fitting)
+            while rows := await cursor.fetch(FETCH_ROWS):
+                count += len(rows)
+                kept += [as_json(row) for row in rows[: keep - len(kept)]]
+            say(f"{count} {'row' if count == 1 else 'rows'}")
         return kept
 
     async def _hush(self) -> None:
