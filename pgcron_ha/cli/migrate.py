@@ -73,21 +73,15 @@ def _script(settings: Settings, since: str | None) -> str:
     from pgcron_ha.db.schema import migrate as schema
 
     if since is None and settings.dsn is not None:
-        since = _asked(settings.dsn, settings.schema)
+        try:
+            since = asyncio.run(schema.check(settings.dsn, settings.schema))
+        except DatabaseUnavailable as error:
+            begin = "--from says where to begin, else this is all of it"
+            echo(f"note: {error.message}; {begin}", err=True)
     since = since or schema.BASE
     if since == NEWEST or is_newer(since, NEWEST):
         return f"-- schema '{settings.schema}' is at revision {since}: nothing is missing"
     return f"-- from {since} to {NEWEST}\n" + schema.as_sql(settings.schema, since)
-
-
-def _asked(dsn: str, name: str) -> str | None:
-    from pgcron_ha.db.schema import migrate as schema
-
-    try:
-        return asyncio.run(schema.check(dsn, name))
-    except DatabaseUnavailable as error:
-        echo(f"note: {error.message}; --from says where to begin, else this is all of it", err=True)
-        return None
 
 
 def _uninstall(settings: Settings, is_sure: bool, by_force: bool) -> None:
