@@ -230,26 +230,18 @@ def args_option(
     """``--args JSON``, or ``--args @FILE`` for the JSON in a file; if it `is_judged` here, refused
     unless it is args.
     """
-    words, metavar = f"{words} @FILE reads it.", "JSON|@FILE"
-    callback = _judged_args if is_judged else _args
-    return option("--args", words, metavar=metavar, callback=callback, required=required)
 
+    def read(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
+        # Most commands have no args and read no file: they load neither the client nor YAML.
+        if text is not None and text.startswith("@"):
+            from pgcron_ha.schedule_files.documents import read_text
 
-def _args(context: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
-    # Most commands have no args and read no file: they load neither the client nor YAML.
-    if text is not None and text.startswith("@"):
-        from pgcron_ha.schedule_files.documents import read_text
+            text = read_text(Path(text[1:]))
+        if text is None or not is_judged:
+            return text
+        from pgcron_ha.client.checks import args_text
 
-        return read_text(Path(text[1:]))
-    return text
+        return args_text(text)
 
-
-def _judged_args(
-    context: click.Context, parameter: click.Parameter, text: str | None
-) -> str | None:
-    text = _args(context, parameter, text)
-    if text is None:
-        return None
-    from pgcron_ha.client.checks import args_text
-
-    return args_text(text)
+    words = f"{words} @FILE reads it."
+    return option("--args", words, metavar="JSON|@FILE", callback=read, required=required)
