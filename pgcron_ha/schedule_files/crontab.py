@@ -35,7 +35,6 @@ class _Context:
     timezone: str
     shell: str = _SHELL
     variables: dict[str, str] = field(default_factory=dict)
-    home: str | None = None
 
 
 def import_crontab(text: str, name: str, *, timezone: str, is_system: bool = False) -> Imported:
@@ -66,9 +65,6 @@ def _set(context: _Context, name: str, value: str, where: str, found: Imported) 
         context.timezone = value
     elif name == "SHELL":
         context.shell = value or _SHELL
-    elif name == "HOME":
-        context.home = value
-        context.variables[name] = value
     elif name in ("MAILTO", "MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING"):
         if value:
             found.lose(where, f"{name}: nobody is mailed; what a run prints is its log")
@@ -97,8 +93,8 @@ def _entry(found: Imported, context: _Context, line: str, where: str, is_system:
     template: dict[str, Any] = {"argv": argv, "timeout": LONGEST}
     if user:
         template["user"] = user
-    if context.home is not None and context.home.startswith("/"):
-        template["working_directory"] = context.home
+    if (home := context.variables.get("HOME", "")).startswith("/"):
+        template["working_directory"] = home
     zone = context.timezone
     overlap = "skip" if _gives_way(command) else "allow"
     said = {"spec": spec, "timezone": zone, "overlap": overlap, "catchup": "none"}
