@@ -31,11 +31,9 @@ _VIEWS = (
 _READABLE = (
     "cluster, node, cordon, offer, queue, concurrency_limit, timezone, schedule, cursor, "
     "schedule_version, schedule_preview, progress, occurrence, missed, occurrence_override, "
-    "history, ended_runs, "
-    "history_overflow, attempt, dead_letter, log, retention, retention_rule, "
-    "retention_sweep, reason, breaker, "
-    "breaker_handler, diversion, fire_failure, failure_pause, backfill_run, overrun, "
-    "calendar, outdated_plan"
+    "history, ended_runs, history_overflow, attempt, dead_letter, log, retention, retention_rule, "
+    "retention_sweep, reason, breaker, breaker_handler, diversion, fire_failure, failure_pause, "
+    "backfill_run, overrun, calendar, outdated_plan"
 )
 _READABLE_OF_RUN = (
     f"id, uuid, {_RUN_OF_SCHEDULE}, scheduled_for, state, gate, attempt, overlap_slot, snoozes, "

@@ -85,10 +85,9 @@ class LazyGroup(click.Group):
             return None
         place, _ = COMMANDS[cmd_name]
         module, _, name = place.partition(":")
-        command = getattr(importlib.import_module(f"pgcron_ha.cli.{module}"), name)
-        if not isinstance(command, click.Command):
-            raise TypeError(f"pgcron_ha.cli.{module}:{name} is not a click command")
-        return _with_global_options(command)
+        return _with_global_options(
+            getattr(importlib.import_module(f"pgcron_ha.cli.{module}"), name)
+        )
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The table of commands, from their summaries."""

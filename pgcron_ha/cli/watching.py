@@ -38,7 +38,11 @@ def follow_to_end(run_id: int, *, timeout: float | None = None, with_log: bool =
     """
     with goes_on(f"run {run_id}", f"`pgcron-ha runs watch {run_id}` follows it again"):
         status = on_database(lambda session: follow(session, run_id, timeout, with_log))
-    print_end(status)
+    document = {"run_id": status.id, "state": status.state, "attempt": status.attempt}
+    report({**document, "result": status.result, "error": status.error})
+    require_success(status)
+    if not is_json() and status.result is not None:
+        print_json(status.result)
 
 
 @contextmanager
@@ -118,15 +122,6 @@ async def _print_lines(
             screen.print_line(log_line(line))
         is_more = len(found) == LINES_AT_ONCE
     return after
-
-
-def print_end(status: RunStatus) -> None:
-    """The result, or the error of how it ended: RunFailed, RunCancelled, RunNotStarted."""
-    document = {"run_id": status.id, "state": status.state, "attempt": status.attempt}
-    report({**document, "result": status.result, "error": status.error})
-    require_success(status)
-    if not is_json() and status.result is not None:
-        print_json(status.result)
 
 
 def log_line(row: Mapping[str, Any]) -> str:

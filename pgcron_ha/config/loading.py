@@ -8,7 +8,7 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -156,15 +156,13 @@ def may_others(found: os.stat_result, by_group: int, by_others: int) -> bool:
     return by_a_group or bool(found.st_mode & by_others)
 
 
-def _flatten(content: Mapping[str, object]) -> list[tuple[str, object]]:
+def _flatten(content: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     """The keys of the file as settings name them: one level of tables."""
-    flat: list[tuple[str, object]] = []
     for name, raw in content.items():
         if isinstance(raw, dict) and name not in BY_KEY:
-            flat.extend((f"{name}.{inner}", value) for inner, value in raw.items())
+            yield from ((f"{name}.{inner}", value) for inner, value in raw.items())
         else:
-            flat.append((name, raw))
-    return flat
+            yield name, raw
 
 
 def _merge_environment(merge: SourcedSettings, environment: Mapping[str, str]) -> None:
