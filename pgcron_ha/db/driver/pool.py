@@ -244,7 +244,7 @@ class ClientPools:
 _BEGIN: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
-class ReadPool:
+class ReadPool(Pool):
     """Read-only transactions on a few connections, which are made when they are needed.
 
     Belongs to the event loop of its first use.
@@ -252,7 +252,7 @@ class ReadPool:
 
     def __init__(self, dsn: str, schema: str = DEFAULT_SCHEMA) -> None:
         self._schema = schema
-        self._pool = Pool(
+        super().__init__(
             lambda: dsn,
             MOST_CONNECTIONS,
             PAGES,
@@ -269,7 +269,7 @@ class ReadPool:
         statement took too long), and what else `pgcron_ha.db.driver.answers` makes of an error
         inside.
         """
-        connection = await self._pool.acquire(_ANSWER_SECONDS)
+        connection = await self.acquire(_ANSWER_SECONDS)
         try:
             with answers():
                 await self._begin(connection)
@@ -279,15 +279,11 @@ class ReadPool:
             await _give_up(connection)
             raise
         finally:
-            await self._pool.release(connection)
+            await self.release(connection)
 
-    def use(self) -> PoolUse:
-        """How the connections are used right now."""
-        return self._pool.use()
-
-    async def close(self) -> None:
-        """Close every connection; the next use opens them again."""
-        await self._pool.close(_CLOSE_SECONDS)
+    async def close(self, seconds: float = _CLOSE_SECONDS) -> None:
+        """As its base; a statement of a page is not waited for any longer."""
+        await super().close(seconds)
 
     async def _check(self, connection: Any) -> None:
         await self._begin(connection)
@@ -295,7 +291,7 @@ class ReadPool:
         await connection.execute("ROLLBACK")
 
     async def _begin(self, connection: Any) -> None:
-        await connection.execute(_BEGIN + self._pool.transaction_settings(connection))
+        await connection.execute(_BEGIN + self.transaction_settings(connection))
 
 
 async def _give_up(connection: Any) -> None:
