@@ -29,7 +29,7 @@ from pgcron_ha.db.driver.answers import explain_answer
 from pgcron_ha.db.driver.connecting import connect
 from pgcron_ha.db.driver.revision import NEWEST, is_newer, read_revision, require_known
 from pgcron_ha.db.driver.session_settings import MIGRATION, PATH
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, in_schema, load
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, load
 from pgcron_ha.db.schema.steps import OWN, making, refuse_unsupported
 from pgcron_ha.db.schema.uninstall import MIGRATION_KEY
 from pgcron_ha.errors import PgcronError, SchemaError
@@ -166,7 +166,6 @@ def _config(schema: str, **options: Any) -> Config:
 
 def _migrate_on(connection: Connection, schema: str) -> None:
     config = _config(schema)
-    in_schema("", schema)  # refuses a name that is not plain before it gets into any SQL
     config.attributes["connection"] = connection
     command.upgrade(config, NEWEST)
 

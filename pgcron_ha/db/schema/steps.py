@@ -51,32 +51,25 @@ def begin_step(revision: str) -> bool:
     host application's alembic it waits for other migrations, makes the schema, and notes the
     revision.
     """
-    if not _begin(revision):
-        return False
-    if revision == _FIRST:
-        _refuse_others(op.get_context(), {VERSION_TABLE})
-    table = f"{_schema(op.get_context())}.{VERSION_TABLE}"
-    op.execute(f"COMMENT ON TABLE {table} IS 'Private: {checksum_of_scripts()}'")
-    return True
-
-
-def _begin(revision: str) -> bool:
     context = op.get_context()
-    if _is_own(context):
-        return True
     schema = _schema(context)
-    _take_turn(context, schema)
-    refuse_unsupported(context)
-    op.execute(making(schema))
-    op.execute(
-        f"CREATE TABLE IF NOT EXISTS {schema}.{VERSION_TABLE} (version_num varchar(32) NOT NULL,"
-        " CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
-    )
-    _require_own_table(context, schema)  # now "$user" of a role of this name finds our table
-    if not context.as_sql and revision <= (_noted(schema) or ""):
-        return False
-    op.execute(_forgetting(schema))
-    op.execute(f"INSERT INTO {schema}.{VERSION_TABLE} VALUES ('{revision}')")
+    table = f"{schema}.{VERSION_TABLE}"
+    if not _is_own(context):
+        _take_turn(context, schema)
+        refuse_unsupported(context)
+        op.execute(making(schema))
+        op.execute(
+            f"CREATE TABLE IF NOT EXISTS {table} (version_num varchar(32) NOT NULL,"
+            " CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
+        )
+        _require_own_table(context, schema)  # now "$user" of a role of this name finds our table
+        if not context.as_sql and revision <= (_noted(schema) or ""):
+            return False
+        op.execute(_forgetting(schema))
+        op.execute(f"INSERT INTO {table} VALUES ('{revision}')")
+    if revision == _FIRST:
+        _refuse_others(context, {VERSION_TABLE})
+    op.execute(f"COMMENT ON TABLE {table} IS 'Private: {checksum_of_scripts()}'")
     return True
 
 
