@@ -18,6 +18,7 @@ from typing import Final
 
 from pgcron_ha.demo.database import WorkDatabase
 from pgcron_ha.embedded import default_data_directory
+from pgcron_ha.embedded.binaries import BIN_VARIABLE
 from pgcron_ha.errors import ConfigError, Conflict
 from pgcron_ha.operating_system import FileLock, how_it_ended
 
@@ -104,7 +105,7 @@ class DemoProcess:
     def __init__(self, folder: DemoFolder, name: str, *arguments: str) -> None:
         self.name = name
         self.log = folder.logs / f"{name}.log"
-        kept = ("PGCRON_HA_PG_BIN",)  # the folder's file has all the settings
+        # The folder's file has all the settings.
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "pgcron_ha", "--config", folder.configuration, *arguments],
@@ -114,7 +115,7 @@ class DemoProcess:
                 env={
                     name: value
                     for name, value in os.environ.items()
-                    if not name.startswith("PGCRON_HA_") or name in kept
+                    if not name.startswith("PGCRON_HA_") or name == BIN_VARIABLE
                 },
                 start_new_session=True,
             )

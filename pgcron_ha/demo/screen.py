@@ -50,15 +50,7 @@ class Screen:
             self.say(*table, "")
             return
         size = shutil.get_terminal_size()
-        fitted = [
-            part
-            for line in table
-            for part in (
-                _wrapped(line, size.columns)
-                if line.startswith(NOTE)
-                else [_fitted(line, size.columns)]
-            )
-        ]
+        fitted = [part for line in table for part in _fitted(line, size.columns)]
         lines = [_coloured(line) for line in fitted[: size.lines - 1]]
         back = f"\x1b[{self._drawn}F" if self._drawn else ""
         drawn = "".join(f"{line}{_REST_OF_LINE}\n" for line in lines)
@@ -80,8 +72,10 @@ def _wrapped(line: str, columns: int) -> list[str]:
     )
 
 
-def _fitted(line: str, columns: int) -> str:
-    return line if len(line) <= columns else f"{line[: columns - 1]}…"
+def _fitted(line: str, columns: int) -> list[str]:
+    if len(line) <= columns or line.startswith(NOTE):
+        return _wrapped(line, columns)
+    return [f"{line[: columns - 1]}…"]
 
 
 def _coloured(line: str) -> str:
