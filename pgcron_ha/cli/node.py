@@ -12,16 +12,10 @@ from typing import Any, Final
 import click
 import uvloop
 
+from pgcron_ha.cli import web
 from pgcron_ha.cli.arguments import option
 from pgcron_ha.cli.context import CommandContext, command_context
 from pgcron_ha.cli.output import echo
-from pgcron_ha.cli.web import (
-    allow_descriptors,
-    callback_server,
-    free_port,
-    run_until_signal,
-    web_server,
-)
 from pgcron_ha.client.app import App
 from pgcron_ha.client.loading import load_app
 from pgcron_ha.config.settings import BY_KEY, Settings
@@ -89,7 +83,7 @@ def run_node(settings: Settings, pages: bool = False, callbacks: bool = False) -
     """
     log.set_up(settings.log.format, settings.log.level, log.lasting_stderr())
     sys.setswitchinterval(_SWITCH_SECONDS)
-    allow_descriptors()
+    web.allow_descriptors()
     apps = [load_app(place) for place in settings.node.apps]
     hide_from_others()
     with descendants_die_too():
@@ -104,9 +98,9 @@ async def live(
 ) -> ForcedExit | None:
     """One node from its start to its end in order, which a signal begins; the pages end last."""
     node = Node(settings, apps, installed_version())
-    servers = [web_server(settings, node.look)] if pages else []
-    servers += callback_server(settings) if callbacks else []
-    await run_until_signal(node, *servers)
+    servers = [web.web_server(settings, node.look)] if pages else []
+    servers += web.callback_server(settings) if callbacks else []
+    await web.run_until_signal(node, *servers)
     return node.forced_exit
 
 
@@ -141,7 +135,7 @@ def dev_command(reload: bool, **given: Any) -> int:
             echo("try       pgcron-ha schedules list, pgcron-ha enqueue py:HANDLER --wait")
         os.environ[BY_KEY["dsn"].variable] = database.dsn  # handlers find it there, too
         if flags["web.listen"] is None:
-            flags |= {"web.listen": f"127.0.0.1:{free_port(settings.web.listen.port)}"}
+            flags |= {"web.listen": f"127.0.0.1:{web.free_port(settings.web.listen.port)}"}
         if reload:
             _run_again_on_changes(partial(_run_until_changed, context, flags))
         else:

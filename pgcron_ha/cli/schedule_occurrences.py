@@ -15,14 +15,7 @@ from pgcron_ha.cli import arguments, output
 from pgcron_ha.cli.output import Column, echo, plural, shown
 from pgcron_ha.cli.session import Session, with_session
 from pgcron_ha.cli.watching import why_it_waits
-from pgcron_ha.client.fires import (
-    NO_FIRE,
-    changed_words,
-    explain,
-    is_fire,
-    last_fire,
-    require_fire,
-)
+from pgcron_ha.client import fires
 from pgcron_ha.client.verifying import Proof, prove
 from pgcron_ha.config.times import WrittenTime, attach
 from pgcron_ha.db.commands import functions
@@ -111,8 +104,8 @@ async def why_command(session: Session, name: str, instant: timedelta | WrittenT
         zone = load_zone(row["timezone"])
         moment = attach(instant.last_wall(now, zone), zone)
     else:
-        moment = last_fire(row, now - (instant or timedelta()))
-    found = explain(row, moment, await session.call(reasons.why, name, moment))
+        moment = fires.last_fire(row, now - (instant or timedelta()))
+    found = fires.explain(row, moment, await session.call(reasons.why, name, moment))
     reported = found.reported
     fields = {"schedule": name, "instant": output.instant_text(found.instant), **reported._asdict()}
     fields |= {about: row.get(about) for about in ("owner", "links")}
@@ -252,8 +245,9 @@ def changed_lines(schedule: Mapping[str, Any], changed: Sequence[Mapping[str, An
     """Fires to come that somebody has changed, and whether they still are fires."""
     lines = []
     for one in changed:
-        words = changed_words(one) + ("" if is_fire(schedule, one["fire_at"]) else NO_FIRE)
-        lines.append(f"changed {output.instant_text(one['fire_at'])}  {words}")
+        gone = "" if fires.is_fire(schedule, one["fire_at"]) else fires.NO_FIRE
+        at = output.instant_text(one["fire_at"])
+        lines.append(f"changed {at}  {fires.changed_words(one)}{gone}")
     return lines
 
 
@@ -261,7 +255,7 @@ async def _fire(session: Session, name: str, instant: WrittenTime) -> datetime:
     """The instant, if it is a fire to come of the schedule. NotFound, InvalidInput."""
     row = await session.call(overview.schedule, name)
     fire = arguments.in_zone(instant, row["timezone"], direction=1)
-    require_fire(row, fire)
+    fires.require_fire(row, fire)
     return fire
 
 

@@ -6,14 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from pgcron_ha.client import schedules
-from pgcron_ha.client.checks import (
-    MOST_DESCRIPTION_CHARACTERS,
-    MOST_HANDLER_CHARACTERS,
-    MOST_LINKS,
-    MOST_NAME_CHARACTERS,
-    MOST_TAGS,
-)
+from pgcron_ha.client import checks, schedules
 from pgcron_ha.client.options import DELIVERIES, OVERLAPS
 from pgcron_ha.schedule_files.definitions import CALENDARS, POLICIES, SCHEDULES
 from pgcron_ha.spec.calendars import calendar
@@ -40,14 +33,14 @@ _BY_NAME: Final[Mapping[str, Mapping[str, Any]]] = {
     "priority": {"type": "integer", "minimum": 0, "maximum": 9},
     "overlap": {"enum": list(OVERLAPS)},
     "delivery": {"enum": list(DELIVERIES)},
-    "owner": {"type": "string", "maxLength": MOST_NAME_CHARACTERS},
-    "description": {"type": "string", "maxLength": MOST_DESCRIPTION_CHARACTERS},
-    "tags": {"type": "array", "items": {"type": "string"}, "maxItems": MOST_TAGS},
+    "owner": {"type": "string", "maxLength": checks.MOST_NAME_CHARACTERS},
+    "description": {"type": "string", "maxLength": checks.MOST_DESCRIPTION_CHARACTERS},
+    "tags": {"type": "array", "items": {"type": "string"}, "maxItems": checks.MOST_TAGS},
     "links": {
         "type": ["object", "string"],
         "description": "Titles and addresses, such as that of a runbook.",
         "additionalProperties": {"type": "string", "pattern": "^https?://"},
-        "maxProperties": MOST_LINKS,
+        "maxProperties": checks.MOST_LINKS,
     },
     "requires": {"type": ["array", "string"], "items": {"type": "string"}},
     "enabled": {
@@ -70,7 +63,7 @@ def json_schema() -> dict[str, Any]:
             "handler": {
                 "type": "string",
                 "pattern": "^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$",
-                "maxLength": MOST_HANDLER_CHARACTERS,
+                "maxLength": checks.MOST_HANDLER_CHARACTERS,
             },
             **{name: _policy(name) for name in POLICIES},
         },
@@ -97,7 +90,7 @@ def json_schema() -> dict[str, Any]:
             },
             SCHEDULES: {
                 "type": "object",
-                "propertyNames": {"minLength": 1, "maxLength": MOST_NAME_CHARACTERS},
+                "propertyNames": {"minLength": 1, "maxLength": checks.MOST_NAME_CHARACTERS},
                 "additionalProperties": {"$ref": "#/$defs/schedule"},
             },
         },
