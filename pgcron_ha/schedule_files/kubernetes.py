@@ -17,19 +17,6 @@ from pgcron_ha.spec.text import duration_text
 _OVERLAPS: Final = {"Allow": "allow", "Forbid": "skip", "Replace": "replace"}
 # The default of Kubernetes for the retries of a Job.
 _BACKOFF_LIMIT: Final = 6
-_CONTAINER_KEYS: Final = frozenset({"name", "image", "command", "args", "env", "workingDir"})
-_POD_KEYS: Final = frozenset({"containers", "restartPolicy"})
-_JOB_KEYS: Final = frozenset({"template", "backoffLimit", "activeDeadlineSeconds"})
-_CRON_JOB_KEYS: Final = frozenset(
-    {
-        "schedule",
-        "timeZone",
-        "concurrencyPolicy",
-        "startingDeadlineSeconds",
-        "suspend",
-        "jobTemplate",
-    }
-)
 _STARRED_STEP: Final = re.compile(r"\*/(\d+)")
 
 
@@ -59,32 +46,35 @@ def _manifests(value: Any) -> Iterator[Mapping[str, Any]]:
 def _cron_job(
     found: Imported, where: str, name: str, manifest: Mapping[str, Any], timezone: str
 ) -> None:
+    # What is taken out of them is carried over; the rest is lost.
     spec = _mapping(manifest.get("spec"))
-    job = _mapping(_mapping(spec.get("jobTemplate")).get("spec"))
-    pod = _mapping(_mapping(job.get("template")).get("spec"))
+    job = _mapping(_mapping(spec.pop("jobTemplate", None)).get("spec"))
+    pod = _mapping(_mapping(job.pop("template", None)).get("spec"))
     said: dict[str, Any] = {
-        "spec": _spec(found, where, str(spec.get("schedule", ""))),
-        "timezone": spec.get("timeZone") or timezone,
+        "spec": _spec(found, where, str(spec.pop("schedule", ""))),
+        "timezone": spec.pop("timeZone", None) or timezone,
         "dst": "robfig",
-        "overlap": _OVERLAPS.get(str(spec.get("concurrencyPolicy", "Allow")), "skip"),
-        "max_attempts": _attempts(found, where, job.get("backoffLimit", _BACKOFF_LIMIT)),
+        "overlap": _OVERLAPS.get(str(spec.pop("concurrencyPolicy", "Allow")), "skip"),
+        "max_attempts": _attempts(found, where, job.pop("backoffLimit", _BACKOFF_LIMIT)),
     }
-    if spec.get("suspend") is True:
+    if spec.pop("suspend", None) is True:
         said["enabled"] = False
-    deadline = spec.get("startingDeadlineSeconds")
+    deadline = spec.pop("startingDeadlineSeconds", None)
     if isinstance(deadline, int) and deadline > 0:
         said["catchup_window"] = said["start_deadline"] = duration_text(deadline)
     elif deadline is not None:
         found.lose(where, f"startingDeadlineSeconds {deadline!r} is not carried over")
-    limit = job.get("activeDeadlineSeconds")
+    limit = job.pop("activeDeadlineSeconds", None)
     if isinstance(limit, int) and 0 < limit <= 30 * 86400:
         said["timeout"] = duration_text(limit)
     elif limit is not None:
         found.lose(where, f"activeDeadlineSeconds {limit!r}: a run is stopped after {LONGEST}")
-    _lose_others(found, where, "spec", spec, _CRON_JOB_KEYS)
-    _lose_others(found, where, "jobTemplate.spec", job, _JOB_KEYS)
-    _lose_others(found, where, "the pod's spec", pod, _POD_KEYS)
-    found.add(where, name, "shell", said, _template(found, where, pod))
+    containers = pod.pop("containers", None)
+    pod.pop("restartPolicy", None)  # backoffLimit says how often
+    _lose_rest(found, where, "spec", spec)
+    _lose_rest(found, where, "jobTemplate.spec", job)
+    _lose_rest(found, where, "the pod's spec", pod)
+    found.add(where, name, "shell", said, _template(found, where, containers))
 
 
 def _spec(found: Imported, where: str, written: str) -> str:
@@ -108,18 +98,20 @@ def _attempts(found: Imported, where: str, limit: object) -> int:
     return 100
 
 
-def _template(found: Imported, where: str, pod: Mapping[str, Any]) -> dict[str, Any] | None:
-    containers = pod.get("containers")
+def _template(found: Imported, where: str, containers: Any) -> dict[str, Any] | None:
     if not isinstance(containers, list) or not containers:
         found.lose(where, "there is no container: write the shell template yourself")
         return None
     if len(containers) > 1:
         found.lose(where, f"only the first of {len(containers)} containers is carried over")
     container = _mapping(containers[0])
-    image = str(container.get("image"))[:200]
-    command = [*_texts(container.get("command")), *_texts(container.get("args"))]
-    _lose_others(found, where, "the container", container, _CONTAINER_KEYS)
-    if not container.get("command"):
+    container.pop("name", None)
+    image = str(container.pop("image", None))[:200]
+    program, arguments = container.pop("command", None), container.pop("args", None)
+    command = [*_texts(program), *_texts(arguments)]
+    listed, folder = container.pop("env", None), container.pop("workingDir", None)
+    _lose_rest(found, where, "the container", container)
+    if not program:
         found.lose(
             where,
             f"the program of image {image} is not in the manifest: write the shell template"
@@ -130,18 +122,16 @@ def _template(found: Imported, where: str, pod: Mapping[str, Any]) -> dict[str, 
     if any("$(" in item for item in command):
         found.lose(where, "$(NAME) in the command is not replaced here")
     template: dict[str, Any] = {
-        "argv": with_variables(as_argv(command), _variables(found, where, container)),
+        "argv": with_variables(as_argv(command), _variables(found, where, listed)),
         "timeout": LONGEST,
     }
-    folder = container.get("workingDir")
     if isinstance(folder, str) and folder.startswith("/"):
         template["working_directory"] = folder
     return template
 
 
-def _variables(found: Imported, where: str, container: Mapping[str, Any]) -> dict[str, str]:
+def _variables(found: Imported, where: str, listed: Any) -> dict[str, str]:
     variables: dict[str, str] = {}
-    listed = container.get("env")
     for item in listed if isinstance(listed, list) else ():
         entry = _mapping(item)
         name = str(entry.get("name"))
@@ -152,16 +142,15 @@ def _variables(found: Imported, where: str, container: Mapping[str, Any]) -> dic
     return variables
 
 
-def _lose_others(
-    found: Imported, where: str, what: str, given: Mapping[str, Any], known: frozenset[str]
-) -> None:
-    others = sorted(str(key)[:60] for key in given if key not in known)
-    if others:
+def _lose_rest(found: Imported, where: str, what: str, rest: Mapping[str, Any]) -> None:
+    if rest:
+        others = sorted(str(key)[:60] for key in rest)
         found.lose(where, f"{what}: {', '.join(others)[:300]} not carried over")
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+def _mapping(value: Any) -> dict[str, Any]:
+    """A copy of a mapping; of anything else an empty one."""
+    return dict(value) if isinstance(value, Mapping) else {}
 
 
 def _texts(value: Any) -> list[str]:
