@@ -173,19 +173,6 @@ OF_SCHEDULES: Final[Mapping[str, Check]] = {
     "jitter": partial(checks.duration, "jitter", most=LONGEST_JITTER, may_be_zero=True),
     "max_runs": _number("max_runs", 0, 1_000_000_000, "It is 1 to 1000000000."),
 }
-NOTHING: Final[Mapping[str, Any]] = {
-    "concurrency_key": "",
-    "max_running": 0,
-    "pause_after_failures": 0,
-    "probe_after": timedelta(0),
-    "max_queued": 0,
-    "queue_drops": "",
-    "jitter": timedelta(0),
-    "max_runs": 0,
-    "owner": "",
-    "description": "",
-}
-"""The values that remove a policy which has no default."""
 
 
 def check_each(values: Mapping[str, Any], table: Mapping[str, Check]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from types import UnionType
 from typing import Any, Final, get_args, get_type_hints
 
 from pgcron_ha.client import checks
-from pgcron_ha.client.options import NOTHING, OF_SCHEDULES, check_attempts, check_each, given
+from pgcron_ha.client.options import OF_SCHEDULES, check_attempts, check_each, given
 from pgcron_ha.config.values import did_you_mean
 from pgcron_ha.db.commands import functions
 from pgcron_ha.errors import InvalidInput, Mistakes
@@ -70,7 +70,7 @@ class CodeSchedule:
         """Create or change the schedule in the database; its id. An equal one is not written."""
         policies = {field.name: getattr(self, field.name) for field in fields(self)}
         # The code also decides that a policy is not set.
-        policies |= {key: nothing for key, nothing in NOTHING.items() if policies[key] is None}
+        policies |= {key: POLICIES[key]() for key in _REMOVABLE if policies[key] is None}
         return await functions.put_schedule(
             connection, **policies, managed_by="code", actor=actor, interface="code", schema=schema
         )
@@ -94,6 +94,11 @@ POLICIES: Final[Mapping[str, Any]] = {
 """The policies of a schedule and their types. `put_schedule` leaves those unchanged that are None
 or left out.
 """
+_REMOVABLE: Final = (
+    *("concurrency_key", "max_running", "pause_after_failures", "probe_after", "max_queued"),
+    *("queue_drops", "jitter", "max_runs", "owner", "description"),
+)
+"""The policies without a default that the empty value of their type removes."""
 DEFAULTS: Final[Mapping[str, Any]] = {
     field.name: field.default for field in fields(CodeSchedule) if field.default is not MISSING
 }
