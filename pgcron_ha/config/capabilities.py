@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Final
 
+from pgcron_ha.config import values
 from pgcron_ha.config.capability_table import (
     PLACEHOLDER,
     TIME_LIMIT,
@@ -18,22 +19,12 @@ from pgcron_ha.config.capability_table import (
     Template,
     patterns_by_name,
 )
-from pgcron_ha.config.values import (
-    absolute_path,
-    choice,
-    duration,
-    flag,
-    integer,
-    parse_size,
-    text,
-    texts,
-)
 
 _STATUS_KEYS = ("retry_on", "discard_on", "snooze_on")
 
 
 def _argv(raw: object) -> tuple[str, ...]:
-    argv = texts([] if raw is None or isinstance(raw, str) else raw)
+    argv = values.texts([] if raw is None or isinstance(raw, str) else raw)
     if not argv or not argv[0]:  # a command line may hold a secret: it is not shown
         raise Refused("expected a list whose first string is the program")
     if PLACEHOLDER.search(argv[0]):
@@ -42,7 +33,7 @@ def _argv(raw: object) -> tuple[str, ...]:
 
 
 def _variables(raw: object) -> tuple[str, ...]:
-    names = texts(raw)
+    names = values.texts(raw)
     for name in names:
         if not VARIABLE.fullmatch(name):
             raise Refused(f"'{name}' is no name of a variable")
@@ -57,16 +48,16 @@ def _statuses(raw: object) -> frozenset[int]:
 
 def _size(raw: object) -> int:
     """Bytes."""
-    return parse_size(str(raw))
+    return values.parse_size(str(raw))
 
 
-_CPU: Final = duration("1s", "365d")
+_CPU: Final = values.duration("1s", "365d")
 _LIMITS: Final[Mapping[str, Callable[[object], int]]] = {
     "cpu": lambda raw: round(_CPU(raw)),
     "memory": _size,
     "file_size": _size,
-    "open_files": integer(1, 1_000_000),
-    "processes": integer(1, 1_000_000),
+    "open_files": values.integer(1, 1_000_000),
+    "processes": values.integer(1, 1_000_000),
 }
 """Limits that the operating system enforces (setrlimit).
 
@@ -108,19 +99,19 @@ class ShellTemplate(Template):
 
     argv: Annotated[tuple[str, ...], _argv]
     placeholders: Annotated[Mapping[str, str], patterns_by_name] = field(default_factory=dict)
-    user: Annotated[str | None, text(r"(?s).+", "a string")] = None
+    user: Annotated[str | None, values.text(r"(?s).+", "a string")] = None
     environment: Annotated[tuple[str, ...], _variables] = ()
-    working_directory: Annotated[str | None, absolute_path] = None
+    working_directory: Annotated[str | None, values.absolute_path] = None
     grace: Annotated[float, TIME_LIMIT] = 10.0
     retry_on: Annotated[frozenset[int], _statuses] = frozenset()
     discard_on: Annotated[frozenset[int], _statuses] = frozenset()
     snooze_on: Annotated[frozenset[int], _statuses] = frozenset()
     snooze: Annotated[float, TIME_LIMIT] = 300.0
     limits: Annotated[Mapping[str, int], _limits] = field(default_factory=dict)
-    stdin: Annotated[str, choice(("nothing", "args"))] = "nothing"
-    on_lease_loss: Annotated[str, choice(("stop", "finish"))] = "stop"
-    weight: Annotated[int, integer(1, 1000)] = 1
-    previous: Annotated[bool, flag] = False
+    stdin: Annotated[str, values.choice(("nothing", "args"))] = "nothing"
+    on_lease_loss: Annotated[str, values.choice(("stop", "finish"))] = "stop"
+    weight: Annotated[int, values.integer(1, 1000)] = 1
+    previous: Annotated[bool, values.flag] = False
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
         """Exit statuses that mean two things, and placeholders that are not declared."""
