@@ -114,17 +114,12 @@ def unsupported(found: Sequence[str]) -> SchemaError:
 async def require_revision(connection: asyncpg.Connection, schema: str = DEFAULT_SCHEMA) -> str:
     """The revision of the database. Raises SchemaError unless this program works with it."""
     found = await read_revision(connection, schema)
-    if found is None:
+    if found is None or found < REQUIRED:
+        state = "is not in this database" if found is None else f"is at revision {found}"
         raise SchemaError(
-            f"the schema {schema!r} is not in this database",
+            f"the schema {schema!r} {state}",
             f"This program needs revision {REQUIRED}.",
             "Run `pgcron-ha migrate`, or give a DBA the output of `pgcron-ha migrate --sql`.",
-        )
-    if found < REQUIRED:
-        raise SchemaError(
-            f"the schema {schema!r} is at revision {found}",
-            f"This program needs revision {REQUIRED}.",
-            "Run `pgcron-ha migrate`.",
         )
     await require_known(connection, found, schema)
     return found
