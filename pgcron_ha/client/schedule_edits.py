@@ -55,11 +55,8 @@ def typed_changes(name: str, row: Mapping[str, Any], texts: Mapping[str, str]) -
     Raises InvalidInput, InvalidSpec, UnknownZone and TooLarge.
     """
     before = texts_of(row)
-    written = {
-        field: text.replace("\r\n", "\n").strip()
-        for field, text in texts.items()
-        if text.replace("\r\n", "\n").strip() != before[field].strip()
-    }
+    plain = {field: text.replace("\r\n", "\n").strip() for field, text in texts.items()}
+    written = {field: text for field, text in plain.items() if text != before[field].strip()}
     values = {field: _value(field, text) for field, text in written.items()}
     spec, handler = (values.get(key, row[key]) for key in ("spec", "handler"))
     for what, value in (("spec", spec), ("handler", handler)):

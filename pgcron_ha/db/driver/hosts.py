@@ -68,11 +68,8 @@ async def _open(dsn: str, timeout: float, options: dict[str, Any]) -> Any:
     hosts = each_host(driver_dsn(dsn))
     if len(hosts) < 2:
         return await asyncpg.connect(*hosts.values(), timeout=timeout, **options)
-    wanted = (
-        parameter(dsn, "target_session_attrs")
-        or os.environ.get("PGTARGETSESSIONATTRS")
-        or "read-write"
-    )
+    given = parameter(dsn, "target_session_attrs") or os.environ.get("PGTARGETSESSIONATTRS")
+    wanted = given or "read-write"
     options = {**options, "target_session_attrs": wanted}
     tries = {asyncio.create_task(_try(one, timeout, options)): host for host, one in hosts.items()}
     chosen = None
