@@ -41,29 +41,26 @@ BEGIN
 END $$;
 
 -- running -> ready, dead, lost, cancelled
--- By the owner, fenced by the token: a run that is not returned is not the caller's any more.
-CREATE FUNCTION pgcron.fail_runs(run_ids bigint[], tokens uuid[], kinds text[],
-    retryables boolean[], retry_afters float8[], elapsed_seconds float8[], error_classes text[],
-    errors text[], tracebacks text[], causes text[], fingerprints text[], node_name text)
-  RETURNS TABLE (run_id bigint, verdict text)
+-- By the owner, fenced by the token: a run that is not returned is not the caller's any more. An
+-- array of objects: what an attempt_end has, the token, and for how many seconds the handler has
+-- executed (elapsed; none: it never began).
+CREATE FUNCTION pgcron.fail_runs(ends jsonb) RETURNS TABLE (run_id bigint, verdict text)
 LANGUAGE plpgsql AS $$
 DECLARE
+  run_ids bigint[] := ARRAY(SELECT (e -> 'run_id')::bigint FROM jsonb_array_elements(ends) e);
   held bigint[];
 BEGIN
-  held := ARRAY(SELECT r.id FROM unnest(run_ids, tokens) u(id, token)
-                JOIN pgcron.run r ON r.id = u.id AND r.token = u.token WHERE r.id = ANY(run_ids)
-                ORDER BY r.id FOR UPDATE OF r);
+  held := ARRAY(SELECT r.id FROM jsonb_to_recordset(ends) e(run_id bigint, token uuid)
+                JOIN pgcron.run r ON r.id = e.run_id AND r.token = e.token
+                WHERE r.id = ANY(run_ids) ORDER BY r.id FOR UPDATE OF r);
   UPDATE pgcron.run r
-  SET started_at = coalesce(r.started_at, clock_timestamp() - make_interval(secs => u.elapsed))
-  FROM unnest(run_ids, elapsed_seconds) u(id, elapsed)
-  WHERE r.id = ANY(held) AND r.id = u.id AND u.elapsed IS NOT NULL;
-  RETURN QUERY SELECT e.*
+  SET started_at = coalesce(r.started_at, clock_timestamp() - make_interval(secs => e.elapsed))
+  FROM jsonb_to_recordset(ends) e(run_id bigint, elapsed float8)
+  WHERE r.id = ANY(held) AND r.id = e.run_id AND e.elapsed IS NOT NULL;
+  RETURN QUERY SELECT ended.*
     FROM pgcron.end_attempts(ARRAY(
-        SELECT ROW(u.*, fail_runs.node_name)::pgcron.attempt_end
-        FROM unnest(run_ids, kinds, retryables, retry_afters, error_classes, errors, tracebacks,
-            causes, fingerprints) u(id, kind, retryable, retry_after, error_class, error, traceback,
-            cause, fingerprint)
-        WHERE u.id = ANY(held))) e;
+        SELECT e FROM jsonb_populate_recordset(NULL::pgcron.attempt_end, ends) e
+        WHERE e.run_id = ANY(held))) ended;
 END $$;
 
 -- ready -> succeeded

@@ -196,22 +196,24 @@ async def fail(
     fingerprint: str | None = None,
 ) -> dict[int, str]:
     """End these attempts badly; returns what became of the accepted ones."""
-    rows = await call(
-        connection,
-        "fail_runs",
-        run_ids=[run["id"] for run in runs],
-        tokens=[run["token"] for run in runs],
-        kinds=[kind for _ in runs],
-        retryables=[retryable for _ in runs],
-        retry_afters=[retry_after for _ in runs],
-        elapsed_seconds=[0.5 for _ in runs],
-        error_classes=["ValueError" for _ in runs],
-        errors=["it went wrong" for _ in runs],
-        tracebacks=["Traceback …" for _ in runs],
-        causes=[causes for _ in runs],
-        fingerprints=[fingerprint for _ in runs],
-        node="a node",
-    )
+    ends = [
+        {
+            "run_id": run["id"],
+            "token": str(run["token"]),
+            "kind": kind,
+            "retryable": retryable,
+            "retry_after": retry_after,
+            "elapsed": 0.5,
+            "error_class": "ValueError",
+            "error": "it went wrong",
+            "traceback": "Traceback …",
+            "causes": causes,
+            "fingerprint": fingerprint,
+            "node_name": "a node",
+        }
+        for run in runs
+    ]
+    rows = await call(connection, "fail_runs", ends=json.dumps(ends))
     return {row["run_id"]: row["verdict"] for row in rows}
 
 

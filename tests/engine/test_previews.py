@@ -97,17 +97,10 @@ async def test_many_that_are_made_at_once_wait_until_they_are_asked_for(
 
 async def test_an_edit_meanwhile_is_not_overwritten(link: Link, connection: Connection) -> None:
     schedule = await put_schedule(connection, spec="@daily")
-    parameters: dict[str, Any] = {
-        "schedule_ids": [schedule],
-        "generations": [1],
-        "sentences": ["old"],
-        "fires": ["[]"],
-        "are_over": [True],
-        "errors": [None],
-    }
+    old = {"schedule_id": schedule, "generation": 1, "sentence": "old", "fires": []}
     await connection.execute("UPDATE pgcron.schedule SET spec = '@hourly'")
 
-    assert await link.rows("put_previews", **parameters) == []
+    assert await link.rows("put_previews", previews=json.dumps([old])) == []
     assert await connection.fetchval("SELECT count(*) FROM pgcron.schedule_preview") == 0
 
 

@@ -4,6 +4,7 @@ test. The rules that hold after each of them are in `tests.simulation.owed_rules
 
 from __future__ import annotations
 
+import json
 import uuid
 from datetime import date, datetime, timedelta
 from itertools import islice
@@ -438,25 +439,14 @@ class Owed(People):
     def a_run_ends(self, which: int, end: str, twice: int) -> None:
         """Now and then the answer is lost, and its node says it again."""
         claim = self.claims.pop(which % len(self.claims))
-        held: dict[str, Any] = {
-            "run_ids": [claim["id"]],
-            "tokens": [claim["token"]],
-            "elapsed_seconds": [0.5],
-            "node": "n",
-        }
-        failures = ("error_classes", "errors", "tracebacks", "causes", "fingerprints")
+        held = {"run_ids": [claim["id"]], "tokens": [claim["token"]], "elapsed_seconds": [0.5]}
+        failed = {"run_id": claim["id"], "token": str(claim["token"]), "elapsed": 0.5}
+        failed |= {"kind": "failed", "retryable": end == "again", "node_name": "n"}
         for _ in range(1 if twice else 2):
             if end == "good":
-                self.real.call("finish_runs", results=[None], **held)
+                self.real.call("finish_runs", results=[None], node="n", **held)
             else:
-                self.real.call(
-                    "fail_runs",
-                    kinds=["failed"],
-                    retryables=[end == "again"],
-                    retry_afters=[None],
-                    **{name: [None] for name in failures},
-                    **held,
-                )
+                self.real.call("fail_runs", ends=json.dumps([failed]))
 
     # What must be true.
 

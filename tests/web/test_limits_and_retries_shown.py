@@ -56,10 +56,12 @@ async def test_a_snoozed_run_has_not_failed(full_site: Site, sql: Connection) ->
     run = await enqueue(sql)
     token = await sql.fetchval(CLAIM, run)
     ended = await sql.fetchval(
-        """SELECT verdict FROM pgcron.fail_runs($1, $2, '{snoozed}', '{t}', '{600}', '{NULL}',
-             '{Snooze}', '{the file is not there}', '{NULL}', '{""}', '{NULL}', 'berlin-1')""",
-        [run],
-        [token],
+        """SELECT verdict FROM pgcron.fail_runs(jsonb_build_array(jsonb_build_object(
+             'run_id', $1::bigint, 'token', $2::uuid, 'kind', 'snoozed', 'retryable', true,
+             'retry_after', 600, 'error_class', 'Snooze', 'error', 'the file is not there',
+             'causes', '', 'node_name', 'berlin-1')))""",
+        run,
+        token,
     )
 
     head = await text_of(full_site, f"/runs/{run}", "head")

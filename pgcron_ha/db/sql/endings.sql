@@ -30,9 +30,7 @@ RETURNING id;
 -- running -> dead
 -- running -> lost
 -- running -> cancelled
-SELECT run_id, verdict
-FROM pgcron.fail_runs(:run_ids, :tokens, :kinds, :retryables, :retry_afters, :elapsed_seconds,
-                      :error_classes, :errors, :tracebacks, :causes, :fingerprints, :node);
+SELECT run_id, verdict FROM pgcron.fail_runs(:ends::text::jsonb);
 
 -- name: finish_late
 -- ready -> succeeded

@@ -62,23 +62,18 @@ LIMIT :at_most) || :schedule_ids::bigint[])
 
 -- name: put_previews
 -- For generations that are still current; a schedule that is being deleted keeps none.
-WITH reported AS (
-  SELECT *
-  FROM unnest(:schedule_ids::bigint[], :generations::bigint[], :sentences::text[], :fires::text[],
-              :are_over::boolean[], :errors::text[])
-                t(schedule_id, generation, sentence, fires, is_over, error)),
+WITH reported AS MATERIALIZED (
+  SELECT * FROM jsonb_populate_recordset(NULL::pgcron.schedule_preview, :previews::text::jsonb)),
 held AS MATERIALIZED (
   SELECT c.schedule_id FROM pgcron.cursor c JOIN reported t ON t.schedule_id = c.schedule_id
-  WHERE c.schedule_id = ANY(:schedule_ids) AND c.generation = t.generation
+  WHERE c.schedule_id = ANY(ARRAY(SELECT e.schedule_id FROM reported e))
+    AND c.generation = t.generation
   ORDER BY c.schedule_id FOR KEY SHARE OF c SKIP LOCKED)
-INSERT INTO pgcron.schedule_preview (schedule_id, generation, sentence, fires, is_over, error)
-SELECT t.schedule_id, t.generation, t.sentence, t.fires::jsonb, t.is_over, t.error::jsonb
-FROM reported t JOIN held h ON h.schedule_id = t.schedule_id
-ORDER BY t.schedule_id
+INSERT INTO pgcron.schedule_preview
+SELECT t.* FROM reported t JOIN held h ON h.schedule_id = t.schedule_id ORDER BY t.schedule_id
 ON CONFLICT (schedule_id) DO UPDATE
     SET generation = EXCLUDED.generation, sentence = EXCLUDED.sentence, fires = EXCLUDED.fires,
-        is_over = EXCLUDED.is_over,
-                                        error = EXCLUDED.error, asked_at = NULL
+        is_over = EXCLUDED.is_over, error = EXCLUDED.error, asked_at = NULL
 RETURNING schedule_id;
 
 -- name: why

@@ -7,6 +7,7 @@ here: its weight is recorded, and it waits with the heavy runs.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Container, Mapping, Sequence
 from operator import itemgetter
 from time import monotonic
@@ -145,21 +146,13 @@ async def settle_orphans(link: Link, node: str, orphans: Sequence[tuple[int, UUI
     Raises nothing: what could not be settled is an orphan of the next beats again.
     """
     claims = {"run_ids": [run for run, _ in orphans], "tokens": [token for _, token in orphans]}
-    count = len(orphans)
-    unknown = ("retry_afters", "elapsed_seconds", "tracebacks", "causes", "fingerprints")
+    cancelled = {"kind": "cancelled", "retryable": False, "node_name": node}
+    cancelled |= {"error_class": "Cancelled", "error": _NOT_BEGUN}
+    ends = [{"run_id": run, "token": str(token), **cancelled} for run, token in orphans]
     try:
         given = await link.rows("release_runs", **claims, weights=None)
-        if len(given) < count:  # the tokens of those that were given back are no longer valid
-            await link.rows(
-                "fail_runs",
-                **claims,
-                kinds=["cancelled"] * count,
-                retryables=[False] * count,
-                error_classes=["Cancelled"] * count,
-                errors=[_NOT_BEGUN] * count,
-                **dict.fromkeys(unknown, [None] * count),
-                node=node,
-            )
+        if len(given) < len(orphans):  # those that were given back have no valid token any more
+            await link.rows("fail_runs", ends=json.dumps(ends))
     except PgcronError as error:
         emit(ServiceFailed("session", f"could not give back claims: {error.message}", 0.0))
     else:

@@ -7,6 +7,7 @@ that are then refused are looked up by their fence number.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from itertools import islice
@@ -16,7 +17,7 @@ from typing import ClassVar, Final
 from pgcron_ha.db.driver.link import Busy, Link, NoPartition, Unanswered
 from pgcron_ha.engine.batches import SetAside, end_refused_run, first_batch, impatience, isolate
 from pgcron_ha.engine.finish.outcomes import (
-    TEXT_LIMIT,
+    attempt_end,
     characters_of,
     failure_of,
     is_release,
@@ -31,8 +32,6 @@ from pgcron_ha.engine.run.runner import Ended, Runner, claims_of, started_claims
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.contract.base import Committed, Context, Doubtful, Succeeded
-from pgcron_ha.executors.contract.failures import causes_of, fingerprint_of
-from pgcron_ha.harmless import storable
 from pgcron_ha.telemetry.events import MoreRunsFailed, RunFailed, RunFenced, RunsReleased
 from pgcron_ha.telemetry.log import emit
 
@@ -309,44 +308,17 @@ class Completer(Service):
         return released | await self._fail(asked) if asked else released
 
     async def _fail(self, batch: Sequence[Ended]) -> set[int]:
-        now = monotonic()
-        failures = [failure_of(ended[1]) for ended in batch]
-        rows = await self._link.rows(
-            "fail_runs",
-            **claims_of(ended[0] for ended in batch),
-            kinds=[kind_of(ended[1]) for ended in batch],
-            retryables=[failure.retry for failure in failures],
-            retry_afters=[
-                failure.after.total_seconds() if failure.after is not None else None
-                for failure in failures
-            ],
-            elapsed_seconds=[
-                None if ended[0].started_monotonic is None else now - ended[0].started_monotonic
-                for ended in batch
-            ],
-            error_classes=[storable(failure.error_class, TEXT_LIMIT) for failure in failures],
-            errors=[storable(failure.message, TEXT_LIMIT) for failure in failures],
-            tracebacks=[
-                failure.traceback and storable(failure.traceback, TEXT_LIMIT)
-                for failure in failures
-            ],
-            causes=[causes_of(failure) for failure in failures],
-            fingerprints=[
-                failure.fingerprint or fingerprint_of(failure, ended[0].handler)
-                for ended, failure in zip(batch, failures, strict=True)
-            ],
-            node=self._node,
-        )
+        ends = [attempt_end(ended, self._node) for ended in batch]
+        rows = await self._link.rows("fail_runs", ends=json.dumps(ends))
         verdicts = {row["run_id"]: row["verdict"] for row in rows}
         count_failures(batch, verdicts, [kind_of(ended[1]) for ended in batch])
-        pairs = [
-            pair for pair in zip(batch, failures, strict=True) if pair[0][0].run_id in verdicts
-        ]
-        if len(pairs) > REPORTED_SINGLY:
-            emit(MoreRunsFailed(len(pairs) - REPORTED_SINGLY))
-        for (context, _, _), failure in pairs[:REPORTED_SINGLY]:
+        taken = [ended for ended in batch if ended[0].run_id in verdicts]
+        if len(taken) > REPORTED_SINGLY:
+            emit(MoreRunsFailed(len(taken) - REPORTED_SINGLY))
+        for context, outcome, _ in taken[:REPORTED_SINGLY]:
             run, verdict = context.run_id, verdicts[context.run_id]
-            emit(RunFailed(run, context.handler, context.attempt, verdict, failure.message[:300]))
+            message = failure_of(outcome).message[:300]
+            emit(RunFailed(run, context.handler, context.attempt, verdict, message))
         return set(verdicts)
 
 

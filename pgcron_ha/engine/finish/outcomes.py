@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from time import monotonic
+from typing import Any, Final
 
 from pgcron_ha.engine.run.runner import Ended
 from pgcron_ha.errors import PgcronError
@@ -15,6 +16,8 @@ from pgcron_ha.executors.contract.base import (
     StopReason,
     Succeeded,
 )
+from pgcron_ha.executors.contract.failures import causes_of, fingerprint_of
+from pgcron_ha.harmless import storable
 
 TEXT_LIMIT: Final = 18_000
 """Characters kept of an error or traceback in the database: more than executors give, which keep
@@ -81,6 +84,26 @@ def failure_of(outcome: Outcome) -> Failed:
             message = why if message == f"stopped: {outcome.reason}" else f"{why}: {message}"
         return Failed(outcome.reason.name.title().replace("_", ""), message)
     return Failed("Unknown", "the outcome could not be stored", retry=False)
+
+
+def attempt_end(ended: Ended, node: str) -> dict[str, Any]:
+    """What ``fail_runs`` takes of a run that did not succeed."""
+    context, outcome, _ = ended
+    failure, began = failure_of(outcome), context.started_monotonic
+    return {
+        "run_id": context.run_id,
+        "token": str(context.token),
+        "elapsed": None if began is None else monotonic() - began,
+        "kind": kind_of(outcome),
+        "retryable": failure.retry,
+        "retry_after": None if failure.after is None else failure.after.total_seconds(),
+        "error_class": storable(failure.error_class, TEXT_LIMIT),
+        "error": storable(failure.message, TEXT_LIMIT),
+        "traceback": failure.traceback and storable(failure.traceback, TEXT_LIMIT),
+        "causes": causes_of(failure),
+        "fingerprint": failure.fingerprint or fingerprint_of(failure, context.handler),
+        "node_name": node,
+    }
 
 
 def untellable(ended: Ended, error: PgcronError) -> Ended:

@@ -31,8 +31,8 @@ one of them is requested.
 
 _Answer = TypeVar("_Answer")
 
-Preview = tuple[Row, str | None, str | None, bool | None, str | None]
-"""A schedule: its sentence, fires, whether these are all, and what is wrong instead."""
+Preview = tuple[Row, dict[str, Any]]
+"""A schedule, and its row of previews."""
 
 
 async def compute(function: Callable[[], _Answer]) -> _Answer:
@@ -59,19 +59,11 @@ async def write_previews(link: Link, aside: SetAside[Any], schedule_ids: Sequenc
         forget_absent(aside, "preview", {row["schedule_id"] for row in rows})
     previews = []
     for row in rows:
-        previews.append((row, *(await compute(partial(_preview, row)))))
+        previews.append((row, await compute(partial(_preview, row))))
         await asyncio.sleep(0)  # a cold spec in a far zone costs some milliseconds
 
     async def send(part: Sequence[Preview]) -> list[Row]:
-        return await link.rows(
-            "put_previews",
-            schedule_ids=[row["schedule_id"] for row, *_ in part],
-            generations=[row["generation"] for row, *_ in part],
-            sentences=[sentence for _, sentence, _, _, _ in part],
-            fires=[fires for _, _, fires, _, _ in part],
-            are_over=[is_over for _, _, _, is_over, _ in part],
-            errors=[error for _, _, _, _, error in part],
-        )
+        return await link.rows("put_previews", previews=json.dumps([each for _, each in part]))
 
     def delayed(preview: Preview, error: PgcronError) -> None:
         row = preview[0]
@@ -84,13 +76,14 @@ async def write_previews(link: Link, aside: SetAside[Any], schedule_ids: Sequenc
     return len(written)
 
 
-def _preview(row: Row) -> tuple[str | None, str | None, bool | None, str | None]:
-    """Sentence, fires, whether these are all, and what is wrong instead."""
+def _preview(row: Row) -> dict[str, Any]:
+    """Sentence, fires, and whether these are all; or what is wrong instead."""
+    of = {"schedule_id": row["schedule_id"], "generation": row["generation"]}
     try:
         ahead = schedule_preview(dict(row), row["now"], FIRES)
     except Exception as error:
-        return None, None, None, known(error).as_kept()
+        return of | {"error": json.loads(known(error).as_kept())}
     fires = [
         {"at": fire.utc_text, "local": fire.local_text, "note": fire.note} for fire in ahead.fires
     ]
-    return ahead.sentence, json.dumps(fires), ahead.is_over, None
+    return of | {"sentence": ahead.sentence, "fires": fires, "is_over": ahead.is_over}
