@@ -17,11 +17,10 @@ LANGUAGE sql STABLE AS $$
     SELECT coalesce(chosen.id, 0) AS low, coalesce(chosen.id, 9223372036854775807) AS high,
            coalesce(check_ledger.since, now() - interval '1 day') AS since,
            -- Runs that ended before may have been removed by a rule of retention.
-           (SELECT greatest(now() - kept.keep,
-                       (SELECT max(s.until) FROM pgcron.retention_sweep s WHERE s.removed > 0))
-            FROM pgcron.retention kept WHERE kept.relation = 'history') AS history_since,
-           (SELECT now() - kept.keep FROM pgcron.retention kept WHERE kept.relation = 'occurrence')
-             AS ledger_since
+           greatest(pgcron.kept_since('history'),
+               (SELECT max(s.until) FROM pgcron.retention_sweep s WHERE s.removed > 0)) AS
+             history_since,
+           pgcron.kept_since('occurrence') AS ledger_since
     FROM chosen),
   decided AS MATERIALIZED (
     SELECT o.*, r.id AS live_run, r.origin AS live_origin, past.outcome, past.origin,

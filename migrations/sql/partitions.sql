@@ -22,6 +22,11 @@ INSERT INTO pgcron.retention
 VALUES ('occurrence', 'month', '40 days', '400 days'), ('history', 'day', '7 days', '30 days'),
       ('attempt', 'day', '7 days', '30 days'), ('log', 'day', '7 days', '7 days');
 
+-- Rows of the table that are older are not kept any more.
+CREATE FUNCTION pgcron.kept_since(relation text) RETURNS timestamptz
+LANGUAGE sql STABLE AS $$
+  SELECT now() - r.keep FROM pgcron.retention r WHERE r.relation = kept_since.relation $$;
+
 CREATE FUNCTION pgcron.partitions_of(relation text)
   RETURNS TABLE (id oid, name text, low timestamptz, high timestamptz, is_detached boolean)
 LANGUAGE sql STABLE SET timezone = 'UTC' SET datestyle = 'ISO' AS $$

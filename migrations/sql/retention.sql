@@ -282,8 +282,7 @@ CREATE FUNCTION pgcron.spent_partitions() RETURNS SETOF text
 LANGUAGE sql VOLATILE AS $$
   DELETE FROM pgcron.retention_sweep s
   WHERE to_regclass(format('pgcron.%I', s.partition)) IS NULL
-    AND s.until < now() - (SELECT kept.keep FROM pgcron.retention kept
-                           WHERE kept.relation = 'history');
+    AND s.until < pgcron.kept_since('history');
   UPDATE pgcron.retention_sweep s
   SET tries = s.tries + 1, tried_at = now(),
       bytes = pg_relation_size(to_regclass(format('pgcron.%I', s.partition)))

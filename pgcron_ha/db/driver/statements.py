@@ -31,6 +31,7 @@ _OVERFLOW: Final = ("pgcron.history ", "pgcron.history_overflow ")
 _TWINS: Final = {
     "claim_at_most_once": ("claim_runs", "c.delivery = ", "c.delivery <> "),
     "finish_runs_overflow": ("finish_runs", *_OVERFLOW),
+    "forget_overruns": ("forget_progress", "pgcron.progress ", "pgcron.overrun "),
     "page_runs_overflow": ("page_runs_ended", *_OVERFLOW),
 }
 _SCHEMA: Final = re.compile(r"\bpgcron\.|'pgcron'(?=::regnamespace)")
@@ -122,7 +123,7 @@ def load(schema: str = DEFAULT_SCHEMA, revision: str | None = None) -> Statement
 
     Some have twins that differ in a word: ``claim_at_most_once``, of other runs than
     ``claim_runs``; ``finish_runs_overflow`` and ``page_runs_overflow``, of runs that end while
-    history has no partition for them.
+    history has no partition for them; ``forget_overruns``, of another table.
     """
     found = Statements(every_variant(schema), revision)
     for name, (twin, text, instead) in _TWINS.items():

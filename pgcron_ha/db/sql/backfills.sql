@@ -83,7 +83,6 @@ WHERE b.id = :backfill::bigint AND b.state IN ('open', 'paused') RETURNING b.id;
 
 -- name: forget_backfills
 -- Over for as long as the ledger is kept.
-DELETE FROM pgcron.backfill b WHERE b.id = ANY(ARRAY(
-  SELECT o.id FROM pgcron.backfill o JOIN pgcron.retention kept ON kept.relation = 'occurrence'
-  WHERE o.ended_at < now() - kept.keep LIMIT :at_most FOR UPDATE OF o SKIP LOCKED))
-  RETURNING 1 AS gone;
+DELETE FROM pgcron.backfill g WHERE g.ctid = ANY(ARRAY(
+  SELECT o.ctid FROM pgcron.backfill o WHERE o.ended_at < (SELECT pgcron.kept_since('occurrence'))
+  LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;

@@ -57,10 +57,8 @@ SELECT set_gate AS id FROM pgcron.set_gate(ARRAY(
 
 -- name: forget_diversions
 -- As old as history may get.
-DELETE FROM pgcron.diversion d WHERE d.run_id = ANY(ARRAY(
-  SELECT o.run_id FROM pgcron.diversion o
-  WHERE o.at < now() - (SELECT max(kept.keep) FROM pgcron.retention kept
-  WHERE kept.relation = 'history')
+DELETE FROM pgcron.diversion g WHERE g.ctid = ANY(ARRAY(
+  SELECT o.ctid FROM pgcron.diversion o WHERE o.at < (SELECT pgcron.kept_since('history'))
   ORDER BY o.at LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
 
 -- name: set_breaker

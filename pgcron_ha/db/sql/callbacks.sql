@@ -37,11 +37,9 @@ SELECT pgcron.answer_callback(:run_id, :fence, :token_hash, :status, :result, :e
 
 -- name: forget_callbacks
 -- For a day an answer may be delivered once more; what is still waited for stays.
-WITH outlived AS MATERIALIZED (
-  SELECT o.run_id, o.fence FROM pgcron.callback o
-   WHERE o.opened_at < now() - interval '1 day'
-     AND coalesce(o.answered_at, o.closed_at, o.opened_at) < now() - interval '1 day'
-     AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id AND r.fence = o.fence)
-   ORDER BY o.opened_at LIMIT :at_most FOR UPDATE SKIP LOCKED)
-DELETE FROM pgcron.callback c USING outlived
-WHERE c.run_id = outlived.run_id AND c.fence = outlived.fence RETURNING 1 AS gone;
+DELETE FROM pgcron.callback g WHERE g.ctid = ANY(ARRAY(
+  SELECT o.ctid FROM pgcron.callback o
+  WHERE o.opened_at < now() - interval '1 day'
+    AND coalesce(o.answered_at, o.closed_at, o.opened_at) < now() - interval '1 day'
+    AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id AND r.fence = o.fence)
+  ORDER BY o.opened_at LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;

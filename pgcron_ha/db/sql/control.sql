@@ -113,13 +113,10 @@ ORDER BY o.fire_at LIMIT :at_most::int;
 
 -- name: forget_overrides
 -- Of fires that are decided and so old that the ledger forgets them.
-WITH outlived AS MATERIALIZED (
-  SELECT o.schedule_id, o.fire_at FROM pgcron.occurrence_override o
-  JOIN pgcron.retention kept ON kept.relation = 'occurrence'
-  WHERE greatest(o.fire_at, o.due_at) < now() - kept.keep
-  LIMIT :at_most FOR UPDATE OF o SKIP LOCKED)
-DELETE FROM pgcron.occurrence_override o USING outlived
-WHERE o.schedule_id = outlived.schedule_id AND o.fire_at = outlived.fire_at RETURNING 1 AS gone;
+DELETE FROM pgcron.occurrence_override g WHERE g.ctid = ANY(ARRAY(
+  SELECT o.ctid FROM pgcron.occurrence_override o
+  WHERE greatest(o.fire_at, o.due_at) < (SELECT pgcron.kept_since('occurrence'))
+  LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
 
 -- name: failing_schedules
 -- Schedules with failures that are not evaluated yet, or whose probe is over.

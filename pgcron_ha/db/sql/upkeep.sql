@@ -103,56 +103,41 @@ SELECT n.run_id, l.schedule, extract(epoch FROM n.expected)::float8 AS expected,
        extract(epoch FROM l.taken)::float8 AS taken
 FROM noticed n JOIN long l ON l.id = n.run_id;
 
--- name: forget_overruns
-DELETE FROM pgcron.overrun v WHERE v.run_id = ANY(ARRAY(
-  SELECT o.run_id FROM pgcron.overrun o
-  WHERE NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id) ORDER BY o.run_id LIMIT :at_most
-  FOR UPDATE SKIP LOCKED))
-  RETURNING 1 AS gone;
-
 -- name: forget_keys
-DELETE FROM pgcron.idempotency k
-WHERE k.key = ANY(ARRAY(SELECT e.key FROM pgcron.idempotency e WHERE e.expires_at <= now()
-ORDER BY e.expires_at LIMIT :at_most FOR UPDATE SKIP LOCKED))
-RETURNING 1 AS gone;
+-- As all that forget: a batch of rows is found and locked, those that are locked are left.
+DELETE FROM pgcron.idempotency g WHERE g.ctid = ANY(ARRAY(
+  SELECT o.ctid FROM pgcron.idempotency o WHERE o.expires_at <= now()
+  ORDER BY o.expires_at LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
 
 -- name: forget_periods
-WITH over AS MATERIALIZED (SELECT o.key, o.handler FROM pgcron.unique_period o
-WHERE o.until <= now() ORDER BY o.until LIMIT :at_most FOR UPDATE SKIP LOCKED)
-DELETE FROM pgcron.unique_period p USING over WHERE p.key = over.key AND p.handler = over.handler
-RETURNING 1 AS gone;
+DELETE FROM pgcron.unique_period g WHERE g.ctid = ANY(ARRAY(
+  SELECT o.ctid FROM pgcron.unique_period o WHERE o.until <= now()
+  ORDER BY o.until LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
 
 -- name: forget_nodes
 -- Dead for a day and owner of nothing.
-DELETE FROM pgcron.node n WHERE n.incarnation = ANY(ARRAY(
-  SELECT d.incarnation FROM pgcron.node d
-  WHERE d.state = 'dead' AND d.ended_at < now() - interval '1 day' AND NOT EXISTS (
-    SELECT FROM pgcron.run r WHERE r.owner = d.incarnation AND r.state = 'running')
-  LIMIT :at_most FOR UPDATE OF d SKIP LOCKED)) RETURNING 1 AS gone;
+DELETE FROM pgcron.node g WHERE g.ctid = ANY(ARRAY(
+  SELECT o.ctid FROM pgcron.node o WHERE o.state = 'dead' AND o.ended_at < now() - interval '1 day'
+    AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.owner = o.incarnation AND r.state = 'running')
+  LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
 
 -- name: forget_missed
-WITH outlived AS MATERIALIZED (
-  SELECT o.schedule_id, o.first_at FROM pgcron.missed o
-  JOIN pgcron.retention kept ON kept.relation = 'occurrence'
-  WHERE o.last_at < now() - kept.keep LIMIT :at_most FOR UPDATE OF o SKIP LOCKED)
-DELETE FROM pgcron.missed m USING outlived
-WHERE m.schedule_id = outlived.schedule_id AND m.first_at = outlived.first_at RETURNING 1 AS gone;
+DELETE FROM pgcron.missed g WHERE g.ctid = ANY(ARRAY(
+  SELECT o.ctid FROM pgcron.missed o WHERE o.last_at < (SELECT pgcron.kept_since('occurrence'))
+  LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
 
 -- name: forget_letters
 -- Of dead letters those that somebody has closed, for as long as ended runs are kept.
-DELETE FROM pgcron.dead_letter d WHERE d.run_id = ANY(ARRAY(
-  SELECT c.run_id FROM pgcron.dead_letter c
-  JOIN pgcron.retention kept ON kept.relation = 'history'
-  WHERE c.closed_at < now() - kept.keep
-  ORDER BY c.closed_at LIMIT :at_most FOR UPDATE OF c SKIP LOCKED)) RETURNING 1 AS gone;
+DELETE FROM pgcron.dead_letter g WHERE g.ctid = ANY(ARRAY(
+  SELECT o.ctid FROM pgcron.dead_letter o WHERE o.closed_at < (SELECT pgcron.kept_since('history'))
+  ORDER BY o.closed_at LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
 
 -- name: forget_versions
 -- Those of a schedule that was deleted are kept as long as its ledger.
-DELETE FROM pgcron.schedule_version v WHERE v.schedule_id = ANY(ARRAY(
-  SELECT d.schedule_id FROM pgcron.schedule_version d
-  JOIN pgcron.retention kept ON kept.relation = 'occurrence'
-  WHERE d.operation = 'delete' AND d.at < now() - kept.keep
-  ORDER BY d.at LIMIT :at_most FOR UPDATE OF d SKIP LOCKED)) RETURNING 1 AS gone;
+DELETE FROM pgcron.schedule_version g WHERE g.schedule_id = ANY(ARRAY(
+  SELECT o.schedule_id FROM pgcron.schedule_version o
+  WHERE o.operation = 'delete' AND o.at < (SELECT pgcron.kept_since('occurrence'))
+  ORDER BY o.at LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
 
 -- name: overflowed
 -- Of runs that ended when history had no partition for them; not those that were refused just now.
@@ -221,12 +206,12 @@ ON CONFLICT (run_id) DO UPDATE
         note = EXCLUDED.note;
 
 -- name: forget_progress
--- Progress of runs that are over: so the end of a run need not search for it.
-DELETE FROM pgcron.progress p WHERE p.run_id = ANY(ARRAY(
-  SELECT o.run_id FROM pgcron.progress o
-  WHERE NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id) ORDER BY o.run_id LIMIT :at_most
-  FOR UPDATE SKIP LOCKED))
-  RETURNING 1 AS gone;
+-- Progress of runs that are over: so the end of a run need not search for it. Its twin
+-- forget_overruns does the same for runs that lasted too long.
+DELETE FROM pgcron.progress g WHERE g.ctid = ANY(ARRAY(
+  SELECT o.ctid FROM pgcron.progress o
+  WHERE NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id)
+  ORDER BY o.run_id LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
 
 -- name: unaccounted
 -- Breaks of the ledger's invariant, as far as rows show: decided fires whose run is neither alive
