@@ -35,20 +35,12 @@ SELECT pgcron.divert_runs(:at_most) AS run_id;
 -- name: unpark_mended
 -- ready -> blocked
 -- blocked -> ready
--- The reverse, level-triggered: a run whose handler has no open breaker does not stay blocked. Each
--- handler and queue of held runs is found by one index descent, so that a hundred thousand runs of
--- a handler whose breaker is still open are not read.
-WITH RECURSIVE held(handler, queue) AS (
-  (SELECT r.handler, r.queue FROM pgcron.run r WHERE r.gate IN ('breaker', 'no_node')
-   ORDER BY r.handler, r.queue LIMIT 1)
-  UNION ALL
-  SELECT next.* FROM held h CROSS JOIN LATERAL (
-    SELECT r.handler, r.queue FROM pgcron.run r
-    WHERE r.gate IN ('breaker', 'no_node') AND (r.handler, r.queue) > (h.handler, h.queue)
-    ORDER BY r.handler, r.queue LIMIT 1) next)
+-- The reverse, level-triggered: a run whose handler has no open breaker does not stay blocked. A
+-- hundred thousand runs of a handler whose breaker is still open are not read.
 SELECT set_gate AS id FROM pgcron.set_gate(ARRAY(
   SELECT free.id
-  FROM (SELECT h.handler, h.queue FROM held h WHERE NOT pgcron.is_broken(h.handler, h.queue)) mended
+  FROM (SELECT DISTINCT b.handler, b.queue FROM pgcron.blocked_groups(10000) b
+        WHERE NOT pgcron.is_broken(b.handler, b.queue)) mended
   CROSS JOIN LATERAL (
     SELECT p.id FROM pgcron.run p
     WHERE p.gate = 'breaker' AND p.handler = mended.handler AND p.queue = mended.queue
