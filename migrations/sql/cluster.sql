@@ -7,7 +7,6 @@ CREATE TABLE pgcron.cluster (
   -- Whether the server waits for a standby with each commit, as beats found it; after a failover it
   -- says so of the old server. NULL: not known.
   is_synchronous boolean,
-  epoch bigint NOT NULL DEFAULT 1,
   quarantine_until timestamptz NOT NULL DEFAULT '-infinity',
   paused_at timestamptz,
   paused_by text CONSTRAINT cluster_paused_by_is_short

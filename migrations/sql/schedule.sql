@@ -222,9 +222,6 @@ CREATE TABLE pgcron.cursor (
   -- When the pause under way ends by itself: fires after it are not the pause's, however late a
   -- node resumes the schedule.
   paused_until timestamptz,
-  -- Who ended the last pause: a person, or pgcron_ha at the time that the pause had.
-  resumed_by text,
-  resumed_at timestamptz,
   -- The edit came in a transaction that could not see new rows; a node removes the outdated runs.
   edit_is_pending boolean NOT NULL DEFAULT false,
   -- The pending edit changes when the schedule fires, not only what and how.

@@ -116,8 +116,6 @@ BEGIN
   ELSIF to_jsonb(NEW) - '{version,updated_at}'::text[] IS DISTINCT FROM to_jsonb(OLD)
       - '{version,updated_at}'::text[] THEN
     IF NEW.enabled AND NOT OLD.enabled THEN
-      UPDATE pgcron.cursor SET resumed_by = pgcron.actor(), resumed_at = clock_timestamp()
-      WHERE schedule_id = NEW.id;
       PERFORM pgcron.forget_failures(NEW.id);
     ELSIF NOT NEW.enabled AND NOT OLD.enabled THEN
       IF (NEW.paused_by, NEW.paused_note, NEW.paused_until)

@@ -65,8 +65,7 @@ END $$;
 CREATE TABLE pgcron.overrun (
   run_id bigint PRIMARY KEY,
   schedule_id bigint NOT NULL,
-  expected interval NOT NULL,
-  noticed_at timestamptz NOT NULL DEFAULT now()
+  expected interval NOT NULL
 );
 COMMENT ON TABLE pgcron.overrun IS
     'Runs that execute, or executed a moment ago, for longer than expected; the row of a run that '

@@ -624,8 +624,6 @@ CREATE TABLE pgcron.cursor (
     is_paused boolean DEFAULT false NOT NULL,
     pause_note text,
     paused_until timestamp with time zone,
-    resumed_by text,
-    resumed_at timestamp with time zone,
     edit_is_pending boolean DEFAULT false NOT NULL,
     timing_is_new boolean DEFAULT false NOT NULL,
     runs_made integer DEFAULT 0 NOT NULL,
@@ -789,7 +787,6 @@ CREATE TABLE pgcron.cluster (
     system_identifier bigint,
     timeline integer,
     is_synchronous boolean,
-    epoch bigint DEFAULT 1 NOT NULL,
     quarantine_until timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
     paused_at timestamp with time zone,
     paused_by text,
@@ -1083,8 +1080,7 @@ COMMENT ON TABLE pgcron.outdated_plan IS 'Private: Schedules with fires ahead th
 CREATE TABLE pgcron.overrun (
     run_id bigint NOT NULL,
     schedule_id bigint NOT NULL,
-    expected interval NOT NULL,
-    noticed_at timestamp with time zone DEFAULT now() NOT NULL
+    expected interval NOT NULL
 );
 
 COMMENT ON TABLE pgcron.overrun IS 'Private: Runs that execute, or executed a moment ago, for longer than expected; the row of a run that is over is removed within minutes.';

@@ -182,12 +182,10 @@ async def test_a_promoted_server_holds_claims_back_for_the_longest_lease(
     assert await call(connection, "note_timeline") == []
     assert len(await claim(connection, node)) == 1
     await enqueue(connection)
-    epoch = await connection.fetchval("SELECT epoch FROM pgcron.cluster")
 
     await connection.execute("UPDATE pgcron.cluster SET timeline = timeline + 1")
-    [noted] = await call(connection, "note_timeline")
+    assert len(await call(connection, "note_timeline")) == 1
 
-    assert noted["epoch"] == epoch + 1
     left = await connection.fetchval("SELECT quarantine_until - now() FROM pgcron.cluster")
     assert timedelta(seconds=39) < left <= timedelta(seconds=40)
     assert await claim(connection, node) == []

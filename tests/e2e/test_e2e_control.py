@@ -33,8 +33,8 @@ async def test_a_schedule_pauses_after_failures_and_goes_on_when_its_probe_succe
         "UPDATE pgcron.schedule SET handler = 'py:work', args = '{\"seconds\": 0}'"
     )
     resumed = (
-        "SELECT enabled AND c.resumed_by = 'pgcron_ha' FROM pgcron.schedule s"
-        " JOIN pgcron.cursor c ON c.schedule_id = s.id"
+        "SELECT enabled AND v.actor = 'pgcron_ha' FROM pgcron.schedule s"
+        " JOIN pgcron.schedule_version v ON v.schedule_id = s.id AND v.version = s.version"
     )
     await until("a probe succeeded", lambda: connection.fetchval(resumed))
     succeeded = "SELECT count(*) FROM pgcron.history WHERE outcome = 'succeeded'"
@@ -66,13 +66,14 @@ async def test_a_pause_ends_by_itself_and_no_fire_after_its_end_is_lost(
     await until("it goes on", lambda: at_least(connection, after, 3, end_of_pause))
 
     row = await connection.fetchrow(
-        "SELECT resumed_by, (SELECT max(last_at) FROM pgcron.missed WHERE reason = 'paused'"
+        "SELECT v.actor, (SELECT max(last_at) FROM pgcron.missed WHERE reason = 'paused'"
         " AND note LIKE '%: a fair') AS reported, (SELECT min(fire_at) FROM pgcron.occurrence"
-        " WHERE fire_at > $1) AS first FROM pgcron.cursor",
+        " WHERE fire_at > $1) AS first"
+        " FROM pgcron.schedule_version v ORDER BY v.version DESC LIMIT 1",
         end_of_pause,
     )
     assert row is not None
-    assert (row["resumed_by"], row["reported"]) == ("pgcron_ha", end_of_pause)
+    assert (row["actor"], row["reported"]) == ("pgcron_ha", end_of_pause)
     assert (row["first"] - end_of_pause).total_seconds() <= 1
     await end(connection)
 

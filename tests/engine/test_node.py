@@ -266,11 +266,9 @@ async def test_after_a_failover_nothing_is_claimed_for_a_lease_although_the_node
 
         assert node.session.incarnation == incarnation
     row = await control.history_row(connection, run)
-    cluster = await connection.fetchrow("SELECT epoch, quarantine_until FROM pgcron.cluster")
+    quarantine = await connection.fetchval("SELECT quarantine_until FROM pgcron.cluster")
     assert row is not None
-    assert cluster is not None
-    assert cluster["epoch"] == 2
-    assert row["claimed_at"] >= cluster["quarantine_until"]
+    assert row["claimed_at"] >= quarantine > row["created_at"]
 
 
 async def test_a_node_outlives_breaks_of_all_its_connections(

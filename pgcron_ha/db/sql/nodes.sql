@@ -51,7 +51,6 @@ INSERT INTO pgcron.timezone (name) SELECT unnest(:names::text[]) ON CONFLICT DO 
 UPDATE pgcron.cluster
 SET timeline = found.timeline, system_identifier = found.system_identifier,
     is_synchronous = found.is_synchronous,
-       epoch = epoch + (cluster.timeline IS NOT NULL)::int,
        quarantine_until = CASE WHEN cluster.timeline IS NULL
                                OR (cluster.is_synchronous AND found.was_heard) THEN quarantine_until
                                ELSE now() + coalesce((SELECT max(lease_ttl) FROM pgcron.node
@@ -65,7 +64,7 @@ FROM (SELECT pgcron.server_timeline() AS timeline,
                      > extract(epoch FROM now()) - 60) AS was_heard) found
 WHERE cluster.timeline IS DISTINCT FROM found.timeline
   OR cluster.system_identifier IS DISTINCT FROM found.system_identifier
-RETURNING epoch, quarantine_until;
+RETURNING quarantine_until;
 
 -- name: note_synchronous
 -- For the server that may be promoted after this one.
