@@ -4,10 +4,7 @@
 CREATE TABLE pgcron.cordon (
   node text PRIMARY KEY,
   incarnation uuid REFERENCES pgcron.node ON DELETE CASCADE,
-  note text CONSTRAINT a_cordon_has_a_note_of_500_characters
-    CHECK (note IS NULL OR length(note) <= 500
-      OR pgcron.refuse('PC001', format('the note has %s characters', length(note)),
-        'A note has at most 500 characters.', 'Say it shorter.')),
+  note text CONSTRAINT cordon_note_is_short CHECK (pgcron.is_short('note', note, 500)),
   set_by text NOT NULL DEFAULT session_user CONSTRAINT cordon_set_by_is_short
     CHECK (pgcron.is_short('set_by', set_by, 300)),
   set_at timestamptz NOT NULL DEFAULT now(),

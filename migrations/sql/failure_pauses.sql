@@ -66,8 +66,7 @@ BEGIN
   PERFORM pgcron.act_as('pgcron_ha', 'clock');
   SELECT * INTO definition FROM pgcron.schedule s WHERE s.id = failing FOR NO KEY UPDATE;
   IF definition.id IS NULL OR definition.pause_after_failures IS NULL THEN
-    DELETE FROM pgcron.fire_failure f WHERE f.schedule_id = failing;
-    DELETE FROM pgcron.failure_pause p WHERE p.schedule_id = failing;
+    PERFORM pgcron.forget_failures(failing);
     RETURN NULL;
   END IF;
   UPDATE pgcron.fire_failure f SET is_judged = true

@@ -27,8 +27,7 @@ BEGIN
   SELECT r.* INTO working FROM pgcron.run r
   WHERE r.id = previous_of.run_id AND r.token = previous_of.token;
   IF NOT FOUND THEN PERFORM pgcron.refuse_claim(previous_of.run_id); END IF;
-  SELECT p.run, p.fire_time, p.outcome, p.finished_at, p.result, p.error
-  INTO previous, fire_time, outcome, finished_at, result, error
+  SELECT p.* INTO previous, fire_time, outcome, finished_at, result, error
   FROM pgcron.previous_run(working.schedule_id,
       coalesce(working.scheduled_for, working.nominal_for)) p;
 END $$;

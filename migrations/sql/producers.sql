@@ -89,17 +89,16 @@ CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.unique_period FOR EACH
 CREATE FUNCTION pgcron.a_key_names_a_new_run() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  maker text;
   handler text;
   due_at timestamptz;
 BEGIN
-  SELECT r.created_by, r.handler, r.due_at INTO maker, handler, due_at FROM pgcron.run r
+  SELECT r.handler, r.due_at INTO handler, due_at FROM pgcron.run r
   WHERE r.id = NEW.run_id AND r.created_at = now();
-  IF maker IS NULL THEN      -- cancelled already
-    SELECT v.created_by, v.handler, v.due_at INTO maker, handler, due_at FROM pgcron.runs v
+  IF NOT FOUND THEN      -- cancelled already
+    SELECT v.handler, v.due_at INTO handler, due_at FROM pgcron.runs v
     WHERE v.id = NEW.run_id AND v.created_at = now() LIMIT 1;
   END IF;
-  IF maker IS NULL THEN
+  IF handler IS NULL THEN
     PERFORM pgcron.refuse('PC013',
         format('key %L names run %s, which this transaction did not make', left(NEW.key, 200),
           NEW.run_id),

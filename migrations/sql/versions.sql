@@ -3,7 +3,7 @@
 
 -- The caller says which version it has read; if there is another one by now, the edit between them
 -- would be lost.
-CREATE FUNCTION pgcron.refuse_version(known pgcron.schedule, expected int) RETURNS text
+CREATE FUNCTION pgcron.refuse_version(known pgcron.schedule, expected int) RETURNS void
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
   edit pgcron.schedule_version;
@@ -14,10 +14,8 @@ BEGIN
       CASE WHEN expected = 0 THEN format('schedule %L exists already', known.name)
            ELSE format('schedule %L has version %s, not %s', known.name, known.version,
                   expected) END,
-      format('It was written by %s through %s at %s.', coalesce(edit.actor, 'somebody'),
-        coalesce(edit.interface, 'sql'),
-        to_char(coalesce(edit.at, known.updated_at) AT TIME ZONE 'UTC',
-          'YYYY-MM-DD"T"HH24:MI:SS"Z"')),
+      format('It was written by %s through %s at %s.', edit.actor, edit.interface,
+        to_char(edit.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')),
       format('Read it again, and edit version %s; `pgcron-ha schedules diff` shows what was '
         'changed.',
         known.version));

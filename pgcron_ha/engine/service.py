@@ -20,7 +20,6 @@ from pgcron_ha.telemetry.log import emit
 _FIRST_PAUSE_SECONDS: Final = 0.1
 _LONGEST_PAUSE_SECONDS: Final = 5.0
 _LOCKED_PAUSE_SECONDS: Final = 1.0
-_LOOK_SECONDS: Final = 0.25
 # Shorter failures are not reported: the next tries usually succeed.
 _MOMENT_SECONDS: Final = 1.0
 
@@ -43,7 +42,7 @@ class Service:
         self.interval = interval
         self._wake = asyncio.Event()
         self._stopping = False
-        self._may_retry = False
+        self._go_on = asyncio.Event()
         self.good_at = monotonic()
         """When a pass last went well, or the service was made; `time.monotonic` seconds."""
         self.error: str | None = None
@@ -80,12 +79,13 @@ class Service:
 
     def retry(self) -> None:
         """The database answers: a back-off ends. From the service's loop only."""
-        self._may_retry = True
+        self._go_on.set()
 
     def stop(self) -> None:
         """The loop ends after the pass under way."""
         self._stopping = True
         self._wake.set()
+        self._go_on.set()
 
     async def run(self) -> None:
         """Passes until `stop`: at the interval with jitter, sooner when woken, later when they
@@ -115,8 +115,11 @@ class Service:
                 if is_locked:  # it has waited for the lock already, and goes on soon after it
                     wait = min(wait, _LOCKED_PAUSE_SECONDS)
                 emit(ServiceFailed(self.name, self.error, wait))
-                # A wake-up does not cut a back-off short, or a dead database would be hammered.
-                await self._pause(wait)
+                # A wake-up does not cut a back-off short, or a dead database would be hammered;
+                # only `stop` and `retry` do.
+                self._go_on.clear()
+                if not self._stopping:
+                    await wait_at_most(self._go_on, wait)
                 continue
             if wait is None:
                 wait = self.interval * random.uniform(0.75, 1.25)
@@ -128,16 +131,6 @@ class Service:
             await asyncio.sleep(0)
             return
         await wait_at_most(self._wake, seconds)
-
-    async def _pause(self, seconds: float) -> None:
-        self._may_retry = False
-        end = asyncio.get_running_loop().time() + seconds
-        # `stop` and `retry` must cut it short, `wake` must not: no event says just that.
-        while not (self._stopping or self._may_retry):
-            left = end - asyncio.get_running_loop().time()
-            if left <= 0:
-                break
-            await asyncio.sleep(min(left, _LOOK_SECONDS))
 
 
 def reported(error: PgcronError) -> str:

@@ -808,9 +808,9 @@ CREATE TABLE pgcron.cordon (
     set_at timestamp with time zone DEFAULT now() NOT NULL,
     lifted_by text,
     lifted_at timestamp with time zone,
-    CONSTRAINT a_cordon_has_a_note_of_500_characters CHECK (((note IS NULL) OR (length(note) <= 500) OR pgcron.refuse('PC001'::text, format('the note has %s characters'::text, length(note)), 'A note has at most 500 characters.'::text, 'Say it shorter.'::text))),
     CONSTRAINT a_lifted_cordon_says_by_whom CHECK (((lifted_at IS NULL) = (lifted_by IS NULL))),
     CONSTRAINT cordon_lifted_by_is_short CHECK (pgcron.is_short('lifted_by'::text, lifted_by, 300)),
+    CONSTRAINT cordon_note_is_short CHECK (pgcron.is_short('note'::text, note, 500)),
     CONSTRAINT cordon_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300))
 );
 

@@ -381,5 +381,5 @@ async def test_due_cursors_are_those_with_fires_before_the_horizon(connection: C
     assert (due[0]["spec"], due[0]["timezone"], due[0]["catchup_window"]) == (
         "* * * * *",
         "UTC",
-        3600.0,
+        minutes(60),
     )

@@ -287,7 +287,7 @@ def test_a_decision_needs_no_database() -> None:
         "now": now,
         "watermark": now,
         "catchup": "latest",
-        "catchup_window": 3600.0,
+        "catchup_window": timedelta(hours=1),
         **dict.fromkeys(("jitter", "max_runs")),
         "runs_made": 0,
     }

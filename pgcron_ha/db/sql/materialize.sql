@@ -9,9 +9,8 @@
 -- plan that does not know that :at_most is small would join the whole table, 200 ms a pass at a
 -- million schedules.
 SELECT c.schedule_id, c.generation, c.watermark, c.status, s.name, s.uuid, s.spec, s.timezone,
-       s.dst, s.calendars, s.catchup,
-       extract(epoch FROM s.catchup_window)::float8 AS catchup_window,
-       s.jitter, s.max_runs, c.runs_made, now() AS now
+       s.dst, s.calendars, s.catchup, s.catchup_window, s.jitter, s.max_runs, c.runs_made,
+       now() AS now
 FROM (
   SELECT DISTINCT ON (due.schedule_id) due.*
   FROM (

@@ -19,7 +19,7 @@ from uuid import UUID, uuid4
 
 from pgcron_ha.db.driver.link import Busy, Link, Unanswered
 from pgcron_ha.db.driver.revision import require_revision
-from pgcron_ha.engine.lease.lease import OVER_AT, Lease, LeasePhase
+from pgcron_ha.engine.lease.lease import Lease, LeasePhase
 from pgcron_ha.engine.lease.reconcile import Beat
 from pgcron_ha.engine.service import MOST_UNKNOWN_FAILURES, known
 from pgcron_ha.errors import (
@@ -291,7 +291,7 @@ class Session(threading.Thread):
     def _acknowledge(self, sent: float) -> None:
         self.lease.renew(sent)
         self._has_failed = False
-        self._hooks.renewed(sent + OVER_AT * self.lease.ttl)
+        self._hooks.renewed(self.lease.deadline())
         self._look()
 
     def _lose_incarnation(self) -> None:

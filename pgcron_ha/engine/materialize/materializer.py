@@ -43,8 +43,6 @@ BATCH: Final = 200
 
 FIRES_PER_SCHEDULE: Final = 1000
 """Fires that one schedule gets in one statement; the rest in the next pass."""
-# A century; PostgreSQL's intervals reach further than anybody's instants.
-LONGEST_WINDOW: Final = 36_525 * 86_400.0
 
 FIRES_PER_BATCH: Final = 5000
 """Which the schedules of a statement share alike."""
@@ -223,7 +221,7 @@ def decide(
         now,
         now + timedelta(seconds=horizon),
         row["catchup"],
-        timedelta(seconds=min(row["catchup_window"], LONGEST_WINDOW)),
+        row["catchup_window"],
         LATE_AFTER,
         most,
         delay_of(row),
