@@ -17,7 +17,7 @@ from typing import Any, Final
 from pgcron_ha.config.values import LABEL_NAME, LABEL_VALUE, QUEUE_NAME, seconds_of
 from pgcron_ha.errors import InvalidInput, TooLarge
 from pgcron_ha.harmless import has_controls
-from pgcron_ha.model.nesting import MOST_LEVELS, levels_of
+from pgcron_ha.model.json_values import MOST_LEVELS, json_value, levels_of
 
 MOST_ARGS_BYTES: Final = 256 * 1024
 MOST_KEY_CHARACTERS: Final = 500
@@ -42,16 +42,9 @@ _LINKS_HINT: Final = 'Write for example {"runbook": "https://wiki.example/billin
 _LABEL: Final = re.compile(f"{LABEL_NAME}(={LABEL_VALUE})?")  # as `pgcron.requires_is_fine`
 
 
-def _json_value(value: object) -> object:
-    """For values that JSON does not have: dates, durations, models, … as annotations read them."""
-    import pydantic_core  # takes memory, and most args need none of it
-
-    return pydantic_core.to_jsonable_python(value)
-
-
 # As PostgreSQL writes jsonb, so that both count the same bytes. A ring is a RecursionError.
 _ENCODER: Final = json.JSONEncoder(
-    ensure_ascii=False, check_circular=False, allow_nan=False, default=_json_value
+    ensure_ascii=False, check_circular=False, allow_nan=False, default=json_value
 )
 _DURATION_HINT: Final = "Write for example 10m, in Python also timedelta(minutes=10)."
 _ARGS_HINT: Final = 'Write for example {"day": 1}.'

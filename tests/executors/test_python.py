@@ -1,11 +1,15 @@
 import asyncio
 import contextvars
+import json
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from math import nan
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -177,7 +181,7 @@ async def test_the_loop_survives_a_left_behind_task_that_raises_system_exit() ->
 
 
 @pytest.mark.parametrize(
-    "result", [object(), {"a": {1}}, float("nan"), "a\0b", {"k": "\\\0"}, "\ud800", b"raw"]
+    "result", [object(), (each for each in "ab"), nan, "a\0b", {"k": "\\\0"}, "\ud800", b"\xff"]
 )
 async def test_a_result_that_is_no_storable_json_fails_without_retry(result: Any) -> None:
     async def gives() -> Any:
@@ -186,6 +190,22 @@ async def test_a_result_that_is_no_storable_json_fails_without_retry(result: Any
     outcome = await outcome_of(gives)
     assert isinstance(outcome, Failed)
     assert (outcome.error_class, outcome.retry) == ("InvalidResult", False)
+
+
+async def test_results_are_written_as_args_are() -> None:
+    day = datetime(2026, 11, 28, 3, tzinfo=UTC)
+
+    async def gives() -> Any:
+        return {"total": Decimal("7.50"), "at": day, "id": UUID(int=7), "for": timedelta(hours=2)}
+
+    outcome = await outcome_of(gives)
+    assert isinstance(outcome, Succeeded)
+    assert json.loads(outcome.text or "") == {
+        "total": "7.50",
+        "at": "2026-11-28T03:00:00Z",
+        "id": str(UUID(int=7)),
+        "for": "PT2H",
+    }
 
 
 async def test_a_backslash_before_u0000_is_no_nul() -> None:

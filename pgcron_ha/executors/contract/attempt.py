@@ -14,7 +14,7 @@ from uuid import UUID
 
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.executors.contract.progress import Progress
-from pgcron_ha.model.nesting import MOST_LEVELS, levels_of
+from pgcron_ha.model.json_values import MOST_LEVELS, levels_of
 from pgcron_ha.operating_system import boottime
 
 Stream: TypeAlias = Literal["stdout", "stderr", "log"]

@@ -37,7 +37,7 @@ from pgcron_ha.executors.contract.outcome import (
     Succeeded,
 )
 from pgcron_ha.harmless import storable
-from pgcron_ha.model.nesting import MOST_LEVELS, levels_of
+from pgcron_ha.model.json_values import MOST_LEVELS, json_value, levels_of
 
 MAX_MESSAGE_CHARACTERS = 4 * 1024
 """An error's message is shown in lists; a longer text belongs in the log."""
@@ -55,7 +55,7 @@ _FRAMES_OF_OWN = frozenset(
 )
 """Frames above the handler in a traceback, which say nothing about it."""
 
-_JSON = "return None or a JSON value (object, array, text, finite number, true, false)"
+_JSON = "return None or what can be written as JSON, also dates, decimals and models"
 
 ASKED_TO_RETRY = "pgcron_ha.Retry"
 """The cause that overrides a policy's rules about causes: the handler has asked for a retry."""
@@ -87,7 +87,15 @@ _OWN: Final = "pgcron_ha."
 def outcome_of_result(result: Any) -> Succeeded | Failed:
     """`Succeeded`, or `Failed` without retry (the effects have happened) if it can't be kept."""
     try:
-        text = json.dumps(result, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        if inspect.isgenerator(result):  # nothing of the handler has been executed
+            raise TypeError("a handler can't be a generator")
+        text = json.dumps(
+            result,
+            allow_nan=False,
+            ensure_ascii=False,
+            separators=(",", ":"),
+            default=json_value,
+        )
         size = len(text.encode())
     except (TypeError, ValueError, RecursionError) as error:
         if inspect.iscoroutine(result):

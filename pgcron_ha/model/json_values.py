@@ -1,4 +1,6 @@
-"""The nesting depth of JSON documents, bounded so that any parser can read them."""
+"""Args and results as JSON: what values become that JSON does not have, and how deep they may be
+nested, so that any parser can read them.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,15 @@ MOST_LEVELS: Final = 100
 
 _STRINGS: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
 _BRACKETS: Final = re.compile(r"[\[\]{}]")
+
+
+def json_value(value: object) -> object:
+    """For values that JSON does not have: dates, durations, models, … as annotations read them.
+    Raises ValueError for what has no such form.
+    """
+    import pydantic_core  # takes memory, and most args and results need none of it
+
+    return pydantic_core.to_jsonable_python(value)
 
 
 def levels_of(text: str) -> int:
