@@ -88,15 +88,15 @@ CREATE VIEW pgcron.queues AS
          coalesce(w.running, 0) AS running, coalesce(w.blocked, 0) AS blocked, w.oldest_due
   FROM pgcron.queue q
   FULL JOIN (SELECT r.queue, count(*) FILTER (WHERE r.state <> 'running') AS waiting,
-                    count(*) FILTER (WHERE r.state <> 'running' AND r.due_at <= now()) AS due,
+                    count(*) FILTER (WHERE r.state = 'ready' AND r.due_at <= now()) AS due,
                     count(*) FILTER (WHERE r.state = 'running') AS running,
-                    count(*) FILTER (WHERE r.gate IN ('breaker', 'no_node')) AS blocked,
+                    count(*) FILTER (WHERE r.state = 'blocked' AND r.due_at <= now()) AS blocked,
                     min(r.due_at) FILTER (WHERE r.state <> 'running' AND r.due_at <= now()) AS
                       oldest_due
              FROM pgcron.run r GROUP BY r.queue) w ON w.queue = q.name;
 COMMENT ON VIEW pgcron.queues IS
-    'Queues with what waits in them, is due, runs, and is blocked as its breaker is open or no '
-    'node offers it.';
+    'Queues and their runs: all that wait, and of those that are due the ready and the blocked; '
+    'what runs; since when the oldest of all waits.';
 
 CREATE VIEW pgcron.dead_letters AS
   SELECT d.run_id, d.uuid, d.outcome, d.died_at, d.schedule, d.scheduled_for, d.handler, d.queue,

@@ -22,7 +22,7 @@ QUEUES: Final = (
     Column("MOST", "max_running"),
     Column("RATE", "rate"),
     Column("PER", "per"),
-    Column("BLOCKED", "held"),
+    Column("BLOCKED", "blocked"),
     Column("OLDEST DUE", "oldest_due"),
     Column("PAUSED", "paused_at"),
     Column("NOTE", "paused_note", 20),
@@ -82,7 +82,11 @@ def queues_group() -> None:
 @queues_group.command("list")
 @arguments.limit_option()
 def list_queues_command(limit: int) -> None:
-    """List queues that have live runs or settings."""
+    """List queues that have live runs or settings.
+
+    Of the runs that are due, DUE may begin and BLOCKED wait for an event, such as a node that
+    offers their handler; OLDEST DUE is the first of both.
+    """
     print_rows(call(overview.queues, limit=limit), QUEUES, "no queues")
 
 

@@ -127,5 +127,5 @@ def timed_out(run_id: int, timeout: float | None) -> WaitTimedOut:
     return WaitTimedOut(
         f"run {run_id} is not over after {timeout or 0:g} s",
         "Only the waiting ended: the run goes on.",
-        "Wait longer or again; `pgcron-ha runs show` shows its state.",
+        f"Wait longer or again; `pgcron-ha runs show {run_id}` says what it waits for.",
     )

@@ -53,6 +53,9 @@ def test_status_says_which_runs_are_blocked_and_why(cli: Cli, execute: Execute) 
         ("py:nobody", 2),
     ]
     assert status["counts"]["blocked"] == 2
+    (queue,) = cli("queues", "list", "--json").rows
+    assert [queue[count] for count in ("waiting", "due", "blocked")] == [5, 2, 2]
+    assert re.search(r"default +5 +2 +0 +- +- +- +2 ", cli("queues", "list").out)
     assert [node["name"] for node in status["nodes"]] == ["n1", "silent"]
 
 

@@ -1251,14 +1251,14 @@ CREATE VIEW pgcron.queues AS
    FROM (pgcron.queue q
      FULL JOIN ( SELECT r.queue,
             count(*) FILTER (WHERE (r.state <> 'running'::text)) AS waiting,
-            count(*) FILTER (WHERE ((r.state <> 'running'::text) AND (r.due_at <= now()))) AS due,
+            count(*) FILTER (WHERE ((r.state = 'ready'::text) AND (r.due_at <= now()))) AS due,
             count(*) FILTER (WHERE (r.state = 'running'::text)) AS running,
-            count(*) FILTER (WHERE (r.gate = ANY (ARRAY['breaker'::text, 'no_node'::text]))) AS blocked,
+            count(*) FILTER (WHERE ((r.state = 'blocked'::text) AND (r.due_at <= now()))) AS blocked,
             min(r.due_at) FILTER (WHERE ((r.state <> 'running'::text) AND (r.due_at <= now()))) AS oldest_due
            FROM pgcron.run r
           GROUP BY r.queue) w ON ((w.queue = q.name)));
 
-COMMENT ON VIEW pgcron.queues IS 'Queues with what waits in them, is due, runs, and is blocked as its breaker is open or no node offers it.';
+COMMENT ON VIEW pgcron.queues IS 'Queues and their runs: all that wait, and of those that are due the ready and the blocked; what runs; since when the oldest of all waits.';
 
 CREATE TABLE pgcron.rate_window (
     kind text NOT NULL,

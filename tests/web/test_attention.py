@@ -97,6 +97,25 @@ async def test_nothing_needs_attention_but_an_open_dead_letter_is_named(
     assert 'href="/dead"' in attention
 
 
+async def test_a_queue_whose_runs_are_all_blocked_is_one_with_work(
+    site: Site, connection: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    await connection.execute(
+        """INSERT INTO pgcron.schedule (name, spec, handler) VALUES ('a', '0 3 * * *', 'py:a');
+           SELECT pgcron.enqueue('py:nobody', queue => 'mail');
+           UPDATE pgcron.run SET state = 'blocked', gate = 'no_node'"""
+    )
+    await connection.close()
+
+    queues = (await site.get("/")).text.partition('id="queues"')[2].partition("</section>")[0]
+    assert "mail" in queues
+    assert re.findall(r'data-label="(Due|Blocked|Running)" class="right">(\d+)<', queues) == [
+        ("Due", "0"),
+        ("Blocked", "1"),
+        ("Running", "0"),
+    ]
+
+
 async def test_a_fire_that_is_decided_ahead_is_scheduled_not_ready(
     site: Site, connection: asyncpg.Connection[asyncpg.Record]
 ) -> None:

@@ -128,15 +128,17 @@ def _queue_lines(seen: Facts) -> list[Row]:
     paused = {
         row["name"]: who_and_why(row["paused_by"], row["paused_note"]) for row in seen.paused_queues
     }
-    names = dict.fromkeys([*paused, *(row["queue"] for row in [*seen.due, *seen.running])])
+    held = [*seen.blocked, *seen.broken]
+    found = [*seen.due, *held, *seen.running]
     lines = []
-    for name in names:
-        due = [row for row in seen.due if row["queue"] == name]
+    for name in dict.fromkeys([*paused, *(row["queue"] for row in found)]):
+        due, blocked = ([row for row in rows if row["queue"] == name] for rows in (seen.due, held))
         runs = sum(row["runs"] for row in due)
         line = {
             "name": name,
             "due": runs,
-            "oldest_due": min((row["oldest_due"] for row in due), default=None),
+            "blocked": sum(row["runs"] for row in blocked),
+            "oldest_due": min((row["oldest_due"] for row in [*due, *blocked]), default=None),
             "running": sum(row["queue"] == name for row in seen.running),
             "is_cut": runs >= ask.LOOK,
             "paused": paused.get(name),

@@ -62,7 +62,7 @@ def _late(link: Link, seen: Facts) -> Tile:
     late = [health for _, health in seen.judged if health.word in ("late", "stale")]
     href = link("schedules", {"health": "late"})
     if not late:
-        return Tile("Late", "0", _mark("ok"), "every fire started in time", href)
+        return Tile("Late", "0", _mark("ok"), "every fire that may start has started", href)
     oldest = duration((seen.now - min(one.since or seen.now for one in late)).total_seconds())
     return Tile("Late", number(len(late)), _mark("late", "late"), f"the oldest for {oldest}", href)
 
