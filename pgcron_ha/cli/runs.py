@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from pgcron_ha.cli import arguments, output
 from pgcron_ha.cli.output import Column, echo, shown, with_class
 from pgcron_ha.cli.screen import progress_of, progress_text
-from pgcron_ha.cli.session import Session, act, call, with_session
+from pgcron_ha.cli.session import Session, call, with_session
 from pgcron_ha.cli.watching import follow_to_end, log_line
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.queries import overview
-from pgcron_ha.db.queries.pages.runs import STATE_WORDS
+from pgcron_ha.db.queries.pages.runs import STATE_GROUPS, STATE_WORDS
 from pgcron_ha.spec.text import duration_text
 from pgcron_ha.web.run_words import reported_of_run
 
@@ -54,6 +54,10 @@ COLUMNS = (
     Column("ERROR", "error", 30),
 )
 
+_run_ids: Final = click.argument(
+    "run_ids", type=arguments.RUN_ID, nargs=-1, required=True, metavar="RUN_ID..."
+)
+
 
 @click.group("runs", cls=arguments.JsonGroup)
 def runs_group() -> None:
@@ -65,9 +69,10 @@ def runs_group() -> None:
     "--state",
     "--outcome",
     "states",
-    type=click.Choice(STATE_WORDS),
+    type=click.Choice(tuple(dict.fromkeys((*STATE_GROUPS, *STATE_WORDS)))),
     multiple=True,
-    help="A state or an outcome; may be repeated. Without it all but scheduled ones.",
+    help="A state, an outcome or a group: attention, waiting, ended; may be repeated. Without it "
+    "all but scheduled ones.",
 )
 @click.option("--handler", help="Runs of this handler.")
 @click.option("--queue", help="Runs of this queue.")
@@ -135,38 +140,45 @@ async def logs_command(session: Session, run_id: int, attempt: int | None, limit
 
 
 @runs_group.command("cancel")
-@click.argument("run_id", type=arguments.RUN_ID)
+@_run_ids
 @click.option("--note", help="Why; kept with the run.")
-def cancel_command(run_id: int, note: str | None) -> None:
-    """Cancel a run.
+@with_session
+async def cancel_command(session: Session, run_ids: tuple[int, ...], note: str | None) -> None:
+    """Cancel runs, one or several.
 
-    One that waits ends now, one that runs is asked to stop.
+    One that waits ends now, one that runs is asked to stop. Many at once: `runs list --json`, and
+    xargs.
     """
-    verdict = act(functions.cancel_run, run_id, note)
-    _print_stopped(run_id, verdict, "is asked to stop")
+    for run_id in run_ids:
+        verdict = await session.act(functions.cancel_run, run_id, note)
+        _print_stopped(run_id, verdict, "is asked to stop")
 
 
 @runs_group.command("kill")
-@click.argument("run_id", type=arguments.RUN_ID)
+@_run_ids
 @click.option("--note", help="Why; kept with the run.")
-def kill_command(run_id: int, note: str | None) -> None:
-    """Cancel a run without any grace.
+@with_session
+async def kill_command(session: Session, run_ids: tuple[int, ...], note: str | None) -> None:
+    """Cancel runs, one or several, without any grace.
 
-    Its node kills its processes at once and ends its SQL session. A function in a thread of the
-    node can't be killed: it is asked to stop, and its slot is free when it does.
+    Their nodes kill their processes at once and end their SQL sessions. A function in a thread of
+    the node can't be killed: it is asked to stop, and its slot is free when it does.
     """
-    verdict = act(functions.cancel_run, run_id, note, by_force=True)
-    _print_stopped(run_id, verdict, "is ended by force where that can be")
+    for run_id in run_ids:
+        verdict = await session.act(functions.cancel_run, run_id, note, by_force=True)
+        _print_stopped(run_id, verdict, "is ended by force where that can be")
 
 
 @runs_group.command("retry")
-@click.argument("run_id", type=arguments.RUN_ID)
-def retry_command(run_id: int) -> None:
-    """Run now what waits, or again what has ended.
+@_run_ids
+@with_session
+async def retry_command(session: Session, run_ids: tuple[int, ...]) -> None:
+    """Run now what waits, or again what has ended: one run or several.
 
-    Prints the id: what waits keeps its own, what has ended runs under a new one.
+    Prints the id of each: what waits keeps its own, what has ended runs under a new one.
     """
-    print_run_id(act(functions.retry_run, run_id))
+    for run_id in run_ids:
+        print_run_id(await session.act(functions.retry_run, run_id))
 
 
 def print_run_id(run_id: int) -> None:

@@ -52,7 +52,7 @@ COLUMNS = (
     Column("ZONE", "timezone", 14),
     Column("HANDLER", "handler", 20),
     Column("STATUS", _status, 9),
-    Column("NEXT", "next_fire"),
+    Column("NEXT", lambda row: row["next_fire"] if row["enabled"] else row["paused_note"], 20),
     Column("LAST", "last_outcome", 10),
 )
 _NEXT_FIRES = 5

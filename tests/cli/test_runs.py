@@ -103,6 +103,9 @@ def test_runs_live_and_ended_are_listed_newest_first(cli: Cli, execute: Execute)
         return [row["id"] for row in cli("runs", "list", "--json", *options).rows]
 
     assert ids("--state", "dead") == [900]
+    assert ids("--state", "ended") == [901, 900]
+    assert ids("--state", "attention") == [900]
+    assert ids("--state", "running", "--state", "waiting") == [ready]
     assert ids("--handler", "py:y") == ids("--queue", "slow") == [ready]
     assert ids("--limit", "2") == [901, 900]
     later = int(cli("enqueue", "py:y", "--due-at", "2h").out)
@@ -270,6 +273,20 @@ def test_cancel_and_retry_say_what_became_of_the_run(cli: Cli, execute: Execute)
     ]
     again = cli("runs", "retry", run_id, "--json").rows[0]["run_id"]
     assert execute("SELECT id, parent_run, origin FROM pgcron.run") == [(again, run_id, "rerun")]
+
+
+def test_several_runs_are_cancelled_and_retried_by_one_command(cli: Cli, execute: Execute) -> None:
+    first, second = (int(cli("enqueue", "py:x").out) for _ in range(2))
+
+    cancelled = [f"run {run_id} is cancelled" for run_id in (first, second)]
+    assert cli("runs", "cancel", first, second).out.splitlines() == cancelled
+    again = [row["run_id"] for row in cli("runs", "retry", first, second, "--json").rows]
+    assert execute("SELECT id, parent_run FROM pgcron.run ORDER BY id") == list(
+        zip(again, (first, second), strict=True)
+    )
+    assert "does not exist" in cli("runs", "cancel", again[0], 10**9, again[1]).err
+    assert execute("SELECT id FROM pgcron.run") == [(again[1],)]
+    assert cli("runs", "cancel").code == 2
 
 
 @pytest.mark.parametrize("verb", ["show", "logs", "cancel", "retry"])

@@ -158,6 +158,7 @@ def test_pause_resume_run_now_and_delete(cli: Cli, execute: Execute) -> None:
 
     assert cli("schedules", "pause", "s", "--note", "holiday").out == "schedule 's' is paused\n"
     assert execute("SELECT enabled, paused_note FROM pgcron.schedule") == [(False, "holiday")]
+    assert re.search(r"paused +holiday", cli("schedules", "list").out)
     assert cli("schedules", "resume", "s", "--json").rows == [{"schedule": "s", "done": "resumed"}]
     run_id = int(cli("schedules", "run-now", "s").out)
     other = cli("schedules", "run-now", "s", "--args", '{"a": 2}', "--json").rows[0]["run_id"]

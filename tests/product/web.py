@@ -18,7 +18,6 @@ from pgcron_ha.web.json_text import pretty
 from pgcron_ha.web.metrics import WebMetrics
 from pgcron_ha.web.node_metrics import NodeCollector
 from pgcron_ha.web.page_request import LIVE_HEADER, REFRESH_SECONDS
-from pgcron_ha.web.pages import runs
 from pgcron_ha.web.pages.schedule import NEXT_FIRES, future_fire_lines, schedule_sentence
 from pgcron_ha.web.plots import TRACK_HEIGHT, distance, spark, timeline
 from pgcron_ha.web.plots import WIDTH as PLOTS_WIDTH
@@ -68,7 +67,6 @@ __all__ = [
     "reason_words",
     "require_loopback",
     "resolve",
-    "runs",
     "schedule_sentence",
     "size",
     "spark",

@@ -123,6 +123,29 @@ async def test_why_names_the_run_that_a_fire_became(full_site: Site, full_databa
     assert str(found["run_id"]) in answers(page.text)
 
 
+async def test_why_says_what_the_run_of_a_fire_waits_for(
+    full_site: Site, full_database: str
+) -> None:
+    (found,) = await fetch(
+        full_database,
+        """WITH fire AS (
+             SELECT o.schedule_id, o.fire_at FROM pgcron.occurrence o
+             JOIN pgcron.schedule s ON s.id = o.schedule_id
+             WHERE s.name = 'etl/orders' AND o.decision = 'run' LIMIT 1),
+           made AS (
+             INSERT INTO pgcron.run (handler, schedule_id, schedule, scheduled_for, due_at, origin)
+             SELECT 'py:nobody', f.schedule_id, 'etl/orders', f.fire_at, f.fire_at, 'schedule'
+             FROM fire f RETURNING id)
+           UPDATE pgcron.occurrence o SET run_id = made.id FROM fire f, made
+           WHERE o.schedule_id = f.schedule_id AND o.fire_at = f.fire_at RETURNING o.fire_at""",
+    )
+
+    page = await full_site.get(ledger_of("etl/orders", f"at={quote(found['fire_at'].isoformat())}"))
+
+    offers = "no live node offers &#39;py:nobody&#39; for queue"
+    assert f"It became a run, which waits: {offers}" in page.text
+
+
 async def test_why_tells_the_reason_and_note_of_a_missed_fire(
     full_site: Site, full_database: str
 ) -> None:

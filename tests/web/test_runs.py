@@ -8,7 +8,6 @@ from urllib.parse import quote
 import pytest
 
 from tests.product.db import pages_runs as ask
-from tests.product.web import runs as page
 from tests.sessions import own_session
 from tests.web.conftest import Site
 from tests.web.seed import EMOJI_NAME, HOSTILE_NAME, LONG_NAME, RIGHT_TO_LEFT_NAME
@@ -258,6 +257,6 @@ async def test_a_time_without_a_zone_is_the_viewers(read_site: Site) -> None:
 
 
 def test_every_state_can_be_asked_for() -> None:
-    grouped = {word for words in page.GROUPS.values() for word in words}
+    grouped = {word for words in ask.STATE_GROUPS.values() for word in words}
 
     assert grouped <= set(ask.STATE_WORDS)

@@ -17,6 +17,7 @@ from pgcron_ha.db.queries.node_health import UNRESPONSIVE
 from pgcron_ha.db.queries.pages.overview import blocked as parked
 from pgcron_ha.db.queries.pages.overview import due, unserved
 from pgcron_ha.db.queries.pages.runs import (
+    STATE_GROUPS,
     STATE_WORDS,
     Position,
     RunFilter,
@@ -116,15 +117,17 @@ async def runs(
     schema: str = DEFAULT_SCHEMA,
     **filters: Any,
 ) -> list[Row]:
-    """Live and ended runs, newest first, and those of `STATE_WORDS` alone that are named; of none,
-    all but those that are scheduled. `filters` are others of `RunFilter`, of which None is none.
-    `word` is what people read.
+    """Live and ended runs, newest first, and those of `STATE_WORDS` and `STATE_GROUPS` alone that
+    are named; of none, all but those that are scheduled. `filters` are others of `RunFilter`, of
+    which None is none. `word` is what people read.
 
     Looks at the newest `LOOK` runs (of the schedule, when one is named; NotFound if it is unknown).
     """
-    named = tuple(states) or tuple(each for each in STATE_WORDS if each != "scheduled")
+    named = [word for each in states for word in STATE_GROUPS.get(each, (each,))]
+    if not named:
+        named = [word for word in STATE_WORDS if word != "scheduled"]
     given = {name: value for name, value in filters.items() if value is not None}
-    wanted = RunFilter(named, **given, rows=limit)
+    wanted = RunFilter(tuple(named), "attention" in states, **given, rows=limit)
     with answers():
         if schedule_name is None:
             page = await newest_runs(connection, wanted, Position(), schema=schema)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
@@ -22,7 +23,7 @@ from pgcron_ha.web.formats import mark_of, plain
 from pgcron_ha.web.lists import choices
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.schedule import links_of, no_such_schedule
-from pgcron_ha.web.run_words import ledger_line, reason_words
+from pgcron_ha.web.run_words import ledger_line, reason_words, why_run_waits
 from pgcron_ha.web.times import Meant, instants
 
 CLOCKS: Final = ("schedule", "utc", "mine")
@@ -57,7 +58,8 @@ class Found(NamedTuple):
 
     definition: Row | None
     rows: list[Row]
-    reasons: list[tuple[Meant, Reason]]
+    reasons: list[tuple[Meant, Reason, str | None]]
+    """Each instant that was meant, why, and what its run waits for."""
     near: list[str]
 
 
@@ -80,7 +82,7 @@ async def show_ledger(page_request: PageRequest) -> Response:
     asked = {key: value for key, value in given.items() if key in ("at", "clock")}
     chosen = {"decision": decision, **asked}
     after = None if next_page is None else {**chosen, "before": next_page}
-    answers = [_answer(meant, reported, row) for meant, reported in found.reasons]
+    answers = [_answer(*reason, row) for reason in found.reasons]
     return page_request.page(
         "ledger.html",
         snapshot,
@@ -127,12 +129,14 @@ async def _read_ledger(
     if row is None:
         near = await ask.near_names(connection, name, schema=schema)
         return Found(None, [], [], near)
-    reported: list[tuple[Meant, Reason]] = []
+    reasons: list[tuple[Meant, Reason, str | None]] = []
     if "at" in given:
         now = await database_time(connection, schema=schema)
         zone = _zone(given.get("clock", "schedule"), row["timezone"], mine)
         for meant in instants(given["at"], zone, now):
-            reported.append((meant, await why(connection, name, meant.instant, schema=schema)))
+            reported = await why(connection, name, meant.instant, schema=schema)
+            waits = reported.run and await why_run_waits(connection, reported.run, schema=schema)
+            reasons.append((meant, reported, waits or None))
     rows = await ask.occurrences(
         connection,
         schedule_id=row["id"],
@@ -140,7 +144,7 @@ async def _read_ledger(
         before=before,
         schema=schema,
     )
-    return Found(row, rows, reported, [])
+    return Found(row, rows, reasons, [])
 
 
 def _page(rows: list[Row]) -> tuple[list[Row], str | None]:
@@ -158,11 +162,11 @@ def _ledger_row(fire: Row, now: datetime) -> dict[str, Any]:
     return {**ledger_line(fire, now), "delay": delay}
 
 
-def _answer(meant: Meant, stored: Reason, row: Row) -> SimpleNamespace:
+def _answer(meant: Meant, stored: Reason, waits: str | None, row: Row) -> SimpleNamespace:
     """Why an instant of a schedule ran or did not."""
     found = explain(row, meant.instant, stored)
     reported = found.reported
-    sentence = _sentence(reported)
+    sentence = f"It became a run, which waits: {waits}." if waits else _sentence(reported)
     if reported.code == "not_created":
         sentence = "The schedule did not exist yet."
     elif reported.code == "not_an_instant" and found.is_named:
@@ -205,7 +209,7 @@ def _sentence(reported: Reason) -> str:
 
 
 def _around(
-    page_request: PageRequest, name: str, asked: dict[str, str], reasons: list[tuple[Meant, Reason]]
+    page_request: PageRequest, name: str, asked: dict[str, str], reasons: Sequence[tuple[Any, ...]]
 ) -> str | None:
     """The page of the ledger whose first row is what was asked about, or the fire before it."""
     if not reasons:

@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 
 from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.queries.pages import runs as ask
-from pgcron_ha.db.queries.pages.runs import ENDED_WORDS, STATE_WORDS, Position, RunFilter, RunPage
+from pgcron_ha.db.queries.pages.runs import STATE_GROUPS, STATE_WORDS, Position, RunFilter, RunPage
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.errors import NotFound
 from pgcron_ha.web.address import NoSuch, choice, near_names, wrong_page
@@ -20,14 +20,7 @@ from pgcron_ha.web.lists import Choice, chips, choices
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.times import Moment, parse_moment, resolve
 
-# Groups of states that people ask for together; the dead of "attention" are not yet redriven.
-GROUPS: Final[dict[str, tuple[str, ...]]] = {
-    "attention": ("retrying", "blocked", "dead", "lost"),
-    "running": ("running",),
-    "waiting": ("ready", "scheduled", "retrying", "blocked"),
-    "ended": ENDED_WORDS,
-}
-_STATES: Final[tuple[str, ...]] = tuple(dict.fromkeys((*GROUPS, *STATE_WORDS)))
+_STATES: Final[tuple[str, ...]] = tuple(dict.fromkeys((*STATE_GROUPS, *STATE_WORDS)))
 _NAMED: Final[tuple[str, ...]] = ("schedule", "handler", "queue", "node")
 _FILTERS: Final[tuple[str, ...]] = ("state", *_NAMED, "error", "since", "until")
 # Suggestions change rarely, and all lists show the same.
@@ -125,7 +118,7 @@ async def _jump(page_request: PageRequest, text: str) -> Response:
 
 def _understood(page_request: PageRequest, given: dict[str, str]) -> _Asked:
     state = choice(given.get("state"), _STATES, "state")
-    states = GROUPS.get(state or "", (state,) if state else STATE_WORDS)
+    states = STATE_GROUPS.get(state or "", (state,) if state else STATE_WORDS)
     since, until = (
         parse_moment(given[name], page_request.zone, datetime.now(UTC)) if name in given else None
         for name in ("since", "until")
@@ -196,7 +189,9 @@ def _tabs(
 ) -> list[tuple[Choice, str | None]]:
     """Groups of states to choose with one click, and how many there are (None: not counted)."""
     rest = {name: value for name, value in filters.items() if name != "state"}
-    found = choices(page_request, "runs", "state", (None, *GROUPS), rest, filters.get("state"))
+    found = choices(
+        page_request, "runs", "state", (None, *STATE_GROUPS), rest, filters.get("state")
+    )
     return [(each, None if rest else _counted(counts.get(each.word))) for each in found]
 
 

@@ -48,6 +48,13 @@ ENDED_WORDS: Final = (
 )
 STATE_WORDS: Final = (*LIVE_WORDS, *ENDED_WORDS)
 """What a run's state is called, and its outcome."""
+# Groups of states that people ask for together; the dead of "attention" are not yet redriven.
+STATE_GROUPS: Final[dict[str, tuple[str, ...]]] = {
+    "attention": ("retrying", "blocked", "dead", "lost"),
+    "running": ("running",),
+    "waiting": ("ready", "scheduled", "retrying", "blocked"),
+    "ended": ENDED_WORDS,
+}
 
 # What an index knows whatever waits, and what has a table of its own.
 _INDEXED: Final = frozenset({"running", "blocked"})
