@@ -15,7 +15,6 @@ there is none). If the database does not answer within 10 s, the attempt is retr
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import pwd
@@ -24,13 +23,12 @@ import tempfile
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from pgcron_ha.config.capabilities import ShellTemplate
 from pgcron_ha.config.capability_table import PLACEHOLDER
 from pgcron_ha.db.driver.transactions import Transactions
 from pgcron_ha.errors import ConfigError, PgcronError
-from pgcron_ha.executors.contract.attempt import LogSink
 from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.failures import refused
@@ -38,8 +36,12 @@ from pgcron_ha.executors.contract.log_lines import RunLog
 from pgcron_ha.executors.contract.outcome import SUCCEEDED, Failed, Outcome
 from pgcron_ha.executors.contract.placeholders import placeholder_texts
 from pgcron_ha.executors.contract.previous import as_text, facts_of, note_previous, run_facts
-from pgcron_ha.executors.contract.tasks import TaskExecutor, shorter
-from pgcron_ha.executors.process.supervision import SupervisedProcess, Supervision, outcome_of_force
+from pgcron_ha.executors.contract.tasks import shorter
+from pgcron_ha.executors.process.supervision import (
+    ProcessExecutor,
+    SupervisedProcess,
+    outcome_of_force,
+)
 from pgcron_ha.operating_system import how_it_ended
 
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -139,46 +141,7 @@ def can_reach(directory: Path, account: Account) -> bool:
     return True
 
 
-class ShellRun(SupervisedProcess):
-    """A run between the start of its program and its end."""
-
-    def __init__(self, context: Context, template: ShellTemplate, sink: LogSink) -> None:
-        self._context = context
-        self._template = template
-        context._log = RunLog(context, sink, reads_progress=True)
-        super().__init__(context._log)
-
-    def note_started(self, started: dict[str, Any]) -> None:
-        """Its own code begins."""
-        super().note_started(started)
-        self._context.started_monotonic = started["at"]
-
-    def outcome(self, ended: dict[str, Any] | None) -> Outcome:
-        """``ended`` is the supervisor's message, None if the supervisor died."""
-        if ended is None or ended["cause"] is not None:
-            return outcome_of_force(self._context, ended)
-        if ended["error"] is not None:
-            return Failed("CouldNotStart", ended["error"])
-        return SUCCEEDED if ended["status"] == 0 else self._failed(ended["status"])
-
-    def _failed(self, status: int) -> Failed:
-        template = self._template
-        is_snoozed = status in template.snooze_on
-        is_final = status in template.discard_on or (
-            template.retry_on and status not in template.retry_on
-        )
-        return Failed(
-            "ExitStatus" if status > 0 else "KilledBySignal",
-            how_it_ended(status),
-            self.last_of_stderr(),
-            retry=is_snoozed or not is_final,
-            exit_status=status,
-            after=timedelta(seconds=template.snooze) if is_snoozed else None,
-            snooze=is_snoozed,
-        )
-
-
-class ShellExecutor(TaskExecutor):
+class ShellExecutor(ProcessExecutor):
     """An `Executor` for the templates of the node's configuration.
 
     Args files are written below the directory of its services, or below the system's directory for
@@ -187,7 +150,8 @@ class ShellExecutor(TaskExecutor):
     `ConfigError` for a template whose user is missing (the node is root), unknown or not possible.
     """
 
-    end_seconds: ClassVar[None] = None  # a program may be long in dying
+    _directory: Path
+    _of_runs: dict[Context, SupervisedProcess]
 
     def __init__(
         self,
@@ -208,61 +172,64 @@ class ShellExecutor(TaskExecutor):
         self._directory.chmod(0o711 if accounts else 0o700)
         self._environment = os.environ if environment is None else environment
         self._transactions = transactions
-        self._runs: dict[Context, ShellRun] = {}
         super().__init__("shell", self._offered, executor_services)
-        self._supervision = Supervision(self._loop, executor_services.inherit, self._directory)
-        self._post(self._supervision.open)
-
-    def renew_lease(self, deadline: float) -> None:
-        """The supervisor kills everything at this instant, even if this process is frozen."""
-        super().renew_lease(deadline)
-        self._post(self._supervision.renew_lease, deadline)
+        self._post(self._open_supervisor)
 
     async def execute(self, context: Context) -> Outcome:
         """The program, from its start to the end of all that it has started."""
-        template, account = self._offered[context.handler]
+        template, _ = self._offered[context.handler]
         if template.previous and (unknown := await note_previous(self._transactions, context)):
             return unknown
-        run = ShellRun(context, template, self._sink)
+        context._log = RunLog(context, self._sink, reads_progress=True)
+        process = SupervisedProcess(context)
         try:
-            self._start_program(run, context, template, account)
+            self._start_program(process, context)
         except PgcronError as error:
             return refused(error)
         except OSError as error:
             return Failed("CouldNotStart", str(error))
-        self._runs[context] = run
+        self._of_runs[context] = process
         try:
-            return run.outcome(await run.ended)
+            return self._outcome(context, process, await process.ended)
         finally:
-            del self._runs[context]
+            del self._of_runs[context]
 
-    def interrupt(self, context: Context) -> None:
-        """SIGTERM, and SIGKILL when the template's grace is over."""
-        if context in self._runs:
-            self._supervision.stop(self._runs[context])
-        else:
-            self.cancel(context)  # it waits for how the run before ended
-
-    async def end(self, context: Context) -> None:
-        """SIGKILL to the run's process group and all that stem from it."""
-        run = self._runs.get(context)
-        if run is None:
-            self.cancel(context)
-        else:
-            self._supervision.kill(run)
-            await asyncio.shield(run.ended)
+    def _outcome(
+        self, context: Context, process: SupervisedProcess, ended: dict[str, Any] | None
+    ) -> Outcome:
+        """``ended`` is the supervisor's message, None if the supervisor died."""
+        if ended is None or ended["cause"] is not None:
+            return outcome_of_force(context, ended)
+        if ended["error"] is not None:
+            return Failed("CouldNotStart", ended["error"])
+        template, _ = self._offered[context.handler]
+        status: int = ended["status"]
+        if status == 0:
+            return SUCCEEDED
+        is_snoozed = status in template.snooze_on
+        is_final = status in template.discard_on or (
+            template.retry_on and status not in template.retry_on
+        )
+        return Failed(
+            "ExitStatus" if status > 0 else "KilledBySignal",
+            how_it_ended(status),
+            process.last_of_stderr(),
+            retry=is_snoozed or not is_final,
+            exit_status=status,
+            after=timedelta(seconds=template.snooze) if is_snoozed else None,
+            snooze=is_snoozed,
+        )
 
     async def shut(self) -> None:
-        """End the supervisor, and leave no file."""
-        self._supervision.close()
+        """Leave no process, and no file."""
+        await super().shut()
         shutil.rmtree(self._directory, ignore_errors=True)
         if self._transactions is not None:
             await self._transactions.close()
 
-    def _start_program(
-        self, run: ShellRun, context: Context, template: ShellTemplate, account: Account | None
-    ) -> None:
+    def _start_program(self, process: SupervisedProcess, context: Context) -> None:
         """Raises `InvalidInput` for args that don't fit, OSError when the system has no room."""
+        template, account = self._offered[context.handler]
         # The fence number names the claim, as its token does, and is no secret.
         args_file = self._directory / f"{context.run_id}-{context.fence}.json"
         files: dict[Path, Any] = {args_file: context.args}
@@ -279,8 +246,8 @@ class ShellExecutor(TaskExecutor):
         try:
             for path, value in files.items():
                 write_json_file(path, value, account)
-            self._supervision.start(
-                run,
+            self._start_process(
+                process,
                 mark="PGCRON_FENCE",
                 argv=argv,
                 environment=environment,

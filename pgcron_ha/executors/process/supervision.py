@@ -1,23 +1,23 @@
-"""Processes that a node starts through a supervisor: programs, and those of isolated handlers; and
-what they print: pipes that are read, and how a flood of one is slowed down.
+"""Executors whose runs are processes that a supervisor starts: programs, and those of isolated
+handlers; and what they print: pipes that are read, and how a flood of one is slowed down.
 """
 
 from __future__ import annotations
 
 import asyncio
 import codecs
-import math
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
+from typing import Any, ClassVar, Final
 
 from pgcron_ha.executors.contract.attempt import StopReason, Stream
+from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.failures import bounded_text
 from pgcron_ha.executors.contract.masking import MARGIN, mask
 from pgcron_ha.executors.contract.outcome import Failed, Interrupted, Outcome
+from pgcron_ha.executors.contract.tasks import TaskExecutor
 from pgcron_ha.executors.process.supervisor_client import SupervisorClient
 from pgcron_ha.operating_system import how_it_ended, kill_group
 
@@ -37,20 +37,18 @@ output uses little of the node's processor."""
 FLOOD_SECONDS: Final = 0.1
 
 
-class Lines(Protocol):
-    """Where output goes: the log of a run."""
-
-    def feed(self, stream: Stream, text: str) -> bool:
-        """Take text in which lines end with a newline; False if it does not."""
-
-
 class OutputPipe:
-    """The reading end of stdout or stderr, read by the running event loop until `close`."""
+    """The reading end of stdout or stderr, read by the running event loop until `close`.
 
-    def __init__(self, descriptor: int, stream: Literal["stdout", "stderr"], log: Lines) -> None:
+    ``feed`` takes the text, in which lines end with a newline.
+    """
+
+    def __init__(
+        self, descriptor: int, stream: Stream, feed: Callable[[Stream, str], object]
+    ) -> None:
         self._descriptor = descriptor
-        self._stream: Literal["stdout", "stderr"] = stream
-        self._log = log
+        self._stream = stream
+        self._feed = feed
         self._tail = b""
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._pause: asyncio.TimerHandle | None = None
@@ -99,7 +97,7 @@ class OutputPipe:
             return -1
         except OSError:
             data = b""
-        self._log.feed(self._stream, self._decoder.decode(data, final=not data))
+        self._feed(self._stream, self._decoder.decode(data, final=not data))
         self._tail = (self._tail + data)[-MAX_TAIL_BYTES - MARGIN :]
         return len(data)
 
@@ -114,17 +112,18 @@ class SupervisedProcess:
     """A process group between its start and its end. ``pid`` is 0 until the supervisor reports it.
 
     ``ended`` is done when all of the group is gone: with the supervisor's message, with None if the
-    supervisor was killed. Its output goes to ``log``.
+    supervisor was killed. Its output goes to the log of ``context``, the run that it executes.
+    ``begins`` is the run that it is made for, if it is for one.
     """
 
     number = 0
 
-    def __init__(self, log: Lines) -> None:
+    def __init__(self, context: Context | None = None) -> None:
+        self.context = self.begins = context
         self.pid = 0
         self.ended: asyncio.Future[dict[str, Any] | None]
         self.ended = asyncio.get_running_loop().create_future()
         self.pipes: tuple[OutputPipe, ...] = ()
-        self._log = log
 
     def open(self) -> tuple[int, ...]:
         """Make the pipes; gives the writing ends of stdout and stderr. Raises OSError."""
@@ -136,14 +135,10 @@ class SupervisedProcess:
             os.close(their_output)
             raise
         self.pipes = (
-            OutputPipe(output, "stdout", self._log),
-            OutputPipe(errors, "stderr", self._log),
+            OutputPipe(output, "stdout", self._feed),
+            OutputPipe(errors, "stderr", self._feed),
         )
         return their_output, their_errors
-
-    def note_started(self, started: dict[str, Any]) -> None:
-        """Take the supervisor's message."""
-        self.pid = started["pid"]
 
     def close(self) -> None:
         """Take the rest of the output of what has ended, or could not be started."""
@@ -153,6 +148,11 @@ class SupervisedProcess:
     def last_of_stderr(self) -> str | None:
         """What is kept with an error."""
         return self.pipes[1].tail() if self.pipes else None
+
+    def _feed(self, stream: Stream, text: str) -> None:
+        """What comes between runs goes nowhere."""
+        if self.context is not None and (log := self.context._open_log()) is not None:
+            log.feed(stream, text)
 
 
 def outcome_of_force(context: Context, ended: dict[str, Any] | None) -> Outcome:
@@ -166,34 +166,80 @@ def outcome_of_force(context: Context, ended: dict[str, Any] | None) -> Outcome:
     return Interrupted(reason, f"stopped ({reason}): {how}")
 
 
-@dataclass(eq=False)
-class Supervision:
-    """A supervisor, made when it is needed and replaced when it was killed. Used on one event loop.
-
-    ``inherit`` and ``directory`` are those of its client.
+class ProcessExecutor(TaskExecutor):
+    """Its runs are executed by processes of a supervisor, which is made when it is needed and
+    replaced when it was killed.
     """
 
-    loop: asyncio.AbstractEventLoop
-    inherit: Sequence[int]
-    directory: Path | None = None
-    _client: SupervisorClient | None = None
-    _processes: dict[int, SupervisedProcess] = field(default_factory=dict)
-    _last_number: int = 0
-    _deadline: float = math.inf
+    end_seconds: ClassVar[None] = None  # a process may be long in dying
+    _directory: Path | None = None
+    """It is removed at the supervisor's end."""
+    _of_runs: dict[Context, Any]
+    """The processes that execute a run now."""
+    _processes: dict[int, Any]
+    """All that it has started and that have not ended, by their numbers."""
 
-    def open(self) -> None:
-        """Unless it is. Raises OSError when it can't be started."""
-        if self._client is None:
-            self._client = SupervisorClient(self.inherit, self.directory)
-            self._client.listen(self.loop, self._hear, self._lose)
-            self.renew_lease(self._deadline)
+    def __init__(
+        self, kind: str, handlers: Iterable[str], executor_services: ExecutorServices
+    ) -> None:
+        self._inherit = executor_services.inherit
+        self._of_runs = {}
+        self._supervisor: SupervisorClient | None = None
+        self._processes = {}
+        self._last_number = 0
+        super().__init__(kind, handlers, executor_services)
 
-    def start(self, process: SupervisedProcess, **message: Any) -> None:
-        """Start it. Raises OSError when there is no supervisor and none can be started, or no room
-        for pipes; then the process is closed.
+    def renew_lease(self, deadline: float) -> None:
+        """The supervisor kills everything at this instant, even if this process is frozen."""
+        super().renew_lease(deadline)
+        self._post(self._pass_lease_on)
+
+    def interrupt(self, context: Context) -> None:
+        """Ask its process, if it has one by now."""
+        if context in self._of_runs:
+            self._ask_to_stop(context)
+        else:
+            self.cancel(context)
+
+    async def end(self, context: Context) -> None:
+        """SIGKILL to its process and all that stem from it."""
+        process: SupervisedProcess | None = self._of_runs.get(context)
+        if process is None:
+            self.cancel(context)
+        else:
+            self._kill_process(process)
+            await asyncio.shield(process.ended)
+
+    async def shut(self) -> None:
+        """End the supervisor, and all processes with it."""
+        if self._supervisor is not None:
+            self._supervisor.close()
+        for process in self._processes.values():
+            process.close()
+
+    def _ask_to_stop(self, context: Context) -> None:
+        """SIGTERM to the process group, and SIGKILL when its grace is over."""
+        self._say("stop", self._of_runs[context].number)
+
+    def _kill_process(self, process: Any) -> None:
+        self._say("kill", process.number)
+
+    def _pass_lease_on(self) -> None:
+        self._say("lease", deadline=self._lease.deadline)
+
+    def _open_supervisor(self) -> None:
+        """Unless there is one. Raises OSError when it can't be started."""
+        if self._supervisor is None:
+            self._supervisor = SupervisorClient(self._inherit, self._directory)
+            self._supervisor.listen(self._loop, self._hear, self._lose)
+            self._pass_lease_on()
+
+    def _start_process(self, process: SupervisedProcess, **message: Any) -> None:
+        """Raises OSError when there is no supervisor and none can be started, or no room for pipes;
+        then the process is closed.
         """
         try:
-            self.open()
+            self._open_supervisor()
             descriptors = process.open()
         except OSError:
             process.close()
@@ -201,45 +247,24 @@ class Supervision:
         self._last_number += 1
         process.number = self._last_number
         self._processes[process.number] = process
-        message = {"run": process.number, "descriptors": len(descriptors), **message}
-        self._say({"do": "run", **message}, descriptors)
+        self._say("run", process.number, descriptors, descriptors=len(descriptors), **message)
 
-    def stop(self, process: SupervisedProcess) -> None:
-        """SIGTERM to the process group, and SIGKILL when its grace is over."""
-        self._say({"do": "stop", "run": process.number})
-
-    def kill(self, process: SupervisedProcess) -> None:
-        """SIGKILL to the process and all that stem from it."""
-        self._say({"do": "kill", "run": process.number})
-
-    def spare(self, process: SupervisedProcess, is_spared: bool) -> None:
-        """Whether it lives on when the lease is over."""
-        self._say({"do": "spare", "run": process.number, "outlives_lease": is_spared})
-
-    def renew_lease(self, deadline: float) -> None:
-        """The supervisor kills everything at this instant, even if this process is frozen."""
-        self._deadline = deadline
-        self._say({"do": "lease", "deadline": deadline})
-
-    def close(self) -> None:
-        """End it and all children."""
-        if self._client is not None:
-            self._client.close()
-        for process in self._processes.values():
-            process.close()
-
-    def _say(self, message: dict[str, Any], passed: tuple[int, ...] = ()) -> None:
-        if self._client is not None:
-            self._client.send(message, passed)
+    def _say(
+        self, what: str, number: int = 0, passed: tuple[int, ...] = (), **message: Any
+    ) -> None:
+        if self._supervisor is not None:
+            self._supervisor.send({"do": what, "run": number, **message}, passed)
 
     def _hear(self, message: dict[str, Any]) -> None:
-        process = self._processes[message["run"]]
+        process: SupervisedProcess = self._processes[message["run"]]
         if message["event"] == "started":
-            process.note_started(message)
+            process.pid = message["pid"]
+            if process.begins is not None:
+                process.begins.started_monotonic = message["at"]
         else:
-            self._end(self._processes.pop(process.number), message)
+            self._note_end(self._processes.pop(process.number), message)
 
-    def _end(self, process: SupervisedProcess, ended: dict[str, Any] | None) -> None:
+    def _note_end(self, process: SupervisedProcess, ended: dict[str, Any] | None) -> None:
         try:
             process.close()
         finally:
@@ -247,14 +272,14 @@ class Supervision:
 
     def _lose(self, _: str | None) -> None:
         """Somebody killed it. Its children die with it; the next start makes a new one."""
-        assert self._client is not None
-        self._client.close()
-        self._client = None
+        assert self._supervisor is not None
+        self._supervisor.close()
+        self._supervisor = None
         orphans, self._processes = self._processes, {}
         for process in orphans.values():
-            self.loop.create_task(self._bury(process))
+            self._loop.create_task(self._bury(process))
 
     async def _bury(self, orphan: SupervisedProcess) -> None:
         while orphan.pid and kill_group(orphan.pid):  # noqa: ASYNC110 (it can't be waited for)
             await asyncio.sleep(_ORPHAN_SECONDS)
-        self._end(orphan, None)
+        self._note_end(orphan, None)

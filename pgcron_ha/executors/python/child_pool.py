@@ -17,15 +17,14 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.contract.attempt import StopReason
 from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.outcome import Failed, Outcome
-from pgcron_ha.executors.contract.tasks import TaskExecutor
-from pgcron_ha.executors.process.supervision import Supervision
+from pgcron_ha.executors.process.supervision import ProcessExecutor
 from pgcron_ha.executors.python.child_process import ChildProcess, State
 from pgcron_ha.executors.python.handler import Isolation, PythonHandler
 
@@ -74,13 +73,14 @@ def isolations_of(
     return isolated
 
 
-class ChildPool(TaskExecutor):
+class ChildPool(ProcessExecutor):
     """At most as many processes as there are slots. ``isolations`` are those of the handlers by
     full name. It takes no runs but those given to `start`: the executor in front of it asks for
     others.
     """
 
-    end_seconds: ClassVar[None] = None  # a process may be long in dying
+    _of_runs: dict[Context, ChildProcess]
+    _processes: dict[int, ChildProcess]
 
     def __init__(
         self,
@@ -91,20 +91,12 @@ class ChildPool(TaskExecutor):
         self._program = program
         self._isolations = isolations
         self._limit = executor_services.slots
-        self._children: set[ChildProcess] = set()
         self._idle: list[ChildProcess] = []
-        self._of_runs: dict[Context, ChildProcess] = {}
         self._waiting = 0
         self._failures: list[Outcome] = []
         self._changed = asyncio.Event()
         super().__init__("children", isolations, replace(executor_services, feed=lambda: None))
-        self._supervision = Supervision(self._loop, executor_services.inherit)
         self._post(self._spawn)  # one gets warm before the first run needs it
-
-    def renew_lease(self, deadline: float) -> None:
-        """Processes are dead at this instant, even if this one is frozen."""
-        super().renew_lease(deadline)
-        self._post(self._pass_lease_on, deadline)
 
     async def execute(self, context: Context) -> Outcome:
         """In a process that waits for a run, as soon as there is one."""
@@ -117,25 +109,9 @@ class ChildPool(TaskExecutor):
             outcome = await self._execute_in(child, context)
         return outcome
 
-    def interrupt(self, context: Context) -> None:
+    def _ask_to_stop(self, context: Context) -> None:
         """Its process passes the request on."""
-        if context in self._of_runs:
-            self._of_runs[context].ask_to_stop(context.stop_reason or StopReason.CANCELLED)
-        else:
-            self.cancel(context)  # it waits for a process
-
-    async def end(self, context: Context) -> None:
-        """SIGKILL to its process and all that stem from it."""
-        child = self._of_runs.get(context)
-        if child is None:
-            self.cancel(context)
-        else:
-            self._kill_child(child)
-            await asyncio.shield(child.ended)
-
-    async def shut(self) -> None:
-        """End the supervisor, and all processes with it."""
-        self._supervision.close()
+        self._of_runs[context].ask_to_stop(context.stop_reason or StopReason.CANCELLED)
 
     async def _free_child(self) -> ChildProcess | Outcome:
         """An idle one; or the outcome of a run for which none can be started."""
@@ -159,7 +135,7 @@ class ChildPool(TaskExecutor):
             self._rest(child)
             raise
         if context.outlives_lease:
-            self._supervision.spare(child, True)
+            self._say("spare", child.number, outlives_lease=True)
         self._of_runs[context] = child
         try:
             ends: set[asyncio.Future[Any]] = {child.over, child.ended}
@@ -170,14 +146,14 @@ class ChildPool(TaskExecutor):
                 return child.outcome_of_death(context, child.ended.result())
             if child.left > 0:
                 context.log(f"{child.left} processes that the handler left behind are killed")
-                self._kill_child(child)
+                self._kill_process(child)
             if child.state is State.LEAVING:
                 await child.ended  # only when what it left behind is gone, too, the run is over
         finally:
             del self._of_runs[context]
         if child.state is State.BUSY and not child.ended.done():
             if context.outlives_lease:
-                self._supervision.spare(child, False)
+                self._say("spare", child.number, outlives_lease=False)
             if child.is_fit() and not self._closing:
                 self._rest(child)
             else:
@@ -187,7 +163,7 @@ class ChildPool(TaskExecutor):
     # Processes.
 
     def _spawn_for_those_who_wait(self) -> None:
-        states = [child.state for child in self._children]
+        states = [child.state for child in self._processes.values()]
         starting = states.count(State.STARTING)
         room = self._limit - len(states) + states.count(State.LEAVING)
         for _ in range(min(self._waiting - starting, MOST_STARTING - starting, room)):
@@ -196,7 +172,7 @@ class ChildPool(TaskExecutor):
     def _spawn(self) -> None:
         child = ChildProcess()
         try:
-            self._supervision.start(
+            self._start_process(
                 child,
                 mark=_MARK,
                 argv=[sys.executable, "-c", self._program.code],
@@ -211,11 +187,10 @@ class ChildPool(TaskExecutor):
             message = f"no process for the handler could be started: {error}"
             self._refuse_one(Failed("CouldNotStart", message))
             return
-        self._children.add(child)
         fault = f"it was not ready within {START_SECONDS:g} s"
-        child.change(State.STARTING, START_SECONDS, partial(self._kill_child, fault=fault))
-        child.listen(self._rest, self._lose)
-        child.ended.add_done_callback(lambda ended: self._bury(child, ended.result()))
+        child.change(State.STARTING, START_SECONDS, partial(self._kill_process, fault=fault))
+        child.listen(self._rest, self._lose_child)
+        child.ended.add_done_callback(lambda ended: self._remove(child, ended.result()))
         level = logging.getLogger().level
         child.say({"do": "open", "log_level": level, **self._program.opening})
 
@@ -229,28 +204,27 @@ class ChildPool(TaskExecutor):
     def _leave(self, child: ChildProcess) -> None:
         """Let it run its exit handlers."""
         self._withdraw(child)
-        child.change(State.LEAVING, LEAVE_SECONDS, self._kill_child)
+        child.change(State.LEAVING, LEAVE_SECONDS, self._kill_process)
         child.leave()
 
-    def _kill_child(self, child: ChildProcess, fault: str | None = None) -> None:
+    def _kill_process(self, child: ChildProcess, fault: str | None = None) -> None:
         child.fault = child.fault or fault
         self._withdraw(child)
         if child.state is not State.STARTING:
             child.change(State.LEAVING)
-        self._supervision.kill(child)
+        super()._kill_process(child)
 
-    def _lose(self, child: ChildProcess, problem: str | None) -> None:
+    def _lose_child(self, child: ChildProcess, problem: str | None) -> None:
         """It says no more: it has ended, its handler has closed the connection, or it is mad."""
         self._withdraw(child)
         if problem is not None:
-            self._kill_child(child, f"it sent what a child does not say: {problem}")
+            self._kill_process(child, f"it sent what a child does not say: {problem}")
         elif child.state is not State.LEAVING:
             fault = "it closed the connection to its node"
-            child.change(child.state, _SILENT_SECONDS, partial(self._kill_child, fault=fault))
+            child.change(child.state, _SILENT_SECONDS, partial(self._kill_process, fault=fault))
 
-    def _bury(self, child: ChildProcess, ended: dict[str, Any] | None) -> None:
+    def _remove(self, child: ChildProcess, ended: dict[str, Any] | None) -> None:
         self._withdraw(child)
-        self._children.remove(child)
         if child.state is State.STARTING:
             self._refuse_one(child.why_it_did_not_start(ended))
         self._changed.set()
@@ -265,11 +239,11 @@ class ChildPool(TaskExecutor):
         if child in self._idle:
             self._idle.remove(child)
 
-    def _pass_lease_on(self, deadline: float) -> None:
-        self._supervision.renew_lease(deadline)
+    def _pass_lease_on(self) -> None:
+        super()._pass_lease_on()
         for context, child in self._of_runs.items():
             if not context.outlives_lease:
-                child.say({"do": "lease", "deadline": deadline})
+                child.say({"do": "lease", "deadline": self._lease.deadline})
 
 
 def _environment() -> dict[str, str]:

@@ -22,7 +22,7 @@ from time import monotonic
 from typing import Any, Final
 from uuid import UUID
 
-from pgcron_ha.executors.contract.attempt import StopReason, Stream
+from pgcron_ha.executors.contract.attempt import StopReason
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.outcome import (
     SUCCEEDED,
@@ -59,9 +59,8 @@ class ChildProcess(SupervisedProcess):
     """
 
     def __init__(self) -> None:
-        super().__init__(self)
+        super().__init__()
         self.state = State.STARTING
-        self.context: Context | None = None
         self.isolation = Isolation()
         self.fault: str | None = None
         self.over: asyncio.Future[Outcome]
@@ -99,11 +98,6 @@ class ChildProcess(SupervisedProcess):
             self._timer.cancel()
         loop = self.ended.get_loop()
         self._timer = loop.call_later(seconds, then, self) if seconds and then else None
-
-    def feed(self, stream: Stream, text: str) -> bool:
-        """Output belongs to the run that executes; what comes between runs goes nowhere."""
-        log = None if self.context is None else self.context._open_log()
-        return log is not None and log.feed(stream, text)
 
     # To the child.
 
