@@ -126,28 +126,14 @@ def write_json_file(path: Path, value: Any, account: Account | None) -> None:
         json.dump(value, file, ensure_ascii=False)
 
 
-def can_reach(directory: Path, account: Account) -> bool:
-    """Whether that user may open a file of its own below this directory."""
-    for each in (directory, *directory.parents):
-        status = each.stat()
-        if status.st_uid == account.user:
-            bit = 0o100
-        elif status.st_gid == account.group:
-            bit = 0o010
-        else:
-            bit = 0o001
-        if account.user != 0 and not status.st_mode & bit:
-            return False
-    return True
-
-
 class ShellExecutor(ProcessExecutor):
     """An `Executor` for the templates of the node's configuration.
 
-    Args files are written below the directory of its services, or below the system's directory for
-    temporary files if a template's user could not reach them there. ``transactions`` read the
-    previous run for templates with ``previous = true``; they are closed with it. Raises
-    `ConfigError` for a template whose user is missing (the node is root), unknown or not possible.
+    Args files are written below the directory of its services, which is the node's alone, or below
+    the system's directory for temporary files if a template has another user, who can't pass there.
+    ``transactions`` read the previous run for templates with ``previous = true``; they are closed
+    with it. Raises `ConfigError` for a template whose user is missing (the node is root), unknown
+    or not possible.
     """
 
     _directory: Path
@@ -164,9 +150,8 @@ class ShellExecutor(ProcessExecutor):
             f"shell:{each.name}": (each, account_of(each)) for each in templates.values()
         }
         accounts = [account for _, account in self._offered.values() if account is not None]
-        directory = executor_services.directory
-        if directory is not None and not all(can_reach(directory, each) for each in accounts):
-            directory = None
+        passes = all(account.user == 0 for account in accounts)
+        directory = executor_services.directory if passes else None
         self._directory = Path(tempfile.mkdtemp(prefix="pgcron-ha-", dir=directory))
         # Others may pass through, to the file that is their own, but not list it.
         self._directory.chmod(0o711 if accounts else 0o700)
