@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
 import socket
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import asyncio  # which the small process that supervises others does without
 
 MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 """Room for args or a result with each character escaped, and a traceback. A longer message is
 invalid."""
 
-_RECEIVE_BYTES: Final = 65536
+RECEIVE_BYTES: Final = 65536
 # What reading a message raises that is no JSON, no object, or has other members than it should.
 _UNREADABLE: Final = (LookupError, TypeError, ValueError, ArithmeticError, RecursionError)
 
@@ -78,7 +80,7 @@ class Conversation:
     def receive(self) -> bool:
         """Read what has arrived, a part of it if that is much; whether there may be more."""
         try:
-            data = self.socket.recv(_RECEIVE_BYTES)
+            data = self.socket.recv(RECEIVE_BYTES)
         except BlockingIOError:
             return False
         except OSError:

@@ -36,6 +36,7 @@ class SupervisedRun:
     not be started.
 
     ``status`` is None while its first process lives, then its exit status, or -N after signal N.
+    ``limit`` is the boottime instant at which it is stopped, or killed if it is being stopped.
     """
 
     def __init__(self, message: dict[str, Any]) -> None:
@@ -45,7 +46,7 @@ class SupervisedRun:
         self.files = [environment[name] for name in _FILES if name in environment]
         self.mark = f"{message['mark']}={environment[message['mark']]}".encode()
         self.grace: float = message["grace"]
-        self.outlives_lease: bool = message["outlives_lease"]
+        self.outlives_lease: bool = message.get("outlives_lease", False)
         self.born = boottime()
         self.started_at = time.monotonic()
         self.pid = 0
@@ -53,42 +54,38 @@ class SupervisedRun:
         self.status: int | None = None
         self.cause: Cause | None = None
         self.error: str | None = None
-        timeout: float | None = message["timeout"]
-        self._stop_at = None if timeout is None else self.born + timeout
-        self._kill_at: float | None = None
-
-    def next_limit(self) -> float | None:
-        """The boottime instant of its next limit."""
-        return self._stop_at if self._kill_at is None else self._kill_at
+        timeout: float | None = message.get("timeout")
+        self.limit = math.inf if timeout is None else self.born + timeout
+        self._is_stopping = False
 
     def keep_limits(self, now: float) -> None:
         """Stop it at its timeout; kill it when its grace is over."""
-        if self._stop_at is not None and now >= self._stop_at:
+        if now >= self.limit and not self._is_stopping:
             self.stop("timeout")
-        if self._kill_at is not None and now >= self._kill_at:
+        if now >= self.limit:
             self.kill(self.cause or "asked")
 
     def stop(self, cause: Cause) -> None:
         """SIGTERM now, SIGKILL after the grace."""
-        if self.status is not None or self._kill_at is not None:
+        if self.status is not None or self._is_stopping:
             return
         self.cause = self.cause or cause
-        self._stop_at = None
-        self._kill_at = boottime() + self.grace
+        self._is_stopping = True
+        self.limit = boottime() + self.grace
         if self.start_pipe < 0:  # else `program_started` does: before exec SIGTERM is ignored
             self.signal_group(signal.SIGTERM)
 
     def program_started(self) -> None:
         """The program's own code begins now; a stop that came before reaches it now."""
-        if self._kill_at is not None:
+        if self._is_stopping:
             self.signal_group(signal.SIGTERM)
 
     def kill(self, cause: Cause) -> None:
         """SIGKILL now."""
         if self.status is None:
             self.cause = self.cause or cause
-            self._stop_at = None
-            self._kill_at = math.inf  # done; what can die is dead soon
+            self._is_stopping = True
+            self.limit = math.inf  # done; what can die is dead soon
             self.signal_group(signal.SIGKILL)
 
     def signal_group(self, number: signal.Signals) -> bool:
@@ -159,8 +156,8 @@ def _become(
     set_parent_death_signal(signal.SIGKILL)  # after the change of user, which clears it
     if os.getppid() != supervisor:
         os._exit(127)
-    if message["directory"] is not None:
-        os.chdir(message["directory"])
+    if (directory := message.get("directory")) is not None:
+        os.chdir(directory)
     os.execvpe(argv[0], argv, environment)
 
 

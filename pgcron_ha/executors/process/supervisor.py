@@ -12,7 +12,7 @@ Messages are JSON, one a line. From the node: ``run`` (with its descriptors from
 from __future__ import annotations
 
 import contextlib
-import json
+import math
 import os
 import selectors
 import signal
@@ -21,6 +21,7 @@ import sys
 from collections import deque
 from typing import Any
 
+from pgcron_ha.executors.process.conversation import RECEIVE_BYTES, Incoming, message_bytes
 from pgcron_ha.executors.process.supervised_run import SupervisedRun, spawn
 from pgcron_ha.operating_system import (
     boottime,
@@ -35,7 +36,6 @@ from pgcron_ha.operating_system import (
 
 _TICK = 1.0  # a suspended machine does not count in select(); look at the clock at least so often
 _CLEARING_TICK = 0.05  # while something killed is not gone yet
-_RECEIVE_BYTES = 65536
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
@@ -64,8 +64,8 @@ class Supervisor:
         self._node_process = node_process
         self._node_gone = False
         self._runs: dict[int, SupervisedRun] = {}
-        self._deadline: float | None = None
-        self._incoming = bytearray()
+        self._deadline = math.inf
+        self._incoming = Incoming()
         self._descriptors: deque[int] = deque()
         self._outgoing = bytearray()
         self._selector = selectors.DefaultSelector()
@@ -91,24 +91,20 @@ class Supervisor:
     def kill_all(self) -> None:
         """SIGKILL to every group and every descendant, until no child is left."""
         self._selector.unregister(self._node)
-        while True:
+        while self._runs or child_processes():
             for run in self._runs.values():
                 run.signal_group(signal.SIGKILL)
             for pid in child_processes():
                 _kill(pid)
-            self._reap()
-            for run in [each for each in self._runs.values() if each.status is not None]:
-                if not run.signal_group(signal.SIGKILL):
-                    del self._runs[run.number]
-            if not self._runs and not child_processes():
-                return
             self._wait(_CLEARING_TICK)
+            self._reap()
+            self._clear_ended()
 
     def _wait(self, seconds: float | None) -> None:
         for key, _ in self._selector.select(seconds):
             if key.fileobj is self._wake_up:
                 with contextlib.suppress(BlockingIOError):
-                    self._wake_up.recv(_RECEIVE_BYTES)
+                    self._wake_up.recv(RECEIVE_BYTES)
             elif isinstance(key.data, SupervisedRun):
                 self._read_start(key.data)
 
@@ -117,10 +113,8 @@ class Supervisor:
             return None
         if any(run.status is not None for run in self._runs.values()):
             return _CLEARING_TICK
-        limits = [run.next_limit() for run in self._runs.values()]
-        limits.append(self._deadline)
-        nearest = min((limit for limit in limits if limit is not None), default=None)
-        left = _TICK if nearest is None else min(_TICK, nearest - boottime())
+        nearest = min(self._deadline, *(run.limit for run in self._runs.values()))
+        left = min(_TICK, nearest - boottime())
         return left if left > 0 else _CLEARING_TICK  # killed already, but not gone yet
 
     # Messages from the node.
@@ -128,7 +122,7 @@ class Supervisor:
     def _receive(self) -> None:
         while True:
             try:
-                data, descriptors, _, _ = socket.recv_fds(self._node, _RECEIVE_BYTES, 16)
+                data, descriptors, _, _ = socket.recv_fds(self._node, RECEIVE_BYTES, 16)
             except BlockingIOError:
                 return
             except OSError:
@@ -137,11 +131,8 @@ class Supervisor:
             if not data:
                 self._node_gone = True
                 return
-            self._incoming += data
-            *complete, rest = self._incoming.split(b"\n")
-            self._incoming = rest
-            for line in complete:
-                self._obey(json.loads(line))
+            for message in self._incoming.take(data):
+                self._obey(message)
 
     def _obey(self, message: dict[str, Any]) -> None:
         if message["do"] == "lease":
@@ -159,19 +150,16 @@ class Supervisor:
     def _start(self, message: dict[str, Any]) -> None:
         descriptors = [self._descriptors.popleft() for _ in range(message["descriptors"])]
         run = SupervisedRun(message)
-        refused = None
-        if self._deadline is not None and boottime() >= self._deadline:
-            run.cause = "lease"
-            refused = "the node's lease is over"
+        if boottime() >= self._deadline:
+            run.cause, run.error = "lease", "the node's lease is over"
         else:
             try:
                 spawn(run, descriptors)
             except OSError as error:  # no process or descriptor is free
-                refused = str(error)
+                run.error = str(error)
         for descriptor in descriptors:
             os.close(descriptor)
-        if refused is not None:
-            run.error = refused
+        if run.error is not None:
             self._report_end(run)
             return
         self._runs[run.number] = run
@@ -195,7 +183,7 @@ class Supervisor:
 
     def _keep_limits(self) -> None:
         now = boottime()
-        if self._deadline is not None and now >= self._deadline:
+        if now >= self._deadline:
             for run in self._runs.values():
                 if not run.outlives_lease:
                     run.kill("lease")
@@ -268,7 +256,7 @@ class Supervisor:
 
     def _say(self, message: dict[str, Any]) -> None:
         # Bounded by the runs the node has: two short messages for each.
-        self._outgoing += json.dumps(message).encode() + b"\n"
+        self._outgoing += message_bytes(message)
 
     def _flush(self) -> None:
         try:

@@ -24,7 +24,7 @@ MARK: Final = "PGCRON_NODE_PROCESS"
 
 _END_SECONDS = 5.0
 
-# Isolated (-I) and without site (-S): it imports two small modules by their path, and not our
+# Isolated (-I) and without site (-S): it imports three small modules by their path, and not our
 # packages' __init__, which import more than a supervisor should hold in memory.
 _PROGRAM = """
 import sys, types

@@ -177,11 +177,8 @@ class ChildPool(ProcessExecutor):
                 mark=_MARK,
                 argv=[sys.executable, "-c", self._program.code],
                 environment={**_environment(), _MARK: uuid.uuid4().hex},
-                directory=None,
                 account=None,
-                timeout=None,
                 grace=LEAVE_SECONDS,
-                outlives_lease=False,
             )
         except OSError as error:
             message = f"no process for the handler could be started: {error}"

@@ -25,7 +25,7 @@ from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.masking import leave_masking_to_the_node
 from pgcron_ha.executors.contract.outcome import Outcome
 from pgcron_ha.executors.contract.progress import Progress
-from pgcron_ha.executors.process.conversation import Incoming, message_bytes
+from pgcron_ha.executors.process.conversation import RECEIVE_BYTES, Incoming, message_bytes
 from pgcron_ha.executors.python.child_process import context_from, outcome_members
 from pgcron_ha.executors.python.executor import PythonExecutor
 from pgcron_ha.executors.python.handler import PythonHandler
@@ -39,7 +39,6 @@ from pgcron_ha.operating_system import (
 CONTROL_DESCRIPTOR = 3
 """Where a child finds its end of the socket."""
 
-_RECEIVE_BYTES = 65536
 _END_SECONDS = 1.0
 _REPORT_SECONDS = 0.2
 
@@ -82,7 +81,7 @@ class Child:
 
     def _received(self) -> bytes:
         try:
-            return self._connection.recv(_RECEIVE_BYTES)
+            return self._connection.recv(RECEIVE_BYTES)
         except OSError:  # a handler closed it
             return b""
 
