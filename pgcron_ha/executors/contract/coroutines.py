@@ -74,6 +74,13 @@ async def wait_at_most(event: asyncio.Event, seconds: float) -> None:
             await event.wait()
 
 
+async def wait_all_the_same(future: asyncio.Future[Any]) -> None:
+    """Until it is done, however often the task that waits is cancelled meanwhile."""
+    while not future.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait({future})
+
+
 def wait_for(loop: asyncio.AbstractEventLoop, sending: Coroutine[Any, Any, Any]) -> Any:
     """The result of something that is done on the loop, for another thread; not to be stopped."""
     return submit(loop, sending).result()

@@ -22,7 +22,7 @@ import uvloop
 from pgcron_ha.executors.contract.attempt import Lease, StopReason
 from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
-from pgcron_ha.executors.contract.coroutines import post, run_until_stopped
+from pgcron_ha.executors.contract.coroutines import post, run_until_stopped, wait_all_the_same
 from pgcron_ha.executors.contract.failures import (
     MAX_NAME_CHARACTERS,
     MAX_TRACEBACK_CHARACTERS,
@@ -183,7 +183,7 @@ class TaskExecutor(LoopExecutor):
         """Hand all over to the loop."""
         self._inbox.extend(contexts)
         if not self._post(self._take_inbox):
-            self._refuse_inbox()
+            self._refuse_inbox()  # the loop is closed
 
     def stop(self, context: Context, reason: StopReason) -> None:
         """Cancel its task."""
@@ -221,11 +221,9 @@ class TaskExecutor(LoopExecutor):
         self._refuse_inbox()
 
     def _refuse_inbox(self) -> None:
-        while self._inbox:
-            with contextlib.suppress(IndexError):  # another thread was quicker
-                context = self._inbox.popleft()
-                context.stop_reason = context.stop_reason or StopReason.SHUTDOWN
-                self._done(context, stopped_early(context.stop_reason))
+        """Outside of the loop, when nothing is begun any more."""
+        with contextlib.suppress(IndexError):  # another thread was quicker with the last one
+            self._take_inbox()
 
     # The loop's side.
 
@@ -268,18 +266,12 @@ class TaskExecutor(LoopExecutor):
                 outcome = outcome_of_error(error, context)
             if timer:
                 timer.cancel()
-            await self._until_ended(context)
+            if (ending := self._endings.get(context)) is not None:
+                await wait_all_the_same(ending)  # it is over when it has been killed
         try:
             self._finish(context, outcome)
         except Exception as error:  # the engine's own: the slot is lost
             self._failed(error)
-
-    async def _until_ended(self, context: Context) -> None:
-        """A run that is being killed is not over before that is done."""
-        ending = self._endings.get(context)
-        while ending is not None and not ending.done():
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.wait({ending})
 
     def _finish(self, context: Context, outcome: Outcome) -> None:
         if context not in self._live:
