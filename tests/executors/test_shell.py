@@ -31,11 +31,11 @@ IGNORES_SIGTERM = "trap '' TERM; echo ready; while :; do sleep 1; done"
 
 @asynccontextmanager
 async def executor(
-    *templates: ShellTemplate, environment: dict[str, str] | None = None, **services: Any
+    *templates: ShellTemplate, **services: Any
 ) -> AsyncIterator[tuple[ShellExecutor, Record]]:
     record = Record()
     by_name = {each.name: each for each in templates}
-    running = ShellExecutor(by_name, record.services(**services), environment)
+    running = ShellExecutor(by_name, record.services(**services))
     try:
         yield running, record
     finally:
@@ -135,18 +135,21 @@ async def test_a_program_that_is_missing_could_not_start() -> None:
     assert "'no-such-program' could not be started" in outcome.message
 
 
-async def test_a_run_has_exactly_the_documented_environment() -> None:
+async def test_a_run_has_exactly_the_documented_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     fire = datetime(2026, 11, 21, 2, 0, tzinfo=UTC)
-    node = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "SECRET": "s", "PGCRON_HA_DSN": "d"}
+    for name, value in {"LANG": "C.UTF-8", "SECRET": "s", "PGCRON_HA_DSN": "d"}.items():
+        monkeypatch.setenv(name, value)
     offered = template("env", environment=("LANG", "ABSENT"))
-    async with executor(offered, environment=node) as (running, record):
+    async with executor(offered) as (running, record):
         run = context(7, "shell:t", schedule="nightly", fire_time=fire, origin="backfill")
         running.start([run])
         assert record.outcome(run) is SUCCEEDED
         variables = dict(line.split("=", 1) for line in record.lines_of(run))
     args_file = variables.pop("PGCRON_ARGS_FILE")
     assert variables == {
-        "PATH": node["PATH"],
+        "PATH": os.environ["PATH"],
         "LANG": "C.UTF-8",
         "PGCRON_RUN_ID": "7",
         "PGCRON_ATTEMPT": "1",

@@ -68,22 +68,13 @@ def render_argv(template: ShellTemplate, context: Context) -> list[str]:
     return [PLACEHOLDER.sub(lambda found: values[found[1]], item) for item in template.argv]
 
 
-def run_environment(
-    template: ShellTemplate,
-    context: Context,
-    args_file: Path,
-    previous_file: Path | None,
-    node: Mapping[str, str],
-) -> dict[str, str]:
-    """All variables of a run. ``node`` is the node's environment; only allowed names are taken."""
-    previous: dict[str, str] = {}
-    if previous_file is not None:
-        found = facts_of(context._previous_found) | {"file": str(previous_file)}
-        previous = {f"PGCRON_PREVIOUS_{name.upper()}": text for name, text in found.items()}
+def run_environment(template: ShellTemplate, context: Context) -> dict[str, str]:
+    """The variables of a run, without those that name its files and the run before. Of the node's
+    own only allowed names are taken.
+    """
     facts = {f"PGCRON_{name.upper()}": as_text(each) for name, each in run_facts(context).items()}
-    environment = {name: node[name] for name in template.environment if name in node}
-    environment.setdefault("PATH", node.get("PATH", DEFAULT_PATH))
-    return {**environment, **facts, "PGCRON_ARGS_FILE": str(args_file), **previous}
+    node = {"PATH": DEFAULT_PATH, **os.environ}
+    return {name: node[name] for name in ("PATH", *template.environment) if name in node} | facts
 
 
 def account_of(template: ShellTemplate) -> Account | None:
@@ -143,7 +134,6 @@ class ShellExecutor(ProcessExecutor):
         self,
         templates: Mapping[str, ShellTemplate],
         executor_services: ExecutorServices,
-        environment: Mapping[str, str] | None = None,
         transactions: Transactions | None = None,
     ) -> None:
         self._offered = {
@@ -155,7 +145,6 @@ class ShellExecutor(ProcessExecutor):
         self._directory = Path(tempfile.mkdtemp(prefix="pgcron-ha-", dir=directory))
         # Others may pass through, to the file that is their own, but not list it.
         self._directory.chmod(0o711 if accounts else 0o700)
-        self._environment = os.environ if environment is None else environment
         self._transactions = transactions
         super().__init__("shell", self._offered, executor_services)
         self._post(self._open_supervisor)
@@ -218,14 +207,14 @@ class ShellExecutor(ProcessExecutor):
         # The fence number names the claim, as its token does, and is no secret.
         args_file = self._directory / f"{context.run_id}-{context.fence}.json"
         files: dict[Path, Any] = {args_file: context.args}
-        previous_file = None
+        environment = run_environment(template, context)
+        environment["PGCRON_ARGS_FILE"] = str(args_file)
         if template.previous:
             found = context._previous_found
             previous_file = args_file.with_suffix(".previous.json")
             files[previous_file] = None if found is None else found.document()
-        environment = run_environment(
-            template, context, args_file, previous_file, self._environment
-        )
+            facts = facts_of(found) | {"file": str(previous_file)}
+            environment |= {f"PGCRON_PREVIOUS_{name.upper()}": facts[name] for name in facts}
         argv = render_argv(template, context)
 
         try:
