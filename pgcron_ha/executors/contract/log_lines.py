@@ -55,14 +55,11 @@ class RunLog:
         with self._lock:
             if self.is_finished:
                 return False
-            if "\n" not in text:
-                self._keep_partial(stream, text)
-            elif self._lines >= MAX_LINES and not self._may_report(stream, text):
+            if "\n" in text and self._lines >= MAX_LINES and not self._may_report(stream, text):
                 self.dropped += text.count("\n")
                 self._partial[stream] = ""
-                self._keep_partial(stream, text[text.rindex("\n") + 1 :])
-            else:
-                self._emit_lines(stream, text)
+                text = text[text.rindex("\n") + 1 :]
+            self._emit_lines(stream, text)
             return True
 
     def finish(self) -> None:
@@ -119,8 +116,6 @@ def clean_line(line: str) -> str:
     if not is_cut and line.isascii() and len(line) <= most:
         return line
     encoded = line.encode("utf-8", "replace")
-    if not is_cut and len(encoded) <= most:
-        return encoded.decode()
-    if most > MAX_LINE_BYTES:
-        return encoded.decode()  # the node cuts it
+    if most > MAX_LINE_BYTES or (not is_cut and len(encoded) <= most):
+        return encoded.decode()  # in the first case the node cuts it
     return encoded[: most - len(CUT_MARK.encode())].decode("utf-8", "ignore") + CUT_MARK

@@ -27,7 +27,6 @@ class Capture:
         self._users = 0
         self._streams: dict[Literal["stdout", "stderr"], _CapturedStream] = {}
         self._handler = _RunLogHandler()
-        self._aside = _NotInRun()
         self._filtered: list[logging.Handler] = []
 
     def install(self) -> None:
@@ -50,7 +49,7 @@ class Capture:
         # trackers) go on.
         self._filtered = [each for each in root.handlers if type(each) is logging.StreamHandler]
         for handler in self._filtered:
-            handler.addFilter(self._aside)
+            handler.addFilter(_is_outside)
         root.addHandler(self._handler)
         for name in ("stdout", "stderr"):
             original = getattr(sys, name)
@@ -65,7 +64,7 @@ class Capture:
         self._streams.clear()
         logging.getLogger().removeHandler(self._handler)
         for handler in self._filtered:
-            handler.removeFilter(self._aside)
+            handler.removeFilter(_is_outside)
 
 
 class _CapturedStream:
@@ -115,9 +114,8 @@ class _RunLogHandler(logging.Handler):
             last.handle(record)
 
 
-class _NotInRun(logging.Filter):
-    def filter(self, record: logging.LogRecord) -> bool:
-        return current_run.get() is None
+def _is_outside(record: logging.LogRecord) -> bool:
+    return current_run.get() is None
 
 
 capture = Capture()

@@ -192,8 +192,6 @@ class ChildProcess(SupervisedProcess):
         if ended is None or ended["cause"] == "lease" or context.stop_reason is not None:
             return outcome_of_force(context, ended)
         status, tail = ended["status"], self.last_of_stderr()
-        if status is None:
-            return Failed("CouldNotStart", str(ended["error"]), tail)
         how = how_it_ended(status)
         if self.fault is not None and status == -signal.SIGKILL:
             return Failed("BadChild", f"{self.fault}; its process was {how}")

@@ -95,8 +95,8 @@ class PythonExecutor(LoopExecutor):
     def stop(self, context: Context, reason: StopReason) -> None:
         """Cancel the task of an async handler; a plain one learns it from `Context.check`."""
         if context.stop_reason is None:
-            if self._children is not None and self._is_isolated(context):
-                self._children.stop(context, reason)
+            if (pool := self._pool_of(context)) is not None:
+                pool.stop(context, reason)
                 return
             context.stop_reason = reason
             if context._transaction is not None:
@@ -107,9 +107,8 @@ class PythonExecutor(LoopExecutor):
         """False without a process of its own: nothing ends a thread or a task that does not want
         to.
         """
-        if self._children is None or not self._is_isolated(context):
-            return False
-        return self._children.kill(context)
+        pool = self._pool_of(context)
+        return pool is not None and pool.kill(context)
 
     def renew_lease(self, deadline: float) -> None:
         """From this instant on `Context.check` raises; processes of their own are dead then."""
@@ -170,9 +169,10 @@ class PythonExecutor(LoopExecutor):
             )
         return True
 
-    def _is_isolated(self, context: Context) -> bool:
+    def _pool_of(self, context: Context) -> ChildPool | None:
+        """What has a process for it, if its handler is isolated."""
         handler = self._handlers.get(context.handler)
-        return handler is not None and handler.isolation is not None
+        return None if handler is None or handler.isolation is None else self._children
 
     def _next(self) -> Context | None:
         """What the slot that became free does now."""
