@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from pgcron_ha.db.driver.transactions import Transactions
 from pgcron_ha.errors import DatabaseUnavailable
@@ -16,8 +15,7 @@ from pgcron_ha.executors.contract.coroutines import wait_for
 from pgcron_ha.executors.contract.outcome import Failed
 
 
-@dataclass(frozen=True, slots=True)
-class Previous:
+class Previous(NamedTuple):
     """The last run that had ended of an earlier fire of the same schedule."""
 
     run_id: int
@@ -32,14 +30,8 @@ class Previous:
 
     def document(self) -> dict[str, Any]:
         """As JSON: for programs and services."""
-        return {
-            "run_id": self.run_id,
-            "fire_time": rfc3339(self.fire_time),
-            "outcome": self.outcome,
-            "finished_at": rfc3339(self.finished_at),
-            "result": self.result,
-            "error": self.error,
-        }
+        instants = {"fire_time": self.fire_time, "finished_at": self.finished_at}
+        return self._asdict() | {name: rfc3339(each) for name, each in instants.items()}
 
 
 def facts_of(previous: Previous | None) -> dict[str, str]:
@@ -83,14 +75,7 @@ async def find_previous(database: Transactions, context: Attempt) -> Previous | 
     row = None if context.schedule is None else await database.previous(context.run_id)
     if row is None:
         return None
-    return Previous(
-        run_id=row["run"],
-        fire_time=row["fire_time"],
-        outcome=row["outcome"],
-        finished_at=row["finished_at"],
-        result=None if row["result"] is None else json.loads(row["result"]),
-        error=row["error"],
-    )
+    return Previous(**{**row, "result": json.loads(row["result"] or "null")})
 
 
 async def note_previous(database: Transactions | None, context: Attempt) -> Failed | None:

@@ -184,12 +184,6 @@ class PythonExecutor(LoopExecutor):
 
     # The loop's side.
 
-    def _hand_to_loop(self, context: Context) -> None:
-        self._inbox.append(context)
-        if not self._awake:
-            self._awake = True
-            self._loop.call_soon_threadsafe(self._take_inbox)
-
     def _take_inbox(self) -> None:
         self._awake = False  # before the inbox is read, so that no hand-over can be missed
         while self._inbox:
@@ -293,7 +287,10 @@ class PythonExecutor(LoopExecutor):
 
     def _start(self, context: Context) -> None:
         if context._work.on_loop:
-            self._hand_to_loop(context)
+            self._inbox.append(context)
+            if not self._awake:
+                self._awake = True
+                self._loop.call_soon_threadsafe(self._take_inbox)
         elif self._children is None or context._work.in_thread:
             self._threads.submit(context)
         else:
