@@ -64,18 +64,11 @@ class Callback:
     def __init__(self, desk: CallbackDesk, context: Context, url: str) -> None:
         self._desk = desk
         self._context = context
+        self.key = context.run_id, context.fence
+        """The attempt."""
         self.address = CallbackAddress(url, secrets.token_urlsafe(32))
         self.masker = Masker((self.address.token,))
         self._ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-
-    @property
-    def key(self) -> tuple[int, int]:
-        """Run and fence: the attempt."""
-        return self._context.run_id, self._context.fence
-
-    def reported(self) -> Outcome | None:
-        """The outcome if the service has reported it, else None."""
-        return self._ended.result() if self._ended.done() else None
 
     async def wait(self) -> Outcome:
         """Wait for the outcome that the service reports."""
@@ -86,11 +79,11 @@ class Callback:
         """From now on no callback is taken; the outcome, if the service was quicker."""
         if self._context.stop_reason is StopReason.LEASE_LOST:
             return None  # the node that takes the run over looks for it
-        if self.reported() is None:
+        if not self._ended.done():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(CLOSE_SECONDS):
                     await self._desk.close(self)
-        return self.reported()
+        return self._ended.result() if self._ended.done() else None
 
     def take(self, row: Row) -> None:
         """What the service has said since the last time."""

@@ -164,13 +164,11 @@ class ShellExecutor(ProcessExecutor):
             return Failed("CouldNotStart", str(error))
         self._of_runs[context] = process
         try:
-            return self._outcome(context, process, await process.ended)
+            return self._outcome(context, await process.ended)
         finally:
             del self._of_runs[context]
 
-    def _outcome(
-        self, context: Context, process: SupervisedProcess, ended: dict[str, Any] | None
-    ) -> Outcome:
+    def _outcome(self, context: Context, ended: dict[str, Any] | None) -> Outcome:
         """``ended`` is the supervisor's message, None if the supervisor died."""
         if ended is None or ended["cause"] is not None:
             return outcome_of_force(context, ended)
@@ -187,7 +185,7 @@ class ShellExecutor(ProcessExecutor):
         return Failed(
             "ExitStatus" if status > 0 else "KilledBySignal",
             how_it_ended(status),
-            process.last_of_stderr(),
+            self._of_runs[context].last_of_stderr(),
             retry=is_snoozed or not is_final,
             exit_status=status,
             after=timedelta(seconds=template.snooze) if is_snoozed else None,

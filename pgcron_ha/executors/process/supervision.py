@@ -249,11 +249,9 @@ class ProcessExecutor(TaskExecutor):
         self._processes[process.number] = process
         self._say("run", process.number, descriptors, descriptors=len(descriptors), **message)
 
-    def _say(
-        self, what: str, number: int = 0, passed: tuple[int, ...] = (), **message: Any
-    ) -> None:
+    def _say(self, do: str, number: int = 0, passed: tuple[int, ...] = (), **message: Any) -> None:
         if self._supervisor is not None:
-            self._supervisor.send({"do": what, "run": number, **message}, passed)
+            self._supervisor.send({"do": do, "run": number, **message}, passed)
 
     def _hear(self, message: dict[str, Any]) -> None:
         process: SupervisedProcess = self._processes[message["run"]]

@@ -176,7 +176,7 @@ class Supervisor:
         if error:
             run.error = error.decode("utf-8", "replace")
             return
-        self._say({"event": "started", "run": run.number, "pid": run.pid, "at": run.started_at})
+        self._say("started", run, pid=run.pid, at=run.started_at)
         run.program_started()
 
     # Time limits.
@@ -244,19 +244,11 @@ class Supervisor:
         for file in run.files:
             with contextlib.suppress(OSError):
                 os.unlink(file)
-        self._say(
-            {
-                "event": "ended",
-                "run": run.number,
-                "status": run.status,
-                "cause": run.cause,
-                "error": run.error,
-            }
-        )
+        self._say("ended", run, status=run.status, cause=run.cause, error=run.error)
 
-    def _say(self, message: dict[str, Any]) -> None:
+    def _say(self, event: str, run: SupervisedRun, **facts: Any) -> None:
         # Bounded by the runs the node has: two short messages for each.
-        self._outgoing += message_bytes(message)
+        self._outgoing += message_bytes({"event": event, "run": run.number, **facts})
 
     def _flush(self) -> None:
         try:

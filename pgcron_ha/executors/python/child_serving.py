@@ -103,14 +103,14 @@ class Child:
         try:
             handlers = self._offer(message)
         except BaseException as error:
-            self._say({"event": "failed", "message": f"{type(error).__name__}: {error}"[:4096]})
+            self._say("failed", message=f"{type(error).__name__}: {error}"[:4096])
             raise
         # For the run before, which a handler may ask for; it connects when one does.
         transactions = Transactions(message["dsn"], 1, message["schema"])
         self._executor = PythonExecutor(
             handlers, ExecutorServices(self._done, lambda: None, self, 1), transactions
         )
-        self._say({"event": "ready", "resident": resident_bytes()})
+        self._say("ready", resident=resident_bytes())
 
     def _run(self, executor: PythonExecutor, message: dict[str, Any]) -> None:
         self._number, self._context = message["run"], context_from(message["context"])
@@ -118,7 +118,7 @@ class Child:
         self._context._pass_beat = self._beat
         executor.renew_lease(message["lease"])
         set_limits(message["memory"], message["cpu"])
-        self._say({"event": "begun", "run": self._number})
+        self._say("begun")
         executor.start([self._context])
 
     def _done(self, context: Context, outcome: Outcome) -> None:
@@ -130,21 +130,18 @@ class Child:
             except (OSError, ValueError):  # a handler closed it
                 continue
         self._say(
-            {
-                "event": "ended",
-                "run": self._number,
-                "outcome": outcome_members(outcome),
-                "dropped": dropped,
-                "resident": resident_bytes(),
-                "left": len(living_children()),
-            }
+            "ended",
+            outcome=outcome_members(outcome),
+            dropped=dropped,
+            resident=resident_bytes(),
+            left=len(living_children()),
         )
 
     def write(self, context: Attempt, stream: Stream, line: str) -> None:
         """A line of the run's log: the child is the sink of its executor."""
         if context._log is not None and context._log.is_finished:
             return  # how many were dropped: the node reports that for all it got
-        self._say({"event": "line", "run": self._number, "stream": stream, "line": line})
+        self._say("line", stream=stream, line=line)
 
     def progress(self, context: Attempt, progress: Progress) -> None:
         """How far the run is: a few times a second, and always the last step."""
@@ -152,20 +149,21 @@ class Child:
         if now < self._next_report and progress.done != progress.total:
             return
         self._next_report = now + _REPORT_SECONDS
-        self._say({"event": "progress", "run": self._number, **progress._asdict()})
+        self._say("progress", **progress._asdict())
 
     def _beat(self, context: Context) -> None:
         """That the run is alive: a few times a second at most."""
         now = time.monotonic()
         if now >= self._next_beat and context is self._context:
             self._next_beat = now + _REPORT_SECONDS
-            self._say({"event": "beat", "run": self._number})
+            self._say("beat")
 
-    def _say(self, message: dict[str, Any]) -> None:
+    def _say(self, event: str, **facts: Any) -> None:
+        message = message_bytes({"event": event, "run": self._number, **facts})
         # Blocks while the node is busy with others' floods; that is what a flood deserves.
         with self._sending:
             try:
-                self._connection.sendall(message_bytes(message))
+                self._connection.sendall(message)
             except OSError as error:  # a handler closed it, or the node is gone
                 os.write(2, f"nothing can be sent to the node any more: {error}\n".encode())
                 os._exit(1)
