@@ -8,11 +8,12 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, Unpack
 
 from pgcron_ha.client.app import App
-from pgcron_ha.client.checks import duration
+from pgcron_ha.client.checks import args_text, duration
 from pgcron_ha.client.options import RunOptions
 from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.client.run_status import RunStatus, read_status
@@ -23,10 +24,12 @@ from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.connecting import connect
 from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.driver.statements import load
+from pgcron_ha.db.queries.pages.schedules import offered
 from pgcron_ha.db.queries.rows import Row, Rows
 from pgcron_ha.db.schema.uninstall import uninstall
 from pgcron_ha.engine.node import Node
 from pgcron_ha.errors import ConfigError, PgcronError, WaitTimedOut
+from pgcron_ha.web.run_words import why_run_waits
 
 _MARK: Final = "pgcron_ha: made for tests"
 
@@ -67,11 +70,14 @@ class SchemaUnderTest:
     def __init__(self, connection: Connection, schema: str) -> None:
         self.connection = connection
         self._schema = schema
+        self.busy: list[str] = []
+        """The handlers that executed or could begin when `is_quiet` looked last."""
 
     async def is_quiet(self, run_id: int | None) -> bool:
         """Whether nothing executes or could begin, or this run has ended."""
         (row,) = await self.fetch("testing_unfinished", run_id=run_id)
-        return row["busy"] == 0 or (run_id is not None and not row["lives"])
+        self.busy = row["busy"] or []
+        return not self.busy or (run_id is not None and not row["lives"])
 
     async def lives(self, run_id: int) -> bool:
         """Whether the run has not ended."""
@@ -90,6 +96,23 @@ class SchemaUnderTest:
         await self.fetch("testing_wake_nodes")
         return timedelta(seconds=seconds)
 
+    async def refuse_stuck(self, run_id: int | None) -> None:
+        """Raises WaitTimedOut for this run, of None for a due one that no node offers, with the
+        cause. While a node lives, as it is about what that offers.
+        """
+        for row in await self.fetch("testing_stuck", run_id=run_id):
+            why = await why_run_waits(self.connection, row["id"], schema=self._schema)
+            known = (await offered(self.connection, schema=self._schema))["handlers"]
+            near = [] if row["handler"] in known else get_close_matches(row["handler"], known, n=1)
+            raise WaitTimedOut(
+                f"run {row['id']} of {row['handler']} did not end: "
+                + (why or f"it is due at {row['due_at']}")
+                + (f". Did you mean {near[0]}?" if near else ""),
+                "Nothing that could execute it is left to do. The node of a test offers the "
+                "handlers of the App and those of pgcron-ha.toml.",
+                "Correct the run, or let the App or pgcron-ha.toml have what it waits for.",
+            )
+
     async def fetch(self, name: str, /, **values: Any) -> list[Row]:
         """The rows of a statement."""
         return await Rows(name)(self.connection, schema=self._schema, **values)
@@ -98,6 +121,7 @@ class SchemaUnderTest:
 TIMEOUT_SECONDS: Final = 30.0
 _FOR_EVER: Final = timedelta(days=366)
 _LOOK_SECONDS: Final = 0.01
+_MOST_NAMED: Final = 5
 
 
 class Pgcron:
@@ -132,16 +156,20 @@ class Pgcron:
             return await self._run(schema, run_id)
 
     async def fire(
-        self, schedule: str, at: datetime | None = None, args: str | None = None
+        self,
+        schedule: str,
+        at: datetime | None = None,
+        args: Mapping[str, Any] | str | None = None,
     ) -> RunStatus:
         """Lets a schedule fire once, as if it were `at` (aware; now), and executes as `run` does.
 
-        The handler's `Context.fire_time` is `at`; its own clock is not moved. `args` (JSON text) of
-        None are the schedule's. Raises NotFound, InvalidInput, WaitTimedOut.
+        The handler's `Context.fire_time` is `at`; its own clock is not moved. `args` (a mapping
+        or JSON text) of None are the schedule's. Raises NotFound, InvalidInput, WaitTimedOut.
         """
+        given = None if args is None else args_text(args)
         async with self._schema_of_test() as schema:
             run_id = await functions.run_now(
-                schema.connection, schedule, args, fire_time=at, schema=self.schema
+                schema.connection, schedule, given, fire_time=at, schema=self.schema
             )
             return await self._run(schema, run_id)
 
@@ -154,8 +182,8 @@ class Pgcron:
         """Executes until nothing is due; the ended runs that no earlier call has returned.
 
         With `ahead` (``"1h"``) also what would become due within that time, retries too, in its
-        order, by making it due earlier. What no handler of the App can execute is left alone.
-        Raises WaitTimedOut when it takes longer than `timeout` seconds.
+        order, by making it due earlier. Raises WaitTimedOut when it takes longer than `timeout`
+        seconds, and for a due run that neither the App nor ``pgcron-ha.toml`` has a handler for.
         """
         most = timedelta() if ahead is None else duration("ahead", ahead) or timedelta()
         async with self._schema_of_test() as schema:
@@ -180,13 +208,6 @@ class Pgcron:
 
     async def _run(self, schema: SchemaUnderTest, run_id: int) -> RunStatus:
         await self._execute(schema, run_id, _FOR_EVER, TIMEOUT_SECONDS)
-        if await schema.lives(run_id):
-            raise WaitTimedOut(
-                f"run {run_id} did not end",
-                "Nothing that could execute it is left to do: no handler of the App has its name, "
-                "or it waits for a label, a concurrency key or a breaker.",
-                f"`pgcron-ha runs show {run_id}` with the DSN of the test says why.",
-            )
         self._reported.add(run_id)
         return await read_status(schema.connection, run_id, self.schema)
 
@@ -194,7 +215,7 @@ class Pgcron:
         self, schema: SchemaUnderTest, run_id: int | None, most: timedelta, timeout: float
     ) -> None:
         """Until nothing is due, or that run has ended; at most `most` of time is skipped."""
-        async with self._node() as is_working, _in_time(timeout):
+        async with self._node() as is_working, _in_time(timeout, schema):
             while True:
                 while not await schema.is_quiet(run_id):
                     is_working()
@@ -203,7 +224,7 @@ class Pgcron:
                     return
                 passed = await schema.come_nearer(most)
                 if passed is None:
-                    return
+                    return await schema.refuse_stuck(run_id)
                 most -= passed
 
     @asynccontextmanager
@@ -248,13 +269,16 @@ class Pgcron:
 
 
 @asynccontextmanager
-async def _in_time(seconds: float) -> AsyncIterator[None]:
+async def _in_time(seconds: float, schema: SchemaUnderTest) -> AsyncIterator[None]:
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(seconds) as time:
             yield
     except TimeoutError:
+        if not time.expired():
+            raise
         raise WaitTimedOut(
-            f"there was still something to execute after {seconds:g} s",
+            f"there was still something to execute after {seconds:g} s: "
+            + (", ".join(schema.busy[:_MOST_NAMED]) or "runs that are due later"),
             "A handler takes longer, or runs ask for more runs without an end.",
             "Give drain a longer timeout, or look at what the handlers do.",
         ) from None

@@ -93,6 +93,10 @@ async def test_a_schedule_fires_for_an_instant(pgcron):
     status = await pgcron.fire("report", at=first)
     assert status.result == {"kind": "daily", "for": first.isoformat()}
     assert jobs.calls == ["daily"], "the clock starts nothing"
+    assert (await pgcron.fire("report", args={"kind": "x"})).result["kind"] == "x"
+    assert (await pgcron.fire("report", args='{"kind": "y"}')).result["kind"] == "y"
+    with pytest.raises(InvalidInput, match="args is a JSON array"):
+        await pgcron.fire("report", args="[]")
 
 def test_without_an_event_loop_too(pgcron):
     with psycopg.connect(pgcron.dsn) as connection:
@@ -130,16 +134,28 @@ async def test_what_waits_for_the_run_before_it_is_executed_too(pgcron):
     assert [run.outcome for run in await pgcron.drain()] == ["succeeded"] * 4
 
 async def test_what_can_not_end_is_said(pgcron):
-    with pytest.raises(WaitTimedOut, match="did not end"):
+    with pytest.raises(WaitTimedOut, match="shell:nobody did not end: no live node offers"):
         await pgcron.run("shell:nobody")
+    with pytest.raises(WaitTimedOut, match="'py:reprot' for .* Did you mean py:report[?]") as told:
+        await pgcron.run("reprot", concurrency_key="one")
+    assert "runs show" not in told.value.hint
+    with pytest.raises(WaitTimedOut, match="needs gpu=1: no live node"):
+        await pgcron.run("report", requires={"gpu": "1"})
     with pytest.raises(NotFound):
         await pgcron.fire("nothing")
     with pytest.raises(InvalidInput):
         await pgcron.run("report", {"kind": 5, "other": 1})
 
+async def test_what_nobody_offers_is_said_when_it_is_due(pgcron):
+    with psycopg.connect(pgcron.dsn) as connection:
+        connection.execute("SELECT pgcron.enqueue('py:reprot', due_at => now() + '1 h')")
+    assert await pgcron.drain() == []
+    with pytest.raises(WaitTimedOut, match="py:reprot did not end.* Did you mean py:report"):
+        await pgcron.drain(ahead="2h")
+
 async def test_a_handler_without_an_end_is_stopped(pgcron):
     await jobs.app.enqueue("endless")
-    with pytest.raises(WaitTimedOut, match="still something to execute after 0.5 s"):
+    with pytest.raises(WaitTimedOut, match="something to execute after 0.5 s: py:endless"):
         await pgcron.drain(timeout=0.5)
     await jobs.app.close()
 """
@@ -193,7 +209,7 @@ def passed(answer: subprocess.CompletedProcess[str], count: int) -> bool:
 def test_handlers_and_schedules_run_without_waiting(suite: Suite, empty_database: str) -> None:
     answer = suite(TESTS)
 
-    assert passed(answer, 10)
+    assert passed(answer, 11)
     with psycopg.connect(empty_database) as connection:
         assert connection.execute("SELECT to_regnamespace('pgcron')").fetchone() == (None,)
 

@@ -25,9 +25,9 @@ END $$;
 UPDATE pgcron.schedule SET enabled = false, paused_note = 'under test' WHERE enabled;
 
 -- name: testing_unfinished
--- Runs that execute, or could begin now, those too that a node is about to let go; and whether this
--- one of them all lives.
-SELECT count(*) FILTER (WHERE r.state = 'running'
+-- Handlers of runs that execute, or could begin now, those too that a node is about to let go (of
+-- none NULL); and whether this one of them all lives.
+SELECT array_agg(DISTINCT r.handler) FILTER (WHERE r.state = 'running'
                         OR (r.state = 'ready' AND r.due_at <= clock_timestamp())
                           OR (r.gate = 'overlap'
                               AND (SELECT o.room
@@ -35,6 +35,13 @@ SELECT count(*) FILTER (WHERE r.state = 'running'
                                                            1) o) > 0)) AS busy,
        coalesce(bool_or(r.id = :run_id::bigint), false) AS lives
 FROM pgcron.run r;
+
+-- name: testing_stuck
+-- This run; of NULL the first that is due and that no node offers.
+SELECT r.id, r.handler, r.due_at FROM pgcron.run r
+WHERE r.id = :run_id::bigint
+   OR (:run_id IS NULL AND r.gate = 'no_node' AND r.due_at <= clock_timestamp())
+ORDER BY r.id LIMIT 1;
 
 -- name: testing_next_due
 SELECT CASE WHEN min(r.due_at) IS NOT NULL
