@@ -123,7 +123,7 @@ class App:
         The other options (`max_attempts`, `retry`, `queue`, `timeout`, …) are the defaults of runs
         and schedules that this App makes of it; their own options take precedence.
         Raises ConfigError when the name is taken, a limit is invalid or the function can't be
-        called with keywords, InvalidInput for an invalid name or default.
+        called with a context (first) and keywords, InvalidInput for an invalid name or default.
         """
         if callable(name):
             raise ConfigError(

@@ -47,6 +47,10 @@ def test_wrong_definitions_of_handlers_are_told_where_they_are_made() -> None:
         app.handler(lambda: None)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="on_lease_loss is 'go on'"):
         app.handler("long", on_lease_loss="go on")(lambda: None)  # type: ignore[arg-type]
+    for misplaced in (lambda order, context: 1, lambda context, *, ctx: 1, lambda *, ctx=None: 1):
+        with pytest.raises(ConfigError, match="of the handler 'py:new' is in the wrong place"):
+            app.handler("new")(misplaced)
+    app.handler("rest")(lambda *context, **ctx: None)
     with pytest.raises(InvalidInput, match="delivery 'sometimes' is not known"):
         app.handler("other", delivery="sometimes")
     with pytest.raises(ConfigError, match="not a handler of this App"):

@@ -43,7 +43,7 @@ class PythonHandler:
     The function's first positional parameter gets the `Context` if it is named ``ctx`` or
     ``context`` or annotated as Context; the keys of args are keyword arguments, checked and
     converted by the annotations of their parameters (`pgcron_ha.executors.python.parameters`).
-    Raises `ConfigError` for a callable without a readable signature.
+    Raises `ConfigError` for a callable without a readable signature, or with a context elsewhere.
     """
 
     def __init__(

@@ -53,7 +53,7 @@ class Unfit(Exception):
 class Parameters:
     """What the function takes beside its context. ``name`` is the handler's full name.
 
-    Raises `ConfigError` for a callable without a readable signature.
+    Raises `ConfigError` for a callable without a readable signature, or with a context elsewhere.
     """
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
@@ -69,6 +69,14 @@ class Parameters:
             ) from None
         self.takes_context = _takes_context(self._signature)
         self._own = list(self._signature.parameters.values())[1 if self.takes_context else 0 :]
+        for each in self._own:
+            if each.name in _CONTEXT_NAMES and each.kind not in _REST:
+                raise ConfigError(
+                    f"the parameter '{each.name}' of the handler {name!r} is in the wrong place",
+                    "A run's context is given to the first parameter. The others get the args, by "
+                    "name, and none of those is named context or ctx.",
+                    "Write the context first, or give the arg another name.",
+                )
         self._names = frozenset(each.name for each in self._own if each.kind in _BY_NAME)
         self._required = [
             each.name for each in self._own if each.default is _EMPTY and each.kind not in _REST
