@@ -113,7 +113,8 @@ _SCHEDULES: Final = (
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIRECTORY",
-    help="The demo's own folder.  [default: ~/.local/state/pgcron_ha/demo]",
+    help="The demo's own folder.  [default: ~/.local/state/pgcron_ha/demo; as root "
+    "/var/lib/pgcron_ha/demo]",
 )
 def demo_command(seconds: float | None, nodes: int, folder: Path | None) -> int:
     """Watch two nodes work on an embedded PostgreSQL, and kill one.
