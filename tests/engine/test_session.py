@@ -230,7 +230,10 @@ async def test_a_node_in_the_folder_of_a_dead_one_frees_its_runs_at_once(
     second = Workshop(database, home="here:/folder:1")
     await second.join()
 
-    assert [e.predecessors for e in events if isinstance(e, NodeJoined)] == [0, 1]
+    def predecessors() -> list[int]:
+        return [e.predecessors for e in events if isinstance(e, NodeJoined)]
+
+    await until("it has said so", lambda: predecessors() == [0, 1])
     assert list((await control.reap(connection)).values()) == ["retry"]
     await second.leave()
 
