@@ -24,6 +24,8 @@ from pgcron_ha.spec.cron.fields import CronField
 LONGEST_GAP_IN_YEARS = 41
 # Months that are passed over as fast as anything else is done once.
 MONTHS_A_STEP = 12
+# Before the calendar begins, in any zone.
+FIRST_YEAR = 1898
 # After this year nothing fires: datetime ends with 9999.
 LAST_YEAR = 9998
 
@@ -42,6 +44,7 @@ class MonthDays:
         self._months = frozenset(month.values)
         self._masks: dict[tuple[int, int], int] = {}
         self._years: dict[tuple[int, bool], int] = {}
+        self._before_years = {FIRST_YEAR: 0}
 
     def in_month(self, year: int, month: int) -> int:
         """The mask of the month's days; 0 when it has none."""
@@ -86,6 +89,16 @@ class MonthDays:
             months = (self.in_month(year, month) for month in range(1, 13))
             self._years[shape] = sum(mask.bit_count() for mask in months)
         return self._years[shape]
+
+    def before_year(self, year: int) -> int:
+        """How many days it names from `FIRST_YEAR` on, before this year. Remembered: each search
+        for an nth asks.
+        """
+        known = self._before_years
+        while len(known) <= year - FIRST_YEAR:  # two threads at once write the same
+            last = FIRST_YEAR + len(known) - 1
+            known[last + 1] = known[last] + self.in_year(last)
+        return known[max(year, FIRST_YEAR)]
 
 
 def _days_of(field: CronField, length: int, first: int) -> int:

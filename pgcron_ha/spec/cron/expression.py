@@ -10,7 +10,7 @@ from bisect import bisect_right
 from calendar import monthrange
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.budget import spend
@@ -81,13 +81,11 @@ class CronExpression:
         """How many wall times it names in (after, until], both naive; less than none if ``until``
         is the earlier one.
         """
-        year = min(after.year, until.year)
-        return self._count_from(year, until) - self._count_from(year, after)
+        return self._count_up_to(until) - self._count_up_to(after)
 
-    def _count_from(self, year: int, wall: datetime) -> int:
-        """How many wall times it names from the beginning of a year up to this one."""
-        days = sum(self.days.in_year(before) for before in range(year, wall.year))
-        days += sum(
+    def _count_up_to(self, wall: datetime) -> int:
+        """How many wall times up to this one it names, since the beginning of `FIRST_YEAR`."""
+        days = self.days.before_year(wall.year) + sum(
             self.days.in_month(wall.year, month).bit_count() for month in range(1, wall.month)
         )
         mask = self.days.in_month(wall.year, wall.month)
@@ -263,7 +261,11 @@ class NthExpression(CronExpression):
 
     def _number(self, wall: datetime) -> int:
         """How many of the expression lie in [anchor, wall]; before the anchor, less than none."""
-        return super().count_between(self.anchor - _SECOND, wall)
+        return self._count_up_to(wall) - self._before_anchor
+
+    @cached_property
+    def _before_anchor(self) -> int:
+        return self._count_up_to(self.anchor - _SECOND)
 
 
 def nth_of(expression: CronExpression, step: int, anchor: datetime) -> NthExpression:
