@@ -135,8 +135,10 @@ async def _read_ledger(
         zone = _zone(given.get("clock", "schedule"), row["timezone"], mine)
         for meant in instants(given["at"], zone, now):
             reported = await why(connection, name, meant.instant, schema=schema)
-            waits = reported.run and await why_run_waits(connection, reported.run, schema=schema)
-            reasons.append((meant, reported, waits or None))
+            waits = None
+            if reported.run is not None and reported.outcome in ("ready", "blocked"):
+                waits = await why_run_waits(connection, reported.run, schema=schema)
+            reasons.append((meant, reported, waits))
     rows = await ask.occurrences(
         connection,
         schedule_id=row["id"],
