@@ -74,8 +74,8 @@ async def wait_at_most(event: asyncio.Event, seconds: float) -> None:
             await event.wait()
 
 
-async def wait_all_the_same(future: asyncio.Future[Any]) -> None:
-    """Until it is done, however often the task that waits is cancelled meanwhile."""
+async def wait_uncancelled(future: asyncio.Future[Any]) -> None:
+    """Wait until it is done, even if the waiting task is cancelled meanwhile."""
     while not future.done():
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.wait({future})

@@ -22,7 +22,7 @@ import uvloop
 from pgcron_ha.executors.contract.attempt import Lease, StopReason
 from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
-from pgcron_ha.executors.contract.coroutines import post, run_until_stopped, wait_all_the_same
+from pgcron_ha.executors.contract.coroutines import post, run_until_stopped, wait_uncancelled
 from pgcron_ha.executors.contract.failures import (
     MAX_NAME_CHARACTERS,
     MAX_TRACEBACK_CHARACTERS,
@@ -267,7 +267,7 @@ class TaskExecutor(LoopExecutor):
             if timer:
                 timer.cancel()
             if (ending := self._endings.get(context)) is not None:
-                await wait_all_the_same(ending)  # it is over when it has been killed
+                await wait_uncancelled(ending)  # it is over when it has been killed
         try:
             self._finish(context, outcome)
         except Exception as error:  # the engine's own: the slot is lost

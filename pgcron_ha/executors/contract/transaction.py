@@ -22,7 +22,7 @@ from pgcron_ha.db.driver.transactions import (
 )
 from pgcron_ha.errors import Conflict, Fenced, InvalidInput
 from pgcron_ha.executors.contract.attempt import Attempt
-from pgcron_ha.executors.contract.coroutines import submit, wait_all_the_same, wait_for
+from pgcron_ha.executors.contract.coroutines import submit, wait_for, wait_uncancelled
 from pgcron_ha.executors.contract.failures import bounded_text, outcome_of_error
 from pgcron_ha.executors.contract.outcome import Committed, Doubtful, Failed, Outcome, Succeeded
 
@@ -126,7 +126,7 @@ class RunTransaction:
             return outcome
         settling = asyncio.ensure_future(self._settle(held, outcome))
         try:
-            await wait_all_the_same(settling)  # asked to stop now is too late
+            await wait_uncancelled(settling)  # asked to stop now is too late
             return settling.result()
         except BaseException as error:
             held.drop()
