@@ -81,10 +81,13 @@
       });
       const type = answer.headers.get("content-type") || "";
       if (!type.startsWith("text/html")) throw new Error(String(answer.status));
-      swap(new DOMParser().parseFromString(policy.createHTML(await answer.text()), "text/html"));
+      const text = await answer.text();
+      if (live.held) return; // held while this was under way
+      swap(new DOMParser().parseFromString(policy.createHTML(text), "text/html"));
       live.failures = answer.ok ? 0 : live.failures + 1;
       if (answer.ok) live.since = Date.now();
     } catch {
+      if (live.held) return;
       live.failures += 1;
     }
     if (live.failures) {

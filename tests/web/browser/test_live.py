@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import uuid
 from pathlib import Path
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from tests.sessions import own_session
 from tests.waiting import until
@@ -16,6 +17,16 @@ from tests.web.browser.watched import Tab, Windows
 from tests.web.conftest import Site
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+STATE_AFTER_ANOTHER_ANSWER = """
+async () => {
+  await (await fetch(location.href)).text();
+  return [
+    document.querySelector(".live-state").dataset.state,
+    document.getElementById("attention").dataset.old,
+  ];
+}
+"""
 
 
 async def mark(tab: Tab) -> None:
@@ -110,6 +121,30 @@ async def test_what_somebody_uses_is_not_replaced(
         await shows(tab, "#list tr", "eve: new disks")
 
         assert held == 1
+
+
+async def test_what_is_held_stays_when_an_answer_was_under_way(
+    full_site: Site, windows: Windows
+) -> None:
+    async with windows.tab(full_site.url) as tab:
+        await tab.open("/")
+        await tab.page.evaluate("document.getElementById('attention').dataset.old = 1")
+        asked, goes_on = asyncio.Event(), asyncio.Event()
+
+        async def late(route: Route) -> None:
+            asked.set()
+            await goes_on.wait()
+            await route.continue_()
+
+        await tab.page.route(tab.page.url, late)
+        await tab.page.keyboard.press("r")
+        await asyncio.wait_for(asked.wait(), 20)
+        await tab.page.keyboard.press("p")
+        async with tab.page.expect_event("requestfinished"):
+            goes_on.set()
+        state = await tab.page.evaluate(STATE_AFTER_ANOTHER_ANSWER)
+
+        assert state == ["held", "1"]
 
 
 @pytest.mark.long
