@@ -26,6 +26,7 @@ VALUES: dict[str, Any] = {
     "most": 500,
     "name": "etl/orders",
     "run_id": 1_010_000,
+    "run_ids": [1_010_000],
     "schedule_id": 1,
     "sequence": 1,
     "states": [*ask.LIVE_WORDS, *ask.ENDED_WORDS],

@@ -53,34 +53,17 @@ LIMIT :look::int) d
 GROUP BY d.queue ORDER BY d.queue LIMIT :limit::int;
 
 -- name: page_queue_head
--- The next runs of one queue in the order of the claim, and what blocks them: no node offers the
--- handler, or the schedule's last run is not over, or its key has no free slot or has used up its
--- rate. :due selects due or future runs.
+-- The next runs of one queue in the order of the claim; :due selects due or future runs.
 SELECT r.id, r.handler, r.schedule, r.priority, r.due_at, r.attempt,
        pgcron.attempts_allowed(r.max_attempts, r.delivery) AS max_attempts,
        left(r.last_error, 300) AS error,
        r.snoozes > 0
            AND EXISTS (SELECT FROM pgcron.attempt a
                WHERE a.run_id = r.id AND a.attempt = r.attempt
-                 AND a.outcome = 'snoozed') AS is_snoozed,
-       largest.slots IS NOT NULL AS is_served, r.overlap,
-       CASE WHEN r.weight > 1 AND r.weight > largest.slots THEN r.weight END AS too_heavy,
-       CASE WHEN r.overlap IS NOT NULL THEN
-         (SELECT b.id FROM pgcron.run b
-          WHERE b.schedule_id = r.schedule_id AND b.overlap_slot IS NOT NULL AND b.id <> r.id
-          LIMIT 1) END AS slot_holder,
-       r.requires, r.concurrency_key,
-       l.slots <= (SELECT count(*) FROM pgcron.run b
-           WHERE b.concurrency_key = r.concurrency_key AND b.key_slot IS NOT NULL) AS is_key_full,
-       (SELECT w.next_at
-        FROM pgcron.rate_room('key', r.concurrency_key, l.rate, l.per, clock_timestamp()) w
-        WHERE l.rate IS NOT NULL AND w.room = 0) AS key_next_at
-FROM (SELECT :queue::text AS queue, w.*
+                 AND a.outcome = 'snoozed') AS is_snoozed
+FROM (SELECT w.*
       FROM pgcron.waiting_runs(:queue::text,
              CASE WHEN :due::boolean THEN '-infinity' ELSE now() END,
              CASE WHEN :due::boolean THEN now() ELSE 'infinity' END, :limit::int) w
       ORDER BY CASE WHEN :due::boolean THEN w.priority END, w.due_at, w.id LIMIT :limit::int) r
-CROSS JOIN LATERAL (SELECT pgcron.largest_server(r.handler, r.queue, r.requires) AS slots) largest
-LEFT JOIN LATERAL (SELECT s.* FROM pgcron.concurrency_slots(ARRAY[r.concurrency_key]) s
-                   WHERE r.concurrency_key IS NOT NULL) l ON true
 ORDER BY CASE WHEN :due::boolean THEN r.priority END, r.due_at, r.id;

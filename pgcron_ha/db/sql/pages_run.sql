@@ -47,8 +47,8 @@ LEFT JOIN pgcron.schedule s ON s.id = f.schedule_id
 ORDER BY f.place LIMIT 1;
 
 -- name: page_run_waits_for
--- What may keep a waiting run from being claimed.
-SELECT now() AS now, r.handler, r.queue, r.requires, r.state, r.gate, r.due_at, r.overlap,
+-- What may keep waiting runs from being claimed.
+SELECT now() AS now, r.id, r.handler, r.queue, r.requires, r.state, r.gate, r.due_at, r.overlap,
        largest.slots IS NOT NULL AS is_served,
        CASE WHEN largest.slots < r.weight THEN r.weight END AS too_heavy,
        q.paused_at, q.paused_by, q.paused_note, c.paused_at AS cluster_paused_at,
@@ -76,7 +76,7 @@ CROSS JOIN LATERAL (SELECT pgcron.largest_server(r.handler, r.queue, r.requires)
 LEFT JOIN LATERAL (SELECT s.* FROM pgcron.concurrency_slots(ARRAY[r.concurrency_key]) s
   WHERE r.concurrency_key IS NOT NULL) l
     ON true
-WHERE r.id = :run_id::bigint;
+WHERE r.id = ANY(:run_ids::bigint[]);
 
 -- name: page_run_progress
 -- The last progress report of the attempt under way.

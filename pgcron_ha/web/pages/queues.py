@@ -16,6 +16,7 @@ from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.queries.pages import overview as ask_overview
 from pgcron_ha.db.queries.pages import queues as ask
 from pgcron_ha.db.queries.pages import schedules as ask_schedules
+from pgcron_ha.db.queries.pages.run import waits_of
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.web.address import NoSuch
 from pgcron_ha.web.formats import (
@@ -145,7 +146,7 @@ async def show_queue(page_request: PageRequest) -> Response:
         snapshot,
         title=name,
         row=rows[name],
-        head=[_head_run(run, rows[name], facts, snapshot.now) for run in head],
+        head=[_head_run(run, rows[name], snapshot.now) for run in head],
         later=later,
         running=running,
         cluster_pause=facts.pause,
@@ -167,11 +168,19 @@ async def _read_facts(connection: Connection, *, schema: str, queue: str | None 
     return Facts(**{name: await query(connection, schema=schema) for name, query in _READ.items()})
 
 
+async def _read_head(connection: Connection, *, schema: str, queue: str) -> list[Row]:
+    """The first due runs with what each of them waits for."""
+    head = await ask.head(connection, due=True, queue=queue, schema=schema)
+    waits = await waits_of(connection, [run["id"] for run in head], schema=schema)
+    known = {run["id"]: run for run in waits}
+    return [{**run, **known[run["id"]]} for run in head if run["id"] in known]
+
+
 _ASKED_OF_QUEUES: Final = together(_read_facts, partial(cluster.retention, limit=_MOST_KEPT))
 # The facts, what is due first, what is to come first, and what runs.
 _ASKED_OF_QUEUE: Final = together(
     _read_facts,
-    partial(ask.head, due=True),
+    _read_head,
     partial(ask.head, due=False),
     partial(ask_overview.running, limit=ask.HEAD_ROWS),
 )
@@ -253,23 +262,13 @@ def _needed(group: Row) -> str:
     return " with ".join(filter(None, [group["handler"], ", ".join(group["requires"] or ())]))
 
 
-def _head_run(run: Row, row: QueueRow, facts: Facts, now: datetime) -> dict[str, Any]:
+def _head_run(run: Row, row: QueueRow, now: datetime) -> dict[str, Any]:
     """A due run with ``why`` no node has it, in a ``tone``."""
-    setting, most = row.setting, row.setting["max_running"]
-    waits = {
-        **{f"cluster_{name}": value for name, value in facts.cluster.items()},
-        **setting,
-        **run,
-        "quarantine_until": facts.cluster["quarantine_until"],
-        "queue": row.name,
-        "is_queue_full": most is not None and row.running >= most,
-        "queue_next_at": setting["next_at"],
-    }
     busy = None if row.server["free"] else f"all {row.server['slots']} slots are busy"
-    is_held = waits["cluster_paused_at"] or waits["paused_at"] or run["too_heavy"]
+    is_held = run["cluster_paused_at"] or run["paused_at"] or run["too_heavy"]
     return {
         **run,
-        "why": obstacle(waits, now) or busy or "a node takes it at its next look",
+        "why": obstacle(run, now) or busy or "a node takes it at its next look",
         "tone": "late" if is_held or not run["is_served"] else "idle",
     }
 

@@ -37,11 +37,7 @@ dead: Final = Query("page_queue_dead", look=LOOK, limit=QUEUES)
 """Open dead letters by queue, of the newest `LOOK`."""
 
 head: Final = Query("page_queue_head", limit=HEAD_ROWS)
-"""The first runs of a ``queue`` in the order of the claim: the ``due`` ones, or those to come.
-
-`is_served`: a living node that takes from the queue offers the handler; `slot_holder`: the run of
-the same schedule that has to end first; `key_next_at`: when its key's rate allows a start.
-"""
+"""The first runs of a ``queue`` in the order of the claim: the ``due`` ones, or those to come."""
 
 open_breakers: Final = Query("page_breakers", limit=QUEUES)
 """Those that are not closed, the longest first."""

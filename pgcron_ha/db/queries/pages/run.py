@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-from pgcron_ha.db.queries.rows import Query, Rows
+from pgcron_ha.db.queries.rows import Query, Row, Rows
 
 # Characters of args and of a result that are read; of the rest only the size is shown.
 MOST_JSON: Final = 20_000
@@ -30,9 +30,9 @@ JSON text or None.
 then `due_at`, `created_at` and `max_attempts` may be None.
 """
 
-waits_for: Final = Rows("page_run_waits_for", "run_id").one
-"""What may keep the waiting ``run_id`` from starting: pauses, nodes, the holder of its slot, and
-the limits of its key and queue (``*_next_at``: when a rate lets the next one start).
+waits_of: Final = Rows("page_run_waits_for", "run_ids")
+"""What may keep each of these waiting runs from starting: pauses, nodes, the holder of its slot,
+and the limits of its key and queue (``*_next_at``: when a rate lets the next one start).
 """
 
 progress: Final = Query("page_run_progress").one
@@ -40,6 +40,12 @@ progress: Final = Query("page_run_progress").one
 
 letter: Final = Query("page_run_letter").one
 """The dead letter of ``run_id``."""
+
+
+async def waits_for(connection: Any, run_id: int, **options: Any) -> Row | None:
+    """As `waits_of`, of one run; None: it does not wait."""
+    return await waits_of.one(connection, [run_id], **options)
+
 
 children: Final = Query("page_run_children", look=CHILDREN_LOOK, limit=CHILDREN)
 """Runs made from ``run_id``, the newest first."""
