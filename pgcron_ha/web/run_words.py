@@ -15,25 +15,17 @@ from pgcron_ha.db.queries.pages.run import waits_for
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.web.formats import capital, duration, expected_about, short, who_and_why
 
-# Why a fire became no run: what the stored words mean; what is not here is a sentence already.
-REASONS: Final[dict[str, str]] = {
-    "catchup_latest": "late; a newer late fire ran in its place",
-    "catchup_window": "late; older than the catch-up window",
-    "catchup_none": "late; the schedule does not catch up",
-    "paused": "the schedule was paused",
-    "edited": "not decided yet when the schedule's timing was edited",
-    "deleted": "not decided yet when the schedule was deleted",
-    "overlap_skipped": "the last run was not over",
-}
 _CODE: Final = re.compile("[a-z_]+")
 
 
-def reason_words(reason: str | None, note: str | None = None) -> str | None:
-    """Why a fire became no run: a stored reason and note as a sentence."""
+def reason_words(
+    reason: str | None, meaning: str | None = None, note: str | None = None
+) -> str | None:
+    """Why a fire became no run: a stored sentence, or what a stored code means; and its note."""
     if reason is None:
         return None
     known, separator, rest = reason.partition(": ")
-    words = REASONS.get(known) or (known.replace("_", " ") if _CODE.fullmatch(known) else known)
+    words = (meaning or known.replace("_", " ")).rstrip(".") if _CODE.fullmatch(known) else known
     return who_and_why(f"{words}{separator}{rest}", note)
 
 
@@ -42,7 +34,7 @@ def ledger_line(fire: Row, now: datetime) -> dict[str, Any]:
     state = fire["run_state"]
     word = None if state is None else run_word({**fire, "state": state}, now)
     because = fire["cancel_reason"] if word == "cancelled" else None
-    reason = reason_words(fire["reason"], fire["note"]) or because
+    reason = reason_words(fire["reason"], fire["meaning"], fire["note"]) or because
     return {**fire, "run_state": word, "reason": reason}
 
 

@@ -84,7 +84,7 @@ def test_the_ledger_is_listed(cli: Cli, execute: Execute) -> None:
     assert heading.split() == ["FIRE", "TIME", "DECISION", "REASON", "RUN", "OUTCOME", "STARTED"]
     missed, skipped, ran = table
     assert missed.startswith("2026-01-04T02:00:00Z to 2026-01-06T02:00:00Z  missed ")
-    assert "the schedule was paused: anna: a fair" in missed
+    assert "The schedule was paused: anna: a fair" in missed
     assert skipped.startswith("2026-01-03T02:00:00Z ")
     assert "the last run is not over" in skipped
     assert ran.split()[:4] == ["2026-01-02T02:00:00Z", "run", "-", "7"]

@@ -130,8 +130,7 @@ WHERE s.name = :name::text;
 -- each run. A filter searches the next :look fires. History is looked at from the decision on, so
 -- that only its later partitions are opened.
 SELECT o.fire_at, o.last_at, o.decision, o.reason, o.note, o.fires, o.decided_at, o.run_id,
-       CASE WHEN o.reason IS NULL THEN o.decision
-            ELSE pgcron.reason_code(o.decision, o.reason) END AS code,
+       known.code, m.meaning,
        live.gate, coalesce(live.state, past.outcome) AS run_state,
        coalesce(live.started_at, past.started_at) AS started_at, past.finished_at,
        coalesce(live.attempt, past.attempt) AS attempt, live.due_at,
@@ -152,6 +151,9 @@ FROM ((SELECT e.fire_at, e.fire_at AS last_at, e.decision, e.reason, NULL::text 
          AND (:decision::text IS NULL OR :decision::text = 'missed')
        ORDER BY m.first_at DESC LIMIT :limit::int)
       ORDER BY fire_at DESC, last_at DESC LIMIT :limit::int) o
+CROSS JOIN LATERAL (SELECT CASE WHEN o.reason IS NULL THEN o.decision
+                           ELSE pgcron.reason_code(o.decision, o.reason) END AS code OFFSET 0) known
+LEFT JOIN pgcron.reason m ON m.code = known.code
 LEFT JOIN pgcron.run live ON live.id = o.run_id
 LEFT JOIN LATERAL (SELECT h.outcome, h.started_at, h.finished_at, h.attempt, h.cancel_reason
 FROM pgcron.history h

@@ -19,7 +19,7 @@ from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.errors import UnknownZone
 from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.web.address import choice, cursor_instant
-from pgcron_ha.web.formats import mark_of, plain
+from pgcron_ha.web.formats import capital, mark_of, plain
 from pgcron_ha.web.lists import choices
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.schedule import links_of, no_such_schedule
@@ -27,30 +27,6 @@ from pgcron_ha.web.run_words import ledger_line, reason_words, why_run_waits
 from pgcron_ha.web.times import Meant, instants
 
 CLOCKS: Final = ("schedule", "utc", "mine")
-_OUTCOMES: Final[dict[str | None, str]] = {
-    None: "It became a run; retention has removed what came of it.",
-    "succeeded": "It ran and succeeded.",
-    "dead": "It ran and failed; no attempt is left.",
-    "lost": "It began to run and its node died: nobody knows whether it took effect.",
-    "cancelled": "It became a run, which was cancelled.",
-    "running": "It runs now.",
-    "ready": "It became a run, which waits.",
-    "blocked": "It became a run, which waits.",
-}
-_NOTHING_KEPT: Final = (
-    "Nothing is known about this instant: the schedule of that time did not name it, or"
-    " retention has removed what was decided. The schedule of today names it."
-)
-_DECISIONS: Final[dict[str, str]] = {
-    "missed": "It did not run",
-    "skipped": "It was skipped",
-    "superseded": "A newer fire took its place",
-    "expired": "It expired",
-    "cancelled": "It was cancelled",
-    "upstream_failed": "The fire before it had failed",
-    "not yet": "It is not decided yet",
-    "not an instant": "It does not fire at this instant",
-}
 
 
 class Found(NamedTuple):
@@ -168,11 +144,6 @@ def _answer(meant: Meant, stored: Reason, waits: str | None, row: Row) -> Simple
     """Why an instant of a schedule ran or did not."""
     found = explain(row, meant.instant, stored)
     reported = found.reported
-    sentence = f"It became a run, which waits: {waits}." if waits else _sentence(reported)
-    if reported.code == "not_created":
-        sentence = "The schedule did not exist yet."
-    elif reported.code == "not_an_instant" and found.is_named:
-        sentence = _NOTHING_KEPT
     word = (reported.outcome or "run") if reported.decision == "run" else reported.decision
     mark = mark_of(word)
     if reported.decision == "not an instant":
@@ -186,7 +157,7 @@ def _answer(meant: Meant, stored: Reason, waits: str | None, row: Row) -> Simple
     return SimpleNamespace(
         meant=meant,
         mark=mark,
-        sentence=sentence,
+        sentence=_sentence(reported, waits),
         reported=reported,
         said_by=_said_by(reported),
         near=fires,  # before and after an instant that is none
@@ -200,14 +171,17 @@ def _said_by(reported: Reason) -> str | None:
     return f"by {reported.actor}" + (f": {reported.note}" if reported.note else "")
 
 
-def _sentence(reported: Reason) -> str:
-    if reported.decision == "run":
-        return _OUTCOMES.get(reported.outcome, "It became a run.")
+def _sentence(reported: Reason, waits: str | None) -> str:
+    """Why it ran or did not; what the badge beside it says is not repeated."""
+    if waits:
+        return f"It became a run, which waits: {waits}."
+    if reported.decision == "run" and reported.outcome is None:
+        return f"{reported.meaning} Retention has removed what came of it."
     # That it is no instant is all that is to be said about it.
-    reason = None if reported.decision == "not an instant" else reason_words(reported.reason)
-    return _DECISIONS.get(reported.decision, reported.decision.capitalize()) + (
-        f": {reason}." if reason else "."
-    )
+    if reported.decision in ("run", "not an instant"):
+        return reported.meaning
+    because = reason_words(reported.reason, reported.meaning) or reported.meaning
+    return f"{capital(because.rstrip('.'))}."
 
 
 def _around(
