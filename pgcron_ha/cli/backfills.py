@@ -13,7 +13,7 @@ from pgcron_ha.cli import arguments, output
 from pgcron_ha.cli.arguments import LOCAL_INSTANT, option
 from pgcron_ha.cli.output import Column, echo, plural, shown
 from pgcron_ha.cli.screen import Screen
-from pgcron_ha.cli.session import Session, act, on_database, with_session
+from pgcron_ha.cli.session import Session, act, call, on_database, with_session
 from pgcron_ha.cli.watching import goes_on
 from pgcron_ha.config.times import WrittenTime
 from pgcron_ha.db.commands import backfills
@@ -120,15 +120,9 @@ def backfills_group() -> None:
 @click.option("--schedule", help="Those of this schedule.")
 @click.option("--state", type=click.Choice(backfills.STATES))
 @arguments.limit_option()
-@with_session
-async def list_command(
-    session: Session, schedule: str | None, state: str | None, limit: int
-) -> None:
+def list_command(schedule: str | None, state: str | None, limit: int) -> None:
     """List backfills, the newest first."""
-    of = None
-    if schedule is not None:
-        of = (await session.call(overview.schedule, schedule))["id"]
-    rows = await session.call(backfills.backfills, schedule_id=of, state=state, limit=limit)
+    rows = call(backfills.backfills_of, schedule, state=state, limit=limit)
     output.print_rows(rows, COLUMNS, "no backfills")
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from starlette.responses import Response
 
 from pgcron_ha import errors
+from pgcron_ha.db.queries.pages.nodes import near_nodes
+from pgcron_ha.db.queries.pages.schedules import near_names
 from pgcron_ha.web.address import WrongAddress
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.viewing import NAVIGATION
@@ -23,6 +27,9 @@ _STATUSES: Final[tuple[tuple[type[errors.PgcronError], int, str], ...]] = (
     (errors.SchemaError, 503, "The schema is not as this version needs it"),
     (errors.DatabaseUnavailable, 503, "The database is away"),
 )
+# What has a page and a list of its own.
+_MISSING: Final = re.compile(r"(schedule|run|calendar|node|backfill) '?(.*?)'? does not exist")
+_NODE: Final = "{name} ({state}, {incarnation:.8}…)".format_map
 
 
 async def failure_page(
@@ -47,8 +54,37 @@ async def failure_page(
         hint=error.hint,
         page=error.page,
         # Names and addresses that may have been meant.
-        near=(*near, *getattr(error, "near", ()), *_corrections(page_request, error)),
+        near=(
+            *near,
+            *getattr(error, "near", ()),
+            *await _near_names(page_request, error),
+            *_corrections(page_request, error),
+        ),
     )
+
+
+async def _near_names(
+    page_request: PageRequest, error: errors.PgcronError
+) -> list[tuple[str, str]]:
+    """For what does not exist: the names that are like its, and the list that does not have it."""
+    named = _MISSING.match(error.message)
+    if named is None or not isinstance(error, errors.NotFound):
+        return []
+    what, name = named.groups()
+    near: list[tuple[str, str]] = []
+    # What is wrong with the address is said in any case.
+    with suppress(errors.PgcronError):
+        if what == "schedule":
+            names = await page_request.read(("near_schedules", name), near_names, name)
+            of_ledger = page_request.request.scope["path"].endswith("/occurrences")
+            near = page_request.links("occurrences" if of_ledger else "schedule", names.value)
+        elif what == "node":
+            nodes = await page_request.read(("near_nodes", name), near_nodes, text=name)
+            near = [
+                (_NODE(row), page_request.link("node", incarnation=row["incarnation"]))
+                for row in nodes.value
+            ]
+    return [*near, (f"all {what}s", page_request.link(f"{what}s"))]
 
 
 def near_pages(path: str) -> list[tuple[str, str]]:

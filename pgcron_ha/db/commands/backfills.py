@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.db.queries.overview import DEFAULT_LIMIT
-from pgcron_ha.db.queries.rows import Rows
+from pgcron_ha.db.queries.overview import schedule as schedule_of
+from pgcron_ha.db.queries.rows import Row, Rows
 
 DIRECTIONS: Final = ("forward", "backward")
 IF_RAN: Final = ("skip", "failed", "all")
@@ -41,6 +42,15 @@ decided_between: Final = Call[int]("decided_between", "schedule_id", "since", "u
 
 backfills: Final = Rows("list_backfills", limit=DEFAULT_LIMIT)
 """Backfills with how far they are, the newest first; of one `schedule_id`, in one `state`."""
+
+
+async def backfills_of(connection: Any, schedule: str | None, **options: Any) -> list[Row]:
+    """As `backfills`, of the schedule of this name (None: of all). NotFound."""
+    if schedule is not None:
+        found = await schedule_of(connection, schedule, schema=options["schema"])
+        options["schedule_id"] = found["id"]
+    return await backfills(connection, **options)
+
 
 runs_of_backfill: Final = Rows("runs_of_backfill", "backfill", limit=DEFAULT_LIMIT)
 """Its open runs, then the last ones that did not succeed; `state` is theirs or the outcome."""

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.db.queries.overview import Row
+from pgcron_ha.db.queries.pages.schedules import NO_SCHEDULE
 from pgcron_ha.db.queries.rows import Rows
 from pgcron_ha.errors import NotFound
 
@@ -30,8 +31,8 @@ edit_schedule: Final = Call[int]("edit_schedule", "name", "changes")
 The `note` is kept with the version. NotFound, VersionConflict, InvalidInput.
 """
 
-written_schedule: Final = Rows("written_schedule", "name").one
-"""Every column of a schedule as people wrote it; None: there is none of that name."""
+written_schedule: Final = Rows("written_schedule", "name").existing(*NO_SCHEDULE)
+"""Every column of a schedule as people wrote it. NotFound."""
 
 written_version: Final = Rows("written_version", "name", "version").one
 """As `written_schedule`, of an earlier version; None: it is not kept."""

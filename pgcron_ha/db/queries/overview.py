@@ -16,6 +16,7 @@ from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries.node_health import UNRESPONSIVE
 from pgcron_ha.db.queries.pages.overview import blocked as parked
 from pgcron_ha.db.queries.pages.overview import due, unserved
+from pgcron_ha.db.queries.pages.run import NO_RUN
 from pgcron_ha.db.queries.pages.runs import (
     STATE_GROUPS,
     STATE_WORDS,
@@ -24,6 +25,7 @@ from pgcron_ha.db.queries.pages.runs import (
     newest_runs,
     runs_of_schedule,
 )
+from pgcron_ha.db.queries.pages.schedules import NO_SCHEDULE
 from pgcron_ha.db.queries.rows import Row as Row
 from pgcron_ha.db.queries.rows import Rows
 
@@ -64,18 +66,10 @@ database_time: Final = Call[datetime]("read_clock")
 """What the database's clock shows."""
 
 
-schedule: Final = Rows("one_schedule", "name").existing(
-    "schedule '{:.200}' does not exist",
-    "A schedule is named exactly as it was created.",
-    "`pgcron-ha schedules list` lists them.",
-)
+schedule: Final = Rows("one_schedule", "name").existing(*NO_SCHEDULE)
 """Everything about one schedule. NotFound."""
 
-run: Final = Rows("one_run", "run_id").existing(
-    "run {} does not exist",
-    "It was never enqueued, its transaction was rolled back, or retention removed it.",
-    "`pgcron-ha runs list` lists runs.",
-)
+run: Final = Rows("one_run", "run_id").existing(*NO_RUN)
 """Everything about one run, alive or ended. NotFound."""
 
 lines: Final = Rows(

@@ -53,12 +53,12 @@ class Rows(Named):
         return found
 
     def existing(self, message: str, detail: str, hint: str) -> Callable[..., Awaitable[Row]]:
-        """As `one`, of a name or number that `message` has a place for; NotFound with these
-        sentences if there is none.
+        """As `one`, of a name or number, the required parameter, that `message` has a place for;
+        NotFound with these sentences if there is none.
         """
 
         async def the_one(connection: Any, which: Any, **options: Any) -> Row:
-            found = await self.one(connection, which, **options)
+            found = await self.one(connection, **{self.required[0]: which}, **options)
             if found is None:
                 raise NotFound(message.format(which), detail, hint)
             return found
@@ -78,15 +78,17 @@ class Rows(Named):
 
 class Query(Rows):
     """`Rows` for a page: inside the transaction of its pool, which words the errors. JSON stays
-    text, durations are seconds, and each parameter without a default must be given, by its name.
+    text, durations are seconds, and each parameter without a default must be given: by its name,
+    unless it is a required one.
     """
 
     def bound(
         self, statement: Statement, values: Sequence[Any], options: dict[str, Any]
     ) -> dict[str, Any]:
         """All parameters of the statement. Raises TypeError for one that is missing or unknown."""
-        missing = set(statement.parameters) - self.defaults.keys() - options.keys()
-        if values or missing:
+        known = {*self.required[: len(values)], *self.defaults, *options}
+        missing = set(statement.parameters) - known
+        if len(values) > len(self.required) or missing:
             raise TypeError(f"{self.name} needs {', '.join(sorted(missing)) or 'names'}")
         return super().bound(statement, values, options)
 

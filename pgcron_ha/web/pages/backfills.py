@@ -9,9 +9,7 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from pgcron_ha.db.commands import backfills as interfaces
-from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.queries import overview
-from pgcron_ha.db.queries.pages import schedules as ask_schedules
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.model.backfill import measure
@@ -19,7 +17,6 @@ from pgcron_ha.spec.spec import spec_of
 from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.web.address import choice, whole_number
 from pgcron_ha.web.page_request import PageRequest, together, verb
-from pgcron_ha.web.pages.schedule import no_such_schedule
 from pgcron_ha.web.run_words import run_word
 from pgcron_ha.web.times import written_instant
 
@@ -31,18 +28,9 @@ async def show_backfills(page_request: PageRequest) -> Response:
     asked = page_request.query("schedule", "state")
     name, state = asked.get("schedule"), choice(asked.get("state"), interfaces.STATES, "state")
 
-    async def read(connection: Connection, *, schema: str) -> list[Row] | None:
-        of_it = None
-        if name is not None:
-            of_it = await ask_schedules.schedule(connection, name=name, schema=schema)
-            if of_it is None:
-                return None
-        id_ = None if of_it is None else of_it["id"]
-        return await interfaces.backfills(connection, schedule_id=id_, state=state, schema=schema)
-
-    snapshot = await page_request.read(("backfills", name, state), read)
-    if snapshot.value is None:
-        raise no_such_schedule(page_request, name or "")
+    snapshot = await page_request.read(
+        ("backfills", name, state), interfaces.backfills_of, name, state=state
+    )
     return page_request.page(
         "backfills.html",
         snapshot,

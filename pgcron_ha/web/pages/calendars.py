@@ -12,7 +12,6 @@ from pgcron_ha.db.commands import calendars as interfaces
 from pgcron_ha.db.queries.pages import schedules as ask
 from pgcron_ha.errors import InvalidInput, PgcronError
 from pgcron_ha.spec.calendars.calendar import MOST_CHARACTERS, read_calendar, read_calendars
-from pgcron_ha.web.address import NoSuch
 from pgcron_ha.web.page_request import INTERFACE, PageRequest, together, verb
 from pgcron_ha.web.reading import Snapshot
 
@@ -20,7 +19,7 @@ DAYS_SHOWN: Final = 20
 # A browser sends a line's end as two characters.
 _LONGEST_SENT: Final = 2 * MOST_CHARACTERS
 # Its row, schedules that use it, calendars that name it.
-_ASKED: Final = together(ask.calendar, ask.calendar_users, ask.calendar_parents)
+_ASKED: Final = together(interfaces.calendar, ask.calendar_users, ask.calendar_parents)
 
 
 async def show_calendars(page_request: PageRequest) -> Response:
@@ -42,10 +41,8 @@ async def show_calendar(page_request: PageRequest) -> Response:
     page_request.query()
     name = page_request.segment("name")
 
-    snapshot = await page_request.read(("calendar", name), _ASKED, name=name)
+    snapshot = await page_request.read(("calendar", name), _ASKED, name)
     row, users, parents = snapshot.value
-    if row is None:
-        raise NoSuch("calendar", name, "A calendar is named exactly as it was made.")
     today = snapshot.now.astimezone(page_request.zone).date()
     problem, days = None, list[tuple[date, str]]()
     try:

@@ -22,7 +22,7 @@ from pgcron_ha.web.address import choice, cursor_instant
 from pgcron_ha.web.formats import capital, mark_of, plain
 from pgcron_ha.web.lists import choices
 from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.pages.schedule import links_of, no_such_schedule
+from pgcron_ha.web.pages.schedule import links_of
 from pgcron_ha.web.run_words import ledger_line, reason_words, why_run_waits
 from pgcron_ha.web.times import Meant, instants
 
@@ -30,13 +30,12 @@ CLOCKS: Final = ("schedule", "utc", "mine")
 
 
 class Found(NamedTuple):
-    """What was read; `definition` is None when there is no such schedule."""
+    """What was read."""
 
-    definition: Row | None
+    definition: Row
     rows: list[Row]
     reasons: list[tuple[Meant, Reason, str | None]]
     """Each instant that was meant, why, and what its run waits for."""
-    near: list[str]
 
 
 async def show_ledger(page_request: PageRequest) -> Response:
@@ -51,8 +50,6 @@ async def show_ledger(page_request: PageRequest) -> Response:
         ("ledger", name, mine.key, *sorted(given.items())), _read_ledger, name, given, before, mine
     )
     found, row = snapshot.value, snapshot.value.definition
-    if row is None:
-        raise no_such_schedule(page_request, name, found.near, "occurrences")
     decision = given.get("decision")
     rows, next_page = _page(found.rows)
     asked = {key: value for key, value in given.items() if key in ("at", "clock")}
@@ -100,11 +97,10 @@ async def _read_ledger(
     *,
     schema: str,
 ) -> Found:
-    """The definition, one page of decisions, and the answers. InvalidInput for what is no time."""
-    row = await ask.schedule(connection, name=name, schema=schema)
-    if row is None:
-        near = await ask.near_names(connection, name, schema=schema)
-        return Found(None, [], [], near)
+    """The definition, one page of decisions, and the answers. NotFound; InvalidInput for what
+    is no time.
+    """
+    row = await ask.schedule(connection, name, schema=schema)
     reasons: list[tuple[Meant, Reason, str | None]] = []
     if "at" in given:
         now = await database_time(connection, schema=schema)
@@ -122,7 +118,7 @@ async def _read_ledger(
         before=before,
         schema=schema,
     )
-    return Found(row, rows, reasons, [])
+    return Found(row, rows, reasons)
 
 
 def _page(rows: list[Row]) -> tuple[list[Row], str | None]:

@@ -23,7 +23,6 @@ from pgcron_ha.db.queries.node_health import (
 from pgcron_ha.db.queries.pages import nodes as ask
 from pgcron_ha.db.queries.pages import overview as ask_overview
 from pgcron_ha.db.queries.rows import Row
-from pgcron_ha.errors import NotFound
 from pgcron_ha.web.address import NoSuch, choice
 from pgcron_ha.web.formats import capital, duration, plain, plural, short, who_and_why
 from pgcron_ha.web.lists import chips, choices
@@ -154,11 +153,7 @@ async def show_node(page_request: PageRequest) -> Response:
     given = page_request.segment("incarnation")
     page_request.query()
     snapshot = await page_request.read(("node", given.lower()), _read_node, given)
-    node, runs, near = snapshot.value
-    if node is None:
-        words = "{name} ({state}, {incarnation:.8}…)".format_map
-        links = [page_request.link("node", incarnation=row["incarnation"]) for row in near]
-        raise _no_such_node(given, list(zip(map(words, near), links, strict=True)))
+    node, runs = snapshot.value
     return page_request.page(
         "node.html",
         snapshot,
@@ -192,24 +187,24 @@ def node_row(facts: Row, now: datetime) -> NodeRow:
 
 async def _known(page_request: PageRequest) -> dict[str, Any]:
     given = page_request.segment("incarnation")
-    node, _, _ = await page_request.act(lambda c: _read_node(c, given, schema=page_request.schema))
-    if node is None:
-        raise _no_such_node(given, [])
+    node, _ = await page_request.act(lambda c: _read_node(c, given, schema=page_request.schema))
     return node
 
 
-async def _read_node(
-    connection: Connection, given: str, *, schema: str
-) -> tuple[Row | None, list[Row], list[Row]]:
-    """The node, its runs, and, if there is none, those that may have been meant."""
+async def _read_node(connection: Connection, given: str, *, schema: str) -> tuple[Row, list[Row]]:
+    """The node and its runs. NotFound."""
     incarnation = _incarnation(given)
     node = incarnation and await ask.node(connection, incarnation=incarnation, schema=schema)
     if not node:
-        return None, [], await ask.near_nodes(connection, text=given, schema=schema)
+        rule = (
+            "A page of a node is named by its incarnation: each start of a process is another."
+            " Those that died are forgotten after a day."
+        )
+        raise NoSuch("node", given, rule)
     runs = await ask_overview.running(
         connection, incarnation=incarnation, limit=ask.SHOWN_RUNS, schema=schema
     )
-    return node, runs, []
+    return node, runs
 
 
 def _sentence(row: NodeRow) -> str | None:
@@ -232,14 +227,6 @@ def _sentence(row: NodeRow) -> str | None:
         case "gone":
             return capital(facts["ended_because"])
     return None
-
-
-def _no_such_node(given: str, near: list[tuple[str, str]]) -> NotFound:
-    rule = (
-        "A page of a node is named by its incarnation: each start of a process is another."
-        " Those that died are forgotten after a day."
-    )
-    return NoSuch("node", given, rule, near)
 
 
 def _incarnation(text: str) -> UUID | None:

@@ -12,7 +12,6 @@ from pgcron_ha.db.commands.breakers import breaker_of_run, diversion_words
 from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.queries.pages import run as ask
 from pgcron_ha.db.queries.rows import Row
-from pgcron_ha.web.address import NoSuch
 from pgcron_ha.web.formats import duration, mark_of
 from pgcron_ha.web.json_text import pretty
 from pgcron_ha.web.page_request import PageRequest, verb
@@ -42,10 +41,7 @@ async def show_run(page_request: PageRequest) -> Response:
     run_id = page_request.id
     place = log_place(page_request.query("log").get("log"))
     snapshot = await page_request.read(("run", run_id, place), _read_run, run_id, place)
-    found = snapshot.value
-    if found is None:
-        raise no_such_run(page_request, run_id)
-    view = _view(page_request, found, place, snapshot.now)
+    view = _view(page_request, snapshot.value, place, snapshot.now)
     title = f"{mark_of(view['word']).word} · run {run_id} · {view['what']}"
     return page_request.page("run.html", snapshot, title=title, **view)
 
@@ -55,16 +51,8 @@ async def show_log(page_request: PageRequest) -> Response:
     run_id = page_request.id
     page_request.query()
     snapshot = await page_request.read(("run_log", run_id), read_log, run_id)
-    if snapshot.value is None:
-        raise no_such_run(page_request, run_id)
     headers = {"content-disposition": f'attachment; filename="run-{run_id}.log.txt"'}
     return PlainTextResponse(snapshot.value, headers=headers)
-
-
-def no_such_run(page_request: PageRequest, run_id: int) -> NoSuch:
-    """With a link to all runs."""
-    rule = "It was never enqueued, its transaction was rolled back, or retention removed it."
-    return NoSuch("run", str(run_id), rule, [("all runs", page_request.link("runs"))])
 
 
 _CANCELLED: Final = {"requested": "cancel_requested"}
@@ -83,14 +71,10 @@ async def retry(page_request: PageRequest) -> Response:
     )
 
 
-async def _read_run(
-    connection: Connection, run_id: int, place: LogPlace, *, schema: str
-) -> Found | None:
-    """Everything the page shows, in one read-only transaction; None: there is no such run."""
+async def _read_run(connection: Connection, run_id: int, place: LogPlace, *, schema: str) -> Found:
+    """Everything the page shows, in one read-only transaction. NotFound."""
     of_it: dict[str, Any] = {"run_id": run_id, "schema": schema}
-    run = await ask.run(connection, **of_it)
-    if run is None:
-        return None
+    run = await ask.run(connection, run_id, schema=schema)
     is_ended, is_running = run["finished_at"] is not None, run["state"] == "running"
     is_waiting, is_dead = not is_ended and not is_running, run["state"] in ("dead", "lost")
     run["breakers"] = await breaker_of_run(connection, **of_it)

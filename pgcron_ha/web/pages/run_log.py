@@ -85,10 +85,9 @@ def _at(line: Row) -> str:
     return f"{line['attempt']}.{line['sequence']}"
 
 
-async def read_log(connection: Connection, run_id: int, *, schema: str) -> str | None:
-    """The text, at most about `MOST_CHARACTERS`; None: no such run."""
-    if await ask.run(connection, run_id=run_id, schema=schema) is None:
-        return None
+async def read_log(connection: Connection, run_id: int, *, schema: str) -> str:
+    """The text, at most about `MOST_CHARACTERS`. NotFound."""
+    await ask.run(connection, run_id, schema=schema)
     parts: list[str] = []
     size, line = 0, (0, 0)
     while size < MOST_CHARACTERS:

@@ -27,7 +27,6 @@ from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.preview import PreviewFire
 from pgcron_ha.spec.sentences import sentence
 from pgcron_ha.spec.spec import calendars_in, spec_of
-from pgcron_ha.web.address import NoSuch
 from pgcron_ha.web.formats import duration, expected_about, plural
 from pgcron_ha.web.health import judge, pause_words, runs_are_made
 from pgcron_ha.web.page_request import PageRequest
@@ -51,13 +50,12 @@ _MANAGED: Final[dict[str, str]] = {
 
 
 class Found(NamedTuple):
-    """What was read; `definition` is None when there is no such schedule."""
+    """What was read."""
 
-    definition: Row | None
+    definition: Row
     facts: Row
     ledger: list[Row]
     runs: Sequence[Row]
-    near: list[str]
 
 
 async def show_schedule(page_request: PageRequest) -> Response:
@@ -65,19 +63,8 @@ async def show_schedule(page_request: PageRequest) -> Response:
     name = page_request.segment("name")
     page_request.query()
     snapshot = await page_request.read(("schedule", name), _read_schedule, name)
-    found, now = snapshot.value, snapshot.now
-    if found.definition is None:
-        raise no_such_schedule(page_request, name, found.near)
-    view = _view(page_request, found, found.definition, now)
+    view = _view(page_request, snapshot.value, snapshot.now)
     return page_request.page("schedule.html", snapshot, title=name, **view)
-
-
-def no_such_schedule(
-    page_request: PageRequest, name: str, near: Sequence[str] = (), route: str = "schedule"
-) -> NoSuch:
-    """With the same page of those that may have been meant."""
-    links = [*page_request.links(route, near), ("all schedules", page_request.link("schedules"))]
-    return NoSuch("schedule", name, "A schedule is named exactly as it was created.", links)
 
 
 def managed_words(managed_by: str) -> str | None:
@@ -92,17 +79,14 @@ def links_of(row: dict[str, Any]) -> dict[str, str]:
 
 
 async def _read_schedule(connection: Connection, name: str, *, schema: str) -> Found:
-    """Everything the page shows, in one read-only transaction."""
-    row = await ask.schedule(connection, name=name, schema=schema)
-    if row is None:
-        return Found(None, {}, [], [], await ask.near_names(connection, name, schema=schema))
+    """Everything the page shows, in one read-only transaction. NotFound."""
+    row = await ask.schedule(connection, name, schema=schema)
     of_it: dict[str, Any] = {"schedule_id": row["id"], "schema": schema}
     return Found(
         {**row, "changed": await changed_occurrences(connection, row["id"], schema=schema)},
         await ask.schedules.the(connection, ids=[row["id"]], limit=1, schema=schema),
         await ask.occurrences(connection, before=None, limit=LEDGER_ROWS + 1, **of_it),
         (await runs_of_schedule(connection, row["id"], _RUNS, Position(), schema=schema)).rows,
-        [],
     )
 
 
@@ -136,8 +120,9 @@ def schedule_sentence(row: Row) -> str | None:
         return None
 
 
-def _view(page_request: PageRequest, found: Found, row: Row, now: datetime) -> dict[str, Any]:
+def _view(page_request: PageRequest, found: Found, now: datetime) -> dict[str, Any]:
     """What the page shows."""
+    row = found.definition
     fires, note = future_fire_lines(row, now)
     shown, facts = {fire.fire_at for fire, _ in fires}, found.facts
     taken = [s for s in facts["durations"] or () if s is not None]

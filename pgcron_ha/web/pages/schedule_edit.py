@@ -28,7 +28,7 @@ from pgcron_ha.errors import InvalidInput, VersionConflict
 from pgcron_ha.spec.lines import EXAMPLE_SEED
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.page_request import INTERFACE, PageRequest
-from pgcron_ha.web.pages.schedule import managed_words, no_such_schedule
+from pgcron_ha.web.pages.schedule import managed_words
 from pgcron_ha.web.pages.schedule_form import (
     LONGEST_SENT,
     REST,
@@ -51,19 +51,15 @@ async def show_new(page_request: PageRequest) -> Response:
     """The empty form; with ``?copy=`` the form with that schedule's definition."""
     copied = page_request.query("copy").get("copy")
 
-    async def read(connection: Any, *, schema: str) -> tuple[dict[str, str] | None, Row]:
-        row: Mapping[str, Any] | None = NEW_SCHEDULE
+    async def read(connection: Any, *, schema: str) -> tuple[dict[str, str], Row]:
+        row: Mapping[str, Any] = NEW_SCHEDULE
         if copied is not None:
             row = await ask.written_schedule(connection, copied, schema=schema)
-        if row is None:
-            return None, {}
         texts = texts_of({**row, "managed_by": INTERFACE})
         return texts, await offered_for(connection, texts, schema)
 
     snapshot = await page_request.read(("new", copied), read)
     texts, served = snapshot.value
-    if texts is None:
-        raise no_such_schedule(page_request, copied or "")
     form = DefinitionForm(texts, served, is_unfolded=copied is not None, name="")
     return _new_page(page_request, form, snapshot=snapshot, copied=copied)
 
@@ -126,8 +122,6 @@ async def show_edit(page_request: PageRequest) -> Response:
     page_request.query()
     snapshot = await page_request.read(("edit", name), _read, name, {})
     row, served = snapshot.value
-    if row is None:
-        raise no_such_schedule(page_request, name)
     form = DefinitionForm(texts_of(row), served)
     form.preview = look_ahead(row, {}, snapshot.now)
     return _edit_page(page_request, row, form, snapshot=snapshot)
@@ -236,21 +230,14 @@ def _page(
 async def _current(
     page_request: PageRequest, name: str, typed: Mapping[str, str]
 ) -> tuple[Row, Row]:
-    row, served = await page_request.act(
-        lambda c: _read(c, name, typed, schema=page_request.schema)
-    )
-    if row is None:
-        raise no_such_schedule(page_request, name)
-    return row, served
+    return await page_request.act(lambda c: _read(c, name, typed, schema=page_request.schema))
 
 
 async def _read(
     connection: Any, name: str, typed: Mapping[str, str], *, schema: str
-) -> tuple[Row | None, Row]:
-    """The schedule, and what `offered_for` says of it with what was typed."""
+) -> tuple[Row, Row]:
+    """The schedule, and what `offered_for` says of it with what was typed. NotFound."""
     row = await ask.written_schedule(connection, name, schema=schema)
-    if row is None:
-        return None, {}
     return row, await offered_for(connection, {**texts_of(row), **typed}, schema)
 
 

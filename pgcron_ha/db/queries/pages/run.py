@@ -21,10 +21,16 @@ MOST_LINE: Final = 2_000
 # Above every number of an attempt or a line.
 HIGHEST: Final = 2**31 - 1
 
-run: Final = Query("page_run", most=MOST_JSON).one
-"""Everything about ``run_id``; `args` and `result` are JSON text of at most `MOST_JSON` characters,
-`args_bytes` and `result_bytes` their whole size, `timeout` is in seconds, `retry` is its policy's
-JSON text or None.
+NO_RUN: Final = (
+    "run {} does not exist",
+    "It was never enqueued, its transaction was rolled back, or retention removed it.",
+    "`pgcron-ha runs list` lists runs.",
+)
+
+run: Final = Query("page_run", "run_id", most=MOST_JSON).existing(*NO_RUN)
+"""Everything about a run; NotFound. `args` and `result` are JSON text of at most `MOST_JSON`
+characters, `args_bytes` and `result_bytes` their whole size, `timeout` is in seconds, `retry` is
+its policy's JSON text or None.
 
 ``place`` is 1 for a live run, 2 for an ended one, 3 for a dead letter whose history is gone;
 then `due_at`, `created_at` and `max_attempts` may be None.
@@ -35,17 +41,17 @@ waits_of: Final = Rows("page_run_waits_for", "run_ids")
 and the limits of its key and queue (``*_next_at``: when a rate lets the next one start).
 """
 
-progress: Final = Query("page_run_progress").one
-"""The last progress report of the attempt under way of ``run_id``."""
-
-letter: Final = Query("page_run_letter").one
-"""The dead letter of ``run_id``."""
-
 
 async def waits_for(connection: Any, run_id: int, **options: Any) -> Row | None:
     """As `waits_of`, of one run; None: it does not wait."""
     return await waits_of.one(connection, [run_id], **options)
 
+
+progress: Final = Query("page_run_progress").one
+"""The last progress report of the attempt under way of ``run_id``."""
+
+letter: Final = Query("page_run_letter").one
+"""The dead letter of ``run_id``."""
 
 children: Final = Query("page_run_children", look=CHILDREN_LOOK, limit=CHILDREN)
 """Runs made from ``run_id``, the newest first."""

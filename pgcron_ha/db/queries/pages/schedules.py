@@ -43,8 +43,14 @@ new_schedules: Final = Query("page_new_schedules", look=NEW_LOOK, limit=MOST_IDS
 Looks at the `NEW_LOOK` that were made last.
 """
 
-schedule: Final = Query("page_schedule").one
-"""The definition of the schedule ``name``; durations in seconds, `args` as JSON text."""
+NO_SCHEDULE: Final = (
+    "schedule '{:.200}' does not exist",
+    "A schedule is named exactly as it was created.",
+    "`pgcron-ha schedules list` lists them.",
+)
+
+schedule: Final = Query("page_schedule", "name").existing(*NO_SCHEDULE)
+"""The definition of a schedule; durations in seconds, `args` as JSON text. NotFound."""
 
 occurrences: Final = Query("page_occurrences", decision=None, look=LEDGER_LOOK, limit=PAGE_ROWS + 1)
 """Decisions on the fires of ``schedule_id`` ``before`` an instant (None: all), newest first: a
@@ -57,13 +63,10 @@ the state of its run (None with a `run_id`: retention removed it), `gate` why it
 calendars: Final = Query("page_calendars", limit=CALENDARS)
 """The first `CALENDARS` by name, without their contents."""
 
-calendar: Final = Query("one_calendar").one
-"""The one called ``name``; `parts`: JSON text, its content and that of the calendars it names."""
-
-calendar_users: Final = Query("users_of_calendar", limit=CALENDAR_USERS)
+calendar_users: Final = Query("users_of_calendar", "name", limit=CALENDAR_USERS)
 """Schedules that use it."""
 
-calendar_parents: Final = Query("page_calendar_parents", limit=CALENDAR_USERS)
+calendar_parents: Final = Query("page_calendar_parents", "name", limit=CALENDAR_USERS)
 """Calendars that name it."""
 
 labels: Final = Query("page_schedule_labels", look=NEW_LOOK, limit=NAMES).the
