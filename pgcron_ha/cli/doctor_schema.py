@@ -20,7 +20,8 @@ from pgcron_ha.db.queries.node_health import (
     read_health,
     without_words,
 )
-from pgcron_ha.db.queries.overview import Row, nobody_offers
+from pgcron_ha.db.queries.overview import Row
+from pgcron_ha.db.queries.pages.overview import nobody_offers
 from pgcron_ha.spec.zones import TZDATA
 
 SHORTEST_ADVISED_LEASE: Final = 5.0

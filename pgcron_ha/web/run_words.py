@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from pgcron_ha.db.commands.breakers import breaker_of_run, circuit_words, diversion_words
-from pgcron_ha.db.queries.overview import nobody_offers
+from pgcron_ha.db.queries.pages.overview import nobody_offers
 from pgcron_ha.db.queries.pages.run import waits_for
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.web.formats import capital, duration, expected_about, short, who_and_why

@@ -136,21 +136,6 @@ async def runs(
 
 
 async def blocked(connection: Any, **options: Any) -> list[Row]:
-    """Due runs that no live node can take: a row of `unserved` with the reason for each cause."""
+    """Due runs that no live node can take: rows of `unserved`."""
     with answers():
-        found = unserved(await parked(connection, **options), await due(connection, **options))
-    return [{**row, "reason": nobody_offers(row)} for row in found]
-
-
-def nobody_offers(row: Row) -> str:
-    """Why no live node takes such runs; with a weight the handler is offered, but by no node with
-    so many slots.
-    """
-    what = f"offers '{row['handler']}' for queue '{row['queue']}'"
-    if row["weight"] is not None:
-        needed = ", ".join([*(row["requires"] or ()), f"{row['weight']} slots"])
-        return f"needs {needed}: no live node that {what} has so many"
-    if not row["requires"]:
-        return f"no live node {what}"
-    needed = ", ".join(row["requires"])
-    return f"needs {needed}: no live node that {what} announces it"
+        return unserved(await parked(connection, **options), await due(connection, **options))

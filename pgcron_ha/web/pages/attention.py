@@ -15,7 +15,6 @@ from pgcron_ha.db.queries.node_health import (
     unresponsive_words,
     without_words,
 )
-from pgcron_ha.db.queries.overview import nobody_offers
 from pgcron_ha.db.queries.pages.overview import unserved
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.db.queries.storage import release_words
@@ -248,7 +247,7 @@ def _unserved(link: Link, seen: Facts) -> Iterator[Attention]:
             row["handler"],
             link("queue", name=row["queue"]),
             row["oldest_due"],
-            f"{waiting}: {nobody_offers(row)}.",
+            f"{waiting}: {row['reason']}.",
             f"Start a node with that handler{labels}; they run then.",
         )
 

@@ -65,7 +65,7 @@ invalid_schedules: Final = Query("page_invalid_schedules", limit=ROWS)
 
 def unserved(blocked: Iterable[Row], due: Iterable[Row]) -> list[Row]:
     """What no living node can take, by what it asks for: rows of `blocked`, and those of `due` that
-    nobody has put aside yet. `weight` is set where only slots are missing.
+    nobody has put aside yet. `weight` is set where only slots are missing; `reason`: in words.
     """
     found: dict[tuple[Any, ...], Row] = {}
     for row in (*blocked, *(each for each in due if not each["is_served"])):
@@ -73,10 +73,24 @@ def unserved(blocked: Iterable[Row], due: Iterable[Row]) -> list[Row]:
         asked = {"handler": row["handler"], "queue": row["queue"], "requires": row["requires"]}
         key = row["handler"], row["queue"], tuple(row["requires"] or ()), weight
         new = {**asked, "weight": weight, "runs": 0, "oldest_due": row["oldest_due"]}
-        known = found.setdefault(key, new)
+        known = found.setdefault(key, {**new, "reason": nobody_offers(new)})
         known["runs"] += row["runs"]
         known["oldest_due"] = min(known["oldest_due"], row["oldest_due"])
     return sorted(found.values(), key=lambda row: row["oldest_due"])
+
+
+def nobody_offers(row: Row) -> str:
+    """Why no live node takes such runs; with a weight the handler is offered, but by no node with
+    so many slots.
+    """
+    what = f"offers '{row['handler']}' for queue '{row['queue']}'"
+    if row["weight"] is not None:
+        needed = ", ".join([*(row["requires"] or ()), f"{row['weight']} slots"])
+        return f"needs {needed}: no live node that {what} has so many"
+    if not row["requires"]:
+        return f"no live node {what}"
+    needed = ", ".join(row["requires"])
+    return f"needs {needed}: no live node that {what} announces it"
 
 
 timeline_runs: Final = Query("page_timeline_runs", each=TIMELINE_RUNS)
