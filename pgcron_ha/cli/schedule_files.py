@@ -17,6 +17,7 @@ from pgcron_ha.cli.watching import note_what_nobody_offers
 from pgcron_ha.db.commands import calendars as calendar_commands
 from pgcron_ha.db.commands import schedule_files as interfaces
 from pgcron_ha.db.driver.pool import tried
+from pgcron_ha.db.queries.overview import NO_SCHEDULE
 from pgcron_ha.errors import InvalidInput, NotFound
 from pgcron_ha.model.differences import changes
 from pgcron_ha.schedule_files.definitions import (
@@ -129,11 +130,8 @@ async def export_command(
     default = await session.call(interfaces.default_schedule)
     missing = sorted(set(names) - {row["name"] for row in rows})
     if missing:
-        raise NotFound(
-            f"schedule '{missing[0][:200]}' does not exist",
-            "A schedule is named exactly as it was created.",
-            "`pgcron-ha schedules list` lists them.",
-        )
+        message, *more = NO_SCHEDULE
+        raise NotFound(message.format(missing[0]), *more)
     text = as_yaml({row["name"]: definition_of(row, default) for row in rows}, contents)
     print_or_write(text, output)
 

@@ -4,7 +4,6 @@ run. The same words on every page.
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import datetime
 from typing import Any, Final
@@ -63,14 +62,14 @@ def run_sentence(run: Row, waits: Row | None, letter: Row | None, now: datetime)
     return _ended(run, letter)
 
 
-def retry_words(policy: str | None) -> str | None:
-    """A retry policy (JSON text) in a line: ``backoff linear · base 30s · discard on KeyError``."""
+def retry_words(policy: Any) -> str | None:
+    """A retry policy in a line: ``backoff linear · base 30s · discard on KeyError``."""
     if policy is None:
         return None
     try:
-        return short(" · ".join(_rule(*rule) for rule in json.loads(policy).items()), 300)
+        return short(" · ".join(_rule(*rule) for rule in policy.items()), 300)
     except (AttributeError, TypeError):  # it breaks its rules: shown as it is
-        return short(policy, 300)
+        return short(str(policy), 300)
 
 
 def _rule(name: str, value: Any) -> str:

@@ -179,10 +179,9 @@ async def test_keys_and_retry_policies_are_facts_of_runs_and_schedules(
     assert "Concurrency key a <b>" in facts
     assert f"Retries {POLICY_WORDS}" in facts
     assert "Concurrency key eu" in defined
-    assert f"Attempts 5 Retries {POLICY_WORDS}" in defined
-    assert "Attempts 5, waits 2.0 s to 1 h" in await text_of(
-        full_site, "/schedules/etl%2Forders", "settings-title"
-    )
+    assert f"Retry policy {POLICY_WORDS}" in defined
+    of_another = await text_of(full_site, "/schedules/etl%2Forders", "settings-title")
+    assert "Retry base 2s Retry cap 1h" in of_another
 
 
 async def test_a_dead_run_leads_to_all_that_died_as_it_did(

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from pgcron_ha.db.driver.calls import Call
-from pgcron_ha.db.queries.overview import Row
-from pgcron_ha.db.queries.pages.schedules import NO_SCHEDULE
+from pgcron_ha.db.queries.overview import NO_SCHEDULE, Row
 from pgcron_ha.db.queries.rows import Rows
 from pgcron_ha.errors import NotFound
 

@@ -25,7 +25,6 @@ from pgcron_ha.db.queries.pages.runs import (
     newest_runs,
     runs_of_schedule,
 )
-from pgcron_ha.db.queries.pages.schedules import NO_SCHEDULE
 from pgcron_ha.db.queries.rows import Row as Row
 from pgcron_ha.db.queries.rows import Rows
 
@@ -65,6 +64,12 @@ schedules: Final = Rows("list_schedules", limit=DEFAULT_LIMIT)
 database_time: Final = Call[datetime]("read_clock")
 """What the database's clock shows."""
 
+
+NO_SCHEDULE: Final = (
+    "schedule '{:.200}' does not exist",
+    "A schedule is named exactly as it was created.",
+    "`pgcron-ha schedules list` lists them.",
+)
 
 schedule: Final = Rows("one_schedule", "name").existing(*NO_SCHEDULE)
 """Everything about one schedule. NotFound."""

@@ -114,17 +114,6 @@ ORDER BY 1 LIMIT :limit::int) AS handlers,
        pgcron.largest_server(:handler::text, :queue::text, :requires::text[]) IS NOT NULL
          AS is_served;
 
--- name: page_schedule
-SELECT s.*, c.runs_made, c.status, c.watermark, c.since,
-       coalesce(c.error ->> 'message', c.error::text) AS error,
-       (SELECT coalesce(p.probe_fire, p.probe_at) FROM pgcron.failure_pause p
-        WHERE p.schedule_id = s.id) AS probe_at,
-       (SELECT concat_ws(' ', v.actor, 'by', v.interface) FROM pgcron.schedule_version v
-        WHERE v.schedule_id = s.id ORDER BY v.version DESC LIMIT 1) AS last_editor,
-       pgcron.largest_server(s.handler, s.queue, s.requires) IS NOT NULL AS is_served
-FROM pgcron.schedule s JOIN pgcron.cursor c ON c.schedule_id = s.id
-WHERE s.name = :name::text;
-
 -- name: page_occurrences
 -- Decisions on single fires and dropped ranges before an instant, newest first, with what came of
 -- each run. A filter searches the next :look fires. History is looked at from the decision on, so

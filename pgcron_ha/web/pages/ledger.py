@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from pgcron_ha.client.fires import explain
 from pgcron_ha.db.driver.pool import Connection
-from pgcron_ha.db.queries.overview import database_time
+from pgcron_ha.db.queries.overview import database_time, schedule
 from pgcron_ha.db.queries.pages import schedules as ask
 from pgcron_ha.db.queries.reasons import Reason, why
 from pgcron_ha.db.queries.rows import Row
@@ -100,7 +100,7 @@ async def _read_ledger(
     """The definition, one page of decisions, and the answers. NotFound; InvalidInput for what
     is no time.
     """
-    row = await ask.schedule(connection, name, schema=schema)
+    row = await schedule(connection, name, schema=schema)
     reasons: list[tuple[Meant, Reason, str | None]] = []
     if "at" in given:
         now = await database_time(connection, schema=schema)

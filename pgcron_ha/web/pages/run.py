@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -172,7 +173,7 @@ def _facts(
         ("Concurrency key", row["concurrency_key"], None),
         ("Requires", ", ".join(row["requires"] or ()), None),
         ("Unique key", _unique_key(row), None),
-        ("Retries", retry_words(row["retry"]), None),
+        ("Retries", retry_words(json.loads(row["retry"] or "null")), None),
         (
             "Died as",
             f"all of {group}" if group else None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import datetime
 from statistics import median, quantiles
@@ -13,8 +12,10 @@ from starlette.responses import Response
 
 from pgcron_ha.client.fires import NO_FIRE, changed_words, is_fire, was_edited
 from pgcron_ha.client.previews import policies_in, schedule_preview
+from pgcron_ha.client.schedule_edits import texts_of
 from pgcron_ha.db.commands.functions import changed_occurrences
 from pgcron_ha.db.driver.pool import Connection
+from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.pages import schedules as ask
 from pgcron_ha.db.queries.pages.runs import (
     STATE_WORDS,
@@ -27,9 +28,10 @@ from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.preview import PreviewFire
 from pgcron_ha.spec.sentences import sentence
 from pgcron_ha.spec.spec import calendars_in, spec_of
-from pgcron_ha.web.formats import duration, expected_about, plural
+from pgcron_ha.web.formats import expected_about, stored
 from pgcron_ha.web.health import judge, pause_words, runs_are_made
 from pgcron_ha.web.page_request import PageRequest
+from pgcron_ha.web.pages.schedule_form import label_of
 from pgcron_ha.web.plots import trend
 from pgcron_ha.web.run_words import ledger_line, retry_words
 
@@ -47,6 +49,9 @@ _MANAGED: Final[dict[str, str]] = {
     "file": "It is managed by a file: the next `pgcron-ha schedules apply` of it puts back what is"
     " edited here.",
 }
+
+# Fields that the page shows at other places.
+_ELSEWHERE: Final = frozenset({"spec", "timezone", "args", "description", "tags", "links"})
 
 
 class Found(NamedTuple):
@@ -72,15 +77,15 @@ def managed_words(managed_by: str) -> str | None:
     return _MANAGED.get(managed_by)
 
 
-def links_of(row: dict[str, Any]) -> dict[str, str]:
-    """Titles and addresses of pages about a schedule: of a row with ``links`` as JSON text."""
-    found = json.loads(row["links"] or "{}")
+def links_of(row: Row) -> dict[str, str]:
+    """Titles and addresses of pages about a schedule."""
+    found = row["links"]
     return found if isinstance(found, dict) else {}
 
 
 async def _read_schedule(connection: Connection, name: str, *, schema: str) -> Found:
     """Everything the page shows, in one read-only transaction. NotFound."""
-    row = await ask.schedule(connection, name, schema=schema)
+    row = await overview.schedule(connection, name, schema=schema)
     of_it: dict[str, Any] = {"schedule_id": row["id"], "schema": schema}
     return Found(
         {**row, "changed": await changed_occurrences(connection, row["id"], schema=schema)},
@@ -97,7 +102,8 @@ def future_fire_lines(
     say.
     """
     if row["status"] == "invalid":
-        return (), row["error"]
+        error = row["error"]
+        return (), error.get("message") if isinstance(error, dict) else stored(error)
     try:
         ahead = schedule_preview(row, now, limit)
     except PgcronError as error:
@@ -170,52 +176,21 @@ def _changed(one: Row, more: str = "") -> SimpleNamespace:
 
 
 def _settings(row: Row, facts: Row) -> list[tuple[str, str]]:
-    """Word and value of what is set."""
-    attempts = row["max_attempts"] or (1 if row["delivery"] == "at_most_once" else 5)
-    deadline = row["start_deadline"]
-    catchup = f"{row['catchup']}, window {duration(row['catchup_window'])}"
-    policy = retry_words(row["retry"])
-    waits = f"{attempts}, waits {duration(row['retry_base'])} to {duration(row['retry_cap'])}"
-    at_most, dropped = row["max_queued"] or 1000, row["queue_drops"] or "newest"
-    jitter = f"each fire up to {duration(row['jitter'])} later, all alike"
+    """Word and value of what is set, as the form says it, and what has come of it."""
+    texts = texts_of(row)
+    texts["retry"] = retry_words(row["retry"]) or ""
+    probe = row["probe_at"]
     overrun = f"run {facts['overrun']}; {expected_about(facts['overrun_expected'])}"
     named = [
-        ("Handler", row["handler"]),
-        ("Queue, priority", f"{row['queue']}, {row['priority']}"),
-        ("Concurrency key", row["concurrency_key"]),
-        ("Overlap", row["overlap"]),
-        ("At once", row["max_running"] and plural(row["max_running"], "run")),
-        (
-            "Waiting",
-            row["overlap"] == "queue" and f"{at_most} at most, then the {dropped} goes",
+        *(
+            (label_of(name).removesuffix(" (JSON)"), text)
+            for name, text in texts.items()
+            if name not in _ELSEWHERE
         ),
+        ("Runs made", row["max_runs"] and f"{row['runs_made']} of {row['max_runs']}"),
+        ("Next probe", probe and f"{probe:%Y-%m-%d %H:%M:%S} UTC"),
         ("Overruns", facts["overrun"] and overrun),
-        ("Catch-up", "none" if row["catchup"] == "none" else catchup),
-        ("After failures", row["pause_after_failures"] and _after_failures(row)),
-        ("After a pause", row["after_pause"] == "catchup" and "catch up"),
-        ("Start deadline", "none: it waits" if deadline is None else duration(deadline)),
-        ("Jitter", row["jitter"] and jitter),
-        ("Depends on", row["depends_on_previous"] and "the fire before it"),
-        ("Most runs", row["max_runs"] and _runs_made(row)),
-        ("Timeout", duration(row["timeout"])),
-        ("Attempts", waits if policy is None else str(attempts)),
-        ("Retries", policy),
-        ("Delivery", row["delivery"].replace("_", " ")),
-        ("DST policy", row["dst"]),
-        ("Owner", row["owner"]),
-        ("Managed by", " ".join(filter(None, (row["managed_by"], row["source"])))),
+        ("Source", row["source"]),
         ("Version", f"{row['version']}, {row['last_editor'] or 'unknown'}"),
     ]
-    return [(word, value) for word, value in named if value]
-
-
-def _runs_made(row: Row) -> str:
-    made, most = row["runs_made"], row["max_runs"]
-    return f"{made} of {most}" + (": done" if made >= most else "")
-
-
-def _after_failures(row: Row) -> str:
-    most, wait, probe = row["pause_after_failures"], row["probe_after"], row["probe_at"]
-    words = f"paused after {plural(most, 'failure')} in a row"
-    words += f", probed after {duration(wait)}" if wait else ""
-    return words + (f"; the next probe at {probe:%Y-%m-%d %H:%M:%S} UTC" if probe else "")
+    return [(word, value) for word, value in named if value not in (None, "", "no")]

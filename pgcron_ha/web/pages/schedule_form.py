@@ -168,11 +168,16 @@ def _placed(texts: Mapping[str, str]) -> tuple[str, str]:
     return texts["handler"].strip(), texts["queue"].strip() or NEW_SCHEDULE["queue"]
 
 
+def label_of(name: str) -> str:
+    """What a field is called."""
+    return _LABELS.get(name, name.replace("_", " ").capitalize())
+
+
 def _field(name: str, text: str) -> EditField:
     known = CHOICES.get(name, ())
     return EditField(
         name=name,
-        label=_LABELS.get(name, name.replace("_", " ").capitalize()),
+        label=label_of(name),
         text=text,
         most=MOST_TEXT if name in _LONG else _MOST_LINE,
         # A word that another version knows must not be lost by opening the form; none is the

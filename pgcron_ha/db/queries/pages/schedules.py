@@ -43,15 +43,6 @@ new_schedules: Final = Query("page_new_schedules", look=NEW_LOOK, limit=MOST_IDS
 Looks at the `NEW_LOOK` that were made last.
 """
 
-NO_SCHEDULE: Final = (
-    "schedule '{:.200}' does not exist",
-    "A schedule is named exactly as it was created.",
-    "`pgcron-ha schedules list` lists them.",
-)
-
-schedule: Final = Query("page_schedule", "name").existing(*NO_SCHEDULE)
-"""The definition of a schedule; durations in seconds, `args` as JSON text. NotFound."""
-
 occurrences: Final = Query("page_occurrences", decision=None, look=LEDGER_LOOK, limit=PAGE_ROWS + 1)
 """Decisions on the fires of ``schedule_id`` ``before`` an instant (None: all), newest first: a
 single fire, or a range of missed ones; ``decision`` chooses. One row more than a page has.
