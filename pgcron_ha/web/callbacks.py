@@ -13,7 +13,7 @@ import json
 import logging
 import re
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from math import inf
 from time import monotonic
@@ -26,22 +26,17 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from pgcron_ha.config.values import Address
-from pgcron_ha.db.commands.callbacks import (
-    CallbackKey,
-    answer_callback,
-    hash_of_token,
-    known_callbacks,
-)
+from pgcron_ha.db.commands import callbacks
 from pgcron_ha.db.driver.pool import ClientPools
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import InvalidInput, PgcronError, TooLarge
 from pgcron_ha.executors.http.work_reports import MAX_BODY_BYTES, PATH, read_callback
 from pgcron_ha.telemetry.log import LOGGER
-from pgcron_ha.web.callback_tokens import TokenCheck
 from pgcron_ha.web.connections import Bounds
 from pgcron_ha.web.serving import WebServer
 
 Attempt: TypeAlias = tuple[int, int]
+Ask: TypeAlias = Callable[[Sequence[callbacks.CallbackKey]], Awaitable[set[int]]]
 
 MOST_PER_SECOND: Final = 50.0
 MOST_AT_ONCE: Final = 200.0
@@ -67,6 +62,12 @@ BOUNDS: Final = Bounds(most=2048, head_seconds=10, body_seconds=BODY_SECONDS + 5
 
 _COMPLAINT_SECONDS: Final = 10.0
 """Between two lines of the log that say the same: callers must not fill it."""
+
+MOST_TOKENS: Final = 500
+"""That one statement looks for."""
+
+_TOKEN_SECONDS: Final = 10.0
+"""For that statement and its connection."""
 
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,17}")
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{43}")
@@ -168,7 +169,7 @@ class _Desk:
             if not self._under_way[attempt]:
                 del self._under_way[attempt]
 
-    async def _judge(self, request: Request, key: CallbackKey) -> Response:
+    async def _judge(self, request: Request, key: callbacks.CallbackKey) -> Response:
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 body = await _body(request)
@@ -177,7 +178,7 @@ class _Desk:
                 return _answer(413, {"message": message}, {"connection": "close"})
             said = read_callback(body)
             async with self.pools.connection(self._dsn) as connection:
-                word = await answer_callback(connection, key, said, schema=self._schema)
+                word = await callbacks.answer_callback(connection, key, said, schema=self._schema)
         except TooLarge as error:
             return _answer(413, error.as_json())
         except InvalidInput as error:
@@ -190,9 +191,9 @@ class _Desk:
             return Response(status_code=400)  # nobody is there to read it
         return _answer(*_VERDICTS[word], _UNKNOWN if word == "unknown" else {})
 
-    async def _known(self, keys: Sequence[CallbackKey]) -> set[int]:
+    async def _known(self, keys: Sequence[callbacks.CallbackKey]) -> set[int]:
         async with self.pools.connection(self._dsn) as connection:
-            return await known_callbacks(connection, keys, schema=self._schema)
+            return await callbacks.known_callbacks(connection, keys, schema=self._schema)
 
     def _not_kept(self, error: PgcronError | TimeoutError) -> Response:
         # Its words are for the operator, not for the caller.
@@ -202,6 +203,45 @@ class _Desk:
             said = error.message if isinstance(error, PgcronError) else "no answer in time"
             logging.getLogger(LOGGER).error("callbacks can't be kept: %s", said)
         return _answer(503, {"message": "it can't be kept now"}, _AGAIN)
+
+
+class TokenCheck:
+    """Checks the token of a callback before anything else of the request is read. `ask` gives the
+    positions of the keys that are known. For one event loop.
+
+    Waiting tokens are checked together, by one statement at a time: a flood of wrong ones costs the
+    database next to nothing and delays the right ones by no more than a statement.
+    """
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self._waiting: list[tuple[callbacks.CallbackKey, asyncio.Future[bool | Exception]]] = []
+        self._asking = asyncio.Lock()
+
+    async def knows(self, key: callbacks.CallbackKey) -> bool:
+        """Whether it is the token of that attempt. Raises what `ask` raises, and TimeoutError."""
+        answer: asyncio.Future[bool | Exception] = asyncio.get_running_loop().create_future()
+        self._waiting.append((key, answer))
+        async with self._asking:
+            while not answer.done():  # unless a caller before it has asked for both
+                await self._ask_for_some()
+        found = answer.result()
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    async def _ask_for_some(self) -> None:
+        batch = self._waiting[:MOST_TOKENS]
+        found: Sequence[bool | Exception]
+        try:
+            async with asyncio.timeout(_TOKEN_SECONDS):
+                known = await self._ask([key for key, _ in batch])
+            found = [position in known for position in range(len(batch))]
+        except Exception as error:
+            found = [error] * len(batch)
+        del self._waiting[: len(batch)]  # when it is cancelled, the next caller asks for them
+        for (_, answer), one in zip(batch, found, strict=True):
+            answer.set_result(one)
 
 
 class _RateLimit:
@@ -222,7 +262,7 @@ class _RateLimit:
         return allowed
 
 
-def _key(request: Request) -> CallbackKey | None:
+def _key(request: Request) -> callbacks.CallbackKey | None:
     """The attempt and its token; None when they can't be read."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     token = token.strip()
@@ -231,7 +271,7 @@ def _key(request: Request) -> CallbackKey | None:
         return None
     if not all(map(_NUMBER.fullmatch, numbers)):
         return None
-    return CallbackKey(int(numbers[0]), int(numbers[1]), hash_of_token(token))
+    return callbacks.CallbackKey(int(numbers[0]), int(numbers[1]), callbacks.hash_of_token(token))
 
 
 async def _body(request: Request) -> bytes | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pgcron_ha.web import formats
 from pgcron_ha.web.app import create_app
-from pgcron_ha.web.callback_tokens import TokenCheck
 from pgcron_ha.web.callbacks import (
     MOST_AT_ONCE,
     MOST_OF_ONE,
+    TokenCheck,
     callback_listener,
     create_callback_app,
 )
