@@ -12,7 +12,6 @@ pydantic takes 12 MB and a tenth of a second: a value that is what is annotated,
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib
 import inspect
@@ -22,6 +21,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from pgcron_ha.config.values import did_you_mean
 from pgcron_ha.errors import ConfigError, InvalidInput
 from pgcron_ha.executors.contract.context import Context
 
@@ -121,8 +121,7 @@ class Parameters:
     def _check_names(self, args: Mapping[str, Any]) -> None:
         for name in args if self._rest is None else ():
             if name not in self._names:
-                near = difflib.get_close_matches(name, self._names, n=1)
-                guess = f"; did you mean '{near[0]}'?" if near else ""
+                guess = did_you_mean(name, self._names)
                 raise self._refused(f"{self._name} takes no arg '{name[:100]}'{guess}")
         for name in self._required:
             if name not in args:
