@@ -57,12 +57,10 @@ def pgcron_dsn() -> Iterator[str]:
     # Not pytest's own folder: as root the server may run as somebody else, and must reach it.
     folder = Path(tempfile.mkdtemp(prefix="pgcron-"))
     folder.chmod(0o755)
-    server = EmbeddedPostgres(folder / "server")
     try:
-        server.up()
-        yield server.dsn()
+        with EmbeddedPostgres(folder / "server") as server:
+            yield server.dsn()
     finally:
-        server.down()
         shutil.rmtree(folder, ignore_errors=True)
 
 

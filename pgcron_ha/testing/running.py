@@ -72,17 +72,14 @@ class SchemaUnderTest:
         self._schema = schema
         self.busy: list[str] = []
         """The handlers that executed or could begin when `is_quiet` looked last."""
+        self.lives = False
+        """Whether the run that it was asked for had not ended then."""
 
     async def is_quiet(self, run_id: int | None) -> bool:
         """Whether nothing executes or could begin, or this run has ended."""
         (row,) = await self.fetch("testing_unfinished", run_id=run_id)
-        self.busy = row["busy"] or []
-        return not self.busy or (run_id is not None and not row["lives"])
-
-    async def lives(self, run_id: int) -> bool:
-        """Whether the run has not ended."""
-        (row,) = await self.fetch("testing_unfinished", run_id=run_id)
-        return bool(row["lives"])
+        self.busy, self.lives = row["busy"] or [], row["lives"]
+        return not self.busy or (run_id is not None and not self.lives)
 
     async def come_nearer(self, most: timedelta) -> timedelta | None:
         """Makes all waiting runs due earlier, so that the next is due now: by how much; None if
@@ -220,7 +217,7 @@ class Pgcron:
                 while not await schema.is_quiet(run_id):
                     is_working()
                     await asyncio.sleep(_LOOK_SECONDS)
-                if run_id is not None and not await schema.lives(run_id):
+                if run_id is not None and not schema.lives:
                     return
                 passed = await schema.come_nearer(most)
                 if passed is None:
