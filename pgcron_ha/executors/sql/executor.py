@@ -200,12 +200,9 @@ class SqlExecutor(TaskExecutor):
         """The profile's statements, one after the other."""
         profile = self._profiles[context.handler]
         run = SqlRun(context, profile, self._databases[context.handler], self._flush)
-        refused = run.refusal()
-        if refused is not None:
-            return refused
         self._runs[context] = run
         try:
-            return await run.execute()
+            return run.refusal() or await run.execute()
         finally:
             del self._runs[context]
 
