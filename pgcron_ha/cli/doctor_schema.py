@@ -11,15 +11,8 @@ from typing import Final
 from pgcron_ha.cli.doctor_server import Diagnosis, Finding, Level, advice, ok, problem
 from pgcron_ha.cli.output import plural, shown
 from pgcron_ha.db.driver.revision import NEWEST
+from pgcron_ha.db.queries import node_health
 from pgcron_ha.db.queries.blocking import holding_words, session_words
-from pgcron_ha.db.queries.node_health import (
-    LONG_SECONDS,
-    Failing,
-    Without,
-    merged,
-    read_health,
-    without_words,
-)
 from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.db.queries.pages.overview import nobody_offers
 from pgcron_ha.spec.zones import TZDATA
@@ -199,7 +192,7 @@ def blocked(rows: Sequence[Row]) -> Iterator[Finding]:
 def check_services(found: Diagnosis) -> Iterator[Finding]:
     """Services whose passes fail."""
     for where, cause in _causes(found):
-        if isinstance(cause, Failing):
+        if isinstance(cause, node_health.Failing):
             lasting = f"no pass has succeeded for {cause.seconds:.0f} s"
             yield problem(
                 f"{cause.service} of {where}: {lasting}: {cause.error}",
@@ -210,19 +203,20 @@ def check_services(found: Diagnosis) -> Iterator[Finding]:
 def check_set_aside(found: Diagnosis) -> Iterator[Finding]:
     """Rows that services have set aside."""
     for where, cause in _causes(found):
-        if isinstance(cause, Without):
+        if isinstance(cause, node_health.Without):
             yield Finding(
-                "problem" if cause.seconds > LONG_SECONDS else "advice",
-                f"{cause.what}: on {where} {without_words(cause)}",
+                "problem" if cause.seconds > node_health.LONG_SECONDS else "advice",
+                f"{cause.what}: on {where} {node_health.without_words(cause)}",
                 "It is tried again by itself, after five minutes at most.",
             )
-    if more := sum(read_health(node).more for node in found.nodes):
+    if more := sum(node_health.read_health(node).more for node in found.nodes):
         yield problem(f"{more} more", "The logs of the nodes name them.")
 
 
-def _causes(found: Diagnosis) -> Iterator[tuple[str, Failing | Without]]:
+def _causes(found: Diagnosis) -> Iterator[tuple[str, node_health.Failing | node_health.Without]]:
     """The nodes that have it, in words, and what is wrong there."""
-    for nodes, cause in merged((node["name"], read_health(node)) for node in found.nodes):
+    healths = ((node["name"], node_health.read_health(node)) for node in found.nodes)
+    for nodes, cause in node_health.merged(healths):
         yield f"node{'s' if len(nodes) > 1 else ''} {', '.join(nodes)}", cause
 
 

@@ -8,15 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from pgcron_ha import errors
 from pgcron_ha.db.driver.calls import Call
-from pgcron_ha.errors import (
-    NotFound,
-    RunCancelled,
-    RunFailed,
-    RunNotStarted,
-    RunNotSucceeded,
-    WaitTimedOut,
-)
 from pgcron_ha.executors.contract.progress import Progress
 from pgcron_ha.model.run import RunOutcome
 
@@ -31,11 +24,11 @@ probe_ends: Final = Call[None]("probe_end_channel")
 
 _run_status: Final = Call[int]("run_status", "run_id")
 
-_ERRORS: Final[Mapping[str, type[RunNotSucceeded]]] = {
-    RunOutcome.CANCELLED: RunCancelled,
-    RunOutcome.SKIPPED: RunNotStarted,
-    RunOutcome.SUPERSEDED: RunNotStarted,
-    RunOutcome.EXPIRED: RunNotStarted,
+_ERRORS: Final[Mapping[str, type[errors.RunNotSucceeded]]] = {
+    RunOutcome.CANCELLED: errors.RunCancelled,
+    RunOutcome.SKIPPED: errors.RunNotStarted,
+    RunOutcome.SUPERSEDED: errors.RunNotStarted,
+    RunOutcome.EXPIRED: errors.RunNotStarted,
 }
 
 
@@ -102,7 +95,7 @@ async def read_status(connection: Any, run_id: int, schema: str) -> RunStatus:
     """The run of that id, alive or ended. Raises NotFound."""
     row = await _run_status.row(connection, run_id, schema=schema)
     if not row:
-        raise NotFound(
+        raise errors.NotFound(
             f"run {run_id} does not exist",
             "It was never enqueued, its transaction was rolled back, retention removed it, or "
             "another role enqueued it.",
@@ -119,12 +112,12 @@ def require_success(status: RunStatus) -> RunStatus:
     outcome = str(status.outcome)
     if outcome == RunOutcome.SUCCEEDED:
         return status
-    raise _ERRORS.get(outcome, RunFailed)(status.id, outcome, status.error)
+    raise _ERRORS.get(outcome, errors.RunFailed)(status.id, outcome, status.error)
 
 
-def timed_out(run_id: int, timeout: float | None) -> WaitTimedOut:
+def timed_out(run_id: int, timeout: float | None) -> errors.WaitTimedOut:
     """The error after waiting `timeout` seconds for a run that has not ended."""
-    return WaitTimedOut(
+    return errors.WaitTimedOut(
         f"run {run_id} is not over after {timeout or 0:g} s",
         "Only the waiting ended: the run goes on.",
         f"Wait longer or again; `pgcron-ha runs show {run_id}` says what it waits for.",

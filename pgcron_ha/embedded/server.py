@@ -11,17 +11,8 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import quote
 
+from pgcron_ha.embedded import cluster
 from pgcron_ha.embedded.binaries import Binaries, find_binaries
-from pgcron_ha.embedded.cluster import (
-    SUPERUSER,
-    Deadline,
-    Postmaster,
-    check_version,
-    find_postmaster,
-    hand_over,
-    initialise,
-    readable_binaries,
-)
 from pgcron_ha.embedded.directory import DataDirectory, identity_for
 from pgcron_ha.errors import ConfigError, DatabaseUnavailable
 from pgcron_ha.operating_system import FileLock
@@ -57,7 +48,7 @@ class EmbeddedPostgres:
     def __init__(self, data_directory: str | os.PathLike[str]) -> None:
         self.directory = DataDirectory(data_directory)
         self._users = FileLock(self.directory.users_lock)
-        self._postmaster: Postmaster | None = None
+        self._postmaster: cluster.Postmaster | None = None
 
     @property
     def pid(self) -> int:
@@ -72,7 +63,7 @@ class EmbeddedPostgres:
         ConfigError for what somebody must change (no PostgreSQL, the folder, its version) and
         DatabaseUnavailable for a server that does not start, with the server's own words.
         """
-        deadline = Deadline(timeout)
+        deadline = cluster.Deadline(timeout)
         self.directory.create()
         was_user = self._users.is_held
         try:
@@ -91,7 +82,7 @@ class EmbeddedPostgres:
 
     def running_dsn(self) -> str | None:
         """`dsn` if the server runs already, for somebody; nothing is started."""
-        self._postmaster = find_postmaster(self.directory.pgdata)
+        self._postmaster = cluster.find_postmaster(self.directory.pgdata)
         return None if self._postmaster is None else self.dsn()
 
     def dsn(self, database: str = "postgres") -> str:
@@ -105,10 +96,9 @@ class EmbeddedPostgres:
                 f"The system says: {error.strerror or error}.",
                 "Restore the file, or remove the whole folder to begin anew.",
             ) from error
-        return (
-            f"postgresql://{SUPERUSER}:{quote(password, safe='')}@/{quote(database, safe='')}"
-            f"?host={quote(sockets)}&port={_PORT}"
-        )
+        login = f"{cluster.SUPERUSER}:{quote(password, safe='')}"
+        place = f"{quote(database, safe='')}?host={quote(sockets)}&port={_PORT}"
+        return f"postgresql://{login}@/{place}"
 
     def down(self) -> None:
         """Stop using the server; it stops soon after if nobody else uses it. Does not wait."""
@@ -121,7 +111,7 @@ class EmbeddedPostgres:
     def __exit__(self, *_: object) -> None:
         self.down()
 
-    def _known_server(self) -> Postmaster:
+    def _known_server(self) -> cluster.Postmaster:
         if self._postmaster is None:
             raise DatabaseUnavailable(
                 "The embedded PostgreSQL is not up",
@@ -130,20 +120,20 @@ class EmbeddedPostgres:
             )
         return self._postmaster
 
-    def _bring_up(self, start: FileLock, deadline: Deadline) -> Postmaster:
+    def _bring_up(self, start: FileLock, deadline: cluster.Deadline) -> cluster.Postmaster:
         """Make the server run, with a keeper; `start` is held."""
         binaries = find_binaries()
         if not self.directory.is_initialised:
             identity = identity_for(self.directory.path)
-            hand_over(self.directory, identity)
-            usable = readable_binaries(self.directory, binaries, identity)
-            initialise(self.directory, usable, identity, start, deadline)
-        check_version(self.directory, binaries)
+            cluster.hand_over(self.directory, identity)
+            usable = cluster.readable_binaries(self.directory, binaries, identity)
+            cluster.initialise(self.directory, usable, identity, start, deadline)
+        cluster.check_version(self.directory, binaries)
         keeper = FileLock(self.directory.keeper_lock)
         log_position: int | None = None
         while True:
             is_kept = not keeper.try_acquire()
-            found = find_postmaster(self.directory.pgdata)
+            found = cluster.find_postmaster(self.directory.pgdata)
             if is_kept and found is not None and found.is_ready:
                 return found
             if not is_kept:
@@ -161,9 +151,9 @@ class EmbeddedPostgres:
     def _start(self, binaries: Binaries, keeper: FileLock) -> int:
         """Start a keeper with a server; returns where the log begins to be about it."""
         identity = identity_for(self.directory.path)
-        usable = readable_binaries(self.directory, binaries, identity)
+        usable = cluster.readable_binaries(self.directory, binaries, identity)
         self.directory.create_socket_directory(identity.uid, identity.gid)
-        hand_over(self.directory, identity)
+        cluster.hand_over(self.directory, identity)
         # If it names another process, alive or a zombie, PostgreSQL would refuse to start. Leftover
         # backends of a killed server are still noticed: since PostgreSQL 12 their shared memory is
         # found by the folder, not by this file.

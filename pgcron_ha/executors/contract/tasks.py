@@ -19,17 +19,11 @@ from typing import Any, ClassVar
 
 import uvloop
 
+from pgcron_ha.executors.contract import failures
 from pgcron_ha.executors.contract.attempt import Lease, StopReason
 from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.coroutines import post, run_until_stopped, wait_uncancelled
-from pgcron_ha.executors.contract.failures import (
-    MAX_NAME_CHARACTERS,
-    MAX_TRACEBACK_CHARACTERS,
-    bounded_text,
-    outcome_of_error,
-    outcome_of_result,
-)
 from pgcron_ha.executors.contract.outcome import (
     SUCCEEDED,
     Committed,
@@ -263,7 +257,7 @@ class TaskExecutor(LoopExecutor):
             try:
                 outcome = _bounded(await self.execute(context))
             except BaseException as error:
-                outcome = outcome_of_error(error, context)
+                outcome = failures.outcome_of_error(error, context)
             if timer:
                 timer.cancel()
             if (ending := self._endings.get(context)) is not None:
@@ -339,18 +333,18 @@ def _bounded(outcome: Outcome) -> Outcome:
         return outcome  # the database has taken it
     if isinstance(outcome, Succeeded):
         # Its text is made once more: it must be that of its result, and fit.
-        return SUCCEEDED if outcome.result is None else outcome_of_result(outcome.result)
+        return SUCCEEDED if outcome.result is None else failures.outcome_of_result(outcome.result)
     if isinstance(outcome, Failed):
-        limit = MAX_TRACEBACK_CHARACTERS
+        limit = failures.MAX_TRACEBACK_CHARACTERS
         return replace(
             outcome,
-            error_class=bounded_text(outcome.error_class, MAX_NAME_CHARACTERS),
-            message=bounded_text(outcome.message),
-            traceback=outcome.traceback and bounded_text(outcome.traceback, limit),
-            fingerprint=outcome.fingerprint and outcome.fingerprint[:MAX_NAME_CHARACTERS],
+            error_class=failures.bounded_text(outcome.error_class, failures.MAX_NAME_CHARACTERS),
+            message=failures.bounded_text(outcome.message),
+            traceback=outcome.traceback and failures.bounded_text(outcome.traceback, limit),
+            fingerprint=outcome.fingerprint and outcome.fingerprint[: failures.MAX_NAME_CHARACTERS],
         )
     if isinstance(outcome, Interrupted):
-        return replace(outcome, message=bounded_text(outcome.message))
+        return replace(outcome, message=failures.bounded_text(outcome.message))
     raise TypeError(f"the executor returned {type(outcome).__name__!r}, which is no outcome")
 
 

@@ -21,18 +21,9 @@ import sys
 from collections import deque
 from typing import Any
 
+from pgcron_ha import operating_system
 from pgcron_ha.executors.process.conversation import RECEIVE_BYTES, Incoming, message_bytes
 from pgcron_ha.executors.process.supervised_run import SupervisedRun, spawn
-from pgcron_ha.operating_system import (
-    boottime,
-    child_processes,
-    environment_contains,
-    kill_processes_with,
-    process_started,
-    reap_child,
-    set_child_subreaper,
-    set_parent_death_signal,
-)
 
 _TICK = 1.0  # a suspended machine does not count in select(); look at the clock at least so often
 _CLEARING_TICK = 0.05  # while something killed is not gone yet
@@ -46,12 +37,12 @@ def main() -> None:
     descriptor, node, directory, mark = sys.argv[1:]
     for number in _IGNORED:  # a terminal's Ctrl-C is for the node, which then stops us
         signal.signal(number, signal.SIG_IGN)
-    set_child_subreaper()
+    operating_system.set_child_subreaper()
     supervisor = Supervisor(socket.socket(fileno=int(descriptor)), int(node))
     supervisor.serve_until_the_node_is_gone()
     supervisor.kill_all()
     if mark:
-        kill_processes_with(mark.encode())
+        operating_system.kill_processes_with(mark.encode())
     if directory:
         _remove(directory)
 
@@ -91,10 +82,10 @@ class Supervisor:
     def kill_all(self) -> None:
         """SIGKILL to every group and every descendant, until no child is left."""
         self._selector.unregister(self._node)
-        while self._runs or child_processes():
+        while self._runs or operating_system.child_processes():
             for run in self._runs.values():
                 run.signal_group(signal.SIGKILL)
-            for pid in child_processes():
+            for pid in operating_system.child_processes():
                 _kill(pid)
             self._wait(_CLEARING_TICK)
             self._reap()
@@ -114,7 +105,7 @@ class Supervisor:
         if any(run.status is not None for run in self._runs.values()):
             return _CLEARING_TICK
         nearest = min(self._deadline, *(run.limit for run in self._runs.values()))
-        left = min(_TICK, nearest - boottime())
+        left = min(_TICK, nearest - operating_system.boottime())
         return left if left > 0 else _CLEARING_TICK  # killed already, but not gone yet
 
     # Messages from the node.
@@ -150,7 +141,7 @@ class Supervisor:
     def _start(self, message: dict[str, Any]) -> None:
         descriptors = [self._descriptors.popleft() for _ in range(message["descriptors"])]
         run = SupervisedRun(message)
-        if boottime() >= self._deadline:
+        if operating_system.boottime() >= self._deadline:
             run.cause, run.error = "lease", "the node's lease is over"
         else:
             try:
@@ -182,7 +173,7 @@ class Supervisor:
     # Time limits.
 
     def _keep_limits(self) -> None:
-        now = boottime()
+        now = operating_system.boottime()
         if now >= self._deadline:
             for run in self._runs.values():
                 if not run.outlives_lease:
@@ -199,7 +190,7 @@ class Supervisor:
             if pid in running:
                 running[pid].signal_group(signal.SIGKILL)
 
-        while (reaped := reap_child(end_group)) is not None:
+        while (reaped := operating_system.reap_child(end_group)) is not None:
             pid, status = reaped
             if pid in running:
                 running[pid].status = os.waitstatus_to_exitcode(status)
@@ -219,7 +210,8 @@ class Supervisor:
     def _escaped(self, run: SupervisedRun) -> list[int]:
         """Orphans that became our children and stem from this run."""
         mains = {each.pid for each in self._runs.values() if each.status is None}
-        return [pid for pid in child_processes() if pid not in mains and self._owner(pid) is run]
+        orphans = set(operating_system.child_processes()) - mains
+        return [pid for pid in orphans if self._owner(pid) is run]
 
     def _owner(self, pid: int) -> SupervisedRun | None:
         """The run of an orphan: by session, by the fence in its environment, else by age.
@@ -232,9 +224,9 @@ class Supervisor:
         except ProcessLookupError:
             return None
         for run in self._runs.values():
-            if run.pid == session or environment_contains(pid, run.mark):
+            if run.pid == session or operating_system.environment_contains(pid, run.mark):
                 return run
-        born = process_started(pid)
+        born = operating_system.process_started(pid)
         older = [run for run in self._runs.values() if born is None or run.born <= born + 0.02]
         return older[0] if len(older) == 1 else None
 
@@ -268,7 +260,7 @@ def _wake_up_at_signals() -> socket.socket:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.signal(signal.SIGUSR1, lambda *_: None)
     # Also sent when only the node's starting thread ends; the parent's id then has not changed.
-    set_parent_death_signal(signal.SIGUSR1)
+    operating_system.set_parent_death_signal(signal.SIGUSR1)
     return reading
 
 
