@@ -56,9 +56,9 @@ FILL = f"""
     SELECT '{HANDLER}', n % 10, 'manual', 1 + n % 3000, 'skip' FROM generate_series(1, 1000) n;
     -- Due, with labels that nobody has: those that wait for them, and those that were put aside.
     INSERT INTO pgcron.run (handler, requires, state, gate)
-    SELECT '{HANDLER}', '{{gpu=a100}}', CASE WHEN n > 100000 THEN 'blocked' ELSE 'ready' END,
-           CASE WHEN n > 100000 THEN 'no_node' END
-      FROM generate_series(1, 120000) n;
+    SELECT '{HANDLER}', '{{gpu=a100}}', CASE WHEN n > 20000 THEN 'blocked' ELSE 'ready' END,
+           CASE WHEN n > 20000 THEN 'no_node' END
+      FROM generate_series(1, 24000) n;
     -- Running, most of them under the living node.
     INSERT INTO pgcron.run (handler, state, owner, token, fence, claimed_at, attempt)
     SELECT '{HANDLER}', 'running', CASE WHEN n > 20 THEN '{LIVING}' ELSE '{DEAD}' END::uuid,
