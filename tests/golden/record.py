@@ -110,7 +110,15 @@ def test_names() -> set[str]:
     return {
         each.name
         for file in (ROOT / "tests").rglob("test_*.py")
-        for each in ast.walk(ast.parse(file.read_text()))
-        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
-        and each.name.startswith("test_")
+        for each in _functions(ast.parse(file.read_text()).body)
+        if each.name.startswith("test_")
     }
+
+
+def _functions(body: list[ast.stmt]) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Those of a module and of its classes, where tests are; not what stands within them."""
+    for each in body:
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield each
+        elif isinstance(each, ast.ClassDef):
+            yield from _functions(each.body)
