@@ -20,7 +20,7 @@ from tests.simulation.playing import play
 from tests.simulation.real import RealStore
 
 MORE: Final = os.environ.get("PGCRON_HA_TEST_SEQUENCES")
-SEQUENCES, STEPS = int(MORE or 30), 40
+FEW, MANY, STEPS = 10, int(MORE or 30), 40
 
 # Each guard: its function, what is replaced in it, and by what.
 GUARDS: Final = {
@@ -131,8 +131,11 @@ STORIES: Final[dict[str, Callable[[Owed], None]]] = {
 
 
 @pytest.mark.timeout(0 if MORE else 600)
-def test_each_owed_fire_has_one_answer_after_each_step(real: RealStore) -> None:
-    play(Owed, real, SEQUENCES, STEPS, same=MORE is None)
+@pytest.mark.parametrize(
+    "sequences", [MANY if MORE else FEW, pytest.param(MANY, marks=pytest.mark.long)]
+)
+def test_each_owed_fire_has_one_answer_after_each_step(real: RealStore, sequences: int) -> None:
+    play(Owed, real, sequences, STEPS, same=MORE is None)
 
 
 @pytest.mark.parametrize("guard", GUARDS)
