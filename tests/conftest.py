@@ -28,7 +28,7 @@ settings.load_profile("any load")
 def server() -> Iterator[ThrowAwayServer]:
     """A running server that no test may stop; a test that kills makes a ThrowAwayServer."""
     remove_leftovers()
-    with ThrowAwayServer() as running:
+    with ThrowAwayServer() as running, running.staying_connected():
         yield running
 
 

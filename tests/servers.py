@@ -13,6 +13,8 @@ import signal
 import socket
 import subprocess
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, LiteralString, Self
 
@@ -85,6 +87,7 @@ class ThrowAwayServer:
         given = binaries or find_binaries()
         self.binaries = readable_binaries(DataDirectory(self.folder), given, self._identity)
         self._process: subprocess.Popen[bytes] | None = None
+        self._execute_connected: Callable[[sql.Composed], object] | None = None
 
     def start(self) -> Self:
         """Start it, and make it before that if need be; returns when it takes connections."""
@@ -164,14 +167,26 @@ class ThrowAwayServer:
             # Half the time of copying through the log when fsync is off; 14 knows no other way.
             if self.binaries.major >= 15:
                 statement += sql.SQL(" STRATEGY file_copy")
-        self.execute(statement)
+        (self._execute_connected or self.execute)(statement)
         return self.dsn(name)
 
     def drop_database(self, name: str) -> None:
         """Drop a database and whoever is connected to it."""
-        self.execute(
-            sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
-        )
+        statement = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
+        (self._execute_connected or self.execute)(statement)
+
+    @contextmanager
+    def staying_connected(self) -> Iterator[Self]:
+        """Make and drop databases in one connection: thousands of tests have one each, and to
+        connect for it costs a fifth of that.
+        """
+        with psycopg.connect(self.dsn(), autocommit=True) as connection:
+            connection.execute(USUAL + "; SET idle_session_timeout = 0")
+            self._execute_connected = connection.execute
+            try:
+                yield self
+            finally:
+                self._execute_connected = None
 
     @property
     def owner(self) -> dict[str, Any]:
