@@ -17,6 +17,7 @@ NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 A_SECOND = timedelta(seconds=1)
 DAYS = 3
 bounded = settings(max_examples=50, deadline=None, derandomize=True, database=None)
+few = settings(bounded, max_examples=15)
 
 
 def fires(spec: Spec, after: datetime, days: int, most: int = 100_000) -> list[datetime]:
@@ -215,16 +216,32 @@ def left_by_looking(rule: str, lines: list[str], zone: str, start: datetime) -> 
     return kept
 
 
-@bounded
-@given(
+_RULES_WITH_EXCLUSIONS = given(
     st.one_of(_CRONS, st.just("every 7m"), st.just("every 1h30m")),
     st.lists(st.one_of(_CRONS, _DATES), min_size=1, max_size=3),
     _ZONES,
     _STARTS,
 )
+
+
+@few
+@_RULES_WITH_EXCLUSIONS
 def test_what_is_left_is_what_looking_at_each_fire_leaves(
     rule: str, lines: list[str], zone: str, day: datetime
 ) -> None:
+    look_at_each_fire(rule, lines, zone, day)
+
+
+@pytest.mark.long
+@bounded
+@_RULES_WITH_EXCLUSIONS
+def test_what_is_left_of_many_rules_is_what_looking_at_each_fire_leaves(
+    rule: str, lines: list[str], zone: str, day: datetime
+) -> None:
+    look_at_each_fire(rule, lines, zone, day)
+
+
+def look_at_each_fire(rule: str, lines: list[str], zone: str, day: datetime) -> None:
     start = day.replace(tzinfo=UTC)
     expected = left_by_looking(rule, lines, zone, start)
     text = "\n".join([rule, *(f"not {line}" for line in lines)])
