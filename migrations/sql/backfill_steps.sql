@@ -154,13 +154,11 @@ BEGIN
     -- a place in the queue.
     IF coalesce(b.overlap, plan.overlap) <> 'allow' THEN
       room := least(room,
-          (SELECT o.room FROM pgcron.overlap_room(b.schedule_id, policy, 1000) o)
+          pgcron.overlap_open(b.schedule_id, policy)
             + CASE coalesce(b.overlap, plan.overlap) WHEN 'queue' THEN may_wait ELSE 0 END
             - (SELECT count(*) FROM pgcron.run r
-               WHERE r.schedule_id = b.schedule_id AND r.state IN ('blocked', 'ready')
-                 AND r.due_at <= now()
-                 AND r.overlap IS NOT NULL AND r.overlap_slot IS NULL
-                 AND coalesce(r.gate, 'overlap') = 'overlap'));
+               WHERE r.schedule_id = b.schedule_id AND r.state = 'blocked'
+                 AND r.due_at <= now() AND r.gate = 'overlap'));
     END IF;
     IF plan.depends_on_previous AND room > 0 THEN
       SELECT j.fire_at INTO next_fire FROM pgcron.judge_backfill(b, step_backfill.instants) j

@@ -26,9 +26,10 @@ CREATE TABLE pgcron.breaker (
   openings int NOT NULL DEFAULT 0,
   reason text,
   last_error text,
+  -- The one run that may begin while it is half open, and with which attempt: when that is over, so
+  -- is the probe.
   probe_run bigint,
-  -- Fence number of the claim that probes: when no run has it any more, the probe is over.
-  probe_fence bigint,
+  probe_attempt int,
   reset_by text CONSTRAINT breaker_reset_by_is_short
     CHECK (pgcron.is_short('reset_by', reset_by, 300)),
   reset_at timestamptz,
@@ -47,7 +48,7 @@ CREATE TABLE pgcron.breaker (
       OR (open_until IS NOT NULL AND opened_at IS NOT NULL AND reason IS NOT NULL)),
   CONSTRAINT a_probe_belongs_to_a_half_open_breaker
     CHECK ((state = 'half_open') = (probe_run IS NOT NULL)
-      AND (probe_run IS NULL) = (probe_fence IS NULL))
+      AND (probe_run IS NULL) = (probe_attempt IS NULL))
 );
 COMMENT ON TABLE pgcron.breaker IS
     'Circuit breakers. set_by NULL: declared by the nodes that offer the handler; else a '

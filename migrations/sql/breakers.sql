@@ -12,7 +12,7 @@ BEGIN
       open_until = clock_timestamp() + least(b.open_for * power(2, least(b.openings, 20)),
           b.open_for_at_most),
       reason = because, last_error = left(failure, 500), failed_at = '{}', probe_run = NULL,
-      probe_fence = NULL
+      probe_attempt = NULL
   WHERE b.name = open_breaker.name;
   PERFORM pgcron.notify(pgcron.channel(), 'breaker');
 END $$;
@@ -35,7 +35,7 @@ BEGIN
         AND pgcron.breaker_is_fine(b)
       ORDER BY b.name FOR UPDATE LOOP
     SELECT count(*)::int AS attempts, (array_agg(f.error ORDER BY f.place DESC))[1] AS error,
-           bool_or(f.run_id = row_found.probe_run AND f.fence = row_found.probe_fence) AS is_probe
+           bool_or(f.run_id = row_found.probe_run) AS is_probe
     INTO failed
     FROM ROWS FROM (jsonb_to_recordset(given) AS (handler text, run_id bigint, fence bigint,
           error text)) WITH ORDINALITY f(handler, run_id, fence, error, place)
@@ -68,7 +68,7 @@ END $$;
 -- A probe that is over without a recorded failure is settled first: success closes the breaker;
 -- after a probe that came back, was cancelled or whose node died, any node may probe next.
 CREATE FUNCTION pgcron.look_at_breakers()
-  RETURNS TABLE (name text, state text, handlers text[], fallback_queue text, is_probe_due boolean,
+  RETURNS TABLE (name text, state text, handlers text[], fallback_queue text, probe_run bigint,
       seconds float8, reason text, last_error text)
 LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
@@ -79,20 +79,22 @@ BEGIN
       WHERE b.state = 'half_open' AND pgcron.breaker_is_fine(b) ORDER BY b.name
       FOR UPDATE SKIP LOCKED LOOP
     CONTINUE WHEN EXISTS (SELECT FROM pgcron.run r
-                          WHERE r.id = probed.probe_run AND r.fence = probed.probe_fence);
+                          WHERE r.id = probed.probe_run
+                            AND (r.state = 'ready' AND r.attempt = probed.probe_attempt - 1
+                                 OR r.state = 'running' AND r.attempt = probed.probe_attempt));
     IF EXISTS (SELECT FROM pgcron.ended_runs e
-               WHERE e.id = probed.probe_run AND e.fence = probed.probe_fence
-                 AND e.outcome = 'succeeded') THEN
+               WHERE e.id = probed.probe_run AND e.outcome = 'succeeded') THEN
       PERFORM pgcron.close_breaker(probed.name);
     ELSE
-      UPDATE pgcron.breaker b SET state = 'open', probe_run = NULL, probe_fence = NULL
+      UPDATE pgcron.breaker b SET state = 'open', probe_run = NULL, probe_attempt = NULL
       WHERE b.name = probed.name;
     END IF;
   END LOOP;
+  PERFORM pgcron.choose_probes();
   RETURN QUERY SELECT b.name, b.state,
            ARRAY(SELECT m.handler FROM pgcron.breaker_handler m WHERE m.breaker = b.name
                  ORDER BY m.handler),
-           b.fallback_queue, b.state = 'open' AND b.open_until <= clock_timestamp(),
+           b.fallback_queue, b.probe_run,
            extract(epoch FROM b.open_until - clock_timestamp())::float8, b.reason, b.last_error
     FROM pgcron.breaker b WHERE b.state <> 'closed' AND pgcron.breaker_is_fine(b) ORDER BY b.name;
 END $$;
@@ -103,77 +105,48 @@ LANGUAGE plpgsql AS $$
 BEGIN
   UPDATE pgcron.breaker b
   SET state = 'closed', failed_at = '{}', opened_at = NULL, open_until = NULL, openings = 0,
-      reason = NULL, probe_run = NULL, probe_fence = NULL
+      reason = NULL, probe_run = NULL, probe_attempt = NULL
   WHERE b.name = close_breaker.name;
   PERFORM pgcron.notify(pgcron.channel(), 'breaker');
 END $$;
 
--- ready -> running
--- ready -> skipped, superseded
--- blocked -> skipped, superseded
--- Claims one held run of a breaker whose time is over, as its one probe, for a node that offers one
--- of its handlers and has a free slot for it; no row when there is none to claim. The breaker's row
--- decides: it is locked, and names the claim. Nothing here waits for a lock. A run that has a key,
--- required labels, an overlap policy or a limited queue is claimed by the functions that decide
--- those.
-CREATE FUNCTION pgcron.claim_probe(incarnation uuid, queues text[], handlers text[])
-  RETURNS TABLE (breaker text, claimed_run pgcron.claim)
+-- blocked -> ready
+-- Of a breaker whose time is over one run becomes ready, as its one probe, if a living node offers
+-- its handler; while it waits or executes no other run of the breaker's handlers begins. The
+-- breaker's row decides: it is locked, and names the run. Nothing here waits for a lock.
+CREATE FUNCTION pgcron.choose_probes() RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
-#variable_conflict use_column
 DECLARE
   probed pgcron.breaker;
   candidate pgcron.run;
-  claimed bigint;
 BEGIN
-  PERFORM pgcron.require_read_committed('probes');
-  IF NOT EXISTS (SELECT FROM pgcron.claiming_node n
-                 WHERE n.incarnation = claim_probe.incarnation) THEN
-    RETURN;
-  END IF;
   FOR probed IN SELECT b.* FROM pgcron.breaker b
       WHERE b.state = 'open' AND b.open_until <= clock_timestamp() AND pgcron.breaker_is_fine(b)
-        AND EXISTS (SELECT FROM pgcron.breaker_handler m
-                    WHERE m.breaker = b.name AND m.handler = ANY(claim_probe.handlers))
       ORDER BY b.open_until LIMIT 10 FOR UPDATE SKIP LOCKED LOOP
     FOR candidate IN SELECT r.* FROM pgcron.run r
-        WHERE r.gate = 'breaker'
+        WHERE r.state = 'blocked' AND r.gate IN ('breaker', 'overlap') AND r.due_at <= now()
           AND r.handler IN (SELECT m.handler FROM pgcron.breaker_handler m
-                            WHERE m.breaker = probed.name AND m.handler = ANY(claim_probe.handlers))
-          AND r.queue = ANY(claim_probe.queues) AND r.due_at <= now()
+                            WHERE m.breaker = probed.name)
           AND (r.expire_at IS NULL OR r.expire_at > now())
-          AND (r.requires IS NULL
-               OR r.requires <@ (SELECT pgcron.label_words(n.labels) FROM pgcron.node n
-                                 WHERE n.incarnation = claim_probe.incarnation))
+          AND pgcron.is_served(r.handler, r.queue, r.requires)
           AND NOT EXISTS (SELECT FROM pgcron.queue q
                           WHERE q.name = r.queue AND q.paused_at IS NOT NULL)
         LIMIT 10 FOR UPDATE SKIP LOCKED LOOP
-      UPDATE pgcron.run r SET state = 'ready', gate = NULL WHERE r.id = candidate.id;
-      IF candidate.concurrency_key IS NOT NULL OR candidate.requires IS NOT NULL
-          OR EXISTS (SELECT FROM pgcron.queue q
-                     WHERE q.name = candidate.queue AND NOT q.is_plain) THEN
-        SELECT c.id INTO claimed
-        FROM pgcron.claim_limited(claim_probe.incarnation, ARRAY[candidate.queue],
-            ARRAY[coalesce(left(candidate.concurrency_key, -1), '')], ARRAY[candidate.handler],
-            coalesce(candidate.weight, 1), 0, 1000) c
-        WHERE c.verdict = 'claim';
-      ELSIF candidate.overlap IS NOT NULL THEN
-        SELECT c.id INTO claimed
-        FROM pgcron.claim_overlapping(claim_probe.incarnation, ARRAY[candidate.queue],
-            ARRAY[candidate.priority], ARRAY[candidate.handler], 1, 0, 1000) c
-        WHERE c.verdict = 'claim';
-      ELSE
-        UPDATE pgcron.run r
-        SET state = 'running', owner = claim_probe.incarnation, token = gen_random_uuid(),
-            fence = nextval('pgcron.fence'), attempt = r.attempt + 1, claimed_at = now()
-        WHERE r.id = candidate.id RETURNING r.id INTO claimed;
-      END IF;
-      EXIT WHEN claimed IS NOT NULL;
+      -- One that must have its schedule to itself has it, if nothing of it runs.
+      CONTINUE WHEN candidate.overlap IS NOT NULL AND candidate.overlap_slot IS NULL
+        AND (NOT EXISTS (SELECT FROM pgcron.schedule s WHERE s.id = candidate.schedule_id
+                         FOR NO KEY UPDATE SKIP LOCKED)
+             OR (SELECT t.runs FROM pgcron.overlap_taken(candidate.schedule_id) t) > 0);
+      UPDATE pgcron.run r
+      SET state = 'ready', gate = NULL,
+          overlap_slot = coalesce(r.overlap_slot, CASE WHEN r.overlap IS NOT NULL THEN 1 END)
+      WHERE r.id = candidate.id;
+      UPDATE pgcron.breaker b
+      SET state = 'half_open', probe_run = candidate.id, probe_attempt = candidate.attempt + 1
+      WHERE b.name = probed.name;
+      PERFORM pgcron.notify(pgcron.channel(), 'breaker');
+      EXIT;
     END LOOP;
-    CONTINUE WHEN claimed IS NULL;
-    UPDATE pgcron.breaker b SET state = 'half_open', probe_run = r.id, probe_fence = r.fence
-    FROM pgcron.run r WHERE b.name = probed.name AND r.id = claimed;
-    RETURN QUERY SELECT probed.name, pgcron.claim_of(r) FROM pgcron.run r WHERE r.id = claimed;
-    RETURN;
   END LOOP;
 END $$;
 
@@ -207,9 +180,10 @@ BEGIN
       FROM pgcron.run r WHERE r.id = ANY(held) ON CONFLICT DO NOTHING;
       -- A run that is moved waits there as any other; one with another handler is as new to it.
       UPDATE pgcron.run r
-      SET state = 'ready', gate = NULL, handler = coalesce(broken.fallback_handler, r.handler),
+      SET handler = coalesce(broken.fallback_handler, r.handler),
           queue = coalesce(broken.fallback_queue, r.queue)
       WHERE r.id = ANY(held);
+      PERFORM pgcron.set_gate(held, NULL);
     EXCEPTION WHEN others THEN
       -- The runs at fault end; the others are sent there in the next call.
       IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;

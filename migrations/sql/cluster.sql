@@ -137,6 +137,8 @@ COMMENT ON TABLE pgcron.concurrency_limit IS
 CREATE TABLE pgcron.rate_window (
   kind text NOT NULL CONSTRAINT a_rate_is_of_a_key_or_a_queue CHECK (kind IN ('key', 'queue')),
   name text COLLATE "C" NOT NULL,
+  -- What its slices are parts of: counts of another rate say nothing.
+  per interval NOT NULL,
   slices bigint[] NOT NULL,
   starts int[] NOT NULL,
   PRIMARY KEY (kind, name)
@@ -185,5 +187,6 @@ COMMENT ON FUNCTION pgcron.pause_cluster IS
 CREATE FUNCTION pgcron.resume_cluster(actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$
   UPDATE pgcron.cluster c SET paused_at = NULL, paused_by = NULL, paused_note = NULL;
+  SELECT pgcron.notify(pgcron.channel(), 'admit');
   SELECT pgcron.notify(pgcron.channel(), 'run') $$;
 COMMENT ON FUNCTION pgcron.resume_cluster IS 'Nodes claim runs again.';

@@ -13,10 +13,11 @@ LANGUAGE sql IMMUTABLE AS $$
            * 1000000)::bigint $$;
 
 -- How many more may start now, and when the next may if none (room 0). What lies in the future, as
--- the clock was set back, counts as now. A rate that breaks its rules has no room: its queue or key
--- waits, and holds up no other (pgcron.broken_settings names it).
+-- the clock was set back, counts as now (is_ahead: some does, which a claim corrects). A rate that
+-- breaks its rules has no room: its queue or key waits, and holds up no other
+-- (pgcron.broken_settings names it).
 CREATE FUNCTION pgcron.rate_room(kind text, name text, rate int, per interval, at timestamptz,
-    OUT room int, OUT next_at timestamptz)
+    OUT room int, OUT next_at timestamptz, OUT is_ahead boolean)
 LANGUAGE sql STABLE AS $$
   SELECT CASE WHEN now_slice.number IS NULL THEN 0
               ELSE greatest(0,
@@ -24,27 +25,49 @@ LANGUAGE sql STABLE AS $$
                        rate_room.rate - coalesce(sum(counted.starts), 0)))::int END,
          'epoch'::timestamptz + ((least(min(counted.slice), now_slice.number) + 257)
                                  * (extract(epoch FROM rate_room.per) * 1000000)::bigint + 255)
-           / 256 * interval '1 microsecond'
+           / 256 * interval '1 microsecond',
+         coalesce(max(counted.slice) > now_slice.number, false)
   FROM (SELECT CASE WHEN pgcron.rate_is_fine(rate_room.rate, rate_room.per)
                       THEN pgcron.rate_slice(rate_room.at, rate_room.per) END AS number) now_slice
   LEFT JOIN LATERAL (SELECT s.slice, s.starts FROM pgcron.rate_window w
                      CROSS JOIN LATERAL unnest(w.slices, w.starts) s(slice, starts)
                      WHERE w.kind = rate_room.kind AND w.name = rate_room.name
+                       AND w.per = rate_room.per
                        AND s.slice >= now_slice.number - 256) counted ON true
   GROUP BY now_slice.number $$;
 
 CREATE FUNCTION pgcron.count_starts(kind text, name text, per interval, at timestamptz, starts int)
   RETURNS void
 LANGUAGE sql AS $$
-  INSERT INTO pgcron.rate_window AS w (kind, name, slices, starts)
-  VALUES (count_starts.kind, count_starts.name,
+  INSERT INTO pgcron.rate_window AS w (kind, name, per, slices, starts)
+  VALUES (count_starts.kind, count_starts.name, count_starts.per,
           ARRAY[pgcron.rate_slice(count_starts.at, count_starts.per)], ARRAY[count_starts.starts])
-  ON CONFLICT ON CONSTRAINT rate_window_pkey DO UPDATE SET (slices, starts) = (
-      SELECT array_agg(kept.slice ORDER BY kept.slice), array_agg(kept.starts ORDER BY kept.slice)
+  ON CONFLICT ON CONSTRAINT rate_window_pkey DO UPDATE SET (per, slices, starts) = (
+      SELECT EXCLUDED.per, array_agg(kept.slice ORDER BY kept.slice),
+             array_agg(kept.starts ORDER BY kept.slice)
       FROM (SELECT least(s.slice, EXCLUDED.slices[1]) AS slice,
                    least(sum(s.starts), 2147483647)::int AS starts
-            FROM unnest(w.slices || EXCLUDED.slices, w.starts || EXCLUDED.starts) s(slice, starts)
+            FROM (SELECT * FROM unnest(EXCLUDED.slices, EXCLUDED.starts)
+                  UNION ALL
+                  SELECT * FROM unnest(w.slices, w.starts) WHERE w.per = EXCLUDED.per)
+              s(slice, starts)
             WHERE s.slice >= EXCLUDED.slices[1] - 256 GROUP BY 1) kept) $$;
+
+-- Forgets what was counted under another time, and lets what lies in the future, as the clock was
+-- set back, count from now on: nothing closes a rate for longer than its time. The caller counts
+-- starts of it.
+CREATE FUNCTION pgcron.settle_window(kind text, name text, per interval, at timestamptz)
+  RETURNS void
+LANGUAGE sql AS $$
+  UPDATE pgcron.rate_window w
+  SET per = settle_window.per,
+      slices = CASE WHEN w.per = settle_window.per
+                      THEN ARRAY(SELECT least(s, now_slice.number) FROM unnest(w.slices) s)
+                    ELSE '{}' END,
+      starts = CASE WHEN w.per = settle_window.per THEN w.starts ELSE '{}' END
+  FROM (SELECT pgcron.rate_slice(settle_window.at, settle_window.per) AS number) now_slice
+  WHERE w.kind = settle_window.kind AND w.name = settle_window.name
+    AND (w.per <> settle_window.per OR now_slice.number < ANY(w.slices)) $$;
 
 -- How many runs of one concurrency key may execute at once, and start in a time; NULL is no limit.
 -- A key of a weight has none, whatever was set for others.
@@ -75,9 +98,6 @@ END;
 CREATE FUNCTION pgcron.set_queue(queue text, max_running int DEFAULT NULL, rate int DEFAULT NULL,
     per interval DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$
-  DELETE FROM pgcron.rate_window w USING pgcron.queue q
-  WHERE w.kind = 'queue' AND w.name = set_queue.queue AND q.name = w.name
-    AND q.per IS DISTINCT FROM set_queue.per;
   INSERT INTO pgcron.queue AS q (name, max_running, rate, per, set_by, set_at)
   VALUES (set_queue.queue, set_queue.max_running, set_queue.rate, set_queue.per,
           coalesce(set_queue.actor, session_user), now())
@@ -95,10 +115,6 @@ CREATE FUNCTION pgcron.set_concurrency(concurrency_key text, slots int DEFAULT 1
     rate int DEFAULT NULL,
     per interval DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$
-  DELETE FROM pgcron.rate_window w USING pgcron.concurrency_limit l
-  WHERE w.kind = 'key' AND l.concurrency_key = set_concurrency.concurrency_key
-    AND l.per IS DISTINCT FROM set_concurrency.per
-    AND starts_with(w.name, regexp_replace(l.concurrency_key, '\*$', ''));
   INSERT INTO pgcron.concurrency_limit AS l (concurrency_key, slots, rate, per, set_by)
   VALUES (set_concurrency.concurrency_key, set_concurrency.slots, set_concurrency.rate,
       set_concurrency.per,
@@ -134,5 +150,6 @@ CREATE FUNCTION pgcron.resume_queue(queue text, actor text DEFAULT NULL) RETURNS
 LANGUAGE sql AS $$
   UPDATE pgcron.queue q SET paused_at = NULL, paused_by = NULL, paused_note = NULL
   WHERE q.name = resume_queue.queue;
+  SELECT pgcron.notify(pgcron.channel(), 'admit');
   SELECT pgcron.notify(pgcron.channel(), 'run') $$;
 COMMENT ON FUNCTION pgcron.resume_queue IS 'The queue is claimed from again.';

@@ -1,6 +1,6 @@
 -- Placement: runs that require labels are claimed only by nodes that announce all of them. Those
 -- without a key wait in an index of their own, by what they require, and are claimed by
--- claim_limited; what requires nothing is claimed by other statements and pays nothing.
+-- pgcron.claim_gated; what requires nothing pays nothing.
 
 -- What a node with these labels satisfies: it may run whatever requires nothing else.
 CREATE FUNCTION pgcron.label_words(labels jsonb) RETURNS text[]
@@ -9,7 +9,7 @@ LANGUAGE sql IMMUTABLE AS $$
   CROSS JOIN LATERAL (VALUES (label.key), (label.key || '=' || label.value)) satisfied(word) $$;
 
 -- The first runs of a queue's priority that need no key and no label, due from `since` up to
--- `until`: `look` of each of the three kinds that are claimed apart; with handlers only those that
+-- `until`: `look` of each of the two kinds that are claimed apart; with handlers only those that
 -- these could execute now. The columns are named, as readers may not see the token. A body of this
 -- kind becomes a part of the query, which reads no more than it needs.
 CREATE FUNCTION pgcron.path_candidates(queue text, priority smallint, look int,
@@ -18,47 +18,37 @@ CREATE FUNCTION pgcron.path_candidates(queue text, priority smallint, look int,
   RETURNS TABLE (id bigint, handler text, schedule_id bigint, schedule text,
                  scheduled_for timestamptz, due_at timestamptz, expire_at timestamptz, attempt int,
                  max_attempts int, delivery text, snoozes smallint, last_error text, weight int,
-                 overlap text, overlap_slot smallint)
+                 overlap text)
 LANGUAGE sql STABLE ROWS 10
 BEGIN ATOMIC
-  (SELECT c.id, c.handler, c.schedule_id, c.schedule, c.scheduled_for, c.due_at, c.expire_at,
-          c.attempt, c.max_attempts, c.delivery, c.snoozes, c.last_error, c.weight, c.overlap,
-          c.overlap_slot
-   FROM pgcron.run c
-   WHERE c.state = 'ready' AND c.concurrency_key IS NULL AND c.requires IS NULL
-     AND c.overlap IS NULL AND c.delivery = 'at_least_once' AND c.queue = path_candidates.queue
-     AND c.priority = path_candidates.priority
-     AND c.due_at BETWEEN path_candidates.since AND path_candidates.until
-     AND (path_candidates.handlers IS NULL
-          OR (c.handler = ANY(path_candidates.handlers)
-              AND (c.expire_at IS NULL OR c.expire_at > now())))
-   ORDER BY c.due_at, c.id LIMIT path_candidates.look)
-  UNION ALL
-  (SELECT c.id, c.handler, c.schedule_id, c.schedule, c.scheduled_for, c.due_at, c.expire_at,
-          c.attempt, c.max_attempts, c.delivery, c.snoozes, c.last_error, c.weight, c.overlap,
-          c.overlap_slot
-   FROM pgcron.run c
-   WHERE c.state = 'ready' AND c.concurrency_key IS NULL AND c.requires IS NULL
-     AND c.overlap IS NOT NULL AND c.queue = path_candidates.queue
-     AND c.priority = path_candidates.priority
-     AND c.due_at BETWEEN path_candidates.since AND path_candidates.until
-     AND (path_candidates.handlers IS NULL
-          OR (c.handler = ANY(path_candidates.handlers)
-              AND (c.expire_at IS NULL OR c.expire_at > now())))
-   ORDER BY c.due_at, c.id LIMIT path_candidates.look)
-  UNION ALL
-  (SELECT c.id, c.handler, c.schedule_id, c.schedule, c.scheduled_for, c.due_at, c.expire_at,
-          c.attempt, c.max_attempts, c.delivery, c.snoozes, c.last_error, c.weight, c.overlap,
-          c.overlap_slot
-   FROM pgcron.run c
-   WHERE c.state = 'ready' AND c.concurrency_key IS NULL AND c.requires IS NULL
-     AND c.overlap IS NULL AND c.delivery <> 'at_least_once' AND c.queue = path_candidates.queue
-     AND c.priority = path_candidates.priority
-     AND c.due_at BETWEEN path_candidates.since AND path_candidates.until
-     AND (path_candidates.handlers IS NULL
-          OR (c.handler = ANY(path_candidates.handlers)
-              AND (c.expire_at IS NULL OR c.expire_at > now())))
-   ORDER BY c.due_at, c.id LIMIT path_candidates.look);
+  SELECT w.*
+  FROM (VALUES (false), (true)) kind(is_once)
+  CROSS JOIN LATERAL (
+      SELECT c.id, c.handler, c.schedule_id, c.schedule, c.scheduled_for, c.due_at, c.expire_at,
+             c.attempt, c.max_attempts, c.delivery, c.snoozes, c.last_error, c.weight, c.overlap
+      FROM pgcron.run c
+      WHERE c.state = 'ready' AND c.concurrency_key IS NULL AND c.requires IS NULL
+        AND c.queue = path_candidates.queue AND c.priority = path_candidates.priority
+        AND (c.delivery <> 'at_least_once') = kind.is_once
+        AND c.due_at BETWEEN path_candidates.since AND path_candidates.until
+        AND (path_candidates.handlers IS NULL
+             OR (c.handler = ANY(path_candidates.handlers)
+                 AND (c.expire_at IS NULL OR c.expire_at > now())))
+      ORDER BY c.due_at, c.id LIMIT path_candidates.look) w;
+END;
+
+-- The same of a concurrency key: its first due runs of a priority, whatever their handlers are.
+CREATE FUNCTION pgcron.key_candidates(queue text, concurrency_key text, priority smallint, look int)
+  RETURNS TABLE (id bigint, handler text, requires text[], due_at timestamptz,
+                 expire_at timestamptz, weight int)
+LANGUAGE sql STABLE ROWS 10
+BEGIN ATOMIC
+  SELECT r.id, r.handler, r.requires, r.due_at, r.expire_at, coalesce(r.weight, 1)
+  FROM pgcron.run r
+  WHERE r.state = 'ready' AND r.concurrency_key IS NOT NULL AND r.queue = key_candidates.queue
+    AND r.concurrency_key = key_candidates.concurrency_key
+    AND r.priority = key_candidates.priority AND r.due_at <= now()
+  ORDER BY r.due_at, r.id LIMIT key_candidates.look;
 END;
 
 -- Which requirements wait in a queue, and since when (or from when on) for each priority: a walk
@@ -73,8 +63,7 @@ BEGIN ATOMIC
     (SELECT r.requires, r.priority, r.due_at,
             coalesce(r.requires <@ walk_requirements.labels, true), 1
      FROM pgcron.run r
-     WHERE r.state = 'ready' AND r.concurrency_key IS NULL
-       AND r.requires IS NOT NULL
+     WHERE r.state = 'ready' AND r.concurrency_key IS NULL AND r.requires IS NOT NULL
        AND r.queue = walk_requirements.queue
      ORDER BY r.requires, r.priority, r.due_at LIMIT 1)
     UNION ALL
@@ -126,8 +115,7 @@ BEGIN ATOMIC
               r.attempt, r.max_attempts, r.delivery, r.snoozes, r.last_error, r.requires, r.weight,
               r.overlap, r.concurrency_key
        FROM pgcron.run r
-       WHERE r.state = 'ready' AND r.concurrency_key IS NULL
-         AND r.requires = place.requires
+       WHERE r.state = 'ready' AND r.concurrency_key IS NULL AND r.requires = place.requires
          AND r.queue = waiting_runs.queue AND r.priority = place.priority
          AND r.due_at BETWEEN waiting_runs.since AND waiting_runs.until
        ORDER BY r.due_at, r.id LIMIT waiting_runs.look) placed
@@ -163,19 +151,4 @@ BEGIN ATOMIC
                         ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1) next
     WHERE blocked.steps < blocked_groups.most)
   SELECT blocked.handler, blocked.queue, blocked.requires FROM blocked;
-END;
-
--- The blocked runs that a node would take by now, whatever number of others is blocked.
-CREATE FUNCTION pgcron.served_again(at_most int) RETURNS SETOF bigint
-LANGUAGE sql STABLE ROWS 100
-BEGIN ATOMIC
-  SELECT found.id FROM pgcron.blocked_groups(10000) blocked
-  CROSS JOIN LATERAL (SELECT r.id FROM pgcron.run r
-                      WHERE r.gate = 'no_node' AND r.handler = blocked.handler
-                        AND r.queue = blocked.queue
-                        AND coalesce(r.requires, '{}') = blocked.requires
-                      LIMIT served_again.at_most) found
-  WHERE pgcron.is_served(blocked.handler, blocked.queue, blocked.requires)
-    AND NOT pgcron.is_broken(blocked.handler, blocked.queue)
-  LIMIT served_again.at_most;
 END;

@@ -72,56 +72,43 @@ BEGIN
   END IF;
 END $$;
 
--- ready -> skipped, upstream_failed
--- blocked -> skipped, upstream_failed
--- Releases runs that waited for the one before them, or ends them where it failed; every node calls
--- it now and then. Runs of schedules with depends_on_previous wait apart (gate `previous`) from
--- their beginning, so that no claim has to check: they are released shortly before they are due, or
--- end. Of each schedule the earliest is judged. Returns how many were released or ended.
-CREATE FUNCTION pgcron.decide_dependents(ahead interval DEFAULT '5 seconds', most int DEFAULT 1000)
-  RETURNS int
+-- blocked -> ready, skipped, upstream_failed
+-- ready -> blocked
+-- Opens the gate of runs that wait for the fire before theirs, or ends them where it failed. Runs
+-- of schedules with depends_on_previous wait (gate `previous`) from their beginning, so that no
+-- claim has to check: they go on shortly before they are due, or end. Of each schedule the earliest
+-- is judged. Returns what was decided; `is_open`: it may go on.
+CREATE FUNCTION pgcron.admit_previous(schedules bigint[], ahead interval DEFAULT '5 seconds')
+  RETURNS TABLE (schedule_id bigint, is_open boolean)
 LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
 DECLARE
   dependent record;
-  freed bigint[] := '{}';
-  decided int := 0;
 BEGIN
-  IF NOT EXISTS (SELECT FROM pgcron.run r
-                 WHERE r.state = 'blocked' AND r.gate = 'previous'
-                   AND r.due_at <= now() + ahead) THEN
-    RETURN 0;
-  END IF;
   PERFORM pgcron.require_read_committed('dependent runs');
   FOR dependent IN
-      WITH soon AS MATERIALIZED (
-        SELECT DISTINCT ON (due.schedule_id) due.id
-        FROM (SELECT r.id, r.schedule_id, r.scheduled_for FROM pgcron.run r
-              WHERE r.state = 'blocked' AND r.gate = 'previous' AND r.due_at <= now() + ahead
-              ORDER BY r.due_at LIMIT 20000)
-          due
-        ORDER BY due.schedule_id, due.scheduled_for LIMIT most),
-      held AS MATERIALIZED (
+      WITH held AS MATERIALIZED (
         SELECT r.id, r.schedule_id, r.scheduled_for, r.due_at, r.overlap FROM pgcron.run r
-        WHERE r.id IN (SELECT soon.id FROM soon) AND r.gate = 'previous' ORDER BY r.id
-        FOR UPDATE SKIP LOCKED)
-      SELECT h.id, h.overlap, h.due_at <= now() AS is_due, reported.* FROM held h
-      CROSS JOIN LATERAL pgcron.judge_previous(h.schedule_id, h.scheduled_for) reported LOOP
-    IF dependent.verdict = 'fine' THEN
-      freed := freed || dependent.id;
+        WHERE r.id = ANY(ARRAY(
+              SELECT head.id FROM unnest(schedules) one(id)
+              CROSS JOIN LATERAL (SELECT w.id FROM pgcron.run w
+                                  WHERE w.schedule_id = one.id AND w.state = 'blocked'
+                                    AND w.gate = 'previous' AND w.due_at <= now() + ahead
+                                  ORDER BY w.scheduled_for LIMIT 1) head))
+          AND r.gate = 'previous' ORDER BY r.id FOR UPDATE SKIP LOCKED)
+      SELECT h.id, h.schedule_id, h.overlap, h.due_at <= now() AS is_due, judged.* FROM held h
+      CROSS JOIN LATERAL pgcron.judge_previous(h.schedule_id, h.scheduled_for) judged LOOP
+    schedule_id := dependent.schedule_id;
+    is_open := dependent.verdict = 'fine';
+    IF is_open THEN
+      PERFORM pgcron.set_gate(ARRAY[dependent.id], NULL);
     ELSIF dependent.is_due AND dependent.verdict = 'failed' THEN
       PERFORM pgcron.end_waiting_runs(ARRAY[dependent.id], 'upstream_failed', dependent.reason);
-      decided := decided + 1;
-    ELSIF dependent.is_due AND dependent.verdict = 'open' AND dependent.has_begun
-        AND dependent.overlap = 'skip' THEN
+    ELSIF dependent.is_due AND dependent.has_begun AND dependent.overlap = 'skip' THEN
       PERFORM pgcron.end_waiting_runs(ARRAY[dependent.id], 'skipped', 'the last run is not over');
-      decided := decided + 1;
+    ELSE
+      CONTINUE;
     END IF;
+    RETURN NEXT;
   END LOOP;
-  IF freed <> '{}' THEN
-    PERFORM pgcron.set_gate(freed, NULL);
-    IF EXISTS (SELECT FROM pgcron.node n WHERE n.is_idle AND n.state = 'alive') THEN
-      PERFORM pgcron.notify(pgcron.channel(), 'run');
-    END IF;
-  END IF;
-  RETURN decided + cardinality(freed);
 END $$;

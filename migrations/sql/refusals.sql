@@ -17,13 +17,15 @@ BEGIN
         RAISE check_violation USING MESSAGE = format('priority must be between 0 and 9, got %s',
             tried.priority);
       END IF;
-      UPDATE pgcron.run r SET state = 'ready', gate = NULL WHERE r.id = run_id;
       UPDATE pgcron.run r
-      SET state = 'running', owner = refused_runs.incarnation, token = gen_random_uuid(), fence = 0,
-          attempt = r.attempt + 1, claimed_at = now(),
-          key_slot = CASE WHEN r.concurrency_key IS NOT NULL THEN 2147483647 END,
+      SET state = 'ready', gate = NULL,
           overlap_slot = coalesce(r.overlap_slot, CASE r.overlap WHEN 'skip' THEN 1 END,
               CASE WHEN r.overlap IS NOT NULL THEN 32767 END)
+      WHERE r.id = run_id;
+      UPDATE pgcron.run r
+      SET state = 'running', owner = refused_runs.incarnation,
+          token = gen_random_uuid(), fence = 0, attempt = r.attempt + 1, claimed_at = now(),
+          key_slot = CASE WHEN r.concurrency_key IS NOT NULL THEN 2147483647 END
       WHERE r.id = run_id;
       RAISE EXCEPTION USING ERRCODE = 'PTRY1';      -- it can be claimed: taken back
     EXCEPTION WHEN SQLSTATE 'PTRY1' OR unique_violation OR lock_not_available
@@ -54,8 +56,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
    ORDER BY r.concurrency_key LIMIT most)
   UNION ALL
   (SELECT r.id, r.priority FROM pgcron.run r
-   WHERE r.state = 'ready' AND r.concurrency_key IS NULL
-     AND r.requires IS NOT NULL
+   WHERE r.state = 'ready' AND r.concurrency_key IS NULL AND r.requires IS NOT NULL
      AND r.queue = waiting_candidates.queue AND r.due_at <= now()
    ORDER BY r.requires LIMIT most) $$;
 
@@ -89,21 +90,29 @@ LANGUAGE sql IMMUTABLE AS $$
 
 -- ready -> blocked
 -- blocked -> ready
--- Blocks waiting runs at a gate (NULL makes them ready) and returns their ids. A run that the
--- database refuses to write ends dead, with the reason; the others are written.
+-- Blocks waiting runs at a gate (NULL opens the one they wait at) and returns their ids. A run that
+-- never began gives its overlap slot back, and waits for another one when the gate opens. A run
+-- that the database refuses to write ends dead, with the reason; the others are written.
 CREATE FUNCTION pgcron.set_gate(run_ids bigint[], gate text) RETURNS SETOF bigint
 LANGUAGE plpgsql AS $$
 DECLARE
   written bigint[];
+  is_to_decide boolean;
 BEGIN
   IF run_ids = '{}' THEN RETURN; END IF;
   BEGIN
     WITH changed AS (
       UPDATE pgcron.run r
-      SET state = CASE WHEN set_gate.gate IS NULL THEN 'ready' ELSE 'blocked' END,
-          gate = set_gate.gate
-      WHERE r.id = ANY(run_ids) AND r.state <> 'running' RETURNING r.id)
-    SELECT array_agg(c.id) INTO written FROM changed c;
+      SET state = CASE WHEN next.gate IS NULL THEN 'ready' ELSE 'blocked' END, gate = next.gate,
+          overlap_slot = CASE WHEN next.gate IS NULL OR r.attempt > 0 THEN r.overlap_slot END
+      FROM (SELECT w.id, coalesce(set_gate.gate,
+                       CASE WHEN w.overlap IS NOT NULL AND w.overlap_slot IS NULL
+                              THEN 'overlap' END) AS gate
+            FROM pgcron.run w WHERE w.id = ANY(run_ids)) next
+      WHERE r.id = ANY(run_ids) AND r.id = next.id AND r.state <> 'running'
+      RETURNING r.id, r.overlap IS NOT NULL AND r.state = 'blocked' AS is_to_decide)
+    SELECT array_agg(c.id), bool_or(c.is_to_decide) INTO written, is_to_decide FROM changed c;
+    IF is_to_decide THEN PERFORM pgcron.wake_nodes('admit'); END IF;
     RETURN QUERY SELECT unnest(written);
     RETURN;
   EXCEPTION WHEN others THEN
@@ -121,27 +130,31 @@ END $$;
 -- blocked -> skipped, superseded, expired, cancelled, upstream_failed, dead
 -- As end_waiting_runs, but skips locked runs, and a run that the database refuses to end that way
 -- ends dead; the others are ended. Returns the runs that ended.
-CREATE FUNCTION pgcron.end_each_waiting_run(run_ids bigint[], outcome text, reason text)
-  RETURNS SETOF bigint
+CREATE FUNCTION pgcron.end_each_waiting_run(run_ids bigint[], outcome text, reason text,
+    holders bigint[] DEFAULT NULL) RETURNS SETOF bigint
 LANGUAGE plpgsql AS $$
 DECLARE
   ended bigint[];
+  locked bigint[];
+  kept bigint[];
 BEGIN
-  run_ids := ARRAY(SELECT r.id FROM pgcron.run r WHERE r.id = ANY(run_ids) ORDER BY r.id
-                   FOR UPDATE SKIP LOCKED);
+  locked := ARRAY(SELECT r.id FROM pgcron.run r WHERE r.id = ANY(run_ids) ORDER BY r.id
+                  FOR UPDATE SKIP LOCKED);
+  SELECT coalesce(array_agg(g.id), '{}'), array_agg(g.holder) INTO locked, kept
+  FROM unnest(run_ids, holders) g(id, holder) WHERE g.id = ANY(locked);
   BEGIN
-    ended := ARRAY(SELECT pgcron.end_waiting_runs(run_ids, outcome, reason));
+    ended := ARRAY(SELECT pgcron.end_waiting_runs(locked, outcome, reason, kept));
     RETURN QUERY SELECT unnest(ended);
     RETURN;
   EXCEPTION WHEN others THEN
     IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
-    IF cardinality(run_ids) = 1 THEN
-      RETURN QUERY SELECT run_ids[1] WHERE pgcron.end_refused_run(run_ids[1], NULL, SQLERRM);
+    IF cardinality(locked) = 1 THEN
+      RETURN QUERY SELECT locked[1] WHERE pgcron.end_refused_run(locked[1], NULL, SQLERRM);
       RETURN;
     END IF;
   END;
-  RETURN QUERY SELECT pgcron.end_each_waiting_run(ARRAY[waiting.id], outcome, reason)
-    FROM unnest(run_ids) waiting(id);
+  RETURN QUERY SELECT pgcron.end_each_waiting_run(ARRAY[g.id], outcome, reason, ARRAY[g.holder])
+    FROM unnest(locked, kept) g(id, holder);
 END $$;
 
 -- What is wrong with the limits of this queue or key, whose runs therefore wait; NULL: nothing.

@@ -115,7 +115,8 @@ COMMENT ON COLUMN pgcron.run.time_limits IS
 CREATE TYPE pgcron.claim AS (verdict text, id bigint, uuid uuid, handler text, args jsonb,
   attempt int, max_attempts int, queue text, priority smallint, schedule text,
   fire_time timestamptz, token uuid, fence bigint, timeout float8, delivery text, due float8,
-  origin text, concurrency_key text COLLATE "C", weight int);
+  origin text, concurrency_key text COLLATE "C", weight int, overlap_of bigint,
+  lost_early smallint);
 
 CREATE FUNCTION pgcron.claim_of(r pgcron.run) RETURNS pgcron.claim
 LANGUAGE sql STABLE
@@ -124,14 +125,15 @@ RETURN ROW('claim', r.id, pgcron.run_uuid(r.uuid, r.id, r.created_at), r.handler
          coalesce(r.scheduled_for, r.nominal_for), r.token, r.fence,
          date_part('epoch', pgcron.time_allowed(r.timeout)), r.delivery,
          date_part('epoch', r.due_at), r.origin, r.concurrency_key,
-         coalesce(r.weight, 1))::pgcron.claim;
+         coalesce(r.weight, 1), CASE WHEN r.overlap IS NOT NULL THEN r.schedule_id END,
+         r.lost_early)::pgcron.claim;
 
 CREATE FUNCTION pgcron.no_claim(verdict text, id bigint DEFAULT NULL, queue text DEFAULT NULL,
     concurrency_key text DEFAULT NULL, due float8 DEFAULT NULL,
     weight int DEFAULT NULL) RETURNS pgcron.claim
 LANGUAGE sql IMMUTABLE
 RETURN ROW(verdict, id, NULL, NULL, NULL, NULL, NULL, queue, NULL, NULL, NULL, NULL, NULL, NULL,
-         NULL, due, NULL, concurrency_key COLLATE "C", weight)::pgcron.claim;
+         NULL, due, NULL, concurrency_key COLLATE "C", weight, NULL, NULL)::pgcron.claim;
 
 -- The nets under the claims: one live run of a fire, one holder of a schedule's overlap slot, one
 -- of each slot of a key.
@@ -142,20 +144,10 @@ CREATE UNIQUE INDEX run_overlap_slot ON pgcron.run (schedule_id, overlap_slot)
 CREATE UNIQUE INDEX run_key_slot ON pgcron.run (concurrency_key, key_slot)
   WHERE key_slot IS NOT NULL;
 -- The ways of the claim: one index descent for each queue and priority, so future rows of a high
--- priority are never walked.
-CREATE INDEX run_claim ON pgcron.run (queue, priority, due_at, id)
-  WHERE state = 'ready' AND concurrency_key IS NULL AND requires IS NULL
-    AND overlap IS NULL
-    AND delivery = 'at_least_once';
--- Apart: runs whose key must be decided, and runs that may start only once, which are never
--- claimed ahead of a free slot.
-CREATE INDEX run_claim_overlap ON pgcron.run (queue, priority, due_at, id)
-  WHERE state = 'ready' AND concurrency_key IS NULL AND requires IS NULL
-    AND overlap IS NOT NULL;
-CREATE INDEX run_claim_once ON pgcron.run (queue, priority, due_at, id)
-  WHERE state = 'ready' AND concurrency_key IS NULL AND requires IS NULL
-    AND overlap IS NULL
-    AND delivery <> 'at_least_once';
+-- priority are never walked. Runs that may start only once are apart, as they are never claimed
+-- ahead of a free slot.
+CREATE INDEX run_claim ON pgcron.run (queue, priority, (delivery <> 'at_least_once'), due_at, id)
+  WHERE state = 'ready' AND concurrency_key IS NULL AND requires IS NULL;
 -- Runs with a key: its keys are walked, not their runs, so that a key's backlog is no burden to
 -- the others.
 CREATE INDEX run_claim_key ON pgcron.run (queue, concurrency_key, priority, due_at, id)
@@ -173,9 +165,6 @@ CREATE INDEX run_unserved ON pgcron.run (handler, queue, coalesce(requires, '{}'
 -- were put aside.
 CREATE INDEX run_schedule ON pgcron.run (schedule_id, state, gate, due_at)
   WHERE schedule_id IS NOT NULL;
--- What waits for a slot of its schedule: by policy the first ones, however long the backlog is.
-CREATE INDEX run_waiting ON pgcron.run (schedule_id, overlap, priority, due_at, id)
-  WHERE gate = 'overlap';
 CREATE INDEX run_expiring ON pgcron.run (expire_at)
   WHERE state <> 'running' AND expire_at IS NOT NULL;
 -- What was made of a run: few rows have a parent.

@@ -89,6 +89,7 @@ BEGIN
   SELECT r.state INTO found_state FROM pgcron.run r WHERE r.id = run_id FOR UPDATE;
   IF found_state IN ('blocked', 'ready') THEN
     UPDATE pgcron.run r SET due_at = least(r.due_at, now()) WHERE r.id = run_id;
+    PERFORM pgcron.wake_nodes('admit');
     RETURN run_id;
   ELSIF found_state IS NOT NULL THEN
     PERFORM pgcron.refuse('PC011', format('run %s is %s', run_id, found_state),

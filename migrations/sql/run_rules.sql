@@ -41,10 +41,10 @@ DECLARE
            IS NOT TRUE THEN 'an_overlap_slot_is_1_or_of_many_and_has_a_policy'
       WHEN (r.gate IS DISTINCT FROM 'overlap' OR (r.overlap IS NOT NULL AND r.overlap_slot IS NULL))
            IS NOT TRUE THEN 'who_waits_for_a_slot_has_none'
-      WHEN (r.state <> 'running' OR r.overlap IS NULL OR r.overlap_slot IS NOT NULL) IS NOT TRUE
-        THEN 'a_running_run_holds_its_overlap_slot'
-      WHEN (r.overlap_slot IS NULL OR r.state = 'running' OR r.attempt > 0) IS NOT TRUE
-        THEN 'a_waiting_run_holds_a_slot_only_between_attempts'
+      WHEN (r.state = 'blocked' OR r.overlap IS NULL OR r.overlap_slot IS NOT NULL) IS NOT TRUE
+        THEN 'who_is_not_blocked_holds_its_overlap_slot'
+      WHEN (r.overlap_slot IS NULL OR r.state <> 'blocked' OR r.attempt > 0) IS NOT TRUE
+        THEN 'a_blocked_run_holds_a_slot_only_between_attempts'
       WHEN ((r.key_slot IS NOT NULL) = (r.state = 'running' AND r.concurrency_key IS NOT NULL)
             AND coalesce(r.key_slot, 1) >= 1) IS NOT TRUE
         THEN 'a_running_run_of_a_key_holds_a_slot_of_it'
@@ -212,13 +212,14 @@ END $$;
 -- statement, so they are few: what they don't let pass is judged. args is tested as text, in which
 -- a number can be longer than its value is. A role that may not empty the table is a guest.
 ALTER TABLE pgcron.run ADD CONSTRAINT a_run_keeps_its_rules CHECK (
-    (num_nonnulls(gate, concurrency_key, requires, overlap, overlap_slot) = 0
+    (num_nonnulls(gate, concurrency_key, requires) = 0
      AND CASE num_nonnulls(owner, token, fence, claimed_at)
          WHEN 4 THEN attempt = 1 AND state = 'running'
+           AND (overlap IS NULL) = (overlap_slot IS NULL)
          WHEN 0 THEN attempt = 0 AND state = 'ready' AND origin = 'enqueued'
-           AND num_nonnulls(scheduled_for, started_at, cancel_at, kill_at, key_slot, unique_key,
-             unique_scope, weight, max_attempts, timeout, retry_base, retry_cap, retry, time_limits,
-             expire_at) = 0
+           AND num_nonnulls(overlap, overlap_slot, scheduled_for, started_at, cancel_at, kill_at,
+             key_slot, unique_key, unique_scope, weight, max_attempts, timeout, retry_base,
+             retry_cap, retry, time_limits, expire_at) = 0
            AND delivery = 'at_least_once'
            AND handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$'
            AND octet_length(handler) <= 206 AND octet_length(created_by) <= 300

@@ -8,7 +8,6 @@ LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
   light record;
-  placed record;
   keyed record;
   limits record;
   begin_now bigint;
@@ -27,33 +26,21 @@ BEGIN
   slots := 0; looked := 0;
   IF limits.paused_at IS NOT NULL OR limits.room <= 0 THEN RETURN; END IF;
 
-  SELECT count(*) AS looked,
-         count(*) FILTER (WHERE due.schedule_id IS NULL AND due.is_alive)
-           + count(DISTINCT due.schedule_id) FILTER (WHERE due.is_alive
-             AND NOT EXISTS (SELECT FROM pgcron.run h
-                             WHERE h.schedule_id = due.schedule_id AND h.overlap_slot IS NOT NULL
-                               AND (h.state = 'running' OR h.due_at > now()))) AS runs
-  INTO light
-  -- of other policies than skip only what may begin is ready
-  FROM (SELECT CASE found.overlap WHEN 'skip' THEN found.schedule_id END AS schedule_id,
-               coalesce(found.expire_at > now(), true) AS is_alive
-        FROM generate_series(0, 9) level
-        CROSS JOIN LATERAL pgcron.path_candidates(due_demand.queue, level::smallint,
-            due_demand.most) found
+  SELECT count(*) AS looked, count(*) FILTER (WHERE due.is_alive) AS runs INTO light
+  FROM (SELECT coalesce(found.expire_at > now(), true) AS is_alive
+        FROM (SELECT path.expire_at FROM generate_series(0, 9) level
+              CROSS JOIN LATERAL pgcron.path_candidates(due_demand.queue, level::smallint,
+                  due_demand.most) path
+              UNION ALL
+              SELECT placed.expire_at FROM pgcron.walk_requirements(due_demand.queue, NULL) place
+              CROSS JOIN LATERAL (SELECT r.expire_at FROM pgcron.run r
+                                  WHERE r.state = 'ready' AND r.concurrency_key IS NULL
+                                    AND r.requires IS NOT NULL AND r.queue = due_demand.queue
+                                    AND r.requires = place.requires
+                                    AND r.priority = place.priority AND r.due_at <= now()
+                                  ORDER BY r.due_at, r.id LIMIT due_demand.most) placed) found
         LIMIT due_demand.most) due;
   looked := light.looked;
-
-  SELECT count(*) AS looked, count(*) FILTER (WHERE due.is_alive) AS runs INTO placed
-  FROM (SELECT coalesce(found.expire_at > now(), true) AS is_alive
-        FROM pgcron.walk_requirements(due_demand.queue, NULL) place
-        CROSS JOIN LATERAL (SELECT r.expire_at FROM pgcron.run r
-                            WHERE r.state = 'ready' AND r.concurrency_key IS NULL
-                              AND r.requires IS NOT NULL AND r.queue = due_demand.queue
-                              AND r.requires = place.requires AND r.priority = place.priority
-                              AND r.due_at <= now()
-                            ORDER BY r.due_at, r.id LIMIT due_demand.most - looked) found
-        LIMIT due_demand.most - looked) due;
-  looked := looked + placed.looked;
 
   SELECT coalesce(sum(of_keys.looked), 0)::int AS looked, coalesce(sum(of_keys.runs), 0) AS runs,
          coalesce(sum(of_keys.slots), 0) AS slots
@@ -63,25 +50,19 @@ BEGIN
                ceil(sum(due.weight) FILTER (WHERE due.is_alive) * least(1,
                       max(due.room)::numeric / nullif(count(*) FILTER (WHERE due.is_alive), 0))) AS
                  slots
-        FROM (SELECT pair.concurrency_key, pair.room, coalesce(found.weight, 1) AS weight,
+        FROM (SELECT pair.concurrency_key, pair.room, found.weight,
                      coalesce(found.expire_at > now(), true) AS is_alive
               FROM pgcron.walk_keys(due_demand.queue, '', due_demand.most - looked) walked
               CROSS JOIN LATERAL unnest(walked.keys, walked.priorities, walked.rooms)
                 pair(concurrency_key, priority, room)
-              CROSS JOIN LATERAL (SELECT r.weight, r.expire_at FROM pgcron.run r
-                                  WHERE r.state = 'ready'
-                                    AND r.concurrency_key IS NOT NULL
-                                    AND r.queue = due_demand.queue
-                                    AND r.concurrency_key = pair.concurrency_key
-                                    AND r.priority = pair.priority AND r.due_at <= now()
-                                  ORDER BY r.due_at, r.id
-                                  LIMIT least(pair.room, due_demand.most - looked)) found
+              CROSS JOIN LATERAL pgcron.key_candidates(due_demand.queue, pair.concurrency_key,
+                  pair.priority, least(pair.room, due_demand.most - looked)) found
               WHERE due_demand.most > looked LIMIT due_demand.most - looked) due
         GROUP BY due.concurrency_key) of_keys;
   looked := looked + keyed.looked;
 
-  begin_now := light.runs + placed.runs + keyed.runs;
-  slots := ceil((light.runs + placed.runs + keyed.slots) * least(1,
+  begin_now := light.runs + keyed.runs;
+  slots := ceil((light.runs + keyed.slots) * least(1,
                   coalesce(limits.room::numeric / nullif(begin_now, 0), 1)));
 END $$;
 
@@ -90,28 +71,12 @@ CREATE FUNCTION pgcron.next_waiting_queue(beyond text) RETURNS text
 LANGUAGE sql STABLE AS $$
   SELECT min(next.queue)
   FROM ((SELECT r.queue FROM pgcron.run r
-         WHERE r.state = 'ready' AND r.concurrency_key IS NULL
-           AND r.requires IS NULL
-           AND r.overlap IS NULL AND r.delivery = 'at_least_once'
+         WHERE r.state = 'ready' AND r.concurrency_key IS NULL AND r.requires IS NULL
            AND r.queue > next_waiting_queue.beyond
          ORDER BY r.queue LIMIT 1)
         UNION ALL
         (SELECT r.queue FROM pgcron.run r
-         WHERE r.state = 'ready' AND r.concurrency_key IS NULL
-           AND r.requires IS NULL
-           AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
-           AND r.queue > next_waiting_queue.beyond
-         ORDER BY r.queue LIMIT 1)
-        UNION ALL
-        (SELECT r.queue FROM pgcron.run r
-         WHERE r.state = 'ready' AND r.concurrency_key IS NULL
-           AND r.requires IS NULL
-           AND r.overlap IS NOT NULL AND r.queue > next_waiting_queue.beyond
-         ORDER BY r.queue LIMIT 1)
-        UNION ALL
-        (SELECT r.queue FROM pgcron.run r
-         WHERE r.state = 'ready' AND r.concurrency_key IS NULL
-           AND r.requires IS NOT NULL
+         WHERE r.state = 'ready' AND r.concurrency_key IS NULL AND r.requires IS NOT NULL
            AND r.queue > next_waiting_queue.beyond
          ORDER BY r.queue LIMIT 1)
         UNION ALL

@@ -209,8 +209,8 @@ DECLARE
   made pgcron.run := jsonb_populate_record(NULL::pgcron.run,
       -- that of a run is a node
       to_jsonb(s) - 'owner'::text || jsonb_build_object('origin', 'schedule', 'schedule_id', s.id,
-          'schedule', s.name, 'scheduled_for', now(), 'state', 'ready', 'attempt', 0,
-          'due_at', now(), 'overlap', pgcron.run_overlap(s.overlap, s.max_running),
+          'schedule', s.name, 'scheduled_for', now(), 'state', 'blocked', 'gate', 'no_node',
+          'attempt', 0, 'due_at', now(), 'overlap', pgcron.run_overlap(s.overlap, s.max_running),
           'concurrency_key', pgcron.concurrency_key_of(s.concurrency_key, s.weight),
           'weight', nullif(s.weight, 1),
           'time_limits', pgcron.time_limits(s.give_up_after, s.silence_timeout, now())));

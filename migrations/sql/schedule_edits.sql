@@ -80,6 +80,13 @@ BEGIN
            OR (o.fire_at > edit_time AND o.run_id IS NULL)))
   SELECT count(*), min(scheduled_for) FILTER (WHERE scheduled_for <= edit_time)
   INTO taken_back, first_delayed FROM gone;
+  -- What waits under no limit waits under the new policy.
+  UPDATE pgcron.run
+  SET overlap = pgcron.run_overlap(schedule_now.overlap, schedule_now.max_running),
+      state = 'blocked', gate = 'overlap'
+  WHERE schedule_id = edited AND origin = 'schedule' AND state = 'ready' AND attempt = 0
+    AND overlap IS NULL
+    AND pgcron.run_overlap(schedule_now.overlap, schedule_now.max_running) IS NOT NULL;
   unrecorded := pgcron.unrecorded(cursor_before, edit_time);
   recorded_until := edit_time;
   IF NOT (timing_changes OR cursor_before.timing_is_new) THEN

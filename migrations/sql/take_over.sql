@@ -164,4 +164,5 @@ BEGIN
     END IF;
   END LOOP;
   RETURN QUERY SELECT e.* FROM pgcron.end_attempts(ends) e;
+  IF FOUND THEN PERFORM pgcron.wake_nodes('admit'); END IF;
 END $$;

@@ -1,5 +1,4 @@
--- Runs that take several slots of a node, and keys that no node serves: what claim_limited does
--- beside the claim.
+-- Runs that take several slots of a node, and keys that no node serves: what a claim does beside.
 
 -- A run that takes more slots than are free would wait for ever behind a flow of light ones, which
 -- take each slot as it gets free. So one node that is large enough keeps what gets free until it
@@ -26,7 +25,7 @@ LANGUAGE sql VOLATILE AS $$
 -- be in front of others of their key, and read in each round. Of each key those among the first
 -- thousand that need the same, a thousand in a call. A node that joins and may take them releases
 -- them. Returns how many were blocked.
-CREATE FUNCTION pgcron.park_keys(queues text[], keys text[], priorities smallint[],
+CREATE FUNCTION pgcron.block_keys(queues text[], keys text[], priorities smallint[],
     handlers text[]) RETURNS int
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -36,23 +35,13 @@ BEGIN
                 WHERE p.state = 'ready'
                   AND p.id = ANY(ARRAY(
                           SELECT alike.id
-                          FROM unnest(park_keys.queues, park_keys.keys, park_keys.priorities)
+                          FROM unnest(block_keys.queues, block_keys.keys, block_keys.priorities)
                             pair(queue, concurrency_key, priority)
-                          CROSS JOIN LATERAL (SELECT c.handler, c.requires FROM pgcron.run c
-                                              WHERE c.state = 'ready'
-                                                AND c.concurrency_key IS NOT NULL
-                                                AND c.queue = pair.queue
-                                                AND c.concurrency_key = pair.concurrency_key
-                                                AND c.priority = pair.priority AND c.due_at <= now()
-                                              ORDER BY c.due_at, c.id LIMIT 1) head
-                          CROSS JOIN LATERAL (SELECT c.id, c.handler, c.requires FROM pgcron.run c
-                                              WHERE c.state = 'ready'
-                                                AND c.concurrency_key IS NOT NULL
-                                                AND c.queue = pair.queue
-                                                AND c.concurrency_key = pair.concurrency_key
-                                                AND c.priority = pair.priority AND c.due_at <= now()
-                                              ORDER BY c.due_at, c.id LIMIT 1000) alike
-                          WHERE (head.handler <> ALL(park_keys.handlers)
+                          CROSS JOIN LATERAL pgcron.key_candidates(pair.queue,
+                              pair.concurrency_key, pair.priority, 1) head
+                          CROSS JOIN LATERAL pgcron.key_candidates(pair.queue,
+                              pair.concurrency_key, pair.priority, 1000) alike
+                          WHERE (head.handler <> ALL(block_keys.handlers)
                                  OR head.requires IS NOT NULL)
                             AND NOT pgcron.is_served(head.handler, pair.queue, head.requires)
                             AND alike.handler = head.handler

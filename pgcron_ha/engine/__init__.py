@@ -2,10 +2,10 @@
 
 - `materialize`: fires within the horizon become runs (`materializer`), schedules are paused,
   probed and rechecked (`schedule_duties`), backfills and previews are computed.
+- `admit`: runs that wait for an event become ready, or end (`admission`).
 - `claim`: due runs are claimed (`dispatcher`; where to look: `due_index`, `search_order`; how far
-  ahead: `prefetch`; schedules that must not overlap: `overlap_claims`; keys, limited queues and
-  labels: `limited_claims`; a claim that fails: `isolated_claims`; where the claimed ones go:
-  `acceptance`).
+  ahead: `prefetch`; what has a capacity gate: `gated_claims`; a claim that fails:
+  `isolated_claims`; where the claimed ones go: `acceptance`).
 - `run`: `runner` holds them, `timeouts` ends what lasts too long, `recorder` writes their logs.
 - `finish`: `completer` writes how they ended.
 - `lease`: the right to do all that: `session` renews it, `reaper` ends what dead nodes left.

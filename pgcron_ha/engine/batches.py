@@ -16,9 +16,9 @@ from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from pgcron_ha.db.driver.link import IMPATIENT, Busy, Link, TableBusy, Unanswered
+from pgcron_ha.db.driver.link import IMPATIENT, Busy, Link, Row, TableBusy, Unanswered
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError, Refused, SchemaError
-from pgcron_ha.telemetry.events import IsNoLongerAside, WasSetAside
+from pgcron_ha.telemetry.events import IsNoLongerAside, RunRefused, WasSetAside
 from pgcron_ha.telemetry.log import emit
 
 if TYPE_CHECKING:
@@ -180,6 +180,19 @@ async def end_refused_run(
     """
     parameters = {"run_id": run, "token": token, "reason": reason, "node": node}
     return bool(await link.value("end_refused_run", **parameters))
+
+
+async def end_refused_runs(link: Link, refused: Sequence[Row]) -> int:
+    """End waiting runs that can't be claimed, each with the server's error; returns how many were
+    alive.
+    """
+    ended = 0
+    for row in refused:
+        reason = f"PostgreSQL refuses to let it be claimed: {row['error']}"
+        if await end_refused_run(link, row["run_id"], reason):
+            ended += 1
+            emit(RunRefused(row["run_id"], row["error"]))
+    return ended
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A node's connections: five here and the session's. A node never uses more for itself, whatever
+"""A node's connections: six here and the session's. A node never uses more for itself, whatever
 its load; handlers' transactions and SQL profiles have their own.
 
 In ``pg_stat_activity`` each has its own name: ``pgcron_ha claims NODE``, and so on.
@@ -25,12 +25,14 @@ def node_links(settings: Settings, revision: str | None) -> dict[str, Link]:
     links = {
         # Notes a promoted server, which may lack commits acted upon, before the first claim.
         "claims": node_link(settings, "claims", revision=revision, greeting="note_timeline"),
+        # Decides about many schedules at once, which no claim and no takeover waits for.
+        "admission": node_link(settings, "admission", revision=revision),
         "endings": node_link(settings, "endings", revision=revision, joins_by_hash=True),
         # Takeovers and time limits wait for no upkeep.
         "takeovers": node_link(settings, "takeovers", revision=revision),
         "upkeep": node_link(settings, "upkeep", revision=revision),
         "listening": node_link(settings, "listening", settings.listen_dsn, revision=revision),
     }
-    for role in ("claims", "endings", "upkeep"):
+    for role in ("claims", "admission", "endings", "upkeep"):
         links[role].witness = links["listening"].rows
     return links

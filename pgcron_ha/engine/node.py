@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from pgcron_ha.config.settings import Settings
 from pgcron_ha.db.driver.revision import require_revision
+from pgcron_ha.engine.admit.admission import Admission
 from pgcron_ha.engine.claim.acceptance import settle_orphans
 from pgcron_ha.engine.claim.breakers import Breakers
 from pgcron_ha.engine.claim.dispatcher import Dispatcher
@@ -130,6 +131,7 @@ class Node:
             node.slots, lambda: self.session.lease.is_held(boottime()), self._collect
         )
         endings, takeovers = self._links["endings"], self._links["takeovers"]
+        upkeep = self._links["upkeep"]
         self._recorder = Recorder(endings)
         self._executors = await build_executors(
             self.settings, self._apps, self.runner, self._recorder, home
@@ -144,6 +146,7 @@ class Node:
             node.lease_ttl,
             self._hooks(),
         )
+        self._admission = Admission(self._links["admission"], lambda: self._dispatcher.made_ready())
         self._dispatcher = Dispatcher(
             self._links["claims"],
             self.session,
@@ -153,25 +156,23 @@ class Node:
             node.poll_interval,
             node.prefetch,
             declared_weights(self.settings, self._apps),
+            self._admission.expect,
         )
+        declared = declared_breakers(self.settings, self._apps)
         self._breakers = Breakers(
-            self._links["upkeep"],
-            node.queues,
-            self._dispatcher,
-            declared_breakers(self.settings, self._apps),
+            upkeep, node.queues, self._dispatcher, declared, self._admission.look
         )
         self._completer = Completer(
             endings, node.name, self.runner, self._recorder, self._on_settled
         )
-        self._materializer = Materializer(self._links["upkeep"], node.horizon)
-        self._backfills = Backfills(self._links["upkeep"])
+        self._materializer = Materializer(upkeep, node.horizon, self._admission.hint)
+        self._backfills = Backfills(upkeep, self._admission.hint)
         self._reaper = Reaper(takeovers, node.lease_ttl)
-        self._watch = Watch(
-            self._links["takeovers"], self.runner, node.unresponsive_after, self._on_unresponsive
-        )
-        self._janitor = Janitor(self._links["upkeep"], self.settings.schema)
+        self._watch = Watch(takeovers, self.runner, node.unresponsive_after, self._on_unresponsive)
+        self._janitor = Janitor(upkeep, self.settings.schema)
         self._listener = self._build_listener()
         self._services = [
+            self._admission,
             self._dispatcher,
             self._completer,
             self._recorder,
@@ -190,7 +191,8 @@ class Node:
             self._links["upkeep"],
             {
                 "run": self._dispatcher.wake,
-                "schedule": self._materializer.wake,
+                "admit": self._admission.look,
+                "schedule": self._on_schedule,
                 "backfill": self._backfills.wake,
                 "cancel": self.session.beat_now,
                 "breaker": self._breakers.wake,
@@ -327,9 +329,9 @@ class Node:
     def _on_joined(self) -> None:
         self._unknown = {}
         self._dispatcher.joined()
+        self._admission.look()
         self._materializer.wake()
         self._reaper.wake()
-        self._janitor.wake()  # what was blocked for want of this node's handlers
 
     def _on_fenced(self) -> None:
         self.runner.forget(self.runner.take_waiting())
@@ -374,7 +376,12 @@ class Node:
 
     # What the runner says.
 
+    def _on_schedule(self) -> None:
+        self._materializer.wake()
+        self._admission.look()
+
     def _on_settled(self) -> None:
+        self._admission.settled(self.runner.holds)
         self._dispatcher.settled()
         self._backfills.settled()
         self._breakers.settled()

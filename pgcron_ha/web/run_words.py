@@ -172,7 +172,7 @@ def obstacle(run: Row, now: datetime) -> str | None:
         return f"run {run['slot_holder']} of the same schedule is not over {policy}"
     if run.get("gate") == "previous":
         return "the fire before it is not over"
-    if run.get("state") == "blocked":
+    if run.get("state") == "blocked" and run.get("gate") != "overlap":
         return "what it depends on is not over"
     trouble: str | None = run.get("limit_trouble") or _limit_words(run, now)
     return trouble or run.get("claim_trouble")

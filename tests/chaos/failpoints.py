@@ -27,7 +27,7 @@ SWITCH: Final = "CHAOS_SWITCH"
 
 LOSABLE: Final = frozenset(
     {
-        *("claim_runs", "claim_at_most_once", "claim_overlapping", "finish_runs", "fail_runs"),
+        *("claim", "claim_gated", "admit_overlap", "finish_runs", "fail_runs"),
         *("release_runs", "end_waiting_runs", "materialize", "beat", "reap_runs", "append_lines"),
     }
 )
@@ -36,7 +36,7 @@ LOSABLE: Final = frozenset(
 ENDINGS: Final = frozenset({"finish_runs", "fail_runs", "release_runs"})
 """Before these a frozen node is a zombie: it comes back with the end of a run it has lost."""
 
-CAREFUL: Final = frozenset({"claim_at_most_once", "claim_overlapping"})
+CAREFUL: Final = frozenset({"claim", "claim_gated"})
 """Their rows are of another incarnation, and others may have them, when they come too late."""
 
 ONE_NODE: Final = "n1"

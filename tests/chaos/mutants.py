@@ -188,7 +188,7 @@ def _begin_what_was_claimed_before() -> None:
     """Runs that an earlier incarnation has claimed are begun all the same."""
 
     async def take(self: acceptance.Acceptance, rows: list[Any], *_: Any, **__: Any) -> None:
-        self._runner.accept(rows, False, {})
+        self._runner.accept(rows, {})
 
     _put(acceptance.Acceptance, "take", take)
 
@@ -210,12 +210,10 @@ _THE_RUNS = ((_A_TOKEN, "token = pgcron.run_uuid(r.uuid, r.id, r.created_at)"),)
 _OF_THE_ATTEMPT = ((_A_TOKEN, "token = md5(r.id || '/' || (r.attempt + 1))::uuid"),)
 _CAS = " AND c.generation = p.generation AND c.watermark = p.watermark"
 _NO_RULES = "ALTER TABLE pgcron.run DROP CONSTRAINT a_run_keeps_its_rules"
-_SCHEDULE_LOCK = (
-    "WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashint8(due.schedule_id))"
-)
-_HOLDER = (
-    "(SELECT h.id FROM pgcron.run h WHERE h.schedule_id = schedule.schedule_id"
-    " AND h.overlap_slot IS NOT NULL LIMIT 1) IS NULL"
+_SCHEDULE_LOCK = "\n                  FOR NO KEY UPDATE SKIP LOCKED"
+_TAKEN = (
+    ("SELECT count(*)::int,", "SELECT 0,"),
+    ("array_agg(h.overlap_slot) FILTER (WHERE h.overlap_slot IS NOT NULL)", "NULL::smallint[]"),
 )
 _CANCEL = (
     "UPDATE pgcron.run r SET cancel_at = coalesce(r.cancel_at, now()),"
@@ -240,8 +238,7 @@ MUTANTS: Final = (
     Mutant(
         "token_of_the_run",
         "the token names the claim, not the run",
-        texts={"claim_runs": _THE_RUNS, "claim_at_most_once": _THE_RUNS},
-        functions={"claim_overlapping": _THE_RUNS},
+        functions={"claim": _THE_RUNS, "take_chosen": _THE_RUNS},
         needs=("N3", "N6"),
         points=_ZOMBIES,
     ),
@@ -352,7 +349,7 @@ MUTANTS: Final = (
     Mutant(
         "overlap_unchecked",
         "a schedule that is held is not claimed (and the slot's unique index)",
-        functions={"claim_overlapping": ((_HOLDER, "true"),)},
+        functions={"overlap_taken": _TAKEN},
         commands=(_DROP_OVERLAP_INDEX,),
         needs=("N1",),
     ),
@@ -360,11 +357,11 @@ MUTANTS: Final = (
         "overlap_unlocked",
         "a schedule is decided under its lock (and the slot's unique index)",
         functions={
-            "claim_overlapping": (
+            "admit_overlap": (
                 (_SCHEDULE_LOCK, ""),
                 (
-                    "    RETURN QUERY\n      UPDATE",
-                    "    PERFORM pg_sleep(0.3);\n    RETURN QUERY\n      UPDATE",
+                    "  ready := pgcron.give_slots(",
+                    "  PERFORM pg_sleep(0.3);\n  ready := pgcron.give_slots(",
                 ),
             )
         },
@@ -409,11 +406,14 @@ MUTANTS: Final = (
     Mutant(
         "claims_without_bound",
         "a claim's limit holds whatever plan is chosen",
-        texts={
-            "claim_at_most_once": (
+        functions={
+            "claim": (
                 # What PostgreSQL may make of IN (… LIMIT …): evaluated anew for each row.
-                ("WHERE r.id = ANY(ARRAY(", "WHERE r.id IN ("),
-                ("  LIMIT :limit))", "  LIMIT :limit + 0 * r.attempt)"),
+                (
+                    "WHERE r.id = ANY(ARRAY(\n            SELECT due.id",
+                    "WHERE r.id IN (SELECT due.id",
+                ),
+                ("LIMIT claim.plain))", "LIMIT claim.plain + 0 * r.attempt)"),
             )
         },
         needs=("N20.burst",),
@@ -458,8 +458,7 @@ MUTANTS: Final = (
     Mutant(
         "token_of_the_attempt",
         "the token is random: an attempt's number comes again after commits were lost",
-        texts={"claim_runs": _OF_THE_ATTEMPT, "claim_at_most_once": _OF_THE_ATTEMPT},
-        functions={"claim_overlapping": _OF_THE_ATTEMPT},
+        functions={"claim": _OF_THE_ATTEMPT, "take_chosen": _OF_THE_ATTEMPT},
         needs=("N3", "N6"),
         points=_ZOMBIES,
         survives="one server loses no commit; a failover that does is not played here",

@@ -167,7 +167,7 @@ NEMESES: Final[Mapping[str, Sequence[Nemesis]]] = {
     "N19": (pester, crowd_schedules),
     "N20": (break_handlers, burst),
     "N21": (poison_row,),
-    "N22": (clients.lock_rows_long, clients.lock_table_long, clients.hold_advisory_locks),
+    "N22": (clients.lock_rows_long, clients.lock_table_long),
     "N23": (clients.fall_silent,),
     "N24": (clients.fill_notifications,),
     "N25": (clients.set_clock,),

@@ -31,10 +31,6 @@ _ROWS: Final = (
 )
 _TABLES: Final = ("run", "node", "cursor", "history", "log", "attempt", "occurrence", "schedule")
 _MODES: Final = ("ACCESS EXCLUSIVE", "EXCLUSIVE", "SHARE ROW EXCLUSIVE", "SHARE")
-_ADVISORY: Final = (
-    "SELECT count(pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashint8(s.id)))"
-    " FROM pgcron.schedule s WHERE s.name LIKE 'e%'"
-)
 
 
 async def lock_rows_long(stage: Stage, fault: Fault, chance: random.Random) -> None:
@@ -48,12 +44,6 @@ async def lock_table_long(stage: Stage, fault: Fault, chance: random.Random) -> 
     table, mode = chance.choice(_TABLES), chance.choice(_MODES)
     async with _open(stage, "table lock", _length(stage, chance) / 2, table=table) as connection:
         await connection.execute(f"LOCK TABLE pgcron.{table} IN {mode} MODE")
-
-
-async def hold_advisory_locks(stage: Stage, fault: Fault, chance: random.Random) -> None:
-    """N22: somebody holds the keys by which some schedules are decided."""
-    async with _open(stage, "advisory lock", _length(stage, chance)) as connection:
-        await connection.execute(_ADVISORY)
 
 
 _CALLS: Final = (

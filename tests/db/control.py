@@ -23,6 +23,7 @@ NO_BOUND = datetime(2000, 1, 1, tzinfo=UTC)
 NO_BOUNDS: Final[dict[str, list[Any]]] = {
     "bound_queues": [],
     "bound_priorities": [],
+    "bound_onces": [],
     "bound_dues": [],
     "bound_ids": [],
 }
@@ -101,48 +102,56 @@ async def enqueue(connection: Connection, count: int = 1, **columns: Any) -> lis
 
 
 async def claim(
-    connection: Connection, node: Node, limit: int = 10, statement: str = "claim_runs"
+    connection: Connection, node: Node, limit: int = 10, kinds: Sequence[bool] = (False, True)
 ) -> list[Row]:
-    """Claim from every priority of the node's queues."""
-    queues = [queue for queue in node.queues for _ in range(10)]
-    priorities = [priority for _ in node.queues for priority in range(10)]
+    """Claim runs without a capacity gate from every priority of the node's queues; `kinds`: those
+    that may start more than once (False), and those that may not (True).
+    """
+    paths = [(queue, level, once) for queue in node.queues for level in range(10) for once in kinds]
     return await call(
         connection,
-        statement,
+        "claim",
         incarnation=node.incarnation,
-        queues=queues,
-        priorities=priorities,
-        bound_dues=[NO_BOUND] * len(queues),
-        bound_ids=[0] * len(queues),
         handlers=list(node.handlers),
-        limit=limit,
+        plain=limit,
+        queues=[queue for queue, _, _ in paths],
+        priorities=[level for _, level, _ in paths],
+        onces=[once for _, _, once in paths],
+        bound_dues=[NO_BOUND] * len(paths),
+        bound_ids=[0] * len(paths),
     )
+
+
+async def admit(connection: Connection) -> Row:
+    """What the service does for all that waits for an overlap slot: how many runs became `ready`,
+    and how many were `skipped` and `superseded`.
+    """
+    query = "SELECT DISTINCT schedule_id FROM pgcron.run WHERE gate = 'overlap'"
+    schedules = [row[0] for row in await connection.fetch(query)]
+    [row] = await call(connection, "admit_overlap", schedules=schedules)
+    return row
+
+
+async def ended_as(connection: Connection, outcome: str) -> set[int]:
+    query = "SELECT id FROM pgcron.history WHERE outcome = $1"
+    return {row["id"] for row in await connection.fetch(query, outcome)}
+
+
+async def claim_both(connection: Connection, node: Node, limit: int) -> list[Row]:
+    """Runs without a capacity gate, and then those with one."""
+    claimed = await claim(connection, node, limit)
+    rows = await claim_limited(connection, node, limit)
+    return claimed + [row for row in rows if row["verdict"] == "claim"]
 
 
 async def claim_overlapping(
-    connection: Connection, node: Node, limit: int = 10, *, ahead: int = 0, look: int = 20
+    connection: Connection, node: Node, limit: int = 10
 ) -> tuple[list[Row], list[int]]:
-    """One round over keys: (claimed rows, ids of skipped runs)."""
-    verdicts = await verdicts_on_schedules(connection, node, limit, ahead=ahead, look=look)
-    claimed = [row for row in verdicts if row["verdict"] == "claim"]
-    return claimed, [row["id"] for row in verdicts if row["verdict"] == "skip"]
-
-
-async def verdicts_on_schedules(
-    connection: Connection, node: Node, limit: int = 10, *, ahead: int = 0, look: int = 20
-) -> list[Row]:
-    """One round over keys, for `limit` free slots and so many runs `ahead` of them."""
-    return await call(
-        connection,
-        "claim_overlapping",
-        incarnation=node.incarnation,
-        queues=[queue for queue in node.queues for _ in range(10)],
-        priorities=[priority for _ in node.queues for priority in range(10)],
-        handlers=list(node.handlers),
-        free=limit,
-        ahead=ahead,
-        look=look,
-    )
+    """One look at the gates and one claim: (claimed rows, ids of skipped runs)."""
+    before = await ended_as(connection, "skipped")
+    await admit(connection)
+    claimed = await claim(connection, node, limit) if limit else []
+    return claimed, sorted(await ended_as(connection, "skipped") - before)
 
 
 async def claim_limited(
@@ -150,25 +159,41 @@ async def claim_limited(
     node: Node,
     free: int = 10,
     *,
-    ahead: int = 0,
     beyond: str = "",
     look: int = 20,
     aged: bool = False,
+    probes: Sequence[int] = (),
 ) -> list[Row]:
-    """One round over keys by key and limited queues: the verdicts `claim` and `skip`."""
-    rows = await call(
-        connection,
-        "claim_limited",
-        incarnation=node.incarnation,
-        queues=list(node.queues),
-        beyond=[beyond for _ in node.queues],
-        handlers=list(node.handlers),
-        free=free,
-        ahead=ahead,
-        look=look,
-        aged=aged,
+    """One round over runs with a capacity gate."""
+    rows = await look_at_keys(
+        connection, node, free, beyond=beyond, look=look, aged=aged, probes=probes
     )
     return [row for row in rows if row["verdict"] not in ("walked", "blocked")]
+
+
+async def look_at_keys(
+    connection: Connection,
+    node: Node,
+    free: int = 10,
+    *,
+    beyond: str = "",
+    look: int = 20,
+    aged: bool = False,
+    probes: Sequence[int] = (),
+) -> list[Row]:
+    """As `claim_limited`, with how far it has come."""
+    return await call(
+        connection,
+        "claim_gated",
+        incarnation=node.incarnation,
+        handlers=list(node.handlers),
+        gated=free,
+        queues=list(node.queues),
+        beyond=[beyond for _ in node.queues],
+        look=look,
+        aged=aged,
+        probes=list(probes),
+    )
 
 
 async def finish(connection: Connection, runs: Sequence[Row]) -> list[int]:

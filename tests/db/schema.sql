@@ -36,7 +36,21 @@ CREATE TYPE pgcron.claim AS (
 	due double precision,
 	origin text,
 	concurrency_key text COLLATE pg_catalog."C",
-	weight integer
+	weight integer,
+	overlap_of bigint,
+	lost_early smallint
+);
+
+CREATE TYPE pgcron.gated_search AS (
+	pair_queues text[],
+	pair_keys text[],
+	pair_priorities smallint[],
+	pair_rooms integer[],
+	limited text[],
+	rooms integer[],
+	open_queues text[],
+	placed_queues text[],
+	kept_for bigint
 );
 
 CREATE TYPE pgcron.run_request AS (
@@ -264,7 +278,7 @@ CREATE TABLE pgcron.breaker (
     reason text,
     last_error text,
     probe_run bigint,
-    probe_fence bigint,
+    probe_attempt integer,
     reset_by text,
     reset_at timestamp with time zone,
     CONSTRAINT a_breaker_is_closed_open_or_half_open CHECK ((state = ANY (ARRAY['closed'::text, 'open'::text, 'half_open'::text]))),
@@ -273,7 +287,7 @@ CREATE TABLE pgcron.breaker (
     CONSTRAINT a_fallback_is_a_handler_or_a_queue CHECK (((fallback_handler IS NULL) OR (fallback_queue IS NULL) OR pgcron.refuse('PC001'::text, format('breaker %L has two fallbacks'::text, name), 'What waits is executed by another handler, or moved to another queue, or waits.'::text, 'Name one of them.'::text))),
     CONSTRAINT a_fallback_is_another_handler CHECK (((fallback_handler IS NULL) OR (fallback_handler <> name) OR pgcron.refuse('PC001'::text, format('the fallback of breaker %L is its own handler'::text, name), 'While a breaker is open none of its handlers is executed.'::text, 'Name another handler, or a queue, or leave it out.'::text))),
     CONSTRAINT a_fallback_queue_is_simple CHECK (pgcron.is_queue(fallback_queue)),
-    CONSTRAINT a_probe_belongs_to_a_half_open_breaker CHECK ((((state = 'half_open'::text) = (probe_run IS NOT NULL)) AND ((probe_run IS NULL) = (probe_fence IS NULL)))),
+    CONSTRAINT a_probe_belongs_to_a_half_open_breaker CHECK ((((state = 'half_open'::text) = (probe_run IS NOT NULL)) AND ((probe_run IS NULL) = (probe_attempt IS NULL)))),
     CONSTRAINT an_open_breaker_says_until_when_and_why CHECK (((state = 'closed'::text) OR ((open_until IS NOT NULL) AND (opened_at IS NOT NULL) AND (reason IS NOT NULL)))),
     CONSTRAINT breaker_reset_by_is_short CHECK (pgcron.is_short('reset_by'::text, reset_by, 300)),
     CONSTRAINT breaker_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300))
@@ -1263,6 +1277,7 @@ COMMENT ON VIEW pgcron.queues IS 'Queues and their runs: all that wait, and of t
 CREATE TABLE pgcron.rate_window (
     kind text NOT NULL,
     name text NOT NULL COLLATE pg_catalog."C",
+    per interval NOT NULL,
     slices bigint[] NOT NULL,
     starts integer[] NOT NULL,
     CONSTRAINT a_rate_is_of_a_key_or_a_queue CHECK ((kind = ANY (ARRAY['key'::text, 'queue'::text])))
@@ -1480,10 +1495,10 @@ CREATE TABLE pgcron.unique_period (
 COMMENT ON TABLE pgcron.unique_period IS 'Private: Unique keys with a time: which run was the last with it, and until when there is no other. The janitor removes what is over.';
 
 ALTER TABLE pgcron.run
-    ADD CONSTRAINT a_run_keeps_its_rules CHECK ((((num_nonnulls(gate, concurrency_key, requires, overlap, overlap_slot) = 0) AND
+    ADD CONSTRAINT a_run_keeps_its_rules CHECK ((((num_nonnulls(gate, concurrency_key, requires) = 0) AND
 CASE num_nonnulls(owner, token, fence, claimed_at)
-    WHEN 4 THEN ((attempt = 1) AND (state = 'running'::text))
-    WHEN 0 THEN ((attempt = 0) AND (state = 'ready'::text) AND (origin = 'enqueued'::text) AND (num_nonnulls(scheduled_for, started_at, cancel_at, kill_at, key_slot, unique_key, unique_scope, weight, max_attempts, timeout, retry_base, retry_cap, retry, time_limits, expire_at) = 0) AND (delivery = 'at_least_once'::text) AND (handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$'::text) AND (octet_length(handler) <= 206) AND (octet_length(created_by) <= 300) AND ((queue = 'default'::text) OR ((queue ~ '^[A-Za-z0-9_.-]+$'::text) AND (octet_length(queue) <= 100))) AND ((priority >= 0) AND (priority <= 9)) AND (jsonb_typeof(args) = 'object'::text) AND (octet_length((args)::text) <= 200) AND ((due_at >= '1900-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9998-12-30 00:00:00+00'::timestamp with time zone)) AND (has_table_privilege(('pgcron.run'::regclass)::oid, 'TRUNCATE'::text) OR pgcron.judge_guest(run.*, CURRENT_USER)))
+    WHEN 4 THEN ((attempt = 1) AND (state = 'running'::text) AND ((overlap IS NULL) = (overlap_slot IS NULL)))
+    WHEN 0 THEN ((attempt = 0) AND (state = 'ready'::text) AND (origin = 'enqueued'::text) AND (num_nonnulls(overlap, overlap_slot, scheduled_for, started_at, cancel_at, kill_at, key_slot, unique_key, unique_scope, weight, max_attempts, timeout, retry_base, retry_cap, retry, time_limits, expire_at) = 0) AND (delivery = 'at_least_once'::text) AND (handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$'::text) AND (octet_length(handler) <= 206) AND (octet_length(created_by) <= 300) AND ((queue = 'default'::text) OR ((queue ~ '^[A-Za-z0-9_.-]+$'::text) AND (octet_length(queue) <= 100))) AND ((priority >= 0) AND (priority <= 9)) AND (jsonb_typeof(args) = 'object'::text) AND (octet_length((args)::text) <= 200) AND ((due_at >= '1900-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9998-12-30 00:00:00+00'::timestamp with time zone)) AND (has_table_privilege(('pgcron.run'::regclass)::oid, 'TRUNCATE'::text) OR pgcron.judge_guest(run.*, CURRENT_USER)))
     ELSE NULL::boolean
 END) OR ((has_table_privilege(('pgcron.run'::regclass)::oid, 'TRUNCATE'::text) OR pgcron.judge_guest(run.*, CURRENT_USER)) AND pgcron.judge_run(run.*))));
 
@@ -1677,13 +1692,9 @@ CREATE UNIQUE INDEX retention_rule_once ON pgcron.retention_rule USING btree (CO
 
 CREATE INDEX run_blocked ON pgcron.run USING btree (gate, due_at, id) WHERE (state = 'blocked'::text);
 
-CREATE INDEX run_claim ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (concurrency_key IS NULL) AND (requires IS NULL) AND (overlap IS NULL) AND (delivery = 'at_least_once'::text));
+CREATE INDEX run_claim ON pgcron.run USING btree (queue, priority, ((delivery <> 'at_least_once'::text)), due_at, id) WHERE ((state = 'ready'::text) AND (concurrency_key IS NULL) AND (requires IS NULL));
 
 CREATE INDEX run_claim_key ON pgcron.run USING btree (queue, concurrency_key, priority, due_at, id) WHERE ((state = 'ready'::text) AND (concurrency_key IS NOT NULL));
-
-CREATE INDEX run_claim_once ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (concurrency_key IS NULL) AND (requires IS NULL) AND (overlap IS NULL) AND (delivery <> 'at_least_once'::text));
-
-CREATE INDEX run_claim_overlap ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (concurrency_key IS NULL) AND (requires IS NULL) AND (overlap IS NOT NULL));
 
 CREATE INDEX run_claim_placed ON pgcron.run USING btree (queue, requires, priority, due_at, id) WHERE ((state = 'ready'::text) AND (concurrency_key IS NULL) AND (requires IS NOT NULL));
 
@@ -1704,8 +1715,6 @@ CREATE INDEX run_schedule ON pgcron.run USING btree (schedule_id, state, gate, d
 CREATE UNIQUE INDEX run_unique_key ON pgcron.run USING btree (unique_key, handler) WHERE pgcron.has_key(unique_key, unique_scope, attempt);
 
 CREATE INDEX run_unserved ON pgcron.run USING btree (handler, queue, COALESCE(requires, '{}'::text[])) WHERE (gate = ANY (ARRAY['breaker'::text, 'no_node'::text]));
-
-CREATE INDEX run_waiting ON pgcron.run USING btree (schedule_id, overlap, priority, due_at, id) WHERE (gate = 'overlap'::text);
 
 CREATE INDEX schedule_of_source ON pgcron.schedule USING btree (source) WHERE (source IS NOT NULL);
 
@@ -1728,6 +1737,8 @@ CREATE CONSTRAINT TRIGGER a_key_names_a_new_run AFTER INSERT OR UPDATE ON pgcron
 CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.idempotency FOR EACH ROW WHEN (((old.expires_at > now()) AND (NOT pgcron.may_make_any_run()))) EXECUTE FUNCTION pgcron.a_living_key_stays();
 
 CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.unique_period FOR EACH ROW WHEN (((old.until > now()) AND ((new.run_id = old.run_id) OR (new.until <= old.until)) AND (NOT pgcron.may_make_any_run()))) EXECUTE FUNCTION pgcron.a_living_key_stays();
+
+CREATE TRIGGER block_new_run BEFORE INSERT ON pgcron.run FOR EACH ROW WHEN (((new.overlap IS NOT NULL) AND (new.overlap_slot IS NULL) AND (new.state = 'ready'::text))) EXECUTE FUNCTION pgcron.block_new_run();
 
 CREATE TRIGGER judge_schedule BEFORE INSERT OR UPDATE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.judge_schedule();
 
@@ -1785,13 +1796,15 @@ REVOKE ALL ON FUNCTION pgcron.assert_token(run_id bigint, token uuid) FROM PUBLI
 
 REVOKE ALL ON FUNCTION pgcron.backfill(schedule text, since timestamp with time zone, until timestamp with time zone, direction text, parallelism integer, overlap text, if_ran text, args jsonb, note text, actor text, planned integer) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION pgcron.block_new_run() FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION pgcron.calendars_of(spec text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.cancel_own_run(run_id bigint, note text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.delete_calendar(calendar text, actor text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.end_waiting_runs(run_ids bigint[], outcome text, reason text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.end_waiting_runs(run_ids bigint[], outcome text, reason text, holders bigint[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.finish_run(run_id bigint, token uuid, elapsed double precision, result jsonb, node text) FROM PUBLIC;
 

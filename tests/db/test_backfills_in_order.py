@@ -124,7 +124,7 @@ async def test_a_run_of_the_fire_before_that_is_not_over_is_waited_for(
     schedule = await put(connection)
     await connection.execute("UPDATE pgcron.cursor SET watermark = $1", DAY - minutes(2))
     await materialize(connection, await cursor_of(connection, schedule), [DAY - minutes(1)])
-    await connection.execute("UPDATE pgcron.run SET state = 'ready', gate = NULL")
+    await connection.execute("UPDATE pgcron.run SET state = 'blocked', gate = 'overlap'")
     [before] = (await claim_overlapping(connection, node))[0]
     backfill = await ask(connection, 2)
 

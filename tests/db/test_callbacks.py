@@ -28,9 +28,7 @@ async def node(connection: Connection) -> Node:
 async def opened(connection: Connection, node: Node, **columns: Any) -> Row:
     """A claimed run that waits for its callback."""
     await control.enqueue(connection, **columns)
-    once = columns.get("delivery") == "at_most_once"
-    statement = "claim_at_most_once" if once else "claim_runs"
-    (run,) = await control.claim(connection, node, statement=statement)
+    (run,) = await control.claim(connection, node)
     assert await open_callback(connection, run)
     return run
 

@@ -21,20 +21,17 @@ from tests.db.control import (
 )
 from tests.db.gate import Gate
 
-STATEMENTS = pytest.mark.parametrize(
-    ("statement", "delivery"),
-    [("claim_runs", "at_least_once"), ("claim_at_most_once", "at_most_once")],
-)
+STATEMENTS = pytest.mark.parametrize("delivery", ["at_least_once", "at_most_once"])
 
 
 @STATEMENTS
 async def test_a_claimed_run_has_owner_token_fence_and_attempt(
-    connection: Connection, statement: str, delivery: str
+    connection: Connection, delivery: str
 ) -> None:
     node = await join(connection)
     [run_id] = await enqueue(connection, delivery=delivery, args='{"n": 1}', timeout=minutes(2))
 
-    [run] = await claim(connection, node, statement=statement)
+    [run] = await claim(connection, node)
 
     row = await run_row(connection, run_id)
     assert row is not None
@@ -47,16 +44,14 @@ async def test_a_claimed_run_has_owner_token_fence_and_attempt(
 
 
 @STATEMENTS
-async def test_a_claim_never_exceeds_its_limit(
-    connection: Connection, statement: str, delivery: str
-) -> None:
+async def test_a_claim_never_exceeds_its_limit(connection: Connection, delivery: str) -> None:
     node = await join(connection, queues=["a", "b", "c"])
     for queue in node.queues:
         for priority in (0, 5, 9):
             await enqueue(connection, 50, queue=queue, priority=priority, delivery=delivery)
     for settings in ("SET enable_nestloop = off", "RESET ALL", "SET enable_indexscan = off"):
         await connection.execute(settings)
-        assert len(await claim(connection, node, 7, statement=statement)) == 7
+        assert len(await claim(connection, node, 7)) == 7
     assert await connection.fetchval("SELECT count(*) FROM pgcron.run WHERE state = 'running'") == (
         21
     )
@@ -64,14 +59,14 @@ async def test_a_claim_never_exceeds_its_limit(
 
 @STATEMENTS
 async def test_eight_claimers_share_no_run(
-    connection: Connection, another: Connect, statement: str, delivery: str
+    connection: Connection, another: Connect, delivery: str
 ) -> None:
     ids = await enqueue(connection, 600, delivery=delivery)
     claimed: list[int] = []
 
     async def work(own: Connection) -> None:
         node = await join(own)
-        while runs := await claim(own, node, 7, statement=statement):
+        while runs := await claim(own, node, 7):
             assert len(runs) <= 7
             claimed.extend(run["id"] for run in runs)
 
@@ -82,16 +77,16 @@ async def test_eight_claimers_share_no_run(
 
 @STATEMENTS
 async def test_a_slow_claimer_leaves_what_was_claimed_meanwhile(
-    gate: Gate, another: Connect, statement: str, delivery: str
+    gate: Gate, another: Connect, delivery: str
 ) -> None:
     connection = await another()
     ids = await enqueue(connection, 3, delivery=delivery)
     slow_node, node = await join(connection), await join(connection)
     slow = await gate.visitor()
     async with gate.closed():
-        claiming = asyncio.create_task(claim(slow, slow_node, statement=statement))
+        claiming = asyncio.create_task(claim(slow, slow_node))
         await gate.reached_by(slow)
-        [quick] = await claim(connection, node, 1, statement=statement)
+        [quick] = await claim(connection, node, 1)
 
     assert sorted([quick["id"], *(run["id"] for run in await claiming)]) == sorted(ids)
 
@@ -112,13 +107,13 @@ async def test_a_slow_claimer_leaves_what_was_claimed_meanwhile(
     ],
 )
 async def test_nothing_is_claimed_against_an_obstacle(
-    connection: Connection, obstacle: str, statement: str, delivery: str
+    connection: Connection, obstacle: str, delivery: str
 ) -> None:
     node = await join(connection)
     await enqueue(connection, delivery=delivery)
     await connection.execute(obstacle)
 
-    assert await claim(connection, node, statement=statement) == []
+    assert await claim(connection, node) == []
 
 
 async def test_a_resumed_queue_is_claimed_again(connection: Connection) -> None:
@@ -160,16 +155,17 @@ async def test_only_offered_handlers_of_own_queues_are_claimed(connection: Conne
     assert [run["id"] for run in await claim(connection, node)] == [mine]
 
 
-async def test_each_kind_of_run_is_claimed_by_its_own_statement(connection: Connection) -> None:
+async def test_runs_that_may_start_only_once_are_claimed_where_they_are_asked_for(
+    connection: Connection,
+) -> None:
     node = await join(connection)
     schedule = await put_schedule(connection)
     await enqueue(connection, origin="manual", schedule_id=schedule, overlap="skip")
     [plain] = await enqueue(connection)
     [once] = await enqueue(connection, delivery="at_most_once")
 
-    assert [run["id"] for run in await claim(connection, node)] == [plain]
-    careful = await claim(connection, node, statement="claim_at_most_once")
-    assert [run["id"] for run in careful] == [once]
+    assert [run["id"] for run in await claim(connection, node, kinds=(False,))] == [plain]
+    assert [run["id"] for run in await claim(connection, node)] == [once]
 
 
 async def test_higher_priorities_go_first_and_their_future_runs_hold_nothing_up(
@@ -205,12 +201,13 @@ async def test_a_bound_hides_what_lies_below_it_and_nothing_else(connection: Con
         "incarnation": node.incarnation,
         "queues": ["default"],
         "priorities": [5],
+        "onces": [False],
         "handlers": [HANDLER],
-        "limit": 10,
+        "plain": 10,
     }
 
-    above = await call(connection, "claim_runs", bound_dues=[due], bound_ids=[bound], **path)
-    below = await call(connection, "claim_runs", bound_dues=[NO_BOUND], bound_ids=[0], **path)
+    above = await call(connection, "claim", bound_dues=[due], bound_ids=[bound], **path)
+    below = await call(connection, "claim", bound_dues=[NO_BOUND], bound_ids=[0], **path)
 
     assert sorted(run["id"] for run in above) == [bound, last]
     assert [run["id"] for run in below] == [first]
@@ -224,7 +221,7 @@ async def test_a_look_begins_at_the_bound_of_a_path(connection: Connection) -> N
     due = {row["id"]: row["due_at"] for row in rows}
 
     async def seen(bound: int) -> dict[int, Any]:
-        bounds = {"bound_queues": ["default"], "bound_priorities": [5]}
+        bounds = {"bound_queues": ["default"], "bound_priorities": [5], "bound_onces": [False]}
         bounds |= {"bound_dues": [due[bound]], "bound_ids": [bound]}
         due_index = await call(connection, "next_due", queues=["default"], **bounds)
         return {row["priority"]: row["due_at"] for row in due_index}
@@ -242,7 +239,7 @@ async def test_the_head_of_every_path_is_shown_with_its_time(connection: Connect
 
     due_index = await call(connection, "next_due", queues=["default", "empty"], **NO_BOUNDS)
 
-    seen = [(row["queue"], row["priority"], row["is_careful"], row["is_due"]) for row in due_index]
+    seen = [(row["queue"], row["priority"], row["is_once"], row["is_due"]) for row in due_index]
     assert sorted(seen) == [
         ("default", 3, False, True),
         ("default", 7, False, False),
@@ -260,16 +257,17 @@ async def test_a_run_nobody_can_serve_is_parked_and_goes_when_somebody_can(
     careful = await enqueue(connection, handler="py:rare", delivery="at_most_once")
     look: dict[str, Any] = {"queues": ["default"], "priorities": [5], "look": 10}
 
-    blocked = await call(connection, "park_unserved", **look)
+    blocked = await call(connection, "block_unserved", **look)
 
     assert sorted(row["id"] for row in blocked) == sorted(unserved + careful)
-    assert await call(connection, "unpark_served", at_most=10) == []
+    assert await call(connection, "unblock", at_most=10) == []
     await join(connection, handlers=["py:rare"], queues=["other"])
-    assert await call(connection, "unpark_served", at_most=10) == []
+    assert await call(connection, "unblock", at_most=10) == []
     rare = await join(connection, handlers=["py:rare"])
-    assert len(await call(connection, "unpark_served", at_most=10)) == 3
-    assert [run["id"] for run in await claim(connection, rare)] == unserved
-    assert served not in unserved
+    assert len(await call(connection, "unblock", at_most=10)) == 3
+    claimed = [run["id"] for run in await claim(connection, rare)]
+    assert sorted(claimed) == sorted(unserved + careful)
+    assert served not in claimed
 
 
 async def test_a_claim_of_a_session_that_dies_meanwhile_is_reaped(

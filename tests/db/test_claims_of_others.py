@@ -325,10 +325,10 @@ async def test_both_completions_keep_the_same_of_a_run(connection: Connection) -
     assert same[0] == same[1]
 
 
-@pytest.mark.parametrize("kind", ["claim_runs", "claim_at_most_once", "claim_limited", "keys"])
+@pytest.mark.parametrize("kind", ["plain", "once", "keyed", "scheduled"])
 async def test_the_token_of_one_run_is_good_for_no_other(connection: Connection, kind: str) -> None:
     node = await join(connection)
-    if kind == "keys":
+    if kind == "scheduled":
         for name in ("a", "b", "c"):
             schedule = await put_schedule(connection, name)
             await enqueue(
@@ -339,14 +339,14 @@ async def test_the_token_of_one_run_is_good_for_no_other(connection: Connection,
                 nominal_for=datetime.now(UTC),
             )
         runs, _ = await claim_overlapping(connection, node)
-    elif kind == "claim_limited":
+    elif kind == "keyed":
         for concurrency_key in ("a", "b", "c"):
             await enqueue(connection, concurrency_key=concurrency_key)
         runs = [row for row in await claim_limited(connection, node) if row["verdict"] == "claim"]
     else:
-        once = {"delivery": "at_most_once"} if kind == "claim_at_most_once" else {}
+        once = {"delivery": "at_most_once"} if kind == "once" else {}
         await enqueue(connection, 3, **once)
-        runs = await claim(connection, node, statement=kind)
+        runs = await claim(connection, node)
     assert len({run["token"] for run in runs}) == 3
     mine, other = runs[0], runs[1]
 

@@ -12,6 +12,7 @@ from tests.db.control import (
     Row,
     call,
     claim,
+    claim_both,
     claim_limited,
     claim_overlapping,
     enqueue,
@@ -68,8 +69,6 @@ async def test_a_cordoned_node_claims_nothing_on_any_way_and_ends_what_it_holds(
 
     assert await cordon(connection, await name_of(connection, node)) == 1
 
-    assert await claim(connection, node) == []
-    assert await claim(connection, node, statement="claim_at_most_once") == []
     assert await claim_overlapping(connection, node) == ([], [])
     assert await claim_limited(connection, node) == []
     assert (await beat(connection, node))["is_cordoned"]
@@ -77,7 +76,7 @@ async def test_a_cordoned_node_claims_nothing_on_any_way_and_ends_what_it_holds(
 
     assert await uncordon(connection, await name_of(connection, node)) == 1
     assert not (await beat(connection, node))["is_cordoned"]
-    assert len(await claim(connection, node)) == 1
+    assert len(await claim_both(connection, node, 10)) == 4
 
 
 async def test_a_cordon_of_a_name_outlives_the_process(connection: Connection) -> None:

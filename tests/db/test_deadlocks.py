@@ -16,6 +16,7 @@ from tests.db.control import (
     Node,
     call,
     claim,
+    claim_both,
     claim_overlapping,
     cursor_of,
     database_now,
@@ -51,8 +52,7 @@ async def plan(own: Connection, node: Node, chance: random.Random) -> None:
 
 
 async def work(own: Connection, node: Node, chance: random.Random) -> None:
-    runs = await claim(own, node, 5)
-    runs += await claim(own, node, 5, statement="claim_at_most_once")
+    runs = await claim_both(own, node, 5)
     runs += (await claim_overlapping(own, node, 3))[0]
     chance.shuffle(runs)
     third = len(runs) // 3
@@ -81,8 +81,8 @@ async def tidy(own: Connection, node: Node, chance: random.Random) -> None:
     ids = [row["id"] for row in expired]
     await call(own, "end_waiting_runs", run_ids=ids, outcome="expired", reason="late")
     look = {"queues": ["default"], "priorities": [5], "look": 10}
-    await call(own, "park_unserved", **look)
-    await call(own, "unpark_served", at_most=10)
+    await call(own, "block_unserved", **look)
+    await call(own, "unblock", at_most=10)
     await own.execute("SELECT pgcron.ensure_partitions()")
 
 

@@ -32,8 +32,7 @@ from tests.db.gate import Gate
 async def claimed_run(connection: Connection, node: Node | None = None, **columns: Any) -> Row:
     """One run that executes under a living node."""
     [run_id] = await enqueue(connection, **columns)
-    statement = "claim_at_most_once" if "at_most_once" in columns.values() else "claim_runs"
-    claimed = await claim(connection, node or await join(connection), statement=statement)
+    claimed = await claim(connection, node or await join(connection))
     [mine] = [run for run in claimed if run["id"] == run_id]
     return mine
 

@@ -134,7 +134,7 @@ async def test_a_lost_run_counts(connection: Connection) -> None:
     schedule, node = await failing(connection, 1, delivery="at_most_once", max_attempts=None)
     cursor = await cursor_of(connection, schedule)
     await materialize(connection, cursor, [cursor["watermark"] + minutes(1)])
-    assert len(await claim(connection, node, statement="claim_at_most_once")) == 1
+    assert len(await claim(connection, node)) == 1
     await kill(connection, node)
     assert set((await reap(connection)).values()) == {"lost"}
 

@@ -55,7 +55,7 @@ async def test_a_fire_becomes_a_row_of_the_ledger_and_a_run(connection: Connecti
     assert (run["origin"], run["schedule"], run["state"], run["due_at"]) == (
         "schedule",
         "job",
-        "ready",
+        "blocked",
         fire,
     )
     assert (run["args"], run["queue"], run["priority"]) == ('{"day": 1}', "reports", 2)

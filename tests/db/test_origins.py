@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from operator import itemgetter
 
 from tests.db.control import (
     Connection,
@@ -30,8 +31,7 @@ async def test_plain_runs_and_those_of_at_most_once_tell_their_origin(
     await enqueue(connection, max_attempts=1)
     await enqueue(connection, delivery="at_most_once")
 
-    [plain] = await claim(connection, node)
-    [once] = await claim(connection, node, statement="claim_at_most_once")
+    plain, once = sorted(await claim(connection, node), key=itemgetter("id"))
     assert (plain["origin"], once["origin"]) == ("enqueued", "enqueued")
 
     await fail(connection, [plain])

@@ -9,14 +9,16 @@ import asyncpg
 import pytest
 
 from tests.db.control import (
-    NO_BOUNDS,
     Connect,
     Connection,
     Node,
     Row,
+    admit,
     call,
+    claim_both,
     claim_limited,
     claim_overlapping,
+    ended_as,
     enqueue,
     fail,
     finish,
@@ -28,9 +30,10 @@ from tests.db.control import (
     reap,
     release,
     run_row,
-    verdicts_on_schedules,
 )
 from tests.product.testing import SchemaUnderTest
+
+BEGINNING = {"after": "-infinity", "after_id": 0}
 
 
 async def of(connection: Connection, **policies: Any) -> dict[str, Any]:
@@ -44,16 +47,24 @@ async def of(connection: Connection, **policies: Any) -> dict[str, Any]:
 
 
 async def let_go(connection: Connection) -> int:
-    [row] = await call(connection, "let_waiting_go", beyond=0, most=100)
-    return int(row["let_go"])
+    return int((await admit(connection))["ready"])
 
 
 async def decide(connection: Connection, node: Node, free: int = 10) -> dict[str, list[int]]:
-    """One round: the runs of each verdict."""
-    found: dict[str, list[int]] = {}
-    for row in await verdicts_on_schedules(connection, node, free):
-        found.setdefault(row["verdict"], []).append(row["id"])
-    return {verdict: sorted(runs) for verdict, runs in found.items() if verdict != "mine"}
+    """One look at the gates and one claim: what became of the runs, and which are due and wait."""
+    before = {each: await ended_as(connection, each) for each in ("skipped", "superseded")}
+    await admit(connection)
+    rows = await claim_both(connection, node, free) if free else []
+    waits = await connection.fetch(
+        "SELECT id FROM pgcron.run WHERE gate = 'overlap' AND due_at <= now() ORDER BY id"
+    )
+    found = {
+        "claim": sorted(row["id"] for row in rows),
+        "skip": sorted(await ended_as(connection, "skipped") - before["skipped"]),
+        "supersede": sorted(await ended_as(connection, "superseded") - before["superseded"]),
+        "wait": [row["id"] for row in waits],
+    }
+    return {verdict: runs for verdict, runs in found.items() if runs}
 
 
 async def claimed(connection: Connection, run: int) -> Row:
@@ -84,27 +95,34 @@ async def test_a_queue_runs_one_after_the_other_in_the_order_of_their_times(
     node = await join(connection)
     first, second, third = await enqueue(connection, 3, **await of(connection, overlap="queue"))
 
-    assert await decide(connection, node) == {"claim": [first], "hold": [second, third]}
-    assert await decide(connection, node) == {}
+    assert await decide(connection, node) == {"claim": [first], "wait": [second, third]}
+    assert await decide(connection, node) == {"wait": [second, third]}
     assert await let_go(connection) == 0
     await end(connection, first)
     assert await let_go(connection) == 1
-    assert await decide(connection, node) == {"claim": [second]}
+    assert await decide(connection, node) == {"claim": [second], "wait": [third]}
     await end(connection, second)
     assert await let_go(connection) == 1
     assert await decide(connection, node) == {"claim": [third]}
 
 
-async def test_what_waits_is_seen_by_the_look_for_the_next_run(connection: Connection) -> None:
-    node = await join(connection)
-    await enqueue(connection, 2, **await of(connection, overlap="queue"))
+async def test_what_waits_is_seen_by_the_look_at_the_gates(connection: Connection) -> None:
+    columns = await of(connection, overlap="queue")
+    now = await connection.fetchval("SELECT now()")
+    await enqueue(connection, 2, **columns)
+    [found] = await call(connection, "look_at_gates", **BEGINNING, at_most=10, aside=[])
+    assert (found["schedules"], found["looked"]) == ([columns["schedule_id"]], 2)
 
-    assert [
-        row["queue"] for row in await call(connection, "next_due", queues=["default"], **NO_BOUNDS)
-    ] == ["default"]
-    await decide(connection, node)
-    [waits] = await call(connection, "next_due", queues=["default"], **NO_BOUNDS)
-    assert (waits["queue"], waits["is_limited"], waits["is_due"]) == (None, True, False)
+    after = {"after": found["last_due"], "after_id": found["last_id"]}
+    await enqueue(connection, due_at=now + minutes(1), **columns)
+    [found] = await call(connection, "look_at_gates", **after, at_most=10, aside=[])
+    assert (found["looked"], found["last_due"]) == (0, None)
+    assert found["schedules"] == [columns["schedule_id"]]  # of the newest
+    assert 55 < found["seconds"] <= 60
+
+    await connection.execute("SELECT pgcron.pause_queue('default')")
+    [found] = await call(connection, "look_at_gates", **BEGINNING, at_most=10, aside=[])
+    assert (found["schedules"], found["looked"]) == ([], 2)
 
 
 async def test_a_full_queue_drops_the_newest_or_the_oldest(connection: Connection) -> None:
@@ -119,14 +137,17 @@ async def test_a_full_queue_drops_the_newest_or_the_oldest(connection: Connectio
 
     assert found == {
         "claim": [a[0], b[0]],
-        "hold": [a[1], a[2], b[3], b[4]],
+        "wait": [a[1], a[2], b[3], b[4]],
         "skip": a[3:],
         "supersede": b[1:3],
     }
     assert await outcome(connection, a[4]) == ("skipped", "2 older runs wait (max_queued)")
     assert await outcome(connection, b[1]) == ("superseded", "2 newer runs wait (max_queued)")
     [late] = await enqueue(connection, **newest)
-    assert await decide(connection, node, free=0) == {"skip": [late]}
+    assert await decide(connection, node, free=0) == {
+        "skip": [late],
+        "wait": [a[1], a[2], b[3], b[4]],
+    }
 
 
 async def test_who_lets_runs_go_drops_what_is_too_much_too(connection: Connection) -> None:
@@ -146,8 +167,8 @@ async def test_what_could_start_does_not_count_as_waiting(connection: Connection
     node = await join(connection)
     runs = await enqueue(connection, 4, **await of(connection, overlap="queue", max_queued=2))
 
-    assert await decide(connection, node, free=0) == {"hold": runs[1:3], "skip": runs[3:]}
-    assert await decide(connection, node) == {"claim": runs[:1]}
+    assert await decide(connection, node, free=0) == {"wait": runs[1:3], "skip": runs[3:]}
+    assert await decide(connection, node) == {"claim": runs[:1], "wait": runs[1:3]}
 
 
 @pytest.mark.parametrize("policy", ["skip", "queue", "allow"])
@@ -158,12 +179,11 @@ async def test_max_running_is_how_many_run_at_once(connection: Connection, polic
 
     found = await decide(connection, node)
 
-    assert found == {"claim": runs[:3], "skip" if policy == "skip" else "hold": runs[3:]}
+    assert found == {"claim": runs[:3], "skip" if policy == "skip" else "wait": runs[3:]}
     slots = await connection.fetch("SELECT overlap_slot FROM pgcron.run WHERE state = 'running'")
     assert sorted(row["overlap_slot"] for row in slots) == [1, 2, 3]
     await end(connection, runs[1])
     [late] = await enqueue(connection, **columns)
-    await let_go(connection)
     again = await decide(connection, node)
     assert again["claim"] == ([late] if policy == "skip" else runs[3:4])
     assert (
@@ -211,18 +231,18 @@ async def test_raising_max_running_lets_go_at_once_and_lowering_it_stops_nothing
         assert await let_go(connection) == 0
     await end(connection, runs[3])
     assert await let_go(connection) == 1
-    assert await decide(connection, node) == {"claim": [runs[4]]}
+    assert await decide(connection, node) == {"claim": [runs[4]], "wait": [runs[5]]}
 
 
 async def test_a_run_that_waits_for_its_retry_keeps_its_slot(connection: Connection) -> None:
     node = await join(connection)
-    first, _ = await enqueue(connection, 2, **await of(connection, overlap="queue"))
+    first, second = await enqueue(connection, 2, **await of(connection, overlap="queue"))
     await decide(connection, node)
     await fail(connection, [await claimed(connection, first)], retry_after=3600.0)
 
     assert await let_go(connection) == 0
     await connection.execute("UPDATE pgcron.run SET due_at = now() WHERE id = $1", first)
-    assert await decide(connection, node) == {"claim": [first]}
+    assert await decide(connection, node) == {"claim": [first], "wait": [second]}
 
 
 @pytest.mark.parametrize("policy", ["replace", "terminate"])
@@ -235,7 +255,7 @@ async def test_the_newest_waits_until_what_it_replaces_is_really_over(
     assert await decide(connection, node) == {"claim": [holder]}
     older, newest = await enqueue(connection, 2, **columns)
 
-    assert await decide(connection, node, free=0) == {"supersede": [older], "hold": [newest]}
+    assert await decide(connection, node, free=0) == {"supersede": [older], "wait": [newest]}
 
     asked = await run_row(connection, holder)
     assert asked is not None
@@ -248,7 +268,7 @@ async def test_the_newest_waits_until_what_it_replaces_is_really_over(
         f"run {newest} came later (overlap {policy})",
     )
     assert await let_go(connection) == 0
-    assert await decide(connection, node) == {}
+    assert await decide(connection, node) == {"wait": [newest]}
     await fail(connection, [await claimed(connection, holder)], kind="cancelled")
     assert await let_go(connection) == 1
     assert await decide(connection, node) == {"claim": [newest]}
@@ -263,7 +283,7 @@ async def test_a_newer_one_takes_the_place_of_the_one_that_waits(connection: Con
     await decide(connection, node)
     [newest] = await enqueue(connection, **columns)
 
-    assert await decide(connection, node) == {"supersede": [waiting], "hold": [newest]}
+    assert await decide(connection, node) == {"supersede": [waiting], "wait": [newest]}
     await fail(connection, [await claimed(connection, holder)], kind="cancelled")
     await let_go(connection)
     assert await decide(connection, node) == {"claim": [newest]}
@@ -320,7 +340,7 @@ async def test_a_holder_that_is_locked_is_asked_by_the_next_look(
     other = await another()
     async with other.transaction():
         await other.execute("SELECT FROM pgcron.run WHERE id = $1 FOR UPDATE", holder)
-        assert await decide(connection, node) == {"hold": [newest]}
+        assert await decide(connection, node) == {"wait": [newest]}
     assert await asked_to_stop(connection, holder) is None
 
     await let_go(connection)
@@ -347,9 +367,8 @@ async def test_what_was_given_back_unstarted_frees_its_slot(connection: Connecti
     await decide(connection, node)
     await release(connection, [await claimed(connection, first)])
 
-    assert await let_go(connection) == 0  # the one that came back stands in front
-    assert await decide(connection, node) == {"claim": [first]}
-    assert await connection.fetchval("SELECT gate FROM pgcron.run WHERE id = $1", second)
+    assert await let_go(connection) == 0  # the one that came back keeps its slot
+    assert await decide(connection, node) == {"claim": [first], "wait": [second]}
 
 
 @pytest.mark.parametrize("more", [{"concurrency_key": "customer"}, {"requires": ["disk"]}])
@@ -363,22 +382,18 @@ async def test_with_a_key_or_labels_the_policies_are_the_same(
     a = await enqueue(connection, 4, **queue, **more)
     [holder] = await enqueue(connection, **replace, **more)
 
-    found: dict[str, list[int]] = {}
-    for row in await claim_limited(connection, node):
-        found.setdefault(row["verdict"], []).append(row["id"])
-    assert sorted(found.pop("mine")) == sorted(found["claim"])
-    assert {k: sorted(v) for k, v in found.items()} == {
-        "claim": [*a[:2], holder],
-        "hold": a[2:3],
-        "skip": a[3:],
-    }
+    assert await decide(connection, node, free=0) == {"skip": a[3:], "wait": a[2:3]}
+    rows = await claim_limited(connection, node)
+    assert sorted(row["id"] for row in rows) == [*a[:2], holder]
     slots = await connection.fetch(
         "SELECT overlap_slot FROM pgcron.run WHERE id = ANY($1) ORDER BY id", a[:2]
     )
     assert [row["overlap_slot"] for row in slots] == [1, 2]
     older, newest = await enqueue(connection, 2, **replace, **more)
-    rows = await claim_limited(connection, node)
-    assert {row["verdict"]: row["id"] for row in rows} == {"supersede": older, "hold": newest}
+    assert await decide(connection, node, free=0) == {
+        "supersede": [older],
+        "wait": [a[2], newest],
+    }
     await fail(connection, [await claimed(connection, holder)], kind="cancelled")
     await end(connection, a[0])
     assert await let_go(connection) == 2
@@ -389,10 +404,10 @@ async def test_with_a_key_or_labels_the_policies_are_the_same(
 async def test_runs_that_wait_do_not_stand_in_front_of_others(connection: Connection) -> None:
     node = await join(connection)
     await enqueue(connection, 300, priority=0, **await of(connection, name="q", overlap="queue"))
-    await verdicts_on_schedules(connection, node, look=1000)
+    await decide(connection, node)
     [other] = await enqueue(connection, **await of(connection, name="other"))
 
-    claims, _ = await claim_overlapping(connection, node, look=1)
+    claims, _ = await claim_overlapping(connection, node, 1)
 
     assert [row["id"] for row in claims] == [other]
 
@@ -402,7 +417,7 @@ async def test_one_manual_run_may_have_another_policy(connection: Connection, po
     node = await join(connection)
     await put_schedule(connection, overlap="queue")
     made = [await connection.fetchval("SELECT pgcron.run_now('job')") for _ in range(2)]
-    assert await decide(connection, node) == {"claim": made[:1], "hold": made[1:]}
+    assert await decide(connection, node) == {"claim": made[:1], "wait": made[1:]}
 
     other = await connection.fetchval("SELECT pgcron.run_now('job', overlap => $1)", policy)
 
@@ -412,10 +427,10 @@ async def test_one_manual_run_may_have_another_policy(connection: Connection, po
         assert row["overlap"] is None
         return
     expected = {
-        "skip": {"skip": [other]},
-        "queue": {"hold": [other]},
-        "replace": {"supersede": made[1:], "hold": [other]},
-        "terminate": {"supersede": made[1:], "hold": [other]},
+        "skip": {"skip": [other], "wait": made[1:]},
+        "queue": {"wait": [made[1], other]},
+        "replace": {"supersede": made[1:], "wait": [other]},
+        "terminate": {"supersede": made[1:], "wait": [other]},
     }
     assert await decide(connection, node) == expected[policy]
     asked = await run_row(connection, made[0])
@@ -438,7 +453,7 @@ async def test_a_manual_run_with_a_policy_sees_what_runs_without(
     assert await decide(connection, node) == {"skip": [skipped]}
 
     newest = await connection.fetchval("SELECT pgcron.run_now('job', overlap => 'replace')")
-    assert await decide(connection, node) == {"hold": [newest]}
+    assert await decide(connection, node) == {"wait": [newest]}
     asked = await connection.fetchval("SELECT count(*) FROM pgcron.run WHERE cancel_at IS NOT NULL")
     assert asked == len(runs)
 
@@ -483,26 +498,20 @@ async def rows_read(connection: Connection) -> int:
     return int(await connection.fetchval(f"SELECT {read}"))
 
 
-async def test_a_long_backlog_costs_a_decision_nothing(connection: Connection) -> None:
+async def test_a_long_backlog_costs_a_decision_little(connection: Connection) -> None:
     node = await join(connection)
     columns = await of(connection, overlap="allow", max_running=3)
     await enqueue(connection, 5000, **columns)
-    while (await decide(connection, node)).get("hold"):
-        pass
+    await decide(connection, node)
     await connection.execute("ANALYZE pgcron.run")
-    [newest] = await enqueue(connection, **columns)
+    [running] = await connection.fetch("SELECT id, token FROM pgcron.run WHERE attempt > 0 LIMIT 1")
+    await finish(connection, [running])
 
     async with connection.transaction():
         before = await rows_read(connection)
-        assert await decide(connection, node) == {"hold": [newest]}
-        assert await rows_read(connection) - before < 100
-    [running] = await connection.fetch("SELECT id, token FROM pgcron.run WHERE attempt > 0 LIMIT 1")
-    await finish(connection, [running])
-    async with connection.transaction():
-        before = await rows_read(connection)
-        assert await let_go(connection) == 1
-        assert len((await decide(connection, node))["claim"]) == 1
-        assert await rows_read(connection) - before < 200
+        [row] = await call(connection, "admit_overlap", schedules=[columns["schedule_id"]])
+        assert row["ready"] == 1
+        assert await rows_read(connection) - before < 6000
 
 
 async def test_a_test_waits_for_what_is_about_to_be_let_go(connection: Connection) -> None:

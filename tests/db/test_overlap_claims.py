@@ -9,8 +9,8 @@ import pytest
 from tests.db.control import (
     Connect,
     Connection,
+    admit,
     claim_overlapping,
-    database_now,
     enqueue,
     fail,
     finish,
@@ -21,13 +21,11 @@ from tests.db.control import (
     put_schedule,
     reap,
     release,
-    verdicts_on_schedules,
 )
-from tests.db.gate import Gate
 
 HOLD = (
-    "UPDATE pgcron.run SET state = 'running', owner = $2, token = gen_random_uuid(), fence = 1,"
-    " attempt = 1, claimed_at = now(), overlap_slot = 1 WHERE id = $1"
+    "UPDATE pgcron.run SET state = 'running', gate = NULL, owner = $2, token = gen_random_uuid(),"
+    " fence = 1, attempt = 1, claimed_at = now(), overlap_slot = 1 WHERE id = $1"
 )
 
 
@@ -119,15 +117,15 @@ async def test_a_long_backlog_of_a_schedule_is_skipped_in_batches(connection: Co
     assert await connection.fetchval("SELECT id FROM pgcron.run") == runs[0]
 
 
-async def test_a_schedule_over_the_limit_keeps_its_runs(connection: Connection) -> None:
+async def test_a_schedule_over_the_limit_keeps_its_first_run(connection: Connection) -> None:
     node = await join(connection)
     for name in ("a", "b", "c"):
         await enqueue(connection, 2, **await schedule(connection, name))
 
     claimed, skipped = await claim_overlapping(connection, node, limit=1)
 
-    assert (len(claimed), len(skipped)) == (1, 1)
-    assert await connection.fetchval("SELECT count(*) FROM pgcron.run WHERE state = 'ready'") == 4
+    assert (len(claimed), len(skipped)) == (1, 3)
+    assert await connection.fetchval("SELECT count(*) FROM pgcron.run WHERE state = 'ready'") == 2
 
 
 async def test_a_node_without_room_still_skips_what_finds_its_schedule_held(
@@ -179,7 +177,7 @@ async def test_a_schedule_nobody_holds_keeps_a_run_that_can_not_be_claimed_here(
     await enqueue(connection, **await schedule(connection))
 
     assert await claim_overlapping(connection, node) == ([], [])
-    assert await connection.fetchval("SELECT state FROM pgcron.run") == "ready"
+    assert await connection.fetchval("SELECT state FROM pgcron.run") == "blocked"
 
 
 @pytest.mark.parametrize(
@@ -217,41 +215,25 @@ async def test_a_schedule_that_somebody_decides_is_left_to_them(
 
 
 async def test_a_schedule_that_was_decided_meanwhile_is_seen_as_it_is_now(
-    connection: Connection, gate: Gate
+    connection: Connection, another: Connect
 ) -> None:
-    """The claimer has seen a due run in a free schedule, and gets the lock after somebody else had
-    it. Without the net: what the unique index refuses would be an error here.
+    """The decision knows of a due run in a free schedule, and gets the lock after somebody else
+    had it. Without the net: what the unique index refuses would be an error here.
     """
     await connection.execute("DROP INDEX pgcron.run_overlap_slot")
     node = await join(connection)
     columns = await schedule(connection)
     await enqueue(connection, 2, **columns)
-    visitor = await gate.visitor()
-    async with gate.closed():
-        late = asyncio.ensure_future(claim_overlapping(visitor, node))
-        await gate.reached_by(visitor)
-        claimed, skipped = await claim_overlapping(connection, node)
-        assert (len(claimed), len(skipped)) == (1, 1)
-        due = await database_now(connection) - minutes(1)
-        [third] = await enqueue(connection, due_at=due, **columns)
+    other = await another()
+    async with other.transaction():
+        await admit(other)
+        meanwhile = await admit(connection)
+        assert (meanwhile["ready"], len(meanwhile["left_out"])) == (0, 1)
+    [third] = await enqueue(connection, **columns)
 
-    assert await late == ([], [third])
+    claimed, skipped = await claim_overlapping(connection, node)
 
-
-async def test_a_holder_that_came_meanwhile_is_seen(connection: Connection, gate: Gate) -> None:
-    """Its run was not there when the claimer looked for schedules."""
-    await connection.execute("DROP INDEX pgcron.run_overlap_slot")
-    node = await join(connection)
-    columns = await schedule(connection)
-    [late] = await enqueue(connection, **columns)
-    visitor = await gate.visitor()
-    async with gate.closed():
-        deciding = asyncio.ensure_future(claim_overlapping(visitor, node))
-        await gate.reached_by(visitor)
-        [holder] = await enqueue(connection, **columns)
-        await connection.execute(HOLD, holder, node.incarnation)
-
-    assert await deciding == ([], [late])
+    assert (len(claimed), skipped) == (1, [third])
 
 
 async def test_a_run_that_somebody_has_locked_makes_nobody_wait(
@@ -264,10 +246,10 @@ async def test_a_run_that_somebody_has_locked_makes_nobody_wait(
     user = await another()
     async with user.transaction():
         await user.execute("SELECT FROM pgcron.run WHERE id = $1 FOR UPDATE", locked)
-        [late] = await enqueue(connection, **columns)
         claimed, skipped = await claim_overlapping(connection, node)
 
     assert ([run["id"] for run in claimed], skipped) == ([other], [])
+    [late] = await enqueue(connection, **columns)
     [run], skipped = await claim_overlapping(connection, node)
     assert (run["id"], skipped) == (locked, [late])
 
@@ -286,37 +268,6 @@ async def test_a_run_that_was_cancelled_meanwhile_leaves_its_schedule_to_the_nex
     assert (run["id"], skipped) == (second, [])
 
 
-async def test_schedules_are_claimed_ahead_of_the_slots(connection: Connection) -> None:
-    node = await join(connection)
-    schedules = [await schedule(connection, f"job {number}") for number in range(6)]
-    runs = [(await enqueue(connection, **columns))[0] for columns in schedules]
-
-    claimed, skipped = await claim_overlapping(connection, node, 1, ahead=3)
-
-    assert sorted(run["id"] for run in claimed) == runs[:4]
-    assert skipped == []
-
-
-async def test_a_run_that_may_start_once_is_claimed_for_a_free_slot_only(
-    connection: Connection,
-) -> None:
-    node = await join(connection)
-    for number in range(3):
-        columns = await schedule(connection, f"job {number}")
-        await enqueue(connection, **columns, delivery="at_most_once")
-    [plain] = await enqueue(connection, **await schedule(connection, "plain"))
-
-    verdicts = await verdicts_on_schedules(connection, node, 1, ahead=10)
-
-    assert sorted(row["verdict"] for row in verdicts) == ["claim", "claim", "wait", "wait"]
-    claimed = [row for row in verdicts if row["verdict"] == "claim"]
-    assert sorted(row["delivery"] for row in claimed) == ["at_least_once", "at_most_once"]
-    assert plain in {row["id"] for row in claimed}
-    waiting = [row["id"] for row in verdicts if row["verdict"] == "wait"]
-    rows = await connection.fetch("SELECT state FROM pgcron.run WHERE id = ANY($1)", waiting)
-    assert [row["state"] for row in rows] == ["ready", "ready"]
-
-
 async def test_a_paused_queue_full_of_schedules_stands_in_nobodys_way(
     connection: Connection,
 ) -> None:
@@ -327,7 +278,7 @@ async def test_a_paused_queue_full_of_schedules_stands_in_nobodys_way(
         await enqueue(connection, queue="paused", priority=0, **columns)
     [run_id] = await enqueue(connection, **await schedule(connection, "other"))
 
-    [run], _ = await claim_overlapping(connection, node, 1, look=5)
+    [run], _ = await claim_overlapping(connection, node, 1)
 
     assert run["id"] == run_id
 
@@ -337,9 +288,7 @@ async def test_schedules_are_not_decided_with_an_old_snapshot(
     connection: Connection, isolation: Literal["repeatable_read", "serializable"]
 ) -> None:
     node = await join(connection)
-    with pytest.raises(
-        asyncpg.PostgresError, match="overlap policies are not decided under"
-    ) as refused:
+    with pytest.raises(asyncpg.PostgresError, match="are not decided under") as refused:
         async with connection.transaction(isolation=isolation):
             await claim_overlapping(connection, node)
     assert refused.value.sqlstate == "PC001"

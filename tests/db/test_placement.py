@@ -51,7 +51,6 @@ async def test_only_a_node_with_the_labels_claims_a_run(connection: Connection, 
 
     for node in (plain, other, right):
         assert await claim(connection, node) == []
-        assert await claim(connection, node, statement="claim_at_most_once") == []
         assert await claim_overlapping(connection, node) == ([], [])
     assert await claim_limited(connection, plain) == []
     assert await claim_limited(connection, other) == []
@@ -116,12 +115,12 @@ async def test_what_nobody_satisfies_is_put_aside_until_somebody_does(
         "SELECT pgcron.enqueue($1, due_at => now() + interval '1 h', requires => '{gpu}')", HANDLER
     )
 
-    blocked = await call(connection, "park_unplaced", queues=["default"], look=100)
+    blocked = await call(connection, "block_unplaced", queues=["default"], look=100)
     assert sorted(row["id"] for row in blocked) == waiting + elsewhere
-    assert await call(connection, "unpark_served", at_most=100) == []
+    assert await call(connection, "unblock", at_most=100) == []
 
     right = await join(connection, labels={"gpu": "a100"})
-    released = await call(connection, "unpark_served", at_most=100)
+    released = await call(connection, "unblock", at_most=100)
     assert sorted(row["id"] for row in released) == waiting
     assert [row["id"] for row in await claim_limited(connection, right)] == waiting
     assert [row["id"] for row in await claim_limited(connection, zoned)] == [served]
@@ -135,9 +134,9 @@ async def test_the_node_that_died_satisfies_nothing_any_more(connection: Connect
     await enqueue(connection, requires=["gpu=a100"])
     look: dict[str, Any] = {"queues": ["default"], "look": 100}
 
-    assert await call(connection, "park_unplaced", **look) == []
+    assert await call(connection, "block_unplaced", **look) == []
     await kill(connection, right)
-    assert len(await call(connection, "park_unplaced", **look)) == 1
+    assert len(await call(connection, "block_unplaced", **look)) == 1
 
 
 async def test_each_requirement_has_its_turn_whatever_waits_before_it(

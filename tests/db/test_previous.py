@@ -13,7 +13,6 @@ from tests.db.control import (
     Connection,
     Node,
     Row,
-    claim,
     claim_overlapping,
     cursor_of,
     database_now,
@@ -41,7 +40,10 @@ async def fire(connection: Connection, schedule: int, number: int) -> datetime:
 
 
 async def decide(connection: Connection) -> int:
-    decided: int = await connection.fetchval("SELECT pgcron.decide_dependents()")
+    decided: int = await connection.fetchval(
+        "SELECT count(*) FROM pgcron.admit_previous(ARRAY("
+        "SELECT DISTINCT schedule_id FROM pgcron.run WHERE gate = 'previous'))"
+    )
     return decided
 
 
@@ -54,8 +56,7 @@ async def reported(connection: Connection, instant: datetime) -> tuple[str, str,
 
 
 async def claimed(connection: Connection, node: Node) -> list[Row]:
-    in_keys, _ = await claim_overlapping(connection, node)
-    return [*in_keys, *await claim(connection, node)]
+    return (await claim_overlapping(connection, node))[0]
 
 
 @pytest.fixture
@@ -197,7 +198,7 @@ async def test_two_nodes_decide_each_fire_once(another: Connect) -> None:
     decided = await asyncio.gather(*(decide(node) for node in nodes))
 
     assert sum(decided) == 20
-    assert await nodes[0].fetchval("SELECT count(*) FROM pgcron.run WHERE gate IS NULL") == 20
+    assert await nodes[0].fetchval("SELECT count(*) FROM pgcron.run WHERE gate = 'overlap'") == 20
 
 
 @pytest.mark.parametrize(

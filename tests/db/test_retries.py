@@ -39,12 +39,7 @@ def policy(**keys: Any) -> str:
 async def begin(connection: Connection, node: Node | None = None, **columns: Any) -> Any:
     """One run that executes."""
     [run_id] = await enqueue(connection, **columns)
-    once = columns.get("delivery") == "at_most_once"
-    claimed = await claim(
-        connection,
-        node or await join(connection),
-        statement="claim_at_most_once" if once else "claim_runs",
-    )
+    claimed = await claim(connection, node or await join(connection))
     [mine] = [run for run in claimed if run["id"] == run_id]
     return mine
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.db.control import (
     Connection,
+    admit,
     claim,
     claim_limited,
     claim_overlapping,
@@ -92,6 +93,7 @@ async def test_a_schedule_that_may_not_overlap_wants_one_slot(connection: Connec
     await put_schedule(connection, overlap="skip")
     for _ in range(3):
         await connection.fetchval("SELECT pgcron.run_now('job')")
+    await admit(connection)
     assert await demand(connection) == 1
     claimed, _ = await claim_overlapping(connection, node)
     assert len(claimed) == 1

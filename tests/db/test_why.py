@@ -153,7 +153,7 @@ async def test_an_override_is_told_before_and_after_it_is_decided(connection: Co
     assert [one.code for one in after] == ["skipped_by_hand", "moved"]
     assert {(one.actor, one.note) for one in (*before, *after)} == {("anna", "a holiday")}
     assert [one.due_at for one in (*before, *after)] == [None, now - minutes(5)] * 2
-    assert after[1].outcome == "ready"
+    assert after[1].outcome == "blocked"
     assert after[1].late_by is not None
     assert minutes(5) <= after[1].late_by < minutes(9)
 

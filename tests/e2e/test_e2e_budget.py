@@ -13,7 +13,7 @@ from tests.e2e.nodes import Cluster
 from tests.product.db import ClientPools, ReadPool
 from tests.waiting import until
 
-ROLES = ("session", "claims", "endings", "takeovers", "upkeep", "listening")
+ROLES = ("session", "claims", "admission", "endings", "takeovers", "upkeep", "listening")
 TRANSACTIONS = 3
 LOOK = """
     SELECT application_name, count(*) FROM pg_stat_activity
@@ -22,7 +22,7 @@ LOOK = """
 """
 
 
-async def test_a_node_takes_six_connections_whatever_it_does(
+async def test_a_node_takes_seven_connections_whatever_it_does(
     cluster: Cluster, connection: Connection
 ) -> None:
     cluster.start("a", app=budget.APP, slots=32, horizon="2s", transactions=TRANSACTIONS)

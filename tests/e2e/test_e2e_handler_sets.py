@@ -60,4 +60,4 @@ async def test_a_run_nobody_offers_is_parked_shown_and_executed_when_a_node_with
 async def is_blocked(connection: Connection, run: int) -> bool:
     row = await live_run(connection, run)
     assert row is not None
-    return bool(row["gate"] == "no_node")
+    return bool(row["state"] == "blocked")

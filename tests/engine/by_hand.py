@@ -67,7 +67,7 @@ class ByHand:
 
 
 def row(run: int, **columns: Any) -> Any:
-    """A claimed row, as ``claim_runs`` returns it."""
+    """A claimed row, as ``claim`` returns it."""
     return {
         "id": run,
         "uuid": uuid.uuid5(uuid.NAMESPACE_OID, str(run)),
@@ -85,6 +85,10 @@ def row(run: int, **columns: Any) -> Any:
         "delivery": "at_least_once",
         "due": 0.0,
         "origin": "enqueued",
+        "concurrency_key": None,
+        "weight": 1,
+        "overlap_of": None,
+        "lost_early": 1,
         **columns,
     }
 

@@ -31,12 +31,11 @@ class Ending:
     async def claim(self, count: int = 1, **columns: Any) -> list[int]:
         """Enqueue, claim and accept so many runs."""
         await control.enqueue(self.connection, count, **columns)
-        return await self.claim_due(count, columns.get("delivery", "at_least_once"))
+        return await self.claim_due(count)
 
-    async def claim_due(self, count: int = 1, delivery: str = "at_least_once") -> list[int]:
+    async def claim_due(self, count: int = 1) -> list[int]:
         """Claim and accept what is due."""
-        statement = "claim_at_most_once" if delivery == "at_most_once" else "claim_runs"
-        rows = await control.claim(self.connection, self.node, count, statement)
+        rows = await control.claim(self.connection, self.node, count)
         assert len(rows) == count
         self.runner.accept(rows)
         return sorted(row["id"] for row in rows)

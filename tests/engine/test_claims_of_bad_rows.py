@@ -206,7 +206,7 @@ async def test_a_limit_that_breaks_its_rules_alone_waits(
     else:
         await connection.execute("SELECT pgcron.set_concurrency('bad*', 2)")
     assert await why_run_waits(connection, held_up) is None
-    workshop.dispatcher._limited.wake()
+    workshop.dispatcher._gated.wake()
     await workshop.step()
     assert len(workshop.executor.executing) == 6
     await janitor.run_once()
@@ -232,7 +232,7 @@ async def test_limits_that_somebody_locks_hold_up_no_plain_run(
 
     aside = workshop.dispatcher.aside
     await until("its next try", lambda: not aside.next_try())
-    workshop.dispatcher._limited.wake()
+    workshop.dispatcher._gated.wake()
     await workshop.step()
     assert sorted(workshop.executor.executing) == sorted(keyed + plain)
     assert workshop.dispatcher.aside.entries() == []
@@ -296,7 +296,7 @@ async def test_a_run_that_cannot_be_parked_or_sent_elsewhere_keeps_no_other_of_i
         " opened_at = now(), reason = 'failures'"
     )
 
-    await control.call(connection, "park_broken", queues=["default"], look=500)
+    await control.call(connection, "block_broken", queues=["default"], look=500)
     first = await control.call(connection, "divert_runs", at_most=1000)
     if is_blocked:  # the run at fault has ended; the next call sends the others
         assert first == []

@@ -367,27 +367,6 @@ async def test_an_end_that_history_refuses_keeps_no_other_in_the_overflow(
     assert 'violates check constraint "poison"' in entry.error
 
 
-@pytest.mark.parametrize("held", ["breaker", "no_node"])
-async def test_a_parked_run_that_cannot_be_let_go_ends_dead_and_the_others_are_let_go(
-    janitor: Janitor, connection: Connection, held: str
-) -> None:
-    await control.join(connection)
-    runs = await control.enqueue(connection, 5)
-    await connection.execute("UPDATE pgcron.run SET state = 'blocked', gate = $1", held)
-    await connection.execute(
-        f"ALTER TABLE pgcron.run ADD CONSTRAINT poison CHECK (id <> {runs[2]}) NOT VALID"
-    )
-
-    await janitor.run_once()
-
-    freed = await connection.fetch("SELECT id FROM pgcron.run WHERE gate IS NULL ORDER BY id")
-    assert [row["id"] for row in freed] == runs[:2] + runs[3:]
-    ended = await control.history_row(connection, runs[2])
-    assert ended is not None
-    assert ended["outcome"] == "dead"
-    assert 'violates check constraint "poison"' in ended["error"]
-
-
 async def test_a_run_that_cannot_be_given_up_ends_dead_and_the_others_are_given_up(
     janitor: Janitor, connection: Connection
 ) -> None:
@@ -499,23 +478,6 @@ async def test_a_pass_for_what_expires_leaves_the_other_duties_to_their_time(
     fresh = Janitor(link, "pgcron")
     await fresh.run_once()
     assert [each.what for each in fresh.aside.entries()] == ["queue 'q'"]
-
-
-async def test_a_parked_run_is_let_go_when_somebody_offers_its_handler(
-    janitor: Janitor, connection: Connection
-) -> None:
-    blocked, other = await control.enqueue(connection, 2)
-    await connection.execute("UPDATE pgcron.run SET state = 'blocked', gate = 'no_node'")
-    await connection.execute("UPDATE pgcron.run SET handler = 'py:else' WHERE id = $1", other)
-    await janitor.run_once()
-    assert await connection.fetchval("SELECT count(*) FROM pgcron.run WHERE gate IS NULL") == 0
-
-    await control.join(connection)
-    await janitor.run_once()
-
-    rows = await connection.fetch("SELECT id FROM pgcron.run WHERE gate IS NULL")
-    assert [row["id"] for row in rows] == [blocked]
-    assert other != blocked
 
 
 async def test_a_clock_that_was_set_forward_stops_no_run(

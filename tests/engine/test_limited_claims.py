@@ -114,13 +114,14 @@ async def test_plain_runs_and_runs_of_keys_take_turns(
 async def test_a_node_walks_over_more_keys_than_one_look_sees(
     workshop: Workshop, connection: Connection
 ) -> None:
-    """Many keys are being decided by somebody else; the one that is not is found."""
-    for number in range(60):
-        await control.enqueue(connection, concurrency_key=f"key {number:02}")
-    key = "('pgcron'::regnamespace::oid::int, hashtext('key ' || 'key ' || lpad(n::text, 2, '0')))"
-    await connection.execute(
-        f"SELECT pg_advisory_lock{key} FROM generate_series(0, 58) n"  # not the last one
-    )
+    """Many keys are full; the one that is not is found."""
+    other = await control.join(connection)
+    keys = [f"key {number:02}" for number in range(60)]
+    for key in keys[:-1]:
+        await control.enqueue(connection, concurrency_key=key)
+    assert len(await control.claim_limited(connection, other, 59, look=100)) == 59
+    for key in keys:
+        await control.enqueue(connection, concurrency_key=key)
 
     await workshop.step()
 

@@ -223,7 +223,7 @@ async def test_a_claim_whose_answer_got_lost_is_given_back_and_runs_once(
     async with living(settings(proxy.dsn(database), lease_ttl="3s"), handlers):
         # A poll between the two lines loses an answer that gave nothing; the next one is tried.
         for _ in range(LOST_ANSWERS):
-            proxy.lose_answer_to("AS open_path(queue, priority, bound_due")
+            proxy.lose_answer_to("pgcron.claim(")
             (run,) = await control.enqueue(connection, handler="py:fine")
             await until("it succeeds", is_in(connection, run, "succeeded"))
             assert handlers.calls[run] == 1
@@ -241,7 +241,7 @@ async def test_a_claim_whose_answer_got_lost_can_be_cancelled(
 ) -> None:
     """A run with a cancel request is not given back; without a holder nobody else would end it."""
     async with living(settings(proxy.dsn(database), lease_ttl="3s"), handlers):
-        proxy.lose_answer_to("AS open_path(queue, priority, bound_due")
+        proxy.lose_answer_to("pgcron.claim(")
         (run,) = await control.enqueue(connection, handler="py:fine")
         await until("it is claimed", is_in(connection, run, "running"))
         assert await connection.fetchval("SELECT pgcron.cancel_run($1)", run) == "requested"

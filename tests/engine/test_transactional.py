@@ -74,11 +74,8 @@ class Stage:
     async def start(self, count: int = 1, **columns: Any) -> list[int]:
         """So many transactional runs are claimed and begun."""
         await enqueue(self.connection, count, **{"delivery": "transactional", **columns})
-        statement = "claim_at_most_once"
-        if columns.get("delivery") == "at_least_once":
-            statement = "claim_runs"
         self.node = await join(self.connection)
-        rows = await claim(self.connection, self.node, count, statement=statement)
+        rows = await claim(self.connection, self.node, count)
         assert len(rows) == count
         self.runner.accept(rows)
         self.contexts |= {each.run_id: each for each in self.runner.contexts()}
@@ -230,7 +227,7 @@ async def test_a_zombie_can_not_commit(stage: Stage, database: str) -> None:
     await begun.wait()
     await kill(stage.connection, stage.node)
     assert await reap(stage.connection) == {run: "retry"}
-    await claim(stage.connection, await join(stage.connection), statement="claim_at_most_once")
+    await claim(stage.connection, await join(stage.connection))
     go_on.set()
 
     outcome = await stage.outcome(run)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from tests.engine.by_hand import ByHand
 from tests.product.db import Link
 from tests.product.engine import (
+    Admission,
     Beat,
     Dispatcher,
     Ended,
@@ -58,8 +59,17 @@ class Workshop:
         self.executor = ByHand(self.runner.done, self.runner.feed_for("py"))
         self.runner.use({"py": self.executor})
         self.link = link or Link(dsn)
+        self.admission = Admission(self.link, lambda: self.dispatcher.wake())
         self.dispatcher = Dispatcher(
-            self.link, self.session, self.runner, queues, HANDLERS, poll, prefetch, weights
+            self.link,
+            self.session,
+            self.runner,
+            queues,
+            HANDLERS,
+            poll,
+            prefetch,
+            weights,
+            self.admission.expect,
         )
 
     async def join(self) -> None:
@@ -93,9 +103,18 @@ class Workshop:
     async def step(self, most: int = 20) -> None:
         """The dispatcher's passes until it wants to sleep."""
         for _ in range(most):
-            if await self.dispatcher.run_once() != 0:
+            if await self.turn() != 0:
                 return
         raise AssertionError(f"the dispatcher does not rest after {most} passes")
+
+    async def turn(self) -> float | None:
+        """A pass of the service that opens gates, which looks at everything, and one of the
+        dispatcher.
+        """
+        self.admission.look()
+        while await self.admission.run_once() == 0:
+            pass
+        return await self.dispatcher.run_once()
 
     def _hooks(self) -> SessionHooks:
         return SessionHooks(

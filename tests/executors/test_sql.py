@@ -351,7 +351,7 @@ async def claimed(
 ) -> AsyncIterator[tuple[SqlExecutor, Record, Context, Any]]:
     await enqueue(connection, handler="sql:t", delivery="transactional")
     node = await join(connection, handlers=["sql:t"])
-    [row] = await claim(connection, node, statement="claim_at_most_once")
+    [row] = await claim(connection, node)
     run = Context(
         row["id"], row["uuid"], "sql:t", "{}", 1, 5, "default", 5, None, None, row["token"],
         row["fence"], delivery="transactional",

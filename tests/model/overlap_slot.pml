@@ -1,4 +1,4 @@
-/* A schedule, decided statement by statement, as pgcron.claim_overlapping does: lock, choose, claim, skip, commit. run.pml takes this for one
+/* A schedule, decided statement by statement, as pgcron.admit_overlap does: lock, choose, give the slot (here the run starts with it), skip, commit. run.pml takes this for one
  * step; here is why it may. Run 1 has the better priority and may become due later, so two decisions can have different heads. */
 
 #ifndef ADVISORY        /* a schedule is decided under its lock */

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pgcron_ha.engine import batches, node, notifications
+from pgcron_ha.engine.admit.admission import Admission
 from pgcron_ha.engine.batches import BATCH_CHARACTERS, MOST_ASIDE, SetAside, isolate
 from pgcron_ha.engine.claim import acceptance, dispatcher
 from pgcron_ha.engine.claim.dispatcher import IDLE_LOOKS, Dispatcher
@@ -88,6 +89,7 @@ __all__ = [
     "SUSPECT_AT",
     "SWEEP_SECONDS",
     "_OF_A_CLAIM",
+    "Admission",
     "Backfills",
     "Beat",
     "Completer",

@@ -423,14 +423,11 @@ class Owed(People):
             **{"is_unresponsive": False, "health": None},
         )
         common: dict[str, Any] = {"incarnation": node, "handlers": ["py:work"], **PATHS}
-        self.real.call("let_waiting_go", beyond=0, most=100)
-        claims = [
-            row
-            for row in self.real.call("claim_overlapping", free=free, ahead=0, look=20, **common)
-            if row["verdict"] == "claim"
-        ]
-        bounds: dict[str, Any] = {"bound_dues": [FIRST_INSTANT], "bound_ids": [0]}
-        claims += self.real.call("claim_runs", limit=1 + free, **bounds, **common)
+        schedules = [row["id"] for row in self.sql("SELECT id FROM pgcron.schedule")]
+        self.real.call("admit_previous", schedules=schedules)
+        self.real.call("admit_overlap", schedules=schedules)
+        bounds: dict[str, Any] = {"onces": [False], "bound_dues": [FIRST_INSTANT], "bound_ids": [0]}
+        claims = self.real.call("claim", plain=1 + free, **bounds, **common)
         if is_answered:
             self.claims += claims
 

@@ -63,7 +63,8 @@ def test_every_command_names_a_statement_and_parameters_that_it_has() -> None:
     for place, command in found.items():
         statement = load()[command.name]
         known = set(statement.parameters)
-        given = dict.fromkeys(known - command.defaults.keys()) if type(command) is Query else {}
+        free = known - command.defaults.keys() - set(command.required)
+        given = dict.fromkeys(free) if type(command) is Query else {}
         assert set(command.bound(statement, command.required, given)) == known, place
 
 

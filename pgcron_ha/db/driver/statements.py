@@ -1,6 +1,6 @@
 """Named SQL statements: ``sql/*.sql`` → `Statement` (name, text with ``$n``, parameter names).
 
-A file holds statements that begin with ``-- name: claim_runs``; comment lines after it say which
+A file holds statements that begin with ``-- name: claim``; comment lines after it say which
 transition it makes (``-- ready -> running``) and the reasons for its form. Parameters are written
 ``:run_ids``.
 
@@ -29,7 +29,6 @@ _SINCE: Final = re.compile(r"^-- since: (\w+)$")
 _PARAMETER: Final = re.compile(r"(?<![:\w]):([a-z][a-z_0-9]*)")
 _OVERFLOW: Final = ("pgcron.history ", "pgcron.history_overflow ")
 _TWINS: Final = {
-    "claim_at_most_once": ("claim_runs", "c.delivery = ", "c.delivery <> "),
     "finish_runs_overflow": ("finish_runs", *_OVERFLOW),
     "forget_overruns": ("forget_progress", "pgcron.progress ", "pgcron.overrun "),
     "page_runs_overflow": ("page_runs_ended", *_OVERFLOW),
@@ -121,9 +120,8 @@ def load(schema: str = DEFAULT_SCHEMA, revision: str | None = None) -> Statement
     They are those for a database at `revision`. Without it they are the oldest of each name, which
     a database of every revision takes that has what it needs.
 
-    Some have twins that differ in a word: ``claim_at_most_once``, of other runs than
-    ``claim_runs``; ``finish_runs_overflow`` and ``page_runs_overflow``, of runs that end while
-    history has no partition for them; ``forget_overruns``, of another table.
+    Some have twins that differ in a word: ``finish_runs_overflow`` and ``page_runs_overflow``, of
+    runs that end while history has no partition for them; ``forget_overruns``, of another table.
     """
     found = Statements(every_variant(schema), revision)
     for name, (twin, text, instead) in _TWINS.items():

@@ -26,6 +26,7 @@ _LONGEST_SECONDS: Final = 1e9
 """Older is the last beat of no node; but its lease may be that of a row that breaks its rules."""
 
 _WITHOUT: Final = {
+    "admission": "It opens no gates: blocked runs wait.",
     "dispatcher": "It claims no runs.",
     "materializer": "It decides no fires.",
     "completer": "It records no ends of runs, which keep their slots.",

@@ -2,21 +2,12 @@
 SELECT pgcron.put_breakers(:declared::jsonb);
 
 -- name: look_at_breakers
--- Those that are not closed, after probes that are over were settled. Nothing in it waits.
-SELECT name, state, handlers, fallback_queue, is_probe_due, seconds, reason, last_error
+-- Those that are not closed, after probes that are over were settled, and new ones chosen. Nothing
+-- in it waits.
+SELECT name, state, handlers, fallback_queue, probe_run, seconds, reason, last_error
 FROM pgcron.look_at_breakers();
 
--- name: claim_probe
--- ready -> running
--- ready -> skipped
--- ready -> superseded
--- blocked -> skipped
--- blocked -> superseded
--- One run of a breaker whose open time is over, with the columns of claim_runs. While it executes
--- the cluster begins no other run of the breaker's handlers. The function explains how.
-SELECT breaker, (claimed_run).* FROM pgcron.claim_probe(:incarnation, :queues, :handlers);
-
--- name: park_broken
+-- name: block_broken
 -- ready -> blocked
 -- blocked -> ready
 -- Due runs of handlers whose breaker is not closed leave the claim indexes, so that they delay no
@@ -26,26 +17,12 @@ SELECT set_gate AS id FROM pgcron.set_gate(ARRAY(
   WHERE p.state = 'ready' AND p.id = ANY(ARRAY(
     SELECT head.id FROM unnest(:queues::text[]) AS asked(queue)
     CROSS JOIN LATERAL pgcron.waiting_runs(asked.queue, '-infinity', now(), :look::int) head
-    WHERE pgcron.is_broken(head.handler, asked.queue)))
+    WHERE pgcron.is_broken(head.handler, asked.queue)
+      AND NOT EXISTS (SELECT FROM pgcron.breaker b WHERE b.probe_run = head.id)))
   FOR UPDATE SKIP LOCKED), 'breaker');
 
 -- name: divert_runs
 SELECT pgcron.divert_runs(:at_most) AS run_id;
-
--- name: unpark_mended
--- ready -> blocked
--- blocked -> ready
--- The reverse, level-triggered: a run whose handler has no open breaker does not stay blocked. A
--- hundred thousand runs of a handler whose breaker is still open are not read.
-SELECT set_gate AS id FROM pgcron.set_gate(ARRAY(
-  SELECT free.id
-  FROM (SELECT DISTINCT b.handler, b.queue FROM pgcron.blocked_groups(10000) b
-        WHERE NOT pgcron.is_broken(b.handler, b.queue)) mended
-  CROSS JOIN LATERAL (
-    SELECT p.id FROM pgcron.run p
-    WHERE p.gate = 'breaker' AND p.handler = mended.handler AND p.queue = mended.queue
-    LIMIT :at_most FOR UPDATE SKIP LOCKED) free
-  LIMIT :at_most), NULL);
 
 -- name: forget_diversions
 -- As old as history may get.

@@ -70,7 +70,7 @@ UPDATE pgcron.run r
 SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL, started_at = NULL,
     attempt = r.attempt - 1, key_slot = NULL,
     unique_scope = CASE r.unique_scope WHEN 'waiting' THEN 'taken' ELSE r.unique_scope END,
-    overlap_slot = CASE WHEN r.attempt > 1 THEN r.overlap_slot END, cancel_at = NULL,
+    cancel_at = NULL,
     lost_early = CASE WHEN r.lost_early > 0 THEN 1 END, weight = coalesce(given.weight, r.weight),
     concurrency_key = pgcron.concurrency_key_of(r.concurrency_key, given.weight)
 FROM unnest(:run_ids::bigint[], :tokens::uuid[], :weights::int[]) given(id, token, weight)

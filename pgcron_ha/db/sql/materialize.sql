@@ -133,8 +133,10 @@ fresh AS (
   CROSS JOIN LATERAL (SELECT coalesce(o.due_at, l.fire_at + p.delay) AS at) due
   WHERE l.run_id IS NOT NULL
   ON CONFLICT (schedule_id, scheduled_for) WHERE scheduled_for IS NOT NULL DO NOTHING
-  RETURNING id)
-SELECT ARRAY(SELECT m.schedule_id FROM moved m) AS moved, (SELECT count(*) FROM moved) AS schedules,
+  RETURNING id, schedule_id, overlap)
+SELECT ARRAY(SELECT m.schedule_id FROM moved m) AS moved,
+       ARRAY(SELECT DISTINCT f.schedule_id FROM fresh f WHERE f.overlap IS NOT NULL) AS blocked,
+       (SELECT count(*) FROM moved) AS schedules,
        (SELECT count(*) FROM fresh) AS runs,
        (SELECT count(*) FROM ledger WHERE run_id IS NULL) AS skipped,
        (SELECT coalesce(sum(coalesce(fires, 1000)), 0) FROM dropped)::bigint AS missed;

@@ -53,7 +53,27 @@ LIMIT :look::int) d
 GROUP BY d.queue ORDER BY d.queue LIMIT :limit::int;
 
 -- name: page_queue_head
--- The next runs of one queue in the order of the claim; :due selects due or future runs.
+-- The next runs of one queue in the order of the claim; :due selects due or future runs. Of those
+-- that wait for a run of their schedule the first thousand of all queues are looked at.
+WITH span AS (
+  SELECT CASE WHEN :due::boolean THEN '-infinity' ELSE now() END AS since,
+         CASE WHEN :due::boolean THEN now() ELSE 'infinity' END AS until),
+next AS (
+  SELECT w.id, w.priority, w.handler, w.schedule, w.due_at, w.attempt, w.max_attempts, w.delivery,
+         w.snoozes, w.last_error
+  FROM span CROSS JOIN LATERAL pgcron.waiting_runs(:queue::text, span.since, span.until,
+      :limit::int) w
+  UNION ALL
+  SELECT b.id, b.priority, b.handler, b.schedule, b.due_at, b.attempt, b.max_attempts, b.delivery,
+         b.snoozes, b.last_error
+  FROM span CROSS JOIN (VALUES ('overlap'), ('previous')) waits_for(gate)
+  CROSS JOIN LATERAL (SELECT w.id, w.queue, w.priority, w.handler, w.schedule, w.due_at, w.attempt,
+                             w.max_attempts, w.delivery, w.snoozes, w.last_error
+                      FROM pgcron.run w
+                      WHERE w.state = 'blocked' AND w.gate = waits_for.gate
+                        AND w.due_at BETWEEN span.since AND span.until
+                      ORDER BY w.due_at, w.id LIMIT 1000) b
+  WHERE b.queue = :queue::text)
 SELECT r.id, r.handler, r.schedule, r.priority, r.due_at, r.attempt,
        pgcron.attempts_allowed(r.max_attempts, r.delivery) AS max_attempts,
        left(r.last_error, 300) AS error,
@@ -61,9 +81,6 @@ SELECT r.id, r.handler, r.schedule, r.priority, r.due_at, r.attempt,
            AND EXISTS (SELECT FROM pgcron.attempt a
                WHERE a.run_id = r.id AND a.attempt = r.attempt
                  AND a.outcome = 'snoozed') AS is_snoozed
-FROM (SELECT w.*
-      FROM pgcron.waiting_runs(:queue::text,
-             CASE WHEN :due::boolean THEN '-infinity' ELSE now() END,
-             CASE WHEN :due::boolean THEN now() ELSE 'infinity' END, :limit::int) w
+FROM (SELECT w.* FROM next w
       ORDER BY CASE WHEN :due::boolean THEN w.priority END, w.due_at, w.id LIMIT :limit::int) r
 ORDER BY CASE WHEN :due::boolean THEN r.priority END, r.due_at, r.id;

@@ -29,10 +29,8 @@ UPDATE pgcron.schedule SET enabled = false, paused_note = 'under test' WHERE ena
 -- none NULL); and whether this one of them all lives.
 SELECT array_agg(DISTINCT r.handler) FILTER (WHERE r.state = 'running'
                         OR (r.state = 'ready' AND r.due_at <= clock_timestamp())
-                          OR (r.gate = 'overlap'
-                              AND (SELECT o.room
-                                  FROM pgcron.overlap_room(r.schedule_id, r.overlap,
-                                                           1) o) > 0)) AS busy,
+                        OR (r.gate = 'overlap' AND r.due_at <= clock_timestamp()
+                            AND pgcron.overlap_open(r.schedule_id, r.overlap) > 0)) AS busy,
        coalesce(bool_or(r.id = :run_id::bigint), false) AS lives
 FROM pgcron.run r;
 

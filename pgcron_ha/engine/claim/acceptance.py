@@ -8,7 +8,7 @@ here: its weight is recorded, and it waits with the heavy runs.
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from operator import itemgetter
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
@@ -42,65 +42,53 @@ class Acceptance:
         runner: Runner,
         prefetching: Prefetch,
         weights: Mapping[str, int],
+        expect: Callable[[Sequence[Row]], None],
     ) -> None:
-        """`weights`: the handlers that take several slots here, by full name."""
+        """`weights`: the handlers that take several slots here, by full name. `expect` gets what
+        begins here, or waits here for a slot.
+        """
         self._link = link
         self._session = session
         self._runner = runner
         runner.prepare = Preparation(link, runner)
         self._prefetching = prefetching
         self._weights = dict(weights)
+        self._expect = expect
         self.progress_at = float("-inf")
         """When a run last ended here, or the first of a burst was claimed."""
 
-    async def take(
-        self,
-        rows: list[Row],
-        incarnation: UUID | None,
-        *,
-        may_be_heavy: bool = False,
-        may_outlive: bool = False,
-    ) -> None:
+    async def take(self, rows: list[Row], incarnation: UUID | None) -> None:
         """Pass the rows to the runner, or back to the database if this node is now stopping or
         endangered. Claims of an earlier incarnation never begin: other nodes may hold them.
 
-        `may_be_heavy`: the rows have their weight. `may_outlive`: as `Runner.accept`.
+        What may begin is with the runner before anything is waited for: until then nobody knows
+        that it is held here. What is heavier here than its row says is given back.
         """
         rows.sort(key=_URGENCY)  # what an UPDATE returns has no order
-        heavy = (
-            {row["id"]: row["weight"] for row in rows if row["weight"] > 1} if may_be_heavy else {}
-        )
-        if self._weights and self._may_begin(incarnation):
-            rows = await self._weigh(rows, heavy)
-        await self._accept(rows, incarnation, heavy, may_outlive)
-
-    async def take_probe(self, rows: list[Row], incarnation: UUID | None) -> None:
-        """A breaker's probe, as `take`; it is not given back to be weighed."""
-        heavy = {
-            row["id"]: max(row["weight"], self._weights.get(row["handler"], 1)) for row in rows
-        }
-        heavy = {run: weight for run, weight in heavy.items() if weight > 1}
-        await self._accept(rows, incarnation, heavy, False)
+        heavy = {row["id"]: row["weight"] for row in rows if row["weight"] > 1}
+        if not self._may_begin(incarnation):
+            if rows and self._session.incarnation is not None:
+                await self._link.rows("release_runs", **_claims(rows), weights=None)
+            return
+        wrong = [row for row in rows if row["handler"] in self._weights and row["id"] not in heavy]
+        if wrong:
+            gone = {row["id"] for row in wrong}
+            rows = [row for row in rows if row["id"] not in gone]
+        self._accept(rows, heavy)
+        if wrong:
+            await self._weigh(wrong)
 
     def _may_begin(self, incarnation: UUID | None) -> bool:
         return self._session.may_claim() and self._session.incarnation == incarnation
 
-    async def _accept(
-        self,
-        rows: list[Row],
-        incarnation: UUID | None,
-        heavy: Mapping[int, int],
-        may_outlive: bool,
-    ) -> None:
-        if self._may_begin(incarnation):
-            if rows and not self._runner.waiting:
-                self.progress_at = monotonic()
-                if not self._runner.executing:
-                    self._prefetching.begin(self.progress_at)
-            count_waits(rows)
-            self._runner.accept(rows, may_outlive, heavy)
-        elif rows and self._session.incarnation is not None:
-            await self._link.rows("release_runs", **_claims(rows), weights=None)
+    def _accept(self, rows: list[Row], heavy: Mapping[int, int]) -> None:
+        if rows and not self._runner.waiting:
+            self.progress_at = monotonic()
+            if not self._runner.executing:
+                self._prefetching.begin(self.progress_at)
+        count_waits(rows)
+        self._expect(rows)
+        self._runner.accept(rows, heavy)
 
     async def give_back(self, why: str = _STALLED, but: Container[str] = ()) -> None:
         """What was claimed ahead, so that others may have it, without runs of the handlers `but`.
@@ -124,18 +112,12 @@ class Acceptance:
             emit(RunsReleased(len(given), why))
             await self._link.rows("wake_idle_nodes")
 
-    async def _weigh(self, rows: list[Row], heavy: Mapping[int, int]) -> list[Row]:
-        """Gives back what is heavier than its row says, and returns the others."""
-        wrong = [row for row in rows if row["handler"] in self._weights and row["id"] not in heavy]
-        if not wrong:
-            return rows
+    async def _weigh(self, wrong: list[Row]) -> None:
+        """Gives back what is heavier than its row says; it waits with the heavy runs then."""
         weights = [self._weights[row["handler"]] for row in wrong]
-        weighed = await self._link.rows("release_runs", **_claims(wrong), weights=weights)
         # A run that was cancelled meanwhile stays this node's; the next beats find it unknown.
-        if weighed:
+        if await self._link.rows("release_runs", **_claims(wrong), weights=weights):
             await self._link.rows("wake_idle_nodes")
-        gone = {row["id"] for row in wrong}
-        return [row for row in rows if row["id"] not in gone]
 
 
 async def settle_orphans(link: Link, node: str, orphans: Sequence[tuple[int, UUID]]) -> None:

@@ -7,7 +7,7 @@ it. Runs that a node claims before that do no harm; nor does a failure that is c
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final
 
 from pgcron_ha.db.driver.link import Link, Row
@@ -18,7 +18,7 @@ from pgcron_ha.telemetry.events import CircuitClosed, CircuitOpened
 from pgcron_ha.telemetry.log import emit
 
 BATCH: Final = 1000
-"""Runs set aside, diverted or let go in one statement."""
+"""Runs set aside or diverted in one statement."""
 
 LOOK: Final = 500
 """Due rows of a queue and priority that are searched for handlers whose breaker is open."""
@@ -41,15 +41,18 @@ class Breakers(Service):
         queues: Sequence[str],
         dispatcher: Dispatcher,
         declared: Sequence[dict[str, Any]] = (),
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`declared` is sent to the database once, in the form of ``declare_breakers``."""
+        """`declared` is sent to the database once, in the form of ``declare_breakers``; `changed`
+        is called when others are closed than before.
+        """
         super().__init__(_REST_SECONDS)
         self._link = link
         self._queues = list(queues)
         self._dispatcher = dispatcher
         self._declared = list(declared)
         self._known: dict[str, Row] = {}
-        self._may_be_mended = False
+        self._changed = changed
 
     def observe(self, names: Sequence[str]) -> None:
         """What a beat says of breakers that are not closed."""
@@ -57,18 +60,16 @@ class Breakers(Service):
             self.wake()
 
     def settled(self) -> None:
-        """The database knows of ends; the probe of this node may be among them."""
-        if self._dispatcher.is_probe_over():
+        """The database knows of ends; the probe of a breaker may be among them."""
+        if any(row["probe_run"] for row in self._known.values()):
             self.wake()
 
     async def run_once(self) -> float | None:
-        """Looks, leaves out, sets aside, and lets go."""
+        """Looks, leaves out, and sets aside."""
         self._follow(await self._link.rows("look_at_breakers"))
         if self._known and await self._set_aside():
             return 0
         self._ask_for_probe()
-        if self._may_be_mended and await self._let_go():
-            return 0
         if self._declared:  # last, as it waits while one of these rows is locked
             await self._link.rows("declare_breakers", declared=json.dumps(self._declared))
             self._declared = []
@@ -87,29 +88,20 @@ class Breakers(Service):
         for name in before.keys() - self._known.keys():
             emit(CircuitClosed(name))
         if before.keys() != self._known.keys():
-            self._may_be_mended = True
+            self._changed()
             self._dispatcher.wake()
 
     async def _set_aside(self) -> bool:
-        blocked = await self._link.rows("park_broken", queues=self._queues, look=LOOK)
+        blocked = await self._link.rows("block_broken", queues=self._queues, look=LOOK)
         diverted = await self._link.rows("divert_runs", at_most=BATCH)
-        await self._wake_nodes_for(diverted)
+        if diverted:
+            await self._link.rows("wake_idle_nodes")
+            self._dispatcher.wake()
         return bool(blocked) or len(diverted) >= BATCH
 
     def _ask_for_probe(self) -> None:
-        due = [row for row in self._known.values() if row["is_probe_due"]]
-        self._dispatcher.probe(_handlers_of(due))
-
-    async def _let_go(self) -> bool:
-        freed = await self._link.rows("unpark_mended", at_most=BATCH)
-        self._may_be_mended = len(freed) >= BATCH
-        await self._wake_nodes_for(freed)
-        return self._may_be_mended
-
-    async def _wake_nodes_for(self, freed: Sequence[Row]) -> None:
-        if freed:
-            await self._link.rows("wake_idle_nodes")
-            self._dispatcher.wake()
+        probes = (row["probe_run"] for row in self._known.values())
+        self._dispatcher.probe(sorted(run for run in probes if run is not None))
 
     def _until_due(self) -> float:
         due = [row["seconds"] for row in self._known.values() if row["state"] == "open"]

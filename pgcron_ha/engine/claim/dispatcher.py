@@ -6,16 +6,15 @@ is given back. Runs that may start only once are claimed for free slots only.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from pgcron_ha.db.driver.link import Link, Row
 from pgcron_ha.engine.claim.acceptance import Acceptance
 from pgcron_ha.engine.claim.due_index import DueIndex
-from pgcron_ha.engine.claim.isolated_claims import Decided, IsolatedClaims, have_ended
-from pgcron_ha.engine.claim.limited_claims import LimitedClaims
-from pgcron_ha.engine.claim.overlap_claims import OverlapClaims
+from pgcron_ha.engine.claim.gated_claims import GatedClaims
+from pgcron_ha.engine.claim.isolated_claims import IsolatedClaims
 from pgcron_ha.engine.claim.prefetch import Prefetch
 from pgcron_ha.engine.claim.search_order import AGEING_EVERY, SearchOrder
 from pgcron_ha.engine.lease.session import Session
@@ -26,20 +25,14 @@ from pgcron_ha.telemetry.counters import COUNTERS
 from pgcron_ha.telemetry.events import RunsBlocked
 from pgcron_ha.telemetry.log import emit
 
-if TYPE_CHECKING:
-    from uuid import UUID
-
 CLAIM_BATCH: Final = 500
 """Rows of one claim: beyond this a statement's own time outweighs what is saved."""
 
 STALL_SECONDS: Final = 1.0
 """How long runs wait here while none ends, before they are given back for others to claim."""
 
-_CAREFUL_SECONDS: Final = 0.25
-"""How long runs that are claimed with care may wait behind an endless supply of others."""
-
-_CAREFUL_TURNS: Final = 4
-"""After this many claims in a row for runs that need care, the others get a turn."""
+_LOOK_SECONDS: Final = 0.25
+"""How long a busy node does not look for what is due beside what it claims."""
 
 _SHORTEST_SLEEP: Final = 0.001
 
@@ -72,9 +65,11 @@ class Dispatcher(Service):
         poll_interval: float,
         prefetch: int,
         weights: Mapping[str, int] | None = None,
+        expect: Callable[[Sequence[Row]], None] = lambda _: None,
     ) -> None:
         """`handlers` are full names; `poll_interval` in seconds; `prefetch` bounds what is claimed
-        ahead of a slot; `weights` are those of handlers that take several.
+        ahead of a slot; `weights` are those of handlers that take several; `expect` gets what was
+        claimed.
         """
         super().__init__(poll_interval)
         self._link = link
@@ -84,26 +79,22 @@ class Dispatcher(Service):
         self._all_handlers = tuple(handlers)
         self._handlers = list(handlers)  # without those that a circuit breaker blocks
         self._has_broken = False
-        self._to_probe: list[str] = []
-        self._probes: set[int] = set()
         self._order = SearchOrder(queues)
         self._prefetching = Prefetch(prefetch)
-        self._acceptance = Acceptance(link, session, runner, self._prefetching, weights or {})
+        self._acceptance = Acceptance(
+            link, session, runner, self._prefetching, weights or {}, expect
+        )
         self._claims = IsolatedClaims(self.name, link, session, queues, self._handlers)
         self.aside = self._claims.aside
-        self._overlap = OverlapClaims(self._claims, self._order, poll_interval)
-        self._limited = LimitedClaims(self._claims, queues, poll_interval)
-        self._careful_turns = 0
-        self._waits_for_slot = False
+        self._gated = GatedClaims(self._claims, queues, poll_interval)
         self._due_index = DueIndex(link, queues, self._order)
-        self._decided_at = float("-inf")
         self._idle_interval = poll_interval
         self._is_idle = False
         self._is_woken = False
         self._is_cordoned = False
         self._may_have_retries = False
         self._full_claims = 0
-        self._claims_begun = self._decisions_begun = 0
+        self._claims_begun = 0
 
     def claims_settled_at(self) -> float:
         """Every claim sent before this CLOCK_BOOTTIME instant has been answered, or its rows are
@@ -118,17 +109,16 @@ class Dispatcher(Service):
         self._acceptance.progress_at = now
         self._may_have_retries |= any(type(outcome) is not Succeeded for _, outcome, _ in ended)
         if self._awaited() and self._unused() >= self._awaited():
-            self._limited.wake()
+            self._gated.wake()
             self.wake()
         elif self._due_index.due_at <= now and self._has_room():
             self.wake()
 
     def settled(self) -> None:
         """The database knows of ends: a retry may be due soon, and a slot may have become free."""
-        self._limited.settled(self._runner.holds)
-        has_let_go = self._overlap.settled(self._runner.holds)
+        self._gated.settled(self._runner.holds)
         is_due = self._due_index.due_at <= monotonic() and self._has_room()
-        if self._may_have_retries or is_due or has_let_go or self._limited_are_due():
+        if self._may_have_retries or is_due or self._gated_are_due():
             self._may_have_retries = False
             self.wake()
 
@@ -153,23 +143,22 @@ class Dispatcher(Service):
         self._is_woken = True
         super().wake()
 
+    def made_ready(self) -> None:
+        """Runs have become ready that may have been due before the bounds of the claims."""
+        self._order.sweep()
+        self.wake()
+
     def leave_out(self, blocked: Container[str]) -> None:
         """Runs of all handlers but these are claimed. What waits here for others is given back."""
         handlers = [each for each in self._all_handlers if each not in blocked]
         self._has_broken |= not set(handlers).issuperset(self._handlers)
         self._handlers[:] = handlers
 
-    def probe(self, handlers: Container[str]) -> None:
-        """A probe of one of these is due, as far as the last look knows. The database chooses the
-        node that probes; a refused node asks again with its next look.
-        """
-        self._to_probe = [each for each in self._all_handlers if each in handlers]
-        if self._to_probe:
+    def probe(self, runs: Collection[int]) -> None:
+        """These runs may begin although the breakers of their handlers are not closed."""
+        self._gated.probe(runs)
+        if runs:
             self.wake()
-
-    def is_probe_over(self) -> bool:
-        """Whether this node's probe is a run it no longer holds; true only once."""
-        return have_ended(self._probes, self._runner.holds)
 
     async def run_once(self) -> float | None:
         """One claim, or a look at what is due next."""
@@ -187,28 +176,20 @@ class Dispatcher(Service):
 
     async def _pass(self) -> float:
         is_woken, self._is_woken = self._is_woken, False
-        if self._to_probe and self._free():
-            await self._claim_probe()
         if is_woken and self._is_idle:
-            self._limited.wake()
+            self._gated.wake()
         if self._is_idle:
             # When only the poll interval is over, one look is enough, and usually finds nothing.
             if not is_woken and self._due_index.due_at > monotonic():
                 await self._due_index.look()
-                await self._let_waiting_go()
-                if self._limited_are_due() and await self._claim_limited():
+                if self._gated_are_due() and await self._claim_gated():
                     return 0
                 if self._due_index.due_at > monotonic():
                     return self._until_due()
-        elif self._due_index.is_old(_CAREFUL_SECONDS) and not self._due_index.need_care():
+        elif self._due_index.is_old(_LOOK_SECONDS):
             await self._due_index.look()
-        await self._let_waiting_go()
-        if self._due_index.limited_wait and self._limited.has_turn():
-            await self._claim_limited()
-        if self._due_index.need_care():
-            pause = await self._claim_with_care()
-            if pause is not None:
-                return pause
+        if self._gated_wait() and self._gated.has_turn():
+            await self._claim_gated()
         limit = min(self._wanted(), CLAIM_BATCH)
         claimed = await self._claim(limit) if limit else 0
         if claimed and claimed == limit:
@@ -225,20 +206,23 @@ class Dispatcher(Service):
 
     def _awaited(self) -> int:
         """How many slots a waiting run needs for which this node keeps all that get free."""
-        return self._limited.awaits if self._due_index.limited_wait else 0
+        return self._gated.awaits if self._due_index.limited_wait else 0
 
     def _free(self) -> int:
         return 0 if self._awaited() else self._unused()
 
+    def _gated_wait(self) -> bool:
+        return self._due_index.limited_wait or self._gated.has_probes
+
+    def _once_are_due(self) -> bool:
+        """Whether runs that may start only once are to be claimed with the plain ones."""
+        return self._due_index.once_due_at <= monotonic()
+
     def _ahead(self) -> int:
-        """Runs to hold beyond the slots. None while some may only have a free slot, so that slots
-        get free for them.
+        """Runs to hold beyond the slots. None while others may only have a free slot and have not
+        been looked for, so that slots get free for them.
         """
-        if self._waits_for_slot or self._due_index.once_due_at <= monotonic():
-            return 0
-        if self._due_index.limited_wait and self._limited.waits_for_slot:
-            return 0
-        return self._prefetching.ahead
+        return 0 if self._gated_are_due() or self._once_are_due() else self._prefetching.ahead
 
     def _wanted(self) -> int:
         if self._awaited():
@@ -249,53 +233,37 @@ class Dispatcher(Service):
         """Whether another claim pays."""
         return self._wanted() >= min(CLAIM_BATCH, self._ahead() // 2 + 1)
 
-    async def _claim_probe(self) -> None:
-        """One run of a handler whose breaker may be tested, for a free slot."""
-        handlers, self._to_probe = self._to_probe, []
-        incarnation = self._session.incarnation
-        rows = await self._claims.rows(
-            "probes of circuit breakers", "claim_probe", queues=self._queues, handlers=handlers
-        )
-        self._probes.update(row["id"] for row in rows)
-        await self._acceptance.take_probe(rows, incarnation)
-
     async def _claim(self, limit: int) -> int:
         """How many runs were claimed; when it is the limit, there is probably more."""
         self._claims_begun += 1
         if self._claims_begun % AGEING_EVERY == 0:
             self._order.prefer(await self._due_index.due_paths_by_age())
-        order = self._order.in_order(monotonic())
-        rows = await self._take("plain runs", "claim_runs", limit, order)
+        with_once = self._once_are_due() and self._unused() > 0
+        if with_once:
+            limit = min(limit, self._unused())
+        order = self._order.in_order(monotonic(), with_once)
+        incarnation = self._session.incarnation
+        # Rows that an unanswered statement claimed all the same are found by the next beats.
+        rows = await self._claims.rows("plain runs", "claim", plain=limit, **order)
+        COUNTERS.claimed(len(rows), limit, self._claims.answered_after)
+        await self._acceptance.take(rows, incarnation)
+        if with_once and all(row["delivery"] == "at_least_once" for row in rows):
+            self._due_index.expect_none_once()
         self._order.claimed(rows, is_full=len(rows) >= limit)
         self._full_claims = self._full_claims + 1 if len(rows) >= limit else 0
         if self._is_idle and self._full_claims >= FULL_CLAIMS_OF_A_BUSY_NODE:
             await self._say_idle(False)
         return len(rows)
 
-    async def _take(
-        self, kind: str, statement: str, limit: int, order: Mapping[str, list[Any]]
-    ) -> list[Row]:
-        """Claims runs that hold no slot of a schedule or key, and passes them on."""
-        incarnation = self._session.incarnation
-        # Rows that an unanswered statement claimed all the same are found by the next beats.
-        rows = await self._claims.rows(kind, statement, limit=limit, **order)
-        COUNTERS.claimed(len(rows), limit, self._claims.answered_after)
-        await self._acceptance.take(rows, incarnation, may_outlive=True)
-        return rows
-
     async def _look_ahead(self) -> float:
         due = [row for row in await self._due_index.look() if row["is_due"]]
-        if self._limited_are_due() and await self._claim_limited():
+        if self._gated_are_due() and await self._claim_gated():
             return 0
         if due and self._free():
-            if all(row["is_careful"] for row in due):
-                claimed = await self._decide_with_care()
-            else:
-                self._order.sweep()
-                claimed = await self._claim(min(max(1, self._wanted()), CLAIM_BATCH))
-            if claimed:
+            self._order.sweep()
+            if await self._claim(min(max(1, self._wanted()), CLAIM_BATCH)):
                 return 0
-            await self._park(due)
+            await self._block(due)
             return self.interval
         if due:
             return self.interval
@@ -307,87 +275,33 @@ class Dispatcher(Service):
     def _until_due(self) -> float:
         """Seconds to the next waiting run, as far as the last look knows."""
         until = min(self._idle_interval, self._due_index.due_at - monotonic())
-        if self._due_index.limited_wait:
-            until = min(until, self._limited.look_at - monotonic())
-        if self._due_index.overlap_waits:
-            until = min(until, self._overlap.look_at - monotonic())
+        if self._gated_wait():
+            until = min(until, self._gated.look_at - monotonic())
         return max(_SHORTEST_SLEEP, until)
 
-    def _limited_are_due(self) -> bool:
-        return self._due_index.limited_wait and self._limited.is_due()
+    def _gated_are_due(self) -> bool:
+        return self._gated_wait() and self._gated.is_due()
 
-    async def _let_waiting_go(self) -> None:
-        """Release runs that waited for a slot of their schedule, if one is free now."""
-        if self._overlap.are_due(self._due_index.overlap_waits) and await self._overlap.let_go():
-            self._limited.wake()
-            await self._due_index.look()
-
-    async def _claim_limited(self) -> int:
-        """How many runs with limits were claimed, or moved out of the way of others."""
-        awaited = self._awaited()
-        room = min(self._unused() if awaited else self._wanted(), CLAIM_BATCH)
-        free = min(self._unused(), room)
+    async def _claim_gated(self) -> int:
+        """How many runs were claimed for the free slots, or moved out of the way of others."""
+        free = min(self._unused(), CLAIM_BATCH)
+        if not free:
+            return 0
         incarnation = self._session.incarnation
-        found = await self._claims.settle(self._limited.claim(free, room - free))
-        moved = await self._take_decided(found, incarnation, room, may_be_heavy=True)
-        if free and not found.claimed:
-            await self._limited.park()
-        return moved
+        found = await self._claims.settle(self._gated.claim(free))
+        COUNTERS.claimed(len(found.claimed), free, self._claims.answered_after)
+        if found.blocked:
+            emit(RunsBlocked(found.blocked))
+        await self._acceptance.take(found.claimed, incarnation)
+        if not found.claimed and not found.is_contested:
+            await self._gated.block()
+        return len(found.claimed) + found.blocked
 
-    async def _take_decided(
-        self, decided: Decided, incarnation: UUID | None, room: int, may_be_heavy: bool = False
-    ) -> int:
-        """How many runs were claimed, or are no longer in the way of others."""
-        COUNTERS.claimed(len(decided.claimed), room, self._claims.answered_after)
-        COUNTERS.occurrences["skipped"] += decided.skipped
-        COUNTERS.occurrences["superseded"] += decided.superseded
-        self._overlap.expect(decided.keep_waiting)
-        if decided.blocked:
-            emit(RunsBlocked(decided.blocked))
-        await self._acceptance.take(decided.claimed, incarnation, may_be_heavy=may_be_heavy)
-        return len(decided.claimed) + decided.moved
-
-    async def _claim_with_care(self) -> float | None:
-        """Gives runs that need care their turn; returns how long to wait when they wait for room.
-
-        Every few turns the others have theirs.
-        """
-        room = min(self._wanted(), CLAIM_BATCH)
-        if not room and monotonic() - self._decided_at < _CAREFUL_SECONDS:
-            return _CAREFUL_SECONDS
-        decided = await self._decide_with_care()
-        self._careful_turns += 1
-        if not room or self._waits_for_slot:
-            return _CAREFUL_SECONDS
-        if decided < room:
-            self._due_index.have_had_care()
-            return None
-        if self._careful_turns % _CAREFUL_TURNS == 0:
-            return None
-        return 0 if self._wanted() > 0 else self.interval
-
-    async def _decide_with_care(self) -> int:
-        """How many runs were claimed, or are no more in the way."""
-        self._decided_at = monotonic()
-        self._decisions_begun += 1
-        is_aged = self._decisions_begun % AGEING_EVERY == 0
-        oldest = await self._due_index.due_paths_by_age() if is_aged else []
-        claimed = 0
-        if self._due_index.once_due_at <= self._decided_at and self._free():
-            kind, order = "runs with delivery at_most_once", self._order.once(oldest)
-            claimed = len(await self._take(kind, "claim_at_most_once", self._free(), order))
-        free = self._free()
-        ahead = max(0, min(self._wanted(), CLAIM_BATCH) - free)
-        incarnation = self._session.incarnation
-        decided = await self._overlap.decide(free, ahead, oldest)
-        self._waits_for_slot = decided.waits_for_slot
-        return claimed + await self._take_decided(decided, incarnation, free + ahead)
-
-    async def _park(self, due: Sequence[Row]) -> None:
+    async def _block(self, due: Sequence[Row]) -> None:
         """What is due and could not be claimed may wait for a handler that no node offers."""
         paths = {(row["queue"], row["priority"]) for row in due}
         queues, priorities = [path[0] for path in paths], [path[1] for path in paths]
-        if await self._claims.park("park_unserved", queues=queues, priorities=priorities):
+        if await self._claims.block("block_unserved", queues=queues, priorities=priorities):
             self.wake()
 
     async def _say_idle(self, is_idle: bool) -> None:

@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Final
 
 from pgcron_ha.db.driver.link import Link, Row
-from pgcron_ha.engine.claim.search_order import SearchOrder
+from pgcron_ha.engine.claim.search_order import Path, SearchOrder
 
 _NEVER: Final = float("inf")
 _LONG_SINCE: Final = float("-inf")
@@ -17,8 +17,7 @@ _LONG_SINCE: Final = float("-inf")
 class DueIndex:
     """What the last look knows. Instants are `time.monotonic` seconds.
 
-    Three kinds: plain runs, runs of schedules that must not overlap, and runs without such a
-    schedule that may start only once. Runs with limits are separate.
+    Of runs with a capacity gate only whether there are any is known here.
     """
 
     def __init__(self, link: Link, queues: Sequence[str], order: SearchOrder) -> None:
@@ -26,20 +25,14 @@ class DueIndex:
         self._queues = list(queues)
         self._order = order
         self.looked_at = _LONG_SINCE
-        self.plain_due_at = self.overlap_due_at = self.once_due_at = _NEVER
+        self.plain_due_at = self.once_due_at = _NEVER
         self.limited_wait = False
-        """Whether runs wait that have a key, or a limited queue whose next run is due."""
-        self.overlap_waits = False
-        """Whether runs wait for a slot of their schedule."""
+        """Whether runs with a capacity gate wait."""
 
     @property
     def due_at(self) -> float:
         """When the first waiting run is due."""
-        return min(self.plain_due_at, self.overlap_due_at, self.once_due_at)
-
-    def need_care(self) -> bool:
-        """Whether a run that is claimed with care is due."""
-        return min(self.overlap_due_at, self.once_due_at) <= monotonic()
+        return min(self.plain_due_at, self.once_due_at)
 
     def is_old(self, seconds: float) -> bool:
         """Whether the last look is older than this."""
@@ -51,26 +44,26 @@ class DueIndex:
         found = await self._link.rows("next_due", queues=self._queues, **bounds)
         due_index = [row for row in found if not row["is_limited"]]
         self.limited_wait = any(row["is_limited"] and row["is_due"] is not False for row in found)
-        self.overlap_waits = any(row["queue"] is None for row in found)
         now = self.looked_at = monotonic()
-        careful = [row for row in due_index if row["is_careful"]]
-        self.plain_due_at = _soonest([row for row in due_index if not row["is_careful"]], now)
-        self.overlap_due_at = _soonest([row for row in careful if not row["is_once"]], now)
-        self.once_due_at = _soonest([row for row in careful if row["is_once"]], now)
+        self.plain_due_at = _soonest([row for row in due_index if not row["is_once"]], now)
+        self.once_due_at = _soonest([row for row in due_index if row["is_once"]], now)
         return due_index
 
-    async def due_paths_by_age(self) -> list[tuple[str, int]]:
-        """(queue, priority) of what is due, that which has waited longest first."""
+    async def due_paths_by_age(self) -> list[Path]:
+        """The paths on which something is due, that which has waited longest first."""
         due = [row for row in await self.look() if row["is_due"]]
-        return [(row["queue"], row["priority"]) for row in sorted(due, key=itemgetter("due_at"))]
+        by_age = sorted(due, key=itemgetter("due_at"))
+        return [(row["queue"], row["priority"], row["is_once"]) for row in by_age]
 
     def expect_more(self) -> None:
         """A claim took all that it might: there is probably more."""
         self.plain_due_at = _LONG_SINCE
 
-    def have_had_care(self) -> None:
-        """What needs care had its turn: nothing is known of more until the next look."""
-        self.overlap_due_at = self.once_due_at = _NEVER
+    def expect_none_once(self) -> None:
+        """A claim found no more runs that may start only once: until the next look there are none
+        for this node.
+        """
+        self.once_due_at = _NEVER
 
 
 def _soonest(due_index: Sequence[Row], now: float) -> float:

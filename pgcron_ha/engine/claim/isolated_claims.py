@@ -6,18 +6,17 @@ the server's reason. If there is none, this kind of claim is tried again after a
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import nullcontext
 from time import monotonic
 from typing import Any, Final, TypeVar
 
 from pgcron_ha.db.driver.link import Busy, Link, Row
-from pgcron_ha.engine.batches import SetAside, end_refused_run, impatience
+from pgcron_ha.engine.batches import SetAside, end_refused_runs, impatience
 from pgcron_ha.engine.lease.session import Session
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError, Refused, SchemaError
 from pgcron_ha.operating_system import boottime
-from pgcron_ha.telemetry.events import RunRefused, RunsBlocked
+from pgcron_ha.telemetry.events import RunsBlocked
 from pgcron_ha.telemetry.log import emit
 
 Answer = TypeVar("Answer")
@@ -31,9 +30,6 @@ LOOK: Final = 500
 _REFUSED_AT_ONCE: Final = 500
 """Runs that are tried one by one after a refusal."""
 
-WAITING: Final = "runs that wait for a slot of their schedule"
-"""The name of their kind of claim."""
-
 _TRIES: Final = 5
 """Claims in a row after each of which runs were found that can't be claimed."""
 
@@ -45,18 +41,11 @@ class Decided:
     """What the database decided in one round, by its verdicts on runs."""
 
     def __init__(self, verdicts: Sequence[Row]) -> None:
-        counts = Counter(row["verdict"] for row in verdicts)
         self.claimed = [row for row in verdicts if row["verdict"] == "claim"]
-        self.skipped = counts["skip"]
-        self.superseded = counts["supersede"]
         self.blocked = sum(int(row["due"]) for row in verdicts if row["verdict"] == "blocked")
         """Runs whose handler no node offers."""
-        self.moved = self.skipped + self.superseded + counts["hold"] + self.blocked
-        """Runs that are no longer in the way of others; held ones wait for their schedule."""
-        self.waits_for_slot = counts["wait"] > 0
-        """Whether some run that may start only once waits for a free slot."""
-        self.keep_waiting = [row["id"] for row in verdicts if row["verdict"] == "mine"]
-        """Claimed runs whose ends may let others go."""
+        self.is_contested = any(row["verdict"] == "again" for row in verdicts)
+        """Whether other nodes took some of the runs or their slots at the same moment."""
 
 
 class IsolatedClaims:
@@ -107,7 +96,7 @@ class IsolatedClaims:
         return await self._link.rows(statement, incarnation=incarnation, **parameters)
 
     async def rows(self, kind: str, statement: str, /, **parameters: Any) -> list[Row]:
-        """As `send`, for a statement that claims or parks; none while this kind of claim waits, or
+        """As `send`, for a statement that claims or blocks; none while this kind of claim waits, or
         when it fails now.
 
         Raises DatabaseUnavailable without a database, and what is wrong with the whole
@@ -130,47 +119,19 @@ class IsolatedClaims:
                 return rows
         return []
 
-    async def park(self, statement: str, /, **parameters: Any) -> bool:
+    async def block(self, statement: str, /, **parameters: Any) -> bool:
         """Set aside due runs that no living node may take; whether there were any."""
         blocked = await self.rows("runs that no node serves", statement, look=LOOK, **parameters)
         if blocked:
             emit(RunsBlocked(len(blocked)))
         return bool(blocked)
 
-    async def end_refused_in_line(self, schedules: Sequence[int], error: str) -> int:
-        """The same of runs of these schedules that wait for a slot of them; `error` is why they
-        could not be let go.
-        """
-        ended = await self._end("refused_runs_in_line", schedules=list(schedules))
-        if not ended:
-            self.aside.put(WAITING, f"{WAITING} (schedules {_listed(schedules)})", error)
-        return ended
-
     async def end_refused(self, queues: Sequence[str]) -> int:
         """Ends the due runs of these queues that can't be claimed; returns how many there were."""
         if monotonic() - self._searched_at < _SEARCH_EVERY:
             return 0
-        ended = await self._end("refused_runs", queues=list(queues))
+        refused = await self.send("refused_runs", at_most=_REFUSED_AT_ONCE, queues=list(queues))
+        ended = await end_refused_runs(self._link, refused)
         if not ended:
             self._searched_at = monotonic()
         return ended
-
-    async def _end(self, statement: str, **parameters: Any) -> int:
-        ended = 0
-        for row in await self.send(statement, at_most=_REFUSED_AT_ONCE, **parameters):
-            reason = f"PostgreSQL refuses to let it be claimed: {row['error']}"
-            if await end_refused_run(self._link, row["run_id"], reason):
-                ended += 1
-                emit(RunRefused(row["run_id"], row["error"]))
-        return ended
-
-
-def have_ended(runs: set[int], holds: Callable[[int], bool]) -> bool:
-    """Whether some of `runs` are no longer held here; these are removed from the set."""
-    over = {run for run in runs if not holds(run)}
-    runs -= over
-    return bool(over)
-
-
-def _listed(schedules: Sequence[int]) -> str:
-    return ", ".join(map(str, schedules[:10])) + (", …" if len(schedules) > 10 else "")

@@ -22,7 +22,9 @@ SWEEP_SECONDS: Final = 1.0
 _NO_BOUND: Final = (float("-inf"), 0)
 _EVER: Final = datetime.min.replace(tzinfo=UTC)
 
-Path = tuple[str, int]
+Path = tuple[str, int, bool]
+"""Queue, priority, and whether it has the runs that may start only once."""
+
 _Bound = tuple[float, int]
 
 
@@ -36,9 +38,9 @@ class SearchOrder:
         self._swept_at = float("-inf")
         self._turn = 0
 
-    def in_order(self, now: float) -> dict[str, list[Any]]:
-        """Parameters of a claim: high priorities first, the queues taking turns. `now` in
-        seconds, any steady clock.
+    def in_order(self, now: float, with_once: bool) -> dict[str, list[Any]]:
+        """Parameters of a claim: high priorities first; of one priority the queues, and with
+        `with_once` both kinds of runs, take turns. `now` in seconds, any steady clock.
         """
         if now - self._swept_at >= SWEEP_SECONDS:
             self._bounds.clear()
@@ -46,7 +48,10 @@ class SearchOrder:
         self._turn += 1
         first = self._turn % len(self._queues)
         queues = self._queues[first:] + self._queues[:first]
-        order = _by_priority(self._preferred, queues)
+        kinds = ([True, False] if self._turn % 2 else [False, True]) if with_once else [False]
+        usual = [(q, priority, once) for priority in PRIORITIES for q in queues for once in kinds]
+        preferred = [path for path in self._preferred if path[2] in kinds]
+        order = list(dict.fromkeys([*preferred, *usual]))
         self._preferred = []
         return _columns(order) | _bounds([self._bounds.get(path, _NO_BOUND) for path in order])
 
@@ -56,19 +61,9 @@ class SearchOrder:
         return {
             "bound_queues": [path[0] for path in known],
             "bound_priorities": [path[1] for path in known],
+            "bound_onces": [path[2] for path in known],
             **_bounds(list(known.values())),
         }
-
-    def once(self, first: Sequence[Path] = ()) -> dict[str, list[Any]]:
-        """Parameters of a claim of runs that may start only once: `all`, with bounds that hide no
-        run.
-        """
-        paths = self.all(first)
-        return paths | _bounds([_NO_BOUND] * len(paths["queues"]))
-
-    def all(self, first: Sequence[Path] = ()) -> dict[str, list[Any]]:
-        """Parameters of a claim that knows no bounds; it begins with the paths of `first`."""
-        return _columns(_by_priority(first, self._queues))
 
     def prefer(self, paths: Sequence[Path]) -> None:
         """The next claim begins with these."""
@@ -81,7 +76,7 @@ class SearchOrder:
         if not is_full:
             self.sweep()
             return
-        for path, row in {(row["queue"], row["priority"]): row for row in rows}.items():
+        for path, row in {_path_of(row): row for row in rows}.items():
             self._bounds[path] = max((row["due"], row["id"]), self._bounds.get(path, _NO_BOUND))
 
     def sweep(self) -> None:
@@ -89,13 +84,13 @@ class SearchOrder:
         self._bounds.clear()
 
 
-def _by_priority(first: Sequence[Path], queues: Sequence[str]) -> list[Path]:
-    usual = [(queue, priority) for priority in PRIORITIES for queue in queues]
-    return list(dict.fromkeys([*first, *usual]))
+def _path_of(row: Any) -> Path:
+    return row["queue"], row["priority"], row["delivery"] != "at_least_once"
 
 
 def _columns(paths: Sequence[Path]) -> dict[str, list[Any]]:
-    return {"queues": [path[0] for path in paths], "priorities": [path[1] for path in paths]}
+    queues, priorities, onces = zip(*paths, strict=True)
+    return {"queues": list(queues), "priorities": list(priorities), "onces": list(onces)}
 
 
 def _bounds(bounds: Sequence[_Bound]) -> dict[str, list[Any]]:

@@ -112,13 +112,10 @@ class Janitor(Service):
         """Seconds to the next round; None for the interval."""
         self._round_at = -inf
         await self._in_turn("partitions", PARTITIONS_EVERY, self._make_partitions)
-        await self._in_turn("blocked runs", 0, partial(self._unpark, "unpark_served"))
         await self._in_turn("retries", 0, self._give_up)
         await self._in_turn("previews", 0, partial(write_previews, self._link, self.aside))
         await self._in_turn("settings", 0, self._name_broken_settings)
         await self._in_turn("overruns", NETS_EVERY, partial(notice_overruns, self._link))
-        mended = partial(self._unpark, "unpark_mended")
-        await self._in_turn("mended handlers", NETS_EVERY, mended)
         for statement in _SWEEPS:
             await self._in_turn(statement, SWEEPS_EVERY, partial(self._sweep, statement))
         await self._in_turn("overflow", SWEEPS_EVERY, self._drain_overflow)
@@ -130,12 +127,6 @@ class Janitor(Service):
 
     async def _sweep_history(self) -> None:
         self._rest = await self._sweep_of_history.run_once()
-
-    async def _unpark(self, statement: str) -> None:
-        unblocked = await self._link.rows(statement, at_most=BATCH)
-        if unblocked:
-            await self._link.rows("wake_idle_nodes")
-        self._has_more |= len(unblocked) >= BATCH
 
     async def _name_broken_settings(self) -> None:
         """Report queues, keys and circuit breakers whose rows break their rules. Only they stop;

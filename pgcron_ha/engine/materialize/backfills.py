@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Final
 
 from pgcron_ha.db.driver.link import Link, Row
@@ -41,9 +42,11 @@ class Backfills(Service):
 
     name: ClassVar[str] = "backfills"
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, made: Callable[[Sequence[int]], None] = lambda _: None) -> None:
+        """`made` gets schedules that have new runs."""
         super().__init__(IDLE_SECONDS)
         self._link = link
+        self._made = made
         self._is_busy = False
         self._after = 0
         self._lap_is_busy = self._lap_goes_on = False
@@ -121,6 +124,8 @@ class Backfills(Service):
             instants=instants,
             is_last=is_last,
         )
+        if found and found[0]["made"]:
+            self._made([row["schedule_id"]])
         if found and found[0]["state"] == "paused" and row["state"] == "open":
             await self._report_why(row)
         return bool(found) and self._judge(row, found[0], len(instants), is_last)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, ClassVar, Final
@@ -64,12 +64,17 @@ class Materializer(Service):
 
     name: ClassVar[str] = "materializer"
 
-    def __init__(self, link: Link, horizon: float) -> None:
-        """`horizon` in seconds: how far ahead a fire becomes a run."""
+    def __init__(
+        self, link: Link, horizon: float, made: Callable[[Sequence[int]], None] = lambda _: None
+    ) -> None:
+        """`horizon` in seconds: how far ahead a fire becomes a run. `made` gets schedules that have
+        new runs which wait for an overlap slot.
+        """
         super().__init__(min(INTERVAL_SECONDS, horizon / 4))
         self._link = link
         self._horizon = horizon
-        self._duties = ScheduleDuties(link, horizon, self.aside)
+        self._made = made
+        self._duties = ScheduleDuties(link, horizon, self.aside, made)
         self._unmoved: dict[int, datetime] = {}
 
     async def run_once(self) -> float | None:
@@ -124,6 +129,7 @@ class Materializer(Service):
                 await self._refused(each, error)
         for counts in answers:
             count_decided(counts)
+            self._made(counts["blocked"])
         return {schedule for counts in answers for schedule in counts["moved"]}
 
     def _failed_before(self, row: Row) -> bool:

@@ -35,10 +35,17 @@ _OLDER: Final = ("tzdata", 0)
 class ScheduleDuties:
     """Duties are isolated from each other, and in each duty every schedule from the others."""
 
-    def __init__(self, link: Link, horizon: float, aside: SetAside[Key]) -> None:
+    def __init__(
+        self,
+        link: Link,
+        horizon: float,
+        aside: SetAside[Key],
+        made: Callable[[Sequence[int]], None],
+    ) -> None:
         self._link = link
         self._horizon = horizon
         self._aside = aside
+        self._made = made
         self._goes_on = False
         self.is_behind = False
         """Whether another node's tzdata decides: this one computes no fires."""
@@ -131,7 +138,9 @@ class ScheduleDuties:
 
     async def _make_fire(self, row: Row, fire: datetime) -> None:
         parameters = one_fire(row, fire, spec_of(row).canonical)
-        count_decided((await self._link.rows("materialize", **parameters))[0])
+        [counts] = await self._link.rows("materialize", **parameters)
+        count_decided(counts)
+        self._made(counts["blocked"])
 
     async def _take_given_back(self, row: Row) -> None:
         if not await self._link.rows("take_given_back", schedule_ids=[row["schedule_id"]]):

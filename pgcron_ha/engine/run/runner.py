@@ -154,24 +154,27 @@ class Runner:
     def accept(
         self,
         rows: Sequence[Row],
-        may_outlive: bool = False,
         weights: Mapping[int, int] | None = None,
     ) -> None:
-        """Takes claimed rows and starts what has a slot. `may_outlive`: they hold no slot of
-        a schedule or key, so a handler may go on without a lease. `weights` names the runs that
-        take several slots: one that waits for them keeps what came after it from taking any.
+        """Takes claimed rows and starts what has a slot. `weights` names the runs that take several
+        slots: one that waits for them keeps what came after it from taking any.
         """
         now = boottime()
         for row in rows:
             context = Context(*_OF_A_CLAIM(row))
-            if self._finishing and may_outlive and context.handler in self._finishing:
-                context.outlives_lease = context.delivery != "at_most_once"
+            if self._finishing and context.handler in self._finishing:
+                # What holds a place of a schedule or a key must not go on without a lease.
+                context.outlives_lease = (
+                    context.delivery != "at_most_once"
+                    and row["overlap_of"] is None
+                    and row["concurrency_key"] is None
+                )
             self._held[context.run_id] = context
             self._since[context.run_id] = now
             self._stopped_at.pop(context.run_id, None)  # what an earlier claim was asked
             if weights and context.run_id in weights:
                 self._heavy.append((context, weights[context.run_id]))
-            elif row["attempt"] > 1 and self.prepare and row.get("lost_early", 1) is not None:
+            elif row["attempt"] > 1 and self.prepare and row["lost_early"] is not None:
                 self._heavy.append((context, 1))
             else:
                 self._waiting[context.handler.partition(":")[0]].append(context)

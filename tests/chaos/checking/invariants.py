@@ -35,7 +35,10 @@ _STOPS_ALL = frozenset(
     }
 )
 # Sessions of nemeses do what nobody should; their statements are known by these words.
-_WANTED = re.compile(r"SELECT 1 FROM pgcron\.run WHERE id = |LOCK TABLE|PREPARE|ATTACH|DETACH")
+_WANTED = re.compile(
+    r"SELECT 1 FROM pgcron\.run WHERE id = |ORDER BY random\(\) LIMIT 50 FOR UPDATE"
+    r"|LOCK TABLE|PREPARE|ATTACH|DETACH"
+)
 _UNIQUE = re.compile(r'duplicate key value violates unique constraint "(\w+)"')
 _CHECK = re.compile(r'violates check constraint "(\w+)"')
 _CLIENTS_OWN = re.compile(r"schedule_name_key")

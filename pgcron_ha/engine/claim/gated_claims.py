@@ -1,19 +1,19 @@
-"""Claims of runs with a capacity gate: a concurrency key (key), a limited queue, or labels.
+"""Claims of runs with a capacity gate (a concurrency key, a limited queue, labels, a weight), and
+of probes of circuit breakers.
 
 The database decides whether one of them may run; this decides how far to look, and when to look
-again. They are claimed ahead of the slots as plain runs are, a quarter second at most: for that
-time they hold a slot of their key here. Runs that may start only once are claimed for free slots.
+again. They are claimed for free slots only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from time import monotonic
 from typing import Final
 
 from pgcron_ha.db.driver.link import Row
 from pgcron_ha.engine.batches import isolate
-from pgcron_ha.engine.claim.isolated_claims import Decided, IsolatedClaims, have_ended
+from pgcron_ha.engine.claim.isolated_claims import Decided, IsolatedClaims
 from pgcron_ha.engine.claim.search_order import AGEING_EVERY
 from pgcron_ha.errors import PgcronError
 
@@ -27,7 +27,7 @@ _AT_ONCE: Final = float("-inf")
 _NEVER: Final = float("inf")
 
 
-class LimitedClaims:
+class GatedClaims:
     """The statement, how far its walk over the keys has come, and when to look again."""
 
     def __init__(self, claims: IsolatedClaims, queues: Sequence[str], interval: float) -> None:
@@ -39,8 +39,7 @@ class LimitedClaims:
         self._lap_found = False
         self._claimed: set[int] = set()
         self._yields = False
-        self.waits_for_slot = False
-        """Whether a run that may start only once waits for a free slot."""
+        self._probes: list[int] = []
         self.awaits = 0
         """How many slots a run needs that waits for this node to have them; 0: none does."""
         self._rounds = 0
@@ -51,6 +50,17 @@ class LimitedClaims:
         """There may be something new: look at once."""
         self.look_at = _AT_ONCE
         self._lap_found = True
+
+    def probe(self, runs: Collection[int]) -> None:
+        """These may begin although the breakers of their handlers are not closed."""
+        if runs and list(runs) != self._probes:
+            self.wake()
+        self._probes = list(runs)
+
+    @property
+    def has_probes(self) -> bool:
+        """Whether some are to begin."""
+        return bool(self._probes)
 
     def is_due(self) -> bool:
         """Whether it is worth another look."""
@@ -65,13 +75,12 @@ class LimitedClaims:
         """The database knows of ends; `holds` says whether a run is still held here. One that is
         not may have left a slot of its key, or room in its queue.
         """
-        if have_ended(self._claimed, holds):
+        if over := {run for run in self._claimed if not holds(run)}:
+            self._claimed -= over
             self.wake()
 
-    async def claim(self, free: int, ahead: int) -> Decided:
-        """One round for the free slots and a number of runs beyond them; without room it still
-        skips what must be skipped. Now and then the longest overdue goes first.
-        """
+    async def claim(self, free: int) -> Decided:
+        """One round for the free slots. Now and then the longest overdue goes first."""
         self._rounds += 1
         verdicts: list[Row] = []
         has_ended_some = False
@@ -79,8 +88,7 @@ class LimitedClaims:
 
         async def send(queues: Sequence[str]) -> None:
             taken = sum(row["weight"] for row in verdicts if row["verdict"] == "claim")
-            room = max(0, free + ahead - taken)
-            verdicts.extend(await self._send(queues, max(0, free - taken), room))
+            verdicts.extend(await self._send(queues, max(0, free - taken)))
             for queue in queues:
                 aside.forget(_named(queue))
 
@@ -100,26 +108,27 @@ class LimitedClaims:
         awaited = [row["weight"] for row in verdicts if row["verdict"] == "await"]
         self.awaits = max(awaited, default=0)
         self._claimed.update(row["id"] for row in decided.claimed)
-        self.waits_for_slot = decided.waits_for_slot
-        self._yields = 0 < free + ahead <= len(decided.claimed)
+        self._yields = free <= sum(row["weight"] for row in decided.claimed)
         self._lap_found |= bool(decided.claimed)
         self._plan(verdicts, is_full=self._yields or has_ended_some)
+        if decided.is_contested:
+            self.look_at = min(self.look_at, monotonic() + _SHORTEST_REST)
         return decided
 
-    async def _send(self, queues: Sequence[str], free: int, room: int) -> list[Row]:
+    async def _send(self, queues: Sequence[str], free: int) -> list[Row]:
         return await self._claims.send(
-            "claim_limited",
+            "claim_gated",
+            gated=free,
             queues=list(queues),
             beyond=[self._beyond[queue] for queue in queues],
-            free=free,
-            ahead=room - free,
-            look=room + _LOOK_BEYOND,
+            look=free + _LOOK_BEYOND,
             aged=self._rounds % AGEING_EVERY == 0,
+            probes=self._probes,
         )
 
-    async def park(self) -> None:
+    async def block(self) -> None:
         """Puts aside runs that require labels and that no living node may take."""
-        await self._claims.park("park_unplaced", queues=self._queues)
+        await self._claims.block("block_unplaced", queues=self._queues)
 
     def _plan(self, verdicts: Sequence[Row], is_full: bool) -> None:
         """Where the next walk begins, and when."""

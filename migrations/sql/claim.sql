@@ -1,0 +1,255 @@
+-- The claim: nothing else makes a run `running`. One function with one row type; inside it one
+-- statement for runs without a capacity gate, which may be claimed ahead of the node's slots, and
+-- one for runs that have one (a concurrency key, labels, a limited queue), which are claimed for
+-- free slots only: so none holds a place that nobody uses.
+
+-- Which of the candidates a node with so many free slots claims, and which place of their key they
+-- take; those that are heavier than what is free, too. In each key by priority and due time up to
+-- its slots, of each queue as many as it may have. Of one priority the key with the fewest running
+-- runs goes first, so that no backlog keeps the others from a shared queue; those without a key
+-- count as one. `aged` takes what is due longest, whatever its priority and key.
+CREATE FUNCTION pgcron.choose_gated(places pgcron.gated_search, keys text[], handlers text[],
+    labels text[], probes bigint[], free int, aged boolean, at timestamptz)
+  RETURNS TABLE (id bigint, slot int, is_too_heavy boolean)
+LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY
+    WITH held AS MATERIALIZED (
+      SELECT l.concurrency_key, l.slots, h.runs, quota.starts AS quota,
+             CASE WHEN l.slots > 0 AND h.runs > 0 THEN ARRAY(
+                        SELECT generate_series(1, least(l.slots, h.runs + free))
+                        EXCEPT SELECT unnest(h.taken) ORDER BY 1) END AS open
+      FROM pgcron.concurrency_slots(keys) l
+      CROSS JOIN LATERAL (SELECT count(*)::int AS runs, array_agg(r.key_slot) AS taken
+                          FROM pgcron.run r
+                          WHERE r.concurrency_key = l.concurrency_key AND r.key_slot IS NOT NULL) h
+      LEFT JOIN LATERAL (SELECT w.room AS starts
+                         FROM pgcron.rate_room('key', l.concurrency_key, l.rate, l.per, at) w
+                         WHERE l.rate IS NOT NULL) quota ON true),
+    head AS MATERIALIZED (
+      SELECT d.*, CASE WHEN aged THEN 0 ELSE d.priority END AS level, d.weight > free AS is_heavy,
+             l.slots, l.runs, l.quota, l.open
+      FROM pgcron.gated_candidates(places.pair_queues, places.pair_keys, places.pair_priorities,
+          places.pair_rooms, places.limited, places.open_queues, handlers, free, labels,
+          places.placed_queues, probes) d
+      LEFT JOIN held l ON l.concurrency_key = d.concurrency_key
+      WHERE (d.concurrency_key IS NULL OR l.concurrency_key IS NOT NULL)
+        AND (places.kept_for IS NULL OR d.id = places.kept_for)),
+    keyed AS (
+      SELECT s.*, row_number() OVER (PARTITION BY s.concurrency_key,
+                      CASE WHEN s.concurrency_key IS NULL THEN s.queue END, s.is_heavy
+                      ORDER BY s.level, s.due_at, s.id) AS place
+      FROM head s),
+    fair AS (
+      SELECT k.*, CASE WHEN aged THEN 0 ELSE coalesce(k.runs, 0) + k.place END AS turn
+      FROM keyed k
+      WHERE k.concurrency_key IS NULL
+        OR k.place <= coalesce(least(k.slots - k.runs, k.quota), 2147483647)),
+    queued AS (
+      SELECT f.*, row_number() OVER (PARTITION BY f.queue, f.is_heavy
+                                     ORDER BY f.level, f.turn, f.due_at, f.id) AS of_queue
+      FROM fair f),
+    ranked AS (
+      SELECT q.*, sum(q.weight) OVER (ORDER BY q.is_heavy, q.level, q.turn, q.due_at, q.id) AS upto
+      FROM queued q
+      LEFT JOIN unnest(places.limited, places.rooms) most(queue, runs) ON most.queue = q.queue
+      WHERE most.queue IS NULL OR q.of_queue <= most.runs)
+    SELECT r.id, CASE WHEN r.concurrency_key IS NULL THEN NULL
+                      -- without a limit any number does that no other run has
+                      WHEN r.slots IS NULL THEN (r.id % 2147483646 + 1)::int
+                      WHEN r.open IS NULL THEN r.place
+                      ELSE r.open[r.place] END::int,
+           r.is_heavy
+    FROM ranked r WHERE r.is_heavy OR r.upto <= free ORDER BY r.upto;
+END $$;
+
+-- ready -> running
+-- Runs with a capacity gate, for so many free slots. What is
+-- known of a limit is read by a statement that begins after its row was locked; the slots of keys
+-- are guarded by a unique index instead, and whoever comes second looks again. Nothing waits for a
+-- lock of others. A run heavier than what is free may be kept room for (see choose_awaited): it is
+-- returned as `await` with its weight, and nothing else is claimed here until it has begun
+-- somewhere. Plans are kept: to make them anew for each claim costs as much again.
+CREATE FUNCTION pgcron.claim_gated(incarnation uuid, queues text[], beyond text[], handlers text[],
+    free int, look int, aged boolean, probes bigint[]) RETURNS SETOF pgcron.claim
+LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+DECLARE
+  me record;
+  kept pgcron.run;
+  search record;
+  keys text[];
+  chosen bigint[];
+  slots int[];
+  heavy bigint[];
+  claimed bigint[] := '{}';
+  blocked int;
+  at timestamptz := clock_timestamp();
+BEGIN
+  PERFORM pgcron.require_read_committed('limits');
+  SELECT n.awaits, pgcron.label_words(n.labels) AS labels INTO me FROM pgcron.claiming_node c
+  JOIN pgcron.node n ON n.incarnation = c.incarnation WHERE c.incarnation = claim_gated.incarnation;
+  IF NOT FOUND THEN RETURN; END IF;
+  probes := ARRAY(SELECT r.id FROM pgcron.run r
+                  JOIN pgcron.offer o ON o.handler = r.handler
+                    AND o.incarnation = claim_gated.incarnation
+                  WHERE r.id = ANY(claim_gated.probes));
+  IF me.awaits IS NOT NULL THEN
+    SELECT r.* INTO kept FROM pgcron.run r
+    WHERE r.id = me.awaits AND r.state = 'ready' AND r.weight > 1 AND r.due_at <= now()
+      AND r.queue = ANY(queues);
+    IF kept.weight > free THEN
+      RETURN NEXT pgcron.no_claim('await', kept.id, weight => kept.weight);
+      RETURN;
+    END IF;
+    UPDATE pgcron.node n SET awaits = NULL WHERE n.incarnation = claim_gated.incarnation;
+  END IF;
+  SELECT * INTO search FROM pgcron.search_gated(
+      CASE WHEN kept.id IS NULL THEN queues ELSE ARRAY[kept.queue] END,
+      CASE WHEN kept.id IS NULL THEN beyond ELSE ARRAY[''] END, look, me.labels, at);
+  IF kept.id IS NOT NULL THEN
+    IF kept.queue <> ALL ((search.places).open_queues || (search.places).limited) THEN
+      RETURN;  -- it is paused, full or over its rate
+    END IF;
+    search.places := ROW(ARRAY[kept.queue], ARRAY[kept.concurrency_key], ARRAY[kept.priority],
+          ARRAY[free], (search.places).limited, (search.places).rooms, '{}', '{}',
+          kept.id)::pgcron.gated_search;
+  END IF;
+  IF kept.id IS NULL THEN RETURN QUERY SELECT w.* FROM unnest(search.walked) w; END IF;
+  IF (search.places).pair_keys = '{}' AND (search.places).limited = '{}'
+    AND (search.places).placed_queues = '{}' AND probes = '{}' THEN
+    RETURN;
+  END IF;
+  keys := pgcron.lock_rates(ARRAY(
+      SELECT unnest((search.places).pair_keys)
+      UNION SELECT p.concurrency_key FROM pgcron.run p
+      WHERE p.id = ANY(probes) AND p.concurrency_key IS NOT NULL), at);
+  at := clock_timestamp();
+  SELECT array_agg(c.id) FILTER (WHERE NOT c.is_too_heavy),
+         array_agg(c.slot) FILTER (WHERE NOT c.is_too_heavy),
+         array_agg(c.id) FILTER (WHERE c.is_too_heavy)
+  INTO chosen, slots, heavy
+  FROM pgcron.choose_gated(search.places, keys, handlers, me.labels, probes, free, aged, at) c;
+  IF chosen IS NOT NULL THEN
+    claimed := pgcron.take_chosen(incarnation, chosen, slots, me.labels, at);
+    IF cardinality(claimed) < cardinality(chosen) THEN RETURN NEXT pgcron.no_claim('again'); END IF;
+    RETURN QUERY SELECT (pgcron.claim_of(r)).* FROM pgcron.run r WHERE r.id = ANY(claimed);
+    PERFORM pgcron.count_claimed(claimed, (search.places).limited, at);
+  END IF;
+  IF cardinality(claimed) < free AND kept.id IS NULL AND (search.places).pair_keys <> '{}' THEN
+    blocked := pgcron.block_keys((search.places).pair_queues, (search.places).pair_keys,
+        (search.places).pair_priorities, handlers);
+    IF blocked > 0 THEN RETURN NEXT pgcron.no_claim('blocked', due => blocked); END IF;
+  END IF;
+  IF heavy IS NOT NULL AND kept.id IS NULL THEN
+    RETURN QUERY SELECT (pgcron.no_claim('await', a.id, weight => a.weight)).*
+      FROM pgcron.choose_awaited(incarnation, heavy) a WHERE a.id IS NOT NULL;
+  END IF;
+END $$;
+
+-- ready -> running
+-- What was chosen, as far as it still waits. A run whose slot another node takes at the same moment
+-- is left out: the next look knows of it. Nothing waits for the other node for long, as it may wait
+-- for this one.
+CREATE FUNCTION pgcron.take_chosen(incarnation uuid, chosen bigint[], slots int[], labels text[],
+    at timestamptz) RETURNS bigint[]
+LANGUAGE plpgsql VOLATILE SET lock_timeout = '10ms' AS $$
+DECLARE
+  claimed bigint[];
+  half int := cardinality(chosen) / 2;
+BEGIN
+  WITH taken AS (
+    UPDATE pgcron.run r
+    SET state = 'running', owner = take_chosen.incarnation,
+        token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid,
+        fence = nextval('pgcron.fence'), attempt = r.attempt + 1, claimed_at = at,
+        key_slot = given.slot
+    FROM unnest(chosen, slots) given(id, slot)
+    WHERE given.id = r.id
+      AND r.id = ANY(ARRAY(SELECT l.id FROM pgcron.run l
+                           WHERE l.id = ANY(chosen) AND l.state = 'ready' AND l.due_at <= now()
+                             AND (l.expire_at IS NULL OR l.expire_at > now())
+                             AND (l.requires IS NULL OR l.requires <@ labels)
+                           ORDER BY l.id FOR UPDATE SKIP LOCKED))
+    RETURNING r.id)
+  SELECT coalesce(array_agg(t.id), '{}') INTO claimed FROM taken t;
+  RETURN claimed;
+EXCEPTION WHEN unique_violation OR lock_not_available THEN
+  IF half = 0 THEN RETURN '{}'; END IF;
+  RETURN pgcron.take_chosen(incarnation, chosen[:half], slots[:half], labels, at)
+    || pgcron.take_chosen(incarnation, chosen[half + 1:], slots[half + 1:], labels, at);
+END $$;
+
+-- Counts the starts of these claims for the rates of their keys and of limited queues.
+CREATE FUNCTION pgcron.count_claimed(claimed bigint[], limited text[], at timestamptz)
+  RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  IF limited <> '{}' THEN
+    PERFORM pgcron.count_starts('queue', q.name, q.per, at, count(*)::int) FROM pgcron.queue q
+      JOIN pgcron.run r ON r.queue = q.name AND r.id = ANY(claimed)
+      WHERE q.name = ANY(limited) AND q.rate IS NOT NULL GROUP BY q.name, q.per;
+  END IF;
+  IF EXISTS (SELECT FROM pgcron.concurrency_limit l WHERE l.rate IS NOT NULL) THEN
+    PERFORM pgcron.count_starts('key', l.concurrency_key, l.per, at, count(*)::int)
+      FROM pgcron.concurrency_slots(ARRAY(SELECT DISTINCT r.concurrency_key FROM pgcron.run r
+                                          WHERE r.id = ANY(claimed)
+                                            AND r.concurrency_key IS NOT NULL)) l
+      JOIN pgcron.run r ON r.concurrency_key = l.concurrency_key AND r.id = ANY(claimed)
+      WHERE l.rate IS NOT NULL GROUP BY l.concurrency_key, l.per;
+  END IF;
+END $$;
+
+-- ready -> running
+-- `plain`: so many runs without a capacity gate. One index descent for each path (queue, priority,
+-- `onces`: runs that may start only once), from a lower bound that the node moves, so that neither
+-- future rows of a high priority nor dead index entries are walked. `gated`: free slots for
+-- the others, of these queues, from where the last walk over their keys ended (`beyond`); `look`
+-- keys at most. The sub-select is an ARRAY(…) so that its LIMIT holds whatever plan is chosen; the
+-- check of node and cluster is inside it so that nothing is locked for a session that is not alive.
+-- Each token is one claim's and reveals nothing of another's: a secret of the statement and the
+-- run's id, hashed (a random number for each row costs five times as much). The paths have an ORDER
+-- BY of their own: a join with queue may shuffle them.
+CREATE FUNCTION pgcron.claim(incarnation uuid, handlers text[], plain int DEFAULT 0,
+    queues text[] DEFAULT '{}', priorities smallint[] DEFAULT '{}', onces boolean[] DEFAULT '{}',
+    bound_dues timestamptz[] DEFAULT '{}', bound_ids bigint[] DEFAULT '{}', gated int DEFAULT 0,
+    gated_queues text[] DEFAULT '{}', beyond text[] DEFAULT '{}', look int DEFAULT 0,
+    aged boolean DEFAULT false, probes bigint[] DEFAULT '{}')
+  RETURNS SETOF pgcron.claim
+LANGUAGE plpgsql VOLATILE ROWS 100 AS $$
+#variable_conflict use_column
+BEGIN
+  IF claim.gated > 0 THEN
+    RETURN QUERY SELECT * FROM pgcron.claim_gated(claim.incarnation, claim.gated_queues,
+        claim.beyond, claim.handlers, claim.gated, claim.look, claim.aged, claim.probes);
+  END IF;
+  IF claim.plain > 0 THEN
+    RETURN QUERY UPDATE pgcron.run r
+      SET state = 'running', owner = claim.incarnation,
+          token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid,
+          fence = nextval('pgcron.fence'), attempt = r.attempt + 1, claimed_at = now()
+      WHERE r.id = ANY(ARRAY(
+            SELECT due.id
+            FROM (SELECT open_path.*
+                  FROM unnest(claim.queues, claim.priorities, claim.onces, claim.bound_dues,
+                      claim.bound_ids) WITH ORDINALITY
+                    AS open_path(queue, priority, is_once, bound_due, bound_id, position)
+                  WHERE EXISTS (SELECT FROM pgcron.claiming_node n
+                                WHERE n.incarnation = claim.incarnation)
+                    AND NOT EXISTS (SELECT FROM pgcron.queue q
+                                    WHERE q.name = open_path.queue AND NOT q.is_plain)
+                  ORDER BY open_path.position) path
+            CROSS JOIN LATERAL (
+                SELECT c.id FROM pgcron.run c
+                WHERE c.state = 'ready' AND c.concurrency_key IS NULL AND c.requires IS NULL
+                  AND c.queue = path.queue AND c.priority = path.priority
+                  AND (c.delivery <> 'at_least_once') = path.is_once AND c.due_at <= now()
+                  AND (c.due_at, c.id) >= (path.bound_due, path.bound_id)
+                  AND c.handler = ANY(claim.handlers)
+                  AND (c.expire_at IS NULL OR c.expire_at > now())
+                ORDER BY c.due_at, c.id LIMIT claim.plain FOR UPDATE SKIP LOCKED) due
+            LIMIT claim.plain))
+      RETURNING (pgcron.claim_of(r)).*;
+  END IF;
+END $$;

@@ -1,0 +1,220 @@
+-- Where runs with a capacity gate are looked for.
+
+-- Where runs with a capacity gate could be claimed now: in keys (pairs of key and priority of a
+-- queue), in limited queues, and where the required labels are this node's; `probes` are asked for
+-- by name. Of each no more than there seems to be room for. Nothing here is locked. STABLE: it has
+-- the snapshot of the statement that calls it.
+CREATE FUNCTION pgcron.gated_candidates(pair_queues text[], pair_keys text[],
+    pair_priorities smallint[], pair_rooms int[], limited_queues text[], open_queues text[],
+    handlers text[], room int, labels text[], placed_queues text[], probes bigint[])
+  RETURNS TABLE (id bigint, queue text, concurrency_key text, priority smallint, due_at timestamptz,
+      weight int)
+LANGUAGE sql STABLE ROWS 100
+BEGIN ATOMIC
+  SELECT w.*
+  FROM unnest(pair_queues, pair_keys, pair_priorities, pair_rooms)
+    pair(queue, concurrency_key, priority, room)
+  CROSS JOIN LATERAL (
+      -- The first thousand of a key and no more, whatever their handlers are.
+      SELECT h.id, pair.queue, pair.concurrency_key, pair.priority, h.due_at, h.weight
+      FROM pgcron.key_candidates(pair.queue, pair.concurrency_key, pair.priority, 1000) h
+      WHERE h.handler = ANY(gated_candidates.handlers)
+        AND (h.expire_at IS NULL OR h.expire_at > now())
+        AND (h.requires IS NULL OR h.requires <@ gated_candidates.labels)
+      LIMIT least(pair.room, gated_candidates.room)) w
+  UNION ALL
+  SELECT r.id, asked.queue, NULL::text, level::smallint, r.due_at, 1
+  FROM unnest(limited_queues) asked(queue) CROSS JOIN generate_series(0, 9) level
+  CROSS JOIN LATERAL pgcron.path_candidates(asked.queue, level::smallint, gated_candidates.room,
+      gated_candidates.handlers) r
+  UNION ALL
+  SELECT w.* FROM unnest(placed_queues) asked(queue)
+  CROSS JOIN LATERAL pgcron.walk_requirements(asked.queue, gated_candidates.labels) place
+  CROSS JOIN LATERAL (
+      SELECT h.id, h.queue, NULL::text, h.priority, h.due_at, 1
+      FROM (SELECT r.* FROM pgcron.run r
+            WHERE r.state = 'ready' AND r.concurrency_key IS NULL AND r.requires IS NOT NULL
+              AND r.queue = asked.queue AND r.requires = place.requires
+              AND r.priority = place.priority AND r.due_at <= now()
+            ORDER BY r.due_at, r.id LIMIT 1000) h
+      WHERE h.handler = ANY(gated_candidates.handlers)
+        AND (h.expire_at IS NULL OR h.expire_at > now())
+      LIMIT gated_candidates.room) w
+  WHERE place.due_at <= now()
+  UNION  -- a probe may be found above, too
+  SELECT p.id, p.queue, p.concurrency_key, p.priority, p.due_at, coalesce(p.weight, 1)
+  FROM pgcron.run p
+  WHERE p.id = ANY(gated_candidates.probes) AND p.state = 'ready' AND p.due_at <= now()
+    AND p.queue = ANY(open_queues || limited_queues)
+    AND (p.expire_at IS NULL OR p.expire_at > now())
+    AND (p.requires IS NULL OR p.requires <@ gated_candidates.labels);
+END;
+
+-- Which keys of a queue have a due run and seem to have slots for it, and how many: a walk along
+-- the index from key to key, never along their runs. Nothing here is locked or decided.
+CREATE FUNCTION pgcron.walk_keys(queue text, beyond text, most int, OUT keys text[],
+    OUT priorities smallint[], OUT rooms int[], OUT ended_at text, OUT next_due timestamptz)
+LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+DECLARE
+  pair record;
+  steps int := 0;
+BEGIN
+  keys := '{}'; priorities := '{}'; rooms := '{}';
+  FOR pair IN
+      WITH RECURSIVE walk(concurrency_key, priority, due_at) AS (
+        (SELECT r.concurrency_key, r.priority, r.due_at FROM pgcron.run r
+         WHERE r.state = 'ready' AND r.concurrency_key IS NOT NULL
+           AND r.queue = walk_keys.queue AND r.concurrency_key > walk_keys.beyond
+         ORDER BY r.concurrency_key, r.priority, r.due_at LIMIT 1)
+        UNION ALL
+        SELECT next.* FROM walk
+        CROSS JOIN LATERAL (SELECT r.concurrency_key, r.priority, r.due_at FROM pgcron.run r
+                            WHERE r.state = 'ready' AND r.concurrency_key IS NOT NULL
+                              AND r.queue = walk_keys.queue
+                              AND (r.concurrency_key, r.priority) > (walk.concurrency_key,
+                                  walk.priority)
+                            ORDER BY r.concurrency_key, r.priority, r.due_at LIMIT 1) next)
+      SELECT walk.concurrency_key, walk.priority, walk.due_at, walk.due_at <= now() AS is_due,
+             coalesce(least(limits.slots - held.runs::int,
+                 CASE WHEN rated.is_ahead THEN greatest(rated.room, 1) ELSE rated.room END),
+               2147483647) AS room,
+             CASE WHEN rated.room = 0 THEN rated.next_at END AS next_at
+      FROM walk
+      LEFT JOIN LATERAL (SELECT l.slots, l.rate, l.per
+        FROM pgcron.concurrency_slots(ARRAY[walk.concurrency_key]) l
+                         WHERE walk.due_at <= now()) limits ON true
+      LEFT JOIN LATERAL (SELECT count(*) AS runs FROM pgcron.run h
+                         WHERE h.concurrency_key = walk.concurrency_key AND h.key_slot IS NOT NULL
+                           AND walk.due_at <= now()) held ON true
+      LEFT JOIN LATERAL (SELECT w.room, w.next_at, w.is_ahead
+                         FROM pgcron.rate_room('key', walk.concurrency_key, limits.rate, limits.per,
+                             clock_timestamp()) w
+                         WHERE limits.rate IS NOT NULL) rated ON true LOOP
+    IF NOT pair.is_due THEN
+      next_due := least(next_due, pair.due_at);
+    ELSIF pair.room > 0 THEN
+      keys := keys || pair.concurrency_key; priorities := priorities || pair.priority;
+      rooms := rooms || pair.room;
+    ELSIF pair.next_at IS NOT NULL THEN
+      next_due := least(next_due, pair.next_at);
+    END IF;
+    steps := steps + 1;
+    -- a longer walk is taken in several statements
+    IF cardinality(keys) >= most OR steps >= 2000 THEN
+      ended_at := pair.concurrency_key;
+      EXIT;
+    END IF;
+  END LOOP;
+END $$;
+
+-- Where runs with a capacity gate are looked for: keys (pairs of key and priority of a queue, with
+-- the room that each seems to have), limited queues with their room, queues that are open without
+-- a limit, queues where runs wait that require labels; kept_for: only this run.
+CREATE TYPE pgcron.gated_search AS (pair_queues text[], pair_keys text[],
+  pair_priorities smallint[], pair_rooms int[], limited text[], rooms int[], open_queues text[],
+  placed_queues text[], kept_for bigint);
+
+-- The limited queues among these that are open, as far as nobody else has their rows locked: a
+-- node that claims from one has it for that moment. `room` runs may start now, and if none may for
+-- its rate, the next may at `next_at`.
+CREATE FUNCTION pgcron.lock_queues(queues text[], at timestamptz)
+  RETURNS TABLE (queue text, room int, next_at timestamptz)
+LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+DECLARE
+  locked text[] := ARRAY(SELECT q.name FROM pgcron.queue q
+                         WHERE q.name = ANY(queues) AND NOT q.is_plain AND q.paused_at IS NULL
+                         ORDER BY q.name FOR NO KEY UPDATE SKIP LOCKED);
+BEGIN
+  IF locked = '{}' THEN RETURN; END IF;
+  at := clock_timestamp();  -- who had the lock before may have counted later than this began
+  PERFORM pgcron.settle_window('queue', q.name, q.per, at) FROM pgcron.queue q
+    WHERE q.name = ANY(locked) AND q.rate IS NOT NULL;
+  RETURN QUERY SELECT q.name,
+           least(coalesce(CASE WHEN q.max_running < 0 THEN 0 ELSE q.max_running END - running.runs,
+               2147483647), rated.room),
+           CASE WHEN rated.room = 0 THEN rated.next_at END
+    FROM pgcron.queue q
+    LEFT JOIN LATERAL (SELECT w.* FROM pgcron.rate_room('queue', q.name, q.rate, q.per, at) w
+                       WHERE q.rate IS NOT NULL) rated ON true
+    CROSS JOIN LATERAL (SELECT count(*)::int AS runs FROM pgcron.run r
+                        WHERE r.state = 'running' AND r.owner IS NOT NULL AND r.queue = q.name)
+      running
+    WHERE q.name = ANY(locked);
+END $$;
+
+-- Of these keys those that may be claimed from: with a rate only where nobody else counts starts
+-- of the key at this moment.
+CREATE FUNCTION pgcron.lock_rates(keys text[], at timestamptz) RETURNS text[]
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  rated text[];
+  locked text[];
+BEGIN
+  IF NOT EXISTS (SELECT FROM pgcron.concurrency_limit l WHERE l.rate IS NOT NULL) THEN
+    RETURN keys;
+  END IF;
+  rated := ARRAY(SELECT l.concurrency_key FROM pgcron.concurrency_slots(keys) l
+                 WHERE l.rate IS NOT NULL);
+  IF rated = '{}' THEN RETURN keys; END IF;
+  INSERT INTO pgcron.rate_window (kind, name, per, slices, starts)
+  SELECT 'key', l.concurrency_key, l.per, '{}', '{}' FROM pgcron.concurrency_slots(rated) l
+  WHERE NOT EXISTS (SELECT FROM pgcron.rate_window w
+                    WHERE w.kind = 'key' AND w.name = l.concurrency_key)
+  ORDER BY l.concurrency_key ON CONFLICT DO NOTHING;
+  locked := ARRAY(SELECT w.name FROM pgcron.rate_window w
+                  WHERE w.kind = 'key' AND w.name = ANY(rated) ORDER BY w.name
+                  FOR UPDATE SKIP LOCKED);
+  at := clock_timestamp();  -- see lock_queues
+  PERFORM pgcron.settle_window('key', l.concurrency_key, l.per, at)
+    FROM pgcron.concurrency_slots(locked) l;
+  RETURN ARRAY(SELECT k FROM unnest(keys) k WHERE k <> ALL (rated) OR k = ANY(locked));
+END $$;
+
+-- Where to look in queues that are open: their keys from where the last walk ended (`beyond`), the
+-- requirements that these labels satisfy, and the room of those that are limited. `walked`: for
+-- each queue with keys where the walk ended (NULL: it saw all), and the seconds until the next of
+-- its runs.
+CREATE FUNCTION pgcron.search_gated(queues text[], beyond text[], look int, labels text[],
+    at timestamptz, OUT places pgcron.gated_search, OUT walked pgcron.claim[])
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  asked record;
+  keyed record;
+  placed record;
+BEGIN
+  places := ROW('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', NULL)::pgcron.gated_search;
+  walked := '{}';
+  places.open_queues := ARRAY(SELECT a FROM unnest(queues) a
+                             WHERE NOT EXISTS (SELECT FROM pgcron.queue q
+                                               WHERE q.name = a AND NOT q.is_plain));
+  IF cardinality(places.open_queues) < cardinality(queues) THEN
+    FOR asked IN SELECT l.* FROM pgcron.lock_queues(queues, at) l LOOP
+      IF asked.room > 0 THEN
+        places.limited := places.limited || asked.queue; places.rooms := places.rooms || asked.room;
+      ELSIF asked.next_at IS NOT NULL THEN
+        walked := walked || pgcron.no_claim('walked', queue => asked.queue,
+              due => date_part('epoch', asked.next_at - at));
+      END IF;
+    END LOOP;
+  END IF;
+  FOR asked IN SELECT a.* FROM unnest(queues, beyond) a(queue, beyond)
+      WHERE a.queue = ANY(places.open_queues || places.limited) LOOP
+    SELECT * INTO keyed FROM pgcron.walk_keys(asked.queue, asked.beyond, look);
+    SELECT coalesce(bool_or(w.due_at <= now()), false) AS is_due,
+           min(w.due_at) FILTER (WHERE w.due_at > now()) AS next_due
+    INTO placed FROM pgcron.walk_requirements(asked.queue, labels) w;
+    IF placed.is_due THEN places.placed_queues := places.placed_queues || asked.queue; END IF;
+    keyed.next_due := least(keyed.next_due, placed.next_due);
+    CONTINUE WHEN keyed.ended_at IS NULL AND keyed.keys = '{}' AND keyed.next_due IS NULL;
+    places.pair_queues := places.pair_queues
+      || array_fill(asked.queue, ARRAY[cardinality(keyed.keys)]);
+    places.pair_keys := places.pair_keys || keyed.keys;
+    places.pair_priorities := places.pair_priorities || keyed.priorities;
+    places.pair_rooms := places.pair_rooms || keyed.rooms;
+    walked := walked || pgcron.no_claim('walked', queue => asked.queue,
+          concurrency_key => keyed.ended_at,
+          due => date_part('epoch', least(keyed.next_due, to_timestamp(253370764800)) - now()));
+  END LOOP;
+END $$;

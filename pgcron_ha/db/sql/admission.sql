@@ -1,0 +1,65 @@
+-- name: look_at_gates
+-- Which schedules have something to decide: a due run that waits for an overlap slot (of the next
+-- :at_most after a position, and of the newest), or one that is due soon and waits for the fire
+-- before it. Nothing is decided while its queue, or the cluster, is paused. `seconds` to the next
+-- that gets due.
+WITH waiting AS MATERIALIZED (
+  SELECT w.schedule_id, w.queue, w.due_at, w.id FROM pgcron.run w
+  WHERE w.state = 'blocked' AND w.gate = 'overlap' AND w.due_at <= now()
+    AND (w.due_at, w.id) > (:after::text::timestamptz, :after_id::bigint)
+  ORDER BY w.due_at, w.id LIMIT :at_most::int),
+newest AS MATERIALIZED (
+  SELECT w.schedule_id, w.queue FROM pgcron.run w
+  WHERE w.state = 'blocked' AND w.gate = 'overlap' AND w.due_at <= now()
+  ORDER BY w.due_at DESC, w.id DESC LIMIT :at_most::int / 10),
+dependent AS MATERIALIZED (
+  SELECT r.schedule_id FROM pgcron.run r
+  WHERE r.state = 'blocked' AND r.gate = 'previous' AND r.due_at <= now() + interval '5 seconds'
+  ORDER BY r.due_at LIMIT 20000)
+SELECT ARRAY(SELECT DISTINCT w.schedule_id
+             FROM (SELECT a.schedule_id, a.queue FROM waiting a
+                   UNION ALL SELECT n.schedule_id, n.queue FROM newest n) w
+             WHERE w.schedule_id <> ALL(:aside::bigint[])
+               AND NOT EXISTS (SELECT FROM pgcron.queue q
+                               WHERE q.name = w.queue AND q.paused_at IS NOT NULL)
+               AND NOT EXISTS (SELECT FROM pgcron.cluster c
+                               WHERE c.paused_at IS NOT NULL)) AS schedules,
+       ARRAY(SELECT DISTINCT d.schedule_id FROM dependent d
+             WHERE d.schedule_id <> ALL(:aside::bigint[]) LIMIT :at_most::int) AS dependents,
+       (SELECT count(*) FROM waiting) AS looked, last.due_at::text AS last_due, last.id AS last_id,
+       extract(epoch FROM least(
+           (SELECT n.due_at FROM pgcron.run n
+            WHERE n.state = 'blocked' AND n.gate = 'overlap' AND n.due_at > now()
+            ORDER BY n.due_at LIMIT 1),
+           (SELECT n.due_at - interval '5 seconds' FROM pgcron.run n
+            WHERE n.state = 'blocked' AND n.gate = 'previous'
+              AND n.due_at > now() + interval '5 seconds'
+            ORDER BY n.due_at LIMIT 1),
+           now() + interval '1 hour') - clock_timestamp())::float8 AS seconds
+FROM (SELECT 1) one
+LEFT JOIN LATERAL (SELECT w.due_at, w.id FROM waiting w ORDER BY w.due_at DESC, w.id DESC
+                   LIMIT 1) last ON true;
+
+-- name: admit_overlap
+-- blocked -> ready
+-- blocked -> skipped
+-- blocked -> superseded
+-- ready -> blocked
+-- ready -> superseded
+SELECT ready, skipped, superseded, left_out FROM pgcron.admit_overlap(:schedules::bigint[]);
+
+-- name: admit_previous
+-- blocked -> ready
+-- blocked -> skipped
+-- blocked -> upstream_failed
+-- ready -> blocked
+SELECT schedule_id, is_open FROM pgcron.admit_previous(:schedules::bigint[]);
+
+-- name: refused_runs_of_schedule
+-- Runs of a schedule that wait for an event and that no node could claim, with the server's reason:
+-- asked for after a decision that was refused. Changes nothing.
+SELECT run_id, error FROM pgcron.refused_runs(gen_random_uuid(), ARRAY(
+  SELECT r.id FROM pgcron.run r
+  WHERE r.schedule_id = :schedule_id::bigint AND r.state = 'blocked'
+    AND r.gate IN ('overlap', 'previous')
+  ORDER BY r.due_at, r.id LIMIT :at_most::int));

@@ -1,0 +1,1 @@
+"""Runs that wait for an event are made ready, or end."""
