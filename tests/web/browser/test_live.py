@@ -128,7 +128,6 @@ async def test_what_is_held_stays_when_an_answer_was_under_way(
 ) -> None:
     async with windows.tab(full_site.url) as tab:
         await tab.open("/")
-        await tab.page.evaluate("document.getElementById('attention').dataset.old = 1")
         asked, goes_on = asyncio.Event(), asyncio.Event()
 
         async def late(route: Route) -> None:
@@ -140,6 +139,7 @@ async def test_what_is_held_stays_when_an_answer_was_under_way(
         await tab.page.keyboard.press("r")
         await asyncio.wait_for(asked.wait(), 20)
         await tab.page.keyboard.press("p")
+        await tab.page.evaluate("document.getElementById('attention').dataset.old = 1")
         async with tab.page.expect_event("requestfinished"):
             goes_on.set()
         state = await tab.page.evaluate(STATE_AFTER_ANOTHER_ANSWER)
