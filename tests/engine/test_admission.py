@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
 from tests.db import control
 from tests.db.control import Connection
 from tests.engine.workshop import Workshop
-from tests.product.db import Link
+from tests.product.db import Link, Row
 from tests.product.engine import Admission
+from tests.product.engine import admission as admissions
 
 GATES = "SELECT coalesce(gate, state) FROM pgcron.run ORDER BY id"
 
@@ -86,6 +88,44 @@ async def test_more_than_one_decision_may_end_is_ended_without_another_look(
     await decide_all(workshop.admission)
 
     assert await gates(connection) == ["running"]
+
+
+async def test_what_no_notification_named_is_found_by_the_next_sweep(
+    admission: Admission, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admissions, "SWEEP_SECONDS", 0.0)
+    await control.join(connection)
+    await control.put_schedule(connection)
+    await admission.run_once()
+
+    await fires(connection, 1, "overlap")
+    await admission.run_once()
+
+    assert await gates(connection) == ["ready"]
+
+
+async def test_a_notification_that_comes_during_a_look_leads_to_another(
+    database: str, connection: Connection
+) -> None:
+    class Slow(Link):
+        async def rows(self, name: str, /, **parameters: Any) -> list[Row]:
+            found = await super().rows(name, **parameters)
+            if name == "look_at_gates" and not await gates(connection):
+                await fires(connection, 1, "overlap")
+                service.look()
+            return found
+
+    await control.join(connection)
+    await control.put_schedule(connection)
+    link = Slow(database)
+    service = Admission(link, lambda: None)
+
+    await service.run_once()
+    pause = await service.run_once()
+    await link.close()
+
+    assert await gates(connection) == ["ready"]
+    assert pause is not None
 
 
 @pytest.mark.parametrize("held", ["breaker", "no_node"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pgcron_ha.engine import batches, node, notifications
+from pgcron_ha.engine.admit import admission
 from pgcron_ha.engine.admit.admission import Admission
 from pgcron_ha.engine.batches import BATCH_CHARACTERS, MOST_ASIDE, SetAside, isolate
 from pgcron_ha.engine.claim import acceptance, dispatcher
@@ -119,6 +120,7 @@ __all__ = [
     "TimeLimits",
     "Watch",
     "acceptance",
+    "admission",
     "batches",
     "completer",
     "compute",

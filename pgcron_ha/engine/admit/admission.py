@@ -92,7 +92,7 @@ class Admission(Service):
     async def run_once(self) -> float | None:
         """One look, and one batch of schedules."""
         now = monotonic()
-        if self._look_at <= now and len(self._found) < BATCH:
+        if self._next_look() <= now and len(self._found) < BATCH:
             await self._look(now)
         if self._to_judge:
             await self._judge()
@@ -105,7 +105,10 @@ class Admission(Service):
             await self._unblock()
         if self._hinted or self._found or self._to_judge or self._may_unblock:
             return 0
-        return max(_SHORTEST_SLEEP, min(SWEEP_SECONDS, self._look_at - monotonic()))
+        return max(_SHORTEST_SLEEP, self._next_look() - monotonic())
+
+    def _next_look(self) -> float:
+        return min(self._look_at, self._sweep_at)
 
     async def _look(self, now: float) -> None:
         if self._sweep_at <= now and self._lap_is_over:
