@@ -25,6 +25,7 @@ VALUES: dict[str, Any] = {
     "low": ask.LONG_AGO,
     "most": 500,
     "name": "etl/orders",
+    "of_letters": False,
     "run_id": 1_010_000,
     "run_ids": [1_010_000],
     "schedule_id": 1,
@@ -38,12 +39,11 @@ MOST = {
     "page_runs_alive": 20,
     "page_runs_ended": 200,
     "page_runs_overflow": 0,
-    "page_runs_of_letters": 500,
     "page_run_choices": 2_000,
     "page_run_counts": 510,
     "page_history_start": 200,
     "page_key_run": 1,
-    "page_run": 5,
+    "runs_of_ids": 5,
     "page_run_waits_for": 5,
     "page_run_letter": 1,
     "page_run_children": 20,
@@ -74,9 +74,11 @@ async def test_pages_of_runs_read_what_they_show(full_database: str) -> None:
         ordered = await _rows_read(reader, "page_runs_alive", unnamed)
         indexed = await _rows_read(reader, "page_runs_alive", unnamed | {"indexed": True})
         ended = await _rows_read(reader, "page_runs_ended", unnamed)
+        letters = await _rows_read(reader, "page_runs_ended", unnamed | {"of_letters": True})
     await pool.close()
 
     assert indexed <= 100
     assert ordered <= 500 + 51 * 2
     assert ended <= 500 + 51 + 20
+    assert letters <= 500
     assert {name: rows for name, rows in read.items() if rows > MOST[name]} == {}

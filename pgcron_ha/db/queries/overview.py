@@ -16,7 +16,7 @@ from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries.node_health import UNRESPONSIVE
 from pgcron_ha.db.queries.pages.overview import blocked as parked
 from pgcron_ha.db.queries.pages.overview import due, unserved
-from pgcron_ha.db.queries.pages.run import NO_RUN
+from pgcron_ha.db.queries.pages.run import GONE, NO_RUN
 from pgcron_ha.db.queries.pages.runs import (
     STATE_GROUPS,
     STATE_WORDS,
@@ -104,7 +104,12 @@ invalid_schedules: Final = Rows("list_invalid_schedules", limit=DEFAULT_LIMIT)
 may_read_history: Final = Call[bool]("read_rights")
 """Whether this role may read the runs of others."""
 
-_runs_of_ids: Final = Rows("runs_of_ids", "ids")
+_runs_of_ids: Final = Rows("runs_of_ids", "run_ids", most=0, since=None, until=None)
+_LISTED: Final = (
+    *("id", "uuid", "origin", "schedule", "fire_time", "handler", "queue", "priority", "state"),
+    *("gate", "attempt", "max_attempts", "delivery", "due_at", "started_at", "finished_at"),
+    *("duration", "node", "error"),
+)
 
 
 async def runs(
@@ -135,9 +140,14 @@ async def runs(
             page = await runs_of_schedule(
                 connection, known["id"], wanted, Position(), schema=schema
             )
-    words = {row["id"]: row["state"] for row in page.rows}
-    found = await _runs_of_ids(connection, list(words), limit=limit, schema=schema)
-    return [{**row, "word": words[row["id"]]} for row in found]
+    words = {row["id"]: row["word"] for row in page.rows}
+    found = await _runs_of_ids(connection, list(words), schema=schema)
+    return [
+        {name: row[name] for name in _LISTED}
+        | {"overrun_after": row["expected"], "word": words[row["id"]]}
+        for row in found
+        if row["place"] != GONE
+    ]
 
 
 async def blocked(connection: Any, **options: Any) -> list[Row]:

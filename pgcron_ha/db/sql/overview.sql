@@ -32,15 +32,6 @@ FROM pgcron.schedules v
 JOIN pgcron.cursor c ON c.schedule_id = v.id JOIN pgcron.schedule s ON s.id = v.id
 WHERE v.name = :name::text;
 
--- name: runs_of_ids
-SELECT v.id, v.uuid, v.origin, v.schedule, coalesce(v.scheduled_for, v.nominal_for) AS fire_time,
-       v.handler, v.queue, v.priority, v.state, v.gate, v.attempt, v.max_attempts, v.delivery,
-       v.due_at, v.started_at, v.finished_at,
-       coalesce(v.finished_at, CASE WHEN v.state = 'running' THEN now() END)
-         - v.started_at AS duration,
-       v.node, v.error, v.overrun_after
-FROM pgcron.runs v WHERE v.id = ANY(:ids::bigint[]) ORDER BY v.id DESC LIMIT :limit::int;
-
 -- name: one_run
 SELECT v.*,
        coalesce(r.cancel_reason,

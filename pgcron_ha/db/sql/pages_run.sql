@@ -1,19 +1,24 @@
--- name: page_run
--- One run from any table: alive, ended, ended while there was no partition, or a dead letter whose
--- history retention removed.
-SELECT f.place, f.id, pgcron.run_uuid(f.uuid, f.id, f.created_at) AS uuid, f.origin, f.schedule_id,
-       f.schedule, s.name AS schedule_now, f.scheduled_for, f.nominal_for, f.parent_run, f.queue,
-       f.priority, f.handler, left(f.args::text, :most::int) AS args,
-       octet_length(f.args::text) AS args_bytes, f.delivery, f.state, f.gate, f.due_at, f.expire_at,
-       f.attempt, pgcron.attempts_allowed(f.max_attempts, f.delivery) AS max_attempts,
+-- name: runs_of_ids
+-- Runs from any table: alive, ended, ended while there was no partition, or a dead letter whose
+-- history retention removed. :since and :until are bounds of the ends, which choose partitions. At
+-- most :most characters of args and result; with 0 they are not read.
+SELECT DISTINCT ON (f.id) f.place, f.id, pgcron.run_uuid(f.uuid, f.id, f.created_at) AS uuid,
+       f.origin, f.schedule_id, f.schedule, s.name AS schedule_now, f.scheduled_for, f.nominal_for,
+       coalesce(f.scheduled_for, f.nominal_for) AS fire_time, f.parent_run, f.queue, f.priority,
+       f.handler, left(long.args, :most::int) AS args, octet_length(long.args) AS args_bytes,
+       f.delivery, f.state, f.gate, f.due_at, f.expire_at, f.attempt,
+       pgcron.attempts_allowed(f.max_attempts, f.delivery) AS max_attempts,
        date_part('epoch', pgcron.time_allowed(f.timeout)) AS timeout, f.overlap, f.claimed_at,
        f.started_at, f.finished_at, f.cancel_at, f.kill_at, f.cancel_reason, f.error,
-       left(f.result::text, :most::int) AS result, octet_length(f.result::text) AS result_bytes,
+       left(long.result, :most::int) AS result, octet_length(long.result) AS result_bytes,
+       extract(epoch FROM f.started_at - greatest(f.due_at, f.created_at))::float8 AS delay,
+       coalesce(f.finished_at, CASE WHEN f.state = 'running' THEN now() END)
+         - f.started_at AS duration,
        f.created_at, f.created_by, f.node, f.has_lease, f.concurrency_key, f.requires,
        f.retry::text AS retry, f.snoozes, f.unique_key, f.unique_scope,
        (f.time_limits ->> 'give_up_after')::float8 AS give_up_after,
        (f.time_limits ->> 'silence_timeout')::float8 AS silence_timeout,
-       (SELECT extract(epoch FROM o.expected)::float8 FROM pgcron.overrun o
+       (SELECT o.expected FROM pgcron.overrun o
         WHERE o.run_id = f.id AND f.state = 'running') AS expected
 FROM ((SELECT 1 AS place, r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for,
               r.nominal_for, r.parent_run, r.queue, r.priority, r.handler, r.args, r.delivery,
@@ -25,7 +30,7 @@ FROM ((SELECT 1 AS place, r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.s
               r.concurrency_key, r.requires, r.retry, r.snoozes, r.unique_key, r.unique_scope,
               r.time_limits
        FROM pgcron.run r LEFT JOIN pgcron.node n ON n.incarnation = r.owner
-       WHERE r.id = :run_id::bigint)
+       WHERE r.id = ANY(:run_ids::bigint[]))
       UNION ALL
       (SELECT 2, h.id, h.uuid, h.origin, h.schedule_id, h.schedule, h.scheduled_for, h.nominal_for,
               h.parent_run, h.queue, h.priority, h.handler, h.args, h.delivery, h.outcome, NULL,
@@ -33,7 +38,10 @@ FROM ((SELECT 1 AS place, r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.s
               h.started_at, h.finished_at, NULL, NULL, h.cancel_reason, h.error, h.result,
               h.created_at, h.created_by, h.node, false, h.concurrency_key, h.requires, h.retry,
               h.snoozes, h.unique_key, h.unique_scope, h.time_limits
-       FROM pgcron.ended_runs h WHERE h.id = :run_id::bigint LIMIT 1)
+       FROM pgcron.ended_runs h
+       WHERE h.id = ANY(:run_ids::bigint[])
+         AND h.finished_at >= coalesce(:since::timestamptz, '-infinity')
+         AND h.finished_at <= coalesce(:until::timestamptz, 'infinity'))
       UNION ALL
       (SELECT 3, d.run_id, d.uuid,
               CASE WHEN d.scheduled_for IS NULL THEN 'enqueued' ELSE 'schedule' END, d.schedule_id,
@@ -42,9 +50,11 @@ FROM ((SELECT 1 AS place, r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.s
               NULL, NULL, d.died_at, NULL, NULL, NULL, d.error, NULL, NULL, NULL, NULL, false,
               d.concurrency_key, d.requires, d.retry, NULL, d.unique_key, d.unique_scope,
               d.time_limits
-       FROM pgcron.dead_letter d WHERE d.run_id = :run_id::bigint)) f
+       FROM pgcron.dead_letter d WHERE d.run_id = ANY(:run_ids::bigint[]))) f
+CROSS JOIN LATERAL (SELECT CASE WHEN :most::int > 0 THEN f.args::text END AS args,
+                           CASE WHEN :most::int > 0 THEN f.result::text END AS result) long
 LEFT JOIN pgcron.schedule s ON s.id = f.schedule_id
-ORDER BY f.place LIMIT 1;
+ORDER BY f.id DESC, f.place;
 
 -- name: page_run_waits_for
 -- What may keep waiting runs from being claimed.

@@ -5,7 +5,7 @@
 -- however many runs wait, but in no order: those that run, and those that are blocked. With a
 -- :schedule_id all runs of that schedule are looked at.
 WITH looked AS MATERIALIZED (
-  SELECT e.id, e.handler, e.queue, e.schedule, e.owner,
+  SELECT e.id, e.handler, e.queue, e.schedule, e.owner, e.attempt,
          CASE WHEN e.state = 'running' THEN coalesce(e.started_at, e.claimed_at)
               ELSE e.due_at END AS at,
          CASE WHEN e.state = 'ready' AND e.attempt > 0 THEN 'retrying'
@@ -35,7 +35,7 @@ WITH looked AS MATERIALIZED (
            AND r.gate IN ('previous', 'breaker', 'no_node', 'overlap') AND r.due_at <= now()
          LIMIT :look::int)) e),
 matched AS MATERIALIZED (
-  SELECT l.id, l.word, l.at FROM looked l
+  SELECT l.id, l.word, l.at, l.attempt FROM looked l
   WHERE l.word = ANY(:states::text[]) AND l.id < :before::bigint
     AND (:queue::text IS NULL OR l.queue = :queue::text)
     AND (:handler::text IS NULL OR l.handler = :handler::text)
@@ -48,31 +48,21 @@ matched AS MATERIALIZED (
              WHERE e.id = l.id AND position(lower(:error::text)
                  IN lower(coalesce(e.cancel_reason, e.last_error))) > 0))
   ORDER BY l.id DESC LIMIT :limit::int)
-SELECT scan.looked, scan.floor, scan.floor_at, m.id,
-       CASE WHEN m.word = 'retrying' AND r.snoozes > 0
+SELECT scan.looked, scan.floor, scan.floor_at, m.id, m.at,
+       CASE WHEN m.word = 'retrying'
             AND EXISTS (SELECT FROM pgcron.attempt a
-                WHERE a.run_id = r.id AND a.attempt = r.attempt
+                WHERE a.run_id = m.id AND a.attempt = m.attempt
                   AND a.outcome = 'snoozed') THEN 'snoozed'
-            ELSE m.word END AS state,
-       m.at, r.origin, r.schedule_id, r.schedule, r.handler, r.queue, r.gate, r.attempt,
-       pgcron.attempts_allowed(r.max_attempts, r.delivery) AS max_attempts,
-       r.started_at, NULL::timestamptz AS finished_at, NULL::float8 AS seconds,
-       coalesce(r.scheduled_for, r.nominal_for) AS fire_time,
-       extract(epoch FROM r.started_at - greatest(r.due_at, r.created_at))::float8 AS delay,
-       n.name AS node,
-       left(coalesce(r.cancel_reason, r.last_error), 300) AS error,
-       CASE WHEN r.state = 'running' THEN (SELECT extract(epoch FROM o.expected)::float8
-           FROM pgcron.overrun o WHERE o.run_id = r.id) END AS expected
+            ELSE m.word END AS word
 FROM (SELECT count(*) AS looked, min(l.id) AS floor, min(l.at) AS floor_at FROM looked l) scan
-LEFT JOIN (matched m JOIN pgcron.run r ON r.id = m.id
-LEFT JOIN pgcron.node n ON n.incarnation = r.owner)
-    ON true
+LEFT JOIN matched m ON true
 ORDER BY m.id DESC;
 
 -- name: page_runs_ended
 -- Ended runs by number, as page_runs_alive; with a :schedule_id those of that schedule by their
 -- end, from (:end_at, :before) downwards: the index on it leads there, however many runs others
--- have.
+-- have. With :of_letters those that ended dead or lost (and :is_open: were not redriven): few among
+-- many, so they are read from a table of their own.
 -- :low and :high are bounds of partitions around :since and :until, so that they choose partitions
 -- and filter no row: rows that are filtered inside a LIMIT are not counted, and a page could read a
 -- day of them.
@@ -80,18 +70,26 @@ WITH looked AS MATERIALIZED (
   SELECT h.id, h.outcome, h.handler, h.queue, h.schedule, h.node, h.finished_at,
          CASE WHEN :schedule_id::bigint IS NOT NULL THEN h.finished_at END AS rank,
          :error::text IS NULL OR position(lower(:error::text) IN lower(h.error)) > 0 AS has_error
-  FROM ((SELECT e.* FROM pgcron.history e
-         WHERE :schedule_id::bigint IS NULL AND e.id < :before::bigint
+  FROM ((SELECT e.id, e.outcome, e.handler, e.queue, e.schedule, e.node, e.finished_at, e.error
+         FROM pgcron.history e
+         WHERE NOT :of_letters::boolean AND :schedule_id::bigint IS NULL AND e.id < :before::bigint
            AND e.finished_at >= :low::timestamptz AND e.finished_at < :high::timestamptz
          ORDER BY e.id DESC LIMIT :look::int)
         UNION ALL
-        (SELECT e.* FROM pgcron.history e
+        (SELECT e.id, e.outcome, e.handler, e.queue, e.schedule, e.node, e.finished_at, e.error
+         FROM pgcron.history e
          WHERE e.schedule_id = :schedule_id::bigint AND e.finished_at <= :end_at::timestamptz
            AND (e.finished_at, e.id) < (:end_at::timestamptz, :before::bigint)
            AND e.finished_at >= :since::timestamptz AND e.finished_at < :until::timestamptz
-         ORDER BY e.finished_at DESC, e.id DESC LIMIT :look::int)) h),
+         ORDER BY e.finished_at DESC, e.id DESC LIMIT :look::int)
+        UNION ALL
+        (SELECT d.run_id, CASE WHEN d.closed_at IS NULL OR NOT :is_open::boolean THEN d.outcome END,
+                d.handler, d.queue, d.schedule, NULL, d.died_at, d.error
+         FROM pgcron.dead_letter d
+         WHERE :of_letters::boolean AND d.run_id < :before::bigint
+         ORDER BY d.run_id DESC LIMIT :look::int)) h),
 matched AS MATERIALIZED (
-  SELECT l.id, l.finished_at, l.rank FROM looked l
+  SELECT l.id, l.finished_at, l.rank, l.outcome FROM looked l
   WHERE l.outcome = ANY(:states::text[]) AND (:queue::text IS NULL OR l.queue = :queue::text)
     AND (:handler::text IS NULL OR l.handler = :handler::text)
     AND (:schedule::text IS NULL OR l.schedule = :schedule::text)
@@ -99,17 +97,10 @@ matched AS MATERIALIZED (
     AND l.finished_at >= :since::timestamptz AND l.finished_at < :until::timestamptz
     AND l.has_error
   ORDER BY l.rank DESC, l.id DESC LIMIT :limit::int)
-SELECT scan.looked, scan.floor, scan.floor_at, h.id, h.outcome AS state, h.finished_at AS at,
-       h.origin, h.schedule_id, h.schedule, h.handler, h.queue, h.attempt,
-       pgcron.attempts_allowed(h.max_attempts, h.delivery) AS max_attempts,
-       h.started_at, h.finished_at,
-       extract(epoch FROM h.finished_at - h.started_at)::float8 AS seconds,
-       coalesce(h.scheduled_for, h.nominal_for) AS fire_time,
-       extract(epoch FROM h.started_at - greatest(h.due_at, h.created_at))::float8 AS delay,
-       h.node, left(h.error, 300) AS error
+SELECT scan.looked, scan.floor, scan.floor_at, m.id, m.finished_at AS at, m.outcome AS word
 FROM (SELECT count(*) AS looked, (array_agg(l.id ORDER BY l.rank, l.id))[1] AS floor,
              min(l.finished_at) AS floor_at FROM looked l) scan
-LEFT JOIN (matched m JOIN pgcron.history h ON h.id = m.id AND h.finished_at = m.finished_at) ON true
+LEFT JOIN matched m ON true
 ORDER BY m.rank DESC, m.id DESC;
 
 -- name: page_history_start
@@ -129,38 +120,6 @@ WITH RECURSIVE step(low_id, high_id, steps) AS (
     WHERE h.id >= s.low_id + (s.high_id - s.low_id + 1) / 2 ORDER BY h.id LIMIT 1) p
   WHERE s.high_id > s.low_id AND s.steps < 64)
 SELECT coalesce(max(s.low_id), 0) AS id FROM step s;
-
--- name: page_runs_of_letters
--- Runs that ended dead or lost: few among many, so they are read from their own table instead of
--- history. The history row of the same instant adds node and start while retention keeps it.
-WITH looked AS MATERIALIZED (
-  SELECT d.run_id AS id, d.outcome, d.handler, d.queue, d.schedule, d.died_at, d.closed_at,
-         :error::text IS NULL OR position(lower(:error::text) IN lower(d.error)) > 0 AS has_error
-  FROM pgcron.dead_letter d WHERE d.run_id < :before::bigint ORDER BY d.run_id DESC
-  LIMIT :look::int),
-matched AS MATERIALIZED (
-  SELECT l.id FROM looked l
-  WHERE l.outcome = ANY(:states::text[]) AND (l.closed_at IS NULL OR NOT :is_open::boolean)
-    AND (:queue::text IS NULL OR l.queue = :queue::text)
-    AND (:handler::text IS NULL OR l.handler = :handler::text)
-    AND (:schedule::text IS NULL OR l.schedule = :schedule::text)
-    AND l.died_at >= :since::timestamptz AND l.died_at < :until::timestamptz AND l.has_error
-  ORDER BY l.id DESC LIMIT :limit::int)
-SELECT scan.looked, scan.floor, scan.floor_at, m.id, d.outcome AS state, d.died_at AS at,
-       coalesce(h.origin,
-                CASE WHEN d.scheduled_for IS NULL THEN 'enqueued' ELSE 'schedule' END) AS origin,
-       d.schedule_id, d.schedule, d.handler, d.queue, d.attempts AS attempt,
-       pgcron.attempts_allowed(d.max_attempts, d.delivery) AS max_attempts,
-       h.started_at, d.died_at AS finished_at,
-       extract(epoch FROM h.finished_at - h.started_at)::float8 AS seconds, h.node,
-       left(d.error, 300) AS error
-FROM (SELECT count(*) AS looked, min(l.id) AS floor, min(l.died_at) AS floor_at FROM looked l) scan
-LEFT JOIN (matched m JOIN pgcron.dead_letter d ON d.run_id = m.id
-           LEFT JOIN LATERAL (SELECT e.* FROM pgcron.history e
-           WHERE e.id = d.run_id AND e.finished_at = d.died_at LIMIT 1) h
-               ON true)
-               ON true
-ORDER BY m.id DESC;
 
 -- name: page_run_choices
 -- What the filters suggest: names that nodes and schedules use, and how history is divided.

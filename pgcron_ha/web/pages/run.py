@@ -22,7 +22,6 @@ from pgcron_ha.web.run_words import retry_words, run_sentence, run_word
 
 # Characters of a laid-out args or result.
 MOST_PRETTY: Final = 30_000
-_GONE: Final = 3
 
 
 class Found(NamedTuple):
@@ -132,7 +131,7 @@ def _view(
         "may_kill": row["cancel_at"] is not None and row["kill_at"] is None,
         "retry_word": _retry_word(row, word, redrive_href),
         "redrive_href": redrive_href,  # retrying an open dead letter that way closes it
-        "is_gone": row["place"] == _GONE,
+        "is_gone": row["place"] == ask.GONE,
     }
 
 
@@ -148,7 +147,7 @@ def _progress(reported: Row | None) -> Row | None:
 
 def _retry_word(row: Row, word: str, redrive_href: str | None) -> str | None:
     if row["finished_at"] is not None:
-        return None if redrive_href or row["place"] == _GONE else "Retry"
+        return None if redrive_href or row["place"] == ask.GONE else "Retry"
     return None if word in ("running", "blocked", "ready") else "Run now"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from starlette.responses import RedirectResponse, Response
 
@@ -68,7 +68,7 @@ async def show_runs(page_request: PageRequest) -> Response:
         snapshot,
         title="Runs",
         page=page,
-        rows=[_line(row, snapshot.now) for row in page.rows],
+        rows=[{**row, "overruns": expected_about(row["expected"])} for row in page.rows],
         tabs=_tabs(page_request, filters, snapshot.value.counts),
         filters={name: given.get(name, "") for name in _FILTERS},
         chips=chips(page_request, "runs", filters),
@@ -98,7 +98,8 @@ async def _read_listing(
         page = await ask.runs_of_schedule(connection, known["id"], wanted, position, schema=schema)
     else:
         page = await ask.newest_runs(connection, wanted, position, period=period, schema=schema)
-    return Listing(page, counts, known is not None)
+    rows = await ask.detailed(connection, page, schema=schema)
+    return Listing(replace(page, rows=rows), counts, known is not None)
 
 
 async def _jump(page_request: PageRequest, text: str) -> Response:
@@ -198,11 +199,3 @@ def _tabs(
 def _counted(count: int | None) -> str | None:
     most = ask.COUNTED_EXACTLY
     return count if count is None else number(most) + "+" if count > most else number(count)
-
-
-def _line(row: Row, now: datetime) -> dict[str, Any]:
-    seconds = row["seconds"]
-    if row["state"] == "running" and row["started_at"] is not None:
-        seconds = (now - row["started_at"]).total_seconds()
-    more = {"seconds": seconds, "overruns": expected_about(row.get("expected"))}
-    return {"gate": None, **row, **more}

@@ -21,6 +21,7 @@ from pgcron_ha.db.queries.pages.runs import (
     STATE_WORDS,
     Position,
     RunFilter,
+    detailed,
     runs_of_schedule,
 )
 from pgcron_ha.db.queries.rows import Row
@@ -86,12 +87,13 @@ def links_of(row: Row) -> dict[str, str]:
 async def _read_schedule(connection: Connection, name: str, *, schema: str) -> Found:
     """Everything the page shows, in one read-only transaction. NotFound."""
     row = await overview.schedule(connection, name, schema=schema)
+    runs = await runs_of_schedule(connection, row["id"], _RUNS, Position(), schema=schema)
     of_it: dict[str, Any] = {"schedule_id": row["id"], "schema": schema}
     return Found(
         {**row, "changed": await changed_occurrences(connection, row["id"], schema=schema)},
         await ask.schedules.the(connection, ids=[row["id"]], limit=1, schema=schema),
         await ask.occurrences(connection, before=None, limit=LEDGER_ROWS + 1, **of_it),
-        (await runs_of_schedule(connection, row["id"], _RUNS, Position(), schema=schema)).rows,
+        await detailed(connection, runs, schema=schema),
     )
 
 

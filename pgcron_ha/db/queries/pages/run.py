@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pgcron_ha.db.queries.rows import Query, Row, Rows
+from pgcron_ha.errors import NotFound
 
 # Characters of args and of a result that are read; of the rest only the size is shown.
 MOST_JSON: Final = 20_000
@@ -21,20 +22,33 @@ MOST_LINE: Final = 2_000
 # Above every number of an attempt or a line.
 HIGHEST: Final = 2**31 - 1
 
+# The place of a dead letter whose history is gone.
+GONE: Final = 3
+
 NO_RUN: Final = (
     "run {} does not exist",
     "It was never enqueued, its transaction was rolled back, or retention removed it.",
     "`pgcron-ha runs list` lists runs.",
 )
 
-run: Final = Query("page_run", "run_id", most=MOST_JSON).existing(*NO_RUN)
-"""Everything about a run; NotFound. `args` and `result` are JSON text of at most `MOST_JSON`
-characters, `args_bytes` and `result_bytes` their whole size, `timeout` is in seconds, `retry` is
-its policy's JSON text or None.
+runs_of_ids: Final = Query("runs_of_ids", "run_ids", since=None, until=None)
+"""Everything about runs, by number, the highest first. `args` and `result` are JSON text of at
+most ``most`` characters, `args_bytes` and `result_bytes` their whole size (with ``most`` 0 all of
+them are None), `timeout` is in seconds, `retry` is its policy's JSON text or None.
 
 ``place`` is 1 for a live run, 2 for an ended one, 3 for a dead letter whose history is gone;
 then `due_at`, `created_at` and `max_attempts` may be None.
 """
+
+
+async def run(connection: Any, run_id: int, **options: Any) -> Row:
+    """As `runs_of_ids`, of one run; NotFound."""
+    found = await runs_of_ids.one(connection, [run_id], most=MOST_JSON, **options)
+    if found is None:
+        message, *more = NO_RUN
+        raise NotFound(message.format(run_id), *more)
+    return found
+
 
 waits_of: Final = Rows("page_run_waits_for", "run_ids")
 """What may keep each of these waiting runs from starting: pauses, nodes, the holder of its slot,

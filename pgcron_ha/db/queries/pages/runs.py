@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
+from pgcron_ha.db.queries.pages.run import runs_of_ids
 from pgcron_ha.db.queries.rows import Query, Row, fetch
 
 PAGE_ROWS: Final = 50
@@ -94,7 +95,7 @@ class Position:
 
 @dataclass(frozen=True)
 class RunPage:
-    """One page of runs, newest first.
+    """One page of runs, newest first: ``id``, ``word`` (a state or outcome) and ``at``.
 
     ``next`` is where the next page begins (None: there is none). ``is_stopped`` says that the page
     isn't full only because enough was looked at: ``looked`` runs, back to ``looked_to``.
@@ -201,6 +202,16 @@ async def runs_of_schedule(
     return RunPage([*first, *rows], beyond, scan.looked, scan.floor_at, is_stopped=True)
 
 
+async def detailed(connection: Any, page: RunPage, *, schema: str = DEFAULT_SCHEMA) -> list[Row]:
+    """The rows of a page with all that `runs_of_ids` knows of them; in the page's transaction."""
+    ends = [row["at"] for row in page.rows if row["word"] in ENDED_WORDS]
+    bounds = {"since": min(ends, default=LONG_AGO), "until": max(ends, default=LONG_AGO)}
+    ids = [row["id"] for row in page.rows]
+    found = await runs_of_ids(connection, ids, **bounds, most=0, schema=schema)
+    known = {row["id"]: row for row in found}
+    return [{**known[row["id"]], **row} for row in page.rows]
+
+
 choices: Final = Query("page_run_choices", look=CHOICES_LOOK, limit=CHOICES).the
 """A row of ``queues``, ``handlers``, ``nodes``, ``schedules`` to suggest; history's ``period``."""
 
@@ -244,9 +255,7 @@ async def _ended(
         return _NOTHING
     values: dict[str, Any] = {"states": words, "before": before, "look": look}
     if words <= _LETTERS and wanted.node is None:
-        return await _scan(
-            connection, "page_runs_of_letters", schema, wanted, **values, is_open=wanted.is_open
-        )
+        return await _scan(connection, "page_runs_ended", schema, wanted, **values, of_letters=True)
     bounds = dict(zip(("low", "high"), _around(wanted, period), strict=True))
     if wanted.until < FAR_AHEAD and before == HIGHEST_ID:
         start = await _history_start(connection, schema=schema, until=wanted.until)
@@ -268,6 +277,7 @@ def _together(scans: list[_Scan]) -> _Scan:
 async def _scan(connection: Any, name: str, schema: str, wanted: RunFilter, **more: Any) -> _Scan:
     values: dict[str, Any] = {"look": LOOK, "limit": wanted.rows + 1, "before": HIGHEST_ID}
     values |= {"schedule_id": None, "end_at": FAR_AHEAD, "low": LONG_AGO, "high": FAR_AHEAD}
+    values["of_letters"] = False
     values |= vars(wanted) | more
     values["states"] = sorted(values["states"])
     found = await fetch(connection, name, schema, **values)
