@@ -35,7 +35,7 @@ async def tables(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> tuple[Tabl
 
 async def storage(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> Storage:
     """All of it; reads the catalog and statistics, and no row of the tables."""
-    (sight,) = await fetch(connection, "sees_all_sessions", schema)
+    (role,) = await fetch(connection, "read_role", schema)
     holders = await fetch(
         connection,
         "list_snapshot_holders",
@@ -44,7 +44,7 @@ async def storage(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> Storage:
         seconds=HELD_SECONDS,
         limit=MOST_HOLDERS,
     )
-    return Storage(await tables(connection, schema=schema), holders, sight["sees_all"])
+    return Storage(await tables(connection, schema=schema), holders, role["sees_all"])
 
 
 def release_words(holder: Row) -> str:

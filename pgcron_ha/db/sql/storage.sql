@@ -22,10 +22,6 @@ CROSS JOIN LATERAL (SELECT coalesce(pg_total_relation_size(c.oid), 0) AS total,
 WHERE c.relnamespace = 'pgcron'::regnamespace AND c.relkind = 'r' ORDER BY c.relname
 LIMIT :limit::int;
 
--- name: sees_all_sessions
--- Whether this role sees snapshots that other roles hold.
-SELECT pg_has_role('pg_read_all_stats', 'USAGE') AS sees_all;
-
 -- name: sweep_history
 -- Ended runs that a rule of retention keeps no longer, from a few pages of one day; no row: nothing
 -- is due.
