@@ -19,7 +19,8 @@ SELECT DISTINCT ON (f.id) f.place, f.id, pgcron.run_uuid(f.uuid, f.id, f.created
        (f.time_limits ->> 'give_up_after')::float8 AS give_up_after,
        (f.time_limits ->> 'silence_timeout')::float8 AS silence_timeout,
        (SELECT o.expected FROM pgcron.overrun o
-        WHERE o.run_id = f.id AND f.state = 'running') AS expected
+        WHERE o.run_id = f.id AND f.state = 'running') AS expected,
+       p.at AS progress_at, p.done, p.total, p.note
 FROM ((SELECT 1 AS place, r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for,
               r.nominal_for, r.parent_run, r.queue, r.priority, r.handler, r.args, r.delivery,
               r.state, r.gate, r.due_at, r.expire_at, r.attempt, r.max_attempts, r.timeout,
@@ -54,6 +55,7 @@ FROM ((SELECT 1 AS place, r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.s
 CROSS JOIN LATERAL (SELECT CASE WHEN :most::int > 0 THEN f.args::text END AS args,
                            CASE WHEN :most::int > 0 THEN f.result::text END AS result) long
 LEFT JOIN pgcron.schedule s ON s.id = f.schedule_id
+LEFT JOIN pgcron.progress p ON p.run_id = f.id AND p.attempt = f.attempt AND f.state = 'running'
 ORDER BY f.id DESC, f.place;
 
 -- name: page_run_waits_for
@@ -87,12 +89,6 @@ LEFT JOIN LATERAL (SELECT s.* FROM pgcron.concurrency_slots(ARRAY[r.concurrency_
   WHERE r.concurrency_key IS NOT NULL) l
     ON true
 WHERE r.id = ANY(:run_ids::bigint[]);
-
--- name: page_run_progress
--- The last progress report of the attempt under way.
-SELECT p.at, p.done, p.total, p.note
-FROM pgcron.run r JOIN pgcron.progress p ON p.run_id = r.id AND p.attempt = r.attempt
-WHERE r.id = :run_id::bigint AND r.state = 'running';
 
 -- name: page_run_letter
 SELECT d.died_at, d.redriven_as, d.closed_at, d.closed_by, d.note,

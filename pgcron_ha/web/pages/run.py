@@ -29,7 +29,6 @@ class Found(NamedTuple):
 
     run: Row
     waits: Row | None
-    progress: Row | None
     letter: Row | None
     attempts: list[Row]
     children: list[Row]
@@ -88,7 +87,6 @@ async def _read_run(connection: Connection, run_id: int, place: LogPlace, *, sch
     return Found(
         run=run,
         waits=await ask.waits_for(connection, **of_it) if is_waiting else None,
-        progress=await ask.progress(connection, **of_it) if is_running else None,
         letter=await ask.letter(connection, **of_it) if is_dead else None,
         attempts=await ask.attempts(connection, **of_it),
         children=await ask.children(connection, **of_it) if is_ended else [],
@@ -117,7 +115,7 @@ def _view(
         "what": row["schedule_now"] or row["schedule"] or row["handler"],  # the heading
         "facts": _facts(page_request, row, found.letter),
         "instants": _instants(row),
-        "progress": _progress(found.progress),
+        "progress": _progress(row),
         "bar": where_time_went(row, shown, now),
         "attempts": [{**one, "seconds": _seconds(one, now)} for one in tries_of(row, shown)],
         "unfolded": next(with_traceback, None),
@@ -135,14 +133,14 @@ def _view(
     }
 
 
-def _progress(reported: Row | None) -> Row | None:
-    """With ``amount``, such as 3 of 10, and ``percent``, if it named a total."""
-    if reported is None:
+def _progress(row: Row) -> Row | None:
+    """What it reported last: ``amount``, such as 3 of 10, and ``percent``, if it named a total."""
+    done, total = row["done"], row["total"]
+    if done is None:
         return None
-    done, total = reported["done"], reported["total"]
     percent = None if total is None else f"{min(100.0, 100 * done / total):.0f}"
     amount = f"{done:,.10g}" + ("" if total is None else f" of {total:,.10g}")
-    return {**reported, "amount": amount, "percent": percent}
+    return {**row, "amount": amount, "percent": percent}
 
 
 def _retry_word(row: Row, word: str, redrive_href: str | None) -> str | None:

@@ -36,6 +36,8 @@ runs_of_ids: Final = Query("runs_of_ids", "run_ids", since=None, until=None)
 most ``most`` characters, `args_bytes` and `result_bytes` their whole size (with ``most`` 0 all of
 them are None), `timeout` is in seconds, `retry` is its policy's JSON text or None.
 
+`done`, `total`, `note` and `progress_at` are of the last progress report of the attempt under way.
+
 ``place`` is 1 for a live run, 2 for an ended one, 3 for a dead letter whose history is gone;
 then `due_at`, `created_at` and `max_attempts` may be None.
 """
@@ -60,9 +62,6 @@ async def waits_for(connection: Any, run_id: int, **options: Any) -> Row | None:
     """As `waits_of`, of one run; None: it does not wait."""
     return await waits_of.one(connection, [run_id], **options)
 
-
-progress: Final = Query("page_run_progress").one
-"""The last progress report of the attempt under way of ``run_id``."""
 
 letter: Final = Query("page_run_letter").one
 """The dead letter of ``run_id``."""
