@@ -113,12 +113,13 @@ WHERE h.finished_at > now() - make_interval(secs => :seconds::float8) GROUP BY h
 ORDER BY h.outcome;
 
 -- name: list_invalid_schedules
-SELECT s.name, s.spec, s.timezone,
+-- Those that are not paused first.
+SELECT c.schedule_id, s.name, s.spec, s.timezone,
        jsonb_build_object('message', c.error) || CASE jsonb_typeof(c.error) WHEN 'object'
            THEN c.error ELSE '{}' END AS error
 FROM pgcron.cursor c
 JOIN pgcron.schedule s ON s.id = c.schedule_id
-WHERE c.status = 'invalid' ORDER BY s.name LIMIT :limit::int;
+WHERE c.status = 'invalid' ORDER BY s.enabled DESC, s.updated_at DESC LIMIT :limit::int;
 
 -- name: read_clock
 SELECT clock_timestamp() AS now;

@@ -78,10 +78,6 @@ CROSS JOIN LATERAL (SELECT h.outcome FROM pgcron.history h
                     ORDER BY h.finished_at DESC LIMIT 1) last
 WHERE last.outcome <> 'succeeded' LIMIT :limit::int;
 
--- name: page_invalid_schedules
-SELECT c.schedule_id FROM pgcron.cursor c JOIN pgcron.schedule s ON s.id = c.schedule_id
-WHERE c.status = 'invalid' AND s.enabled ORDER BY s.updated_at DESC LIMIT :limit::int;
-
 -- name: page_timeline_runs
 -- Ended runs of some schedules since an instant, newest first, at most :each of one schedule.
 SELECT track.schedule_id, h.id, h.outcome, h.started_at, h.finished_at, h.attempt

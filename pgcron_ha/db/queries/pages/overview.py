@@ -59,7 +59,7 @@ recent: Final = Query("page_recent", look=RECENT_RUNS).the
 failing_candidates: Final = Query("page_failing_candidates", look=LOOK, limit=ROWS)
 """Schedules (`schedule_id`) that may be failing: those of the newest open dead letters."""
 
-invalid_schedules: Final = Query("page_invalid_schedules", limit=ROWS)
+invalid_schedules: Final = Query("list_invalid_schedules", limit=ROWS)
 """Schedules that do not fire because nobody can read them."""
 
 
