@@ -2,8 +2,8 @@
 -- Runs from any table: alive, ended, ended while there was no partition, or a dead letter whose
 -- history retention removed. :since and :until are bounds of the ends, which choose partitions. At
 -- most :most characters of args and result; with 0 they are not read.
-SELECT DISTINCT ON (f.id) f.place, f.id, pgcron.run_uuid(f.uuid, f.id, f.created_at) AS uuid,
-       f.origin, f.schedule_id, f.schedule, s.name AS schedule_now, f.scheduled_for, f.nominal_for,
+SELECT f.place, f.id, pgcron.run_uuid(f.uuid, f.id, f.created_at) AS uuid, f.origin,
+       f.schedule_id, f.schedule, s.name AS schedule_now, f.scheduled_for, f.nominal_for,
        coalesce(f.scheduled_for, f.nominal_for) AS fire_time, f.parent_run, f.queue, f.priority,
        f.handler, left(long.args, :most::int) AS args, octet_length(long.args) AS args_bytes,
        f.delivery, f.state, f.gate, f.due_at, f.expire_at, f.attempt,
@@ -21,7 +21,9 @@ SELECT DISTINCT ON (f.id) f.place, f.id, pgcron.run_uuid(f.uuid, f.id, f.created
        (SELECT o.expected FROM pgcron.overrun o
         WHERE o.run_id = f.id AND f.state = 'running') AS expected,
        p.at AS progress_at, p.done, p.total, p.note
-FROM ((SELECT 1 AS place, r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for,
+FROM unnest(:run_ids::bigint[]) asked(id)
+CROSS JOIN LATERAL (SELECT e.* FROM (
+      (SELECT 1 AS place, r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for,
               r.nominal_for, r.parent_run, r.queue, r.priority, r.handler, r.args, r.delivery,
               r.state, r.gate, r.due_at, r.expire_at, r.attempt, r.max_attempts, r.timeout,
               r.overlap, r.claimed_at, r.started_at, NULL::timestamptz AS finished_at, r.cancel_at,
@@ -31,7 +33,7 @@ FROM ((SELECT 1 AS place, r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.s
               r.concurrency_key, r.requires, r.retry, r.snoozes, r.unique_key, r.unique_scope,
               r.time_limits
        FROM pgcron.run r LEFT JOIN pgcron.node n ON n.incarnation = r.owner
-       WHERE r.id = ANY(:run_ids::bigint[]))
+       WHERE r.id = asked.id)
       UNION ALL
       (SELECT 2, h.id, h.uuid, h.origin, h.schedule_id, h.schedule, h.scheduled_for, h.nominal_for,
               h.parent_run, h.queue, h.priority, h.handler, h.args, h.delivery, h.outcome, NULL,
@@ -40,7 +42,7 @@ FROM ((SELECT 1 AS place, r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.s
               h.created_at, h.created_by, h.node, false, h.concurrency_key, h.requires, h.retry,
               h.snoozes, h.unique_key, h.unique_scope, h.time_limits
        FROM pgcron.ended_runs h
-       WHERE h.id = ANY(:run_ids::bigint[])
+       WHERE h.id = asked.id
          AND h.finished_at >= coalesce(:since::timestamptz, '-infinity')
          AND h.finished_at <= coalesce(:until::timestamptz, 'infinity'))
       UNION ALL
@@ -51,12 +53,12 @@ FROM ((SELECT 1 AS place, r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.s
               NULL, NULL, d.died_at, NULL, NULL, NULL, d.error, NULL, NULL, NULL, NULL, false,
               d.concurrency_key, d.requires, d.retry, NULL, d.unique_key, d.unique_scope,
               d.time_limits
-       FROM pgcron.dead_letter d WHERE d.run_id = ANY(:run_ids::bigint[]))) f
+       FROM pgcron.dead_letter d WHERE d.run_id = asked.id)) e ORDER BY e.place LIMIT 1) f
 CROSS JOIN LATERAL (SELECT CASE WHEN :most::int > 0 THEN f.args::text END AS args,
                            CASE WHEN :most::int > 0 THEN f.result::text END AS result) long
 LEFT JOIN pgcron.schedule s ON s.id = f.schedule_id
 LEFT JOIN pgcron.progress p ON p.run_id = f.id AND p.attempt = f.attempt AND f.state = 'running'
-ORDER BY f.id DESC, f.place;
+ORDER BY f.id DESC;
 
 -- name: page_run_waits_for
 -- What may keep waiting runs from being claimed.
