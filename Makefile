@@ -6,7 +6,7 @@
 .PHONY: help demo test test-long test-matrix examples check lines format bench chaos fuzz-specs model lock clean
 
 ARGS ?=
-IN_PARALLEL = -n $$(($$(getconf _NPROCESSORS_ONLN) + 2)) --maxprocesses 4
+IN_PARALLEL = -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --maxprocesses 4
 ONLY ?=
 PYTHON ?=
 UV ?= uv
