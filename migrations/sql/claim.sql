@@ -65,12 +65,12 @@ BEGIN
 END $$;
 
 -- ready -> running
--- Runs with a capacity gate, for so many free slots. What is
--- known of a limit is read by a statement that begins after its row was locked; the slots of keys
--- are guarded by a unique index instead, and whoever comes second looks again. Nothing waits for a
--- lock of others. A run heavier than what is free may be kept room for (see choose_awaited): it is
--- returned as `await` with its weight, and nothing else is claimed here until it has begun
--- somewhere. Plans are kept: to make them anew for each claim costs as much again.
+-- Runs with a capacity gate, for so many free slots. What is known of a limit is read by a
+-- statement that begins after its row was locked. The slots of keys are guarded by a unique index
+-- instead: the second of two nodes looks again. Nothing waits for a lock of others. A run heavier
+-- than what is free may be kept room for (see choose_awaited): it is returned as `await` with its
+-- weight, and nothing else is claimed here until it has begun somewhere. Plans are kept: to make
+-- them anew for each claim costs as much again.
 CREATE FUNCTION pgcron.claim_gated(incarnation uuid, queues text[], beyond text[], handlers text[],
     free int, look int, aged boolean, probes bigint[]) RETURNS SETOF pgcron.claim
 LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
@@ -206,8 +206,8 @@ END $$;
 -- `onces`: runs that may start only once), from a lower bound that the node moves, so that neither
 -- future rows of a high priority nor dead index entries are walked. `gated`: free slots for
 -- the others, of these queues, from where the last walk over their keys ended (`beyond`); `look`
--- keys at most. The sub-select is an ARRAY(…) so that its LIMIT holds whatever plan is chosen; the
--- check of node and cluster is inside it so that nothing is locked for a session that is not alive.
+-- keys at most. The sub-select is an ARRAY(…) so that its LIMIT holds with every plan. The check
+-- of node and cluster is inside it so that nothing is locked for a session that is not alive.
 -- Each token is one claim's and reveals nothing of another's: a secret of the statement and the
 -- run's id, hashed (a random number for each row costs five times as much). The paths have an ORDER
 -- BY of their own: a join with queue may shuffle them.

@@ -28,7 +28,7 @@ BEGIN
 END $$;
 
 -- ready -> blocked
--- Of every run with a policy, whoever writes it. One that a person asks for wakes the nodes.
+-- Every new run with a policy, also by a plain INSERT. One that a person asks for wakes the nodes.
 CREATE FUNCTION pgcron.block_new_run() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
