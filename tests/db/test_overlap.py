@@ -113,10 +113,10 @@ async def test_what_waits_is_seen_by_the_look_at_the_gates(connection: Connectio
     [found] = await call(connection, "look_at_gates", **BEGINNING, at_most=10, aside=[])
     assert (found["schedules"], found["looked"]) == ([columns["schedule_id"]], 2)
 
-    after = {"after": found["last_due"], "after_id": found["last_id"]}
+    after = {"after": found["last_look"], "after_id": found["last_id"]}
     await enqueue(connection, due_at=now + minutes(1), **columns)
     [found] = await call(connection, "look_at_gates", **after, at_most=10, aside=[])
-    assert (found["looked"], found["last_due"]) == (0, None)
+    assert (found["looked"], found["last_look"]) == (0, None)
     assert found["schedules"] == [columns["schedule_id"]]  # of the newest
     assert 55 < found["seconds"] <= 60
 

@@ -47,6 +47,24 @@ async def fires(connection: Connection, count: int, gate: str, policy: str = "qu
     )
 
 
+async def fires_in_order(connection: Connection, name: str, count: int) -> list[int]:
+    """Due fires of a schedule, each of which needs the success of the one before."""
+    schedule = await control.put_schedule(
+        connection, name=name, overlap="queue", depends_on_previous=True
+    )
+    await connection.execute(
+        "UPDATE pgcron.cursor SET watermark = now() - interval '1 hour' WHERE schedule_id = $1",
+        schedule,
+    )
+    cursor = await control.cursor_of(connection, schedule)
+    instants = [cursor["watermark"] + control.minutes(number) for number in range(1, count + 1)]
+    assert await control.materialize(connection, cursor, instants) == (1, count)
+    rows = await connection.fetch(
+        "SELECT id FROM pgcron.run WHERE schedule_id = $1 ORDER BY due_at", schedule
+    )
+    return [row["id"] for row in rows]
+
+
 async def gates(connection: Connection) -> list[str]:
     return [row[0] for row in await connection.fetch(GATES)]
 
@@ -59,8 +77,7 @@ async def decide_all(admission: Admission) -> None:
 async def test_the_end_of_a_fire_lets_the_next_go_that_depends_on_it(
     workshop: Workshop, connection: Connection
 ) -> None:
-    await control.put_schedule(connection, overlap="queue", depends_on_previous=True)
-    await fires(connection, 3, "previous")
+    await fires_in_order(connection, "job", 3)
     await workshop.step()
     [first] = workshop.executor.executing
     assert await gates(connection) == ["running", "previous", "previous"]
@@ -74,6 +91,25 @@ async def test_the_end_of_a_fire_lets_the_next_go_that_depends_on_it(
     await decide_all(workshop.admission)
 
     assert await gates(connection) == ["ready", "previous"]
+
+
+async def test_a_fire_has_its_turn_though_more_than_one_look_meets_wait_longer(
+    admission: Admission, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = await control.join(connection)
+    for number in range(3):
+        await fires_in_order(connection, f"stuck-{number}", 2)
+    [first, _] = await fires_in_order(connection, "free", 2)
+    await decide_all(admission)
+    claimed = await control.claim(connection, node, 10)
+    await control.finish(connection, [row for row in claimed if row["id"] == first])
+
+    monkeypatch.setattr(admissions, "LOOK", 1)
+    admission.look()
+    for _ in range(10):
+        await admission.run_once()
+
+    assert await gates(connection) == ["running", "previous"] * 3 + ["ready"]
 
 
 async def test_more_than_one_decision_may_end_is_ended_without_another_look(

@@ -22,7 +22,7 @@ BATCH: Final = 200
 """Schedules decided in one statement, which has their rows locked."""
 
 LOOK: Final = 1000
-"""Due runs of one look."""
+"""Due runs of one look, and schedules judged at once."""
 
 LOOK_SECONDS: Final = 0.05
 """Between two looks while runs of schedules end here."""
@@ -60,7 +60,7 @@ class Admission(Service):
         self._may_unblock = False
         self._holders: dict[int, int] = {}
         self._dependents: set[int] = set()
-        self._to_judge: set[int] = set()
+        self._to_judge: dict[int, None] = {}
         self._after: tuple[str, int] = _BEGINNING
         self._sweep_at = self._look_at = self._looked_at = self._judged_at = _AT_ONCE
 
@@ -75,7 +75,7 @@ class Admission(Service):
         over = [run for run in self._holders if not holds(run)]
         if over:
             freed = {self._holders.pop(run) for run in over}
-            self._to_judge |= freed & self._dependents
+            self._to_judge.update(dict.fromkeys(freed & self._dependents))
             self.hint(freed)
 
     def hint(self, schedules: Iterable[int]) -> None:
@@ -114,6 +114,7 @@ class Admission(Service):
         if self._sweep_at <= now and self._lap_is_over:
             self._sweep_at, self._after = now + SWEEP_SECONDS, _BEGINNING
             self._tried_again.clear()
+            self._dependents.clear()
             self._may_unblock = True
         after, after_id = self._after
         waiting = self.aside.waiting()
@@ -121,15 +122,17 @@ class Admission(Service):
             "look_at_gates", after=after, after_id=after_id, at_most=LOOK, aside=waiting
         )
         self._looked_at = monotonic()
-        if found["last_due"] is not None:
-            self._after = (found["last_due"], found["last_id"])
+        if found["last_look"] is not None:
+            self._after = (found["last_look"], found["last_id"])
         soon = SWEEP_SECONDS if found["seconds"] is None else found["seconds"]
-        self._dependents = set(found["dependents"])
+        new = set(found["dependents"]) - self._dependents
+        self._dependents |= new
+        self._to_judge.update(dict.fromkeys(new))
         if self._dependents:
             soon = min(soon, _DEPENDENTS_SECONDS)
             if now - self._judged_at >= _DEPENDENTS_SECONDS:
                 self._judged_at = now
-                self._to_judge |= self._dependents
+                self._to_judge.update(dict.fromkeys(self._dependents))
         self._lap_is_over = found["looked"] < LOOK
         self._look_at = self._looked_at + soon if self._lap_is_over else _AT_ONCE
         self._found.update(dict.fromkeys([*self._later, *found["schedules"]]))
@@ -137,12 +140,14 @@ class Admission(Service):
 
     async def _judge(self) -> None:
         """Runs that wait for the fire before theirs: those that may go on need a slot yet."""
-        schedules, self._to_judge = sorted(self._to_judge), set()
+        schedules = sorted(islice(self._to_judge, LOOK))
+        for schedule in schedules:
+            del self._to_judge[schedule]
         answers = await isolate(schedules, self._send_dependents, self._refused, self._delayed)
         for row in chain.from_iterable(answers):
             self._found[row["schedule_id"]] = None
             if not row["is_open"]:
-                self._to_judge.add(row["schedule_id"])  # it ended: the next fire is judged
+                self._to_judge[row["schedule_id"]] = None  # it ended: the next fire is judged
 
     async def _decide(self, schedules: Sequence[int]) -> None:
         ready = 0
