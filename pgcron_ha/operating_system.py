@@ -233,23 +233,16 @@ class FileLock:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._descriptor: int | None = None
+        self.descriptor = -1  # none: the lock is not held
 
     @property
     def is_held(self) -> bool:
         """Whether this object holds the lock."""
-        return self._descriptor is not None
-
-    @property
-    def descriptor(self) -> int:
-        """The descriptor that carries the lock; the lock must be held."""
-        if self._descriptor is None:
-            raise RuntimeError(f"{self.path} is not locked")
-        return self._descriptor
+        return self.descriptor >= 0
 
     def try_acquire(self, *, shared: bool = False) -> bool:
         """Take the lock if it is free; True if it is held now. Raises OSError for the file."""
-        if self._descriptor is not None:
+        if self.is_held:
             return True
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -259,7 +252,7 @@ class FileLock:
             if isinstance(error, BlockingIOError):
                 return False
             raise
-        self._descriptor = descriptor
+        self.descriptor = descriptor
         IN_FORKED_CHILD[self] = self.release
         return True
 
@@ -268,9 +261,9 @@ class FileLock:
 
         Closed, never unlocked: a process that inherited the descriptor keeps the lock.
         """
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        if self.is_held:
+            os.close(self.descriptor)
+            self.descriptor = -1
             del IN_FORKED_CHILD[self]
 
     def __enter__(self) -> Self:

@@ -71,8 +71,7 @@ async def follow(
                 printed = await _print_lines(session, run_id, printed, screen)
             if status.is_ended:
                 return status
-            is_patient = left <= 0 or pause == LOOK_SECONDS
-            waits = is_patient and status.state == "ready"
+            waits = status.state != "running" and (left <= 0 or pause == LOOK_SECONDS)
             screen.show(status, await why_it_waits(session, run_id) if waits else None)
             if left <= 0:
                 raise timed_out(run_id, timeout)
@@ -97,7 +96,7 @@ async def note_what_nobody_offers(
     different = {(handler, queue): requires for handler, queue, requires in wanted}
     with suppress(PgcronError), answers():
         for (handler, queue), requires in islice(different.items(), MOST_NOTES):
-            found = await session.call(offered, handler, queue, requires)
+            found = await session.call(offered, handler=handler, queue=queue, requires=requires)
             lacking = not_offered(handler, queue, found) if found["handlers"] else None
             if lacking is not None:
                 note(lacking)

@@ -78,7 +78,12 @@ def read_definitions(paths: Iterable[Path]) -> Definitions:
                 with mistakes.kept():
                     judged = _judged(document, table, name, value)
                     where = document.where(table, name)
-                    _refuse_twins(table, name, places.setdefault((table, name), where), where)
+                    if (first := places.setdefault((table, name), where)) != where:
+                        raise InvalidInput(
+                            f"{_kind(table)} {name!r} is defined twice: in {first}, and in {where}",
+                            "One name has one definition.",
+                            "Remove one of them, or choose another name.",
+                        )
                     found[table][name] = judged
     mistakes.raise_any()
     schedules, calendars = (dict(sorted(found[table].items())) for table in _TABLES)
@@ -186,15 +191,6 @@ def _joined(value: Any) -> Any:
     """A list of lines as the text that it is."""
     is_lines = isinstance(value, list) and all(isinstance(line, str) for line in value)
     return "\n".join(value) if is_lines else value
-
-
-def _refuse_twins(table: str, name: str, first: str, where: str) -> None:
-    if first != where:
-        raise InvalidInput(
-            f"{_kind(table)} {name!r} is defined twice: in {first}, and in {where}",
-            "One name has one definition.",
-            "Remove one of them, or choose another name.",
-        )
 
 
 def _kind(table: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pgcron_ha.db.commands.breakers import breaker_of_run, circuit_words, diversion_words
 from pgcron_ha.db.queries.pages.overview import nobody_offers
-from pgcron_ha.db.queries.pages.run import waits_for
+from pgcron_ha.db.queries.pages.run import waits_of
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.web.formats import capital, duration, expected_about, short, who_and_why
 
@@ -134,7 +134,7 @@ async def reported_of_run(connection: Any, run_id: int, **options: Any) -> dict[
     """
     words: dict[str, str] = {}
     breakers = await breaker_of_run(connection, run_id, **options)
-    waits = await waits_for(connection, run_id, **options)
+    waits = await waits_of.one(connection, [run_id], **options)
     if waits is not None and waits["state"] != "running":
         circuit = next((each for each in breakers if each["state"]), None)
         is_due = waits["due_at"] <= waits["now"] or waits["gate"] in ("breaker", "no_node")
@@ -152,7 +152,7 @@ async def why_run_waits(connection: Any, run_id: int, **options: Any) -> str | N
 
 
 def obstacle(run: Row, now: datetime) -> str | None:
-    """What keeps a due run: of a row with what `waits_for` reads; None: a node may take it."""
+    """What keeps a due run: of a row with what `waits_of` reads; None: a node may take it."""
     if run.get("cluster_paused_at"):
         return "the whole cluster is paused" + _by(
             run["cluster_paused_by"], run["cluster_paused_note"]

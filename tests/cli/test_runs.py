@@ -220,6 +220,11 @@ def test_a_run_is_watched_until_it_ends(cli: Cli, execute: Execute) -> None:
     assert f"run {waiting} is not over after 0.05 s" in answer.err
     assert cli("runs", "watch", waiting + 1).code == 1
 
+    assert cli("schedules", "put", "nightly", "@daily", "py:x", "--overlap", "skip").code == 0
+    blocked = int(cli("schedules", "run-now", "nightly").out)
+    answer = cli("runs", "watch", blocked, "--timeout", "50ms")
+    assert f"run {blocked} blocked: {reason}" in answer.err
+
 
 def test_a_watched_run_that_a_node_can_take_or_that_is_not_due_has_no_complaint(
     cli: Cli, execute: Execute

@@ -77,7 +77,7 @@ async def test_it_is_found_out_whether_it_keeps_track_of_prepared_statements(
     await is_pooled(database, timeout=5)
 
     assert pooling_of(database) is (Pooling.PREPARED if statements() else Pooling.TRANSACTION)
-    assert pooling_of(straight(database)) is None
+    assert pooling_of(straight(database)) is Pooling.SESSION
 
 
 async def test_statements_are_planned_once_where_it_does(links: list[Link], database: str) -> None:

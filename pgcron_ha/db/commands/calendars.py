@@ -39,13 +39,8 @@ calendar: Final = Rows("one_calendar", "name").existing(
 NotFound.
 """
 
-_users_of_calendar: Final = Rows("users_of_calendar", "name", limit=DEFAULT_LIMIT)
-
-
-async def users_of_calendar(connection: Any, name: str, **options: Any) -> list[str]:
-    """The schedules that use it, directly or within another, by name."""
-    return [row["name"] for row in await _users_of_calendar(connection, name, **options)]
-
+users_of_calendar: Final = Rows("users_of_calendar", "name", limit=DEFAULT_LIMIT).names
+"""The schedules that use it, directly or within another, by name."""
 
 # The most that one answer holds; each has 64 KiB at most.
 MOST_CALENDARS: Final = 10_000

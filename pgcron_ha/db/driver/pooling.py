@@ -143,17 +143,12 @@ async def is_pooled(dsn: str, *, timeout: float, password: Callable[[], str] | N
     if dsn not in _known:
         connection, _ = await connect_plainly(dsn, timeout=timeout, password=password)
         await connection.close(timeout=timeout)
-    return was_pooled(dsn)
+    return pooling_of(dsn) is not Pooling.SESSION
 
 
-def was_pooled(dsn: str) -> bool:
-    """What was detected; False when nobody has connected yet."""
-    return _known.get(dsn, Pooling.SESSION) is not Pooling.SESSION
-
-
-def pooling_of(dsn: str) -> Pooling | None:
-    """The same with what the pooler keeps; None when nobody has connected yet."""
-    return _known.get(dsn)
+def pooling_of(dsn: str) -> Pooling:
+    """What was detected; `SESSION` when nobody has connected yet."""
+    return _known.get(dsn, Pooling.SESSION)
 
 
 def assume(dsn: str, pooler: str) -> None:

@@ -52,6 +52,10 @@ class Rows(Named):
         (found,) = await self(connection, *values, **options)
         return found
 
+    async def names(self, connection: Any, *values: Any, **options: Any) -> list[str]:
+        """The `name` of each."""
+        return [row["name"] for row in await self(connection, *values, **options)]
+
     def existing(self, message: str, detail: str, hint: str) -> Callable[..., Awaitable[Row]]:
         """As `one`, of a name or number, the required parameter, that `message` has a place for;
         NotFound with these sentences if there is none.

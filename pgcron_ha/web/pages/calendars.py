@@ -19,7 +19,7 @@ DAYS_SHOWN: Final = 20
 # A browser sends a line's end as two characters.
 _LONGEST_SENT: Final = 2 * MOST_CHARACTERS
 # Its row, schedules that use it, calendars that name it.
-_ASKED: Final = together(interfaces.calendar, ask.calendar_users, ask.calendar_parents)
+_ASKED: Final = together(interfaces.calendar, interfaces.users_of_calendar, ask.calendar_parents)
 
 
 async def show_calendars(page_request: PageRequest) -> Response:

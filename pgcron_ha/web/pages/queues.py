@@ -233,7 +233,11 @@ def _judge(row: QueueRow, now: datetime) -> tuple[Mark, str]:
     if not row.server["nodes"] and (due or row.blocked):
         return Mark("✕", "unserved", "fail"), "No living node takes from it: start one that does."
     if row.blocked:
-        handlers = some_of([_needed(group) for group in row.blocked], 2)
+        needed = [
+            " with ".join(filter(None, [group["handler"], ", ".join(group["requires"] or ())]))
+            for group in row.blocked
+        ]
+        handlers = some_of(needed, 2)
         return mark_of("blocked"), f"No living node offers {handlers} here."
     if not row.server["nodes"]:
         return Mark("○", "unserved", "idle"), "No living node takes from it; nothing waits."
@@ -255,11 +259,6 @@ def _judge(row: QueueRow, now: datetime) -> tuple[Mark, str]:
     if due:
         return Mark("▶", "flowing", "ok"), "What is due is taken."
     return _READY, "Nothing that is due waits."
-
-
-def _needed(group: Row) -> str:
-    """The handler, and the labels that its runs require."""
-    return " with ".join(filter(None, [group["handler"], ", ".join(group["requires"] or ())]))
 
 
 def _head_run(run: Row, row: QueueRow, now: datetime) -> dict[str, Any]:

@@ -86,7 +86,7 @@ async def _read_run(connection: Connection, run_id: int, place: LogPlace, *, sch
         lines = await ask.lines_after(connection, **after, **of_it)
     return Found(
         run=run,
-        waits=await ask.waits_for(connection, **of_it) if is_waiting else None,
+        waits=await ask.waits_of.one(connection, [run_id], schema=schema) if is_waiting else None,
         letter=await ask.letter(connection, **of_it) if is_dead else None,
         attempts=await ask.attempts(connection, **of_it),
         children=await ask.children(connection, **of_it) if is_ended else [],

@@ -73,7 +73,11 @@ async def show_runs(page_request: PageRequest) -> Response:
         filters={name: given.get(name, "") for name in _FILTERS},
         chips=chips(page_request, "runs", filters),
         state_words=STATE_WORDS,
-        choices={name: _suggestions(choices.value[f"{name}s"]) for name in _NAMED},
+        # Names that are what they look like; the others have links on their own pages.
+        choices={
+            name: [each for each in choices.value[f"{name}s"] if plain(each) == each]
+            for name in _NAMED
+        },
         next_href=after and page_request.link("runs", after),
         first_href=first_href,
         is_empty=not page.rows and not filters and first_href is None,
@@ -172,11 +176,6 @@ def _require_known(
             [(other, page_request.link("runs", {**rest, what: other})) for other in near],
             "Choose one of the suggestions, or leave the filter out.",
         )
-
-
-def _suggestions(names: list[str]) -> list[str]:
-    """Names that are what they look like; the others have links on their own pages."""
-    return [name for name in names if plain(name) == name]
 
 
 def _cursor(position: Position) -> str:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries.rows import Query, Row
-from pgcron_ha.errors import SchemaError
 
 # Numbers above this are shown as "more than".
 COUNTED_EXACTLY: Final = 10_000
@@ -20,19 +18,8 @@ ROWS: Final = 200
 TIMELINE_RUNS: Final = 400
 
 
-async def cluster(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> Row:
-    """The server's clock, pauses, and counts (each at most `COUNTED_EXACTLY` + 1)."""
-    found = await _cluster(connection, schema=schema)
-    if found is None:
-        raise SchemaError(
-            "the cluster's row is missing",
-            "The migration writes it and nothing deletes it.",
-            f"INSERT INTO {schema}.cluster DEFAULT VALUES",
-        )
-    return found
-
-
-_cluster: Final = Query("page_cluster", most=COUNTED_EXACTLY).one
+cluster: Final = Query("page_cluster", most=COUNTED_EXACTLY).the
+"""The server's clock, pauses, and counts (each at most `COUNTED_EXACTLY` + 1)."""
 
 due: Final = Query("page_due", look=LOOK, queues=QUEUES, limit=ROWS)
 """Due runs by queue, handler and schedule, oldest first, and whether a live node serves them.

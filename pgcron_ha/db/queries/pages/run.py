@@ -58,11 +58,6 @@ and the limits of its key and queue (``*_next_at``: when a rate lets the next on
 """
 
 
-async def waits_for(connection: Any, run_id: int, **options: Any) -> Row | None:
-    """As `waits_of`, of one run; None: it does not wait."""
-    return await waits_of.one(connection, [run_id], **options)
-
-
 letter: Final = Query("page_run_letter").one
 """The dead letter of ``run_id``."""
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from pgcron_ha.db.queries.rows import Query, Row
+from pgcron_ha.db.queries.rows import Query
 
 PAGE_ROWS: Final = 50
 # What health and trend are judged from.
@@ -16,7 +15,6 @@ MOST_IDS: Final = 500
 # The schedules that were made last, among which the new ones are.
 NEW_LOOK: Final = 5_000
 CALENDARS: Final = 200
-CALENDAR_USERS: Final = 50
 # How many fires a filter of the ledger searches at once.
 LEDGER_LOOK: Final = 20_000
 DECISIONS: Final = ("run", "skipped", "superseded", "expired", "cancelled", "missed")
@@ -54,39 +52,21 @@ the state of its run (None with a `run_id`: retention removed it), `gate` why it
 calendars: Final = Query("page_calendars", limit=CALENDARS)
 """The first `CALENDARS` by name, without their contents."""
 
-calendar_users: Final = Query("users_of_calendar", "name", limit=CALENDAR_USERS)
-"""Schedules that use it."""
-
-calendar_parents: Final = Query("page_calendar_parents", "name", limit=CALENDAR_USERS)
+calendar_parents: Final = Query("page_calendar_parents", "name", limit=CALENDARS).names
 """Calendars that name it."""
 
 labels: Final = Query("page_schedule_labels", look=NEW_LOOK, limit=NAMES).the
 """A row of ``owners`` and ``tags`` to suggest."""
 
-_offered: Final = Query("page_offered", limit=NAMES).the
-_near: Final = Query("page_schedule_names", limit=NEAR_NAMES)
-_queues: Final = Query("page_queue_names", limit=NAMES)
+near_names: Final = Query("page_schedule_names", "text", limit=NEAR_NAMES).names
+"""Names that are like one that does not exist."""
 
+queue_names: Final = Query("page_queue_names", limit=NAMES).names
+"""The queues that schedules name."""
 
-async def near_names(connection: Any, text: str, **options: Any) -> list[str]:
-    """Names that are like one that does not exist."""
-    return [row["name"] for row in await _near(connection, text=text, **options)]
-
-
-async def queue_names(connection: Any, **options: Any) -> list[str]:
-    """The queues that schedules name."""
-    return [row["name"] for row in await _queues(connection, **options)]
-
-
-async def offered(
-    connection: Any,
-    handler: str | None = None,
-    queue: str | None = None,
-    requires: Sequence[str] | None = None,
-    **options: Any,
-) -> Row:
-    """What living nodes take: the first `NAMES` ``handlers`` and ``queues``, and ``is_served``:
-    whether one of them takes the handler's runs from the queue, with these labels.
-    """
-    labels = None if requires is None else list(requires)
-    return await _offered(connection, handler=handler, queue=queue, requires=labels, **options)
+offered: Final = Query(
+    "page_offered", **dict.fromkeys(("handler", "queue", "requires")), limit=NAMES
+).the
+"""What living nodes take: the first `NAMES` ``handlers`` and ``queues``, and ``is_served``: whether
+one of them takes the handler's runs from the queue, with these labels.
+"""
