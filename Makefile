@@ -3,7 +3,7 @@
 # PYTHON=python3.12 chooses the interpreter the environment is made with (Python >= 3.11).
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-matrix examples check lines format bench chaos fuzz-specs model lock clean
+.PHONY: help demo test test-browser test-long test-matrix examples check lines format bench chaos fuzz-specs model lock clean
 
 ARGS ?=
 IN_PARALLEL = -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --maxprocesses 4
@@ -14,6 +14,7 @@ export PYTHON
 # Some images forbid it; without compiled files each of the tests' many processes compiles the product anew.
 export PYTHONDONTWRITEBYTECODE :=
 BIN := .venv/bin
+PYTEST = $(BIN)/python -m pytest -p tests.house.no_skips $(IN_PARALLEL)
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -22,17 +23,23 @@ demo: ## two nodes on an embedded PostgreSQL; ARGS="--for 20" ends it after 20 s
 	@.ci/environment runtime
 	@$(BIN)/pgcron-ha demo $(ARGS)
 
-# `make check` runs tests/house, so `make test` leaves it out.
-test: ## the tests, against real PostgreSQL servers, processes and a browser; fails if one is skipped
+# What other targets run: make check, make test-browser, make examples.
+ELSEWHERE = tests/house tests/web/browser tests/docs/test_examples.py
+
+test: ## the tests, against real PostgreSQL servers and processes; fails if one is skipped
+	@.ci/environment dev
+	@$(PYTEST) --durations 25 $(or $(ARGS),$(addprefix --ignore=,$(ELSEWHERE)))
+
+test-browser: ## the tests of the pages in a real browser (as root apt installs Chromium)
 	@.ci/environment dev
 	@.ci/browser
-	@$(BIN)/python -m pytest -p tests.house.no_skips --durations 25 $(IN_PARALLEL) $(or $(ARGS),--ignore tests/house)
+	@$(PYTEST) tests/web/browser $(ARGS)
 
 test-long: ## the tests that `make test` leaves out, as they take long; the models of the protocol, too
 	@.ci/environment dev
 	@.ci/browser
 	@.ci/model-checker
-	@$(BIN)/python -m pytest -p tests.house.no_skips -m long $(IN_PARALLEL) $(ARGS)
+	@$(PYTEST) -m long $(ARGS)
 
 test-matrix: ## the protocol's tests on PostgreSQL 14 to 18, through pgbouncer, with the defaults of databases in production; ONLY=14,hostile chooses
 	@.ci/environment dev
@@ -47,10 +54,10 @@ check: ## format, lint, strict types, import contracts, and the tests of the rul
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q -p tests.house.no_skips tests/house
 
-examples: ## the examples of the SQL contract, the one for Node too, which needs npm or apt, and for PHP and Ruby where they are
+examples: ## the examples of the documents; of the SQL contract the one for Node, too, which needs npm or apt, and for PHP and Ruby where they are
 	@.ci/environment dev
 	@.ci/node
-	@PGCRON_HA_TEST_NODE=1 PGCRON_HA_TEST_LANGUAGES="$$(.ci/languages)" $(BIN)/python -m pytest tests/db/test_sql_contract.py $(ARGS)
+	@PGCRON_HA_TEST_NODE=1 PGCRON_HA_TEST_LANGUAGES="$$(.ci/languages)" $(PYTEST) tests/docs/test_examples.py tests/db/test_sql_contract.py $(ARGS)
 
 lines: ## the lines of code of the product, by package
 	@.ci/environment dev

@@ -1,6 +1,6 @@
 """A pytest plugin (``-p tests.house.no_skips``): a skipped or expected failure fails the session.
 
-What a test needs is installed by ``make test``; a test that can't run there proves nothing.
+What a test needs its ``make`` target installs; a test that can't run there proves nothing.
 """
 
 from __future__ import annotations
