@@ -66,24 +66,28 @@ BEGIN
                   coalesce(limits.room::numeric / nullif(begin_now, 0), 1)));
 END $$;
 
--- The first queue after this one in which something waits, due or not, and is not put aside.
-CREATE FUNCTION pgcron.next_waiting_queue(beyond text) RETURNS text
-LANGUAGE sql STABLE AS $$
-  SELECT min(next.queue)
-  FROM ((SELECT r.queue FROM pgcron.run r
-         WHERE r.state = 'ready' AND r.concurrency_key IS NULL AND r.requires IS NULL
-           AND r.queue > next_waiting_queue.beyond
-         ORDER BY r.queue LIMIT 1)
-        UNION ALL
-        (SELECT r.queue FROM pgcron.run r
-         WHERE r.state = 'ready' AND r.concurrency_key IS NULL AND r.requires IS NOT NULL
-           AND r.queue > next_waiting_queue.beyond
-         ORDER BY r.queue LIMIT 1)
-        UNION ALL
-        (SELECT r.queue FROM pgcron.run r
-         WHERE r.state = 'ready' AND r.concurrency_key IS NOT NULL
-           AND r.queue > next_waiting_queue.beyond
-         ORDER BY r.queue LIMIT 1)) next $$;
+-- The first queues in which something is ready, due or not: a walk from one to the next.
+CREATE FUNCTION pgcron.waiting_queues(most int) RETURNS TABLE (queue text)
+LANGUAGE sql STABLE ROWS 10
+BEGIN ATOMIC
+  WITH RECURSIVE walk(queue) AS (
+    SELECT ''
+    UNION ALL
+    SELECT (SELECT min(next.queue)
+            FROM ((SELECT r.queue FROM pgcron.run r
+                   WHERE r.state = 'ready' AND r.concurrency_key IS NULL AND r.requires IS NULL
+                     AND r.queue > walk.queue ORDER BY r.queue LIMIT 1)
+                  UNION ALL
+                  (SELECT r.queue FROM pgcron.run r
+                   WHERE r.state = 'ready' AND r.concurrency_key IS NULL AND r.requires IS NOT NULL
+                     AND r.queue > walk.queue ORDER BY r.queue LIMIT 1)
+                  UNION ALL
+                  (SELECT r.queue FROM pgcron.run r
+                   WHERE r.state = 'ready' AND r.concurrency_key IS NOT NULL
+                     AND r.queue > walk.queue ORDER BY r.queue LIMIT 1)) next)
+    FROM walk WHERE walk.queue IS NOT NULL)
+  SELECT w.queue FROM walk w WHERE w.queue <> '' LIMIT most;
+END;
 
 -- What is put aside, as no node offers it, is one slot altogether: enough to start a node that may
 -- offer it, and then it counts as any other. Not looked at: which nodes offer a handler, have the
@@ -100,7 +104,7 @@ DECLARE
   most CONSTANT int := greatest(1, least(coalesce(scale_demand.at_most, 5000), 100000));
   rows_left int := most;
   demand bigint;
-  queue_now text := scale_demand.queue;
+  queue_now text;
   due record;
 BEGIN
   SELECT coalesce(sum(coalesce(r.weight, 1)), 0) INTO demand
@@ -109,15 +113,14 @@ BEGIN
           AND (scale_demand.queue IS NULL OR w.queue = scale_demand.queue)
         LIMIT most) r;
   IF EXISTS (SELECT FROM pgcron.cluster c WHERE c.paused_at IS NOT NULL) THEN RETURN demand; END IF;
-  FOR step IN 1 .. 1000 LOOP
-    IF scale_demand.queue IS NULL THEN
-      queue_now := pgcron.next_waiting_queue(coalesce(queue_now, ''));
-    END IF;
-    EXIT WHEN queue_now IS NULL OR rows_left <= 0;
+  FOR queue_now IN SELECT scale_demand.queue WHERE scale_demand.queue IS NOT NULL
+                   UNION ALL
+                   SELECT w.queue FROM pgcron.waiting_queues(1000) w
+                   WHERE scale_demand.queue IS NULL LOOP
+    EXIT WHEN rows_left <= 0;
     SELECT d.slots, d.looked INTO due FROM pgcron.due_demand(queue_now, rows_left) d;
     demand := demand + due.slots;
     rows_left := rows_left - due.looked;
-    EXIT WHEN scale_demand.queue IS NOT NULL;
   END LOOP;
   RETURN demand + EXISTS (
       SELECT FROM pgcron.blocked_groups(1000) blocked

@@ -10,7 +10,8 @@ CREATE VIEW pgcron.runs AS
          r.cancel_at, r.concurrency_key, r.requires, coalesce(r.weight, 1) AS weight,
          CASE WHEN r.state = 'running'
                 THEN (SELECT o.expected FROM pgcron.overrun o WHERE o.run_id = r.id) END AS
-           overrun_after
+           overrun_after,
+         (pgcron.waits(r)).waits_for, (pgcron.waits(r)).waits_detail
   FROM pgcron.run r LEFT JOIN pgcron.node n ON n.incarnation = r.owner
   UNION ALL
   SELECT h.id, pgcron.run_uuid(h.uuid, h.id, h.created_at), h.origin, h.schedule,
@@ -19,9 +20,11 @@ CREATE VIEW pgcron.runs AS
          pgcron.attempts_allowed(h.max_attempts, h.delivery),
          h.due_at, h.claimed_at, h.started_at, h.finished_at, h.node, h.owner, h.error, h.args,
          h.result, h.created_at, h.created_by, NULL, h.concurrency_key, h.requires,
-         coalesce(h.weight, 1), NULL
+         coalesce(h.weight, 1), NULL, NULL, NULL
   FROM pgcron.ended_runs h;
-COMMENT ON VIEW pgcron.runs IS 'Live and ended runs; state is the live state or the outcome.';
+COMMENT ON VIEW pgcron.runs IS
+    'Live and ended runs; state is the live state or the outcome. waits_for and waits_detail: what '
+    'keeps a run that is due from beginning, as a word and as a sentence.';
 
 CREATE VIEW pgcron.schedules AS
   SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.handler, s.args, s.queue, s.priority,

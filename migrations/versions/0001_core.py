@@ -61,6 +61,7 @@ SCRIPTS = (
     "dead_letters",
     "refusals",
     # What readers and producers get, and upkeep.
+    "waits",
     "views",
     "producers",
     "why",

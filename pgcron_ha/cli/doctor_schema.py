@@ -14,7 +14,6 @@ from pgcron_ha.db.driver.revision import NEWEST
 from pgcron_ha.db.queries import node_health
 from pgcron_ha.db.queries.blocking import holding_words, session_words
 from pgcron_ha.db.queries.overview import Row
-from pgcron_ha.db.queries.pages.overview import nobody_offers
 from pgcron_ha.spec.zones import TZDATA
 
 SHORTEST_ADVISED_LEASE: Final = 5.0
@@ -271,7 +270,7 @@ def check_nodes(found: Diagnosis) -> Iterator[Finding]:
 def check_no_node(found: Diagnosis) -> Iterator[Finding]:
     """Runs that no living node takes."""
     for blocked in found.blocked:
-        message = f"{plural(blocked['runs'], 'run')}: {blocked['reason']}"
+        message = f"{plural(blocked['runs'], 'run')}: {blocked['waits_detail']}"
         hint = (
             "Start a node that offers it for this queue; or cancel the runs, and delete the"
             f" schedule that makes them: `pgcron-ha schedules list --handler {blocked['handler']}`,"
@@ -287,7 +286,7 @@ def check_handlers(found: Diagnosis) -> Iterator[Finding]:
             f" and {plural(wanted['schedules'] - 1, 'other')}" if wanted["schedules"] > 1 else ""
         )
         yield advice(
-            f"schedule '{wanted['name']}'{others}: {nobody_offers({**wanted, 'weight': None})}",
+            f"schedule '{wanted['name']}'{others}: {wanted['reason']}",
             "Start a node that does, before they fire; `pgcron-ha nodes` lists what nodes offer.",
         )
 

@@ -33,7 +33,7 @@ _READABLE = (
     "schedule_version, schedule_preview, progress, occurrence, missed, occurrence_override, "
     "history, ended_runs, history_overflow, attempt, dead_letter, log, retention, retention_rule, "
     "retention_sweep, reason, breaker, breaker_handler, diversion, fire_failure, failure_pause, "
-    "backfill_run, overrun, calendar, outdated_plan"
+    "backfill_run, overrun, calendar, outdated_plan, rate_window, waiting"
 )
 _READABLE_OF_RUN = (
     f"id, uuid, {_RUN_OF_SCHEDULE}, scheduled_for, state, gate, attempt, overlap_slot, snoozes, "

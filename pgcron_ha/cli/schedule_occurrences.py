@@ -14,7 +14,7 @@ import click
 from pgcron_ha.cli import arguments, output
 from pgcron_ha.cli.output import Column, echo, plural, shown
 from pgcron_ha.cli.session import Session, with_session
-from pgcron_ha.cli.watching import why_it_waits
+from pgcron_ha.cli.watching import what_it_waits_for
 from pgcron_ha.client import fires
 from pgcron_ha.client.verifying import Proof, prove
 from pgcron_ha.config.times import WrittenTime, attach
@@ -110,7 +110,8 @@ async def why_command(session: Session, name: str, instant: timedelta | WrittenT
     fields = {"schedule": name, "instant": output.instant_text(found.instant), **reported._asdict()}
     fields |= {about: row.get(about) for about in ("owner", "links")}
     run = reported.run
-    fields["waits_for"] = None if run is None else await why_it_waits(session, run)
+    fields |= {"waits_for": None, "waits_detail": None}
+    fields |= {} if run is None else await what_it_waits_for(session, run)
     if reported.decision == "not an instant":
         fields |= {"fires_before": found.before, "fires_after": found.after}
     output.report(fields)

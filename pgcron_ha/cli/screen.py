@@ -39,13 +39,13 @@ class Screen:
     def __enter__(self) -> Screen:
         return self
 
-    def show(self, status: RunStatus, waits_for: str | None = None) -> None:
-        """Its state now; `waits_for` is why no node takes it."""
+    def show(self, status: RunStatus, why: str | None = None) -> None:
+        """Its state now, and `why` no node takes it."""
         state = f"run {status.id} {status.state}"
         if status.attempt:
             state += f", attempt {status.attempt}"
-        if waits_for is not None:
-            state += f": {waits_for}"
+        if why is not None:
+            state += f": {why}"
         if self._is_terminal:
             self._redraw(self._line(status, state))
         else:

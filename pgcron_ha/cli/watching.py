@@ -21,7 +21,7 @@ from pgcron_ha.db.queries.overview import database_time, lines
 from pgcron_ha.db.queries.pages.schedules import offered
 from pgcron_ha.errors import PgcronError, Refused
 from pgcron_ha.harmless import one_line
-from pgcron_ha.web.run_words import why_run_waits
+from pgcron_ha.web.run_words import what_run_waits_for
 
 FIRST_LOOK_SECONDS: Final = 0.02
 LOOK_SECONDS: Final = 0.5
@@ -72,19 +72,20 @@ async def follow(
             if status.is_ended:
                 return status
             waits = status.state != "running" and (left <= 0 or pause == LOOK_SECONDS)
-            screen.show(status, await why_it_waits(session, run_id) if waits else None)
+            why = await what_it_waits_for(session, run_id) if waits else {}
+            screen.show(status, why.get("waits_detail"))
             if left <= 0:
                 raise timed_out(run_id, timeout)
             await asyncio.sleep(min(pause, left))
             pause = min(LOOK_SECONDS, pause * 1.5)
 
 
-async def why_it_waits(session: Session, run_id: int) -> str | None:
-    """What a due run waits for, in words; None when a node may take it, or it is none."""
+async def what_it_waits_for(session: Session, run_id: int) -> dict[str, str]:
+    """As `what_run_waits_for`."""
     try:
-        return await session.call(why_run_waits, run_id)
+        return await session.call(what_run_waits_for, run_id)
     except Refused:
-        return None  # a role that may only enqueue learns nothing of nodes
+        return {}  # a role that may only enqueue learns nothing of nodes
 
 
 async def note_what_nobody_offers(

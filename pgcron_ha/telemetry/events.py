@@ -184,17 +184,11 @@ class RunsBlocked(WarningEvent):
 class CircuitOpened(WarningEvent):
     """A handler failed so often that no node executes it for a while."""
 
+    text = "the circuit of {breaker} is open for {seconds:.0f} s: {reason}, last: {error:.300}"
     breaker: str
     reason: str
     error: str
     seconds: float
-
-    def sentence(self) -> str:
-        """Why, and for how long."""
-        return (
-            f"the circuit of {self.breaker} is open for {max(0.0, self.seconds):.0f} s: "
-            f"{self.reason}, last: {self.error[:300]}"
-        )
 
 
 class CircuitClosed(Event):

@@ -70,6 +70,11 @@ class WebMetrics:
             " the cluster, so from `web` and not from nodes: of several take max by (table).",
             ["table"],
         )
+        self._waiting = gauge(
+            "pgcron_waiting_runs",
+            "Runs that are due and wait, by what they wait for; read as the tables are.",
+            ["waits_for"],
+        )
         self.lag = gauge(
             "pgcron_event_loop_lag_seconds",
             "How much later than asked for the event loop woke its last pulse.",
@@ -80,11 +85,12 @@ class WebMetrics:
         self._requests.labels(route, method, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
-    def tables_are(self, sizes: Mapping[str, int]) -> None:
-        """Notes the sizes of tables; none while they are not known."""
-        self._tables.clear()
-        for table, count in sizes.items():
-            self._tables.labels(table).set(count)
+    def cluster_is(self, tables: Mapping[str, int], waiting: Mapping[str, int]) -> None:
+        """Notes sizes of tables, and runs by what they wait for; none while they are not known."""
+        for gauge, counts in ((self._tables, tables), (self._waiting, waiting)):
+            gauge.clear()
+            for label, count in counts.items():
+                gauge.labels(label).set(count)
 
     def text(self, pool: PoolUse) -> bytes:
         """Everything, as Prometheus scrapes it."""

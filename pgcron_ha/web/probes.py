@@ -10,23 +10,26 @@ answer one word: no versions, no names.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from time import monotonic
 from typing import Any, Final
 
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from pgcron_ha.db.queries import storage
+from pgcron_ha.db.queries.pages import overview as ask
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.telemetry.node_snapshot import NodeSnapshot
 from pgcron_ha.web.formats import rfc
 from pgcron_ha.web.metrics import CONTENT_TYPE
-from pgcron_ha.web.page_request import PageRequest
+from pgcron_ha.web.page_request import PageRequest, together
 
 # An event loop that was not woken for this time is wedged.
 WEDGED_SECONDS: Final = 30.0
-# How long sizes of tables are kept, and how long a scrape waits for them.
-SIZES_LIFE_SECONDS: Final = 60.0
-_SIZES_WAIT_SECONDS: Final = 0.5
+# What is read of the cluster, how long it is kept, and how long a scrape waits for it.
+_CLUSTER: Final = together(storage.tables, ask.waiting)
+CLUSTER_LIFE_SECONDS: Final = 60.0
+_CLUSTER_WAIT_SECONDS: Final = 0.5
 # Labels of the metric; the schema has some forty tables.
 MOST_TABLES: Final = 100
 # How many runs of a node its status names.
@@ -81,29 +84,31 @@ async def show_statusz(page_request: PageRequest) -> Response:
 
 async def show_metrics(page_request: PageRequest) -> Response:
     """Prometheus's text format: what this process did and saw. A process without a node reports
-    the sizes of the cluster's tables, too; if each node did, their sum would be wrong.
+    about the cluster, too; if each node did, their sum would be wrong.
     """
     if page_request.services.look is None:
-        await _note_table_sizes(page_request)
+        await _note_cluster(page_request)
     text = page_request.services.metrics.text(page_request.services.reader.pool_use())
     return Response(text, media_type=CONTENT_TYPE, headers={"content-type": CONTENT_TYPE})
 
 
-async def _note_table_sizes(page_request: PageRequest) -> None:
-    """Of the largest tables; none while the database can't say."""
+async def _note_cluster(page_request: PageRequest) -> None:
+    """The largest tables, and what waits; nothing while the database can't say."""
     sizes: dict[str, int] = {}
+    waiting: Counter[str] = Counter()
     try:
-        async with asyncio.timeout(_SIZES_WAIT_SECONDS):
-            found = await page_request.read(
-                ("table_sizes",), storage.tables, life=SIZES_LIFE_SECONDS
-            )
+        async with asyncio.timeout(_CLUSTER_WAIT_SECONDS):
+            found = await page_request.read(("metrics",), _CLUSTER, life=CLUSTER_LIFE_SECONDS)
         if found.problem is None:
-            sizes = {table.name: table.total for table in found.value[:MOST_TABLES]}
+            tables, groups = found.value
+            sizes = {table.name: table.total for table in tables[:MOST_TABLES]}
+            for row in groups:
+                waiting[row["waits_for"]] += row["runs"]
     except TimeoutError:
         return  # those that are known stay, and the read goes on for the next scrape
     except PgcronError:
         pass
-    page_request.services.metrics.tables_are(sizes)
+    page_request.services.metrics.cluster_is(sizes, waiting)
 
 
 def _answer(is_well: bool) -> Response:

@@ -8,8 +8,7 @@ import re
 from datetime import datetime
 from typing import Any, Final
 
-from pgcron_ha.db.commands.breakers import breaker_of_run, circuit_words, diversion_words
-from pgcron_ha.db.queries.pages.overview import nobody_offers
+from pgcron_ha.db.commands.breakers import diversion_of_run, diversion_words
 from pgcron_ha.db.queries.pages.run import waits_of
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.web.formats import capital, duration, expected_about, short, who_and_why
@@ -124,75 +123,30 @@ def _waiting(run: Row, waits: Row, word: str, now: datetime) -> str:
     if due_in > 0:
         what = "The next begins" if tried else "It is due"
         return f"{tried}{what} in {duration(due_in)}, if nothing holds it up."
-    why = obstacle({**run, **waits}, now) or "it waits for a free slot"
+    why = waits.get("waits_detail") or "it waits for a free slot"
     return f"{tried}It has been due for {duration(due_in)}: {why}."
 
 
 async def reported_of_run(connection: Any, run_id: int, **options: Any) -> dict[str, str]:
-    """In words: what a due run ``waits_for``, if it is more than a free slot, and from what breaker
-    it was ``diverted``.
+    """What a due run waits for, as `what_run_waits_for`, and what breaker ``diverted`` it."""
+    words = await what_run_waits_for(connection, run_id, **options)
+    diverted = await diversion_of_run(connection, run_id, **options)
+    return words if diverted is None else {**words, "diverted": diversion_words(diverted)}
+
+
+async def what_run_waits_for(connection: Any, run_id: int, **options: Any) -> dict[str, str]:
+    """``waits_for``, a word, and ``waits_detail``, a sentence; nothing if a node may take it now,
+    or it does not wait.
     """
-    words: dict[str, str] = {}
-    breakers = await breaker_of_run(connection, run_id, **options)
     waits = await waits_of.one(connection, [run_id], **options)
-    if waits is not None and waits["state"] != "running":
-        circuit = next((each for each in breakers if each["state"]), None)
-        is_due = waits["due_at"] <= waits["now"] or waits["gate"] in ("breaker", "no_node")
-        why = obstacle({**waits, "circuit": circuit}, waits["now"]) if is_due else None
-        words |= {"waits_for": why.replace("\N{NARROW NO-BREAK SPACE}", " ")} if why else {}
-    for each in breakers:
-        if not each["state"]:
-            words["diverted"] = diversion_words(each)
-    return words
+    if waits is None or waits["waits_for"] in (None, "slots"):
+        return {}
+    return {name: waits[name] for name in ("waits_for", "waits_detail")}
 
 
 async def why_run_waits(connection: Any, run_id: int, **options: Any) -> str | None:
-    """Why nobody takes this run, which is due; None when somebody may."""
-    return (await reported_of_run(connection, run_id, **options)).get("waits_for")
-
-
-def obstacle(run: Row, now: datetime) -> str | None:
-    """What keeps a due run: of a row with what `waits_of` reads; None: a node may take it."""
-    if run.get("cluster_paused_at"):
-        return "the whole cluster is paused" + _by(
-            run["cluster_paused_by"], run["cluster_paused_note"]
-        )
-    if run.get("quarantine_until"):
-        left = until(run["quarantine_until"], now)
-        return f"the cluster was restored and begins nothing for {left}"
-    if run.get("paused_at"):
-        return f"queue {run['queue']} is paused" + _by(run["paused_by"], run["paused_note"])
-    if run.get("circuit"):
-        return circuit_words(run["circuit"], now)
-    too_heavy = run.get("too_heavy")
-    if too_heavy or run.get("gate") == "no_node" or not run.get("is_served", True):
-        return nobody_offers({**run, "weight": too_heavy})
-    if run.get("slot_holder"):
-        policy = f"(overlap: {run['overlap']})"
-        return f"run {run['slot_holder']} of the same schedule is not over {policy}"
-    if run.get("gate") == "previous":
-        return "the fire before it is not over"
-    if run.get("state") == "blocked" and run.get("gate") != "overlap":
-        return "what it depends on is not over"
-    trouble: str | None = run.get("limit_trouble") or _limit_words(run, now)
-    return trouble or run.get("claim_trouble")
-
-
-def _limit_words(waits: Row, now: datetime) -> str | None:
-    """What a key or a queue allows no more of."""
-    queue = waits["queue"]
-    key = f"concurrency key {short(waits['concurrency_key'] or '', 60)}"
-    if waits.get("is_key_full"):
-        return f"every slot of its {key} is taken"
-    if waits.get("key_next_at"):
-        left = until(waits["key_next_at"], now)
-        return f"{key} has used up its rate; the next starts in {left}"
-    if waits.get("is_queue_full"):
-        return f"queue {queue} executes {waits['max_running']} already, as many as it may"
-    if waits.get("queue_next_at"):
-        left = until(waits["queue_next_at"], now)
-        return f"queue {queue} has used up its rate; the next starts in {left}"
-    return None
+    """The sentence of `what_run_waits_for`."""
+    return (await what_run_waits_for(connection, run_id, **options)).get("waits_detail")
 
 
 def _ended(run: Row, letter: Row | None) -> str:
@@ -222,14 +176,5 @@ def _what_became(letter: Row | None) -> str:
     return f" Archived by {short(letter['closed_by'], 40)}{why}"
 
 
-def until(instant: datetime, now: datetime) -> str:
-    """How long it is until then."""
-    return duration(max(0.0, (instant - now).total_seconds()))
-
-
 def _since(instant: datetime, now: datetime) -> str:
     return duration((now - instant).total_seconds())
-
-
-def _by(who: str | None, note: str | None) -> str:
-    return f" by {who or 'somebody'}" + (f" ({short(note, 80)})" if note else "")

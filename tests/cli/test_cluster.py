@@ -501,7 +501,7 @@ def test_a_run_that_needs_more_slots_than_any_node_has_says_so(cli: Cli, execute
 
     (status,) = cli("status", "--json").rows
     has = "no live node that offers 'py:heavy' for queue 'default' has so many"
-    assert sorted((p["runs"], p["reason"]) for p in status["blocked"]) == [
+    assert sorted((p["runs"], p["waits_detail"]) for p in status["blocked"]) == [
         (1, f"needs 12 slots: {has}"),
         (1, "no live node offers 'py:nobody' for queue 'default'"),
         (2, f"needs 9 slots: {has}"),

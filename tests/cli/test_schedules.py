@@ -413,4 +413,5 @@ def test_why_tells_of_a_run_that_waits_what_it_waits_for(cli: Cli, execute: Exec
     (answer,) = cli("schedules", "why", "s", "2026-01-10T03:00Z", "--json").rows
 
     assert (answer["decision"], answer["outcome"]) == ("run", "ready")
-    assert answer["waits_for"] == "no live node offers 'py:nobody' for queue 'default'"
+    assert answer["waits_for"] == "no_node"
+    assert answer["waits_detail"] == "no live node offers 'py:nobody' for queue 'default'"

@@ -1136,7 +1136,9 @@ CREATE VIEW pgcron.runs AS
                FROM pgcron.overrun o
               WHERE (o.run_id = r.id))
             ELSE NULL::interval
-        END AS overrun_after
+        END AS overrun_after,
+    (pgcron.waits(r.*)).waits_for AS waits_for,
+    (pgcron.waits(r.*)).waits_detail AS waits_detail
    FROM (pgcron.run r
      LEFT JOIN pgcron.node n ON ((n.incarnation = r.owner)))
 UNION ALL
@@ -1171,10 +1173,12 @@ UNION ALL
     h.concurrency_key,
     h.requires,
     COALESCE(h.weight, 1) AS weight,
-    NULL::interval AS overrun_after
+    NULL::interval AS overrun_after,
+    NULL::text AS waits_for,
+    NULL::text AS waits_detail
    FROM pgcron.ended_runs h;
 
-COMMENT ON VIEW pgcron.runs IS 'Live and ended runs; state is the live state or the outcome.';
+COMMENT ON VIEW pgcron.runs IS 'Live and ended runs; state is the live state or the outcome. waits_for and waits_detail: what keeps a run that is due from beginning, as a word and as a sentence.';
 
 CREATE VIEW pgcron.own_runs WITH (security_barrier='true') AS
  SELECT id,
@@ -1493,6 +1497,19 @@ CREATE TABLE pgcron.unique_period (
 );
 
 COMMENT ON TABLE pgcron.unique_period IS 'Private: Unique keys with a time: which run was the last with it, and until when there is no other. The janitor removes what is over.';
+
+CREATE VIEW pgcron.waiting AS
+ SELECT r.id,
+    r.state,
+    r.concurrency_key,
+    w.waits_for,
+    w.waits_detail,
+    w.waits_on
+   FROM (pgcron.run r
+     CROSS JOIN LATERAL pgcron.waits(r.*) w(waits_for, waits_detail, waits_on))
+  WHERE (r.state <> 'running'::text);
+
+COMMENT ON VIEW pgcron.waiting IS 'Private: of the engine.';
 
 ALTER TABLE pgcron.run
     ADD CONSTRAINT a_run_keeps_its_rules CHECK ((((num_nonnulls(gate, concurrency_key, requires) = 0) AND

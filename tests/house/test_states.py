@@ -95,10 +95,20 @@ def test_the_documents_have_the_reasons_that_pgcron_why_gives() -> None:
         (code, decision, words.replace("''", "'"))
         for code, decision, words in re.findall(texts, values)
     }
-    rows = re.findall(r"^\| `(\w+)` \| ([\w ]+) \| ([^|]+) \|$", PAGE, re.M)
+    of_fires = PAGE.partition("## Why a fire did not run")[2]
+    rows = re.findall(r"^\| `(\w+)` \| ([\w ]+) \| ([^|]+) \|$", of_fires, re.M)
 
     assert len(given) == values.count("('")
     assert set(rows) == given
+
+
+def test_the_documents_have_each_word_for_what_a_run_waits_for() -> None:
+    said = re.findall(r"waits_for := ([^;]+);", _MIGRATIONS)
+    table = PAGE.partition("## Why a run waits")[2].partition("```sql")[0]
+
+    words = set(re.findall(r"'(\w+)'", " ".join(said)))
+    first_column = "".join(re.findall(r"^\| (`.*?) \|", table, re.M))
+    assert words == set(re.findall(r"`(\w+)`", first_column)) - {"waits_for"}
 
 
 def test_nothing_leaves_an_outcome_and_what_runs_is_not_blocked() -> None:

@@ -45,6 +45,11 @@ async def seen(full_database: str, serve: Serve) -> AsyncIterator[Site]:
     key = "SELECT pgcron.enqueue('py:known', idempotency_key => 'order-7')"
     await owner.execute(key)
     await owner.execute("SELECT pgcron.enqueue('py:known', unique_key => 'customer-7')")
+    await owner.execute("SELECT pgcron.set_queue('etl', rate => 1, per => '1 h')")
+    await owner.execute("SELECT pgcron.set_concurrency('*', rate => 1, per => '1 h')")
+    await owner.execute(
+        "SELECT pgcron.enqueue('py:etl.orders', queue => 'etl', concurrency_key => 'eu')"
+    )
     dsn = urlsplit(full_database)._replace(netloc=f"{ROLE}@").geturl()
     async with serve(dsn) as site:
         yield site

@@ -49,7 +49,7 @@ FILL = """
     [
         ("page_due", 3_000),
         ("page_running", 100),
-        ("page_blocked", 100),
+        ("waiting_groups", 3_000),
         ("page_recent", 9_000),
         ("page_failing_candidates", 500),
         ("page_schedules", 2_000),

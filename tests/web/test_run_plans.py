@@ -44,7 +44,7 @@ MOST = {
     "page_history_start": 200,
     "page_key_run": 1,
     "runs_of_ids": 5,
-    "page_run_waits_for": 5,
+    "waits_of_runs": 5,
     "page_run_letter": 1,
     "page_run_children": 20,
     "list_attempts": 10,

@@ -109,10 +109,32 @@ async def test_no_row_of_a_table_is_read_for_its_size(full_database: str) -> Non
     }, plan
 
 
-async def reported_sizes(site: Site) -> dict[str, float]:
+async def reported(site: Site, metric: str, label: str) -> dict[str, float]:
     text = (await site.get("/metrics")).text
     families = {family.name: family for family in text_string_to_metric_families(text)}
-    return {s.labels["table"]: s.value for s in families["pgcron_table_bytes"].samples}
+    return {s.labels[label]: s.value for s in families[metric].samples}
+
+
+async def reported_sizes(site: Site) -> dict[str, float]:
+    return await reported(site, "pgcron_table_bytes", "table")
+
+
+async def test_what_is_due_is_counted_by_what_it_waits_for(site: Site, database: str) -> None:
+    connection = await own_session(database)
+    await connection.execute(
+        """SELECT pgcron.pause_queue('held');
+           SELECT pgcron.enqueue('py:held', queue => 'held') FROM generate_series(1, 3);
+           SELECT pgcron.enqueue('py:nobody', queue => 'else');
+           INSERT INTO pgcron.run (handler, queue, state, gate)
+           SELECT 'py:nobody', 'else', 'blocked', 'no_node' FROM generate_series(1, 2)"""
+    )
+    await connection.close()
+
+    counted = await until(
+        "the runs are counted", lambda: reported(site, "pgcron_waiting_runs", "waits_for")
+    )
+
+    assert counted == {"paused": 3, "no_node": 3}
 
 
 async def test_tables_are_a_metric_and_no_scrape_waits_for_a_database_that_is_away(
@@ -132,5 +154,5 @@ async def test_scrapes_at_once_share_one_reading(full_site: Site) -> None:
     await asyncio.gather(*(full_site.get("/metrics") for _ in range(5)))
     await until("the sizes are known", lambda: reported_sizes(full_site))
 
-    read = 'pgcron_db_query_duration_seconds_count{query="table_sizes"} 1.0'
+    read = 'pgcron_db_query_duration_seconds_count{query="metrics"} 1.0'
     assert read in (await full_site.get("/metrics")).text

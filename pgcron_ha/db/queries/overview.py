@@ -14,8 +14,7 @@ from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries.node_health import UNRESPONSIVE
-from pgcron_ha.db.queries.pages.overview import blocked as parked
-from pgcron_ha.db.queries.pages.overview import due, unserved
+from pgcron_ha.db.queries.pages.overview import unserved, waiting
 from pgcron_ha.db.queries.pages.run import GONE, NO_RUN
 from pgcron_ha.db.queries.pages.runs import (
     STATE_GROUPS,
@@ -153,4 +152,4 @@ async def runs(
 async def blocked(connection: Any, **options: Any) -> list[Row]:
     """Due runs that no live node can take: rows of `unserved`."""
     with answers():
-        return unserved(await parked(connection, **options), await due(connection, **options))
+        return unserved(await waiting(connection, **options))

@@ -63,33 +63,25 @@ CROSS JOIN LATERAL (
     LIMIT 10000) held) waiting
 ORDER BY (b.state = 'closed'), b.opened_at DESC, b.name LIMIT :limit::int;
 
--- name: breaker_of_run
--- Why a run that is blocked waits, or from where it was diverted; no row when neither.
-SELECT b.name, b.state, b.open_until, b.reason, b.last_error, b.probe_run,
-       NULL::text AS asked_handler, NULL::text AS asked_queue
-FROM pgcron.run r JOIN pgcron.breaker_handler m ON m.handler = r.handler
-JOIN pgcron.breaker b ON b.name = m.breaker
-WHERE r.id = :run_id::bigint AND r.gate = 'breaker'
-UNION ALL
-SELECT d.breaker, NULL, NULL, d.reason, NULL, NULL, d.handler, d.queue FROM pgcron.diversion d
-WHERE d.run_id = :run_id::bigint
-LIMIT 2;
+-- name: diversion_of_run
+-- From where it was diverted, and why.
+SELECT d.breaker, d.reason, d.handler AS asked_handler, d.queue AS asked_queue
+FROM pgcron.diversion d WHERE d.run_id = :run_id::bigint;
 
 -- name: page_breakers
 -- Those that are not closed.
-SELECT b.name, b.state, b.opened_at, b.open_until, b.reason, b.last_error, b.probe_run,
-       b.fallback_handler, b.fallback_queue
+SELECT b.name, b.state, b.opened_at, pgcron.circuit_words(b) AS words, b.fallback_handler,
+       b.fallback_queue
 FROM pgcron.breaker b WHERE b.state <> 'closed' ORDER BY b.opened_at, b.name LIMIT :limit::int;
 
 -- name: page_broken
 -- Runs that wait for a breaker, by queue and handler.
-SELECT held.queue, held.handler, b.name, b.state, b.open_until, b.reason, b.last_error, b.probe_run,
-       count(*) AS runs, min(held.due_at) AS oldest_due
+SELECT held.queue, held.handler, b.name, pgcron.circuit_words(b) AS words, count(*) AS runs,
+       min(held.due_at) AS oldest_due
 FROM (SELECT r.queue, r.handler, r.due_at FROM pgcron.run r WHERE r.gate = 'breaker'
 LIMIT :look::int) held
 JOIN pgcron.breaker_handler m ON m.handler = held.handler
 JOIN pgcron.breaker b ON b.name = m.breaker
 WHERE b.state <> 'closed'
-GROUP BY held.queue, held.handler, b.name, b.state, b.open_until, b.reason, b.last_error,
-    b.probe_run
+GROUP BY held.queue, held.handler, b.name
 ORDER BY min(held.due_at) LIMIT :limit::int;

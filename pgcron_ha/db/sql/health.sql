@@ -117,7 +117,9 @@ SELECT (SELECT count(*) FROM (SELECT FROM pgcron.history_overflow LIMIT 1000) o)
 
 -- name: list_unserved_schedules
 -- What schedules want and no living node takes, though some node lives: before the first fire.
-SELECT wanted.* FROM (
+SELECT wanted.name, wanted.schedules,
+       pgcron.nobody_offers(wanted.handler, wanted.queue, wanted.requires, NULL) AS reason
+FROM (
   SELECT s.handler, s.queue, s.requires, min(s.name) AS name, count(*) AS schedules
   FROM (SELECT e.handler, e.queue, e.requires, e.name FROM pgcron.schedule e
         WHERE e.enabled LIMIT :look::int) s

@@ -15,35 +15,31 @@ FROM pgcron.cluster c;
 -- name: page_due
 -- The oldest due runs of each queue, at most :look of each way to the claim: counting all that wait
 -- would walk a million future runs.
-WITH RECURSIVE waiting(queue) AS (
-  SELECT pgcron.next_waiting_queue('')
-  UNION ALL
-  SELECT pgcron.next_waiting_queue(w.queue) FROM waiting w WHERE w.queue IS NOT NULL),
-due AS (
-  SELECT q.queue, r.*
-  FROM (SELECT w.queue FROM waiting w WHERE w.queue IS NOT NULL LIMIT :queues::int) q
-  CROSS JOIN LATERAL pgcron.waiting_runs(q.queue, '-infinity', now(), :look::int) r)
-SELECT found.*, coalesce(largest.slots >= found.weight, false) AS is_served,
-       largest.slots IS NOT NULL AS is_offered
-FROM (
-  SELECT due.queue, due.handler, due.requires, coalesce(due.weight, 1) AS weight, due.schedule_id,
-         min(due.due_at) AS oldest_due, count(*) AS runs
-  FROM due GROUP BY due.queue, due.handler, due.requires, coalesce(due.weight, 1), due.schedule_id
-  ORDER BY min(due.due_at) LIMIT :limit::int) found
-CROSS JOIN LATERAL (SELECT pgcron.largest_server(found.handler, found.queue,
-    found.requires) AS slots) largest
-ORDER BY found.oldest_due;
+SELECT q.queue, due.schedule_id, min(due.due_at) AS oldest_due, count(*) AS runs
+FROM pgcron.waiting_queues(:queues::int) q
+CROSS JOIN LATERAL pgcron.waiting_runs(q.queue, '-infinity', now(), :look::int) due
+GROUP BY q.queue, due.schedule_id ORDER BY min(due.due_at) LIMIT :limit::int;
 
--- name: page_blocked
--- Runs that a node has put aside because no living node can take them, by what they ask for.
-SELECT held.*,
-       pgcron.largest_server(held.handler, held.queue, held.requires) IS NOT NULL AS is_offered
-FROM (SELECT r.queue, r.handler, r.requires, coalesce(r.weight, 1) AS weight, count(*) AS runs,
-             min(r.due_at) AS oldest_due
-      FROM (SELECT e.queue, e.handler, e.requires, e.weight, e.due_at, e.gate
-            FROM pgcron.run e WHERE e.gate IN ('breaker', 'no_node') LIMIT :look::int) r
-      WHERE r.gate = 'no_node' GROUP BY 1, 2, 3, 4 ORDER BY 6 LIMIT :limit::int) held
-ORDER BY held.oldest_due;
+-- name: waiting_groups
+-- Due runs by what they ask for, and what the first of each group waits for; the oldest first. Of
+-- each queue and priority at most :look ready ones are counted, and at most :most that are blocked.
+SELECT alike.*, w.waits_for, w.waits_detail
+FROM (
+  SELECT due.queue, due.handler, due.requires, coalesce(due.weight, 1) AS weight, min(due.id) AS id,
+         count(*) AS runs, count(*) FILTER (WHERE due.gate = 'no_node') AS blocked,
+         min(due.due_at) AS oldest_due
+  FROM (SELECT q.queue, r.id, r.handler, r.requires, r.weight, r.due_at, NULL AS gate,
+               r.concurrency_key IS NOT NULL AS has_key
+        FROM pgcron.waiting_queues(:queues::int) q
+        CROSS JOIN LATERAL pgcron.waiting_runs(q.queue, '-infinity', now(), :look::int) r
+        UNION ALL
+        (SELECT b.queue, b.id, b.handler, b.requires, b.weight, b.due_at, b.gate, false
+         FROM pgcron.run b WHERE b.state = 'blocked' AND b.due_at <= now() LIMIT :most::int)) due
+  GROUP BY due.queue, due.handler, due.requires, coalesce(due.weight, 1), due.has_key,
+      nullif(due.gate, 'no_node')
+  ORDER BY min(due.due_at) LIMIT :limit::int) alike
+JOIN pgcron.waiting w ON w.id = alike.id WHERE w.waits_for IS NOT NULL
+ORDER BY alike.oldest_due;
 
 -- name: page_recent
 -- The newest :look ended runs by number: a bounded sample, since nothing orders history by its end

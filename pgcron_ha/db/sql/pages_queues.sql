@@ -9,13 +9,9 @@ FROM pgcron.queue q ORDER BY q.paused_at IS NULL, q.name LIMIT :limit::int;
 -- What waits in each queue: no more rows are read of those that are due, and of those that are due
 -- later, than the queue's share of :budget, so that millions of waiting runs cost no more than
 -- thousands. What is due longest is among the first of each way to the claim.
-WITH RECURSIVE waiting(queue) AS (
-  SELECT pgcron.next_waiting_queue('')
-  UNION ALL
-  SELECT pgcron.next_waiting_queue(w.queue) FROM waiting w WHERE w.queue IS NOT NULL),
-share AS MATERIALIZED (
+WITH share AS MATERIALIZED (
   SELECT q.queue, least(:most::int, greatest(:budget::int / count(*) OVER (), 100))::int AS rows
-  FROM (SELECT w.queue FROM waiting w WHERE w.queue IS NOT NULL LIMIT :limit::int) q)
+  FROM pgcron.waiting_queues(:limit::int) q)
 SELECT s.queue, count(*) FILTER (WHERE NOT span.is_later) AS due,
        count(*) FILTER (WHERE span.is_later) AS later,
        (SELECT min(head.due_at)
@@ -80,7 +76,9 @@ SELECT r.id, r.handler, r.schedule, r.priority, r.due_at, r.attempt,
        r.snoozes > 0
            AND EXISTS (SELECT FROM pgcron.attempt a
                WHERE a.run_id = r.id AND a.attempt = r.attempt
-                 AND a.outcome = 'snoozed') AS is_snoozed
+                 AND a.outcome = 'snoozed') AS is_snoozed,
+       waiting.concurrency_key, waiting.waits_for, waiting.waits_detail, waiting.waits_on
 FROM (SELECT w.* FROM next w
       ORDER BY CASE WHEN :due::boolean THEN w.priority END, w.due_at, w.id LIMIT :limit::int) r
+JOIN pgcron.waiting ON waiting.id = r.id
 ORDER BY CASE WHEN :due::boolean THEN r.priority END, r.due_at, r.id;

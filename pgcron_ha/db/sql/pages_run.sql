@@ -60,37 +60,10 @@ LEFT JOIN pgcron.schedule s ON s.id = f.schedule_id
 LEFT JOIN pgcron.progress p ON p.run_id = f.id AND p.attempt = f.attempt AND f.state = 'running'
 ORDER BY f.id DESC;
 
--- name: page_run_waits_for
--- What may keep waiting runs from being claimed.
-SELECT now() AS now, r.id, r.handler, r.queue, r.requires, r.state, r.gate, r.due_at, r.overlap,
-       largest.slots IS NOT NULL AS is_served,
-       CASE WHEN largest.slots < r.weight THEN r.weight END AS too_heavy,
-       q.paused_at, q.paused_by, q.paused_note, c.paused_at AS cluster_paused_at,
-       c.paused_by AS cluster_paused_by, c.paused_note AS cluster_paused_note,
-       CASE WHEN c.quarantine_until > now() THEN c.quarantine_until END AS quarantine_until,
-       (SELECT o.id FROM pgcron.run o
-        WHERE r.overlap IS NOT NULL AND o.schedule_id = r.schedule_id AND o.overlap_slot IS NOT NULL
-          AND o.id <> r.id
-        LIMIT 1) AS slot_holder,
-       r.concurrency_key, l.slots <= (SELECT count(*) FROM pgcron.run b
-           WHERE b.concurrency_key = r.concurrency_key AND b.key_slot IS NOT NULL) AS is_key_full,
-       (SELECT w.next_at
-         FROM pgcron.rate_room('key', r.concurrency_key, l.rate, l.per, clock_timestamp()) w
-        WHERE l.rate IS NOT NULL AND w.room = 0) AS key_next_at,
-       q.max_running, CASE WHEN q.max_running IS NOT NULL THEN
-         q.max_running <= (SELECT count(*) FROM pgcron.run b
-             WHERE b.state = 'running' AND b.owner IS NOT NULL
-               AND b.queue = r.queue) END AS is_queue_full,
-       (SELECT w.next_at FROM pgcron.rate_room('queue', q.name, q.rate, q.per, clock_timestamp()) w
-        WHERE q.rate IS NOT NULL AND w.room = 0) AS queue_next_at,
-       pgcron.limit_trouble(r.queue, r.concurrency_key) AS limit_trouble,
-       pgcron.claim_trouble(r.queue) AS claim_trouble
-FROM pgcron.run r CROSS JOIN pgcron.cluster c LEFT JOIN pgcron.queue q ON q.name = r.queue
-CROSS JOIN LATERAL (SELECT pgcron.largest_server(r.handler, r.queue, r.requires) AS slots) largest
-LEFT JOIN LATERAL (SELECT s.* FROM pgcron.concurrency_slots(ARRAY[r.concurrency_key]) s
-  WHERE r.concurrency_key IS NOT NULL) l
-    ON true
-WHERE r.id = ANY(:run_ids::bigint[]);
+-- name: waits_of_runs
+-- What keeps runs that are due from being claimed; no row for one that executes.
+SELECT w.id, w.state, w.concurrency_key, w.waits_for, w.waits_detail, w.waits_on
+FROM pgcron.waiting w WHERE w.id = ANY(:run_ids::bigint[]);
 
 -- name: page_run_letter
 SELECT d.died_at, d.redriven_as, d.closed_at, d.closed_by, d.note,

@@ -81,10 +81,11 @@ class Breakers(Service):
         if self._known or before:
             COUNTERS.broke({row["name"]: row["state"] for row in rows})
         not_here = [row for row in rows if row["fallback_queue"] not in self._queues]
-        self._dispatcher.leave_out(_handlers_of(not_here))
+        self._dispatcher.leave_out({each for row in not_here for each in row["handlers"]})
         for name in self._known.keys() - before.keys():
             row = self._known[name]
-            emit(CircuitOpened(name, row["reason"], row["last_error"] or "", row["seconds"]))
+            seconds = max(0.0, row["seconds"])
+            emit(CircuitOpened(name, row["reason"], row["last_error"] or "", seconds))
         for name in before.keys() - self._known.keys():
             emit(CircuitClosed(name))
         if before.keys() != self._known.keys():
@@ -107,7 +108,3 @@ class Breakers(Service):
         due = [row["seconds"] for row in self._known.values() if row["state"] == "open"]
         soonest = min((seconds for seconds in due if seconds > 0), default=LOOK_SECONDS)
         return max(_SOONEST_SECONDS, min(LOOK_SECONDS, soonest))
-
-
-def _handlers_of(breakers: Sequence[Row]) -> set[str]:
-    return {handler for row in breakers for handler in row["handlers"]}

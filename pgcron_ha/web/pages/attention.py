@@ -230,7 +230,7 @@ def _open_circuits(link: Link, seen: Facts) -> Iterator[Attention]:
             row["name"],
             link("runs", {"handler": row["name"]}),
             row["opened_at"],
-            f"{circuit_sentence(row, seen.now)} {wait}.",
+            f"{circuit_sentence(row)} {wait}.",
             f"New ones go to {fallback} meanwhile." if fallback else None,
             (("Reset", link("reset_breaker", name=row["name"])),),
         )
@@ -238,16 +238,17 @@ def _open_circuits(link: Link, seen: Facts) -> Iterator[Attention]:
 
 def _unserved(link: Link, seen: Facts) -> Iterator[Attention]:
     """Work that no live node can take: blocked, not offered, or too heavy."""
-    for row in unserved(seen.blocked, seen.due):
+    for row in unserved(seen.waiting):
         labels = " and those labels" if row["requires"] else ""
-        labels += f", and with {row['weight']} slots at least" if row["weight"] else ""
+        is_heavy = row["waits_for"] == "weight"
+        labels += f", and with {row['weight']} slots at least" if is_heavy else ""
         waiting = plural(row["runs"], "run waits", "runs wait")
         yield Attention(
             mark_of("blocked"),
             row["handler"],
             link("queue", name=row["queue"]),
             row["oldest_due"],
-            f"{waiting}: {row['reason']}.",
+            f"{waiting}: {row['waits_detail']}.",
             f"Start a node with that handler{labels}; they run then.",
         )
 

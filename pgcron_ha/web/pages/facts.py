@@ -41,7 +41,7 @@ _READ: Final[dict[str, Callable[..., Awaitable[Any]]]] = {
     "invalid": ask.invalid_schedules,
     "next": partial(ask_schedules.next_schedules, limit=TRACKS),
     "nodes": partial(ask_nodes.nodes, ended_within=_ENDED_WITHIN, names=0, limit=ask.ROWS),
-    "blocked": ask.blocked,
+    "waiting": ask.waiting,
     "breakers": ask_queues.open_breakers,
     "broken": ask_queues.broken,
     "recent": ask.recent,

@@ -128,7 +128,7 @@ def _queue_lines(seen: Facts) -> list[Row]:
     paused = {
         row["name"]: who_and_why(row["paused_by"], row["paused_note"]) for row in seen.paused_queues
     }
-    held = [*seen.blocked, *seen.broken]
+    held = [*ask.blocked(seen.waiting), *seen.broken]
     found = [*seen.due, *held, *seen.running]
     lines = []
     for name in dict.fromkeys([*paused, *(row["queue"] for row in found)]):

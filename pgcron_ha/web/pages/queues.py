@@ -16,7 +16,6 @@ from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.queries.pages import overview as ask_overview
 from pgcron_ha.db.queries.pages import queues as ask
 from pgcron_ha.db.queries.pages import schedules as ask_schedules
-from pgcron_ha.db.queries.pages.run import waits_of
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.web.address import NoSuch
 from pgcron_ha.web.formats import (
@@ -27,11 +26,9 @@ from pgcron_ha.web.formats import (
     number,
     plural,
     short,
-    some_of,
     who_and_why,
 )
 from pgcron_ha.web.page_request import PageRequest, together, verb
-from pgcron_ha.web.run_words import obstacle, until
 
 # If the oldest due run of a served queue waits longer than this, the queue is lagging.
 LAG_SECONDS: Final = 60.0
@@ -53,7 +50,7 @@ _READ: Final[dict[str, Callable[..., Awaitable[Any]]]] = {
     "settings": ask.settings,
     "depths": ask.depths,
     "running": ask.running,
-    "blocked": ask_overview.blocked,
+    "waiting": ask_overview.waiting,
     "broken": ask.broken,
     "servers": ask.servers,
     "dead": ask.dead,
@@ -146,7 +143,7 @@ async def show_queue(page_request: PageRequest) -> Response:
         snapshot,
         title=name,
         row=rows[name],
-        head=[_head_run(run, rows[name], snapshot.now) for run in head],
+        head=[_head_run(run, rows[name]) for run in head],
         later=later,
         running=running,
         cluster_pause=facts.pause,
@@ -158,9 +155,9 @@ resume = verb(cluster.resume_queue, "queue", "queue_resumed")
 reset_breaker = verb(breakers.reset_breaker, "overview", "breaker_reset")
 
 
-def circuit_sentence(row: Row, now: datetime) -> str:
+def circuit_sentence(row: Row) -> str:
     """The state of a circuit breaker as a sentence."""
-    return f"{capital(breakers.circuit_words(row, now).rstrip('.'))}."
+    return f"{capital(row['words'].rstrip('.'))}."
 
 
 async def _read_facts(connection: Connection, *, schema: str, queue: str | None = None) -> Facts:
@@ -168,19 +165,11 @@ async def _read_facts(connection: Connection, *, schema: str, queue: str | None 
     return Facts(**{name: await query(connection, schema=schema) for name, query in _READ.items()})
 
 
-async def _read_head(connection: Connection, *, schema: str, queue: str) -> list[Row]:
-    """The first due runs with what each of them waits for."""
-    head = await ask.head(connection, due=True, queue=queue, schema=schema)
-    waits = await waits_of(connection, [run["id"] for run in head], schema=schema)
-    known = {run["id"]: run for run in waits}
-    return [{**run, **known[run["id"]]} for run in head if run["id"] in known]
-
-
 _ASKED_OF_QUEUES: Final = together(_read_facts, partial(cluster.retention, limit=_MOST_KEPT))
 # The facts, what is due first, what is to come first, and what runs.
 _ASKED_OF_QUEUE: Final = together(
     _read_facts,
-    _read_head,
+    partial(ask.head, due=True),
     partial(ask.head, due=False),
     partial(ask_overview.running, limit=ask.HEAD_ROWS),
 )
@@ -195,7 +184,7 @@ def _kept(row: Row) -> tuple[str, str, str | None]:
 
 
 def _rows(facts: Facts, now: datetime) -> list[QueueRow]:
-    read = [*facts.depths, *facts.running, *facts.blocked, *facts.servers, *facts.broken]
+    read = [*facts.depths, *facts.running, *facts.waiting, *facts.servers, *facts.broken]
     names = {
         *(row["name"] for row in facts.settings),
         *(row["queue"] for row in [*read, *facts.dead]),
@@ -214,11 +203,9 @@ def _row(facts: Facts, name: str, now: datetime) -> QueueRow:
         server=_one(facts.servers, "queue", name, _NO_SERVER),
         running=_one(facts.running, "queue", name, {"runs": 0})["runs"],
         dead=_one(facts.dead, "queue", name, {"letters": 0})["letters"],
-        blocked=[row for row in facts.blocked if row["queue"] == name],
+        blocked=[row for row in ask_overview.blocked(facts.waiting) if row["queue"] == name],
         broken=[
-            {**row, "why": circuit_sentence(row, now)}
-            for row in facts.broken
-            if row["queue"] == name
+            {**row, "why": circuit_sentence(row)} for row in facts.broken if row["queue"] == name
         ],
     )
 
@@ -233,12 +220,7 @@ def _judge(row: QueueRow, now: datetime) -> tuple[Mark, str]:
     if not row.server["nodes"] and (due or row.blocked):
         return Mark("✕", "unserved", "fail"), "No living node takes from it: start one that does."
     if row.blocked:
-        needed = [
-            " with ".join(filter(None, [group["handler"], ", ".join(group["requires"] or ())]))
-            for group in row.blocked
-        ]
-        handlers = some_of(needed, 2)
-        return mark_of("blocked"), f"No living node offers {handlers} here."
+        return mark_of("blocked"), f"{capital(row.blocked[0]['waits_detail'])}."
     if not row.server["nodes"]:
         return Mark("○", "unserved", "idle"), "No living node takes from it; nothing waits."
     if row.broken:
@@ -249,7 +231,7 @@ def _judge(row: QueueRow, now: datetime) -> tuple[Mark, str]:
         why = f"It executes {plural(row.running, 'run')}, as many as it may."
         return Mark("▮", "full", tone), why
     if due and setting["next_at"] is not None:
-        left = until(setting["next_at"], now)
+        left = duration(max(0.0, (setting["next_at"] - now).total_seconds()))
         why = f"As many have started as may, {row.rate}; the next starts in {left}."
         return Mark("▮", "at its rate", tone), why
     if tone == "late":
@@ -261,15 +243,12 @@ def _judge(row: QueueRow, now: datetime) -> tuple[Mark, str]:
     return _READY, "Nothing that is due waits."
 
 
-def _head_run(run: Row, row: QueueRow, now: datetime) -> dict[str, Any]:
+def _head_run(run: Row, row: QueueRow) -> dict[str, Any]:
     """A due run with ``why`` no node has it, in a ``tone``."""
-    busy = None if row.server["free"] else f"all {row.server['slots']} slots are busy"
-    is_held = run["cluster_paused_at"] or run["paused_at"] or run["too_heavy"]
-    return {
-        **run,
-        "why": obstacle(run, now) or busy or "a node takes it at its next look",
-        "tone": "late" if is_held or not run["is_served"] else "idle",
-    }
+    is_free = run["waits_for"] == "slots" and row.server["free"]
+    why = "a node takes it at its next look" if is_free else run["waits_detail"]
+    is_held = run["waits_for"] in ("paused", "no_node", "weight")
+    return {**run, "why": why, "tone": "late" if is_held else "idle"}
 
 
 def _one(rows: list[Row], key: str, value: str, otherwise: Row) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from starlette.responses import PlainTextResponse, Response
 
 from pgcron_ha.db.commands import functions
-from pgcron_ha.db.commands.breakers import breaker_of_run, diversion_words
+from pgcron_ha.db.commands.breakers import diversion_of_run, diversion_words
 from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.queries.pages import run as ask
 from pgcron_ha.db.queries.rows import Row
@@ -76,7 +76,7 @@ async def _read_run(connection: Connection, run_id: int, place: LogPlace, *, sch
     run = await ask.run(connection, run_id, schema=schema)
     is_ended, is_running = run["finished_at"] is not None, run["state"] == "running"
     is_waiting, is_dead = not is_ended and not is_running, run["state"] in ("dead", "lost")
-    run["breakers"] = await breaker_of_run(connection, **of_it)
+    run["diverted"] = await diversion_of_run(connection, **of_it)
     attempt, sequence = place.line
     if place.side == "before":
         lines = await ask.lines_before(connection, attempt=attempt, sequence=sequence, **of_it)
@@ -100,8 +100,6 @@ def _view(
     """What the page shows."""
     newest = found.attempts[0]["outcome"] if found.attempts else None
     row = {**found.run, "is_snoozed": newest == "snoozed"}
-    circuit = next((each for each in row["breakers"] if each["state"]), None)
-    waits = None if found.waits is None else {**found.waits, "circuit": circuit}
     word = run_word(row, now)
     shown = found.attempts[: ask.ATTEMPTS]
     is_open_letter = found.letter is not None and found.letter["closed_at"] is None
@@ -111,7 +109,7 @@ def _view(
     return {
         "row": row,
         "word": word,
-        "sentence": run_sentence(row, waits, found.letter, now),
+        "sentence": run_sentence(row, found.waits, found.letter, now),
         "what": row["schedule_now"] or row["schedule"] or row["handler"],  # the heading
         "facts": _facts(page_request, row, found.letter),
         "instants": _instants(row),
@@ -123,7 +121,7 @@ def _view(
         "args": _json(row["args"], row["args_bytes"]),
         "result": _json(row["result"], row["result_bytes"]) if row["result"] is not None else None,
         "log": log_view(page_request, row, found.lines, place),
-        "slot_holder": (found.waits or {}).get("slot_holder"),  # the run that it waits for
+        "waits_on": (found.waits or {}).get("waits_on"),
         "children": _children(found),
         "may_be_cancelled": row["finished_at"] is None and row["cancel_at"] is None,
         "may_kill": row["cancel_at"] is not None and row["kill_at"] is None,
@@ -183,7 +181,7 @@ def _facts(
             parent and f"run {parent}",
             parent and page_request.link("run", id=parent),
         ),
-        *(("Diverted", diversion_words(one), None) for one in row["breakers"] if not one["state"]),
+        *([("Diverted", diversion_words(row["diverted"]), None)] if row["diverted"] else []),
         ("Origin", ", by ".join(filter(None, [row["origin"], row["created_by"]])), None),
         ("Delivery", row["delivery"].replace("_", " "), None),
         ("Timeout", lasting("timeout", "{}"), None),

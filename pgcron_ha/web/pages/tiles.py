@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from pgcron_ha.db.queries.pages.overview import COUNTED_EXACTLY
+from pgcron_ha.db.queries.pages.overview import COUNTED_EXACTLY, blocked
 from pgcron_ha.web.formats import Mark, duration, number, plural
 from pgcron_ha.web.pages.attention import Link
 from pgcron_ha.web.pages.facts import Facts
@@ -95,7 +95,7 @@ def _nodes(link: Link, seen: Facts) -> Tile:
 
 
 def _lag(link: Link, seen: Facts) -> Tile:
-    waiting, label = [*seen.due, *seen.blocked], "Worst queue lag"
+    waiting, label = [*seen.due, *blocked(seen.waiting)], "Worst queue lag"
     if not waiting:
         return Tile(label, "0", _mark("ok"), "nothing is due and waiting", link("queues"), "s")
     worst = min(waiting, key=lambda row: row["oldest_due"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from pgcron_ha.db.queries.rows import Query, Row
 
@@ -22,13 +22,15 @@ cluster: Final = Query("page_cluster", most=COUNTED_EXACTLY).the
 """The server's clock, pauses, and counts (each at most `COUNTED_EXACTLY` + 1)."""
 
 due: Final = Query("page_due", look=LOOK, queues=QUEUES, limit=ROWS)
-"""Due runs by queue, handler and schedule, oldest first, and whether a live node serves them.
+"""Ready runs that are due, by queue and schedule, the oldest first.
 
 `runs` counts at most `LOOK` of each queue and priority.
 """
 
-blocked: Final = Query("page_blocked", look=COUNTED_EXACTLY, limit=ROWS)
-"""Runs that were put aside since no live node offers their handler."""
+waiting: Final = Query("waiting_groups", look=LOOK, most=COUNTED_EXACTLY, queues=QUEUES, limit=ROWS)
+"""Due runs by what they ask for, and what the first of each group waits for: `waits_for` is a word,
+`waits_detail` a sentence. `runs` counts them, `blocked` those that no node can take.
+"""
 
 blocked_schedules: Final = Query("page_blocked_schedules", look=COUNTED_EXACTLY, limit=ROWS)
 """Schedules (`schedule_id`) with waiting fires, because no live node offers their handler."""
@@ -50,34 +52,14 @@ invalid_schedules: Final = Query("list_invalid_schedules", limit=ROWS)
 """Schedules that do not fire because nobody can read them."""
 
 
-def unserved(blocked: Iterable[Row], due: Iterable[Row]) -> list[Row]:
-    """What no living node can take, by what it asks for: rows of `blocked`, and those of `due` that
-    nobody has put aside yet. `weight` is set where only slots are missing; `reason`: in words.
-    """
-    found: dict[tuple[Any, ...], Row] = {}
-    for row in (*blocked, *(each for each in due if not each["is_served"])):
-        weight = row["weight"] if row["is_offered"] else None
-        asked = {"handler": row["handler"], "queue": row["queue"], "requires": row["requires"]}
-        key = row["handler"], row["queue"], tuple(row["requires"] or ()), weight
-        new = {**asked, "weight": weight, "runs": 0, "oldest_due": row["oldest_due"]}
-        known = found.setdefault(key, {**new, "reason": nobody_offers(new)})
-        known["runs"] += row["runs"]
-        known["oldest_due"] = min(known["oldest_due"], row["oldest_due"])
-    return sorted(found.values(), key=lambda row: row["oldest_due"])
+def unserved(waiting: Iterable[Row]) -> list[Row]:
+    """Those of `waiting` that no living node can take."""
+    return [each for each in waiting if each["waits_for"] in ("no_node", "weight")]
 
 
-def nobody_offers(row: Row) -> str:
-    """Why no live node takes such runs; with a weight the handler is offered, but by no node with
-    so many slots.
-    """
-    what = f"offers '{row['handler']}' for queue '{row['queue']}'"
-    if row["weight"] is not None:
-        needed = ", ".join([*(row["requires"] or ()), f"{row['weight']} slots"])
-        return f"needs {needed}: no live node that {what} has so many"
-    if not row["requires"]:
-        return f"no live node {what}"
-    needed = ", ".join(row["requires"])
-    return f"needs {needed}: no live node that {what} announces it"
+def blocked(waiting: Iterable[Row]) -> list[Row]:
+    """Those of `waiting` that were put aside since no node can take them; `runs` counts these."""
+    return [{**each, "runs": each["blocked"]} for each in waiting if each["blocked"]]
 
 
 timeline_runs: Final = Query("page_timeline_runs", each=TIMELINE_RUNS)

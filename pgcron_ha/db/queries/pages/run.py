@@ -52,9 +52,9 @@ async def run(connection: Any, run_id: int, **options: Any) -> Row:
     return found
 
 
-waits_of: Final = Rows("page_run_waits_for", "run_ids")
-"""What may keep each of these waiting runs from starting: pauses, nodes, the holder of its slot,
-and the limits of its key and queue (``*_next_at``: when a rate lets the next one start).
+waits_of: Final = Rows("waits_of_runs", "run_ids")
+"""What keeps each of these waiting runs from starting: `waits_for` is a word, `waits_detail` a
+sentence, `waits_on` the run it waits for. All None: it is not due.
 """
 
 

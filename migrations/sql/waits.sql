@@ -1,0 +1,139 @@
+-- What keeps a waiting run from beginning, as one word and one sentence: SQL, pages and commands
+-- say the same. The first that counts, in this order: paused, previous, breaker, no_node, overlap;
+-- then, for a ready run: queue_limit, key_limit, rate, slots. weight: as no_node, since no node has
+-- so many slots. limit_trouble, node_trouble: a row or a node is at fault, as the sentence says.
+
+CREATE FUNCTION pgcron.time_left(until timestamptz) RETURNS text
+LANGUAGE sql STABLE AS $$
+  SELECT CASE WHEN s < 120 THEN s || ' s'
+              WHEN s < 7200 THEN round(s / 60.0) || ' m'
+              ELSE round(s / 3600.0) || ' h' END
+  FROM (SELECT greatest(1, ceil(extract(epoch FROM until - clock_timestamp())))) seconds(s) $$;
+
+-- The sentence begins with what is paused.
+CREATE FUNCTION pgcron.is_paused_by(who text, note text) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN format(' is paused by %s', coalesce(who, 'somebody'))
+         || coalesce(' (' || left(nullif(note, ''), 80) || ')', '');
+
+-- Why no live node takes such runs; with a weight the handler is offered, but by no node with so
+-- many slots.
+CREATE FUNCTION pgcron.nobody_offers(handler text, queue text, requires text[], weight int)
+  RETURNS text
+LANGUAGE sql STABLE AS $$
+  SELECT CASE WHEN needed.words = '' THEN 'no live node ' || node.offers
+              ELSE format('needs %s: no live node that %s %s', needed.words, node.offers,
+                  CASE WHEN weight IS NULL THEN 'announces it' ELSE 'has so many' END) END
+  FROM (SELECT format('offers ''%s'' for queue ''%s''', handler, queue)) node(offers),
+       (SELECT concat_ws(', ', VARIADIC coalesce(requires, '{}') || (weight || ' slots')))
+         needed(words) $$;
+
+-- The state of a breaker that is not closed: ``the circuit of http:billing is open for another
+-- 25 s: 5 failures in 1 m, last: …``.
+CREATE FUNCTION pgcron.circuit_words(b pgcron.breaker) RETURNS text
+LANGUAGE sql STABLE
+RETURN format('the circuit of %s %s: %s', b.name,
+         CASE WHEN b.state = 'half_open' THEN format('is tried by run %s', b.probe_run)
+              WHEN b.open_until > clock_timestamp()
+                THEN format('is open for another %s', pgcron.time_left(b.open_until))
+              ELSE 'is to be tried by its next run' END, b.reason)
+         || coalesce(', last: ' || left(b.last_error, 200), '');
+
+-- What a ready run that is due waits for.
+CREATE FUNCTION pgcron.waits_for_room(r pgcron.run, OUT waits_for text, OUT waits_detail text)
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  q pgcron.queue;
+  k record;
+  trouble text := pgcron.limit_trouble(r.queue, r.concurrency_key);
+BEGIN
+  SELECT * INTO q FROM pgcron.queue s WHERE s.name = r.queue;
+  SELECT * INTO k FROM pgcron.concurrency_slots(ARRAY[r.concurrency_key]) l
+  WHERE r.concurrency_key IS NOT NULL;
+  CASE
+    WHEN trouble IS NOT NULL THEN
+      waits_for := 'limit_trouble'; waits_detail := trouble;
+    WHEN q.max_running <= (SELECT count(*) FROM pgcron.run b WHERE b.state = 'running'
+                             AND b.owner IS NOT NULL AND b.queue = r.queue) THEN
+      waits_for := 'queue_limit';
+      waits_detail := format('queue %s executes %s already, as many as it may', r.queue,
+            q.max_running);
+    WHEN k.slots <= (SELECT count(*) FROM pgcron.run b
+                     WHERE b.concurrency_key = r.concurrency_key AND b.key_slot IS NOT NULL) THEN
+      waits_for := 'key_limit';
+      waits_detail := format('every slot of its concurrency key %s is taken',
+            left(r.concurrency_key, 60));
+    ELSE
+      SELECT format('%s has used up its rate; the next starts in %s', w.words,
+                 pgcron.time_left(w.next_at)) INTO waits_detail
+      FROM (SELECT format('queue %s', r.queue) AS words, o.next_at, o.room
+            FROM pgcron.rate_room('queue', q.name, q.rate, q.per, clock_timestamp()) o
+            WHERE q.rate IS NOT NULL
+            UNION ALL
+            SELECT format('concurrency key %s', left(r.concurrency_key, 60)), o.next_at, o.room
+            FROM pgcron.rate_room('key', r.concurrency_key, k.rate, k.per, clock_timestamp()) o
+            WHERE k.rate IS NOT NULL) w
+      WHERE w.room = 0 ORDER BY w.next_at DESC LIMIT 1;
+      IF FOUND THEN
+        waits_for := 'rate';
+      ELSE
+        trouble := pgcron.claim_trouble(r.queue);
+        waits_for := CASE WHEN trouble IS NULL THEN 'slots' ELSE 'node_trouble' END;
+        waits_detail := coalesce(trouble, 'it waits for a free slot');
+      END IF;
+  END CASE;
+END $$;
+
+-- Both NULL: the run is not due, or it executes. `waits_on` is the run that it waits for.
+CREATE FUNCTION pgcron.waits(r pgcron.run, OUT waits_for text, OUT waits_detail text,
+    OUT waits_on bigint)
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  paused text;
+  broken pgcron.breaker;
+  slots int;
+BEGIN
+  IF r.state = 'running'
+    OR (r.due_at > now() AND coalesce(r.gate, '') NOT IN ('breaker', 'no_node')) THEN
+    RETURN;
+  END IF;
+  SELECT CASE WHEN c.paused_at IS NOT NULL
+                THEN 'the whole cluster' || pgcron.is_paused_by(c.paused_by, c.paused_note)
+              WHEN c.quarantine_until > now()
+                THEN format('the cluster was restored and begins nothing for %s',
+                         pgcron.time_left(c.quarantine_until))
+              WHEN q.paused_at IS NOT NULL
+                THEN 'queue ' || q.name || pgcron.is_paused_by(q.paused_by, q.paused_note) END
+  INTO paused FROM pgcron.cluster c LEFT JOIN pgcron.queue q ON q.name = r.queue;
+  SELECT b.* INTO broken FROM pgcron.breaker_handler m JOIN pgcron.breaker b ON b.name = m.breaker
+  WHERE m.handler = r.handler AND b.state <> 'closed' AND pgcron.breaker_is_fine(b)
+    AND b.fallback_queue IS DISTINCT FROM r.queue AND b.probe_run IS DISTINCT FROM r.id;
+  slots := pgcron.largest_server(r.handler, r.queue, r.requires);
+  CASE
+    WHEN paused IS NOT NULL THEN
+      waits_for := 'paused'; waits_detail := paused;
+    WHEN r.gate = 'previous' THEN
+      waits_for := 'previous'; waits_detail := 'the fire before it is not over';
+    WHEN broken.name IS NOT NULL THEN
+      waits_for := 'breaker'; waits_detail := pgcron.circuit_words(broken);
+    WHEN slots IS NULL OR slots < r.weight THEN
+      waits_for := CASE WHEN slots IS NULL THEN 'no_node' ELSE 'weight' END;
+      waits_detail := pgcron.nobody_offers(r.handler, r.queue, r.requires,
+            CASE WHEN slots IS NOT NULL THEN r.weight END);
+    WHEN r.gate = 'overlap' THEN
+      waits_for := 'overlap';
+      SELECT o.id INTO waits_on FROM pgcron.run o
+      WHERE o.schedule_id = r.schedule_id AND o.overlap_slot IS NOT NULL AND o.id <> r.id LIMIT 1;
+      waits_detail := CASE WHEN waits_on IS NULL THEN 'it waits for its turn in its schedule'
+                           ELSE format('run %s of the same schedule is not over (overlap: %s)',
+                                    waits_on, r.overlap) END;
+    WHEN r.state = 'blocked' THEN
+      waits_for := 'blocked'; waits_detail := 'what kept it is over: it is let go within seconds';
+    ELSE
+      SELECT w.* INTO waits_for, waits_detail FROM pgcron.waits_for_room(r) w;
+  END CASE;
+END $$;
+
+CREATE VIEW pgcron.waiting AS
+  SELECT r.id, r.state, r.concurrency_key, w.* FROM pgcron.run r
+  CROSS JOIN LATERAL pgcron.waits(r) w WHERE r.state <> 'running';
