@@ -21,8 +21,9 @@ CROSS JOIN LATERAL pgcron.waiting_runs(q.queue, '-infinity', now(), :look::int) 
 GROUP BY q.queue, due.schedule_id ORDER BY min(due.due_at) LIMIT :limit::int;
 
 -- name: waiting_groups
--- Due runs by what they ask for, and what the first of each group waits for; the oldest first. Of
--- each queue and priority at most :look ready ones are counted, and at most :most that are blocked.
+-- Due runs by what they ask for, and what the first of each group waits for; the oldest first, and
+-- of more than :limit groups those that no node takes. Of each queue and priority at most :look
+-- ready ones are counted, and at most :most that are blocked.
 SELECT alike.*, w.waits_for, w.waits_detail
 FROM (
   SELECT due.queue, due.handler, due.requires, coalesce(due.weight, 1) AS weight, min(due.id) AS id,
@@ -37,7 +38,7 @@ FROM (
          FROM pgcron.run b WHERE b.state = 'blocked' AND b.due_at <= now() LIMIT :most::int)) due
   GROUP BY due.queue, due.handler, due.requires, coalesce(due.weight, 1), due.has_key,
       nullif(due.gate, 'no_node')
-  ORDER BY min(due.due_at) LIMIT :limit::int) alike
+  ORDER BY bool_or(due.gate = 'no_node') DESC NULLS LAST, min(due.due_at) LIMIT :limit::int) alike
 JOIN pgcron.waiting w ON w.id = alike.id WHERE w.waits_for IS NOT NULL
 ORDER BY alike.oldest_due;
 
