@@ -25,8 +25,9 @@ BEGIN
                           FROM pgcron.run r
                           WHERE r.concurrency_key = l.concurrency_key AND r.key_slot IS NOT NULL) h
       LEFT JOIN LATERAL (SELECT w.room AS starts
-                         FROM pgcron.rate_room('key', l.concurrency_key, l.rate, l.per, at) w
-                         WHERE l.rate IS NOT NULL) quota ON true),
+                         FROM unnest(array_remove(ARRAY[l.rate], NULL)) asked(rate)
+                         CROSS JOIN LATERAL pgcron.rate_room('key', l.concurrency_key, asked.rate,
+                             l.per, at) w) quota ON true),
     head AS MATERIALIZED (
       SELECT d.*, CASE WHEN aged THEN 0 ELSE d.priority END AS level, d.weight > free AS is_heavy,
              l.slots, l.runs, l.quota, l.open

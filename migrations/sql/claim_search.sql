@@ -81,16 +81,16 @@ BEGIN
                2147483647) AS room,
              CASE WHEN rated.room = 0 THEN rated.next_at END AS next_at
       FROM walk
-      LEFT JOIN LATERAL (SELECT l.slots, l.rate, l.per
-        FROM pgcron.concurrency_slots(ARRAY[walk.concurrency_key]) l
-                         WHERE walk.due_at <= now()) limits ON true
+      LEFT JOIN LATERAL pgcron.concurrency_slots(ARRAY[walk.concurrency_key]) limits
+        ON walk.due_at <= now()
       LEFT JOIN LATERAL (SELECT count(*) AS runs FROM pgcron.run h
                          WHERE h.concurrency_key = walk.concurrency_key AND h.key_slot IS NOT NULL
                            AND walk.due_at <= now()) held ON true
+      -- not called for keys without a rate: a mere filter would be judged after the call
       LEFT JOIN LATERAL (SELECT w.room, w.next_at, w.is_ahead
-                         FROM pgcron.rate_room('key', walk.concurrency_key, limits.rate, limits.per,
-                             clock_timestamp()) w
-                         WHERE limits.rate IS NOT NULL) rated ON true LOOP
+                         FROM unnest(array_remove(ARRAY[limits.rate], NULL)) asked(rate)
+                         CROSS JOIN LATERAL pgcron.rate_room('key', walk.concurrency_key,
+                             asked.rate, limits.per, clock_timestamp()) w) rated ON true LOOP
     IF NOT pair.is_due THEN
       next_due := least(next_due, pair.due_at);
     ELSIF pair.room > 0 THEN

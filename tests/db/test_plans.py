@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.db.control import HANDLER, NO_BOUND, Connection
+from tests.db.control import HANDLER, NO_BOUND, Connection, claim_limited, enqueue, join
 from tests.product.db import connect, load
 from tests.servers import ThrowAwayServer
 from tests.sessions import USUAL
@@ -274,3 +274,15 @@ async def test_the_demand_is_told_from_as_many_rows_as_asked(full: Connection) -
     assert scans - scans_before == 0
     assert rows - rows_before <= MOST_ROWS
     assert demand >= 400
+
+
+async def test_a_key_without_a_rate_pays_nothing_for_rates(connection: Connection) -> None:
+    node = await join(connection)
+    await enqueue(connection, 3, concurrency_key="eu")
+    await connection.execute(
+        "CREATE OR REPLACE FUNCTION pgcron.rate_room(kind text, name text, rate int, per interval,"
+        " at timestamptz, OUT room int, OUT next_at timestamptz, OUT is_ahead boolean)"
+        " LANGUAGE plpgsql STABLE AS $$ BEGIN RAISE EXCEPTION 'asked of %', name; END $$"
+    )
+
+    assert len(await claim_limited(connection, node, 3)) == 1
