@@ -15,18 +15,14 @@ LANGUAGE sql IMMUTABLE AS $$
 CREATE FUNCTION pgcron.path_candidates(queue text, priority smallint, look int,
     handlers text[] DEFAULT NULL, since timestamptz DEFAULT '-infinity',
     until timestamptz DEFAULT now())
-  RETURNS TABLE (id bigint, handler text, schedule_id bigint, schedule text,
-                 scheduled_for timestamptz, due_at timestamptz, expire_at timestamptz, attempt int,
-                 max_attempts int, delivery text, snoozes smallint, last_error text, weight int,
-                 overlap text)
+  RETURNS TABLE (id bigint, handler text, schedule_id bigint, due_at timestamptz,
+                 expire_at timestamptz, weight int)
 LANGUAGE sql STABLE ROWS 10
 BEGIN ATOMIC
   SELECT w.*
   FROM (VALUES (false), (true)) kind(is_once)
   CROSS JOIN LATERAL (
-      SELECT c.id, c.handler, c.schedule_id, c.schedule, c.scheduled_for, c.due_at, c.expire_at,
-             c.attempt, c.max_attempts, c.delivery, c.snoozes, c.last_error, c.weight, c.overlap
-      FROM pgcron.run c
+      SELECT c.id, c.handler, c.schedule_id, c.due_at, c.expire_at, c.weight FROM pgcron.run c
       WHERE c.state = 'ready' AND c.concurrency_key IS NULL AND c.requires IS NULL
         AND c.queue = path_candidates.queue AND c.priority = path_candidates.priority
         AND (c.delivery <> 'at_least_once') = kind.is_once
@@ -85,23 +81,17 @@ END;
 -- require labels, at most 500 (or `look`, if that is more) are read, key by key and requirement
 -- by requirement.
 CREATE FUNCTION pgcron.waiting_runs(queue text, since timestamptz, until timestamptz, look int)
-  RETURNS TABLE (id bigint, priority smallint, handler text, schedule_id bigint, schedule text,
-                 scheduled_for timestamptz, due_at timestamptz, attempt int, max_attempts int,
-                 delivery text, snoozes smallint, last_error text, requires text[], weight int,
-                 overlap text, concurrency_key text)
+  RETURNS TABLE (id bigint, priority smallint, handler text, schedule_id bigint,
+                 due_at timestamptz, requires text[], weight int)
 LANGUAGE sql STABLE ROWS 100
 BEGIN ATOMIC
-  SELECT c.id, level::smallint, c.handler, c.schedule_id, c.schedule, c.scheduled_for, c.due_at,
-         c.attempt, c.max_attempts, c.delivery, c.snoozes, c.last_error, NULL::text[], c.weight,
-         c.overlap, NULL::text
+  SELECT c.id, level::smallint, c.handler, c.schedule_id, c.due_at, NULL::text[], c.weight
   FROM generate_series(0, 9) level
   CROSS JOIN LATERAL pgcron.path_candidates(waiting_runs.queue, level::smallint,
       waiting_runs.look, NULL, waiting_runs.since, waiting_runs.until) c
   UNION ALL
   SELECT keyed.*
-  FROM (SELECT r.id, r.priority, r.handler, r.schedule_id, r.schedule, r.scheduled_for, r.due_at,
-               r.attempt, r.max_attempts, r.delivery, r.snoozes, r.last_error, r.requires, r.weight,
-               r.overlap, r.concurrency_key
+  FROM (SELECT r.id, r.priority, r.handler, r.schedule_id, r.due_at, r.requires, r.weight
         FROM pgcron.run r
         WHERE r.state = 'ready' AND r.concurrency_key IS NOT NULL
           AND r.queue = waiting_runs.queue
@@ -111,9 +101,7 @@ BEGIN ATOMIC
   UNION ALL
   (SELECT placed.* FROM pgcron.walk_requirements(waiting_runs.queue, NULL) place
    CROSS JOIN LATERAL (
-       SELECT r.id, r.priority, r.handler, r.schedule_id, r.schedule, r.scheduled_for, r.due_at,
-              r.attempt, r.max_attempts, r.delivery, r.snoozes, r.last_error, r.requires, r.weight,
-              r.overlap, r.concurrency_key
+       SELECT r.id, r.priority, r.handler, r.schedule_id, r.due_at, r.requires, r.weight
        FROM pgcron.run r
        WHERE r.state = 'ready' AND r.concurrency_key IS NULL AND r.requires = place.requires
          AND r.queue = waiting_runs.queue AND r.priority = place.priority

@@ -64,7 +64,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
 -- can that was written past its constraints. A queue or key starts nothing until it is corrected; a
 -- breaker stays as it is. They hold up nothing else.
 CREATE FUNCTION pgcron.broken_settings() RETURNS TABLE (kind text, name text, error text)
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE sql STABLE
+BEGIN ATOMIC
   SELECT s.kind, s.name,
          CASE WHEN NOT pgcron.rate_is_fine(s.rate, s.per)
                 THEN format('its rate is %s in %s', coalesce(s.rate::text, 'NULL'),
@@ -79,7 +80,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   WHERE NOT pgcron.rate_is_fine(s.rate, s.per) OR NOT coalesce(s.number, 1) BETWEEN 1 AND s.most
   UNION ALL
   SELECT 'breaker', b.name, 'its numbers are out of range' FROM pgcron.breaker b
-  WHERE NOT pgcron.breaker_is_fine(b) $$;
+  WHERE NOT pgcron.breaker_is_fine(b);
+END;
 
 -- Whether an error with this SQLSTATE may come from the row that was written. Deadlocks and lost
 -- transactions (40), limits (53), locks (55), interventions (57) and failures of the system (58) do

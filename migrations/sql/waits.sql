@@ -1,7 +1,7 @@
 -- What keeps a waiting run from beginning, as one word and one sentence: SQL, pages and commands
--- say the same. The first that counts, in this order: paused, previous, breaker, no_node, overlap;
--- then, for a ready run: queue_limit, key_limit, rate, slots. weight: as no_node, since no node has
--- so many slots. limit_trouble, node_trouble: a row or a node is at fault, as the sentence says.
+-- say the same. The first in this order: paused, previous, breaker, no_node, weight (no node has so
+-- many slots), overlap, blocked; then, for a ready run: limit_trouble, queue_limit, key_limit, rate,
+-- node_trouble, slots. The troubles: a row or a node is at fault, as the sentence says.
 
 CREATE FUNCTION pgcron.time_left(until timestamptz) RETURNS text
 LANGUAGE sql STABLE AS $$
@@ -53,8 +53,9 @@ BEGIN
   CASE
     WHEN trouble IS NOT NULL THEN
       waits_for := 'limit_trouble'; waits_detail := trouble;
-    WHEN q.max_running <= (SELECT count(*) FROM pgcron.run b WHERE b.state = 'running'
-                             AND b.owner IS NOT NULL AND b.queue = r.queue) THEN
+    WHEN q.max_running IS NOT NULL
+        AND q.max_running <= (SELECT count(*) FROM pgcron.run b WHERE b.state = 'running'
+                                AND b.owner IS NOT NULL AND b.queue = r.queue) THEN
       waits_for := 'queue_limit';
       waits_detail := format('queue %s executes %s already, as many as it may', r.queue,
             q.max_running);
@@ -135,5 +136,5 @@ BEGIN
 END $$;
 
 CREATE VIEW pgcron.waiting AS
-  SELECT r.id, r.state, r.concurrency_key, w.* FROM pgcron.run r
+  SELECT r.id, r.state, w.* FROM pgcron.run r
   CROSS JOIN LATERAL pgcron.waits(r) w WHERE r.state <> 'running';

@@ -498,13 +498,17 @@ def test_a_run_that_needs_more_slots_than_any_node_has_says_so(cli: Cli, execute
         cli("enqueue", "py:heavy", "--weight", weight).out.strip() for weight in (8, 9, 9, 12)
     ]
     cli("enqueue", "py:nobody", "--weight", 9)
+    cli("enqueue", "py:nobody")
+    execute(
+        "INSERT INTO pgcron.run (handler, state, gate) VALUES ('py:nobody', 'blocked', 'no_node')"
+    )
 
     (status,) = cli("status", "--json").rows
     has = "no live node that offers 'py:heavy' for queue 'default' has so many"
     assert sorted((p["runs"], p["waits_detail"]) for p in status["blocked"]) == [
         (1, f"needs 12 slots: {has}"),
-        (1, "no live node offers 'py:nobody' for queue 'default'"),
         (2, f"needs 9 slots: {has}"),
+        (3, "no live node offers 'py:nobody' for queue 'default'"),
     ]
     waiting = f"py:heavy: 2 runs wait: needs 9 slots: {has}."
     assert f"blocked    {waiting}" in cli("status").out

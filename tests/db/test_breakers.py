@@ -326,8 +326,8 @@ async def test_a_fallback_handler_executes_what_waits_and_the_run_says_so(
 
     assert [row["run_id"] for row in diverted] == [run] == [found["id"]]
     assert found["handler"] == OTHER
-    (said,) = await call(connection, "breaker_of_run", run_id=run)
-    assert (said["name"], said["asked_handler"], said["asked_queue"]) == (
+    (said,) = await call(connection, "diversion_of_run", run_id=run)
+    assert (said["breaker"], said["asked_handler"], said["asked_queue"]) == (
         HANDLER,
         HANDLER,
         "default",

@@ -109,6 +109,19 @@ async def over_a_rate(connection: Connection) -> int:
     return await beside_one_that_executes(connection)
 
 
+async def over_the_rate_of_its_key(connection: Connection) -> int:
+    await connection.execute("SELECT pgcron.set_concurrency('eu', NULL, rate => 1, per => '2 h')")
+    return await beside_one_that_executes(connection, concurrency_key="eu")
+
+
+async def beside_a_node_that_claims_nothing(connection: Connection) -> int:
+    await connection.execute(
+        """UPDATE pgcron.node SET name = 'n1', health =
+           '{"failing": [{"service": "dispatcher", "error": "no rights"}]}'"""
+    )
+    return await one(connection)
+
+
 async def without_a_free_slot(connection: Connection) -> int:
     return await one(connection)
 
@@ -148,6 +161,16 @@ async def without_a_free_slot(connection: Connection) -> int:
             "rate",
             "queue default has used up its rate; the next starts in 60 m",
         ),
+        (
+            over_the_rate_of_its_key,
+            "rate",
+            "concurrency key eu has used up its rate; the next starts in 2 h",
+        ),
+        (
+            beside_a_node_that_claims_nothing,
+            "node_trouble",
+            "node n1 claims nothing: no rights",
+        ),
         (without_a_free_slot, "slots", "it waits for a free slot"),
     ],
 )
@@ -179,3 +202,18 @@ async def test_22_a_gate_that_is_open_again_is_said_to_open(connection: Connecti
         "blocked",
         "what kept it is over: it is let go within seconds",
     )
+
+
+async def test_22_a_limit_that_breaks_its_rules_is_named(connection: Connection) -> None:
+    await join(connection)
+    await connection.execute("SELECT pgcron.set_queue('default', max_running => 1)")
+    await connection.execute(
+        "ALTER TABLE pgcron.queue DROP CONSTRAINT a_queue_runs_1_to_100000_at_once;"
+        "UPDATE pgcron.queue SET max_running = -1"
+    )
+    run = await one(connection)
+
+    word, sentence = await waits(connection, run)
+
+    assert word == "limit_trouble"
+    assert "queue 'default' waits until it is mended: max_running must be" in str(sentence)

@@ -23,20 +23,23 @@ GROUP BY q.queue, due.schedule_id ORDER BY min(due.due_at) LIMIT :limit::int;
 -- name: waiting_groups
 -- Due runs by what they ask for, and what the first of each group waits for; the oldest first, and
 -- of more than :limit groups those that no node takes. Of each queue and priority at most :look
--- ready ones are counted, and at most :most that are blocked.
+-- ready ones are counted, and at most :most at each gate.
 SELECT alike.*, w.waits_for, w.waits_detail
 FROM (
   SELECT due.queue, due.handler, due.requires, coalesce(due.weight, 1) AS weight, min(due.id) AS id,
          count(*) AS runs, count(*) FILTER (WHERE due.gate = 'no_node') AS blocked,
          min(due.due_at) AS oldest_due
-  FROM (SELECT q.queue, r.id, r.handler, r.requires, r.weight, r.due_at, NULL AS gate,
-               r.concurrency_key IS NOT NULL AS has_key
+  FROM (SELECT q.queue, r.id, r.handler, r.requires, r.weight, r.due_at, NULL AS gate
         FROM pgcron.waiting_queues(:queues::int) q
         CROSS JOIN LATERAL pgcron.waiting_runs(q.queue, '-infinity', now(), :look::int) r
         UNION ALL
-        (SELECT b.queue, b.id, b.handler, b.requires, b.weight, b.due_at, b.gate, false
-         FROM pgcron.run b WHERE b.state = 'blocked' AND b.due_at <= now() LIMIT :most::int)) due
-  GROUP BY due.queue, due.handler, due.requires, coalesce(due.weight, 1), due.has_key,
+        SELECT b.queue, b.id, b.handler, b.requires, b.weight, b.due_at, closed.gate
+        FROM (VALUES ('no_node'), ('breaker'), ('previous'), ('overlap')) closed(gate)
+        CROSS JOIN LATERAL (
+            SELECT g.queue, g.id, g.handler, g.requires, g.weight, g.due_at FROM pgcron.run g
+            WHERE g.state = 'blocked' AND g.gate = closed.gate AND g.due_at <= now()
+            ORDER BY g.due_at LIMIT :most::int) b) due
+  GROUP BY due.queue, due.handler, due.requires, coalesce(due.weight, 1),
       nullif(due.gate, 'no_node')
   ORDER BY bool_or(due.gate = 'no_node') DESC NULLS LAST, min(due.due_at) LIMIT :limit::int) alike
 JOIN pgcron.waiting w ON w.id = alike.id WHERE w.waits_for IS NOT NULL

@@ -55,30 +55,26 @@ WITH span AS (
   SELECT CASE WHEN :due::boolean THEN '-infinity' ELSE now() END AS since,
          CASE WHEN :due::boolean THEN now() ELSE 'infinity' END AS until),
 next AS (
-  SELECT w.id, w.priority, w.handler, w.schedule, w.due_at, w.attempt, w.max_attempts, w.delivery,
-         w.snoozes, w.last_error
+  SELECT w.id, w.priority, w.due_at
   FROM span CROSS JOIN LATERAL pgcron.waiting_runs(:queue::text, span.since, span.until,
       :limit::int) w
   UNION ALL
-  SELECT b.id, b.priority, b.handler, b.schedule, b.due_at, b.attempt, b.max_attempts, b.delivery,
-         b.snoozes, b.last_error
+  SELECT b.id, b.priority, b.due_at
   FROM span CROSS JOIN (VALUES ('overlap'), ('previous')) waits_for(gate)
-  CROSS JOIN LATERAL (SELECT w.id, w.queue, w.priority, w.handler, w.schedule, w.due_at, w.attempt,
-                             w.max_attempts, w.delivery, w.snoozes, w.last_error
-                      FROM pgcron.run w
+  CROSS JOIN LATERAL (SELECT w.id, w.queue, w.priority, w.due_at FROM pgcron.run w
                       WHERE w.state = 'blocked' AND w.gate = waits_for.gate
                         AND w.due_at BETWEEN span.since AND span.until
                       ORDER BY w.due_at, w.id LIMIT 1000) b
   WHERE b.queue = :queue::text)
-SELECT r.id, r.handler, r.schedule, r.priority, r.due_at, r.attempt,
+SELECT r.id, r.handler, r.schedule, r.priority, r.due_at, r.attempt, r.concurrency_key,
        pgcron.attempts_allowed(r.max_attempts, r.delivery) AS max_attempts,
        left(r.last_error, 300) AS error,
        r.snoozes > 0
            AND EXISTS (SELECT FROM pgcron.attempt a
                WHERE a.run_id = r.id AND a.attempt = r.attempt
                  AND a.outcome = 'snoozed') AS is_snoozed,
-       waiting.concurrency_key, waiting.waits_for, waiting.waits_detail, waiting.waits_on
-FROM (SELECT w.* FROM next w
-      ORDER BY CASE WHEN :due::boolean THEN w.priority END, w.due_at, w.id LIMIT :limit::int) r
-JOIN pgcron.waiting ON waiting.id = r.id
+       waiting.waits_for, waiting.waits_detail, waiting.waits_on
+FROM (SELECT w.id FROM next w
+      ORDER BY CASE WHEN :due::boolean THEN w.priority END, w.due_at, w.id LIMIT :limit::int) first
+JOIN pgcron.run r ON r.id = first.id JOIN pgcron.waiting ON waiting.id = first.id
 ORDER BY CASE WHEN :due::boolean THEN r.priority END, r.due_at, r.id;

@@ -62,8 +62,8 @@ ORDER BY f.id DESC;
 
 -- name: waits_of_runs
 -- What keeps runs that are due from being claimed; no row for one that executes.
-SELECT w.id, w.state, w.concurrency_key, w.waits_for, w.waits_detail, w.waits_on
-FROM pgcron.waiting w WHERE w.id = ANY(:run_ids::bigint[]);
+SELECT w.id, w.state, w.waits_for, w.waits_detail, w.waits_on FROM pgcron.waiting w
+WHERE w.id = ANY(:run_ids::bigint[]);
 
 -- name: page_run_letter
 SELECT d.died_at, d.redriven_as, d.closed_at, d.closed_by, d.note,

@@ -130,7 +130,7 @@ class Admission(Service):
         self._to_judge.update(dict.fromkeys(new))
         if self._dependents:
             soon = min(soon, _DEPENDENTS_SECONDS)
-            if now - self._judged_at >= _DEPENDENTS_SECONDS:
+            if not self._to_judge and now - self._judged_at >= _DEPENDENTS_SECONDS:
                 self._judged_at = now
                 self._to_judge.update(dict.fromkeys(self._dependents))
         self._lap_is_over = found["looked"] < LOOK
@@ -140,9 +140,10 @@ class Admission(Service):
 
     async def _judge(self) -> None:
         """Runs that wait for the fire before theirs: those that may go on need a slot yet."""
-        schedules = sorted(islice(self._to_judge, LOOK))
-        for schedule in schedules:
-            del self._to_judge[schedule]
+        schedules = sorted(set(islice(self._to_judge, LOOK)).difference(self.aside.waiting()))
+        self._to_judge = dict(islice(self._to_judge.items(), LOOK, None))
+        if self._to_judge:  # there are many: they rest as long as few do
+            self._judged_at = monotonic()
         answers = await isolate(schedules, self._send_dependents, self._refused, self._delayed)
         for row in chain.from_iterable(answers):
             self._found[row["schedule_id"]] = None

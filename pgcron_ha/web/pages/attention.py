@@ -239,9 +239,6 @@ def _open_circuits(link: Link, seen: Facts) -> Iterator[Attention]:
 def _unserved(link: Link, seen: Facts) -> Iterator[Attention]:
     """Work that no live node can take: blocked, not offered, or too heavy."""
     for row in unserved(seen.waiting):
-        labels = " and those labels" if row["requires"] else ""
-        is_heavy = row["waits_for"] == "weight"
-        labels += f", and with {row['weight']} slots at least" if is_heavy else ""
         waiting = plural(row["runs"], "run waits", "runs wait")
         yield Attention(
             mark_of("blocked"),
@@ -249,7 +246,7 @@ def _unserved(link: Link, seen: Facts) -> Iterator[Attention]:
             link("queue", name=row["queue"]),
             row["oldest_due"],
             f"{waiting}: {row['waits_detail']}.",
-            f"Start a node with that handler{labels}; they run then.",
+            "Start one that does; they run then.",
         )
 
 

@@ -50,7 +50,7 @@ _READ: Final[dict[str, Callable[..., Awaitable[Any]]]] = {
     "settings": ask.settings,
     "depths": ask.depths,
     "running": ask.running,
-    "waiting": ask_overview.waiting,
+    "waiting": partial(ask_overview.waiting, look=0),
     "broken": ask.broken,
     "servers": ask.servers,
     "dead": ask.dead,
@@ -220,7 +220,8 @@ def _judge(row: QueueRow, now: datetime) -> tuple[Mark, str]:
     if not row.server["nodes"] and (due or row.blocked):
         return Mark("✕", "unserved", "fail"), "No living node takes from it: start one that does."
     if row.blocked:
-        return mark_of("blocked"), f"{capital(row.blocked[0]['waits_detail'])}."
+        first = next(iter(ask_overview.unserved(row.blocked)), row.blocked[0])
+        return mark_of("blocked"), f"{capital(first['waits_detail'])}."
     if not row.server["nodes"]:
         return Mark("○", "unserved", "idle"), "No living node takes from it; nothing waits."
     if row.broken:

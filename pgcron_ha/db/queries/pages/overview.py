@@ -54,8 +54,13 @@ invalid_schedules: Final = Query("list_invalid_schedules", limit=ROWS)
 
 
 def unserved(waiting: Iterable[Row]) -> list[Row]:
-    """Those of `waiting` that no living node can take."""
-    return [each for each in waiting if each["waits_for"] in ("no_node", "weight")]
+    """Those of `waiting` that no living node can take, one for each reason of a queue."""
+    found: dict[tuple[str, str], Row] = {}
+    for row in waiting:
+        if row["waits_for"] in ("no_node", "weight"):
+            known = found.setdefault((row["queue"], row["waits_detail"]), {**row, "runs": 0})
+            known["runs"] += row["runs"]
+    return list(found.values())
 
 
 def blocked(waiting: Iterable[Row]) -> list[Row]:
