@@ -394,7 +394,7 @@ MUTANTS: Final = (
             )
         },
         needs=("N3",),
-        points=Failpoints(slow=0.9),
+        points=Failpoints(slow=0.9, beat_delay=0.6),  # it renews shortly before its end
     ),
     Mutant(
         "lease_from_the_answer",
@@ -438,7 +438,8 @@ MUTANTS: Final = (
             "judge_attempt": (
                 (_ONCE, ""),
                 ("ELSIF run.delivery = 'at_most_once'", "ELSIF false"),
-            )
+            ),
+            "attempts_allowed": (("THEN 1", "THEN 5"),),
         },
         commands=(_NO_RULES,),
         needs=("N1",),
