@@ -58,53 +58,59 @@ LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
   pair record;
+  at_key text := walk_keys.beyond;
+  at_priority smallint := 32767;
   steps int := 0;
+  looked int;
 BEGIN
   keys := '{}'; priorities := '{}'; rooms := '{}';
-  FOR pair IN
-      WITH RECURSIVE walk(concurrency_key, priority, due_at) AS (
-        (SELECT r.concurrency_key, r.priority, r.due_at FROM pgcron.run r
-         WHERE r.state = 'ready' AND r.concurrency_key IS NOT NULL
-           AND r.queue = walk_keys.queue AND r.concurrency_key > walk_keys.beyond
-         ORDER BY r.concurrency_key, r.priority, r.due_at LIMIT 1)
-        UNION ALL
-        SELECT next.* FROM walk
-        CROSS JOIN LATERAL (SELECT r.concurrency_key, r.priority, r.due_at FROM pgcron.run r
-                            WHERE r.state = 'ready' AND r.concurrency_key IS NOT NULL
-                              AND r.queue = walk_keys.queue
-                              AND (r.concurrency_key, r.priority) > (walk.concurrency_key,
-                                  walk.priority)
-                            ORDER BY r.concurrency_key, r.priority, r.due_at LIMIT 1) next)
-      SELECT walk.concurrency_key, walk.priority, walk.due_at, walk.due_at <= now() AS is_due,
-             coalesce(least(limits.slots - held.runs::int,
-                 CASE WHEN rated.is_ahead THEN greatest(rated.room, 1) ELSE rated.room END),
-               2147483647) AS room,
-             CASE WHEN rated.room = 0 THEN rated.next_at END AS next_at
-      FROM walk
-      LEFT JOIN LATERAL pgcron.concurrency_slots(ARRAY[walk.concurrency_key]) limits
-        ON walk.due_at <= now()
-      LEFT JOIN LATERAL (SELECT count(*) AS runs FROM pgcron.run h
-                         WHERE h.concurrency_key = walk.concurrency_key AND h.key_slot IS NOT NULL
-                           AND walk.due_at <= now()) held ON true
-      -- not called for keys without a rate: a mere filter would be judged after the call
-      LEFT JOIN LATERAL (SELECT w.room, w.next_at, w.is_ahead
-                         FROM unnest(array_remove(ARRAY[limits.rate], NULL)) asked(rate)
-                         CROSS JOIN LATERAL pgcron.rate_room('key', walk.concurrency_key,
-                             asked.rate, limits.per, clock_timestamp()) w) rated ON true LOOP
-    IF NOT pair.is_due THEN
-      next_due := least(next_due, pair.due_at);
-    ELSIF pair.room > 0 THEN
-      keys := keys || pair.concurrency_key; priorities := priorities || pair.priority;
-      rooms := rooms || pair.room;
-    ELSIF pair.next_at IS NOT NULL THEN
-      next_due := least(next_due, pair.next_at);
-    END IF;
-    steps := steps + 1;
-    -- a longer walk is taken in several statements
-    IF cardinality(keys) >= most OR steps >= 2000 THEN
-      ended_at := pair.concurrency_key;
-      EXIT;
-    END IF;
+  LOOP
+    looked := steps;
+    FOR pair IN
+        WITH RECURSIVE walk(concurrency_key, priority, due_at) AS (
+          SELECT at_key COLLATE "C", at_priority, NULL::timestamptz
+          UNION ALL
+          SELECT next.* FROM walk
+          CROSS JOIN LATERAL (SELECT r.concurrency_key, r.priority, r.due_at FROM pgcron.run r
+                              WHERE r.state = 'ready' AND r.concurrency_key IS NOT NULL
+                                AND r.queue = walk_keys.queue
+                                AND (r.concurrency_key, r.priority) > (walk.concurrency_key,
+                                    walk.priority)
+                              ORDER BY r.concurrency_key, r.priority, r.due_at LIMIT 1) next)
+        SELECT walk.concurrency_key, walk.priority, walk.due_at, walk.due_at <= now() AS is_due,
+               coalesce(least(limits.slots - held.runs::int,
+                   CASE WHEN rated.is_ahead THEN greatest(rated.room, 1) ELSE rated.room END),
+                 2147483647) AS room,
+               CASE WHEN rated.room = 0 THEN rated.next_at END AS next_at
+        FROM walk
+        LEFT JOIN LATERAL pgcron.concurrency_slots(ARRAY[walk.concurrency_key]) limits
+          ON walk.due_at <= now()
+        LEFT JOIN LATERAL (SELECT count(*) AS runs FROM pgcron.run h
+                           WHERE h.concurrency_key = walk.concurrency_key
+                             AND h.key_slot IS NOT NULL AND walk.due_at <= now()) held ON true
+        -- not called for keys without a rate: a mere filter would be judged after the call
+        LEFT JOIN LATERAL (SELECT w.room, w.next_at, w.is_ahead
+                           FROM unnest(array_remove(ARRAY[limits.rate], NULL)) asked(rate)
+                           CROSS JOIN LATERAL pgcron.rate_room('key', walk.concurrency_key,
+                               asked.rate, limits.per, clock_timestamp()) w) rated ON true
+        -- or the loop would read fifty ahead
+        WHERE walk.due_at IS NOT NULL LIMIT walk_keys.most LOOP
+      at_key := pair.concurrency_key; at_priority := pair.priority; steps := steps + 1;
+      IF NOT pair.is_due THEN
+        next_due := least(next_due, pair.due_at);
+      ELSIF pair.room > 0 THEN
+        keys := keys || pair.concurrency_key; priorities := priorities || pair.priority;
+        rooms := rooms || pair.room;
+      ELSIF pair.next_at IS NOT NULL THEN
+        next_due := least(next_due, pair.next_at);
+      END IF;
+      -- a longer walk is taken in several statements
+      IF cardinality(keys) >= most OR steps >= 2000 THEN
+        ended_at := at_key;
+        RETURN;
+      END IF;
+    END LOOP;
+    EXIT WHEN steps < looked + most;
   END LOOP;
 END $$;
 

@@ -286,3 +286,19 @@ async def test_a_key_without_a_rate_pays_nothing_for_rates(connection: Connectio
     )
 
     assert len(await claim_limited(connection, node, 3)) == 1
+
+
+async def test_a_walk_over_keys_reads_no_more_keys_than_it_is_asked_for(
+    connection: Connection,
+) -> None:
+    for number in range(100):
+        await enqueue(connection, concurrency_key=f"key-{number:03}")
+
+    async with connection.transaction():
+        _, before = await read_so_far(connection)
+        walked = await connection.fetchrow("SELECT * FROM pgcron.walk_keys('default', '', 15)")
+        _, after = await read_so_far(connection)
+
+    assert walked is not None
+    assert walked["ended_at"] == "key-014"
+    assert 15 <= after - before <= 20
