@@ -1,7 +1,7 @@
 -- What keeps a waiting run from beginning, as one word and one sentence: SQL, pages and commands
--- say the same. The first in this order: paused, previous, breaker, no_node, weight (no node has so
--- many slots), overlap, blocked; then, for a ready run: limit_trouble, queue_limit, key_limit, rate,
--- node_trouble, slots. The troubles: a row or a node is at fault, as the sentence says.
+-- say the same. The first in this order: paused, previous, breaker, no_node, weight (no node has
+-- so many slots), overlap, blocked; then, for a ready run: limit_trouble, queue_limit, key_limit,
+-- rate, node_trouble, slots. The troubles: a row or a node is at fault, as the sentence says.
 
 CREATE FUNCTION pgcron.time_left(until timestamptz) RETURNS text
 LANGUAGE sql STABLE AS $$
