@@ -93,7 +93,7 @@ BEGIN
                            FROM unnest(array_remove(ARRAY[limits.rate], NULL)) asked(rate)
                            CROSS JOIN LATERAL pgcron.rate_room('key', walk.concurrency_key,
                                asked.rate, limits.per, clock_timestamp()) w) rated ON true
-        -- or the loop would read fifty ahead
+        -- LIMIT: a loop in PL/pgSQL fetches fifty rows ahead
         WHERE walk.due_at IS NOT NULL LIMIT walk_keys.most LOOP
       at_key := pair.concurrency_key; at_priority := pair.priority; steps := steps + 1;
       IF NOT pair.is_due THEN
@@ -110,7 +110,7 @@ BEGIN
         RETURN;
       END IF;
     END LOOP;
-    EXIT WHEN steps < looked + most;
+    EXIT WHEN steps < looked + greatest(most, 1);
   END LOOP;
 END $$;
 

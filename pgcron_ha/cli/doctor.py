@@ -18,7 +18,7 @@ from pgcron_ha.client.run_status import probe_ends
 from pgcron_ha.client.verifying import prove
 from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.link import Link
-from pgcron_ha.db.driver.pooling import Pooling, pooling_of
+from pgcron_ha.db.driver.pooling import was_pooled
 from pgcron_ha.db.driver.revision import require_revision, require_supported
 from pgcron_ha.db.queries import health, overview
 from pgcron_ha.db.queries.blocking import blocking_sessions
@@ -111,7 +111,7 @@ async def examine(session: Session) -> list[tuple[str, Finding]]:
                     instants=LEDGER_INSTANTS,
                     seconds=LEDGER_SECONDS,
                 ),
-                is_pooled=pooling_of(session.settings.required_dsn()) is not Pooling.SESSION,
+                is_pooled=was_pooled(session.settings.required_dsn()),
                 notified=await listen_past(session),
                 nodes=await session.call(overview.nodes),
                 blocked=await session.call(overview.blocked),

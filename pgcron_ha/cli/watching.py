@@ -81,11 +81,10 @@ async def follow(
 
 
 async def what_it_waits_for(session: Session, run_id: int) -> dict[str, str]:
-    """As `what_run_waits_for`."""
-    try:
+    """As `what_run_waits_for`; nothing for a role that may not read nodes."""
+    with suppress(Refused):  # of a role that may only enqueue
         return await session.call(what_run_waits_for, run_id)
-    except Refused:
-        return {}  # a role that may only enqueue learns nothing of nodes
+    return {}
 
 
 async def note_what_nobody_offers(

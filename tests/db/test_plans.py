@@ -302,3 +302,4 @@ async def test_a_walk_over_keys_reads_no_more_keys_than_it_is_asked_for(
     assert walked is not None
     assert walked["ended_at"] == "key-014"
     assert 15 <= after - before <= 20
+    assert await connection.fetchval("SELECT keys FROM pgcron.walk_keys('default', '', 0)") == []

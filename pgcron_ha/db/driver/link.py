@@ -25,7 +25,7 @@ from pgcron_ha.db.driver.connecting import (
     connect,
     unavailable,
 )
-from pgcron_ha.db.driver.pooling import Pooling, distrust_statements, pooling_of
+from pgcron_ha.db.driver.pooling import distrust_statements, was_pooled
 from pgcron_ha.db.driver.session_settings import CONTROL, STATEMENT_TIMEOUT_MS
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, load
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
@@ -119,7 +119,7 @@ class Link:
     @property
     def is_pooled(self) -> bool:
         """Whether it goes through a pooler; known after the first connection."""
-        return pooling_of(self._dsn) is not Pooling.SESSION
+        return was_pooled(self._dsn)
 
     def use_revision(self, revision: str | None) -> None:
         """From now on statements are those for a schema at this revision."""

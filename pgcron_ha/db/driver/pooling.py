@@ -143,6 +143,11 @@ async def is_pooled(dsn: str, *, timeout: float, password: Callable[[], str] | N
     if dsn not in _known:
         connection, _ = await connect_plainly(dsn, timeout=timeout, password=password)
         await connection.close(timeout=timeout)
+    return was_pooled(dsn)
+
+
+def was_pooled(dsn: str) -> bool:
+    """Whether sharing was detected; False when nobody has connected yet."""
     return pooling_of(dsn) is not Pooling.SESSION
 
 

@@ -142,7 +142,7 @@ class Admission(Service):
         """Runs that wait for the fire before theirs: those that may go on need a slot yet."""
         schedules = sorted(set(islice(self._to_judge, LOOK)).difference(self.aside.waiting()))
         self._to_judge = dict(islice(self._to_judge.items(), LOOK, None))
-        if self._to_judge:  # there are many: they rest as long as few do
+        if self._to_judge:  # more than one batch: the pause begins when the last one is judged
             self._judged_at = monotonic()
         answers = await isolate(schedules, self._send_dependents, self._refused, self._delayed)
         for row in chain.from_iterable(answers):

@@ -154,9 +154,9 @@ async def judged(
 async def offered_for(connection: Any, texts: Mapping[str, str], schema: str) -> Row:
     """What living nodes take, and whether they take what the texts say."""
     handler, queue = _placed(texts)
-    asked: dict[str, Any] = {"handler": handler, "queue": queue}
-    asked["requires"] = texts["requires"].replace(",", " ").split() or None
-    return await ask.offered(connection, **asked, schema=schema)
+    asked = texts["requires"].replace(",", " ").split() or None
+    named = {"handler": handler, "queue": queue}
+    return await ask.offered(connection, **named, requires=asked, schema=schema)
 
 
 def _changed(row: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
